@@ -1,0 +1,85 @@
+"""Source distributions from PyPI, fetched with pip and pinned by sha256.
+
+The archive is looked for in ~/.cache/millrace/dist/<sha256>/ first and kept there once downloaded,
+so that the next clone needs no network (Bazel's own cache does not see what a rule executes).
+"""
+
+def _sha256(ctx, path):
+    result = ctx.execute(["sha256sum", path])
+    return result.stdout.split(" ")[0] if result.return_code == 0 else ""
+
+def _pypi_source_impl(ctx):
+    requirement = "%s==%s" % (ctx.attr.package, ctx.attr.version)
+    home = ctx.os.environ.get("HOME", "")
+    cache = "%s/.cache/millrace/dist/%s" % (home, ctx.attr.sha256) if home else ""
+    archive = ""
+    if cache:
+        found = ctx.execute(["sh", "-c", "ls \"$1\"/*.tar.gz 2>/dev/null | head -n 1", "sh", cache])
+        archive = found.stdout.strip()
+        if archive and _sha256(ctx, archive) != ctx.attr.sha256:
+            archive = ""
+    if not archive:
+        ctx.report_progress("downloading %s with pip" % requirement)
+        result = ctx.execute(
+            [
+                "python3",
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--no-binary",
+                ctx.attr.package,
+                "--dest",
+                "download",
+                requirement,
+            ],
+            timeout = 1800,
+        )
+        if result.return_code != 0:
+            fail("\npip cannot download the source distribution %s:\n%s\nTo build without a network, put the archive with sha256 %s into ~/.cache/millrace/dist/%s/\n" %
+                 (requirement, result.stderr, ctx.attr.sha256, ctx.attr.sha256))
+        archive = ctx.execute(["sh", "-c", "ls \"$PWD\"/download/*.tar.gz | head -n 1"]).stdout.strip()
+        actual = _sha256(ctx, archive)
+        if actual != ctx.attr.sha256:
+            fail("\n%s has sha256 %s, expected %s.\n" % (requirement, actual, ctx.attr.sha256))
+        if cache:
+            # A failure to keep it only costs the next clone a download.
+            ctx.execute([
+                "sh",
+                "-c",
+                "mkdir -p \"$2\" && cp \"$1\" \"$2/.part.$$\" && mv \"$2/.part.$$\" \"$2/$(basename \"$1\")\"",
+                "sh",
+                archive,
+                cache,
+            ])
+    result = ctx.execute(
+        ["tar", "xzf", archive, "--strip-components=1"] +
+        ["--exclude=%s" % pattern for pattern in ctx.attr.exclude],
+    )
+    if result.return_code != 0:
+        fail("Cannot unpack %s: %s" % (archive, result.stderr))
+    ctx.execute(["rm", "-rf", "download"])
+
+    # Build files of other build systems' packages inside the archive are not ours.
+    ctx.execute(["find", ".", "-mindepth", "2", "(", "-name", "BUILD", "-o", "-name", "BUILD.bazel", ")", "-type", "f", "-delete"])
+    for link, target in ctx.attr.links.items():
+        ctx.symlink(target, link)
+    for path, content in ctx.attr.files.items():
+        ctx.file(path, content, executable = False)
+    ctx.file("WORKSPACE", "workspace(name = \"%s\")\n" % ctx.name, executable = False)
+    ctx.symlink(ctx.attr.build_file, "BUILD")
+
+pypi_source = repository_rule(
+    implementation = _pypi_source_impl,
+    attrs = {
+        "package": attr.string(mandatory = True),
+        "version": attr.string(mandatory = True),
+        "sha256": attr.string(mandatory = True),
+        "exclude": attr.string_list(doc = "tar patterns that are not unpacked."),
+        "links": attr.string_dict(doc = "Symlinks to add: name to target."),
+        "files": attr.string_dict(doc = "Files to add: name to content."),
+        "build_file": attr.label(mandatory = True, allow_single_file = True),
+    },
+)

@@ -1,0 +1,20 @@
+"""Fully static executables.
+
+    load("//third_party/bazel:static.bzl", "FULLY_STATIC")
+
+    cc_binary(
+        name = "millrace-agent",
+        srcs = ["main.cc"],
+        features = FULLY_STATIC,
+        deps = [...],
+    )
+
+The system libraries that such a binary may reach are the ones with complete static archives: gRPC,
+Protobuf, Abseil, OpenSSL, c-ares, RE2, zlib. libzmq and libcurl do not link statically. Sanitizer
+runtimes cannot be part of a static executable, so the feature is dropped under them.
+"""
+
+FULLY_STATIC = select({
+    "//third_party/bazel:sanitizer": [],
+    "//conditions:default": ["fully_static_link"],
+})

@@ -1,0 +1,115 @@
+"""Libraries of the system as Bazel repositories.
+
+A `system_library` repository is probed with pkg-config. It holds symlinks to the headers and tools
+of the library, so that Bazel sees them as inputs, `flags.bzl` with `LINKOPTS`, and a `versions.txt`
+that every link depends on, so that an upgrade relinks what uses the library. Its targets carry the
+names the upstream project uses; they are declared in `third_party/<library>.BUILD`.
+"""
+
+def _run(ctx, arguments, hint):
+    result = ctx.execute(arguments)
+    if result.return_code != 0:
+        fail("\n%s failed: %s\n%s\n" % (" ".join(arguments), result.stderr.strip(), hint))
+    return result.stdout.strip()
+
+def _numbers(version):
+    return [int(part) for part in version.replace("-", ".").split(".") if part.isdigit()]
+
+def _link_options(ctx, pkg_config, modules):
+    """The linker flags of the modules, each library once.
+
+    The libraries are one group, so that their order does not matter to static archives, and shared
+    ones are recorded only where they are needed."""
+    command = [pkg_config] + (["--static"] if ctx.attr.static else []) + ["--libs"] + modules
+    libraries = []
+    options = []
+    for flag in _run(ctx, command, "").split(" "):
+        if flag.startswith("-l"):
+            if flag not in libraries:
+                libraries.append(flag)
+        elif flag == "-pthread" or flag.startswith("-L"):
+            if flag not in options:
+                options.append(flag)
+    libraries += [flag for flag in ctx.attr.extra_libraries if flag not in libraries]
+    if not libraries:
+        return options
+    return options + ["-Wl,--push-state,--as-needed", "-Wl,--start-group"] + libraries + [
+        "-Wl,--end-group",
+        "-Wl,--pop-state",
+    ]
+
+_ALIAS = """
+alias(
+    name = "%s",
+    actual = "%s",
+)
+"""
+
+def _system_library_impl(ctx):
+    hint = "Install the Debian package %s (./bazelw does it)." % ctx.attr.debian_package
+    pkg_config = ctx.which("pkg-config")
+    if not pkg_config:
+        fail("\npkg-config is not installed. Install the Debian package pkg-config.\n")
+    pkg_config = str(pkg_config)
+
+    versions = []
+    for module, minimum in ctx.attr.modules.items():
+        version = _run(ctx, [pkg_config, "--modversion", module], hint)
+        if minimum and _numbers(version) < _numbers(minimum):
+            fail("\n%s %s is too old: Millrace needs %s or later. %s\n" %
+                 (module, version, minimum, hint))
+        versions.append("%s %s" % (module, version))
+    dpkg_query = ctx.which("dpkg-query")
+    if dpkg_query:
+        result = ctx.execute([dpkg_query, "-W", ctx.attr.debian_package])
+        if result.return_code == 0:
+            versions.append(result.stdout.strip())
+    ctx.file("versions.txt", "\n".join(versions) + "\n", executable = False)
+
+    modules = ctx.attr.modules.keys()
+    for header in ctx.attr.headers:
+        source = ctx.path("%s/%s" % (ctx.attr.include_dir, header))
+        if not source.exists:
+            fail("\n%s does not exist. %s\n" % (source, hint))
+        ctx.symlink(source, "%s/%s" % (ctx.attr.header_prefix, header) if ctx.attr.header_prefix else header)
+    for tool in ctx.attr.tools:
+        path = ctx.which(tool)
+        if not path:
+            fail("\nThe program %s is not installed. %s\n" % (
+                tool,
+                "Install the Debian package %s (./bazelw does it)." % ctx.attr.tools_package,
+            ))
+        ctx.symlink(path, "bin/" + tool)
+
+    ctx.file("flags.bzl", "LINKOPTS = %s\n" % repr(_link_options(ctx, pkg_config, modules)), executable = False)
+    ctx.symlink(ctx.attr.build_file, "BUILD")
+    for package, targets in ctx.attr.packages.items():
+        ctx.file(package + "/BUILD", "".join(
+            ["package(default_visibility = [\"//visibility:public\"])\n"] +
+            [_ALIAS % (target, ctx.attr.packages_actual) for target in targets],
+        ), executable = False)
+
+system_library = repository_rule(
+    implementation = _system_library_impl,
+    local = True,
+    environ = ["MILLRACE_SYSTEM_PACKAGES", "PKG_CONFIG_PATH"],
+    attrs = {
+        "modules": attr.string_dict(
+            mandatory = True,
+            doc = "pkg-config modules and the minimum version of each (empty: any).",
+        ),
+        "debian_package": attr.string(mandatory = True),
+        "tools_package": attr.string(doc = "The Debian package of `tools`."),
+        "include_dir": attr.string(default = "/usr/include"),
+        "headers": attr.string_list(doc = "Files and folders under include_dir."),
+        "header_prefix": attr.string(default = "include"),
+        "tools": attr.string_list(doc = "Programs, linked as bin/<name>."),
+        "static": attr.bool(doc = "Also list what static archives need."),
+        "extra_libraries": attr.string_list(doc = "-l flags that pkg-config leaves out."),
+        "packages": attr.string_list_dict(
+            doc = "Upstream packages and their targets, each an alias of packages_actual.",
+        ),
+        "packages_actual": attr.string(),
+        "build_file": attr.label(mandatory = True, allow_single_file = True),
+    },
+)
