@@ -1,0 +1,447 @@
+"""Frames of the feed protocol, version 1: encoding and decoding of every type.
+
+Written from docs/feed_protocol.md alone; section numbers below are that page's.
+
+  parts = Credit(limit=1 << 20, released=0).frame(session=7, seq=0).parts()
+  frame = Frame.from_parts(parts, receiver="feeder")      # sections 2 and 3, raises FrameError
+  message = decode(frame)                                 # Credit(limit=1048576, released=0)
+
+Batch and Result keep their Arrow bytes until `record_batch(schema)` is called, which checks them as
+section 7 asks.  Everything here is a pure function of its arguments.
+"""
+
+import dataclasses
+import enum
+import json
+import struct
+
+import arrow_body
+
+MAGIC = b"MRF1"
+VERSION = 1
+FLAG_OPTIONAL = 1
+MAX_JSON_BYTES = 64 << 10
+MAX_JSON_NESTING = 8
+U64_MAX = (1 << 64) - 1
+
+HEADER = struct.Struct("<4sBBHQQII")
+HEADER_BYTES = 32
+assert HEADER.size == HEADER_BYTES
+
+GRPC_CODES = (
+    "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS "
+    "PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED "
+    "INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
+).split()
+
+
+class FrameType(enum.IntEnum):
+    OPEN = 1
+    SCHEMA = 2
+    BATCH = 3
+    END_PARTITION = 4
+    ABORT = 5
+    CREDIT = 16
+    RECEIVED = 17
+    ACK = 18
+    RESULT = 19
+    DONE = 20
+    WAIT = 21
+    TERMINATED = 22
+    ERROR = 23
+
+
+_TO_NODE = {FrameType.OPEN, FrameType.SCHEMA, FrameType.BATCH, FrameType.END_PARTITION, FrameType.ABORT}
+_TO_FEEDER = (set(FrameType) - _TO_NODE) | {FrameType.SCHEMA}
+_WITH_BODY = {FrameType.BATCH, FrameType.RESULT}
+
+
+class FrameError(Exception):
+    """A frame that its receiver must not use.
+
+    `outcome` is what section 2 makes of it: "bad_frame" (poisons the principal) or "unimplemented"
+    (a greater version). `reason` is a stable word for tests, the text is for people.
+    """
+
+    def __init__(self, reason, text, outcome="bad_frame"):
+        super().__init__(f"{reason}: {text}")
+        self.reason = reason
+        self.outcome = outcome
+
+
+@dataclasses.dataclass
+class Frame:
+    """One multipart message with its header fields. `body` is empty unless BATCH or RESULT."""
+
+    type: int
+    session: int
+    seq: int
+    metadata: bytes = b""
+    body: list = dataclasses.field(default_factory=list)
+    flags: int = 0
+    version: int = VERSION
+
+    def header(self):
+        return HEADER.pack(
+            MAGIC, self.version, self.type, self.flags, self.session, self.seq, len(self.metadata), 0
+        )
+
+    def parts(self):
+        metadata = [self.metadata] if self.metadata else []
+        return [self.header(), *metadata, *self.body]
+
+    @property
+    def ignored(self):
+        """True for a frame of an unknown type that says OPTIONAL: only its seq counts."""
+        return self.type not in FrameType._value2member_map_
+
+    @property
+    def credit_bytes(self):
+        """What section 5 counts: metadata and body parts."""
+        return len(self.metadata) + sum(len(part) for part in self.body)
+
+    @classmethod
+    def from_parts(cls, parts, receiver):
+        """Checks header and parts. `receiver` is "node" or "feeder". Raises FrameError."""
+        header = bytes(parts[0]) if parts else b""
+        if len(header) != HEADER_BYTES:
+            raise FrameError("header_size", f"a header of {len(header)} bytes")
+        magic, version, kind, flags, session, seq, metadata_length, zero = HEADER.unpack(header)
+        if magic != MAGIC:
+            raise FrameError("magic", f"magic {magic.hex()}")
+        if version > VERSION:
+            raise FrameError("version", f"version {version}, this peer speaks 1", "unimplemented")
+        if version < VERSION:
+            raise FrameError("version", f"version {version}")
+        if flags & ~FLAG_OPTIONAL:
+            raise FrameError("flags", f"flags {flags:#x}")
+        if zero:
+            raise FrameError("reserved", "the last header field is not zero")
+        if session == 0:
+            raise FrameError("session", "session 0")
+        frame = cls(kind, session, seq, flags=flags, version=version)
+        frame._take_parts(parts, metadata_length)
+        if frame.ignored:
+            if not flags & FLAG_OPTIONAL:
+                raise FrameError("type", f"unknown type {kind}")
+            return frame
+        if kind not in (_TO_NODE if receiver == "node" else _TO_FEEDER):
+            raise FrameError("direction", f"{FrameType(kind).name} came to the {receiver}")
+        if frame.body and kind not in _WITH_BODY:
+            raise FrameError("parts", f"{FrameType(kind).name} with body parts")
+        return frame
+
+    def _take_parts(self, parts, metadata_length):
+        if metadata_length:
+            if len(parts) < 2 or len(parts[1]) != metadata_length:
+                size = len(parts[1]) if len(parts) > 1 else "no"
+                raise FrameError("metadata_length", f"{metadata_length} given, {size} bytes there")
+            self.metadata = bytes(parts[1])
+            self.body = list(parts[2:])
+        else:
+            if len(parts) > 1:
+                raise FrameError("metadata_length", "0 given, but there are more parts")
+            self.body = []
+
+
+# --- metadata -------------------------------------------------------------------------------------
+
+
+def _unpack(form, frame):
+    form = struct.Struct(form)
+    if len(frame.metadata) != form.size:
+        raise FrameError("metadata_size", f"{FrameType(frame.type).name} with {len(frame.metadata)} bytes of metadata")
+    return form.unpack(frame.metadata)
+
+
+def _dump_json(value):
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+
+
+def _json_nesting(text):
+    depth = deepest = 0
+    in_string = escaped = False
+    for char in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in "]}":
+            depth -= 1
+    return deepest
+
+
+def _reject_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def _load_json(frame):
+    """The JSON object of a frame; the outermost object is nesting 1."""
+    if len(frame.metadata) > MAX_JSON_BYTES:
+        raise FrameError("json_size", f"JSON of {len(frame.metadata)} bytes")
+    try:
+        text = frame.metadata.decode("utf-8")
+        if _json_nesting(text) > MAX_JSON_NESTING:
+            raise FrameError("json_nesting", f"JSON nested deeper than {MAX_JSON_NESTING}")
+        value = json.loads(text, parse_constant=_reject_constant)
+    except ValueError as error:
+        raise FrameError("json", str(error)) from error
+    if not isinstance(value, dict):
+        raise FrameError("json", "not a JSON object")
+    return value
+
+
+def _text(value, name):
+    item = value.get(name)
+    if not isinstance(item, str):
+        raise FrameError("json_member", f"{name} is missing or no string")
+    return item
+
+
+def _count(value, name):
+    item = value.get(name)
+    if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item <= U64_MAX:
+        raise FrameError("json_member", f"{name} is missing or no whole number from 0")
+    return item
+
+
+# --- messages, one class per type -----------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplyAddress:
+    """Where the node sends its answers. `curve_key` is empty with PLAIN."""
+
+    endpoint: str
+    key: str
+    curve_key: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Open:
+    feed_id: str
+    queue: str
+    mode: str
+    partition: int
+    data_epoch: int
+    feeder_attempt: int
+    node_nonce: str
+    first_row: int
+    reply: ReplyAddress
+
+    def frame(self, session, seq):
+        value = dataclasses.asdict(self)
+        if not self.reply.curve_key:
+            del value["reply"]["curve_key"]
+        return Frame(FrameType.OPEN, session, seq, _dump_json(value))
+
+    @classmethod
+    def decode(cls, frame):
+        value = _load_json(frame)
+        reply = value.get("reply")
+        if not isinstance(reply, dict):
+            raise FrameError("json_member", "reply is missing or no object")
+        mode = _text(value, "mode")
+        if mode not in ("train", "inference"):
+            raise FrameError("json_member", f"mode {mode!r}")
+        first_row = _count(value, "first_row")
+        if first_row and mode == "inference":
+            raise FrameError("json_member", f"first_row {first_row} in inference mode")
+        return cls(
+            feed_id=_text(value, "feed_id"),
+            queue=_text(value, "queue"),
+            mode=mode,
+            partition=_count(value, "partition"),
+            data_epoch=_count(value, "data_epoch"),
+            feeder_attempt=_count(value, "feeder_attempt"),
+            node_nonce=_text(value, "node_nonce"),
+            first_row=first_row,
+            reply=ReplyAddress(
+                _text(reply, "endpoint"),
+                _text(reply, "key"),
+                _text(reply, "curve_key") if "curve_key" in reply else "",
+            ),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Schema:
+    """`schema` is a pyarrow.Schema."""
+
+    schema: object
+
+    def frame(self, session, seq):
+        return Frame(FrameType.SCHEMA, session, seq, arrow_body.write_schema(self.schema))
+
+    @classmethod
+    def decode(cls, frame):
+        try:
+            return cls(arrow_body.read_schema(frame.metadata))
+        except arrow_body.ArrowBodyError as error:
+            raise FrameError(error.reason, str(error)) from error
+
+
+_BATCH_PREFIX = struct.Struct("<QII")
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Rows on their way to the node. `message` is the encapsulated RecordBatch message."""
+
+    first_row: int
+    rows: int
+    message: bytes
+    body: list
+
+    TYPE = FrameType.BATCH
+
+    @classmethod
+    def from_record_batch(cls, first_row, record_batch, cuts=()):
+        message, body = arrow_body.cut_batch(record_batch, cuts)
+        return cls(first_row, record_batch.num_rows, message, body)
+
+    def frame(self, session, seq):
+        metadata = _BATCH_PREFIX.pack(self.first_row, self.rows, 0) + self.message
+        return Frame(self.TYPE, session, seq, metadata, list(self.body))
+
+    @classmethod
+    def decode(cls, frame):
+        if len(frame.metadata) < _BATCH_PREFIX.size:
+            raise FrameError("metadata_size", f"a batch with {len(frame.metadata)} bytes of metadata")
+        first_row, rows, zero = _BATCH_PREFIX.unpack_from(frame.metadata)
+        if zero:
+            raise FrameError("reserved", "the field after rows is not zero")
+        if not 1 <= rows <= arrow_body.MAX_ROWS:
+            raise FrameError("rows", f"a batch of {rows} rows")
+        if first_row + rows > U64_MAX:
+            raise FrameError("rows", f"row {first_row} + {rows} rows")
+        return cls(first_row, rows, frame.metadata[_BATCH_PREFIX.size :], frame.body)
+
+    def record_batch(self, schema):
+        """The rows as a pyarrow.RecordBatch. Raises FrameError when section 7's checks fail."""
+        try:
+            return arrow_body.read_batch(self.message, self.body, schema, self.rows)
+        except arrow_body.ArrowBodyError as error:
+            raise FrameError(error.reason, str(error)) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class Result(Batch):
+    """Rows on their way back to the feeder, in the form of Batch."""
+
+    TYPE = FrameType.RESULT
+
+
+class _Binary:
+    """Base of the types whose metadata is nothing but u64 fields, in the order of the class."""
+
+    def frame(self, session, seq):
+        values = dataclasses.astuple(self)
+        return Frame(self.TYPE, session, seq, struct.pack(f"<{len(values)}Q", *values))
+
+    @classmethod
+    def decode(cls, frame):
+        return cls(*_unpack(f"<{len(dataclasses.fields(cls))}Q", frame))
+
+
+class _JsonText:
+    """Base of the types whose metadata is a flat JSON object of texts."""
+
+    def frame(self, session, seq):
+        return Frame(self.TYPE, session, seq, _dump_json(dataclasses.asdict(self)))
+
+    @classmethod
+    def decode(cls, frame):
+        value = _load_json(frame)
+        return cls(*(_text(value, field.name) for field in dataclasses.fields(cls)))
+
+
+@dataclasses.dataclass(frozen=True)
+class EndPartition(_Binary):
+    end_row: int
+    TYPE = FrameType.END_PARTITION
+
+
+@dataclasses.dataclass(frozen=True)
+class Abort(_JsonText):
+    code: str
+    message: str
+    TYPE = FrameType.ABORT
+
+
+@dataclasses.dataclass(frozen=True)
+class Credit(_Binary):
+    limit: int
+    released: int
+    TYPE = FrameType.CREDIT
+
+
+@dataclasses.dataclass(frozen=True)
+class Received(_Binary):
+    row: int
+    TYPE = FrameType.RECEIVED
+
+
+@dataclasses.dataclass(frozen=True)
+class Ack(_Binary):
+    row: int
+    TYPE = FrameType.ACK
+
+
+@dataclasses.dataclass(frozen=True)
+class Done(_Binary):
+    rows_in: int
+    rows_out: int
+    TYPE = FrameType.DONE
+
+
+@dataclasses.dataclass(frozen=True)
+class Wait(_Binary):
+    position: int
+    progress: int
+    TYPE = FrameType.WAIT
+
+
+@dataclasses.dataclass(frozen=True)
+class Terminated(_JsonText):
+    message: str
+    TYPE = FrameType.TERMINATED
+
+
+@dataclasses.dataclass(frozen=True)
+class Error(_JsonText):
+    code: str
+    message: str
+    TYPE = FrameType.ERROR
+
+
+_CLASSES = {
+    FrameType.OPEN: Open,
+    FrameType.SCHEMA: Schema,
+    FrameType.BATCH: Batch,
+    FrameType.END_PARTITION: EndPartition,
+    FrameType.ABORT: Abort,
+    FrameType.CREDIT: Credit,
+    FrameType.RECEIVED: Received,
+    FrameType.ACK: Ack,
+    FrameType.RESULT: Result,
+    FrameType.DONE: Done,
+    FrameType.WAIT: Wait,
+    FrameType.TERMINATED: Terminated,
+    FrameType.ERROR: Error,
+}
+
+
+def decode(frame):
+    """The message of a frame that Frame.from_parts accepted; None when it is to be ignored."""
+    if frame.ignored:
+        return None
+    return _CLASSES[FrameType(frame.type)].decode(frame)
