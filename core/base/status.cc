@@ -1,0 +1,19 @@
+#include "core/base/status.h"
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+
+namespace millrace {
+
+absl::Status Annotate(const absl::Status& status, absl::string_view prefix) {
+  if (status.ok() || prefix.empty()) return status;
+  absl::Status annotated(status.code(), status.message().empty()
+                                            ? std::string(prefix)
+                                            : absl::StrCat(prefix, ": ", status.message()));
+  status.ForEachPayload([&annotated](absl::string_view url, const absl::Cord& payload) {
+    annotated.SetPayload(url, payload);
+  });
+  return annotated;
+}
+
+}  // namespace millrace
