@@ -239,6 +239,7 @@ def _source_distributions():
         package = "nanoarrow",
         version = "0.9.0",
         sha256 = "1ce15bbed8532839347faa78824c5dbd3769bff60661003e34c6fba5dd881bd3",
+        build_backend = "mesonpy",
         files = {"generated/nanoarrow/nanoarrow_config.h": _NANOARROW_CONFIG},
         build_file = "//third_party:nanoarrow.BUILD",
     )

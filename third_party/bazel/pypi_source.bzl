@@ -2,7 +2,35 @@
 
 The archive is looked for in ~/.cache/millrace/dist/<sha256>/ first and kept there once downloaded,
 so that the next clone needs no network (Bazel's own cache does not see what a rule executes).
+
+`pip download` asks a source distribution's build backend for its metadata, even with --no-deps, and
+for that would download the backend and configure the package (compilers, Python headers and all).
+Only the archive is wanted: a stand-in of the backend's name answers instead.
 """
+
+_BACKEND = """\
+import os
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    name = "{package}-{version}.dist-info"
+    os.makedirs(os.path.join(metadata_directory, name))
+    with open(os.path.join(metadata_directory, name, "METADATA"), "w") as out:
+        out.write("Metadata-Version: 2.1\\nName: {package}\\nVersion: {version}\\n")
+    return name
+"""
+
+def _write_backend(ctx, directory):
+    """Writes the stand-in of the build backend, as a module below `directory`."""
+    modules = ctx.attr.build_backend.split(".")
+    for depth in range(1, len(modules)):
+        ctx.file("/".join([directory] + modules[:depth] + ["__init__.py"]), "", executable = False)
+    ctx.file(
+        "/".join([directory] + modules) + ".py",
+        _BACKEND.format(package = ctx.attr.package.replace("-", "_"), version = ctx.attr.version),
+        executable = False,
+    )
+    python_path = ctx.os.environ.get("PYTHONPATH", "")
+    return str(ctx.path(directory)) + (":" + python_path if python_path else "")
 
 def _sha256(ctx, path):
     result = ctx.execute(["sha256sum", path])
@@ -29,12 +57,14 @@ def _pypi_source_impl(ctx):
                 "--quiet",
                 "--disable-pip-version-check",
                 "--no-deps",
+                "--no-build-isolation",
                 "--no-binary",
                 ctx.attr.package,
                 "--dest",
                 "download",
                 requirement,
             ],
+            environment = {"PYTHONPATH": _write_backend(ctx, "download/backend")},
             timeout = 1800,
         )
         if result.return_code != 0:
@@ -77,6 +107,10 @@ pypi_source = repository_rule(
         "package": attr.string(mandatory = True),
         "version": attr.string(mandatory = True),
         "sha256": attr.string(mandatory = True),
+        "build_backend": attr.string(
+            mandatory = True,
+            doc = "What the archive's pyproject.toml says under build-system, build-backend.",
+        ),
         "exclude": attr.string_list(doc = "tar patterns that are not unpacked."),
         "links": attr.string_dict(doc = "Symlinks to add: name to target."),
         "files": attr.string_dict(doc = "Files to add: name to content."),
