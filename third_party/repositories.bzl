@@ -2,6 +2,7 @@
 
 load("//third_party/bazel:distribution.bzl", "distribution_rules", "unused_repository")
 load("//third_party/bazel:pypi_source.bzl", "pypi_source")
+load("//third_party/bazel:python_env.bzl", "python_env")
 load("//third_party/bazel:system_library.bzl", "system_library")
 
 def _bazel_rules():
@@ -244,8 +245,15 @@ def _source_distributions():
         build_file = "//third_party:nanoarrow.BUILD",
     )
 
+def _python_packages():
+    python_env(
+        name = "reference_peer_packages",
+        requirements = "//testing/reference_peer:requirements.txt",
+    )
+
 def millrace_repositories():
     """Declares every repository. Called once, in WORKSPACE."""
     _bazel_rules()
     _system_libraries()
     _source_distributions()
+    _python_packages()

@@ -67,6 +67,13 @@ def sample_batches():
             "name": pa.array(["a", "bc", None, "def"], pa.utf8()),
         }
     )
+    empties = pa.record_batch(
+        {
+            "text": pa.array(["", ""], pa.utf8()),
+            "null": pa.array([None, None], pa.binary()),
+            "numbers": pa.array([[], []], pa.list_(pa.int32())),
+        }
+    )
     return [
         ("simple", pa.record_batch({"x": pa.array([1, 2], pa.int32())}), ()),
         ("bool", pa.record_batch({"flag": pa.array([True, None, False, True, True, False, True, True, None])}), ()),
@@ -75,6 +82,7 @@ def sample_batches():
         ("texts", texts, ()),
         ("lists", lists, ()),
         ("training", training, (1, 3, 6)),
+        ("empties", empties, ()),
         ("nothing", pa.record_batch({"void": pa.nulls(5)}), ()),
     ]
 

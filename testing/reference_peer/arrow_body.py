@@ -29,7 +29,7 @@ class ArrowBodyError(Exception):
     """Bytes of a peer that break the rules; `reason` is a stable word, the text is for people."""
 
     def __init__(self, reason, text):
-        super().__init__(f"{reason}: {text}")
+        super().__init__(text)
         self.reason = reason
 
 
@@ -311,7 +311,7 @@ class _BatchReader:
         return node
 
     def _take_buffer(self, needed):
-        """The next buffer, which has to hold at least `needed` bytes; None when it is empty."""
+        """The next buffer, which has to hold at least `needed` bytes."""
         if self._next_buffer >= len(self._layout.buffers):
             raise ArrowBodyError("buffer_count", "fewer buffers than the schema asks for")
         entry = self._layout.buffers[self._next_buffer]
@@ -323,7 +323,7 @@ class _BatchReader:
         if entry.length < needed:
             raise ArrowBodyError("buffer_size", f"a buffer of {entry.length} bytes where {needed} are needed")
         if entry.length == 0:
-            return None
+            return pa.py_buffer(b"")
         for start, part in zip(self._starts, self._parts):
             if start <= entry.offset and entry.offset + entry.length <= start + len(part):
                 begin = entry.offset - start
@@ -362,7 +362,7 @@ class _BatchReader:
 
     def _last_offset(self, offsets, length, width):
         """The end of the data that checked offsets point at. Section 7: monotonic, not negative."""
-        if offsets is None or length == 0:
+        if length == 0:
             return 0
         form = "q" if width == 8 else "i"
         values = memoryview(offsets.to_pybytes()[: (length + 1) * width]).cast(form)
@@ -385,9 +385,9 @@ def read_batch(message, parts, schema, rows):
     if layout.length != rows:
         raise ArrowBodyError("node_length", f"a RecordBatch of length {layout.length} in a frame of {rows} rows")
     reader = _BatchReader(layout, parts, rows)
-    arrays = [reader.array(field.type, rows) for field in schema]
-    reader.check_all_used()
     try:
+        arrays = [reader.array(field.type, rows) for field in schema]
+        reader.check_all_used()
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         batch.validate(full=True)
     except (pa.ArrowException, ValueError) as error:

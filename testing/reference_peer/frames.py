@@ -60,13 +60,15 @@ class FrameError(Exception):
     """A frame that its receiver must not use.
 
     `outcome` is what section 2 makes of it: "bad_frame" (poisons the principal) or "unimplemented"
-    (a greater version). `reason` is a stable word for tests, the text is for people.
+    (a greater version). `reason` is a stable word for tests, the text is for people. `session` is
+    the header's, where a greater version has to be answered.
     """
 
-    def __init__(self, reason, text, outcome="bad_frame"):
-        super().__init__(f"{reason}: {text}")
+    def __init__(self, reason, text, outcome="bad_frame", session=0):
+        super().__init__(text)
         self.reason = reason
         self.outcome = outcome
+        self.session = session
 
 
 @dataclasses.dataclass
@@ -110,7 +112,7 @@ class Frame:
         if magic != MAGIC:
             raise FrameError("magic", f"magic {magic.hex()}")
         if version > VERSION:
-            raise FrameError("version", f"version {version}, this peer speaks 1", "unimplemented")
+            raise FrameError("version", f"version {version}, this peer speaks 1", "unimplemented", session)
         if version < VERSION:
             raise FrameError("version", f"version {version}")
         if flags & ~FLAG_OPTIONAL:

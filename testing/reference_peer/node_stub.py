@@ -1,0 +1,329 @@
+"""The node's side of the feed protocol, small: what the reference feeder is tested against.
+
+  with NodeStub() as node:
+      node.info                       # what a lookup of it would say
+      node.rows("input")              # the rows that its "program" has taken
+
+It speaks sections 1 to 7 with two queues, "input" and "predict".  Its "program" takes every batch at
+once: training rows are kept, inference rows are echoed in results of `result_rows` rows.  The node
+lives on its own thread; the methods below may be called from any other.
+"""
+
+import dataclasses
+import re
+import secrets
+import threading
+import time
+
+import pyarrow as pa
+import zmq
+
+import frames
+import sockets
+from feeder import NodeInfo
+
+QUEUES = ("input", "predict")
+WAIT_INTERVAL_SECONDS = 1.0
+_REPLY_ENDPOINT = re.compile(r"tcp://127\.0\.0\.1:\d{1,5}|ipc://@millrace-[A-Za-z0-9-]+")
+
+
+class _SessionError(Exception):
+    """Ends one session with an ERROR."""
+
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+@dataclasses.dataclass
+class _NodeSession:
+    """What the node knows of one session."""
+
+    id: int
+    principal: str
+    open_message: frames.Open
+    outbox: sockets.Outbox
+    next_seq: int = 0
+    expected_seq: int = 1
+    accepted: bool = False
+    schema: pa.Schema | None = None
+    next_row: int = 0
+    end_row: int | None = None
+    sent_bytes: int = 0
+    limit: int = 0
+    rows_out: int = 0
+    results_begun: bool = False
+    unsent: list = dataclasses.field(default_factory=list)
+    waited_at: float = 0.0
+
+
+class NodeStub:
+    """A node attempt. `window_bytes` is the credit of each session beyond what was released."""
+
+    def __init__(self, window_bytes=1 << 20, result_rows=3, break_after_rows=None, terminate_after_rows=None):
+        self.nonce = secrets.token_hex(8)
+        self.log = []  # (session, text) of every ERROR sent, newest last
+        self.moved = threading.Event()  # set once the connections were broken and `info` is new
+        self._window_bytes = window_bytes
+        self._result_rows = result_rows
+        self._break_after_rows = break_after_rows
+        self._terminate_after_rows = terminate_after_rows
+        self._taken = {queue: [] for queue in QUEUES}
+        self._rows_seen = 0
+        self._schemas = {}  # feed id: schema
+        self._sessions = {}
+        self._outboxes = {}
+        self._hold = threading.Event()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._context = zmq.Context()
+        self._inbox = sockets.Inbox(self._context, sockets.new_key(), "feeder")
+        self._info = self._make_info()
+        self._progress = 0
+        self._thread = threading.Thread(target=self._run, name="node-stub")
+
+    # --- any thread -------------------------------------------------------------------------------
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def info(self):
+        with self._lock:
+            return self._info
+
+    @property
+    def tcp_info(self):
+        """As `info`, with the TCP endpoint."""
+        return dataclasses.replace(self.info, endpoint=self._inbox.tcp_endpoint)
+
+    def lookup(self):
+        return self.info
+
+    def hold(self, held):
+        """While held the program takes no batch: train sessions get no credit back."""
+        self._hold.set() if held else self._hold.clear()
+
+    def rows(self, queue):
+        """All rows taken so far, as (partition, first row, record batch)."""
+        with self._lock:
+            return list(self._taken[queue])
+
+    # --- the node's thread ------------------------------------------------------------------------
+
+    def _make_info(self):
+        return NodeInfo("running", self._inbox.ipc_endpoint, self._inbox.key, self.nonce)
+
+    def _run(self):
+        while not self._stop.is_set():
+            poller = zmq.Poller()
+            for socket in self._inbox.pollables():
+                poller.register(socket, zmq.POLLIN)
+            poller.poll(20)
+            while (received := self._inbox.receive()) is not None:
+                self._take(*received)
+            for outbox in self._outboxes.values():
+                outbox.update()
+            for session in [s for s in self._sessions.values() if s.outbox.broken]:
+                del self._sessions[session.id]
+            self._serve()
+        for outbox in self._outboxes.values():
+            outbox.close()
+        self._inbox.close()
+        self._context.term()
+
+    def _take(self, principal, parts):
+        try:
+            frame = frames.Frame.from_parts(parts, "node")
+            if frame.type == frames.FrameType.OPEN:
+                self._on_open(principal, frame)
+                return
+            session = self._sessions.get(frame.session)
+            if session is None or session.principal != principal:
+                return
+            self._in_session(session, frame)
+        except frames.FrameError as error:
+            self._on_bad_frame(principal, error)
+
+    def _on_bad_frame(self, principal, error):
+        session = self._sessions.get(error.session)
+        if error.outcome == "unimplemented":
+            if session is not None and session.principal == principal:
+                self._fail(session, "UNIMPLEMENTED", str(error))
+            return
+        self._inbox.poisoned.add(principal)
+        for session in [s for s in self._sessions.values() if s.principal == principal]:
+            self._fail(session, "INVALID_ARGUMENT", str(error))
+
+    def _send(self, session, message):
+        session.outbox.send(message.frame(session.id, session.next_seq).parts())
+        session.next_seq += 1
+
+    def _fail(self, session, code, text):
+        self._send(session, frames.Error(code, text))
+        self.log.append((session.id, f"{code}: {text}"))
+        self._sessions.pop(session.id, None)
+
+    def _outbox(self, reply):
+        outbox = self._outboxes.get(reply.endpoint)
+        if outbox is None or outbox.broken:
+            outbox = sockets.Outbox(self._context, reply.endpoint, f"node/{self.nonce}", reply.key)
+            self._outboxes[reply.endpoint] = outbox
+        return outbox
+
+    def _on_open(self, principal, frame):
+        message = frames.decode(frame)
+        if not _REPLY_ENDPOINT.fullmatch(message.reply.endpoint):
+            return
+        open_already = self._sessions.get(frame.session)
+        if open_already is not None and open_already.principal == principal:
+            self._fail(open_already, "ALREADY_EXISTS", f"session {frame.session:016x} is open already")
+            return
+        session = _NodeSession(frame.session, principal, message, self._outbox(message.reply))
+        session.next_row = message.first_row
+        if open_already is not None:
+            self._send(session, frames.Error("ALREADY_EXISTS", f"session {frame.session:016x} is open already"))
+            return
+        self._sessions[session.id] = session
+        if frame.seq != 0:
+            self._fail(session, "DATA_LOSS", f"OPEN with seq {frame.seq}")
+        elif message.node_nonce != self.nonce:
+            self._fail(session, "FAILED_PRECONDITION", f"this is node attempt {self.nonce}, not {message.node_nonce}")
+        elif message.queue not in QUEUES:
+            self._fail(session, "NOT_FOUND", f"no queue {message.queue!r}; there are: {', '.join(QUEUES)}")
+
+    def _in_session(self, session, frame):
+        if frame.seq != session.expected_seq:
+            self._fail(session, "DATA_LOSS", f"frame {frame.seq} where {session.expected_seq} was expected")
+            return
+        session.expected_seq += 1
+        message = frames.decode(frame)
+        if message is None:
+            return
+        try:
+            if isinstance(message, frames.Abort):
+                del self._sessions[session.id]
+            elif not session.accepted:
+                raise _SessionError("FAILED_PRECONDITION", "only OPEN may be sent before the first CREDIT")
+            elif isinstance(message, frames.Schema):
+                self._on_schema(session, message)
+            elif isinstance(message, frames.Batch):
+                self._on_batch(session, message, frame.credit_bytes)
+            else:
+                self._on_end_partition(session, message)
+        except _SessionError as error:
+            self._fail(session, error.code, str(error))
+
+    def _on_schema(self, session, message):
+        if session.schema is not None:
+            raise _SessionError("FAILED_PRECONDITION", "SCHEMA came twice")
+        first = self._schemas.setdefault(session.open_message.feed_id, message.schema)
+        if not first.equals(message.schema):
+            different = next((f.name for f, g in zip(message.schema, first) if f != g), "their number")
+            raise _SessionError("INVALID_ARGUMENT", f"another schema than the feed's first: column {different}")
+        session.schema = message.schema
+
+    def _on_batch(self, session, message, size):
+        if session.schema is None or session.end_row is not None:
+            raise _SessionError("FAILED_PRECONDITION", "a BATCH before SCHEMA or after END_PARTITION")
+        if message.first_row != session.next_row:
+            raise _SessionError("DATA_LOSS", f"a batch from row {message.first_row} after {session.next_row} rows")
+        outstanding = sum(batch_bytes for _, _, batch_bytes in session.unsent)
+        if session.sent_bytes + size > session.limit and outstanding:
+            raise _SessionError("RESOURCE_EXHAUSTED", f"{session.sent_bytes + size} bytes, the limit is {session.limit}")
+        record_batch = message.record_batch(session.schema)
+        session.sent_bytes += size
+        session.next_row += message.rows
+        session.unsent.append((message.first_row, record_batch, size))
+        self._send(session, frames.Received(session.next_row))
+        self._rows_seen += message.rows
+        if self._break_after_rows is not None and self._rows_seen >= self._break_after_rows:
+            self._break_after_rows = None
+            self._break_connections()
+
+    def _on_end_partition(self, session, message):
+        if session.end_row is not None or message.end_row != session.next_row:
+            raise _SessionError("DATA_LOSS", f"END_PARTITION({message.end_row}) after {session.next_row} rows")
+        session.end_row = message.end_row
+        self._send(session, frames.Received(session.end_row))
+
+    def _break_connections(self):
+        """All connections end, the attempt lives on at new addresses."""
+        self._inbox.bind()
+        for outbox in self._outboxes.values():
+            outbox.close()
+        self._outboxes.clear()
+        self._sessions.clear()
+        with self._lock:
+            self._info = self._make_info()
+        self.moved.set()
+
+    # --- the program ------------------------------------------------------------------------------
+
+    def _serve(self):
+        """Train sessions of a queue all at once, inference sessions one after another."""
+        for queue in QUEUES:
+            waiting = [s for s in self._sessions.values() if s.open_message.queue == queue]
+            if not waiting:
+                continue
+            first = waiting[0]
+            served = [first] if first.open_message.mode == "inference" else []
+            if not served:
+                same_feed = [s for s in waiting if s.open_message.feed_id == first.open_message.feed_id]
+                served = [s for s in same_feed if s.open_message.mode == "train"]
+            for session in served:
+                self._serve_session(session)
+            for position, session in enumerate(s for s in waiting if s not in served):
+                self._send_wait(session, position + len(served))
+
+    def _send_wait(self, session, position):
+        now = time.monotonic()
+        if now - session.waited_at >= WAIT_INTERVAL_SECONDS:
+            session.waited_at = now
+            self._send(session, frames.Wait(position, self._progress))
+
+    def _serve_session(self, session):
+        if not session.accepted:
+            session.accepted = True
+            session.limit = self._window_bytes
+            self._send(session, frames.Credit(session.limit, 0))
+        if self._hold.is_set():
+            return
+        while session.unsent and session.id in self._sessions:
+            first_row, record_batch, _ = session.unsent.pop(0)
+            self._program_takes(session, first_row, record_batch)
+        if session.end_row is not None and session.id in self._sessions:
+            rows_in = session.end_row - session.open_message.first_row
+            self._send(session, frames.Done(rows_in, session.rows_out))
+            del self._sessions[session.id]
+
+    def _program_takes(self, session, first_row, record_batch):
+        """The program reads one batch and at once asks for the next one."""
+        opened = session.open_message
+        with self._lock:
+            self._taken[opened.queue].append((opened.partition, first_row, record_batch))
+            total = sum(batch.num_rows for _, _, batch in self._taken[opened.queue])
+        self._progress += 1
+        if opened.mode == "inference":
+            self._send_results(session, first_row, record_batch)
+        self._send(session, frames.Ack(first_row + record_batch.num_rows))
+        released = session.sent_bytes - sum(size for _, _, size in session.unsent)
+        session.limit = released + self._window_bytes
+        self._send(session, frames.Credit(session.limit, released))
+        if self._terminate_after_rows is not None and total >= self._terminate_after_rows:
+            self._send(session, frames.Terminated("the program has stopped reading"))
+            del self._sessions[session.id]
+
+    def _send_results(self, session, first_row, record_batch):
+        if not session.results_begun:
+            session.results_begun = True
+            self._send(session, frames.Schema(session.schema))
+        for start in range(0, record_batch.num_rows, self._result_rows):
+            part = record_batch.slice(start, self._result_rows)
+            self._send(session, frames.Result.from_record_batch(first_row + start, part))
+            session.rows_out += part.num_rows
