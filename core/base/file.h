@@ -32,15 +32,15 @@ namespace millrace {
 [[nodiscard]] absl::StatusOr<std::string> ReadFile(const std::string& path,
                                                    size_t max_bytes = size_t{64} << 20);
 
-// Replaces `path` by a file with `contents` and exactly `mode` (whatever the umask), so that a reader
-// or a crash sees the old file or the new one, never a part: temporary file beside it, fsync, rename,
-// fsync of the folder. On error `path` is untouched and the temporary file is gone. (After SIGKILL a
-// "<path>.tmp.XXXXXX" may stay.)
+// Replaces `path` by a file with `contents` and exactly `mode` (whatever the umask), so that a
+// reader or a crash sees the old file or the new one, never a part: temporary file beside it,
+// fsync, rename, fsync of the folder. On error `path` is untouched and the temporary file is gone.
+// (After SIGKILL a "<path>.tmp.XXXXXX" may stay.)
 [[nodiscard]] absl::Status WriteFileAtomic(const std::string& path, absl::string_view contents,
                                            mode_t mode = 0600);
 
-// "a/b" from "a" and "b", with one slash between. An absolute `b` is returned as it is, as in Python's
-// os.path.join; an empty part adds nothing.
+// "a/b" from "a" and "b", with one slash between. An absolute `b` is returned as it is, as in
+// Python's os.path.join; an empty part adds nothing.
 [[nodiscard]] std::string JoinPath(absl::string_view a, absl::string_view b);
 
 // A fresh folder with mode 0700 under $TMPDIR (/tmp if unset), removed with its contents by the

@@ -56,8 +56,8 @@ class Builder {
     } else if (const size_t bracket = what.find("] "); bracket != absl::string_view::npos) {
       what.remove_prefix(bracket + 2);
     }
-    return Fail(absl::StrCat("not JSON at offset ", position, ": ",
-                             Ellipsize(EscapeControls(what), 200)));
+    return Fail(
+        absl::StrCat("not JSON at offset ", position, ": ", Ellipsize(EscapeControls(what), 200)));
   }
 
   const std::string& error() const { return error_; }
@@ -66,8 +66,8 @@ class Builder {
  private:
   struct Frame {
     JsonType* container = nullptr;
-    std::string key;                                       // of the member that comes next
-    absl::flat_hash_map<std::string, size_t> known_keys;   // ordered objects only
+    std::string key;                                      // of the member that comes next
+    absl::flat_hash_map<std::string, size_t> known_keys;  // ordered objects only
   };
 
   bool Fail(std::string error) {
@@ -126,9 +126,8 @@ class Builder {
 template <typename JsonType>
 absl::StatusOr<JsonType> Parse(absl::string_view text, const JsonOptions& options) {
   if (text.size() > options.max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("JSON text of ", text.size(),
-                                                     " bytes is over the limit of ",
-                                                     options.max_bytes));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "JSON text of ", text.size(), " bytes is over the limit of ", options.max_bytes));
   }
   // The library takes a NUL for the end of its input and would accept anything behind it.
   if (const size_t nul = text.find('\0'); nul != absl::string_view::npos) {
@@ -188,8 +187,8 @@ absl::Status Missing(absl::string_view key, absl::string_view where) {
 
 absl::Status WrongType(const Json& value, absl::string_view key, absl::string_view where,
                        absl::string_view wanted) {
-  return absl::InvalidArgumentError(absl::StrCat(FieldName(where, key), " must be ", wanted,
-                                                 ", found ", JsonTypeName(value)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(FieldName(where, key), " must be ", wanted, ", found ", JsonTypeName(value)));
 }
 
 absl::StatusOr<const Json*> RequireField(const Json& object, absl::string_view key,
@@ -216,8 +215,7 @@ absl::StatusOr<int64_t> AsInt(const Json& value, absl::string_view key, absl::st
   return value.get<int64_t>();
 }
 
-absl::StatusOr<double> AsDouble(const Json& value, absl::string_view key,
-                                absl::string_view where) {
+absl::StatusOr<double> AsDouble(const Json& value, absl::string_view key, absl::string_view where) {
   if (!value.is_number()) return WrongType(value, key, where, "a number");
   return value.get<double>();
 }
@@ -254,8 +252,7 @@ absl::StatusOr<std::string> GetString(const Json& object, absl::string_view key,
   return AsString(*value, key, where);
 }
 
-absl::StatusOr<int64_t> GetInt(const Json& object, absl::string_view key,
-                               absl::string_view where) {
+absl::StatusOr<int64_t> GetInt(const Json& object, absl::string_view key, absl::string_view where) {
   MILLRACE_ASSIGN_OR_RETURN(const Json* value, RequireField(object, key, where));
   return AsInt(*value, key, where);
 }
@@ -291,8 +288,8 @@ absl::StatusOr<std::vector<std::string>> GetStringList(const Json& object, absl:
   std::vector<std::string> strings;
   strings.reserve(array->size());
   for (const Json& item : *array) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        std::string text, AsString(item, absl::StrCat(key, "[", strings.size(), "]"), where));
+    MILLRACE_ASSIGN_OR_RETURN(std::string text,
+                              AsString(item, absl::StrCat(key, "[", strings.size(), "]"), where));
     strings.push_back(std::move(text));
   }
   return strings;
@@ -302,8 +299,8 @@ absl::StatusOr<int64_t> GetIntInRange(const Json& object, absl::string_view key,
                                       int64_t max, absl::string_view where) {
   MILLRACE_ASSIGN_OR_RETURN(const int64_t value, GetInt(object, key, where));
   if (value < min || value > max) {
-    return absl::InvalidArgumentError(absl::StrCat(FieldName(where, key), " must be in ", min,
-                                                   "..", max, ", found ", value));
+    return absl::InvalidArgumentError(
+        absl::StrCat(FieldName(where, key), " must be in ", min, "..", max, ", found ", value));
   }
   return value;
 }

@@ -45,7 +45,8 @@ struct JsonOptions {
 //
 // Returns INVALID_ARGUMENT, with the byte offset, if `text` is no JSON, not UTF-8, nested too deep,
 // or holds a number that a double cannot hold; RESOURCE_EXHAUSTED if it is over max_bytes.
-[[nodiscard]] absl::StatusOr<Json> ParseJson(absl::string_view text, const JsonOptions& options = {});
+[[nodiscard]] absl::StatusOr<Json> ParseJson(absl::string_view text,
+                                             const JsonOptions& options = {});
 [[nodiscard]] absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text,
                                                            const JsonOptions& options = {});
 
@@ -57,8 +58,8 @@ struct JsonOptions {
 [[nodiscard]] absl::string_view JsonTypeName(const Json& value);
 [[nodiscard]] absl::string_view JsonTypeName(const OrderedJson& value);
 
-// Getters. `object` is the object that should hold `key`; `where` is the path of `object` itself, for
-// messages ("params" makes the field "params.port"; empty for the document).
+// Getters. `object` is the object that should hold `key`; `where` is the path of `object` itself,
+// for messages ("params" makes the field "params.port"; empty for the document).
 //
 // Each returns INVALID_ARGUMENT if `object` is no object, the field is absent (or null), or it has
 // another type. GetInt also if the value is no integer or does not fit int64_t (3.0 is no integer);
@@ -84,7 +85,8 @@ struct JsonOptions {
                                                     int64_t min, int64_t max,
                                                     absl::string_view where = "");
 
-// As above, but an absent or null field gives `fallback`. A field of another type is still an error.
+// As above, but an absent or null field gives `fallback`. A field of another type is still an
+// error.
 [[nodiscard]] absl::StatusOr<std::string> GetStringOr(const Json& object, absl::string_view key,
                                                       absl::string_view fallback,
                                                       absl::string_view where = "");

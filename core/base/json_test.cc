@@ -118,7 +118,8 @@ TEST(GettersTest, ReturnTheValue) {
 }
 
 TEST(GettersTest, NameTheFieldAndWhatWasFound) {
-  const Json params = MustParse(R"({"port":"80","list":["a",2],"half":3.0,"big":9223372036854775808})");
+  const Json params =
+      MustParse(R"({"port":"80","list":["a",2],"half":3.0,"big":9223372036854775808})");
   EXPECT_THAT(GetInt(params, "port", "params"),
               StatusIs(StatusCode::kInvalidArgument,
                        "field \"params.port\" must be an integer, found string"));
@@ -136,15 +137,16 @@ TEST(GettersTest, NameTheFieldAndWhatWasFound) {
   EXPECT_THAT(GetDouble(params, "port"), StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(GetObject(params, "port"), StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(GetArray(params, "port"), StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_THAT(GetIntInRange(MustParse(R"({"port":65536})"), "port", 0, 65535),
-              StatusIs(StatusCode::kInvalidArgument,
-                       "field \"port\" must be in 0..65535, found 65536"));
+  EXPECT_THAT(
+      GetIntInRange(MustParse(R"({"port":65536})"), "port", 0, 65535),
+      StatusIs(StatusCode::kInvalidArgument, "field \"port\" must be in 0..65535, found 65536"));
 }
 
 TEST(GettersTest, RefuseWhatIsNoObject) {
   for (const char* text : {"[]", "null", "7", "\"port\""}) {
-    EXPECT_THAT(GetInt(MustParse(text), "port"),
-                StatusIs(StatusCode::kInvalidArgument, HasSubstr("the document must be an object")));
+    EXPECT_THAT(
+        GetInt(MustParse(text), "port"),
+        StatusIs(StatusCode::kInvalidArgument, HasSubstr("the document must be an object")));
     EXPECT_THAT(GetIntOr(MustParse(text), "port", 1, "params"),
                 StatusIs(StatusCode::kInvalidArgument, HasSubstr("\"params\" must be an object")));
   }

@@ -24,8 +24,8 @@ absl::StatusOr<std::optional<absl::string_view>> LineReader::Next() {
   // Within the limit only together with its line end, an unfinished line may still hold a '\r'.
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   if (line.size() > max_line_bytes_) {
-    error_ = absl::ResourceExhaustedError(
-        absl::StrCat("line of more than ", max_line_bytes_, " bytes"));
+    error_ =
+        absl::ResourceExhaustedError(absl::StrCat("line of more than ", max_line_bytes_, " bytes"));
     buffer_ = std::string();  // gives the memory back
     start_ = scanned_ = 0;
     return error_;

@@ -37,8 +37,8 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-// Not in spdlog's registry: no global state but this. Never destroyed, since threads and destructors
-// of statics may log while the process exits; one per process, so bounded.
+// Not in spdlog's registry: no global state but this. Never destroyed, since threads and
+// destructors of statics may log while the process exits; one per process, so bounded.
 spdlog::logger& Logger() {
   static spdlog::logger* const logger = [] {
     auto* made = new spdlog::logger("millrace", std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -100,7 +100,8 @@ void SetLogLevel(LogLevel level) {
 LogLevel GetLogLevel() {
   const int level = g_level.load(std::memory_order_relaxed);
   if (level != kLevelUnset) return static_cast<LogLevel>(level);
-  // Read once per process (a function's static), stored only if nobody called SetLogLevel meanwhile.
+  // Read once per process (a function's static), stored only if nobody called SetLogLevel
+  // meanwhile.
   static const LogLevel from_environment = LevelFromEnvironment();
   int expected = kLevelUnset;
   if (g_level.compare_exchange_strong(expected, static_cast<int>(from_environment),

@@ -16,12 +16,12 @@
 // One message is one line: control characters, line ends among them, are escaped, so that a peer's
 // text can neither forge a line nor drive a terminal, and a message over 16 KiB is cut.
 //
-// The level comes from the environment variable MILLRACE_LOG (error, warning, info or debug; default
-// warning), read once at first use; SetLogLevel() overrides it. Operands of a disabled statement are
-// not evaluated.
+// The level comes from the environment variable MILLRACE_LOG (error, warning, info or debug;
+// default warning), read once at first use; SetLogLevel() overrides it. Operands of a disabled
+// statement are not evaluated.
 //
-// Thread safety: everything here is thread-safe; lines never mix. Not async-signal-safe, not for use
-// between fork and exec. Blocking: as write(2) to stderr does.
+// Thread safety: everything here is thread-safe; lines never mix. Not async-signal-safe, not for
+// use between fork and exec. Blocking: as write(2) to stderr does.
 
 #ifndef CORE_BASE_LOG_H_
 #define CORE_BASE_LOG_H_
@@ -91,19 +91,19 @@ struct Voidify {
 #define MILLRACE_INTERNAL_LOG_WARNING MILLRACE_INTERNAL_LOG(::millrace::LogLevel::kWarning)
 #define MILLRACE_INTERNAL_LOG_ERROR MILLRACE_INTERNAL_LOG(::millrace::LogLevel::kError)
 
-#define MILLRACE_INTERNAL_LOG(level)               \
-  !::millrace::LogEnabled(level)                   \
-      ? (void)0                                    \
-      : ::millrace::log_internal::Voidify() &      \
+#define MILLRACE_INTERNAL_LOG(level)          \
+  !::millrace::LogEnabled(level)              \
+      ? (void)0                               \
+      : ::millrace::log_internal::Voidify() & \
             ::millrace::log_internal::LogMessage(level, __FILE__, __LINE__).stream()
 
 // Invariants only: prints "check failed: cond" with the streamed text and aborts. What came from a
 // peer, a file or the environment is an absl::Status instead.
-#define MILLRACE_CHECK(condition)                        \
-  ABSL_PREDICT_TRUE(condition)                           \
-      ? (void)0                                          \
-      : ::millrace::log_internal::Voidify() &            \
-            ::millrace::log_internal::FatalMessage(#condition, __FILE__, __LINE__).stream()
+#define MILLRACE_CHECK(condition)         \
+  ABSL_PREDICT_TRUE(condition)            \
+  ? (void)0                               \
+  : ::millrace::log_internal::Voidify() & \
+          ::millrace::log_internal::FatalMessage(#condition, __FILE__, __LINE__).stream()
 
 // MILLRACE_CHECK in debug builds; compiled but not evaluated with NDEBUG.
 #ifdef NDEBUG

@@ -55,12 +55,16 @@ TEST(LogTest, LevelsSelectLinesAndDisabledOperandsAreNotEvaluated) {
 }
 
 TEST(LogTest, APeersTextCannotForgeALineOrDriveATerminal) {
-  const std::string text = Capture(LogLevel::kError, [] {
-    MILLRACE_LOG(ERROR) << "peer said: x\n2024-01-01T00:00:00.000Z E main a.cc:1] forged\r\x1b[2J{}%v"
-                        << std::string("\0", 1);
-  });
+  const std::string text =
+      Capture(LogLevel::kError,
+              [] {
+                MILLRACE_LOG(ERROR)
+                    << "peer said: x\n2024-01-01T00:00:00.000Z E main a.cc:1] forged\r\x1b[2J{}%v"
+                    << std::string("\0", 1);
+              });
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
-  EXPECT_THAT(text, EndsWith("x\\n2024-01-01T00:00:00.000Z E main a.cc:1] forged\\r\\x1b[2J{}%v\\x00\n"));
+  EXPECT_THAT(text,
+              EndsWith("x\\n2024-01-01T00:00:00.000Z E main a.cc:1] forged\\r\\x1b[2J{}%v\\x00\n"));
 }
 
 TEST(LogTest, LongMessagesAreCut) {

@@ -53,8 +53,8 @@ bool CondVar::WaitWithTimeout(Mutex* mu, absl::Duration timeout) {
 }
 
 bool CondVar::WaitWithDeadline(Mutex* mu, absl::Time deadline) {
-  return WaitWithTimeout(mu, deadline == absl::InfiniteFuture() ? absl::InfiniteDuration()
-                                                                : deadline - absl::Now());
+  return WaitWithTimeout(
+      mu, deadline == absl::InfiniteFuture() ? absl::InfiniteDuration() : deadline - absl::Now());
 }
 
 void CondVar::Signal() { cv_.notify_one(); }

@@ -97,8 +97,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 // A condition variable. Each wait releases `mu`, which the caller holds, and holds it again on
 // return. All waiters of one CondVar use the same Mutex.
 //
-// Timeouts follow the wall clock in the absl::Mutex variant: a backward jump of the date lengthens a
-// wait. Code that measures a lease re-reads Clock::SteadyNow() after each wake-up.
+// Timeouts follow the wall clock in the absl::Mutex variant: a backward jump of the date lengthens
+// a wait. Code that measures a lease re-reads Clock::SteadyNow() after each wake-up.
 class CondVar {
  public:
   CondVar() = default;

@@ -23,7 +23,8 @@ struct Stat {
 };
 
 absl::StatusOr<Stat> ReadStat(pid_t pid) {
-  if (pid <= 0) return absl::InvalidArgumentError(absl::StrCat("pid must be positive, found ", pid));
+  if (pid <= 0)
+    return absl::InvalidArgumentError(absl::StrCat("pid must be positive, found ", pid));
   absl::StatusOr<std::string> text = ReadFile(absl::StrCat("/proc/", pid, "/stat"), 64 << 10);
   if (!text.ok()) {
     // ESRCH (mapped to NOT_FOUND too) if it ends between open and read.

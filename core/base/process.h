@@ -1,7 +1,7 @@
 // File: core/base/process.h
 //
-// Facts about processes of this host. A pid alone names nobody, since pids are used again; a pid with
-// its start time does.
+// Facts about processes of this host. A pid alone names nobody, since pids are used again; a pid
+// with its start time does.
 //
 // Defines: ProcessStartTime(), ProcessAlive(), SelfExecutablePath(), EnvOr().
 //

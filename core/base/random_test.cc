@@ -10,7 +10,8 @@ namespace {
 
 TEST(RandomTest, HasTheLengthAskedFor) {
   EXPECT_EQ(RandomBytes(0), "");
-  EXPECT_EQ(RandomBytes(100000).size(), 100000u);  // more than one getrandom call gives without care
+  EXPECT_EQ(RandomBytes(100000).size(),
+            100000u);  // more than one getrandom call gives without care
   EXPECT_THAT(RandomHex(16), testing::MatchesRegex("[0-9a-f]{32}"));
 }
 

@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kMaxHostBytes = 253;  // DNS
 
 absl::Status Invalid(absl::string_view text, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "\"", Ellipsize(EscapeControls(text), 300), "\" is no host:port address: ", why));
+  return absl::InvalidArgumentError(absl::StrCat("\"", Ellipsize(EscapeControls(text), 300),
+                                                 "\" is no host:port address: ", why));
 }
 
 bool IsHostName(absl::string_view host) {

@@ -31,16 +31,36 @@ TEST(HostPortTest, ParsesNamesAndAddressesAndPrintsThemBack) {
 }
 
 TEST(HostPortTest, RefusesEverythingElse) {
-  for (const std::string& text :
-       {std::string(""), std::string(":"), std::string("host"), std::string("host:"),
-        std::string(":80"), std::string("host:80:"), std::string("host:-1"), std::string("host:+1"),
-        std::string("host: 1"), std::string("host:65536"), std::string("host:99999999999999"),
-        std::string("host:8o"), std::string("ho st:80"), std::string("http://host:80"),
-        std::string("::1:80"), std::string("[::1]"), std::string("[::1]80"), std::string("[::1]:"),
-        std::string("[::1:80"), std::string("[host]:80"), std::string("[1.2.3.4]:80"),
-        std::string("[]:80"), std::string("[::1%]:80"), std::string("[::1%a/b]:80"),
-        std::string("ho\0st:80", 8), std::string("[::1\0]:80", 9), std::string("h\nx:80"),
-        std::string("\xff:80"), std::string(1 << 20, 'a') + ":80", std::string(1 << 20, '[')}) {
+  for (const std::string& text : {std::string(""),
+                                  std::string(":"),
+                                  std::string("host"),
+                                  std::string("host:"),
+                                  std::string(":80"),
+                                  std::string("host:80:"),
+                                  std::string("host:-1"),
+                                  std::string("host:+1"),
+                                  std::string("host: 1"),
+                                  std::string("host:65536"),
+                                  std::string("host:99999999999999"),
+                                  std::string("host:8o"),
+                                  std::string("ho st:80"),
+                                  std::string("http://host:80"),
+                                  std::string("::1:80"),
+                                  std::string("[::1]"),
+                                  std::string("[::1]80"),
+                                  std::string("[::1]:"),
+                                  std::string("[::1:80"),
+                                  std::string("[host]:80"),
+                                  std::string("[1.2.3.4]:80"),
+                                  std::string("[]:80"),
+                                  std::string("[::1%]:80"),
+                                  std::string("[::1%a/b]:80"),
+                                  std::string("ho\0st:80", 8),
+                                  std::string("[::1\0]:80", 9),
+                                  std::string("h\nx:80"),
+                                  std::string("\xff:80"),
+                                  std::string(1 << 20, 'a') + ":80",
+                                  std::string(1 << 20, '[')}) {
     const auto parsed = ParseHostPort(text);
     EXPECT_THAT(parsed, StatusIs(absl::StatusCode::kInvalidArgument)) << text.substr(0, 100);
     EXPECT_LT(parsed.status().message().size(), 500u);

@@ -12,8 +12,8 @@
 //     return x + y;
 //   }
 //
-// The enclosing function returns absl::Status or absl::StatusOr<T>. `expr` is evaluated once and may
-// contain commas; a `lhs` with a comma in its type needs `auto` or a type alias.
+// The enclosing function returns absl::Status or absl::StatusOr<T>. `expr` is evaluated once and
+// may contain commas; a `lhs` with a comma in its type needs `auto` or a type alias.
 // MILLRACE_ASSIGN_OR_RETURN is more than one statement: put braces around it under if, for, while.
 
 #ifndef CORE_BASE_STATUS_MACROS_H_
@@ -35,20 +35,20 @@ absl::Status ToStatus(const absl::StatusOr<T>& result) {
 }  // namespace millrace::status_macros_internal
 
 // Returns from the enclosing function if `expr`, an absl::Status or StatusOr, is not OK.
-#define MILLRACE_RETURN_IF_ERROR(...)                                             \
-  do {                                                                            \
-    if (absl::Status millrace_internal_status =                                   \
-            ::millrace::status_macros_internal::ToStatus((__VA_ARGS__));          \
-        !millrace_internal_status.ok()) {                                         \
-      return millrace_internal_status;                                            \
-    }                                                                             \
+#define MILLRACE_RETURN_IF_ERROR(...)                                    \
+  do {                                                                   \
+    if (absl::Status millrace_internal_status =                          \
+            ::millrace::status_macros_internal::ToStatus((__VA_ARGS__)); \
+        !millrace_internal_status.ok()) {                                \
+      return millrace_internal_status;                                   \
+    }                                                                    \
   } while (false)
 
 // Moves the value of `expr`, an absl::StatusOr<T>, into `lhs` (a variable or a declaration), or
 // returns its status from the enclosing function.
-#define MILLRACE_ASSIGN_OR_RETURN(lhs, ...)                                                       \
-  MILLRACE_INTERNAL_ASSIGN_OR_RETURN(MILLRACE_INTERNAL_CONCAT(millrace_internal_result_, __LINE__), \
-                                     lhs, (__VA_ARGS__))
+#define MILLRACE_ASSIGN_OR_RETURN(lhs, ...) \
+  MILLRACE_INTERNAL_ASSIGN_OR_RETURN(       \
+      MILLRACE_INTERNAL_CONCAT(millrace_internal_result_, __LINE__), lhs, (__VA_ARGS__))
 
 #define MILLRACE_INTERNAL_ASSIGN_OR_RETURN(result, lhs, expr) \
   auto result = expr;                                         \

@@ -80,8 +80,8 @@ std::string EscapeControls(absl::string_view text) {
   while (!text.empty()) {
     const unsigned char first = ByteAt(text, 0);
     const size_t length = Utf8SequenceLength(text);
-    const bool control = first < 0x20 || first == 0x7F ||
-                         (length == 2 && first == 0xC2 && ByteAt(text, 1) < 0xA0);
+    const bool control =
+        first < 0x20 || first == 0x7F || (length == 2 && first == 0xC2 && ByteAt(text, 1) < 0xA0);
     if (length == 0 || control) {
       const size_t bytes = length == 0 ? 1 : length;
       for (size_t i = 0; i < bytes; ++i) AppendEscape(&out, ByteAt(text, i));

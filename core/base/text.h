@@ -1,7 +1,7 @@
 // File: core/base/text.h
 //
-// What happens to foreign text (a peer's message, a child's stderr) before it enters an error, a log
-// line or a table: it is short, on one line, and harmless to a terminal.
+// What happens to foreign text (a peer's message, a child's stderr) before it enters an error, a
+// log line or a table: it is short, on one line, and harmless to a terminal.
 //
 // Defines: FirstLine(), Ellipsize(), EscapeControls(), Utf8SequenceLength().
 //
@@ -19,19 +19,20 @@
 
 namespace millrace {
 
-// The first line of `text` that is not blank, without white space around it; empty if there is none.
+// The first line of `text` that is not blank, without white space around it; empty if there is
+// none.
 [[nodiscard]] std::string FirstLine(absl::string_view text);
 
-// `text` if it has at most `max_bytes` bytes, otherwise its beginning with "..." at the end, at most
-// `max_bytes` together. A UTF-8 sequence is never cut. With max_bytes < 3 only dots remain.
+// `text` if it has at most `max_bytes` bytes, otherwise its beginning with "..." at the end, at
+// most `max_bytes` together. A UTF-8 sequence is never cut. With max_bytes < 3 only dots remain.
 [[nodiscard]] std::string Ellipsize(absl::string_view text, size_t max_bytes);
 
-// Replaces control characters by their C escapes (\n, \r, \t, otherwise \xNN): C0 (bytes below 0x20,
-// 0x7f), C1 (U+0080 to U+009F, also their lone bytes), and bytes that are not UTF-8.
+// Replaces control characters by their C escapes (\n, \r, \t, otherwise \xNN): C0 (bytes below
+// 0x20, 0x7f), C1 (U+0080 to U+009F, also their lone bytes), and bytes that are not UTF-8.
 [[nodiscard]] std::string EscapeControls(absl::string_view text);
 
-// Length in bytes of the well-formed UTF-8 sequence at the front of `text` (1 to 4), or 0 if there is
-// none: empty text, truncated, overlong, surrogate, above U+10FFFF.
+// Length in bytes of the well-formed UTF-8 sequence at the front of `text` (1 to 4), or 0 if there
+// is none: empty text, truncated, overlong, surrogate, above U+10FFFF.
 [[nodiscard]] size_t Utf8SequenceLength(absl::string_view text);
 
 }  // namespace millrace

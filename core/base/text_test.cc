@@ -39,10 +39,14 @@ TEST(EscapeControlsTest, EscapesWhatATerminalObeys) {
 }
 
 TEST(EscapeControlsTest, EscapesBytesThatAreNotUtf8) {
-  EXPECT_EQ(EscapeControls("\xff" "a"), "\\xffa");
-  EXPECT_EQ(EscapeControls("\x9b" "2J"), "\\x9b2J");        // a lone C1
-  EXPECT_EQ(EscapeControls("\xe2\x82"), "\\xe2\\x82");      // truncated
-  EXPECT_EQ(EscapeControls("\xc0\x8a"), "\\xc0\\x8a");      // overlong line end
+  EXPECT_EQ(EscapeControls("\xff"
+                           "a"),
+            "\\xffa");
+  EXPECT_EQ(EscapeControls("\x9b"
+                           "2J"),
+            "\\x9b2J");                                 // a lone C1
+  EXPECT_EQ(EscapeControls("\xe2\x82"), "\\xe2\\x82");  // truncated
+  EXPECT_EQ(EscapeControls("\xc0\x8a"), "\\xc0\\x8a");  // overlong line end
 }
 
 TEST(Utf8SequenceLengthTest, AcceptsExactlyWellFormedSequences) {

@@ -12,8 +12,8 @@
 //   };
 //
 // The child starts with every signal blocked, except those that a fault raises in the thread itself
-// (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT) and SIGPROF: signals are handled by the
-// main thread alone. Who forks from such a thread resets the mask in the child before exec.
+// (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT) and SIGPROF: signals are handled by
+// the main thread alone. Who forks from such a thread resets the mask in the child before exec.
 
 #ifndef CORE_BASE_THREAD_H_
 #define CORE_BASE_THREAD_H_
@@ -36,7 +36,8 @@ class [[nodiscard]] Thread {
   Thread() = default;
 
   // Starts `body` at once. Ends the process if the system has no thread left; Start() does not.
-  // `name` is cut to 15 bytes, the kernel's limit. An exception that leaves `body` ends the process.
+  // `name` is cut to 15 bytes, the kernel's limit. An exception that leaves `body` ends the
+  // process.
   Thread(absl::string_view name, absl::AnyInvocable<void()> body);
 
   // As the constructor. Returns RESOURCE_EXHAUSTED or UNAVAILABLE if no thread can be made.

@@ -5,8 +5,8 @@
 //   UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
 //   if (!fd.valid()) return absl::ErrnoToStatus(errno, path);
 //
-// Thread safety: as an int. Moving leaves the source invalid. Closing reports nothing: who must know
-// that data reached the disk calls fsync(2) first.
+// Thread safety: as an int. Moving leaves the source invalid. Closing reports nothing: who must
+// know that data reached the disk calls fsync(2) first.
 
 #ifndef CORE_BASE_UNIQUE_FD_H_
 #define CORE_BASE_UNIQUE_FD_H_

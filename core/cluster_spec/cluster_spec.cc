@@ -42,20 +42,20 @@ bool IsPrintable(uint32_t c) {
     uint32_t last;
   };
   static constexpr Range kHidden[] = {
-      {0x0, 0x1F},         {0x7F, 0xA0},         {0xAD, 0xAD},         {0x600, 0x605},
-      {0x61C, 0x61C},      {0x6DD, 0x6DD},       {0x70F, 0x70F},       {0x890, 0x891},
-      {0x8E2, 0x8E2},      {0x1680, 0x1680},     {0x180E, 0x180E},     {0x2000, 0x200F},
-      {0x2028, 0x202F},    {0x205F, 0x206F},     {0x3000, 0x3000},     {0xD800, 0xF8FF},
-      {0xFDD0, 0xFDEF},    {0xFEFF, 0xFEFF},     {0xFFF0, 0xFFFB},     {0xFFFE, 0xFFFF},
-      {0x110BD, 0x110BD},  {0x110CD, 0x110CD},   {0x13430, 0x13438},   {0x1BCA0, 0x1BCA3},
-      {0x1D173, 0x1D17A},  {0xE0000, 0xE00FF},   {0xE01F0, 0x10FFFF},
+      {0x0, 0x1F},        {0x7F, 0xA0},       {0xAD, 0xAD},        {0x600, 0x605},
+      {0x61C, 0x61C},     {0x6DD, 0x6DD},     {0x70F, 0x70F},      {0x890, 0x891},
+      {0x8E2, 0x8E2},     {0x1680, 0x1680},   {0x180E, 0x180E},    {0x2000, 0x200F},
+      {0x2028, 0x202F},   {0x205F, 0x206F},   {0x3000, 0x3000},    {0xD800, 0xF8FF},
+      {0xFDD0, 0xFDEF},   {0xFEFF, 0xFEFF},   {0xFFF0, 0xFFFB},    {0xFFFE, 0xFFFF},
+      {0x110BD, 0x110BD}, {0x110CD, 0x110CD}, {0x13430, 0x13438},  {0x1BCA0, 0x1BCA3},
+      {0x1D173, 0x1D17A}, {0xE0000, 0xE00FF}, {0xE01F0, 0x10FFFF},
   };
   return std::none_of(std::begin(kHidden), std::end(kHidden),
                       [c](const Range& range) { return range.first <= c && c <= range.last; });
 }
 
-// What Python's repr() makes of this str. A byte that is not UTF-8 becomes the surrogate under which
-// Python itself carries such a byte (surrogateescape).
+// What Python's repr() makes of this str. A byte that is not UTF-8 becomes the surrogate under
+// which Python itself carries such a byte (surrogateescape).
 std::string PythonRepr(absl::string_view text) {
   const bool double_quotes =
       text.find('\'') != absl::string_view::npos && text.find('"') == absl::string_view::npos;
@@ -102,8 +102,8 @@ bool IsDense(const ClusterSpec::TaskMap& tasks) {
 
 absl::Status CheckIndex(absl::string_view job, int64_t index) {
   if (index >= 0 && index <= std::numeric_limits<int>::max()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("Task index ", index, " of job ", Quote(job),
-                                                 " must be in 0..2147483647."));
+  return absl::InvalidArgumentError(
+      absl::StrCat("Task index ", index, " of job ", Quote(job), " must be in 0..2147483647."));
 }
 
 // Python's int(text) for ASCII text. Saturates far outside the range of an index; nullopt if it is
@@ -160,16 +160,16 @@ absl::StatusOr<ClusterSpec::TaskMap> TasksFromJson(const JsonType& value, absl::
     return tasks;
   }
   if (!value.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "The tasks for job ", Quote(job),
-        " must be a list or a dictionary from integers to strings, found ", JsonTypeName(value),
-        "."));
+    return absl::InvalidArgumentError(
+        absl::StrCat("The tasks for job ", Quote(job),
+                     " must be a list or a dictionary from integers to strings, found ",
+                     JsonTypeName(value), "."));
   }
   for (const auto& [key, item] : value.items()) {
     const std::optional<int64_t> index = PythonInt(key);
     if (!index.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat("Task index ", Quote(key), " of job ",
-                                                     Quote(job), " is no integer."));
+      return absl::InvalidArgumentError(
+          absl::StrCat("Task index ", Quote(key), " of job ", Quote(job), " is no integer."));
     }
     MILLRACE_RETURN_IF_ERROR(CheckIndex(job, *index));
     MILLRACE_ASSIGN_OR_RETURN(std::string address, AddressFromJson(item, job, *index));
@@ -193,13 +193,20 @@ OrderedJson TasksToJson(const ClusterSpec::TaskMap& tasks) {
 
 std::string TasksAsText(const ClusterSpec::TaskMap& tasks) {
   if (IsDense(tasks)) {
-    return absl::StrCat("[", absl::StrJoin(tasks, ", ", [](std::string* out, const auto& task) {
-                          absl::StrAppend(out, PythonRepr(task.second));
-                        }), "]");
+    return absl::StrCat("[",
+                        absl::StrJoin(tasks, ", ",
+                                      [](std::string* out, const auto& task) {
+                                        absl::StrAppend(out, PythonRepr(task.second));
+                                      }),
+                        "]");
   }
-  return absl::StrCat("{", absl::StrJoin(tasks, ", ", [](std::string* out, const auto& task) {
-                        absl::StrAppend(out, task.first, ": ", PythonRepr(task.second));
-                      }), "}");
+  return absl::StrCat("{",
+                      absl::StrJoin(tasks, ", ",
+                                    [](std::string* out, const auto& task) {
+                                      absl::StrAppend(out, task.first, ": ",
+                                                      PythonRepr(task.second));
+                                    }),
+                      "}");
 }
 
 }  // namespace
@@ -255,7 +262,8 @@ absl::Status ClusterSpec::AddJob(absl::string_view job, TaskList tasks) {
 absl::Status ClusterSpec::AddSparseJob(absl::string_view job, TaskMap tasks) {
   if (!tasks.empty()) MILLRACE_RETURN_IF_ERROR(CheckIndex(job, tasks.begin()->first));
   if (!index_.try_emplace(job, jobs_.size()).second) {
-    return absl::AlreadyExistsError(absl::StrCat("Job ", Quote(job), " is already in the cluster."));
+    return absl::AlreadyExistsError(
+        absl::StrCat("Job ", Quote(job), " is already in the cluster."));
   }
   jobs_.emplace_back(job, std::move(tasks));
   return absl::OkStatus();
@@ -317,9 +325,9 @@ absl::StatusOr<std::vector<std::optional<std::string>>> ClusterSpec::JobTasks(
   if (tasks->empty()) return list;
   const int largest = tasks->rbegin()->first;
   if (largest >= kMaxListedTasks) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("Job ", Quote(job), " has a task with index ", largest,
-                     "; a list is made up to index ", kMaxListedTasks - 1, " only."));
+    return absl::ResourceExhaustedError(absl::StrCat("Job ", Quote(job), " has a task with index ",
+                                                     largest, "; a list is made up to index ",
+                                                     kMaxListedTasks - 1, " only."));
   }
   list.resize(static_cast<size_t>(largest) + 1);
   for (const auto& [index, address] : *tasks) list[static_cast<size_t>(index)] = address;
@@ -362,10 +370,13 @@ std::string ClusterSpec::AsText() const {
   // Byte order of UTF-8 is the order of code points, which is Python's.
   std::sort(sorted.begin(), sorted.end(),
             [](const auto* a, const auto* b) { return a->first < b->first; });
-  return absl::StrCat("ClusterSpec({", absl::StrJoin(sorted, ", ", [](std::string* out, auto* job) {
-                        absl::StrAppend(out, PythonRepr(job->first), ": ",
-                                        TasksAsText(job->second));
-                      }), "})");
+  return absl::StrCat("ClusterSpec({",
+                      absl::StrJoin(sorted, ", ",
+                                    [](std::string* out, auto* job) {
+                                      absl::StrAppend(out, PythonRepr(job->first), ": ",
+                                                      TasksAsText(job->second));
+                                    }),
+                      "})");
 }
 
 bool operator==(const ClusterSpec& a, const ClusterSpec& b) {
@@ -383,8 +394,8 @@ absl::StatusOr<std::string> TfConfig(const ClusterSpec& spec, absl::string_view 
         absl::StrCat("task index of TF_CONFIG must not be negative, found ", task_index));
   }
   if (!extra.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "extra members of TF_CONFIG must be an object, found ", JsonTypeName(extra)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("extra members of TF_CONFIG must be an object, found ", JsonTypeName(extra)));
   }
   OrderedJson config = OrderedJson::object();
   config["cluster"] = spec.ToOrderedJson();

@@ -16,8 +16,8 @@
 // lists, all others (gaps, no task) as maps from index to address. That depends on the tasks, never
 // on how the job was built. Addresses are not checked: any string is one.
 //
-// Where it departs from TensorFlow: a negative index is refused (there it makes later calls wrong or
-// fail); JobTasks() of a job without tasks is empty (there it fails with an unrelated message).
+// Where it departs from TensorFlow: a negative index is refused (there it makes later calls wrong
+// or fail); JobTasks() of a job without tasks is empty (there it fails with an unrelated message).
 
 #ifndef CORE_CLUSTER_SPEC_CLUSTER_SPEC_H_
 #define CORE_CLUSTER_SPEC_CLUSTER_SPEC_H_
@@ -41,8 +41,8 @@ namespace millrace {
 // A value: copyable, movable, comparable. Thread safety: const methods may run concurrently.
 class ClusterSpec {
  public:
-  using TaskList = std::vector<std::string>;    // index = position
-  using TaskMap = std::map<int, std::string>;   // index -> address
+  using TaskList = std::vector<std::string>;   // index = position
+  using TaskMap = std::map<int, std::string>;  // index -> address
   using Tasks = std::variant<TaskList, TaskMap>;
   using JobList = std::vector<std::pair<std::string, Tasks>>;
 
@@ -55,10 +55,10 @@ class ClusterSpec {
   // Jobs in the order of `jobs`. Errors as AddJob().
   [[nodiscard]] static absl::StatusOr<ClusterSpec> Create(const JobList& jobs);
 
-  // Parses {"job": ["address", ...], "job": {"index": "address", ...}, ...}; the text's order of jobs
-  // is kept. Index keys are read as Python's int() reads ASCII text: white space around it, a sign,
-  // leading zeros and single underscores between digits are allowed; if two keys are the same number,
-  // the later one wins.
+  // Parses {"job": ["address", ...], "job": {"index": "address", ...}, ...}; the text's order of
+  // jobs is kept. Index keys are read as Python's int() reads ASCII text: white space around it, a
+  // sign, leading zeros and single underscores between digits are allowed; if two keys are the same
+  // number, the later one wins.
   //
   // Returns INVALID_ARGUMENT, naming the job, if the text is no such JSON, an address is no string,
   // a key is no integer or is outside 0..2^31-1.
@@ -122,7 +122,7 @@ class ClusterSpec {
   absl::StatusOr<const TaskMap*> Find(absl::string_view job) const;
 
   std::vector<std::pair<std::string, TaskMap>> jobs_;  // in order of insertion
-  absl::flat_hash_map<std::string, size_t> index_;     // name -> position in jobs_, for each of them
+  absl::flat_hash_map<std::string, size_t> index_;  // name -> position in jobs_, for each of them
 };
 
 // The value of the environment variable TF_CONFIG for one task:
@@ -153,7 +153,7 @@ struct ClusterSpecDiff {
     friend bool operator==(const Move&, const Move&) = default;
   };
 
-  std::vector<std::string> jobs_added;    // names, with or without tasks
+  std::vector<std::string> jobs_added;  // names, with or without tasks
   std::vector<std::string> jobs_removed;
   std::vector<Task> added;    // tasks that only the new spec has, those of new jobs included
   std::vector<Task> removed;  // tasks that only the old spec has

@@ -170,8 +170,8 @@ TEST(ClusterSpecTest, UnicodeIsPrintedAsPythonPrintsIt) {
 }
 
 TEST(ClusterSpecJsonTest, RoundTripsAndKeepsTheOrderOfJobs) {
-  for (const char* text : {R"({"worker":["a","b"],"ps":["c"],"chief":["d"]})",
-                           R"({"w":{"5":"a"},"e":{}})", "{}"}) {
+  for (const char* text :
+       {R"({"worker":["a","b"],"ps":["c"],"chief":["d"]})", R"({"w":{"5":"a"},"e":{}})", "{}"}) {
     EXPECT_EQ(Canonical(text), text);
   }
   const auto parsed = ParseJson(R"({"w":["a"],"c":["b"]})");
@@ -188,12 +188,13 @@ TEST(ClusterSpecJsonTest, IndicesAreReadAsPythonsIntReadsThem) {
   EXPECT_EQ(Canonical(R"({"w":{"1":"first","01":"last"}})"), R"({"w":{"1":"last"}})");
   for (const char* key : {"", " ", "+", "-", "+-1", "_1", "1_", "1__0", "1.0", "1e3", "0x1", "a",
                           "1 2", "- 1", "1\\u0000", "\\u00b2"}) {
-    EXPECT_THAT(ClusterSpec::FromJsonText(absl::StrCat("{\"w\":{\"", key, "\":\"a\"}}")),
-                StatusIs(StatusCode::kInvalidArgument,
-                         AllOf(HasSubstr("is no integer"), HasSubstr("'w'"))))
+    EXPECT_THAT(
+        ClusterSpec::FromJsonText(absl::StrCat("{\"w\":{\"", key, "\":\"a\"}}")),
+        StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("is no integer"), HasSubstr("'w'"))))
         << key;
   }
-  for (const char* key : {"-1", "2147483648", "99999999999999999999999999", "-99999999999999999999"}) {
+  for (const char* key :
+       {"-1", "2147483648", "99999999999999999999999999", "-99999999999999999999"}) {
     EXPECT_THAT(ClusterSpec::FromJsonText(absl::StrCat("{\"w\":{\"", key, "\":\"a\"}}")),
                 StatusIs(StatusCode::kInvalidArgument,
                          AllOf(HasSubstr("must be in 0..2147483647"), HasSubstr("'w'"))))
@@ -209,8 +210,9 @@ TEST(ClusterSpecJsonTest, WrongTypesNameTheJob) {
         << tasks;
   }
   for (const char* text : {"[]", "null", "7", "\"w\""}) {
-    EXPECT_THAT(ClusterSpec::FromJsonText(text),
-                StatusIs(StatusCode::kInvalidArgument, HasSubstr("`cluster` must be a dictionary")));
+    EXPECT_THAT(
+        ClusterSpec::FromJsonText(text),
+        StatusIs(StatusCode::kInvalidArgument, HasSubstr("`cluster` must be a dictionary")));
   }
 }
 
@@ -237,6 +239,8 @@ TEST(ClusterSpecJsonTest, AHugeIndexCostsNothingUntilAListIsAskedFor) {
   EXPECT_THAT(spec.NumTasks("w"), IsOkAndHolds(2));
   EXPECT_THAT(spec.JobTasks("w"), StatusIs(StatusCode::kResourceExhausted, HasSubstr("'w'")));
   EXPECT_THAT(Spec(R"({"w":{"1048575":"b"}})").JobTasks("w"), IsOk());
+  EXPECT_THAT(Spec(R"({"w":{"1048576":"b"}})").JobTasks("w"),
+              StatusIs(StatusCode::kResourceExhausted));
 }
 
 TEST(ClusterSpecJsonTest, ManyJobsAndTasksTakeLinearTime) {
