@@ -1,0 +1,21 @@
+#include "feed/column.h"
+
+#include "feed/bitmap.h"
+
+namespace millrace {
+
+int64_t ColumnView::CountNulls() const {
+  return may_have_nulls() ? CountZeroBits(data_->validity, first_, length_) : 0;
+}
+
+int64_t ColumnView::byte_size() const {
+  int64_t bytes = may_have_nulls() ? BitmapBytes(length_) : 0;
+  const Type& type = data_->type;
+  if (type.is_list()) return bytes + Elements().byte_size();
+  if (type.id() == TypeId::kBool) return bytes + BitmapBytes(length_);
+  if (!type.is_variable()) return bytes + length_ * type.byte_width();
+  if (length_ == 0) return bytes;
+  return bytes + (length_ + 1) * (type.is_large() ? 8 : 4) + OffsetAt(length_) - OffsetAt(0);
+}
+
+}  // namespace millrace

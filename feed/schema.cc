@@ -1,0 +1,299 @@
+#include "feed/schema.h"
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "feed/types.h"
+#include "nanoarrow/nanoarrow.h"
+#include "nanoarrow/nanoarrow.hpp"
+
+namespace millrace {
+namespace {
+
+// A column's name as it may appear in a message: short, and harmless to a terminal.
+std::string Quoted(absl::string_view name) {
+  return absl::StrCat("\"", EscapeControls(Ellipsize(name, 100)), "\"");
+}
+
+absl::Status Unsupported(absl::string_view column, absl::string_view type) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("column ", Quoted(column), ": type ", EscapeControls(Ellipsize(type, 100)),
+                   " is not supported by feeds"));
+}
+
+absl::Status CheckName(absl::string_view name) {
+  for (size_t i = 0; i < name.size();) {
+    const size_t length = Utf8SequenceLength(name.substr(i));
+    if (length == 0 || name[i] == '\0') {
+      return absl::InvalidArgumentError(
+          absl::StrCat("column name ", Quoted(name), " is not UTF-8 text without NUL"));
+    }
+    i += length;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckType(absl::string_view column, const Type& type) {
+  if (!type.is_list()) return absl::OkStatus();
+  // Deeper nesting would be checked against kMaxNesting here.
+  if (type.list_size() < 1 || !type.element().type.is_primitive()) {
+    return Unsupported(column, type.ToString());
+  }
+  return absl::OkStatus();
+}
+
+// The type of a C Data Interface schema node.
+absl::StatusOr<Type> TypeFromArrow(absl::string_view column, const ArrowSchema& schema) {
+  ArrowError error;
+  ArrowErrorInit(&error);
+  ArrowSchemaView view;
+  if (ArrowSchemaViewInit(&view, &schema, &error) != NANOARROW_OK) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("column ", Quoted(column), ": ", EscapeControls(error.message)));
+  }
+  // view.type, unlike storage_type, tells a dictionary and a timestamp from an integer.
+  switch (view.type) {
+    case NANOARROW_TYPE_BOOL:
+      return Type::Bool();
+    case NANOARROW_TYPE_INT8:
+      return Type::Int8();
+    case NANOARROW_TYPE_INT16:
+      return Type::Int16();
+    case NANOARROW_TYPE_INT32:
+      return Type::Int32();
+    case NANOARROW_TYPE_INT64:
+      return Type::Int64();
+    case NANOARROW_TYPE_UINT8:
+      return Type::Uint8();
+    case NANOARROW_TYPE_UINT16:
+      return Type::Uint16();
+    case NANOARROW_TYPE_UINT32:
+      return Type::Uint32();
+    case NANOARROW_TYPE_UINT64:
+      return Type::Uint64();
+    case NANOARROW_TYPE_HALF_FLOAT:
+      return Type::Float16();
+    case NANOARROW_TYPE_FLOAT:
+      return Type::Float32();
+    case NANOARROW_TYPE_DOUBLE:
+      return Type::Float64();
+    case NANOARROW_TYPE_STRING:
+      return Type::Utf8();
+    case NANOARROW_TYPE_LARGE_STRING:
+      return Type::LargeUtf8();
+    case NANOARROW_TYPE_BINARY:
+      return Type::Binary();
+    case NANOARROW_TYPE_LARGE_BINARY:
+      return Type::LargeBinary();
+    case NANOARROW_TYPE_FIXED_SIZE_LIST: {
+      const ArrowSchema& element = *schema.children[0];  // ArrowSchemaViewInit checked that it is there
+      ArrowSchemaView element_view;
+      if (ArrowSchemaViewInit(&element_view, &element, &error) == NANOARROW_OK &&
+          element_view.type == NANOARROW_TYPE_FIXED_SIZE_LIST) {
+        return Unsupported(column, "fixed_size_list<fixed_size_list>");
+      }
+      MILLRACE_ASSIGN_OR_RETURN(Type element_type, TypeFromArrow(column, element));
+      return Type::FixedSizeList(std::move(element_type), view.fixed_size,
+                                 (element.flags & ARROW_FLAG_NULLABLE) != 0);
+    }
+    default: {
+      const char* name = ArrowTypeString(view.type);
+      return Unsupported(column, name == nullptr ? schema.format : name);
+    }
+  }
+}
+
+ArrowType ArrowTypeOf(TypeId id) {
+  switch (id) {
+    case TypeId::kBool:
+      return NANOARROW_TYPE_BOOL;
+    case TypeId::kInt8:
+      return NANOARROW_TYPE_INT8;
+    case TypeId::kInt16:
+      return NANOARROW_TYPE_INT16;
+    case TypeId::kInt32:
+      return NANOARROW_TYPE_INT32;
+    case TypeId::kInt64:
+      return NANOARROW_TYPE_INT64;
+    case TypeId::kUint8:
+      return NANOARROW_TYPE_UINT8;
+    case TypeId::kUint16:
+      return NANOARROW_TYPE_UINT16;
+    case TypeId::kUint32:
+      return NANOARROW_TYPE_UINT32;
+    case TypeId::kUint64:
+      return NANOARROW_TYPE_UINT64;
+    case TypeId::kFloat16:
+      return NANOARROW_TYPE_HALF_FLOAT;
+    case TypeId::kFloat32:
+      return NANOARROW_TYPE_FLOAT;
+    case TypeId::kFloat64:
+      return NANOARROW_TYPE_DOUBLE;
+    case TypeId::kUtf8:
+      return NANOARROW_TYPE_STRING;
+    case TypeId::kLargeUtf8:
+      return NANOARROW_TYPE_LARGE_STRING;
+    case TypeId::kBinary:
+      return NANOARROW_TYPE_BINARY;
+    case TypeId::kLargeBinary:
+      return NANOARROW_TYPE_LARGE_BINARY;
+    case TypeId::kFixedSizeList:
+      return NANOARROW_TYPE_FIXED_SIZE_LIST;
+  }
+  return NANOARROW_TYPE_UNINITIALIZED;
+}
+
+// Fills `out`, which ArrowSchemaInit() has prepared. Fails only without memory.
+ArrowErrorCode ToArrow(const Field& field, ArrowSchema* out) {
+  if (field.type.is_list()) {
+    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetTypeFixedSize(out, NANOARROW_TYPE_FIXED_SIZE_LIST,
+                                                        field.type.list_size()));
+    NANOARROW_RETURN_NOT_OK(ToArrow(field.type.element(), out->children[0]));
+  } else {
+    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetType(out, ArrowTypeOf(field.type.id())));
+  }
+  out->flags = field.nullable ? ARROW_FLAG_NULLABLE : 0;
+  return ArrowSchemaSetName(out, field.name.c_str());
+}
+
+ArrowErrorCode ToArrow(const std::vector<Field>& fields, ArrowSchema* out) {
+  ArrowSchemaInit(out);
+  NANOARROW_RETURN_NOT_OK(ArrowSchemaSetTypeStruct(out, static_cast<int64_t>(fields.size())));
+  for (size_t i = 0; i < fields.size(); ++i) {
+    NANOARROW_RETURN_NOT_OK(ToArrow(fields[i], out->children[i]));
+  }
+  out->flags = 0;
+  return ArrowSchemaSetName(out, "");
+}
+
+std::string Describe(const Field& field) {
+  return absl::StrCat(field.type.ToString(), field.nullable ? "" : " not null");
+}
+
+}  // namespace
+
+struct Schema::Data {
+  std::vector<Field> fields;
+  absl::flat_hash_map<std::string, int> index;
+  nanoarrow::UniqueSchema c_schema;
+};
+
+Schema::Schema() {
+  static const Schema* const empty = new Schema(*FromFields({}));
+  data_ = empty->data_;
+}
+
+Schema::Schema(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+
+absl::StatusOr<Schema> Schema::FromFields(std::vector<Field> fields) {
+  if (fields.size() > static_cast<size_t>(kMaxColumns)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(fields.size(), " columns; a feed has at most ", kMaxColumns));
+  }
+  auto data = std::make_shared<Data>();
+  data->fields = std::move(fields);
+  for (size_t i = 0; i < data->fields.size(); ++i) {
+    const Field& field = data->fields[i];
+    MILLRACE_RETURN_IF_ERROR(CheckName(field.name));
+    MILLRACE_RETURN_IF_ERROR(CheckType(field.name, field.type));
+    if (!data->index.emplace(field.name, static_cast<int>(i)).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two columns have the name ", Quoted(field.name)));
+    }
+  }
+  if (const ArrowErrorCode code = ToArrow(data->fields, data->c_schema.get());
+      code != NANOARROW_OK) {
+    return absl::InternalError(absl::StrCat("making an Arrow schema: error ", code));
+  }
+  return Schema(std::move(data));
+}
+
+absl::StatusOr<Schema> Schema::FromArrowSchema(const ArrowSchema& schema) {
+  if (schema.format == nullptr || std::strcmp(schema.format, "+s") != 0 ||
+      schema.dictionary != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the schema of a feed must be a struct of columns, found format \"",
+        EscapeControls(Ellipsize(schema.format == nullptr ? "" : schema.format, 100)), "\""));
+  }
+  std::vector<Field> fields;
+  if (schema.n_children > kMaxColumns) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(schema.n_children, " columns; a feed has at most ", kMaxColumns));
+  }
+  for (int64_t i = 0; i < schema.n_children; ++i) {
+    const ArrowSchema& child = *schema.children[i];
+    std::string name = child.name == nullptr ? "" : child.name;
+    MILLRACE_ASSIGN_OR_RETURN(Type type, TypeFromArrow(name, child));
+    fields.push_back(
+        {std::move(name), std::move(type), (child.flags & ARROW_FLAG_NULLABLE) != 0});
+  }
+  return FromFields(std::move(fields));
+}
+
+int Schema::num_columns() const { return static_cast<int>(data_->fields.size()); }
+
+const Field& Schema::field(int i) const {
+  MILLRACE_CHECK(i >= 0 && i < num_columns()) << "column " << i << " of " << num_columns();
+  return data_->fields[static_cast<size_t>(i)];
+}
+
+const std::vector<Field>& Schema::fields() const { return data_->fields; }
+
+std::optional<int> Schema::Find(absl::string_view name) const {
+  const auto it = data_->index.find(name);
+  if (it == data_->index.end()) return std::nullopt;
+  return it->second;
+}
+
+bool Schema::Equals(const Schema& other) const {
+  return data_ == other.data_ || data_->fields == other.data_->fields;
+}
+
+std::string Schema::DescribeDifference(const Schema& a, const Schema& b) {
+  for (int i = 0; i < a.num_columns() && i < b.num_columns(); ++i) {
+    const Field& before = a.field(i);
+    const Field& now = b.field(i);
+    if (before.name != now.name) {
+      return absl::StrCat("column ", i, ": name ", Quoted(before.name), " before, ",
+                          Quoted(now.name), " now");
+    }
+    if (before != now) {
+      return absl::StrCat("column ", Quoted(before.name), ": ", Describe(before), " before, ",
+                          Describe(now), " now");
+    }
+  }
+  if (a.num_columns() > b.num_columns()) {
+    return absl::StrCat("column ", Quoted(a.name(b.num_columns())), " is missing now");
+  }
+  if (a.num_columns() < b.num_columns()) {
+    return absl::StrCat("column ", Quoted(b.name(a.num_columns())), " is new");
+  }
+  return "";
+}
+
+const ArrowSchema* Schema::c_schema() const { return data_->c_schema.get(); }
+
+void Schema::Export(ArrowSchema* out) const {
+  MILLRACE_CHECK(ToArrow(data_->fields, out) == NANOARROW_OK) << "out of memory";
+}
+
+std::string Schema::ToString() const {
+  return absl::StrJoin(data_->fields, ", ", [](std::string* out, const Field& field) {
+    absl::StrAppend(out, EscapeControls(field.name), ": ", Describe(field));
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,120 @@
+#include "feed/validate.h"
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "feed/bitmap.h"
+#include "feed/column.h"
+#include "nanoarrow/nanoarrow.h"
+#include "nanoarrow/nanoarrow.hpp"
+
+namespace millrace {
+namespace {
+
+absl::Status ColumnError(absl::string_view name, absl::string_view message) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("column \"", EscapeControls(Ellipsize(name, 100)), "\": ", message));
+}
+
+// Points `view`, initialised from the column's schema, at the column's buffers.
+void SetView(const ColumnData& column, ArrowArrayView* view) {
+  view->offset = column.offset;
+  view->length = column.length;
+  view->null_count = column.validity == nullptr ? 0 : -1;
+  const int64_t end = column.offset + column.length;
+  const auto set = [view](int buffer, const uint8_t* data, int64_t size) {
+    view->buffer_views[buffer].data.as_uint8 = data;
+    view->buffer_views[buffer].size_bytes = data == nullptr ? 0 : size;
+  };
+  set(0, column.validity, BitmapBytes(end));
+  if (column.type.is_list()) {
+    SetView(column.children[0], view->children[0]);
+  } else if (column.type.is_variable()) {
+    set(1, column.offsets, (end + 1) * (column.type.is_large() ? 8 : 4));
+    set(2, column.data, column.data_bytes);
+  } else {
+    set(1, column.data, column.data_bytes);
+  }
+}
+
+absl::Status ValidateText(absl::string_view name, const ColumnData& column) {
+  const ColumnView view(&column, 0, column.length);
+  if (column.length == 0) return absl::OkStatus();
+  // All at once: the bytes of all rows together, and no row that begins within a sequence.
+  const int64_t begin = view.OffsetAt(0);
+  const int64_t size = view.OffsetAt(column.length) - begin;
+  bool valid = size == 0 || IsValidUtf8({reinterpret_cast<const char*>(column.data) + begin,
+                                         static_cast<size_t>(size)});
+  for (int64_t row = 1; valid && row < column.length; ++row) {
+    const int64_t at = view.OffsetAt(row);
+    valid = at == column.data_bytes || at == begin + size || (column.data[at] & 0xc0) != 0x80;
+  }
+  if (valid) return absl::OkStatus();
+  // Otherwise one by one: what a null row holds is nobody's business.
+  for (int64_t row = 0; row < column.length; ++row) {
+    if (!view.IsNull(row) && !IsValidUtf8(view.BytesAt(row))) {
+      return ColumnError(name, absl::StrCat("row ", row, " is not valid UTF-8"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateColumn(absl::string_view name, const ArrowSchema* schema,
+                            const ColumnData& column) {
+  ArrowError error;
+  ArrowErrorInit(&error);
+  nanoarrow::UniqueArrayView view;
+  if (ArrowArrayViewInitFromSchema(view.get(), schema, &error) != NANOARROW_OK) {
+    return ColumnError(name, error.message);
+  }
+  SetView(column, view.get());
+  if (ArrowArrayViewValidate(view.get(), NANOARROW_VALIDATION_LEVEL_FULL, &error) !=
+      NANOARROW_OK) {
+    return ColumnError(name, error.message);
+  }
+  if (column.type.is_utf8()) return ValidateText(name, column);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsValidUtf8(absl::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    if (i + sizeof(uint64_t) <= text.size()) {
+      uint64_t word;
+      std::memcpy(&word, text.data() + i, sizeof(word));
+      if ((word & 0x8080808080808080u) == 0) {
+        i += sizeof(word);
+        continue;
+      }
+    }
+    const size_t length = Utf8SequenceLength(text.substr(i));
+    if (length == 0) return false;
+    i += length;
+  }
+  return true;
+}
+
+absl::Status ValidateColumns(const Schema& schema, int64_t rows,
+                             const std::vector<ColumnData>& columns) {
+  MILLRACE_CHECK(columns.size() == static_cast<size_t>(schema.num_columns()));
+  for (int i = 0; i < schema.num_columns(); ++i) {
+    const ColumnData& column = columns[static_cast<size_t>(i)];
+    if (column.length != rows) {
+      return ColumnError(schema.name(i), absl::StrCat(column.length, " rows in a batch of ", rows));
+    }
+    MILLRACE_RETURN_IF_ERROR(
+        ValidateColumn(schema.name(i), schema.c_schema()->children[i], column));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace
