@@ -1,0 +1,82 @@
+// File: core/coordinator/certificate_authority.h
+//
+// The CA of one cluster: it makes the coordinator's certificate and signs the leaf of each node. Its
+// key is made at start, stays in this process's memory and is never written.
+//
+// Defines: CertificateAuthority.
+//
+//   MILLRACE_ASSIGN_OR_RETURN(auto ca, CertificateAuthority::Create({.cluster_id = id}));
+//   MILLRACE_ASSIGN_OR_RETURN(auto server, ca->IssueServer());         // DNS name "millrace"
+//   MILLRACE_ASSIGN_OR_RETURN(std::string leaf,
+//                             ca->SignNodeRequest(csr_pem, "worker-1.node.millrace"));
+//
+// Everything is ECDSA over P-256 with SHA-256. Who pins ca_pem() and checks the name knows who speaks:
+// only the coordinator holds "millrace", since a request's own names are ignored.
+
+#ifndef CORE_COORDINATOR_CERTIFICATE_AUTHORITY_H_
+#define CORE_COORDINATOR_CERTIFICATE_AUTHORITY_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+
+namespace millrace {
+
+// Thread safety: thread-safe after Create(). Blocking: never; a signature takes some 0.1 ms of CPU.
+class CertificateAuthority {
+ public:
+  static constexpr absl::string_view kServerName = "millrace";
+  static constexpr size_t kMaxRequestBytes = size_t{16} << 10;
+
+  struct Options {
+    std::string cluster_id;  // goes into the CA's name
+    // Certificates are valid from one hour before they are made (clocks of hosts differ), for:
+    absl::Duration validity = absl::Hours(24 * 3650);
+    Clock* clock = RealClock();  // not owned
+  };
+
+  struct Identity {
+    std::string certificate_pem;
+    std::string private_key_pem;  // a secret
+  };
+
+  // Returns INTERNAL if OpenSSL fails.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<CertificateAuthority>> Create(
+      const Options& options);
+  ~CertificateAuthority();
+
+  CertificateAuthority(const CertificateAuthority&) = delete;
+  CertificateAuthority& operator=(const CertificateAuthority&) = delete;
+
+  // The CA's own certificate: what everybody pins.
+  [[nodiscard]] const std::string& ca_pem() const { return ca_pem_; }
+
+  // A fresh key with a certificate for kServerName (serverAuth).
+  [[nodiscard]] absl::StatusOr<Identity> IssueServer() const;
+
+  // Signs the public key of a PKCS#10 request under the one DNS name `dns_name` (serverAuth and
+  // clientAuth, no CA). Names, extensions and attributes of the request are ignored.
+  //
+  // Returns INVALID_ARGUMENT if the request is over kMaxRequestBytes, is no PEM request, or is not
+  // signed by its own key, or if the key is not on P-256.
+  [[nodiscard]] absl::StatusOr<std::string> SignNodeRequest(absl::string_view csr_pem,
+                                                            absl::string_view dns_name) const;
+
+ private:
+  struct Key;  // owns the CA's EVP_PKEY and X509
+
+  CertificateAuthority(Options options, std::unique_ptr<Key> key, std::string ca_pem);
+
+  const Options options_;
+  const std::unique_ptr<Key> key_;
+  const std::string ca_pem_;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_COORDINATOR_CERTIFICATE_AUTHORITY_H_

@@ -1,0 +1,188 @@
+#include "core/coordinator/certificate_authority.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/fake_clock.h"
+#include "core/base/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Free {
+  void operator()(EVP_PKEY* p) const { EVP_PKEY_free(p); }
+  void operator()(X509* p) const { X509_free(p); }
+  void operator()(X509_REQ* p) const { X509_REQ_free(p); }
+  void operator()(BIO* p) const { BIO_free_all(p); }
+  void operator()(X509_STORE* p) const { X509_STORE_free(p); }
+  void operator()(X509_STORE_CTX* p) const { X509_STORE_CTX_free(p); }
+};
+template <typename T>
+using Ptr = std::unique_ptr<T, Free>;
+
+std::string Text(BIO* bio) {
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio, &data);
+  return std::string(data, size);
+}
+
+// A request of `key` that claims to be "millrace" and a CA, signed by `signer`.
+std::string Request(EVP_PKEY* key, EVP_PKEY* signer) {
+  Ptr<X509_REQ> request(X509_REQ_new());
+  X509_REQ_set_pubkey(request.get(), key);
+  X509_NAME_add_entry_by_txt(X509_REQ_get_subject_name(request.get()), "CN", MBSTRING_ASC,
+                             reinterpret_cast<const unsigned char*>("millrace"), -1, -1, 0);
+  STACK_OF(X509_EXTENSION)* extensions = sk_X509_EXTENSION_new_null();
+  sk_X509_EXTENSION_push(
+      extensions, X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "DNS:millrace"));
+  sk_X509_EXTENSION_push(
+      extensions, X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "CA:TRUE"));
+  X509_REQ_add_extensions(request.get(), extensions);
+  sk_X509_EXTENSION_pop_free(extensions, X509_EXTENSION_free);
+  X509_REQ_sign(request.get(), signer, EVP_sha256());
+  Ptr<BIO> bio(BIO_new(BIO_s_mem()));
+  PEM_write_bio_X509_REQ(bio.get(), request.get());
+  return Text(bio.get());
+}
+
+Ptr<X509> Parse(const std::string& pem) {
+  Ptr<BIO> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  return Ptr<X509>(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+}
+
+// Whether `certificate` chains to `ca` for this purpose and name at this time.
+bool Verifies(const std::string& certificate, const std::string& ca, int purpose,
+              const std::string& name, absl::Time at) {
+  Ptr<X509> leaf = Parse(certificate);
+  Ptr<X509> root = Parse(ca);
+  Ptr<X509_STORE> store(X509_STORE_new());
+  X509_STORE_add_cert(store.get(), root.get());
+  Ptr<X509_STORE_CTX> context(X509_STORE_CTX_new());
+  X509_STORE_CTX_init(context.get(), store.get(), leaf.get(), nullptr);
+  X509_STORE_CTX_set_purpose(context.get(), purpose);
+  X509_VERIFY_PARAM* param = X509_STORE_CTX_get0_param(context.get());
+  X509_VERIFY_PARAM_set_time(param, absl::ToTimeT(at));
+  X509_VERIFY_PARAM_set1_host(param, name.c_str(), 0);
+  const bool ok = X509_verify_cert(context.get()) == 1;
+  ERR_clear_error();
+  return ok;
+}
+
+class CertificateAuthorityTest : public testing::Test {
+ protected:
+  CertificateAuthorityTest() : key_(EVP_EC_gen("P-256")) {
+    auto ca = CertificateAuthority::Create({.cluster_id = "c1", .clock = &clock_});
+    EXPECT_THAT(ca, IsOk());
+    ca_ = *std::move(ca);
+  }
+
+  FakeClock clock_;
+  std::unique_ptr<CertificateAuthority> ca_;
+  Ptr<EVP_PKEY> key_;
+};
+
+constexpr char kName[] = "worker-1.node.millrace";
+
+TEST_F(CertificateAuthorityTest, TheServerIsMillraceAndNothingElse) {
+  auto server = ca_->IssueServer();
+  ASSERT_THAT(server, IsOk());
+  const std::string& pem = server->certificate_pem;
+  EXPECT_TRUE(Verifies(pem, ca_->ca_pem(), X509_PURPOSE_SSL_SERVER, "millrace", clock_.Now()));
+  EXPECT_FALSE(Verifies(pem, ca_->ca_pem(), X509_PURPOSE_SSL_CLIENT, "millrace", clock_.Now()));
+  EXPECT_FALSE(Verifies(pem, ca_->ca_pem(), X509_PURPOSE_SSL_SERVER, kName, clock_.Now()));
+  EXPECT_THAT(server->private_key_pem, HasSubstr("BEGIN PRIVATE KEY"));
+}
+
+TEST_F(CertificateAuthorityTest, ANodesLeafCarriesTheChosenNameAndNoneOfTheRequest) {
+  auto leaf = ca_->SignNodeRequest(Request(key_.get(), key_.get()), kName);
+  ASSERT_THAT(leaf, IsOk());
+  for (int purpose : {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT}) {
+    EXPECT_TRUE(Verifies(*leaf, ca_->ca_pem(), purpose, kName, clock_.Now()));
+    EXPECT_FALSE(Verifies(*leaf, ca_->ca_pem(), purpose, "millrace", clock_.Now()));
+  }
+  Ptr<X509> certificate = Parse(*leaf);
+  EXPECT_EQ(X509_check_ca(certificate.get()), 0);
+  EXPECT_EQ(EVP_PKEY_eq(X509_get0_pubkey(certificate.get()), key_.get()), 1);
+}
+
+TEST_F(CertificateAuthorityTest, ValidityBeginsAnHourBackAndEndsAfterTenYears) {
+  auto leaf = ca_->SignNodeRequest(Request(key_.get(), key_.get()), kName);
+  ASSERT_THAT(leaf, IsOk());
+  auto valid = [&](absl::Duration after) {
+    return Verifies(*leaf, ca_->ca_pem(), X509_PURPOSE_SSL_SERVER, kName, clock_.Now() + after);
+  };
+  EXPECT_TRUE(valid(-absl::Minutes(59)));
+  EXPECT_FALSE(valid(-absl::Minutes(61)));
+  EXPECT_TRUE(valid(absl::Hours(24 * 3649)));
+  EXPECT_FALSE(valid(absl::Hours(24 * 3651)));
+}
+
+TEST_F(CertificateAuthorityTest, ClustersDoNotTrustEachOther) {
+  auto other = CertificateAuthority::Create({.cluster_id = "c1", .clock = &clock_});
+  ASSERT_THAT(other, IsOk());
+  auto server = (*other)->IssueServer();
+  ASSERT_THAT(server, IsOk());
+  EXPECT_FALSE(Verifies(server->certificate_pem, ca_->ca_pem(), X509_PURPOSE_SSL_SERVER, "millrace",
+                        clock_.Now()));
+}
+
+TEST_F(CertificateAuthorityTest, SerialsAreNeverUsedTwice) {
+  const std::string csr = Request(key_.get(), key_.get());
+  Ptr<X509> a = Parse(*ca_->SignNodeRequest(csr, kName));
+  Ptr<X509> b = Parse(*ca_->SignNodeRequest(csr, kName));
+  EXPECT_NE(ASN1_INTEGER_cmp(X509_get0_serialNumber(a.get()), X509_get0_serialNumber(b.get())), 0);
+}
+
+TEST_F(CertificateAuthorityTest, HostileRequestsAreRefused) {
+  auto refused = [&](const std::string& csr) {
+    EXPECT_THAT(ca_->SignNodeRequest(csr, kName), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_EQ(ERR_peek_error(), 0u);
+  };
+  const std::string good = Request(key_.get(), key_.get());
+  refused("");
+  refused("garbage");
+  refused(std::string(1 << 20, 'A'));
+  refused(std::string(1000, '\0'));
+  refused(ca_->ca_pem());
+  for (size_t size = 1; size + 1 < good.size(); size += 7) refused(good.substr(0, size));
+
+  Ptr<EVP_PKEY> other(EVP_EC_gen("P-256"));
+  refused(Request(key_.get(), other.get()));  // signed by somebody else
+  Ptr<EVP_PKEY> p521(EVP_EC_gen("P-521"));
+  refused(Request(p521.get(), p521.get()));
+  Ptr<EVP_PKEY> rsa(EVP_RSA_gen(1024));
+  refused(Request(rsa.get(), rsa.get()));
+
+  // Claims to be encrypted: must fail without asking anybody for a password.
+  const size_t body = good.find('\n') + 1;
+  refused(good.substr(0, body) +
+          "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00112233445566778899AABBCCDDEEFF\n\n" +
+          good.substr(body));
+}
+
+TEST_F(CertificateAuthorityTest, ANameCannotSmuggleAnother) {
+  const std::string good = Request(key_.get(), key_.get());
+  for (const std::string name : {"a,DNS:millrace", "", "a b", "A", "a\n", "*"}) {
+    EXPECT_THAT(ca_->SignNodeRequest(good, name), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+  EXPECT_THAT(ca_->SignNodeRequest(good, std::string(254, 'a')),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace millrace

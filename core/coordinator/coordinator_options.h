@@ -1,0 +1,120 @@
+// File: core/coordinator/coordinator_options.h
+//
+// What a driver gives to the coordinator and hears from it.
+//
+// Defines: InputMode, NodeOptions, LogSource, CoordinatorObserver, CoordinatorOptions, NodeFilter,
+// FeedRoute.
+//
+// Thread safety: ordinary values.
+
+#ifndef CORE_COORDINATOR_COORDINATOR_OPTIONS_H_
+#define CORE_COORDINATOR_COORDINATOR_OPTIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/coordinator/cluster_status.h"
+#include "core/coordinator/role_dealer.h"
+
+namespace millrace {
+
+enum class InputMode {
+  kDirect,  // nodes read their own data
+  kFeed,    // nodes are fed
+};
+
+// What every agent needs to start its node: the C++ face of NodeSpec in core/proto.
+struct NodeOptions {
+  // Path of the program. shipped: on this host; agents that lack it fetch it, and Start() reads it
+  // for its sha256. Otherwise it must exist on each agent's host.
+  std::string program;
+  bool shipped = false;
+  std::vector<std::string> args;           // after argv[0]
+  std::map<std::string, std::string> env;  // added to the agent's environment
+  InputMode input_mode = InputMode::kDirect;
+  std::vector<std::string> queues = {"input", "output", "error"};
+  std::string default_fs = "file://";
+  std::string log_dir;                     // on the agent's host; empty: the agent's default
+  bool release_port = true;                // close the reserved port just before exec
+  int64_t feed_budget_bytes = int64_t{256} << 20;
+  absl::Duration stop_grace = absl::Seconds(5);     // asked to stop, until killed
+  absl::Duration stop_timeout = absl::Seconds(10);  // stopped by SIGSTOP, until failed
+};
+
+// Where a log line comes from.
+enum class LogSource { kStdout, kStderr, kAgent };
+
+// Hears what happens. Called from one thread of the coordinator, in order, never with a lock held;
+// every method of Coordinator but Shutdown() and the destructor may be called from here, the waits
+// included (they only delay later calls). The queue to the observer is bounded: when it is full, log
+// lines and metrics are dropped and counted, slots and failures never.
+class CoordinatorObserver {
+ public:
+  virtual ~CoordinatorObserver() = default;
+
+  // A slot changed: `slot` is how it is now.
+  virtual void OnSlot(const SlotStatus& /*slot*/) {}
+  // `dropped` lines were lost before these, here or at the agent.
+  virtual void OnLog(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
+                     const std::vector<std::string>& /*lines*/, uint64_t /*dropped*/) {}
+  virtual void OnMetric(int /*executor_id*/, const NodeRole& /*role*/, absl::string_view /*name*/,
+                        int64_t /*step*/, double /*value*/) {}
+  // Once: the cluster failed, `status` is its first cause.
+  virtual void OnFailure(const absl::Status& /*status*/) {}
+};
+
+struct CoordinatorOptions {
+  std::string cluster_id;  // empty: random. Otherwise 1 to 128 of A-Z a-z 0-9 . _ -
+  std::string bind_address = "127.0.0.1";  // an address of this host, or "0.0.0.0" or "::" for all
+  int port = 0;                            // 0: any
+  // Host under which agents reach this one, for address(). Empty: bind_address, or this host's name
+  // if that is a wildcard.
+  std::string advertise_host;
+  std::vector<NodeRole> roles;  // by executor id, from DealRoles()
+  NodeOptions node;
+
+  // From Start() until every node has been running.
+  absl::Duration reservation_timeout = absl::Seconds(600);
+  absl::Duration heartbeat_interval = absl::Seconds(1);
+  absl::Duration lost_after = absl::Seconds(5);  // of silence on an open stream
+  absl::Duration lease = absl::Seconds(10);      // of a slot whose stream broke
+  // How often a slot that has been running may fail or be lost and be taken by a new agent.
+  int max_restarts = 0;
+
+  Clock* clock = RealClock();               // not owned; outlives the coordinator
+  CoordinatorObserver* observer = nullptr;  // not owned; outlives the coordinator
+};
+
+enum class NodeFilter {
+  kFed,             // chief or master, and workers
+  kPsAndEvaluator,  // the others
+  kAll,
+};
+
+// Where a fed node takes its data, for feeders.
+struct FeedRoute {
+  enum class State {
+    kStarting,    // not there yet, or it did not publish an endpoint yet
+    kRunning,     // the fields below are set
+    kRestarting,  // a replacement is expected: keep the source, ask again
+    kFinished,    // reads no more (as TERMINATED)
+    kFailed,      // Cause() says why
+  };
+  State state = State::kStarting;
+  int executor_id = 0;
+  uint32_t attempt = 0;
+  std::string nonce;  // 16 hex digits: goes into OPEN
+  std::string tcp;    // ZeroMQ endpoints; either may be empty
+  std::string ipc;
+  std::string key;    // a secret
+};
+
+}  // namespace millrace
+
+#endif  // CORE_COORDINATOR_COORDINATOR_OPTIONS_H_

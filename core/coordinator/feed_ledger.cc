@@ -1,0 +1,193 @@
+#include "core/coordinator/feed_ledger.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace millrace {
+
+absl::string_view PartitionStateName(PartitionState state) {
+  switch (state) {
+    case PartitionState::kPending:
+      return "pending";
+    case PartitionState::kFeeding:
+      return "feeding";
+    case PartitionState::kReceived:
+      return "received";
+    case PartitionState::kDone:
+      return "done";
+    case PartitionState::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+bool FeedLedger::MakeRoom() {
+  if (static_cast<int>(order_.size()) < kMaxFeeds) return true;
+  for (auto it = order_.begin(); it != order_.end(); ++it) {
+    auto feed = feeds_.find(*it);
+    if (!feed->second.summary.closed) continue;
+    feeds_.erase(feed);
+    order_.erase(it);
+    return true;
+  }
+  return false;
+}
+
+absl::Status FeedLedger::Open(absl::string_view feed_id, absl::string_view queue,
+                              int64_t num_partitions) {
+  if (feed_id.empty()) return absl::InvalidArgumentError("feed_id is empty");
+  if (num_partitions < 0 || num_partitions > kMaxPartitions) {
+    return absl::InvalidArgumentError(absl::StrCat("feed ", feed_id, ": ", num_partitions,
+                                                   " partitions: must be in 0..", kMaxPartitions));
+  }
+  if (auto it = feeds_.find(feed_id); it != feeds_.end()) {
+    if (it->second.summary.queue == queue && it->second.announced == num_partitions &&
+        !it->second.summary.closed) {
+      return absl::OkStatus();
+    }
+    return absl::AlreadyExistsError(absl::StrCat(
+        "feed ", feed_id, " was opened before, for queue ", it->second.summary.queue, " with ",
+        it->second.announced, " partitions", it->second.summary.closed ? ", and has ended" : ""));
+  }
+  if (!MakeRoom()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("feed ", feed_id, ": ", kMaxFeeds, " feeds are open; close some"));
+  }
+  Feed& feed = feeds_[feed_id];
+  feed.announced = num_partitions;
+  feed.summary.feed_id = std::string(feed_id);
+  feed.summary.queue = std::string(queue);
+  order_.push_back(std::string(feed_id));
+  return absl::OkStatus();
+}
+
+void FeedLedger::Count(const PartitionRecord& record, int sign, FeedSummary* summary) {
+  switch (record.last.state) {
+    case PartitionState::kPending:
+      break;  // pending is what is left
+    case PartitionState::kFeeding:
+      summary->feeding += sign;
+      break;
+    case PartitionState::kReceived:
+      summary->received += sign;
+      break;
+    case PartitionState::kDone:
+      summary->done += sign;
+      break;
+    case PartitionState::kFailed:
+      summary->failed += sign;
+      break;
+  }
+  // Unsigned arithmetic: adding and taking away the same numbers meets again.
+  const uint64_t factor = static_cast<uint64_t>(int64_t{sign});
+  summary->rows_received += factor * record.last.rows_received;
+  summary->rows_acked += factor * record.last.rows_acked;
+  summary->rows_returned += factor * record.last.rows_returned;
+  summary->rows_refed += factor * record.rows_refed;
+  if (record.refed > 0) summary->partitions_refed += sign;
+}
+
+absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport& report) {
+  auto it = feeds_.find(feed_id);
+  if (it == feeds_.end()) return absl::NotFoundError(absl::StrCat("no feed ", feed_id));
+  Feed& feed = it->second;
+  if (feed.summary.closed) {
+    return absl::FailedPreconditionError(absl::StrCat("feed ", feed_id, " has ended"));
+  }
+  if (report.partition < 0 || report.partition >= kMaxPartitions) {
+    return absl::InvalidArgumentError(absl::StrCat("feed ", feed_id, ": partition ",
+                                                   report.partition, " is outside 0..",
+                                                   kMaxPartitions - 1));
+  }
+  auto [entry, is_new] = feed.partitions.try_emplace(report.partition);
+  PartitionRecord& record = entry->second;
+  if (is_new) {
+    record.sessions = 1;
+  } else {
+    if (report.feeder_attempt < record.last.feeder_attempt) return absl::OkStatus();
+    Count(record, -1, &feed.summary);
+    if (report.feeder_attempt > record.last.feeder_attempt) ++record.sessions;
+  }
+  if (!report.refed_reason.empty() &&
+      (is_new || report.feeder_attempt > record.last.feeder_attempt)) {
+    ++record.refed;
+    record.rows_refed += record.last.rows_received;
+    record.refed_reason = report.refed_reason.substr(0, 1024);
+  }
+  record.last = report;
+  record.last.refed_reason.clear();  // kept once, above
+  Count(record, +1, &feed.summary);
+  return absl::OkStatus();
+}
+
+void FeedLedger::Close(absl::string_view feed_id) {
+  auto it = feeds_.find(feed_id);
+  if (it == feeds_.end() || it->second.summary.closed) return;
+  Feed& feed = it->second;
+  feed.summary = WithLists(feed);
+  feed.summary.closed = true;
+  feed.partitions.clear();
+}
+
+FeedSummary FeedLedger::WithLists(const Feed& feed) {
+  FeedSummary summary = feed.summary;
+  if (summary.closed) return summary;  // as it was when it ended
+  // Partition numbers beyond the announced ones count as far as they were seen.
+  const int64_t seen = static_cast<int64_t>(feed.partitions.size());
+  summary.partitions = std::max(feed.announced, seen);
+  summary.pending =
+      summary.partitions - summary.feeding - summary.received - summary.done - summary.failed;
+  summary.exactly_once = summary.partitions_refed == 0;
+  for (const auto& [partition, record] : feed.partitions) {
+    if (record.last.state == PartitionState::kFailed &&
+        summary.failed_partitions.size() < kMaxListed) {
+      summary.failed_partitions.push_back(partition);
+    }
+    if (record.refed > 0 && summary.refed_partitions.size() < kMaxListed) {
+      summary.refed_partitions.push_back(partition);
+    }
+  }
+  return summary;
+}
+
+absl::StatusOr<FeedSummary> FeedLedger::Summary(absl::string_view feed_id) const {
+  auto it = feeds_.find(feed_id);
+  if (it == feeds_.end()) return absl::NotFoundError(absl::StrCat("no feed ", feed_id));
+  return WithLists(it->second);
+}
+
+std::vector<FeedSummary> FeedLedger::Summaries() const {
+  std::vector<FeedSummary> summaries;
+  summaries.reserve(order_.size());
+  for (const std::string& id : order_) summaries.push_back(WithLists(feeds_.find(id)->second));
+  return summaries;
+}
+
+absl::StatusOr<PartitionRecord> FeedLedger::Partition(absl::string_view feed_id,
+                                                      int64_t partition) const {
+  auto it = feeds_.find(feed_id);
+  if (it == feeds_.end()) return absl::NotFoundError(absl::StrCat("no feed ", feed_id));
+  auto record = it->second.partitions.find(partition);
+  if (record == it->second.partitions.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("feed ", feed_id, ": nothing is known of partition ", partition));
+  }
+  return record->second;
+}
+
+std::vector<int64_t> FeedLedger::UnfinishedOn(absl::string_view feed_id, int executor_id,
+                                              uint32_t node_attempt) const {
+  std::vector<int64_t> partitions;
+  auto it = feeds_.find(feed_id);
+  if (it == feeds_.end()) return partitions;
+  for (const auto& [partition, record] : it->second.partitions) {
+    if (record.last.state != PartitionState::kDone && record.last.executor_id == executor_id &&
+        record.last.node_attempt == node_attempt) {
+      partitions.push_back(partition);
+    }
+  }
+  return partitions;
+}
+
+}  // namespace millrace

@@ -1,0 +1,148 @@
+#include "core/coordinator/feed_ledger.h"
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using State = PartitionState;
+
+PartitionReport At(int64_t partition, State state, uint64_t rows, uint64_t attempt = 0) {
+  PartitionReport report;
+  report.partition = partition;
+  report.state = state;
+  report.executor_id = 2;
+  report.feeder_attempt = attempt;
+  report.rows_received = rows;
+  return report;
+}
+
+TEST(FeedLedgerTest, ASummaryCountsPartitionsAndRows) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 4), IsOk());
+  ASSERT_THAT(ledger.Report("f", At(0, State::kFeeding, 10)), IsOk());
+  ASSERT_THAT(ledger.Report("f", At(0, State::kReceived, 100)), IsOk());
+  ASSERT_THAT(ledger.Report("f", At(1, State::kFeeding, 7)), IsOk());
+  PartitionReport done = At(2, State::kDone, 5);
+  done.rows_acked = 5;
+  done.rows_returned = 5;
+  ASSERT_THAT(ledger.Report("f", done), IsOk());
+
+  FeedSummary summary = *ledger.Summary("f");
+  EXPECT_EQ(summary.queue, "input");
+  EXPECT_EQ(summary.partitions, 4);
+  EXPECT_EQ(summary.pending, 1);
+  EXPECT_EQ(summary.feeding, 1);
+  EXPECT_EQ(summary.received, 1);
+  EXPECT_EQ(summary.done, 1);
+  EXPECT_EQ(summary.rows_received, 112u);
+  EXPECT_EQ(summary.rows_acked, 5u);
+  EXPECT_EQ(summary.rows_returned, 5u);
+  EXPECT_TRUE(summary.exactly_once);
+}
+
+TEST(FeedLedgerTest, APartitionFedAgainIsCountedWithItsReason) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 1), IsOk());
+  ASSERT_THAT(ledger.Report("f", At(0, State::kFeeding, 60, 1)), IsOk());
+  PartitionReport again = At(0, State::kFeeding, 0, 2);
+  again.refed_reason = "worker:1 died";
+  ASSERT_THAT(ledger.Report("f", again), IsOk());
+  ASSERT_THAT(ledger.Report("f", again), IsOk());  // the same session: counted once
+  ASSERT_THAT(ledger.Report("f", At(0, State::kDone, 100, 2)), IsOk());
+  ASSERT_THAT(ledger.Report("f", At(0, State::kFailed, 1, 1)), IsOk());  // late: ignored
+
+  PartitionRecord record = *ledger.Partition("f", 0);
+  EXPECT_EQ(record.sessions, 2);
+  EXPECT_EQ(record.refed, 1);
+  EXPECT_EQ(record.rows_refed, 60u);
+  EXPECT_EQ(record.refed_reason, "worker:1 died");
+  EXPECT_EQ(record.last.state, State::kDone);
+  FeedSummary summary = *ledger.Summary("f");
+  EXPECT_EQ(summary.rows_received, 100u);
+  EXPECT_FALSE(summary.exactly_once);
+  EXPECT_THAT(summary.refed_partitions, ElementsAre(0));
+}
+
+TEST(FeedLedgerTest, WhatADeadNodeHeldIsFedAgain) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 3), IsOk());
+  ASSERT_THAT(ledger.Report("f", At(0, State::kReceived, 1)), IsOk());
+  ASSERT_THAT(ledger.Report("f", At(1, State::kDone, 1)), IsOk());
+  PartitionReport other = At(2, State::kReceived, 1);
+  other.node_attempt = 1;
+  ASSERT_THAT(ledger.Report("f", other), IsOk());
+  EXPECT_THAT(ledger.UnfinishedOn("f", 2, 0), ElementsAre(0));
+  EXPECT_THAT(ledger.UnfinishedOn("f", 2, 1), ElementsAre(2));
+  EXPECT_THAT(ledger.UnfinishedOn("f", 1, 0), IsEmpty());
+  EXPECT_THAT(ledger.UnfinishedOn("none", 2, 0), IsEmpty());
+}
+
+TEST(FeedLedgerTest, AClosedFeedKeepsItsSummaryAndTakesNoReports) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 2), IsOk());
+  ASSERT_THAT(ledger.Report("f", At(1, State::kFailed, 3)), IsOk());
+  ledger.Close("f");
+  ledger.Close("f");
+  ledger.Close("none");
+  FeedSummary summary = *ledger.Summary("f");
+  EXPECT_TRUE(summary.closed);
+  EXPECT_EQ(summary.partitions, 2);
+  EXPECT_EQ(summary.pending, 1);
+  EXPECT_THAT(summary.failed_partitions, ElementsAre(1));
+  EXPECT_THAT(ledger.Report("f", At(0, State::kDone, 1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(ledger.Open("f", "input", 2), StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
+TEST(FeedLedgerTest, OpeningAgainWithTheSameValuesIsOk) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 2), IsOk());
+  EXPECT_THAT(ledger.Open("f", "input", 2), IsOk());
+  EXPECT_THAT(ledger.Open("f", "other", 2),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("queue input")));
+  EXPECT_EQ(ledger.Summaries().size(), 1u);
+}
+
+TEST(FeedLedgerTest, NonsenseIsRefused) {
+  FeedLedger ledger;
+  EXPECT_THAT(ledger.Open("", "q", 1), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ledger.Open("f", "q", -1), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ledger.Open("f", "q", FeedLedger::kMaxPartitions + 1),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ledger.Report("f", At(0, State::kDone, 1)), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_THAT(ledger.Open("f", "q", 1), IsOk());
+  EXPECT_THAT(ledger.Report("f", At(-1, State::kDone, 1)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ledger.Report("f", At(FeedLedger::kMaxPartitions, State::kDone, 1)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ledger.Partition("f", 0), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(FeedLedgerTest, FeedsAndListsAreBounded) {
+  FeedLedger ledger;
+  for (int i = 0; i < FeedLedger::kMaxFeeds; ++i) {
+    ASSERT_THAT(ledger.Open(absl::StrCat("f", i), "q", 1000), IsOk());
+  }
+  EXPECT_THAT(ledger.Open("more", "q", 1), StatusIs(absl::StatusCode::kResourceExhausted));
+  ledger.Close("f7");
+  EXPECT_THAT(ledger.Open("more", "q", 1), IsOk());
+  EXPECT_THAT(ledger.Summary("f7"), StatusIs(absl::StatusCode::kNotFound));
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_THAT(ledger.Report("f1", At(i, State::kFailed, 1)), IsOk());
+  }
+  EXPECT_EQ(ledger.Summary("f1")->failed_partitions.size(), size_t{FeedLedger::kMaxListed});
+  EXPECT_EQ(ledger.Summary("f1")->failed, 1000);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,169 @@
+#include "core/proto/spec_proto.h"
+
+#include <algorithm>  // for std::min, std::copy_n
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/status_macros.h"
+#include "google/protobuf/io/gzip_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+
+namespace millrace {
+namespace {
+
+using ::google::protobuf::io::ArrayInputStream;
+using ::google::protobuf::io::GzipInputStream;
+using ::google::protobuf::io::GzipOutputStream;
+using ::google::protobuf::io::StringOutputStream;
+
+std::string Compress(const std::string& bytes) {
+  std::string compressed;
+  StringOutputStream sink(&compressed);
+  GzipOutputStream::Options options;
+  options.format = GzipOutputStream::ZLIB;
+  options.compression_level = 6;
+  GzipOutputStream zlib(&sink, options);
+  size_t done = 0;
+  void* buffer = nullptr;
+  int size = 0;
+  // Writing into memory cannot fail.
+  while (done < bytes.size() && zlib.Next(&buffer, &size)) {
+    const size_t count = std::min(bytes.size() - done, static_cast<size_t>(size));
+    std::copy_n(bytes.data() + done, count, static_cast<char*>(buffer));
+    done += count;
+    if (count < static_cast<size_t>(size)) zlib.BackUp(size - static_cast<int>(count));
+  }
+  zlib.Close();
+  return compressed;
+}
+
+// The checksum that ends a zlib stream (RFC 1950), as its four bytes.
+std::string Adler32(absl::string_view bytes) {
+  uint32_t a = 1;
+  uint32_t b = 0;
+  for (const char c : bytes) {
+    a = (a + static_cast<unsigned char>(c)) % 65521;
+    b = (b + a) % 65521;
+  }
+  return {static_cast<char>(b >> 8), static_cast<char>(b), static_cast<char>(a >> 8),
+          static_cast<char>(a)};
+}
+
+// `size` is what the sender claims: a bomb stops there, and nothing is reserved for a claim.
+absl::StatusOr<std::string> Decompress(absl::string_view compressed, size_t size) {
+  if (size > kMaxClusterDefBytes || compressed.size() > kMaxClusterDefBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cluster spec of ", size, " bytes: at most ", kMaxClusterDefBytes));
+  }
+  ArrayInputStream source(compressed.data(), static_cast<int>(compressed.size()));
+  GzipInputStream zlib(&source, GzipInputStream::ZLIB);
+  std::string bytes;
+  const void* buffer = nullptr;
+  int count = 0;
+  while (zlib.Next(&buffer, &count)) {
+    if (bytes.size() + static_cast<size_t>(count) > size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cluster spec: more than the ", size, " bytes that it says"));
+    }
+    bytes.append(static_cast<const char*>(buffer), static_cast<size_t>(count));
+  }
+  // GzipInputStream takes a cut or extended stream for a whole one: the trailer tells.
+  if (bytes.size() != size || !absl::EndsWith(compressed, Adler32(bytes))) {
+    return absl::InvalidArgumentError(absl::StrCat("cluster spec: does not decompress to the ",
+                                                   size, " bytes that it says (got ",
+                                                   bytes.size(), ")"));
+  }
+  return bytes;
+}
+
+absl::Status ApplyChanges(const v1::SpecUpdate& update, ClusterSpec* spec) {
+  for (const v1::TaskChange& change : update.changes()) {
+    if (change.task_index() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("cluster spec: job '", change.job_name(),
+                                                     "' has a negative index ",
+                                                     change.task_index()));
+    }
+    if (!change.address().empty()) {
+      MILLRACE_RETURN_IF_ERROR(
+          spec->SetTask(change.job_name(), change.task_index(), change.address()));
+      continue;
+    }
+    // ClusterSpec has no removal: build it again without the task.
+    ClusterSpec rest;
+    for (const std::string& job : spec->jobs()) {
+      MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec::TaskMap* tasks, spec->TaskMapOf(job));
+      ClusterSpec::TaskMap kept = *tasks;
+      if (job == change.job_name()) kept.erase(change.task_index());
+      MILLRACE_RETURN_IF_ERROR(rest.AddSparseJob(job, std::move(kept)));
+    }
+    *spec = std::move(rest);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+v1::ClusterDef ClusterSpecToProto(const ClusterSpec& spec) {
+  v1::ClusterDef proto;
+  for (const std::string& job : spec.jobs()) {
+    v1::JobDef* def = proto.add_jobs();
+    def->set_name(job);
+    auto tasks = spec.TaskMapOf(job);
+    if (!tasks.ok()) continue;  // cannot be: the name comes from the spec
+    for (const auto& [index, address] : **tasks) (*def->mutable_tasks())[index] = address;
+  }
+  return proto;
+}
+
+absl::StatusOr<ClusterSpec> ClusterSpecFromProto(const v1::ClusterDef& proto) {
+  ClusterSpec spec;
+  for (const v1::JobDef& def : proto.jobs()) {
+    ClusterSpec::TaskMap tasks(def.tasks().begin(), def.tasks().end());
+    absl::Status added = spec.AddSparseJob(def.name(), std::move(tasks));
+    if (!added.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cluster spec: job '", def.name(), "': ", added.message()));
+    }
+  }
+  return spec;
+}
+
+v1::SpecUpdate MakeSpecUpdate(const ClusterSpec& spec, uint64_t epoch) {
+  const std::string bytes = ClusterSpecToProto(spec).SerializeAsString();
+  v1::SpecUpdate update;
+  update.set_epoch(epoch);
+  update.set_uncompressed_size(static_cast<uint32_t>(bytes.size()));
+  update.set_zlib_cluster_def(Compress(bytes));
+  return update;
+}
+
+absl::Status ApplySpecUpdate(const v1::SpecUpdate& update, uint64_t* epoch, ClusterSpec* spec) {
+  if (update.epoch() == 0) return absl::InvalidArgumentError("cluster spec: epoch 0");
+  if (update.epoch() <= *epoch) return absl::OkStatus();
+  if (!update.zlib_cluster_def().empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(std::string bytes, Decompress(update.zlib_cluster_def(),
+                                                            update.uncompressed_size()));
+    v1::ClusterDef def;
+    if (!def.ParseFromString(bytes)) {
+      return absl::InvalidArgumentError("cluster spec: not a ClusterDef");
+    }
+    MILLRACE_ASSIGN_OR_RETURN(*spec, ClusterSpecFromProto(def));
+  } else if (update.changes().empty()) {
+    return absl::InvalidArgumentError("cluster spec: neither a spec nor changes");
+  } else if (update.epoch() != *epoch + 1) {
+    return absl::FailedPreconditionError(absl::StrCat("cluster spec: changes of epoch ",
+                                                      update.epoch(), " do not follow on epoch ",
+                                                      *epoch));
+  } else {
+    ClusterSpec changed = *spec;
+    MILLRACE_RETURN_IF_ERROR(ApplyChanges(update, &changed));
+    *spec = std::move(changed);
+  }
+  *epoch = update.epoch();
+  return absl::OkStatus();
+}
+
+}  // namespace millrace
