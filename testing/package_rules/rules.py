@@ -1,0 +1,106 @@
+"""What each package may depend on. `violations` compares a PackageGraph with it."""
+
+from package_graph import is_below, package_of
+
+_LEAVES = {"core/base", "core/cluster_spec"}
+_CONTROL = _LEAVES | {"core/proto", "core/client"}
+_CLUSTER = _CONTROL | {"core/coordinator", "core/agent", "resolver", "feed"}
+
+# Folder to the folders that its libraries and programs may name directly; the longest matching folder
+# counts, and a folder may always name itself. Tests may use anything.
+ALLOWED = {
+    "core/base": set(),
+    "core/cluster_spec": {"core/base"},
+    "core/proto": _LEAVES,
+    "core/client": _LEAVES | {"core/proto"},
+    "feed": _LEAVES,
+    "core/node": _LEAVES | {"feed"},
+    "resolver": _CONTROL,
+    "core/coordinator": _CONTROL,
+    # `millrace-agent coordinator` runs the coordinator.
+    "core/agent": _CONTROL | {"core/coordinator"},
+    "core/cluster": _CLUSTER,
+    "core/cli": _CLUSTER | {"core/cluster"},
+    "dashboard": {"core/base", "core/proto", "core/client"},
+    "spark_connector": _LEAVES | {"core/proto", "core/agent"},
+    "examples": _CLUSTER | {"core/cluster", "core/node", "core/cli"},
+    "third_party": set(),
+}
+
+# Named by everyone.
+_FREE = ("third_party",)
+# Names everything, as the root with its public aliases does.
+_UNCHECKED = ("testing", "docs")
+
+CLUSTER_SERVER = "//core/node:cluster_server"
+
+
+def _is_grpc_or_protobuf(label):
+    return label.startswith(("@com_github_grpc_grpc//", "@com_google_protobuf//", "//core/proto:"))
+
+
+def _is_imgui(label):
+    return label.startswith("@") and "imgui" in label.split("//")[0]
+
+
+def _is_zeromq_or_curl(label):
+    return label.startswith(("@org_zeromq_", "@curl//", "@com_github_curl_"))
+
+
+def _is_cluster_or_feed(label):
+    package = package_of(label)
+    return package is not None and (is_below(package, "core/cluster") or is_below(package, "feed"))
+
+
+def _folder_of(package):
+    candidates = [folder for folder in ALLOWED if is_below(package, folder)]
+    return max(candidates, key=len, default=None)
+
+
+def _direction(graph):
+    for rule, dependency in graph.edges():
+        package = package_of(rule.label)
+        target = package_of(dependency)
+        if target is None or package == "" or any(is_below(package, free) for free in _UNCHECKED):
+            continue
+        folder = _folder_of(package)
+        if folder is None:
+            yield f"{rule.label}: package_rules/rules.py does not say what //{package} may depend on"
+        elif rule.for_tests or is_below(target, folder) or any(is_below(target, free) for free in _FREE):
+            continue
+        elif target == "":
+            yield f"{rule.label} -> {dependency}: the root's targets are for programs outside"
+        elif _folder_of(target) not in ALLOWED[folder]:
+            allowed = ", ".join(f"//{name}" for name in sorted(ALLOWED[folder])) or "nothing of ours"
+            yield f"{rule.label} -> {dependency}: //{folder} may depend on {allowed} only"
+
+
+def _unreachable(graph, rules, is_target, what):
+    for rule in rules:
+        path = graph.path(rule.label, is_target)
+        if path:
+            yield f"{' -> '.join(path)}: {rule.label} must not reach {what}"
+
+
+def _node_libraries(graph):
+    """The libraries of //core/node without cluster_server and what stands on it."""
+    for rule in graph.products("core/node"):
+        if rule.label != CLUSTER_SERVER and not graph.path(rule.label, CLUSTER_SERVER.__eq__):
+            yield rule
+
+
+def violations(graph):
+    """Returns one line for each broken rule; it names the edge or the path."""
+    grpc = "gRPC or Protobuf"
+    public_node = [graph.rules["//:node"]] if "//:node" in graph.rules else []
+    found = list(_direction(graph))
+    found += _unreachable(graph, _node_libraries(graph), _is_grpc_or_protobuf, grpc)
+    found += _unreachable(graph, public_node, _is_grpc_or_protobuf, grpc)
+    found += _unreachable(graph, graph.products("feed"), _is_grpc_or_protobuf, grpc)
+    # A fully static program cannot link them.
+    found += _unreachable(graph, graph.products("core/agent"), _is_zeromq_or_curl, "ZeroMQ or curl")
+    found += _unreachable(
+        graph, graph.products("dashboard"), _is_cluster_or_feed, "//core/cluster or //feed"
+    )
+    found += _unreachable(graph, graph.products("dashboard/model"), _is_imgui, "Dear ImGui")
+    return sorted(set(found))

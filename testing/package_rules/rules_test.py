@@ -1,0 +1,118 @@
+"""Each rule accepts the design's graph and refuses a bad edge, naming it."""
+
+import unittest
+
+from package_graph import PackageGraph, Rule
+import rules
+
+GRPC = "@com_github_grpc_grpc//:grpc++"
+ZEROMQ = "@org_zeromq_libzmq//:libzmq"
+
+GOOD = {
+    "//:node": ["//core/node:node"],
+    "//core/base:json": ["@com_google_absl//absl/status:status"],
+    "//core/cluster_spec:cluster_spec": ["//core/base:json"],
+    "//core/proto:spec_proto": ["//core/cluster_spec:cluster_spec", "@com_google_protobuf//:protobuf"],
+    "//core/client:client": ["//core/proto:spec_proto", GRPC],
+    "//feed:feeder": ["//core/base:json", ZEROMQ],
+    "//core/node:node": ["//feed:feeder", "//core/cluster_spec:cluster_spec"],
+    "//core/node:cluster_server": ["//core/node:node", GRPC],
+    "//core/node:server_options": ["//core/node:cluster_server"],
+    "//resolver:static": ["//core/cluster_spec:cluster_spec"],
+    "//core/coordinator:coordinator": ["//core/client:client"],
+    "//core/agent:millrace-agent": ["//core/coordinator:coordinator", "//core/client:client"],
+    "//core/cluster:cluster": ["//core/agent:millrace-agent", "//resolver:static", "//feed:feeder"],
+    "//core/cli:millrace": ["//core/cluster:cluster"],
+    "//dashboard/model:model": ["//core/proto:spec_proto"],
+    "//dashboard/views:views": ["//dashboard/model:model", "@imgui_bundle//:imgui"],
+    "//examples/digits:digits": ["//core/cluster:cluster", "//core/node:node"],
+}
+
+
+def graph(extra=(), for_tests=()):
+    dependencies = {label: list(names) for label, names in GOOD.items()}
+    for label, name in extra:
+        dependencies.setdefault(label, []).append(name)
+    return PackageGraph(
+        [Rule(label, "cc_library", label in for_tests, names) for label, names in dependencies.items()]
+    )
+
+
+class RulesTest(unittest.TestCase):
+    def assert_refused(self, label, dependency, *words):
+        found = "\n".join(rules.violations(graph([(label, dependency)])))
+        for word in (label, dependency, *words):
+            self.assertIn(word, found)
+
+    def test_the_design_breaks_no_rule(self):
+        self.assertEqual(rules.violations(graph()), [])
+
+    def test_leaves_depend_on_nothing_above_them(self):
+        self.assert_refused("//core/base:json", "//core/cluster_spec:cluster_spec", "nothing of ours")
+        self.assert_refused("//core/cluster_spec:cluster_spec", "//core/proto:spec_proto")
+
+    def test_nothing_depends_on_what_stands_above_it(self):
+        self.assert_refused("//core/coordinator:coordinator", "//core/agent:millrace-agent")
+        self.assert_refused("//core/agent:millrace-agent", "//core/cluster:cluster")
+        self.assert_refused("//resolver:static", "//core/coordinator:coordinator")
+        self.assert_refused("//feed:feeder", "//core/node:node")
+        self.assert_refused("//core/cluster:cluster", "//core/cli:millrace")
+        self.assert_refused("//core/cluster:cluster", "//examples/digits:digits")
+        self.assert_refused("//core/cluster:cluster", "//testing/fakes:clock")
+        self.assert_refused("//core/cluster:cluster", "//:node", "for programs outside")
+
+    def test_the_node_side_reaches_neither_grpc_nor_protobuf(self):
+        self.assert_refused("//feed:feeder", GRPC, "must not reach gRPC or Protobuf")
+        self.assert_refused("//core/node:node", "@com_google_protobuf//:protobuf", "must not reach")
+        self.assert_refused("//core/node:node", "//core/proto:spec_proto", "must not reach")
+        self.assert_refused("//:node", GRPC, "//:node must not reach")
+
+    def test_a_long_path_is_named_whole(self):
+        found = rules.violations(graph([("//core/base:json", "@other//:thing"), ("@other//:thing", GRPC)]))
+        self.assertIn(
+            f"//feed:feeder -> //core/base:json -> @other//:thing -> {GRPC}: "
+            "//feed:feeder must not reach gRPC or Protobuf",
+            found,
+        )
+
+    def test_the_public_node_target_does_not_carry_the_cluster_server(self):
+        self.assert_refused("//:node", "//core/node:cluster_server", "//:node must not reach")
+
+    def test_the_agent_reaches_no_zeromq(self):
+        self.assert_refused("//core/agent:millrace-agent", ZEROMQ, "must not reach ZeroMQ")
+
+    def test_the_dashboard_reaches_neither_cluster_nor_feed(self):
+        self.assert_refused("//dashboard/views:views", "//core/cluster:cluster", "must not reach")
+        self.assert_refused("//dashboard/model:model", "//feed:feeder", "must not reach")
+
+    def test_the_dashboard_model_does_not_reach_imgui(self):
+        self.assert_refused("//dashboard/model:model", "@imgui_bundle//:imgui", "must not reach")
+
+    def test_tests_may_use_anything(self):
+        label = "//feed:feeder_test"
+        edges = [(label, "//core/cluster:cluster"), (label, "//testing/fakes:clock"), (label, GRPC)]
+        self.assertEqual(rules.violations(graph(edges, for_tests=[label])), [])
+
+    def test_a_new_package_needs_a_rule(self):
+        found = "\n".join(rules.violations(graph([("//core/novelty:thing", "//core/base:json")])))
+        self.assertIn("does not say what //core/novelty may depend on", found)
+
+    def test_query_output_becomes_a_graph(self):
+        parsed = PackageGraph.from_query_xml(
+            """<?xml version="1.1" encoding="UTF-8" standalone="no"?>
+            <query version="2">
+              <rule class="genrule" name="//feed:make"><rule-output name="//feed:made.cc"/></rule>
+              <rule class="cc_library" name="//feed:feeder">
+                <list name="visibility"><label value="//feed:users"/></list>
+                <rule-input name="//feed:made.cc"/><rule-input name="//feed:users"/>
+              </rule>
+              <rule class="cc_test" name="//feed:feeder_test"><rule-input name="//feed:feeder"/></rule>
+              <rule class="cc_library" name="//feed:fake"><boolean name="testonly" value="true"/></rule>
+            </query>"""
+        )
+        self.assertEqual(parsed.rules["//feed:feeder"].dependencies, ["//feed:make"])
+        self.assertEqual([rule.label for rule in parsed.products("feed")], ["//feed:make", "//feed:feeder"])
+
+
+if __name__ == "__main__":
+    unittest.main()
