@@ -1,0 +1,85 @@
+// File: agent_process.h
+//
+// One `millrace-agent agent --parent=stdin` as a child of this process, and the JSON Lines it speaks
+// (docs/control_protocol.md, section 1).
+#ifndef CORE_CLUSTER_AGENT_PROCESS_H_
+#define CORE_CLUSTER_AGENT_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/base/line_reader.h"
+#include "core/base/unique_fd.h"
+#include "core/cluster/launcher.h"
+
+namespace millrace {
+
+// Thread safety: single-threaded. Blocking: never. Lifetime: the destructor kills a child that still
+// runs and reaps it.
+class AgentProcess {
+ public:
+  // Starts `agent_path` and sends it `ticket`. The agent makes `runtime_dir` and removes it; Reap()
+  // removes it after an agent that could not. Returns the system's error.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<AgentProcess>> Spawn(
+      const std::string& agent_path, const AgentTicket& ticket, std::string runtime_dir);
+  ~AgentProcess();
+  AgentProcess(const AgentProcess&) = delete;
+  AgentProcess& operator=(const AgentProcess&) = delete;
+
+  [[nodiscard]] int executor_id() const { return executor_id_; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  // Descriptors for poll(); -1 once they have ended.
+  [[nodiscard]] int pid_fd() const { return pid_fd_.get(); }
+  [[nodiscard]] int out_fd() const { return out_.get(); }
+  [[nodiscard]] int err_fd() const { return err_.get(); }
+
+  // Takes what can be read.
+  void ReadOut();
+  void ReadErr();
+
+  // The node's process group, which must not outlive the agent; 0: none.
+  void set_node_pid(int64_t pid) { node_pid_ = pid; }
+
+  // Ends the agent: closing its stdin asks it to, SIGKILL does it.
+  void CloseStdin() { in_.reset(); }
+  void Kill();
+
+  // To be called once pid_fd() is readable: reaps the agent, kills what its node left, removes its
+  // directory, and says how it ended.
+  [[nodiscard]] AgentEnd Reap();
+
+ private:
+  AgentProcess(int executor_id, std::string runtime_dir)
+      : executor_id_(executor_id), runtime_dir_(std::move(runtime_dir)) {}
+  absl::Status SendStart(const AgentTicket& ticket);
+  void HandleLine(absl::string_view line);
+  void HandleErrLine(absl::string_view line);
+
+  const int executor_id_;
+  const std::string runtime_dir_;
+  pid_t pid_ = 0;
+  int64_t node_pid_ = 0;
+  UniqueFd pid_fd_;  // closed once reaped
+  UniqueFd in_;
+  UniqueFd out_;
+  UniqueFd err_;
+  LineReader out_lines_;
+  std::optional<LineReader> err_lines_{std::in_place};  // always set
+  absl::Status error_;  // of the agent's `error` event
+  std::deque<std::string> stderr_tail_;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_CLUSTER_AGENT_PROCESS_H_

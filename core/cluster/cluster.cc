@@ -1,0 +1,521 @@
+#include "core/cluster/cluster.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/mutex.h"
+#include "core/base/random.h"
+#include "core/base/status_macros.h"
+#include "core/cluster/cluster_directory.h"
+#include "core/cluster/ledger_observer.h"
+#include "core/cluster/progress.h"
+#include "core/coordinator/coordinator.h"
+#include "core/coordinator/role_dealer.h"
+#include "feed/feeder.h"
+#include "feed/inference_job.h"
+
+namespace millrace {
+namespace {
+
+// A node's ERROR often reaches the feeder before its exit reaches the coordinator, which knows more.
+constexpr absl::Duration kCauseWait = absl::Milliseconds(300);
+// For what has been told to end: to be seen ended.
+constexpr absl::Duration kKillWait = absl::Seconds(5);
+constexpr absl::Duration kAgentExitWait = absl::Seconds(5);
+
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.string();
+}
+
+// Paths that mean something on this host become absolute: nodes run elsewhere.
+void ResolvePaths(ClusterOptions* options) {
+  if (!options->log_dir.empty()) options->log_dir = Absolute(options->log_dir);
+  options->working_dir = options->working_dir.empty() ? Absolute(".") : Absolute(options->working_dir);
+}
+
+absl::Status CheckDuration(absl::string_view name, absl::Duration value) {
+  if (value > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " must be greater than zero, found ", absl::FormatDuration(value),
+      "; use absl::InfiniteDuration() for no limit"));
+}
+
+absl::Status CheckOptions(const ClusterOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckDuration("reservation_timeout", options.reservation_timeout));
+  MILLRACE_RETURN_IF_ERROR(CheckDuration("stop_grace", options.stop_grace));
+  MILLRACE_RETURN_IF_ERROR(CheckDuration("stop_timeout", options.stop_timeout));
+  if (options.feed_budget_bytes < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "feed_budget_bytes must be at least 1, found ", options.feed_budget_bytes));
+  }
+  if (options.input_mode == InputMode::kFeed && options.queues.empty()) {
+    return absl::InvalidArgumentError("queues must name at least one queue in InputMode FEED");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// ---- the cluster's inside --------------------------------------------------------------------------
+
+class Cluster::Impl : public CoordinatorObserver {
+ public:
+  Impl(Launcher& launcher, ClusterOptions options, std::vector<NodeRole> roles)
+      : launcher_(launcher),
+        options_(std::move(options)),
+        roles_(std::move(roles)),
+        progress_(options_.progress.value_or(Progress::StderrIsTerminal()),
+                  static_cast<int>(roles_.size()), Progress::WriteToStderr, RealClock()) {}
+
+  ~Impl() override {
+    if (!shutdown_started_) Abort();
+  }
+
+  absl::Status Start(const NodeProgram& program);
+  // Ends everything at once.
+  void Abort();
+  absl::StatusOr<TrainResult> Train(const PartitionedSource& source, const TrainOptions& options);
+  absl::Status CheckInference(const InferenceOptions& options);
+  absl::Status Infer(const PartitionedSource& source, const InferenceOptions& options,
+                     const InferenceJob::Sink& sink);
+  absl::Status EndFeed(absl::string_view queue);
+  absl::Status Shutdown(const ShutdownOptions& options);
+
+  const ClusterOptions& options() const { return options_; }
+  Coordinator& coordinator() const { return *coordinator_; }
+
+ private:
+  using Cancel = std::function<void(const absl::Status&)>;
+
+  // CoordinatorObserver.
+  void OnSlot(const SlotStatus& slot) override;
+  void OnLog(int executor_id, const NodeRole& role, LogSource source,
+             const std::vector<std::string>& lines, uint64_t dropped) override;
+  void OnMetric(int executor_id, const NodeRole& role, absl::string_view name, int64_t step,
+                double value) override;
+  void OnFailure(const absl::Status& status) override;
+
+  absl::Status LaunchAgents();
+  absl::Status CheckQueue(absl::string_view queue);
+  absl::Status CheckFeed(absl::string_view queue, absl::Duration feed_timeout, int64_t batch_bytes);
+  absl::StatusOr<TrainResult> RunTrainJob(const PartitionedSource& source,
+                                          const TrainOptions& options);
+  // Runs `run` so that a failure or a shutdown cancels it, and explains its error.
+  absl::Status RunCancellable(Cancel cancel, const std::function<absl::Status()>& run);
+  void CancelJobs(const absl::Status& status);
+  absl::Status Explain(const absl::Status& status);
+  absl::Status EndNodes(const ShutdownOptions& options);
+  void TearDown();
+
+  Launcher& launcher_;
+  const ClusterOptions options_;
+  const std::vector<NodeRole> roles_;  // by executor id
+  Progress progress_;
+
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<ClusterDirectory> directory_;
+  std::unique_ptr<Feeder> feeder_;  // null in InputMode DIRECT
+
+  Mutex mu_;
+  CondVar changed_;
+  std::set<std::string> training_ ABSL_GUARDED_BY(mu_);  // queues of Train calls under way
+  std::set<std::string> ended_ ABSL_GUARDED_BY(mu_);     // queues after EndFeed: no training
+  std::map<int64_t, Cancel> jobs_ ABSL_GUARDED_BY(mu_);
+  int64_t next_job_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status cancelled_ ABSL_GUARDED_BY(mu_);  // why jobs may not run any more
+  bool shutdown_started_ = false;  // written under mu_; read without it by the destructor only
+  bool shutdown_done_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status shutdown_status_ ABSL_GUARDED_BY(mu_);
+};
+
+absl::Status Cluster::Impl::Start(const NodeProgram& program) {
+  CoordinatorOptions options;
+  options.bind_address = launcher_.DriverBindAddress();
+  options.roles = roles_;
+  options.node.program = program.shipped() ? Absolute(program.path()) : program.path();
+  options.node.shipped = program.shipped();
+  options.node.args = program.args();
+  options.node.env = program.env();
+  options.node.input_mode = options_.input_mode;
+  options.node.queues = options_.queues;
+  options.node.default_fs = options_.default_fs;
+  options.node.log_dir = options_.log_dir;
+  options.node.release_port = options_.release_port;
+  options.node.feed_budget_bytes = options_.feed_budget_bytes;
+  options.node.stop_grace = options_.stop_grace;
+  options.node.stop_timeout = options_.stop_timeout;
+  options.reservation_timeout = options_.reservation_timeout;
+  options.observer = this;
+  MILLRACE_ASSIGN_OR_RETURN(coordinator_, Coordinator::Start(std::move(options)));
+  directory_ = std::make_unique<ClusterDirectory>(coordinator_.get(), roles_);
+  if (options_.input_mode == InputMode::kFeed) {
+    MILLRACE_ASSIGN_OR_RETURN(feeder_, Feeder::Start({}));
+  }
+  MILLRACE_RETURN_IF_ERROR(LaunchAgents());
+  return coordinator_->WaitRunning();
+}
+
+absl::Status Cluster::Impl::LaunchAgents() {
+  std::vector<AgentTicket> tickets;
+  for (int executor_id = 0; executor_id < static_cast<int>(roles_.size()); ++executor_id) {
+    tickets.push_back({.executor_id = executor_id,
+                       .coordinator_address = coordinator_->address(),
+                       .cluster_id = coordinator_->cluster_id(),
+                       .ca_pem = coordinator_->ca_pem(),
+                       .token = coordinator_->tokens().agent,
+                       .working_dir = options_.working_dir});
+  }
+  Launcher::Events events;
+  events.on_started = [this](int executor_id, int64_t pid) {
+    coordinator_->ReportAgentStarted(executor_id, pid);
+  };
+  events.on_exit = [this](const AgentEnd& end) {
+    coordinator_->ReportAgentExit(end.executor_id, {.exit = end.exit,
+                                                    .status = end.status,
+                                                    .stderr_tail = end.stderr_tail,
+                                                    .pid = end.pid});
+  };
+  return launcher_.Launch(tickets, std::move(events));
+}
+
+// ---- what happens ----------------------------------------------------------------------------------
+
+void Cluster::Impl::OnSlot(const SlotStatus& slot) {
+  if (slot.node_pid > 0) launcher_.OnNodeStarted(slot.executor_id, slot.node_pid);
+  progress_.OnSlot(slot);
+  if (!options_.on_slot) return;
+  progress_.Clear();
+  options_.on_slot(slot);
+}
+
+void Cluster::Impl::OnLog(int, const NodeRole& role, LogSource,
+                          const std::vector<std::string>& lines, uint64_t dropped) {
+  if (!options_.on_log) return;
+  progress_.Clear();
+  const std::string node = role.ToString();
+  if (dropped > 0) {
+    options_.on_log(node, absl::StrCat("(", dropped, " lines left out here; log_dir has them)"));
+  }
+  for (const std::string& line : lines) options_.on_log(node, line);
+}
+
+void Cluster::Impl::OnMetric(int, const NodeRole& role, absl::string_view name, int64_t step,
+                             double value) {
+  if (!options_.on_metric) return;
+  progress_.Clear();
+  options_.on_metric(role.ToString(), name, step, value);
+}
+
+void Cluster::Impl::OnFailure(const absl::Status& status) {
+  bool shutting_down = false;
+  {
+    MutexLock lock(&mu_);
+    shutting_down = shutdown_started_;
+  }
+  CancelJobs(status);
+  // The others may wait for the one that failed: a shutdown must not wait for them.
+  if (shutting_down) coordinator_->Stop(NodeFilter::kAll, "another node has failed");
+}
+
+// ---- feeding ---------------------------------------------------------------------------------------
+
+absl::Status Cluster::Impl::CheckQueue(absl::string_view queue) {
+  if (options_.input_mode != InputMode::kFeed) {
+    return absl::FailedPreconditionError(
+        "this cluster is not fed: its nodes read their own data (InputMode DIRECT); run it with "
+        "InputMode FEED");
+  }
+  if (std::find(options_.queues.begin(), options_.queues.end(), queue) == options_.queues.end()) {
+    return absl::NotFoundError(absl::StrCat("there is no queue '", queue, "'; ClusterOptions::queues has ",
+                                            absl::StrJoin(options_.queues, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Cluster::Impl::CheckFeed(absl::string_view queue, absl::Duration feed_timeout,
+                                      int64_t batch_bytes) {
+  MILLRACE_RETURN_IF_ERROR(CheckQueue(queue));
+  MILLRACE_RETURN_IF_ERROR(CheckDuration("feed_timeout", feed_timeout));
+  if (batch_bytes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch_bytes must be at least 1, found ", batch_bytes));
+  }
+  MutexLock lock(&mu_);
+  return cancelled_;
+}
+
+absl::StatusOr<TrainResult> Cluster::Impl::Train(const PartitionedSource& source,
+                                                 const TrainOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckFeed(options.queue, options.feed_timeout, options.batch_bytes));
+  if (options.num_epochs < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_epochs must be at least 1, found ", options.num_epochs));
+  }
+  {
+    MutexLock lock(&mu_);
+    while (training_.count(options.queue) > 0) changed_.Wait(&mu_);
+    if (ended_.count(options.queue) > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("training on queue '", options.queue,
+                       "' has ended (EndFeed, or end_of_feed of an earlier call)"));
+    }
+    training_.insert(options.queue);
+  }
+  absl::StatusOr<TrainResult> result = RunTrainJob(source, options);
+  if (result.ok() && options.end_of_feed) EndFeed(options.queue).IgnoreError();  // it was checked
+  progress_.Clear();
+  MutexLock lock(&mu_);
+  training_.erase(options.queue);
+  changed_.SignalAll();
+  return result;
+}
+
+absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& source,
+                                                       const TrainOptions& options) {
+  TrainJobOptions job_options;
+  job_options.feed_id = RandomHex(8);
+  job_options.queue = options.queue;
+  job_options.num_epochs = options.num_epochs;
+  job_options.feed_timeout = options.feed_timeout;
+  job_options.batch_bytes = options.batch_bytes;
+  LedgerObserver observer(coordinator_.get(), &progress_, job_options.feed_id,
+                          source.num_partitions(), options.num_epochs);
+  const auto job = std::make_shared<TrainJob>(feeder_.get(), directory_.get(), &source, &observer,
+                                              job_options);
+  TrainResult result;
+  MILLRACE_RETURN_IF_ERROR(
+      RunCancellable([job](const absl::Status& status) { job->Cancel(status); }, [&]() -> absl::Status {
+        MILLRACE_RETURN_IF_ERROR(coordinator_->WaitFedEndpoints(options.feed_timeout));
+        MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
+        MILLRACE_ASSIGN_OR_RETURN(result, job->Run());
+        return absl::OkStatus();
+      }));
+  return result;
+}
+
+absl::Status Cluster::Impl::CheckInference(const InferenceOptions& options) {
+  return CheckFeed(options.queue, options.feed_timeout, options.batch_bytes);
+}
+
+absl::Status Cluster::Impl::Infer(const PartitionedSource& source, const InferenceOptions& options,
+                                  const InferenceJob::Sink& sink) {
+  MILLRACE_RETURN_IF_ERROR(CheckInference(options));
+  InferenceJobOptions job_options;
+  job_options.feed_id = RandomHex(8);
+  job_options.queue = options.queue;
+  job_options.feed_timeout = options.feed_timeout;
+  job_options.batch_bytes = options.batch_bytes;
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<InferenceJob> job,
+      InferenceJob::Create(&source, job_options, directory_.get(), feeder_.get()));
+  return RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
+                        [&]() -> absl::Status {
+                          MILLRACE_RETURN_IF_ERROR(
+                              coordinator_->WaitFedEndpoints(options.feed_timeout));
+                          return job->Collect(sink);
+                        });
+}
+
+absl::Status Cluster::Impl::RunCancellable(Cancel cancel,
+                                           const std::function<absl::Status()>& run) {
+  int64_t id = 0;
+  {
+    MutexLock lock(&mu_);
+    if (!cancelled_.ok()) return cancelled_;
+    id = next_job_++;
+    jobs_[id] = std::move(cancel);
+  }
+  const absl::Status status = run();
+  {
+    MutexLock lock(&mu_);
+    jobs_.erase(id);
+    changed_.SignalAll();
+  }
+  return Explain(status);
+}
+
+void Cluster::Impl::CancelJobs(const absl::Status& status) {
+  std::vector<Cancel> jobs;
+  {
+    MutexLock lock(&mu_);
+    if (cancelled_.ok()) cancelled_ = status;
+    for (const auto& [id, cancel] : jobs_) jobs.push_back(cancel);
+  }
+  for (const Cancel& cancel : jobs) cancel(status);
+}
+
+absl::Status Cluster::Impl::Explain(const absl::Status& status) {
+  if (status.ok()) return status;
+  // Errors of time and of the caller's own making have no cause in a node's end.
+  if (absl::IsDeadlineExceeded(status) || absl::IsCancelled(status)) return status;
+  const absl::Status cause = coordinator_->WaitFailure(kCauseWait);
+  return cause.ok() || absl::IsCancelled(cause) ? status : cause;
+}
+
+absl::Status Cluster::Impl::EndFeed(absl::string_view queue) {
+  MILLRACE_RETURN_IF_ERROR(CheckQueue(queue));
+  {
+    MutexLock lock(&mu_);
+    ended_.insert(std::string(queue));
+  }
+  coordinator_->EndFeed(queue);
+  return absl::OkStatus();
+}
+
+// ---- the end ---------------------------------------------------------------------------------------
+
+absl::Status Cluster::Impl::Shutdown(const ShutdownOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckDuration("timeout", options.timeout));
+  {
+    MutexLock lock(&mu_);
+    if (shutdown_started_) {
+      while (!shutdown_done_) changed_.Wait(&mu_);
+      return shutdown_status_;
+    }
+    shutdown_started_ = true;
+  }
+  const absl::Status status = EndNodes(options);
+  TearDown();
+  MutexLock lock(&mu_);
+  shutdown_status_ = status;
+  shutdown_done_ = true;
+  changed_.SignalAll();
+  return status;
+}
+
+absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
+  const absl::Time deadline = absl::Now() + options.timeout;
+  CancelJobs(absl::CancelledError("the cluster is being shut down"));
+  coordinator_->EndFeed("");
+  // See OnFailure: what failed before this call is not told again.
+  if (!coordinator_->first_cause().ok()) {
+    coordinator_->Stop(NodeFilter::kAll, "another node has failed");
+  }
+  if (!coordinator_->WaitEnded(NodeFilter::kFed, std::min(options.grace, options.timeout)).ok()) {
+    coordinator_->Stop(NodeFilter::kFed, "the grace of the shutdown is over");
+  }
+  coordinator_->Stop(NodeFilter::kPsAndEvaluator, "the cluster is shut down");
+  // What was asked to stop has its stop_grace, also where the timeout is shorter.
+  const absl::Duration rest =
+      std::max(deadline - absl::Now(), std::min(options_.stop_grace, options.timeout));
+  const absl::Status ended = coordinator_->WaitEnded(NodeFilter::kAll, rest);
+  const absl::Status cause = coordinator_->first_cause();
+  if (!ended.ok()) {
+    coordinator_->Stop(NodeFilter::kAll, "the timeout of the shutdown is over", /*now=*/true);
+    const absl::Status killed = coordinator_->WaitEnded(NodeFilter::kAll, kKillWait);
+    if (!killed.ok()) MILLRACE_LOG(ERROR) << "after being killed: " << killed.message();
+  }
+  return cause.ok() ? ended : cause;
+}
+
+void Cluster::Impl::Abort() {
+  shutdown_started_ = true;
+  if (coordinator_ == nullptr) return;
+  CancelJobs(absl::CancelledError("the cluster is gone"));
+  coordinator_->Stop(NodeFilter::kAll, "the driver gave the cluster up", /*now=*/true);
+  coordinator_->WaitEnded(NodeFilter::kAll, kKillWait).IgnoreError();  // the launcher ends the rest
+  TearDown();
+}
+
+void Cluster::Impl::TearDown() {
+  {
+    // Calls under way have been cancelled; they use what is torn down now.
+    MutexLock lock(&mu_);
+    while (!jobs_.empty()) changed_.Wait(&mu_);
+  }
+  progress_.Clear();
+  if (feeder_ != nullptr) feeder_->Stop();
+  launcher_.Stop(kAgentExitWait);
+  coordinator_->Shutdown();
+}
+
+// ---- InferenceResult -------------------------------------------------------------------------------
+
+class InferenceResult::Impl {
+ public:
+  Impl(Cluster::Impl* cluster, std::shared_ptr<PartitionedSource> source, InferenceOptions options)
+      : cluster_(cluster), source_(std::move(source)), options_(std::move(options)) {}
+
+  int num_partitions() const { return source_->num_partitions(); }
+  absl::Status Run(const InferenceJob::Sink& sink) { return cluster_->Infer(*source_, options_, sink); }
+
+ private:
+  Cluster::Impl* const cluster_;
+  const std::shared_ptr<PartitionedSource> source_;
+  const InferenceOptions options_;
+};
+
+InferenceResult::InferenceResult(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+InferenceResult::~InferenceResult() = default;
+InferenceResult::InferenceResult(InferenceResult&&) noexcept = default;
+InferenceResult& InferenceResult::operator=(InferenceResult&&) noexcept = default;
+
+int InferenceResult::num_partitions() const { return impl_->num_partitions(); }
+
+absl::StatusOr<std::vector<RecordBatch>> InferenceResult::Collect() {
+  std::vector<RecordBatch> batches;
+  MILLRACE_RETURN_IF_ERROR(impl_->Run([&batches](int, RecordBatch results) {
+    batches.push_back(std::move(results));
+    return absl::OkStatus();
+  }));
+  return batches;
+}
+
+absl::Status InferenceResult::ForEach(
+    const std::function<absl::Status(int partition, const RecordBatch&)>& consume) {
+  return impl_->Run(consume);
+}
+
+// ---- Cluster ---------------------------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher, const NodeProgram& program,
+                                                      ClusterOptions options) {
+  MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<NodeRole> roles,
+                            DealRoles({.num_executors = options.num_executors,
+                                       .num_ps = options.num_ps,
+                                       .master_node = options.master_node,
+                                       .eval_node = options.eval_node}));
+  ResolvePaths(&options);
+  auto impl = std::make_unique<Impl>(launcher, std::move(options), std::move(roles));
+  MILLRACE_RETURN_IF_ERROR(impl->Start(program));  // its destructor ends what was started
+  return std::unique_ptr<Cluster>(new Cluster(std::move(impl)));
+}
+
+Cluster::Cluster(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Cluster::~Cluster() = default;
+
+absl::StatusOr<TrainResult> Cluster::Train(const std::shared_ptr<PartitionedSource>& source,
+                                           const TrainOptions& options) {
+  if (source == nullptr) return absl::InvalidArgumentError("Train: there is no source");
+  return impl_->Train(*source, options);
+}
+
+absl::StatusOr<InferenceResult> Cluster::Inference(const std::shared_ptr<PartitionedSource>& source,
+                                                   const InferenceOptions& options) {
+  if (source == nullptr) return absl::InvalidArgumentError("Inference: there is no source");
+  MILLRACE_RETURN_IF_ERROR(impl_->CheckInference(options));
+  return InferenceResult(std::make_unique<InferenceResult::Impl>(impl_.get(), source, options));
+}
+
+absl::Status Cluster::EndFeed(absl::string_view queue) { return impl_->EndFeed(queue); }
+absl::Status Cluster::Shutdown(const ShutdownOptions& options) { return impl_->Shutdown(options); }
+const std::string& Cluster::cluster_id() const { return impl_->coordinator().cluster_id(); }
+ClusterStatus Cluster::Status() const { return impl_->coordinator().Snapshot(); }
+ClusterSpec Cluster::cluster_spec() const { return impl_->coordinator().spec(); }
+std::string Cluster::server_address() const { return impl_->coordinator().address(); }
+const ClusterOptions& Cluster::options() const { return impl_->options(); }
+
+}  // namespace millrace

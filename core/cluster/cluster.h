@@ -1,0 +1,191 @@
+// File: cluster.h
+//
+// A cluster of node programs, from a driver's point of view.
+//
+//   millrace::LocalLauncher launcher;
+//   MILLRACE_ASSIGN_OR_RETURN(
+//       std::unique_ptr<millrace::Cluster> cluster,
+//       millrace::Cluster::Run(launcher, millrace::NodeProgram::File("digits_node"),
+//                              {.num_executors = 4, .num_ps = 1, .master_node = "chief",
+//                               .input_mode = millrace::InputMode::kFeed}));
+//   MILLRACE_RETURN_IF_ERROR(cluster->Train(source, {.num_epochs = 5}));
+//   MILLRACE_ASSIGN_OR_RETURN(millrace::InferenceResult result, cluster->Inference(held_out));
+//   MILLRACE_ASSIGN_OR_RETURN(std::vector<millrace::RecordBatch> rows, result.Collect());
+//   return cluster->Shutdown();
+#ifndef CORE_CLUSTER_CLUSTER_H_
+#define CORE_CLUSTER_CLUSTER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/cluster/launcher.h"
+#include "core/cluster/node_program.h"
+#include "core/cluster_spec/cluster_spec.h"
+#include "core/coordinator/cluster_status.h"
+#include "core/coordinator/coordinator_options.h"
+#include "feed/record_batch.h"
+#include "feed/source.h"
+#include "feed/train_job.h"
+
+namespace millrace {
+
+// InputMode (core/coordinator/coordinator_options.h): kDirect, nodes read their own data (TensorFlowOnSpark:
+// TENSORFLOW); kFeed, the driver feeds chief, master and workers (TensorFlowOnSpark: SPARK).
+
+// Zero never means "no limit" here; absl::InfiniteDuration() does.
+struct ClusterOptions {
+  // Nodes in all: ps, master, evaluator and workers. At least 1.
+  int num_executors = 1;
+  // The first executor ids are parameter servers.
+  int num_ps = 0;
+  // "chief" or "master": the role of the first executor after the ps. Empty: worker:0 is first.
+  std::string master_node;
+  // The executor after that evaluates.
+  bool eval_node = false;
+  InputMode input_mode = InputMode::kDirect;
+  // Names that Train, Inference and GetDataFeed may use.
+  std::vector<std::string> queues = {"input", "output", "error"};
+  // Where nodes' output and metrics go. Empty: a temporary directory, gone with the cluster.
+  std::string log_dir;
+  // Default file system of AbsolutePath.
+  std::string default_fs = "file://";
+  // Where nodes run. Empty: the driver's working directory.
+  std::string working_dir;
+  // Close a node's reserved port just before it starts. Otherwise it inherits the socket.
+  bool release_port = true;
+  // How long all slots may take to be registered.
+  absl::Duration reservation_timeout = absl::Seconds(600);
+  // What one node may hold of the feed, in bytes.
+  int64_t feed_budget_bytes = int64_t{256} << 20;
+  // How long a node that was asked to stop may take.
+  absl::Duration stop_grace = absl::Seconds(5);
+  // How long a node may stay stopped by a signal before it counts as failed.
+  absl::Duration stop_timeout = absl::Seconds(10);
+
+  // What happens, told from one thread, in order. All optional; they must not call the cluster.
+  std::function<void(const SlotStatus&)> on_slot;
+  std::function<void(absl::string_view node, absl::string_view line)> on_log;
+  std::function<void(absl::string_view node, absl::string_view name, int64_t step, double value)>
+      on_metric;
+  // The ladder and rows/s on stderr. Unset: if stderr is a terminal.
+  std::optional<bool> progress;
+};
+
+struct TrainOptions {
+  // How often the data is fed. Zero is INVALID_ARGUMENT.
+  int num_epochs = 1;
+  // The longest time without progress: no row received or acknowledged.
+  absl::Duration feed_timeout = absl::Seconds(600);
+  std::string queue = "input";
+  // The queue ends after this call, as if by EndFeed.
+  bool end_of_feed = false;
+  // Rows' bytes per batch.
+  int64_t batch_bytes = int64_t{1} << 20;
+};
+
+struct InferenceOptions {
+  absl::Duration feed_timeout = absl::Seconds(600);
+  std::string queue = "input";
+  int64_t batch_bytes = int64_t{1} << 20;
+};
+
+struct ShutdownOptions {
+  // Time for workers to end by themselves after the end of their data (saving a model); after it they
+  // are asked to stop. The seed's grace_secs.
+  absl::Duration grace = absl::InfiniteDuration();
+  // The longest time for all of it; then everything is killed, and the error says who was left.
+  absl::Duration timeout = absl::Hours(72);
+};
+
+// Results of one inference call; lazy: no row is fed before something is asked for. Results are 1:1
+// with rows and in their order within each partition.
+//
+// Thread safety: single-threaded. Lifetime: must not outlive its Cluster.
+class InferenceResult {
+ public:
+  ~InferenceResult();
+  InferenceResult(InferenceResult&&) noexcept;
+  InferenceResult& operator=(InferenceResult&&) noexcept;
+
+  [[nodiscard]] int num_partitions() const;
+  // Feeds all partitions at once to all nodes and returns the results in the order of partitions.
+  // Memory: all results. Each call feeds anew. Errors as Cluster::Inference says.
+  [[nodiscard]] absl::StatusOr<std::vector<RecordBatch>> Collect();
+  // Feeds partition by partition, several at a time, and hands each batch of results to `consume`, in
+  // order; bounded memory. An error of `consume` ends it.
+  absl::Status ForEach(const std::function<absl::Status(int partition, const RecordBatch&)>& consume);
+
+ private:
+  friend class Cluster;
+  class Impl;
+  explicit InferenceResult(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// A running cluster.
+//
+// Ownership: owns coordinator and feeder; borrows the launcher, which must outlive it. Thread safety:
+// all methods; Train calls on one queue run one after another. Lifetime: the destructor of a cluster
+// that was not shut down ends everything at once.
+//
+// Failures. When a node fails, calls under way end with one error: the first cause, by node, attempt,
+// host and exit status, its last stderr lines after the first line. Codes: ABORTED, a node exited with
+// an error or was killed; UNAVAILABLE, a host or agent was lost; NOT_FOUND or PERMISSION_DENIED, the
+// program could not be started; DEADLINE_EXCEEDED, a time limit of the call.
+class Cluster {
+ public:
+  // Starts the agents, waits until every node runs, and returns. An error leaves nothing behind.
+  // Returns INVALID_ARGUMENT for options that make no sense, DEADLINE_EXCEEDED naming the slots that
+  // did not come within reservation_timeout and why, or the failure of a node.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<Cluster>> Run(Launcher& launcher,
+                                                                    const NodeProgram& program,
+                                                                    ClusterOptions options = {});
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  // Feeds every row of `source` to the fed nodes, `num_epochs` times, and returns when all are
+  // acknowledged, or every node has stopped reading (Terminate). Blocks. Returns FAILED_PRECONDITION
+  // in InputMode DIRECT or after the queue's end, NOT_FOUND for an unknown queue, INVALID_ARGUMENT for
+  // bad options or data, DEADLINE_EXCEEDED without progress for feed_timeout, or a node's failure.
+  absl::StatusOr<TrainResult> Train(const std::shared_ptr<PartitionedSource>& source,
+                                    const TrainOptions& options = {});
+  // Feeds `source` when results are asked for (InferenceResult), whose calls return errors as Train
+  // does, and FAILED_PRECONDITION naming the rows if a program's results do not cover them once.
+  [[nodiscard]] absl::StatusOr<InferenceResult> Inference(
+      const std::shared_ptr<PartitionedSource>& source, const InferenceOptions& options = {});
+  // Ends what nodes do with a queue now, training or inference: ShouldStop() turns true once what was
+  // fed is read. A program that has trained may serve inference on it afterwards; training does not
+  // come back. Returns as Train for a wrong queue or mode.
+  absl::Status EndFeed(absl::string_view queue = "input");
+
+  // Ends all queues, waits for the workers, then stops ps and evaluator. Returns the first failure of
+  // any node, however late, or DEADLINE_EXCEEDED naming who had to be killed. Idempotent: later calls
+  // return the same.
+  absl::Status Shutdown(const ShutdownOptions& options = {});
+
+  // ---- what there is -------------------------------------------------------------------------------
+  [[nodiscard]] const std::string& cluster_id() const;
+  [[nodiscard]] ClusterStatus Status() const;
+  [[nodiscard]] ClusterSpec cluster_spec() const;
+  // Of the coordinator, host:port.
+  [[nodiscard]] std::string server_address() const;
+  [[nodiscard]] const ClusterOptions& options() const;
+
+ private:
+  class Impl;
+  explicit Cluster(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_CLUSTER_CLUSTER_H_

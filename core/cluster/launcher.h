@@ -1,0 +1,68 @@
+// File: launcher.h
+//
+// Where a cluster's agents come from.
+#ifndef CORE_CLUSTER_LAUNCHER_H_
+#define CORE_CLUSTER_LAUNCHER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "core/base/exit_status.h"
+
+namespace millrace {
+
+// What an agent needs to reach its coordinator, and which slot to take.
+struct AgentTicket {
+  int executor_id = 0;
+  std::string coordinator_address;  // host:port
+  std::string cluster_id;
+  std::string ca_pem;
+  std::string token;  // secret: stdin or a 0600 file, never argv or environment
+  std::string working_dir;  // of the node; empty: the agent's own
+};
+
+// How an agent ended.
+struct AgentEnd {
+  int executor_id = 0;
+  int64_t pid = 0;
+  ExitStatus exit;
+  absl::Status status;  // why, where the agent said so itself (its `error` event); OK otherwise
+  std::vector<std::string> stderr_tail;  // at most 50 lines, oldest first
+};
+
+// Starts one agent per slot and knows when one is dead.
+//
+// Ownership: Cluster::Run borrows a launcher for the cluster's life. Thread safety: Launch and Stop
+// are called one after the other; OnNodeStarted from any thread at any time. `events` are called from
+// Launch or the launcher's own thread, and not after Stop has returned. A launcher serves one cluster
+// at a time.
+class Launcher {
+ public:
+  struct Events {
+    // The agent of this slot is a process now.
+    std::function<void(int executor_id, int64_t pid)> on_started;
+    // It is gone for certain: its exit was seen.
+    std::function<void(const AgentEnd& end)> on_exit;
+  };
+
+  virtual ~Launcher() = default;
+
+  // Starts an agent for each ticket. Returns once they are starting, not running. An error means that
+  // nothing was started, or that what was is ended again.
+  virtual absl::Status Launch(const std::vector<AgentTicket>& tickets, Events events) = 0;
+  // The pid of a slot's node, once known: so that it does not outlive an agent that was killed.
+  virtual void OnNodeStarted(int executor_id, int64_t pid) = 0;
+  // Ends every agent and removes what Launch made; after `grace` by force. Idempotent.
+  virtual void Stop(absl::Duration grace) = 0;
+  // The address at which these agents reach the driver: what the coordinator binds. "127.0.0.1" for
+  // agents of this machine.
+  [[nodiscard]] virtual std::string DriverBindAddress() const = 0;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_CLUSTER_LAUNCHER_H_

@@ -1,0 +1,55 @@
+// File: ledger_observer.h
+//
+// What a train job tells, written into the coordinator's ledger, and shown to who watches.
+#ifndef CORE_CLUSTER_LEDGER_OBSERVER_H_
+#define CORE_CLUSTER_LEDGER_OBSERVER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "core/base/mutex.h"
+#include "core/cluster/progress.h"
+#include "core/coordinator/coordinator.h"
+#include "feed/train_job.h"
+
+namespace millrace {
+
+// One feed. Partitions of later epochs are counted on: partition p of epoch e is e * partitions + p.
+//
+// Thread safety: all methods. Lifetime: coordinator and progress, not owned, outlive it.
+class LedgerObserver : public TrainObserver {
+ public:
+  LedgerObserver(Coordinator* coordinator, Progress* progress, std::string feed_id,
+                 int num_partitions, int64_t num_epochs)
+      : coordinator_(coordinator),
+        progress_(progress),
+        feed_id_(std::move(feed_id)),
+        num_partitions_(num_partitions),
+        num_epochs_(num_epochs) {}
+  // Closes the feed in the ledger.
+  ~LedgerObserver() override;
+
+  // Before the job runs. Returns as FeedLedger::Open.
+  absl::Status Open(absl::string_view queue);
+
+  void OnPartition(const PartitionProgress& report) override;
+  [[nodiscard]] absl::Status FeedEnd(const std::string& feed_id, bool aborted) override;
+
+ private:
+  Coordinator* const coordinator_;
+  Progress* const progress_;
+  const std::string feed_id_;
+  const int num_partitions_;
+  const int64_t num_epochs_;
+
+  Mutex mu_;
+  int64_t rows_ ABSL_GUARDED_BY(mu_) = 0;  // acknowledged, of partitions that are done
+  int64_t partitions_done_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_CLUSTER_LEDGER_OBSERVER_H_

@@ -1,0 +1,231 @@
+#include "core/cluster/local_launcher.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/base/file.h"
+#include "core/base/mutex.h"
+#include "core/base/process.h"
+#include "core/base/status_macros.h"
+#include "core/base/thread.h"
+#include "core/cluster/agent_process.h"
+
+namespace millrace {
+namespace {
+
+constexpr absl::string_view kAgentName = "millrace-agent";
+// Where Bazel puts it below a runfiles tree.
+constexpr absl::string_view kAgentRunfile = "core/agent/millrace-agent";
+
+bool IsExecutable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+
+std::vector<std::string> AgentCandidates() {
+  std::vector<std::string> candidates;
+  for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
+    if (const std::string root = EnvOr(variable, ""); !root.empty()) {
+      candidates.push_back(absl::StrCat(root, "/millrace/", kAgentRunfile));
+    }
+  }
+  if (const absl::StatusOr<std::string> self = SelfExecutablePath(); self.ok()) {
+    candidates.push_back(absl::StrCat(*self, ".runfiles/millrace/", kAgentRunfile));
+    candidates.push_back(JoinPath(self->substr(0, self->rfind('/')), kAgentName));
+  }
+  for (const absl::string_view directory : absl::StrSplit(EnvOr("PATH", ""), ':', absl::SkipEmpty())) {
+    candidates.push_back(JoinPath(directory, kAgentName));
+  }
+  return candidates;
+}
+
+}  // namespace
+
+class LocalLauncher::Watch {
+ public:
+  explicit Watch(Events events) : events_(std::move(events)), wake_(::eventfd(0, EFD_CLOEXEC)) {}
+
+  ~Watch() { Stop(absl::ZeroDuration()); }
+
+  void Add(std::unique_ptr<AgentProcess> agent) {
+    const int executor_id = agent->executor_id();
+    agents_[executor_id] = std::move(agent);
+  }
+
+  absl::Status Start() {
+    if (!wake_.valid()) return absl::ErrnoToStatus(errno, "making an event descriptor");
+    MILLRACE_ASSIGN_OR_RETURN(thread_, Thread::Start("mr-launcher", [this] { Run(); }));
+    return absl::OkStatus();
+  }
+
+  void OnNodeStarted(int executor_id, int64_t pid) {
+    MutexLock lock(&mu_);
+    new_node_pids_[executor_id] = pid;
+    Wake();
+  }
+
+  void Stop(absl::Duration grace) {
+    {
+      MutexLock lock(&mu_);
+      if (absl::Now() + grace < kill_at_) kill_at_ = absl::Now() + grace;
+      stopping_ = true;
+      Wake();
+    }
+    thread_.Join();
+  }
+
+ private:
+  void Wake() {
+    const uint64_t one = 1;
+    static_cast<void>(::write(wake_.get(), &one, sizeof(one)));
+  }
+
+  // The launcher's thread: ends when stopping and no agent is left.
+  void Run() {
+    bool asked = false;
+    bool killed = false;
+    while (true) {
+      absl::Duration timeout = absl::InfiniteDuration();
+      {
+        MutexLock lock(&mu_);
+        TakeNodePids();
+        if (stopping_) {
+          if (agents_.empty()) return;
+          if (!std::exchange(asked, true)) {
+            for (auto& [id, agent] : agents_) agent->CloseStdin();
+          }
+          if (absl::Now() >= kill_at_ && !std::exchange(killed, true)) {
+            for (auto& [id, agent] : agents_) agent->Kill();
+          }
+          if (!killed) timeout = kill_at_ - absl::Now();
+        }
+      }
+      for (const AgentEnd& end : Poll(timeout)) events_.on_exit(end);
+    }
+  }
+
+  void TakeNodePids() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    for (const auto& [executor_id, pid] : new_node_pids_) {
+      const auto agent = agents_.find(executor_id);
+      if (agent != agents_.end()) agent->second->set_node_pid(pid);
+    }
+    new_node_pids_.clear();
+  }
+
+  // Waits for something to happen, reads what agents said, and returns those that ended.
+  std::vector<AgentEnd> Poll(absl::Duration timeout) {
+    std::vector<pollfd> fds = {{wake_.get(), POLLIN, 0}};
+    std::vector<AgentProcess*> owners;
+    for (auto& [id, agent] : agents_) {
+      // A descriptor of -1 is skipped by poll().
+      fds.push_back({agent->pid_fd(), POLLIN, 0});
+      fds.push_back({agent->out_fd(), POLLIN, 0});
+      fds.push_back({agent->err_fd(), POLLIN, 0});
+      owners.push_back(agent.get());
+    }
+    const absl::Duration capped = std::min(timeout, absl::Hours(1));
+    const int wait_ms = static_cast<int>(absl::ToInt64Milliseconds(std::max(
+        capped + absl::Milliseconds(1), absl::ZeroDuration())));
+    if (::poll(fds.data(), fds.size(), wait_ms) <= 0) return {};
+    if (fds[0].revents != 0) {
+      uint64_t count = 0;
+      static_cast<void>(::read(wake_.get(), &count, sizeof(count)));
+    }
+    std::vector<AgentEnd> ended;
+    for (size_t i = 0; i < owners.size(); ++i) {
+      AgentProcess* agent = owners[i];
+      if (fds[3 * i + 2].revents != 0) agent->ReadOut();
+      if (fds[3 * i + 3].revents != 0) agent->ReadErr();
+      if (fds[3 * i + 1].revents != 0) {
+        {
+          MutexLock lock(&mu_);
+          TakeNodePids();
+        }
+        const int executor_id = agent->executor_id();
+        ended.push_back(agent->Reap());
+        agents_.erase(executor_id);
+      }
+    }
+    return ended;
+  }
+
+  const Events events_;
+  const UniqueFd wake_;
+  // Filled before the thread starts, then its own.
+  std::map<int, std::unique_ptr<AgentProcess>> agents_;
+  Mutex mu_;
+  std::map<int, int64_t> new_node_pids_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Time kill_at_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  Thread thread_;
+};
+
+LocalLauncher::LocalLauncher(LocalLauncherOptions options) : options_(std::move(options)) {}
+
+LocalLauncher::~LocalLauncher() = default;
+
+absl::StatusOr<std::string> LocalLauncher::FindAgent(const LocalLauncherOptions& options) {
+  for (const std::string& named : {options.agent_path, EnvOr("MILLRACE_AGENT", "")}) {
+    if (named.empty()) continue;
+    if (IsExecutable(named)) return named;
+    return absl::NotFoundError(absl::StrCat(
+        "the agent ", named, " is not there or not executable; build it with: bazel build "
+        "//:millrace-agent"));
+  }
+  const std::vector<std::string> candidates = AgentCandidates();
+  for (const std::string& candidate : candidates) {
+    if (IsExecutable(candidate)) return candidate;
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "no ", kAgentName, " found; set MILLRACE_AGENT to it. Looked for ",
+      absl::StrJoin(candidates, ", ")));
+}
+
+std::shared_ptr<LocalLauncher::Watch> LocalLauncher::watch() const {
+  MutexLock lock(&mu_);
+  return watch_;
+}
+
+absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Events events) {
+  if (watch() != nullptr) {
+    return absl::FailedPreconditionError("this LocalLauncher runs a cluster already; use another");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::string agent_path, FindAgent(options_));
+  const std::string base = EnvOr("TMPDIR", "/tmp");
+  auto watch = std::make_shared<Watch>(events);
+  for (const AgentTicket& ticket : tickets) {
+    std::string runtime_dir =
+        JoinPath(base, absl::StrCat("millrace-", ticket.cluster_id, "-", ticket.executor_id));
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<AgentProcess> agent,
+                              AgentProcess::Spawn(agent_path, ticket, std::move(runtime_dir)));
+    if (events.on_started) events.on_started(ticket.executor_id, agent->pid());
+    watch->Add(std::move(agent));
+  }
+  MILLRACE_RETURN_IF_ERROR(watch->Start());
+  MutexLock lock(&mu_);
+  watch_ = std::move(watch);
+  return absl::OkStatus();
+}
+
+void LocalLauncher::OnNodeStarted(int executor_id, int64_t pid) {
+  if (const std::shared_ptr<Watch> watch = this->watch(); watch != nullptr) {
+    watch->OnNodeStarted(executor_id, pid);
+  }
+}
+
+void LocalLauncher::Stop(absl::Duration grace) {
+  const std::shared_ptr<Watch> watch = this->watch();
+  if (watch == nullptr) return;
+  watch->Stop(grace);
+  MutexLock lock(&mu_);
+  watch_.reset();
+}
+
+}  // namespace millrace

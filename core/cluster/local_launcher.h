@@ -1,0 +1,55 @@
+// File: local_launcher.h
+//
+// Agents on this machine: one `millrace-agent` process per slot, children of the driver.
+#ifndef CORE_CLUSTER_LOCAL_LAUNCHER_H_
+#define CORE_CLUSTER_LOCAL_LAUNCHER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
+#include "core/cluster/launcher.h"
+
+namespace millrace {
+
+struct LocalLauncherOptions {
+  // The agent's executable. Empty: $MILLRACE_AGENT, then the driver's Bazel runfiles, then beside the
+  // driver's own executable, then PATH.
+  std::string agent_path;
+};
+
+// One thread watches the agents: it reads what they say and reaps them. Agents get a process group of
+// their own (Ctrl-C reaches the driver only) and end when the driver does, however it dies: their stdin
+// closes.
+class LocalLauncher : public Launcher {
+ public:
+  explicit LocalLauncher(LocalLauncherOptions options = {});
+  ~LocalLauncher() override;
+
+  // Returns NOT_FOUND naming every place looked at if there is no agent, RESOURCE_EXHAUSTED or the
+  // system's error if a process cannot be made.
+  absl::Status Launch(const std::vector<AgentTicket>& tickets, Events events) override;
+  void OnNodeStarted(int executor_id, int64_t pid) override;
+  void Stop(absl::Duration grace) override;
+  [[nodiscard]] std::string DriverBindAddress() const override { return "127.0.0.1"; }
+
+  // The agent that Launch would start. Returns NOT_FOUND as Launch.
+  [[nodiscard]] static absl::StatusOr<std::string> FindAgent(const LocalLauncherOptions& options);
+
+ private:
+  class Watch;  // the agents of one cluster and the thread that watches them
+  std::shared_ptr<Watch> watch() const;
+
+  const LocalLauncherOptions options_;
+  mutable Mutex mu_;
+  std::shared_ptr<Watch> watch_ ABSL_GUARDED_BY(mu_);  // null while nothing is launched
+};
+
+}  // namespace millrace
+
+#endif  // CORE_CLUSTER_LOCAL_LAUNCHER_H_

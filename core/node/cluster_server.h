@@ -1,0 +1,73 @@
+// File: cluster_server.h
+//
+// A gRPC server on a node's reserved port, and channels to the servers of other nodes, both ends known
+// by certificates that the cluster's coordinator signed. A target of its own: the rest of core/node
+// does without gRPC.
+//
+//   // on ps:0
+//   MILLRACE_ASSIGN_OR_RETURN(auto server, millrace::StartClusterServer(ctx, {&parameter_service}));
+//   ctx.WaitForStop();
+//   // on a worker
+//   MILLRACE_ASSIGN_OR_RETURN(auto channel, millrace::ConnectToNode(ctx, "ps", 0));
+//   auto stub = Parameters::NewStub(channel);
+#ifndef CORE_NODE_CLUSTER_SERVER_H_
+#define CORE_NODE_CLUSTER_SERVER_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/impl/codegen/service_type.h>
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/node/node_context.h"
+
+namespace millrace {
+
+struct ClusterServerOptions {
+  // Largest message, in bytes, either way.
+  int max_message_bytes = 256 << 20;
+  // RDMA transports exist in TensorFlow's servers; there is none here: true is UNIMPLEMENTED.
+  bool rdma = false;
+};
+
+// A running server. The destructor ends calls under way and joins. Thread safety: all methods.
+class ClusterServer {
+ public:
+  ClusterServer(std::unique_ptr<grpc::Server> server, int port)
+      : server_(std::move(server)), port_(port) {}
+  ~ClusterServer();
+  ClusterServer(const ClusterServer&) = delete;
+  ClusterServer& operator=(const ClusterServer&) = delete;
+
+  [[nodiscard]] int port() const { return port_; }
+  // Ends calls under way after `grace`. Idempotent.
+  void Shutdown(absl::Duration grace = absl::ZeroDuration());
+
+ private:
+  const std::unique_ptr<grpc::Server> server_;
+  const int port_;
+};
+
+// Serves `services` (not owned; they must outlive the server) on the node's reserved port with mutual
+// TLS: only nodes of this cluster are let in. The reservation is released once the server listens.
+// Returns UNAVAILABLE if the port was taken meanwhile, FAILED_PRECONDITION if the node has no
+// certificate, INVALID_ARGUMENT without services, UNIMPLEMENTED for rdma.
+[[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterServer>> StartClusterServer(
+    NodeContext& context, const std::vector<grpc::Service*>& services,
+    const ClusterServerOptions& options = {});
+
+// A channel to the server of another node; connects on first use and again after a loss. Returns
+// NOT_FOUND if the cluster has no such task, FAILED_PRECONDITION if this node has no certificate.
+[[nodiscard]] absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToNode(
+    const NodeContext& context, absl::string_view job_name, int task_index,
+    const ClusterServerOptions& options = {});
+
+}  // namespace millrace
+
+#endif  // CORE_NODE_CLUSTER_SERVER_H_

@@ -1,0 +1,60 @@
+// File: node_config.h
+//
+// What the agent wrote down for its node: the context file of docs/control_protocol.md, section 3.
+#ifndef CORE_NODE_NODE_CONFIG_H_
+#define CORE_NODE_NODE_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/cluster_spec/cluster_spec.h"
+
+namespace millrace {
+
+// The node's leaf certificate and what to check peers with; PEM texts.
+struct NodeTls {
+  std::string ca;
+  std::string certificate;
+  std::string key;  // secret
+};
+
+struct NodeConfig {
+  std::string cluster_id;
+  int executor_id = 0;
+  std::string job_name;
+  int task_index = 0;
+  int attempt = 0;
+  std::string nonce;  // 16 hex digits; names this attempt to feeders
+  uint64_t epoch = 0;
+  ClusterSpec cluster_spec;
+  int num_workers = 0;
+  std::optional<int> rank;        // set for fed roles
+  std::optional<int> local_rank;  // set for fed roles
+  bool feed = false;              // InputMode FEED
+  std::vector<std::string> queues;
+  std::string default_fs;
+  std::string working_dir;
+  std::string log_dir;
+  std::vector<std::string> gpus;
+  std::string address;         // host:port of the reserved port, as in cluster_spec
+  int port = 0;
+  std::optional<int> port_fd;  // the reserved port's socket, bound and not listening, where held
+  int64_t feed_budget_bytes = 0;
+  NodeTls tls;
+};
+
+// Returns INVALID_ARGUMENT naming the member that is absent or wrong, UNIMPLEMENTED for another
+// protocol version.
+[[nodiscard]] absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view json);
+
+// Reads MILLRACE_CONTEXT_FILE. Returns FAILED_PRECONDITION if this process was not started by an
+// agent, otherwise as ParseNodeConfig, with the file's name.
+[[nodiscard]] absl::StatusOr<NodeConfig> ReadNodeConfigFromEnvironment();
+
+}  // namespace millrace
+
+#endif  // CORE_NODE_NODE_CONFIG_H_

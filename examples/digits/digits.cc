@@ -1,0 +1,149 @@
+// The main job: starts a cluster of five native nodes on this machine (a parameter server, a chief, an
+// evaluator, two workers), feeds it the UCI digits, trains, brings the predictions for the held-out
+// fifth back row for row, and shuts down.
+//
+//   ./bazelw run //examples/digits
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/status_macros.h"
+#include "core/cluster/cluster.h"
+#include "core/cluster/local_launcher.h"
+#include "examples/digits/digits_data.h"
+#include "examples/runfiles.h"
+#include "feed/batch.h"
+#include "feed/memory_source.h"
+
+namespace millrace::examples {
+namespace {
+
+struct Flags {
+  std::string strategy = "ps";
+  int workers = 2;
+  int epochs = 30;
+  int partitions = 8;
+  int hidden = 64;
+  int batch = 64;
+  float learning_rate = 0.006f;
+  uint64_t seed = 0;
+  std::string data;
+  std::string node;
+  std::string log_dir;
+};
+
+// "[ 1.234 s] text", since the program's start.
+void Say(const std::string& text) {
+  static const absl::Time start = absl::Now();
+  std::printf("[%6.3f s] %s\n", absl::ToDoubleSeconds(absl::Now() - start), text.c_str());
+  std::fflush(stdout);
+}
+
+ClusterOptions OptionsFrom(const Flags& flags) {
+  ClusterOptions options;
+  options.num_executors = 3 + flags.workers;  // ps, chief, evaluator
+  options.num_ps = 1;
+  options.master_node = "chief";
+  options.eval_node = true;
+  options.input_mode = InputMode::kFeed;
+  options.log_dir = flags.log_dir;
+  options.on_log = [](absl::string_view node, absl::string_view line) {
+    Say(absl::StrCat(node, ": ", line));
+  };
+  options.on_metric = [](absl::string_view node, absl::string_view name, int64_t step, double value) {
+    if (name == "loss") Say(absl::StrCat(node, ": step ", step, ", loss ", value));
+  };
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<Cluster>> Start(Launcher& launcher, const Flags& flags) {
+  Say(absl::StrCat("starting 1 ps, 1 chief, 1 evaluator, ", flags.workers, " workers"));
+  NodeProgram program = NodeProgram::File(flags.node);
+  program.Args({absl::StrCat("--data=", flags.data), absl::StrCat("--hidden=", flags.hidden),
+                absl::StrCat("--batch=", flags.batch), absl::StrCat("--seed=", flags.seed),
+                absl::StrCat("--learning_rate=", flags.learning_rate)});
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Cluster> cluster,
+                            Cluster::Run(launcher, program, OptionsFrom(flags)));
+  Say(absl::StrCat("running: ", cluster->cluster_spec().AsText()));
+  return cluster;
+}
+
+absl::Status Train(Cluster& cluster, const Flags& flags, const RecordBatch& rows) {
+  Say(absl::StrCat("training: ", rows.num_rows(), " rows in ", flags.partitions, " partitions, ",
+                   flags.epochs, " epochs"));
+  MILLRACE_ASSIGN_OR_RETURN(const MemorySource source, MemorySource::Split(rows, flags.partitions));
+  MILLRACE_ASSIGN_OR_RETURN(const TrainResult result,
+                            cluster.Train(std::make_shared<MemorySource>(source),
+                                          {.num_epochs = flags.epochs, .end_of_feed = true}));
+  const double seconds = absl::ToDoubleSeconds(result.elapsed);
+  Say(absl::StrCat("trained on ", result.rows, " rows in ", seconds, " s: ",
+                   static_cast<int64_t>(static_cast<double>(result.rows) / seconds), " rows/s"));
+  return absl::OkStatus();
+}
+
+// Checks that every row came back once, in order, and returns the share that is right.
+absl::StatusOr<double> Infer(Cluster& cluster, const Flags& flags, const RecordBatch& rows) {
+  MILLRACE_ASSIGN_OR_RETURN(const MemorySource source, MemorySource::Split(rows, flags.partitions));
+  MILLRACE_ASSIGN_OR_RETURN(InferenceResult result,
+                            cluster.Inference(std::make_shared<MemorySource>(source)));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<RecordBatch> batches, result.Collect());
+  MILLRACE_ASSIGN_OR_RETURN(const RecordBatch returned, RecordBatch::Concat(batches));
+  MILLRACE_ASSIGN_OR_RETURN(const Batch sent, Batch::Create(rows));
+  MILLRACE_ASSIGN_OR_RETURN(const Batch got, Batch::Create(returned));
+  const std::span<const int64_t> sent_ids = sent.column<int64_t>("id");
+  const std::span<const int64_t> got_ids = got.column<int64_t>("id");
+  if (!std::equal(sent_ids.begin(), sent_ids.end(), got_ids.begin(), got_ids.end())) {
+    return absl::DataLossError(absl::StrCat("the results' ids are not those of the ",
+                                            rows.num_rows(), " rows, in order"));
+  }
+  Say(absl::StrCat("predicted ", returned.num_rows(), " held-out rows: each once, in order"));
+  return Accuracy(got.column<int64_t>("prediction"), sent.column<int64_t>("label"));
+}
+
+absl::Status Main(const Flags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const DigitsData data, ReadDigits(flags.data));
+  LocalLauncher launcher;
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster, Start(launcher, flags));
+  MILLRACE_RETURN_IF_ERROR(Train(*cluster, flags, data.train));
+  MILLRACE_ASSIGN_OR_RETURN(const double accuracy, Infer(*cluster, flags, data.held_out));
+  MILLRACE_RETURN_IF_ERROR(cluster->Shutdown());
+  Say("shut down");
+  std::printf("accuracy: %.2f\n", accuracy);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace millrace::examples
+
+int main(int argc, char** argv) {
+  using millrace::examples::Runfile;
+  millrace::examples::Flags flags;
+  flags.data = Runfile("examples/digits/digits.csv");
+  flags.node = Runfile("examples/digits/digits_node");
+  CLI::App app("Trains a digit classifier on a cluster of native nodes on this machine.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--strategy", flags.strategy, "how nodes share weights")->check(CLI::IsMember({"ps"}));
+  app.add_option("--workers", flags.workers, "workers beside the chief")->check(CLI::Range(0, 64));
+  app.add_option("--epochs", flags.epochs, "how often the data is fed")->check(CLI::PositiveNumber);
+  app.add_option("--partitions", flags.partitions, "of the data")->check(CLI::Range(1, 1437));
+  app.add_option("--hidden", flags.hidden, "units of the hidden layer")->check(CLI::Range(1, 4096));
+  app.add_option("--batch", flags.batch, "rows per gradient")->check(CLI::Range(1, 100000));
+  app.add_option("--learning_rate", flags.learning_rate, "of Adam")->check(CLI::PositiveNumber);
+  app.add_option("--seed", flags.seed, "of the first weights");
+  app.add_option("--log_dir", flags.log_dir, "where nodes' output is kept (default: nowhere)");
+  app.add_option("--data", flags.data, "digits.csv");
+  app.add_option("--node", flags.node, "the node program");
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = millrace::examples::Main(flags);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "digits: %s: %s\n", absl::StatusCodeToString(status.code()).c_str(),
+               std::string(status.message()).c_str());
+  return 1;
+}
