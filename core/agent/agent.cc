@@ -1,0 +1,601 @@
+#include "core/agent/agent.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/agent/local_address.h"
+#include "core/base/file.h"
+#include "core/base/log.h"
+#include "core/base/random.h"
+#include "core/base/socket_address.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/proto/spec_proto.h"
+#include "core/proto/time_proto.h"
+
+namespace millrace {
+namespace {
+
+// The agent must be gone a second after its parent.
+constexpr absl::Duration kHurry = absl::Milliseconds(700);
+// How long a node without its coordinator has to end itself, at most.
+constexpr absl::Duration kMaxOrphanGrace = absl::Seconds(5);
+constexpr size_t kMaxEarlyPushes = 1024;
+
+std::string CurrentFolder() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::current_path(error);
+  return error ? "." : path.string();
+}
+
+// Environment variable of a "NAME=value" list.
+std::string Lookup(const std::vector<std::string>& environment, absl::string_view name) {
+  for (const std::string& entry : environment) {
+    if (absl::StartsWith(entry, absl::StrCat(name, "="))) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+// A job's name becomes part of file names and of addresses.
+absl::Status CheckJobName(const std::string& name) {
+  constexpr absl::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  if (name.empty() || name.size() > 64 || name.front() == '.' ||
+      name.find_first_not_of(std::string(kAllowed)) != std::string::npos) {
+    return absl::InternalError(absl::StrCat("the coordinator sent the job name \"",
+                                            Ellipsize(EscapeControls(name), 80), "\""));
+  }
+  return absl::OkStatus();
+}
+
+v1::Error ToProto(const absl::Status& status) {
+  v1::Error error;
+  error.set_code(static_cast<int>(status.code()));
+  error.set_message(std::string(status.message()));
+  return error;
+}
+
+}  // namespace
+
+Agent::Agent(EventLoop* loop, ChildReaper* reaper, Guard* guard, Options options)
+    : loop_(loop),
+      reaper_(reaper),
+      guard_(guard),
+      options_(std::move(options)),
+      agent_id_(RandomHex(16)),
+      parent_(loop, options_.in_fd, options_.out_fd,
+              {.on_request = [this](const Json& id, const std::string& method,
+                                    const Json& params) { OnRequest(id, method, params); },
+               .on_end = [this](const absl::Status& status) { OnParentGone(status); }}) {}
+
+Agent::~Agent() { loop_->Cancel(&quit_timer_); }
+
+void Agent::Start() {
+  parent_.Event("ready", {{"protocol", 1}, {"version", options_.version}, {"pid", getpid()}});
+  parent_.Start();
+}
+
+const char* Agent::StateName(State state) {
+  switch (state) {
+    case State::kIdle:
+      return "idle";
+    case State::kConnecting:
+      return "connecting";
+    case State::kConnected:
+      return "connected";
+    case State::kRegistered:
+      return "registered";
+    case State::kReady:
+      return "ready";
+    case State::kRunning:
+      return "running";
+    case State::kDraining:
+      return "draining";
+    case State::kFinished:
+      return "finished";
+    case State::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+std::string Agent::NodeName() const {
+  if (!registered_.has_value()) return "the node";
+  return absl::StrCat(registered_->job_name(), ":", registered_->task_index());
+}
+
+void Agent::SetState(State state, OrderedJson members) {
+  state_ = state;
+  OrderedJson event = {{"state", StateName(state)}};
+  if (registered_.has_value()) {
+    event["job_name"] = registered_->job_name();
+    event["task_index"] = registered_->task_index();
+    event["attempt"] = registered_->attempt();
+  }
+  for (const auto& [name, value] : members.items()) event[name] = value;
+  parent_.Event("state", event);
+}
+
+// ---- parent ----------------------------------------------------------------------------------------
+
+void Agent::OnRequest(const Json& id, const std::string& method, const Json& params) {
+  if (method == "start") {
+    parent_.Reply(id, StartNode(params));
+    if (link_ != nullptr && state_ == State::kIdle) {
+      state_ = State::kConnecting;
+      link_->Start();
+    }
+  } else if (method == "stop") {
+    parent_.Reply(id, StopRequest(params));
+  } else if (method == "status") {
+    const bool alive = runner_ != nullptr && runner_->alive();
+    parent_.Reply(id, Json{{"state", StateName(state_)},
+                           {"attempt", registered_.has_value() ? registered_->attempt() : 0},
+                           {"node_pid", alive ? runner_->pid() : 0}});
+  } else {
+    parent_.Reply(id, absl::UnimplementedError(absl::StrCat(
+                          "no method \"", Ellipsize(method, 64),
+                          "\"; an agent knows start, stop and status")));
+  }
+}
+
+absl::StatusOr<Json> Agent::StartNode(const Json& params) {
+  if (link_ != nullptr) return absl::FailedPreconditionError("start was called before");
+  if (exit_code_.has_value()) return absl::CancelledError("the agent is ending");
+  MILLRACE_ASSIGN_OR_RETURN(params_, ParseStartParams(params));
+  MILLRACE_ASSIGN_OR_RETURN(
+      files_, RuntimeFiles::Open(params_.runtime_dir, agent_id_.substr(0, 12), guard_));
+  MILLRACE_ASSIGN_OR_RETURN(key_, MakeNodeKey());
+  working_dir_ = JoinPath(CurrentFolder(), params_.working_dir);
+  link_ = std::make_unique<CoordinatorLink>(
+      loop_,
+      CoordinatorLink::Options{.endpoint = params_.coordinator,
+                               .connect_timeout = params_.connect_timeout},
+      CoordinatorLink::Callbacks{
+          .make_register = [this](const std::string& local) { return MakeRegister(local); },
+          .on_registered = [this](const v1::Registered& message) { OnRegistered(message); },
+          .on_message = [this](const v1::CoordinatorMessage& message) { OnMessage(message); },
+          .on_lost =
+              [this](const absl::Status&) {
+                if (runner_ != nullptr) runner_->OnLost();
+              },
+          .on_end = [this](const absl::Status& status) { OnLinkEnd(status); }});
+  return Json{{"agent_id", agent_id_}};
+}
+
+absl::StatusOr<Json> Agent::StopRequest(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string reason,
+                            GetStringOr(params, "reason", "stopped by its parent", "params"));
+  MILLRACE_ASSIGN_OR_RETURN(const bool now, GetBoolOr(params, "now", false, "params"));
+  // After the reply.
+  loop_->After(absl::ZeroDuration(), [this, reason, now] { Stop(reason, now); });
+  return Json::object();
+}
+
+void Agent::OnParentGone(const absl::Status& status) {
+  if (!status.ok()) {
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("the parent broke the protocol: ", status.message())));
+    return;
+  }
+  hurry_ = true;
+  loop_->Cancel(&quit_timer_);
+  quit_timer_ = loop_->After(kHurry, [this] { Quit(exit_code_.value_or(kExitFinished)); });
+  if (runner_ != nullptr && runner_->alive()) {
+    if (!exit_code_.has_value()) {
+      exit_code_ = kExitFinished;  // as asked: nobody is left to whom the node's end is a failure
+      end_reason_ = absl::CancelledError(
+          absl::StrCat("the parent of the agent of ", NodeName(), " on ", LocalHostname(),
+                       " ended, and the node with it"));
+    }
+    runner_->Kill();
+    return;
+  }
+  Quit(exit_code_.value_or(kExitFinished));
+}
+
+void Agent::OnTerminationSignal(int signal) {
+  Stop(absl::StrCat("the agent got ", SignalName(signal)), /*now=*/stop_asked_);
+}
+
+// ---- coordinator -----------------------------------------------------------------------------------
+
+absl::StatusOr<v1::Register> Agent::MakeRegister(const std::string& local_host) {
+  if (address_.empty()) {
+    SetState(State::kConnected);
+    const std::string host = params_.advertise.empty() ? local_host : params_.advertise;
+    const bool ipv6 = absl::StrContains(host, ":");
+    // A host name may stand for another interface, or for one outside of this network namespace.
+    const std::string bind = IsLoopbackHost(host) ? (ipv6 ? "::1" : "127.0.0.1")
+                                                  : (ipv6 ? "::" : "0.0.0.0");
+    MILLRACE_ASSIGN_OR_RETURN(port_, PortReservation::Bind(bind, params_.port_range));
+    address_ = FormatHostPort(host, port_.port());
+  }
+  v1::Register hello;
+  hello.set_protocol(1);
+  hello.set_agent_id(agent_id_);
+  if (params_.executor_id.has_value()) hello.set_executor_id(*params_.executor_id);
+  hello.set_host(LocalHostname());
+  hello.set_pid(getpid());
+  hello.set_address(address_);
+  hello.set_csr_pem(key_.csr_pem);
+  hello.set_version(options_.version);
+  if (last_update_.has_value()) *hello.mutable_node() = *last_update_;
+  return hello;
+}
+
+void Agent::OnRegistered(const v1::Registered& registered) {
+  if (!registered_.has_value()) {
+    TakeRole(registered);
+    return;
+  }
+  if (registered.attempt() != registered_->attempt() ||
+      registered.executor_id() != registered_->executor_id()) {
+    Fail(absl::AbortedError(absl::StrCat(
+        "the coordinator gave the slot of ", NodeName(), " to another agent meanwhile")));
+    return;
+  }
+  MILLRACE_LOG(WARNING) << "attached to the coordinator again";
+  if (endpoints_.has_value()) {
+    v1::AgentMessage message;
+    *message.mutable_endpoints() = *endpoints_;
+    link_->Send(std::move(message));
+  }
+  if (runner_ != nullptr) runner_->OnRegistered();
+}
+
+void Agent::TakeRole(const v1::Registered& registered) {
+  const absl::Status name = CheckJobName(registered.job_name());
+  if (!name.ok() || registered.task_index() < 0) {
+    Fail(name.ok() ? absl::InternalError("the coordinator sent a negative task index") : name);
+    return;
+  }
+  registered_ = registered;
+  log_dir_ = params_.log_dir.empty() ? registered.node().log_dir() : params_.log_dir;
+  if (absl::StartsWith(log_dir_, "file://")) log_dir_.erase(0, 7);
+  if (log_dir_.empty() || absl::StrContains(log_dir_, "://")) {
+    // Not of this machine's file systems: the program may write there, the agent cannot.
+    if (!log_dir_.empty()) {
+      MILLRACE_LOG(WARNING) << "the node's output goes to the working directory: " << log_dir_
+                            << " is no local folder";
+    }
+    log_dir_ = "millrace-logs";
+  }
+  log_dir_ = JoinPath(working_dir_, log_dir_);
+  SetState(State::kRegistered);
+  FetchProgram();
+}
+
+void Agent::OnMessage(const v1::CoordinatorMessage& message) {
+  switch (message.message_case()) {
+    case v1::CoordinatorMessage::kSpec:
+      OnSpec(message.spec());
+      break;
+    case v1::CoordinatorMessage::kFeedEnd:
+      Push(Json{{"push", "feed_end"},
+                {"feed_id", message.feed_end().feed_id()},
+                {"aborted", message.feed_end().aborted()}});
+      break;
+    case v1::CoordinatorMessage::kEndFeed:
+      Push(Json{{"push", "end_feed"}, {"queue", message.end_feed().queue()}});
+      break;
+    case v1::CoordinatorMessage::kStop:
+      Stop(message.stop().reason(), message.stop().now());
+      break;
+    case v1::CoordinatorMessage::kKv:
+      if (runner_ != nullptr) runner_->HandleKvReply(message.kv());
+      break;
+    case v1::CoordinatorMessage::kBarrier:
+      if (runner_ != nullptr) runner_->HandleBarrierReply(message.barrier());
+      break;
+    default:
+      break;  // of a later version
+  }
+}
+
+void Agent::OnSpec(const v1::SpecUpdate& update) {
+  const uint64_t before = epoch_;
+  const absl::Status applied = ApplySpecUpdate(update, &epoch_, &spec_);
+  if (!applied.ok()) {
+    MILLRACE_LOG(WARNING) << "asking for the whole spec again: " << applied.message();
+    link_->Reattach(Annotate(applied, "spec update"));
+    return;
+  }
+  if (epoch_ == before) return;
+  if (runner_ == nullptr) {
+    MaybeLaunch();
+    return;
+  }
+  Push(Json{{"push", "spec"},
+            {"epoch", epoch_},
+            {"cluster_spec", Json(spec_.ToOrderedJson())}});
+}
+
+void Agent::OnLinkEnd(const absl::Status& status) {
+  if (state_ == State::kFinished || state_ == State::kFailed) {
+    // The node has ended; whether the coordinator heard of it changes nothing here.
+    if (!status.ok()) MILLRACE_LOG(WARNING) << status.message();
+    Quit(exit_code_.value_or(kExitFinished));
+    return;
+  }
+  Fail(status.ok() ? absl::CancelledError("the coordinator ended the stream") : status);
+}
+
+// ---- node ------------------------------------------------------------------------------------------
+
+void Agent::FetchProgram() {
+  const v1::NodeSpec& node = registered_->node();
+  if (node.sha256().empty()) {
+    absl::StatusOr<std::string> resolved =
+        ResolveProgram(node.program(), working_dir_, Lookup(options_.environment, "PATH"));
+    if (!resolved.ok()) {
+      OnLaunchFailed(resolved.status());
+      return;
+    }
+    program_ = *std::move(resolved);
+    MaybeLaunch();
+    return;
+  }
+  fetcher_ = std::make_unique<ProgramFetcher>(
+      ProgramFetcher::Options{.stub = link_->stub(),
+                              .token = params_.coordinator.token,
+                              .sha256 = node.sha256(),
+                              .size_bytes = node.program_size(),
+                              .local_path = node.program(),
+                              .target_path = files_->Claim("program")},
+      loop_->mailbox(),
+      [this](const absl::StatusOr<FetchedProgram>& program) { OnProgram(program); });
+}
+
+void Agent::OnProgram(const absl::StatusOr<FetchedProgram>& program) {
+  if (exit_code_.has_value() || stop_asked_) return;
+  if (!program.ok()) {
+    OnLaunchFailed(program.status());
+    return;
+  }
+  program_ = program->path;
+  MaybeLaunch();
+}
+
+void Agent::MaybeLaunch() {
+  if (epoch_ == 0 || program_.empty() || runner_ != nullptr || stop_asked_ ||
+      exit_code_.has_value()) {
+    return;
+  }
+  SendUpdate(MakeUpdate(v1::NODE_STATE_READY));
+  SetState(State::kReady);
+  const absl::Status launched = Launch();
+  if (!launched.ok()) OnLaunchFailed(launched);
+}
+
+absl::Status Agent::Launch() {
+  const v1::NodeSpec& node = registered_->node();
+  NodeRunner::Options options{
+      .environment = {.registered = *registered_,
+                      .epoch = epoch_,
+                      .cluster_spec = spec_,
+                      .address = address_,
+                      .port = port_.port(),
+                      .working_dir = working_dir_,
+                      .log_dir = log_dir_,
+                      .ca_pem = params_.coordinator.ca_pem,
+                      .key_pem = key_.key_pem,
+                      .context_path = files_->Claim("context.json"),
+                      .inherited = options_.environment,
+                      .host_env = params_.env},
+      .program = program_,
+      .args = {node.args().begin(), node.args().end()},
+      .log_path = JoinPath(log_dir_, absl::StrCat(registered_->job_name(), "-",
+                                                  registered_->task_index(), ".",
+                                                  registered_->attempt(), ".log")),
+      .stop_timeout = node.has_stop_timeout() ? DurationFromProto(node.stop_timeout())
+                                              : absl::Seconds(10)};
+  if (node.release_port()) {
+    port_.Release();
+  } else {
+    options.port_fd = port_.fd();
+  }
+  runner_ = std::make_unique<NodeRunner>(loop_, reaper_, RunnerHooks());
+  MILLRACE_RETURN_IF_ERROR(runner_->Launch(std::move(options)));
+  guard_->SetGroup(runner_->pid());
+  for (const Json& frame : early_pushes_) runner_->Push(frame);
+  early_pushes_.clear();
+  return absl::OkStatus();
+}
+
+NodeRunner::Hooks Agent::RunnerHooks() {
+  return {
+      .send = [this](v1::AgentMessage message,
+                     bool droppable) { return link_->Send(std::move(message), droppable); },
+      .on_endpoints =
+          [this](v1::NodeEndpoints endpoints) {
+            endpoints.set_attempt(registered_->attempt());
+            endpoints_ = endpoints;
+            v1::AgentMessage message;
+            *message.mutable_endpoints() = std::move(endpoints);
+            link_->Send(std::move(message));
+          },
+      .on_release_port = [this] { port_.Release(); },
+      .on_running =
+          [this](pid_t pid) {
+            SendUpdate(MakeUpdate(v1::NODE_STATE_RUNNING));
+            if (state_ != State::kDraining) SetState(State::kRunning, {{"pid", pid}});
+          },
+      .on_stopped = [this](int signal) { OnNodeStopped(signal); },
+      .on_launch_failed = [this](const absl::Status& status) { OnLaunchFailed(status); },
+      .on_ended = [this](const ExitStatus& exit) { OnNodeEnded(exit); },
+  };
+}
+
+void Agent::Push(const Json& frame) {
+  if (runner_ != nullptr) {
+    runner_->Push(frame);
+  } else if (early_pushes_.size() < kMaxEarlyPushes) {
+    early_pushes_.push_back(frame);
+  }
+}
+
+void Agent::Stop(absl::string_view reason, bool now) {
+  if (exit_code_.has_value()) return;
+  stop_asked_ = true;
+  hurry_ = hurry_ || now;
+  if (runner_ == nullptr || !runner_->alive()) {
+    if (runner_ == nullptr) {
+      v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
+      update.mutable_exit()->set_code(0);
+      Conclude(absl::OkStatus(), std::move(update));
+    }
+    return;  // else: OnNodeEnded() is under way
+  }
+  if (state_ != State::kDraining) {
+    SendUpdate(MakeUpdate(v1::NODE_STATE_DRAINING));
+    SetState(State::kDraining, {{"reason", std::string(reason)}});
+  }
+  if (now) {
+    runner_->Kill();
+    return;
+  }
+  runner_->Stop(reason, DurationFromProto(registered_->node().stop_grace()));
+}
+
+void Agent::OnNodeStopped(int signal) {
+  if (signal != 0) {
+    MILLRACE_LOG(WARNING) << NodeName() << " was stopped by " << SignalName(signal);
+  }
+  if (state_ == State::kDraining) return;
+  SendUpdate(MakeUpdate(signal != 0 ? v1::NODE_STATE_STOPPED : v1::NODE_STATE_RUNNING));
+}
+
+absl::Status Agent::NodeError(const ExitStatus& exit) const {
+  if (end_reason_.has_value()) return *end_reason_;
+  if (exit.ok() || stop_asked_) return absl::OkStatus();
+  const std::string who = absl::StrCat(NodeName(), " (attempt ", registered_->attempt(), ") on ",
+                                       LocalHostname());
+  if (runner_->killed_as_stopped_by() != 0) {
+    return absl::AbortedError(absl::StrCat(who, " was stopped by signal ",
+                                           runner_->killed_as_stopped_by(), " (",
+                                           SignalName(runner_->killed_as_stopped_by()),
+                                           ") for longer than stop_timeout, and was killed"));
+  }
+  if (runner_->said_exit().has_value() && !runner_->said_exit()->ok()) {
+    return *runner_->said_exit();
+  }
+  const std::vector<std::string> tail = runner_->StderrTail();
+  return absl::AbortedError(absl::StrCat(
+      who, " ended with ", DescribeExit(exit),
+      tail.empty() ? "" : absl::StrCat("; last line of stderr: ", Ellipsize(tail.back(), 500))));
+}
+
+void Agent::OnNodeEnded(const ExitStatus& exit) {
+  guard_->SetGroup(0);
+  v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
+  if (exit.kind == ExitStatus::Kind::kSignaled) {
+    update.mutable_exit()->set_signal(exit.signal);
+  } else {
+    update.mutable_exit()->set_code(exit.code);
+  }
+  const absl::Status error = NodeError(exit);
+  // Where the program said nothing the coordinator finds its own words for the exit.
+  const bool explained = end_reason_.has_value() || runner_->killed_as_stopped_by() != 0 ||
+                         runner_->said_exit().has_value();
+  if (!error.ok() && explained) *update.mutable_error() = ToProto(error);
+  for (std::string& line : runner_->StderrTail()) update.add_stderr_tail(std::move(line));
+  Conclude(error, std::move(update));
+}
+
+void Agent::OnLaunchFailed(const absl::Status& status) {
+  guard_->SetGroup(0);
+  v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_LAUNCH_FAILED);
+  *update.mutable_error() = ToProto(status);
+  Conclude(status, std::move(update));
+}
+
+// ---- the end ---------------------------------------------------------------------------------------
+
+void Agent::Conclude(const absl::Status& node_error, v1::NodeUpdate update) {
+  if (state_ == State::kFinished || state_ == State::kFailed) return;
+  fetcher_.reset();
+  const bool was_registered = registered_.has_value();
+  update.set_stopped_as_asked(stop_asked_ && !end_reason_.has_value());
+  if (was_registered) SendUpdate(update);
+  if (node_error.ok()) {
+    SetState(State::kFinished);
+  } else {
+    SetState(State::kFailed,
+             {{"code", absl::StatusCodeToString(node_error.code())},
+              {"message", std::string(node_error.message())},
+              {"stderr_tail", std::vector<std::string>(update.stderr_tail().begin(),
+                                                       update.stderr_tail().end())}});
+  }
+  if (!exit_code_.has_value()) exit_code_ = node_error.ok() ? kExitFinished : kExitNodeFailed;
+  if (files_ != nullptr) files_->Remove();
+  // The coordinator is told; on_end follows. After a fatal error there is no link to wait for.
+  if (was_registered && link_ != nullptr && *exit_code_ != kExitAgentFailed) {
+    link_->Finish();
+  } else {
+    Quit(*exit_code_);
+  }
+}
+
+void Agent::Fail(const absl::Status& status) {
+  if (exit_code_.has_value()) return;
+  exit_code_ = kExitAgentFailed;
+  parent_.Event("error", {{"code", absl::StatusCodeToString(status.code())},
+                          {"message", std::string(status.message())}});
+  end_reason_ = status;
+  fetcher_.reset();
+  if (runner_ == nullptr || !runner_->alive()) {
+    if (runner_ == nullptr) Quit(kExitAgentFailed);
+    return;  // else: OnNodeEnded() is under way
+  }
+  // A coordinator that is gone leaves the node time to save its work; one that gave the slot away
+  // does not.
+  if (absl::IsUnavailable(status) || absl::IsCancelled(status)) {
+    runner_->Stop(status.message(), std::min(DurationFromProto(registered_->node().stop_grace()),
+                                             kMaxOrphanGrace));
+  } else {
+    runner_->Kill();
+  }
+}
+
+void Agent::Quit(int exit_code) {
+  exit_code_ = exit_code;
+  loop_->Cancel(&quit_timer_);
+  loop_->Quit();
+}
+
+int Agent::Cleanup() {
+  if (runner_ != nullptr) {
+    runner_->Kill();
+    runner_->Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(3));
+  }
+  if (files_ != nullptr) files_->Remove();
+  parent_.Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(1));
+  return exit_code_.value_or(kExitAgentFailed);
+}
+
+v1::NodeUpdate Agent::MakeUpdate(v1::NodeState state) const {
+  v1::NodeUpdate update;
+  update.set_state(state);
+  update.set_attempt(registered_.has_value() ? registered_->attempt() : 0);
+  *update.mutable_time() = TimeToProto(clock_->Now());
+  if (runner_ != nullptr) update.set_pid(runner_->pid());
+  return update;
+}
+
+void Agent::SendUpdate(v1::NodeUpdate update) {
+  last_update_ = update;
+  v1::AgentMessage message;
+  *message.mutable_node() = std::move(update);
+  link_->Send(std::move(message));
+}
+
+}  // namespace millrace

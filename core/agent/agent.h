@@ -1,0 +1,169 @@
+// File: core/agent/agent.h
+//
+// The agent: takes one slot of a cluster for one node, from `start` to the node's end. Ties together
+// its parent (ParentLink), its coordinator (CoordinatorLink) and its node (NodeRunner):
+//
+//   idle --start--> connecting -> connected -> registered -> ready -> running -> (draining) ->
+//   finished | failed -> told the coordinator -> over
+//
+// Anything may be cut short by a stop (parent, coordinator, signal), the end of stdin, or a
+// coordinator that is gone.
+
+#ifndef CORE_AGENT_AGENT_H_
+#define CORE_AGENT_AGENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/agent/child_reaper.h"
+#include "core/agent/coordinator_link.h"
+#include "core/agent/event_loop.h"
+#include "core/agent/guard.h"
+#include "core/agent/node_key.h"
+#include "core/agent/node_runner.h"
+#include "core/agent/parent_link.h"
+#include "core/agent/port_reservation.h"
+#include "core/agent/program_fetcher.h"
+#include "core/agent/runtime_files.h"
+#include "core/agent/start_params.h"
+#include "core/base/clock.h"
+#include "core/base/exit_status.h"
+#include "core/base/json.h"
+#include "core/cluster_spec/cluster_spec.h"
+#include "core/proto/coordinator.pb.h"
+
+namespace millrace {
+
+// Exit codes of the process (docs/control_protocol.md).
+inline constexpr int kExitFinished = 0;
+inline constexpr int kExitNodeFailed = 1;
+inline constexpr int kExitCommandLine = 2;
+inline constexpr int kExitAgentFailed = 3;
+
+// Ownership: loop, reaper and guard must outlive it. Thread safety: the loop's thread, which must be
+// the main thread. Blocking: Cleanup() only.
+class Agent {
+ public:
+  struct Options {
+    int in_fd = 0;   // from the parent
+    int out_fd = 1;  // to the parent
+    std::string version;
+    std::vector<std::string> environment;  // "NAME=value": what the node inherits
+  };
+
+  Agent(EventLoop* loop, ChildReaper* reaper, Guard* guard, Options options);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  // Says ready and serves the parent. The loop quits when the agent is over.
+  void Start();
+
+  // As the parent's `stop`; a second call kills the node.
+  void OnTerminationSignal(int signal);
+
+  // Kills what is left, removes the files, tells the parent what it has not read yet. Returns the exit
+  // code. Takes at most a few hundred milliseconds (more if the node's log still has to reach the
+  // disk and nobody is in a hurry).
+  int Cleanup();
+
+ private:
+  enum class State {
+    kIdle,
+    kConnecting,
+    kConnected,
+    kRegistered,
+    kReady,
+    kRunning,
+    kDraining,
+    kFinished,
+    kFailed,
+  };
+
+  // Parent.
+  void OnRequest(const Json& id, const std::string& method, const Json& params);
+  absl::StatusOr<Json> StartNode(const Json& params);
+  absl::StatusOr<Json> StopRequest(const Json& params);
+  void OnParentGone(const absl::Status& status);
+
+  // Coordinator.
+  absl::StatusOr<v1::Register> MakeRegister(const std::string& local_host);
+  void OnRegistered(const v1::Registered& registered);
+  void TakeRole(const v1::Registered& registered);
+  void OnMessage(const v1::CoordinatorMessage& message);
+  void OnSpec(const v1::SpecUpdate& update);
+  void OnLinkEnd(const absl::Status& status);
+
+  // Node.
+  void FetchProgram();
+  void OnProgram(const absl::StatusOr<FetchedProgram>& program);
+  void MaybeLaunch();
+  absl::Status Launch();
+  NodeRunner::Hooks RunnerHooks();
+  void Push(const Json& frame);
+  void Stop(absl::string_view reason, bool now);
+  void OnNodeStopped(int signal);
+  void OnNodeEnded(const ExitStatus& exit);
+  void OnLaunchFailed(const absl::Status& status);
+  absl::Status NodeError(const ExitStatus& exit) const;
+
+  // How it ends.
+  void Conclude(const absl::Status& node_error, v1::NodeUpdate update);
+  void Fail(const absl::Status& status);
+  void Quit(int exit_code);
+
+  void SetState(State state, OrderedJson members = OrderedJson::object());
+  void SendUpdate(v1::NodeUpdate update);
+  v1::NodeUpdate MakeUpdate(v1::NodeState state) const;
+  std::string NodeName() const;
+  static const char* StateName(State state);
+
+  EventLoop* const loop_;
+  ChildReaper* const reaper_;
+  Guard* const guard_;
+  const Options options_;
+  Clock* const clock_ = RealClock();
+  const std::string agent_id_;  // random hex
+  ParentLink parent_;
+  State state_ = State::kIdle;
+
+  // From `start`.
+  StartParams params_;
+  std::unique_ptr<RuntimeFiles> files_;
+  NodeKey key_;
+  std::unique_ptr<CoordinatorLink> link_;
+
+  // From the first connection and registration.
+  PortReservation port_;
+  std::string address_;  // as registered
+  std::optional<v1::Registered> registered_;
+  std::string working_dir_;
+  std::string log_dir_;
+  uint64_t epoch_ = 0;
+  ClusterSpec spec_;
+  std::unique_ptr<ProgramFetcher> fetcher_;
+  std::string program_;  // resolved; empty until it is here
+  std::vector<Json> early_pushes_;  // for the node, from before it was launched
+
+  // From the launch.
+  std::unique_ptr<NodeRunner> runner_;
+  std::optional<v1::NodeUpdate> last_update_;  // sent again with every Register
+  std::optional<v1::NodeEndpoints> endpoints_;
+
+  bool stop_asked_ = false;         // by parent, coordinator or signal: the end is no failure
+  bool hurry_ = false;              // the parent is gone or asked for now
+  std::optional<absl::Status> end_reason_;  // why the agent ends its node by itself
+  std::optional<int> exit_code_;    // set once it is known
+  EventLoop::TimerId quit_timer_ = EventLoop::kNoTimer;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_AGENT_AGENT_H_

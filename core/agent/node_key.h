@@ -1,0 +1,29 @@
+// File: core/agent/node_key.h
+//
+// The node's private key and the request for its certificate. The key never leaves this host: the
+// coordinator sees the request only.
+//
+//   MILLRACE_ASSIGN_OR_RETURN(NodeKey key, MakeNodeKey());
+//   register.set_csr_pem(key.csr_pem);
+
+#ifndef CORE_AGENT_NODE_KEY_H_
+#define CORE_AGENT_NODE_KEY_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace millrace {
+
+struct NodeKey {
+  std::string key_pem;  // PKCS#8, a secret: into the context file, never into logs or messages
+  std::string csr_pem;  // PKCS#10 without names: the coordinator chooses them
+};
+
+// A fresh P-256 key. Returns INTERNAL, with OpenSSL's reason, if it cannot be made.
+// Thread safety: thread-safe. Blocking: well under a millisecond.
+[[nodiscard]] absl::StatusOr<NodeKey> MakeNodeKey();
+
+}  // namespace millrace
+
+#endif  // CORE_AGENT_NODE_KEY_H_

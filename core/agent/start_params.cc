@@ -1,0 +1,109 @@
+#include "core/agent/start_params.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/socket_address.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMaxTokenBytes = 4096;
+constexpr int64_t kMaxConnectTimeoutMs = int64_t{24} * 3600 * 1000;
+
+absl::StatusOr<CoordinatorEndpoint> ParseEndpoint(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const Json* object, GetObject(params, "coordinator", "params"));
+  const absl::string_view where = "params.coordinator";
+  CoordinatorEndpoint endpoint;
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.address, GetString(*object, "address", where));
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint.address);
+  if (!parsed.ok()) return Annotate(parsed.status(), "field \"params.coordinator.address\"");
+  if (parsed->port == 0) {
+    return absl::InvalidArgumentError("field \"params.coordinator.address\" has port 0");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.ca_pem, GetString(*object, "ca_pem", where));
+  if (!absl::StrContains(endpoint.ca_pem, "-----BEGIN CERTIFICATE-----")) {
+    return absl::InvalidArgumentError(
+        "field \"params.coordinator.ca_pem\" holds no PEM certificate");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.token, GetString(*object, "token", where));
+  const bool printable =
+      std::all_of(endpoint.token.begin(), endpoint.token.end(),
+                  [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
+  if (endpoint.token.empty() || endpoint.token.size() > kMaxTokenBytes || !printable) {
+    return absl::InvalidArgumentError(
+        "field \"params.coordinator.token\" is no token: 1 to 4096 visible ASCII characters");
+  }
+  return endpoint;
+}
+
+absl::Status CheckPath(const std::string& path, absl::string_view field) {
+  if (path.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("field \"params.", field, "\" holds a zero byte"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAdvertise(const std::string& host) {
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(FormatHostPort(host, 1));
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "field \"params.advertise\" must be a host name or an address without a port: ",
+        parsed.status().message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ParseEnv(const Json& params) {
+  std::map<std::string, std::string> env;
+  if (!params.contains("env")) return env;
+  MILLRACE_ASSIGN_OR_RETURN(const Json* object, GetObject(params, "env", "params"));
+  for (const auto& [name, unused] : object->items()) {
+    MILLRACE_ASSIGN_OR_RETURN(env[name], GetString(*object, name, "params.env"));
+  }
+  return env;
+}
+
+}  // namespace
+
+absl::StatusOr<StartParams> ParseStartParams(const Json& params) {
+  const absl::string_view where = "params";
+  StartParams start;
+  MILLRACE_ASSIGN_OR_RETURN(start.coordinator, ParseEndpoint(params));
+  if (params.contains("executor_id") && !params["executor_id"].is_null()) {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t id,
+                              GetIntInRange(params, "executor_id", 0, INT32_MAX, where));
+    start.executor_id = static_cast<int>(id);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(start.runtime_dir, GetStringOr(params, "runtime_dir", "", where));
+  MILLRACE_ASSIGN_OR_RETURN(start.working_dir, GetStringOr(params, "working_dir", "", where));
+  MILLRACE_ASSIGN_OR_RETURN(start.log_dir, GetStringOr(params, "log_dir", "", where));
+  MILLRACE_RETURN_IF_ERROR(CheckPath(start.runtime_dir, "runtime_dir"));
+  MILLRACE_RETURN_IF_ERROR(CheckPath(start.working_dir, "working_dir"));
+  MILLRACE_RETURN_IF_ERROR(CheckPath(start.log_dir, "log_dir"));
+  MILLRACE_ASSIGN_OR_RETURN(start.advertise, GetStringOr(params, "advertise", "", where));
+  if (!start.advertise.empty()) MILLRACE_RETURN_IF_ERROR(CheckAdvertise(start.advertise));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string range, GetStringOr(params, "port_range", "", where));
+  if (!range.empty()) {
+    const absl::StatusOr<PortRange> parsed = ParsePortRange(range);
+    if (!parsed.ok()) return Annotate(parsed.status(), "field \"params.port_range\"");
+    start.port_range = *parsed;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(start.env, ParseEnv(params));
+  if (params.contains("connect_timeout_ms")) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        const int64_t timeout_ms,
+        GetIntInRange(params, "connect_timeout_ms", 1, kMaxConnectTimeoutMs, where));
+    start.connect_timeout = absl::Milliseconds(timeout_ms);
+  }
+  return start;
+}
+
+}  // namespace millrace

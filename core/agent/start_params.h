@@ -1,0 +1,38 @@
+// File: core/agent/start_params.h
+//
+// The parameters of `start` (docs/control_protocol.md, section 1), checked.
+
+#ifndef CORE_AGENT_START_PARAMS_H_
+#define CORE_AGENT_START_PARAMS_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/agent/coordinator_link.h"
+#include "core/agent/port_reservation.h"
+#include "core/base/json.h"
+
+namespace millrace {
+
+struct StartParams {
+  CoordinatorEndpoint coordinator;
+  std::optional<int> executor_id;
+  std::string runtime_dir;  // empty: the agent makes one
+  std::string working_dir;  // empty: the agent's own
+  std::string log_dir;      // empty: the cluster's
+  std::string advertise;    // host or address; empty: found out
+  PortRange port_range;
+  std::map<std::string, std::string> env;
+  absl::Duration connect_timeout = absl::Seconds(60);
+};
+
+// Returns INVALID_ARGUMENT, naming the field, for a missing or malformed one. Never quotes the token.
+// Unknown fields are ignored: a later parent may know more. Thread safety: pure function.
+[[nodiscard]] absl::StatusOr<StartParams> ParseStartParams(const Json& params);
+
+}  // namespace millrace
+
+#endif  // CORE_AGENT_START_PARAMS_H_
