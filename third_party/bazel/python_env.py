@@ -28,7 +28,7 @@ def _digest(path):
 
 
 def _pip(*arguments):
-    command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check", "--root-user-action=ignore"]
+    command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"]
     result = subprocess.run(command, stdout=sys.stderr, check=False)
     if result.returncode != 0:
         sys.exit(f"python_env: pip {arguments[0]} failed (exit code {result.returncode})")
@@ -79,7 +79,8 @@ def main(requirements, folder):
             print(f"python_env: downloading {', '.join(names)} with pip", file=sys.stderr)
             _pip("download", "--find-links", temporary, "--dest", temporary, *exact)
             _put_into_cache(cache, wheels)
-        _pip("install", "--no-index", "--find-links", temporary, "--no-compile", "--target", folder, *exact)
+        into = ["--no-compile", "--root-user-action=ignore", "--target", folder]
+        _pip("install", "--no-index", "--find-links", temporary, *into, *exact)
     _prune(pathlib.Path(folder))
 
 
