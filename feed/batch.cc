@@ -91,16 +91,15 @@ absl::StatusOr<ColumnView> Batch::FindValues(absl::string_view name, TypeId want
   MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, Find(name));
   if (view.type().id() == wanted) return view;
   if (view.type().is_list() && view.type().element().type.id() == wanted) return view.Elements();
-  return absl::InvalidArgumentError(absl::StrCat("column \"", name, "\": wanted ",
-                                                 TypeIdName(wanted), ", found ",
-                                                 view.type().ToString()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "column \"", name, "\": wanted ", TypeIdName(wanted), ", found ", view.type().ToString()));
 }
 
 absl::StatusOr<ColumnView> Batch::FindStrings(absl::string_view name) const {
   MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, Find(name));
   if (view.type().is_variable()) return view;
-  return absl::InvalidArgumentError(absl::StrCat("column \"", name, "\": wanted utf8 or binary, found ",
-                                                 view.type().ToString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("column \"", name, "\": wanted utf8 or binary, found ", view.type().ToString()));
 }
 
 ColumnView Batch::Checked(const absl::StatusOr<ColumnView>& view) {

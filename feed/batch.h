@@ -111,7 +111,8 @@ class Batch {
  public:
   Batch() = default;  // no rows, no columns
   // `layout` was made from the batch's schema.
-  Batch(RecordBatch rows, BatchLayout layout) : rows_(std::move(rows)), layout_(std::move(layout)) {}
+  Batch(RecordBatch rows, BatchLayout layout)
+      : rows_(std::move(rows)), layout_(std::move(layout)) {}
 
   // BatchLayout::Create and the constructor in one. Errors as there.
   [[nodiscard]] static absl::StatusOr<Batch> Create(RecordBatch rows,

@@ -78,8 +78,8 @@ BatchBuilder& BatchBuilder::AddList(absl::string_view name, Type element, int64_
                                     const uint8_t* data, std::shared_ptr<const void> owner,
                                     int32_t list_size, std::span<const bool> valid) {
   if (list_size <= 0 || size % list_size != 0) {
-    Fail(absl::InvalidArgumentError(absl::StrCat("column \"", name, "\": ", size,
-                                                 " values in lists of ", list_size)));
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("column \"", name, "\": ", size, " values in lists of ", list_size)));
     return *this;
   }
   ColumnData values;
@@ -113,9 +113,9 @@ BatchBuilder& BatchBuilder::AddBytes(absl::string_view name, Type type,
   int64_t bytes = 0;
   for (absl::string_view value : values) bytes += static_cast<int64_t>(value.size());
   if (!type.is_large() && bytes > std::numeric_limits<int32_t>::max()) {
-    Fail(absl::ResourceExhaustedError(
-        absl::StrCat("column \"", name, "\": ", bytes, " bytes; ", type.ToString(),
-                     " holds at most 2 GiB, its large form more")));
+    Fail(absl::ResourceExhaustedError(absl::StrCat("column \"", name, "\": ", bytes, " bytes; ",
+                                                   type.ToString(),
+                                                   " holds at most 2 GiB, its large form more")));
     return *this;
   }
   ColumnData column;

@@ -44,8 +44,8 @@ class BatchBuilder {
 
   // Numbers: any contiguous range of a type that feed/types.h maps (std::vector, std::span, array).
   template <std::ranges::contiguous_range R>
-    requires FeedValue<std::ranges::range_value_t<R>>
-  BatchBuilder& AddColumn(absl::string_view name, R&& values, std::span<const bool> valid = {}) {
+  requires FeedValue<std::ranges::range_value_t<R>> BatchBuilder& AddColumn(
+      absl::string_view name, R&& values, std::span<const bool> valid = {}) {
     using T = std::ranges::range_value_t<R>;
     Adopted<T> kept(std::forward<R>(values));
     return AddValues(name, Type::Scalar(TypeIdOf<T>::value), kept.size, kept.data,
@@ -54,9 +54,8 @@ class BatchBuilder {
 
   // Numbers, `list_size` to a row: values.size() must be a multiple of list_size, which is > 0.
   template <std::ranges::contiguous_range R>
-    requires FeedValue<std::ranges::range_value_t<R>>
-  BatchBuilder& AddFixedSizeList(absl::string_view name, R&& values, int32_t list_size,
-                                 std::span<const bool> valid = {}) {
+  requires FeedValue<std::ranges::range_value_t<R>> BatchBuilder& AddFixedSizeList(
+      absl::string_view name, R&& values, int32_t list_size, std::span<const bool> valid = {}) {
     using T = std::ranges::range_value_t<R>;
     Adopted<T> kept(std::forward<R>(values));
     return AddList(name, Type::Scalar(TypeIdOf<T>::value), kept.size, kept.data,
@@ -73,8 +72,8 @@ class BatchBuilder {
     return AddBytes(name, large ? Type::LargeUtf8() : Type::Utf8(), Views(values), valid);
   }
   template <std::ranges::input_range R>
-  BatchBuilder& AddBinary(absl::string_view name, const R& values,
-                          std::span<const bool> valid = {}, bool large = false) {
+  BatchBuilder& AddBinary(absl::string_view name, const R& values, std::span<const bool> valid = {},
+                          bool large = false) {
     return AddBytes(name, large ? Type::LargeBinary() : Type::Binary(), Views(values), valid);
   }
 

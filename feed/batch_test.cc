@@ -128,12 +128,12 @@ TEST(BatchTest, KeepsItsMemory) {
 }
 
 TEST(BatchTest, RefusesABadMapping) {
-  EXPECT_THAT(Batch::Create(Rows(), {{"pixels", "x"}}),
-              StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("pixels"), HasSubstr("image"))));
+  EXPECT_THAT(
+      Batch::Create(Rows(), {{"pixels", "x"}}),
+      StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("pixels"), HasSubstr("image"))));
   EXPECT_THAT(Batch::Create(Rows(), {{"image", "x"}, {"label", "x"}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("twice")));
-  EXPECT_THAT(Batch::Create(Rows(), {{"image", ""}}),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Batch::Create(Rows(), {{"image", ""}}), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(BatchBuilderTest, AdoptsAMovedVector) {
@@ -162,8 +162,9 @@ TEST(BatchBuilderTest, CopiesSpansAndArrays) {
 TEST(BatchBuilderTest, ReportsTheFirstMistake) {
   const bool two[] = {true, true};
   const std::vector<float> one = {1};
-  EXPECT_THAT(BatchBuilder().AddColumn("a", one).AddColumn("b", std::vector<float>{1, 2}).Build(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"b\": 2 rows, \"a\" has 1")));
+  EXPECT_THAT(
+      BatchBuilder().AddColumn("a", one).AddColumn("b", std::vector<float>{1, 2}).Build(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"b\": 2 rows, \"a\" has 1")));
   EXPECT_THAT(BatchBuilder().AddColumn("a", one).AddColumn("a", one).Build(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("two columns")));
   EXPECT_THAT(BatchBuilder().AddColumn("a", one, two).Build(),

@@ -45,9 +45,10 @@ TEST(BitmapTest, CopiesEveryRangeAndNothingElse) {
         CopyBits(from.data(), from_first, count, to.data(), to_first);
         for (int64_t i = 0; i < 64; ++i) {
           const bool copied = i >= to_first && i < to_first + count;
-          const bool expected = copied ? GetBit(from.data(), from_first + i - to_first)
-                                       : GetBit(before.data(), i);
-          ASSERT_EQ(GetBit(to.data(), i), expected) << from_first << " " << to_first << " " << count;
+          const bool expected =
+              copied ? GetBit(from.data(), from_first + i - to_first) : GetBit(before.data(), i);
+          ASSERT_EQ(GetBit(to.data(), i), expected)
+              << from_first << " " << to_first << " " << count;
         }
       }
     }

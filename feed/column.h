@@ -69,8 +69,7 @@ class ColumnView {
   template <FeedValue T>
   [[nodiscard]] const T* values() const {
     MILLRACE_DCHECK(type().id() == TypeIdOf<T>::value) << type().ToString();
-    return data_->data == nullptr ? nullptr
-                                  : reinterpret_cast<const T*>(data_->data) + first_;
+    return data_->data == nullptr ? nullptr : reinterpret_cast<const T*>(data_->data) + first_;
   }
   // bool only.
   [[nodiscard]] bool BoolAt(int64_t row) const {

@@ -67,9 +67,9 @@ class FlatTable {
   [[nodiscard]] absl::StatusOr<size_t> Follow(int slot) const;
 
   absl::string_view bytes_;
-  size_t at_ = 0;           // the table lies at [at_, at_ + table_bytes_)
+  size_t at_ = 0;  // the table lies at [at_, at_ + table_bytes_)
   size_t table_bytes_ = 0;
-  size_t vtable_ = 0;       // its vtable at [vtable_, vtable_ + vtable_bytes_)
+  size_t vtable_ = 0;  // its vtable at [vtable_, vtable_ + vtable_bytes_)
   size_t vtable_bytes_ = 0;
 };
 

@@ -62,9 +62,8 @@ class Body {
       return Bad("a buffer of ", length, " bytes at offset ", offset, " of a body of ", size_);
     }
     if (length == 0) return Buffer();
-    const size_t part =
-        static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), offset) -
-                            starts_.begin());  // behind it
+    const size_t part = static_cast<size_t>(
+        std::upper_bound(starts_.begin(), starts_.end(), offset) - starts_.begin());  // behind it
     if (part == 0) return Bad("a buffer without a body");
     const BodyPart& in = parts_[part - 1];
     const int64_t at = offset - starts_[part - 1];
@@ -245,9 +244,9 @@ absl::StatusOr<RecordBatch> BatchDecoder::Decode(absl::string_view metadata, uin
   for (int i = 0; i < schema_.num_columns(); ++i) {
     absl::StatusOr<ColumnData> column = reader.Read(schema_.type(i), rows, /*in_list=*/false);
     if (!column.ok()) {
-      return Annotate(column.status(), absl::StrCat("column \"",
-                                                    EscapeControls(Ellipsize(schema_.name(i), 100)),
-                                                    "\""));
+      return Annotate(
+          column.status(),
+          absl::StrCat("column \"", EscapeControls(Ellipsize(schema_.name(i), 100)), "\""));
     }
     columns.push_back(*std::move(column));
   }

@@ -130,7 +130,9 @@ class BodyWriter {
     }
     std::vector<std::shared_ptr<const void>> owner;
     auto* rebased = reinterpret_cast<Offset*>(NewBuffer(bytes, &owner));
-    for (int64_t i = 0; i < count; ++i) rebased[i] = static_cast<Offset>(column.OffsetAt(i) - begin);
+    for (int64_t i = 0; i < count; ++i) {
+      rebased[i] = static_cast<Offset>(column.OffsetAt(i) - begin);
+    }
     Add(reinterpret_cast<const uint8_t*>(rebased), bytes, owner[0]);
   }
 
@@ -150,22 +152,22 @@ class BodyWriter {
     const size_t buffers_count_at = 76 + nodes_bytes;
     put(arrow_ipc::kContinuation);
     put(static_cast<int32_t>(80 + nodes_bytes + buffers_bytes));
-    put(uint32_t{16});                                                         // 0: root
-    for (int v : {12, 20, 16, 18, 4, 8}) put(static_cast<uint16_t>(v));        // 4: vtable
-    put(int32_t{16 - 4});                                                      // 16: Message
-    put(uint32_t{48 - 20});                                                    // 20: header
-    put(body_length);                                                          // 24
-    put(arrow_ipc::kVersion5);                                                 // 32
-    put(uint8_t{arrow_ipc::kRecordBatchHeader});                               // 34
-    put(uint8_t{0});                                                           // 35
-    for (int v : {10, 20, 8, 4, 16}) put(static_cast<uint16_t>(v));            // 36: vtable
-    put(uint16_t{0});                                                          // 46
-    put(int32_t{48 - 36});                                                     // 48: RecordBatch
-    put(uint32_t{68 - 52});                                                    // 52: nodes
-    put(rows);                                                                 // 56: length
-    put(static_cast<uint32_t>(buffers_count_at - 64));                         // 64: buffers
-    put(static_cast<uint32_t>(nodes_.size()));                                 // 68
-    out.append(reinterpret_cast<const char*>(nodes_.data()), nodes_bytes);     // 72
+    put(uint32_t{16});                                                      // 0: root
+    for (int v : {12, 20, 16, 18, 4, 8}) put(static_cast<uint16_t>(v));     // 4: vtable
+    put(int32_t{16 - 4});                                                   // 16: Message
+    put(uint32_t{48 - 20});                                                 // 20: header
+    put(body_length);                                                       // 24
+    put(arrow_ipc::kVersion5);                                              // 32
+    put(uint8_t{arrow_ipc::kRecordBatchHeader});                            // 34
+    put(uint8_t{0});                                                        // 35
+    for (int v : {10, 20, 8, 4, 16}) put(static_cast<uint16_t>(v));         // 36: vtable
+    put(uint16_t{0});                                                       // 46
+    put(int32_t{48 - 36});                                                  // 48: RecordBatch
+    put(uint32_t{68 - 52});                                                 // 52: nodes
+    put(rows);                                                              // 56: length
+    put(static_cast<uint32_t>(buffers_count_at - 64));                      // 64: buffers
+    put(static_cast<uint32_t>(nodes_.size()));                              // 68
+    out.append(reinterpret_cast<const char*>(nodes_.data()), nodes_bytes);  // 72
     put(uint32_t{0});
     put(static_cast<uint32_t>(buffers_.size()));
     out.append(reinterpret_cast<const char*>(buffers_.data()), buffers_bytes);
@@ -191,9 +193,8 @@ size_t EncodedBatch::byte_size() const {
 
 absl::StatusOr<EncodedBatch> EncodeBatch(const RecordBatch& batch) {
   if (batch.num_rows() < 1 || batch.num_rows() > kMaxBatchRows) {
-    return absl::InvalidArgumentError(absl::StrCat("a batch of ", batch.num_rows(),
-                                                   " rows cannot be sent; 1 to ", kMaxBatchRows,
-                                                   " can"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a batch of ", batch.num_rows(), " rows cannot be sent; 1 to ", kMaxBatchRows, " can"));
   }
   BodyWriter writer(batch.owner());
   for (int i = 0; i < batch.num_columns(); ++i) writer.Write(batch.column(i));

@@ -32,8 +32,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A frame's metadata and body, each in memory of exactly its size, so that ASan sees every byte read
-// behind it.
+// A frame's metadata and body, each in memory of exactly its size, so that ASan sees every byte
+// read behind it.
 struct Bytes {
   std::string metadata;
   std::vector<std::string> parts;
@@ -50,8 +50,8 @@ absl::StatusOr<RecordBatch> Decode(const Schema& schema, const Bytes& bytes, uin
   const BodyPart metadata = ToPart(bytes.metadata);
   std::vector<BodyPart> parts;
   for (const std::string& part : bytes.parts) parts.push_back(ToPart(part));
-  return BatchDecoder(schema).Decode(
-      {reinterpret_cast<const char*>(metadata.data), metadata.size}, rows, std::move(parts));
+  return BatchDecoder(schema).Decode({reinterpret_cast<const char*>(metadata.data), metadata.size},
+                                     rows, std::move(parts));
 }
 
 // Reads every value of a batch that was accepted.
@@ -77,7 +77,8 @@ Bytes EncodeToBytes(const RecordBatch& batch) {
   return bytes;
 }
 
-// --- The golden file ------------------------------------------------------------------------------
+// --- The golden file
+// ------------------------------------------------------------------------------
 
 constexpr uint8_t kSchemaType = 2, kBatchType = 3, kResultType = 19;
 
@@ -122,7 +123,8 @@ std::string Metadata(const GoldenFrame& frame) {
 // Whether this library supports what the protocol allows: not yet lists of any length, null.
 bool IsSupported(const GoldenFrame& schema) {
   for (const std::string& type : schema.types) {
-    if (absl::StartsWith(type, "list<") || absl::StartsWith(type, "large_list<") || type == "null") {
+    if (absl::StartsWith(type, "list<") || absl::StartsWith(type, "large_list<") ||
+        type == "null") {
       return false;
     }
   }
@@ -189,11 +191,12 @@ TEST(IpcGoldenTest, ReadsTheValuesOfTheTrainingExample) {
   absl::StatusOr<Schema> schema = GoldenSchema("training");
   ASSERT_THAT(schema, IsOk());
   const bool third[] = {true, true, false, true};
-  absl::StatusOr<RecordBatch> expected = BatchBuilder()
-                                             .AddColumn("id", std::vector<int64_t>{10, 11, 12, 13})
-                                             .AddBools("label", {true, false, false, true}, third)
-                                             .AddStrings("name", std::vector<std::string>{"a", "bc", "", "def"}, third)
-                                             .Build();
+  absl::StatusOr<RecordBatch> expected =
+      BatchBuilder()
+          .AddColumn("id", std::vector<int64_t>{10, 11, 12, 13})
+          .AddBools("label", {true, false, false, true}, third)
+          .AddStrings("name", std::vector<std::string>{"a", "bc", "", "def"}, third)
+          .Build();
   ASSERT_THAT(expected, IsOk());
   for (const GoldenFrame& frame : GoldenFrames("frames")) {
     if (!absl::StartsWith(frame.name, "batch_training")) continue;
@@ -211,8 +214,7 @@ TEST(IpcGoldenTest, RefusesEveryMalformedExample) {
       EXPECT_THAT(DecodeSchema(Metadata(frame)), StatusIs(absl::StatusCode::kInvalidArgument));
       ++refused;
     }
-    if (frame.type == kBatchType &&
-        IsSupported(GoldenSchemaFrame(frame.schema))) {
+    if (frame.type == kBatchType && IsSupported(GoldenSchemaFrame(frame.schema))) {
       absl::StatusOr<Schema> schema = GoldenSchema(frame.schema);
       ASSERT_THAT(schema, IsOk());
       EXPECT_THAT(DecodeGolden(*schema, frame), StatusIs(absl::StatusCode::kInvalidArgument));
@@ -222,7 +224,8 @@ TEST(IpcGoldenTest, RefusesEveryMalformedExample) {
   EXPECT_GE(refused, 100);
 }
 
-// --- Numbers --------------------------------------------------------------------------------------
+// --- Numbers
+// --------------------------------------------------------------------------------------
 
 // Sets eight bytes of the metadata.
 Bytes WithNumber(Bytes bytes, size_t at, int64_t value) {
@@ -234,14 +237,22 @@ TEST(IpcHostileTest, NoNumberOfTheMetadataIsBelieved) {
   const RecordBatch batch = RandomBatch(20, Nulls::kSome, 1);
   const Bytes good = EncodeToBytes(batch);
   ASSERT_THAT(Decode(batch.schema(), good, 20), IsOk());
-  const int64_t kNumbers[] = {-1, -8, INT64_MIN, INT64_MAX, INT64_MAX - 7, int64_t{1} << 31,
-                              (int64_t{1} << 31) - 1, int64_t{1} << 32, int64_t{1} << 60,
-                              int64_t{1} << 61, (int64_t{1} << 61) + 1, int64_t{1} << 62};
+  const int64_t kNumbers[] = {-1,
+                              -8,
+                              INT64_MIN,
+                              INT64_MAX,
+                              INT64_MAX - 7,
+                              int64_t{1} << 31,
+                              (int64_t{1} << 31) - 1,
+                              int64_t{1} << 32,
+                              int64_t{1} << 60,
+                              int64_t{1} << 61,
+                              (int64_t{1} << 61) + 1,
+                              int64_t{1} << 62};
   int accepted = 0;
   for (size_t at = 0; at + 8 <= good.metadata.size(); at += 4) {
     for (int64_t number : kNumbers) {
-      absl::StatusOr<RecordBatch> result =
-          Decode(batch.schema(), WithNumber(good, at, number), 20);
+      absl::StatusOr<RecordBatch> result = Decode(batch.schema(), WithNumber(good, at, number), 20);
       if (result.ok()) {
         ++accepted;  // padding
         Touch(*result);
@@ -278,8 +289,7 @@ TEST(IpcHostileTest, EveryTruncationIsRefused) {
   }
   const std::string schema = *EncodeSchema(batch.schema());
   for (size_t size = 0; size < schema.size(); ++size) {
-    EXPECT_THAT(DecodeSchema(schema.substr(0, size)),
-                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(DecodeSchema(schema.substr(0, size)), StatusIs(absl::StatusCode::kInvalidArgument));
   }
 }
 
@@ -293,7 +303,8 @@ TEST(IpcHostileTest, AnotherSchemaIsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// --- Damage ---------------------------------------------------------------------------------------
+// --- Damage
+// ---------------------------------------------------------------------------------------
 
 // Changes one to eight places: single bits, bytes, or small and huge integers.
 void Damage(std::string* bytes, std::mt19937_64* random) {
@@ -368,7 +379,8 @@ TEST(IpcHostileTest, RandomBytesAreRefused) {
   }
 }
 
-// --- Amplification --------------------------------------------------------------------------------
+// --- Amplification
+// --------------------------------------------------------------------------------
 
 // A Schema message whose columns vector refers `count` times to one field.
 TEST(IpcHostileTest, OneFieldUsedManyTimesIsRefused) {
@@ -438,8 +450,8 @@ TEST(IpcHostileTest, OverlappingBuffersInAnUnalignedPartAreCopiedOnce) {
   envelope += message;
 
   auto memory = std::make_shared<std::vector<uint8_t>>(kRows * 8 + 1);
-  absl::StatusOr<RecordBatch> batch = BatchDecoder(wide).Decode(
-      envelope, kRows, {{memory->data() + 1, kRows * 8, memory}});
+  absl::StatusOr<RecordBatch> batch =
+      BatchDecoder(wide).Decode(envelope, kRows, {{memory->data() + 1, kRows * 8, memory}});
   ASSERT_THAT(batch, IsOk());
   EXPECT_EQ(batch->column(0).values<int64_t>(), batch->column(kColumns - 1).values<int64_t>());
 }

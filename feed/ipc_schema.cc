@@ -28,13 +28,33 @@ namespace {
 constexpr size_t kMinFieldBytes = 16;
 
 absl::string_view TypeTypeName(uint8_t type) {
-  static constexpr absl::string_view kNames[] = {
-      "none",      "null",          "int",          "floating_point",  "binary",
-      "utf8",      "bool",          "decimal",      "date",            "time",
-      "timestamp", "interval",      "list",         "struct",          "union",
-      "fixed_size_binary",          "fixed_size_list", "map",          "duration",
-      "large_binary",               "large_utf8",   "large_list",      "run_end_encoded",
-      "binary_view",                "utf8_view",    "list_view",       "large_list_view"};
+  static constexpr absl::string_view kNames[] = {"none",
+                                                 "null",
+                                                 "int",
+                                                 "floating_point",
+                                                 "binary",
+                                                 "utf8",
+                                                 "bool",
+                                                 "decimal",
+                                                 "date",
+                                                 "time",
+                                                 "timestamp",
+                                                 "interval",
+                                                 "list",
+                                                 "struct",
+                                                 "union",
+                                                 "fixed_size_binary",
+                                                 "fixed_size_list",
+                                                 "map",
+                                                 "duration",
+                                                 "large_binary",
+                                                 "large_utf8",
+                                                 "large_list",
+                                                 "run_end_encoded",
+                                                 "binary_view",
+                                                 "utf8_view",
+                                                 "list_view",
+                                                 "large_list_view"};
   return type < std::size(kNames) ? kNames[type] : "unknown";
 }
 
@@ -45,8 +65,7 @@ class SchemaReader {
 
   absl::StatusOr<Field> ReadField(const FlatTable& table, int depth) {
     if (depth > kMaxNesting) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("fields nested deeper than ", kMaxNesting));
+      return absl::InvalidArgumentError(absl::StrCat("fields nested deeper than ", kMaxNesting));
     }
     MILLRACE_RETURN_IF_ERROR(Charge(kMinFieldBytes));
     Field field;
@@ -202,14 +221,14 @@ absl::StatusOr<std::string> EncodeSchema(const Schema& schema) {
   nanoarrow::ipc::UniqueEncoder encoder;
   nanoarrow::UniqueBuffer buffer;
   MILLRACE_RETURN_IF_ERROR(FromNanoarrow(ArrowIpcEncoderInit(encoder.get()), error));
-  MILLRACE_RETURN_IF_ERROR(FromNanoarrow(
-      ArrowIpcEncoderEncodeSchema(encoder.get(), schema.c_schema(), &error), error));
+  MILLRACE_RETURN_IF_ERROR(
+      FromNanoarrow(ArrowIpcEncoderEncodeSchema(encoder.get(), schema.c_schema(), &error), error));
   MILLRACE_RETURN_IF_ERROR(FromNanoarrow(
       ArrowIpcEncoderFinalizeBuffer(encoder.get(), /*encapsulate=*/1, buffer.get()), error));
   if (static_cast<size_t>(buffer->size_bytes) > kMaxSchemaMessageBytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the schema takes ", buffer->size_bytes, " bytes as a message; at most ",
-                     kMaxSchemaMessageBytes, " are allowed"));
+    return absl::ResourceExhaustedError(absl::StrCat("the schema takes ", buffer->size_bytes,
+                                                     " bytes as a message; at most ",
+                                                     kMaxSchemaMessageBytes, " are allowed"));
   }
   return std::string(reinterpret_cast<const char*>(buffer->data),
                      static_cast<size_t>(buffer->size_bytes));

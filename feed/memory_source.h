@@ -24,8 +24,8 @@ namespace millrace {
 class MemorySource final : public PartitionedSource {
  public:
   // partitions[p] are the batches of partition p; it may be empty, the outer vector may not.
-  // Returns INVALID_ARGUMENT if there is no partition, no batch at all (then no schema is known), or
-  // if schemas differ.
+  // Returns INVALID_ARGUMENT if there is no partition, no batch at all (then no schema is known),
+  // or if schemas differ.
   [[nodiscard]] static absl::StatusOr<MemorySource> Create(
       std::vector<std::vector<RecordBatch>> partitions);
 

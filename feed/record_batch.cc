@@ -90,7 +90,9 @@ class ColumnConcat {
   template <typename Offset>
   absl::Status Strings(const std::vector<ColumnView>& pieces, ColumnData* out) {
     int64_t bytes = 0;
-    for (const ColumnView& piece : pieces) bytes += piece.OffsetAt(piece.length()) - piece.OffsetAt(0);
+    for (const ColumnView& piece : pieces) {
+      bytes += piece.OffsetAt(piece.length()) - piece.OffsetAt(0);
+    }
     if (bytes > std::numeric_limits<Offset>::max()) {
       return absl::ResourceExhaustedError(absl::StrCat(
           bytes, " bytes in one ", out->type.ToString(), " column; at most 2 GiB fit"));
@@ -135,8 +137,7 @@ bool EqualColumns(const ColumnView& a, const ColumnView& b) {
     } else {
       const int64_t width = a.type().byte_width();
       if (std::memcmp(a.data().data + (a.first() + row) * width,
-                      b.data().data + (b.first() + row) * width,
-                      static_cast<size_t>(width)) != 0) {
+                      b.data().data + (b.first() + row) * width, static_cast<size_t>(width)) != 0) {
         return false;
       }
     }

@@ -67,8 +67,8 @@ class RecordBatch {
   // Equal schema, rows, nulls and values; what a null row holds does not count. For tests.
   [[nodiscard]] bool Equals(const RecordBatch& other) const;
 
-  // For the makers of batches in this package: `columns` as described by `schema`, each `rows` long,
-  // correct (ValidateColumns in feed/validate.h), in memory that `owners` keep alive.
+  // For the makers of batches in this package: `columns` as described by `schema`, each `rows`
+  // long, correct (ValidateColumns in feed/validate.h), in memory that `owners` keep alive.
   [[nodiscard]] static RecordBatch FromColumns(Schema schema, int64_t rows,
                                                std::vector<ColumnData> columns,
                                                std::vector<std::shared_ptr<const void>> owners);

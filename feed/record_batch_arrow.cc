@@ -25,8 +25,8 @@
 namespace millrace {
 namespace {
 
-// Lengths and offsets above this are impossible in memory: sums and products with small factors stay
-// far from overflow.
+// Lengths and offsets above this are impossible in memory: sums and products with small factors
+// stay far from overflow.
 constexpr int64_t kMaxLength = int64_t{1} << 44;
 
 absl::Status Bad(const auto&... parts) {
@@ -56,11 +56,13 @@ class Importer {
       }
     }
     if (type.is_list()) {
-      MILLRACE_ASSIGN_OR_RETURN(
-          ColumnData child, Import(type.element().type, *array.children[0],
-                                   out.offset * type.list_size(), rows * type.list_size()));
+      MILLRACE_ASSIGN_OR_RETURN(ColumnData child,
+                                Import(type.element().type, *array.children[0],
+                                       out.offset * type.list_size(), rows * type.list_size()));
       out.offset = 0;
-      if (out.validity != nullptr) out.validity = RebasedBits(out.validity, array.offset + skip, rows);
+      if (out.validity != nullptr) {
+        out.validity = RebasedBits(out.validity, array.offset + skip, rows);
+      }
       out.children.push_back(std::move(child));
       return out;
     }
@@ -153,8 +155,8 @@ absl::Status CheckRoot(const Schema& schema, const ArrowArray& root) {
   return absl::OkStatus();
 }
 
-// One exported node and what it points to. Every node can be moved out of its parent and outlive it,
-// so each holds the memory.
+// One exported node and what it points to. Every node can be moved out of its parent and outlive
+// it, so each holds the memory.
 struct ExportedNode {
   std::shared_ptr<const void> owner;
   const void* buffers[3] = {nullptr, nullptr, nullptr};
@@ -197,9 +199,11 @@ void ExportColumn(const std::shared_ptr<const void>& owner, const ColumnView& vi
   const ColumnData& data = view.data();
   const Type& type = view.type();
   const int64_t nulls = view.may_have_nulls() ? -1 : 0;
-  ExportedNode* node =
-      NewNode(owner, view.length(), view.first(), nulls, type.is_list() ? 1 : type.is_variable() ? 3 : 2,
-              type.is_list() ? 1 : 0, out);
+  ExportedNode* node = NewNode(owner, view.length(), view.first(), nulls,
+                               type.is_list()       ? 1
+                               : type.is_variable() ? 3
+                                                    : 2,
+                               type.is_list() ? 1 : 0, out);
   node->buffers[0] = data.validity;
   if (type.is_list()) {
     const ColumnData& child = data.children[0];
@@ -217,7 +221,8 @@ void ExportColumn(const std::shared_ptr<const void>& owner, const ColumnView& vi
 }  // namespace
 
 absl::StatusOr<RecordBatch> RecordBatch::FromArrowArray(const Schema& schema, ArrowArray* array) {
-  auto root = std::make_shared<nanoarrow::UniqueArray>(array);  // moves; released with the last owner
+  auto root =
+      std::make_shared<nanoarrow::UniqueArray>(array);  // moves; released with the last owner
   if ((*root)->release == nullptr) return absl::InvalidArgumentError("the array is released");
   MILLRACE_RETURN_IF_ERROR(CheckRoot(schema, *root->get()));
   std::vector<ColumnData> columns;
@@ -226,7 +231,8 @@ absl::StatusOr<RecordBatch> RecordBatch::FromArrowArray(const Schema& schema, Ar
     absl::StatusOr<ColumnData> column = Importer(&owners).Import(
         schema.type(i), *(*root)->children[i], (*root)->offset, (*root)->length);
     if (!column.ok()) {
-      return Annotate(column.status(), absl::StrCat("column \"", EscapeControls(schema.name(i)), "\""));
+      return Annotate(column.status(),
+                      absl::StrCat("column \"", EscapeControls(schema.name(i)), "\""));
     }
     columns.push_back(*std::move(column));
   }
@@ -235,8 +241,7 @@ absl::StatusOr<RecordBatch> RecordBatch::FromArrowArray(const Schema& schema, Ar
 }
 
 void RecordBatch::Export(ArrowArray* out) const {
-  ExportedNode* root =
-      NewNode(data_, rows_, 0, 0, 1, static_cast<size_t>(num_columns()), out);
+  ExportedNode* root = NewNode(data_, rows_, 0, 0, 1, static_cast<size_t>(num_columns()), out);
   for (int i = 0; i < num_columns(); ++i) {
     ExportColumn(data_, column(i), &root->children[static_cast<size_t>(i)]);
   }

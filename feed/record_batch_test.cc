@@ -88,8 +88,8 @@ TEST(RecordBatchTest, ImportCopiesBuffersThatAreNotAligned) {
     if (batch.column(i).type().is_list()) child = child->children[0];
     const ColumnView view = batch.column(i);
     const int64_t bytes = view.type().is_variable() ? 51 * (view.type().is_large() ? 8 : 4)
-                          : view.type().is_list()  ? view.Elements().data().data_bytes
-                                                   : view.data().data_bytes;
+                          : view.type().is_list()   ? view.Elements().data().data_bytes
+                                                    : view.data().data_bytes;
     memory.push_back(std::make_unique<uint8_t[]>(static_cast<size_t>(bytes) + 1));
     std::memcpy(memory.back().get() + 1, child->buffers[1], static_cast<size_t>(bytes));
     child->buffers[1] = memory.back().get() + 1;
@@ -179,12 +179,11 @@ TEST(RecordBatchTest, ConcatRefusesDifferentSchemas) {
 
 TEST(RecordBatchTest, CountsTheBytesOfItsRowsOnly) {
   const bool valid[] = {true, false, true};
-  const RecordBatch batch =
-      *BatchBuilder()
-           .AddColumn("x", std::vector<int32_t>{1, 2, 3}, valid)
-           .AddStrings("s", std::vector<std::string>{"a", "four", "xyz"})
-           .AddFixedSizeList("l", std::vector<double>{1, 2, 3, 4, 5, 6}, 2)
-           .Build();
+  const RecordBatch batch = *BatchBuilder()
+                                 .AddColumn("x", std::vector<int32_t>{1, 2, 3}, valid)
+                                 .AddStrings("s", std::vector<std::string>{"a", "four", "xyz"})
+                                 .AddFixedSizeList("l", std::vector<double>{1, 2, 3, 4, 5, 6}, 2)
+                                 .Build();
   EXPECT_EQ(batch.byte_size(), (1 + 12) + (16 + 8) + 48);
   EXPECT_EQ(batch.Slice(1, 1).byte_size(), (1 + 4) + (8 + 4) + 16);
   EXPECT_EQ(batch.Slice(3, 0).byte_size(), 0);

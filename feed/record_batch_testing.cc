@@ -92,8 +92,8 @@ class Maker {
   }
 
   void Strings(absl::string_view name, bool text, bool large) {
-    static constexpr std::string_view kWords[] = {"", "row", "\xc3\xbc", "\xe2\x82\xac",
-                                                   "\xf0\x9f\x98\x80", "a longer piece of text"};
+    static constexpr std::string_view kWords[] = {
+        "", "row", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "a longer piece of text"};
     std::vector<std::string> values(rows_);
     for (std::string& value : values) {
       for (uint64_t n = random_() % 4; n > 0; --n) {

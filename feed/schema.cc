@@ -29,9 +29,9 @@ std::string Quoted(absl::string_view name) {
 }
 
 absl::Status Unsupported(absl::string_view column, absl::string_view type) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("column ", Quoted(column), ": type ", EscapeControls(Ellipsize(type, 100)),
-                   " is not supported by feeds"));
+  return absl::InvalidArgumentError(absl::StrCat("column ", Quoted(column), ": type ",
+                                                 EscapeControls(Ellipsize(type, 100)),
+                                                 " is not supported by feeds"));
 }
 
 absl::Status CheckName(absl::string_view name) {
@@ -99,7 +99,8 @@ absl::StatusOr<Type> TypeFromArrow(absl::string_view column, const ArrowSchema& 
     case NANOARROW_TYPE_LARGE_BINARY:
       return Type::LargeBinary();
     case NANOARROW_TYPE_FIXED_SIZE_LIST: {
-      const ArrowSchema& element = *schema.children[0];  // ArrowSchemaViewInit checked that it is there
+      const ArrowSchema& element =
+          *schema.children[0];  // ArrowSchemaViewInit checked that it is there
       ArrowSchemaView element_view;
       if (ArrowSchemaViewInit(&element_view, &element, &error) == NANOARROW_OK &&
           element_view.type == NANOARROW_TYPE_FIXED_SIZE_LIST) {
@@ -159,8 +160,8 @@ ArrowType ArrowTypeOf(TypeId id) {
 // Fills `out`, which ArrowSchemaInit() has prepared. Fails only without memory.
 ArrowErrorCode ToArrow(const Field& field, ArrowSchema* out) {
   if (field.type.is_list()) {
-    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetTypeFixedSize(out, NANOARROW_TYPE_FIXED_SIZE_LIST,
-                                                        field.type.list_size()));
+    NANOARROW_RETURN_NOT_OK(
+        ArrowSchemaSetTypeFixedSize(out, NANOARROW_TYPE_FIXED_SIZE_LIST, field.type.list_size()));
     NANOARROW_RETURN_NOT_OK(ToArrow(field.type.element(), out->children[0]));
   } else {
     NANOARROW_RETURN_NOT_OK(ArrowSchemaSetType(out, ArrowTypeOf(field.type.id())));
@@ -237,8 +238,7 @@ absl::StatusOr<Schema> Schema::FromArrowSchema(const ArrowSchema& schema) {
     const ArrowSchema& child = *schema.children[i];
     std::string name = child.name == nullptr ? "" : child.name;
     MILLRACE_ASSIGN_OR_RETURN(Type type, TypeFromArrow(name, child));
-    fields.push_back(
-        {std::move(name), std::move(type), (child.flags & ARROW_FLAG_NULLABLE) != 0});
+    fields.push_back({std::move(name), std::move(type), (child.flags & ARROW_FLAG_NULLABLE) != 0});
   }
   return FromFields(std::move(fields));
 }

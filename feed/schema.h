@@ -47,9 +47,9 @@ class Schema {
   // more than kMaxColumns columns or two of one name.
   [[nodiscard]] static absl::StatusOr<Schema> FromFields(std::vector<Field> fields);
 
-  // From the C Data Interface: a struct (as every record batch's schema is) whose children become the
-  // columns. `schema` is read, not moved; the caller still releases it. Errors as FromFields, and
-  // INVALID_ARGUMENT if it is no struct.
+  // From the C Data Interface: a struct (as every record batch's schema is) whose children become
+  // the columns. `schema` is read, not moved; the caller still releases it. Errors as FromFields,
+  // and INVALID_ARGUMENT if it is no struct.
   [[nodiscard]] static absl::StatusOr<Schema> FromArrowSchema(const ArrowSchema& schema);
 
   [[nodiscard]] int num_columns() const;

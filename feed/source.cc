@@ -22,11 +22,10 @@ namespace {
 
 absl::Status StreamError(ArrowArrayStream* stream, int code, absl::string_view doing) {
   const char* message = stream->get_last_error(stream);
-  return absl::Status(
-      absl::ErrnoToStatusCode(code),
-      absl::StrCat("Arrow stream, ", doing, ": ",
-                   message == nullptr ? absl::StrCat("error ", code)
-                                      : EscapeControls(Ellipsize(message, 1000))));
+  return absl::Status(absl::ErrnoToStatusCode(code),
+                      absl::StrCat("Arrow stream, ", doing, ": ",
+                                   message == nullptr ? absl::StrCat("error ", code)
+                                                      : EscapeControls(Ellipsize(message, 1000))));
 }
 
 class StreamReader final : public RecordBatchReader {

@@ -1,6 +1,7 @@
 // File: feed/source.h
 //
-// Where the rows of a Train or Inference call come from: partitions, each a stream of record batches.
+// Where the rows of a Train or Inference call come from: partitions, each a stream of record
+// batches.
 //
 // Defines: RecordBatchReader, PartitionedSource, MakeStreamReader(), ExportReader(), StreamSource.
 //
@@ -13,8 +14,8 @@
 //     }
 //   }
 //
-// Sources: feed/memory_source.h, feed/csv_source.h, and StreamSource for whatever speaks the Arrow C
-// stream interface (Arrow, DuckDB, ADBC).
+// Sources: feed/memory_source.h, feed/csv_source.h, and StreamSource for whatever speaks the Arrow
+// C stream interface (Arrow, DuckDB, ADBC).
 
 #ifndef FEED_SOURCE_H_
 #define FEED_SOURCE_H_
@@ -41,13 +42,13 @@ class RecordBatchReader {
 
   [[nodiscard]] virtual const Schema& schema() const = 0;
 
-  // The next batch, of schema(); nullopt at the end, then and whenever asked again. A batch may have
-  // no rows. After an error the reader must not be used any more.
+  // The next batch, of schema(); nullopt at the end, then and whenever asked again. A batch may
+  // have no rows. After an error the reader must not be used any more.
   [[nodiscard]] virtual absl::StatusOr<std::optional<RecordBatch>> Next() = 0;
 };
 
-// Thread safety: Open() may be called from several threads at once; readers are independent. A source
-// outlives its readers.
+// Thread safety: Open() may be called from several threads at once; readers are independent. A
+// source outlives its readers.
 class PartitionedSource {
  public:
   virtual ~PartitionedSource() = default;
@@ -62,8 +63,8 @@ class PartitionedSource {
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(
       int partition, int64_t data_epoch) const = 0;
 
-  // True if Open() with equal arguments yields the same rows in the same order every time. Only then
-  // does training resume in the middle of a partition after a failure.
+  // True if Open() with equal arguments yields the same rows in the same order every time. Only
+  // then does training resume in the middle of a partition after a failure.
   [[nodiscard]] virtual bool deterministic() const = 0;
 };
 
@@ -80,8 +81,8 @@ void ExportReader(std::unique_ptr<RecordBatchReader> reader, ArrowArrayStream* o
 class StreamSource final : public PartitionedSource {
  public:
   // Fills *out, which the caller then owns, with the rows of one partition; called from any thread.
-  using OpenFunction = std::function<absl::Status(int partition, int64_t data_epoch,
-                                                  ArrowArrayStream* out)>;
+  using OpenFunction =
+      std::function<absl::Status(int partition, int64_t data_epoch, ArrowArrayStream* out)>;
 
   // num_partitions > 0 (checked). `deterministic`: see PartitionedSource.
   StreamSource(int num_partitions, OpenFunction open, bool deterministic);

@@ -120,8 +120,9 @@ TEST(StreamTest, CarriesErrorsWithTheirMessage) {
   ExportReader(std::make_unique<FailingReader>(), stream.get());
   absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader = MakeStreamReader(stream.get());
   ASSERT_THAT(reader, IsOk());
-  EXPECT_THAT((*reader)->Next(), StatusIs(absl::StatusCode::kPermissionDenied,
-                                          AllOf(HasSubstr("no access"), HasSubstr("Arrow stream"))));
+  EXPECT_THAT((*reader)->Next(),
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       AllOf(HasSubstr("no access"), HasSubstr("Arrow stream"))));
 }
 
 TEST(StreamTest, RefusesAReleasedStreamAndAnUnsupportedSchema) {

@@ -13,7 +13,8 @@ namespace millrace {
 Type Type::FixedSizeList(Type element, int32_t list_size, bool element_nullable) {
   Type type(TypeId::kFixedSizeList);
   type.list_size_ = list_size;
-  type.element_ = std::make_shared<const Field>(Field{"item", std::move(element), element_nullable});
+  type.element_ =
+      std::make_shared<const Field>(Field{"item", std::move(element), element_nullable});
   return type;
 }
 
@@ -53,8 +54,8 @@ std::string Type::ToString() const {
 
 bool operator==(const Type& a, const Type& b) {
   if (a.id_ != b.id_ || a.list_size_ != b.list_size_) return false;
-  return !a.is_list() || (a.element().type == b.element().type &&
-                          a.element().nullable == b.element().nullable);
+  return !a.is_list() ||
+         (a.element().type == b.element().type && a.element().nullable == b.element().nullable);
 }
 
 absl::string_view TypeIdName(TypeId id) {

@@ -16,9 +16,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace millrace {
@@ -45,8 +45,8 @@ enum class TypeId : uint8_t {
 
 struct Field;
 
-// A type. Equality is structural; the name of a list's element does not count, since implementations
-// differ in it ("item", "element", "$data$").
+// A type. Equality is structural; the name of a list's element does not count, since
+// implementations differ in it ("item", "element", "$data$").
 class Type {
  public:
   Type() = default;  // bool
@@ -130,22 +130,35 @@ struct Float16 {
 // The type of a column whose values are T; defined for the types that a span of values can show.
 template <typename T>
 struct TypeIdOf;
-template <> struct TypeIdOf<int8_t> { static constexpr TypeId value = TypeId::kInt8; };
-template <> struct TypeIdOf<int16_t> { static constexpr TypeId value = TypeId::kInt16; };
-template <> struct TypeIdOf<int32_t> { static constexpr TypeId value = TypeId::kInt32; };
-template <> struct TypeIdOf<int64_t> { static constexpr TypeId value = TypeId::kInt64; };
-template <> struct TypeIdOf<uint8_t> { static constexpr TypeId value = TypeId::kUint8; };
-template <> struct TypeIdOf<uint16_t> { static constexpr TypeId value = TypeId::kUint16; };
-template <> struct TypeIdOf<uint32_t> { static constexpr TypeId value = TypeId::kUint32; };
-template <> struct TypeIdOf<uint64_t> { static constexpr TypeId value = TypeId::kUint64; };
-template <> struct TypeIdOf<Float16> { static constexpr TypeId value = TypeId::kFloat16; };
-template <> struct TypeIdOf<float> { static constexpr TypeId value = TypeId::kFloat32; };
-template <> struct TypeIdOf<double> { static constexpr TypeId value = TypeId::kFloat64; };
+template <>
+struct TypeIdOf<int8_t> : std::integral_constant<TypeId, TypeId::kInt8> {};
+template <>
+struct TypeIdOf<int16_t> : std::integral_constant<TypeId, TypeId::kInt16> {};
+template <>
+struct TypeIdOf<int32_t> : std::integral_constant<TypeId, TypeId::kInt32> {};
+template <>
+struct TypeIdOf<int64_t> : std::integral_constant<TypeId, TypeId::kInt64> {};
+template <>
+struct TypeIdOf<uint8_t> : std::integral_constant<TypeId, TypeId::kUint8> {};
+template <>
+struct TypeIdOf<uint16_t> : std::integral_constant<TypeId, TypeId::kUint16> {};
+template <>
+struct TypeIdOf<uint32_t> : std::integral_constant<TypeId, TypeId::kUint32> {};
+template <>
+struct TypeIdOf<uint64_t> : std::integral_constant<TypeId, TypeId::kUint64> {};
+template <>
+struct TypeIdOf<Float16> : std::integral_constant<TypeId, TypeId::kFloat16> {};
+template <>
+struct TypeIdOf<float> : std::integral_constant<TypeId, TypeId::kFloat32> {};
+template <>
+struct TypeIdOf<double> : std::integral_constant<TypeId, TypeId::kFloat64> {};
 
 // C++ types that stand for a column type: int8_t .. uint64_t, Float16, float, double. (bool is one
 // bit in Arrow, so it has accessors of its own.)
 template <typename T>
-concept FeedValue = requires { TypeIdOf<T>::value; };
+concept FeedValue = requires {
+  TypeIdOf<T>::value;
+};
 
 }  // namespace millrace
 

@@ -75,8 +75,7 @@ absl::Status ValidateColumn(absl::string_view name, const ArrowSchema* schema,
     return ColumnError(name, error.message);
   }
   SetView(column, view.get());
-  if (ArrowArrayViewValidate(view.get(), NANOARROW_VALIDATION_LEVEL_FULL, &error) !=
-      NANOARROW_OK) {
+  if (ArrowArrayViewValidate(view.get(), NANOARROW_VALIDATION_LEVEL_FULL, &error) != NANOARROW_OK) {
     return ColumnError(name, error.message);
   }
   if (column.type.is_utf8()) return ValidateText(name, column);
