@@ -1,0 +1,323 @@
+// Streams, effects and time. What agents say is in control_plane_agents.cc, what the driver asks in
+// control_plane_driver.cc.
+
+#include "core/coordinator/control_plane.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/coordinator/wire_conversion.h"
+#include "core/proto/spec_proto.h"
+#include "core/proto/time_proto.h"
+
+namespace millrace {
+namespace {
+
+TableOptions ToTableOptions(const CoordinatorOptions& options) {
+  TableOptions table;
+  table.roles = options.roles;
+  table.lost_after = options.lost_after;
+  table.lease = options.lease;
+  table.stop_timeout = options.node.stop_timeout;
+  table.max_restarts = options.max_restarts;
+  table.clock = options.clock;
+  return table;
+}
+
+std::map<int, std::string> FedNames(const CoordinatorOptions& options) {
+  std::map<int, std::string> names;
+  for (size_t i = 0; i < options.roles.size(); ++i) {
+    if (IsFedRole(options.roles[i].job_name)) {
+      names[static_cast<int>(i)] = options.roles[i].ToString();
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+ControlPlane::ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_spec,
+                           const CertificateAuthority* ca)
+    : options_(options),
+      node_spec_(std::move(node_spec)),
+      ca_(ca),
+      clock_(options.clock),
+      started_at_(clock_->SteadyNow()),
+      // A deadline that comes up while the timer sleeps is at least twice as far away. A second at
+      // most, so that a jump of the wall clock, by which waits are timed, delays nothing for long.
+      longest_sleep_(std::min({absl::Seconds(1), options.lost_after / 2, options.lease / 2,
+                               options.node.stop_timeout / 2})),
+      observer_(options.observer),
+      table_(ToTableOptions(options)),
+      barriers_(FedNames(options)),
+      causes_(options.lost_after + options.heartbeat_interval),
+      nodes_(options.roles.size()),
+      timer_wakes_at_(started_at_) {
+  timer_ = Thread("coord-timer", [this] { RunTimer(); });
+}
+
+void ControlPlane::Do(absl::FunctionRef<void(TableEffects*)> body) {
+  Streams streams;
+  {
+    MutexLock lock(&mu_);
+    TableEffects effects;
+    body(&effects);
+    Perform(effects);
+    streams.swap(to_flush_);
+  }
+  for (const std::shared_ptr<AttachStream>& stream : streams) stream->Flush();
+}
+
+void ControlPlane::Perform(TableEffects& effects) {
+  for (const TableEffects::CloseStream& close : effects.close) {
+    auto it = streams_.find(close.stream_id);
+    if (it == streams_.end()) continue;
+    it->second.stream->Close(close.status);
+    to_flush_.push_back(it->second.stream);
+    DropStream(close.stream_id);
+  }
+  PerformSpec(effects);
+  for (const TableEffects::StopNode& stop : effects.stop) {
+    v1::CoordinatorMessage message;
+    message.mutable_stop()->set_reason(stop.reason);
+    message.mutable_stop()->set_now(stop.now);
+    Send(stop.stream_id, message);
+  }
+  PerformSlots(effects);
+  for (NodeFailure& failure : effects.failures) {
+    MILLRACE_LOG(WARNING) << FailureText(failure, 0);
+    causes_.Record(std::move(failure), clock_->SteadyNow());
+  }
+  Settle();
+  if (!effects.empty()) changed_.SignalAll();
+}
+
+void ControlPlane::PerformSpec(const TableEffects& effects) {
+  for (const TableEffects::Change& change : effects.changes) {
+    v1::CoordinatorMessage message;
+    v1::SpecUpdate* update = message.mutable_spec();
+    update->set_epoch(change.epoch);
+    v1::TaskChange* task = update->add_changes();
+    task->set_job_name(change.role.job_name);
+    task->set_task_index(change.role.task_index);
+    task->set_address(change.address);
+    const grpc::ByteBuffer bytes = SerializeMessage(message);
+    for (const auto& [id, stream] : streams_) {
+      const bool gets_all = std::find(effects.whole_spec.begin(), effects.whole_spec.end(), id) !=
+                            effects.whole_spec.end();
+      if (stream.registered && !gets_all) SendBytes(id, bytes);
+    }
+  }
+  for (const uint64_t id : effects.whole_spec) SendBytes(id, WholeSpec());
+}
+
+void ControlPlane::PerformSlots(const TableEffects& effects) {
+  for (const int id : effects.ended) {
+    const SlotState state = table_.state(id);
+    ReplyBarrier(barriers_.Ended(
+        id, IsEnded(state) ? absl::StrCat(state == SlotState::kLost ? "was " : "has ",
+                                          SlotStateName(state))
+                           : "was lost"));
+  }
+  for (const int id : effects.replaced) {
+    barriers_.Returned(id);
+    if (nodes_[id].attempt != table_.attempt(id)) nodes_[id] = {.attempt = table_.attempt(id)};
+  }
+  std::vector<int> changed = effects.changed;
+  std::sort(changed.begin(), changed.end());
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  for (const int id : changed) observer_.PostSlot(StatusOf(id));
+  all_ran_ = all_ran_ || table_.AllRan();
+}
+
+void ControlPlane::Settle() {
+  const absl::Duration now = clock_->SteadyNow();
+  if (causes_.NextDeadline() > now) return;
+  if (!causes_.Settle(now, table_.AnyoneMissing())) return;
+  observer_.PostFailure(causes_.status());
+  changed_.SignalAll();
+}
+
+void ControlPlane::SendBytes(uint64_t stream_id, const grpc::ByteBuffer& bytes) {
+  auto it = streams_.find(stream_id);
+  if (it == streams_.end()) return;
+  it->second.stream->Enqueue(bytes);
+  if (to_flush_.empty() || to_flush_.back() != it->second.stream) {
+    to_flush_.push_back(it->second.stream);
+  }
+}
+
+void ControlPlane::Send(uint64_t stream_id, const v1::CoordinatorMessage& message) {
+  SendBytes(stream_id, SerializeMessage(message));
+}
+
+void ControlPlane::SendToFed(const v1::CoordinatorMessage& message) {
+  const grpc::ByteBuffer bytes = SerializeMessage(message);
+  for (const auto& [id, stream] : streams_) {
+    if (stream.registered && IsFedRole(options_.roles[stream.executor_id].job_name)) {
+      SendBytes(id, bytes);
+    }
+  }
+}
+
+const grpc::ByteBuffer& ControlPlane::WholeSpec() {
+  if (whole_spec_epoch_ != table_.epoch()) {
+    v1::CoordinatorMessage message;
+    *message.mutable_spec() = MakeSpecUpdate(table_.spec(), table_.epoch());
+    whole_spec_ = SerializeMessage(message);
+    whole_spec_epoch_ = table_.epoch();
+  }
+  return whole_spec_;
+}
+
+void ControlPlane::DropStream(uint64_t stream_id) {
+  streams_.erase(stream_id);
+  kv_.DropOwner(stream_id);
+  barriers_.DropOwner(stream_id);
+}
+
+ControlPlane::Node& ControlPlane::NodeOf(int executor_id) {
+  Node& node = nodes_[executor_id];
+  if (node.attempt != table_.attempt(executor_id)) {
+    node = {.attempt = table_.attempt(executor_id)};
+  }
+  return node;
+}
+
+SlotStatus ControlPlane::StatusOf(int executor_id) const {
+  SlotStatus status = table_.Status(executor_id);
+  const Node& node = nodes_[executor_id];
+  status.has_feed = node.attempt == status.attempt && node.feed.has_value();
+  return status;
+}
+
+// ---- streams -------------------------------------------------------------------------------------
+
+absl::StatusOr<uint64_t> ControlPlane::Register(const std::shared_ptr<AttachStream>& stream,
+                                                const v1::Register& message) {
+  if (absl::Status valid = CheckRegister(message); !valid.ok()) return valid;
+  std::optional<NodeReport> node;
+  if (message.has_node()) {
+    absl::StatusOr<NodeReport> report = ToNodeReport(message.node());
+    if (!report.ok()) return report.status();
+    node = *std::move(report);
+  }
+  std::optional<int> executor_id;
+  if (message.has_executor_id()) executor_id = message.executor_id();
+  const AgentInfo agent = {message.agent_id(), message.host(), message.pid(), message.address()};
+
+  uint64_t id = 0;
+  absl::StatusOr<Admission> admission = absl::CancelledError("the coordinator shuts down");
+  Do([&](TableEffects* effects) {
+    if (shut_down_) return;
+    id = next_stream_id_++;
+    admission = table_.Connect(executor_id, agent, id, effects);
+    if (admission.ok()) streams_[id] = {stream, admission->executor_id, false};
+  });
+  if (!admission.ok()) return admission.status();
+
+  // Signing takes CPU: not under the lock. Until it is done the slot is connected.
+  absl::StatusOr<std::string> certificate = ca_->SignNodeRequest(
+      message.csr_pem(), absl::StrCat(admission->role.job_name, "-", admission->role.task_index,
+                                      ".node.millrace"));
+  if (!certificate.ok()) {
+    StreamEnded(id);
+    return certificate.status();
+  }
+  bool registered = false;
+  Do([&](TableEffects* effects) {
+    registered = table_.Registered(admission->executor_id, id, effects);
+    if (!registered) return;
+    SendRegistered(id, *admission, *std::move(certificate));  // before what the effects send
+    if (node.has_value()) table_.Update(id, *node, effects);
+  });
+  if (!registered) return absl::AbortedError("replaced by a newer stream of the same agent");
+  return id;
+}
+
+void ControlPlane::SendRegistered(uint64_t stream_id, const Admission& admission,
+                                  std::string certificate_pem) {
+  auto it = streams_.find(stream_id);
+  if (it == streams_.end()) return;
+  it->second.registered = true;
+  v1::CoordinatorMessage message;
+  v1::Registered* registered = message.mutable_registered();
+  registered->set_cluster_id(options_.cluster_id);
+  registered->set_executor_id(admission.executor_id);
+  registered->set_job_name(admission.role.job_name);
+  registered->set_task_index(admission.role.task_index);
+  registered->set_attempt(admission.attempt);
+  registered->set_nonce(admission.nonce);
+  registered->set_certificate_pem(std::move(certificate_pem));
+  *registered->mutable_node() = node_spec_;
+  *registered->mutable_heartbeat_interval() = DurationToProto(options_.heartbeat_interval);
+  *registered->mutable_lease() = DurationToProto(options_.lease);
+  Send(stream_id, message);
+  if (!IsFedRole(admission.role.job_name)) return;
+  for (const v1::FeedEnd& feed_end : feed_ends_) {
+    v1::CoordinatorMessage again;
+    *again.mutable_feed_end() = feed_end;
+    Send(stream_id, again);
+  }
+  for (const std::string& queue : ended_queues_) {
+    v1::CoordinatorMessage again;
+    again.mutable_end_feed()->set_queue(queue);
+    Send(stream_id, again);
+  }
+}
+
+void ControlPlane::StreamEnded(uint64_t stream_id) {
+  Do([&](TableEffects* effects) {
+    if (shut_down_) return;
+    table_.StreamLost(stream_id, effects);
+    DropStream(stream_id);
+  });
+}
+
+void ControlPlane::Shutdown() {
+  Do([&](TableEffects* /*effects*/) {
+    if (shut_down_) return;
+    shut_down_ = true;
+    for (const auto& [id, stream] : streams_) {
+      stream.stream->Close(absl::CancelledError("the coordinator shuts down"));
+      to_flush_.push_back(stream.stream);
+    }
+    streams_.clear();
+    changed_.SignalAll();
+    timer_wake_.SignalAll();
+  });
+  MutexLock lock(&join_mu_);
+  timer_.Join();
+  observer_.Stop();
+}
+
+// ---- time ----------------------------------------------------------------------------------------
+
+void ControlPlane::WakeTimerFor(absl::Duration deadline) {
+  if (deadline < timer_wakes_at_) timer_wake_.Signal();
+}
+
+void ControlPlane::RunTimer() {
+  for (;;) {
+    {
+      MutexLock lock(&mu_);
+      if (shut_down_) return;
+      const absl::Duration now = clock_->SteadyNow();
+      const absl::Duration next = std::min({table_.NextDeadline(), kv_.NextDeadline(),
+                                            barriers_.NextDeadline(), causes_.NextDeadline()});
+      const absl::Duration sleep = std::clamp(next - now, absl::Milliseconds(1), longest_sleep_);
+      timer_wakes_at_ = now + sleep;
+      timer_wake_.WaitWithTimeout(&mu_, sleep);
+      if (shut_down_) return;
+    }
+    Do([&](TableEffects* effects) {
+      if (shut_down_) return;
+      table_.Tick(effects);
+      ReplyKv(kv_.Expire(clock_->SteadyNow()));
+      ReplyBarrier(barriers_.Expire(clock_->SteadyNow()));
+    });
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,192 @@
+// File: core/coordinator/control_plane.h
+//
+// All state of a running coordinator behind one lock: the slots, the agents' streams, the kv store,
+// barriers, feed ledger and the first cause. gRPC calls in on one side (attach_reactor.h), the driver
+// on the other (coordinator.cc).
+//
+// Defines: ControlPlane.
+//
+// How a call works: take the lock; let the pure state machines say what follows; queue messages on
+// streams and post to the observer, neither of which calls out; release the lock; write. So messages
+// of one stream are in the order of the decisions, and nothing foreign runs under the lock.
+
+#ifndef CORE_COORDINATOR_CONTROL_PLANE_H_
+#define CORE_COORDINATOR_CONTROL_PLANE_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/base/mutex.h"
+#include "core/base/thread.h"
+#include "core/cluster_spec/cluster_spec.h"
+#include "core/coordinator/attach_stream.h"
+#include "core/coordinator/barrier_set.h"
+#include "core/coordinator/certificate_authority.h"
+#include "core/coordinator/cluster_status.h"
+#include "core/coordinator/coordinator_options.h"
+#include "core/coordinator/feed_ledger.h"
+#include "core/coordinator/first_cause.h"
+#include "core/coordinator/kv_store.h"
+#include "core/coordinator/observer_queue.h"
+#include "core/coordinator/reservation_table.h"
+#include "core/proto/coordinator.pb.h"
+#include "grpcpp/support/byte_buffer.h"
+
+namespace millrace {
+
+// Threads: "coord-timer", started here, for everything that is due by time; "coord-observer".
+// Thread safety: thread-safe. Blocking: the Wait functions and Stop().
+class ControlPlane {
+ public:
+  // `options` are valid; `ca` is not owned.
+  ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_spec,
+               const CertificateAuthority* ca);
+  ~ControlPlane() { Shutdown(); }
+
+  ControlPlane(const ControlPlane&) = delete;
+  ControlPlane& operator=(const ControlPlane&) = delete;
+
+  // ---- for streams ----
+
+  // Registers the agent behind `stream`, which has then been sent Registered and what follows.
+  // Returns the id for the calls below, or the status to end the stream with (see Attach in
+  // coordinator.proto).
+  absl::StatusOr<uint64_t> Register(const std::shared_ptr<AttachStream>& stream,
+                                    const v1::Register& message);
+  // One message after Register. Not OK: the stream must end with that status.
+  absl::Status Handle(uint64_t stream_id, const v1::AgentMessage& message);
+  // Idempotent.
+  void StreamEnded(uint64_t stream_id);
+
+  // ---- for the driver: as in coordinator.h ----
+  absl::Status WaitRunning(absl::Duration timeout);
+  absl::Status WaitFedEndpoints(absl::Duration timeout);
+  absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout);
+  absl::Status WaitFailure(absl::Duration timeout);
+  void Cancel(absl::string_view reason);
+
+  ClusterStatus Snapshot() const;
+  ClusterSpec spec() const;
+  absl::Status first_cause() const;
+  std::vector<int> fed_nodes() const;
+  absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const;
+  absl::Status Cause(int executor_id) const;
+  absl::StatusOr<std::map<std::string, std::string>> PublishedEndpoints(int executor_id) const;
+
+  void FeedEnd(absl::string_view feed_id, bool aborted);
+  void EndFeed(absl::string_view queue);
+  void AgentStarted(int executor_id, int64_t pid);
+  void AgentExited(int executor_id, const AgentExitReport& report);
+  void Stop(NodeFilter filter, absl::string_view reason, bool now);
+
+  // Calls `body` with the ledger, under the lock.
+  void WithLedger(absl::FunctionRef<void(FeedLedger&)> body);
+
+  // Ends every stream and wait with CANCELLED; joins the threads. Idempotent.
+  void Shutdown();
+
+ private:
+  // What is kept of a node besides its slot. Belongs to one attempt.
+  struct Node {
+    uint32_t attempt = 0;
+    std::optional<v1::FeedEndpoint> feed;
+    std::map<std::string, std::string> other;
+    std::deque<std::pair<uint64_t, v1::KvReply>> adds;  // the last answers, for repeated requests
+  };
+  struct Stream {
+    std::shared_ptr<AttachStream> stream;
+    int executor_id = 0;
+    bool registered = false;  // Registered was queued: other messages may follow
+  };
+  using Streams = std::vector<std::shared_ptr<AttachStream>>;
+
+  // Runs `body` under the lock, carries out the effects, then writes.
+  void Do(absl::FunctionRef<void(TableEffects*)> body) ABSL_LOCKS_EXCLUDED(mu_);
+  void Perform(TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void PerformSlots(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void PerformSpec(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Send(uint64_t stream_id, const v1::CoordinatorMessage& message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendBytes(uint64_t stream_id, const grpc::ByteBuffer& bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendToFed(const v1::CoordinatorMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendRegistered(uint64_t stream_id, const Admission& admission, std::string certificate_pem)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  const grpc::ByteBuffer& WholeSpec() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DropStream(uint64_t stream_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Node& NodeOf(int executor_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  void HandleEndpoints(int executor_id, const v1::NodeEndpoints& endpoints, TableEffects* effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void HandleKv(uint64_t stream_id, int executor_id, const v1::KvRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void HandleBarrier(uint64_t stream_id, int executor_id, const v1::BarrierRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void HandleLog(int executor_id, const v1::LogLines& log) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReplyKv(const std::vector<KvStore::Completion>& completions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReplyBarrier(const std::vector<BarrierSet::Completion>& completions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  SlotStatus StatusOf(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Matches(NodeFilter filter, int executor_id) const;
+  absl::Status CheckFed(int executor_id) const;
+  // Waits until `done` returns a status or `timeout` passes (nullopt).
+  std::optional<absl::Status> WaitFor(absl::Duration timeout,
+                                      absl::FunctionRef<std::optional<absl::Status>()> done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The first cause, or CANCELLED after Cancel() or Shutdown().
+  std::optional<absl::Status> Interrupted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WakeTimerFor(absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RunTimer();
+
+  const CoordinatorOptions options_;
+  const v1::NodeSpec node_spec_;
+  const CertificateAuthority* const ca_;
+  Clock* const clock_;
+  const absl::Duration started_at_;      // steady
+  const absl::Duration longest_sleep_;  // of the timer
+  ObserverQueue observer_;
+
+  mutable Mutex mu_;
+  CondVar changed_;     // a slot, the cause, endpoints, cancelled_, shut_down_
+  CondVar timer_wake_;
+  ReservationTable table_ ABSL_GUARDED_BY(mu_);
+  KvStore kv_ ABSL_GUARDED_BY(mu_);
+  BarrierSet barriers_ ABSL_GUARDED_BY(mu_);
+  FeedLedger ledger_ ABSL_GUARDED_BY(mu_);
+  FirstCause causes_ ABSL_GUARDED_BY(mu_);
+  std::vector<Node> nodes_ ABSL_GUARDED_BY(mu_);  // by executor id
+  absl::flat_hash_map<uint64_t, Stream> streams_ ABSL_GUARDED_BY(mu_);
+  uint64_t next_stream_id_ ABSL_GUARDED_BY(mu_) = 1;
+  Streams to_flush_ ABSL_GUARDED_BY(mu_);  // have something queued; empty outside of Do()
+  grpc::ByteBuffer whole_spec_ ABSL_GUARDED_BY(mu_);  // of whole_spec_epoch_
+  uint64_t whole_spec_epoch_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<v1::FeedEnd> feed_ends_ ABSL_GUARDED_BY(mu_);     // the last ones
+  std::vector<std::string> ended_queues_ ABSL_GUARDED_BY(mu_);
+  bool all_ran_ ABSL_GUARDED_BY(mu_) = false;  // once true, for ever
+  absl::Status cancelled_ ABSL_GUARDED_BY(mu_);
+  bool shut_down_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Duration timer_wakes_at_ ABSL_GUARDED_BY(mu_);  // steady
+  Mutex join_mu_;
+  Thread timer_;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_COORDINATOR_CONTROL_PLANE_H_

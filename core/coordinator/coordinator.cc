@@ -1,0 +1,262 @@
+#include "core/coordinator/coordinator.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/random.h"
+#include "core/base/socket_address.h"
+#include "core/base/status_macros.h"
+#include "core/coordinator/certificate_authority.h"
+#include "core/coordinator/control_plane.h"
+#include "core/coordinator/coordinator_server.h"
+#include "core/coordinator/program_source.h"
+#include "core/coordinator/wire_conversion.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kClusterIdBytes = 8;
+constexpr size_t kMaxClusterIdChars = 128;
+constexpr size_t kMaxJobNameChars = 40;
+
+bool IsClusterId(absl::string_view id) {
+  return !id.empty() && id.size() <= kMaxClusterIdChars &&
+         std::all_of(id.begin(), id.end(), [](unsigned char c) {
+           return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
+// It becomes part of a DNS name.
+bool IsJobName(absl::string_view name) {
+  return !name.empty() && name.size() <= kMaxJobNameChars && name.front() != '-' &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+         });
+}
+
+absl::Status CheckPositive(absl::string_view name, absl::Duration value) {
+  if (value > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " is ", absl::FormatDuration(value), ": it must be positive"));
+}
+
+absl::Status CheckRoles(const std::vector<NodeRole>& roles) {
+  if (roles.empty()) return absl::InvalidArgumentError("roles is empty; see DealRoles()");
+  std::set<std::pair<std::string, int>> seen;
+  for (const NodeRole& role : roles) {
+    if (!IsJobName(role.job_name) || role.task_index < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("roles: \"", role.ToString(),
+                                                     "\" is no job of a-z 0-9 - with an index"));
+    }
+    if (!seen.emplace(role.job_name, role.task_index).second) {
+      return absl::InvalidArgumentError(absl::StrCat("roles: ", role.ToString(), " comes twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNode(const NodeOptions& node) {
+  if (node.program.empty()) return absl::InvalidArgumentError("node.program is empty");
+  for (const auto& [name, value] : node.env) {
+    if (name.empty() || name.find('=') != std::string::npos ||
+        name.find('\0') != std::string::npos || value.find('\0') != std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("node.env: \"", name, "\" cannot be in an environment"));
+    }
+  }
+  for (const std::string& arg : node.args) {
+    if (arg.find('\0') != std::string::npos) {
+      return absl::InvalidArgumentError("node.args: an argument holds a zero byte");
+    }
+  }
+  if (node.feed_budget_bytes <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("node.feed_budget_bytes is ",
+                                                   node.feed_budget_bytes,
+                                                   ": it must be positive"));
+  }
+  if (node.stop_grace < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("node.stop_grace is negative");
+  }
+  return CheckPositive("node.stop_timeout", node.stop_timeout);
+}
+
+absl::Status CheckOptions(const CoordinatorOptions& options) {
+  if (!options.cluster_id.empty() && !IsClusterId(options.cluster_id)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cluster_id must have 1 to ", kMaxClusterIdChars, " of A-Z a-z 0-9 . _ -"));
+  }
+  if (options.bind_address.empty()) return absl::InvalidArgumentError("bind_address is empty");
+  if (options.port < 0 || options.port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat("port is ", options.port));
+  }
+  if (options.clock == nullptr) return absl::InvalidArgumentError("clock is null");
+  if (options.max_restarts < 0) return absl::InvalidArgumentError("max_restarts is negative");
+  MILLRACE_RETURN_IF_ERROR(CheckRoles(options.roles));
+  MILLRACE_RETURN_IF_ERROR(CheckNode(options.node));
+  MILLRACE_RETURN_IF_ERROR(CheckPositive("reservation_timeout", options.reservation_timeout));
+  MILLRACE_RETURN_IF_ERROR(CheckPositive("heartbeat_interval", options.heartbeat_interval));
+  MILLRACE_RETURN_IF_ERROR(CheckPositive("lease", options.lease));
+  if (options.lost_after < 2 * options.heartbeat_interval) {
+    return absl::InvalidArgumentError("lost_after must be at least two heartbeat intervals");
+  }
+  return absl::OkStatus();
+}
+
+std::string AdvertisedHost(const CoordinatorOptions& options) {
+  if (!options.advertise_host.empty()) return options.advertise_host;
+  const bool wildcard = options.bind_address == "0.0.0.0" || options.bind_address == "::";
+  return wildcard ? LocalHostname() : options.bind_address;
+}
+
+class GrpcCoordinator final : public Coordinator {
+ public:
+  explicit GrpcCoordinator(std::string cluster_id)
+      : cluster_id_(std::move(cluster_id)), tokens_(AccessTokens::Random()) {}
+  ~GrpcCoordinator() override { Shutdown(); }
+
+  absl::Status Open(const CoordinatorOptions& options);
+
+  std::string address() const override { return address_; }
+  int port() const override { return server_->port(); }
+  const std::string& ca_pem() const override { return ca_->ca_pem(); }
+  const CoordinatorTokens& tokens() const override { return tokens_.values(); }
+  const std::string& cluster_id() const override { return cluster_id_; }
+
+  absl::Status WaitRunning(absl::Duration timeout) override { return plane_->WaitRunning(timeout); }
+  absl::Status WaitFedEndpoints(absl::Duration timeout) override {
+    return plane_->WaitFedEndpoints(timeout);
+  }
+  absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout) override {
+    return plane_->WaitEnded(filter, timeout);
+  }
+  absl::Status WaitFailure(absl::Duration timeout) override { return plane_->WaitFailure(timeout); }
+  void Cancel(absl::string_view reason) override { plane_->Cancel(reason); }
+
+  ClusterStatus Snapshot() const override { return plane_->Snapshot(); }
+  ClusterSpec spec() const override { return plane_->spec(); }
+  absl::Status first_cause() const override { return plane_->first_cause(); }
+  std::vector<int> fed_nodes() const override { return plane_->fed_nodes(); }
+  absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const override {
+    return plane_->LookupFeed(executor_id);
+  }
+  absl::Status Cause(int executor_id) const override { return plane_->Cause(executor_id); }
+  absl::StatusOr<std::map<std::string, std::string>> PublishedEndpoints(
+      int executor_id) const override {
+    return plane_->PublishedEndpoints(executor_id);
+  }
+
+  void FeedEnd(absl::string_view feed_id, bool aborted) override {
+    plane_->FeedEnd(feed_id, aborted);
+  }
+  void EndFeed(absl::string_view queue) override { plane_->EndFeed(queue); }
+
+  absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue,
+                        int64_t num_partitions) override {
+    return Ledger<absl::Status>(
+        [&](FeedLedger& ledger) { return ledger.Open(feed_id, queue, num_partitions); });
+  }
+  absl::Status ReportPartition(absl::string_view feed_id, const PartitionReport& report) override {
+    return Ledger<absl::Status>(
+        [&](FeedLedger& ledger) { return ledger.Report(feed_id, report); });
+  }
+  void CloseFeed(absl::string_view feed_id) override {
+    plane_->WithLedger([&](FeedLedger& ledger) { ledger.Close(feed_id); });
+  }
+  absl::StatusOr<FeedSummary> FeedSummaryOf(absl::string_view feed_id) const override {
+    return Ledger<absl::StatusOr<FeedSummary>>(
+        [&](FeedLedger& ledger) { return ledger.Summary(feed_id); });
+  }
+  std::vector<FeedSummary> FeedSummaries() const override {
+    return Ledger<std::vector<FeedSummary>>([](FeedLedger& ledger) { return ledger.Summaries(); });
+  }
+  absl::StatusOr<PartitionRecord> FeedPartition(absl::string_view feed_id,
+                                                int64_t partition) const override {
+    return Ledger<absl::StatusOr<PartitionRecord>>(
+        [&](FeedLedger& ledger) { return ledger.Partition(feed_id, partition); });
+  }
+  std::vector<int64_t> UnfinishedPartitions(absl::string_view feed_id, int executor_id,
+                                            uint32_t node_attempt) const override {
+    return Ledger<std::vector<int64_t>>([&](FeedLedger& ledger) {
+      return ledger.UnfinishedOn(feed_id, executor_id, node_attempt);
+    });
+  }
+
+  void ReportAgentStarted(int executor_id, int64_t pid) override {
+    plane_->AgentStarted(executor_id, pid);
+  }
+  void ReportAgentExit(int executor_id, const AgentExit& exit) override {
+    plane_->AgentExited(executor_id, {.exit = exit.exit,
+                                      .status = exit.status,
+                                      .stderr_tail = exit.stderr_tail,
+                                      .replacement_coming = exit.replacement_coming,
+                                      .pid = exit.pid});
+  }
+  void Stop(NodeFilter filter, absl::string_view reason, bool now) override {
+    plane_->Stop(filter, reason, now);
+  }
+
+  void Shutdown() override {
+    if (plane_ != nullptr) plane_->Shutdown();   // streams hear why
+    if (server_ != nullptr) server_->Shutdown();
+  }
+
+ private:
+  template <typename Result, typename Body>
+  Result Ledger(Body body) const {
+    std::optional<Result> result;
+    plane_->WithLedger([&](FeedLedger& ledger) { result.emplace(body(ledger)); });
+    return *std::move(result);
+  }
+
+  // In the order in which they need each other; destroyed in reverse.
+  const std::string cluster_id_;
+  const AccessTokens tokens_;
+  std::unique_ptr<CertificateAuthority> ca_;
+  std::unique_ptr<ProgramSource> program_;  // null: nothing is shipped
+  std::unique_ptr<ControlPlane> plane_;
+  std::unique_ptr<CoordinatorServer> server_;
+  std::string address_;
+};
+
+absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      ca_, CertificateAuthority::Create({.cluster_id = cluster_id_, .clock = options.clock}));
+  std::string sha256;
+  int64_t program_size = 0;
+  if (options.node.shipped) {
+    MILLRACE_ASSIGN_OR_RETURN(program_, ProgramSource::Open(options.node.program));
+    sha256 = program_->sha256();
+    program_size = program_->size();
+  }
+  const auto num_workers = std::count_if(
+      options.roles.begin(), options.roles.end(),
+      [](const NodeRole& role) { return IsFedRole(role.job_name); });
+  plane_ = std::make_unique<ControlPlane>(
+      options, ToNodeSpec(options.node, static_cast<int>(num_workers), sha256, program_size),
+      ca_.get());
+  MILLRACE_ASSIGN_OR_RETURN(server_, CoordinatorServer::Start({.bind_address = options.bind_address,
+                                                               .port = options.port,
+                                                               .limits = {},
+                                                               .ca = ca_.get(),
+                                                               .tokens = &tokens_,
+                                                               .plane = plane_.get(),
+                                                               .program = program_.get()}));
+  address_ = FormatHostPort(AdvertisedHost(options), server_->port());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options) {
+  MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
+  if (options.cluster_id.empty()) options.cluster_id = RandomHex(kClusterIdBytes);
+  auto coordinator = std::make_unique<GrpcCoordinator>(options.cluster_id);
+  MILLRACE_RETURN_IF_ERROR(coordinator->Open(options));
+  return coordinator;
+}
+
+}  // namespace millrace

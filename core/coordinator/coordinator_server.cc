@@ -1,0 +1,208 @@
+#include "core/coordinator/coordinator_server.h"
+
+#include <chrono>  // grpc::Server::Shutdown takes a time_point
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>  // for std::next
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/mutex.h"
+#include "core/base/socket_address.h"
+#include "core/coordinator/live_calls.h"
+#include "core/coordinator/wire_conversion.h"
+#include "core/proto/coordinator.grpc.pb.h"
+#include "core/proto/coordinator.pb.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+
+namespace millrace {
+namespace {
+
+// What agents and readers send at most: a kv value of 1 MiB, 200 log lines of 2 KiB.
+constexpr int kMaxReceiveBytes = 2 << 20;
+constexpr int kMaxMetadataBytes = 16 << 10;
+constexpr int kMaxStreamsPerConnection = 64;
+// A peer that does not finish its TLS handshake holds a socket and some memory no longer than this.
+constexpr int kHandshakeTimeoutMs = 20'000;
+// Finds dead peers of calls without heartbeats (readers, program fetches).
+constexpr int kKeepaliveTimeMs = 20'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+constexpr int kMinPingIntervalMs = 5'000;
+constexpr std::chrono::milliseconds kShutdownGrace(500);
+
+absl::Status CheckToken(const grpc::CallbackServerContext& context, const AccessTokens& tokens,
+                        std::initializer_list<TokenKind> allowed) {
+  const auto& metadata = context.client_metadata();
+  const auto [first, last] = metadata.equal_range("authorization");
+  // Twice the key: whichever one is meant, it is not a client of ours.
+  if (first == last || std::next(first) != last) return tokens.Check("", allowed);
+  return tokens.Check(absl::string_view(first->second.data(), first->second.size()), allowed);
+}
+
+// The server's side of one FetchProgram. Owned by gRPC until OnDone.
+class FetchReactor final : public grpc::ServerWriteReactor<v1::ProgramChunk> {
+ public:
+  FetchReactor(const absl::Status& admitted, ProgramSource* program, LiveCalls* calls)
+      : program_(program), calls_(calls) {
+    calls_->Begin();
+    if (admitted.ok()) {
+      Next();
+    } else {
+      Finish(ToGrpcStatus(admitted));
+    }
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (ok) {
+      Next();
+    } else {
+      Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the stream broke"));
+    }
+  }
+
+  void OnDone() override {
+    LiveCalls* const calls = calls_;
+    delete this;
+    calls->End();
+  }
+
+ private:
+  // One read or one write is in flight at any time, and Finish ends the chain: so OnDone cannot come
+  // while the program's thread still has this.
+  void Next() {
+    program_->Read(offset_, [this](absl::StatusOr<std::string> bytes) {
+      if (!bytes.ok()) {
+        Finish(ToGrpcStatus(bytes.status()));
+      } else if (bytes->empty()) {
+        Finish(grpc::Status::OK);
+      } else {
+        offset_ += static_cast<int64_t>(bytes->size());
+        chunk_.set_data(*std::move(bytes));
+        StartWrite(&chunk_);
+      }
+    });
+  }
+
+  ProgramSource* const program_;
+  LiveCalls* const calls_;
+  int64_t offset_ = 0;
+  v1::ProgramChunk chunk_;
+};
+
+using ServiceBase = v1::Coordinator::WithRawCallbackMethod_Attach<
+    v1::Coordinator::WithCallbackMethod_FetchProgram<
+        v1::Coordinator::WithCallbackMethod_GetStatus<v1::Coordinator::Service>>>;
+
+class Service final : public ServiceBase {
+ public:
+  // The generated overloads for the synchronous API, not meant to be called.
+  using ServiceBase::Attach;
+  using ServiceBase::FetchProgram;
+  using ServiceBase::GetStatus;
+
+  explicit Service(const ServerOptions& options) : options_(options) {}
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Attach(
+      grpc::CallbackServerContext* context) override {
+    return AttachReactor::Create(context,
+                                 CheckToken(*context, *options_.tokens, {TokenKind::kAgent}),
+                                 options_.limits, options_.plane, &calls_);
+  }
+
+  grpc::ServerWriteReactor<v1::ProgramChunk>* FetchProgram(
+      grpc::CallbackServerContext* context, const v1::FetchProgramRequest* request) override {
+    absl::Status status = CheckToken(*context, *options_.tokens, {TokenKind::kAgent});
+    if (status.ok() &&
+        (options_.program == nullptr || options_.program->sha256() != request->sha256())) {
+      status = absl::NotFoundError("this cluster ships no program of that sha256");
+    }
+    return new FetchReactor(status, options_.program, &calls_);
+  }
+
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const v1::GetStatusRequest* /*request*/,
+                                      v1::ClusterStatus* response) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    const absl::Status status =
+        CheckToken(*context, *options_.tokens, {TokenKind::kViewer, TokenKind::kOperator});
+    if (status.ok()) *response = ToStatusProto(options_.plane->Snapshot());
+    reactor->Finish(ToGrpcStatus(status));
+    return reactor;
+  }
+
+  LiveCalls& calls() { return calls_; }
+
+ private:
+  const ServerOptions options_;
+  LiveCalls calls_;
+};
+
+class GrpcCoordinatorServer final : public CoordinatorServer {
+ public:
+  explicit GrpcCoordinatorServer(const ServerOptions& options) : service_(options) {}
+  ~GrpcCoordinatorServer() override { Shutdown(); }
+
+  absl::Status Listen(const ServerOptions& options) {
+    auto identity = options.ca->IssueServer();
+    if (!identity.ok()) return identity.status();
+    grpc::SslServerCredentialsOptions tls(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+    tls.pem_key_cert_pairs.push_back({identity->private_key_pem, identity->certificate_pem});
+    const std::string address = FormatHostPort(options.bind_address, options.port);
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::SslServerCredentials(tls), &port_);
+    builder.RegisterService(&service_);
+    builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
+    // Two coordinators must not share a port.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                               kMinPingIntervalMs);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port_ == 0) {
+      return absl::UnavailableError(absl::StrCat(
+          "cannot listen on ", address,
+          ": is it an address of this host, and the port free?"));
+    }
+    return absl::OkStatus();
+  }
+
+  int port() const override { return port_; }
+
+  void Shutdown() override {
+    MutexLock lock(&mu_);  // held while it blocks: others have to wait for the same
+    if (server_ == nullptr) return;
+    // Calls that are still there after the grace are cancelled.
+    server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+    service_.calls().WaitForNone();
+    server_.reset();
+  }
+
+ private:
+  Service service_;
+  int port_ = 0;
+  Mutex mu_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
+    const ServerOptions& options) {
+  auto server = std::make_unique<GrpcCoordinatorServer>(options);
+  if (absl::Status status = server->Listen(options); !status.ok()) return status;
+  return server;
+}
+
+}  // namespace millrace

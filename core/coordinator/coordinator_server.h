@@ -1,0 +1,50 @@
+// File: core/coordinator/coordinator_server.h
+//
+// The gRPC server of a coordinator: TLS, tokens, and the three methods of the service.
+//
+// Defines: ServerOptions, CoordinatorServer.
+
+#ifndef CORE_COORDINATOR_COORDINATOR_SERVER_H_
+#define CORE_COORDINATOR_COORDINATOR_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/coordinator/access_tokens.h"
+#include "core/coordinator/attach_reactor.h"
+#include "core/coordinator/certificate_authority.h"
+#include "core/coordinator/control_plane.h"
+#include "core/coordinator/program_source.h"
+
+namespace millrace {
+
+struct ServerOptions {
+  std::string bind_address;
+  int port = 0;
+  AttachLimits limits;
+  // Pointers are not owned and outlive the server.
+  const CertificateAuthority* ca = nullptr;
+  const AccessTokens* tokens = nullptr;
+  ControlPlane* plane = nullptr;
+  ProgramSource* program = nullptr;  // null: nothing is shipped
+};
+
+// Threads: gRPC's own. Thread safety: Shutdown() may be called from any thread, once or more often.
+class CoordinatorServer {
+ public:
+  // Returns UNAVAILABLE, naming the address, if it cannot be bound; INTERNAL if OpenSSL fails.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(
+      const ServerOptions& options);
+  virtual ~CoordinatorServer() = default;
+
+  [[nodiscard]] virtual int port() const = 0;
+
+  // Takes no calls any more, ends those in progress (streams are given a moment to hear why) and
+  // returns when gRPC holds nothing of ours. Blocks for at most a few seconds. Idempotent.
+  virtual void Shutdown() = 0;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_COORDINATOR_COORDINATOR_SERVER_H_
