@@ -1,11 +1,13 @@
-// File: cluster_server.h
+// File: core/node/cluster_server.h
 //
-// A gRPC server on a node's reserved port, and channels to the servers of other nodes, both ends known
-// by certificates that the cluster's coordinator signed. A target of its own: the rest of core/node
-// does without gRPC.
+// A gRPC server on a node's reserved port, and channels to the servers of other nodes, both ends
+// known by certificates that the cluster's coordinator signed. A target of its own: the rest of
+// core/node does without gRPC.
+//
+// Defines: ClusterServer, ClusterServerOptions, StartClusterServer(), ConnectToNode().
 //
 //   // on ps:0
-//   MILLRACE_ASSIGN_OR_RETURN(auto server, millrace::StartClusterServer(ctx, {&parameter_service}));
+//   MILLRACE_ASSIGN_OR_RETURN(auto server, millrace::StartClusterServer(ctx, {&parameters}));
 //   ctx.WaitForStop();
 //   // on a worker
 //   MILLRACE_ASSIGN_OR_RETURN(auto channel, millrace::ConnectToNode(ctx, "ps", 0));
@@ -36,7 +38,11 @@ struct ClusterServerOptions {
   bool rdma = false;
 };
 
-// A running server. The destructor ends calls under way and joins. Thread safety: all methods.
+// A running server.
+//
+// Thread safety: all methods. Blocking: Shutdown() and the destructor, until every handler has
+// returned: a handler that waits must heed its context's IsCancelled(). Lifetime: ends before the
+// services and the context it was started with.
 class ClusterServer {
  public:
   ClusterServer(std::unique_ptr<grpc::Server> server, int port)
@@ -46,7 +52,7 @@ class ClusterServer {
   ClusterServer& operator=(const ClusterServer&) = delete;
 
   [[nodiscard]] int port() const { return port_; }
-  // Ends calls under way after `grace`. Idempotent.
+  // Takes no more calls; cancels those that are under way after `grace`. Idempotent.
   void Shutdown(absl::Duration grace = absl::ZeroDuration());
 
  private:
@@ -54,16 +60,22 @@ class ClusterServer {
   const int port_;
 };
 
-// Serves `services` (not owned; they must outlive the server) on the node's reserved port with mutual
-// TLS: only nodes of this cluster are let in. The reservation is released once the server listens.
+// Serves `services` (not owned) on the node's reserved port with mutual TLS: only nodes of this
+// cluster are let in. The reservation is released once the server listens.
+//
 // Returns UNAVAILABLE if the port was taken meanwhile, FAILED_PRECONDITION if the node has no
-// certificate, INVALID_ARGUMENT without services, UNIMPLEMENTED for rdma.
+// certificate or one that cannot be used, INVALID_ARGUMENT without services or if the context's
+// address is no host:port, UNIMPLEMENTED for rdma. Blocks for one round trip to the agent.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterServer>> StartClusterServer(
     NodeContext& context, const std::vector<grpc::Service*>& services,
     const ClusterServerOptions& options = {});
 
-// A channel to the server of another node; connects on first use and again after a loss. Returns
-// NOT_FOUND if the cluster has no such task, FAILED_PRECONDITION if this node has no certificate.
+// A channel to the server of another node, at its address of now; connects on first use and again
+// after a loss. Calls fail with UNAVAILABLE if who answers is not `job_name`:`task_index` of this
+// cluster, as its certificate says.
+//
+// Returns NOT_FOUND if the cluster has no such task, FAILED_PRECONDITION if this node has no
+// certificate. Never blocks.
 [[nodiscard]] absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToNode(
     const NodeContext& context, absl::string_view job_name, int task_index,
     const ClusterServerOptions& options = {});

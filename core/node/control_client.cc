@@ -291,8 +291,8 @@ absl::Status ControlClient::HandleFrames() {
   while (in_.size() - start >= kPrefixBytes) {
     const size_t size = DecodePrefix(in_.data() + start);
     if (size > kMaxControlFrameBytes) {
-      return absl::DataLossError(
-          absl::StrCat("the agent sent a control frame of ", size, " bytes, which is over the limit"));
+      return absl::DataLossError(absl::StrCat("the agent sent a control frame of ", size,
+                                              " bytes, which is over the limit"));
     }
     if (in_.size() - start - kPrefixBytes < size) break;
     const absl::StatusOr<Json> frame =

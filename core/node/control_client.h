@@ -38,18 +38,20 @@ inline constexpr uint32_t kMaxControlFrameBytes = 4u << 20;
 
 // Calls to the agent and pushes from it.
 //
-// Ownership: owns the descriptor, which becomes close-on-exec: the node's own children must not keep
-// the channel open. Thread safety: all methods, from any thread. Blocking: Call() waits for its reply
-// and Flush() for the agent to read, both at most as long as they are told; Notify() never. What the
-// socket does not take is sent by the channel's own thread. Lifetime: the destructor closes the
-// channel, fails calls still waiting with CANCELLED, and returns when they have returned.
+// Ownership: owns the descriptor, which becomes close-on-exec: the node's own children must not
+// keep the channel open. Thread safety: all methods, from any thread. Blocking: Call() waits for
+// its reply and Flush() for the agent to read, both at most as long as they are told; Notify()
+// never. What the socket does not take is sent by the channel's own thread. Lifetime: the
+// destructor closes the channel, fails calls still waiting with CANCELLED, and returns when they
+// have returned.
 class ControlClient {
  public:
   // Frames that the agent has not read, beyond what the socket holds.
   static constexpr size_t kMaxUnsentBytes = size_t{2} * kMaxControlFrameBytes;
 
   struct Handlers {
-    // One push frame. Runs on the channel's thread, one at a time; must not block and must not Call().
+    // One push frame. Runs on the channel's thread, one at a time; must not block and must not
+    // Call().
     std::function<void(const Json&)> on_push;
     // The channel ended from the other side (UNAVAILABLE), or what came was no frame (DATA_LOSS).
     // Runs on the channel's thread, at most once, after all calls have failed.
@@ -66,8 +68,8 @@ class ControlClient {
 
   // Sends a request and waits for its reply: the `result`, or the `error` as a Status. Returns
   // DEADLINE_EXCEEDED after `timeout` (absl::InfiniteDuration() is allowed; zero and less send the
-  // request and do not wait), UNAVAILABLE if the agent is gone, INVALID_ARGUMENT if the frame would be
-  // too large, INTERNAL if the reply is none.
+  // request and do not wait), UNAVAILABLE if the agent is gone, INVALID_ARGUMENT if the frame would
+  // be too large, INTERNAL if the reply is none.
   [[nodiscard]] absl::StatusOr<Json> Call(absl::string_view method, const Json& params,
                                           absl::Duration timeout);
 

@@ -1,13 +1,15 @@
 #include "core/node/node_config.h"
 
-#include <cstdlib>
 #include <limits>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/process.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 
 namespace millrace {
 namespace {
@@ -15,15 +17,21 @@ namespace {
 constexpr int kProtocol = 1;
 constexpr int64_t kMaxInt = std::numeric_limits<int>::max();
 
+// Absent and null are the same, as for the getters of core/base/json.h.
+bool Has(const Json& object, absl::string_view key) {
+  const auto found = object.find(std::string(key));
+  return found != object.end() && !found->is_null();
+}
+
 absl::StatusOr<std::optional<int>> OptionalInt(const Json& json, absl::string_view key) {
-  if (!json.contains(std::string(key))) return std::nullopt;
+  if (!Has(json, key)) return std::nullopt;
   MILLRACE_ASSIGN_OR_RETURN(const int64_t value, GetIntInRange(json, key, 0, kMaxInt));
   return static_cast<int>(value);
 }
 
 absl::StatusOr<NodeTls> ParseTls(const Json& json) {
   NodeTls tls;
-  if (!json.contains("tls")) return tls;
+  if (!Has(json, "tls")) return tls;
   MILLRACE_ASSIGN_OR_RETURN(const Json* object, GetObject(json, "tls"));
   MILLRACE_ASSIGN_OR_RETURN(tls.ca, GetString(*object, "ca", "tls"));
   MILLRACE_ASSIGN_OR_RETURN(tls.certificate, GetString(*object, "certificate", "tls"));
@@ -44,6 +52,10 @@ absl::Status ParsePlace(const Json& json, NodeConfig* config) {
   MILLRACE_ASSIGN_OR_RETURN(config->num_workers, GetIntInRange(json, "num_workers", 0, kMaxInt));
   MILLRACE_ASSIGN_OR_RETURN(config->rank, OptionalInt(json, "rank"));
   MILLRACE_ASSIGN_OR_RETURN(config->local_rank, OptionalInt(json, "local_rank"));
+  if (IsFedJob(config->job_name) && !config->rank.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("field \"rank\" is missing: a ", config->job_name, " has one"));
+  }
   return absl::OkStatus();
 }
 
@@ -51,14 +63,15 @@ absl::Status ParseMeans(const Json& json, NodeConfig* config) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string mode, GetString(json, "input_mode"));
   if (mode != "FEED" && mode != "DIRECT") {
     return absl::InvalidArgumentError(
-        absl::StrCat("field \"input_mode\" must be FEED or DIRECT, found \"", mode, "\""));
+        absl::StrCat("field \"input_mode\" must be FEED or DIRECT, found \"",
+                     Ellipsize(EscapeControls(mode), 64), "\""));
   }
-  config->feed = mode == "FEED";
+  config->input_feed = mode == "FEED";
   MILLRACE_ASSIGN_OR_RETURN(config->queues, GetStringList(json, "queues"));
   MILLRACE_ASSIGN_OR_RETURN(config->default_fs, GetStringOr(json, "default_fs", "file://"));
   MILLRACE_ASSIGN_OR_RETURN(config->working_dir, GetStringOr(json, "working_dir", ""));
   MILLRACE_ASSIGN_OR_RETURN(config->log_dir, GetStringOr(json, "log_dir", ""));
-  if (json.contains("gpus")) {
+  if (Has(json, "gpus")) {
     MILLRACE_ASSIGN_OR_RETURN(config->gpus, GetStringList(json, "gpus"));
   }
   MILLRACE_ASSIGN_OR_RETURN(config->address, GetString(json, "address"));
@@ -71,6 +84,10 @@ absl::Status ParseMeans(const Json& json, NodeConfig* config) {
 }
 
 }  // namespace
+
+bool IsFedJob(absl::string_view job_name) {
+  return job_name == "chief" || job_name == "master" || job_name == "worker";
+}
 
 absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view json) {
   MILLRACE_ASSIGN_OR_RETURN(const Json parsed, ParseJson(json));
@@ -91,8 +108,8 @@ absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view json) {
 }
 
 absl::StatusOr<NodeConfig> ReadNodeConfigFromEnvironment() {
-  const char* path = std::getenv("MILLRACE_CONTEXT_FILE");
-  if (path == nullptr) {
+  const std::string path = EnvOr("MILLRACE_CONTEXT_FILE", "");
+  if (path.empty()) {
     return absl::FailedPreconditionError(
         "this is a Millrace node program: a cluster starts it, it does not run by itself "
         "(MILLRACE_CONTEXT_FILE is not set)");

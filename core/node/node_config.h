@@ -1,6 +1,8 @@
-// File: node_config.h
+// File: core/node/node_config.h
 //
 // What the agent wrote down for its node: the context file of docs/control_protocol.md, section 3.
+//
+// Defines: NodeConfig, NodeTls, IsFedJob(), ParseNodeConfig(), ReadNodeConfigFromEnvironment().
 #ifndef CORE_NODE_NODE_CONFIG_H_
 #define CORE_NODE_NODE_CONFIG_H_
 
@@ -34,7 +36,7 @@ struct NodeConfig {
   int num_workers = 0;
   std::optional<int> rank;        // set for fed roles
   std::optional<int> local_rank;  // set for fed roles
-  bool feed = false;              // InputMode FEED
+  bool input_feed = false;        // InputMode FEED
   std::vector<std::string> queues;
   std::string default_fs;
   std::string working_dir;
@@ -47,12 +49,19 @@ struct NodeConfig {
   NodeTls tls;
 };
 
-// Returns INVALID_ARGUMENT naming the member that is absent or wrong, UNIMPLEMENTED for another
+// Chief or master and workers: what is fed, ranked, and counted in num_workers.
+[[nodiscard]] bool IsFedJob(absl::string_view job_name);
+
+// Members that are not known are ignored. Absent ones that may be: nonce, tls (only the file has
+// them), default_fs ("file://"), working_dir, log_dir, gpus, port_fd, and rank and local_rank of
+// what is not fed. Returns INVALID_ARGUMENT naming the member that is absent or wrong (never its
+// value, should that be a secret), RESOURCE_EXHAUSTED over 64 MiB, UNIMPLEMENTED for another
 // protocol version.
 [[nodiscard]] absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view json);
 
 // Reads MILLRACE_CONTEXT_FILE. Returns FAILED_PRECONDITION if this process was not started by an
-// agent, otherwise as ParseNodeConfig, with the file's name.
+// agent, otherwise what reading the file or ParseNodeConfig returned, with the file's name.
+// Blocking: disk I/O.
 [[nodiscard]] absl::StatusOr<NodeConfig> ReadNodeConfigFromEnvironment();
 
 }  // namespace millrace

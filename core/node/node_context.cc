@@ -1,22 +1,24 @@
 #include "core/node/node_context.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
-#include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/process.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/node/absolute_path.h"
 #include "core/node/model_export.h"
+#include "core/node/node_exit.h"
 
 namespace millrace {
 namespace {
@@ -25,160 +27,204 @@ namespace {
 constexpr absl::Duration kAgentTimeout = absl::Seconds(30);
 // What a call that waits at the coordinator may take beyond its own timeout.
 constexpr absl::Duration kRoundTrip = absl::Seconds(30);
-// Exit code of a node whose agent is gone: EX_SOFTWARE.
-constexpr int kExitAgentGone = 70;
+// How long the last message may wait for an agent that is busy.
+constexpr absl::Duration kFlushTimeout = absl::Seconds(5);
+// Of the message of a failed program; the agent cuts it too.
+constexpr size_t kMaxExitMessageBytes = 8192;
 
-bool IsFedJob(absl::string_view job) {
-  return job == "chief" || job == "master" || job == "worker";
-}
-
-std::string UserName() {
-  const passwd* entry = ::getpwuid(::geteuid());
-  return entry != nullptr ? entry->pw_name : EnvOr("USER", "nobody");
-}
-
+// The protocol's timeouts are whole milliseconds and finite: rounded up, since 0 means not to wait.
 int64_t TimeoutMs(absl::Duration timeout) {
-  constexpr absl::Duration kLongest = absl::Hours(24 * 365);  // an infinite one must fit the wire
-  return absl::ToInt64Milliseconds(std::min(timeout, kLongest));
+  constexpr absl::Duration kLongest = absl::Hours(24 * 365 * 100);
+  const absl::Duration waited = std::clamp(timeout, absl::ZeroDuration(), kLongest);
+  return absl::ToInt64Milliseconds(absl::Ceil(waited, absl::Milliseconds(1)));
+}
+
+// JSON carries text; bytes that are none would silently become another name.
+absl::StatusOr<std::string> Utf8(absl::string_view what, absl::string_view name) {
+  absl::string_view rest = name;
+  while (!rest.empty()) {
+    const size_t length = Utf8SequenceLength(rest);
+    if (length == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, " \"", EscapeControls(Ellipsize(name, 100)), "\" is not UTF-8"));
+    }
+    rest.remove_prefix(length);
+  }
+  return std::string(name);
 }
 
 }  // namespace
 
-// ---- key-value -------------------------------------------------------------------------------------
+// ---- key-value ----------------------------------------------------------------------------------
 
 absl::Status NodeKeyValue::Set(absl::string_view key, absl::string_view value) {
+  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
   return control_
-      ->Call("kv.set", Json{{"key", std::string(key)}, {"value", absl::Base64Escape(value)}},
+      ->Call("kv.set", Json{{"key", std::move(name)}, {"value", absl::Base64Escape(value)}},
              kRoundTrip)
       .status();
 }
 
 absl::StatusOr<std::string> NodeKeyValue::Get(absl::string_view key, absl::Duration timeout) {
+  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
+  const Json params{{"key", std::move(name)}, {"timeout_ms", TimeoutMs(timeout)}};
   MILLRACE_ASSIGN_OR_RETURN(
       const Json reply,
-      control_->Call("kv.get",
-                     Json{{"key", std::string(key)}, {"timeout_ms", TimeoutMs(timeout)}},
-                     timeout + kRoundTrip));
-  MILLRACE_ASSIGN_OR_RETURN(const std::string encoded, GetString(reply, "value"));
+      control_->Call("kv.get", params, std::max(timeout, absl::ZeroDuration()) + kRoundTrip));
   std::string value;
-  if (!absl::Base64Unescape(encoded, &value)) {
-    return absl::DataLossError(absl::StrCat("the agent's value of \"", key, "\" is no base64"));
+  const absl::StatusOr<std::string> encoded = GetString(reply, "value");
+  if (!encoded.ok() || !absl::Base64Unescape(*encoded, &value)) {
+    return absl::InternalError(
+        absl::StrCat("the agent's value of \"", EscapeControls(key), "\" is no base64"));
   }
   return value;
 }
 
 absl::StatusOr<int64_t> NodeKeyValue::Add(absl::string_view key, int64_t delta) {
+  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
   MILLRACE_ASSIGN_OR_RETURN(
       const Json reply,
-      control_->Call("kv.add", Json{{"key", std::string(key)}, {"delta", delta}}, kRoundTrip));
-  return GetInt(reply, "value");
+      control_->Call("kv.add", Json{{"key", std::move(name)}, {"delta", delta}}, kRoundTrip));
+  // "A decimal": as a number or as its text.
+  if (const absl::StatusOr<int64_t> number = GetInt(reply, "value"); number.ok()) return *number;
+  int64_t value = 0;
+  if (absl::SimpleAtoi(GetString(reply, "value").value_or(""), &value)) return value;
+  return absl::InternalError(
+      absl::StrCat("the agent's counter \"", EscapeControls(key), "\" is no number"));
 }
 
 absl::Status NodeKeyValue::Delete(absl::string_view key) {
-  return control_->Call("kv.delete", Json{{"key", std::string(key)}}, kRoundTrip).status();
+  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
+  return control_->Call("kv.delete", Json{{"key", std::move(name)}}, kRoundTrip).status();
 }
 
-// ---- life ------------------------------------------------------------------------------------------
+// ---- life ---------------------------------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<NodeContext>> NodeContext::Create(NodeConfig config,
-                                                                 UniqueFd control_fd) {
-  std::unique_ptr<NodeContext> context(new NodeContext(std::move(config)));
+                                                                 UniqueFd control_fd,
+                                                                 AgentGoneFn on_agent_gone) {
+  if (config.port_fd.has_value() && ::fcntl(*config.port_fd, F_SETFD, FD_CLOEXEC) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "descriptor ", *config.port_fd, ", the reserved port of the context, is not open"));
+  }
+  std::unique_ptr<NodeContext> context(
+      new NodeContext(std::move(config), std::move(on_agent_gone)));
   MILLRACE_RETURN_IF_ERROR(context->Connect(std::move(control_fd)));
   return context;
 }
 
-NodeContext::NodeContext(NodeConfig config)
+NodeContext::NodeContext(NodeConfig config, AgentGoneFn on_agent_gone)
     : config_(std::move(config)),
+      user_(PathUser()),
+      on_agent_gone_(std::move(on_agent_gone)),
       cluster_spec_(config_.cluster_spec),
       epoch_(config_.epoch),
+      port_held_(config_.port_fd.has_value()),
       port_fd_(config_.port_fd.value_or(-1)) {}
 
-// The channel's reader thread uses the rest: it goes first.
+// The channel's thread uses the rest: it goes first.
 NodeContext::~NodeContext() { control_.reset(); }
 
+absl::Status NodeContext::StartReceiver() {
+  if (!config_.input_feed || !IsFedJob(config_.job_name)) return absl::OkStatus();
+  FeedReceiverOptions options;
+  options.node_name = name();
+  options.nonce = config_.nonce;
+  options.queues = config_.queues;
+  options.budget_bytes = config_.feed_budget_bytes;
+  MILLRACE_ASSIGN_OR_RETURN(receiver_, FeedReceiver::Start(std::move(options)));
+  return absl::OkStatus();
+}
+
 absl::Status NodeContext::Connect(UniqueFd control_fd) {
-  if (config_.feed && IsFedJob(config_.job_name)) {
-    FeedReceiverOptions options;
-    options.node_name = name();
-    options.nonce = config_.nonce;
-    options.queues = config_.queues;
-    options.budget_bytes = config_.feed_budget_bytes;
-    MILLRACE_ASSIGN_OR_RETURN(receiver_, FeedReceiver::Start(std::move(options)));
-  }
+  // Before the channel, whose pushes go to it.
+  const absl::Status received = Annotate(StartReceiver(), "receiving the feed");
   ControlClient::Handlers handlers;
   handlers.on_push = [this](const Json& frame) { OnPush(frame); };
-  handlers.on_closed = [](const absl::Status& status) {
-    std::fprintf(stderr, "millrace: this node ends: %s\n", std::string(status.message()).c_str());
-    ::_exit(kExitAgentGone);
+  handlers.on_closed = [this](const absl::Status& why) {
+    // An agent may close the channel as soon as it knows how the node ends.
+    if (!finished_.load()) on_agent_gone_(why);
   };
   MILLRACE_ASSIGN_OR_RETURN(control_, ControlClient::Start(std::move(control_fd), handlers));
   kv_ = NodeKeyValue(control_.get());
-  MILLRACE_RETURN_IF_ERROR(
-      control_->Call("hello", Json{{"protocol", 1}, {"sdk", "millrace-c++"}}, kAgentTimeout).status());
+  const Json hello{{"protocol", 1}, {"sdk", "millrace-c++"}};
+  MILLRACE_RETURN_IF_ERROR(control_->Call("hello", hello, kAgentTimeout));
+  if (!received.ok()) return Finish(received);
   Json ready{{"other", Json::object()}};
   if (receiver_ != nullptr) {
-    const FeedEndpoints endpoints = receiver_->endpoints();
+    const auto& endpoints = receiver_->endpoints();
     ready["feed"] = Json{{"tcp", endpoints.tcp}, {"ipc", endpoints.ipc}, {"key", endpoints.key}};
   }
   return control_->Call("ready", ready, kAgentTimeout).status();
 }
 
-void NodeContext::Finish(const absl::Status& outcome) {
-  if (receiver_ != nullptr) {
-    const absl::Status fed = receiver_->Finish(outcome);
-    if (!fed.ok()) MILLRACE_LOG(WARNING) << "ending the feed: " << fed;
-  }
-  if (!outcome.ok()) {
-    control_
-        ->Notify("exit", Json{{"code", absl::StatusCodeToString(outcome.code())},
-                              {"message", std::string(outcome.message())}})
-        .IgnoreError();  // the exit code says it too
-  }
+absl::Status NodeContext::Finish(const absl::Status& outcome) {
+  if (finished_.exchange(true)) return outcome;
+  const absl::Status end = receiver_ != nullptr ? receiver_->Finish(outcome) : outcome;
+  // Should it not reach the agent: the exit code says the same with fewer words.
+  control_
+      ->Notify("exit",
+               Json{{"code", absl::StatusCodeToString(end.code())},
+                    {"message", Ellipsize(end.message(), kMaxExitMessageBytes)}})
+      .IgnoreError();
+  control_->Flush(kFlushTimeout);
+  return end;
 }
 
-// ---- pushes ----------------------------------------------------------------------------------------
+// ---- pushes -------------------------------------------------------------------------------------
 
 void NodeContext::OnPush(const Json& frame) {
   const std::string kind = GetString(frame, "push").value_or("");
+  absl::Status status;
   if (kind == "spec") {
-    OnSpec(frame);
+    status = OnSpec(frame);
   } else if (kind == "feed_end") {
-    if (receiver_ != nullptr) {
-      receiver_->FeedEnd(GetStringOr(frame, "feed_id", "").value_or(""),
-                         GetBoolOr(frame, "aborted", false).value_or(false));
-    }
+    status = OnFeedEnd(frame);
   } else if (kind == "end_feed") {
-    if (receiver_ == nullptr) return;
-    const std::string queue = GetStringOr(frame, "queue", "").value_or("");
-    if (queue.empty()) {
-      receiver_->EndAllFeeds();
-    } else {
-      receiver_->EndFeed(queue);
-    }
+    status = OnEndFeed(frame);
   } else if (kind == "stop") {
+    MILLRACE_LOG(INFO) << "asked to stop: " << GetStringOr(frame, "reason", "").value_or("");
     if (receiver_ != nullptr) receiver_->EndAllFeeds();
     stop_.Notify();
   } else {
-    MILLRACE_LOG(WARNING) << "the agent's push \"" << kind << "\" is unknown here and ignored";
+    status = absl::UnimplementedError("unknown to this version of Millrace");
+  }
+  if (!status.ok()) {
+    MILLRACE_LOG(WARNING) << "the agent's push \"" << kind << "\" is ignored: " << status.message();
   }
 }
 
-void NodeContext::OnSpec(const Json& frame) {
-  const absl::StatusOr<int64_t> epoch = GetInt(frame, "epoch");
-  const absl::StatusOr<const Json*> json = GetObject(frame, "cluster_spec");
-  if (!epoch.ok() || !json.ok()) return;
-  absl::StatusOr<ClusterSpec> spec = ClusterSpec::FromJson(**json);
-  if (!spec.ok()) {
-    MILLRACE_LOG(WARNING) << "cluster spec of epoch " << *epoch << " ignored: " << spec.status();
-    return;
-  }
+absl::Status NodeContext::OnSpec(const Json& frame) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t epoch, GetIntInRange(frame, "epoch", 0, kMax));
+  MILLRACE_ASSIGN_OR_RETURN(const Json* json, GetObject(frame, "cluster_spec"));
+  MILLRACE_ASSIGN_OR_RETURN(ClusterSpec spec, ClusterSpec::FromJson(*json));
   MutexLock lock(&mu_);
-  if (static_cast<uint64_t>(*epoch) <= epoch_) return;
-  epoch_ = static_cast<uint64_t>(*epoch);
-  cluster_spec_ = *std::move(spec);
+  if (static_cast<uint64_t>(epoch) <= epoch_) return absl::OkStatus();  // overtaken
+  epoch_ = static_cast<uint64_t>(epoch);
+  cluster_spec_ = std::move(spec);
+  return absl::OkStatus();
 }
 
-// ---- identity --------------------------------------------------------------------------------------
+absl::Status NodeContext::OnFeedEnd(const Json& frame) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed_id, GetString(frame, "feed_id"));
+  MILLRACE_ASSIGN_OR_RETURN(const bool aborted, GetBoolOr(frame, "aborted", false));
+  if (receiver_ != nullptr) receiver_->FeedEnd(feed_id, aborted);
+  return absl::OkStatus();
+}
+
+absl::Status NodeContext::OnEndFeed(const Json& frame) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string queue, GetStringOr(frame, "queue", ""));
+  if (receiver_ == nullptr) return absl::OkStatus();
+  if (queue.empty()) {
+    receiver_->EndAllFeeds();
+  } else {
+    receiver_->EndFeed(queue);
+  }
+  return absl::OkStatus();
+}
+
+// ---- identity -----------------------------------------------------------------------------------
 
 std::string NodeContext::name() const {
   return absl::StrCat(config_.job_name, ":", config_.task_index);
@@ -200,7 +246,7 @@ uint64_t NodeContext::epoch() const {
 }
 
 std::string NodeContext::AbsolutePath(absl::string_view path) const {
-  return millrace::AbsolutePath(path, config_.default_fs, config_.working_dir, UserName());
+  return millrace::AbsolutePath(path, config_.default_fs, config_.working_dir, user_);
 }
 
 int NodeContext::port_fd() const {
@@ -211,35 +257,42 @@ int NodeContext::port_fd() const {
 absl::Status NodeContext::ReleasePort() {
   {
     MutexLock lock(&mu_);
-    if (!port_fd_.valid()) return absl::OkStatus();
+    if (!port_held_) return absl::OkStatus();
     port_fd_.reset();
   }
-  return control_->Call("release_port", Json::object(), kAgentTimeout).status();
+  MILLRACE_RETURN_IF_ERROR(control_->Call("release_port", Json::object(), kAgentTimeout));
+  MutexLock lock(&mu_);
+  port_held_ = false;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> NodeContext::ClaimGpus(int num_gpus) {
-  return absl::UnimplementedError(absl::StrCat(
-      name(), " asked for ", num_gpus, " GPUs: this version of Millrace does not claim GPUs yet; set "
-      "CUDA_VISIBLE_DEVICES for the node instead"));
+  return absl::UnimplementedError(
+      absl::StrCat(name(), " asked for ", num_gpus,
+                   " GPUs: this version of Millrace does not claim GPUs yet; set "
+                   "CUDA_VISIBLE_DEVICES for the node instead"));
 }
 
-// ---- data ------------------------------------------------------------------------------------------
+// ---- data ---------------------------------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<DataFeed>> NodeContext::TryGetDataFeed(
     const DataFeedOptions& options) {
   if (receiver_ == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         name(), " is not fed: ",
-        config_.feed ? "only chief, master and workers are"
-                     : "the cluster runs in InputMode DIRECT; run it with InputMode FEED"));
+        config_.input_feed ? "only chief, master and workers are"
+                           : "the cluster runs in InputMode DIRECT; run it with InputMode FEED"));
   }
   return receiver_->GetDataFeed(options);
 }
 
 std::unique_ptr<DataFeed> NodeContext::GetDataFeed(const DataFeedOptions& options) {
   absl::StatusOr<std::unique_ptr<DataFeed>> feed = TryGetDataFeed(options);
-  MILLRACE_CHECK(feed.ok()) << "GetDataFeed: " << feed.status().message();
-  return *std::move(feed);
+  if (feed.ok()) return *std::move(feed);
+  const absl::Status outcome = Finish(Annotate(feed.status(), "GetDataFeed"));
+  PrintNodeError(name(), outcome);
+  std::fflush(stdout);
+  ::_exit(kNodeExitFailed);  // not exit(): threads of the program still run
 }
 
 absl::Status NodeContext::ExportModel(
@@ -249,22 +302,30 @@ absl::Status NodeContext::ExportModel(
   return ExportDirectory(AbsolutePath(path), write);
 }
 
-// ---- the others ------------------------------------------------------------------------------------
+// ---- the others ---------------------------------------------------------------------------------
 
 absl::Status NodeContext::Barrier(absl::string_view barrier, absl::Duration timeout) {
   if (!IsFedJob(config_.job_name)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        name(), " cannot wait at barrier \"", barrier, "\": only chief, master and workers take part"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(name(), " cannot wait at barrier \"", EscapeControls(barrier),
+                     "\": only chief, master and workers take part"));
   }
+  MILLRACE_ASSIGN_OR_RETURN(std::string barrier_name, Utf8("the barrier", barrier));
+  const Json params{{"name", std::move(barrier_name)}, {"timeout_ms", TimeoutMs(timeout)}};
   return control_
-      ->Call("barrier", Json{{"name", std::string(barrier)}, {"timeout_ms", TimeoutMs(timeout)}},
-             timeout + kRoundTrip)
+      ->Call("barrier", params, std::max(timeout, absl::ZeroDuration()) + kRoundTrip)
       .status();
 }
 
 void NodeContext::ReportMetric(absl::string_view metric, int64_t step, double value) {
-  control_->Notify("metric", Json{{"name", std::string(metric)}, {"step", step}, {"value", value}})
-      .IgnoreError();  // a report that is lost stops nobody
+  absl::Status sent = absl::InvalidArgumentError("it is no finite number");
+  if (std::isfinite(value)) {
+    sent = control_->Notify(
+        "metric", Json{{"name", std::string(metric)}, {"step", step}, {"value", value}});
+  }
+  if (sent.ok() || warned_of_metric_.exchange(true)) return;
+  MILLRACE_LOG(WARNING) << "metric " << metric << " of step " << step << " is not reported: "
+                        << sent.message() << "; this is said once";
 }
 
 bool NodeContext::WaitForStop(absl::Duration timeout) const {

@@ -1,8 +1,8 @@
 #include "core/node/run_node.h"
 
 #include <signal.h>
+#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -11,53 +11,55 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/process.h"
+#include "core/base/status.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/base/unique_fd.h"
+#include "core/node/control_client.h"
 #include "core/node/node_config.h"
+#include "core/node/node_exit.h"
 
 namespace millrace {
 namespace {
 
-constexpr int kExitFailed = 1;
-constexpr int kExitNoContext = 2;
-
 absl::StatusOr<UniqueFd> ControlFdFromEnvironment() {
-  const char* text = std::getenv("MILLRACE_CONTROL_FD");
+  const std::string text = EnvOr("MILLRACE_CONTROL_FD", "");
   int fd = -1;
-  if (text == nullptr || !absl::SimpleAtoi(text, &fd) || fd < 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "MILLRACE_CONTROL_FD must be the number of an open descriptor, found \"",
-        text == nullptr ? "" : text, "\""));
+  if (!absl::SimpleAtoi(text, &fd) || fd < 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("MILLRACE_CONTROL_FD must be the number of an open descriptor, found \"",
+                     EscapeControls(Ellipsize(text, 64)), "\""));
   }
+  // Before it is ours: it might be somebody else's.
+  MILLRACE_RETURN_IF_ERROR(Annotate(CheckControlSocket(fd), "MILLRACE_CONTROL_FD"));
   return UniqueFd(fd);
 }
 
 absl::StatusOr<std::unique_ptr<NodeContext>> CreateContext() {
   MILLRACE_ASSIGN_OR_RETURN(NodeConfig config, ReadNodeConfigFromEnvironment());
   MILLRACE_ASSIGN_OR_RETURN(UniqueFd control, ControlFdFromEnvironment());
-  return NodeContext::Create(std::move(config), std::move(control));
-}
-
-void PrintError(absl::string_view who, const absl::Status& status) {
-  std::fprintf(stderr, "millrace: %s: %s: %s\n", std::string(who).c_str(),
-               absl::StatusCodeToString(status.code()).c_str(),
-               std::string(status.message()).c_str());
+  const std::string who = absl::StrCat(config.job_name, ":", config.task_index);
+  return NodeContext::Create(std::move(config), std::move(control),
+                             [who](const absl::Status& why) {
+                               PrintNodeError(who, why);
+                               ::_exit(kNodeExitAgentGone);
+                             });
 }
 
 }  // namespace
 
 int RunNode(int argc, char** argv, const std::function<absl::Status(NodeContext&)>& body) {
   ::signal(SIGPIPE, SIG_IGN);
-  absl::StatusOr<std::unique_ptr<NodeContext>> context = CreateContext();
+  const absl::StatusOr<std::unique_ptr<NodeContext>> context = CreateContext();
   if (!context.ok()) {
-    PrintError(argc > 0 ? argv[0] : "node", context.status());
-    return kExitNoContext;
+    PrintNodeError(argc > 0 ? argv[0] : "node", context.status());
+    return kNodeExitNoPlace;
   }
-  const absl::Status outcome = body(**context);
-  (*context)->Finish(outcome);
+  const absl::Status outcome = (*context)->Finish(body(**context));
   if (outcome.ok()) return EXIT_SUCCESS;
-  PrintError((*context)->name(), outcome);
-  return kExitFailed;
+  PrintNodeError((*context)->name(), outcome);
+  return kNodeExitFailed;
 }
 
 }  // namespace millrace

@@ -1,6 +1,8 @@
-// File: run_node.h
+// File: core/node/run_node.h
 //
 // The main function of a node program.
+//
+// Defines: RunNode().
 //
 //   int main(int argc, char** argv) {
 //     return millrace::RunNode(argc, argv, [](millrace::NodeContext& ctx) -> absl::Status {
@@ -19,12 +21,19 @@
 namespace millrace {
 
 // Runs `body` as the node that the environment describes, and returns the exit code for main():
-//   0   body returned OK: everything it was handed is acknowledged; training sessions still open count
-//       as terminated, inference sessions still open fail
-//   1   body returned an error: it is printed to stderr in one line and told to agent and feeders
-//   2   there is no usable context: not started by an agent, or by one of another version
-// If the agent dies, the process ends at once with 70. SIGPIPE is ignored from here on. Call it once,
-// from the main thread. `argc` and `argv` are the program's own; nothing is taken from them.
+//   0   body returned OK: everything it was handed is acknowledged; training sessions still open
+//       count as terminated
+//   1   body returned an error, or OK with inference rows left without results
+//       (FAILED_PRECONDITION)
+//   2   this process could not take its place: not started by an agent, by one of another version,
+//       or the feed's receiver did not start
+// With 1 and 2 one line on stderr says why; agent and feeders are told too. If the agent dies
+// before `body` has returned, the process ends at once with 70, without destructors.
+//
+// From here on SIGPIPE is ignored, also in programs that this one starts, and the descriptors of
+// the control channel and of the reserved port are close-on-exec; the environment stays as it is. A
+// child of a node is no node: RunNode ends with 2 there. Call it once, from the main thread. `argc`
+// and `argv` are the program's own; nothing is taken from them.
 int RunNode(int argc, char** argv, const std::function<absl::Status(NodeContext&)>& body);
 
 }  // namespace millrace
