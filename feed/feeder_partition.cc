@@ -1,0 +1,76 @@
+#include "feed/feeder_partition.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+
+namespace millrace {
+
+absl::Status FeederPartition::SourceError(const absl::Status& status) const {
+  return Annotate(status, absl::StrCat("the source, partition ", partition_, ", epoch ",
+                                       data_epoch_, ", after row ", read_row_));
+}
+
+absl::Status FeederPartition::Seek(int64_t row) {
+  const bool kept = keep_ && reader_ != nullptr && row <= read_row_ &&
+                    (row == read_row_ || (!kept_.empty() && kept_.front().first_row <= row));
+  if (!kept) {
+    kept_.clear();
+    read_row_ = 0;
+    absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader =
+        source_->Open(partition_, data_epoch_);
+    if (!reader.ok()) return SourceError(reader.status());
+    reader_ = *std::move(reader);
+  }
+  position_ = row;
+  while (read_row_ < row) {
+    Release(read_row_);
+    MILLRACE_ASSIGN_OR_RETURN(const bool more, Read());
+    if (!more) {
+      return absl::DataLossError(absl::StrCat("the source, partition ", partition_, ", epoch ",
+                                              data_epoch_, ", has ", read_row_,
+                                              " rows where it had ", row, " or more before"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> FeederPartition::Read() {
+  while (true) {
+    absl::StatusOr<std::optional<RecordBatch>> batch = reader_->Next();
+    if (!batch.ok()) return SourceError(batch.status());
+    if (!batch->has_value()) return false;
+    for (RecordBatch& piece : SliceBySize(**batch, target_bytes_)) {
+      const int64_t rows = piece.num_rows();
+      kept_.push_back({read_row_, std::move(piece)});
+      read_row_ += rows;
+    }
+    if (!(*batch)->empty()) return true;
+  }
+}
+
+absl::StatusOr<std::optional<RecordBatch>> FeederPartition::Next() {
+  if (!keep_) Release(position_);
+  if (position_ == read_row_) {
+    MILLRACE_ASSIGN_OR_RETURN(const bool more, Read());
+    if (!more) return std::optional<RecordBatch>();
+  }
+  for (const Piece& piece : kept_) {
+    const int64_t offset = position_ - piece.first_row;
+    const int64_t rows = piece.rows.num_rows() - offset;
+    if (rows <= 0) continue;
+    position_ += rows;
+    return std::optional<RecordBatch>(offset == 0 ? piece.rows : piece.rows.Slice(offset, rows));
+  }
+  return absl::InternalError("a position outside of the rows that were read");
+}
+
+void FeederPartition::Release(int64_t row) {
+  while (!kept_.empty() && kept_.front().first_row + kept_.front().rows.num_rows() <= row) {
+    kept_.pop_front();
+  }
+}
+
+}  // namespace millrace

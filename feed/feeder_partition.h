@@ -1,0 +1,83 @@
+// File: feed/feeder_partition.h
+//
+// The rows of one partition in batches of the size that a feed sends, with the memory to send some
+// of them again. Internal to feed/train_job.h and feed/inference_job.h.
+//
+// Defines: FeederPartition.
+//
+//   FeederPartition rows(source, /*partition=*/3, /*data_epoch=*/0, 1 << 20, /*keep=*/true);
+//   MILLRACE_RETURN_IF_ERROR(rows.Seek(0));
+//   while (true) {
+//     MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> batch, rows.Next());
+//     if (!batch.has_value()) break;                    // the partition has rows.position() rows
+//     ...
+//     rows.Release(acknowledged);
+//   }
+//   MILLRACE_RETURN_IF_ERROR(rows.Seek(acknowledged));  // the node is lost: from there again
+
+#ifndef FEED_FEEDER_PARTITION_H_
+#define FEED_FEEDER_PARTITION_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "feed/record_batch.h"
+#include "feed/source.h"
+
+namespace millrace {
+
+// Thread safety: one thread at a time. Blocking: Seek() and Next(), as the source does.
+class FeederPartition {
+ public:
+  // `source` outlives this. `keep`: batches stay referred to (not copied) until Release(), so that
+  // Seek() needs not read the source again.
+  FeederPartition(const PartitionedSource* source, int partition, int64_t data_epoch,
+                  int64_t target_bytes, bool keep)
+      : source_(source),
+        partition_(partition),
+        data_epoch_(data_epoch),
+        target_bytes_(target_bytes),
+        keep_(keep) {}
+
+  // The next Next() begins at `row`. Opens the source again, and skips what is before `row`, if
+  // that row is not kept. Errors of the source, and DATA_LOSS if it has fewer rows now.
+  [[nodiscard]] absl::Status Seek(int64_t row);
+
+  // The next rows; never an empty batch; nullopt at the end. Requires Seek(). Errors of the source.
+  [[nodiscard]] absl::StatusOr<std::optional<RecordBatch>> Next();
+
+  // Rows before `row` will not be asked for again.
+  void Release(int64_t row);
+
+  // The row that Next() begins at.
+  [[nodiscard]] int64_t position() const { return position_; }
+
+ private:
+  struct Piece {
+    int64_t first_row;
+    RecordBatch rows;
+  };
+  // Reads the source until `kept_` has a piece at its end that was not there before; false at the
+  // end.
+  absl::StatusOr<bool> Read();
+  absl::Status SourceError(const absl::Status& status) const;
+
+  const PartitionedSource* const source_;
+  const int partition_;
+  const int64_t data_epoch_;
+  const int64_t target_bytes_;
+  const bool keep_;
+
+  std::unique_ptr<RecordBatchReader> reader_;
+  int64_t read_row_ = 0;    // rows before it were read from reader_
+  std::deque<Piece> kept_;  // consecutive; the last ends at read_row_
+  int64_t position_ = 0;    // within kept_, or read_row_
+};
+
+}  // namespace millrace
+
+#endif  // FEED_FEEDER_PARTITION_H_
