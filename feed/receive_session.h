@@ -1,0 +1,162 @@
+// File: feed/receive_session.h
+//
+// What the node knows of one session (docs/feed_protocol.md, section 4), and the rows that it holds
+// for it.
+//
+// Defines: ReceiveSession, BufferedRows, TakenRows, QueueReader, OutgoingFrame.
+//
+// A ReceiveSession is plain state: feed/receive_queue.h decides what happens to it,
+// feed/receiver_core.h turns its counters into frames.
+
+#ifndef FEED_RECEIVE_SESSION_H_
+#define FEED_RECEIVE_SESSION_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
+#include "feed/frame.h"
+#include "feed/ipc.h"
+#include "feed/record_batch.h"
+#include "feed/schema.h"
+
+namespace millrace {
+
+// A frame on its way to a feeder.
+struct OutgoingFrame {
+  uint64_t link = 0;  // which reply connection, a number of feed/receiver_loop.h
+  FrameHeader header;
+  std::string metadata;
+  std::vector<BodyPart> body;
+};
+
+// The rows of one BATCH.
+struct BufferedRows {
+  RecordBatch rows;
+  int64_t first_row = 0;  // row of the partition that rows' row 0 is
+  int64_t bytes = 0;      // credit that this BATCH took
+};
+
+// Thread safety: members without a note are guarded by the lock of the ReceiverCore that the
+// session belongs to; const ones are free; for the atomics see there.
+struct ReceiveSession {
+  ReceiveSession(uint64_t id, std::string principal, uint64_t link, uint64_t connection,
+                 OpenFrame open)
+      : id(id),
+        principal(std::move(principal)),
+        link(link),
+        connection(connection),
+        open(std::move(open)) {
+    next_row = last_batch_row = received_sent = acked_sent = this->open.first_row;
+    handed_row = used_row = this->open.first_row;
+  }
+
+  // For errors and logs: "partition 3".
+  [[nodiscard]] std::string PartitionName() const {
+    return absl::StrCat("partition ", open.partition);
+  }
+  [[nodiscard]] bool train() const { return open.mode == FeedMode::kTrain; }
+  // Bytes of the budget that this session may hold or is holding.
+  [[nodiscard]] int64_t CommittedBytes() const {
+    switch (stage) {
+      case Stage::kServed:
+        return std::max(credit_sent.limit, received_bytes) - credit_sent.released;
+      case Stage::kReceived:  // what is left of its limit will not be used
+        return received_bytes - released_bytes;
+      case Stage::kWaiting:
+      case Stage::kEnded:
+        return 0;
+    }
+    return 0;
+  }
+
+  enum class Stage {
+    kWaiting,   // others are served before it; it has no credit
+    kServed,    // it sends
+    kReceived,  // END_PARTITION has come: every row is here
+    kEnded,     // nothing more is sent but `final`
+  };
+
+  const uint64_t id;
+  const std::string principal;
+  const uint64_t link;        // reply connection
+  const uint64_t connection;  // data connection
+  const OpenFrame open;
+
+  Stage stage = Stage::kWaiting;
+  // The connection is lost, but the partition is complete and will be read. Nothing is sent any
+  // more.
+  bool detached = false;
+  absl::Duration next_wait{};  // steady time of the next WAIT
+
+  // Rows of the partition: first_row <= used <= handed <= next_row <= end_row, results <= handed.
+  int64_t next_row;               // rows before it are here
+  int64_t last_batch_row;         // first row of the BATCH that came last
+  std::optional<int64_t> end_row;  // set by END_PARTITION
+  int64_t result_row = 0;         // rows before it have results
+  // Written by the reading thread without a lock (data_feed.cc): rows before it were returned by
+  // NextBatch. Its order against `discarded` matters, see there.
+  std::atomic<int64_t> handed_row;
+  // Written by the reading thread without a lock: rows before it are used, in the sense of ACK.
+  std::atomic<int64_t> used_row;
+  // Rows that NextBatch has not returned will not be used. The reader stores handed_row, then loads
+  // this; who sets it does so before reading handed_row: one of them sees the other.
+  std::atomic<bool> discarded{false};
+
+  std::deque<BufferedRows> buffered;  // not taken by the reader yet
+  std::optional<Schema> result_schema;
+  std::vector<OutgoingFrame> results;  // SCHEMA and RESULT frames to send; link and header unset
+
+  // Credit.
+  int64_t received_bytes = 0;
+  int64_t released_bytes = 0;
+  int64_t largest_batch_bytes = 0;
+  bool accepted = false;    // the first CREDIT is out
+  CreditFrame credit_sent;  // what the feeder has been told
+
+  int64_t received_sent;  // the row of the last RECEIVED
+  int64_t acked_sent;     // of the last ACK
+  bool end_confirmed = false;  // RECEIVED(end_row) is out
+  uint64_t next_seq = 0;  // of this direction
+  // What ends the session: DONE, ERROR or TERMINATED. Absent if the feeder has ended it.
+  std::optional<std::pair<FrameType, std::string>> final;
+};
+
+// Rows that the reader has taken from a session.
+struct TakenRows {
+  std::shared_ptr<ReceiveSession> session;
+  RecordBatch rows;
+  int64_t first_row = 0;  // row of the partition that rows' row 0 is
+  int64_t offset = 0;     // rows of `rows` that NextBatch has returned
+  int64_t bytes = 0;      // credit to release when they are used or copied; 0 once it is
+
+  [[nodiscard]] int64_t remaining() const { return rows.num_rows() - offset; }
+};
+
+// What the program has in hand of one queue in one mode. DataFeeds of the same queue and mode share
+// it: a new one goes on where the old one stopped.
+struct QueueReader {
+  // Held while NextBatch waits, so nothing but NextBatch and ShouldStop (once the queue has ended)
+  // takes it. Taken before ReceiverCore's.
+  Mutex mu;
+  std::optional<TakenRows> current ABSL_GUARDED_BY(mu);  // the BATCH that is being sliced
+  // Sessions and end rows of what NextBatch returned last.
+  std::vector<std::pair<std::shared_ptr<ReceiveSession>, int64_t>> last ABSL_GUARDED_BY(mu);
+
+  // Orders results. Taken before ReceiverCore's.
+  Mutex results_mu;
+};
+
+}  // namespace millrace
+
+#endif  // FEED_RECEIVE_SESSION_H_

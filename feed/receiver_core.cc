@@ -1,0 +1,536 @@
+#include "feed/receiver_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+
+namespace millrace {
+namespace {
+
+using Stage = ReceiveSession::Stage;
+
+// ACKs move without a word to the socket thread, so it looks this often while there are sessions.
+constexpr absl::Duration kSweep = absl::Milliseconds(100);
+constexpr absl::Duration kWaitInterval = absl::Seconds(1);
+// Nothing in this file depends on it being short: a waiting NextBatch is woken.
+constexpr absl::Duration kRecheck = absl::Seconds(10);
+constexpr int kMaxSessionsPerPrincipal = 4096;
+
+size_t Index(FeedMode mode) { return static_cast<size_t>(mode); }
+
+std::string QueueNames(const std::vector<std::string>& queues) {
+  return absl::StrJoin(queues, ", ");
+}
+
+void Emit(ReceiveSession* session, FrameType type, std::string metadata,
+          std::vector<OutgoingFrame>* frames) {
+  frames->push_back({.link = session->link,
+                     .header = {.type = type, .session = session->id, .seq = session->next_seq++},
+                     .metadata = std::move(metadata)});
+}
+
+}  // namespace
+
+ReceiverCore::ReceiverCore(Options options, std::function<void()> wake)
+    : options_(std::move(options)), wake_(std::move(wake)) {
+  MILLRACE_CHECK(!options_.queues.empty() && options_.clock != nullptr);
+  for (const std::string& name : options_.queues) {
+    slots_.push_back(std::make_unique<Slot>(name, options_.node_name));
+  }
+}
+
+// --------------------------------------------------------------------------- The socket thread
+
+absl::Status ReceiverCore::CheckOpen(absl::string_view principal, const OpenFrame& open) {
+  if (open.node_nonce != options_.nonce) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this is another attempt of ", options_.node_name,
+                     " than the session is meant for: look it up again"));
+  }
+  if (FindSlot(open.queue) == nullptr) {
+    return absl::NotFoundError(absl::StrCat(
+        "no queue \"", Ellipsize(EscapeControls(open.queue), 100), "\" at ", options_.node_name,
+        "; there are: ", QueueNames(options_.queues)));
+  }
+  const auto it = sessions_of_principal_.find(principal);
+  if (it != sessions_of_principal_.end() && it->second >= kMaxSessionsPerPrincipal) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(principal, " has ", it->second, " open sessions"));
+  }
+  if (finished_) return absl::FailedPreconditionError(options_.node_name + " is exiting");
+  return absl::OkStatus();
+}
+
+ReceiverCore::SessionPtr ReceiverCore::Open(absl::string_view principal, uint64_t id, uint64_t link,
+                                            uint64_t connection, OpenFrame open) {
+  MutexLock lock(&mu_);
+  if (absl::Status status = CheckOpen(principal, open); !status.ok()) {
+    RefuseLocked(link, id, status);
+    return nullptr;
+  }
+  auto session = std::make_shared<ReceiveSession>(id, std::string(principal), link, connection,
+                                                  std::move(open));
+  session->next_wait = options_.clock->SteadyNow();
+  ++sessions_of_principal_[session->principal];
+  Slot* slot = SlotOf(*session);
+  slot->queue.Add(session);
+  Refill(slot);
+  return session;
+}
+
+void ReceiverCore::Refuse(uint64_t link, uint64_t id, const absl::Status& status) {
+  MutexLock lock(&mu_);
+  RefuseLocked(link, id, status);
+}
+
+void ReceiverCore::RefuseLocked(uint64_t link, uint64_t id, const absl::Status& status) {
+  ++refused_;
+  refusals_.push_back(
+      {.link = link,
+       .header = {.type = FrameType::kError, .session = id},
+       .metadata = EncodeError({.code = status.code(), .message = std::string(status.message())})});
+}
+
+absl::StatusOr<Schema> ReceiverCore::SetSchema(const SessionPtr& session, const Schema& schema) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  absl::StatusOr<Schema> result = slot->queue.SetSchema(session.get(), schema);
+  if (!result.ok()) Refill(slot);
+  return result;
+}
+
+absl::Status ReceiverCore::AddRows(const SessionPtr& session, BufferedRows rows) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  absl::Status status = slot->queue.AddRows(session.get(), std::move(rows));
+  Refill(slot);
+  return status;
+}
+
+absl::Status ReceiverCore::EndPartition(const SessionPtr& session, int64_t end_row) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  absl::Status status = slot->queue.EndPartition(session.get(), end_row);
+  Refill(slot);
+  return status;
+}
+
+void ReceiverCore::Abort(const SessionPtr& session) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  slot->queue.Abort(session.get());
+  Refill(slot);
+}
+
+void ReceiverCore::Fail(const SessionPtr& session, const absl::Status& status) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  slot->queue.Fail(session.get(), status);
+  Refill(slot);
+}
+
+std::vector<ReceiverCore::SessionPtr> ReceiverCore::AllSessions() {
+  std::vector<SessionPtr> sessions;
+  for (const auto& slot : slots_) {
+    const auto& of_queue = slot->queue.sessions();
+    sessions.insert(sessions.end(), of_queue.begin(), of_queue.end());
+  }
+  return sessions;
+}
+
+void ReceiverCore::LinkLost(uint64_t link) {
+  MutexLock lock(&mu_);
+  for (const SessionPtr& session : AllSessions()) {
+    if (session->link != link) continue;
+    SlotOf(*session)->queue.Disconnect(session.get(), absl::UnavailableError("reply link lost"));
+  }
+  RefillAll();
+}
+
+void ReceiverCore::ConnectionLost(uint64_t connection) {
+  MutexLock lock(&mu_);
+  const absl::Status status = absl::UnavailableError(
+      absl::StrCat(options_.node_name, " lost the data connection of this session"));
+  for (const SessionPtr& session : AllSessions()) {
+    if (session->connection != connection) continue;
+    SlotOf(*session)->queue.Disconnect(session.get(), status);
+  }
+  RefillAll();
+}
+
+void ReceiverCore::Poison(absl::string_view principal, const absl::Status& status) {
+  MutexLock lock(&mu_);
+  ++poisoned_;
+  for (const SessionPtr& session : AllSessions()) {
+    if (session->principal == principal) SlotOf(*session)->queue.Fail(session.get(), status);
+  }
+  RefillAll();
+}
+
+void ReceiverCore::Break(const absl::Status& status) {
+  MutexLock lock(&mu_);
+  if (broken_.ok()) broken_ = status;
+  for (const auto& slot : slots_) {
+    slot->may_stop = true;
+    slot->changed.SignalAll();
+  }
+}
+
+// --------------------------------------------------------------------------------------- Frames
+
+ReceiverCore::Budget ReceiverCore::CurrentBudget() {
+  Budget budget;
+  int64_t sending = 0;
+  for (const auto& slot : slots_) {
+    for (const SessionPtr& session : slot->queue.sessions()) {
+      if (session->stage == Stage::kServed) ++sending;
+      budget.committed += session->CommittedBytes();
+    }
+  }
+  budget.share = options_.budget_bytes / std::max<int64_t>(1, sending);
+  return budget;
+}
+
+std::optional<CreditFrame> ReceiverCore::DueCredit(const ReceiveSession& session,
+                                                   const Budget& budget) {
+  if (session.stage != Stage::kServed) return std::nullopt;
+  const CreditFrame& sent = session.credit_sent;
+  const int64_t others = budget.committed - session.CommittedBytes();
+  const int64_t room = std::max<int64_t>(0, options_.budget_bytes - others);
+  const CreditFrame next{
+      .limit = std::max(sent.limit, session.released_bytes + std::min(budget.share, room)),
+      .released = session.released_bytes};
+  if (!session.accepted) return next;
+  if (next == sent) return std::nullopt;
+  const int64_t raise = next.limit - sent.limit;
+  const bool fits = sent.limit - session.received_bytes >= session.largest_batch_bytes;
+  if (raise >= std::max<int64_t>(1, budget.share / 8) || (raise > 0 && !fits)) return next;
+  // Idle: a batch larger than what is left of the limit may wait for exactly this.
+  const bool idle = next.released == session.received_bytes && next.released != sent.released;
+  if (idle && (budget.sweep || sent.limit - session.received_bytes < budget.share / 2)) return next;
+  return std::nullopt;
+}
+
+bool ReceiverCore::CreditIsDue(const std::vector<ReceiveSession*>& sessions) {
+  const Budget budget = CurrentBudget();
+  return std::any_of(sessions.begin(), sessions.end(), [&](ReceiveSession* session) {
+    mu_.AssertHeld();
+    return DueCredit(*session, budget).has_value();
+  });
+}
+
+ReceiverCore::Turn ReceiverCore::Collect() {
+  MutexLock lock(&mu_);
+  Turn turn;
+  turn.frames = std::exchange(refusals_, {});
+  const absl::Duration now = options_.clock->SteadyNow();
+  for (const auto& slot : slots_) {
+    const std::vector<SessionPtr>& sessions = slot->queue.sessions();
+    for (size_t i = 0; i < sessions.size();) {
+      if (!slot->queue.FinishIfDone(sessions[i].get())) ++i;  // otherwise it has left the list
+    }
+  }
+  Budget budget = CurrentBudget();
+  budget.sweep = now >= next_sweep_;
+  if (budget.sweep) next_sweep_ = now + kSweep;
+  for (const auto& slot : slots_) {
+    for (const SessionPtr& session : slot->queue.sessions()) {
+      CollectOpen(slot.get(), session, now, &budget, &turn);
+    }
+    std::vector<SessionPtr> ended = slot->queue.TakeEnded();
+    for (const SessionPtr& session : ended) {
+      CollectEnded(slot.get(), session.get(), &turn);
+      if (--sessions_of_principal_[session->principal] == 0) {
+        sessions_of_principal_.erase(session->principal);
+      }
+      turn.ended.push_back(session);
+    }
+    for (std::string& warning : slot->queue.TakeWarnings()) {
+      turn.warnings.push_back(std::move(warning));
+    }
+  }
+  return turn;
+}
+
+void ReceiverCore::CollectOpen(Slot* slot, const SessionPtr& session, absl::Duration now,
+                               Budget* budget, Turn* turn) {
+  if (session->stage == Stage::kWaiting) {
+    if (session->next_wait <= now) {
+      Emit(session.get(), FrameType::kWait, EncodeWait(slot->queue.Wait(*session)), &turn->frames);
+      session->next_wait = now + kWaitInterval;
+    }
+    turn->next = std::min(turn->next, session->next_wait - now);
+    return;
+  }
+  turn->next = std::min(turn->next, kSweep);
+  if (session->detached) return;
+  if (const std::optional<CreditFrame> credit = DueCredit(*session, *budget); credit.has_value()) {
+    const int64_t before = session->CommittedBytes();
+    session->credit_sent = *credit;
+    session->accepted = true;
+    budget->committed += session->CommittedBytes() - before;
+    Emit(session.get(), FrameType::kCredit, EncodeCredit(*credit), &turn->frames);
+  }
+  CollectRows(slot, session.get(), turn);
+}
+
+void ReceiverCore::CollectRows(Slot* slot, ReceiveSession* session, Turn* turn) {
+  // RECEIVED(end_row) must mean that END_PARTITION is here too: a feeder that sees it reports the
+  // partition, which may bring feed_end before the END_PARTITION that it has sent. So the newest
+  // BATCH is not confirmed before something follows it.
+  const bool complete = session->end_row.has_value();
+  const int64_t received = complete ? session->next_row : session->last_batch_row;
+  if (received > session->received_sent || (complete && !session->end_confirmed)) {
+    session->received_sent = received;
+    session->end_confirmed = complete;
+    Emit(session, FrameType::kReceived, EncodeRow({.row = received}), &turn->frames);
+  }
+  for (OutgoingFrame& result : session->results) {
+    result.link = session->link;
+    result.header.session = session->id;
+    result.header.seq = session->next_seq++;
+    turn->frames.push_back(std::move(result));
+  }
+  session->results.clear();
+  const int64_t used = session->used_row.load(std::memory_order_relaxed);
+  if (used > session->acked_sent) {
+    slot->queue.CountAcked(used - session->acked_sent);
+    session->acked_sent = used;
+    Emit(session, FrameType::kAck, EncodeRow({.row = used}), &turn->frames);
+  }
+}
+
+void ReceiverCore::CollectEnded(Slot* slot, ReceiveSession* session, Turn* turn) {
+  if (!session->final.has_value()) return;
+  if (session->detached) {
+    Turn unheard;  // counts, and nothing else
+    CollectRows(slot, session, &unheard);
+    return;
+  }
+  auto& [type, metadata] = *session->final;
+  // A partition without rows is done before its session was ever looked at.
+  if (session->accepted) CollectRows(slot, session, turn);
+  Emit(session, type, std::move(metadata), &turn->frames);
+}
+
+// ---------------------------------------------------------------------------------- The program
+
+ReceiverCore::Slot* ReceiverCore::FindSlot(absl::string_view queue) {
+  for (const auto& slot : slots_) {
+    if (slot->queue.name() == queue) return slot.get();
+  }
+  return nullptr;
+}
+
+void ReceiverCore::Refill(Slot* slot) {
+  if (!slot->queue.asking() || slot->outcome.has_value()) return;
+  const ReceiveQueue::State state = slot->queue.Fill();
+  if (state == ReceiveQueue::State::kWait) return;
+  slot->outcome = state;
+  slot->changed.SignalAll();
+}
+
+void ReceiverCore::RefillAll() {
+  for (const auto& slot : slots_) Refill(slot.get());
+}
+
+absl::StatusOr<size_t> ReceiverCore::OpenReader(absl::string_view queue, FeedMode mode) {
+  {
+    MutexLock lock(&mu_);
+    MILLRACE_RETURN_IF_ERROR(broken_);
+    if (finished_) return absl::UnavailableError("the node has finished");
+    Slot* slot = FindSlot(queue);
+    if (slot == nullptr) {
+      return absl::NotFoundError(absl::StrCat("no queue \"", queue, "\" at ", options_.node_name,
+                                              "; there are: ", QueueNames(options_.queues)));
+    }
+    const FeedMode other = mode == FeedMode::kTrain ? FeedMode::kInference : FeedMode::kTrain;
+    if (slot->queue.mode() == other && slot->readers[Index(other)] > 0 &&
+        !slot->queue.Stopped(other)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the queue \"", queue, "\" is being read for ", FeedModeName(other),
+                       ": destroy that DataFeed, or read it until ShouldStop()"));
+    }
+    ++slot->readers[Index(mode)];
+    slot->queue.SetMode(mode);
+    Refill(slot);
+  }
+  wake_();
+  const auto it = std::find(options_.queues.begin(), options_.queues.end(), queue);
+  return static_cast<size_t>(it - options_.queues.begin());
+}
+
+void ReceiverCore::CloseReader(size_t queue, FeedMode mode) {
+  MutexLock lock(&mu_);
+  --slots_[queue]->readers[Index(mode)];
+}
+
+QueueReader* ReceiverCore::reader(size_t queue, FeedMode mode) {
+  return &slots_[queue]->reader[Index(mode)];
+}
+
+absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMode mode,
+                                                           int64_t rows,
+                                                           std::optional<TakenRows> current) {
+  Slot& slot = *slots_[queue];
+  std::vector<ReceiveSession*> touched;
+  if (current.has_value()) touched.push_back(current->session.get());
+  // Holds what Ask() lets go, so that large memory is freed without the lock.
+  std::optional<TakenRows> keep = current;
+  bool wake = false;
+  std::optional<Delivery> delivery;
+  {
+    MutexLock lock(&mu_);
+    MILLRACE_RETURN_IF_ERROR(broken_);
+    if (slot.queue.mode() != mode) {
+      if (finished_ || slot.queue.Stopped(mode)) return std::optional<Delivery>();
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the queue \"", slot.queue.name(), "\" is read in the other mode now"));
+    }
+    const uint64_t ask = ++slot.ask;
+    slot.outcome.reset();
+    slot.queue.Ask(rows, std::move(current));
+    Refill(&slot);
+    if (slot.outcome == ReceiveQueue::State::kReady) {
+      delivery = slot.queue.Take();
+      for (const TakenRows& piece : delivery->pieces) touched.push_back(piece.session.get());
+      wake = CreditIsDue(touched);
+    }
+    if (!slot.outcome.has_value()) {
+      mu_.Unlock();
+      wake_();  // the feeders shall know what is used before this thread sleeps
+      mu_.Lock();
+      while (slot.ask == ask && !slot.outcome.has_value() && broken_.ok()) {
+        slot.changed.WaitWithTimeout(&mu_, kRecheck);
+      }
+      MILLRACE_RETURN_IF_ERROR(broken_);
+      if (slot.ask == ask && slot.outcome == ReceiveQueue::State::kReady) {
+        delivery = slot.queue.Take();
+      }
+    }
+  }
+  if (wake) wake_();
+  return delivery;
+}
+
+bool ReceiverCore::Stopped(size_t queue, FeedMode mode) {
+  Slot& slot = *slots_[queue];
+  if (!slot.may_stop.load(std::memory_order_acquire)) return false;
+  MutexLock lock(&mu_);
+  if (!broken_.ok()) return false;  // NextBatch says why
+  return finished_ || slot.queue.Stopped(mode);
+}
+
+absl::StatusOr<ReceiveQueue::ResultPlace> ReceiverCore::PlaceResults(size_t queue, int64_t rows) {
+  absl::StatusOr<ReceiveQueue::ResultPlace> place;
+  {
+    MutexLock lock(&mu_);
+    MILLRACE_RETURN_IF_ERROR(broken_);
+    place = slots_[queue]->queue.PlaceResults(rows);
+    Refill(slots_[queue].get());
+  }
+  if (!place.ok()) wake_();
+  return place;
+}
+
+void ReceiverCore::AddResults(size_t queue, const SessionPtr& session, int64_t rows,
+                              std::vector<OutgoingFrame> frames) {
+  {
+    MutexLock lock(&mu_);
+    if (session->stage == Stage::kEnded) {
+      session->result_row += rows;  // answered, though nobody listens any more
+      return;
+    }
+    session->results.insert(session->results.end(), std::make_move_iterator(frames.begin()),
+                            std::make_move_iterator(frames.end()));
+    slots_[queue]->queue.ResultsAdded(session, rows);
+    Refill(slots_[queue].get());
+  }
+  wake_();
+}
+
+absl::Status ReceiverCore::Terminate(size_t queue, FeedMode mode) {
+  absl::Status result;
+  {
+    MutexLock lock(&mu_);
+    ReceiveQueue& of = slots_[queue]->queue;
+    result = of.Terminate(
+        mode, absl::StrCat(options_.node_name, " called Terminate(\"", of.name(), "\")"));
+    slots_[queue]->may_stop = true;
+    Refill(slots_[queue].get());
+  }
+  wake_();
+  return result;
+}
+
+// ---------------------------------------------------------------------------------- The control
+
+void ReceiverCore::FeedEnd(absl::string_view feed_id, bool aborted) {
+  {
+    MutexLock lock(&mu_);
+    for (const auto& slot : slots_) slot->queue.FeedEnd(feed_id, aborted);
+    RefillAll();
+  }
+  wake_();
+}
+
+bool ReceiverCore::EndFeed(absl::string_view queue) {
+  {
+    MutexLock lock(&mu_);
+    Slot* slot = FindSlot(queue);
+    if (slot == nullptr) return false;
+    const FeedMode mode = slot->queue.mode().value_or(FeedMode::kTrain);
+    slot->queue.EndFeed(mode, absl::StrCat("the feed of \"", queue, "\" has ended"));
+    slot->may_stop = true;
+    Refill(slot);
+  }
+  wake_();
+  return true;
+}
+
+void ReceiverCore::EndAllFeeds() {
+  {
+    MutexLock lock(&mu_);
+    for (const auto& slot : slots_) {
+      slot->queue.EndFeed(FeedMode::kTrain, "the cluster is shutting down");
+      slot->queue.EndFeed(FeedMode::kInference, "the cluster is shutting down");
+      slot->may_stop = true;
+    }
+    RefillAll();
+  }
+  wake_();
+}
+
+absl::Status ReceiverCore::Finish(const absl::Status& program_status) {
+  absl::Status unanswered;
+  {
+    MutexLock lock(&mu_);
+    if (std::exchange(finished_, true)) return unanswered;
+    for (const auto& slot : slots_) {
+      unanswered.Update(slot->queue.Finish(program_status));
+      slot->may_stop = true;
+    }
+    RefillAll();
+  }
+  wake_();
+  return unanswered;
+}
+
+FeedReceiverStats ReceiverCore::stats() {
+  MutexLock lock(&mu_);
+  FeedReceiverStats stats;
+  for (const auto& slot : slots_) stats.queues.push_back(slot->queue.stats());
+  stats.budget_bytes = options_.budget_bytes;
+  stats.committed_bytes = CurrentBudget().committed;
+  stats.poisoned_principals = poisoned_;
+  stats.refused_sessions = refused_;
+  stats.dropped_frames = dropped_frames_.load(std::memory_order_relaxed);
+  return stats;
+}
+
+}  // namespace millrace

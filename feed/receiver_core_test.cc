@@ -1,0 +1,537 @@
+// The node's side without sockets: what goes out for what comes in, and DataFeed on top of it.
+
+#include "feed/receiver_core.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "core/base/fake_clock.h"
+#include "core/base/mutex.h"
+#include "core/base/status_matchers.h"
+#include "core/base/thread.h"
+#include "feed/batch_builder.h"
+#include "feed/data_feed.h"
+#include "feed/frame.h"
+#include "feed/receive_session.h"
+#include "feed/record_batch.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using SessionPtr = ReceiverCore::SessionPtr;
+
+constexpr int64_t kBudget = 8000;
+
+RecordBatch Rows(int64_t first, int64_t rows) {
+  std::vector<int64_t> values;
+  for (int64_t r = first; r < first + rows; ++r) values.push_back(r);
+  return *BatchBuilder().AddColumn("id", std::move(values)).Build();
+}
+
+std::vector<int64_t> Values(const Batch& batch) {
+  if (batch.empty()) return {};
+  const auto column = batch.column<int64_t>("id");
+  return {column.begin(), column.end()};
+}
+
+class ReceiverCoreTest : public testing::Test {
+ protected:
+  SessionPtr Open(uint64_t id, FeedMode mode = FeedMode::kTrain, int64_t partition = 0,
+                  std::string principal = "feeder/a") {
+    return core_->Open(principal, id, /*link=*/1, /*connection=*/1,
+                       {.feed_id = "f1", .queue = "input", .mode = mode, .partition = partition,
+                        .node_nonce = "nonce"});
+  }
+  absl::Status Feed(const SessionPtr& session, int64_t rows, int64_t bytes) {
+    const int64_t first = session->next_row;
+    return core_->AddRows(session,
+                          {.rows = Rows(first, rows), .first_row = first, .bytes = bytes});
+  }
+  std::unique_ptr<DataFeed> GetFeed(bool train = true, InputMapping mapping = {}) {
+    const FeedMode mode = train ? FeedMode::kTrain : FeedMode::kInference;
+    const absl::StatusOr<size_t> queue = core_->OpenReader("input", mode);
+    EXPECT_THAT(queue, IsOk());
+    return std::make_unique<DataFeed>(
+        core_, *queue, DataFeedOptions{.train_mode = train, .input_mapping = std::move(mapping)});
+  }
+  // "CREDIT 100/20", "ACK 5": the frames due for a session.
+  std::vector<std::string> Due(uint64_t session) {
+    std::vector<std::string> out;
+    for (const OutgoingFrame& frame : Collect()) {
+      if (frame.header.session == session) out.push_back(Text(frame));
+    }
+    return out;
+  }
+  std::vector<OutgoingFrame> Collect() {
+    ReceiverCore::Turn turn = core_->Collect();
+    for (const OutgoingFrame& frame : turn.frames) {
+      EXPECT_EQ(frame.header.seq, seqs_[frame.header.session]++) << Text(frame);
+      if (frame.header.type == FrameType::kCredit) {
+        const CreditFrame credit = *DecodeCredit(frame.metadata);
+        promised_[frame.header.session] = credit.limit - credit.released;
+      }
+    }
+    for (const SessionPtr& session : turn.ended) promised_.erase(session->id);
+    next_ = turn.next;
+    return std::move(turn.frames);
+  }
+  static std::string Text(const OutgoingFrame& frame) {
+    const std::string name = FrameTypeName(frame.header.type);
+    switch (frame.header.type) {
+      case FrameType::kCredit: {
+        const CreditFrame credit = *DecodeCredit(frame.metadata);
+        return absl::StrCat(name, " ", credit.limit, "/", credit.released);
+      }
+      case FrameType::kReceived:
+      case FrameType::kAck:
+        return absl::StrCat(name, " ", DecodeRow(frame.metadata)->row);
+      case FrameType::kDone: {
+        const DoneFrame done = *DecodeDone(frame.metadata);
+        return absl::StrCat(name, " ", done.rows_in, "/", done.rows_out);
+      }
+      case FrameType::kWait: {
+        const WaitFrame wait = *DecodeWait(frame.metadata);
+        return absl::StrCat(name, " ", wait.position);
+      }
+      case FrameType::kResult: {
+        const BatchPrefix prefix = *DecodeBatchPrefix(frame.metadata);
+        return absl::StrCat(name, " ", prefix.first_row, "+", prefix.rows);
+      }
+      case FrameType::kError:
+        return absl::StrCat(name, " ", absl::StatusCodeToString(DecodeError(frame.metadata)->code),
+                            ": ", DecodeError(frame.metadata)->message);
+      default:
+        return name;
+    }
+  }
+  int64_t Promised() const {
+    int64_t sum = 0;
+    for (const auto& [session, bytes] : promised_) sum += bytes;
+    return sum;
+  }
+
+  FakeClock clock_;
+  std::atomic<int> wakes_{0};
+  std::shared_ptr<ReceiverCore> core_ = std::make_shared<ReceiverCore>(
+      ReceiverCore::Options{.node_name = "worker:0", .nonce = "nonce",
+                            .queues = {"input", "control"}, .budget_bytes = kBudget,
+                            .clock = &clock_},
+      [this] { ++wakes_; });
+  std::map<uint64_t, uint64_t> seqs_;
+  std::map<uint64_t, int64_t> promised_;
+  absl::Duration next_;
+};
+
+// ----------------------------------------------------------------------------------------- OPEN
+
+TEST_F(ReceiverCoreTest, AnotherNonceIsFailedPrecondition) {
+  EXPECT_EQ(core_->Open("feeder/a", 5, 1, 1, {.queue = "input", .node_nonce = "other"}), nullptr);
+  EXPECT_THAT(Due(5), ElementsAre(HasSubstr("ERROR FAILED_PRECONDITION")));
+}
+
+TEST_F(ReceiverCoreTest, AnUnknownQueueIsNotFoundAndNamesThoseThereAre) {
+  EXPECT_EQ(core_->Open("feeder/a", 5, 1, 1, {.queue = "inptu", .node_nonce = "nonce"}), nullptr);
+  EXPECT_THAT(Due(5), ElementsAre("ERROR NOT_FOUND: no queue \"inptu\" at worker:0; there are: "
+                                  "input, control"));
+}
+
+TEST_F(ReceiverCoreTest, AnUnknownQueueOfTheProgramIsNotFound) {
+  EXPECT_THAT(core_->OpenReader("inptu", FeedMode::kTrain),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("input, control")));
+}
+
+TEST_F(ReceiverCoreTest, AFloodOfSessionsIsResourceExhausted) {
+  for (uint64_t id = 1; id <= 4096; ++id) ASSERT_NE(Open(id), nullptr);
+  EXPECT_EQ(Open(5000), nullptr);
+  EXPECT_NE(Open(5001, FeedMode::kTrain, 0, "feeder/b"), nullptr);
+  EXPECT_THAT(Due(5000), ElementsAre(HasSubstr("RESOURCE_EXHAUSTED")));
+}
+
+// ----------------------------------------------------------------------------------------- WAIT
+
+TEST_F(ReceiverCoreTest, WaitComesAtOnceAndEachSecond) {
+  Open(1);
+  EXPECT_THAT(Due(1), ElementsAre("WAIT 1"));
+  EXPECT_EQ(next_, absl::Seconds(1));
+  EXPECT_THAT(Due(1), IsEmpty());
+  clock_.Advance(absl::Milliseconds(999));
+  EXPECT_THAT(Due(1), IsEmpty());
+  clock_.Advance(absl::Milliseconds(1));
+  EXPECT_THAT(Due(1), ElementsAre("WAIT 1"));
+}
+
+// --------------------------------------------------------------------------------------- Credit
+
+TEST_F(ReceiverCoreTest, OneSessionGetsTheWholeBudget) {
+  auto feed = GetFeed();
+  Open(1);
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8000/0"));
+}
+
+TEST_F(ReceiverCoreTest, SessionsShareTheBudgetAndItIsNeverExceeded) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8000/0"));
+  SessionPtr b = Open(2);
+  EXPECT_THAT(Due(2), ElementsAre("CREDIT 0/0")) << "accepted, but everything is promised";
+  EXPECT_LE(Promised(), kBudget);
+  // As `a` is used up its limit stays, until it has half; what it frees goes to `b`.
+  for (int i = 0; i < 40; ++i) {
+    for (const SessionPtr& s : {a, b}) {
+      if (s->received_bytes + 500 > s->credit_sent.limit) continue;
+      ASSERT_THAT(Feed(s, 1, 500), IsOk());
+    }
+    ASSERT_THAT(feed->NextBatch(1), IsOk());
+    Collect();
+    ASSERT_LE(Promised(), kBudget) << "turn " << i;
+  }
+  EXPECT_LE(a->CommittedBytes(), kBudget / 2);
+  EXPECT_GE(b->CommittedBytes(), kBudget / 2 - 1000);
+  EXPECT_GT(b->received_bytes, 3000);
+}
+
+TEST_F(ReceiverCoreTest, CreditMovesByEighthsOfTheShare) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Due(1);
+  ASSERT_THAT(Feed(a, 1, 400), IsOk());
+  ASSERT_THAT(Feed(a, 1, 400), IsOk());
+  ASSERT_THAT(Feed(a, 1, 400), IsOk());
+  ASSERT_THAT(Feed(a, 1, 400), IsOk());
+  Due(1);
+  ASSERT_THAT(feed->NextBatch(1), IsOk());
+  ASSERT_THAT(feed->NextBatch(1), IsOk());
+  ASSERT_THAT(feed->NextBatch(1), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("ACK 2")) << "800 bytes are less than an eighth";
+  ASSERT_THAT(feed->NextBatch(1), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 9200/1200", "ACK 3"));
+}
+
+TEST_F(ReceiverCoreTest, AStarvingSenderGetsEveryBitOfCreditAtOnce) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Due(1);
+  for (int i = 0; i < 20; ++i) ASSERT_THAT(Feed(a, 1, 400), IsOk());
+  Due(1);
+  ASSERT_THAT(feed->NextBatch(1), IsOk());
+  ASSERT_THAT(feed->NextBatch(1), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8400/400", "ACK 1"));
+}
+
+TEST_F(ReceiverCoreTest, AnIdleSessionLearnsSoonThatNothingIsOutstanding) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1), b = Open(2, FeedMode::kTrain, 1);
+  Collect();
+  ASSERT_THAT(Feed(a, 1, 10), IsOk());
+  ASSERT_THAT(Feed(b, 1, 10), IsOk());
+  Collect();
+  ASSERT_THAT(feed->NextBatch(1), IsOk());
+  ASSERT_THAT(feed->NextBatch(1), IsOk());  // the row of `b`
+  EXPECT_THAT(Due(1), ElementsAre("ACK 1"));
+  clock_.Advance(next_);
+  EXPECT_LE(next_, absl::Milliseconds(100));
+  // Half of the budget, and a batch of any size may be waiting for this.
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 4010/10"));
+  ASSERT_THAT(Feed(a, 1, 9000), IsOk());
+}
+
+TEST_F(ReceiverCoreTest, ABatchLargerThanTheBudgetIsRead) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Collect();
+  absl::StatusOr<Batch> batch;
+  Notification done;
+  Thread reader("reader", [&] {
+    batch = feed->NextBatch(100);  // 100,000 bytes
+    done.Notify();
+  });
+  int64_t sent = 0;
+  while (!done.WaitForNotificationWithTimeout(absl::ZeroDuration())) {
+    if (sent + 1000 <= a->credit_sent.limit && a->next_row < 100) {
+      ASSERT_THAT(Feed(a, 1, 1000), IsOk());
+      sent += 1000;
+    }
+    clock_.Advance(absl::Milliseconds(100));
+    Collect();
+    ASSERT_LE(Promised(), kBudget);
+  }
+  reader.Join();
+  ASSERT_THAT(batch, IsOk());
+  EXPECT_EQ(batch->num_rows(), 100);
+  EXPECT_EQ(Values(*batch).back(), 99);
+}
+
+// ----------------------------------------------------------------------------------- A whole session
+
+TEST_F(ReceiverCoreTest, ATrainSessionFromOpenToDone) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8000/0"));
+  ASSERT_THAT(Feed(a, 2, 100), IsOk());
+  ASSERT_THAT(Feed(a, 2, 100), IsOk());
+  ASSERT_THAT(Feed(a, 1, 100), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("RECEIVED 4")) << "one frame for two batches";
+  ASSERT_THAT(core_->EndPartition(a, 5), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("RECEIVED 5")) << "the last batch counts once its end is here";
+  EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(0, 1));
+  EXPECT_THAT(Due(1), IsEmpty()) << "the program may still be at work on them";
+  EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(2, 3));
+  EXPECT_THAT(Due(1), ElementsAre("ACK 2"));
+  core_->EndFeed("input");
+  EXPECT_FALSE(feed->ShouldStop());
+  EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(4));
+  EXPECT_TRUE(feed->ShouldStop());
+  EXPECT_THAT(Due(1), ElementsAre("ACK 5", "DONE 5/0"));
+  EXPECT_EQ(core_->stats().queues[0].rows_acked, 5);
+  EXPECT_EQ(core_->stats().queues[0].open_sessions, 0);
+}
+
+TEST_F(ReceiverCoreTest, AnEmptyPartitionIsReceivedAndDone) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Due(1);
+  ASSERT_THAT(core_->EndPartition(a, 0), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("RECEIVED 0", "DONE 0/0"));
+}
+
+TEST_F(ReceiverCoreTest, AnInferenceSessionFromOpenToDone) {
+  auto feed = GetFeed(/*train=*/false);
+  SessionPtr a = Open(1, FeedMode::kInference);
+  Due(1);
+  ASSERT_THAT(Feed(a, 3, 100), IsOk());
+  ASSERT_THAT(core_->EndPartition(a, 3), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("RECEIVED 3"));
+  absl::StatusOr<Batch> batch = feed->NextBatch(8);
+  EXPECT_THAT(Values(*batch), ElementsAre(0, 1, 2));
+  ASSERT_THAT(feed->BatchResults(Rows(10, 2)), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("SCHEMA", "RESULT 0+2"));
+  ASSERT_THAT(feed->BatchResults(Rows(12, 1)), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("RESULT 2+1", "ACK 3", "DONE 3/3"));
+  EXPECT_EQ(core_->stats().queues[0].rows_returned, 3);
+}
+
+TEST_F(ReceiverCoreTest, ResultsKeepOneSchema) {
+  auto feed = GetFeed(/*train=*/false);
+  SessionPtr a = Open(1, FeedMode::kInference);
+  Due(1);
+  ASSERT_THAT(Feed(a, 3, 100), IsOk());
+  ASSERT_THAT(feed->NextBatch(3), IsOk());
+  ASSERT_THAT(feed->BatchResults(Rows(0, 1)), IsOk());
+  const RecordBatch other = *BatchBuilder().AddColumn("id", std::vector<float>{1}).Build();
+  EXPECT_THAT(feed->BatchResults(other), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(feed->BatchResults(Rows(0, 2)), IsOk());
+}
+
+TEST_F(ReceiverCoreTest, ExitAcknowledgesWhatWasHandedOutAndTerminatesTheRest) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1), b = Open(2, FeedMode::kTrain, 1);
+  Collect();
+  ASSERT_THAT(Feed(a, 2, 100), IsOk());
+  ASSERT_THAT(core_->EndPartition(a, 2), IsOk());
+  ASSERT_THAT(Feed(b, 2, 100), IsOk());
+  Collect();
+  EXPECT_THAT(Values(*feed->NextBatch(3)), ElementsAre(0, 1, 0));
+  ASSERT_THAT(core_->Finish(absl::OkStatus()), IsOk());
+  std::vector<std::string> of_a, of_b;
+  for (const OutgoingFrame& frame : Collect()) {
+    (frame.header.session == 1 ? of_a : of_b).push_back(Text(frame));
+  }
+  EXPECT_THAT(of_a, ElementsAre("ACK 2", "DONE 2/0"));
+  EXPECT_THAT(of_b, ElementsAre("ACK 1", "TERMINATED"));
+  EXPECT_TRUE(feed->ShouldStop());
+  EXPECT_TRUE(feed->NextBatch(1)->empty());
+  EXPECT_THAT(core_->OpenReader("input", FeedMode::kTrain),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(ReceiverCoreTest, PoisonFailsEverySessionOfThatPrincipalAndNoOther) {
+  auto feed = GetFeed();
+  Open(1);
+  Open(2, FeedMode::kInference, 0, "feeder/a");
+  Open(3, FeedMode::kTrain, 1, "feeder/b");
+  Collect();
+  core_->Poison("feeder/a", absl::InvalidArgumentError("bad"));
+  std::vector<std::string> all;
+  for (const OutgoingFrame& frame : Collect()) {
+    all.push_back(absl::StrCat(frame.header.session, " ", Text(frame)));
+  }
+  EXPECT_THAT(all, testing::IsSupersetOf(
+                       {"1 ERROR INVALID_ARGUMENT: bad", "2 ERROR INVALID_ARGUMENT: bad"}));
+  EXPECT_THAT(all, testing::Not(testing::Contains(HasSubstr("3 ERROR"))));
+  EXPECT_EQ(core_->stats().poisoned_principals, 1);
+}
+
+TEST_F(ReceiverCoreTest, NothingIsSaidToADetachedSession) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Due(1);
+  ASSERT_THAT(Feed(a, 1, 10), IsOk());
+  ASSERT_THAT(core_->EndPartition(a, 1), IsOk());
+  core_->LinkLost(1);
+  EXPECT_THAT(Values(*feed->NextBatch(1)), ElementsAre(0));
+  core_->EndFeed("input");
+  EXPECT_TRUE(feed->ShouldStop());
+  EXPECT_THAT(Due(1), IsEmpty());
+  EXPECT_EQ(core_->stats().queues[0].open_sessions, 0);
+  EXPECT_EQ(core_->stats().queues[0].rows_acked, 1);
+}
+
+// ------------------------------------------------------------------------------------- DataFeed
+
+TEST_F(ReceiverCoreTest, NextBatchRefusesLessThanOneRow) {
+  auto feed = GetFeed();
+  EXPECT_THAT(feed->NextBatch(0), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(feed->NextBatch(-1), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(ReceiverCoreTest, ColumnsHaveTheNamesOfTheMapping) {
+  auto feed = GetFeed(true, {{"id", "x"}});
+  SessionPtr a = Open(1);
+  Due(1);
+  ASSERT_THAT(Feed(a, 2, 10), IsOk());
+  absl::StatusOr<Batch> batch = feed->NextBatch(2);
+  ASSERT_THAT(batch, IsOk());
+  EXPECT_EQ(batch->column<int64_t>("x")[1], 1);
+  EXPECT_FALSE(batch->has_column("id"));
+}
+
+TEST_F(ReceiverCoreTest, AMappingOfAMissingColumnIsNotFound) {
+  auto feed = GetFeed(true, {{"image", "x"}});
+  SessionPtr a = Open(1);
+  Due(1);
+  ASSERT_THAT(Feed(a, 2, 10), IsOk());
+  EXPECT_THAT(feed->NextBatch(2), StatusIs(absl::StatusCode::kNotFound, HasSubstr("image")));
+}
+
+TEST_F(ReceiverCoreTest, TheBatchWithoutRowsHasItsColumns) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Due(1);
+  ASSERT_THAT(Feed(a, 1, 10), IsOk());
+  ASSERT_THAT(core_->EndPartition(a, 1), IsOk());
+  ASSERT_THAT(feed->NextBatch(1), IsOk());
+  core_->EndAllFeeds();
+  absl::StatusOr<Batch> batch = feed->NextBatch(1);
+  ASSERT_THAT(batch, IsOk());
+  EXPECT_TRUE(batch->empty());
+  EXPECT_EQ(batch->column<int64_t>("id").size(), 0u);
+}
+
+TEST_F(ReceiverCoreTest, EndFeedWakesAWaitingNextBatchWithoutRows) {
+  auto feed = GetFeed();
+  EXPECT_FALSE(feed->ShouldStop());
+  Thread reader("reader", [&] {
+    absl::StatusOr<Batch> batch = feed->NextBatch(4);
+    ASSERT_THAT(batch, IsOk());
+    EXPECT_TRUE(batch->empty());
+    EXPECT_TRUE(feed->ShouldStop());
+  });
+  core_->EndFeed("input");
+  reader.Join();
+}
+
+TEST_F(ReceiverCoreTest, TerminateWakesAWaitingNextBatch) {
+  auto feed = GetFeed();
+  Thread reader("reader", [&] { EXPECT_TRUE(feed->NextBatch(4)->empty()); });
+  EXPECT_THAT(feed->Terminate(), IsOk());
+  reader.Join();
+  EXPECT_TRUE(feed->ShouldStop());
+  Open(1);
+  EXPECT_THAT(Due(1), ElementsAre("TERMINATED"));
+}
+
+TEST_F(ReceiverCoreTest, ABrokenReceiverIsAnErrorAndNotAnEnd) {
+  auto feed = GetFeed();
+  core_->Break(absl::InternalError("no sockets"));
+  EXPECT_FALSE(feed->ShouldStop());
+  EXPECT_THAT(feed->NextBatch(1), StatusIs(absl::StatusCode::kInternal));
+}
+
+TEST_F(ReceiverCoreTest, ANewDataFeedGoesOnWhereTheOldOneStopped) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Due(1);
+  ASSERT_THAT(Feed(a, 6, 10), IsOk());
+  EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(0, 1));
+  auto second = GetFeed();
+  feed.reset();
+  EXPECT_THAT(Values(*second->NextBatch(2)), ElementsAre(2, 3));
+  EXPECT_THAT(Values(*second->NextBatch(2)), ElementsAre(4, 5));
+}
+
+TEST_F(ReceiverCoreTest, AQueueIsReadInOneModeAtATime) {
+  auto feed = GetFeed();
+  EXPECT_THAT(core_->OpenReader("input", FeedMode::kInference),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(core_->OpenReader("control", FeedMode::kInference), IsOk());
+  core_->EndFeed("input");
+  auto serve = GetFeed(/*train=*/false);
+  EXPECT_TRUE(feed->ShouldStop());
+  EXPECT_FALSE(serve->ShouldStop());
+  SessionPtr a = Open(1, FeedMode::kInference);
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8000/0"));
+  Open(2);
+  EXPECT_THAT(Due(2), ElementsAre("TERMINATED"));
+}
+
+TEST_F(ReceiverCoreTest, ADestroyedDataFeedMakesRoomForTheOtherMode) {
+  GetFeed().reset();
+  EXPECT_THAT(core_->OpenReader("input", FeedMode::kInference), IsOk());
+}
+
+TEST_F(ReceiverCoreTest, ResultsInTrainingAreAnError) {
+  auto feed = GetFeed();
+  EXPECT_THAT(feed->BatchResults(Rows(0, 1)), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(ReceiverCoreTest, RowsSurviveABusyReaderAndABusySender) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1), b = Open(2, FeedMode::kTrain, 1);
+  Collect();
+  constexpr int64_t kRows = 20'000;
+  int64_t sum = 0, rows = 0;
+  Thread reader("reader", [&] {
+    while (!feed->ShouldStop()) {
+      absl::StatusOr<Batch> batch = feed->NextBatch(7);
+      ASSERT_THAT(batch, IsOk());
+      for (int64_t value : Values(*batch)) sum += value;
+      rows += batch->num_rows();
+    }
+  });
+  while (a->next_row < kRows || b->next_row < kRows) {
+    for (const SessionPtr& s : {a, b}) {
+      const int64_t n = std::min<int64_t>(1 + (s->next_row * 7) % 60, kRows - s->next_row);
+      if (n == 0 || s->received_bytes + n * 10 > s->credit_sent.limit) continue;
+      ASSERT_THAT(Feed(s, n, n * 10), IsOk());
+    }
+    clock_.Advance(absl::Milliseconds(1));
+    Collect();
+    ASSERT_LE(Promised(), kBudget);
+  }
+  ASSERT_THAT(core_->EndPartition(a, kRows), IsOk());
+  ASSERT_THAT(core_->EndPartition(b, kRows), IsOk());
+  core_->FeedEnd("f1", false);
+  core_->EndFeed("input");
+  reader.Join();
+  Collect();
+  EXPECT_EQ(rows, 2 * kRows);
+  EXPECT_EQ(sum, kRows * (kRows - 1));
+  EXPECT_EQ(core_->stats().queues[0].rows_acked, 2 * kRows);
+  EXPECT_EQ(core_->stats().queues[0].open_sessions, 0);
+}
+
+}  // namespace
+}  // namespace millrace

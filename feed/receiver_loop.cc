@@ -1,0 +1,470 @@
+#include "feed/receiver_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/random.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+
+namespace millrace {
+namespace {
+
+constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
+// Messages taken before frames that are due go out.
+constexpr int kMessagesPerTurn = 64;
+// Messages taken to catch up with a connection that is lost.
+constexpr int kMessagesAtLoss = 100'000;
+constexpr int kMaxLinksPerPrincipal = 8;
+
+// PLAIN passwords go over the wire as they are: to this host only.
+bool IsLocalEndpoint(absl::string_view endpoint) {
+  return absl::StartsWith(endpoint, "ipc://@") || absl::StartsWith(endpoint, "tcp://127.") ||
+         absl::StartsWith(endpoint, "tcp://[::1]:") ||
+         absl::StartsWith(endpoint, "tcp://localhost:");
+}
+
+bool IsFromFeeder(FrameType type) {
+  return type == FrameType::kOpen || type == FrameType::kSchema || type == FrameType::kBatch ||
+         type == FrameType::kEndPartition || type == FrameType::kAbort;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ReceiverLoop>> ReceiverLoop::Create(
+    const Options& options, std::shared_ptr<ReceiverCore> core,
+    std::shared_ptr<ReceiverWaker> waker) {
+  if (options.nonce.empty() || !IsPrincipal(absl::StrCat("node/", options.nonce))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a nonce is 1 to 59 letters, digits or any of _.:-, found \"",
+                     Ellipsize(EscapeControls(options.nonce), 80), "\""));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create());
+  std::unique_ptr<ReceiverLoop> loop(
+      new ReceiverLoop(options, std::move(context), std::move(core), std::move(waker)));
+  MILLRACE_RETURN_IF_ERROR(loop->Bind());
+  return loop;
+}
+
+absl::Status ReceiverLoop::Bind() {
+  endpoints_.key = RandomHex(32);
+  MILLRACE_ASSIGN_OR_RETURN(
+      zap_, ZapServer::Create(context_, [this](const ZapRequest& r) { return Admit(r); }));
+  MILLRACE_ASSIGN_OR_RETURN(
+      data_, ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
+  MILLRACE_RETURN_IF_ERROR(data_.StartMonitor());
+  MILLRACE_ASSIGN_OR_RETURN(endpoints_.tcp, data_.Bind("tcp://127.0.0.1:*"));
+  MILLRACE_ASSIGN_OR_RETURN(endpoints_.ipc,
+                            data_.Bind(absl::StrCat("ipc://@millrace-", RandomHex(8))));
+  zap_->socket().DetachFromThread();
+  data_.DetachFromThread();
+  return absl::OkStatus();
+}
+
+std::optional<std::string> ReceiverLoop::Admit(const ZapRequest& request) const {
+  if (request.mechanism != "PLAIN" || !IsPrincipal(request.user) ||
+      !SecureEquals(request.password, endpoints_.key) || poisoned_.contains(request.user)) {
+    return std::nullopt;
+  }
+  return request.user;
+}
+
+// ---------------------------------------------------------------------------------------- Turns
+
+void ReceiverLoop::Stop(absl::Duration flush) {
+  flush_ms_ = absl::ToInt64Milliseconds(flush);
+  stop_ = true;
+  waker_->Wake();
+}
+
+void ReceiverLoop::Run() {
+  if (const absl::Status status = RunTurns(); !status.ok()) {
+    MILLRACE_LOG(ERROR) << "the feed receiver stops: " << status;
+    core_->Break(Annotate(status, "feed receiver"));
+  }
+  CloseAll();
+}
+
+absl::Status ReceiverLoop::RunTurns() {
+  poller_.Add(data_);
+  poller_.Add(zap_->socket());
+  poller_.Add(waker_->fd());
+  while (true) {
+    const bool stop = stop_;
+    const absl::Duration next = Transmit();
+    if (stop) return absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(poller_.Wait(next));
+    waker_->Clear();
+    if (poller_.HasInput(zap_->socket())) MILLRACE_RETURN_IF_ERROR(zap_->Poll());
+    MILLRACE_RETURN_IF_ERROR(ReadData());
+    MILLRACE_RETURN_IF_ERROR(ReadLinks());
+  }
+}
+
+absl::Duration ReceiverLoop::Transmit() {
+  ReceiverCore::Turn turn = core_->Collect();
+  for (OutgoingFrame& frame : turn.frames) Send(std::move(frame));
+  for (const std::string& warning : turn.warnings) MILLRACE_LOG(WARNING) << warning;
+  for (const ReceiverCore::SessionPtr& ended : turn.ended) {
+    const auto it = sessions_.find(SessionKey(ended->principal, ended->id));
+    if (it != sessions_.end() && it->second.core == ended) sessions_.erase(it);
+  }
+  absl::Duration next = turn.next;
+  const absl::Duration now = options_.clock->SteadyNow();
+  for (const auto& [id, link] : links_) {
+    if (!link->up) next = std::min(next, std::max(absl::ZeroDuration(), link->deadline - now));
+  }
+  return next;
+}
+
+void ReceiverLoop::Send(OutgoingFrame frame) {
+  const auto it = links_.find(frame.link);
+  if (it == links_.end()) return;
+  frame.header.metadata_length = static_cast<uint32_t>(frame.metadata.size());
+  std::vector<ZmqMessage> parts;
+  parts.reserve(2 + frame.body.size());
+  parts.push_back(ZmqMessage::Copy(EncodeHeader(frame.header)));
+  if (!frame.metadata.empty()) parts.push_back(ZmqMessage::Copy(frame.metadata));
+  for (BodyPart& part : frame.body) {
+    parts.push_back(ZmqMessage::FromBuffer(part.data, part.size, std::move(part.owner)));
+  }
+  const absl::StatusOr<bool> sent = it->second->socket.Send(std::move(parts));
+  if (!sent.ok()) MILLRACE_LOG(WARNING) << "reply to " << it->second->principal << ": "
+                                        << sent.status();
+  // Without a connection the monitor's event ends the link.
+}
+
+absl::Status ReceiverLoop::ReadData() {
+  std::vector<uint64_t> lost;
+  if (poller_.HasEvent(data_)) MILLRACE_RETURN_IF_ERROR(ReadDataEvents(&lost));
+  // What a feeder sent before it went still counts: an END_PARTITION may be among it.
+  if (poller_.HasInput(data_) || !lost.empty()) {
+    MILLRACE_RETURN_IF_ERROR(ReadMessages(lost.empty() ? kMessagesPerTurn : kMessagesAtLoss));
+  }
+  for (uint64_t connection : lost) ConnectionLost(connection);
+  return absl::OkStatus();
+}
+
+absl::Status ReceiverLoop::ReadDataEvents(std::vector<uint64_t>* lost) {
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<ZmqEvent> event, data_.NextEvent());
+    if (!event.has_value()) return absl::OkStatus();
+    if (event->kind == ZmqEvent::Kind::kAccepted) {
+      connections_[event->fd] = next_id_++;
+    } else if (event->kind == ZmqEvent::Kind::kDisconnected) {
+      const auto it = connections_.find(event->fd);
+      if (it == connections_.end()) continue;
+      lost->push_back(it->second);
+      connections_.erase(it);
+    }
+  }
+}
+
+absl::Status ReceiverLoop::ReadMessages(int limit) {
+  for (int i = 0; i < limit; ++i) {
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<std::vector<ZmqMessage>> parts, data_.Receive());
+    if (!parts.has_value()) return absl::OkStatus();
+    HandleMessage(*std::move(parts));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReceiverLoop::ReadLinks() {
+  const absl::Duration now = options_.clock->SteadyNow();
+  std::vector<uint64_t> up;
+  std::vector<uint64_t> lost;
+  for (const auto& [id, link] : links_) {
+    while (poller_.HasEvent(link->socket)) {
+      MILLRACE_ASSIGN_OR_RETURN(std::optional<ZmqEvent> event, link->socket.NextEvent());
+      if (!event.has_value()) break;
+      if (event->kind == ZmqEvent::Kind::kHandshakeSucceeded) {
+        up.push_back(id);
+      } else if (event->kind != ZmqEvent::Kind::kConnected) {
+        lost.push_back(id);
+        break;
+      }
+    }
+    if (!link->up && now >= link->deadline) lost.push_back(id);
+  }
+  for (uint64_t id : up) LinkUp(id);
+  for (uint64_t id : lost) LinkLost(id);
+  return absl::OkStatus();
+}
+
+void ReceiverLoop::CloseAll() {
+  const absl::Duration flush = absl::Milliseconds(flush_ms_.load());
+  for (const auto& [id, link] : links_) {
+    poller_.Remove(link->socket);
+    if (link->up) {
+      link->socket.CloseAfterSending(flush);
+    } else {
+      link->socket.Close();
+    }
+  }
+  links_.clear();
+  sessions_.clear();
+  poller_.Remove(data_);
+  poller_.Remove(zap_->socket());
+  data_.Close();
+  zap_.reset();
+}
+
+// ------------------------------------------------------------------------------------- Messages
+
+void ReceiverLoop::HandleMessage(std::vector<ZmqMessage> parts) {
+  const std::string principal(parts[0].user_id());
+  if (principal.empty() || poisoned_.contains(principal)) {
+    core_->CountDroppedFrame();
+    return;
+  }
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(parts[0].view());
+  absl::Status status = header.status();
+  if (absl::IsUnimplemented(status)) return HandleForeign(principal, parts);
+  if (status.ok()) {
+    status = CheckFrameParts(*header, parts.size(), parts.size() > 1 ? parts[1].size() : 0);
+  }
+  if (status.ok()) status = HandleFrame(principal, *header, &parts);
+  if (!status.ok()) Poison(principal, status);
+}
+
+void ReceiverLoop::HandleForeign(const std::string& principal,
+                                 const std::vector<ZmqMessage>& parts) {
+  const std::optional<FrameHeader> header = DecodeForeignHeader(parts[0].view());
+  if (!header.has_value()) return core_->CountDroppedFrame();
+  const absl::Status status = DecodeHeader(parts[0].view()).status();
+  const auto it = sessions_.find(SessionKey(principal, header->session));
+  if (it != sessions_.end()) {
+    FailSession(it, status);
+    return;
+  }
+  if (header->type != FrameType::kOpen || parts.size() < 2) return core_->CountDroppedFrame();
+  // An OPEN of a later version can be answered if it still says where.
+  const absl::Status opened =
+      HandleOpen(principal, *header, parts[1].view(), parts[0].source_fd(), status);
+  if (!opened.ok()) core_->CountDroppedFrame();
+}
+
+absl::Status ReceiverLoop::HandleFrame(const std::string& principal, const FrameHeader& header,
+                                       std::vector<ZmqMessage>* parts) {
+  const bool known = IsKnownFrameType(header.type);
+  if (known ? !IsFromFeeder(header.type) : !header.optional()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a feeder does not send ", FrameTypeName(header.type)));
+  }
+  const absl::string_view metadata = parts->size() > 1 ? (*parts)[1].view() : absl::string_view();
+  const auto it = sessions_.find(SessionKey(principal, header.session));
+  if (header.type == FrameType::kOpen) {
+    if (it == sessions_.end()) {
+      return HandleOpen(principal, header, metadata, (*parts)[0].source_fd(), absl::OkStatus());
+    }
+    MILLRACE_RETURN_IF_ERROR(DecodeOpen(metadata));
+    FailSession(it, absl::AlreadyExistsError("the session is open already"));
+    return absl::OkStatus();
+  }
+  if (it == sessions_.end()) {
+    core_->CountDroppedFrame();
+    return absl::OkStatus();
+  }
+  Session& session = it->second;
+  if (header.seq != session.next_seq) {
+    FailSession(it, absl::DataLossError(absl::StrCat("frame ", header.seq,
+                                                     " of the session came where ",
+                                                     session.next_seq, " was expected")));
+    return absl::OkStatus();
+  }
+  ++session.next_seq;
+  if (!known) return absl::OkStatus();
+  if (header.type == FrameType::kAbort) {
+    MILLRACE_ASSIGN_OR_RETURN(ErrorFrame abort, DecodeError(metadata));
+    if (session.core != nullptr) {
+      core_->Abort(session.core);
+    } else if (const auto link = links_.find(session.link); link != links_.end()) {
+      std::erase_if(link->second->pending,
+                    [&](const PendingOpen& open) { return open.session == header.session; });
+    }
+    if (session.core == nullptr) sessions_.erase(it);
+    return absl::OkStatus();
+  }
+  if (session.core == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(FrameTypeName(header.type), " before CREDIT"));
+  }
+  if (header.type == FrameType::kSchema) return HandleSchema(&session, metadata);
+  if (header.type == FrameType::kBatch) return HandleBatch(&session, parts);
+  MILLRACE_ASSIGN_OR_RETURN(EndPartitionFrame end, DecodeEndPartition(metadata));
+  const absl::Status status = core_->EndPartition(session.core, end.end_row);
+  return absl::IsDataLoss(status) ? absl::OkStatus() : status;
+}
+
+absl::Status ReceiverLoop::HandleSchema(Session* session, absl::string_view metadata) {
+  if (session->decoder.has_value()) return absl::InvalidArgumentError("SCHEMA twice");
+  MILLRACE_ASSIGN_OR_RETURN(Schema schema, DecodeSchema(metadata));
+  const absl::StatusOr<Schema> shared = core_->SetSchema(session->core, schema);
+  // Another schema than the feed's is the session's fault, and no broken frame.
+  session->decoder.emplace(shared.ok() ? *shared : schema);
+  return absl::OkStatus();
+}
+
+absl::Status ReceiverLoop::HandleBatch(Session* session, std::vector<ZmqMessage>* parts) {
+  if (!session->decoder.has_value()) return absl::InvalidArgumentError("BATCH before SCHEMA");
+  const absl::string_view metadata = (*parts)[1].view();
+  MILLRACE_ASSIGN_OR_RETURN(BatchPrefix prefix, DecodeBatchPrefix(metadata));
+  int64_t bytes = static_cast<int64_t>(metadata.size());
+  std::vector<BodyPart> body;
+  body.reserve(parts->size() - 2);
+  for (size_t i = 2; i < parts->size(); ++i) {
+    auto part = std::make_shared<ZmqMessage>(std::move((*parts)[i]));
+    bytes += static_cast<int64_t>(part->size());
+    const uint8_t* data = part->data();  // a short message holds its bytes itself: only now
+    const size_t size = part->size();
+    body.push_back({.data = data, .size = size, .owner = std::move(part)});
+  }
+  MILLRACE_ASSIGN_OR_RETURN(
+      RecordBatch rows, session->decoder->Decode(metadata.substr(kBatchPrefixSize),
+                                                 static_cast<uint32_t>(prefix.rows),
+                                                 std::move(body)));
+  const absl::Status status = core_->AddRows(
+      session->core,
+      {.rows = std::move(rows), .first_row = prefix.first_row, .bytes = bytes});
+  return absl::IsDataLoss(status) ? absl::OkStatus() : status;
+}
+
+absl::Status ReceiverLoop::HandleOpen(const std::string& principal, const FrameHeader& header,
+                                      absl::string_view metadata, int fd, absl::Status refusal) {
+  MILLRACE_ASSIGN_OR_RETURN(OpenFrame open, DecodeOpen(metadata));
+  auto connection = connections_.find(fd);
+  if (connection == connections_.end()) {
+    // Its ACCEPTED may have come since the events were read; a lost one waits there too.
+    std::vector<uint64_t> lost;
+    MILLRACE_RETURN_IF_ERROR(ReadDataEvents(&lost));
+    for (uint64_t id : lost) ConnectionLost(id);
+    connection = connections_.find(fd);
+  }
+  if (connection == connections_.end()) {  // nobody is there any more
+    core_->CountDroppedFrame();
+    return absl::OkStatus();
+  }
+  if (refusal.ok() && header.seq != 0) {
+    refusal = absl::DataLossError(absl::StrCat("OPEN is frame 0, found ", header.seq));
+  }
+  const uint64_t connection_id = connection->second;
+  const std::optional<uint64_t> link_id = FindLink(principal, open.reply);
+  if (!link_id.has_value()) {
+    MILLRACE_LOG(WARNING) << principal << ": a session names a reply endpoint that this node does "
+                             "not connect to: "
+                          << Ellipsize(EscapeControls(open.reply.endpoint), 100);
+    core_->CountDroppedFrame();
+    return absl::OkStatus();
+  }
+  sessions_[SessionKey(principal, header.session)] = {.link = *link_id,
+                                                      .connection = connection_id};
+  PendingOpen pending{.session = header.session,
+                      .connection = connection_id,
+                      .open = std::move(open),
+                      .refusal = std::move(refusal)};
+  Link& link = *links_[*link_id];
+  if (link.up) {
+    OpenOnLink(*link_id, principal, std::move(pending));
+  } else {
+    link.pending.push_back(std::move(pending));
+  }
+  return absl::OkStatus();
+}
+
+// ---------------------------------------------------------------------------------------- Links
+
+std::optional<uint64_t> ReceiverLoop::FindLink(const std::string& principal,
+                                               const ReplyEndpoint& reply) {
+  int links_of_principal = 0;
+  for (const auto& [id, link] : links_) {
+    if (link->principal != principal) continue;
+    if (link->reply == reply) return id;
+    ++links_of_principal;
+  }
+  if (links_of_principal >= kMaxLinksPerPrincipal || !IsLocalEndpoint(reply.endpoint)) {
+    return std::nullopt;
+  }
+  auto link = std::make_unique<Link>();
+  absl::StatusOr<ZmqSocket> socket =
+      ZmqSocket::Create(context_, SocketType::kPush,
+                        SocketOptions::Plain(absl::StrCat("node/", options_.nonce), reply.key));
+  if (!socket.ok() || !socket->StartMonitor().ok()) return std::nullopt;
+  link->socket = *std::move(socket);
+  if (!link->socket.Connect(reply.endpoint).ok()) return std::nullopt;
+  link->principal = principal;
+  link->reply = reply;
+  link->deadline = options_.clock->SteadyNow() + kHandshakeTimeout;
+  poller_.Add(link->socket);
+  const uint64_t id = next_id_++;
+  links_[id] = std::move(link);
+  return id;
+}
+
+void ReceiverLoop::LinkUp(uint64_t id) {
+  Link& link = *links_[id];
+  link.up = true;
+  for (PendingOpen& pending : std::exchange(link.pending, {})) {
+    OpenOnLink(id, link.principal, std::move(pending));
+  }
+}
+
+void ReceiverLoop::OpenOnLink(uint64_t link_id, const std::string& principal,
+                              PendingOpen pending) {
+  const auto it = sessions_.find(SessionKey(principal, pending.session));
+  if (it == sessions_.end()) return;
+  if (!pending.refusal.ok()) {
+    core_->Refuse(link_id, pending.session, pending.refusal);
+  } else {
+    it->second.core = core_->Open(principal, pending.session, link_id, pending.connection,
+                                  std::move(pending.open));
+  }
+  if (it->second.core == nullptr) sessions_.erase(it);
+}
+
+void ReceiverLoop::LinkLost(uint64_t id) {
+  const auto link = links_.find(id);
+  if (link == links_.end()) return;
+  poller_.Remove(link->second->socket);
+  links_.erase(link);
+  core_->LinkLost(id);
+  absl::erase_if(sessions_, [id](const auto& entry) { return entry.second.link == id; });
+}
+
+void ReceiverLoop::ConnectionLost(uint64_t connection) {
+  core_->ConnectionLost(connection);
+  for (const auto& [id, link] : links_) {
+    std::erase_if(link->pending,
+                  [&](const PendingOpen& open) { return open.connection == connection; });
+  }
+  absl::erase_if(sessions_, [&](const auto& e) { return e.second.connection == connection; });
+}
+
+void ReceiverLoop::FailSession(Sessions::iterator it, const absl::Status& status) {
+  if (it->second.core != nullptr) return core_->Fail(it->second.core, status);
+  // Its OPEN waits for the reply link, and the answer with it.
+  const auto link = links_.find(it->second.link);
+  if (link == links_.end()) return;
+  for (PendingOpen& pending : link->second->pending) {
+    if (pending.session == it->first.second) pending.refusal = status;
+  }
+}
+
+void ReceiverLoop::Poison(const std::string& principal, const absl::Status& status) {
+  const absl::Status told = absl::InvalidArgumentError(
+      absl::StrCat("bad frame from ", principal, ": ", status.message()));
+  MILLRACE_LOG(WARNING) << told.message() << "; nothing more of it is read";
+  poisoned_.insert(principal);
+  core_->Poison(principal, told);
+  for (auto it = sessions_.begin(); it != sessions_.end(); ++it) {
+    if (it->first.first == principal && it->second.core == nullptr) FailSession(it, told);
+  }
+  absl::erase_if(sessions_, [&](const auto& entry) {
+    return entry.first.first == principal && entry.second.core != nullptr;
+  });
+}
+
+}  // namespace millrace
