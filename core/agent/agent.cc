@@ -28,20 +28,11 @@ namespace {
 constexpr absl::Duration kHurry = absl::Milliseconds(700);
 // How long a node without its coordinator has to end itself, at most.
 constexpr absl::Duration kMaxOrphanGrace = absl::Seconds(5);
-constexpr size_t kMaxEarlyPushes = 1024;
 
 std::string CurrentFolder() {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::current_path(error);
   return error ? "." : path.string();
-}
-
-// Environment variable of a "NAME=value" list.
-std::string Lookup(const std::vector<std::string>& environment, absl::string_view name) {
-  for (const std::string& entry : environment) {
-    if (absl::StartsWith(entry, absl::StrCat(name, "="))) return entry.substr(name.size() + 1);
-  }
-  return "";
 }
 
 // A job's name becomes part of file names and of addresses.
@@ -54,13 +45,6 @@ absl::Status CheckJobName(const std::string& name) {
                                             Ellipsize(EscapeControls(name), 80), "\""));
   }
   return absl::OkStatus();
-}
-
-v1::Error ToProto(const absl::Status& status) {
-  v1::Error error;
-  error.set_code(static_cast<int>(status.code()));
-  error.set_message(std::string(status.message()));
-  return error;
 }
 
 }  // namespace
@@ -189,17 +173,22 @@ void Agent::OnParentGone(const absl::Status& status) {
   hurry_ = true;
   loop_->Cancel(&quit_timer_);
   quit_timer_ = loop_->After(kHurry, [this] { Quit(exit_code_.value_or(kExitFinished)); });
-  if (runner_ != nullptr && runner_->alive()) {
-    if (!exit_code_.has_value()) {
-      exit_code_ = kExitFinished;  // as asked: nobody is left to whom the node's end is a failure
-      end_reason_ = absl::CancelledError(
-          absl::StrCat("the parent of the agent of ", NodeName(), " on ", LocalHostname(),
-                       " ended, and the node with it"));
-    }
-    runner_->Kill();
+  if (exit_code_.has_value()) {
+    // Already ending: at most a node to be killed, or a coordinator that is about to be told.
+    if (runner_ != nullptr) runner_->Kill();
     return;
   }
-  Quit(exit_code_.value_or(kExitFinished));
+  exit_code_ = kExitFinished;  // as asked: nobody is left to whom the node's end is a failure
+  end_reason_ = absl::CancelledError(absl::StrCat("the parent of the agent of ", NodeName(), " on ",
+                                                  LocalHostname(),
+                                                  " ended, and the node with it"));
+  if (runner_ != nullptr && runner_->alive()) {
+    runner_->Kill();
+  } else if (runner_ == nullptr && registered_.has_value()) {
+    OnLaunchFailed(*end_reason_);
+  } else if (runner_ == nullptr) {
+    Quit(kExitFinished);
+  }
 }
 
 void Agent::OnTerminationSignal(int signal) {
@@ -329,200 +318,11 @@ void Agent::OnLinkEnd(const absl::Status& status) {
   Fail(status.ok() ? absl::CancelledError("the coordinator ended the stream") : status);
 }
 
-// ---- node ------------------------------------------------------------------------------------------
-
-void Agent::FetchProgram() {
-  const v1::NodeSpec& node = registered_->node();
-  if (node.sha256().empty()) {
-    absl::StatusOr<std::string> resolved =
-        ResolveProgram(node.program(), working_dir_, Lookup(options_.environment, "PATH"));
-    if (!resolved.ok()) {
-      OnLaunchFailed(resolved.status());
-      return;
-    }
-    program_ = *std::move(resolved);
-    MaybeLaunch();
-    return;
-  }
-  fetcher_ = std::make_unique<ProgramFetcher>(
-      ProgramFetcher::Options{.stub = link_->stub(),
-                              .token = params_.coordinator.token,
-                              .sha256 = node.sha256(),
-                              .size_bytes = node.program_size(),
-                              .local_path = node.program(),
-                              .target_path = files_->Claim("program")},
-      loop_->mailbox(),
-      [this](const absl::StatusOr<FetchedProgram>& program) { OnProgram(program); });
-}
-
-void Agent::OnProgram(const absl::StatusOr<FetchedProgram>& program) {
-  if (exit_code_.has_value() || stop_asked_) return;
-  if (!program.ok()) {
-    OnLaunchFailed(program.status());
-    return;
-  }
-  program_ = program->path;
-  MaybeLaunch();
-}
-
-void Agent::MaybeLaunch() {
-  if (epoch_ == 0 || program_.empty() || runner_ != nullptr || stop_asked_ ||
-      exit_code_.has_value()) {
-    return;
-  }
-  SendUpdate(MakeUpdate(v1::NODE_STATE_READY));
-  SetState(State::kReady);
-  const absl::Status launched = Launch();
-  if (!launched.ok()) OnLaunchFailed(launched);
-}
-
-absl::Status Agent::Launch() {
-  const v1::NodeSpec& node = registered_->node();
-  NodeRunner::Options options{
-      .environment = {.registered = *registered_,
-                      .epoch = epoch_,
-                      .cluster_spec = spec_,
-                      .address = address_,
-                      .port = port_.port(),
-                      .working_dir = working_dir_,
-                      .log_dir = log_dir_,
-                      .ca_pem = params_.coordinator.ca_pem,
-                      .key_pem = key_.key_pem,
-                      .context_path = files_->Claim("context.json"),
-                      .inherited = options_.environment,
-                      .host_env = params_.env},
-      .program = program_,
-      .args = {node.args().begin(), node.args().end()},
-      .log_path = JoinPath(log_dir_, absl::StrCat(registered_->job_name(), "-",
-                                                  registered_->task_index(), ".",
-                                                  registered_->attempt(), ".log")),
-      .stop_timeout = node.has_stop_timeout() ? DurationFromProto(node.stop_timeout())
-                                              : absl::Seconds(10)};
-  if (node.release_port()) {
-    port_.Release();
-  } else {
-    options.port_fd = port_.fd();
-  }
-  runner_ = std::make_unique<NodeRunner>(loop_, reaper_, RunnerHooks());
-  MILLRACE_RETURN_IF_ERROR(runner_->Launch(std::move(options)));
-  guard_->SetGroup(runner_->pid());
-  for (const Json& frame : early_pushes_) runner_->Push(frame);
-  early_pushes_.clear();
-  return absl::OkStatus();
-}
-
-NodeRunner::Hooks Agent::RunnerHooks() {
-  return {
-      .send = [this](v1::AgentMessage message,
-                     bool droppable) { return link_->Send(std::move(message), droppable); },
-      .on_endpoints =
-          [this](v1::NodeEndpoints endpoints) {
-            endpoints.set_attempt(registered_->attempt());
-            endpoints_ = endpoints;
-            v1::AgentMessage message;
-            *message.mutable_endpoints() = std::move(endpoints);
-            link_->Send(std::move(message));
-          },
-      .on_release_port = [this] { port_.Release(); },
-      .on_running =
-          [this](pid_t pid) {
-            SendUpdate(MakeUpdate(v1::NODE_STATE_RUNNING));
-            if (state_ != State::kDraining) SetState(State::kRunning, {{"pid", pid}});
-          },
-      .on_stopped = [this](int signal) { OnNodeStopped(signal); },
-      .on_launch_failed = [this](const absl::Status& status) { OnLaunchFailed(status); },
-      .on_ended = [this](const ExitStatus& exit) { OnNodeEnded(exit); },
-  };
-}
-
-void Agent::Push(const Json& frame) {
-  if (runner_ != nullptr) {
-    runner_->Push(frame);
-  } else if (early_pushes_.size() < kMaxEarlyPushes) {
-    early_pushes_.push_back(frame);
-  }
-}
-
-void Agent::Stop(absl::string_view reason, bool now) {
-  if (exit_code_.has_value()) return;
-  stop_asked_ = true;
-  hurry_ = hurry_ || now;
-  if (runner_ == nullptr || !runner_->alive()) {
-    if (runner_ == nullptr) {
-      v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
-      update.mutable_exit()->set_code(0);
-      Conclude(absl::OkStatus(), std::move(update));
-    }
-    return;  // else: OnNodeEnded() is under way
-  }
-  if (state_ != State::kDraining) {
-    SendUpdate(MakeUpdate(v1::NODE_STATE_DRAINING));
-    SetState(State::kDraining, {{"reason", std::string(reason)}});
-  }
-  if (now) {
-    runner_->Kill();
-    return;
-  }
-  runner_->Stop(reason, DurationFromProto(registered_->node().stop_grace()));
-}
-
-void Agent::OnNodeStopped(int signal) {
-  if (signal != 0) {
-    MILLRACE_LOG(WARNING) << NodeName() << " was stopped by " << SignalName(signal);
-  }
-  if (state_ == State::kDraining) return;
-  SendUpdate(MakeUpdate(signal != 0 ? v1::NODE_STATE_STOPPED : v1::NODE_STATE_RUNNING));
-}
-
-absl::Status Agent::NodeError(const ExitStatus& exit) const {
-  if (end_reason_.has_value()) return *end_reason_;
-  if (exit.ok() || stop_asked_) return absl::OkStatus();
-  const std::string who = absl::StrCat(NodeName(), " (attempt ", registered_->attempt(), ") on ",
-                                       LocalHostname());
-  if (runner_->killed_as_stopped_by() != 0) {
-    return absl::AbortedError(absl::StrCat(who, " was stopped by signal ",
-                                           runner_->killed_as_stopped_by(), " (",
-                                           SignalName(runner_->killed_as_stopped_by()),
-                                           ") for longer than stop_timeout, and was killed"));
-  }
-  if (runner_->said_exit().has_value() && !runner_->said_exit()->ok()) {
-    return *runner_->said_exit();
-  }
-  const std::vector<std::string> tail = runner_->StderrTail();
-  return absl::AbortedError(absl::StrCat(
-      who, " ended with ", DescribeExit(exit),
-      tail.empty() ? "" : absl::StrCat("; last line of stderr: ", Ellipsize(tail.back(), 500))));
-}
-
-void Agent::OnNodeEnded(const ExitStatus& exit) {
-  guard_->SetGroup(0);
-  v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
-  if (exit.kind == ExitStatus::Kind::kSignaled) {
-    update.mutable_exit()->set_signal(exit.signal);
-  } else {
-    update.mutable_exit()->set_code(exit.code);
-  }
-  const absl::Status error = NodeError(exit);
-  // Where the program said nothing the coordinator finds its own words for the exit.
-  const bool explained = end_reason_.has_value() || runner_->killed_as_stopped_by() != 0 ||
-                         runner_->said_exit().has_value();
-  if (!error.ok() && explained) *update.mutable_error() = ToProto(error);
-  for (std::string& line : runner_->StderrTail()) update.add_stderr_tail(std::move(line));
-  Conclude(error, std::move(update));
-}
-
-void Agent::OnLaunchFailed(const absl::Status& status) {
-  guard_->SetGroup(0);
-  v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_LAUNCH_FAILED);
-  *update.mutable_error() = ToProto(status);
-  Conclude(status, std::move(update));
-}
-
 // ---- the end ---------------------------------------------------------------------------------------
 
 void Agent::Conclude(const absl::Status& node_error, v1::NodeUpdate update) {
   if (state_ == State::kFinished || state_ == State::kFailed) return;
-  fetcher_.reset();
+  if (!hurry_) fetcher_.reset();
   const bool was_registered = registered_.has_value();
   update.set_stopped_as_asked(stop_asked_ && !end_reason_.has_value());
   if (was_registered) SendUpdate(update);
@@ -578,6 +378,8 @@ int Agent::Cleanup() {
     runner_->Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(3));
   }
   if (files_ != nullptr) files_->Remove();
+  // A program that is still being fetched may be written after this: the guard removes it then.
+  if (fetcher_ == nullptr) guard_->Dismiss();
   parent_.Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(1));
   return exit_code_.value_or(kExitAgentFailed);
 }

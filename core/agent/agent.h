@@ -69,8 +69,8 @@ class Agent {
   // As the parent's `stop`; a second call kills the node.
   void OnTerminationSignal(int signal);
 
-  // Kills what is left, removes the files, tells the parent what it has not read yet. Returns the exit
-  // code. Takes at most a few hundred milliseconds (more if the node's log still has to reach the
+  // Kills what is left, removes the files, dismisses the guard, tells the parent what it has not read
+  // yet. Returns the exit code. Takes at most a few hundred milliseconds (more if the node's log still has to reach the
   // disk and nobody is in a hurry).
   int Cleanup();
 

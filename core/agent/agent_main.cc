@@ -68,7 +68,7 @@ int Usage(const std::string& problem) {
   return kExitCommandLine;
 }
 
-// nullopt-like -1: go on and run the agent. Otherwise the exit code.
+// The exit code, or -1: go on and run the agent.
 int ParseCommandLine(const std::vector<std::string>& args) {
   for (const std::string& arg : args) {
     if (arg == "--help" || arg == "-h" || arg == "help") {
@@ -145,7 +145,6 @@ absl::StatusOr<int> RunAgent() {
   agent.Start();
   loop->Run();
   const int exit_code = agent.Cleanup();
-  guard->Dismiss();
   // Not by return: a log file on a disk that hangs must not keep the process.
   std::fflush(nullptr);
   _exit(exit_code);

@@ -6,25 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "core/agent/agent_harness.h"
+#include "core/agent/agent_test_fixture.h"
 #include "core/agent/fake_coordinator.h"
-#include "core/base/file.h"
-#include "core/base/process.h"
 #include "core/base/socket_address.h"
 #include "core/proto/time_proto.h"
 #include "gmock/gmock.h"
@@ -40,87 +33,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-class AgentTest : public ::testing::Test {
- protected:
-  AgentTest() : dir_(*TempDir::Create("agent_test")) {
-    for (const char* name : {"run", "log", "work"}) {
-      mkdir(JoinPath(dir_.path(), name).c_str(), 0700);
-    }
-  }
-
-  // A coordinator whose node is the test program in this mode.
-  void MakeCoordinator(const std::vector<std::string>& args, FakeCoordinator::Options options = {}) {
-    if (options.program.empty()) options.program = TestFile("test_node");
-    options.args = args;
-    coordinator_ = std::make_unique<FakeCoordinator>(std::move(options));
-  }
-
-  Json Params() const {
-    return {{"coordinator", coordinator_->StartParams()}, {"runtime_dir", Path("run")},
-            {"log_dir", Path("log")}, {"working_dir", Path("work")}};
-  }
-
-  void RunAgent(const std::vector<std::string>& extra_env = {}) {
-    agent_ = std::make_unique<AgentHarness>(std::vector<std::string>{"agent", "--parent=stdin"},
-                                            extra_env);
-    agent_->Start(Params());
-  }
-
-  std::string Path(const std::string& name) const { return JoinPath(dir_.path(), name); }
-
-  std::string Log() const {
-    const auto text = ReadFile(Path("log/worker-0.0.log"));
-    return text.ok() ? *text : std::string(text.status().message());
-  }
-
-  // Waits until the node has written `text` (the coordinator hears every line).
-  bool NodeSaid(const std::string& text) const {
-    return coordinator_->WaitFor([&](const std::vector<v1::AgentMessage>& messages) {
-      for (const v1::AgentMessage& message : messages) {
-        for (const std::string& line : message.log().lines()) {
-          if (absl::StartsWith(line, text)) return true;
-        }
-      }
-      return false;
-    });
-  }
-
-  std::vector<pid_t> Grandchildren() const {
-    std::vector<pid_t> pids;
-    for (const std::string& line : coordinator_->LogLines()) {
-      pid_t pid = 0;
-      if (absl::StartsWith(line, "grandchild ") && absl::SimpleAtoi(line.substr(11), &pid)) {
-        pids.push_back(pid);
-      }
-    }
-    return pids;
-  }
-
-  bool WaitGrandchildren() const {
-    return coordinator_->WaitFor([&](const std::vector<v1::AgentMessage>& messages) {
-      int count = 0;
-      for (const v1::AgentMessage& message : messages) {
-        for (const std::string& line : message.log().lines()) {
-          count += absl::StartsWith(line, "grandchild ") ? 1 : 0;
-        }
-      }
-      return count == 2;
-    });
-  }
-
-  std::vector<std::string> RuntimeFiles() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(Path("run"))) {
-      names.push_back(entry.path().filename().string());
-    }
-    return names;
-  }
-
-  TempDir dir_;
-  std::unique_ptr<FakeCoordinator> coordinator_;
-  std::unique_ptr<AgentHarness> agent_;
-};
 
 // Lines with what differs between runs replaced.
 std::vector<std::string> Normalised(const std::vector<std::string>& lines) {
@@ -251,8 +163,7 @@ TEST_F(AgentTest, NodeFindsTheDocumentedDescriptorsEnvironmentAndContext) {
                [](const std::string& line) { return absl::StartsWith(line, "fd "); });
   EXPECT_THAT(fds, ElementsAre("fd 0 device", "fd 1 pipe", "fd 2 pipe", "fd 3 socket", "fd 4 socket"));
   EXPECT_THAT(lines, Contains("pgid own"));
-  EXPECT_THAT(lines, Contains(absl::StrCat("session ", getsid(agent_->pid()) > 0
-                                                           ? getsid(0) : getsid(0))));
+  EXPECT_THAT(lines, Contains(absl::StrCat("session ", getsid(0))));
   EXPECT_THAT(lines, Contains(absl::StrCat("cwd ", Path("work"))));
   EXPECT_THAT(lines, Contains("arg a b"));
   EXPECT_THAT(lines, Contains("arg "));
@@ -541,182 +452,6 @@ TEST_F(AgentTest, ShippedProgramWithAnotherDigestIsDataLoss) {
   EXPECT_EQ(agent_->ReadState("failed").value("code", ""), "DATA_LOSS");
   EXPECT_EQ(agent_->WaitExit(), 1);
   EXPECT_THAT(RuntimeFiles(), IsEmpty());
-}
-
-TEST_F(AgentTest, BrokenStreamIsTakenUpAgainWhileTheNodeRuns) {
-  MakeCoordinator({"polite"});
-  RunAgent();
-  ASSERT_TRUE(NodeSaid("ready"));
-  coordinator_->EndStream(absl::UnavailableError("gone for a moment"));
-  ASSERT_TRUE(coordinator_->WaitForRegistrations(2));
-  v1::Register first;
-  v1::Register last;
-  for (const v1::AgentMessage& message : coordinator_->messages()) {
-    if (!message.has_register_()) continue;
-    if (first.agent_id().empty()) first = message.register_();
-    last = message.register_();
-  }
-  EXPECT_EQ(first.agent_id(), last.agent_id());
-  EXPECT_EQ(first.address(), last.address());
-  EXPECT_FALSE(first.has_node());
-  EXPECT_EQ(last.node().state(), v1::NODE_STATE_RUNNING);
-  agent_->Send(R"({"id":8,"method":"stop"})");
-  EXPECT_FALSE(agent_->ReadState("finished").is_null());
-  EXPECT_EQ(agent_->WaitExit(), 0);
-}
-
-TEST_F(AgentTest, NodeIsEndedWhenTheCoordinatorStaysAwayForTheLease) {
-  FakeCoordinator::Options options;
-  *options.registered.mutable_lease() = DurationToProto(absl::Milliseconds(500));
-  *options.registered.mutable_node()->mutable_stop_grace() =
-      DurationToProto(absl::Milliseconds(100));
-  MakeCoordinator({"stubborn"}, options);
-  RunAgent();
-  const pid_t node = agent_->ReadState("running").value("pid", 0);
-  ASSERT_TRUE(NodeSaid("ready"));
-  coordinator_->Refuse(absl::UnavailableError("down"));
-  coordinator_->EndStream(absl::UnavailableError("down"));
-  const Json error = agent_->ReadEvent("error");
-  EXPECT_EQ(error.value("code", ""), "UNAVAILABLE");
-  EXPECT_THAT(error.value("message", ""), HasSubstr("lease"));
-  EXPECT_FALSE(agent_->ReadState("failed").is_null());
-  EXPECT_EQ(agent_->WaitExit(), 3);
-  EXPECT_TRUE(WaitGone(node));
-}
-
-TEST_F(AgentTest, CoordinatorThatShutsDownEndsTheNode) {
-  MakeCoordinator({"polite"});
-  RunAgent();
-  ASSERT_TRUE(NodeSaid("ready"));
-  coordinator_->Refuse(absl::UnavailableError("down"));
-  coordinator_->Shutdown();
-  EXPECT_THAT(agent_->ReadEvent("error").value("message", ""), HasSubstr("coordinator"));
-  EXPECT_EQ(agent_->WaitExit(), 3);
-}
-
-TEST_F(AgentTest, WrongTokenIsFinalAndSaysWhatToDo) {
-  MakeCoordinator({"exit", "0"});
-  agent_ = std::make_unique<AgentHarness>();
-  Json params = Params();
-  params["coordinator"]["token"] = "another-secret";
-  agent_->Start(params);
-  const Json error = agent_->ReadEvent("error");
-  EXPECT_EQ(error.value("code", ""), "UNAUTHENTICATED");
-  EXPECT_THAT(error.value("message", ""), HasSubstr("token of this very cluster"));
-  EXPECT_EQ(agent_->WaitExit(), 3);
-  EXPECT_THAT(absl::StrJoin(agent_->lines(), "\n") + agent_->stderr_text(),
-              Not(HasSubstr("another-secret")));
-}
-
-TEST_F(AgentTest, TakenSlotEndsTheAgentQuietly) {
-  FakeCoordinator::Options options;
-  options.refuse = absl::AlreadyExistsError("slot 0 has a live agent");
-  MakeCoordinator({}, options);
-  RunAgent();
-  EXPECT_EQ(agent_->ReadEvent("error").value("code", ""), "ALREADY_EXISTS");
-  EXPECT_EQ(agent_->WaitExit(), 3);
-}
-
-TEST_F(AgentTest, UnreachableCoordinatorIsReportedAfterConnectTimeout) {
-  MakeCoordinator({});
-  coordinator_->Shutdown();
-  agent_ = std::make_unique<AgentHarness>();
-  Json params = Params();
-  params["connect_timeout_ms"] = 500;
-  agent_->Start(params);
-  const Json error = agent_->ReadEvent("error");
-  EXPECT_EQ(error.value("code", ""), "UNAVAILABLE");
-  EXPECT_THAT(error.value("message", ""),
-              AllOf(HasSubstr(coordinator_->address()), HasSubstr("refused")));
-  EXPECT_EQ(agent_->WaitExit(), 3);
-}
-
-TEST_F(AgentTest, CoordinatorWithAnotherCaIsNotTrusted) {
-  MakeCoordinator({});
-  FakeCoordinator other({});
-  agent_ = std::make_unique<AgentHarness>();
-  Json params = Params();
-  params["coordinator"]["ca_pem"] = other.StartParams()["ca_pem"];
-  params["connect_timeout_ms"] = 1000;
-  agent_->Start(params);
-  EXPECT_THAT(agent_->ReadEvent("error").value("message", ""), HasSubstr("certificate"));
-  EXPECT_EQ(agent_->WaitExit(), 3);
-  EXPECT_EQ(coordinator_->registrations(), 0);
-}
-
-TEST_F(AgentTest, CoordinatorIsFoundByName) {
-  MakeCoordinator({"exit", "0"});
-  agent_ = std::make_unique<AgentHarness>();
-  Json params = Params();
-  const std::string address = coordinator_->address();
-  params["coordinator"]["address"] = absl::StrCat("localhost", address.substr(address.find(':')));
-  agent_->Start(params);
-  EXPECT_FALSE(agent_->ReadState("finished").is_null());
-  EXPECT_EQ(agent_->WaitExit(), 0);
-}
-
-TEST_F(AgentTest, EndOfStdinEndsAnAgentInEveryState) {
-  MakeCoordinator({}, {.send_spec = false});
-  agent_ = std::make_unique<AgentHarness>();
-  agent_->CloseStdin();
-  EXPECT_EQ(agent_->WaitExit(), 0);
-  RunAgent();  // waits for the spec
-  EXPECT_FALSE(agent_->ReadState("registered").is_null());
-  agent_->CloseStdin();
-  EXPECT_EQ(agent_->WaitExit(), 0);
-  EXPECT_THAT(RuntimeFiles(), IsEmpty());
-}
-
-TEST_F(AgentTest, StopBeforeTheNodeRunsIsNoFailure) {
-  MakeCoordinator({}, {.send_spec = false});
-  RunAgent();
-  EXPECT_FALSE(agent_->ReadState("registered").is_null());
-  agent_->Send(R"({"id":2,"method":"stop"})");
-  EXPECT_FALSE(agent_->ReadState("finished").is_null());
-  EXPECT_EQ(agent_->WaitExit(), 0);
-  EXPECT_TRUE(coordinator_->LastUpdate().stopped_as_asked());
-}
-
-TEST_F(AgentTest, ParentsGarbageIsAnsweredWithTypedErrors) {
-  agent_ = std::make_unique<AgentHarness>();
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {"{", "INVALID_ARGUMENT"},
-      {"[1]", "INVALID_ARGUMENT"},
-      {"\xff\xfe", "INVALID_ARGUMENT"},
-      {R"({"method":"status"})", "INVALID_ARGUMENT"},
-      {R"({"id":1})", "INVALID_ARGUMENT"},
-      {R"({"id":1,"method":"status","params":[]})", "INVALID_ARGUMENT"},
-      {R"({"id":1,"method":"fly"})", "UNIMPLEMENTED"},
-      {R"({"id":1,"method":"start","params":{}})", "INVALID_ARGUMENT"},
-      {R"({"id":1,"method":"start","params":{"coordinator":{"address":"h","ca_pem":"","token":""}}})",
-       "INVALID_ARGUMENT"},
-      {R"({"id":1,"method":"stop","params":{"now":"yes"}})", "INVALID_ARGUMENT"},
-  };
-  for (const auto& [line, code] : cases) {
-    agent_->Send(line);
-    EXPECT_EQ(agent_->ReadReply()["error"].value("code", ""), code) << line;
-  }
-  agent_->Send(R"({"id":"x","method":"status"})");
-  EXPECT_EQ(agent_->ReadReply()["result"]["state"], "idle");
-  agent_->Send(std::string((1 << 20) + 1, 'x'));
-  EXPECT_EQ(agent_->ReadEvent("error").value("code", ""), "INVALID_ARGUMENT");
-  EXPECT_EQ(agent_->WaitExit(), 3);
-}
-
-TEST(AgentCommandLine, HelpVersionAndMistakes) {
-  for (const auto& [args, code] : std::vector<std::pair<std::vector<std::string>, int>>{
-           {{"--help"}, 0},
-           {{"--version"}, 0},
-           {{}, 2},
-           {{"fly"}, 2},
-           {{"agent"}, 2},
-           {{"agent", "--parent=stdin", "--port=3"}, 2}}) {
-    AgentHarness agent(args);
-    EXPECT_EQ(agent.WaitExit(), code) << absl::StrJoin(args, " ");
-    if (code == 2) {
-      EXPECT_THAT(agent.stderr_text(), HasSubstr("--help")) << absl::StrJoin(args, " ");
-    }
-  }
 }
 
 }  // namespace

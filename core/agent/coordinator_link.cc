@@ -31,6 +31,10 @@ constexpr absl::Duration kFailFast = absl::Seconds(2);
 // How long a coordinator may take to end a stream that the agent has half-closed.
 constexpr absl::Duration kFinishTimeout = absl::Seconds(5);
 constexpr int kMaxMessageBytes = 32 << 20;
+// A coordinator whose host vanished sends no reset: only an unanswered ping shows it. Coordinators
+// allow a ping each 5 s.
+constexpr int kKeepaliveMs = 6'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
 
 std::shared_ptr<grpc::Channel> MakeChannel(const CoordinatorEndpoint& endpoint) {
   grpc::SslCredentialsOptions tls;
@@ -43,6 +47,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const CoordinatorEndpoint& endpoint) 
   // A proxy that the environment names is for the web, not for the cluster.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   return grpc::CreateCustomChannel(absl::StrCat("dns:///", endpoint.address),
                                    grpc::SslCredentials(tls), arguments);
 }
@@ -228,7 +234,7 @@ void CoordinatorLink::OnDialled(const std::string& local_host) {
 void CoordinatorLink::StartStream() {
   const uint64_t generation = ++generation_;
   const std::weak_ptr<bool> alive = alive_;
-  stream_ = AttachStream::Start(
+  stream_ = AttachCall::Start(
       stub_.get(), options_.endpoint.token, loop_->mailbox(),
       {.on_message =
            [this, alive, generation](const v1::CoordinatorMessage& message) {
@@ -278,7 +284,7 @@ void CoordinatorLink::StartHeartbeats(absl::Duration interval) {
     // poll() counts monotonic time: a jump of the date must not cost the lease.
     pollfd stop{.fd = heartbeat_stop_.get(), .events = POLLIN, .revents = 0};
     while (poll(&stop, 1, interval_ms) == 0) {
-      std::shared_ptr<AttachStream> stream;
+      std::shared_ptr<AttachCall> stream;
       {
         MutexLock lock(&heartbeat_mu_);
         stream = heartbeat_stream_;

@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/agent/attach_stream.h"
+#include "core/agent/attach_call.h"
 #include "core/agent/event_loop.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
@@ -113,7 +113,7 @@ class CoordinatorLink {
   Callbacks callbacks_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted closures
   std::shared_ptr<v1::Coordinator::Stub> stub_;
-  std::shared_ptr<AttachStream> stream_;
+  std::shared_ptr<AttachCall> stream_;
   uint64_t generation_ = 0;  // of stream_: callbacks of older ones are ignored
   bool registered_ = false;  // on stream_
   bool ever_registered_ = false;
@@ -131,7 +131,7 @@ class CoordinatorLink {
 
   // Shared with the heartbeat thread.
   Mutex heartbeat_mu_;
-  std::shared_ptr<AttachStream> heartbeat_stream_ ABSL_GUARDED_BY(heartbeat_mu_);
+  std::shared_ptr<AttachCall> heartbeat_stream_ ABSL_GUARDED_BY(heartbeat_mu_);
   UniqueFd heartbeat_stop_;  // eventfd
   Thread heartbeats_;
 };

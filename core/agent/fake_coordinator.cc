@@ -79,6 +79,7 @@ FakeCoordinator::FakeCoordinator(Options options) : options_(std::move(options))
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(tls), &port_);
   builder.RegisterService(this);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   server_ = builder.BuildAndStart();
 }
 

@@ -1,5 +1,6 @@
 #include "core/agent/node_requests.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -16,7 +17,8 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kMaxTimeoutMs = int64_t{100} * 365 * 24 * 3600 * 1000;
-constexpr size_t kMaxEndpoints = 256;
+// The coordinator's limits: what is over them would end the agent's stream.
+constexpr size_t kMaxEndpoints = 64;
 constexpr size_t kMaxEndpointBytes = 1024;
 constexpr size_t kMaxMetricNameBytes = 256;
 
@@ -137,8 +139,9 @@ absl::Status NodeRequests::Ready(const Json& params) {
     if (out->tcp().empty() && out->ipc().empty()) {
       return absl::InvalidArgumentError("field \"params.feed\" has neither \"tcp\" nor \"ipc\"");
     }
-    if (out->ByteSizeLong() > 3 * kMaxEndpointBytes) {
-      return absl::InvalidArgumentError("field \"params.feed\" is too large");
+    if (std::max({out->tcp().size(), out->ipc().size(), out->key().size()}) > kMaxEndpointBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a member of field \"params.feed\" has more than ", kMaxEndpointBytes, " bytes"));
     }
   }
   if (params.contains("other") && !params["other"].is_null()) {
@@ -181,7 +184,8 @@ absl::Status NodeRequests::Kv(const std::string& method, const Json& params, con
   } else if (method == "kv.add") {
     MILLRACE_ASSIGN_OR_RETURN(const int64_t delta, GetInt(params, "delta", "params"));
     kv->set_add(delta);
-    pending.wants_value = true;
+    // The coordinator remembers by request_id what it has added.
+    pending.repeatable = pending.wants_value = true;
   } else {
     kv->set_delete_(true);
     pending.wants_value = true;

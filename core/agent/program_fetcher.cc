@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "core/agent/attach_stream.h"
+#include "core/agent/attach_call.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/sha256.h"

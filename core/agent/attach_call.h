@@ -1,10 +1,10 @@
-// File: core/agent/attach_stream.h
+// File: core/agent/attach_call.h
 //
 // One Attach call: messages out through a bounded queue, messages in and the end of the call handed
 // over to the agent's loop. Dialling, and dialling again, is core/agent/coordinator_link.h.
 
-#ifndef CORE_AGENT_ATTACH_STREAM_H_
-#define CORE_AGENT_ATTACH_STREAM_H_
+#ifndef CORE_AGENT_ATTACH_CALL_H_
+#define CORE_AGENT_ATTACH_CALL_H_
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/client_callback.h>
@@ -29,7 +29,7 @@ namespace millrace {
 
 // Ownership: shared between its user and gRPC: it lives until OnDone(), whoever lets go of it first.
 // Thread safety: thread-safe. Blocking: never.
-class AttachStream final
+class AttachCall final
     : public grpc::ClientBidiReactor<v1::AgentMessage, v1::CoordinatorMessage> {
  public:
   // Above this, Send() refuses messages that may be lost.
@@ -42,7 +42,7 @@ class AttachStream final
   };
 
   // Starts the call. Reading goes no faster than the loop handles messages.
-  [[nodiscard]] static std::shared_ptr<AttachStream> Start(
+  [[nodiscard]] static std::shared_ptr<AttachCall> Start(
       v1::Coordinator::Stub* stub, const std::string& token,
       std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks);
 
@@ -57,7 +57,7 @@ class AttachStream final
   void Cancel() { context_.TryCancel(); }
 
  private:
-  AttachStream(std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks);
+  AttachCall(std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -69,7 +69,7 @@ class AttachStream final
   const std::shared_ptr<Callbacks> callbacks_;
   grpc::ClientContext context_;
   v1::CoordinatorMessage incoming_;  // gRPC's while a read is in progress
-  std::shared_ptr<AttachStream> self_;  // until OnDone()
+  std::shared_ptr<AttachCall> self_;  // until OnDone()
 
   Mutex mu_;
   std::deque<v1::AgentMessage> queue_ ABSL_GUARDED_BY(mu_);  // front: in progress while writing_
@@ -83,4 +83,4 @@ class AttachStream final
 
 }  // namespace millrace
 
-#endif  // CORE_AGENT_ATTACH_STREAM_H_
+#endif  // CORE_AGENT_ATTACH_CALL_H_

@@ -1,4 +1,4 @@
-#include "core/agent/attach_stream.h"
+#include "core/agent/attach_call.h"
 
 #include <utility>
 
@@ -12,16 +12,16 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
-AttachStream::AttachStream(std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks)
+AttachCall::AttachCall(std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks)
     : mailbox_(std::move(mailbox)),
       callbacks_(std::make_shared<Callbacks>(std::move(callbacks))) {}
 
-std::shared_ptr<AttachStream> AttachStream::Start(v1::Coordinator::Stub* stub,
+std::shared_ptr<AttachCall> AttachCall::Start(v1::Coordinator::Stub* stub,
                                                   const std::string& token,
                                                   std::shared_ptr<EventLoop::Mailbox> mailbox,
                                                   Callbacks callbacks) {
-  std::shared_ptr<AttachStream> stream(
-      new AttachStream(std::move(mailbox), std::move(callbacks)));
+  std::shared_ptr<AttachCall> stream(
+      new AttachCall(std::move(mailbox), std::move(callbacks)));
   stream->self_ = stream;
   stream->context_.AddMetadata("authorization", absl::StrCat("Bearer ", token));
   stub->async()->Attach(&stream->context_, stream.get());
@@ -31,7 +31,7 @@ std::shared_ptr<AttachStream> AttachStream::Start(v1::Coordinator::Stub* stub,
   return stream;
 }
 
-bool AttachStream::Send(v1::AgentMessage message, bool droppable) {
+bool AttachCall::Send(v1::AgentMessage message, bool droppable) {
   {
     MutexLock lock(&mu_);
     if (closed_ || finishing_) return false;
@@ -43,7 +43,7 @@ bool AttachStream::Send(v1::AgentMessage message, bool droppable) {
   return true;
 }
 
-void AttachStream::SendHeartbeat() {
+void AttachCall::SendHeartbeat() {
   {
     MutexLock lock(&mu_);
     if (closed_ || finishing_ || heartbeat_queued_) return;
@@ -53,7 +53,7 @@ void AttachStream::SendHeartbeat() {
   PumpWrites();
 }
 
-void AttachStream::Finish() {
+void AttachCall::Finish() {
   {
     MutexLock lock(&mu_);
     finishing_ = true;
@@ -61,7 +61,7 @@ void AttachStream::Finish() {
   PumpWrites();
 }
 
-void AttachStream::PumpWrites() {
+void AttachCall::PumpWrites() {
   const v1::AgentMessage* message = nullptr;
   bool half_close = false;
   {
@@ -87,7 +87,7 @@ void AttachStream::PumpWrites() {
   RemoveHold();
 }
 
-void AttachStream::OnWriteDone(bool ok) {
+void AttachCall::OnWriteDone(bool ok) {
   {
     MutexLock lock(&mu_);
     writing_ = false;
@@ -103,7 +103,7 @@ void AttachStream::OnWriteDone(bool ok) {
   PumpWrites();
 }
 
-void AttachStream::OnReadDone(bool ok) {
+void AttachCall::OnReadDone(bool ok) {
   if (!ok) {
     {
       MutexLock lock(&mu_);
@@ -119,11 +119,11 @@ void AttachStream::OnReadDone(bool ok) {
                   next = std::move(next)] { callbacks->on_message(message); });
 }
 
-void AttachStream::OnDone(const grpc::Status& status) {
+void AttachCall::OnDone(const grpc::Status& status) {
   mailbox_->Post([callbacks = callbacks_, result = FromGrpcStatus(status)] {
     callbacks->on_done(result);
   });
-  const std::shared_ptr<AttachStream> last = std::move(self_);
+  const std::shared_ptr<AttachCall> last = std::move(self_);
 }
 
 }  // namespace millrace

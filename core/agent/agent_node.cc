@@ -1,0 +1,226 @@
+// The node of an agent: from the program that is fetched or found to the end that is reported.
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/agent/agent.h"
+#include "core/base/file.h"
+#include "core/base/log.h"
+#include "core/base/socket_address.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/proto/time_proto.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMaxEarlyPushes = 1024;
+
+// Environment variable of a "NAME=value" list.
+std::string Lookup(const std::vector<std::string>& environment, absl::string_view name) {
+  for (const std::string& entry : environment) {
+    if (absl::StartsWith(entry, absl::StrCat(name, "="))) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+v1::Error ToProto(const absl::Status& status) {
+  v1::Error error;
+  error.set_code(static_cast<int>(status.code()));
+  error.set_message(std::string(status.message()));
+  return error;
+}
+
+}  // namespace
+
+void Agent::FetchProgram() {
+  const v1::NodeSpec& node = registered_->node();
+  if (node.sha256().empty()) {
+    absl::StatusOr<std::string> resolved =
+        ResolveProgram(node.program(), working_dir_, Lookup(options_.environment, "PATH"));
+    if (!resolved.ok()) {
+      OnLaunchFailed(resolved.status());
+      return;
+    }
+    program_ = *std::move(resolved);
+    MaybeLaunch();
+    return;
+  }
+  fetcher_ = std::make_unique<ProgramFetcher>(
+      ProgramFetcher::Options{.stub = link_->stub(),
+                              .token = params_.coordinator.token,
+                              .sha256 = node.sha256(),
+                              .size_bytes = node.program_size(),
+                              .local_path = node.program(),
+                              .target_path = files_->Claim("program")},
+      loop_->mailbox(),
+      [this](const absl::StatusOr<FetchedProgram>& program) { OnProgram(program); });
+}
+
+void Agent::OnProgram(const absl::StatusOr<FetchedProgram>& program) {
+  fetcher_.reset();
+  if (exit_code_.has_value() || stop_asked_) return;
+  if (!program.ok()) {
+    OnLaunchFailed(program.status());
+    return;
+  }
+  program_ = program->path;
+  MaybeLaunch();
+}
+
+void Agent::MaybeLaunch() {
+  if (epoch_ == 0 || program_.empty() || runner_ != nullptr || stop_asked_ ||
+      exit_code_.has_value()) {
+    return;
+  }
+  SendUpdate(MakeUpdate(v1::NODE_STATE_READY));
+  SetState(State::kReady);
+  const absl::Status launched = Launch();
+  if (!launched.ok()) OnLaunchFailed(launched);
+}
+
+absl::Status Agent::Launch() {
+  const v1::NodeSpec& node = registered_->node();
+  NodeRunner::Options options{
+      .environment = {.registered = *registered_,
+                      .epoch = epoch_,
+                      .cluster_spec = spec_,
+                      .address = address_,
+                      .port = port_.port(),
+                      .working_dir = working_dir_,
+                      .log_dir = log_dir_,
+                      .ca_pem = params_.coordinator.ca_pem,
+                      .key_pem = key_.key_pem,
+                      .context_path = files_->Claim("context.json"),
+                      .inherited = options_.environment,
+                      .host_env = params_.env},
+      .program = program_,
+      .args = {node.args().begin(), node.args().end()},
+      .log_path = JoinPath(log_dir_, absl::StrCat(registered_->job_name(), "-",
+                                                  registered_->task_index(), ".",
+                                                  registered_->attempt(), ".log")),
+      .stop_timeout = node.has_stop_timeout() ? DurationFromProto(node.stop_timeout())
+                                              : absl::Seconds(10)};
+  if (node.release_port()) {
+    port_.Release();
+  } else {
+    options.port_fd = port_.fd();
+  }
+  runner_ = std::make_unique<NodeRunner>(loop_, reaper_, RunnerHooks());
+  MILLRACE_RETURN_IF_ERROR(runner_->Launch(std::move(options)));
+  guard_->SetGroup(runner_->pid());
+  for (const Json& frame : early_pushes_) runner_->Push(frame);
+  early_pushes_.clear();
+  return absl::OkStatus();
+}
+
+NodeRunner::Hooks Agent::RunnerHooks() {
+  return {
+      .send = [this](v1::AgentMessage message,
+                     bool droppable) { return link_->Send(std::move(message), droppable); },
+      .on_endpoints =
+          [this](v1::NodeEndpoints endpoints) {
+            endpoints.set_attempt(registered_->attempt());
+            endpoints_ = endpoints;
+            v1::AgentMessage message;
+            *message.mutable_endpoints() = std::move(endpoints);
+            link_->Send(std::move(message));
+          },
+      .on_release_port = [this] { port_.Release(); },
+      .on_running =
+          [this](pid_t pid) {
+            if (state_ == State::kDraining) return;  // a stop came between fork and exec
+            SendUpdate(MakeUpdate(v1::NODE_STATE_RUNNING));
+            SetState(State::kRunning, {{"pid", pid}});
+          },
+      .on_stopped = [this](int signal) { OnNodeStopped(signal); },
+      .on_launch_failed = [this](const absl::Status& status) { OnLaunchFailed(status); },
+      .on_ended = [this](const ExitStatus& exit) { OnNodeEnded(exit); },
+  };
+}
+
+void Agent::Push(const Json& frame) {
+  if (runner_ != nullptr) {
+    runner_->Push(frame);
+  } else if (early_pushes_.size() < kMaxEarlyPushes) {
+    early_pushes_.push_back(frame);
+  }
+}
+
+void Agent::Stop(absl::string_view reason, bool now) {
+  if (exit_code_.has_value()) return;
+  stop_asked_ = true;
+  hurry_ = hurry_ || now;
+  if (runner_ == nullptr || !runner_->alive()) {
+    if (runner_ == nullptr) {
+      v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
+      update.mutable_exit()->set_code(0);
+      Conclude(absl::OkStatus(), std::move(update));
+    }
+    return;  // else: OnNodeEnded() is under way
+  }
+  if (state_ != State::kDraining) {
+    SendUpdate(MakeUpdate(v1::NODE_STATE_DRAINING));
+    SetState(State::kDraining, {{"reason", std::string(reason)}});
+  }
+  if (now) {
+    runner_->Kill();
+    return;
+  }
+  runner_->Stop(reason, DurationFromProto(registered_->node().stop_grace()));
+}
+
+void Agent::OnNodeStopped(int signal) {
+  if (signal != 0) {
+    MILLRACE_LOG(WARNING) << NodeName() << " was stopped by " << SignalName(signal);
+  }
+  if (state_ == State::kDraining) return;
+  SendUpdate(MakeUpdate(signal != 0 ? v1::NODE_STATE_STOPPED : v1::NODE_STATE_RUNNING));
+}
+
+absl::Status Agent::NodeError(const ExitStatus& exit) const {
+  if (end_reason_.has_value()) return *end_reason_;
+  if (exit.ok() || stop_asked_) return absl::OkStatus();
+  const std::string who = absl::StrCat(NodeName(), " (attempt ", registered_->attempt(), ") on ",
+                                       LocalHostname());
+  if (runner_->killed_as_stopped_by() != 0) {
+    return absl::AbortedError(absl::StrCat(who, " was stopped by signal ",
+                                           runner_->killed_as_stopped_by(), " (",
+                                           SignalName(runner_->killed_as_stopped_by()),
+                                           ") for longer than stop_timeout, and was killed"));
+  }
+  if (runner_->said_exit().has_value() && !runner_->said_exit()->ok()) {
+    return *runner_->said_exit();
+  }
+  const std::vector<std::string> tail = runner_->StderrTail();
+  return absl::AbortedError(absl::StrCat(
+      who, " ended with ", DescribeExit(exit),
+      tail.empty() ? "" : absl::StrCat("; last line of stderr: ", Ellipsize(tail.back(), 500))));
+}
+
+void Agent::OnNodeEnded(const ExitStatus& exit) {
+  guard_->SetGroup(0);
+  v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
+  if (exit.kind == ExitStatus::Kind::kSignaled) {
+    update.mutable_exit()->set_signal(exit.signal);
+  } else {
+    update.mutable_exit()->set_code(exit.code);
+  }
+  const absl::Status error = NodeError(exit);
+  // Where the program said nothing the coordinator finds its own words for the exit.
+  const bool explained = end_reason_.has_value() || runner_->killed_as_stopped_by() != 0 ||
+                         runner_->said_exit().has_value();
+  if (!error.ok() && explained) *update.mutable_error() = ToProto(error);
+  for (std::string& line : runner_->StderrTail()) update.add_stderr_tail(std::move(line));
+  Conclude(error, std::move(update));
+}
+
+void Agent::OnLaunchFailed(const absl::Status& status) {
+  guard_->SetGroup(0);
+  v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_LAUNCH_FAILED);
+  *update.mutable_error() = ToProto(status);
+  Conclude(status, std::move(update));
+}
+
+}  // namespace millrace
