@@ -181,6 +181,7 @@ class Cluster {
   [[nodiscard]] const ClusterOptions& options() const;
 
  private:
+  friend class InferenceResult;  // runs on the inside of its cluster
   class Impl;
   explicit Cluster(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

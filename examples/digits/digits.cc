@@ -83,8 +83,8 @@ absl::Status Train(Cluster& cluster, const Flags& flags, const RecordBatch& rows
                             cluster.Train(std::make_shared<MemorySource>(source),
                                           {.num_epochs = flags.epochs, .end_of_feed = true}));
   const double seconds = absl::ToDoubleSeconds(result.elapsed);
-  Say(absl::StrCat("trained on ", result.rows, " rows in ", seconds, " s: ",
-                   static_cast<int64_t>(static_cast<double>(result.rows) / seconds), " rows/s"));
+  Say(absl::StrCat("trained on ", result.rows(), " rows in ", seconds, " s: ",
+                   static_cast<int64_t>(static_cast<double>(result.rows()) / seconds), " rows/s"));
   return absl::OkStatus();
 }
 
