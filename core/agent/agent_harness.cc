@@ -42,6 +42,10 @@ bool WaitGone(pid_t pid, absl::Duration timeout) {
 }
 
 AgentHarness::AgentHarness(const std::vector<std::string>& args,
+                           const std::vector<std::string>& extra_env)
+    : AgentHarness("millrace-agent", args, extra_env) {}
+
+AgentHarness::AgentHarness(absl::string_view program, const std::vector<std::string>& args,
                            const std::vector<std::string>& extra_env) {
   int in[2];
   int out[2];
@@ -52,7 +56,7 @@ AgentHarness::AgentHarness(const std::vector<std::string>& args,
   posix_spawn_file_actions_adddup2(&actions, in[0], 0);
   posix_spawn_file_actions_adddup2(&actions, out[1], 1);
   posix_spawn_file_actions_adddup2(&actions, stderr_file_.get(), 2);
-  std::vector<std::string> texts = {TestFile("millrace-agent")};
+  std::vector<std::string> texts = {TestFile(program)};
   texts.insert(texts.end(), args.begin(), args.end());
   std::vector<char*> argv;
   for (std::string& text : texts) argv.push_back(text.data());

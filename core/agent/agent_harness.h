@@ -32,11 +32,14 @@ namespace millrace {
 bool WaitGone(pid_t pid, absl::Duration timeout = absl::Seconds(20));
 
 // Thread safety: not thread-safe. Blocking: reads and waits, for at most 20 s.
-// The destructor kills the agent.
+// The destructor kills the process.
 class AgentHarness {
  public:
   explicit AgentHarness(const std::vector<std::string>& args = {"agent", "--parent=stdin"},
                         const std::vector<std::string>& extra_env = {});
+  // Another program of this package, with the same pipes.
+  AgentHarness(absl::string_view program, const std::vector<std::string>& args,
+               const std::vector<std::string>& extra_env = {});
   ~AgentHarness();
 
   void Send(absl::string_view line);

@@ -115,8 +115,8 @@ absl::Status ExplainAttachError(const absl::Status& status, absl::string_view ad
                           "); this one is not needed and ends");
       break;
     case absl::StatusCode::kFailedPrecondition:
-      text = absl::StrCat("the coordinator at ", address, " does not accept this agent (", said,
-                          "); run the same Millrace version on the driver and on every node");
+      // Another version, a slot that failed for good, a cluster that is being stopped.
+      text = absl::StrCat("the coordinator at ", address, " does not accept this agent: ", said);
       break;
     case absl::StatusCode::kNotFound:
       text = absl::StrCat("the coordinator at ", address, " has no such slot (", said,
