@@ -29,6 +29,18 @@ std::string NameList(const std::vector<std::string>& names) {
   return list;
 }
 
+// What a Batch that knows no columns answers: no rows of whatever is wanted.
+ColumnView NoRows(TypeId wanted) {
+  static const auto* const columns = [] {
+    auto* made = new std::vector<ColumnData>();
+    for (int id = 0; id <= static_cast<int>(TypeId::kLargeBinary); ++id) {
+      made->push_back({.type = Type::Scalar(static_cast<TypeId>(id))});
+    }
+    return made;
+  }();
+  return ColumnView(&(*columns)[static_cast<size_t>(wanted)], 0, 0);
+}
+
 }  // namespace
 
 absl::StatusOr<BatchLayout> BatchLayout::Create(const Schema& schema, const InputMapping& mapping) {
@@ -78,7 +90,8 @@ absl::StatusOr<Batch> Batch::Create(RecordBatch rows, const InputMapping& mappin
   return Batch(std::move(rows), std::move(layout));
 }
 
-absl::StatusOr<ColumnView> Batch::Find(absl::string_view name) const {
+absl::StatusOr<ColumnView> Batch::Find(absl::string_view name, TypeId otherwise) const {
+  if (!layout_.known()) return NoRows(otherwise);
   const int column = layout_.Find(name);
   if (column < 0) {
     return absl::NotFoundError(
@@ -88,7 +101,7 @@ absl::StatusOr<ColumnView> Batch::Find(absl::string_view name) const {
 }
 
 absl::StatusOr<ColumnView> Batch::FindValues(absl::string_view name, TypeId wanted) const {
-  MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, Find(name));
+  MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, Find(name, wanted));
   if (view.type().id() == wanted) return view;
   if (view.type().is_list() && view.type().element().type.id() == wanted) return view.Elements();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -96,7 +109,7 @@ absl::StatusOr<ColumnView> Batch::FindValues(absl::string_view name, TypeId want
 }
 
 absl::StatusOr<ColumnView> Batch::FindStrings(absl::string_view name) const {
-  MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, Find(name));
+  MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, Find(name, TypeId::kUtf8));
   if (view.type().is_variable()) return view;
   return absl::InvalidArgumentError(
       absl::StrCat("column \"", name, "\": wanted utf8 or binary, found ", view.type().ToString()));
@@ -139,6 +152,7 @@ absl::StatusOr<Validity> Batch::TryValidity(absl::string_view name) const {
 
 Validity Batch::element_validity(absl::string_view name) const {
   const ColumnView view = Checked(Find(name));
+  if (!layout_.known()) return Validity(view);
   MILLRACE_CHECK(view.type().is_list())
       << "column \"" << name << "\": wanted a list, found " << view.type().ToString();
   return Validity(view.Elements());

@@ -54,6 +54,8 @@ class BatchLayout {
   [[nodiscard]] const std::vector<std::string>& names() const;
   // Column index in the record batch, or -1.
   [[nodiscard]] int Find(absl::string_view name) const;
+  // False if it was made from no schema.
+  [[nodiscard]] bool known() const { return data_ != nullptr; }
 
  private:
   struct Data {
@@ -109,7 +111,9 @@ class Validity {
 // spans and views point into it. Thread safety: immutable.
 class Batch {
  public:
-  Batch() = default;  // no rows, no columns
+  // No rows of columns that nobody knows, as NextBatch returns it when a feed ends that brought
+  // none: every column asked for is there and empty, whatever its type.
+  Batch() = default;
   // `layout` was made from the batch's schema.
   Batch(RecordBatch rows, BatchLayout layout)
       : rows_(std::move(rows)), layout_(std::move(layout)) {}
@@ -159,7 +163,9 @@ class Batch {
   [[nodiscard]] const RecordBatch& record_batch() const { return rows_; }
 
  private:
-  [[nodiscard]] absl::StatusOr<ColumnView> Find(absl::string_view name) const;
+  // `otherwise` is the type of a column that nobody knows.
+  [[nodiscard]] absl::StatusOr<ColumnView> Find(absl::string_view name,
+                                                TypeId otherwise = TypeId::kBool) const;
   // The column, or a list's elements, if of type `wanted`.
   [[nodiscard]] absl::StatusOr<ColumnView> FindValues(absl::string_view name, TypeId wanted) const;
   [[nodiscard]] absl::StatusOr<ColumnView> FindStrings(absl::string_view name) const;

@@ -159,10 +159,10 @@ TEST(IpcBatchTest, SendsOnlyTheBytesOfTheRows) {
 
 TEST(IpcBatchTest, DecodesPartsThatAreNotAligned) {
   for (Nulls nulls : kAllNulls) {
-    const RecordBatch batch = RandomBatch(5000, nulls, 4);
+    const RecordBatch batch = RandomBatch(1500, nulls, 4);
     absl::StatusOr<EncodedBatch> encoded = EncodeBatch(batch);
     ASSERT_THAT(encoded, IsOk());
-    for (size_t shift = 0; shift < 9; ++shift) {
+    for (size_t shift : {0, 1, 2, 4, 7}) {
       std::vector<BodyPart> parts;
       for (const BodyPart& part : encoded->parts) {
         auto memory = std::make_shared<std::vector<uint8_t>>(part.size + shift);
@@ -173,7 +173,7 @@ TEST(IpcBatchTest, DecodesPartsThatAreNotAligned) {
       const std::string metadata = std::string(shift, 'x') + encoded->metadata;
       absl::StatusOr<RecordBatch> back =
           BatchDecoder(batch.schema())
-              .Decode(absl::string_view(metadata).substr(shift), 5000, std::move(parts));
+              .Decode(absl::string_view(metadata).substr(shift), 1500, std::move(parts));
       ASSERT_THAT(back, IsOk());
       EXPECT_TRUE(back->Equals(batch));
     }
