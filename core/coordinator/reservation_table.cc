@@ -143,7 +143,9 @@ void ReservationTable::AgentExited(int executor_id, const AgentExitReport& repor
     failure.exit = report.exit;
     failure.stderr_tail = report.stderr_tail;
     if (!hopeless) slot.before_lost = slot.state;
-    Fail(slot, connected ? SlotState::kLost : SlotState::kFailed, std::move(failure),
+    // One that was turned away because its slot was asked to stop is no failure either.
+    const bool lost = connected || slot.stop_asked;
+    Fail(slot, lost ? SlotState::kLost : SlotState::kFailed, std::move(failure),
          report.replacement_coming, effects);
   }
 }

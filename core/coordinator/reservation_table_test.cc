@@ -464,6 +464,16 @@ TEST(ReservationTableTest, WhatWasAskedIsNoFailureAndABadExitStillIs) {
   EXPECT_THAT(f.effects.failures, SizeIs(1));
 }
 
+TEST(ReservationTableTest, AnAgentThatWasTurnedAwayFromAStoppedSlotIsNoFailure) {
+  Fixture f;
+  f.Bring(SlotState::kStarted);
+  f.table.Stop(0, "over", false, &f.effects);
+  f.table.AgentExited(0, {.exit = Code(3)}, &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  EXPECT_TRUE(f.table.HasEnded(0));
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+}
+
 TEST(ReservationTableTest, AStoppedNodeThatContinuesInTimeIsFine) {
   Fixture f;
   f.Bring(SlotState::kRunning);
