@@ -542,6 +542,16 @@ bool Poller::IsReady(const ZmqSocket* socket, bool monitor, int fd) const {
   return false;
 }
 
+std::vector<const ZmqSocket*> Poller::WithEvents() const {
+  std::vector<const ZmqSocket*> sockets;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].monitor && (items_[i].revents & ZMQ_POLLIN) != 0) {
+      sockets.push_back(entries_[i].socket);
+    }
+  }
+  return sockets;
+}
+
 bool Poller::HasInput(const ZmqSocket& socket) const { return IsReady(&socket, false, -1); }
 bool Poller::HasEvent(const ZmqSocket& socket) const { return IsReady(&socket, true, -1); }
 bool Poller::IsWoken(const WakeFd& wake) const { return IsReady(nullptr, false, wake.fd()); }

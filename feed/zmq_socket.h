@@ -287,6 +287,8 @@ class Poller {
   [[nodiscard]] bool HasInput(const ZmqSocket& socket) const;
   [[nodiscard]] bool HasEvent(const ZmqSocket& socket) const;
   [[nodiscard]] bool IsWoken(const WakeFd& wake) const;
+  // All sockets of which HasEvent() is true, in one pass.
+  [[nodiscard]] std::vector<const ZmqSocket*> WithEvents() const;
 
  private:
   struct Entry {

@@ -1,0 +1,508 @@
+#include "feed/feeder_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/random.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+
+namespace millrace {
+namespace {
+
+// Replies that are handled before other work gets a turn.
+constexpr int kRepliesPerTurn = 1000;
+
+std::string NodePrincipal(const FeedTarget& target) { return absl::StrCat("node/", target.nonce); }
+
+std::string EndpointOf(const FeedTarget& target, bool tcp) {
+  return tcp ? target.tcp_endpoint : target.ipc_endpoint;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FeederLoop>> FeederLoop::Create(
+    const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox) {
+  MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create(options.io_threads));
+  std::unique_ptr<FeederLoop> loop(new FeederLoop(options, std::move(outbox), std::move(context)));
+  MILLRACE_RETURN_IF_ERROR(loop->Bind());
+  return loop;
+}
+
+FeederLoop::FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox,
+                       ZmqContext context)
+    : options_(options),
+      outbox_(std::move(outbox)),
+      principal_(absl::StrCat("feeder/", RandomHex(8))),
+      reply_key_(RandomHex(16)),
+      context_(std::move(context)) {}
+
+absl::Status FeederLoop::Bind() {
+  MILLRACE_ASSIGN_OR_RETURN(
+      ZapServer zap,
+      ZapServer::Create(context_, [this](const ZapRequest& request) { return Admit(request); }));
+  zap_.emplace(std::move(zap));
+  MILLRACE_ASSIGN_OR_RETURN(
+      reply_, ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
+  MILLRACE_RETURN_IF_ERROR(reply_.StartMonitor());
+  MILLRACE_ASSIGN_OR_RETURN(reply_tcp_, reply_.Bind("tcp://127.0.0.1:*"));
+  MILLRACE_ASSIGN_OR_RETURN(reply_ipc_,
+                            reply_.Bind(absl::StrCat("ipc://@millrace-", RandomHex(16))));
+  reply_.DetachFromThread();  // from here on it belongs to the thread of Run()
+  zap_->socket().DetachFromThread();
+  return absl::OkStatus();
+}
+
+std::optional<std::string> FeederLoop::Admit(const ZapRequest& request) {
+  if (request.mechanism != "PLAIN" || !SecureEquals(reply_key_, request.password) ||
+      !absl::StartsWith(request.user, "node/") || !IsPrincipal(request.user) ||
+      poisoned_.contains(request.user)) {
+    MILLRACE_LOG(WARNING) << "refused a reply connection of '"
+                          << Ellipsize(EscapeControls(request.user), 64) << "' from "
+                          << request.address;
+    return std::nullopt;
+  }
+  return request.user;
+}
+
+FeederStats FeederLoop::stats() const {
+  MutexLock lock(&stats_mu_);
+  return stats_;
+}
+
+void FeederLoop::Run() {
+  poller_.Add(outbox_->wake());
+  poller_.Add(zap_->socket());
+  poller_.Add(reply_);
+  absl::Status status;
+  while (!outbox_->closed()) {
+    status = poller_.Wait(PollTimeout());
+    if (status.ok() && poller_.HasInput(zap_->socket())) status = zap_->Poll();
+    if (!status.ok()) break;
+    for (FeederCommand& command : outbox_->Take()) Execute(std::move(command));
+
+    // What happened to connections is read before the replies and acted on after them: what a node
+    // said before it went is heard.
+    std::vector<int> closed_fds;
+    while (true) {
+      absl::StatusOr<std::optional<ZmqEvent>> event = reply_.NextEvent();
+      if (!event.ok() || !event->has_value()) break;
+      if ((*event)->kind == ZmqEvent::Kind::kDisconnected) closed_fds.push_back((*event)->fd);
+      // The number belongs to another connection already; drain_timeout ends the sessions of the
+      // old.
+      if ((*event)->kind == ZmqEvent::Kind::kAccepted) std::erase(closed_fds, (*event)->fd);
+    }
+    const std::vector<const ZmqSocket*> changed = poller_.WithEvents();
+    DrainReplies();
+    for (const ZmqSocket* socket : changed) {
+      const auto it = by_socket_.find(socket);
+      if (it != by_socket_.end()) HandleEvents(*it->second);
+    }
+    HandleReplyEvents(closed_fds);
+    EndBroken();
+  }
+  if (!status.ok()) MILLRACE_LOG(ERROR) << "the feeder's socket thread ends: " << status;
+  outbox_->Close();
+  EndAll(status.ok() ? absl::CancelledError("the feeder was stopped") : status);
+}
+
+// A last message is still written by the I/O threads, as far as LINGER 0 lets them.
+void FeederLoop::EndAll(const absl::Status& status) {
+  std::vector<std::shared_ptr<FeedSession>> open;
+  for (FeederCommand& command : outbox_->Take()) open.push_back(std::move(command.session));
+  for (auto& [id, entry] : sessions_) open.push_back(entry.session);
+  for (const std::shared_ptr<FeedSession>& session : open) session->Abort(status);
+  sessions_.clear();
+  connections_.clear();
+  reply_.Close();
+  zap_.reset();
+}
+
+absl::Duration FeederLoop::PollTimeout() const {
+  absl::Duration timeout = absl::InfiniteDuration();
+  if (draining_ == 0) return timeout;
+  const absl::Duration now = options_.clock->SteadyNow();
+  for (const auto& [id, entry] : sessions_) {
+    if (entry.broken_by.has_value()) timeout = std::min(timeout, *entry.broken_by - now);
+  }
+  return timeout;
+}
+
+// ------------------------------------------------------------------------------------ commands
+
+void FeederLoop::Execute(FeederCommand command) {
+  const uint64_t id = command.session->id();
+  switch (command.kind) {
+    case FeederCommand::Kind::kOpen:
+      Open(command.session);
+      return;
+    case FeederCommand::Kind::kClose:
+      CloseSession(id, std::move(command.metadata));
+      return;
+    case FeederCommand::Kind::kPoison:
+      Poison(NodePrincipal(command.session->target()), command.reason);
+      return;
+    case FeederCommand::Kind::kFrame: {
+      const auto it = sessions_.find(id);
+      if (it == sessions_.end()) return;  // it has ended
+      SendFrame(it->second, command.type, std::move(command.metadata), std::move(command.parts));
+      return;
+    }
+  }
+}
+
+void FeederLoop::Open(const std::shared_ptr<FeedSession>& session) {
+  if (poisoned_.contains(NodePrincipal(session->target()))) {
+    session->OnEnd(SessionEnd::kBadPeer, absl::DataLossError(absl::StrCat(
+                                             session->Place(), ": the node sent a bad frame ",
+                                             "earlier and is not spoken to any more")));
+    return;
+  }
+  absl::StatusOr<Connection*> connection = FindOrConnect(session->target());
+  if (!connection.ok()) {
+    session->OnEnd(SessionEnd::kBroken, connection.status());
+    return;
+  }
+  Entry& entry = sessions_[session->id()];
+  entry.session = session;
+  entry.connection = *connection;
+  (*connection)->sessions.insert(session->id());
+  Count([](FeederStats& stats) { ++stats.sessions_opened; });
+  SendOpen(entry);
+}
+
+void FeederLoop::SendOpen(Entry& entry) {
+  entry.out_seq = 0;
+  // A node that is reached by ipc reaches this process by ipc.
+  const ReplyEndpoint reply{.endpoint = entry.connection->tcp ? reply_tcp_ : reply_ipc_,
+                            .key = reply_key_,
+                            .curve_key = ""};
+  SendFrame(entry, FrameType::kOpen, EncodeOpen(entry.session->MakeOpen(reply)), {});
+}
+
+void FeederLoop::SendFrame(Entry& entry, FrameType type, std::string metadata,
+                           std::vector<BodyPart> parts) {
+  if (entry.connection == nullptr) return;  // lost: the session is about to end
+  const FrameHeader header{.type = type,
+                           .session = entry.session->id(),
+                           .seq = entry.out_seq++,
+                           .metadata_length = static_cast<uint32_t>(metadata.size())};
+  if (type == FrameType::kBatch) {
+    int64_t size_bytes = static_cast<int64_t>(metadata.size());
+    for (const BodyPart& part : parts) size_bytes += static_cast<int64_t>(part.size);
+    Count([size_bytes](FeederStats& stats) {
+      ++stats.batches_sent;
+      stats.bytes_sent += size_bytes;
+    });
+  }
+  std::vector<ZmqMessage> message;
+  message.reserve(2 + parts.size());
+  message.push_back(ZmqMessage::Copy(EncodeHeader(header)));
+  if (!metadata.empty()) message.push_back(ZmqMessage::Copy(metadata));
+  for (BodyPart& part : parts) {
+    message.push_back(ZmqMessage::FromBuffer(part.data, part.size, std::move(part.owner)));
+  }
+  const absl::StatusOr<bool> sent = entry.connection->push.Send(std::move(message));
+  // Without a connection the monitor's event is on its way and breaks the session.
+  if (!sent.ok()) Break(entry, sent.status());
+}
+
+void FeederLoop::CloseSession(uint64_t id, std::string abort) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  Entry& entry = it->second;
+  if (!abort.empty()) SendFrame(entry, FrameType::kAbort, std::move(abort), {});
+  if (entry.connection != nullptr) entry.connection->sessions.erase(id);
+  if (entry.broken_by.has_value()) --draining_;
+  sessions_.erase(it);
+}
+
+// --------------------------------------------------------------------------------- connections
+
+absl::StatusOr<FeederLoop::Connection*> FeederLoop::FindOrConnect(const FeedTarget& target) {
+  const ConnectionKey key{absl::StrCat(target.ipc_endpoint, " ", target.tcp_endpoint), target.key};
+  const auto it = connections_.find(key);
+  if (it != connections_.end()) return it->second.get();
+  auto connection = std::make_unique<Connection>();
+  connection->target = target;
+  connection->tcp = target.ipc_endpoint.empty();
+  MILLRACE_RETURN_IF_ERROR(Connect(*connection));
+  Connection* result = connection.get();
+  connections_.emplace(key, std::move(connection));
+  return result;
+}
+
+absl::Status FeederLoop::Connect(Connection& connection) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      connection.push, ZmqSocket::Create(context_, SocketType::kPush,
+                                         SocketOptions::Plain(principal_, connection.target.key)));
+  MILLRACE_RETURN_IF_ERROR(connection.push.StartMonitor());
+  MILLRACE_RETURN_IF_ERROR(connection.push.Connect(EndpointOf(connection.target, connection.tcp)));
+  poller_.Add(connection.push);
+  by_socket_[&connection.push] = &connection;
+  return absl::OkStatus();
+}
+
+void FeederLoop::HandleEvents(Connection& connection) {
+  const std::string place =
+      absl::StrCat(connection.target.node, " at ", EndpointOf(connection.target, connection.tcp));
+  while (true) {
+    absl::StatusOr<std::optional<ZmqEvent>> event = connection.push.NextEvent();
+    if (!event.ok()) return Lose(connection, SessionEnd::kBroken, event.status());
+    if (!event->has_value()) return;
+    switch ((*event)->kind) {
+      case ZmqEvent::Kind::kHandshakeSucceeded:
+        connection.handshaken = true;
+        break;
+      case ZmqEvent::Kind::kConnected:
+      case ZmqEvent::Kind::kAccepted:
+        break;
+      case ZmqEvent::Kind::kConnectFailed:
+        if (!connection.tcp && !connection.target.tcp_endpoint.empty()) {
+          // An abstract socket of another network namespace: nothing but OPENs was sent.
+          poller_.Remove(connection.push);
+          connection.tcp = true;
+          const absl::Status status = Connect(connection);
+          if (!status.ok()) return Lose(connection, SessionEnd::kBroken, status);
+          for (const uint64_t id : connection.sessions) SendOpen(sessions_.at(id));
+          return;
+        }
+        return Lose(connection, SessionEnd::kBroken,
+                    absl::UnavailableError(absl::StrCat(place, ": nobody listens there")));
+      case ZmqEvent::Kind::kHandshakeFailedAuth:
+        return Lose(connection, SessionEnd::kRefused,
+                    absl::UnauthenticatedError(absl::StrCat(
+                        place, " refused the key of this feeder; the address belongs to another ",
+                        "process, or this feeder is barred there after a bad frame")));
+      case ZmqEvent::Kind::kHandshakeFailedOther:
+        return Lose(connection, SessionEnd::kBroken,
+                    absl::UnavailableError(
+                        absl::StrCat(place, " does not speak the feed protocol's ZMTP")));
+      case ZmqEvent::Kind::kDisconnected:
+        return Lose(connection, SessionEnd::kBroken,
+                    absl::UnavailableError(absl::StrCat(
+                        place, connection.handshaken
+                                   ? ": the connection is lost"
+                                   : ": the connection was closed before the handshake was done")));
+    }
+  }
+}
+
+void FeederLoop::Lose(Connection& connection, SessionEnd end, const absl::Status& why) {
+  const std::set<uint64_t> ids = std::move(connection.sessions);
+  for (const uint64_t id : ids) {
+    Entry& entry = sessions_.at(id);
+    entry.connection = nullptr;
+    if (end == SessionEnd::kBroken) {
+      Break(entry, why);
+    } else {
+      entry.session->OnEnd(end, why);
+    }
+  }
+  poller_.Remove(connection.push);
+  by_socket_.erase(&connection.push);
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    if (it->second.get() == &connection) {
+      connections_.erase(it);
+      return;
+    }
+  }
+}
+
+// The session ends now if nothing more can come from the node, otherwise when its reply connection
+// is closed too, or after drain_timeout.
+void FeederLoop::Break(Entry& entry, const absl::Status& why) {
+  if (entry.broken_by.has_value()) return;
+  const absl::Duration now = options_.clock->SteadyNow();
+  entry.broken_why = why;
+  entry.broken_by = entry.reply_fd < 0 ? now : now + options_.drain_timeout;
+  ++draining_;
+}
+
+void FeederLoop::HandleReplyEvents(const std::vector<int>& closed_fds) {
+  for (const int fd : closed_fds) {
+    for (auto& [id, entry] : sessions_) {
+      if (entry.reply_fd != fd) continue;
+      entry.reply_fd = -1;
+      if (entry.broken_by.has_value()) {
+        entry.broken_by = options_.clock->SteadyNow();
+      } else {
+        // The node cannot answer this session any more.
+        Break(entry, absl::UnavailableError(absl::StrCat(entry.session->target().node,
+                                                         ": its reply connection is lost")));
+      }
+    }
+  }
+}
+
+void FeederLoop::EndBroken() {
+  if (draining_ == 0) return;
+  const absl::Duration now = options_.clock->SteadyNow();
+  std::vector<std::pair<std::shared_ptr<FeedSession>, absl::Status>> broken;
+  for (auto& [id, entry] : sessions_) {
+    if (!entry.broken_by.has_value() || *entry.broken_by > now) continue;
+    if (entry.connection != nullptr) {  // only the way back is lost: let the node drop its half
+      SendFrame(entry, FrameType::kAbort,
+                EncodeError({.code = absl::StatusCode::kUnavailable,
+                             .message = "the reply connection is lost"}),
+                {});
+    }
+    broken.emplace_back(entry.session, entry.broken_why);
+  }
+  for (const auto& [session, why] : broken) {
+    session->OnEnd(SessionEnd::kBroken, why);
+    CloseSession(session->id(), "");
+  }
+}
+
+// ------------------------------------------------------------------------------------- replies
+
+void FeederLoop::DrainReplies() {
+  for (int i = 0; i < kRepliesPerTurn; ++i) {
+    absl::StatusOr<std::optional<std::vector<ZmqMessage>>> parts = reply_.Receive();
+    if (!parts.ok()) {
+      MILLRACE_LOG(ERROR) << "cannot receive replies: " << parts.status();
+      return;
+    }
+    if (!parts->has_value()) return;
+    HandleReply(**std::move(parts));
+  }
+}
+
+void FeederLoop::HandleReply(std::vector<ZmqMessage> parts) {
+  const std::string principal(parts[0].user_id());
+  if (poisoned_.contains(principal)) {
+    Count([](FeederStats& stats) { ++stats.dropped_frames; });
+    return;
+  }
+  const absl::Status status = HandleFrame(principal, parts);
+  if (!status.ok()) Poison(principal, status);
+}
+
+absl::Status FeederLoop::HandleFrame(absl::string_view principal, std::vector<ZmqMessage>& parts) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(parts[0].view());
+  if (absl::IsUnimplemented(header.status())) {
+    AnswerForeign(principal, parts[0].view(), header.status());
+    return absl::OkStatus();
+  }
+  MILLRACE_RETURN_IF_ERROR(header.status());
+  MILLRACE_RETURN_IF_ERROR(
+      CheckFrameParts(*header, parts.size(), parts.size() > 1 ? parts[1].size() : 0));
+  const bool known = IsKnownFrameType(header->type);
+  if (!known && !header->optional()) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown frame ", FrameTypeName(header->type)));
+  }
+
+  const auto it = sessions_.find(header->session);
+  if (it == sessions_.end()) return absl::OkStatus();  // it has ended; these were under way
+  Entry& entry = it->second;
+  if (NodePrincipal(entry.session->target()) != principal) {
+    return absl::InvalidArgumentError("a frame for a session of another node");
+  }
+  entry.reply_fd = parts[0].source_fd();
+  if (header->seq != entry.in_seq) {
+    entry.session->OnEnd(SessionEnd::kBadPeer,
+                         absl::DataLossError(absl::StrCat(
+                             entry.session->Place(), ": frame ", header->seq, " came where ",
+                             entry.in_seq, " was due; a reply was lost or repeated")));
+    return absl::OkStatus();
+  }
+  ++entry.in_seq;
+  if (!known) return absl::OkStatus();
+  return Dispatch(*entry.session, *header, parts);
+}
+
+absl::Status FeederLoop::Dispatch(FeedSession& session, const FrameHeader& header,
+                                  std::vector<ZmqMessage>& parts) {
+  const absl::string_view metadata = parts.size() > 1 ? parts[1].view() : absl::string_view();
+  switch (header.type) {
+    case FrameType::kCredit: {
+      MILLRACE_ASSIGN_OR_RETURN(const CreditFrame frame, DecodeCredit(metadata));
+      return session.OnCredit(frame);
+    }
+    case FrameType::kReceived: {
+      MILLRACE_ASSIGN_OR_RETURN(const RowFrame frame, DecodeRow(metadata));
+      return session.OnReceived(frame.row);
+    }
+    case FrameType::kAck: {
+      MILLRACE_ASSIGN_OR_RETURN(const RowFrame frame, DecodeRow(metadata));
+      return session.OnAck(frame.row);
+    }
+    case FrameType::kWait: {
+      MILLRACE_ASSIGN_OR_RETURN(const WaitFrame frame, DecodeWait(metadata));
+      return session.OnWait(frame);
+    }
+    case FrameType::kSchema:
+      return session.OnSchema(metadata);
+    case FrameType::kResult: {
+      MILLRACE_ASSIGN_OR_RETURN(const BatchPrefix prefix, DecodeBatchPrefix(metadata));
+      Count([](FeederStats& stats) { ++stats.results_received; });
+      std::vector<BodyPart> body;
+      for (size_t i = 2; i < parts.size(); ++i) {
+        auto owner = std::make_shared<const ZmqMessage>(std::move(parts[i]));
+        body.push_back({owner->data(), owner->size(), owner});
+      }
+      return session.OnResult(prefix, std::string(metadata.substr(kBatchPrefixSize)),
+                              std::move(body));
+    }
+    case FrameType::kDone: {
+      MILLRACE_ASSIGN_OR_RETURN(const DoneFrame frame, DecodeDone(metadata));
+      session.OnDone(frame);
+      return absl::OkStatus();
+    }
+    case FrameType::kTerminated: {
+      MILLRACE_ASSIGN_OR_RETURN(const TerminatedFrame frame, DecodeTerminated(metadata));
+      session.OnEnd(
+          SessionEnd::kTerminated,
+          absl::FailedPreconditionError(absl::StrCat(
+              session.Place(), ": the program reads this queue no more: ", frame.message)));
+      return absl::OkStatus();
+    }
+    case FrameType::kError: {
+      MILLRACE_ASSIGN_OR_RETURN(const ErrorFrame frame, DecodeError(metadata));
+      session.OnEnd(SessionEnd::kError,
+                    absl::Status(frame.code, absl::StrCat(session.Place(), ": ", frame.message)));
+      return absl::OkStatus();
+    }
+    case FrameType::kOpen:
+    case FrameType::kBatch:
+    case FrameType::kEndPartition:
+    case FrameType::kAbort:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a node does not send ", FrameTypeName(header.type)));
+}
+
+void FeederLoop::AnswerForeign(absl::string_view principal, absl::string_view header,
+                               const absl::Status& status) {
+  const std::optional<FrameHeader> foreign = DecodeForeignHeader(header);
+  if (!foreign.has_value()) return;
+  const auto it = sessions_.find(foreign->session);
+  if (it == sessions_.end()) return;
+  const std::shared_ptr<FeedSession> session = it->second.session;
+  if (NodePrincipal(session->target()) != principal) return;
+  session->Abort(absl::UnimplementedError(
+      absl::StrCat(session->Place(), ": ", status.message(), "; the node's SDK is newer")));
+}
+
+void FeederLoop::Poison(absl::string_view principal, const absl::Status& reason) {
+  Count([](FeederStats& stats) { ++stats.bad_frames; });
+  if (!poisoned_.emplace(principal).second) return;
+  MILLRACE_LOG(WARNING) << "a bad frame from " << principal
+                        << ", nothing more is taken from it: " << reason.message();
+  std::vector<std::shared_ptr<FeedSession>> sessions;
+  for (const auto& [id, entry] : sessions_) {
+    if (NodePrincipal(entry.session->target()) == principal) sessions.push_back(entry.session);
+  }
+  for (const std::shared_ptr<FeedSession>& session : sessions) {
+    session->OnEnd(SessionEnd::kBadPeer,
+                   absl::DataLossError(absl::StrCat(
+                       session->Place(), ": the node sent a bad frame: ", reason.message())));
+  }
+}
+
+}  // namespace millrace

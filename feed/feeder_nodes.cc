@@ -1,0 +1,240 @@
+#include "feed/feeder_nodes.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+
+namespace millrace {
+namespace {
+
+// The coordinator is asked again after this long, then twice as long, ...
+constexpr absl::Duration kFirstPause = absl::Milliseconds(10);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(250);
+// A node that refuses a session it has not begun is exiting, or is another process than the one
+// meant: the coordinator knows soon.
+constexpr absl::Duration kRejectionGrace = absl::Seconds(5);
+
+}  // namespace
+
+FeederNodes::FeederNodes(NodeDirectory* directory, std::string queue, absl::Duration feed_timeout,
+                         Clock* clock)
+    : directory_(directory), queue_(std::move(queue)), feed_timeout_(feed_timeout), clock_(clock) {
+  const std::vector<std::string> names = directory_->fed_nodes();
+  MutexLock lock(&mu_);
+  for (const std::string& name : names) nodes_[name];
+  names_ = nodes_.size();
+}
+
+absl::Status FeederNodes::FailedError(const std::string& node) {
+  const absl::Status cause = directory_->Cause(node);
+  if (!cause.ok()) return Annotate(cause, absl::StrCat(node, " failed"));
+  return absl::UnknownError(absl::StrCat(node, " failed; its log may say why"));
+}
+
+void FeederNodes::StopReading(const std::string& node) {
+  MutexLock lock(&mu_);
+  nodes_[node].reading = false;
+}
+
+bool FeederNodes::any_reading() const {
+  MutexLock lock(&mu_);
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& item) { return item.second.reading; });
+}
+
+void FeederNodes::Cancel(const absl::Status& status) {
+  MILLRACE_CHECK(!status.ok());
+  MutexLock lock(&mu_);
+  if (cancelled_.ok()) cancelled_ = status;
+  cancelled_cv_.SignalAll();
+}
+
+absl::Status FeederNodes::Pause(absl::Duration pause) {
+  MutexLock lock(&mu_);
+  const absl::Duration until = clock_->SteadyNow() + pause;
+  while (cancelled_.ok()) {
+    const absl::Duration left = until - clock_->SteadyNow();
+    if (left <= absl::ZeroDuration()) return absl::OkStatus();
+    cancelled_cv_.WaitWithTimeout(&mu_, left);
+  }
+  return cancelled_;
+}
+
+std::shared_ptr<FeedProgress> FeederNodes::Progress(const FeedTarget& target) {
+  MutexLock lock(&mu_);
+  Node& node = nodes_[target.node];
+  if (node.progress == nullptr || node.nonce != target.nonce) {
+    node.nonce = target.nonce;
+    node.progress = std::make_shared<FeedProgress>();
+  }
+  return node.progress;
+}
+
+// ------------------------------------------------------------------------------------- acquiring
+
+absl::StatusOr<std::optional<FeedTarget>> FeederNodes::TryAcquire() {
+  std::vector<std::string> candidates;
+  {
+    MutexLock lock(&mu_);
+    MILLRACE_RETURN_IF_ERROR(cancelled_);
+    for (const auto& [name, node] : nodes_) {
+      if (node.reading) candidates.push_back(name);
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [this](const std::string& a, const std::string& b)
+                         ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                           const Node& x = nodes_.at(a);
+                           const Node& y = nodes_.at(b);
+                           return std::tie(x.active, x.outstanding, x.assigned) <
+                                  std::tie(y.active, y.outstanding, y.assigned);
+                         });
+  }
+  std::string restarting;
+  for (const std::string& name : candidates) {
+    MILLRACE_ASSIGN_OR_RETURN(FeedTarget target, directory_->Lookup(name));
+    switch (target.state) {
+      case FeedTarget::State::kRunning:
+        AcquireAgain(name);
+        return std::optional<FeedTarget>(std::move(target));
+      case FeedTarget::State::kRestarting:
+        absl::StrAppend(&restarting, restarting.empty() ? "" : ", ", name);
+        break;
+      case FeedTarget::State::kFinished:
+        StopReading(name);
+        break;
+      case FeedTarget::State::kFailed:
+        return FailedError(name);
+    }
+  }
+  if (restarting.empty()) return std::optional<FeedTarget>();
+  return absl::UnavailableError(absl::StrCat("no node reads queue '", queue_, "': ", restarting,
+                                             " did not come back within ",
+                                             absl::FormatDuration(feed_timeout_)));
+}
+
+absl::StatusOr<std::optional<FeedTarget>> FeederNodes::Acquire() {
+  const absl::Duration began = clock_->SteadyNow();
+  absl::Duration pause = kFirstPause;
+  while (true) {
+    absl::StatusOr<std::optional<FeedTarget>> target = TryAcquire();
+    if (!absl::IsUnavailable(target.status())) return target;
+    if (clock_->SteadyNow() - began >= feed_timeout_) return target;
+    MILLRACE_RETURN_IF_ERROR(Pause(pause));
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+void FeederNodes::AcquireAgain(const std::string& node) {
+  MutexLock lock(&mu_);
+  ++nodes_[node].active;
+  ++nodes_[node].assigned;
+}
+
+void FeederNodes::Release(const std::string& node, bool outstanding) {
+  MutexLock lock(&mu_);
+  --nodes_[node].active;
+  if (outstanding) ++nodes_[node].outstanding;
+}
+
+void FeederNodes::Settle(const std::string& node) {
+  MutexLock lock(&mu_);
+  --nodes_[node].outstanding;
+}
+
+void FeederNodes::Succeeded(const std::string& node) {
+  MutexLock lock(&mu_);
+  nodes_[node].failures = 0;
+}
+
+// ------------------------------------------------------------------------------------ recovering
+
+absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
+  const SessionState state = session.state();
+  const std::string& node = session.target().node;
+  switch (state.end) {
+    case SessionEnd::kTerminated:
+      StopReading(node);
+      return Recovery{Recovery::Where::kElsewhere, {}, absl::StrCat(node, " reads no more")};
+    case SessionEnd::kError:
+      // Only "another process than the one you mean" is not the node's last word.
+      if (!absl::IsFailedPrecondition(state.status)) return state.status;
+      break;
+    case SessionEnd::kBroken:
+    case SessionEnd::kRefused:
+    case SessionEnd::kUnanswered:
+      break;
+    case SessionEnd::kBadPeer:
+    case SessionEnd::kAborted:
+      return state.status;
+    case SessionEnd::kOpen:
+    case SessionEnd::kDone:
+      return absl::InternalError("nothing to recover from");
+  }
+
+  absl::Duration pause = kFirstPause;
+  absl::Duration since;
+  {
+    MutexLock lock(&mu_);
+    Node& entry = nodes_[node];
+    if (entry.failures++ == 0) entry.failing_since = clock_->SteadyNow();
+    since = entry.failing_since;
+    for (int i = 1; i < entry.failures && pause < kLongestPause; ++i) pause *= 2;
+  }
+  const bool rejected = state.end == SessionEnd::kError && !state.accepted;
+  const absl::Duration began = clock_->SteadyNow();
+  while (true) {
+    // A dead process shows itself here before it does at the coordinator.
+    MILLRACE_RETURN_IF_ERROR(Pause(std::min(pause, kLongestPause)));
+    pause *= 2;
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<Recovery> recovery, LookAgain(session, state));
+    const absl::Duration now = clock_->SteadyNow();
+    const bool lapsed = now - since >= feed_timeout_;
+    if (!recovery.has_value()) {
+      if (!lapsed) continue;
+      return absl::UnavailableError(absl::StrCat(
+          session.Place(), ": the node has been restarting for ",
+          absl::FormatDuration(feed_timeout_), " (feed_timeout): ", state.status.message()));
+    }
+    if (recovery->where != Recovery::Where::kSameAttempt) return *std::move(recovery);
+    if (rejected && !lapsed && now - began < kRejectionGrace) continue;
+    // The process is there: only a connection is worth another try.
+    if (lapsed || state.end != SessionEnd::kBroken) return state.status;
+    return *std::move(recovery);
+  }
+}
+
+// nullopt: the node is restarting.
+absl::StatusOr<std::optional<Recovery>> FeederNodes::LookAgain(const FeedSession& session,
+                                                               const SessionState& state) {
+  const std::string& node = session.target().node;
+  MILLRACE_ASSIGN_OR_RETURN(FeedTarget target, directory_->Lookup(node));
+  switch (target.state) {
+    case FeedTarget::State::kFailed:
+      // What the node said before it failed is the first cause.
+      return state.end == SessionEnd::kError ? state.status : FailedError(node);
+    case FeedTarget::State::kFinished:
+      // Exit with 0 while results are due is the program's mistake, not a way to stop reading; but
+      // other nodes may do the partition.
+      StopReading(node);
+      return std::optional<Recovery>(
+          Recovery{Recovery::Where::kElsewhere, {}, absl::StrCat(node, " finished")});
+    case FeedTarget::State::kRestarting:
+      return std::optional<Recovery>();
+    case FeedTarget::State::kRunning:
+      break;
+  }
+  if (target.nonce != session.target().nonce) {
+    return std::optional<Recovery>(Recovery{Recovery::Where::kNewAttempt, std::move(target),
+                                            absl::StrCat(node, " was restarted")});
+  }
+  return std::optional<Recovery>(Recovery{Recovery::Where::kSameAttempt, std::move(target),
+                                          absl::StrCat("the connection to ", node, " was lost")});
+}
+
+}  // namespace millrace

@@ -1,0 +1,497 @@
+#include "feed/feeder_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+
+namespace millrace {
+namespace {
+
+SessionOptions WithProgress(SessionOptions options, absl::Duration now) {
+  if (options.progress == nullptr) {
+    options.progress = std::make_shared<FeedProgress>();
+    options.progress->Advance(now);
+  }
+  return options;
+}
+
+absl::Status Bad(absl::string_view what, int64_t found, absl::string_view than, int64_t limit) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " ", found, " ", than, " ", limit));
+}
+
+}  // namespace
+
+absl::string_view SessionEndName(SessionEnd end) {
+  switch (end) {
+    case SessionEnd::kOpen:
+      return "open";
+    case SessionEnd::kDone:
+      return "done";
+    case SessionEnd::kTerminated:
+      return "terminated";
+    case SessionEnd::kError:
+      return "error";
+    case SessionEnd::kBroken:
+      return "broken";
+    case SessionEnd::kRefused:
+      return "refused";
+    case SessionEnd::kUnanswered:
+      return "unanswered";
+    case SessionEnd::kBadPeer:
+      return "bad peer";
+    case SessionEnd::kAborted:
+      return "aborted";
+  }
+  return "unknown";
+}
+
+FeedSession::FeedSession(uint64_t id, FeedTarget target, SessionOptions options,
+                         absl::Duration open_timeout, Clock* clock,
+                         std::shared_ptr<FeederOutbox> outbox)
+    : id_(id),
+      target_(std::move(target)),
+      options_(WithProgress(std::move(options), clock->SteadyNow())),
+      open_timeout_(open_timeout),
+      clock_(clock),
+      opened_at_(clock->SteadyNow()),
+      outbox_(std::move(outbox)) {
+  const int64_t row = options_.first_row;
+  state_.sent_rows = state_.received_rows = state_.acked_rows = state_.returned_rows = row;
+}
+
+std::string FeedSession::Place() const {
+  return absl::StrCat(target_.node, ", partition ", options_.partition, " (queue '", options_.queue,
+                      "')");
+}
+
+OpenFrame FeedSession::MakeOpen(const ReplyEndpoint& reply) const {
+  return OpenFrame{.feed_id = options_.feed_id,
+                   .queue = options_.queue,
+                   .mode = options_.mode,
+                   .partition = options_.partition,
+                   .data_epoch = options_.data_epoch,
+                   .feeder_attempt = options_.feeder_attempt,
+                   .node_nonce = target_.nonce,
+                   .first_row = options_.first_row,
+                   .reply = reply};
+}
+
+SessionState FeedSession::state() const {
+  MutexLock lock(&mu_);
+  return state_;
+}
+
+int64_t FeedSession::unread_result_bytes() const {
+  MutexLock lock(&mu_);
+  return unread_bytes_;
+}
+
+// ------------------------------------------------------------------------------------- waiting
+
+absl::Status FeedSession::EndStatus(bool done_is_ok) const {
+  if (state_.end == SessionEnd::kOpen) return absl::OkStatus();
+  if (state_.end != SessionEnd::kDone) return state_.status;
+  if (done_is_ok) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(Place(), ": the session is done"));
+}
+
+absl::Status FeedSession::TimeoutErrorLocked() const {
+  const std::string partition =
+      absl::StrCat("partition ", options_.partition, " (queue '", options_.queue, "')");
+  const std::string lapse = absl::FormatDuration(options_.feed_timeout);
+  if (!state_.accepted) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        target_.node, " did not begin to read ", partition, " for ", lapse, ": ",
+        state_.wait_position, " sessions are before it and none of them advanced; the program is ",
+        "not reading this queue in ", FeedModeName(options_.mode), " mode"));
+  }
+  if (options_.mode == FeedMode::kInference) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(target_.node, " received ", state_.received_rows, " rows of ", partition,
+                     " and returned ", state_.returned_rows == 0 ? "none" : "no more", " for ",
+                     lapse, ": ", state_.sent_rows, " rows sent, ", state_.returned_rows,
+                     " returned; the program is not calling BatchResults"));
+  }
+  if (state_.received_rows < state_.sent_rows && state_.acked_rows == state_.received_rows) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        target_.node, " received no row of ", partition, " for ", lapse, ": ", state_.sent_rows,
+        " rows sent, ", state_.received_rows, " received; the node's process hangs or is starved"));
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat(target_.node, " acknowledged no row of ", partition, " for ", lapse, ": ",
+                   state_.received_rows, " rows received, ", state_.acked_rows,
+                   " acknowledged; the program is not calling NextBatch"));
+}
+
+absl::Status FeedSession::TimeoutError() const {
+  MutexLock lock(&mu_);
+  return TimeoutErrorLocked();
+}
+
+absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_ok) {
+  const absl::Duration began = clock_->SteadyNow();
+  while (true) {
+    if (state_.end != SessionEnd::kOpen) return EndStatus(done_is_ok);
+    if (ready()) return absl::OkStatus();
+    const absl::Duration deadline =
+        answered_ ? std::max(began, options_.progress->last()) + options_.feed_timeout
+                  : opened_at_ + open_timeout_;
+    const absl::Duration left = deadline - clock_->SteadyNow();
+    if (left > absl::ZeroDuration()) {
+      changed_.WaitWithTimeout(&mu_, left);
+      continue;
+    }
+    if (answered_) return TimeoutErrorLocked();
+    EndLocked(SessionEnd::kUnanswered,
+              absl::UnavailableError(absl::StrCat(
+                  Place(), ": no answer to OPEN within ", absl::FormatDuration(open_timeout_),
+                  "; the node's process hangs, or it cannot reach this feeder's reply endpoint")));
+  }
+}
+
+bool FeedSession::HasCredit(int64_t size_bytes) const {
+  return state_.accepted && (size_bytes <= limit_ - sent_bytes_ || released_ == sent_bytes_);
+}
+
+FeedSession::Readiness FeedSession::ReadinessNow(std::optional<int64_t> send_bytes) const {
+  const bool done = state_.end == SessionEnd::kDone;
+  return {.can_send = !done && send_bytes.has_value() && HasCredit(*send_bytes),
+          .has_result = !results_.empty(),
+          .done = done && results_.empty()};
+}
+
+absl::StatusOr<FeedSession::Readiness> FeedSession::Ready(std::optional<int64_t> send_bytes) {
+  MutexLock lock(&mu_);
+  MILLRACE_RETURN_IF_ERROR(EndStatus(/*done_is_ok=*/true));
+  return ReadinessNow(send_bytes);
+}
+
+absl::StatusOr<FeedSession::Readiness> FeedSession::WaitReady(std::optional<int64_t> send_bytes) {
+  MutexLock lock(&mu_);
+  MILLRACE_RETURN_IF_ERROR(WaitFor(
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+        const Readiness now = ReadinessNow(send_bytes);
+        return now.can_send || now.has_result || now.done;
+      },
+      /*done_is_ok=*/true));
+  return ReadinessNow(send_bytes);
+}
+
+// ------------------------------------------------------------------------------------- sending
+
+absl::StatusOr<PreparedBatch> FeedSession::Prepare(const RecordBatch& batch) {
+  PreparedBatch prepared;
+  prepared.rows = batch.num_rows();
+  absl::StatusOr<EncodedBatch> encoded = EncodeBatch(batch);
+  if (!encoded.ok()) return Annotate(encoded.status(), Place());
+  prepared.encoded = *std::move(encoded);
+  prepared.size_bytes = static_cast<int64_t>(kBatchPrefixSize + prepared.encoded.byte_size());
+
+  {
+    MutexLock lock(&mu_);
+    if (schema_.has_value()) {
+      if (*schema_ == batch.schema()) return prepared;
+      return absl::InvalidArgumentError(
+          absl::StrCat(Place(), ": the source changed its schema at row ", state_.sent_rows, ": ",
+                       Schema::DescribeDifference(*schema_, batch.schema())));
+    }
+  }
+  absl::StatusOr<std::string> message = EncodeSchema(batch.schema());
+  if (!message.ok()) return Annotate(message.status(), Place());
+  MutexLock lock(&mu_);
+  // Nothing but OPEN may go out before the session is accepted.
+  MILLRACE_RETURN_IF_ERROR(
+      WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; },
+              /*done_is_ok=*/false));
+  schema_ = batch.schema();
+  PushFrame(FrameType::kSchema, *std::move(message));
+  return prepared;
+}
+
+void FeedSession::PushFrame(FrameType type, std::string metadata) {
+  outbox_->Push({.kind = FeederCommand::Kind::kFrame,
+                 .session = shared_from_this(),
+                 .type = type,
+                 .metadata = std::move(metadata)});
+}
+
+void FeedSession::PushBatch(PreparedBatch& batch) {
+  std::string metadata = EncodeBatchPrefix({.first_row = state_.sent_rows, .rows = batch.rows});
+  metadata.append(batch.encoded.metadata);
+  state_.sent_rows += batch.rows;
+  sent_bytes_ += batch.size_bytes;
+  outbox_->Push({.kind = FeederCommand::Kind::kFrame,
+                 .session = shared_from_this(),
+                 .type = FrameType::kBatch,
+                 .metadata = std::move(metadata),
+                 .parts = std::move(batch.encoded.parts)});
+}
+
+absl::StatusOr<bool> FeedSession::TrySend(PreparedBatch& batch) {
+  MutexLock lock(&mu_);
+  MILLRACE_RETURN_IF_ERROR(EndStatus(/*done_is_ok=*/false));
+  if (!HasCredit(batch.size_bytes)) return false;
+  PushBatch(batch);
+  return true;
+}
+
+absl::Status FeedSession::Send(const RecordBatch& batch) {
+  if (batch.empty()) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(PreparedBatch prepared, Prepare(batch));
+  MutexLock lock(&mu_);
+  MILLRACE_RETURN_IF_ERROR(
+      WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return HasCredit(prepared.size_bytes); },
+              /*done_is_ok=*/false));
+  PushBatch(prepared);
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::Finish(int64_t end_row) {
+  MutexLock lock(&mu_);
+  MILLRACE_CHECK(!state_.end_row.has_value()) << "Finish() was called twice";
+  MILLRACE_CHECK(end_row == state_.sent_rows)
+      << "Finish(" << end_row << ") after " << state_.sent_rows << " rows";
+  MILLRACE_RETURN_IF_ERROR(
+      WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; },
+              /*done_is_ok=*/false));
+  state_.end_row = end_row;
+  PushFrame(FrameType::kEndPartition, EncodeEndPartition({.end_row = end_row}));
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::WaitReceived() {
+  MutexLock lock(&mu_);
+  MILLRACE_CHECK(state_.end_row.has_value()) << "WaitReceived() before Finish()";
+  return WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return end_received_; },
+                 /*done_is_ok=*/true);
+}
+
+absl::Status FeedSession::WaitDone() {
+  MutexLock lock(&mu_);
+  MILLRACE_CHECK(state_.end_row.has_value()) << "WaitDone() before Finish()";
+  return WaitFor([] { return false; }, /*done_is_ok=*/true);
+}
+
+absl::StatusOr<std::optional<RecordBatch>> FeedSession::NextResult() {
+  PendingResult result;
+  std::shared_ptr<const BatchDecoder> decoder;
+  {
+    MutexLock lock(&mu_);
+    MILLRACE_RETURN_IF_ERROR(
+        WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !results_.empty(); },
+                /*done_is_ok=*/true));
+    if (results_.empty()) return std::optional<RecordBatch>();  // done
+    result = std::move(results_.front());
+    results_.pop_front();
+    unread_bytes_ -= result.size_bytes;
+    decoder = decoder_;
+  }
+  absl::StatusOr<RecordBatch> batch = decoder->Decode(
+      result.message, static_cast<uint32_t>(result.prefix.rows), std::move(result.parts));
+  if (batch.ok()) return std::optional<RecordBatch>(*std::move(batch));
+  outbox_->Push({.kind = FeederCommand::Kind::kPoison,
+                 .session = shared_from_this(),
+                 .reason = Annotate(batch.status(), "RESULT")});
+  return absl::DataLossError(absl::StrCat(Place(), ": the result for row ", result.prefix.first_row,
+                                          " does not decode: ", batch.status().message()));
+}
+
+// ---------------------------------------------------------------------------------- ending
+
+bool FeedSession::EndLocked(SessionEnd end, const absl::Status& status) {
+  if (state_.end != SessionEnd::kOpen) return false;
+  state_.end = end;
+  state_.status = status;
+  if (end != SessionEnd::kDone) {  // results of an incomplete partition are worth nothing
+    results_.clear();
+    unread_bytes_ = 0;
+  }
+  std::string abort;
+  if (end == SessionEnd::kAborted || end == SessionEnd::kBadPeer ||
+      end == SessionEnd::kUnanswered) {
+    abort = EncodeError({.code = status.code(), .message = std::string(status.message())});
+  }
+  outbox_->Push({.kind = FeederCommand::Kind::kClose,
+                 .session = shared_from_this(),
+                 .metadata = std::move(abort)});
+  changed_.SignalAll();
+  return true;
+}
+
+bool FeedSession::OnEnd(SessionEnd end, const absl::Status& status) {
+  {
+    MutexLock lock(&mu_);
+    if (!EndLocked(end, status)) return false;
+  }
+  NotifyChange();
+  return true;
+}
+
+void FeedSession::Abort(const absl::Status& status) {
+  MILLRACE_CHECK(!status.ok());
+  OnEnd(SessionEnd::kAborted, status);
+}
+
+void FeedSession::NotifyChange() {
+  if (options_.on_change) options_.on_change();
+}
+
+// ------------------------------------------------------------------------- what the node says
+
+absl::Status FeedSession::OnCredit(const CreditFrame& frame) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (frame.limit < limit_) return Bad("CREDIT: limit", frame.limit, "after", limit_);
+    if (frame.released < released_) {
+      return Bad("CREDIT: released", frame.released, "after", released_);
+    }
+    if (frame.released > sent_bytes_) {
+      return Bad("CREDIT: released", frame.released, "is more than was sent,", sent_bytes_);
+    }
+    limit_ = frame.limit;
+    released_ = frame.released;
+    if (!state_.accepted) Progressed();  // its turn has come
+    answered_ = true;
+    state_.accepted = true;
+    state_.wait_position = 0;
+    changed_.SignalAll();
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnReceived(int64_t row) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (row > state_.sent_rows) {
+      return Bad("RECEIVED: row", row, "is more than was sent,", state_.sent_rows);
+    }
+    if (row < state_.received_rows) {
+      // RECEIVED may come late after an ACK that said as much.
+      if (row < state_.acked_rows) return absl::OkStatus();
+      return Bad("RECEIVED: row", row, "after", state_.received_rows);
+    }
+    if (row > state_.received_rows) Progressed();
+    state_.received_rows = row;
+    if (row == state_.end_row) end_received_ = true;
+    changed_.SignalAll();
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnAck(int64_t row) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (row > state_.sent_rows) {
+      return Bad("ACK: row", row, "is more than was sent,", state_.sent_rows);
+    }
+    if (row < state_.acked_rows) return Bad("ACK: row", row, "after", state_.acked_rows);
+    if (row > state_.acked_rows) Progressed();
+    state_.acked_rows = row;
+    state_.received_rows = std::max(state_.received_rows, row);
+    changed_.SignalAll();
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnWait(const WaitFrame& frame) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen || state_.accepted) return absl::OkStatus();
+    const bool first = !answered_;
+    if (first || frame.position < state_.wait_position || frame.progress > wait_progress_) {
+      Progressed();
+    }
+    answered_ = true;
+    state_.wait_position = frame.position;
+    wait_progress_ = std::max(wait_progress_, frame.progress);
+    changed_.SignalAll();
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnSchema(absl::string_view metadata) {
+  if (options_.mode != FeedMode::kInference) {
+    return absl::InvalidArgumentError("SCHEMA for a training session");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(Schema schema, DecodeSchema(metadata));
+  MutexLock lock(&mu_);
+  if (decoder_ != nullptr) return absl::InvalidArgumentError("a second SCHEMA in one session");
+  decoder_ = std::make_shared<const BatchDecoder>(std::move(schema));
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnResult(const BatchPrefix& prefix, std::string message,
+                                   std::vector<BodyPart> parts) {
+  bool out_of_order = false;
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (options_.mode != FeedMode::kInference) {
+      return absl::InvalidArgumentError("RESULT for a training session");
+    }
+    if (decoder_ == nullptr) return absl::InvalidArgumentError("RESULT before SCHEMA");
+    const int64_t end = prefix.first_row + prefix.rows;
+    if (prefix.first_row != state_.returned_rows || end > state_.sent_rows) {
+      out_of_order = true;
+      EndLocked(SessionEnd::kBadPeer, absl::DataLossError(absl::StrCat(
+                                          Place(), ": results for the rows ", prefix.first_row,
+                                          " to ", end - 1, " came where row ", state_.returned_rows,
+                                          " is next (", state_.sent_rows, " rows were sent): ",
+                                          prefix.first_row > state_.returned_rows   ? "a gap"
+                                          : prefix.first_row < state_.returned_rows ? "an overlap"
+                                                                                    : "too many",
+                                          "; run the partition again")));
+    } else {
+      int64_t size_bytes = static_cast<int64_t>(message.size());
+      for (const BodyPart& part : parts) size_bytes += static_cast<int64_t>(part.size);
+      state_.returned_rows = end;
+      unread_bytes_ += size_bytes;
+      results_.push_back({prefix, std::move(message), std::move(parts), size_bytes});
+      Progressed();
+      changed_.SignalAll();
+    }
+  }
+  if (out_of_order) MILLRACE_LOG(WARNING) << state().status.message();
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+void FeedSession::OnDone(const DoneFrame& frame) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return;
+    const bool inference = options_.mode == FeedMode::kInference;
+    const int64_t rows_out = inference ? frame.rows_in : 0;
+    // rows_in counts the rows of this session: from where it resumed.
+    const int64_t rows_in = state_.sent_rows - options_.first_row;
+    if (!state_.end_row.has_value() || frame.rows_in != rows_in || frame.rows_out != rows_out ||
+        (inference && state_.returned_rows != state_.sent_rows)) {
+      EndLocked(
+          SessionEnd::kBadPeer,
+          absl::DataLossError(absl::StrCat(
+              Place(), ": DONE with ", frame.rows_in, " rows in and ", frame.rows_out,
+              " out after ", rows_in, " rows were sent",
+              state_.end_row.has_value() ? "" : " and more are to come",
+              inference ? absl::StrCat(" and results for ", state_.returned_rows, " came") : "",
+              "; run the partition again")));
+    } else {
+      state_.received_rows = state_.acked_rows = state_.sent_rows;
+      Progressed();
+      EndLocked(SessionEnd::kDone, absl::OkStatus());
+    }
+  }
+  NotifyChange();
+}
+
+}  // namespace millrace

@@ -1,0 +1,246 @@
+// File: feed/feeder_session.h
+//
+// The feeder's end of one session (docs/feed_protocol.md, section 4): one partition on its way to
+// one node, and, in inference mode, its results on their way back. Made by Feeder::OpenSession().
+//
+// Defines: SessionOptions, SessionEnd, SessionState, FeedProgress, PreparedBatch, FeedSession.
+//
+//   MILLRACE_ASSIGN_OR_RETURN(auto session, feeder->OpenSession(target, {.feed_id = id}));
+//   while (...) MILLRACE_RETURN_IF_ERROR(session->Send(batch));   // blocks for credit
+//   MILLRACE_RETURN_IF_ERROR(session->Finish(rows));
+//   MILLRACE_RETURN_IF_ERROR(session->WaitReceived());            // train: on to the next
+//   partition MILLRACE_RETURN_IF_ERROR(session->WaitDone());                // every row is
+//   acknowledged
+//
+// Rows are indexes within the partition: "acknowledged = 64" means that rows 0 to 63 are.
+
+#ifndef FEED_FEEDER_SESSION_H_
+#define FEED_FEEDER_SESSION_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/base/mutex.h"
+#include "feed/feeder_outbox.h"
+#include "feed/frame.h"
+#include "feed/ipc.h"
+#include "feed/node_directory.h"
+#include "feed/record_batch.h"
+
+namespace millrace {
+
+// When something last moved between this process and a node: shared by the sessions of one job with
+// one node, since a queue that serves many sessions in turn acknowledges each of them rarely.
+// Thread safety: thread-safe.
+class FeedProgress {
+ public:
+  void Advance(absl::Duration steady_now) {
+    last_ns_.store(absl::ToInt64Nanoseconds(steady_now), std::memory_order_relaxed);
+  }
+  [[nodiscard]] absl::Duration last() const {
+    return absl::Nanoseconds(last_ns_.load(std::memory_order_relaxed));
+  }
+
+ private:
+  std::atomic<int64_t> last_ns_{0};
+};
+
+struct SessionOptions {
+  std::string feed_id;
+  std::string queue = "input";
+  FeedMode mode = FeedMode::kTrain;
+  int64_t partition = 0;
+  int64_t data_epoch = 0;
+  int64_t feeder_attempt = 0;
+  int64_t first_row = 0;  // train only: the row to resume at
+  // The longest wait without progress (docs/feed_protocol.md, section 6).
+  absl::Duration feed_timeout = absl::Seconds(600);
+  std::shared_ptr<FeedProgress> progress;  // nullptr: one of its own
+  // Called, without a lock held, from the feeder's socket thread or from the thread that calls
+  // Abort(), after state() has changed. Must not block and must not call the Feeder.
+  std::function<void()> on_change;
+};
+
+enum class SessionEnd {
+  kOpen,        // has not ended
+  kDone,        // DONE: every row acknowledged, or every result here
+  kTerminated,  // TERMINATED: the program reads this queue no more
+  kError,       // the node's ERROR
+  kBroken,      // the connection is lost; the directory knows more
+  kRefused,     // the node does not know this feeder's key
+  kUnanswered,  // no CREDIT, WAIT or ERROR in time
+  kBadPeer,     // the node broke the protocol
+  kAborted,     // Abort() here, or Feeder::Stop()
+};
+
+[[nodiscard]] absl::string_view SessionEndName(SessionEnd end);
+
+struct SessionState {
+  bool accepted = false;  // the first CREDIT is here
+  int64_t sent_rows = 0;  // as all below: rows before this one
+  int64_t received_rows = 0;
+  int64_t acked_rows = 0;
+  int64_t returned_rows = 0;       // inference: results that have arrived
+  std::optional<int64_t> end_row;  // once Finish() was called
+  int64_t wait_position = 0;       // of the last WAIT; 0 once accepted
+  SessionEnd end = SessionEnd::kOpen;
+  absl::Status status;  // why it ended; OK for kOpen and kDone
+};
+
+// A batch in wire form.
+struct PreparedBatch {
+  int64_t rows = 0;
+  EncodedBatch encoded;
+  int64_t size_bytes = 0;  // what it costs in credit
+};
+
+// Ownership: shared by its users and, until it has ended, by the Feeder.
+// Thread safety: thread-safe; Send(), Finish() and NextResult() are for one thread at a time.
+// Blocking: where said. Every wait ends at once when the session ends, so Abort() cancels it, and
+// after feed_timeout without progress with DEADLINE_EXCEEDED, which says what is missing. A session
+// that has ended returns state().status, and for kDone FAILED_PRECONDITION where something was yet
+// to be sent. A wait that timed out does not end the session: call Abort().
+class FeedSession : public std::enable_shared_from_this<FeedSession> {
+ public:
+  // For Feeder only.
+  FeedSession(uint64_t id, FeedTarget target, SessionOptions options, absl::Duration open_timeout,
+              Clock* clock, std::shared_ptr<FeederOutbox> outbox);
+
+  FeedSession(const FeedSession&) = delete;
+  FeedSession& operator=(const FeedSession&) = delete;
+
+  // Sends `batch` as the rows after those sent before. Encodes in the calling thread (large buffers
+  // are referred to, not copied) and blocks until the node has accepted the session and has credit
+  // for it. A batch without rows does nothing. Returns INVALID_ARGUMENT if the schema is not that
+  // of the batches before.
+  [[nodiscard]] absl::Status Send(const RecordBatch& batch);
+
+  // Send() in two steps, for a thread that must not block: TrySend() returns false, and leaves
+  // `batch` alone, if there is no credit now.
+  [[nodiscard]] absl::StatusOr<PreparedBatch> Prepare(const RecordBatch& batch);
+  [[nodiscard]] absl::StatusOr<bool> TrySend(PreparedBatch& batch);
+
+  // Says that the partition has `end_row` rows, which must be those sent (with first_row). Blocks
+  // until the node has accepted the session and, in training, holds every row: only then does the
+  // next RECEIVED answer END_PARTITION and not the last BATCH.
+  [[nodiscard]] absl::Status Finish(int64_t end_row);
+
+  // After Finish(), in training: blocks until the node holds every row and knows that these are
+  // all.
+  [[nodiscard]] absl::Status WaitReceived();
+
+  // After Finish(): blocks until DONE.
+  [[nodiscard]] absl::Status WaitDone();
+
+  // What a thread that feeds and reads results at once can do next.
+  struct Readiness {
+    bool can_send = false;    // TrySend() of `send_bytes` would succeed
+    bool has_result = false;  // NextResult() would not block
+    bool done = false;        // every result was taken; NextResult() returns nullopt
+  };
+  // Blocks until one of them is true; without `send_bytes`, until one of the others is.
+  [[nodiscard]] absl::StatusOr<Readiness> WaitReady(std::optional<int64_t> send_bytes);
+  // The same without blocking: all may be false.
+  [[nodiscard]] absl::StatusOr<Readiness> Ready(std::optional<int64_t> send_bytes);
+
+  // Inference: the next results, in row order; nullopt after the last. Blocks. Decodes in the
+  // calling thread; what does not decode is DATA_LOSS, and nothing more is taken from the node.
+  [[nodiscard]] absl::StatusOr<std::optional<RecordBatch>> NextResult();
+
+  // Bytes of results that have arrived and were not taken yet.
+  [[nodiscard]] int64_t unread_result_bytes() const;
+
+  // Ends the session and tells the node, if the connection is there; `status` must not be OK.
+  // Nothing happens if it has ended already. May be called from any thread.
+  void Abort(const absl::Status& status);
+
+  [[nodiscard]] SessionState state() const;
+  [[nodiscard]] uint64_t id() const { return id_; }
+  [[nodiscard]] const FeedTarget& target() const { return target_; }
+  [[nodiscard]] const SessionOptions& options() const { return options_; }
+  // "worker:1, partition 3 (queue 'input')", the head of its error messages.
+  [[nodiscard]] std::string Place() const;
+
+  // DEADLINE_EXCEEDED, saying what the node did not do for feed_timeout.
+  [[nodiscard]] absl::Status TimeoutError() const;
+
+  // --- For the Feeder's socket thread. What comes from the node; a Status that is not OK means
+  // that the node broke the protocol. After the end they do nothing.
+  [[nodiscard]] absl::Status OnCredit(const CreditFrame& frame);
+  [[nodiscard]] absl::Status OnReceived(int64_t row);
+  [[nodiscard]] absl::Status OnAck(int64_t row);
+  [[nodiscard]] absl::Status OnWait(const WaitFrame& frame);
+  [[nodiscard]] absl::Status OnSchema(absl::string_view metadata);
+  // `message` is the metadata behind the prefix.
+  [[nodiscard]] absl::Status OnResult(const BatchPrefix& prefix, std::string message,
+                                      std::vector<BodyPart> parts);
+  // Ends the session as kDone, or as kBadPeer if rows are missing.
+  void OnDone(const DoneFrame& frame);
+  // Ends it otherwise. Returns false if it has ended already.
+  bool OnEnd(SessionEnd end, const absl::Status& status);
+  [[nodiscard]] OpenFrame MakeOpen(const ReplyEndpoint& reply) const;
+
+ private:
+  struct PendingResult {
+    BatchPrefix prefix;
+    std::string message;
+    std::vector<BodyPart> parts;
+    int64_t size_bytes;
+  };
+
+  // Blocks until ready(), the end, or a deadline. `done_is_ok`: kDone is no error.
+  absl::Status WaitFor(absl::FunctionRef<bool()> ready, bool done_is_ok)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status EndStatus(bool done_is_ok) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasCredit(int64_t size_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Readiness ReadinessNow(std::optional<int64_t> send_bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void PushBatch(PreparedBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void PushFrame(FrameType type, std::string metadata) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool EndLocked(SessionEnd end, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status TimeoutErrorLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NotifyChange();  // without mu_
+  void Progressed() { options_.progress->Advance(clock_->SteadyNow()); }
+
+  const uint64_t id_;
+  const FeedTarget target_;
+  const SessionOptions options_;
+  const absl::Duration open_timeout_;
+  Clock* const clock_;
+  const absl::Duration opened_at_;
+  const std::shared_ptr<FeederOutbox> outbox_;
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  SessionState state_ ABSL_GUARDED_BY(mu_);
+  bool answered_ ABSL_GUARDED_BY(mu_) = false;  // CREDIT or WAIT was seen
+  bool end_received_ ABSL_GUARDED_BY(mu_) =
+      false;  // RECEIVED(end_row) was seen after END_PARTITION
+  int64_t wait_progress_ ABSL_GUARDED_BY(mu_) = 0;
+  // Credit, in BATCH bytes since OPEN. released_ <= sent_bytes_.
+  int64_t sent_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t limit_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t released_ ABSL_GUARDED_BY(mu_) = 0;
+  std::optional<Schema> schema_ ABSL_GUARDED_BY(mu_);  // of what is sent, once SCHEMA went out
+  // Results, not yet decoded: returned_rows ends the last of them.
+  std::deque<PendingResult> results_ ABSL_GUARDED_BY(mu_);
+  int64_t unread_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  std::shared_ptr<const BatchDecoder> decoder_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace
+
+#endif  // FEED_FEEDER_SESSION_H_

@@ -1,0 +1,398 @@
+#include "feed/inference_job.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/status_matchers.h"
+#include "core/base/thread.h"
+#include "feed/batch_builder.h"
+#include "feed/fake_feed_node.h"
+#include "feed/fake_node_directory.h"
+#include "feed/feeder.h"
+#include "feed/memory_source.h"
+#include "feed/node_directory.h"
+#include "feed/record_batch.h"
+#include "feed/source.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Lt;
+using Event = FakeFeedNode::Event;
+using Session = FakeFeedNode::Session;
+using State = FeedTarget::State;
+
+RecordBatch Ids(int64_t first, int64_t rows) {
+  std::vector<int64_t> ids(static_cast<size_t>(rows));
+  std::iota(ids.begin(), ids.end(), first);
+  return *BatchBuilder().AddColumn("id", std::move(ids)).Build();
+}
+
+// As train_job_test.cc: ids count through all partitions, ten to a batch.
+std::vector<std::vector<RecordBatch>> Partitions(int partitions, int64_t rows) {
+  std::vector<std::vector<RecordBatch>> batches(static_cast<size_t>(partitions));
+  int64_t id = 0;
+  for (auto& partition : batches) {
+    for (int64_t row = 0; row < rows; row += 10) {
+      const int64_t n = std::min<int64_t>(10, rows - row);
+      partition.push_back(Ids(id, n));
+      id += n;
+    }
+  }
+  if (rows == 0) batches[0].push_back(Ids(0, 0));
+  return batches;
+}
+
+MemorySource Source(int partitions, int64_t rows) {
+  return *MemorySource::Create(Partitions(partitions, rows));
+}
+
+class Unstable final : public PartitionedSource {
+ public:
+  explicit Unstable(MemorySource source) : source_(std::move(source)) {}
+  int num_partitions() const override { return source_.num_partitions(); }
+  bool deterministic() const override { return false; }
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int partition,
+                                                          int64_t epoch) const override {
+    return source_.Open(partition, epoch);
+  }
+
+ private:
+  MemorySource source_;
+};
+
+std::vector<int64_t> Values(const RecordBatch& batch) {
+  const int64_t* values = batch.column(0).values<int64_t>();
+  return std::vector<int64_t>(values, values + batch.num_rows());
+}
+
+std::vector<int64_t> Range(int64_t from, int64_t to) {
+  std::vector<int64_t> ids(static_cast<size_t>(to - from));
+  std::iota(ids.begin(), ids.end(), from);
+  return ids;
+}
+
+class InferenceJobTest : public ::testing::Test {
+ protected:
+  void SetUp() override { feeder_ = *Feeder::Start({}); }
+
+  FakeFeedNode& AddNode(const std::string& name, FakeFeedNode::Script script,
+                        const std::string& nonce = "") {
+    nodes_.push_back(std::make_unique<FakeFeedNode>(name, std::move(script), nonce));
+    directory_.Set(nodes_.back()->target());
+    return *nodes_.back();
+  }
+
+  static InferenceJobOptions Options() {
+    return {.feed_id = "f", .feed_timeout = absl::Seconds(20)};
+  }
+
+  std::unique_ptr<InferenceJob> Job(const PartitionedSource& source,
+                                    const InferenceJobOptions& options) {
+    auto job = InferenceJob::Create(&source, options, &directory_, feeder_.get());
+    EXPECT_THAT(job, IsOk());
+    return *std::move(job);
+  }
+
+  // Appends what the reader yields to *values; the status it ends with.
+  static absl::Status ReadAll(InferenceReader& reader, std::vector<int64_t>* values) {
+    while (true) {
+      auto results = reader.Next();
+      if (!results.ok()) return results.status();
+      if (!results->has_value()) return absl::OkStatus();
+      const std::vector<int64_t> more = Values(**results);
+      values->insert(values->end(), more.begin(), more.end());
+    }
+  }
+
+  std::unique_ptr<Feeder> feeder_;
+  FakeNodeDirectory directory_;
+  std::vector<std::unique_ptr<FakeFeedNode>> nodes_;
+};
+
+TEST_F(InferenceJobTest, APartitionIsAnsweredRowForRow) {
+  AddNode("worker:0", FakeFeedNode::Echo());
+  const MemorySource source = Source(3, 105);
+  auto job = Job(source, Options());
+  for (int partition : {2, 0, 1}) {
+    auto reader = job->OpenPartition(partition);
+    ASSERT_THAT(reader, IsOk());
+    std::vector<int64_t> values;
+    EXPECT_THAT(ReadAll(**reader, &values), IsOk());
+    EXPECT_EQ(values, Range(partition * 105, (partition + 1) * 105));
+    EXPECT_EQ((*reader)->rows(), 105);
+    EXPECT_THAT((*reader)->Next(), IsOkAndHolds(testing::Eq(std::nullopt)));
+  }
+  EXPECT_THAT(job->OpenPartition(3), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(job->OpenPartition(-1), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(InferenceJobTest, AnEmptyPartitionHasNoResults) {
+  AddNode("worker:0", FakeFeedNode::Echo());
+  const MemorySource source = Source(2, 0);
+  auto reader = Job(source, Options())->OpenPartition(1);
+  std::vector<int64_t> values;
+  EXPECT_THAT(ReadAll(**reader, &values), IsOk());
+  EXPECT_TRUE(values.empty());
+}
+
+TEST_F(InferenceJobTest, NothingIsSentBeforeTheFirstPull) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::Echo());
+  const MemorySource source = Source(1, 10);
+  auto job = Job(source, Options());
+  auto reader = job->OpenPartition(0);
+  EXPECT_EQ(feeder_->stats().sessions_opened, 0);
+  EXPECT_TRUE(node.events().empty());
+}
+
+// Answers nothing but the first five batches before the partition ends; those results come before
+// the credit for more does.
+TEST_F(InferenceJobTest, ResultsInHandBoundWhatIsSentAhead) {
+  FakeFeedNode& node = AddNode("worker:0", [](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.Credit(1, 0);
+    if (type == FrameType::kBatch && session.row < 50) session.Credit(1, session.received_bytes);
+    if (type == FrameType::kBatch && session.row == 50) {
+      for (int i = 0; i < 5; ++i) session.Result(session.batches[i], 10 * i);
+      session.CreditAll();
+    }
+    if (type != FrameType::kEndPartition) return;
+    session.Result(Ids(50, *session.end_row - 50), 50);
+    session.Done(*session.end_row, *session.end_row);
+  });
+  const MemorySource source = Source(1, 5000);
+  InferenceJobOptions options = Options();
+  options.window_bytes = 2000;  // eight batches
+  auto job = Job(source, options);
+  auto reader = *job->OpenPartition(0);
+  ASSERT_THAT(reader->Next(), IsOk());
+  EXPECT_THAT(feeder_->stats().batches_sent, Lt(20));
+  std::vector<int64_t> values;
+  EXPECT_THAT(ReadAll(*reader, &values), IsOk());
+  EXPECT_EQ(values, Range(10, 5000));
+  EXPECT_THAT(node.values().size(), testing::Eq(5000u));
+}
+
+// A program that wants all rows before it answers any: the window must not stop the feed.
+TEST_F(InferenceJobTest, AProgramMayAskForMoreThanTheWindow) {
+  AddNode("worker:0", [](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.CreditAll();
+    if (type == FrameType::kBatch) session.CreditAll();
+    if (type != FrameType::kEndPartition) return;
+    session.Result(Ids(0, *session.end_row), 0);
+    session.Done(*session.end_row, *session.end_row);
+  });
+  const MemorySource source = Source(1, 5000);
+  InferenceJobOptions options = Options();
+  options.window_bytes = 1000;
+  auto reader = *Job(source, options)->OpenPartition(0);
+  std::vector<int64_t> values;
+  EXPECT_THAT(ReadAll(*reader, &values), IsOk());
+  EXPECT_EQ(values, Range(0, 5000));
+}
+
+TEST_F(InferenceJobTest, CollectGivesThePartitionsInOrder) {
+  for (int i = 0; i < 3; ++i) AddNode(absl::StrCat("worker:", i), FakeFeedNode::Echo());
+  const MemorySource source = Source(17, 33);
+  InferenceJobOptions options = Options();
+  options.max_unread_bytes = 500;
+  auto job = Job(source, options);
+  std::vector<int64_t> values;
+  int last = 0;
+  EXPECT_THAT(job->Collect([&](int partition, RecordBatch results) {
+    EXPECT_GE(partition, last);
+    last = partition;
+    const std::vector<int64_t> more = Values(results);
+    values.insert(values.end(), more.begin(), more.end());
+    return absl::OkStatus();
+  }),
+              IsOk());
+  EXPECT_EQ(values, Range(0, 17 * 33));
+}
+
+TEST_F(InferenceJobTest, AnErrorOfTheSinkEndsCollect) {
+  AddNode("worker:0", FakeFeedNode::Echo());
+  const MemorySource source = Source(5, 30);
+  auto job = Job(source, Options());
+  int calls = 0;
+  EXPECT_THAT(job->Collect([&](int, RecordBatch) {
+    ++calls;
+    return absl::ResourceExhaustedError("disk full");
+  }),
+              StatusIs(absl::StatusCode::kResourceExhausted, "disk full"));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(InferenceJobTest, CancelEndsAPullAtOnce) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  const MemorySource source = Source(1, 10);
+  auto job = Job(source, Options());
+  absl::Status status;
+  absl::Time ended;
+  Thread collector("collector", [&] {
+    status = job->Collect([](int, RecordBatch) { return absl::OkStatus(); });
+    ended = absl::Now();
+  });
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() == 4; }));
+  const absl::Time cancelled = absl::Now();
+  job->Cancel(absl::CancelledError("not wanted"));
+  collector.Join();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kCancelled, "not wanted"));
+  EXPECT_THAT(ended - cancelled, Lt(absl::Milliseconds(500)));
+}
+
+TEST_F(InferenceJobTest, AReaderThatGoesGivesThePartitionUp) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::Echo());
+  const MemorySource source = Source(1, 100);
+  auto job = Job(source, Options());
+  auto reader = *job->OpenPartition(0);
+  InferenceJobOptions options = Options();
+  ASSERT_THAT(reader->Next(), IsOk());
+  reader.reset();
+  EXPECT_TRUE(node.WaitFor([](const auto& events) {
+    return events.back().type == FrameType::kAbort ||
+           events.back().type == FrameType::kEndPartition;
+  }));
+}
+
+TEST_F(InferenceJobTest, NoResultsForFeedTimeoutSaysWhatIsMissing) {
+  AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  const MemorySource source = Source(3, 64);
+  InferenceJobOptions options = Options();
+  options.feed_timeout = absl::Milliseconds(200);
+  auto reader = *Job(source, options)->OpenPartition(2);
+  EXPECT_THAT(reader->Next(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("worker:0 received 64 rows of partition 2 (queue 'input') and "
+                                 "returned none for 200ms")));
+  EXPECT_THAT(reader->Next(), StatusIs(absl::StatusCode::kDeadlineExceeded)) << "errors stay";
+}
+
+TEST_F(InferenceJobTest, ShortResultsAreDataLossAndErrorsPassThrough) {
+  AddNode("worker:0", [](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.CreditAll();
+    if (type != FrameType::kEndPartition) return;
+    if (session.open.partition == 0) {
+      session.Result(Ids(0, 9), 0);
+      session.Done(10, 10);
+    } else {
+      session.Error(absl::FailedPreconditionError("rows 0 to 9 have no results"));
+    }
+  });
+  const MemorySource source = Source(2, 10);
+  auto job = Job(source, Options());
+  auto first = *job->OpenPartition(0);
+  std::vector<int64_t> values;
+  EXPECT_THAT(ReadAll(*first, &values), StatusIs(absl::StatusCode::kDataLoss));
+  auto second = *job->OpenPartition(1);
+  EXPECT_THAT(second->Next(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                       AllOf(HasSubstr("worker:0, partition 1"),
+                                             HasSubstr("rows 0 to 9 have no results"))));
+}
+
+// ------------------------------------------------------------------------------ nodes that stop
+
+TEST_F(InferenceJobTest, ANodeThatReadsNoMoreIsReplacedByAnother) {
+  AddNode("worker:0", [](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.CreditAll();
+    if (type == FrameType::kBatch) session.Terminated();
+  });
+  AddNode("worker:1", FakeFeedNode::Echo());
+  const MemorySource source = Source(1, 50);
+  auto reader = *Job(source, Options())->OpenPartition(0);
+  std::vector<int64_t> values;
+  EXPECT_THAT(ReadAll(*reader, &values), IsOk());
+  EXPECT_EQ(values, Range(0, 50));
+}
+
+TEST_F(InferenceJobTest, WithoutAnyReaderThePartitionFails) {
+  AddNode("worker:0", [](Session& session, FrameType) { session.Terminated(); });
+  const MemorySource source = Source(1, 50);
+  auto reader = *Job(source, Options())->OpenPartition(0);
+  EXPECT_THAT(reader->Next(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                       HasSubstr("no node reads queue 'input'")));
+}
+
+// The first process answers 20 rows and dies, the second answers everything.
+class RestartTest : public InferenceJobTest {
+ protected:
+  absl::Status Restart(const PartitionedSource& source, std::vector<int64_t>* values) {
+    AddNode(
+        "worker:0",
+        [](Session& session, FrameType type) {
+          if (type == FrameType::kOpen) session.CreditAll();
+          if (type != FrameType::kBatch || session.row > 20) return;
+          session.Result(session.batches.back(), session.row - 10);
+        },
+        "old");
+    auto reader = *Job(source, Options())->OpenPartition(0);
+    for (int i = 0; i < 2; ++i) {
+      auto results = reader->Next();
+      if (!results.ok()) return results.status();
+      const std::vector<int64_t> more = Values(**results);
+      values->insert(values->end(), more.begin(), more.end());
+    }
+    directory_.SetState("worker:0", State::kRestarting);
+    nodes_[0]->Kill();
+    const int before = directory_.lookups();
+    Thread restart("restart", [this, before] {
+      EXPECT_TRUE(directory_.WaitForLookups(before + 2));
+      AddNode(
+          "worker:0",
+          [](Session& session, FrameType type) {
+            // Other batches than the first time: 25 rows at once, then as they come.
+            if (type == FrameType::kOpen) session.CreditAll();
+            if (type == FrameType::kEndPartition) {
+              session.Result(Ids(0, 25), 0);
+              session.Result(Ids(25, 25), 25);
+              session.Done(50, 50);
+            }
+          },
+          "new");
+    });
+    return ReadAll(*reader, values);
+  }
+};
+
+TEST_F(RestartTest, ResultsThatWereReturnedAreSkippedTheSecondTime) {
+  const MemorySource source = Source(1, 50);
+  std::vector<int64_t> values;
+  EXPECT_THAT(Restart(source, &values), IsOk());
+  EXPECT_EQ(values, Range(0, 50));
+}
+
+TEST_F(RestartTest, WithAnUnstableSourceReturnedResultsCannotBeContinued) {
+  const Unstable source(Source(1, 50));
+  std::vector<int64_t> values;
+  EXPECT_THAT(Restart(source, &values),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("worker:0, partition 0"), HasSubstr("after 20 results"))));
+  EXPECT_EQ(values, Range(0, 20));
+}
+
+TEST_F(InferenceJobTest, AFailedNodeFailsThePartitionWithItsCause) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  const MemorySource source = Source(1, 50);
+  auto reader = *Job(source, Options())->OpenPartition(0);
+  Thread killer("killer", [&] {
+    EXPECT_TRUE(node.WaitFor([](const auto& events) { return events.size() > 3; }));
+    directory_.SetState("worker:0", State::kFailed, absl::AbortedError("exit code 1"));
+    node.Kill();
+  });
+  EXPECT_THAT(reader->Next(), StatusIs(absl::StatusCode::kAborted, "worker:0 failed: exit code 1"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,416 @@
+#include "feed/train_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMaxFeedingThreads = 256;
+// Connections that are lost again and again without a row acknowledged in between.
+constexpr int kMaxBreaks = 16;
+
+}  // namespace
+
+int64_t TrainResult::rows() const {
+  int64_t sum = 0;
+  for (const auto& [node, rows] : rows_by_node) sum += rows;
+  return sum;
+}
+
+int64_t TrainResult::refed_rows() const {
+  int64_t sum = 0;
+  for (const RefedRows& rows : refed) sum += rows.rows;
+  return sum;
+}
+
+TrainJob::TrainJob(Feeder* feeder, NodeDirectory* directory, const PartitionedSource* source,
+                   TrainObserver* observer, TrainJobOptions options)
+    : feeder_(feeder),
+      directory_(directory),
+      source_(source),
+      observer_(observer),
+      options_(std::move(options)),
+      nodes_(directory_, options_.queue, options_.feed_timeout, options_.clock),
+      feed_id_(options_.feed_id) {}
+
+absl::Status TrainJob::Validate() const {
+  if (options_.num_epochs < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_epochs must be at least 1, found ", options_.num_epochs));
+  }
+  if (options_.feed_id.empty()) return absl::InvalidArgumentError("feed_id must not be empty");
+  if (options_.feed_timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        "feed_timeout must be positive; absl::InfiniteDuration() waits for ever");
+  }
+  if (options_.batch_bytes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch_bytes must be positive, found ", options_.batch_bytes));
+  }
+  if (options_.max_feeding_threads.value_or(1) < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("max_feeding_threads must be at least 1, found ",
+                                                   *options_.max_feeding_threads));
+  }
+  if (nodes_.size() == 0) {
+    return absl::InvalidArgumentError(
+        "the cluster has no node to feed: parameter servers and evaluators are not fed");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TrainResult> TrainJob::Run() {
+  MILLRACE_RETURN_IF_ERROR(Validate());
+  const absl::Duration began = options_.clock->SteadyNow();
+  const int threads =
+      std::min(options_.max_feeding_threads.value_or(nodes_.size()), kMaxFeedingThreads);
+  for (int i = 0; i < threads; ++i) {
+    absl::StatusOr<Thread> thread =
+        Thread::Start(absl::StrCat("feed-train-", i), [this] { FeedLoop(); });
+    if (thread.ok()) {
+      threads_.push_back(*std::move(thread));
+    } else if (i == 0) {
+      return thread.status();
+    } else {
+      break;  // fewer do it too
+    }
+  }
+  Watch();
+  absl::Status failure;
+  std::string feed_id;
+  {
+    MutexLock lock(&mu_);
+    failure = failure_;
+    feed_id = feed_id_;
+  }
+  if (!failure.ok()) {
+    const absl::Status pushed = observer_->FeedEnd(feed_id, /*aborted=*/true);
+    if (!pushed.ok())
+      MILLRACE_LOG(WARNING) << "cannot push the end of feed " << feed_id << ": " << pushed;
+  }
+  EndThreads();
+  if (!failure.ok()) return failure;
+  return TakeResult(began);
+}
+
+void TrainJob::EndThreads() {
+  for (Thread& thread : threads_) thread.Join();
+  threads_.clear();
+  std::vector<std::shared_ptr<FeedSession>> open;
+  {
+    MutexLock lock(&mu_);
+    for (const WorkPtr& work : outstanding_) open.push_back(work->session);
+    for (const WorkPtr& work : outstanding_) Count(*work);
+  }
+  for (const std::shared_ptr<FeedSession>& session : open) {
+    session->Abort(absl::CancelledError("the Train call is over"));
+  }
+}
+
+TrainResult TrainJob::TakeResult(absl::Duration began) {
+  MutexLock lock(&mu_);
+  result_.elapsed = options_.clock->SteadyNow() - began;
+  return std::move(result_);
+}
+
+void TrainJob::Cancel(const absl::Status& status) { Fail(status); }
+
+void TrainJob::Fail(const absl::Status& status) {
+  MILLRACE_CHECK(!status.ok());
+  std::vector<std::shared_ptr<FeedSession>> open;
+  {
+    MutexLock lock(&mu_);
+    if (over_) return;
+    failure_ = status;
+    over_ = true;
+    open.assign(feeding_.begin(), feeding_.end());
+    for (const WorkPtr& work : outstanding_) open.push_back(work->session);
+    work_cv_.SignalAll();
+  }
+  nodes_.Cancel(status);
+  for (const std::shared_ptr<FeedSession>& session : open) session->Abort(status);
+  signal_->Raise();
+}
+
+void TrainJob::Report(PartitionProgress::State state, const Work& work, int64_t refed_rows,
+                      absl::string_view reason) {
+  const SessionState session = work.session->state();
+  observer_->OnPartition({.state = state,
+                          .feed_id = work.session->options().feed_id,
+                          .node = work.session->target().node,
+                          .executor_id = work.session->target().executor_id,
+                          .partition = work.partition,
+                          .data_epoch = work.epoch,
+                          .first_row = work.session->options().first_row,
+                          .received_rows = session.received_rows,
+                          .acked_rows = session.acked_rows,
+                          .refed_rows = refed_rows,
+                          .reason = std::string(reason)});
+}
+
+// -------------------------------------------------------------------------------- feeding threads
+
+void TrainJob::FeedLoop() {
+  while (WorkPtr work = TakeWork()) {
+    const absl::Status status = Feed(std::move(work));
+    {
+      MutexLock lock(&mu_);
+      --in_hand_;
+    }
+    if (!status.ok()) Fail(status);
+    signal_->Raise();
+  }
+}
+
+TrainJob::WorkPtr TrainJob::TakeWork() {
+  MutexLock lock(&mu_);
+  while (true) {
+    if (over_) return nullptr;
+    WorkPtr work;
+    if (!again_.empty()) {
+      work = std::move(again_.front());
+      again_.pop_front();
+    } else if (next_epoch_ < options_.num_epochs) {
+      work = std::make_unique<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes);
+      if (++next_partition_ == source_->num_partitions()) {
+        next_partition_ = 0;
+        ++next_epoch_;
+      }
+    } else {
+      work_cv_.Wait(&mu_);  // for over_ or a partition to be fed again; Watch() has the deadline
+      continue;
+    }
+    ++in_hand_;
+    return work;
+  }
+}
+
+// Feeds `work` until a node has received all of it, or nobody reads, or the call fails.
+absl::Status TrainJob::Feed(WorkPtr work) {
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<FeedTarget> target, NextTarget(*work));
+    if (!target.has_value()) {
+      MutexLock lock(&mu_);
+      result_.terminated = true;
+      over_ = true;
+      work_cv_.SignalAll();
+      return absl::OkStatus();
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const bool opened, OpenSession(*target, *work));
+    if (!opened) return absl::OkStatus();  // the call is over
+    const absl::Status status = Stream(*work);
+    const bool received = status.ok();
+    nodes_.Release(target->node, /*outstanding=*/received);
+    {
+      MutexLock lock(&mu_);
+      feeding_.erase(work->session);
+    }
+    if (received) {
+      nodes_.Succeeded(target->node);
+      Report(PartitionProgress::State::kReceived, *work);
+      MutexLock lock(&mu_);
+      outstanding_.push_back(std::move(work));
+      return absl::OkStatus();
+    }
+    if (work->session->state().end ==
+        SessionEnd::kOpen) {  // the source failed, or a wait took long
+      work->session->Abort(status);
+      return status;
+    }
+    MutexLock lock(&mu_);
+    Count(*work);
+  }
+}
+
+// Where `work` goes next: anywhere, or, after a session that ended early, where Recover() says.
+absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
+  if (work.session == nullptr) return nodes_.Acquire();
+  MILLRACE_ASSIGN_OR_RETURN(Recovery recovery, nodes_.Recover(*work.session));
+  PrepareRefeed(work, recovery);
+  if (recovery.where == Recovery::Where::kElsewhere) return nodes_.Acquire();
+  if (recovery.where == Recovery::Where::kSameAttempt && work.breaks > kMaxBreaks) {
+    return work.session->state().status;
+  }
+  nodes_.AcquireAgain(recovery.target.node);
+  return std::optional<FeedTarget>(std::move(recovery.target));
+}
+
+void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
+  const SessionState state = work.session->state();
+  const bool resume = source_->deterministic() && recovery.where != Recovery::Where::kNewAttempt;
+  const bool stuck = state.acked_rows == work.session->options().first_row;
+  work.breaks = recovery.where == Recovery::Where::kSameAttempt && stuck ? work.breaks + 1 : 0;
+  work.first_row = resume ? state.acked_rows : 0;
+  const int64_t refed_rows = resume ? 0 : state.received_rows;
+  if (refed_rows > 0) {
+    MILLRACE_LOG(WARNING) << work.session->Place() << ": " << refed_rows
+                          << " rows are fed again: " << recovery.reason;
+    MutexLock lock(&mu_);
+    result_.refed.push_back({.partition = work.partition,
+                             .data_epoch = work.epoch,
+                             .rows = refed_rows,
+                             .node = work.session->target().node,
+                             .reason = recovery.reason});
+  }
+  Report(PartitionProgress::State::kRefeeding, work, refed_rows, recovery.reason);
+}
+
+// False if the call is over.
+absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, Work& work) {
+  SessionOptions options{.queue = options_.queue,
+                         .mode = FeedMode::kTrain,
+                         .partition = work.partition,
+                         .data_epoch = work.epoch,
+                         .feeder_attempt = options_.feeder_attempt,
+                         .first_row = work.first_row,
+                         .feed_timeout = options_.feed_timeout,
+                         .progress = nodes_.Progress(target),
+                         .on_change = [signal = signal_] { signal->Raise(); }};
+  {
+    MutexLock lock(&mu_);
+    if (feed_ended_.has_value()) {  // the nodes have closed the feed: see the header
+      feed_ended_.reset();
+      feed_id_ = absl::StrCat(options_.feed_id, ".", ++round_);
+    }
+    options.feed_id = feed_id_;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(work.session, feeder_->OpenSession(target, options));
+  bool over;
+  {
+    MutexLock lock(&mu_);
+    over = over_;
+    if (!over) feeding_.insert(work.session);
+  }
+  if (over) {
+    work.session->Abort(absl::CancelledError("the Train call is over"));
+    return false;
+  }
+  Report(PartitionProgress::State::kFeeding, work);
+  return true;
+}
+
+absl::Status TrainJob::Stream(Work& work) {
+  FeedSession& session = *work.session;
+  MILLRACE_RETURN_IF_ERROR(work.rows.Seek(work.first_row));
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<RecordBatch> batch, work.rows.Next());
+    if (!batch.has_value()) break;
+    MILLRACE_RETURN_IF_ERROR(session.Send(*batch));
+    work.rows.Release(session.state().acked_rows);
+  }
+  MILLRACE_RETURN_IF_ERROR(session.Finish(work.rows.position()));
+  return session.WaitReceived();
+}
+
+// ------------------------------------------------------------------------------ the thread of
+// Run()
+
+void TrainJob::Watch() {
+  while (true) {
+    CollectOutstanding();
+    std::string feed_id;
+    {
+      MutexLock lock(&mu_);
+      if (over_) return;
+      if (AllReceived()) {
+        if (outstanding_.empty() && feed_ended_.has_value()) {
+          over_ = true;
+          work_cv_.SignalAll();
+          return;
+        }
+        if (!feed_ended_.has_value()) {
+          feed_ended_ = options_.clock->SteadyNow();
+          feed_id = feed_id_;
+        }
+      }
+    }
+    if (!feed_id.empty()) {
+      const absl::Status status = observer_->FeedEnd(feed_id, /*aborted=*/false);
+      if (!status.ok()) Fail(status);
+      continue;
+    }
+    CheckTimeouts();
+    signal_->Wait(NextDeadline());
+  }
+}
+
+bool TrainJob::AllReceived() {
+  mu_.AssertHeld();
+  return next_epoch_ == options_.num_epochs && again_.empty() && in_hand_ == 0;
+}
+
+// Sees which of the received partitions are acknowledged by now, and which have lost their node.
+void TrainJob::CollectOutstanding() {
+  std::vector<WorkPtr> done;
+  {
+    MutexLock lock(&mu_);
+    for (auto it = outstanding_.begin(); it != outstanding_.end();) {
+      Work& work = **it;
+      const SessionState state = work.session->state();
+      work.rows.Release(state.acked_rows);
+      if (state.end == SessionEnd::kOpen) {
+        ++it;
+        continue;
+      }
+      nodes_.Settle(work.session->target().node);
+      Count(work);
+      // A session that broke after its last row was acknowledged has done its work.
+      if (state.acked_rows == *state.end_row) {
+        done.push_back(std::move(*it));
+      } else {
+        again_.push_back(std::move(*it));
+        work_cv_.Signal();
+      }
+      it = outstanding_.erase(it);
+    }
+  }
+  for (const WorkPtr& work : done) {
+    nodes_.Succeeded(work->session->target().node);
+    Report(PartitionProgress::State::kAcknowledged, *work);
+  }
+}
+
+void TrainJob::Count(const Work& work) {
+  mu_.AssertHeld();
+  const SessionState state = work.session->state();
+  const int64_t rows = state.acked_rows - work.session->options().first_row;
+  if (rows > 0) result_.rows_by_node[work.session->target().node] += rows;
+}
+
+// Acknowledgements can be asked for only once the feed has ended: before that a program may rightly
+// hold rows in a batch that is not full. (A program that reads nothing shows before, by its
+// credit.)
+absl::Duration TrainJob::NextDeadline() {
+  MutexLock lock(&mu_);
+  absl::Duration deadline = absl::InfiniteDuration();
+  if (!feed_ended_.has_value()) return deadline;
+  const absl::Duration now = options_.clock->SteadyNow();
+  for (const WorkPtr& work : outstanding_) {
+    const absl::Duration last = std::max(*feed_ended_, work->session->options().progress->last());
+    deadline = std::min(deadline, last + options_.feed_timeout - now);
+  }
+  return std::max(deadline, absl::ZeroDuration());
+}
+
+void TrainJob::CheckTimeouts() {
+  std::shared_ptr<FeedSession> late;
+  {
+    MutexLock lock(&mu_);
+    if (!feed_ended_.has_value()) return;
+    const absl::Duration now = options_.clock->SteadyNow();
+    for (const WorkPtr& work : outstanding_) {
+      const absl::Duration last = std::max(*feed_ended_, work->session->options().progress->last());
+      if (now - last >= options_.feed_timeout) {
+        late = work->session;
+        break;
+      }
+    }
+  }
+  if (late != nullptr) Fail(late->TimeoutError());
+}
+
+}  // namespace millrace
