@@ -14,6 +14,8 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:libcares\n"
          "race:libprotobuf\n"
          "race:^grpc_core::\n"
+         // Counts its references inside libabsl_status, and frees from an inline function.
+         "race:^absl::*Status::Unref\n"
          "race:^grpc_event_engine::\n"
          "mutex:libabsl_\n"
          "deadlock:libabsl_\n";
