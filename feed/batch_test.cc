@@ -34,12 +34,19 @@ RecordBatch Rows() {
   return *std::move(batch);
 }
 
-TEST(BatchTest, IsEmptyByDefault) {
+TEST(BatchTest, IsEmptyByDefaultWhateverColumnIsAskedFor) {
   const Batch batch;
   EXPECT_EQ(batch.num_rows(), 0);
   EXPECT_TRUE(batch.empty());
   EXPECT_TRUE(batch.names().empty());
-  EXPECT_THAT(batch.TryColumn<float>("x"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_TRUE(batch.column<float>("x").empty());
+  EXPECT_TRUE(batch.column<uint8_t>("x").empty());
+  EXPECT_THAT(batch.TryColumn<int64_t>("x"), IsOk());
+  EXPECT_EQ(batch.list_size("x"), 1);
+  EXPECT_EQ(batch.strings("x").size(), 0u);
+  EXPECT_EQ(batch.bools("x").size(), 0u);
+  EXPECT_EQ(batch.validity("x").null_count(), 0);
+  EXPECT_EQ(batch.element_validity("x").size(), 0u);
 }
 
 TEST(BatchTest, ShowsColumnsUnderTheirOwnNamesWithoutMapping) {

@@ -437,6 +437,7 @@ TEST_F(ReceiverCoreTest, EndFeedWakesAWaitingNextBatchWithoutRows) {
     absl::StatusOr<Batch> batch = feed->NextBatch(4);
     ASSERT_THAT(batch, IsOk());
     EXPECT_TRUE(batch->empty());
+    EXPECT_TRUE(batch->column<float>("x").empty()) << "a program need not know";
     EXPECT_TRUE(feed->ShouldStop());
   });
   core_->EndFeed("input");
