@@ -250,15 +250,14 @@ void Agent::TakeRole(const v1::Registered& registered) {
   registered_ = registered;
   log_dir_ = params_.log_dir.empty() ? registered.node().log_dir() : params_.log_dir;
   if (absl::StartsWith(log_dir_, "file://")) log_dir_.erase(0, 7);
-  if (log_dir_.empty() || absl::StrContains(log_dir_, "://")) {
+  if (absl::StrContains(log_dir_, "://")) {
     // Not of this machine's file systems: the program may write there, the agent cannot.
-    if (!log_dir_.empty()) {
-      MILLRACE_LOG(WARNING) << "the node's output goes to the working directory: " << log_dir_
-                            << " is no local folder";
-    }
-    log_dir_ = "millrace-logs";
+    MILLRACE_LOG(WARNING) << "the node's output is not kept: log_dir " << log_dir_
+                          << " is no local folder";
+    log_dir_.clear();
   }
-  log_dir_ = JoinPath(working_dir_, log_dir_);
+  keep_log_ = !log_dir_.empty();
+  log_dir_ = keep_log_ ? JoinPath(working_dir_, log_dir_) : files_->dir();
   SetState(State::kRegistered);
   FetchProgram();
 }

@@ -145,7 +145,8 @@ class Agent {
   std::string address_;  // as registered
   std::optional<v1::Registered> registered_;
   std::string working_dir_;
-  std::string log_dir_;
+  std::string log_dir_;    // of this host
+  bool keep_log_ = false;  // the log stays when the agent ends
   uint64_t epoch_ = 0;
   ClusterSpec spec_;
   std::unique_ptr<ProgramFetcher> fetcher_;

@@ -82,6 +82,8 @@ void Agent::MaybeLaunch() {
 
 absl::Status Agent::Launch() {
   const v1::NodeSpec& node = registered_->node();
+  const std::string log_name = absl::StrCat(registered_->job_name(), "-", registered_->task_index(),
+                                            ".", registered_->attempt(), ".log");
   NodeRunner::Options options{
       .environment = {.registered = *registered_,
                       .epoch = epoch_,
@@ -97,9 +99,7 @@ absl::Status Agent::Launch() {
                       .host_env = params_.env},
       .program = program_,
       .args = {node.args().begin(), node.args().end()},
-      .log_path = JoinPath(log_dir_, absl::StrCat(registered_->job_name(), "-",
-                                                  registered_->task_index(), ".",
-                                                  registered_->attempt(), ".log")),
+      .log_path = keep_log_ ? JoinPath(log_dir_, log_name) : files_->Claim(log_name),
       .stop_timeout = node.has_stop_timeout() ? DurationFromProto(node.stop_timeout())
                                               : absl::Seconds(10)};
   if (node.release_port()) {

@@ -33,16 +33,17 @@ constexpr absl::Duration kCauseWait = absl::Milliseconds(300);
 constexpr absl::Duration kKillWait = absl::Seconds(5);
 constexpr absl::Duration kAgentExitWait = absl::Seconds(5);
 
+// The working directory for an empty path.
 std::string Absolute(const std::string& path) {
   std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  return error ? path : absolute.string();
+  const std::filesystem::path base = std::filesystem::current_path(error);
+  return error ? path : path.empty() ? base.string() : (base / path).string();
 }
 
 // Paths that mean something on this host become absolute: nodes run elsewhere.
 void ResolvePaths(ClusterOptions* options) {
   if (!options->log_dir.empty()) options->log_dir = Absolute(options->log_dir);
-  options->working_dir = options->working_dir.empty() ? Absolute(".") : Absolute(options->working_dir);
+  options->working_dir = Absolute(options->working_dir);
 }
 
 absl::Status CheckDuration(absl::string_view name, absl::Duration value) {

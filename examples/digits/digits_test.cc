@@ -29,7 +29,7 @@ struct Outcome {
   absl::Duration elapsed;
 };
 
-Outcome Run(const std::string& arguments) {
+Outcome RunDigits(const std::string& arguments) {
   Outcome outcome;
   const absl::Time start = absl::Now();
   FILE* pipe = ::popen(absl::StrCat(Runfile("examples/digits/digits"), " ", arguments, " 2>&1").c_str(), "r");
@@ -53,7 +53,7 @@ double LastAccuracy(const std::string& output) {
 class DigitsTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(DigitsTest, ReachesItsAccuracyWithAnySeed) {
-  const Outcome outcome = Run(absl::StrCat("--seed=", GetParam()));
+  const Outcome outcome = RunDigits(absl::StrCat("--seed=", GetParam()));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_GE(LastAccuracy(outcome.output), 0.96) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("predicted 360 held-out rows: each once, in order"));
@@ -63,7 +63,7 @@ TEST_P(DigitsTest, ReachesItsAccuracyWithAnySeed) {
 INSTANTIATE_TEST_SUITE_P(TenSeeds, DigitsTest, ::testing::Range(0, 10));
 
 TEST(DigitsTest, TheEvaluatorPrintsWhileTrainingRuns) {
-  const Outcome outcome = Run("");
+  const Outcome outcome = RunDigits("");
   const std::string while_training = outcome.output.substr(0, outcome.output.find("trained on"));
   EXPECT_THAT(while_training,
               AllOf(HasSubstr("evaluation 1: "), HasSubstr("evaluation 2: "), HasSubstr("evaluation 3: "),
@@ -73,27 +73,27 @@ TEST(DigitsTest, TheEvaluatorPrintsWhileTrainingRuns) {
 }
 
 TEST(DigitsTest, TrainsWithOneWorkerAndManyPartitionsOfOddSize) {
-  const Outcome outcome = Run("--workers=0 --partitions=100 --batch=37 --epochs=10");
+  const Outcome outcome = RunDigits("--workers=0 --partitions=100 --batch=37 --epochs=10");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("trained on 14370 rows"));
   EXPECT_GE(LastAccuracy(outcome.output), 0.9) << outcome.output;
 }
 
 TEST(DigitsTest, HelpShowsTheKnobs) {
-  const Outcome outcome = Run("--help");
+  const Outcome outcome = RunDigits("--help");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("--epochs"), HasSubstr("--workers"), HasSubstr("--seed"),
                                     HasSubstr("--strategy")));
 }
 
 TEST(DigitsTest, AKnobThatMakesNoSenseIsRefused) {
-  const Outcome outcome = Run("--epochs=0");
+  const Outcome outcome = RunDigits("--epochs=0");
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_THAT(outcome.output, HasSubstr("--epochs"));
 }
 
 TEST(DigitsTest, DataThatIsNotThereIsNamed) {
-  const Outcome outcome = Run("--data=/nowhere/digits.csv");
+  const Outcome outcome = RunDigits("--data=/nowhere/digits.csv");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.output, HasSubstr("/nowhere/digits.csv"));
 }

@@ -1,0 +1,275 @@
+#include "core/cluster/cluster.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/mutex.h"
+#include "core/base/status_macros.h"
+#include "core/base/status_matchers.h"
+#include "core/cluster/local_launcher.h"
+#include "feed/batch.h"
+#include "feed/batch_builder.h"
+#include "feed/memory_source.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+// Rows x = 0, 1, 2, ... in partitions of about equal size.
+std::shared_ptr<MemorySource> Rows(int64_t rows, int partitions) {
+  std::vector<int64_t> x(rows);
+  std::iota(x.begin(), x.end(), 0);
+  BatchBuilder builder;
+  builder.AddColumn("x", x);
+  return std::make_shared<MemorySource>(*MemorySource::Split(*builder.Build(), partitions));
+}
+
+std::vector<int64_t> Doubled(const std::vector<RecordBatch>& batches) {
+  std::vector<int64_t> values;
+  for (const RecordBatch& rows : batches) {
+    const Batch batch = *Batch::Create(rows);
+    const std::span<const int64_t> column = batch.column<int64_t>("doubled");
+    values.insert(values.end(), column.begin(), column.end());
+  }
+  return values;
+}
+
+class ClusterTest : public ::testing::Test {
+ protected:
+  ClusterTest() {
+    options_.num_executors = 3;
+    options_.on_log = [this](absl::string_view node, absl::string_view line) {
+      MutexLock lock(&mu_);
+      lines_.push_back(absl::StrCat(node, ": ", line));
+    };
+    options_.on_metric = [this](absl::string_view, absl::string_view name, int64_t step, double value) {
+      MutexLock lock(&mu_);
+      steps_[std::string(name)] += step;
+      sums_[std::string(name)] += value;
+    };
+  }
+
+  absl::StatusOr<std::unique_ptr<Cluster>> Start(const std::string& what) {
+    NodeProgram program = NodeProgram::File(
+        absl::StrCat(::getenv("TEST_SRCDIR"), "/millrace/core/cluster/cluster_test_node"));
+    program.Args({what});
+    return Cluster::Run(launcher_, program, options_);
+  }
+  absl::StatusOr<std::unique_ptr<Cluster>> StartShell(const std::string& script) {
+    NodeProgram program = NodeProgram::Path("sh");
+    program.Args({"-c", script}).Env({{"GREETING", "good morning"}});
+    return Cluster::Run(launcher_, program, options_);
+  }
+  std::vector<std::string> lines() {
+    MutexLock lock(&mu_);
+    return lines_;
+  }
+
+  Mutex mu_;
+  std::vector<std::string> lines_;
+  std::map<std::string, int64_t> steps_;
+  std::map<std::string, double> sums_;
+  ClusterOptions options_;
+  LocalLauncher launcher_;
+};
+
+TEST_F(ClusterTest, DirectNodesKnowTheirPlaceAndRunToTheirEnd) {
+  options_.num_executors = 4;
+  options_.num_ps = 1;
+  options_.master_node = "chief";
+  options_.default_fs = "hdfs://nn:8020";
+  options_.working_dir = "/";
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("describe");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  EXPECT_THAT(lines(), AllOf(Contains("ps:0: name=ps:0 executor=0 workers=3 rank=-1 chief=0 fd=0"),
+                             Contains("chief:0: name=chief:0 executor=1 workers=3 rank=0 chief=1 fd=0"),
+                             Contains("worker:0: name=worker:0 executor=2 workers=3 rank=1 chief=0 fd=0"),
+                             Contains("worker:1: name=worker:1 executor=3 workers=3 rank=2 chief=0 fd=0"),
+                             Contains("worker:1: cwd=/")));
+  for (const SlotStatus& slot : (*cluster)->Status().slots) {
+    EXPECT_EQ(slot.state, SlotState::kFinished) << slot.role.ToString();
+    EXPECT_GT(slot.ReachedAt(SlotState::kRunning), slot.ReachedAt(SlotState::kRequested));
+  }
+}
+
+TEST_F(ClusterTest, SaysWhatItIs) {
+  options_.num_ps = 1;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("wait");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->cluster_id(), ::testing::Not(IsEmpty()));
+  EXPECT_THAT((*cluster)->server_address(), StartsWith("127.0.0.1:"));
+  EXPECT_THAT((*cluster)->cluster_spec().jobs(), SizeIs(2));
+  EXPECT_EQ((*cluster)->options().num_executors, 3);
+  EXPECT_EQ((*cluster)->options().working_dir, std::filesystem::current_path().string());
+  const ClusterStatus status = (*cluster)->Status();
+  ASSERT_THAT(status.slots, SizeIs(3));
+  EXPECT_EQ(status.slots[0].role.ToString(), "ps:0");
+  EXPECT_GT(status.slots[0].node_pid, 0);
+  EXPECT_EQ(status.slots[2].address, *(*cluster)->cluster_spec().TaskAddress("worker", 1));
+  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(1)}), IsOk());
+}
+
+TEST_F(ClusterTest, APlainProgramReadsItsEnvironment) {
+  options_.num_executors = 2;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster =
+      StartShell("echo \"$GREETING $RANK/$WORLD_SIZE\"; echo \"$TF_CONFIG\"");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  EXPECT_THAT(lines(), AllOf(Contains("worker:0: good morning 0/2"), Contains("worker:1: good morning 1/2"),
+                             Contains(AllOf(StartsWith("worker:1: {"), HasSubstr("\"index\":1")))));
+}
+
+TEST_F(ClusterTest, AHeldPortIsInherited) {
+  options_.release_port = false;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("describe");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  EXPECT_THAT(lines(), Contains("worker:2: name=worker:2 executor=2 workers=3 rank=2 chief=0 fd=1"));
+}
+
+TEST_F(ClusterTest, NodesMeetThroughKeysAndABarrier) {
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("rendezvous");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  EXPECT_THAT(lines(), AllOf(Contains("worker:0: met 3"), Contains("worker:1: met 3"), Contains("worker:2: met 3")));
+}
+
+TEST_F(ClusterTest, OutputIsKeptInLogDir) {
+  options_.num_executors = 1;
+  options_.log_dir = JoinPath(::testing::TempDir(), "logs");
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = StartShell("echo out; echo err >&2");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  EXPECT_THAT(ReadFile(JoinPath(options_.log_dir, "worker-0.0.log")),
+              IsOkAndHolds(AllOf(HasSubstr("out\n"), HasSubstr("err\n"))));
+}
+
+TEST_F(ClusterTest, TrainFeedsEveryRowOnceAnEpoch) {
+  options_.input_mode = InputMode::kFeed;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
+  ASSERT_THAT(cluster, IsOk());
+  // 1,000 rows divide neither by 7 nor by 11; there are more partitions than nodes.
+  absl::StatusOr<TrainResult> result = (*cluster)->Train(Rows(1000, 11), {.num_epochs = 3});
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 3000);
+  EXPECT_EQ(result->refed_rows(), 0);
+  EXPECT_FALSE(result->terminated);
+  ASSERT_THAT((*cluster)->Train(Rows(5, 9)), IsOk());  // most partitions are empty
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  MutexLock lock(&mu_);
+  EXPECT_EQ(steps_["sum"], 3005);
+  EXPECT_EQ(sums_["sum"], 3 * 999 * 1000 / 2 + 10);
+}
+
+TEST_F(ClusterTest, InferenceReturnsAResultForEveryRowInOrder) {
+  options_.input_mode = InputMode::kFeed;
+  options_.num_ps = 1;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
+  ASSERT_THAT(cluster, IsOk());
+  ASSERT_THAT((*cluster)->Train(Rows(10, 2), {.end_of_feed = true}), IsOk());
+  absl::StatusOr<InferenceResult> result = (*cluster)->Inference(Rows(333, 7));
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->num_partitions(), 7);
+  std::vector<int64_t> expected(333);
+  for (int64_t i = 0; i < 333; ++i) expected[i] = 2 * i;
+  for (int call = 0; call < 2; ++call) {  // each call feeds anew
+    absl::StatusOr<std::vector<RecordBatch>> batches = result->Collect();
+    ASSERT_THAT(batches, IsOk());
+    EXPECT_EQ(Doubled(*batches), expected);
+  }
+  std::vector<RecordBatch> streamed;
+  int last_partition = 0;
+  EXPECT_THAT(result->ForEach([&](int partition, const RecordBatch& rows) {
+    EXPECT_GE(partition, last_partition);
+    last_partition = partition;
+    streamed.push_back(rows);
+    return absl::OkStatus();
+  }), IsOk());
+  EXPECT_EQ(Doubled(streamed), expected);
+  EXPECT_THAT(result->ForEach([](int, const RecordBatch&) { return absl::AbortedError("enough"); }),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("enough")));
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+}
+
+TEST_F(ClusterTest, WhatCannotBeFedSaysWhy) {
+  options_.input_mode = InputMode::kFeed;
+  options_.num_executors = 1;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Train(Rows(1, 1), {.queue = "nope"}),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("input, output, error")));
+  EXPECT_THAT((*cluster)->Train(Rows(1, 1), {.num_epochs = 0}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("num_epochs")));
+  EXPECT_THAT((*cluster)->Train(nullptr), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT((*cluster)->EndFeed(), IsOk());
+  EXPECT_THAT((*cluster)->Train(Rows(1, 1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has ended")));
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+}
+
+TEST_F(ClusterTest, ADirectClusterIsNotFed) {
+  options_.num_executors = 1;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("wait");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Train(Rows(1, 1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("InputMode FEED")));
+  EXPECT_THAT((*cluster)->Inference(Rows(1, 1)).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("InputMode FEED")));
+}
+
+TEST_F(ClusterTest, AFailureAfterTheDataIsTheErrorOfShutdown) {
+  options_.input_mode = InputMode::kFeed;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("fail_late");
+  ASSERT_THAT(cluster, IsOk());
+  ASSERT_THAT((*cluster)->Train(Rows(100, 3)), IsOk());
+  const absl::Status status = (*cluster)->Shutdown();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal,
+                               AllOf(HasSubstr("worker:1"), HasSubstr("could not save the model"))));
+  EXPECT_EQ((*cluster)->Shutdown(), status);  // again: the same
+}
+
+TEST_F(ClusterTest, ShutdownStopsWhoDoesNotEndByItself) {
+  options_.num_ps = 1;
+  options_.eval_node = true;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("wait");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(50)}), IsOk());
+  for (const SlotStatus& slot : (*cluster)->Status().slots) {
+    EXPECT_EQ(slot.state, SlotState::kFinished) << slot.role.ToString();
+  }
+}
+
+TEST_F(ClusterTest, OneDriverRunsSeveralClusters) {
+  options_.num_executors = 1;
+  absl::StatusOr<std::unique_ptr<Cluster>> first = Start("wait");
+  ASSERT_THAT(first, IsOk());
+  LocalLauncher other;
+  absl::StatusOr<std::unique_ptr<Cluster>> second =
+      Cluster::Run(other, NodeProgram::Path("true"), options_);
+  ASSERT_THAT(second, IsOk());
+  EXPECT_NE((*first)->cluster_id(), (*second)->cluster_id());
+  EXPECT_THAT((*second)->Shutdown(), IsOk());
+  EXPECT_THAT((*first)->Shutdown({.grace = absl::Milliseconds(1)}), IsOk());
+}
+
+}  // namespace
+}  // namespace millrace
