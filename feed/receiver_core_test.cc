@@ -248,6 +248,19 @@ TEST_F(ReceiverCoreTest, AnIdleSessionLearnsSoonThatNothingIsOutstanding) {
   ASSERT_THAT(Feed(a, 1, 9000), IsOk());
 }
 
+TEST_F(ReceiverCoreTest, ReadingWakesTheSocketThreadWhenCreditIsDueAndOtherwiseLeavesItAlone) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Collect();
+  for (int i = 0; i < 7; ++i) ASSERT_THAT(Feed(a, 2, 900), IsOk());
+  Collect();
+  wakes_ = 0;
+  for (int i = 0; i < 4; ++i) ASSERT_THAT(feed->NextBatch(1), IsOk());
+  EXPECT_EQ(wakes_, 0) << "900 bytes are no eighth of 8000";
+  ASSERT_THAT(feed->NextBatch(1), IsOk());
+  EXPECT_EQ(wakes_, 1);
+}
+
 TEST_F(ReceiverCoreTest, ABatchLargerThanTheBudgetIsRead) {
   auto feed = GetFeed();
   SessionPtr a = Open(1);
@@ -381,6 +394,7 @@ TEST_F(ReceiverCoreTest, NothingIsSaidToADetachedSession) {
   ASSERT_THAT(Feed(a, 1, 10), IsOk());
   ASSERT_THAT(core_->EndPartition(a, 1), IsOk());
   core_->LinkLost(1);
+  EXPECT_THAT(Due(1), IsEmpty());
   EXPECT_THAT(Values(*feed->NextBatch(1)), ElementsAre(0));
   core_->EndFeed("input");
   EXPECT_TRUE(feed->ShouldStop());
@@ -471,6 +485,35 @@ TEST_F(ReceiverCoreTest, ANewDataFeedGoesOnWhereTheOldOneStopped) {
   feed.reset();
   EXPECT_THAT(Values(*second->NextBatch(2)), ElementsAre(2, 3));
   EXPECT_THAT(Values(*second->NextBatch(2)), ElementsAre(4, 5));
+}
+
+TEST_F(ReceiverCoreTest, RowsInHandAreNotReturnedOnceTheirSessionHasFailed) {
+  auto feed = GetFeed(/*train=*/false);
+  SessionPtr a = Open(1, FeedMode::kInference), b = Open(2, FeedMode::kInference, 1);
+  Collect();
+  ASSERT_THAT(Feed(a, 4, 10), IsOk());
+  EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(0, 1));
+  core_->Fail(a, absl::UnavailableError("gone"));
+  Collect();
+  ASSERT_THAT(core_->AddRows(b, {.rows = Rows(70, 2), .bytes = 10}), IsOk());
+  EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(70, 71));
+  EXPECT_EQ(a->handed_row, 2);
+  ASSERT_THAT(feed->BatchResults(Rows(0, 2)), IsOk()) << "for the lost rows";
+  ASSERT_THAT(feed->BatchResults(Rows(0, 2)), IsOk());
+  EXPECT_EQ(b->result_row, 2);
+}
+
+TEST_F(ReceiverCoreTest, TheEndIsNotSeenBeforeTheRowsInHandAreRead) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Collect();
+  ASSERT_THAT(Feed(a, 4, 10), IsOk());
+  ASSERT_THAT(core_->EndPartition(a, 4), IsOk());
+  EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(0, 1));
+  core_->EndFeed("input");
+  EXPECT_FALSE(feed->ShouldStop());
+  EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(2, 3));
+  EXPECT_TRUE(feed->ShouldStop());
 }
 
 TEST_F(ReceiverCoreTest, AQueueIsReadInOneModeAtATime) {
