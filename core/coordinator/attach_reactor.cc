@@ -24,7 +24,7 @@ AttachReactor* AttachReactor::Create(grpc::CallbackServerContext* context,
   return reactor.get();
 }
 
-// ---- AttachStream --------------------------------------------------------------------------------
+// ---- AttachStream -------------------------------------------------------------------------------
 
 void AttachReactor::Enqueue(const grpc::ByteBuffer& message) {
   MutexLock lock(&mu_);
@@ -34,6 +34,7 @@ void AttachReactor::Enqueue(const grpc::ByteBuffer& message) {
     MILLRACE_LOG(WARNING) << "stream " << stream_id_ << ": its agent does not read; dropped with "
                           << queue_.size() << " messages of " << queued_bytes_ << " bytes waiting";
     CloseLocked(absl::ResourceExhaustedError("the agent does not read what it is sent"));
+    cancel_ = true;  // the write in flight would not end by itself
     return;
   }
   queue_.push_back(message);
@@ -49,10 +50,9 @@ void AttachReactor::CloseLocked(const absl::Status& status) {
   if (close_.has_value()) return;
   close_ = status;
   if (status.ok()) return;
+  // The write in flight may end, so that the peer hears why; keepalive ends it if the host is gone.
   queue_.clear();
   queued_bytes_ = 0;
-  // A write that waits for the peer would hold up the end for ever.
-  cancel_ = writing_;
 }
 
 void AttachReactor::Flush() {
@@ -80,7 +80,7 @@ void AttachReactor::Flush() {
   if (action == Action::kFinish) Finish(std::move(status));
 }
 
-// ---- reactions -----------------------------------------------------------------------------------
+// ---- reactions ----------------------------------------------------------------------------------
 
 absl::Status AttachReactor::Receive() {
   absl::StatusOr<v1::AgentMessage> message = ParseAgentMessage(incoming_);

@@ -4,10 +4,10 @@
 //
 // Defines: AttachReactor, AttachLimits.
 //
-// gRPC's contract: reactions must not block and may run concurrently; at most one write is in flight,
-// and its message stays unchanged until OnWriteDone; Finish is called exactly once, even if the call
-// was cancelled; OnDone is last. The stream is raw: messages arrive and leave as bytes, so that one
-// serialised message goes to many streams.
+// gRPC's contract: reactions must not block and may run concurrently; at most one write is in
+// flight, and its message stays unchanged until OnWriteDone; Finish is called exactly once, even if
+// the call was cancelled; OnDone is last. The stream is raw: messages arrive and leave as bytes, so
+// that one serialised message goes to many streams.
 
 #ifndef CORE_COORDINATOR_ATTACH_REACTOR_H_
 #define CORE_COORDINATOR_ATTACH_REACTOR_H_
@@ -37,7 +37,7 @@ struct AttachLimits {
   size_t bytes = size_t{16} << 20;
 };
 
-// Ownership: keeps itself alive until OnDone; ControlPlane holds a reference while it is registered.
+// Ownership: keeps itself alive until OnDone; ControlPlane holds a reference while registered.
 // Thread safety: thread-safe. Blocking: never.
 class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                             public AttachStream {
@@ -86,7 +86,7 @@ class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::ByteBuffer outgoing_;                     // unchanged while writing_
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> close_ ABSL_GUARDED_BY(mu_);  // set once; nothing is queued after
-  bool cancel_ ABSL_GUARDED_BY(mu_) = false;                // a write in flight must be given up
+  bool cancel_ ABSL_GUARDED_BY(mu_) = false;  // the write in flight must be given up
   bool finished_ ABSL_GUARDED_BY(mu_) = false;              // Finish was called
   bool done_ ABSL_GUARDED_BY(mu_) = false;                  // context_ is gone
 };

@@ -1,7 +1,7 @@
 // File: core/coordinator/attach_stream.h
 //
-// One agent's stream, as the control plane sees it: messages are queued under the plane's lock, which
-// fixes their order, and written after it is released.
+// One agent's stream, as the control plane sees it: messages are queued under the plane's lock,
+// which fixes their order, and written after it is released.
 //
 // Defines: AttachStream.
 

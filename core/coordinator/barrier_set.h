@@ -7,7 +7,8 @@
 //
 //   BarrierSet barriers({{0, "chief:0"}, {1, "worker:0"}});
 //   barriers.Arrive("epoch-1", 0, {.owner = 7, .request_id = 1}, absl::Minutes(1), now);  // waits
-//   barriers.Arrive("epoch-1", 1, {.owner = 9, .request_id = 4}, absl::Minutes(1), now);  // ends both
+//   barriers.Arrive("epoch-1", 1, {.owner = 9, .request_id = 4}, absl::Minutes(1), now);  // both
+//   end
 
 #ifndef CORE_COORDINATOR_BARRIER_SET_H_
 #define CORE_COORDINATOR_BARRIER_SET_H_
@@ -26,8 +27,8 @@
 
 namespace millrace {
 
-// Participants are the fed nodes, all of them, by executor id. A barrier exists while somebody waits
-// at it; once passed, its name is free for the next time. Times are steady.
+// Participants are the fed nodes, all of them, by executor id. A barrier exists while somebody
+// waits at it; once passed, its name is free for the next time. Times are steady.
 // Thread safety: not thread-safe.
 class BarrierSet {
  public:
@@ -49,15 +50,15 @@ class BarrierSet {
       : participants_(std::move(participants)) {}
 
   // The node arrives and waits at most `timeout`. Returns what ends by it: all waits with OK if the
-  // node is the last; the node's own with INVALID_ARGUMENT (bad name), FAILED_PRECONDITION (it is no
-  // participant), ABORTED (a participant has ended, named), RESOURCE_EXHAUSTED (too many barriers) or
-  // DEADLINE_EXCEEDED (timeout of zero or less and not the last). Arriving again replaces the node's
-  // earlier arrival, which gets no answer.
+  // node is the last; the node's own with INVALID_ARGUMENT (bad name), FAILED_PRECONDITION (it is
+  // no participant), ABORTED (a participant has ended, named), RESOURCE_EXHAUSTED (too many
+  // barriers) or DEADLINE_EXCEEDED (timeout of zero or less and not the last). Arriving again
+  // replaces the node's earlier arrival, which gets no answer.
   std::vector<Completion> Arrive(absl::string_view name, int executor_id, Waiter waiter,
                                  absl::Duration timeout, absl::Duration now);
 
-  // The node has ended: every wait, at every barrier where it has not arrived, ends with ABORTED. So
-  // does every later arrival, until Returned(). `how`: "has failed".
+  // The node has ended: every wait, at every barrier where it has not arrived, ends with ABORTED.
+  // So does every later arrival, until Returned(). `how`: "has failed".
   std::vector<Completion> Ended(int executor_id, absl::string_view how);
 
   // A new attempt of the node is there. Arrivals of the old one are forgotten.
@@ -66,8 +67,8 @@ class BarrierSet {
   // Forgets the arrivals of this owner, which is gone, without an answer: its place is empty again.
   void DropOwner(uint64_t owner);
 
-  // Ends the waits whose time is over with DEADLINE_EXCEEDED, naming who did not come. Who times out
-  // counts as not there any more; the others go on waiting.
+  // Ends the waits whose time is over with DEADLINE_EXCEEDED, naming who did not come. Who times
+  // out counts as not there any more; the others go on waiting.
   std::vector<Completion> Expire(absl::Duration now);
   [[nodiscard]] absl::Duration NextDeadline() const;
 

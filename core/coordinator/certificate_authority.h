@@ -1,7 +1,7 @@
 // File: core/coordinator/certificate_authority.h
 //
-// The CA of one cluster: it makes the coordinator's certificate and signs the leaf of each node. Its
-// key is made at start, stays in this process's memory and is never written.
+// The CA of one cluster: it makes the coordinator's certificate and signs the leaf of each node.
+// Its key is made at start, stays in this process's memory and is never written.
 //
 // Defines: CertificateAuthority.
 //
@@ -10,8 +10,8 @@
 //   MILLRACE_ASSIGN_OR_RETURN(std::string leaf,
 //                             ca->SignNodeRequest(csr_pem, "worker-1.node.millrace"));
 //
-// Everything is ECDSA over P-256 with SHA-256. Who pins ca_pem() and checks the name knows who speaks:
-// only the coordinator holds "millrace", since a request's own names are ignored.
+// Everything is ECDSA over P-256 with SHA-256. Who pins ca_pem() and checks the name knows who
+// speaks: only the coordinator holds "millrace", since a request's own names are ignored.
 
 #ifndef CORE_COORDINATOR_CERTIFICATE_AUTHORITY_H_
 #define CORE_COORDINATOR_CERTIFICATE_AUTHORITY_H_

@@ -63,8 +63,8 @@ struct SlotStatus {
   bool stopped = false;     // the program is stopped by a signal (SIGSTOP)
   bool stop_asked = false;  // the driver asked this node to end
   bool has_feed = false;    // the program published a feed endpoint
-  // When this attempt reached each state, wall time by the coordinator's clock; InfinitePast() if it
-  // did not. Index: static_cast<int>(SlotState).
+  // When this attempt reached each state, wall time by the coordinator's clock; InfinitePast() if
+  // it did not. Index: static_cast<int>(SlotState).
   std::array<absl::Time, kNumSlotStates> reached;
   absl::Status error;  // why the slot is kFailed or kLost; OK otherwise
 
@@ -105,7 +105,7 @@ struct ClusterStatus {
   std::optional<NodeFailure> first_cause;  // of a failed cluster
   int folded_failures = 0;                 // later failures behind first_cause
   uint64_t fenced_updates = 0;             // messages of lower attempts or replaced agents, ignored
-  uint64_t illegal_updates = 0;            // messages that made no sense in the slot's state, ignored
+  uint64_t illegal_updates = 0;            // messages that made no sense in the slot's state
   absl::Time time;                         // of this snapshot
 };
 

@@ -192,7 +192,7 @@ SlotStatus ControlPlane::StatusOf(int executor_id) const {
   return status;
 }
 
-// ---- streams -------------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 absl::StatusOr<uint64_t> ControlPlane::Register(const std::shared_ptr<AttachStream>& stream,
                                                 const v1::Register& message) {
@@ -292,7 +292,7 @@ void ControlPlane::Shutdown() {
   observer_.Stop();
 }
 
-// ---- time ----------------------------------------------------------------------------------------
+// ---- time ---------------------------------------------------------------------------------------
 
 void ControlPlane::WakeTimerFor(absl::Duration deadline) {
   if (deadline < timer_wakes_at_) timer_wake_.Signal();

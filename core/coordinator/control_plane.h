@@ -1,14 +1,15 @@
 // File: core/coordinator/control_plane.h
 //
 // All state of a running coordinator behind one lock: the slots, the agents' streams, the kv store,
-// barriers, feed ledger and the first cause. gRPC calls in on one side (attach_reactor.h), the driver
-// on the other (coordinator.cc).
+// barriers, feed ledger and the first cause. gRPC calls in on one side (attach_reactor.h), the
+// driver on the other (coordinator.cc).
 //
 // Defines: ControlPlane.
 //
 // How a call works: take the lock; let the pure state machines say what follows; queue messages on
-// streams and post to the observer, neither of which calls out; release the lock; write. So messages
-// of one stream are in the order of the decisions, and nothing foreign runs under the lock.
+// streams and post to the observer, neither of which calls out; release the lock; write. So
+// messages of one stream are in the order of the decisions, and nothing foreign runs under the
+// lock.
 
 #ifndef CORE_COORDINATOR_CONTROL_PLANE_H_
 #define CORE_COORDINATOR_CONTROL_PLANE_H_

@@ -115,7 +115,7 @@ void ControlPlane::HandleLog(int executor_id, const v1::LogLines& log) {
   observer_.PostLog(executor_id, table_.role(executor_id), source, std::move(lines), dropped);
 }
 
-// ---- kv ------------------------------------------------------------------------------------------
+// ---- kv -----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -186,7 +186,7 @@ void ControlPlane::ReplyKv(const std::vector<KvStore::Completion>& completions) 
   }
 }
 
-// ---- barriers ------------------------------------------------------------------------------------
+// ---- barriers -----------------------------------------------------------------------------------
 
 void ControlPlane::HandleBarrier(uint64_t stream_id, int executor_id,
                                  const v1::BarrierRequest& request) {

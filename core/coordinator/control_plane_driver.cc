@@ -167,7 +167,7 @@ absl::Status ControlPlane::first_cause() const {
   return causes_.status();
 }
 
-// ---- the feed directory --------------------------------------------------------------------------
+// ---- the feed directory -------------------------------------------------------------------------
 
 bool ControlPlane::Matches(NodeFilter filter, int executor_id) const {
   if (filter == NodeFilter::kAll) return true;
@@ -249,7 +249,7 @@ absl::StatusOr<std::map<std::string, std::string>> ControlPlane::PublishedEndpoi
   return nodes_[executor_id].other;
 }
 
-// ---- commands ------------------------------------------------------------------------------------
+// ---- commands -----------------------------------------------------------------------------------
 
 void ControlPlane::FeedEnd(absl::string_view feed_id, bool aborted) {
   Do([&](TableEffects* /*effects*/) {

@@ -10,7 +10,8 @@
 //   options.roles = std::move(roles);
 //   options.node.program = "/opt/app/train";
 //   MILLRACE_ASSIGN_OR_RETURN(auto coordinator, Coordinator::Start(std::move(options)));
-//   launcher.StartAgents(coordinator->address(), coordinator->ca_pem(), coordinator->tokens().agent);
+//   launcher.StartAgents(coordinator->address(), coordinator->ca_pem(),
+//                        coordinator->tokens().agent);
 //   MILLRACE_RETURN_IF_ERROR(coordinator->WaitRunning());
 //   ...
 //   coordinator->Stop(NodeFilter::kAll, "the driver is done");
@@ -18,8 +19,8 @@
 //   coordinator->Shutdown();
 //
 // Codes of failures, as first_cause() and the waits return them:
-//   ABORTED            a node exited with a code other than 0, was killed, or was stopped by a signal
-//                      for longer than stop_timeout
+//   ABORTED            a node exited with a code other than 0, was killed, or was stopped by a
+//                      signal for longer than stop_timeout
 //   the program's own  a node whose RunNode returned a Status: that code
 //   NOT_FOUND, PERMISSION_DENIED, ...
 //                      the program could not be started: as its agent reports it
@@ -58,8 +59,9 @@ namespace millrace {
 // Lifetime: the destructor is Shutdown(). Agents end their nodes when their coordinator is gone.
 class Coordinator {
  public:
-  // Returns INVALID_ARGUMENT if an option makes no sense (naming it), NOT_FOUND or PERMISSION_DENIED
-  // if a shipped program cannot be read, UNAVAILABLE if the address cannot be bound.
+  // Returns INVALID_ARGUMENT if an option makes no sense (naming it), NOT_FOUND or
+  // PERMISSION_DENIED if a shipped program cannot be read, UNAVAILABLE if the address cannot be
+  // bound.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Coordinator>> Start(
       CoordinatorOptions options);
   virtual ~Coordinator() = default;
@@ -74,28 +76,28 @@ class Coordinator {
   [[nodiscard]] virtual const CoordinatorTokens& tokens() const = 0;
   [[nodiscard]] virtual const std::string& cluster_id() const = 0;
 
-  // Blocks until every node has been running (it may have finished since), at most `timeout` and the
-  // rest of reservation_timeout. Returns the first cause if the cluster failed, DEADLINE_EXCEEDED
-  // that names each missing slot, CANCELLED after Cancel() or Shutdown().
+  // Blocks until every node has been running (it may have finished since), at most `timeout` and
+  // the rest of reservation_timeout. Returns the first cause if the cluster failed,
+  // DEADLINE_EXCEEDED that names each missing slot, CANCELLED after Cancel() or Shutdown().
   [[nodiscard]] virtual absl::Status WaitRunning(
       absl::Duration timeout = absl::InfiniteDuration()) = 0;
 
   // Blocks until every fed node has published a feed endpoint. Returns the first cause,
-  // FAILED_PRECONDITION if a node ended without publishing one, DEADLINE_EXCEEDED that names who did
-  // not and what is likely, CANCELLED.
+  // FAILED_PRECONDITION if a node ended without publishing one, DEADLINE_EXCEEDED that names who
+  // did not and what is likely, CANCELLED.
   [[nodiscard]] virtual absl::Status WaitFedEndpoints(absl::Duration timeout) = 0;
 
   // Blocks until no node of `filter` runs. Returns OK also if they failed (see first_cause());
-  // DEADLINE_EXCEEDED that names who still runs; CANCELLED after Shutdown(). Slots that no agent ever
-  // took count as ended once they were asked to stop.
+  // DEADLINE_EXCEEDED that names who still runs; CANCELLED after Shutdown(). Slots that no agent
+  // ever took count as ended once they were asked to stop.
   [[nodiscard]] virtual absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout) = 0;
 
-  // Blocks until the cluster has failed (returns the first cause), `timeout` passes (returns OK), or
-  // Cancel() or Shutdown() (CANCELLED).
+  // Blocks until the cluster has failed (returns the first cause), `timeout` passes (returns OK),
+  // or Cancel() or Shutdown() (CANCELLED).
   [[nodiscard]] virtual absl::Status WaitFailure(absl::Duration timeout) = 0;
 
-  // Makes WaitRunning, WaitFedEndpoints and WaitFailure return CANCELLED with this reason, those that
-  // wait now and those to come. WaitEnded goes on.
+  // Makes WaitRunning, WaitFedEndpoints and WaitFailure return CANCELLED with this reason, those
+  // that wait now and those to come. WaitEnded goes on.
   virtual void Cancel(absl::string_view reason) = 0;
 
   [[nodiscard]] virtual ClusterStatus Snapshot() const = 0;
@@ -114,11 +116,11 @@ class Coordinator {
   [[nodiscard]] virtual absl::StatusOr<std::map<std::string, std::string>> PublishedEndpoints(
       int executor_id) const = 0;
 
-  // Tells every fed node that all rows of the feed are received (or, aborted, that the call failed).
-  // Nodes that attach again hear it again (the last 64 feeds are kept).
+  // Tells every fed node that all rows of the feed are received (or, aborted, that the call
+  // failed). Nodes that attach again hear it again (the last 64 feeds are kept).
   virtual void FeedEnd(absl::string_view feed_id, bool aborted) = 0;
-  // Tells every fed node that no more rows come on `queue` ("": on all). Nodes that attach later hear
-  // it too.
+  // Tells every fed node that no more rows come on `queue` ("": on all). Nodes that attach later
+  // hear it too.
   virtual void EndFeed(absl::string_view queue) = 0;
 
   // The ledger (core/coordinator/feed_ledger.h says what each does).
@@ -153,12 +155,12 @@ class Coordinator {
   // Proven death: its slot may be taken at once.
   virtual void ReportAgentExit(int executor_id, const AgentExit& exit) = 0;
 
-  // Asks the nodes to end (now: kills them at once). Idempotent; `now` after a first call hardens it.
-  // New agents are turned away from these slots.
+  // Asks the nodes to end (now: kills them at once). Idempotent; `now` after a first call hardens
+  // it. New agents are turned away from these slots.
   virtual void Stop(NodeFilter filter, absl::string_view reason, bool now = false) = 0;
 
-  // Ends all streams (CANCELLED), closes the port, joins every thread. Idempotent. Blocks for at most
-  // a few seconds. Not from an observer.
+  // Ends all streams (CANCELLED), closes the port, joins every thread. Idempotent. Blocks for at
+  // most a few seconds. Not from an observer.
   virtual void Shutdown() = 0;
 
  protected:

@@ -52,8 +52,8 @@ enum class LogSource { kStdout, kStderr, kAgent };
 
 // Hears what happens. Called from one thread of the coordinator, in order, never with a lock held;
 // every method of Coordinator but Shutdown() and the destructor may be called from here, the waits
-// included (they only delay later calls). The queue to the observer is bounded: when it is full, log
-// lines and metrics are dropped and counted, slots and failures never.
+// included (they only delay later calls). The queue to the observer is bounded: when it is full,
+// log lines and metrics are dropped and counted, slots and failures never.
 class CoordinatorObserver {
  public:
   virtual ~CoordinatorObserver() = default;

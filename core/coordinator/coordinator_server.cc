@@ -74,8 +74,8 @@ class FetchReactor final : public grpc::ServerWriteReactor<v1::ProgramChunk> {
   }
 
  private:
-  // One read or one write is in flight at any time, and Finish ends the chain: so OnDone cannot come
-  // while the program's thread still has this.
+  // One read or one write is in flight at any time, and Finish ends the chain: so OnDone cannot
+  // come while the program's thread still has this.
   void Next() {
     program_->Read(offset_, [this](absl::StatusOr<std::string> bytes) {
       if (!bytes.ok()) {

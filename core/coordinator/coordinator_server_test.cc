@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/random.h"
 #include "core/base/sha256.h"
 #include "core/base/status_matchers.h"
 #include "core/base/unique_fd.h"
@@ -77,7 +78,7 @@ class Reader {
 
   // `after_first`: called when the first chunk is there.
   absl::Status Fetch(const std::string& sha256, std::string* bytes,
-                     absl::Duration timeout = absl::Seconds(30),
+                     absl::Duration timeout = absl::Minutes(5),
                      void (*after_first)(Coordinator&) = nullptr,
                      Coordinator* coordinator = nullptr) {
     grpc::ClientContext context;
@@ -104,7 +105,7 @@ class Reader {
   std::unique_ptr<v1::Coordinator::Stub> stub_;
 };
 
-// ---- Attach --------------------------------------------------------------------------------------
+// ---- Attach -------------------------------------------------------------------------------------
 
 TEST(AttachTest, TheSameAgentTakesUpItsSlotAndAnotherIsTurnedAway) {
   auto coordinator = StartCluster(1);
@@ -302,7 +303,7 @@ TEST(AttachTest, KvAndBarriersWorkOverTheStream) {
   }));
 }
 
-// ---- transport -----------------------------------------------------------------------------------
+// ---- transport ----------------------------------------------------------------------------------
 
 TEST(TransportTest, WithoutTlsOrWithAnotherCaThereIsNoService) {
   auto coordinator = StartCluster(1);
@@ -338,7 +339,7 @@ TEST(TransportTest, GarbageOnThePortHarmsNobody) {
   coordinator->Shutdown();  // open sockets do not hold it up
 }
 
-// ---- GetStatus -----------------------------------------------------------------------------------
+// ---- GetStatus ----------------------------------------------------------------------------------
 
 TEST(GetStatusTest, ViewersAndOperatorsSeeTheSlots) {
   auto coordinator = StartCluster(2);
@@ -382,14 +383,11 @@ TEST(GetStatusTest, TheFirstCauseIsThere) {
   EXPECT_THAT(status.first_cause().message(), HasSubstr("worker:0"));
 }
 
-// ---- FetchProgram --------------------------------------------------------------------------------
+// ---- FetchProgram -------------------------------------------------------------------------------
 
 class FetchProgramTest : public testing::Test {
  protected:
   FetchProgramTest() : path_(absl::StrCat(testing::TempDir(), "/fetch_program_", getpid())) {
-    // More than gRPC buffers on the way, and no whole number of chunks.
-    content_.reserve(12 << 20);
-    for (int i = 0; content_.size() < (11 << 20) + 123; ++i) absl::StrAppend(&content_, i, " ");
     Write(content_);
   }
   ~FetchProgramTest() override { unlink(path_.c_str()); }
@@ -397,7 +395,8 @@ class FetchProgramTest : public testing::Test {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << content;
   }
 
-  std::string content_;
+  // More than gRPC buffers on the way, and no whole number of chunks.
+  const std::string content_ = RandomBytes((11 << 20) + 123);
   const std::string path_;
 };
 

@@ -204,7 +204,7 @@ std::vector<v1::CoordinatorMessage> FakeAgent::received() const {
   return received_;
 }
 
-// ---- reactions -----------------------------------------------------------------------------------
+// ---- reactions ----------------------------------------------------------------------------------
 
 void FakeAgent::Take(const v1::CoordinatorMessage& message) {
   MutexLock lock(&state_mu_);
@@ -286,7 +286,7 @@ void FakeAgent::OnDone(const grpc::Status& status) {
   changed_.SignalAll();
 }
 
-// ---- many ----------------------------------------------------------------------------------------
+// ---- many ---------------------------------------------------------------------------------------
 
 FakeAgentGroup::FakeAgentGroup(const FakeAgentOptions& options, int count,
                                absl::Duration heartbeat_interval) {

@@ -5,7 +5,7 @@
 // Defines: FakeAgentOptions, MakeCertificateRequest(), FakeAgent, FakeAgentGroup.
 //
 //   FakeAgentOptions options = FakeAgentOptions::For(*coordinator);
-//   FakeAgentGroup agents(options, /*count=*/300);     // each takes any free slot, sends heartbeats
+//   FakeAgentGroup agents(options, /*count=*/300);  // each takes any free slot
 //   EXPECT_THAT(coordinator->WaitRunning(), IsOk());
 //   coordinator->Stop(NodeFilter::kAll, "done");       // they exit as asked
 

@@ -44,7 +44,7 @@ struct PartitionReport {
   PartitionState state = PartitionState::kFeeding;
   int executor_id = -1;         // the node that is fed; -1 only with kPending and kFailed
   uint32_t node_attempt = 0;
-  uint64_t feeder_attempt = 0;  // of the feeder (Spark: taskAttemptId); grows with every new session
+  uint64_t feeder_attempt = 0;  // of the feeder (Spark: taskAttemptId); grows with each session
   uint64_t rows_received = 0;
   uint64_t rows_acked = 0;
   uint64_t rows_returned = 0;
@@ -76,8 +76,9 @@ struct FeedSummary {
   std::vector<int64_t> refed_partitions;
 };
 
-// Bounded: at most kMaxFeeds feeds are kept. When a new one is opened beyond that, the oldest closed
-// one goes; with none closed, Open is refused. Closing keeps the summary and drops the partitions.
+// Bounded: at most kMaxFeeds feeds are kept. When a new one is opened beyond that, the oldest
+// closed one goes; with none closed, Open is refused. Closing keeps the summary and drops the
+// partitions.
 //
 // Thread safety: not thread-safe; Coordinator holds its own lock around it.
 class FeedLedger {
@@ -92,8 +93,8 @@ class FeedLedger {
   absl::Status Open(absl::string_view feed_id, absl::string_view queue, int64_t num_partitions);
 
   // Takes the report of a session. A report of a lower feeder_attempt than the last one is ignored.
-  // Returns NOT_FOUND for an unknown feed, FAILED_PRECONDITION for a closed one, INVALID_ARGUMENT if
-  // the partition is outside 0..kMaxPartitions-1.
+  // Returns NOT_FOUND for an unknown feed, FAILED_PRECONDITION for a closed one, INVALID_ARGUMENT
+  // if the partition is outside 0..kMaxPartitions-1.
   absl::Status Report(absl::string_view feed_id, const PartitionReport& report);
 
   // The feed has ended. Unknown and closed ones: nothing happens.

@@ -20,10 +20,10 @@
 
 namespace millrace {
 
-// A program that returns UNAVAILABLE usually saw its peer die, and may say so before the peer's agent
-// or the silence of its host does (NodeFailure::consequence). So such a failure waits for `settle`,
-// and for as long as somebody is missing, whether a better cause comes; any other is the cause at
-// once. A cause that was published never changes; later failures are counted.
+// A program that returns UNAVAILABLE usually saw its peer die, and may say so before the peer's
+// agent or the silence of its host does (NodeFailure::consequence). So such a failure waits for
+// `settle`, and for as long as somebody is missing, whether a better cause comes; any other is the
+// cause at once. A cause that was published never changes; later failures are counted.
 // Times are steady. Thread safety: not thread-safe.
 class FirstCause {
  public:
@@ -31,8 +31,8 @@ class FirstCause {
 
   void Record(NodeFailure failure, absl::Duration now);
 
-  // Returns true once: when the cause is known. `anyone_missing`: an agent is out of reach and it is
-  // not decided yet whether it is lost.
+  // Returns true once: when the cause is known. `anyone_missing`: an agent is out of reach and it
+  // is not decided yet whether it is lost.
   bool Settle(absl::Duration now, bool anyone_missing);
 
   // When Settle() is worth a call; InfiniteDuration() if nothing waits.

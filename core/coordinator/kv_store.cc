@@ -121,8 +121,9 @@ std::vector<KvStore::Completion> KvStore::Expire(absl::Duration now) {
     const Waiter waiter = by_deadline_.begin()->second;
     const Wait& wait = waits_.find(waiter)->second;
     completions.push_back(
-        {waiter, absl::DeadlineExceededError(absl::StrCat(
-                     Quoted(wait.key), " was not set within ", absl::FormatDuration(wait.timeout)))});
+        {waiter,
+         absl::DeadlineExceededError(absl::StrCat(Quoted(wait.key), " was not set within ",
+                                                  absl::FormatDuration(wait.timeout)))});
     Remove(waiter);
   }
   return completions;

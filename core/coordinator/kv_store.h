@@ -1,7 +1,7 @@
 // File: core/coordinator/kv_store.h
 //
-// The cluster's small shared map: set, get (with wait), add, delete. A pure state machine: no threads,
-// no clock of its own; a wait that ends comes back as a value from the call that ended it.
+// The cluster's small shared map: set, get (with wait), add, delete. A pure state machine: no
+// threads, no clock of its own; a wait that ends comes back as a value from the call that ended it.
 //
 // Defines: KvStore.
 //
@@ -64,9 +64,9 @@ class KvStore {
   // Returns what the key held. NOT_FOUND if there is none.
   absl::StatusOr<std::string> Delete(absl::string_view key);
 
-  // Returns the value; or nullopt if it waits until `now + timeout`, and ends through Set, Add, Expire
-  // or DropOwner. A waiter that waits already is replaced. With a timeout of zero or less: NOT_FOUND.
-  // RESOURCE_EXHAUSTED if too many wait.
+  // Returns the value; or nullopt if it waits until `now + timeout`, and ends through Set, Add,
+  // Expire or DropOwner. A waiter that waits already is replaced. With a timeout of zero or less:
+  // NOT_FOUND. RESOURCE_EXHAUSTED if too many wait.
   std::optional<absl::StatusOr<std::string>> Get(absl::string_view key, absl::Duration timeout,
                                                  Waiter waiter, absl::Duration now);
 

@@ -17,7 +17,8 @@ using ::testing::IsEmpty;
 
 constexpr absl::Duration kNow = absl::Hours(1);
 
-std::vector<KvStore::Completion> Set(KvStore& kv, const std::string& key, const std::string& value) {
+std::vector<KvStore::Completion> Set(KvStore& kv, const std::string& key,
+                                     const std::string& value) {
   std::vector<KvStore::Completion> woken;
   EXPECT_THAT(kv.Set(key, value, &woken), IsOk());
   return woken;

@@ -15,8 +15,8 @@ namespace millrace {
 // Thread safety: thread-safe.
 class LiveCalls {
  public:
-  // A reactor begins before gRPC gets it and ends in OnDone, as the last thing that touches anything
-  // but itself.
+  // A reactor begins before gRPC gets it and ends in OnDone, as the last thing that touches
+  // anything but itself.
   void Begin() {
     MutexLock lock(&mu_);
     ++count_;

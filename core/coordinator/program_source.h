@@ -45,8 +45,8 @@ class ProgramSource {
   [[nodiscard]] const std::string& sha256() const { return sha256_; }
   [[nodiscard]] int64_t size() const { return size_; }
 
-  // Reads up to kChunkBytes at `offset` and calls `done` from the source's thread; an empty chunk is
-  // the end. DATA_LOSS if the file has changed since Open().
+  // Reads up to kChunkBytes at `offset` and calls `done` from the source's thread; an empty chunk
+  // is the end. DATA_LOSS if the file has changed since Open().
   void Read(int64_t offset, Callback done);
 
  private:

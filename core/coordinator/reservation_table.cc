@@ -83,7 +83,7 @@ void ReservationTable::Move(Slot& slot, SlotState state, TableEffects* effects) 
   effects->changed.push_back(IdOf(slot));
 }
 
-// ---- the launcher --------------------------------------------------------------------------------
+// ---- the launcher -------------------------------------------------------------------------------
 
 void ReservationTable::AgentStarted(int executor_id, int64_t pid, TableEffects* effects) {
   Slot* slot = Find(executor_id);
@@ -150,7 +150,7 @@ void ReservationTable::AgentExited(int executor_id, const AgentExitReport& repor
   }
 }
 
-// ---- streams -------------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 absl::Status ReservationTable::CheckFree(const Slot& slot) const {
   const std::string who = absl::StrCat(slot.role.ToString(), " (executor ", IdOf(slot), ")");
@@ -336,7 +336,7 @@ void ReservationTable::StreamLost(uint64_t stream_id, TableEffects* effects) {
   effects->changed.push_back(IdOf(slot));
 }
 
-// ---- the node ------------------------------------------------------------------------------------
+// ---- the node -----------------------------------------------------------------------------------
 
 void ReservationTable::Update(uint64_t stream_id, const NodeReport& report,
                               TableEffects* effects) {
@@ -442,7 +442,7 @@ void ReservationTable::Lose(Slot& slot, const absl::Status& why, TableEffects* e
        /*replaceable=*/!slot.has_run, effects);
 }
 
-// ---- the driver, the clock -----------------------------------------------------------------------
+// ---- the driver, the clock ----------------------------------------------------------------------
 
 void ReservationTable::Stop(int executor_id, absl::string_view reason, bool now,
                             TableEffects* effects) {
@@ -512,7 +512,7 @@ absl::Duration ReservationTable::NextDeadline() const {
   return next;
 }
 
-// ---- reading -------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 SlotStatus ReservationTable::Status(int executor_id) const {
   const Slot& slot = slots_[executor_id];

@@ -1,8 +1,8 @@
 // File: core/coordinator/reservation_table.h
 //
 // The slots of a cluster and the ladder that each climbs. A pure state machine: every event is a
-// method, time comes from the injected clock, and what has to be done about it comes back as a value.
-// No threads, no gRPC, no I/O.
+// method, time comes from the injected clock, and what has to be done about it comes back as a
+// value. No threads, no gRPC, no I/O.
 //
 // Defines: TableOptions, AgentInfo, Admission, NodeReport, TableEffects, ReservationTable.
 //
@@ -23,7 +23,8 @@
 //     the stream is over. It raises the attempt and makes a new nonce.
 //   - The same agent_id coming back takes up its slot where it was; its older stream is closed.
 //   - A message over a stream that is not the slot's, or about a lower attempt, is fenced: ignored
-//     and counted. A message that makes no sense in the slot's state is illegal: ignored and counted.
+//     and counted. A message that makes no sense in the slot's state is illegal: ignored and
+//     counted.
 //   - A failure of a node that was asked to stop is none if it ended as asked.
 
 #ifndef CORE_COORDINATOR_RESERVATION_TABLE_H_
@@ -151,8 +152,8 @@ class ReservationTable {
                                     uint64_t stream_id, TableEffects* effects);
   // The agent of this stream has its certificate. False if the stream is not the slot's any more.
   bool Registered(int executor_id, uint64_t stream_id, TableEffects* effects);
-  // Anything arrived on the stream: the agent lives. Returns the slot; nullopt if the stream is not a
-  // slot's (any more), counted as fenced.
+  // Anything arrived on the stream: the agent lives. Returns the slot; nullopt if the stream is not
+  // a slot's (any more), counted as fenced.
   std::optional<int> Heard(uint64_t stream_id);
   // The node's state. Implies Heard().
   void Update(uint64_t stream_id, const NodeReport& report, TableEffects* effects);

@@ -100,12 +100,12 @@ struct Fixture {
   TableEffects effects;
 };
 
-// ---- every state × every event -------------------------------------------------------------------
+// ---- every state × every event ------------------------------------------------------------------
 
 // What an event does in each state: the letter of the state after it, then '*' if the cluster fails
 // by it, '!' if it is counted as illegal, '~' if it is counted as fenced, and for Connect the code:
 // A already exists, P failed precondition. '=' is the same state.
-constexpr char kLetters[] = "RSCGYUDFXL";  // requested started connected reGistered readY rUnning ...
+constexpr char kLetters[] = "RSCGYUDFXL";  // requested .. reGistered readY rUnning ...
 const std::map<std::string, std::string> kExpected = {
     //                       R    S    C    G    Y    U    D    F    X    L
     {"agent started",       "S    =    =    =    =    =    =    =    =    ="},
@@ -203,7 +203,7 @@ TEST(ReservationTableTest, EveryEventInEveryStateDoesWhatTheTableSays) {
   }
 }
 
-// ---- the ladder ----------------------------------------------------------------------------------
+// ---- the ladder ---------------------------------------------------------------------------------
 
 TEST(ReservationTableTest, TheSpecIsMadeWhenTheLastHasRegisteredAndGoesToAll) {
   Fixture f(3);
@@ -273,7 +273,7 @@ TEST(ReservationTableTest, WrongRegistrationsAreRefused) {
   EXPECT_TRUE(f.effects.empty());
 }
 
-// ---- coming back and taking over -----------------------------------------------------------------
+// ---- coming back and taking over ----------------------------------------------------------------
 
 TEST(ReservationTableTest, TheSameAgentTakesUpItsSlotAndClosesItsOldStream) {
   Fixture f;
@@ -400,7 +400,7 @@ TEST(ReservationTableTest, WhenNoReplacementComesForALostSlotTheLauncherSaysSo) 
   EXPECT_EQ(f.effects.failures[0].status.code(), absl::StatusCode::kUnavailable);
 }
 
-// ---- failures ------------------------------------------------------------------------------------
+// ---- failures -----------------------------------------------------------------------------------
 
 TEST(ReservationTableTest, AFailureSaysWhoHowAndWithWhichLastLines) {
   Fixture f;
@@ -515,7 +515,7 @@ TEST(ReservationTableTest, AStoppedSlotTakesNoAgentAndHearsItWhenItComesBack) {
   EXPECT_EQ(f.table.state(0), SlotState::kFinished);
 }
 
-// ---- the reservation timeout ---------------------------------------------------------------------
+// ---- the reservation timeout --------------------------------------------------------------------
 
 TEST(ReservationTableTest, TheTimeoutNamesEachMissingSlotItsStepAndLastLines) {
   Fixture f(4);
@@ -532,8 +532,9 @@ TEST(ReservationTableTest, TheTimeoutNamesEachMissingSlotItsStepAndLastLines) {
       StatusIs(absl::StatusCode::kDeadlineExceeded,
                "3 of 4 slots did not arrive in 600 s: worker:1 (executor 1) connected 600 s ago "
                "from host host-a1, not registered; worker:2 (executor 2) started 598 s ago, not "
-               "connected: 'dialling 10.0.0.1:5' | 'connection refused\\x1b'; worker:3 (executor 3) "
-               "requested, its agent never started (no free executor, pod or host for it?)"));
+               "connected: 'dialling 10.0.0.1:5' | 'connection refused\\x1b'; worker:3 "
+               "(executor 3) requested, its agent never started (no free executor, pod or host for "
+               "it?)"));
 }
 
 TEST(ReservationTableTest, AfterTheSpecTheTimeoutNamesWhoDoesNotStart) {

@@ -22,7 +22,8 @@ std::string ReservationTable::DescribeMissing(const Slot& slot) const {
   const absl::Duration since = clock_->Now() - slot.reached[static_cast<int>(slot.state)];
   const std::string ago = Seconds(std::max(since, absl::ZeroDuration()));
   std::string text =
-      absl::StrCat(slot.role.ToString(), " (executor ", IdOf(slot), ") ", SlotStateName(slot.state));
+      absl::StrCat(slot.role.ToString(), " (executor ", IdOf(slot), ") ",
+                   SlotStateName(slot.state));
   switch (slot.state) {
     case SlotState::kRequested:
       absl::StrAppend(&text, ", its agent never started",

@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<NodeRole>> DealRoles(const RoleOptions& options) {
   if (!options.master_node.empty() && options.master_node != "chief" &&
       options.master_node != "master") {
     return absl::InvalidArgumentError(absl::StrCat("master_node is \"", options.master_node,
-                                                   "\": it must be \"chief\", \"master\" or empty"));
+                                                   "\": must be \"chief\", \"master\" or empty"));
   }
   // 64 bits: num_ps may be near the largest int.
   const int64_t others = int64_t{options.num_ps} + (options.eval_node ? 1 : 0);

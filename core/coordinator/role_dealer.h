@@ -4,8 +4,9 @@
 //
 // Defines: NodeRole, IsFedRole(), RoleOptions, DealRoles().
 //
-//   MILLRACE_ASSIGN_OR_RETURN(std::vector<NodeRole> roles,
-//                             DealRoles({.num_executors = 4, .num_ps = 1, .master_node = "chief"}));
+//   MILLRACE_ASSIGN_OR_RETURN(
+//       std::vector<NodeRole> roles,
+//       DealRoles({.num_executors = 4, .num_ps = 1, .master_node = "chief"}));
 //   // ps:0, chief:0, worker:0, worker:1 for executors 0, 1, 2, 3
 //
 // Thread safety: pure functions.
@@ -44,9 +45,9 @@ struct RoleOptions {
 // The roles by executor id: first the parameter servers, then the master node, then the evaluator,
 // the rest workers.
 //
-// Returns INVALID_ARGUMENT, saying which option and what to do, if num_executors is not in 1..65,536,
-// num_ps is negative, master_node is another name, or no executor is left for a chief, master or
-// worker.
+// Returns INVALID_ARGUMENT, saying which option and what to do, if num_executors is not in
+// 1..65,536, num_ps is negative, master_node is another name, or no executor is left for a chief,
+// master or worker.
 [[nodiscard]] absl::StatusOr<std::vector<NodeRole>> DealRoles(const RoleOptions& options);
 
 }  // namespace millrace

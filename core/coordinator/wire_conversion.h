@@ -1,7 +1,7 @@
 // File: core/coordinator/wire_conversion.h
 //
-// Between the coordinator's own values and core/proto's messages. What came from an agent is checked
-// and cut to its bounds here, so that nothing behind it has to.
+// Between the coordinator's own values and core/proto's messages. What came from an agent is
+// checked and cut to its bounds here, so that nothing behind it has to.
 //
 // Defines: ParseAgentMessage(), SerializeMessage(), CheckRegister(), ToNodeReport(), ToNodeSpec(),
 // ToStatusProto(), FromErrorProto(), ToErrorProto(), ToGrpcStatus().

@@ -33,8 +33,8 @@ inline constexpr size_t kMaxClusterDefBytes = size_t{16} << 20;
 // A whole spec, serialised and compressed.
 [[nodiscard]] v1::SpecUpdate MakeSpecUpdate(const ClusterSpec& spec, uint64_t epoch);
 
-// Brings `spec`, which is that of `*epoch` (0: none), up to the update, and sets `*epoch`. An update
-// of an epoch that is there already is OK and changes nothing. Never holds more than
+// Brings `spec`, which is that of `*epoch` (0: none), up to the update, and sets `*epoch`. An
+// update of an epoch that is there already is OK and changes nothing. Never holds more than
 // kMaxClusterDefBytes of uncompressed bytes, whatever the update claims.
 //
 // On error `spec` and `*epoch` are unchanged. Returns INVALID_ARGUMENT if the update is malformed

@@ -18,7 +18,8 @@ namespace millrace {
 
 // Times outside of year 1 to 9999 become the nearest end of that range.
 [[nodiscard]] google::protobuf::Timestamp TimeToProto(absl::Time time);
-// Nanoseconds outside of 0..999,999,999 and years outside of 1 to 9999 become the nearest legal one.
+// Nanoseconds outside of 0..999,999,999 and years outside of 1 to 9999 become the nearest legal
+// one.
 [[nodiscard]] absl::Time TimeFromProto(const google::protobuf::Timestamp& proto);
 
 // Durations beyond +-10,000 years (infinite ones too) become that.
