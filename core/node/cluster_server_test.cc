@@ -6,6 +6,7 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server_context.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -163,6 +164,9 @@ class ClusterServerTest : public testing::Test {
     EXPECT_EQ(reply.data(), status.ok() ? data : "");
     return status;
   }
+  static void ExpectOk(const grpc::Status& status) {
+    EXPECT_TRUE(status.ok()) << status.error_code() << ": " << status.error_message();
+  }
   // The server takes the call of nobody who looks like this.
   void ExpectRefused(const grpc::SslCredentialsOptions& tls) {
     grpc::ChannelArguments arguments;
@@ -190,7 +194,7 @@ TEST_F(ClusterServerTest, ServesOnTheReservedPortAndThenReleasesIt) {
   EXPECT_EQ(ps_.context->port_fd(), -1);
   EXPECT_FALSE(ps_.agents_hold.fd.valid());
   const auto stub = StubOfWorker();
-  EXPECT_TRUE(Get(stub.get(), "hello").ok());
+  ExpectOk(Get(stub.get(), "hello"));
   EXPECT_EQ(service_.calls, 1);
 }
 
@@ -198,7 +202,7 @@ TEST_F(ClusterServerTest, ServesWhereThePortWasReleasedBefore) {
   StartPs(/*held=*/false);
   StartWorker();
   Serve();
-  EXPECT_TRUE(Get(StubOfWorker().get(), "hello").ok());
+  ExpectOk(Get(StubOfWorker().get(), "hello"));
 }
 
 TEST_F(ClusterServerTest, IsReachedByAPeerThatCalledTooEarly) {
@@ -207,7 +211,34 @@ TEST_F(ClusterServerTest, IsReachedByAPeerThatCalledTooEarly) {
   const auto stub = StubOfWorker();
   EXPECT_EQ(Get(stub.get(), "x").error_code(), grpc::UNAVAILABLE);
   Serve();
-  EXPECT_TRUE(Get(stub.get(), "x", /*wait=*/true).ok());
+  ExpectOk(Get(stub.get(), "x", /*wait=*/true));
+}
+
+TEST_F(ClusterServerTest, MayTakeItsTimeForTheHandshake) {
+  StartPs();
+  StartWorker();
+  // Connections are taken, and nobody answers.
+  ASSERT_EQ(::listen(ps_.agents_hold.fd.get(), 1), 0);
+  const auto stub = StubOfWorker();
+  grpc::ClientContext context;  // does not wait for ready: a failed attempt is UNAVAILABLE
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+  Tensor reply;
+  EXPECT_EQ(stub->Get(&context, Tensor(), &reply).error_code(), grpc::DEADLINE_EXCEEDED);
+}
+
+TEST_F(ClusterServerTest, IsReachedWithoutTheProxyOfTheEnvironment) {
+  const UniqueFd nobody(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // does not listen
+  sockaddr_in address = Loopback(0);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::bind(nobody.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::getsockname(nobody.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  for (const char* exception : {"no_grpc_proxy", "no_proxy"}) ::unsetenv(exception);
+  ::setenv("grpc_proxy", absl::StrCat("http://127.0.0.1:", ntohs(address.sin_port)).c_str(), 1);
+  StartPs();
+  StartWorker();
+  Serve();
+  ExpectOk(Get(StubOfWorker().get(), "hello"));
+  ::unsetenv("grpc_proxy");
 }
 
 TEST_F(ClusterServerTest, TakesMessagesUpToTheLimitOnly) {
@@ -218,7 +249,7 @@ TEST_F(ClusterServerTest, TakesMessagesUpToTheLimitOnly) {
   ASSERT_THAT(server, IsOk());
   server_ = *std::move(server);
   const auto stub = StubOfWorker();
-  EXPECT_TRUE(Get(stub.get(), std::string(7 << 20, 'x')).ok());  // gRPC's own limit is 4 MiB
+  ExpectOk(Get(stub.get(), std::string(7 << 20, 'x')));  // gRPC's own limit is 4 MiB
   EXPECT_EQ(Get(stub.get(), std::string(9 << 20, 'x')).error_code(), grpc::RESOURCE_EXHAUSTED);
 }
 
@@ -336,7 +367,7 @@ TEST_F(ClusterServerTest, SeesTheClientsDeadline) {
   StartWorker();
   Serve();
   const auto stub = StubOfWorker();
-  ASSERT_TRUE(Get(stub.get(), "connects").ok());
+  ExpectOk(Get(stub.get(), "connects"));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
   Tensor reply;

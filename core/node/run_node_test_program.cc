@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/process.h"
 #include "core/node/node_context.h"
 #include "core/node/run_node.h"
 #include "feed/data_feed.h"
@@ -38,13 +38,13 @@ absl::Status LookFromAChild(const millrace::NodeContext& node) {
   return result == 0 ? absl::OkStatus() : absl::InternalError(absl::StrCat("child: ", result));
 }
 
-absl::Status RunANodeInside(const char* self) {
+absl::Status RunANodeInside(const std::string& self) {
   const int result = ::system(absl::StrCat("'", self, "' ok").c_str());
   if (WIFEXITED(result) && WEXITSTATUS(result) == 2) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("the inner node: ", result));
 }
 
-absl::Status Body(const std::string& what, const char* self, millrace::NodeContext& node) {
+absl::Status Body(const std::string& what, const std::string& self, millrace::NodeContext& node) {
   if (what == "ok") return absl::OkStatus();
   if (what == "fail") return absl::InvalidArgumentError("bad\nweights: \x1b[31m\xff");
   if (what == "wait") {
@@ -66,8 +66,8 @@ absl::Status Body(const std::string& what, const char* self, millrace::NodeConte
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
-  const std::string self = ::realpath("/proc/self/exe", nullptr);
+  const std::string self = millrace::SelfExecutablePath().value_or("");
   return millrace::RunNode(argc, argv, [&](millrace::NodeContext& node) {
-    return Body(what, self.c_str(), node);
+    return Body(what, self, node);
   });
 }
