@@ -199,8 +199,6 @@ AgentEnd AgentProcess::Reap() {
   } while (result != 0 && errno == EINTR);
   // ECHILD: the driver ignores SIGCHLD, or reaps everything itself; then nobody knows how it ended.
   if (result == 0) exit = ExitStatusFromWaitId(info.si_code, info.si_status);
-  // The kernel ends the node with its agent; this ends what the node had started.
-  if (!exit.ok() && node_pid_ > 1) ::kill(static_cast<pid_t>(-node_pid_), SIGKILL);
   ReadOut();
   ReadErr();
   std::error_code ignored;  // absent where the agent removed it itself

@@ -48,15 +48,12 @@ class AgentProcess {
   void ReadOut();
   void ReadErr();
 
-  // The node's process group, which must not outlive the agent; 0: none.
-  void set_node_pid(int64_t pid) { node_pid_ = pid; }
-
   // Ends the agent: closing its stdin asks it to, SIGKILL does it.
   void CloseStdin() { in_.reset(); }
   void Kill();
 
-  // To be called once pid_fd() is readable: reaps the agent, kills what its node left, removes its
-  // directory, and says how it ended.
+  // To be called once pid_fd() is readable: reaps the agent, removes its directory, and says how it
+  // ended. (What a killed agent's node leaves is ended by the agent's guard, core/agent/guard.h.)
   [[nodiscard]] AgentEnd Reap();
 
  private:
@@ -69,7 +66,6 @@ class AgentProcess {
   const int executor_id_;
   const std::string runtime_dir_;
   pid_t pid_ = 0;
-  int64_t node_pid_ = 0;
   UniqueFd pid_fd_;  // closed once reaped
   UniqueFd in_;
   UniqueFd out_;

@@ -64,6 +64,13 @@ absl::Status CheckOptions(const ClusterOptions& options) {
   if (options.input_mode == InputMode::kFeed && options.queues.empty()) {
     return absl::InvalidArgumentError("queues must name at least one queue in InputMode FEED");
   }
+  std::set<std::string> names;
+  for (const std::string& name : options.queues) {
+    if (name.empty()) return absl::InvalidArgumentError("queues: a queue needs a name");
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("queues names '", name, "' twice"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -125,6 +132,8 @@ class Cluster::Impl : public CoordinatorObserver {
   const std::vector<NodeRole> roles_;  // by executor id
   Progress progress_;
 
+  // Written by Start only. A launcher that refused may be running another cluster.
+  bool launched_ = false;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<ClusterDirectory> directory_;
   std::unique_ptr<Feeder> feeder_;  // null in InputMode DIRECT
@@ -188,13 +197,14 @@ absl::Status Cluster::Impl::LaunchAgents() {
                                                     .stderr_tail = end.stderr_tail,
                                                     .pid = end.pid});
   };
-  return launcher_.Launch(tickets, std::move(events));
+  MILLRACE_RETURN_IF_ERROR(launcher_.Launch(tickets, std::move(events)));
+  launched_ = true;
+  return absl::OkStatus();
 }
 
 // ---- what happens ----------------------------------------------------------------------------------
 
 void Cluster::Impl::OnSlot(const SlotStatus& slot) {
-  if (slot.node_pid > 0) launcher_.OnNodeStarted(slot.executor_id, slot.node_pid);
   progress_.OnSlot(slot);
   if (!options_.on_slot) return;
   progress_.Clear();
@@ -379,6 +389,10 @@ absl::Status Cluster::Impl::EndFeed(absl::string_view queue) {
 
 absl::Status Cluster::Impl::Shutdown(const ShutdownOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckDuration("timeout", options.timeout));
+  if (options.grace < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat("grace must not be negative, found ",
+                                                   absl::FormatDuration(options.grace)));
+  }
   {
     MutexLock lock(&mu_);
     if (shutdown_started_) {
@@ -417,6 +431,12 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
     coordinator_->Stop(NodeFilter::kAll, "the timeout of the shutdown is over", /*now=*/true);
     const absl::Status killed = coordinator_->WaitEnded(NodeFilter::kAll, kKillWait);
     if (!killed.ok()) MILLRACE_LOG(ERROR) << "after being killed: " << killed.message();
+    if (cause.ok() && absl::IsDeadlineExceeded(ended)) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "Shutdown killed what was left after its timeout of ",
+          absl::FormatDuration(options.timeout), ": ", ended.message(),
+          "; raise ShutdownOptions::timeout, or lower its grace or ClusterOptions::stop_grace"));
+    }
   }
   return cause.ok() ? ended : cause;
 }
@@ -438,7 +458,7 @@ void Cluster::Impl::TearDown() {
   }
   progress_.Clear();
   if (feeder_ != nullptr) feeder_->Stop();
-  launcher_.Stop(kAgentExitWait);
+  if (launched_) launcher_.Stop(kAgentExitWait);
   coordinator_->Shutdown();
 }
 

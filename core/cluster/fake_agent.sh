@@ -26,8 +26,4 @@ case "$FAKE_AGENT_MODE" in
     echo '[1, 2]'
     exit 0
     ;;
-  with_node)
-    setsid sh -c 'echo $$ > "$0/node_pid"; exec sleep 3600' "$dir" &
-    cat > /dev/null
-    ;;
 esac

@@ -36,10 +36,9 @@ struct AgentEnd {
 
 // Starts one agent per slot and knows when one is dead.
 //
-// Ownership: Cluster::Run borrows a launcher for the cluster's life. Thread safety: Launch and Stop
-// are called one after the other; OnNodeStarted from any thread at any time. `events` are called from
-// Launch or the launcher's own thread, and not after Stop has returned. A launcher serves one cluster
-// at a time.
+// Ownership: Cluster::Run borrows a launcher for the cluster's life. Thread safety: one caller at a
+// time. `events` are called from Launch or the launcher's own thread, and not after Stop has returned.
+// A launcher serves one cluster at a time.
 class Launcher {
  public:
   struct Events {
@@ -54,8 +53,6 @@ class Launcher {
   // Starts an agent for each ticket. Returns once they are starting, not running. An error means that
   // nothing was started, or that what was is ended again.
   virtual absl::Status Launch(const std::vector<AgentTicket>& tickets, Events events) = 0;
-  // The pid of a slot's node, once known: so that it does not outlive an agent that was killed.
-  virtual void OnNodeStarted(int executor_id, int64_t pid) = 0;
   // Ends every agent and removes what Launch made; after `grace` by force. Idempotent.
   virtual void Stop(absl::Duration grace) = 0;
   // The address at which these agents reach the driver: what the coordinator binds. "127.0.0.1" for

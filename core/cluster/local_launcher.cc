@@ -65,12 +65,6 @@ class LocalLauncher::Watch {
     return absl::OkStatus();
   }
 
-  void OnNodeStarted(int executor_id, int64_t pid) {
-    MutexLock lock(&mu_);
-    new_node_pids_[executor_id] = pid;
-    Wake();
-  }
-
   void Stop(absl::Duration grace) {
     {
       MutexLock lock(&mu_);
@@ -95,7 +89,6 @@ class LocalLauncher::Watch {
       absl::Duration timeout = absl::InfiniteDuration();
       {
         MutexLock lock(&mu_);
-        TakeNodePids();
         if (stopping_) {
           if (agents_.empty()) return;
           if (!std::exchange(asked, true)) {
@@ -109,14 +102,6 @@ class LocalLauncher::Watch {
       }
       for (const AgentEnd& end : Poll(timeout)) events_.on_exit(end);
     }
-  }
-
-  void TakeNodePids() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    for (const auto& [executor_id, pid] : new_node_pids_) {
-      const auto agent = agents_.find(executor_id);
-      if (agent != agents_.end()) agent->second->set_node_pid(pid);
-    }
-    new_node_pids_.clear();
   }
 
   // Waits for something to happen, reads what agents said, and returns those that ended.
@@ -144,10 +129,6 @@ class LocalLauncher::Watch {
       if (fds[3 * i + 2].revents != 0) agent->ReadOut();
       if (fds[3 * i + 3].revents != 0) agent->ReadErr();
       if (fds[3 * i + 1].revents != 0) {
-        {
-          MutexLock lock(&mu_);
-          TakeNodePids();
-        }
         const int executor_id = agent->executor_id();
         ended.push_back(agent->Reap());
         agents_.erase(executor_id);
@@ -161,7 +142,6 @@ class LocalLauncher::Watch {
   // Filled before the thread starts, then its own.
   std::map<int, std::unique_ptr<AgentProcess>> agents_;
   Mutex mu_;
-  std::map<int, int64_t> new_node_pids_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time kill_at_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   Thread thread_;
@@ -188,18 +168,13 @@ absl::StatusOr<std::string> LocalLauncher::FindAgent(const LocalLauncherOptions&
       absl::StrJoin(candidates, ", ")));
 }
 
-std::shared_ptr<LocalLauncher::Watch> LocalLauncher::watch() const {
-  MutexLock lock(&mu_);
-  return watch_;
-}
-
 absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Events events) {
-  if (watch() != nullptr) {
+  if (watch_ != nullptr) {
     return absl::FailedPreconditionError("this LocalLauncher runs a cluster already; use another");
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::string agent_path, FindAgent(options_));
   const std::string base = EnvOr("TMPDIR", "/tmp");
-  auto watch = std::make_shared<Watch>(events);
+  auto watch = std::make_unique<Watch>(events);
   for (const AgentTicket& ticket : tickets) {
     std::string runtime_dir =
         JoinPath(base, absl::StrCat("millrace-", ticket.cluster_id, "-", ticket.executor_id));
@@ -209,22 +184,13 @@ absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Even
     watch->Add(std::move(agent));
   }
   MILLRACE_RETURN_IF_ERROR(watch->Start());
-  MutexLock lock(&mu_);
   watch_ = std::move(watch);
   return absl::OkStatus();
 }
 
-void LocalLauncher::OnNodeStarted(int executor_id, int64_t pid) {
-  if (const std::shared_ptr<Watch> watch = this->watch(); watch != nullptr) {
-    watch->OnNodeStarted(executor_id, pid);
-  }
-}
-
 void LocalLauncher::Stop(absl::Duration grace) {
-  const std::shared_ptr<Watch> watch = this->watch();
-  if (watch == nullptr) return;
-  watch->Stop(grace);
-  MutexLock lock(&mu_);
+  if (watch_ == nullptr) return;
+  watch_->Stop(grace);
   watch_.reset();
 }
 

@@ -12,11 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
-#include "core/base/process.h"
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -170,20 +168,13 @@ TEST_F(LocalLauncherTest, AnAgentThatDoesNotEndIsKilledAfterTheGrace) {
   EXPECT_FALSE(std::filesystem::exists(RuntimeDir("stubborn", 0)));
 }
 
-TEST_F(LocalLauncherTest, TheNodeOfAKilledAgentGoesWithIt) {
-  ::setenv("FAKE_AGENT_MODE", "with_node", 1);
-  ASSERT_THAT(launcher_.Launch(Tickets(1, "orphan"), record_.events()), IsOk());
-  int64_t node_pid = 0;
-  ASSERT_TRUE(absl::SimpleAtoi(WaitForFile(JoinPath(RuntimeDir("orphan", 0), "node_pid")), &node_pid));
-  const absl::StatusOr<uint64_t> born = ProcessStartTime(static_cast<pid_t>(node_pid));
-  ASSERT_THAT(born, IsOk());
-  launcher_.OnNodeStarted(0, node_pid);
+TEST_F(LocalLauncherTest, AKilledAgentLeavesNoDirectory) {
+  ::setenv("FAKE_AGENT_MODE", "ignore_eof", 1);
+  ASSERT_THAT(launcher_.Launch(Tickets(1, "killed"), record_.events()), IsOk());
+  WaitForFile(JoinPath(RuntimeDir("killed", 0), "start"));
   ASSERT_EQ(::kill(static_cast<pid_t>(record_.pid(0)), SIGKILL), 0);
   EXPECT_EQ(record_.WaitForEnd(0)->exit.signal, SIGKILL);
-  const absl::Time deadline = absl::Now() + kDeadline;
-  while (ProcessAlive(static_cast<pid_t>(node_pid), *born) && absl::Now() < deadline) ::usleep(1000);
-  EXPECT_FALSE(ProcessAlive(static_cast<pid_t>(node_pid), *born));
-  EXPECT_FALSE(std::filesystem::exists(RuntimeDir("orphan", 0)));
+  EXPECT_FALSE(std::filesystem::exists(RuntimeDir("killed", 0)));
 }
 
 TEST_F(LocalLauncherTest, OneLauncherRunsOneClusterAtATime) {
