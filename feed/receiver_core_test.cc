@@ -287,7 +287,7 @@ TEST_F(ReceiverCoreTest, ABatchLargerThanTheBudgetIsRead) {
   EXPECT_EQ(Values(*batch).back(), 99);
 }
 
-// ----------------------------------------------------------------------------------- A whole session
+// ------------------------------------------------------------------------------ A whole session
 
 TEST_F(ReceiverCoreTest, ATrainSessionFromOpenToDone) {
   auto feed = GetFeed();

@@ -129,7 +129,8 @@ TEST_F(ReceiverPeerTest, TrainsSeveralPartitionsSideBySide) {
     receiver_->FeedEnd("f1", false);
     receiver_->EndFeed("input");
   });
-  const FeederRun run = Feed("--feed-id f1 --rows 1000 --partitions 3 --batch-rows 70 --null-every 5");
+  const FeederRun run =
+      Feed("--feed-id f1 --rows 1000 --partitions 3 --batch-rows 70 --null-every 5");
   ender.Join();
   program.Join();
   EXPECT_EQ(run.exit_code, 0);
@@ -189,7 +190,8 @@ TEST_F(ReceiverPeerTest, ExitOfTheProgramTerminatesTheFeed) {
     EXPECT_EQ(feed->NextBatch(100)->num_rows(), 100);
     EXPECT_THAT(receiver_->Finish(absl::OkStatus()), IsOk());
   });
-  const FeederRun run = Feed("--rows 1000 --batch-rows 50 --pause-after-rows 500 --pause-seconds 30");
+  const FeederRun run =
+      Feed("--rows 1000 --batch-rows 50 --pause-after-rows 500 --pause-seconds 30");
   program.Join();
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.Last("end").value("kind", ""), "terminated");
