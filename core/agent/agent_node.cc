@@ -107,6 +107,7 @@ absl::Status Agent::Launch() {
   } else {
     options.port_fd = port_.fd();
   }
+  guard_->SetMark(absl::StrCat("MILLRACE_CONTEXT_FILE=", options.environment.context_path));
   runner_ = std::make_unique<NodeRunner>(loop_, reaper_, RunnerHooks());
   MILLRACE_RETURN_IF_ERROR(runner_->Launch(std::move(options)));
   guard_->SetGroup(runner_->pid());

@@ -296,11 +296,10 @@ TEST_F(AgentTest, KilledAgentTakesNodeFamilyAndFilesWithIt) {
   kill(agent_->pid(), SIGKILL);
   EXPECT_EQ(agent_->WaitExit(), -SIGKILL);
   EXPECT_TRUE(WaitGone(node));
-  const std::vector<pid_t> grandchildren = Grandchildren();
-  EXPECT_TRUE(WaitGone(grandchildren[0]));  // of the node's process group
+  // Of the node's process group, and of a session of its own.
+  for (const pid_t pid : Grandchildren()) EXPECT_TRUE(WaitGone(pid)) << pid;
   for (int i = 0; i < 2000 && !RuntimeFiles().empty(); ++i) usleep(1000);  // the guard's last deed
   EXPECT_THAT(RuntimeFiles(), IsEmpty());
-  for (const pid_t pid : grandchildren) kill(pid, SIGKILL);
 }
 
 TEST_F(AgentTest, FloodOfStderrReachesTheFileWholeAndTheCoordinatorWithinABound) {

@@ -9,18 +9,46 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/base/file.h"
 #include "core/base/line_reader.h"
 #include "core/base/thread.h"
 
 namespace millrace {
 namespace {
+
+// A process may have forked while the others were looked through.
+constexpr int kMaxKillRounds = 20;
+
+bool HasMark(absl::string_view environment, absl::string_view mark) {
+  for (const absl::string_view entry : absl::StrSplit(environment, '\0')) {
+    if (entry == mark) return true;
+  }
+  return false;
+}
+
+// Kills every process that was started with `mark`. Returns how many there were.
+int KillMarked(absl::string_view mark) {
+  int killed = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid) || pid == getpid()) continue;
+    // Empty for a zombie, unreadable for other users' processes.
+    const absl::StatusOr<std::string> environment = ReadFile(entry.path().string() + "/environ");
+    if (environment.ok() && HasMark(*environment, mark) && kill(pid, SIGKILL) == 0) ++killed;
+  }
+  return killed;
+}
 
 void CloseAllBut(int keep) {
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -38,6 +66,7 @@ void CloseAllBut(int keep) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
   CloseAllBut(orders);
   pid_t group = 0;
+  std::string mark;
   std::vector<std::string> paths;
   LineReader lines;
   char buffer[4096];
@@ -50,10 +79,13 @@ void CloseAllBut(int keep) {
       absl::string_view text = **line;
       if (text == "dismiss") _exit(0);
       if (absl::StartsWith(text, "p ")) paths.emplace_back(text.substr(2));
+      if (absl::StartsWith(text, "m ")) mark = std::string(text.substr(2));
       if (absl::StartsWith(text, "g ") && !absl::SimpleAtoi(text.substr(2), &group)) group = 0;
     }
   }
   if (group > 1) killpg(group, SIGKILL);
+  for (int round = 0; !mark.empty() && round < kMaxKillRounds && KillMarked(mark) > 0; ++round) {
+  }
   for (auto path = paths.rbegin(); path != paths.rend(); ++path) (void)remove(path->c_str());
   _exit(0);
 }
@@ -84,6 +116,10 @@ void Guard::Order(const std::string& line) {
 }
 
 void Guard::SetGroup(pid_t group) { Order(absl::StrCat("g ", group, "\n")); }
+
+void Guard::SetMark(absl::string_view mark) {
+  if (!absl::StrContains(mark, "\n")) Order(absl::StrCat("m ", mark, "\n"));
+}
 
 void Guard::AddPath(absl::string_view path) {
   if (!absl::StrContains(path, "\n")) Order(absl::StrCat("p ", path, "\n"));

@@ -1,12 +1,14 @@
 // File: core/agent/guard.h
 //
 // What remains of an agent that was killed (SIGKILL, out of memory): a small process that then kills
-// the node's process group and removes the agent's files. PR_SET_PDEATHSIG alone would spare the
-// node's children.
+// the node's process group and whatever else bears the node's mark in its environment, and removes the
+// agent's files. PR_SET_PDEATHSIG alone would spare the node's children, and the process group those
+// of them that have a session of their own.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(Guard guard, Guard::Start());   // first thing in main, before threads
 //   guard.AddPath("/run/x/context.json");
 //   guard.SetGroup(pid);
+//   guard.SetMark("MILLRACE_CONTEXT_FILE=/run/x/context.json");
 //   ...
 //   guard.Dismiss();   // after the agent has cleaned up itself
 
@@ -40,6 +42,8 @@ class [[nodiscard]] Guard {
 
   // The process group to kill; 0: none (any more).
   void SetGroup(pid_t group);
+  // An environment entry ("NAME=value") that only the node and its descendants were started with.
+  void SetMark(absl::string_view mark);
   // A file or an empty folder to remove; the last added goes first.
   void AddPath(absl::string_view path);
 
@@ -50,7 +54,7 @@ class [[nodiscard]] Guard {
   Guard(UniqueFd orders, pid_t pid) : orders_(std::move(orders)), pid_(pid) {}
   void Order(const std::string& line);
 
-  UniqueFd orders_;  // pipe to the guard: a line each, "g 12", "p /path", "dismiss"
+  UniqueFd orders_;  // pipe to the guard: a line each, "g 12", "m NAME=value", "p /path", "dismiss"
   pid_t pid_ = 0;
 };
 
