@@ -151,7 +151,7 @@ absl::Status ExecError(const NodeProcess::Options& options, int error) {
       return absl::NotFoundError(absl::StrCat(what, "a part of the path is no folder"));
     case EACCES:
       if (exists && S_ISDIR(info.st_mode)) {
-        return absl::PermissionDeniedError(absl::StrCat(what, "it is a folder"));
+        return absl::PermissionDeniedError(absl::StrCat(what, "it is a folder; name the program in it"));
       }
       if (exists && (info.st_mode & 0111) == 0) {
         return absl::PermissionDeniedError(
