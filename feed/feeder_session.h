@@ -134,8 +134,7 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   [[nodiscard]] absl::StatusOr<bool> TrySend(PreparedBatch& batch);
 
   // Says that the partition has `end_row` rows, which must be those sent (with first_row). Blocks
-  // until the node has accepted the session and, in training, holds every row: only then does the
-  // next RECEIVED answer END_PARTITION and not the last BATCH.
+  // until the node has accepted the session.
   [[nodiscard]] absl::Status Finish(int64_t end_row);
 
   // After Finish(), in training: blocks until the node holds every row and knows that these are
@@ -226,9 +225,8 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   mutable Mutex mu_;
   CondVar changed_;
   SessionState state_ ABSL_GUARDED_BY(mu_);
-  bool answered_ ABSL_GUARDED_BY(mu_) = false;  // CREDIT or WAIT was seen
-  bool end_received_ ABSL_GUARDED_BY(mu_) =
-      false;  // RECEIVED(end_row) was seen after END_PARTITION
+  bool answered_ ABSL_GUARDED_BY(mu_) = false;      // CREDIT or WAIT was seen
+  bool end_received_ ABSL_GUARDED_BY(mu_) = false;  // RECEIVED(end_row) is here
   int64_t wait_progress_ ABSL_GUARDED_BY(mu_) = 0;
   // Credit, in BATCH bytes since OPEN. released_ <= sent_bytes_.
   int64_t sent_bytes_ ABSL_GUARDED_BY(mu_) = 0;

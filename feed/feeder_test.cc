@@ -106,13 +106,13 @@ TEST_F(FeederTest, NothingButOpenIsSentBeforeTheFirstCredit) {
   FakeFeedNode node("worker:1", FakeFeedNode::Mute());
   auto session = Open(node.target(), Options());
   Thread sender("sender", [&] { EXPECT_THAT(session->Send(Ids(0, 10)), IsOk()); });
-  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() == 1; }));
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 1; }));
   node.Post([](Session& s) { s.Wait(1, 0); });
   node.Post([](Session& s) { s.Wait(1, 1); });
   EXPECT_EQ(node.events().size(), 1u);
   node.Post([](Session& s) { s.CreditAll(); });
   sender.Join();
-  EXPECT_TRUE(node.WaitFor([](const auto& events) { return events.size() == 3; }));
+  EXPECT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 3; }));
   EXPECT_THAT(Types(node.events()),
               ElementsAre(FrameType::kOpen, FrameType::kSchema, FrameType::kBatch));
 }
@@ -131,7 +131,7 @@ TEST_F(FeederTest, BatchesStayWithinTheCreditAndOneGoesWhenNothingIsOutstanding)
   prepared = session->Prepare(Ids(1000, 1000));
   EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(false));
   EXPECT_THAT(session->Ready(bytes)->can_send, false);
-  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() == 3; }));
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 3; }));
   EXPECT_EQ(node.events()[2].bytes, bytes) << "credit counts metadata and body";
   // Credit for exactly the second.
   node.Post([&](Session& s) { s.Credit(2 * bytes - 1, 0); });
@@ -144,7 +144,7 @@ TEST_F(FeederTest, BatchesStayWithinTheCreditAndOneGoesWhenNothingIsOutstanding)
   EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(true));
   // All released: once more without limit.
   prepared = session->Prepare(Ids(2000, 1000));
-  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() == 4; }));
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 4; }));
   node.Post([&](Session& s) { s.Credit(2 * bytes, 2 * bytes); });
   EXPECT_THAT(session->WaitReady(bytes), IsOk());
   EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(true));
@@ -266,7 +266,7 @@ TEST_F(FeederTest, TerminatedEndsTheSession) {
   FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
   auto session = Open(node.target(), Options());
   ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
-  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() == 3; }));
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 3; }));
   node.Post([](Session& s) {
     s.Ack(4);
     s.Terminated();
@@ -377,7 +377,7 @@ TEST_F(FeederTest, WaitCountsOnlyIfItAdvances) {
   Notification done;
   std::atomic<int64_t> progress{0};
   Thread waiter("waiter", [&] {
-    ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() == 1; }));
+    ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 1; }));
     // Nine that count, then only repetitions.
     for (int i = 0; !done.WaitForNotificationWithTimeout(absl::Milliseconds(70)); ++i) {
       if (i < 9) ++progress;

@@ -245,7 +245,7 @@ TEST_F(InferenceJobTest, CancelEndsAPullAtOnce) {
     status = job->Collect([](int, RecordBatch) { return absl::OkStatus(); });
     ended = absl::Now();
   });
-  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() == 4; }));
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 4; }));
   const absl::Time cancelled = absl::Now();
   job->Cancel(absl::CancelledError("not wanted"));
   collector.Join();

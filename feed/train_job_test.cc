@@ -291,7 +291,7 @@ TEST_F(TrainJobTest, CancelEndsTheCallAtOnce) {
     result = job.Run();
     ended = absl::Now();
   });
-  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() == 3; }));
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 3; }));
   const absl::Time cancelled = absl::Now();
   job.Cancel(absl::CancelledError("not wanted"));
   runner.Join();
@@ -334,11 +334,12 @@ TEST_F(TrainJobTest, WhatATerminatedNodeDidNotUseGoesToTheOthers) {
   ASSERT_THAT(result, IsOk());
   EXPECT_FALSE(result->terminated);
   EXPECT_EQ(result->rows(), 240);
-  EXPECT_EQ(result->rows_by_node["worker:0"], 15);
   EXPECT_THAT(result->refed, IsEmpty());
-  int opens = 0;
+  int64_t opens = 0;
   for (const Event& event : quitter.events()) opens += event.type == FrameType::kOpen;
-  EXPECT_EQ(opens, 1) << "a node that stopped reading gets no more";
+  // Both feeding threads may have chosen it before it stopped; no thread may afterwards.
+  EXPECT_THAT(opens, testing::AnyOf(1, 2));
+  EXPECT_EQ(result->rows_by_node["worker:0"], 15 * opens);
   bool resumed = false;
   for (const Event& event : nodes_[1]->events()) {
     resumed |= event.type == FrameType::kOpen && event.open.first_row == 15;

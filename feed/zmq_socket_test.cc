@@ -1,6 +1,9 @@
 #include "feed/zmq_socket.h"
 
-#include <array>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,6 +20,7 @@
 #include "core/base/random.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
+#include "core/base/unique_fd.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -179,10 +183,13 @@ TEST_F(ZmqSocketTest, ANullClientIsRefused) {
 }
 
 TEST_F(ZmqSocketTest, NobodyThereIsAnEventAndNoRetryFollows) {
-  const std::string endpoint = tcp_;
-  poller_.Remove(pull_);
-  pull_.Close();
-  ZmqSocket push = NewPush(endpoint, kKey);
+  // A port that is taken, so that nobody else gets it, but does not listen.
+  const UniqueFd taken(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size_bytes = sizeof(address);
+  ASSERT_EQ(bind(taken.get(), reinterpret_cast<sockaddr*>(&address), size_bytes), 0);
+  ASSERT_EQ(getsockname(taken.get(), reinterpret_cast<sockaddr*>(&address), &size_bytes), 0);
+  ZmqSocket push = NewPush(absl::StrCat("tcp://127.0.0.1:", ntohs(address.sin_port)), kKey);
   EXPECT_TRUE(WaitForEvent(push, ZmqEvent::Kind::kConnectFailed).has_value());
   ZmqSocket ipc = NewPush("ipc://@millrace-test-nobody", kKey);
   EXPECT_TRUE(WaitForEvent(ipc, ZmqEvent::Kind::kConnectFailed).has_value());
