@@ -97,7 +97,11 @@ int Run(const std::string& mode, const std::vector<std::string>& args) {
     std::fprintf(stderr, "%s\n", args.at(0).c_str());
     return 1;
   }
-  if (mode == "signal") return raise(std::atoi(args.at(0).c_str()));
+  if (mode == "signal") {
+    const int number = std::atoi(args.at(0).c_str());
+    signal(number, SIG_DFL);  // a sanitizer's handler would exit instead
+    return raise(number);
+  }
   if (mode == "pause") Pause();
   if (mode == "polite") {
     signal(SIGTERM, OnTerm);
