@@ -59,15 +59,17 @@ void AttachReactor::Flush() {
   enum class Action { kNothing, kWrite, kFinish };
   Action action = Action::kNothing;
   grpc::Status status;
+  const grpc::ByteBuffer* message = nullptr;
   {
     MutexLock lock(&mu_);
     if (cancel_ && !done_) context_->TryCancel();  // calls nothing back on this thread
     cancel_ = false;
     if (writing_ || finished_) return;
     if (!queue_.empty()) {
-      outgoing_ = std::move(queue_.front());
+      outgoing_ = std::make_unique<grpc::ByteBuffer>(std::move(queue_.front()));
+      message = outgoing_.get();
       queue_.pop_front();
-      queued_bytes_ -= outgoing_.Length();
+      queued_bytes_ -= message->Length();
       writing_ = true;  // until OnWriteDone nobody else writes or finishes
       action = Action::kWrite;
     } else if (close_.has_value()) {
@@ -76,7 +78,7 @@ void AttachReactor::Flush() {
       action = Action::kFinish;
     }
   }
-  if (action == Action::kWrite) StartWrite(&outgoing_);
+  if (action == Action::kWrite) StartWrite(message);
   if (action == Action::kFinish) Finish(std::move(status));
 }
 
@@ -131,6 +133,7 @@ void AttachReactor::OnWriteDone(bool ok) {
   {
     MutexLock lock(&mu_);
     writing_ = false;
+    outgoing_.reset();
     if (!ok) CloseLocked(absl::CancelledError("the stream broke"));
     if (!ok) queue_.clear();
   }
@@ -157,7 +160,6 @@ void AttachReactor::OnDone() {
     done_ = true;
     id = stream_id_;
     queue_.clear();
-    outgoing_.Clear();
     incoming_.Clear();
   }
   if (id != 0) plane_->StreamEnded(id);

@@ -83,7 +83,9 @@ class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   uint64_t stream_id_ ABSL_GUARDED_BY(mu_) = 0;  // 0: not registered
   std::deque<grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mu_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  grpc::ByteBuffer outgoing_;                     // unchanged while writing_
+  // Unchanged while writing_. A fresh object for each write: gRPC hands it from thread to thread in
+  // ways that ThreadSanitizer does not see.
+  std::unique_ptr<grpc::ByteBuffer> outgoing_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> close_ ABSL_GUARDED_BY(mu_);  // set once; nothing is queued after
   bool cancel_ ABSL_GUARDED_BY(mu_) = false;  // the write in flight must be given up

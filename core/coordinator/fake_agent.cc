@@ -96,6 +96,7 @@ void FakeAgent::Send(const v1::AgentMessage& message) {
 
 void FakeAgent::WriteNext() {
   bool done = false;
+  const v1::AgentMessage* message = nullptr;
   {
     MutexLock lock(&mu_);
     if (writing_ || half_closed_) return;
@@ -103,7 +104,8 @@ void FakeAgent::WriteNext() {
       if (!half_close_) return;
       half_closed_ = done = true;
     } else {
-      outgoing_ = std::move(queue_.front());
+      outgoing_ = std::make_unique<v1::AgentMessage>(std::move(queue_.front()));
+      message = outgoing_.get();
       queue_.pop_front();
       writing_ = true;
     }
@@ -112,7 +114,7 @@ void FakeAgent::WriteNext() {
     StartWritesDone();
     RemoveHold();
   } else {
-    StartWrite(&outgoing_);
+    StartWrite(message);
   }
 }
 
@@ -267,6 +269,7 @@ void FakeAgent::OnWriteDone(bool ok) {
   {
     MutexLock lock(&mu_);
     writing_ = false;
+    outgoing_.reset();
     if (!ok) {
       queue_.clear();
       half_close_ = true;

@@ -102,12 +102,13 @@ class FakeAgent final : private grpc::ClientBidiReactor<v1::AgentMessage, v1::Co
   std::unique_ptr<v1::Coordinator::Stub> stub_;
   grpc::ClientContext context_;
   v1::CoordinatorMessage incoming_;
-  v1::AgentMessage outgoing_;  // unchanged while writing_
 
   mutable Mutex state_mu_;  // what the getters read; taken inside of mu_, never around it
   Mutex mu_;
   CondVar changed_;
   std::deque<v1::AgentMessage> queue_ ABSL_GUARDED_BY(mu_);
+  // Unchanged while writing_; a fresh object for each write (see AttachReactor).
+  std::unique_ptr<v1::AgentMessage> outgoing_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool half_close_ ABSL_GUARDED_BY(mu_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mu_) = false;
