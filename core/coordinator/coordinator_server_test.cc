@@ -395,8 +395,15 @@ class FetchProgramTest : public testing::Test {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << content;
   }
 
-  // More than gRPC buffers on the way, and no whole number of chunks.
-  const std::string content_ = RandomBytes((11 << 20) + 123);
+  // More than gRPC and the kernel buffer on the way, and no whole number of chunks.
+  static std::string Content() {
+    const std::string block = RandomBytes(1 << 20);
+    std::string content;
+    for (int i = 0; i < 64; ++i) content += block;
+    return content + "the end";
+  }
+
+  const std::string content_ = Content();
   const std::string path_;
 };
 

@@ -146,14 +146,14 @@ TEST_F(RunNodeTest, ReturnsOneAndPrintsTheErrorInOneLine) {
 
 TEST_F(RunNodeTest, RunsUntilItIsAskedToStop) {
   Start("wait");
-  (void)agent_.WaitFor("ready");
+  (void)agent_.WaitFor("metric");  // the body runs
   agent_.Push(Json{{"push", "stop"}, {"reason", "test"}});
   EXPECT_EQ(Wait(), "exit code 0");
 }
 
 TEST_F(RunNodeTest, EndsAtOnceWhenTheAgentIsGone) {
   Start("wait");
-  (void)agent_.WaitFor("ready");
+  (void)agent_.WaitFor("metric");  // the body runs
   agent_.Close();
   EXPECT_EQ(Wait(), "exit code 70");
   EXPECT_EQ(Stderr(), "millrace: worker:1: UNAVAILABLE: the agent is gone\n");
@@ -161,7 +161,7 @@ TEST_F(RunNodeTest, EndsAtOnceWhenTheAgentIsGone) {
 
 TEST_F(RunNodeTest, EndsWhenTheAgentSendsGarbage) {
   Start("wait");
-  (void)agent_.WaitFor("ready");
+  (void)agent_.WaitFor("metric");  // the body runs
   agent_.SendBytes(ControlFrame("garbage"));
   EXPECT_EQ(Wait(), "exit code 70");
   EXPECT_EQ(Stderr(),

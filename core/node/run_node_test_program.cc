@@ -48,6 +48,7 @@ absl::Status Body(const std::string& what, const std::string& self, millrace::No
   if (what == "ok") return absl::OkStatus();
   if (what == "fail") return absl::InvalidArgumentError("bad\nweights: \x1b[31m\xff");
   if (what == "wait") {
+    node.ReportMetric("waiting", 0, 0);
     node.WaitForStop();
     return absl::OkStatus();
   }
