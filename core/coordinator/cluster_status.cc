@@ -1,5 +1,7 @@
 #include "core/coordinator/cluster_status.h"
 
+#include <signal.h>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/text.h"
 
@@ -8,6 +10,18 @@ namespace {
 
 constexpr size_t kMaxLineBytes = 2048;
 constexpr size_t kMaxQuotedLineBytes = 300;
+
+// What a person can do who has no other word of it than how the process ended.
+absl::string_view Advice(const NodeFailure& failure) {
+  if (failure.exit.kind == ExitStatus::Kind::kSignaled && failure.exit.signal == SIGKILL) {
+    return " (if nobody did that, its host was short of memory: see dmesg there)";
+  }
+  if (failure.exit.kind == ExitStatus::Kind::kExited && failure.pid != 0 &&
+      failure.stderr_tail.empty()) {
+    return "; it wrote nothing to stderr";
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -48,7 +62,7 @@ std::string FailureText(const NodeFailure& failure, int folded) {
     absl::StrAppend(&text, ", host ", EscapeControls(Ellipsize(failure.host, 255)));
   }
   if (failure.pid != 0) absl::StrAppend(&text, ", pid ", failure.pid);
-  absl::StrAppend(&text, ") ", EscapeControls(failure.status.message()));
+  absl::StrAppend(&text, ") ", EscapeControls(failure.status.message()), Advice(failure));
   if (folded > 0) {
     absl::StrAppend(&text, "; ", folded, folded == 1 ? " later failure" : " later failures",
                     " folded");

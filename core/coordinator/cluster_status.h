@@ -89,8 +89,9 @@ struct NodeFailure {
 
 // The text for people. The first line is complete in itself:
 //
-//   worker:1 (executor 3, attempt 0, host h, pid 123) was killed by SIGKILL; 2 later failures
-//   folded. Last stderr line: 'out of memory'
+//   worker:1 (executor 3, attempt 0, host h, pid 123) was killed by SIGKILL (if nobody did that,
+//   its host was short of memory: see dmesg there); 2 later failures folded. Last stderr line:
+//   'step 2000'
 //
 // (on one line), followed, if there is more than one, by "stderr, last 12 lines:" and the lines.
 [[nodiscard]] std::string FailureText(const NodeFailure& failure, int folded);

@@ -36,6 +36,19 @@ TEST(ClusterStatusTest, TheFirstLineIsCompleteInItself) {
             "    ");
 }
 
+TEST(ClusterStatusTest, AnEndWithoutWordsComesWithAdvice) {
+  NodeFailure failure = Killed();
+  failure.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = 9};
+  EXPECT_EQ(FailureText(failure, 1),
+            "worker:1 (executor 3, attempt 0, host h, pid 123) was killed by SIGKILL (if nobody did "
+            "that, its host was short of memory: see dmesg there); 1 later failure folded");
+  failure.status = absl::AbortedError("exited with code 3");
+  failure.exit = {.kind = ExitStatus::Kind::kExited, .code = 3};
+  EXPECT_EQ(FailureText(failure, 0),
+            "worker:1 (executor 3, attempt 0, host h, pid 123) exited with code 3; it wrote nothing "
+            "to stderr");
+}
+
 TEST(ClusterStatusTest, ForeignTextCanNeitherForgeLinesNorDriveATerminal) {
   NodeFailure failure = Killed();
   failure.host = "h\nx";

@@ -149,7 +149,8 @@ TEST(CoordinatorTest, TheFirstFailureIsTheCauseAndItsTextIsComplete) {
   ASSERT_THAT(coordinator->WaitRunning(kLong), IsOk());
   b->SendExit({.kind = ExitStatus::Kind::kSignaled, .signal = 9}, {"loading", "out of memory"});
   const char first_line[] =
-      "worker:1 (executor 1, attempt 0, host fake-host, pid 4242) was killed by SIGKILL";
+      "worker:1 (executor 1, attempt 0, host fake-host, pid 4242) was killed by SIGKILL (if nobody "
+      "did that, its host was short of memory: see dmesg there)";
   EXPECT_THAT(coordinator->WaitFailure(kLong),
               StatusIs(absl::StatusCode::kAborted,
                        absl::StrCat(first_line, ". Last stderr line: 'out of memory'\n"
@@ -365,7 +366,7 @@ TEST(CoordinatorTest, BadOptionsAreNamedAndNothingIsStarted) {
   refused([](auto& o) { o.max_restarts = -1; }, "max_restarts");
   refused([](auto& o) { o.node.program = "/nonexistent/x"; o.node.shipped = true; },
           "/nonexistent/x", absl::StatusCode::kNotFound);
-  refused([](auto& o) { o.node.program = "/tmp"; o.node.shipped = true; }, "no regular file");
+  refused([](auto& o) { o.node.program = "/tmp"; o.node.shipped = true; }, "/tmp is a folder");
   refused([](auto& o) { o.bind_address = "203.0.113.7"; }, "203.0.113.7",
           absl::StatusCode::kUnavailable);
 }

@@ -16,18 +16,24 @@ namespace millrace {
 absl::StatusOr<ProgramSource::Stamp> ProgramSource::StampOf(int fd, const std::string& path) {
   struct stat info;
   if (fstat(fd, &info) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("program ", path));
-  if (!S_ISREG(info.st_mode) || info.st_size == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("program ", path, " is no regular file with something in it"));
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "program ", path, " is ", S_ISDIR(info.st_mode) ? "a folder" : "no regular file",
+        "; name the executable file to be shipped"));
   }
-  return Stamp{info.st_size,
-               int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+  if (info.st_size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("program ", path, " is an empty file"));
+  }
+  return Stamp{info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
 absl::StatusOr<std::unique_ptr<ProgramSource>> ProgramSource::Open(const std::string& path) {
   // O_NONBLOCK: a FIFO must not hold us up.
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("program ", path));
+  if (!fd.valid()) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("cannot read the program to be shipped from this host, ", path));
+  }
   MILLRACE_ASSIGN_OR_RETURN(const Stamp stamp, StampOf(fd.get(), path));
   // Through the descriptor: the name may mean another file by now.
   MILLRACE_ASSIGN_OR_RETURN(std::string sha256,
@@ -73,8 +79,7 @@ absl::StatusOr<std::string> ProgramSource::ReadNow(int64_t offset) const {
   std::string chunk(std::min<int64_t>(left, kChunkBytes), '\0');
   size_t done = 0;
   while (done < chunk.size()) {
-    const ssize_t count =
-        pread(fd_.get(), chunk.data() + done, chunk.size() - done, offset + done);
+    const ssize_t count = pread(fd_.get(), chunk.data() + done, chunk.size() - done, offset + done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return absl::ErrnoToStatus(errno, absl::StrCat("program ", path_));
     if (count == 0) return changed;

@@ -463,7 +463,8 @@ void ReservationTable::Stop(int executor_id, absl::string_view reason, bool now,
 void ReservationTable::TickSlot(Slot& slot, absl::Duration now, TableEffects* effects) {
   if (slot.stream_id != 0 && now - slot.heard >= options_.lost_after) {
     const absl::Status why = absl::UnavailableError(
-        absl::StrCat("no heartbeat from its agent for ", Seconds(now - slot.heard)));
+        absl::StrCat("no heartbeat from its agent for ", Seconds(now - slot.heard),
+                     "; is its host down, overloaded or cut off?"));
     if (IsOccupied(slot.state)) {
       Lose(slot, why, effects);
     } else {
@@ -483,8 +484,9 @@ void ReservationTable::TickSlot(Slot& slot, absl::Duration now, TableEffects* ef
   if (slot.stopped_since.has_value() && !slot.stop_asked &&
       now - *slot.stopped_since >= options_.stop_timeout) {
     NodeFailure failure = Describe(
-        slot, absl::AbortedError(absl::StrCat("was stopped by a signal (SIGSTOP) for ",
-                                              Seconds(now - *slot.stopped_since))));
+        slot, absl::AbortedError(absl::StrCat(
+                  "was stopped by a signal (SIGSTOP) for ", Seconds(now - *slot.stopped_since),
+                  ", longer than stop_timeout; continue it (SIGCONT) in time, or raise that")));
     if (slot.stream_id != 0) {
       effects->stop.push_back({slot.stream_id, "stopped by a signal for too long", true});
     }

@@ -495,7 +495,8 @@ TEST(ReservationTableTest, AStoppedNodeIsKilledWhenItsTimeIsOver) {
   f.Alive(absl::Seconds(10));
   ASSERT_THAT(f.effects.failures, SizeIs(1));
   EXPECT_THAT(f.effects.failures[0].status,
-              StatusIs(absl::StatusCode::kAborted, "was stopped by a signal (SIGSTOP) for 10 s"));
+              StatusIs(absl::StatusCode::kAborted, "was stopped by a signal (SIGSTOP) for 10 s, longer than "
+                       "stop_timeout; continue it (SIGCONT) in time, or raise that"));
   ASSERT_THAT(f.effects.stop, SizeIs(1));
   EXPECT_TRUE(f.effects.stop[0].now);
 }
