@@ -509,6 +509,10 @@ absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher, const 
                                        .num_ps = options.num_ps,
                                        .master_node = options.master_node,
                                        .eval_node = options.eval_node}));
+  if (program.path().empty()) {
+    return absl::InvalidArgumentError("the node program has no path; NodeProgram::File and ::Path "
+                                      "take one");
+  }
   ResolvePaths(&options);
   auto impl = std::make_unique<Impl>(launcher, std::move(options), std::move(roles));
   MILLRACE_RETURN_IF_ERROR(impl->Start(program));  // its destructor ends what was started
