@@ -22,8 +22,8 @@ constexpr char kIdVariable[] = "MILLRACE_TEST_ID";
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 
 std::string Describe(const ProcessInfo& process) {
-  return absl::StrCat("process ", process.pid, " (state ", std::string(1, process.state), ", parent ",
-                      process.parent, "): ", process.command);
+  return absl::StrCat("process ", process.pid, " (state ", std::string(1, process.state),
+                      ", parent ", process.parent, "): ", process.command);
 }
 
 std::string Describe(const BoundSocket& socket) {
@@ -65,8 +65,8 @@ LeakCheck::~LeakCheck() {
 
 void LeakCheck::SetEnvironment(const std::string& name, const std::string& value) {
   const char* before = ::getenv(name.c_str());
-  environment_.emplace_back(
-      name, before == nullptr ? std::nullopt : std::optional<std::string>(before));
+  environment_.emplace_back(name,
+                            before == nullptr ? std::nullopt : std::optional<std::string>(before));
   ::setenv(name.c_str(), value.c_str(), 1);
 }
 

@@ -1,6 +1,7 @@
 // File: testing/leak_check.h
 //
-// Holds that a test leaves nothing behind: no process, no listening port, no abstract socket, no file.
+// Holds that a test leaves nothing behind: no process, no listening port, no abstract socket, no
+// file.
 //
 // Defines: LeakCheck.
 //
@@ -30,9 +31,9 @@ namespace millrace {
 //                      parents are gone
 //   TMPDIR, HOME       a fresh folder, removed at the end
 //
-// What counts as left: processes that bear the id or descend from this one, zombies included; listening
-// TCP and named abstract sockets of those and of this process; files and folders in the fresh folder.
-// What was there at construction, or was allowed since, does not count.
+// What counts as left: processes that bear the id or descend from this one, zombies included;
+// listening TCP and named abstract sockets of those and of this process; files and folders in the
+// fresh folder. What was there at construction, or was allowed since, does not count.
 //
 // Thread safety: not thread-safe; it changes the environment, so construct it before threads are
 // started. One at a time. Blocking: ExpectNothingLeft() and WaitUntilNothingLeft() poll.
@@ -71,8 +72,8 @@ class LeakCheck {
   std::optional<TempDir> folder_;  // always set
   std::string marker_;
   std::vector<std::pair<std::string, std::optional<std::string>>> environment_;  // to be restored
-  std::set<std::pair<pid_t, uint64_t>> processes_before_;  // pid, start time
-  std::set<uint64_t> sockets_before_;                      // inodes
+  std::set<std::pair<pid_t, uint64_t>> processes_before_;                        // pid, start time
+  std::set<uint64_t> sockets_before_;                                            // inodes
   std::set<std::string> allowed_paths_;
 };
 

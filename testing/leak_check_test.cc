@@ -72,8 +72,7 @@ UniqueFd ListenAbstract(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const socklen_t size =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
   EXPECT_EQ(::listen(fd.get(), 1), 0);
   return fd;
@@ -103,8 +102,7 @@ TEST(LeakCheckTest, AChildThatStillRunsIsNamed) {
   LeakCheck leaks;
   const pid_t pid = Shell("exec sleep 987");
   EXPECT_THAT(leaks.Processes(), SizeIs(1));
-  EXPECT_THAT(leaks.Leftovers(),
-              ElementsAre(HasSubstr(absl::StrCat("process ", pid, " (state "))));
+  EXPECT_THAT(leaks.Leftovers(), ElementsAre(HasSubstr(absl::StrCat("process ", pid, " (state "))));
   KillAndReap(pid);
   EXPECT_THAT(leaks.Leftovers(), IsEmpty());
 }

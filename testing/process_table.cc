@@ -77,7 +77,8 @@ void ReadTcpTable(absl::string_view table, std::map<uint64_t, BoundSocket>* sock
     const std::vector<absl::string_view> fields =
         absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
     BoundSocket socket;
-    if (fields.size() < 10 || fields[3] != kListening || !absl::SimpleAtoi(fields[9], &socket.inode) ||
+    if (fields.size() < 10 || fields[3] != kListening ||
+        !absl::SimpleAtoi(fields[9], &socket.inode) ||
         !ParseHexAddress(fields[1], &socket.address, &socket.port)) {
       continue;
     }

@@ -1,7 +1,7 @@
 // File: testing/process_table.h
 //
-// The processes of this host and the sockets they hold, read from /proc: what a test looks at to see
-// what a cluster is made of, and what is left of it.
+// The processes of this host and the sockets they hold, read from /proc: what a test looks at to
+// see what a cluster is made of, and what is left of it.
 //
 // Defines: ProcessInfo, ReadProcess(), FindProcesses(), BoundSocket, FindBoundSockets().
 //
@@ -37,8 +37,8 @@ struct ProcessInfo {
 // nullopt if there is no such process.
 [[nodiscard]] std::optional<ProcessInfo> ReadProcess(pid_t pid);
 
-// Processes that were started with the environment entry `marker` ("NAME=value"), those that descend
-// from one of them, and the descendants of `ancestor`; never `ancestor` itself. By pid.
+// Processes that were started with the environment entry `marker` ("NAME=value"), those that
+// descend from one of them, and the descendants of `ancestor`; never `ancestor` itself. By pid.
 //
 // A process that was started with another environment and whose parents are all gone is not found:
 // nothing says where it came from.

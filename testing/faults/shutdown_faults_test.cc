@@ -1,0 +1,205 @@
+// How a cluster ends when its nodes, its caller or its disk do not help.
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/file.h"
+#include "core/base/status_matchers.h"
+#include "core/base/thread.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "testing/faults/fault_test.h"
+#include "testing/faults/golden_text.h"
+#include "testing/faults/rows.h"
+#include "testing/process_table.h"
+
+namespace millrace::faults {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr char kShuttingDown[] = "the cluster is being shut down";
+
+class ShutdownFaultsTest : public FaultTest {};
+
+// ---- the caller
+// ------------------------------------------------------------------------------------
+
+TEST_F(ShutdownFaultsTest, ASecondShutdownReturnsTheSame) {
+  auto cluster = Run(2);
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+}
+
+TEST_F(ShutdownFaultsTest, AfterShutdownCallsAreRefused) {
+  auto cluster = Run(1);
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
+  EXPECT_THAT((*cluster)->Train(RowSource(10, 1)),
+              FailsWith(absl::StatusCode::kCancelled, kShuttingDown));
+  EXPECT_THAT((*cluster)->Inference(RowSource(10, 1)),
+              FailsWith(absl::StatusCode::kCancelled, kShuttingDown));
+  EXPECT_EQ((*cluster)->Status().slots[0].state, SlotState::kFinished);
+}
+
+TEST_F(ShutdownFaultsTest, TheDestructorEndsAClusterThatWasNotShutDown) {
+  auto cluster = Run(2);
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Train(RowSource(100, 4)), IsOk());
+}
+
+TEST_F(ShutdownFaultsTest, TheDestructorEndsNodesThatIgnoreEverything) {
+  auto cluster = Run(Options(2), Program("ignores_sigterm"));
+  ASSERT_THAT(cluster, IsOk());
+  ASSERT_TRUE(log_.WaitForLine("worker:0", "started"));
+}
+
+TEST_F(ShutdownFaultsTest, ShutdownFromAnotherThreadEndsATrainCall) {
+  auto cluster = Run(2);
+  ASSERT_THAT(cluster, IsOk());
+  absl::Status trained;
+  {
+    Thread trainer("trainer", [&] {
+      trained = (*cluster)->Train(std::make_shared<EndlessSource>(4)).status();
+    });
+    EXPECT_TRUE(log_.WaitForLine("", "fed"));
+    EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
+  }
+  EXPECT_THAT(trained, FailsWith(absl::StatusCode::kCancelled, kShuttingDown));
+}
+
+TEST_F(ShutdownFaultsTest, TwoClustersLiveSideBySideInOneProcess) {
+  LocalLauncher other_launcher;
+  auto first = Run(2);
+  ASSERT_THAT(first, IsOk());
+  auto second = Cluster::Run(other_launcher, Program(), Options(2));
+  ASSERT_THAT(second, IsOk());
+  EXPECT_NE((*first)->cluster_id(), (*second)->cluster_id());
+  EXPECT_THAT((*first)->Train(RowSource(100, 4)), IsOk());
+  ExpectTrainsAndShutsDown(**second);
+  ExpectTrainsAndShutsDown(**first);
+}
+
+// ---- nodes
+// -----------------------------------------------------------------------------------------
+
+TEST_F(ShutdownFaultsTest, ANodeThatDoesNotStopIsTerminatedAfterItsGrace) {
+  ClusterOptions options = Options(2);
+  options.stop_grace = absl::Milliseconds(300);
+  auto cluster = Run(options, Program("ignores_stop", "worker:1"));
+  ASSERT_THAT(cluster, IsOk());
+  ASSERT_TRUE(log_.WaitForLine("worker:1", "started"));
+  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}), IsOk());
+}
+
+TEST_F(ShutdownFaultsTest, ANodeThatIgnoresSigtermIsKilled) {
+  ClusterOptions options = Options(2);
+  options.stop_grace = absl::Milliseconds(300);
+  auto cluster = Run(options, Program("ignores_sigterm", "worker:1"));
+  ASSERT_THAT(cluster, IsOk());
+  ASSERT_TRUE(log_.WaitForLine("worker:1", "started"));
+  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}), IsOk());
+}
+
+TEST_F(ShutdownFaultsTest, ANodeThatOutlastsTheTimeoutIsNamedAndKilled) {
+  ClusterOptions options = Options(2);
+  options.stop_grace = absl::Minutes(10);
+  auto cluster = Run(options, Program("ignores_sigterm", "worker:1"));
+  ASSERT_THAT(cluster, IsOk());
+  ASSERT_TRUE(log_.WaitForLine("worker:1", "started"));
+  EXPECT_THAT(
+      (*cluster)->Shutdown({.timeout = absl::Seconds(1)}),
+      FailsWith(absl::StatusCode::kDeadlineExceeded,
+                "Shutdown killed what was left after its timeout of 1s: 1 node has not ended "
+                "within 1 s: worker:1 (executor 1, draining, host HOST, pid PID); raise "
+                "ShutdownOptions::timeout, or lower its grace or "
+                "ClusterOptions::stop_grace"));
+}
+
+TEST_F(ShutdownFaultsTest, AStubbornGrandchildIsGoneAfterShutdown) {
+  auto cluster = Run(Options(2), Program("grandchild"));
+  ASSERT_THAT(cluster, IsOk());
+  const std::string line = log_.Line("worker:1", "grandchild ");
+  ASSERT_THAT(line, Not(IsEmpty()));
+  ExpectTrainsAndShutsDown(**cluster);
+  EXPECT_FALSE(ReadProcess(std::stoi(line.substr(line.rfind(' ') + 1))).has_value());
+}
+
+// ---- output
+// ----------------------------------------------------------------------------------------
+
+TEST_F(ShutdownFaultsTest, AFloodOnStderrStopsNobody) {
+  ClusterOptions options = Options(2);
+  options.log_dir = JoinPath(leaks_.folder(), "logs");
+  leaks_.AllowPath("logs");
+  constexpr int64_t kBytes = 20 << 20;
+  auto cluster =
+      Run(options, Program("flood", "worker:1", {absl::StrCat("--flood_bytes=", kBytes)}));
+  ASSERT_THAT(cluster, IsOk());
+  ExpectTrainsAndShutsDown(**cluster);
+  struct stat file {};
+  ASSERT_EQ(::stat(JoinPath(options.log_dir, "worker-1.0.log").c_str(), &file), 0);
+  EXPECT_GE(file.st_size, kBytes);
+}
+
+TEST_F(ShutdownFaultsTest, AFloodWithoutLineEndsStopsNobody) {
+  auto cluster = Run(Options(1), Program("flood_without_lines", "", {"--flood_bytes=20000000"}));
+  ASSERT_THAT(cluster, IsOk());
+  ExpectTrainsAndShutsDown(**cluster);
+}
+
+// ---- the disk of log_dir
+// ---------------------------------------------------------------------------
+
+// A file system of a few KiB; empty if this machine lets nobody mount one.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const std::string& path) : path_(path) {
+    if (::mkdir(path_.c_str(), 0755) != 0) return;
+    mounted_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=16k") == 0;
+    error_ = errno;
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+    ::rmdir(path_.c_str());
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  [[nodiscard]] bool mounted() const { return mounted_; }
+  [[nodiscard]] std::string error() const { return std::strerror(error_); }
+
+ private:
+  const std::string path_;
+  bool mounted_ = false;
+  int error_ = 0;
+};
+
+TEST_F(ShutdownFaultsTest, AFullDiskForLogsStopsNobodyAndIsTold) {
+  ClusterOptions options = Options(1);
+  options.log_dir = JoinPath(leaks_.folder(), "logs");
+  const SmallDisk disk(options.log_dir);
+  leaks_.AllowPath("logs");
+  if (!disk.mounted()) GTEST_SKIP() << "no tmpfs can be mounted here: " << disk.error();
+  auto cluster = Run(options, Program("flood", "", {"--flood_bytes=1000000"}));
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_EQ(
+      GoldenText(log_.Line("worker:0", "cannot write")),
+      "cannot write to TMP/logs/worker-0.0.log: No space left on device; the node goes on, its "
+      "output is kept only as far as it is relayed");
+  ExpectTrainsAndShutsDown(**cluster);
+}
+
+}  // namespace
+}  // namespace millrace::faults
