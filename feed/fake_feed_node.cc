@@ -170,11 +170,15 @@ void FakeFeedNode::Run() {
     {
       MutexLock lock(&mu_);
       if (stop_) break;
+      if (close_data_ && pull_.open()) {
+        poller.Remove(pull_);
+        pull_.Close();
+      }
     }
     OrDie(poller.Wait(absl::InfiniteDuration()));
     wake_->Clear();
     if (poller.HasInput(zap_->socket())) OrDie(zap_->Poll());
-    if (poller.HasInput(pull_)) Receive();
+    if (pull_.open() && poller.HasInput(pull_)) Receive();
     RunPosted();
   }
   pull_.Close();
@@ -273,6 +277,14 @@ void FakeFeedNode::Post(std::function<void(Session&)> f) {
   while (posted_ != nullptr && !stopped_) {
     changed_.WaitWithTimeout(&mu_, absl::Seconds(10));
   }
+}
+
+void FakeFeedNode::CloseData() {
+  {
+    MutexLock lock(&mu_);
+    close_data_ = true;
+  }
+  wake_->Wake();
 }
 
 void FakeFeedNode::SendTo(const Session& session, const std::vector<std::string>& parts) {

@@ -101,6 +101,8 @@ class FakeFeedNode {
 
   // Runs `f` for each open session, on the node's thread; returns when it has.
   void Post(std::function<void(Session&)> f);
+  // Closes the socket that receives; replies may still be sent.
+  void CloseData();
   // Closes every socket, as death does.
   void Kill();
 
@@ -144,6 +146,7 @@ class FakeFeedNode {
   mutable Mutex mu_;
   mutable CondVar changed_;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
+  bool close_data_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::function<void(Session&)> posted_ ABSL_GUARDED_BY(mu_);
   std::vector<Event> events_ ABSL_GUARDED_BY(mu_);

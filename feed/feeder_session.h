@@ -137,8 +137,7 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   // until the node has accepted the session.
   [[nodiscard]] absl::Status Finish(int64_t end_row);
 
-  // After Finish(), in training: blocks until the node holds every row and knows that these are
-  // all.
+  // After Finish(): blocks until the node holds every row and knows that these are all.
   [[nodiscard]] absl::Status WaitReceived();
 
   // After Finish(): blocks until DONE.

@@ -251,6 +251,34 @@ TEST_F(FeederTest, WhatANodeSaidBeforeItDiedIsHeard) {
   }
 }
 
+// The two connections of a node that exits do not break in the order in which it used them.
+TEST_F(FeederTest, RepliesUnderWayAreHeardAfterTheDataConnectionBroke) {
+  auto feeder = Feeder::Start({.drain_timeout = absl::Seconds(20)});
+  ASSERT_THAT(feeder, IsOk());
+  FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
+  auto session = (*feeder)->OpenSession(node.target(), Options());
+  ASSERT_THAT(session, IsOk());
+  ASSERT_THAT((*session)->Send(Ids(0, 10)), IsOk());
+  ASSERT_THAT((*session)->Finish(10), IsOk());
+  ASSERT_THAT((*session)->WaitReceived(), IsOk());
+  node.CloseData();
+  // Long enough for the event to be handled, if not: the test passes for another reason.
+  Notification never;
+  EXPECT_FALSE(never.WaitForNotificationWithTimeout(absl::Milliseconds(50)));
+  node.Post([](Session& s) { s.Done(10, 0); });
+  EXPECT_THAT((*session)->WaitDone(), IsOk());
+  // And when the way back is gone too, there is nothing to wait for.
+  FakeFeedNode silent("worker:2", FakeFeedNode::ReceiveOnly());
+  auto other = (*feeder)->OpenSession(silent.target(), Options());
+  ASSERT_THAT((*other)->Send(Ids(0, 10)), IsOk());
+  ASSERT_THAT((*other)->Finish(10), IsOk());
+  ASSERT_THAT((*other)->WaitReceived(), IsOk());
+  const absl::Time began = absl::Now();
+  silent.Kill();
+  EXPECT_THAT((*other)->WaitDone(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(absl::Now() - began, Lt(absl::Seconds(10)));
+}
+
 TEST_F(FeederTest, ErrorsOfTheNodeKeepTheirCodeAndNameThePlace) {
   FakeFeedNode node("worker:1", [](Session& session, FrameType) {
     session.Error(absl::NotFoundError("no queue 'input', there are: images"));

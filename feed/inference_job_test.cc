@@ -158,31 +158,52 @@ TEST_F(InferenceJobTest, NothingIsSentBeforeTheFirstPull) {
   EXPECT_TRUE(node.events().empty());
 }
 
-// Answers nothing but the first five batches before the partition ends; those results come before
-// the credit for more does.
-TEST_F(InferenceJobTest, ResultsInHandBoundWhatIsSentAhead) {
-  FakeFeedNode& node = AddNode("worker:0", [](Session& session, FrameType type) {
-    if (type == FrameType::kOpen) session.Credit(1, 0);
-    if (type == FrameType::kBatch && session.row < 50) session.Credit(1, session.received_bytes);
-    if (type == FrameType::kBatch && session.row == 50) {
-      for (int i = 0; i < 5; ++i) session.Result(session.batches[i], 10 * i);
-      session.CreditAll();
+// Answers nothing but the first five batches before the partition ends, and has credit for all
+// then.
+class SlowPullTest : public InferenceJobTest {
+ protected:
+  // Pulls two results; how many batches had been sent by then.
+  int64_t BatchesSentAfterTwoPulls(InferenceJobOptions options) {
+    AddNode("worker:0", [](Session& session, FrameType type) {
+      if (type == FrameType::kOpen) session.Credit(1, 0);
+      if (type == FrameType::kBatch && session.row < 50) session.Credit(1, session.received_bytes);
+      if (type == FrameType::kBatch && session.row == 50) {
+        for (int i = 0; i < 4; ++i) session.Result(session.batches[i], 10 * i);
+        session.CreditAll();
+        session.Result(session.batches[4], 40);
+      }
+      if (type != FrameType::kEndPartition) return;
+      session.Result(Ids(50, *session.end_row - 50), 50);
+      session.Done(*session.end_row, *session.end_row);
+    });
+    const MemorySource source = Source(1, 5000);
+    auto job = Job(source, options);
+    auto reader = *job->OpenPartition(0);
+    EXPECT_THAT(reader->Next(), IsOk());
+    // The fifth result comes after the credit.
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    while (feeder_->stats().results_received < 5 && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
     }
-    if (type != FrameType::kEndPartition) return;
-    session.Result(Ids(50, *session.end_row - 50), 50);
-    session.Done(*session.end_row, *session.end_row);
-  });
-  const MemorySource source = Source(1, 5000);
+    EXPECT_THAT(reader->Next(), IsOk());
+    const int64_t sent = feeder_->stats().batches_sent;
+    std::vector<int64_t> values;
+    EXPECT_THAT(ReadAll(*reader, &values), IsOk());
+    EXPECT_EQ(values, Range(20, 5000));
+    return sent;
+  }
+};
+
+TEST_F(SlowPullTest, TheWindowBoundsWhatIsSentAhead) {
   InferenceJobOptions options = Options();
   options.window_bytes = 2000;  // eight batches
-  auto job = Job(source, options);
-  auto reader = *job->OpenPartition(0);
-  ASSERT_THAT(reader->Next(), IsOk());
-  EXPECT_THAT(feeder_->stats().batches_sent, Lt(20));
-  std::vector<int64_t> values;
-  EXPECT_THAT(ReadAll(*reader, &values), IsOk());
-  EXPECT_EQ(values, Range(10, 5000));
-  EXPECT_THAT(node.values().size(), testing::Eq(5000u));
+  EXPECT_THAT(BatchesSentAfterTwoPulls(options), Lt(20));
+}
+
+TEST_F(SlowPullTest, UnreadResultsStopTheFeed) {
+  InferenceJobOptions options = Options();
+  options.max_unread_bytes = 100;  // less than a result
+  EXPECT_EQ(BatchesSentAfterTwoPulls(options), 5);
 }
 
 // A program that wants all rows before it answers any: the window must not stop the feed.
