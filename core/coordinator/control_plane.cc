@@ -86,7 +86,7 @@ void ControlPlane::Perform(TableEffects& effects) {
   }
   PerformSlots(effects);
   for (NodeFailure& failure : effects.failures) {
-    MILLRACE_LOG(WARNING) << FailureText(failure, 0);
+    MILLRACE_LOG(INFO) << FailureText(failure, 0);
     causes_.Record(std::move(failure), clock_->SteadyNow());
   }
   Settle();
