@@ -193,10 +193,10 @@ void ControlClient::WriteSome() {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     } else if (errno != EINTR) {
-      // What the agent wrote before is still read; then the channel's thread sees the end.
+      // What the agent wrote before is still read; then the channel's thread sees the end, tells
+      // the owner, and fails the calls, in this order.
       ::shutdown(fd_.get(), SHUT_RDWR);
       out_start_ = out_.size();
-      if (closed_.ok()) closed_ = AgentGone();
     }
   }
   if (out_start_ == out_.size()) {
@@ -240,12 +240,13 @@ void ControlClient::Run() {
     }
     end = RunTurn(unsent);
   }
-  FailAll(end);
+  bool stopping = false;
   {
     MutexLock lock(&mu_);
-    if (stopping_) return;
+    stopping = stopping_;
   }
-  if (handlers_.on_closed) handlers_.on_closed(end);
+  if (!stopping && handlers_.on_closed) handlers_.on_closed(end);
+  FailAll(end);
 }
 
 absl::Status ControlClient::RunTurn(bool unsent) {

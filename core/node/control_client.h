@@ -54,7 +54,8 @@ class ControlClient {
     // Call().
     std::function<void(const Json&)> on_push;
     // The channel ended from the other side (UNAVAILABLE), or what came was no frame (DATA_LOSS).
-    // Runs on the channel's thread, at most once, after all calls have failed.
+    // Runs on the channel's thread, at most once, and before any call fails because of it: who ends
+    // the process here ends it before the program can do so in its own way.
     std::function<void(const absl::Status&)> on_closed;
   };
 

@@ -74,9 +74,10 @@ class RunNodeTest : public testing::Test {
   std::string Stdout() const { return *ReadFile(Path("stdout")); }
 
   // Starts the program with the body `what`.
-  void Start(const std::string& what) {
+  void Start(const std::string& what) { Start(what, &agent_); }
+  void Start(const std::string& what, FakeAgentChannel* agent) {
     ASSERT_THAT(WriteFileAtomic(Path("context.json"), DumpJson(context_)), IsOk());
-    const UniqueFd control = agent_.TakeNodeEnd();
+    const UniqueFd control = agent->TakeNodeEnd();
     const UniqueFd port(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -157,6 +158,20 @@ TEST_F(RunNodeTest, EndsAtOnceWhenTheAgentIsGone) {
   agent_.Close();
   EXPECT_EQ(Wait(), "exit code 70");
   EXPECT_EQ(Stderr(), "millrace: worker:1: UNAVAILABLE: the agent is gone\n");
+}
+
+TEST_F(RunNodeTest, EndsInTheSameWayWhenACallNoticesFirst) {
+  for (const char* method : {"hello", "ready", "kv.get"}) {
+    FakeAgentChannel agent;
+    agent.Answer(method, [&agent](const Json&) {
+      agent.Close();
+      return std::nullopt;
+    });
+    ::unlink(Path("stderr").c_str());
+    Start("get", &agent);
+    EXPECT_EQ(Wait(), "exit code 70") << method;
+    EXPECT_EQ(Stderr(), "millrace: worker:1: UNAVAILABLE: the agent is gone\n");
+  }
 }
 
 TEST_F(RunNodeTest, EndsWhenTheAgentSendsGarbage) {

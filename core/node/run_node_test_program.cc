@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "core/base/process.h"
 #include "core/node/node_context.h"
 #include "core/node/run_node.h"
@@ -52,6 +53,7 @@ absl::Status Body(const std::string& what, const std::string& self, millrace::No
     node.WaitForStop();
     return absl::OkStatus();
   }
+  if (what == "get") return node.kv().Get("key", absl::InfiniteDuration()).status();
   if (what == "sigpipe") return WriteToAClosedPipe();
   if (what == "child") return LookFromAChild(node);
   if (what == "inner") return RunANodeInside(self);
