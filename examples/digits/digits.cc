@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "core/base/status_macros.h"
 #include "core/cluster/cluster.h"
@@ -58,7 +59,7 @@ ClusterOptions OptionsFrom(const Flags& flags) {
     Say(absl::StrCat(node, ": ", line));
   };
   options.on_metric = [](absl::string_view node, absl::string_view name, int64_t step, double value) {
-    if (name == "loss") Say(absl::StrCat(node, ": step ", step, ", loss ", value));
+    if (name == "loss") Say(absl::StrFormat("%s: step %d, loss %.3f", node, step, value));
   };
   return options;
 }
@@ -83,8 +84,8 @@ absl::Status Train(Cluster& cluster, const Flags& flags, const RecordBatch& rows
                             cluster.Train(std::make_shared<MemorySource>(source),
                                           {.num_epochs = flags.epochs, .end_of_feed = true}));
   const double seconds = absl::ToDoubleSeconds(result.elapsed);
-  Say(absl::StrCat("trained on ", result.rows(), " rows in ", seconds, " s: ",
-                   static_cast<int64_t>(static_cast<double>(result.rows()) / seconds), " rows/s"));
+  Say(absl::StrFormat("trained on %d rows in %.2f s: %.0f rows/s", result.rows(), seconds,
+                      static_cast<double>(result.rows()) / seconds));
   return absl::OkStatus();
 }
 

@@ -149,7 +149,8 @@ absl::Status Evaluate(NodeContext& ctx, const Flags& flags, ParameterClient& ps)
   for (int evaluation = 1; !ctx.stop_requested();) {
     // In short waits, so that the end of the cluster is noticed.
     absl::StatusOr<std::optional<int64_t>> version = ps.Pull(next, absl::Milliseconds(200), &model);
-    if (ctx.stop_requested()) break;
+    // The ps is stopped together with this node: its end may be seen here first.
+    if (!version.ok() && ctx.WaitForStop(absl::Seconds(1))) break;
     MILLRACE_RETURN_IF_ERROR(version);
     if (!version->has_value()) continue;
     const float accuracy = Accuracy(model.Predict(ImagesOf(rows)), labels);
