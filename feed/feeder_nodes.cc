@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
@@ -78,38 +77,52 @@ std::shared_ptr<FeedProgress> FeederNodes::Progress(const FeedTarget& target) {
 
 // ------------------------------------------------------------------------------------- acquiring
 
-absl::StatusOr<std::optional<FeedTarget>> FeederNodes::TryAcquire() {
-  std::vector<std::string> candidates;
-  {
-    MutexLock lock(&mu_);
-    MILLRACE_RETURN_IF_ERROR(cancelled_);
-    for (const auto& [name, node] : nodes_) {
-      if (node.reading) candidates.push_back(name);
+std::optional<std::string> FeederNodes::Choose(const std::set<std::string>& tried) {
+  const Node* best = nullptr;
+  std::string best_name;
+  for (const auto& [name, node] : nodes_) {
+    if (!node.reading || tried.count(name) > 0) continue;
+    if (best != nullptr && std::tie(node.active, node.outstanding, node.assigned) >=
+                               std::tie(best->active, best->outstanding, best->assigned)) {
+      continue;
     }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [this](const std::string& a, const std::string& b)
-                         ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                           const Node& x = nodes_.at(a);
-                           const Node& y = nodes_.at(b);
-                           return std::tie(x.active, x.outstanding, x.assigned) <
-                                  std::tie(y.active, y.outstanding, y.assigned);
-                         });
+    best = &node;
+    best_name = name;
   }
+  if (best == nullptr) return std::nullopt;
+  return best_name;
+}
+
+absl::StatusOr<std::optional<FeedTarget>> FeederNodes::TryAcquire() {
+  std::set<std::string> tried;
   std::string restarting;
-  for (const std::string& name : candidates) {
-    MILLRACE_ASSIGN_OR_RETURN(FeedTarget target, directory_->Lookup(name));
-    switch (target.state) {
-      case FeedTarget::State::kRunning:
-        AcquireAgain(name);
-        return std::optional<FeedTarget>(std::move(target));
-      case FeedTarget::State::kRestarting:
-        absl::StrAppend(&restarting, restarting.empty() ? "" : ", ", name);
-        break;
-      case FeedTarget::State::kFinished:
-        StopReading(name);
-        break;
-      case FeedTarget::State::kFailed:
-        return FailedError(name);
+  while (true) {
+    std::optional<std::string> name;
+    {
+      MutexLock lock(&mu_);
+      MILLRACE_RETURN_IF_ERROR(cancelled_);
+      name = Choose(tried);
+      if (!name.has_value()) break;
+      // Before it is looked up: another thread that chooses meanwhile must see it.
+      ++nodes_[*name].active;
+      ++nodes_[*name].assigned;
+    }
+    tried.insert(*name);
+    absl::StatusOr<FeedTarget> target = directory_->Lookup(*name);
+    if (target.ok() && target->state == FeedTarget::State::kRunning) {
+      return std::optional<FeedTarget>(*std::move(target));
+    }
+    {
+      MutexLock lock(&mu_);
+      --nodes_[*name].active;
+      --nodes_[*name].assigned;
+    }
+    MILLRACE_RETURN_IF_ERROR(target.status());
+    if (target->state == FeedTarget::State::kFailed) return FailedError(*name);
+    if (target->state == FeedTarget::State::kFinished) {
+      StopReading(*name);
+    } else {
+      absl::StrAppend(&restarting, restarting.empty() ? "" : ", ", *name);
     }
   }
   if (restarting.empty()) return std::optional<FeedTarget>();

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -95,6 +96,9 @@ class FeederNodes {
     std::shared_ptr<FeedProgress> progress;
   };
 
+  // The one with the least to do of those that read and are not in `tried`.
+  std::optional<std::string> Choose(const std::set<std::string>& tried)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // One look at all nodes. A target, nullopt if nobody reads, or UNAVAILABLE if all are restarting.
   absl::StatusOr<std::optional<FeedTarget>> TryAcquire();
   absl::Status FailedError(const std::string& node);
