@@ -13,7 +13,9 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:libssl\n"
          "race:libcares\n"
          "race:libprotobuf\n"
+         "race:libupb\n"
          "race:^grpc_core::\n"
+         "race:^grpc::internal::\n"
          // Counts its references inside libabsl_status, and frees from an inline function.
          "race:^absl::*Status::Unref\n"
          "race:^grpc_event_engine::\n"
