@@ -106,8 +106,11 @@ absl::Status FeedSession::TimeoutErrorLocked() const {
   if (!state_.accepted) {
     return absl::DeadlineExceededError(absl::StrCat(
         target_.node, " did not begin to read ", partition, " for ", lapse, ": ",
-        state_.wait_position, " sessions are before it and none of them advanced; the program is ",
-        "not reading this queue in ", FeedModeName(options_.mode), " mode"));
+        state_.wait_position == 1
+            ? "1 session is before it and did not advance"
+            : absl::StrCat(state_.wait_position,
+                           " sessions are before it and none of them advanced"),
+        "; the program is not reading this queue in ", FeedModeName(options_.mode), " mode"));
   }
   if (options_.mode == FeedMode::kInference) {
     return absl::DeadlineExceededError(
