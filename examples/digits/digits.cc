@@ -29,9 +29,9 @@ namespace {
 struct Flags {
   std::string strategy = "ps";
   int workers = 2;
-  int epochs = 30;
+  int epochs = 40;
   int partitions = 8;
-  int hidden = 64;
+  int hidden = 128;
   int batch = 64;
   float learning_rate = 0.006f;
   uint64_t seed = 0;

@@ -32,7 +32,7 @@ namespace millrace::examples {
 namespace {
 
 struct Flags {
-  int hidden = 64;
+  int hidden = 128;
   uint64_t seed = 0;
   int batch = 64;
   float learning_rate = 0.006f;
