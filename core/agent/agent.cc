@@ -256,8 +256,7 @@ void Agent::TakeRole(const v1::Registered& registered) {
                           << " is no local folder";
     log_dir_.clear();
   }
-  keep_log_ = !log_dir_.empty();
-  log_dir_ = keep_log_ ? JoinPath(working_dir_, log_dir_) : files_->dir();
+  log_dir_ = log_dir_.empty() ? files_->ClaimFolder("logs") : JoinPath(working_dir_, log_dir_);
   SetState(State::kRegistered);
   FetchProgram();
 }

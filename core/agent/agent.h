@@ -145,8 +145,7 @@ class Agent {
   std::string address_;  // as registered
   std::optional<v1::Registered> registered_;
   std::string working_dir_;
-  std::string log_dir_;    // of this host
-  bool keep_log_ = false;  // the log stays when the agent ends
+  std::string log_dir_;  // of this host; the agent's own, gone with it, if the cluster has none
   uint64_t epoch_ = 0;
   ClusterSpec spec_;
   std::unique_ptr<ProgramFetcher> fetcher_;

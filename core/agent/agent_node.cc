@@ -99,7 +99,7 @@ absl::Status Agent::Launch() {
                       .host_env = params_.env},
       .program = program_,
       .args = {node.args().begin(), node.args().end()},
-      .log_path = keep_log_ ? JoinPath(log_dir_, log_name) : files_->Claim(log_name),
+      .log_path = JoinPath(log_dir_, log_name),
       .stop_timeout = node.has_stop_timeout() ? DurationFromProto(node.stop_timeout())
                                               : absl::Seconds(10)};
   if (node.release_port()) {

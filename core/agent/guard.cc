@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,7 @@ namespace {
 
 // A process may have forked while the others were looked through.
 constexpr int kMaxKillRounds = 20;
+constexpr int kMaxRemoveRounds = 20;
 
 bool HasMark(absl::string_view environment, absl::string_view mark) {
   for (const absl::string_view entry : absl::StrSplit(environment, '\0')) {
@@ -50,6 +52,15 @@ int KillMarked(absl::string_view mark) {
   return killed;
 }
 
+// Somebody else (the agent's parent) may be removing it too, which makes either fail half-way.
+void RemoveTree(const std::string& path) {
+  for (int round = 0; round < kMaxRemoveRounds; ++round) {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    if (!error) return;
+  }
+}
+
 void CloseAllBut(int keep) {
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd < 3 && null >= 0; ++fd) dup2(null, fd);
@@ -67,7 +78,7 @@ void CloseAllBut(int keep) {
   CloseAllBut(orders);
   pid_t group = 0;
   std::string mark;
-  std::vector<std::string> paths;
+  std::vector<std::pair<char, std::string>> paths;  // 'p' or 't'
   LineReader lines;
   char buffer[4096];
   for (;;) {
@@ -78,7 +89,9 @@ void CloseAllBut(int keep) {
     for (auto line = lines.Next(); line.ok() && line->has_value(); line = lines.Next()) {
       absl::string_view text = **line;
       if (text == "dismiss") _exit(0);
-      if (absl::StartsWith(text, "p ")) paths.emplace_back(text.substr(2));
+      if (absl::StartsWith(text, "p ") || absl::StartsWith(text, "t ")) {
+        paths.emplace_back(text[0], text.substr(2));
+      }
       if (absl::StartsWith(text, "m ")) mark = std::string(text.substr(2));
       if (absl::StartsWith(text, "g ") && !absl::SimpleAtoi(text.substr(2), &group)) group = 0;
     }
@@ -86,7 +99,13 @@ void CloseAllBut(int keep) {
   if (group > 1) killpg(group, SIGKILL);
   for (int round = 0; !mark.empty() && round < kMaxKillRounds && KillMarked(mark) > 0; ++round) {
   }
-  for (auto path = paths.rbegin(); path != paths.rend(); ++path) (void)remove(path->c_str());
+  for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
+    if (path->first == 't') {
+      RemoveTree(path->second);
+    } else {
+      (void)remove(path->second.c_str());
+    }
+  }
   _exit(0);
 }
 
@@ -123,6 +142,10 @@ void Guard::SetMark(absl::string_view mark) {
 
 void Guard::AddPath(absl::string_view path) {
   if (!absl::StrContains(path, "\n")) Order(absl::StrCat("p ", path, "\n"));
+}
+
+void Guard::AddTree(absl::string_view path) {
+  if (!absl::StrContains(path, "\n")) Order(absl::StrCat("t ", path, "\n"));
 }
 
 void Guard::Dismiss() {

@@ -1,13 +1,12 @@
 // File: core/agent/guard.h
 //
-// What remains of an agent that was killed (SIGKILL, out of memory): a small process that then kills
-// the node's process group and whatever else bears the node's mark in its environment, and removes the
-// agent's files. PR_SET_PDEATHSIG alone would spare the node's children, and the process group those
-// of them that have a session of their own.
+// What remains of an agent that was killed (SIGKILL, out of memory): a small process that then
+// kills the node's process group and whatever else bears the node's mark in its environment, and
+// removes the agent's files. PR_SET_PDEATHSIG alone would spare the node's children, and the
+// process group those of them that have a session of their own.
 //
-//   MILLRACE_ASSIGN_OR_RETURN(Guard guard, Guard::Start());   // first thing in main, before threads
-//   guard.AddPath("/run/x/context.json");
-//   guard.SetGroup(pid);
+//   MILLRACE_ASSIGN_OR_RETURN(Guard guard, Guard::Start());   // first thing in main, before
+//   threads guard.AddPath("/run/x/context.json"); guard.SetGroup(pid);
 //   guard.SetMark("MILLRACE_CONTEXT_FILE=/run/x/context.json");
 //   ...
 //   guard.Dismiss();   // after the agent has cleaned up itself
@@ -46,6 +45,8 @@ class [[nodiscard]] Guard {
   void SetMark(absl::string_view mark);
   // A file or an empty folder to remove; the last added goes first.
   void AddPath(absl::string_view path);
+  // A folder to remove with whatever is in it.
+  void AddTree(absl::string_view path);
 
   // Ends the guard without its doing anything.
   void Dismiss();
@@ -54,7 +55,8 @@ class [[nodiscard]] Guard {
   Guard(UniqueFd orders, pid_t pid) : orders_(std::move(orders)), pid_(pid) {}
   void Order(const std::string& line);
 
-  UniqueFd orders_;  // pipe to the guard: a line each, "g 12", "m NAME=value", "p /path", "dismiss"
+  UniqueFd orders_;  // pipe to the guard: a line each, "g 12", "m NAME=value", "p /path", "t
+                     // /path", "dismiss"
   pid_t pid_ = 0;
 };
 

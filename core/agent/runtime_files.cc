@@ -58,9 +58,19 @@ std::string RuntimeFiles::Claim(absl::string_view name) {
   return files_.back();
 }
 
+std::string RuntimeFiles::ClaimFolder(absl::string_view name) {
+  folders_.push_back(JoinPath(dir_, absl::StrCat(prefix_, "-", name)));
+  guard_->AddTree(folders_.back());
+  mkdir(folders_.back().c_str(), 0700);
+  return folders_.back();
+}
+
 void RuntimeFiles::Remove() {
-  if (std::exchange(removed_, true)) return;
   for (const std::string& file : files_) unlink(file.c_str());
+  for (const std::string& folder : folders_) {
+    std::error_code ignored;  // the launcher may be at it too
+    std::filesystem::remove_all(folder, ignored);
+  }
   if (made_dir_) rmdir(dir_.c_str());
 }
 

@@ -4,7 +4,8 @@
 // whatever happens: by Remove(), or by the guard.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(RuntimeFiles files, RuntimeFiles::Open(dir, agent_id, &guard));
-//   const std::string path = files.Claim("context.json");   // <dir>/<agent id>-context.json
+//   const std::string path = files->Claim("context.json");   // <dir>/<agent id>-context.json
+//   const std::string logs = files->ClaimFolder("logs");
 
 #ifndef CORE_AGENT_RUNTIME_FILES_H_
 #define CORE_AGENT_RUNTIME_FILES_H_
@@ -36,7 +37,12 @@ class RuntimeFiles {
   // The absolute path of a file that is about to be made, unique among agents.
   [[nodiscard]] std::string Claim(absl::string_view name);
 
-  // Removes every claimed file, and the folder if it was made here. Idempotent.
+  // The absolute path of a folder (0700) that is there now if it could be made; what others put into
+  // it goes with it.
+  [[nodiscard]] std::string ClaimFolder(absl::string_view name);
+
+  // Removes what was claimed, and the folder if it was made here. Idempotent: a second call removes
+  // what came meanwhile.
   void Remove();
 
   [[nodiscard]] const std::string& dir() const { return dir_; }
@@ -48,8 +54,8 @@ class RuntimeFiles {
   const std::string prefix_;
   const bool made_dir_;
   Guard* const guard_;
-  bool removed_ = false;
   std::vector<std::string> files_;
+  std::vector<std::string> folders_;
 };
 
 }  // namespace millrace

@@ -31,6 +31,7 @@ namespace {
 
 constexpr size_t kStderrLines = 50;
 constexpr size_t kReadBytes = 64 << 10;
+constexpr int kMaxRemoveRounds = 20;
 
 absl::StatusOr<std::pair<UniqueFd, UniqueFd>> MakePipe() {
   int ends[2];
@@ -201,8 +202,14 @@ AgentEnd AgentProcess::Reap() {
   if (result == 0) exit = ExitStatusFromWaitId(info.si_code, info.si_status);
   ReadOut();
   ReadErr();
-  std::error_code ignored;  // absent where the agent removed it itself
-  std::filesystem::remove_all(runtime_dir_, ignored);
+  // Absent where the agent removed it itself. The guard of one that was killed may be at it too, which
+  // makes either fail half-way.
+  std::error_code error;
+  for (int round = 0; round < kMaxRemoveRounds; ++round) {
+    std::filesystem::remove_all(runtime_dir_, error);
+    if (!error) break;
+  }
+  if (error) MILLRACE_LOG(WARNING) << "cannot remove " << runtime_dir_ << ": " << error.message();
   pid_fd_.reset();
   return {.executor_id = executor_id_,
           .pid = std::exchange(pid_, 0),
