@@ -31,7 +31,7 @@ struct Flags {
   std::string phase;
   std::string node;
   std::string agent;
-  std::string log_dir;
+  std::string working_dir;
 };
 
 [[noreturn]] void Stay(const std::string& phase) {
@@ -46,8 +46,7 @@ ClusterOptions MakeOptions(const Flags& flags) {
   options.num_ps = 1;
   options.master_node = "chief";
   options.input_mode = InputMode::kFeed;
-  options.log_dir = flags.log_dir;
-  options.working_dir = flags.log_dir;
+  options.working_dir = flags.working_dir;
   options.progress = false;
   options.stop_grace = absl::Hours(1);
   return options;
@@ -107,7 +106,7 @@ int main(int argc, char** argv) {
   app.add_option("--phase", flags.phase, "where it stays")->required();
   app.add_option("--node", flags.node, "the node program")->required();
   app.add_option("--agent", flags.agent, "the agent; default: millrace-agent");
-  app.add_option("--log_dir", flags.log_dir, "where the nodes run and what they say is kept");
+  app.add_option("--working_dir", flags.working_dir, "where the nodes run");
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = millrace::faults::Main(flags);
   std::fprintf(stderr, "fault_driver: %s\n", status.ToString().c_str());

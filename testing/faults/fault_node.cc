@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/process.h"
 #include "core/base/status_macros.h"
@@ -109,6 +110,7 @@ class FaultNode {
   FaultNode(NodeContext& ctx, const Flags& flags) : ctx_(ctx), flags_(flags) {}
 
   absl::Status Run() {
+    WriteEvents();
     Say("started");
     if (Does("never_reads")) return StayUntilStopped();
     if (Does("error_at_start")) return absl::InvalidArgumentError("no data at /nowhere/rows");
@@ -127,6 +129,12 @@ class FaultNode {
   bool Does(const char* fault) const {
     const bool here = flags_.on.empty() ? ctx_.rank() >= 0 : flags_.on == ctx_.name();
     return here && flags_.fault == fault;
+  }
+
+  // As programs do in their log_dir. It may not be writable: that is another test's business.
+  void WriteEvents() const {
+    WriteFileAtomic(JoinPath(ctx_.log_dir(), absl::StrCat("events-", ctx_.name())), "step 0\n")
+        .IgnoreError();
   }
 
   absl::Status StayUntilStopped() {

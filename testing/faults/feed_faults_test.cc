@@ -26,7 +26,7 @@ auto DoesNotRead(const std::string& mode, const std::string& lapse) {
   return FailsWith(
       absl::StatusCode::kDeadlineExceeded,
       absl::StrCat("worker:0 did not begin to read partition 0 (queue 'input') for ", lapse,
-                   ": 1 sessions are before it and none of them advanced; the program is "
+                   ": 1 session is before it and did not advance; the program is "
                    "not reading this queue in ",
                    mode, " mode"));
 }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "gmock/gmock.h"
@@ -265,13 +264,10 @@ class DriverKilledTest : public FaultTest, public ::testing::WithParamInterface<
   DriverKilledTest() { gone_within_ = kGoneAfterKill; }
 
   absl::StatusOr<std::unique_ptr<ChildProcess>> StartDriver(const std::string& phase) {
-    const std::string logs = JoinPath(leaks_.folder(), "logs");
-    leaks_.AllowPath("logs");
     std::vector<std::string> argv = {
         RunfilePath("testing/faults/fault_driver"), absl::StrCat("--phase=", phase),
         absl::StrCat("--node=", RunfilePath("testing/faults/fault_node")),
-        absl::StrCat("--log_dir=", logs)};
-    EXPECT_EQ(::mkdir(logs.c_str(), 0755), 0);
+        absl::StrCat("--working_dir=", leaks_.folder())};
     if (phase == "start") {
       ::setenv("FLAKY_AGENT", "wait:1", 1);
       ::setenv("FLAKY_AGENT_REAL", RunfilePath("core/agent/millrace-agent").c_str(), 1);
