@@ -5,8 +5,9 @@
 // removes the agent's files. PR_SET_PDEATHSIG alone would spare the node's children, and the
 // process group those of them that have a session of their own.
 //
-//   MILLRACE_ASSIGN_OR_RETURN(Guard guard, Guard::Start());   // first thing in main, before
-//   threads guard.AddPath("/run/x/context.json"); guard.SetGroup(pid);
+//   MILLRACE_ASSIGN_OR_RETURN(Guard guard, Guard::Start());   // first in main, before threads
+//   guard.AddPath("/run/x/context.json");
+//   guard.SetGroup(pid);
 //   guard.SetMark("MILLRACE_CONTEXT_FILE=/run/x/context.json");
 //   ...
 //   guard.Dismiss();   // after the agent has cleaned up itself
@@ -55,8 +56,8 @@ class [[nodiscard]] Guard {
   Guard(UniqueFd orders, pid_t pid) : orders_(std::move(orders)), pid_(pid) {}
   void Order(const std::string& line);
 
-  UniqueFd orders_;  // pipe to the guard: a line each, "g 12", "m NAME=value", "p /path", "t
-                     // /path", "dismiss"
+  // Pipe to the guard, a line each: "g 12", "m NAME=value", "p /file", "t /folder", "dismiss".
+  UniqueFd orders_;
   pid_t pid_ = 0;
 };
 
