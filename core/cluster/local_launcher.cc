@@ -78,7 +78,7 @@ class LocalLauncher::Watch {
  private:
   void Wake() {
     const uint64_t one = 1;
-    static_cast<void>(::write(wake_.get(), &one, sizeof(one)));
+    [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof(one));
   }
 
   // The launcher's thread: ends when stopping and no agent is left.
@@ -121,7 +121,7 @@ class LocalLauncher::Watch {
     if (::poll(fds.data(), fds.size(), wait_ms) <= 0) return {};
     if (fds[0].revents != 0) {
       uint64_t count = 0;
-      static_cast<void>(::read(wake_.get(), &count, sizeof(count)));
+      [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof(count));
     }
     std::vector<AgentEnd> ended;
     for (size_t i = 0; i < owners.size(); ++i) {
