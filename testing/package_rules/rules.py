@@ -17,8 +17,9 @@ ALLOWED = {
     "core/node": _LEAVES | {"feed"},
     "resolver": _CONTROL,
     "core/coordinator": _CONTROL,
+    "core/gpu": {"core/base"},
     # `millrace-agent coordinator` runs the coordinator.
-    "core/agent": _CONTROL | {"core/coordinator"},
+    "core/agent": _CONTROL | {"core/coordinator", "core/gpu"},
     "core/cluster": _CLUSTER,
     "core/cli": _CLUSTER | {"core/cluster"},
     "dashboard": {"core/base", "core/proto", "core/client"},
