@@ -479,6 +479,8 @@ absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {
   session->largest_batch_bytes = std::max(session->largest_batch_bytes, rows.bytes);
   stats_.rows_received += count;
   stats_.bytes_received += rows.bytes;
+  ++stats_.batches_received;
+  stats_.decode_time += rows.decode_time;
   ++progress_;
   if (session->train()) {
     if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) feed->begun = true;
@@ -561,8 +563,19 @@ FeedQueueStats ReceiveQueue::stats() const {
     ++stats.open_sessions;
     if (session->stage == ReceiveSession::Stage::kWaiting) ++stats.waiting_sessions;
     stats.credit_outstanding_bytes += session->CommittedBytes();
+    stats.queued_rows += session->next_row - session->handed_row.load(std::memory_order_relaxed);
+    stats.queued_bytes += session->received_bytes - session->released_bytes;
   }
+  stats.program_done = mode_.has_value() && Stopped(*mode_);
   return stats;
+}
+
+bool ReceiveQueue::Full() const {
+  return std::any_of(sessions_.begin(), sessions_.end(), [](const SessionPtr& session) {
+    if (session->stage != ReceiveSession::Stage::kServed || !session->accepted) return false;
+    if (session->released_bytes == session->received_bytes) return false;  // one may always come
+    return session->credit_sent.limit - session->received_bytes < session->largest_batch_bytes;
+  });
 }
 
 ReceiveQueue::TrainFeed* ReceiveQueue::FindFeed(absl::string_view feed_id) {

@@ -35,6 +35,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "feed/receive_session.h"
 
 namespace millrace {
@@ -49,7 +50,7 @@ struct Delivery {
   std::optional<TakenRows> current;
 };
 
-// Counters since start, except the last three.
+// Counters since start, where nothing says "now".
 struct FeedQueueStats {
   std::string queue;
   int64_t rows_received = 0;
@@ -61,6 +62,17 @@ struct FeedQueueStats {
   int64_t open_sessions = 0;     // now, waiting ones included
   int64_t waiting_sessions = 0;  // now
   int64_t credit_outstanding_bytes = 0;  // now: sum of limit - released
+  int64_t batches_received = 0;
+  int64_t queued_rows = 0;   // now: received and not returned by NextBatch
+  int64_t queued_bytes = 0;  // now: received and not released
+  // Where the time went. The program was inside NextBatch without rows (starved), or was reading
+  // and was not (it computed); BATCHes were checked and decoded; some feeder had rows to send, as
+  // far as can be told here, and no credit (backpressured).
+  absl::Duration wait_time;
+  absl::Duration compute_time;
+  absl::Duration decode_time;
+  absl::Duration full_time;
+  bool program_done = false;  // now: the program reads no more, in the mode it read last
 };
 
 // Thread safety: none; ReceiverCore calls it with its lock held. Blocking: never.
@@ -153,6 +165,8 @@ class ReceiveQueue {
   [[nodiscard]] std::vector<std::string> TakeWarnings() { return std::exchange(warnings_, {}); }
   // What WAIT says to a waiting session.
   [[nodiscard]] WaitFrame Wait(const ReceiveSession& session) const;
+  // Some session waits for credit, with nothing left to send its next BATCH by.
+  [[nodiscard]] bool Full() const;
   // An ACK moved by `rows`.
   void CountAcked(int64_t rows);
   [[nodiscard]] FeedQueueStats stats() const;

@@ -45,6 +45,7 @@ struct BufferedRows {
   RecordBatch rows;
   int64_t first_row = 0;  // row of the partition that rows' row 0 is
   int64_t bytes = 0;      // credit that this BATCH took
+  absl::Duration decode_time;  // that checking and decoding it took
 };
 
 // Thread safety: members without a note are guarded by the lock of the ReceiverCore that the

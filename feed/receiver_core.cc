@@ -253,6 +253,7 @@ ReceiverCore::Turn ReceiverCore::Collect() {
     for (std::string& warning : slot->queue.TakeWarnings()) {
       turn.warnings.push_back(std::move(warning));
     }
+    slot->full.Set(slot->queue.Full(), now);
   }
   return turn;
 }
@@ -393,6 +394,7 @@ absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMod
           "the queue \"", slot.queue.name(), "\" is read in the other mode now"));
     }
     const uint64_t ask = ++slot.ask;
+    slot.reading.Set(true, options_.clock->SteadyNow());
     slot.outcome.reset();
     slot.queue.Ask(rows, std::move(current));
     Refill(&slot);
@@ -405,14 +407,17 @@ absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMod
       mu_.Unlock();
       wake_();  // the feeders shall know what is used before this thread sleeps
       mu_.Lock();
+      slot.waiting.Set(true, options_.clock->SteadyNow());
       while (slot.ask == ask && !slot.outcome.has_value() && broken_.ok()) {
         slot.changed.WaitWithTimeout(&mu_, kRecheck);
       }
+      slot.waiting.Set(false, options_.clock->SteadyNow());
       MILLRACE_RETURN_IF_ERROR(broken_);
       if (slot.ask == ask && slot.outcome == ReceiveQueue::State::kReady) {
         delivery = slot.queue.Take();
       }
     }
+    if (!delivery.has_value()) slot.reading.Set(false, options_.clock->SteadyNow());
   }
   if (wake) wake_();
   return delivery;
@@ -461,6 +466,7 @@ absl::Status ReceiverCore::Terminate(size_t queue, FeedMode mode) {
     ReceiveQueue& of = slots_[queue]->queue;
     result = of.Terminate(
         mode, absl::StrCat(options_.node_name, " called Terminate(\"", of.name(), "\")"));
+    slots_[queue]->reading.Set(false, options_.clock->SteadyNow());
     slots_[queue]->may_stop = true;
     Refill(slots_[queue].get());
   }
@@ -513,6 +519,7 @@ absl::Status ReceiverCore::Finish(const absl::Status& program_status) {
     if (std::exchange(finished_, true)) return unanswered;
     for (const auto& slot : slots_) {
       unanswered.Update(slot->queue.Finish(program_status));
+      slot->reading.Set(false, options_.clock->SteadyNow());
       slot->may_stop = true;
     }
     RefillAll();
@@ -524,7 +531,14 @@ absl::Status ReceiverCore::Finish(const absl::Status& program_status) {
 FeedReceiverStats ReceiverCore::stats() {
   MutexLock lock(&mu_);
   FeedReceiverStats stats;
-  for (const auto& slot : slots_) stats.queues.push_back(slot->queue.stats());
+  const absl::Duration now = options_.clock->SteadyNow();
+  for (const auto& slot : slots_) {
+    FeedQueueStats& queue = stats.queues.emplace_back(slot->queue.stats());
+    queue.wait_time = slot->waiting.Total(now);
+    queue.compute_time =
+        std::max(absl::ZeroDuration(), slot->reading.Total(now) - queue.wait_time);
+    queue.full_time = slot->full.Total(now);
+  }
   stats.budget_bytes = options_.budget_bytes;
   stats.committed_bytes = CurrentBudget().committed;
   stats.poisoned_principals = poisoned_;

@@ -40,6 +40,7 @@
 #include "core/base/mutex.h"
 #include "feed/receive_queue.h"
 #include "feed/receive_session.h"
+#include "feed/stage_timer.h"
 
 namespace millrace {
 
@@ -154,6 +155,9 @@ class ReceiverCore {
     int readers[2] = {0, 0};                     // live DataFeeds by FeedMode
     QueueReader reader[2];                       // what they share, by FeedMode
     std::atomic<bool> may_stop{false};           // some mode may have ended
+    StageTimer reading;  // from the first Next() until no rows will come
+    StageTimer waiting;  // in Next()
+    StageTimer full;     // as Collect() saw it
   };
   // The state of the budget.
   struct Budget {

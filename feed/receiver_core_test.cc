@@ -577,5 +577,49 @@ TEST_F(ReceiverCoreTest, RowsSurviveABusyReaderAndABusySender) {
   EXPECT_EQ(core_->stats().queues[0].open_sessions, 0);
 }
 
+TEST_F(ReceiverCoreTest, CountsWhatWaitsAndWhereTheTimeWent) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Collect();
+  auto stats = [&] { return core_->stats().queues[0]; };
+  EXPECT_EQ(stats().wait_time + stats().compute_time, absl::ZeroDuration());
+
+  // Starved: the program waits until 10 rows are there.
+  Thread reader("reader", [&] { EXPECT_EQ(feed->NextBatch(10)->num_rows(), 10); });
+  while (stats().wait_time == absl::ZeroDuration()) clock_.Advance(absl::Milliseconds(1));
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_GE(stats().wait_time, absl::Seconds(2));
+  ASSERT_THAT(Feed(a, 10, 3000), IsOk());
+  reader.Join();
+  const absl::Duration waited = stats().wait_time;
+  clock_.Advance(absl::Seconds(5));
+  EXPECT_EQ(stats().wait_time, waited);
+  EXPECT_EQ(stats().compute_time, absl::Seconds(5));
+  EXPECT_EQ(stats().full_time, absl::ZeroDuration());
+
+  // Backpressured: of 8,000 bytes 6,000 are held, and another 3,000 do not fit.
+  ASSERT_THAT(Feed(a, 10, 3000), IsOk());
+  Collect();
+  clock_.Advance(absl::Seconds(3));
+  EXPECT_EQ(stats().full_time, absl::Seconds(3));
+  EXPECT_EQ(stats().queued_rows, 10);
+  EXPECT_EQ(stats().queued_bytes, 6000);
+  EXPECT_EQ(stats().batches_received, 2);
+
+  ASSERT_THAT(feed->NextBatch(10), IsOk());
+  Collect();
+  const absl::Duration full = stats().full_time;
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(stats().full_time, full);
+  EXPECT_EQ(stats().queued_rows, 0);
+  EXPECT_FALSE(stats().program_done);
+
+  EXPECT_THAT(core_->Terminate(0, FeedMode::kTrain), IsOk());
+  const absl::Duration computed = stats().compute_time;
+  clock_.Advance(absl::Seconds(9));
+  EXPECT_EQ(stats().compute_time, computed);
+  EXPECT_TRUE(stats().program_done);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -323,13 +323,16 @@ absl::Status ReceiverLoop::HandleBatch(Session* session, std::vector<ZmqMessage>
     const size_t size = part->size();
     body.push_back({.data = data, .size = size, .owner = std::move(part)});
   }
+  const absl::Duration before = options_.clock->SteadyNow();
   MILLRACE_ASSIGN_OR_RETURN(
       RecordBatch rows, session->decoder->Decode(metadata.substr(kBatchPrefixSize),
                                                  static_cast<uint32_t>(prefix.rows),
                                                  std::move(body)));
-  const absl::Status status = core_->AddRows(
-      session->core,
-      {.rows = std::move(rows), .first_row = prefix.first_row, .bytes = bytes});
+  const absl::Status status =
+      core_->AddRows(session->core, {.rows = std::move(rows),
+                                     .first_row = prefix.first_row,
+                                     .bytes = bytes,
+                                     .decode_time = options_.clock->SteadyNow() - before});
   return absl::IsDataLoss(status) ? absl::OkStatus() : status;
 }
 

@@ -37,6 +37,7 @@ bool AttachCall::Send(v1::AgentMessage message, bool droppable) {
     if (closed_ || finishing_) return false;
     if (droppable && queued_bytes_ > kDroppableBytes) return false;
     queued_bytes_ += message.ByteSizeLong();
+    sent_ = true;
     queue_.push_back(std::move(message));
   }
   PumpWrites();
@@ -46,6 +47,7 @@ bool AttachCall::Send(v1::AgentMessage message, bool droppable) {
 void AttachCall::SendHeartbeat() {
   {
     MutexLock lock(&mu_);
+    if (std::exchange(sent_, false)) return;
     if (closed_ || finishing_ || heartbeat_queued_) return;
     heartbeat_queued_ = true;
     queue_.emplace_back().mutable_heartbeat();

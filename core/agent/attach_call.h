@@ -49,7 +49,7 @@ class AttachCall final
   // Queues `message`. Returns false if the stream is ending or, for one that may be lost, if much is
   // queued.
   bool Send(v1::AgentMessage message, bool droppable = false);
-  // Queues a heartbeat unless one waits already.
+  // Queues a heartbeat, unless one waits already or anything else was sent since the last call.
   void SendHeartbeat();
   // Nothing more will be sent: half-closes after what is queued.
   void Finish();
@@ -76,6 +76,7 @@ class AttachCall final
   size_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;             // of queue_
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool heartbeat_queued_ ABSL_GUARDED_BY(mu_) = false;
+  bool sent_ ABSL_GUARDED_BY(mu_) = false;       // since the last SendHeartbeat()
   bool finishing_ ABSL_GUARDED_BY(mu_) = false;  // half-close after the queue
   bool closed_ ABSL_GUARDED_BY(mu_) = false;     // no write may be started any more
   bool released_ ABSL_GUARDED_BY(mu_) = false;   // the writers' hold is given back

@@ -1,6 +1,8 @@
 #include "core/agent/node_requests.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -21,6 +23,7 @@ constexpr int64_t kMaxTimeoutMs = int64_t{100} * 365 * 24 * 3600 * 1000;
 constexpr size_t kMaxEndpoints = 64;
 constexpr size_t kMaxEndpointBytes = 1024;
 constexpr size_t kMaxMetricNameBytes = 256;
+constexpr size_t kMaxQueues = 64;
 
 absl::StatusOr<std::string> GetBounded(const Json& params, absl::string_view key, size_t max_bytes) {
   MILLRACE_ASSIGN_OR_RETURN(std::string text, GetString(params, key, "params"));
@@ -94,6 +97,10 @@ absl::StatusOr<Json> NodeRequests::Handle(const std::string& method, const Json&
   }
   if (method == "metric") {
     MILLRACE_RETURN_IF_ERROR(Metric(params));
+    return done;
+  }
+  if (method == "sample") {
+    MILLRACE_RETURN_IF_ERROR(Sample(params));
     return done;
   }
   if (method == "log") {
@@ -212,6 +219,65 @@ absl::Status NodeRequests::Metric(const Json& params) {
   metric->set_value(value);
   *metric->mutable_time() = TimeToProto(clock_->Now());
   hooks_.send(std::move(message), /*droppable=*/true);
+  hooks_.on_step(step);
+  return absl::OkStatus();
+}
+
+absl::Status NodeRequests::Sample(const Json& params) {
+  const auto count = [](const Json& object, absl::string_view key, absl::string_view where) {
+    return GetIntInRange(object, key, 0, std::numeric_limits<int64_t>::max(), where);
+  };
+  v1::NodeSample sample;
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t budget, count(params, "budget_bytes", "params"));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t held, count(params, "held_bytes", "params"));
+  sample.set_feed_budget_bytes(static_cast<uint64_t>(budget));
+  sample.set_feed_held_bytes(static_cast<uint64_t>(held));
+  MILLRACE_ASSIGN_OR_RETURN(const Json* queues, GetArray(params, "queues", "params"));
+  if (queues->size() > kMaxQueues) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("field \"params.queues\" has more than ", kMaxQueues, " members"));
+  }
+  for (const Json& queue : *queues) {
+    const std::string where = absl::StrCat("params.queues[", sample.queues_size(), "]");
+    if (!queue.is_object()) {
+      return absl::InvalidArgumentError(absl::StrCat("field \"", where, "\" must be an object"));
+    }
+    v1::QueueSample* out = sample.add_queues();
+    MILLRACE_ASSIGN_OR_RETURN(*out->mutable_queue(), GetString(queue, "queue", where));
+    if (out->queue().size() > kMaxMetricNameBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("field \"", where, ".queue\" is too long"));
+    }
+    const std::pair<const char*, void (v1::QueueSample::*)(uint64_t)> counters[] = {
+        {"rows_received", &v1::QueueSample::set_rows_received},
+        {"rows_acked", &v1::QueueSample::set_rows_acked},
+        {"rows_returned", &v1::QueueSample::set_rows_returned},
+        {"bytes_received", &v1::QueueSample::set_bytes_received},
+        {"batches_received", &v1::QueueSample::set_batches_received},
+        {"credit_outstanding_bytes", &v1::QueueSample::set_credit_outstanding_bytes},
+        {"queued_rows", &v1::QueueSample::set_queued_rows},
+        {"queued_bytes", &v1::QueueSample::set_queued_bytes},
+        {"partitions_received", &v1::QueueSample::set_partitions_received},
+        {"wait_us", &v1::QueueSample::set_wait_us},
+        {"compute_us", &v1::QueueSample::set_compute_us},
+        {"decode_us", &v1::QueueSample::set_decode_us},
+        {"full_us", &v1::QueueSample::set_full_us},
+    };
+    for (const auto& [name, set] : counters) {
+      MILLRACE_ASSIGN_OR_RETURN(const int64_t value, count(queue, name, where));
+      (out->*set)(static_cast<uint64_t>(value));
+    }
+    constexpr int64_t kMax32 = std::numeric_limits<uint32_t>::max();
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t open,
+                              GetIntInRange(queue, "open_sessions", 0, kMax32, where));
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t waiting,
+                              GetIntInRange(queue, "waiting_sessions", 0, kMax32, where));
+    out->set_open_sessions(static_cast<uint32_t>(open));
+    out->set_waiting_sessions(static_cast<uint32_t>(waiting));
+    MILLRACE_ASSIGN_OR_RETURN(const bool program_done,
+                              GetBoolOr(queue, "program_done", false, where));
+    out->set_program_done(program_done);
+  }
+  hooks_.on_sample(sample);
   return absl::OkStatus();
 }
 

@@ -49,6 +49,10 @@ class NodeRequests {
     std::function<void(v1::NodeEndpoints endpoints)> on_ready;
     std::function<void(absl::string_view level, absl::string_view message)> on_log;
     std::function<void()> on_release_port;
+    // What the node says of its feed when it is asked: the members about the feed are set.
+    std::function<void(const v1::NodeSample& feed)> on_sample;
+    // The program reported a metric of this step.
+    std::function<void(int64_t step)> on_step;
     // What RunNode is about to end with; OK too.
     std::function<void(const absl::Status& status)> on_exit;
   };
@@ -88,6 +92,7 @@ class NodeRequests {
   absl::Status Kv(const std::string& method, const Json& params, const Json& id);
   absl::Status Barrier(const Json& params, const Json& id);
   absl::Status Metric(const Json& params);
+  absl::Status Sample(const Json& params);
   absl::Status Exit(const Json& params);
   absl::Status Ask(Pending pending);
   void Send(Pending* pending);

@@ -28,6 +28,8 @@ class NodeRequestsTest : public ::testing::Test {
                    .on_ready = [this](v1::NodeEndpoints endpoints) { endpoints_ = endpoints; },
                    .on_log = [](absl::string_view, absl::string_view) {},
                    .on_release_port = [] {},
+                   .on_sample = [this](const v1::NodeSample& feed) { sample_ = feed; },
+                   .on_step = [this](int64_t step) { step_ = step; },
                    .on_exit = [](const absl::Status&) {}}) {}
 
   void Ask(const std::string& text) {
@@ -46,6 +48,8 @@ class NodeRequestsTest : public ::testing::Test {
   std::vector<Json> replies_;
   std::vector<v1::AgentMessage> sent_;
   v1::NodeEndpoints endpoints_;
+  v1::NodeSample sample_;
+  int64_t step_ = 0;
   NodeRequests requests_;
 };
 
@@ -62,6 +66,9 @@ TEST_F(NodeRequestsTest, GarbageIsAnsweredWithInvalidArgument) {
         R"({"id":1,"method":"ready","params":{"feed":{"key":"k"}}})",
         R"({"id":1,"method":"ready","params":{"other":{"a":1}}})",
         R"({"id":1,"method":"metric","params":{"name":"m","step":"x","value":1}})",
+        R"({"id":1,"method":"sample","params":{"budget_bytes":1,"held_bytes":-1,"queues":[]}})",
+        R"({"id":1,"method":"sample","params":{"budget_bytes":1,"held_bytes":1,"queues":[7]}})",
+        R"({"id":1,"method":"sample","params":{"budget_bytes":1,"held_bytes":1,"queues":[{}]}})",
         R"({"id":1,"method":"exit","params":{}})"}) {
     replies_.clear();
     Ask(frame);
@@ -73,6 +80,35 @@ TEST_F(NodeRequestsTest, GarbageIsAnsweredWithInvalidArgument) {
                    std::string(1025, 'k'), "\"}}"));
   EXPECT_EQ(LastCode(), "INVALID_ARGUMENT");
   EXPECT_THAT(sent_, IsEmpty());
+}
+
+TEST_F(NodeRequestsTest, ASampleHasEveryCounterOfEachQueue) {
+  Hello();
+  Ask(R"({"method":"sample","params":{"budget_bytes":1000,"held_bytes":700,"queues":[
+      {"queue":"input","rows_received":1,"rows_acked":2,"rows_returned":3,"bytes_received":4,
+       "batches_received":5,"credit_outstanding_bytes":6,"queued_rows":7,"queued_bytes":8,
+       "open_sessions":9,"waiting_sessions":10,"partitions_received":11,"wait_us":12,
+       "compute_us":13,"decode_us":14,"full_us":15,"program_done":true}]}})");
+  EXPECT_EQ(sample_.feed_budget_bytes(), 1000u);
+  EXPECT_EQ(sample_.feed_held_bytes(), 700u);
+  ASSERT_EQ(sample_.queues_size(), 1);
+  const v1::QueueSample& queue = sample_.queues(0);
+  EXPECT_EQ(queue.queue(), "input");
+  EXPECT_THAT((std::vector<uint64_t>{
+                  queue.rows_received(), queue.rows_acked(), queue.rows_returned(),
+                  queue.bytes_received(), queue.batches_received(),
+                  queue.credit_outstanding_bytes(), queue.queued_rows(), queue.queued_bytes(),
+                  queue.open_sessions(), queue.waiting_sessions(), queue.partitions_received(),
+                  queue.wait_us(), queue.compute_us(), queue.decode_us(), queue.full_us()}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  EXPECT_TRUE(queue.program_done());
+}
+
+TEST_F(NodeRequestsTest, AMetricTellsTheStep) {
+  Hello();
+  Ask(R"({"method":"metric","params":{"name":"loss","step":41,"value":0.5}})");
+  EXPECT_EQ(step_, 41);
+  EXPECT_EQ(sent_.size(), 1u);
 }
 
 TEST_F(NodeRequestsTest, HelloComesFirstOnceAndWithThisProtocol) {

@@ -1,5 +1,6 @@
 #include "core/agent/node_runner.h"
 
+#include <algorithm>  // for std::min
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,8 @@ namespace {
 // After the process has ended: how often and how long its pipes and orphans are looked at again.
 constexpr absl::Duration kWindUpRound = absl::Milliseconds(10);
 constexpr int kMaxWindUpRounds = 50;
+// A rate that no pipe reaches; keeps the arithmetic of bursts in bounds.
+constexpr int64_t kMaxLogBytesPerSecond = int64_t{1} << 30;
 
 v1::LogLines::Source ToProto(OutputCapture::Source source) {
   return source == OutputCapture::Source::kStdout ? v1::LogLines::SOURCE_STDOUT
@@ -41,16 +44,32 @@ NodeRunner::NodeRunner(EventLoop* loop, ChildReaper* reaper, Hooks hooks)
                        OnLogRequest(level, message);
                      },
                  .on_release_port = hooks_.on_release_port,
+                 .on_sample = [this](const v1::NodeSample& feed) { sampler_.OnFeed(feed); },
+                 .on_step = [this](int64_t step) { sampler_.OnStep(step); },
                  .on_exit = [this](const absl::Status& status) { said_exit_ = status; }}),
       process_(loop, reaper,
-               {.on_started = [this] { hooks_.on_running(process_.pid()); },
+               {.on_started =
+                    [this] {
+                      hooks_.on_running(process_.pid());
+                      sampler_.Start(process_.pid(), attempt_, sample_interval_);
+                    },
                 .on_launch_failed =
                     [this](const absl::Status& status) {
                       capture_->Finish();
                       channel_->Close();
                       hooks_.on_launch_failed(status);
                     },
-                .on_change = [this](const ExitStatus& status) { OnChange(status); }}) {}
+                .on_change = [this](const ExitStatus& status) { OnChange(status); }}),
+      sampler_(loop, {.ask =
+                          [this] {
+                            if (requests_.said_hello()) Push(Json{{"push", "sample"}});
+                          },
+                      .send =
+                          [this](const v1::NodeSample& sample) {
+                            v1::AgentMessage message;
+                            *message.mutable_sample() = sample;
+                            hooks_.send(std::move(message), /*droppable=*/true);
+                          }}) {}
 
 NodeRunner::~NodeRunner() {
   loop_->Cancel(&stopped_timer_);
@@ -59,7 +78,11 @@ NodeRunner::~NodeRunner() {
 
 absl::Status NodeRunner::Launch(Options options) {
   stop_timeout_ = options.stop_timeout;
-  relay_.set_attempt(options.environment.registered.attempt());
+  sample_interval_ = options.sample_interval;
+  attempt_ = options.environment.registered.attempt();
+  relay_.set_attempt(attempt_);
+  const int64_t rate = options.environment.registered.node().log_bytes_per_second();
+  if (rate > 0) relay_.set_rate(std::min(rate, kMaxLogBytesPerSecond));
   MILLRACE_ASSIGN_OR_RETURN(
       channel_, ControlChannel::Create(
                     loop_, {.on_frame = [this](const Json& frame) { requests_.HandleFrame(frame); },
@@ -147,6 +170,7 @@ void NodeRunner::OnEnded(const ExitStatus& status) {
   // What it wrote before it died; its last words may be `exit`.
   channel_->Drain();
   channel_->Close();
+  sampler_.Finish();
   // After this callback: the process is still a zombie, and would count as an orphan.
   wind_up_timer_ = loop_->After(absl::ZeroDuration(), [this] { WindUp(); });
 }

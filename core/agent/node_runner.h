@@ -28,6 +28,7 @@
 #include "core/agent/node_environment.h"
 #include "core/agent/node_process.h"
 #include "core/agent/node_requests.h"
+#include "core/agent/node_sampler.h"
 #include "core/agent/output_capture.h"
 #include "core/base/exit_status.h"
 #include "core/base/json.h"
@@ -61,6 +62,7 @@ class NodeRunner {
     std::string log_path;
     int port_fd = -1;                   // descriptor the node inherits, if any
     absl::Duration stop_timeout;        // stopped by a signal for so long: killed
+    absl::Duration sample_interval = absl::Seconds(1);
   };
 
   NodeRunner(EventLoop* loop, ChildReaper* reaper, Hooks hooks);
@@ -109,6 +111,9 @@ class NodeRunner {
   std::unique_ptr<ControlChannel> channel_;
   std::unique_ptr<OutputCapture> capture_;
   NodeProcess process_;
+  NodeSampler sampler_;
+  uint32_t attempt_ = 0;
+  absl::Duration sample_interval_;
   absl::Duration stop_timeout_;
   std::optional<absl::Status> said_exit_;
   int killed_as_stopped_by_ = 0;

@@ -18,6 +18,7 @@
 #include "core/base/text.h"
 #include "core/node/absolute_path.h"
 #include "core/node/model_export.h"
+#include "core/node/feed_sample.h"
 #include "core/node/node_exit.h"
 
 namespace millrace {
@@ -161,6 +162,7 @@ absl::Status NodeContext::Connect(UniqueFd control_fd) {
 absl::Status NodeContext::Finish(const absl::Status& outcome) {
   if (finished_.exchange(true)) return outcome;
   const absl::Status end = receiver_ != nullptr ? receiver_->Finish(outcome) : outcome;
+  SendSample();
   // Should it not reach the agent: the exit code says the same with fewer words.
   control_
       ->Notify("exit",
@@ -182,6 +184,8 @@ void NodeContext::OnPush(const Json& frame) {
     status = OnFeedEnd(frame);
   } else if (kind == "end_feed") {
     status = OnEndFeed(frame);
+  } else if (kind == "sample") {
+    SendSample();
   } else if (kind == "stop") {
     MILLRACE_LOG(INFO) << "asked to stop: " << GetStringOr(frame, "reason", "").value_or("");
     if (receiver_ != nullptr) receiver_->EndAllFeeds();
@@ -192,6 +196,12 @@ void NodeContext::OnPush(const Json& frame) {
   if (!status.ok()) {
     MILLRACE_LOG(WARNING) << "the agent's push \"" << kind << "\" is ignored: " << status.message();
   }
+}
+
+void NodeContext::SendSample() {
+  if (receiver_ == nullptr) return;
+  // One that is lost is followed by the next.
+  control_->Notify("sample", FeedSampleJson(receiver_->stats())).IgnoreError();
 }
 
 absl::Status NodeContext::OnSpec(const Json& frame) {

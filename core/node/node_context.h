@@ -182,6 +182,7 @@ class NodeContext {
   [[nodiscard]] absl::Status OnSpec(const Json& frame);
   [[nodiscard]] absl::Status OnFeedEnd(const Json& frame);
   [[nodiscard]] absl::Status OnEndFeed(const Json& frame);
+  void SendSample();
 
   const NodeConfig config_;
   const std::string user_;  // whose home relative paths lie in
