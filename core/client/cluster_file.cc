@@ -1,0 +1,334 @@
+#include "core/client/cluster_file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/process.h"
+#include "core/base/socket_address.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+#include "core/base/unique_fd.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kSuffix[] = ".json";
+constexpr char kOperatorSuffix[] = ".operator";
+constexpr int64_t kFormat = 1;
+constexpr size_t kMaxFileBytes = size_t{256} << 10;
+constexpr size_t kMaxClusterIdChars = 128;
+// A temporary file of a writer that was killed; a live one has it for milliseconds.
+constexpr time_t kStaleTemporarySeconds = 600;
+
+bool IsClusterId(absl::string_view id) {
+  return !id.empty() && id.size() <= kMaxClusterIdChars &&
+         std::all_of(id.begin(), id.end(), [](unsigned char c) {
+           return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
+// "" if procfs does not say.
+std::string PidNamespace() {
+  char target[64];
+  const ssize_t size = readlink("/proc/self/ns/pid", target, sizeof(target));
+  return size > 0 ? std::string(target, static_cast<size_t>(size)) : "";
+}
+
+std::string OperatorPath(const std::string& path) {
+  return absl::StrCat(path.substr(0, path.size() - (sizeof(kSuffix) - 1)), kOperatorSuffix);
+}
+
+absl::Status CheckMine(const struct stat& info, const std::string& path, const char* mode) {
+  if (info.st_uid != geteuid()) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        path, " belongs to user ", info.st_uid, ", not to you (", geteuid(),
+        "): it is not read. Make a copy of your own if you trust who wrote it"));
+  }
+  if ((info.st_mode & 077) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " is open to other users: chmod ", mode, " ", path));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
+  // O_NONBLOCK: a pipe put there must not hold us.
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid()) {
+    if (errno == ELOOP) {
+      return absl::PermissionDeniedError(
+          absl::StrCat(path, " is a symbolic link, which is not followed; name the file itself"));
+    }
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  }
+  struct stat info {};
+  if (fstat(fd.get(), &info) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot look at ", path));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckMine(info, path, "600"));
+  // The file that was looked at, whatever the name means by now.
+  absl::StatusOr<std::string> text =
+      ReadFile(absl::StrCat("/proc/self/fd/", fd.get()), kMaxFileBytes);
+  if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("cannot read ", path));
+  return text;
+}
+
+absl::Status MakeFolders(const std::string& folder) {
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos;
+       slash = folder.find('/', slash + 1)) {
+    const std::string part = folder.substr(0, slash);
+    if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", part));
+    }
+  }
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", folder));
+  }
+  return absl::OkStatus();
+}
+
+// NOT_FOUND if there is no such folder.
+absl::Status CheckFolder(const std::string& folder) {
+  struct stat info {};
+  if (lstat(folder.c_str(), &info) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot look at ", folder));
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(folder, " is no folder (a symbolic link is not followed)"));
+  }
+  return CheckMine(info, folder, "700");
+}
+
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(folder.c_str()), closedir);
+  if (dir == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", folder));
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(dir.get())) names.emplace_back(entry->d_name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void RemoveIfStaleTemporary(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  if (time(nullptr) - info.st_mtime > kStaleTemporarySeconds) unlink(path.c_str());
+}
+
+absl::StatusOr<ClusterFile> Parse(const std::string& text) {
+  MILLRACE_ASSIGN_OR_RETURN(const Json json, ParseJson(text));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t format, GetInt(json, "format"));
+  if (format != kFormat) {
+    return absl::InvalidArgumentError(absl::StrCat("field \"format\" is ", format,
+                                                   ": this program knows ", kFormat));
+  }
+  ClusterFile cluster;
+  MILLRACE_ASSIGN_OR_RETURN(cluster.cluster_id, GetString(json, "cluster_id"));
+  if (!IsClusterId(cluster.cluster_id)) {
+    return absl::InvalidArgumentError("field \"cluster_id\" is no cluster id");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(cluster.address, GetString(json, "address"));
+  MILLRACE_ASSIGN_OR_RETURN(cluster.ca_pem, GetString(json, "ca_pem"));
+  MILLRACE_ASSIGN_OR_RETURN(cluster.viewer_token, GetString(json, "viewer_token"));
+  MILLRACE_ASSIGN_OR_RETURN(cluster.host, GetStringOr(json, "host", ""));
+  MILLRACE_ASSIGN_OR_RETURN(cluster.pid, GetIntOr(json, "pid", 0));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t pid_started, GetIntOr(json, "pid_started", 0));
+  cluster.pid_started = static_cast<uint64_t>(pid_started);
+  MILLRACE_ASSIGN_OR_RETURN(cluster.pid_namespace, GetStringOr(json, "pid_namespace", ""));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string started, GetStringOr(json, "started", ""));
+  std::string error;
+  if (!started.empty() && !absl::ParseTime(absl::RFC3339_full, started, &cluster.started, &error)) {
+    return absl::InvalidArgumentError("field \"started\" is no time");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(cluster.program, GetStringOr(json, "program", ""));
+  MILLRACE_ASSIGN_OR_RETURN(cluster.log_dir, GetStringOr(json, "log_dir", ""));
+  return cluster;
+}
+
+OrderedJson ToJson(const ClusterFile& cluster) {
+  OrderedJson json;
+  json["format"] = kFormat;
+  json["cluster_id"] = cluster.cluster_id;
+  json["address"] = cluster.address;
+  json["started"] = absl::FormatTime(absl::RFC3339_full, cluster.started, absl::UTCTimeZone());
+  json["program"] = cluster.program;
+  json["log_dir"] = cluster.log_dir;
+  json["host"] = cluster.host;
+  json["pid"] = cluster.pid;
+  json["pid_started"] = cluster.pid_started;
+  json["pid_namespace"] = cluster.pid_namespace;
+  json["viewer_token"] = cluster.viewer_token;
+  json["ca_pem"] = cluster.ca_pem;
+  return json;
+}
+
+// Of `folder`, which was checked. Removes what is stale.
+absl::StatusOr<ClusterFileList> List(const std::string& folder) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(folder));
+  ClusterFileList list;
+  for (const std::string& name : names) {
+    const std::string path = JoinPath(folder, name);
+    if (absl::StrContains(name, ".tmp.")) RemoveIfStaleTemporary(path);
+    if (!absl::EndsWith(name, kSuffix)) continue;
+    absl::StatusOr<ClusterFile> cluster = ReadClusterFile(path);
+    if (cluster.ok() && ClusterOwnerGone(*cluster)) {
+      RemoveClusterFile(path);
+    } else if (cluster.ok()) {
+      list.clusters.push_back(*std::move(cluster));
+    } else if (!absl::IsNotFound(cluster.status())) {  // removed meanwhile
+      list.problems.push_back(cluster.status());
+    }
+  }
+  std::stable_sort(
+      list.clusters.begin(), list.clusters.end(),
+      [](const ClusterFile& a, const ClusterFile& b) { return a.started > b.started; });
+  return list;
+}
+
+std::string Problems(const ClusterFileList& list) {
+  std::string text;
+  for (const absl::Status& problem : list.problems) absl::StrAppend(&text, "; ", problem.message());
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ClustersDir() {
+  const std::string chosen = EnvOr("MILLRACE_CLUSTERS_DIR", "");
+  if (!chosen.empty()) return chosen;
+  const std::string home = EnvOr("HOME", "");
+  if (home.empty()) {
+    return absl::FailedPreconditionError(
+        "cluster files live in ~/.millrace/clusters, but HOME is not set: set it, or "
+        "MILLRACE_CLUSTERS_DIR");
+  }
+  return JoinPath(home, ".millrace/clusters");
+}
+
+absl::StatusOr<std::string> WriteClusterFile(const ClusterFile& cluster) {
+  if (!IsClusterId(cluster.cluster_id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", cluster.cluster_id, "\" is no cluster id"));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::string folder, ClustersDir());
+  MILLRACE_RETURN_IF_ERROR(MakeFolders(folder));
+  MILLRACE_RETURN_IF_ERROR(CheckFolder(folder));
+  List(folder).status().IgnoreError();  // for what it removes
+  ClusterFile mine = cluster;
+  mine.host = LocalHostname();
+  mine.pid = getpid();
+  mine.pid_namespace = PidNamespace();
+  MILLRACE_ASSIGN_OR_RETURN(mine.pid_started, ProcessStartTime(getpid()));
+  const std::string path = JoinPath(folder, absl::StrCat(mine.cluster_id, kSuffix));
+  if (!mine.operator_token.empty()) {
+    const OrderedJson secret = {{"format", kFormat},
+                                {"cluster_id", mine.cluster_id},
+                                {"operator_token", mine.operator_token}};
+    MILLRACE_RETURN_IF_ERROR(
+        WriteFileAtomic(OperatorPath(path), absl::StrCat(DumpJson(secret, 2), "\n"), 0600));
+  }
+  absl::Status written =
+      WriteFileAtomic(path, absl::StrCat(DumpJson(ToJson(mine), 2), "\n"), 0600);
+  if (!written.ok()) {
+    unlink(OperatorPath(path).c_str());
+    return written;
+  }
+  return path;
+}
+
+void RemoveClusterFile(const std::string& path) {
+  if (!absl::EndsWith(path, kSuffix)) return;
+  unlink(path.c_str());
+  unlink(OperatorPath(path).c_str());
+}
+
+absl::StatusOr<ClusterFile> ReadClusterFile(const std::string& path) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadSecretFile(path));
+  absl::StatusOr<ClusterFile> cluster = Parse(text);
+  if (!cluster.ok()) {
+    return Annotate(cluster.status(), absl::StrCat(path, " is no cluster file"));
+  }
+  cluster->path = path;
+  if (!absl::EndsWith(path, kSuffix)) return cluster;
+  const std::string operator_path = OperatorPath(path);
+  absl::StatusOr<std::string> secret = ReadSecretFile(operator_path);
+  if (absl::IsNotFound(secret.status())) return cluster;
+  if (!secret.ok()) return secret.status();
+  const absl::StatusOr<Json> json = ParseJson(*secret);
+  absl::StatusOr<std::string> token =
+      json.ok() ? GetString(*json, "operator_token") : json.status();
+  if (!token.ok()) {
+    return Annotate(token.status(), absl::StrCat(operator_path, " is no operator's file"));
+  }
+  cluster->operator_token = *std::move(token);
+  return cluster;
+}
+
+bool ClusterOwnerGone(const ClusterFile& cluster) {
+  if (cluster.pid <= 0 || cluster.host != LocalHostname() ||
+      cluster.pid_namespace != PidNamespace()) {
+    return false;
+  }
+  return !ProcessAlive(static_cast<pid_t>(cluster.pid), cluster.pid_started);
+}
+
+absl::StatusOr<ClusterFileList> ListClusterFiles() {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string folder, ClustersDir());
+  const absl::Status checked = CheckFolder(folder);
+  if (absl::IsNotFound(checked)) return ClusterFileList();
+  if (!checked.ok()) return checked;
+  return List(folder);
+}
+
+absl::StatusOr<ClusterFile> NewestClusterFile() {
+  MILLRACE_ASSIGN_OR_RETURN(ClusterFileList list, ListClusterFiles());
+  if (!list.clusters.empty()) return std::move(list.clusters.front());
+  return absl::NotFoundError(
+      absl::StrCat("no cluster of yours runs on this host (", *ClustersDir(),
+                   " names none); give the cluster file of one that runs elsewhere",
+                   Problems(list)));
+}
+
+absl::StatusOr<ClusterFile> FindClusterFile(absl::string_view which) {
+  if (which.empty()) return NewestClusterFile();
+  if (absl::StrContains(which, '/') || absl::EndsWith(which, kSuffix)) {
+    return ReadClusterFile(std::string(which));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterFileList list, ListClusterFiles());
+  std::vector<ClusterFile> found;
+  std::vector<std::string> names;
+  for (const ClusterFile& cluster : list.clusters) {
+    if (cluster.cluster_id == which) return cluster;
+    if (absl::StartsWith(cluster.cluster_id, which)) found.push_back(cluster);
+    names.push_back(cluster.cluster_id);
+  }
+  if (found.size() == 1) return found.front();
+  if (found.size() > 1) {
+    std::vector<std::string> ids;
+    for (const ClusterFile& cluster : found) ids.push_back(cluster.cluster_id);
+    return absl::InvalidArgumentError(absl::StrCat(found.size(), " clusters begin with \"", which,
+                                                   "\": ", absl::StrJoin(ids, ", ")));
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "no cluster \"", which, "\" runs here; ",
+      names.empty() ? "none does" : absl::StrCat("these do: ", absl::StrJoin(names, ", ")),
+      Problems(list)));
+}
+
+}  // namespace millrace
