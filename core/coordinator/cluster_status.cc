@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/text.h"
 
 namespace millrace {
@@ -63,6 +64,15 @@ std::string FailureText(const NodeFailure& failure, int folded) {
   }
   if (failure.pid != 0) absl::StrAppend(&text, ", pid ", failure.pid);
   absl::StrAppend(&text, ") ", EscapeControls(failure.status.message()), Advice(failure));
+  if (!failure.no_restart.empty()) absl::StrAppend(&text, "; not restarted: ", failure.no_restart);
+  if (!failure.earlier_attempts.empty()) {
+    absl::StrAppend(&text, "; before: ",
+                    EscapeControls(absl::StrJoin(failure.earlier_attempts, ", ")));
+  }
+  if (!failure.healed_nearby.empty()) {
+    absl::StrAppend(&text, "; restarted shortly before: ",
+                    EscapeControls(absl::StrJoin(failure.healed_nearby, ", ")));
+  }
   if (folded > 0) {
     absl::StrAppend(&text, "; ", folded, folded == 1 ? " later failure" : " later failures",
                     " folded");

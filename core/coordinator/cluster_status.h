@@ -4,7 +4,7 @@
 // and the first cause of a failure.
 //
 // Defines: SlotState, SlotStateName(), SlotStatus, NodeFailure, FailureText(), FailureStatus(),
-// ClusterStatus.
+// QuarantinedHost, ClusterStatus.
 //
 //   for (const SlotStatus& slot : coordinator->Snapshot().slots) {
 //     std::cout << slot.role.ToString() << " " << SlotStateName(slot.state) << "\n";
@@ -67,6 +67,11 @@ struct SlotStatus {
   // it did not. Index: static_cast<int>(SlotState).
   std::array<absl::Time, kNumSlotStates> reached;
   absl::Status error;  // why the slot is kFailed or kLost; OK otherwise
+  // How often it was started again, within RestartPolicy::window, and how often it may be.
+  int restarts = 0;
+  int max_restarts = 0;
+  // When the next attempt is due; unset if none is planned.
+  std::optional<absl::Time> restart_at;
 
   SlotStatus() { reached.fill(absl::InfinitePast()); }
   [[nodiscard]] absl::Time ReachedAt(SlotState at) const { return reached[static_cast<int>(at)]; }
@@ -85,6 +90,12 @@ struct NodeFailure {
   absl::Time time;                       // when the coordinator heard of it
   // The failure looks like the echo of another node's (UNAVAILABLE from a peer that died).
   bool consequence = false;
+  // Where there were restarts: why there is none this time ("all 2 restarts are used"), and how the
+  // attempts before ended ("attempt 0 was killed by SIGKILL"), the last few, oldest first.
+  std::string no_restart;
+  std::vector<std::string> earlier_attempts;
+  // With `consequence`: failures of other nodes that were healed shortly before.
+  std::vector<std::string> healed_nearby;
 };
 
 // The text for people. The first line is complete in itself:
@@ -99,6 +110,12 @@ struct NodeFailure {
 // FailureText() under failure.status's code.
 [[nodiscard]] absl::Status FailureStatus(const NodeFailure& failure, int folded);
 
+// Restarts keep off this host until then.
+struct QuarantinedHost {
+  std::string host;
+  absl::Time until;
+};
+
 struct ClusterStatus {
   std::string cluster_id;
   uint64_t epoch = 0;                      // of the ClusterSpec; 0: not all have registered yet
@@ -107,6 +124,7 @@ struct ClusterStatus {
   int folded_failures = 0;                 // later failures behind first_cause
   uint64_t fenced_updates = 0;             // messages of lower attempts or replaced agents, ignored
   uint64_t illegal_updates = 0;            // messages that made no sense in the slot's state
+  std::vector<QuarantinedHost> quarantined;  // by name
   absl::Time time;                         // of this snapshot
 };
 

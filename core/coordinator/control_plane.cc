@@ -20,7 +20,9 @@ TableOptions ToTableOptions(const CoordinatorOptions& options) {
   table.lost_after = options.lost_after;
   table.lease = options.lease;
   table.stop_timeout = options.node.stop_timeout;
-  table.max_restarts = options.max_restarts;
+  table.restart = options.restart;
+  table.restarts = options.restarts;
+  table.quarantine = options.quarantine;
   table.clock = options.clock;
   return table;
 }
@@ -82,9 +84,25 @@ void ControlPlane::Perform(TableEffects& effects) {
     v1::CoordinatorMessage message;
     message.mutable_stop()->set_reason(stop.reason);
     message.mutable_stop()->set_now(stop.now);
+    message.mutable_stop()->set_restart(stop.restart);
     Send(stop.stream_id, message);
   }
   PerformSlots(effects);
+  for (const TableEffects::StartNode& start : effects.start) {
+    v1::CoordinatorMessage message;
+    message.mutable_start()->set_attempt(start.attempt);
+    message.mutable_start()->set_nonce(start.nonce);
+    Send(start.stream_id, message);
+    if (IsFedRole(options_.roles[start.executor_id].job_name)) SendFeedState(start.stream_id);
+  }
+  for (const int id : effects.relaunch) observer_.PostRelaunch(id);
+  for (const TableEffects::Restart& restart : effects.restarts) {
+    MILLRACE_LOG(WARNING) << FailureText(restart.failure, 0) << "\n"
+                          << restart.failure.role.ToString() << " is started again in "
+                          << absl::FormatDuration(absl::Trunc(restart.after,
+                                                              absl::Milliseconds(100)))
+                          << " (restart " << restart.used << " of " << restart.max << ")";
+  }
   for (NodeFailure& failure : effects.failures) {
     MILLRACE_LOG(INFO) << FailureText(failure, 0);
     causes_.Record(std::move(failure), clock_->SteadyNow());
@@ -115,12 +133,21 @@ void ControlPlane::PerformSpec(const TableEffects& effects) {
 void ControlPlane::PerformSlots(const TableEffects& effects) {
   for (const int id : effects.ended) {
     const SlotState state = table_.state(id);
+    // What the attempt still waits for goes to nobody; its request ids come again.
+    kv_.DropOwner(table_.stream(id));
+    barriers_.DropOwner(table_.stream(id));
+    if (table_.AwaitsReplacement(id)) {
+      // The others wait for the next attempt.
+      barriers_.Returned(id);
+      continue;
+    }
     ReplyBarrier(barriers_.Ended(
         id, IsEnded(state) ? absl::StrCat(state == SlotState::kLost ? "was " : "has ",
                                           SlotStateName(state))
                            : "was lost"));
   }
   for (const int id : effects.replaced) {
+    kv_.DropOwner(table_.stream(id));
     barriers_.Returned(id);
     if (nodes_[id].attempt != table_.attempt(id)) nodes_[id] = {.attempt = table_.attempt(id)};
   }
@@ -253,8 +280,13 @@ void ControlPlane::SendRegistered(uint64_t stream_id, const Admission& admission
   *registered->mutable_node() = node_spec_;
   *registered->mutable_heartbeat_interval() = DurationToProto(options_.heartbeat_interval);
   *registered->mutable_lease() = DurationToProto(options_.lease);
+  registered->set_restarts(table_.Status(admission.executor_id).max_restarts > 0);
   Send(stream_id, message);
-  if (!IsFedRole(admission.role.job_name)) return;
+  if (IsFedRole(admission.role.job_name)) SendFeedState(stream_id);
+}
+
+// What a node that begins has missed.
+void ControlPlane::SendFeedState(uint64_t stream_id) {
   for (const v1::FeedEnd& feed_end : feed_ends_) {
     v1::CoordinatorMessage again;
     *again.mutable_feed_end() = feed_end;

@@ -93,6 +93,7 @@ class ControlPlane {
   void AgentStarted(int executor_id, int64_t pid);
   void AgentExited(int executor_id, const AgentExitReport& report);
   void Stop(NodeFilter filter, absl::string_view reason, bool now);
+  absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason);
 
   // Calls `body` with the ledger, under the lock.
   void WithLedger(absl::FunctionRef<void(FeedLedger&)> body);
@@ -126,6 +127,7 @@ class ControlPlane {
   void SendBytes(uint64_t stream_id, const grpc::ByteBuffer& bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendToFed(const v1::CoordinatorMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendFeedState(uint64_t stream_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendRegistered(uint64_t stream_id, const Admission& admission, std::string certificate_pem)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   const grpc::ByteBuffer& WholeSpec() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -153,6 +153,7 @@ ClusterStatus ControlPlane::Snapshot() const {
   }
   status.fenced_updates = table_.fenced_updates();
   status.illegal_updates = table_.illegal_updates();
+  status.quarantined = table_.Quarantined();
   status.time = clock_->Now();
   return status;
 }
@@ -286,6 +287,17 @@ void ControlPlane::Stop(NodeFilter filter, absl::string_view reason, bool now) {
       if (Matches(filter, id)) table_.Stop(id, reason, now, effects);
     }
   });
+}
+
+absl::StatusOr<uint32_t> ControlPlane::RestartNode(int executor_id, absl::string_view reason) {
+  absl::StatusOr<uint32_t> attempt = absl::CancelledError("the coordinator was shut down");
+  Do([&](TableEffects* effects) {
+    if (shut_down_) return;
+    const uint32_t before = table_.Has(executor_id) ? table_.attempt(executor_id) : 0;
+    const absl::Status asked = table_.Restart(executor_id, reason, effects);
+    attempt = asked.ok() ? absl::StatusOr<uint32_t>(before + 1) : asked;
+  });
+  return attempt;
 }
 
 void ControlPlane::WithLedger(absl::FunctionRef<void(FeedLedger&)> body) {

@@ -14,6 +14,7 @@
 #include "core/coordinator/control_plane.h"
 #include "core/coordinator/coordinator_server.h"
 #include "core/coordinator/program_source.h"
+#include "core/coordinator/sidecar.h"
 #include "core/coordinator/wire_conversion.h"
 
 namespace millrace {
@@ -81,6 +82,9 @@ absl::Status CheckNode(const NodeOptions& node) {
   if (node.stop_grace < absl::ZeroDuration()) {
     return absl::InvalidArgumentError("node.stop_grace is negative");
   }
+  if (node.log_bytes_per_second < 0) {
+    return absl::InvalidArgumentError("node.log_bytes_per_second is negative");
+  }
   return CheckPositive("node.stop_timeout", node.stop_timeout);
 }
 
@@ -94,7 +98,17 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("port is ", options.port));
   }
   if (options.clock == nullptr) return absl::InvalidArgumentError("clock is null");
-  if (options.max_restarts < 0) return absl::InvalidArgumentError("max_restarts is negative");
+  MILLRACE_RETURN_IF_ERROR(CheckRestartPolicy("restart", options.restart));
+  for (const auto& [job, policy] : options.restarts) {
+    const bool known = std::any_of(options.roles.begin(), options.roles.end(),
+                                   [&](const NodeRole& role) { return role.job_name == job; });
+    if (!known) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("restarts: the cluster has no job \"", job, "\""));
+    }
+    MILLRACE_RETURN_IF_ERROR(CheckRestartPolicy(absl::StrCat("restarts[", job, "]"), policy));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckQuarantinePolicy("quarantine", options.quarantine));
   MILLRACE_RETURN_IF_ERROR(CheckRoles(options.roles));
   MILLRACE_RETURN_IF_ERROR(CheckNode(options.node));
   MILLRACE_RETURN_IF_ERROR(CheckPositive("reservation_timeout", options.reservation_timeout));
@@ -198,6 +212,9 @@ class GrpcCoordinator final : public Coordinator {
   void Stop(NodeFilter filter, absl::string_view reason, bool now) override {
     plane_->Stop(filter, reason, now);
   }
+  absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason) override {
+    return plane_->RestartNode(executor_id, reason);
+  }
 
   void Shutdown() override {
     if (plane_ != nullptr) plane_->Shutdown();   // streams hear why
@@ -235,9 +252,10 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
   const auto num_workers = std::count_if(
       options.roles.begin(), options.roles.end(),
       [](const NodeRole& role) { return IsFedRole(role.job_name); });
-  plane_ = std::make_unique<ControlPlane>(
-      options, ToNodeSpec(options.node, static_cast<int>(num_workers), sha256, program_size),
-      ca_.get());
+  v1::NodeSpec spec =
+      ToNodeSpec(options.node, static_cast<int>(num_workers), sha256, program_size);
+  MILLRACE_RETURN_IF_ERROR(AddSidecars(options.node.sidecars, options.roles, &spec));
+  plane_ = std::make_unique<ControlPlane>(options, std::move(spec), ca_.get());
   MILLRACE_ASSIGN_OR_RETURN(server_, CoordinatorServer::Start({.bind_address = options.bind_address,
                                                                .port = options.port,
                                                                .limits = {},

@@ -159,6 +159,12 @@ class Coordinator {
   // it. New agents are turned away from these slots.
   virtual void Stop(NodeFilter filter, absl::string_view reason, bool now = false) = 0;
 
+  // Ends a running node and starts it again as its next attempt, which is returned; no restart budget
+  // is used for it. One that waits for its restart is started at once. Does not wait for either.
+  // Returns NOT_FOUND for an unknown executor id, FAILED_PRECONDITION if the node is not running or
+  // was asked to stop.
+  virtual absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason) = 0;
+
   // Ends all streams (CANCELLED), closes the port, joins every thread. Idempotent. Blocks for at
   // most a few seconds. Not from an observer.
   virtual void Shutdown() = 0;

@@ -20,7 +20,9 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/coordinator/cluster_status.h"
+#include "core/coordinator/restart_policy.h"
 #include "core/coordinator/role_dealer.h"
+#include "core/coordinator/sidecar.h"
 
 namespace millrace {
 
@@ -45,6 +47,10 @@ struct NodeOptions {
   int64_t feed_budget_bytes = int64_t{256} << 20;
   absl::Duration stop_grace = absl::Seconds(5);     // asked to stop, until killed
   absl::Duration stop_timeout = absl::Seconds(10);  // stopped by SIGSTOP, until failed
+  std::vector<Sidecar> sidecars;
+  // What each agent may relay of its node's output; the file in log_dir has all of it. 0: the agent's
+  // default, 64 KiB/s.
+  int64_t log_bytes_per_second = 0;
 };
 
 // Where a log line comes from.
@@ -65,6 +71,10 @@ class CoordinatorObserver {
                      const std::vector<std::string>& /*lines*/, uint64_t /*dropped*/) {}
   virtual void OnMetric(int /*executor_id*/, const NodeRole& /*role*/, absl::string_view /*name*/,
                         int64_t /*step*/, double /*value*/) {}
+  // The agent of this slot is gone, or must go, and the slot is to be started again: whoever starts
+  // agents ends what is left of the old one and starts another. Not called for an agent that stays.
+  // Where that cannot be done: ReportAgentExit with a status.
+  virtual void OnRelaunch(int /*executor_id*/) {}
   // Once: the cluster failed, `status` is its first cause.
   virtual void OnFailure(const absl::Status& /*status*/) {}
 };
@@ -84,8 +94,11 @@ struct CoordinatorOptions {
   absl::Duration heartbeat_interval = absl::Seconds(1);
   absl::Duration lost_after = absl::Seconds(5);  // of silence on an open stream
   absl::Duration lease = absl::Seconds(10);      // of a slot whose stream broke
-  // How often a slot that has been running may fail or be lost and be taken by a new agent.
-  int max_restarts = 0;
+  // How often a slot may fail or be lost and be started again: of every role, and by job name of
+  // those that differ.
+  RestartPolicy restart;
+  std::map<std::string, RestartPolicy> restarts;
+  QuarantinePolicy quarantine;
 
   Clock* clock = RealClock();               // not owned; outlives the coordinator
   CoordinatorObserver* observer = nullptr;  // not owned; outlives the coordinator

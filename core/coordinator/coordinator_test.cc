@@ -199,7 +199,7 @@ TEST(CoordinatorTest, ASilentAgentIsLost) {
 
 TEST(CoordinatorTest, AReplacementTakesTheSlotAndThePeersAreTold) {
   CoordinatorOptions options = Options({.num_executors = 2});
-  options.max_restarts = 1;
+  options.restart.max_restarts = 1;
   auto coordinator = Start(std::move(options));
   auto a = AgentFor(*coordinator, 0, "a");
   auto b = AgentFor(*coordinator, 1, "b");
@@ -368,7 +368,10 @@ TEST(CoordinatorTest, BadOptionsAreNamedAndNothingIsStarted) {
   refused([](auto& o) { o.lease = absl::ZeroDuration(); }, "lease");
   refused([](auto& o) { o.lost_after = o.heartbeat_interval; }, "lost_after");
   refused([](auto& o) { o.reservation_timeout = -absl::Seconds(1); }, "reservation_timeout");
-  refused([](auto& o) { o.max_restarts = -1; }, "max_restarts");
+  refused([](auto& o) { o.restart.max_restarts = -1; }, "restart.max_restarts");
+  refused([](auto& o) { o.restarts["pilot"] = {}; }, "pilot");
+  refused([](auto& o) { o.restarts["worker"].window = absl::ZeroDuration(); }, "restarts[worker]");
+  refused([](auto& o) { o.quarantine.failures = 0; }, "quarantine.failures");
   refused([](auto& o) { o.node.program = "/nonexistent/x"; o.node.shipped = true; },
           "/nonexistent/x", absl::StatusCode::kNotFound);
   refused([](auto& o) { o.node.program = "/tmp"; o.node.shipped = true; }, "/tmp is a folder");

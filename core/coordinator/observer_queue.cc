@@ -30,6 +30,12 @@ void ObserverQueue::PostFailure(absl::Status status) {
         false});
 }
 
+void ObserverQueue::PostRelaunch(int executor_id) {
+  if (observer_ == nullptr) return;
+  MutexLock lock(&mu_);
+  Push({[executor_id](CoordinatorObserver& observer) { observer.OnRelaunch(executor_id); }, false});
+}
+
 void ObserverQueue::PostLog(int executor_id, const NodeRole& role, LogSource source,
                             std::vector<std::string> lines, uint64_t dropped) {
   if (observer_ == nullptr) return;

@@ -58,10 +58,15 @@ absl::Status NodeEndStatus(const NodeReport& report) {
 }  // namespace
 
 ReservationTable::ReservationTable(TableOptions options)
-    : options_(std::move(options)), clock_(options_.clock), slots_(options_.roles.size()) {
+    : options_(std::move(options)),
+      clock_(options_.clock),
+      slots_(options_.roles.size()),
+      quarantine_(options_.quarantine) {
   const absl::Time now = clock_->Now();
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].role = options_.roles[i];
+    auto policy = options_.restarts.find(options_.roles[i].job_name);
+    slots_[i].policy = policy == options_.restarts.end() ? &options_.restart : &policy->second;
     slots_[i].reached.fill(absl::InfinitePast());
     slots_[i].reached[static_cast<int>(SlotState::kRequested)] = now;
   }
@@ -73,6 +78,7 @@ void ReservationTable::Move(Slot& slot, SlotState state, TableEffects* effects) 
   slot.reached[static_cast<int>(state)] = clock_->Now();
   if (!slot.has_run && (state == SlotState::kRunning || state == SlotState::kFinished)) {
     slot.has_run = true;
+    slot.ran_at = clock_->SteadyNow();
     ++ran_;
   }
   if (IsEnded(state)) {
@@ -95,6 +101,7 @@ void ReservationTable::AgentStarted(int executor_id, int64_t pid, TableEffects* 
     case SlotState::kLost:
       if (!CheckFree(*slot).ok()) return;
       slot->error = absl::OkStatus();
+      slot->restart_at.reset();
       break;
     default:
       // The agent was faster than its launcher's report.
@@ -121,9 +128,17 @@ void ReservationTable::AgentExited(int executor_id, const AgentExitReport& repor
     effects->close.push_back({slot.stream_id, absl::UnavailableError("the agent has ended")});
     Detach(slot);
   }
+  slot.next_address.clear();
   effects->changed.push_back(executor_id);
-  const bool hopeless = slot.state == SlotState::kLost && AwaitsReplacement(executor_id) &&
-                        !slot.has_run && !report.replacement_coming;
+  const bool awaits = AwaitsReplacement(executor_id) && !slot.restart_at.has_value();
+  // The launcher was to start another and could not.
+  const bool not_replaced = awaits && report.pid == 0 && !report.status.ok();
+  const bool hopeless = not_replaced || (awaits && slot.state == SlotState::kLost &&
+                                         !slot.has_run && !report.replacement_coming);
+  if (slot.restart_at.has_value()) {  // its lease need not be waited for
+    slot.restart_at =
+        std::min(*slot.restart_at, clock_->SteadyNow() + slot.policy->initial_backoff);
+  }
   if (IsEnded(slot.state) && !hopeless) return;
 
   const bool connected = !slot.nonce.empty() && slot.state >= SlotState::kConnected;
@@ -217,6 +232,9 @@ absl::StatusOr<Admission> ReservationTable::Connect(std::optional<int> executor_
   // Below kConnected a replacement was started meanwhile: the old agent begins anew too.
   const bool again =
       slot.agent_id == agent.agent_id && slot.state >= SlotState::kConnected;
+  if (!again) {
+    if (absl::Status host = CheckHost(slot, agent); !host.ok()) return host;
+  }
   if (again) {
     if (slot.stream_id != 0) {
       effects->close.push_back(
@@ -233,6 +251,12 @@ absl::StatusOr<Admission> ReservationTable::Connect(std::optional<int> executor_
     if (slot.state == SlotState::kLost) {
       const absl::Time when = slot.reached[static_cast<int>(slot.before_lost)];
       slot.error = absl::OkStatus();
+      if (slot.restart_at.has_value()) {  // it was not needed after all
+        slot.restart_at.reset();
+        slot.restarts.pop_back();
+        slot.earlier.pop_back();
+        slot.healed_at.reset();
+      }
       Move(slot, slot.before_lost, effects);
       slot.reached[static_cast<int>(slot.before_lost)] = when;
       effects->replaced.push_back(IdOf(slot));
@@ -245,11 +269,14 @@ absl::StatusOr<Admission> ReservationTable::Connect(std::optional<int> executor_
 void ReservationTable::TakeOver(Slot& slot, TableEffects* effects) {
   if (!slot.nonce.empty()) {
     ++slot.attempt;
-    if (slot.has_run || slot.state == SlotState::kFailed) ++slot.restarts;
     by_agent_.erase(slot.agent_id);
     slot.announce = true;
     effects->replaced.push_back(IdOf(slot));
   }
+  BeginAttempt(slot);
+}
+
+void ReservationTable::BeginAttempt(Slot& slot) {
   slot.nonce = RandomHex(kNonceBytes);
   if (slot.has_run) --ran_;
   slot.has_run = false;
@@ -257,6 +284,9 @@ void ReservationTable::TakeOver(Slot& slot, TableEffects* effects) {
   slot.error = absl::OkStatus();
   slot.stopped_since.reset();
   slot.last_lines.clear();
+  slot.restart_at.reset();
+  slot.restart_asked = false;
+  slot.next_address.clear();
   for (int state = static_cast<int>(SlotState::kConnected); state < kNumSlotStates; ++state) {
     slot.reached[state] = absl::InfinitePast();
   }
@@ -382,7 +412,13 @@ bool ReservationTable::Apply(Slot& slot, const NodeReport& report, TableEffects*
       if (state == SlotState::kRunning) return false;
       [[fallthrough]];
     case NodeReport::Kind::kExited:
-      if (lives) NodeEnded(slot, report, effects);
+      if (lives) {
+        NodeEnded(slot, report, effects);
+      } else if (AwaitsReplacement(IdOf(slot)) && !report.next_address.empty()) {
+        // A node that had failed as it was stopped, or an agent that came back: it stays.
+        slot.next_address = report.next_address;
+        if (!slot.restart_at.has_value()) slot.restart_at = clock_->SteadyNow();
+      }
       // The last word again, from an agent that came back.
       return lives || state == SlotState::kFinished || state == SlotState::kFailed;
   }
@@ -390,6 +426,11 @@ bool ReservationTable::Apply(Slot& slot, const NodeReport& report, TableEffects*
 }
 
 void ReservationTable::NodeEnded(Slot& slot, const NodeReport& report, TableEffects* effects) {
+  slot.next_address = report.next_address;
+  if (slot.restart_asked && !slot.next_address.empty() && !slot.stop_asked) {
+    StartInPlace(slot, effects);
+    return;
+  }
   const bool well = report.kind == NodeReport::Kind::kExited && report.exit.ok();
   if (well || report.as_asked) {
     Move(slot, SlotState::kFinished, effects);
@@ -424,10 +465,14 @@ void ReservationTable::Fail(Slot& slot, SlotState state, NodeFailure failure, bo
   slot.error = failure.status;
   // Losing an agent that was told to end is what was wanted; a bad exit is still a failure.
   const bool wanted = slot.stop_asked && state == SlotState::kLost;
-  const bool fatal = !wanted && !replaceable && slot.restarts >= options_.max_restarts;
-  if (fatal) slot.failed_for_good = true;
+  const bool fatal = !wanted && !replaceable && !PlanRestart(slot, &failure, effects);
   Move(slot, state, effects);
-  if (fatal) effects->failures.push_back(std::move(failure));
+  if (!fatal) return;
+  slot.failed_for_good = true;
+  if (slot.stream_id != 0 && !slot.next_address.empty()) {
+    effects->stop.push_back({slot.stream_id, "its node is not started again", /*now=*/true});
+  }
+  effects->failures.push_back(std::move(failure));
 }
 
 void ReservationTable::Lose(Slot& slot, const absl::Status& why, TableEffects* effects) {
@@ -487,11 +532,15 @@ void ReservationTable::TickSlot(Slot& slot, absl::Duration now, TableEffects* ef
         slot, absl::AbortedError(absl::StrCat(
                   "was stopped by a signal (SIGSTOP) for ", Seconds(now - *slot.stopped_since),
                   ", longer than stop_timeout; continue it (SIGCONT) in time, or raise that")));
-    if (slot.stream_id != 0) {
-      effects->stop.push_back({slot.stream_id, "stopped by a signal for too long", true});
-    }
+    const uint64_t stream_id = slot.stream_id;
     Fail(slot, SlotState::kFailed, std::move(failure), /*replaceable=*/false, effects);
+    if (stream_id != 0) {
+      effects->stop.push_back({stream_id, "stopped by a signal for too long", /*now=*/true,
+                               /*restart=*/slot.restart_at.has_value()});
+    }
+    return;
   }
+  if (slot.restart_at.has_value() && now >= *slot.restart_at) DoRestart(slot, effects);
 }
 
 void ReservationTable::Tick(TableEffects* effects) {
@@ -510,6 +559,7 @@ absl::Duration ReservationTable::NextDeadline() const {
     if (slot.stopped_since.has_value() && !slot.stop_asked) {
       next = std::min(next, *slot.stopped_since + options_.stop_timeout);
     }
+    if (slot.restart_at.has_value()) next = std::min(next, *slot.restart_at);
   }
   return next;
 }
@@ -532,6 +582,12 @@ SlotStatus ReservationTable::Status(int executor_id) const {
   status.stop_asked = slot.stop_asked;
   status.reached = slot.reached;
   status.error = slot.error;
+  const absl::Duration now = clock_->SteadyNow();
+  status.restarts = static_cast<int>(
+      std::count_if(slot.restarts.begin(), slot.restarts.end(),
+                    [&](absl::Duration at) { return now - at <= slot.policy->window; }));
+  status.max_restarts = slot.policy->max_restarts;
+  if (slot.restart_at.has_value()) status.restart_at = clock_->Now() + (*slot.restart_at - now);
   return status;
 }
 

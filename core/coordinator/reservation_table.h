@@ -26,6 +26,8 @@
 //     and counted. A message that makes no sense in the slot's state is illegal: ignored and
 //     counted.
 //   - A failure of a node that was asked to stop is none if it ended as asked.
+//   - A failure within the slot's restart budget is not the cluster's: another attempt follows after
+//     a backoff (RestartPolicy), in the agent that stays for it, or in one that the launcher starts.
 
 #ifndef CORE_COORDINATOR_RESERVATION_TABLE_H_
 #define CORE_COORDINATOR_RESERVATION_TABLE_H_
@@ -33,6 +35,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +49,8 @@
 #include "core/base/exit_status.h"
 #include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/cluster_status.h"
+#include "core/coordinator/host_quarantine.h"
+#include "core/coordinator/restart_policy.h"
 #include "core/coordinator/role_dealer.h"
 
 namespace millrace {
@@ -55,7 +60,9 @@ struct TableOptions {
   absl::Duration lost_after = absl::Seconds(5);
   absl::Duration lease = absl::Seconds(10);
   absl::Duration stop_timeout = absl::Seconds(10);
-  int max_restarts = 0;  // per slot
+  RestartPolicy restart;                          // of every role that has none in `restarts`
+  std::map<std::string, RestartPolicy> restarts;  // by job name
+  QuarantinePolicy quarantine;
   Clock* clock = RealClock();  // not owned
 };
 
@@ -86,6 +93,9 @@ struct NodeReport {
   absl::Status error;  // with kLaunchFailed; with kExited if the program said so
   std::vector<std::string> stderr_tail;  // with kExited and kLaunchFailed
   bool as_asked = false;
+  // With kExited and kLaunchFailed: the agent stays, and holds this address for another attempt.
+  // Empty: it leaves.
+  std::string next_address;
 };
 
 struct AgentExitReport {
@@ -106,6 +116,19 @@ struct TableEffects {
     uint64_t stream_id = 0;
     std::string reason;
     bool now = false;
+    bool restart = false;  // the agent stays: another attempt follows
+  };
+  struct StartNode {  // another attempt in the agent that stayed
+    uint64_t stream_id = 0;
+    int executor_id = 0;
+    uint32_t attempt = 0;
+    std::string nonce;
+  };
+  struct Restart {  // a failure that is healed: another attempt is planned
+    NodeFailure failure;
+    absl::Duration after;
+    int used = 0;  // restarts, this one included
+    int max = 0;
   };
   struct Change {  // of the ClusterSpec, each raising the epoch by one
     uint64_t epoch = 0;
@@ -117,6 +140,9 @@ struct TableEffects {
   std::vector<Change> changes;  // tell every live stream but those of whole_spec
   std::vector<uint64_t> whole_spec;  // streams that need the whole spec of the current epoch
   std::vector<StopNode> stop;
+  std::vector<StartNode> start;
+  std::vector<int> relaunch;  // slots whose launcher is to start another agent
+  std::vector<Restart> restarts;
   std::vector<int> changed;   // executor ids whose SlotStatus changed; may repeat
   std::vector<int> ended;     // nodes that ended, in whatever way
   std::vector<int> replaced;  // slots with a new attempt, and those that came back from kLost
@@ -124,7 +150,8 @@ struct TableEffects {
 
   [[nodiscard]] bool empty() const {
     return close.empty() && changes.empty() && whole_spec.empty() && stop.empty() &&
-           changed.empty() && ended.empty() && replaced.empty() && failures.empty();
+           start.empty() && relaunch.empty() && restarts.empty() && changed.empty() &&
+           ended.empty() && replaced.empty() && failures.empty();
   }
 };
 
@@ -145,7 +172,8 @@ class ReservationTable {
   // where it was, if the agent came back) and `stream_id`, never used before, is its live stream.
   //
   // Returns NOT_FOUND if there is no such slot; ALREADY_EXISTS if another agent has it, or it has
-  // finished; UNAVAILABLE, saying for how long, if its lease still runs; FAILED_PRECONDITION if it
+  // finished; UNAVAILABLE, saying for how long, if its lease still runs, or the agent would replace
+  // another and its host is quarantined; FAILED_PRECONDITION if it
   // failed for good or was asked to stop; RESOURCE_EXHAUSTED if any slot will do and none is free;
   // INVALID_ARGUMENT for an empty agent_id.
   absl::StatusOr<Admission> Connect(std::optional<int> executor_id, const AgentInfo& agent,
@@ -164,7 +192,11 @@ class ReservationTable {
 
   // Asks the node to end.
   void Stop(int executor_id, absl::string_view reason, bool now, TableEffects* effects);
-  // Does what is due: silent agents, leases that are over, nodes stopped for too long.
+  // Ends the running node and starts it again as its next attempt, outside of its restart budget; one
+  // that waits for its restart is started now. Returns NOT_FOUND if there is no such slot,
+  // FAILED_PRECONDITION if it is not running or was asked to stop.
+  absl::Status Restart(int executor_id, absl::string_view reason, TableEffects* effects);
+  // Does what is due: silent agents, leases that are over, nodes stopped for too long, restarts.
   void Tick(TableEffects* effects);
   // When Tick() has something to do next, steady; InfiniteDuration() if never.
   [[nodiscard]] absl::Duration NextDeadline() const;
@@ -188,6 +220,8 @@ class ReservationTable {
   [[nodiscard]] bool AwaitsReplacement(int executor_id) const;
   // No program runs there: it ended, or nobody ever took the slot and it was asked to stop.
   [[nodiscard]] bool HasEnded(int executor_id) const;
+  // Hosts that are quarantined now, by name.
+  [[nodiscard]] std::vector<QuarantinedHost> Quarantined() const;
   // Every slot of this attempt has been running (it may have ended well since).
   [[nodiscard]] bool AllRan() const { return ran_ == size(); }
   // 0 until all have registered.
@@ -226,7 +260,16 @@ class ReservationTable {
     bool stop_asked = false;
     bool stop_now = false;  // only with stop_asked
     std::string stop_reason;
-    int restarts = 0;
+    const RestartPolicy* policy = nullptr;  // of options_
+    std::deque<absl::Duration> restarts;    // used, within the policy's window; steady
+    int short_runs = 0;                     // failures in a row, each soon after its start
+    // Another attempt is due then (steady). Only in kFailed and kLost.
+    std::optional<absl::Duration> restart_at;
+    std::string next_address;      // the agent stayed and holds it; empty: no agent stays
+    bool restart_asked = false;    // by Restart(): the end of the node is followed by another attempt
+    std::deque<std::string> earlier;  // how the attempts before ended, the last few
+    std::optional<absl::Duration> healed_at;  // the last of them; steady
+    absl::Duration ran_at;         // steady; with has_run
     absl::Duration heard;                         // steady; with a live stream
     absl::Duration lease_until;                   // steady; without a live stream
     std::optional<absl::Duration> stopped_since;  // by a signal; steady
@@ -254,6 +297,16 @@ class ReservationTable {
   void Fail(Slot& slot, SlotState state, NodeFailure failure, bool replaceable,
             TableEffects* effects);
   void Lose(Slot& slot, const absl::Status& why, TableEffects* effects);
+  // Plans another attempt after `failure`. False, with the reason in failure->no_restart where the
+  // slot has a budget: none follows.
+  bool PlanRestart(Slot& slot, NodeFailure* failure, TableEffects* effects);
+  // The restart is due: in the agent that stayed, or by the launcher.
+  void DoRestart(Slot& slot, TableEffects* effects);
+  void StartInPlace(Slot& slot, TableEffects* effects);
+  // Forgets what belongs to one attempt; the next has a nonce of its own.
+  void BeginAttempt(Slot& slot);
+  void ForgetOldRestarts(Slot& slot) const;
+  absl::Status CheckHost(const Slot& slot, const AgentInfo& agent) const;
   void TickSlot(Slot& slot, absl::Duration now, TableEffects* effects);
   NodeFailure Describe(const Slot& slot, absl::Status status) const;
   std::string DescribeMissing(const Slot& slot) const;
@@ -261,6 +314,7 @@ class ReservationTable {
   const TableOptions options_;
   Clock* const clock_;
   std::vector<Slot> slots_;  // by executor id; never resized
+  HostQuarantine quarantine_;
   absl::flat_hash_map<uint64_t, int> by_stream_;     // exactly the live streams
   absl::flat_hash_map<std::string, int> by_agent_;   // agent_id of each slot that has one
   int first_free_ = 0;   // no slot below it is free and has never had an agent

@@ -302,7 +302,7 @@ TEST(ReservationTableTest, TheSameAgentTakesUpItsSlotAndClosesItsOldStream) {
 TEST(ReservationTableTest, ALostSlotIsTakenAfterItsLeaseWithHigherAttemptAndFreshNonce) {
   TableOptions options;
   options.roles = {{"worker", 0}, {"worker", 1}};
-  options.max_restarts = 1;
+  options.restart.max_restarts = 1;
   Fixture f(std::move(options));
   f.Bring(SlotState::kRunning, 1);
   f.Bring(SlotState::kRunning, 0);
@@ -358,7 +358,7 @@ TEST(ReservationTableTest, AfterProvenDeathASlotIsTakenAtOnce) {
 TEST(ReservationTableTest, ASilentAgentIsLostAfterFiveSecondsAndMayComeBack) {
   TableOptions options;
   options.roles = {{"worker", 0}};
-  options.max_restarts = 1;
+  options.restart.max_restarts = 1;
   Fixture f(std::move(options));
   f.Bring(SlotState::kRunning);
   EXPECT_EQ(f.table.NextDeadline(), f.clock.SteadyNow() + absl::Seconds(5));

@@ -92,6 +92,17 @@ absl::StatusOr<NodeReport> ToNodeReport(const v1::NodeUpdate& update) {
   report.attempt = update.attempt();
   report.pid = update.pid();
   report.as_asked = update.stopped_as_asked();
+  if (!update.next_address().empty()) {
+    if (absl::Status name = CheckName("next_address", update.next_address(), false); !name.ok()) {
+      return name;
+    }
+    absl::StatusOr<HostPort> address = ParseHostPort(update.next_address());
+    if (!address.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("NodeUpdate.next_address: ", address.status().message()));
+    }
+    report.next_address = update.next_address();
+  }
   if (update.has_error()) report.error = FromErrorProto(update.error());
   const int first = std::max(0, update.stderr_tail_size() - kMaxStderrLines);
   for (int i = first; i < update.stderr_tail_size(); ++i) {
@@ -144,6 +155,7 @@ v1::NodeSpec ToNodeSpec(const NodeOptions& options, int num_workers, const std::
   spec.set_feed_budget_bytes(options.feed_budget_bytes);
   *spec.mutable_stop_grace() = DurationToProto(options.stop_grace);
   *spec.mutable_stop_timeout() = DurationToProto(options.stop_timeout);
+  spec.set_log_bytes_per_second(options.log_bytes_per_second);
   return spec;
 }
 
