@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
+#include "feed/receiver_waker.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 // PUSH per feeder, ZAP, monitors. It turns messages into calls of ReceiverCore and what is due into
 // messages.
 //
-// Defines: ReceiverLoop, ReceiverWaker.
+// Defines: ReceiverLoop.
 //
 // Whatever a peer sends costs at most its own connection: a frame that no honest feeder would send
 // poisons its principal (docs/feed_protocol.md, section 7).
@@ -30,29 +30,10 @@
 #include "feed/frame.h"
 #include "feed/ipc.h"
 #include "feed/receiver_core.h"
+#include "feed/receiver_waker.h"
 #include "feed/zmq_socket.h"
 
 namespace millrace {
-
-// Wakes the loop; wake-ups that it has not seen yet are one.
-// Thread safety: thread-safe. Blocking: never.
-class ReceiverWaker {
- public:
-  explicit ReceiverWaker(WakeFd fd) : fd_(std::move(fd)) {}
-  void Wake() {
-    if (!pending_.exchange(true)) fd_.Wake();
-  }
-  // By the loop, before it looks.
-  void Clear() {
-    pending_ = false;
-    fd_.Clear();
-  }
-  [[nodiscard]] const WakeFd& fd() const { return fd_; }
-
- private:
-  WakeFd fd_;
-  std::atomic<bool> pending_{false};
-};
 
 // Where feeders connect.
 struct FeedEndpoints {
