@@ -159,28 +159,32 @@ v1::NodeSpec ToNodeSpec(const NodeOptions& options, int num_workers, const std::
   return spec;
 }
 
+void ToSlotProto(const SlotStatus& slot, v1::SlotStatus* out) {
+  out->set_executor_id(slot.executor_id);
+  out->set_job_name(slot.role.job_name);
+  out->set_task_index(slot.role.task_index);
+  out->set_state(ToSlotStateProto(slot.state));
+  out->set_attempt(slot.attempt);
+  out->set_host(slot.host);
+  out->set_address(slot.address);
+  out->set_pid(slot.node_pid);
+  for (int i = 0; i < kNumSlotStates; ++i) {
+    if (slot.reached[i] == absl::InfinitePast()) continue;
+    v1::StateTime* reached = out->add_reached();
+    reached->set_state(ToSlotStateProto(static_cast<SlotState>(i)));
+    *reached->mutable_time() = TimeToProto(slot.reached[i]);
+  }
+  if (!slot.error.ok()) *out->mutable_error() = ToErrorProto(slot.error);
+  out->set_stopped(slot.stopped);
+  out->set_attached(slot.attached);
+  if (slot.restart_at.has_value()) *out->mutable_restart_at() = TimeToProto(*slot.restart_at);
+}
+
 v1::ClusterStatus ToStatusProto(const ClusterStatus& status) {
   v1::ClusterStatus proto;
   proto.set_cluster_id(status.cluster_id);
   proto.set_epoch(status.epoch);
-  for (const SlotStatus& slot : status.slots) {
-    v1::SlotStatus* out = proto.add_slots();
-    out->set_executor_id(slot.executor_id);
-    out->set_job_name(slot.role.job_name);
-    out->set_task_index(slot.role.task_index);
-    out->set_state(ToSlotStateProto(slot.state));
-    out->set_attempt(slot.attempt);
-    out->set_host(slot.host);
-    out->set_address(slot.address);
-    out->set_pid(slot.node_pid);
-    for (int i = 0; i < kNumSlotStates; ++i) {
-      if (slot.reached[i] == absl::InfinitePast()) continue;
-      v1::StateTime* reached = out->add_reached();
-      reached->set_state(ToSlotStateProto(static_cast<SlotState>(i)));
-      *reached->mutable_time() = TimeToProto(slot.reached[i]);
-    }
-    if (!slot.error.ok()) *out->mutable_error() = ToErrorProto(slot.error);
-  }
+  for (const SlotStatus& slot : status.slots) ToSlotProto(slot, proto.add_slots());
   if (status.first_cause.has_value()) {
     *proto.mutable_first_cause() =
         ToErrorProto(FailureStatus(*status.first_cause, status.folded_failures));

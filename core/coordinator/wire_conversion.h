@@ -4,7 +4,7 @@
 // checked and cut to its bounds here, so that nothing behind it has to.
 //
 // Defines: ParseAgentMessage(), SerializeMessage(), CheckRegister(), ToNodeReport(), ToNodeSpec(),
-// ToStatusProto(), FromErrorProto(), ToErrorProto(), ToGrpcStatus().
+// ToSlotProto(), ToStatusProto(), FromErrorProto(), ToErrorProto(), ToGrpcStatus().
 //
 // Thread safety: pure functions.
 
@@ -43,6 +43,8 @@ namespace millrace {
 [[nodiscard]] v1::NodeSpec ToNodeSpec(const NodeOptions& options, int num_workers,
                                       const std::string& sha256, int64_t program_size);
 
+// `*out` is empty before.
+void ToSlotProto(const SlotStatus& slot, v1::SlotStatus* out);
 [[nodiscard]] v1::ClusterStatus ToStatusProto(const ClusterStatus& status);
 
 // Code 0 from outside is UNKNOWN: an Error is never OK.
