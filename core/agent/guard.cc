@@ -9,7 +9,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -70,6 +72,32 @@ void CloseAllBut(int keep) {
 #endif
 }
 
+constexpr size_t kMaxFdsInAMessage = 16;
+
+// As read(), and takes the descriptors that come along.
+ssize_t Receive(int orders, char* buffer, size_t size, std::vector<UniqueFd>* fds) {
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxFdsInAMessage * sizeof(int))];
+  iovec bytes = {.iov_base = buffer, .iov_len = size};
+  msghdr message = {};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  const ssize_t got = recvmsg(orders, &message, MSG_CMSG_CLOEXEC);
+  if (got < 0) return got;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(fd));
+      fds->push_back(UniqueFd(fd));
+    }
+  }
+  return got;
+}
+
 [[noreturn]] void RunGuard(int orders) {
   setpgid(0, 0);
   SetCurrentThreadName("millrace-guard");
@@ -79,10 +107,12 @@ void CloseAllBut(int keep) {
   pid_t group = 0;
   std::string mark;
   std::vector<std::pair<char, std::string>> paths;  // 'p' or 't'
+  std::vector<UniqueFd> received;  // with the line "h" that is being read
+  std::map<std::string, std::vector<UniqueFd>> held;
   LineReader lines;
   char buffer[4096];
   for (;;) {
-    const ssize_t got = read(orders, buffer, sizeof(buffer));
+    const ssize_t got = Receive(orders, buffer, sizeof(buffer), &received);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     lines.Append({buffer, static_cast<size_t>(got)});
@@ -92,6 +122,10 @@ void CloseAllBut(int keep) {
       if (absl::StartsWith(text, "p ") || absl::StartsWith(text, "t ")) {
         paths.emplace_back(text[0], text.substr(2));
       }
+      if (absl::StartsWith(text, "h ")) {
+        held[std::string(text.substr(2))] = std::exchange(received, {});
+      }
+      if (absl::StartsWith(text, "d ")) held.erase(std::string(text.substr(2)));
       if (absl::StartsWith(text, "m ")) mark = std::string(text.substr(2));
       if (absl::StartsWith(text, "g ") && !absl::SimpleAtoi(text.substr(2), &group)) group = 0;
     }
@@ -146,6 +180,31 @@ void Guard::AddPath(absl::string_view path) {
 
 void Guard::AddTree(absl::string_view path) {
   if (!absl::StrContains(path, "\n")) Order(absl::StrCat("t ", path, "\n"));
+}
+
+void Guard::Hold(absl::string_view name, const std::vector<int>& fds) {
+  if (!orders_.valid() || fds.empty() || fds.size() > kMaxFdsInAMessage ||
+      absl::StrContains(name, "\n")) {
+    return;
+  }
+  const std::string line = absl::StrCat("h ", name, "\n");
+  iovec bytes = {.iov_base = const_cast<char*>(line.data()), .iov_len = line.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxFdsInAMessage * sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+  cmsghdr* part = CMSG_FIRSTHDR(&message);
+  part->cmsg_level = SOL_SOCKET;
+  part->cmsg_type = SCM_RIGHTS;
+  part->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(part), fds.data(), fds.size() * sizeof(int));
+  (void)!sendmsg(orders_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Guard::Drop(absl::string_view name) {
+  if (!absl::StrContains(name, "\n")) Order(absl::StrCat("d ", name, "\n"));
 }
 
 void Guard::Dismiss() {

@@ -369,13 +369,12 @@ class GpuClaimer {
   const std::vector<Candidate> candidates_;
 };
 
-std::vector<int> GpuClaim::fds() const {
-  std::vector<int> fds;
-  fds.reserve(2 * holds_.size());
-  for (const Hold& hold : holds_) {
-    fds.push_back(hold.lock.get());
-    if (hold.label.valid()) fds.push_back(hold.label.get());
-  }
+std::vector<int> GpuClaim::fds(const std::string& id) const {
+  const auto found = std::find(ids_.begin(), ids_.end(), id);
+  if (found == ids_.end()) return {};
+  const Hold& hold = holds_[found - ids_.begin()];
+  std::vector<int> fds = {hold.lock.get()};
+  if (hold.label.valid()) fds.push_back(hold.label.get());
   return fds;
 }
 

@@ -53,8 +53,9 @@ class [[nodiscard]] GpuClaim {
 
   // UUIDs in the order of the request (of the index, for a count): what CUDA_VISIBLE_DEVICES takes.
   [[nodiscard]] const std::vector<std::string>& ids() const { return ids_; }
-  // What holds the claim, close-on-exec: copies in another process keep it alive with that process.
-  [[nodiscard]] std::vector<int> fds() const;
+  // What holds `id`, close-on-exec: copies in another process keep it claimed as long as that process
+  // has them. Empty if it is not held.
+  [[nodiscard]] std::vector<int> fds(const std::string& id) const;
 
   // Takes over what `other` holds.
   void Add(GpuClaim other);

@@ -329,7 +329,8 @@ TEST_F(GpuRaceTest, ACopyInAnotherProcessKeepsAClaim) {
   const GpuSnapshot snapshot = Gpus(1);
   auto claim = Claim(snapshot, {.count = 1});
   ASSERT_THAT(claim, IsOk());
-  EXPECT_THAT(claim->fds(), Not(IsEmpty()));
+  EXPECT_THAT(claim->fds(Uuid(0)), SizeIs(2));
+  EXPECT_THAT(claim->fds("GPU-none"), IsEmpty());
   const pid_t pid = fork();
   if (pid == 0) {
     for (;;) pause();
