@@ -14,6 +14,12 @@ LogRelay::LogRelay(EventLoop* loop, Options options, Sink sink)
 
 LogRelay::~LogRelay() { loop_->Cancel(&timer_); }
 
+void LogRelay::set_rate(int64_t bytes_per_second) {
+  options_.bytes_per_second = bytes_per_second;
+  options_.burst_bytes = 4 * bytes_per_second;
+  tokens_ = static_cast<double>(options_.burst_bytes);
+}
+
 bool LogRelay::TakeTokens(int64_t bytes) {
   const absl::Duration now = options_.clock->SteadyNow();
   tokens_ = std::min(static_cast<double>(options_.burst_bytes),

@@ -40,6 +40,8 @@ class LogRelay {
   LogRelay& operator=(const LogRelay&) = delete;
 
   void set_attempt(uint32_t attempt) { attempt_ = attempt; }
+  // Four seconds' worth may come in a burst.
+  void set_rate(int64_t bytes_per_second);
 
   // `line` must be valid UTF-8.
   void Add(v1::LogLines::Source source, std::string line);
@@ -50,7 +52,7 @@ class LogRelay {
   bool TakeTokens(int64_t bytes);
 
   EventLoop* const loop_;
-  const Options options_;
+  Options options_;
   Sink sink_;
   uint32_t attempt_ = 0;
   v1::LogLines batch_;    // of one source

@@ -101,6 +101,7 @@ class Cluster::Impl : public CoordinatorObserver {
   absl::Status EndFeed(absl::string_view queue);
   absl::Status Shutdown(const ShutdownOptions& options);
 
+  std::string EndpointNamed(const std::string& name) const;
   const ClusterOptions& options() const { return options_; }
   Coordinator& coordinator() const { return *coordinator_; }
 
@@ -123,6 +124,7 @@ class Cluster::Impl : public CoordinatorObserver {
   // Runs `run` so that a failure or a shutdown cancels it, and explains its error.
   absl::Status RunCancellable(Cancel cancel, const std::function<absl::Status()>& run);
   void CancelJobs(const absl::Status& status);
+  void OnStopRequest(const std::string& reason, bool now);
   absl::Status Explain(const absl::Status& status);
   absl::Status EndNodes(const ShutdownOptions& options);
   void TearDown();
@@ -166,6 +168,9 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   options.node.feed_budget_bytes = options_.feed_budget_bytes;
   options.node.stop_grace = options_.stop_grace;
   options.node.stop_timeout = options_.stop_timeout;
+  options.node.sidecars = options_.sidecars;
+  if (options_.tensorboard) options.node.sidecars.push_back(TensorBoardSidecar());
+  options.node.log_bytes_per_second = options_.log_bytes_per_second;
   options.reservation_timeout = options_.reservation_timeout;
   options.observer = this;
   MILLRACE_ASSIGN_OR_RETURN(coordinator_, Coordinator::Start(std::move(options)));
@@ -173,8 +178,23 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   if (options_.input_mode == InputMode::kFeed) {
     MILLRACE_ASSIGN_OR_RETURN(feeder_, Feeder::Start({}));
   }
+  if (options_.stop_request != nullptr) {
+    options_.stop_request->Attach(
+        [this](const std::string& reason, bool now) { OnStopRequest(reason, now); });
+  }
   MILLRACE_RETURN_IF_ERROR(LaunchAgents());
-  return coordinator_->WaitRunning();
+  const absl::Status running = coordinator_->WaitRunning();
+  if (!running.ok() && options_.stop_request != nullptr && options_.stop_request->requested()) {
+    // Those that run already have their grace; the destructor kills.
+    coordinator_->WaitEnded(NodeFilter::kAll, options_.stop_grace + kKillWait).IgnoreError();
+  }
+  return running;
+}
+
+void Cluster::Impl::OnStopRequest(const std::string& reason, bool now) {
+  CancelJobs(absl::CancelledError(reason));
+  coordinator_->Cancel(reason);
+  coordinator_->Stop(NodeFilter::kAll, reason, now);
 }
 
 absl::Status Cluster::Impl::LaunchAgents() {
@@ -211,11 +231,13 @@ void Cluster::Impl::OnSlot(const SlotStatus& slot) {
   options_.on_slot(slot);
 }
 
-void Cluster::Impl::OnLog(int, const NodeRole& role, LogSource,
+void Cluster::Impl::OnLog(int, const NodeRole& role, LogSource source,
                           const std::vector<std::string>& lines, uint64_t dropped) {
-  if (!options_.on_log) return;
+  if (!options_.on_log && !options_.on_output) return;
   progress_.Clear();
   const std::string node = role.ToString();
+  if (options_.on_output) options_.on_output(node, source, lines, dropped);
+  if (!options_.on_log) return;
   if (dropped > 0) {
     options_.on_log(node, absl::StrCat("(", dropped, " lines left out here; log_dir has them)"));
   }
@@ -234,6 +256,10 @@ void Cluster::Impl::OnFailure(const absl::Status& status) {
   {
     MutexLock lock(&mu_);
     shutting_down = shutdown_started_;
+  }
+  if (options_.on_failure) {
+    const std::optional<NodeFailure> failure = coordinator_->Snapshot().first_cause;
+    if (failure.has_value()) options_.on_failure(*failure);
   }
   CancelJobs(status);
   // The others may wait for the one that failed: a shutdown must not wait for them.
@@ -438,7 +464,9 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
           "; raise ShutdownOptions::timeout, or lower its grace or ClusterOptions::stop_grace"));
     }
   }
-  return cause.ok() ? ended : cause;
+  if (!cause.ok()) return cause;
+  const bool asked = options_.stop_request != nullptr && options_.stop_request->requested();
+  return asked ? options_.stop_request->status() : ended;
 }
 
 void Cluster::Impl::Abort() {
@@ -456,10 +484,20 @@ void Cluster::Impl::TearDown() {
     MutexLock lock(&mu_);
     while (!jobs_.empty()) changed_.Wait(&mu_);
   }
+  if (options_.stop_request != nullptr) options_.stop_request->Detach();
   progress_.Clear();
   if (feeder_ != nullptr) feeder_->Stop();
   if (launched_) launcher_.Stop(kAgentExitWait);
   coordinator_->Shutdown();
+}
+
+std::string Cluster::Impl::EndpointNamed(const std::string& name) const {
+  for (int executor_id = 0; executor_id < static_cast<int>(roles_.size()); ++executor_id) {
+    const auto endpoints = coordinator_->PublishedEndpoints(executor_id);
+    if (!endpoints.ok()) continue;
+    if (const auto found = endpoints->find(name); found != endpoints->end()) return found->second;
+  }
+  return "";
 }
 
 // ---- InferenceResult -------------------------------------------------------------------------------
@@ -540,6 +578,7 @@ absl::Status Cluster::Shutdown(const ShutdownOptions& options) { return impl_->S
 const std::string& Cluster::cluster_id() const { return impl_->coordinator().cluster_id(); }
 ClusterStatus Cluster::Status() const { return impl_->coordinator().Snapshot(); }
 ClusterSpec Cluster::cluster_spec() const { return impl_->coordinator().spec(); }
+std::string Cluster::tensorboard_url() const { return impl_->EndpointNamed("tensorboard"); }
 std::string Cluster::server_address() const { return impl_->coordinator().address(); }
 const ClusterOptions& Cluster::options() const { return impl_->options(); }
 

@@ -28,9 +28,11 @@
 #include "absl/time/time.h"
 #include "core/cluster/launcher.h"
 #include "core/cluster/node_program.h"
+#include "core/cluster/stop_request.h"
 #include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/cluster_status.h"
 #include "core/coordinator/coordinator_options.h"
+#include "core/coordinator/sidecar.h"
 #include "feed/record_batch.h"
 #include "feed/source.h"
 #include "feed/train_job.h"
@@ -73,10 +75,26 @@ struct ClusterOptions {
   // What happens, told from one thread, in order. All optional; they must not call the cluster.
   std::function<void(const SlotStatus&)> on_slot;
   std::function<void(absl::string_view node, absl::string_view line)> on_log;
+  // As on_log, with where the line comes from, and without a line for those that were left out:
+  // `dropped` counts them.
+  std::function<void(absl::string_view node, LogSource source, const std::vector<std::string>& lines,
+                     uint64_t dropped)>
+      on_output;
+  // Once: what the cluster's error is about. Called before Shutdown, or Run that fails, returns it.
+  std::function<void(const NodeFailure&)> on_failure;
   std::function<void(absl::string_view node, absl::string_view name, int64_t step, double value)>
       on_metric;
   // The ladder and rows/s on stderr. Unset: if stderr is a terminal.
   std::optional<bool> progress;
+
+  // TensorBoard on log_dir beside the chief, or worker:0 where there is none (TensorBoardSidecar()).
+  bool tensorboard = false;
+  // More programs beside nodes.
+  std::vector<Sidecar> sidecars;
+  // What each node's output may bring to on_log and on_output; log_dir has all of it. 0: 64 KiB/s.
+  int64_t log_bytes_per_second = 0;
+  // Ends the cluster from another thread. Not owned; null: nobody does.
+  StopRequest* stop_request = nullptr;
 };
 
 struct TrainOptions {
@@ -176,6 +194,8 @@ class Cluster {
   [[nodiscard]] const std::string& cluster_id() const;
   [[nodiscard]] ClusterStatus Status() const;
   [[nodiscard]] ClusterSpec cluster_spec() const;
+  // Of the sidecar "tensorboard"; empty until it takes connections, or where there is none.
+  [[nodiscard]] std::string tensorboard_url() const;
   // Of the coordinator, host:port.
   [[nodiscard]] std::string server_address() const;
   [[nodiscard]] const ClusterOptions& options() const;

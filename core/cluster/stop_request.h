@@ -1,0 +1,60 @@
+// File: core/cluster/stop_request.h
+//
+// How another thread (one that waits for signals, say) ends a cluster, also one that is still
+// starting or already shutting down.
+//
+//   StopRequest stop;
+//   std::thread watcher([&] { WaitForCtrlC(); stop.Request("interrupted"); });
+//   auto cluster = Cluster::Run(launcher, program, {.num_executors = 4, .stop_request = &stop});
+#ifndef CORE_CLUSTER_STOP_REQUEST_H_
+#define CORE_CLUSTER_STOP_REQUEST_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "core/base/mutex.h"
+
+namespace millrace {
+
+// Serves one cluster. Ownership: outlives the cluster it was given to. Thread safety: all methods.
+class StopRequest {
+ public:
+  using Handler = std::function<void(const std::string& reason, bool now)>;
+
+  StopRequest() = default;
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  // Asks every node to end as Shutdown asks ps (`now`: kills them). Calls of the cluster under way end
+  // with CANCELLED and the first reason; Shutdown returns that too, unless a node had failed. A later
+  // call counts only if it hardens the first. Does not wait for the end; may be called from on_slot and
+  // its like.
+  void Request(absl::string_view reason, bool now = false);
+
+  [[nodiscard]] bool requested() const;
+  // CANCELLED with the first reason; OK if nothing was requested.
+  [[nodiscard]] absl::Status status() const;
+
+  // The cluster's side: from here on `handler` is called, at once for what was requested before.
+  void Attach(Handler handler);
+  // Afterwards no call is under way and none follows.
+  void Detach();
+
+ private:
+  void Call(const std::string& reason, bool now);
+
+  mutable Mutex mu_;
+  CondVar idle_;
+  Handler handler_ ABSL_GUARDED_BY(mu_);
+  int calls_ ABSL_GUARDED_BY(mu_) = 0;  // under way
+  bool requested_ ABSL_GUARDED_BY(mu_) = false;
+  bool now_ ABSL_GUARDED_BY(mu_) = false;
+  std::string reason_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace
+
+#endif  // CORE_CLUSTER_STOP_REQUEST_H_

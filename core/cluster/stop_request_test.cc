@@ -1,0 +1,53 @@
+#include "core/cluster/stop_request.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+
+class StopRequestTest : public ::testing::Test {
+ protected:
+  StopRequest::Handler Note() {
+    return [this](const std::string& reason, bool now) {
+      calls_.push_back(absl::StrCat(reason, now ? " now" : ""));
+    };
+  }
+  StopRequest stop_;
+  std::vector<std::string> calls_;
+};
+
+TEST_F(StopRequestTest, AHarderRequestPassesAndASofterOneDoesNot) {
+  stop_.Attach(Note());
+  EXPECT_THAT(stop_.status(), IsOk());
+  stop_.Request("interrupted");
+  stop_.Request("again");
+  stop_.Request("terminated", /*now=*/true);
+  stop_.Request("terminated", /*now=*/true);
+  EXPECT_THAT(calls_, ElementsAre("interrupted", "interrupted now"));
+  EXPECT_THAT(stop_.status(), StatusIs(absl::StatusCode::kCancelled, "interrupted"));
+}
+
+TEST_F(StopRequestTest, WhatWasRequestedBeforeTheClusterCameIsHeardByIt) {
+  stop_.Request("interrupted");
+  EXPECT_TRUE(stop_.requested());
+  stop_.Attach(Note());
+  EXPECT_THAT(calls_, ElementsAre("interrupted"));
+}
+
+TEST_F(StopRequestTest, AClusterThatIsGoneHearsNothing) {
+  stop_.Attach(Note());
+  stop_.Detach();
+  stop_.Request("interrupted", /*now=*/true);
+  EXPECT_THAT(calls_, ElementsAre());
+}
+
+}  // namespace
+}  // namespace millrace
