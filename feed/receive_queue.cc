@@ -433,6 +433,7 @@ void ReceiveQueue::Add(SessionPtr session) {
 
 absl::StatusOr<Schema> ReceiveQueue::SetSchema(ReceiveSession* session, const Schema& schema) {
   if (session->stage == ReceiveSession::Stage::kEnded) return schema;
+  if (!session->accepted) return absl::InvalidArgumentError("SCHEMA before CREDIT");
   std::optional<Schema>* first = nullptr;
   if (!session->train()) {
     if (inference_feed_ != session->open.feed_id) inference_schema_.reset();
@@ -445,11 +446,10 @@ absl::StatusOr<Schema> ReceiveQueue::SetSchema(ReceiveSession* session, const Sc
   }
   if (!first->has_value()) *first = schema;
   if (**first == schema) return **first;
-  absl::Status status = absl::InvalidArgumentError(
-      absl::StrCat(session->PartitionName(), " differs from the schema of its feed: ",
-                   Schema::DescribeDifference(**first, schema)));
-  Fail(session, status);
-  return status;
+  Fail(session, absl::InvalidArgumentError(
+                    absl::StrCat(session->PartitionName(), " differs from the schema of its feed: ",
+                                 Schema::DescribeDifference(**first, schema))));
+  return schema;
 }
 
 absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {

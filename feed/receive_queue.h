@@ -137,8 +137,9 @@ class ReceiveQueue {
 
   // A new session. It may end at once (queue ended, feed ended).
   void Add(SessionPtr session);
-  // Its schema. Returns the feed's Schema, of which all sessions share one, or INVALID_ARGUMENT if
-  // it differs (the session is failed).
+  // Its schema. Returns the one to read its batches with: the feed's, of which all sessions share
+  // one, or its own if it differs (the session is failed). Returns INVALID_ARGUMENT before the first
+  // CREDIT.
   [[nodiscard]] absl::StatusOr<Schema> SetSchema(ReceiveSession* session, const Schema& schema);
   // Returns DATA_LOSS if rows are missing or repeated (the session is failed), INVALID_ARGUMENT or
   // RESOURCE_EXHAUSTED if no honest feeder could have sent this (the caller poisons).

@@ -100,7 +100,7 @@ absl::StatusOr<Schema> ReceiverCore::SetSchema(const SessionPtr& session, const 
   MutexLock lock(&mu_);
   Slot* slot = SlotOf(*session);
   absl::StatusOr<Schema> result = slot->queue.SetSchema(session.get(), schema);
-  if (!result.ok()) Refill(slot);
+  Refill(slot);
   return result;
 }
 

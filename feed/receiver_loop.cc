@@ -303,9 +303,8 @@ absl::Status ReceiverLoop::HandleFrame(const std::string& principal, const Frame
 absl::Status ReceiverLoop::HandleSchema(Session* session, absl::string_view metadata) {
   if (session->decoder.has_value()) return absl::InvalidArgumentError("SCHEMA twice");
   MILLRACE_ASSIGN_OR_RETURN(Schema schema, DecodeSchema(metadata));
-  const absl::StatusOr<Schema> shared = core_->SetSchema(session->core, schema);
-  // Another schema than the feed's is the session's fault, and no broken frame.
-  session->decoder.emplace(shared.ok() ? *shared : schema);
+  MILLRACE_ASSIGN_OR_RETURN(const Schema shared, core_->SetSchema(session->core, schema));
+  session->decoder.emplace(shared);
   return absl::OkStatus();
 }
 
