@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/deadlock_detector.h"
 #include "core/base/random.h"
 #include "core/base/socket_address.h"
 #include "core/base/status_macros.h"
@@ -270,6 +271,7 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options) {
+  StopDeadlockDetector();
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
   if (options.cluster_id.empty()) options.cluster_id = RandomHex(kClusterIdBytes);
   auto coordinator = std::make_unique<GrpcCoordinator>(options.cluster_id);

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/deadlock_detector.h"
 #include "core/base/process.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
@@ -50,6 +51,7 @@ absl::StatusOr<std::unique_ptr<NodeContext>> CreateContext() {
 }  // namespace
 
 int RunNode(int argc, char** argv, const std::function<absl::Status(NodeContext&)>& body) {
+  StopDeadlockDetector();
   ::signal(SIGPIPE, SIG_IGN);
   const absl::StatusOr<std::unique_ptr<NodeContext>> context = CreateContext();
   if (!context.ok()) {
