@@ -58,7 +58,9 @@ absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& args, int out) {
 }  // namespace
 
 std::string RunfilePath(absl::string_view path) {
-  return absl::StrCat(EnvOr("TEST_SRCDIR", EnvOr("RUNFILES_DIR", "")), "/millrace/", path);
+  std::string root = EnvOr("TEST_SRCDIR", EnvOr("RUNFILES_DIR", ""));
+  if (root.empty()) root = absl::StrCat(SelfExecutablePath().value_or(""), ".runfiles");
+  return absl::StrCat(root, "/millrace/", path);
 }
 
 ChildProcess::ChildProcess(pid_t pid, UniqueFd pid_fd, UniqueFd out)

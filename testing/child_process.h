@@ -28,7 +28,7 @@
 
 namespace millrace {
 
-// Where a test finds `path` of this repository.
+// Where a test, or a program that Bazel runs, finds `path` of this repository.
 [[nodiscard]] std::string RunfilePath(absl::string_view path);
 
 // Thread safety: single-threaded. Blocking: the Wait functions. Lifetime: the destructor kills a

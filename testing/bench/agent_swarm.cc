@@ -1,0 +1,268 @@
+// Many simulated agents in one process, each with its own TLS connection, token and stream: what
+// //testing/bench:reservation lets arrive at a coordinator, or at bare_grpc_server, all at once. Their
+// streams are raw bytes on both, so that this side costs the same.
+//
+// Over stdin and stdout (json_child.h): takes {address, ca_pem, token, agents, bare}, says {ready};
+// takes anything, arrives, says {first_bytes, second_bytes} once each agent holds its spec; takes
+// anything, lets the nodes be running. Heartbeats go out each second from the registration on.
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>  // grpc::ClientContext takes a time_point
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/deadlock_detector.h"
+#include "core/base/log.h"
+#include "core/base/mutex.h"
+#include "core/base/random.h"
+#include "core/base/thread.h"
+#include "core/cluster_spec/cluster_spec.h"
+#include "core/coordinator/fake_agent.h"
+#include "core/proto/coordinator.pb.h"
+#include "core/proto/spec_proto.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/security/credentials.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/channel_arguments.h"
+#include "grpcpp/support/client_callback.h"
+#include "testing/bench/bench_report.h"
+#include "testing/bench/json_child.h"
+
+namespace millrace::bench {
+namespace {
+
+constexpr char kMethod[] = "/millrace.v1.Coordinator/Attach";
+// On two cores ten thousand handshakes take longer than the 20 s that a channel gives one by default.
+constexpr int kConnectTimeoutMs = 300'000;
+constexpr int kHeartbeatSlices = 100;  // of a second
+
+struct Setup {
+  std::string address;
+  std::string ca_pem;
+  std::string token;
+  std::string csr_pem;
+  int agents = 0;
+  bool bare = false;
+};
+
+grpc::ByteBuffer BytesOf(const v1::AgentMessage& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+std::string TextOf(const grpc::ByteBuffer& bytes) {
+  std::vector<grpc::Slice> slices;
+  MILLRACE_CHECK(bytes.Dump(&slices).ok());
+  std::string text;
+  text.reserve(bytes.Length());
+  for (const grpc::Slice& slice : slices) {
+    text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return text;
+}
+
+// What the agents of this process have in common: how many hold the spec, and which bytes it is.
+class Tally {
+ public:
+  explicit Tally(const Setup& setup) : setup_(setup) {}
+
+  void HoldsSpec(size_t first_bytes, const grpc::ByteBuffer& spec) {
+    const std::string text = TextOf(spec);
+    MutexLock lock(&mu_);
+    if (held_++ == 0) {
+      Check(text);
+      spec_ = text;
+    }
+    if (text != spec_) Fail("agents were given different specs");
+    first_bytes_ += first_bytes;
+    changed_.SignalAll();
+  }
+
+  void Ended(const grpc::Status& status) {
+    MutexLock lock(&mu_);
+    Fail(absl::StrCat("a stream ended: ", status.error_code(), " ", status.error_message()));
+    changed_.SignalAll();
+  }
+
+  // What arrived once all hold the spec, or the first error.
+  Json WaitForAll() {
+    MutexLock lock(&mu_);
+    while (held_ < setup_.agents && error_.empty()) changed_.Wait(&mu_);
+    if (!error_.empty()) return Json{{"error", error_}};
+    return Json{{"first_bytes", first_bytes_ / setup_.agents}, {"second_bytes", spec_.size()}};
+  }
+
+ private:
+  void Fail(const std::string& error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (error_.empty()) error_ = error;
+  }
+
+  // A real agent unpacks the spec on its own host; here one of each process does.
+  void Check(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (setup_.bare) return;
+    v1::CoordinatorMessage message;
+    uint64_t epoch = 0;
+    ClusterSpec spec;
+    if (!message.ParseFromString(text) || !ApplySpecUpdate(message.spec(), &epoch, &spec).ok() ||
+        spec.total_tasks() < static_cast<size_t>(setup_.agents)) {
+      Fail("what was pushed is not the spec of the whole cluster");
+    }
+  }
+
+  const Setup& setup_;
+  Mutex mu_;
+  CondVar changed_;
+  int held_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t first_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string spec_ ABSL_GUARDED_BY(mu_);
+  std::string error_ ABSL_GUARDED_BY(mu_);
+};
+
+// Dials when it is made. Thread-safe. Never destroyed: the process ends first.
+class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  Agent(const Setup& setup, int index, Tally* tally) : tally_(tally) {
+    grpc::SslCredentialsOptions tls;
+    tls.pem_root_certs = setup.ca_pem;
+    grpc::ChannelArguments arguments;
+    arguments.SetSslTargetNameOverride("millrace");
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+    stub_ = std::make_unique<grpc::GenericStub>(
+        grpc::CreateCustomChannel(setup.address, grpc::SslCredentials(tls), arguments));
+    context_.AddMetadata("authorization", absl::StrCat("Bearer ", setup.token));
+    context_.set_wait_for_ready(true);
+    v1::AgentMessage message;
+    v1::Register* hello = message.mutable_register_();
+    hello->set_protocol(1);
+    hello->set_agent_id(RandomHex(16));
+    hello->set_host("bench-host");
+    hello->set_pid(getpid());
+    hello->set_address(absl::StrCat("10.", index / 65536 % 256, ".", index / 256 % 256, ".", index % 256,
+                                    ":", 30000 + index % 30000));
+    hello->set_csr_pem(setup.csr_pem);
+    hello->set_version("bench");
+    outgoing_ = BytesOf(message);
+    stub_->PrepareBidiStreamingCall(&context_, kMethod, {}, this);
+    AddHold();  // for Send() from other threads
+    StartRead(&incoming_);
+    writing_ = true;
+    StartWrite(&outgoing_);
+    StartCall();
+  }
+
+  // Unless the one before is still on its way, or this agent is not registered.
+  void Send(const grpc::ByteBuffer& message) {
+    if (first_bytes_ == 0 || writing_.exchange(true)) return;
+    outgoing_ = message;
+    StartWrite(&outgoing_);
+  }
+
+ private:
+  void OnWriteDone(bool) override { writing_ = false; }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      RemoveHold();
+      return;
+    }
+    if (first_bytes_ == 0) {
+      first_bytes_ = incoming_.Length();
+    } else if (!std::exchange(holds_spec_, true)) {
+      tally_->HoldsSpec(first_bytes_, incoming_);
+    }
+    incoming_.Clear();
+    StartRead(&incoming_);
+  }
+
+  void OnDone(const grpc::Status& status) override { tally_->Ended(status); }
+
+  Tally* const tally_;
+  std::unique_ptr<grpc::GenericStub> stub_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;  // unchanged while writing_
+  std::atomic<bool> writing_{false};
+  std::atomic<size_t> first_bytes_{0};  // of Registered; 0: it did not come yet
+  bool holds_spec_ = false;             // reactions to reads come one at a time
+};
+
+// Each agent once a second, spread over it. `agents` grows while it runs.
+class Heart {
+ public:
+  explicit Heart(const Setup& setup) {
+    agents_.reserve(setup.agents);
+    v1::AgentMessage heartbeat;
+    heartbeat.mutable_heartbeat();
+    thread_ = Thread("heart", [this, bytes = BytesOf(heartbeat)] {
+      absl::Time next = absl::Now();
+      for (size_t slice = 0;; slice = (slice + 1) % kHeartbeatSlices) {
+        next += absl::Seconds(1) / kHeartbeatSlices;
+        absl::SleepFor(next - absl::Now());
+        MutexLock lock(&mu_);
+        for (size_t i = slice; i < agents_.size(); i += kHeartbeatSlices) agents_[i]->Send(bytes);
+      }
+    });
+  }
+
+  void Add(std::unique_ptr<Agent> agent) {
+    MutexLock lock(&mu_);
+    agents_.push_back(std::move(agent));
+  }
+
+  void SendToAll(const grpc::ByteBuffer& bytes) {
+    MutexLock lock(&mu_);
+    for (const std::unique_ptr<Agent>& agent : agents_) agent->Send(bytes);
+  }
+
+ private:
+  Mutex mu_;
+  std::vector<std::unique_ptr<Agent>> agents_ ABSL_GUARDED_BY(mu_);
+  Thread thread_;
+};
+
+int Main() {
+  StopDeadlockDetector();  // as the coordinator does
+  RaiseFileLimit();
+  JsonParent parent;
+  const std::optional<Json> said = parent.Receive();
+  if (!said.has_value()) return 1;
+  const Setup setup = {.address = (*said)["address"].get<std::string>(),
+                       .ca_pem = (*said)["ca_pem"].get<std::string>(),
+                       .token = (*said)["token"].get<std::string>(),
+                       .csr_pem = MakeCertificateRequest(),
+                       .agents = (*said)["agents"].get<int>(),
+                       .bare = (*said)["bare"].get<bool>()};
+  Tally tally(setup);
+  Heart heart(setup);
+  JsonParent::Send(Json{{"ready", true}});
+  if (!parent.Receive().has_value()) ::_exit(0);
+  for (int i = 0; i < setup.agents; ++i) heart.Add(std::make_unique<Agent>(setup, i, &tally));
+  JsonParent::Send(tally.WaitForAll());
+  v1::AgentMessage running;
+  running.mutable_node()->set_state(v1::NODE_STATE_RUNNING);
+  running.mutable_node()->set_pid(4242);
+  while (parent.Receive().has_value()) {
+    heart.SendToAll(BytesOf(running));
+    JsonParent::Send(Json{{"cpu_s", absl::ToDoubleSeconds(SelfCpuTime())}});
+  }
+  ::_exit(0);  // the connections end with the process
+}
+
+}  // namespace
+}  // namespace millrace::bench
+
+int main() { return millrace::bench::Main(); }

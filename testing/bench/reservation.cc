@@ -1,0 +1,256 @@
+// Ten thousand agents arrive at once: how long until each holds the ClusterSpec, what that costs the
+// coordinator, and what their heartbeats cost it afterwards. The same, in turns, with bare gRPC.
+// See README.md.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/json.h"
+#include "core/base/status_macros.h"
+#include "grpcpp/grpcpp.h"
+#include "testing/bench/bench_report.h"
+#include "testing/bench/json_child.h"
+#include "testing/child_process.h"
+
+namespace millrace::bench {
+namespace {
+
+constexpr absl::Duration kStartTimeout = absl::Seconds(60);
+constexpr absl::Duration kArrivalTimeout = absl::Minutes(10);
+constexpr absl::Duration kSettle = absl::Seconds(3);
+constexpr int kMaxProcesses = 8;
+
+struct Flags : BenchFlags {
+  std::vector<int> agents = {100, 1000, 10'000, 18'000};
+  int figures_at = 10'000;   // the size whose figures have goals
+  int steady_seconds = 20;
+  int processes = 4;         // with agents
+};
+
+struct Usage {
+  double cpu_s = 0;
+  double resident_bytes = 0;
+};
+
+// One arrival of all agents at one server.
+struct Arrival {
+  double seconds = 0;        // from the word to go until each agent holds the spec
+  double server_cpu_s = 0;   // of these
+  double kb_per_agent = 0;   // of the server's memory, once all hold it
+  int64_t first_bytes = 0;   // Registered, mean
+  int64_t second_bytes = 0;  // the spec
+  double steady_cores = 0;   // of the server, with heartbeats; 0: not measured
+};
+
+absl::StatusOr<Usage> UsageOf(JsonChild& server) {
+  MILLRACE_ASSIGN_OR_RETURN(const Json usage, server.Ask(Json{{"usage", true}}, kStartTimeout));
+  return Usage{usage["cpu_s"].get<double>(), usage["resident_bytes"].get<double>()};
+}
+
+class Run {
+ public:
+  // `like`: an arrival at the coordinator whose bytes the bare server sends; nullptr: the coordinator.
+  Run(const Flags& flags, int agents, const Arrival* like) : flags_(flags), agents_(agents), like_(like) {}
+
+  absl::StatusOr<Arrival> Measure(bool steady) {
+    MILLRACE_RETURN_IF_ERROR(StartServer());
+    MILLRACE_RETURN_IF_ERROR(StartSwarms());
+    Arrival arrival;
+    MILLRACE_ASSIGN_OR_RETURN(const Usage before, UsageOf(*server_));
+    MILLRACE_RETURN_IF_ERROR(Arrive(&arrival));
+    MILLRACE_ASSIGN_OR_RETURN(const Usage after, UsageOf(*server_));
+    arrival.server_cpu_s = after.cpu_s - before.cpu_s;
+    absl::SleepFor(kSettle);  // what was only on its way is gone
+    MILLRACE_ASSIGN_OR_RETURN(const Usage settled, UsageOf(*server_));
+    arrival.kb_per_agent = (settled.resident_bytes - before.resident_bytes) / 1000 / agents_;
+    if (steady) MILLRACE_RETURN_IF_ERROR(Steady(&arrival));
+    return arrival;
+  }
+
+ private:
+  absl::Status StartServer() {
+    const char* const program = like_ == nullptr ? "reservation_server" : "bare_grpc_server";
+    MILLRACE_ASSIGN_OR_RETURN(server_, JsonChild::Start(RunfilePath(absl::StrCat("testing/bench/", program))));
+    Json options{{"agents", agents_}};
+    if (like_ != nullptr) {
+      options["first_bytes"] = like_->first_bytes;
+      options["second_bytes"] = like_->second_bytes;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(address_, server_->Ask(options, kStartTimeout));
+    return absl::OkStatus();
+  }
+
+  absl::Status StartSwarms() {
+    const int processes = std::min(flags_.processes, agents_);
+    for (int i = 0; i < processes; ++i) {
+      Json setup = address_;
+      setup["agents"] = agents_ / processes + (i < agents_ % processes ? 1 : 0);
+      setup["bare"] = like_ != nullptr;
+      MILLRACE_ASSIGN_OR_RETURN(auto swarm, JsonChild::Start(RunfilePath("testing/bench/agent_swarm")));
+      MILLRACE_RETURN_IF_ERROR(swarm->Ask(setup, kStartTimeout).status());
+      swarms_.push_back(std::move(swarm));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Arrive(Arrival* arrival) {
+    const absl::Time start = absl::Now();
+    for (const auto& swarm : swarms_) MILLRACE_RETURN_IF_ERROR(swarm->Send(Json{{"arrive", true}}));
+    for (const auto& swarm : swarms_) {
+      MILLRACE_ASSIGN_OR_RETURN(const Json held, swarm->Receive(kArrivalTimeout));
+      arrival->first_bytes = held["first_bytes"].get<int64_t>();
+      arrival->second_bytes = held["second_bytes"].get<int64_t>();
+    }
+    arrival->seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    return absl::OkStatus();
+  }
+
+  absl::Status Steady(Arrival* arrival) {
+    for (const auto& swarm : swarms_) {
+      MILLRACE_RETURN_IF_ERROR(swarm->Ask(Json{{"run", true}}, kStartTimeout).status());
+    }
+    absl::SleepFor(kSettle);
+    MILLRACE_ASSIGN_OR_RETURN(const Usage before, UsageOf(*server_));
+    const absl::Time start = absl::Now();
+    absl::SleepFor(absl::Seconds(flags_.steady_seconds));
+    MILLRACE_ASSIGN_OR_RETURN(const Usage after, UsageOf(*server_));
+    arrival->steady_cores = (after.cpu_s - before.cpu_s) / absl::ToDoubleSeconds(absl::Now() - start);
+    return absl::OkStatus();
+  }
+
+  const Flags& flags_;
+  const int agents_;
+  const Arrival* const like_;
+  Json address_;
+  std::unique_ptr<JsonChild> server_;
+  std::vector<std::unique_ptr<JsonChild>> swarms_;  // end before the server
+};
+
+// Both sides at one size.
+struct Size {
+  Samples ours_s, bare_s, ratio;
+  Samples ours_cpu_s, bare_cpu_s;
+  Samples ours_kb, bare_kb;
+  Samples ours_cores, bare_cores;
+  Arrival last;  // ours
+};
+
+absl::Status MeasureSize(const Flags& flags, int agents, Size* size) {
+  const bool steady = agents == flags.figures_at && flags.steady_seconds > 0;
+  for (int i = 0; i < flags.repetitions; ++i) {
+    MILLRACE_ASSIGN_OR_RETURN(const Arrival ours, Run(flags, agents, nullptr).Measure(steady));
+    MILLRACE_ASSIGN_OR_RETURN(const Arrival bare, Run(flags, agents, &ours).Measure(steady));
+    size->ours_s.Add(ours.seconds);
+    size->bare_s.Add(bare.seconds);
+    size->ratio.Add(ours.seconds / bare.seconds);
+    size->ours_cpu_s.Add(ours.server_cpu_s);
+    size->bare_cpu_s.Add(bare.server_cpu_s);
+    size->ours_kb.Add(ours.kb_per_agent);
+    size->bare_kb.Add(bare.kb_per_agent);
+    if (steady) size->ours_cores.Add(ours.steady_cores);
+    if (steady) size->bare_cores.Add(bare.steady_cores);
+    size->last = ours;
+  }
+  return absl::OkStatus();
+}
+
+void ReportSizes(const std::map<int, Size>& sizes, const Flags& flags, BenchReport* report) {
+  BenchTable times({"agents", "ours s", "bare gRPC s", "ratio", "agents/s", "server cpu s", "bare cpu s",
+                    "KB/agent", "bare KB/agent", "pushed to each", "pushed MB"});
+  for (const auto& [agents, size] : sizes) {
+    times.AddRow({absl::StrCat(agents), FormatNumber(size.ours_s.Median()),
+                  FormatNumber(size.bare_s.Median()), FormatNumber(size.ratio.Median()),
+                  FormatNumber(agents / size.ours_s.Median()), FormatNumber(size.ours_cpu_s.Median()),
+                  FormatNumber(size.bare_cpu_s.Median()), FormatNumber(size.ours_kb.Median()),
+                  FormatNumber(size.bare_kb.Median()),
+                  absl::StrCat(size.last.first_bytes, " + ", size.last.second_bytes, " B"),
+                  FormatNumber(1e-6 * static_cast<double>(size.last.first_bytes + size.last.second_bytes) *
+                               agents)});
+  }
+  report->Add(times, absl::StrCat("All agents at once, in ", flags.processes,
+                                  " processes, until each holds the ClusterSpec; medians of ",
+                                  flags.repetitions, " in turns with bare gRPC"));
+  BenchTable peer({"TensorFlowOnSpark 2.2.5, nodes at once", "driver done s", "last node has the spec s"});
+  peer.AddRow({"100", "2.0", "3.1"});
+  peer.AddRow({"300", "4.0", "5.0"});
+  peer.AddRow({"400", "fails: 20 never registered", "-"});
+  peer.AddRow({"1100, over 10 s", "fails: its listener dies (select)", "-"});
+  report->Add(peer, "The peer's reservation server, measured on 2 cores, threads of one process as nodes:");
+}
+
+void AddFigures(const Size& size, int agents, BenchReport* report) {
+  report->Add(Figure{.name = "reservation",
+                     .unit = "s",
+                     .ours = size.ours_s.Median(),
+                     .ref = size.ours_s.Median() / size.ratio.Median(),
+                     .ref_is = absl::StrCat(agents, " bare gRPC TLS streams that receive the same bytes"),
+                     .goal = RatioAtMost(1.3)});
+  report->Add(Figure{.name = "reservation_memory_above_bare",
+                     .unit = "KB",
+                     .ours = size.ours_kb.Median() - size.bare_kb.Median(),
+                     .ref = size.bare_kb.Median(),
+                     .ref_is = "memory of a bare gRPC TLS server per stream",
+                     .goal = AtMost(30)});
+  if (size.ours_cores.size() == 0) return;
+  report->Add(Figure{.name = "steady_state",
+                     .unit = "cores",
+                     .ours = size.ours_cores.Median(),
+                     .ref = size.bare_cores.Median(),
+                     .ref_is = absl::StrCat("a bare gRPC TLS server that reads the same ", agents,
+                                            " heartbeats a second"),
+                     .goal = AtMost(0.5)});
+}
+
+absl::Status Main(const Flags& flags, BenchReport* report) {
+  std::map<int, Size> sizes;
+  for (const int agents : flags.agents) {
+    MILLRACE_RETURN_IF_ERROR(MeasureSize(flags, agents, &sizes[agents]));
+    report->AddNote(absl::StrCat(agents, " agents: ", FormatNumber(sizes[agents].ours_s.Median()), " s"));
+  }
+  ReportSizes(sizes, flags, report);
+  if (sizes.count(flags.figures_at) > 0) AddFigures(sizes[flags.figures_at], flags.figures_at, report);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace millrace::bench
+
+int main(int argc, char** argv) {
+  millrace::bench::Flags flags;
+  flags.repetitions = 1;
+  CLI::App app("How long thousands of agents take to join a cluster, and what they cost it then.");
+  flags.AddTo(&app);
+  app.add_option("--agents", flags.agents, "sizes of the cluster")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 19'000))
+      ->capture_default_str();
+  app.add_option("--figures_at", flags.figures_at, "the size whose figures have goals")->capture_default_str();
+  app.add_option("--steady_seconds", flags.steady_seconds, "of heartbeats at that size; 0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--processes", flags.processes, "that the agents share")
+      ->check(CLI::Range(1, millrace::bench::kMaxProcesses))
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  millrace::bench::BenchReport report("reservation: agents that arrive at once, until each holds the ClusterSpec",
+                                      flags);
+  report.AddVersion("gRPC", grpc::Version());
+  if (const absl::Status status = millrace::bench::Main(flags, &report); !status.ok()) {
+    std::fprintf(stderr, "reservation: %s\n", status.ToString().c_str());
+    return 1;
+  }
+  return report.Finish();
+}
