@@ -109,7 +109,7 @@ void FeederLoop::Run() {
   EndAll(status.ok() ? absl::CancelledError("the feeder was stopped") : status);
 }
 
-// A last message is still written by the I/O threads, as far as LINGER 0 lets them.
+// A last message is still written by the I/O threads, as far as the sockets' Close() lets them.
 void FeederLoop::EndAll(const absl::Status& status) {
   std::vector<std::shared_ptr<FeedSession>> open;
   for (FeederCommand& command : outbox_->Take()) open.push_back(std::move(command.session));

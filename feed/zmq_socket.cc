@@ -407,18 +407,14 @@ absl::StatusOr<std::optional<ZmqEvent>> ZmqSocket::NextEvent() {
   }
 }
 
+void ZmqSocket::Close() { CloseAfterSending(kCloseLinger); }
+
 void ZmqSocket::CloseAfterSending(absl::Duration linger) {
   if (handle_ == nullptr) return;
   CheckThread();
   // Fails for no value of this range.
   static_cast<void>(SetOption(handle_, ZMQ_LINGER,
                               static_cast<int>(absl::ToInt64Milliseconds(linger)), "LINGER"));
-  Close();
-}
-
-void ZmqSocket::Close() {
-  if (handle_ == nullptr) return;
-  CheckThread();
   if (monitor_ != nullptr) {
     // The monitor first: an I/O thread blocks in an event that nobody can read any more.
     zmq_socket_monitor(handle_, nullptr, 0);

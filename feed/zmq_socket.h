@@ -25,7 +25,8 @@
 // from two threads corrupts libzmq). WakeFd::Wake() may be called from any thread.
 //
 // The options that section 1 of docs/feed_protocol.md fixes for every socket are not options here:
-// LINGER 0, RECONNECT_IVL -1, HEARTBEAT_IVL 1 s, HEARTBEAT_TIMEOUT 4 s, SNDHWM and RCVHWM 0, ZAP
+// LINGER 0 (kCloseLinger once it is closed), RECONNECT_IVL -1, HEARTBEAT_IVL 1 s, HEARTBEAT_TIMEOUT
+// 4 s, SNDHWM and RCVHWM 0, ZAP
 // domain "millrace", enforced.
 
 #ifndef FEED_ZMQ_SOCKET_H_
@@ -63,7 +64,7 @@ inline constexpr int64_t kMaxMessageBytes = int64_t{1} << 30;
 // A libzmq context: its I/O threads and the name space of its inproc endpoints (so there is one
 // ZapServer per context).
 // Ownership: a handle; copies and all sockets made from it share the context. The last one to go
-// ends the I/O threads and waits for them (short: LINGER is 0). Thread safety: thread-safe.
+// ends the I/O threads and waits for them (short: see ZmqSocket::Close). Thread safety: thread-safe.
 class ZmqContext {
  public:
   // `io_threads`: one moves about 3 GB/s. Returns RESOURCE_EXHAUSTED if the system has no thread or
@@ -192,8 +193,14 @@ class ZmqSocket {
   // against messages: what a peer sent before it went is received after the event, if it came.
   [[nodiscard]] absl::StatusOr<std::optional<ZmqEvent>> NextEvent();
 
-  // Drops what was not sent. Idempotent.
+  // Drops what was not sent within kCloseLinger; whoever lets the context go last waits that long if
+  // a peer does not read. Idempotent.
+  //
+  // Not at once: with LINGER 0 libzmq 4.3.4 aborts the process (session_base.cpp, clean_pipes) when
+  // the connection breaks in the middle of a multipart message while the socket is being closed, as
+  // happens when a node is killed and its feeder gives it up.
   void Close();
+  static constexpr absl::Duration kCloseLinger = absl::Milliseconds(50);
 
   // As Close(), but what was queued may still go out within `linger`; whoever lets the context go
   // last waits until it has, or until then.
