@@ -201,6 +201,14 @@ def _system_libraries():
         build_file = "//third_party:json.BUILD",
     )
     system_library(
+        name = "com_github_facebookincubator_gloo",
+        modules = {},  # it has no pkg-config file
+        debian_package = "libgloo-dev",
+        headers = ["gloo"],
+        extra_libraries = ["-lgloo"],
+        build_file = "//third_party:gloo.BUILD",
+    )
+    system_library(
         name = "com_gitlab_libeigen_eigen",
         modules = {"eigen3": "3.4"},
         debian_package = "libeigen3-dev",

@@ -1,6 +1,11 @@
 // Sees that every dependency compiles, links and does the one thing Millrace needs it for.
 
 #include <benchmark/benchmark.h>
+#include <gloo/allreduce.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/hash_store.h>
+#include <gloo/transport/tcp/device.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -14,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <zmq.hpp>
@@ -84,6 +90,20 @@ TEST(SmokeTest, ZeroMqHasCurveAndIpc) {
   zmq::message_t message;
   ASSERT_TRUE(pull.recv(message));
   EXPECT_EQ(message.to_string_view(), "grain");
+}
+
+TEST(SmokeTest, GlooSumsOverOneRank) {
+  auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
+  auto context = std::make_shared<gloo::rendezvous::Context>(/*rank=*/0, /*size=*/1);
+  gloo::rendezvous::HashStore store;
+  context->connectFullMesh(store, device);
+  float value = 7;
+  gloo::AllreduceOptions options(context);
+  options.setOutput(&value, 1);
+  options.setReduceFunction(
+      static_cast<void (*)(void*, const void*, const void*, size_t)>(&gloo::sum<float>));
+  gloo::allreduce(options);
+  EXPECT_EQ(value, 7);
 }
 
 TEST(SmokeTest, NanoarrowDecodesWhatItEncodes) {

@@ -3,6 +3,7 @@
 // fifth back row for row, and shuts down.
 //
 //   ./bazelw run //examples/digits
+//   ./bazelw run //examples/digits -- --strategy=allreduce      no ps: every rank holds the weights
 
 #include <cstdio>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "core/cluster/cluster.h"
 #include "core/cluster/local_launcher.h"
 #include "examples/digits/digits_data.h"
+#include "examples/digits/equal_parameters.h"
 #include "examples/runfiles.h"
 #include "feed/batch.h"
 #include "feed/memory_source.h"
@@ -47,31 +49,37 @@ void Say(const std::string& text) {
   std::fflush(stdout);
 }
 
-ClusterOptions OptionsFrom(const Flags& flags) {
+bool HasPs(const Flags& flags) { return flags.strategy == "ps"; }
+
+ClusterOptions OptionsFrom(const Flags& flags, EqualParameters* equal) {
   ClusterOptions options;
-  options.num_executors = 3 + flags.workers;  // ps, chief, evaluator
-  options.num_ps = 1;
+  options.num_ps = HasPs(flags) ? 1 : 0;
+  options.num_executors = options.num_ps + 2 + flags.workers;  // chief, evaluator
   options.master_node = "chief";
   options.eval_node = true;
   options.input_mode = InputMode::kFeed;
   options.log_dir = flags.log_dir;
-  options.on_log = [](absl::string_view node, absl::string_view line) {
-    Say(absl::StrCat(node, ": ", line));
+  options.on_log = [equal](absl::string_view node, absl::string_view line) {
+    if (const std::string text = equal->Take(node, line); !text.empty()) Say(text);
   };
-  options.on_metric = [](absl::string_view node, absl::string_view name, int64_t step, double value) {
-    if (name == "loss") Say(absl::StrFormat("%s: step %d, loss %.3f", node, step, value));
+  options.on_metric = [print = HasPs(flags)](absl::string_view node, absl::string_view name, int64_t step,
+                                             double value) {
+    if (print && name == "loss") Say(absl::StrFormat("%s: step %d, loss %.3f", node, step, value));
   };
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<Cluster>> Start(Launcher& launcher, const Flags& flags) {
-  Say(absl::StrCat("starting 1 ps, 1 chief, 1 evaluator, ", flags.workers, " workers"));
+absl::StatusOr<std::unique_ptr<Cluster>> Start(Launcher& launcher, const Flags& flags, int64_t epoch_rows,
+                                               EqualParameters* equal) {
+  Say(absl::StrCat("starting ", HasPs(flags) ? "1 ps, " : "", "1 chief, 1 evaluator, ", flags.workers,
+                   " workers"));
   NodeProgram program = NodeProgram::File(flags.node);
-  program.Args({absl::StrCat("--data=", flags.data), absl::StrCat("--hidden=", flags.hidden),
+  program.Args({absl::StrCat("--strategy=", flags.strategy), absl::StrCat("--epoch_rows=", epoch_rows),
+                absl::StrCat("--data=", flags.data), absl::StrCat("--hidden=", flags.hidden),
                 absl::StrCat("--batch=", flags.batch), absl::StrCat("--seed=", flags.seed),
                 absl::StrCat("--learning_rate=", flags.learning_rate)});
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Cluster> cluster,
-                            Cluster::Run(launcher, program, OptionsFrom(flags)));
+                            Cluster::Run(launcher, program, OptionsFrom(flags, equal)));
   Say(absl::StrCat("running: ", cluster->cluster_spec().AsText()));
   return cluster;
 }
@@ -110,12 +118,15 @@ absl::StatusOr<double> Infer(Cluster& cluster, const Flags& flags, const RecordB
 
 absl::Status Main(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const DigitsData data, ReadDigits(flags.data));
+  EqualParameters equal(1 + flags.workers);
   LocalLauncher launcher;
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster, Start(launcher, flags));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
+                            Start(launcher, flags, data.train.num_rows(), &equal));
   MILLRACE_RETURN_IF_ERROR(Train(*cluster, flags, data.train));
   MILLRACE_ASSIGN_OR_RETURN(const double accuracy, Infer(*cluster, flags, data.held_out));
   MILLRACE_RETURN_IF_ERROR(cluster->Shutdown());
   Say("shut down");
+  if (!HasPs(flags)) MILLRACE_RETURN_IF_ERROR(equal.Check(flags.epochs));
   std::printf("accuracy: %.2f\n", accuracy);
   return absl::OkStatus();
 }
@@ -130,12 +141,14 @@ int main(int argc, char** argv) {
   flags.node = Runfile("examples/digits/digits_node");
   CLI::App app("Trains a digit classifier on a cluster of native nodes on this machine.");
   app.option_defaults()->always_capture_default();
-  app.add_option("--strategy", flags.strategy, "how nodes share weights")->check(CLI::IsMember({"ps"}));
+  app.add_option("--strategy", flags.strategy, "how nodes share weights")
+      ->check(CLI::IsMember({"ps", "allreduce"}));
   app.add_option("--workers", flags.workers, "workers beside the chief")->check(CLI::Range(0, 64));
   app.add_option("--epochs", flags.epochs, "how often the data is fed")->check(CLI::PositiveNumber);
   app.add_option("--partitions", flags.partitions, "of the data")->check(CLI::Range(1, 1437));
   app.add_option("--hidden", flags.hidden, "units of the hidden layer")->check(CLI::Range(1, 4096));
-  app.add_option("--batch", flags.batch, "rows per gradient")->check(CLI::Range(1, 100000));
+  app.add_option("--batch", flags.batch, "rows per gradient; with allreduce, of all nodes together")
+      ->check(CLI::Range(1, 100000));
   app.add_option("--learning_rate", flags.learning_rate, "of Adam")->check(CLI::PositiveNumber);
   app.add_option("--seed", flags.seed, "of the first weights");
   app.add_option("--log_dir", flags.log_dir, "where nodes' output is kept (default: nowhere)");

@@ -1,20 +1,27 @@
 // Runs the main job as a person would, and reads what it prints.
 
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/file.h"
+#include "core/base/status_matchers.h"
 #include "examples/runfiles.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/child_process.h"
+#include "testing/process_table.h"
 
 namespace millrace::examples {
 namespace {
@@ -79,11 +86,79 @@ TEST(DigitsTest, TrainsWithOneWorkerAndManyPartitionsOfOddSize) {
   EXPECT_GE(LastAccuracy(outcome.output), 0.9) << outcome.output;
 }
 
+TEST(DigitsTest, RanksThatAllReduceHoldEqualParametersAfterEachEpoch) {
+  const Outcome outcome = RunDigits("--strategy=allreduce");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_GE(LastAccuracy(outcome.output), 0.96) << outcome.output;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("predicted 360 held-out rows: each once, in order"),
+                                    HasSubstr("all 3 ranks: epoch 1: loss "),
+                                    HasSubstr("all 3 ranks: epoch 40: loss "),
+                                    HasSubstr("evaluation 1: ")));
+}
+
+// Five partitions of 287 rows and four ranks: one has two partitions, the others one.
+TEST(DigitsTest, RanksWithUnevenRowsEndTogether) {
+  const Outcome outcome =
+      RunDigits("--strategy=allreduce --workers=3 --partitions=5 --epochs=3 --batch=40");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("all 4 ranks: epoch 3: "), HasSubstr("trained on 4311 rows")));
+}
+
+TEST(DigitsTest, OneRankAndOnePartitionTrainToo) {
+  const Outcome outcome = RunDigits("--strategy=allreduce --workers=0 --partitions=1 --epochs=2");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("all 1 ranks: epoch 2: "));
+}
+
+// The pid of the node whose environment says RANK=`rank`.
+pid_t PidOfRank(pid_t driver, int rank) {
+  const std::string mine = std::string("\0RANK=", 6) + absl::StrCat(rank) + std::string(1, '\0');
+  for (const ProcessInfo& process : FindProcesses("MILLRACE_NO_SUCH_ENTRY=1", driver)) {
+    if (!absl::StrContains(process.command, "digits_node")) continue;
+    const absl::StatusOr<std::string> environment =
+        ReadFile(absl::StrCat("/proc/", process.pid, "/environ"));
+    if (environment.ok() && absl::StrContains(*environment, mine)) return process.pid;
+  }
+  return 0;
+}
+
+TEST(DigitsTest, ARankThatDiesInAnAllReduceIsNamedAndTheOthersDoNotHang) {
+  char errors[] = "/tmp/digits_test.XXXXXX";
+  const int errors_fd = ::mkstemp(errors);
+  ASSERT_GE(errors_fd, 0);
+  const int saved = ::dup(STDERR_FILENO);
+  ::dup2(errors_fd, STDERR_FILENO);  // the driver inherits it
+  auto driver = ChildProcess::Start(
+      {Runfile("examples/digits/digits"), "--strategy=allreduce", "--epochs=100000"});
+  ::dup2(saved, STDERR_FILENO);
+  ASSERT_THAT(driver, IsOk());
+  std::string line;
+  while (!absl::StrContains(line, "ranks: epoch ")) {
+    const auto next = (*driver)->WaitForLine("[", absl::Seconds(60));
+    ASSERT_THAT(next, IsOk());
+    line = *next;
+  }
+  const pid_t victim = PidOfRank((*driver)->pid(), 1);
+  ASSERT_GT(victim, 0);
+  ASSERT_EQ(::kill(victim, SIGKILL), 0);
+  const absl::Time killed = absl::Now();
+  const auto exit = (*driver)->Wait(absl::Seconds(60));
+  ASSERT_THAT(exit, IsOk());
+  EXPECT_EQ(exit->code, 1);
+  EXPECT_LT(absl::Now() - killed, absl::Seconds(30));  // in fact less than one
+  const absl::StatusOr<std::string> said = ReadFile(errors);
+  ASSERT_THAT(said, IsOk());
+  EXPECT_THAT(*said, AllOf(HasSubstr("worker:0"), HasSubstr("was killed by SIGKILL")));
+  ::close(errors_fd);
+  ::close(saved);
+  ::unlink(errors);
+}
+
 TEST(DigitsTest, HelpShowsTheKnobs) {
   const Outcome outcome = RunDigits("--help");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("--epochs"), HasSubstr("--workers"), HasSubstr("--seed"),
-                                    HasSubstr("--strategy")));
+                                    HasSubstr("--strategy"), HasSubstr("allreduce")));
 }
 
 TEST(DigitsTest, AKnobThatMakesNoSenseIsRefused) {

@@ -23,7 +23,7 @@ def _link_options(ctx, pkg_config, modules):
     command = [pkg_config] + (["--static"] if ctx.attr.static else []) + ["--libs"] + modules
     libraries = []
     options = []
-    for flag in _run(ctx, command, "").split(" "):
+    for flag in _run(ctx, command, "").split(" ") if modules else []:
         if flag.startswith("-l"):
             if flag not in libraries:
                 libraries.append(flag)
@@ -96,7 +96,8 @@ system_library = repository_rule(
     attrs = {
         "modules": attr.string_dict(
             mandatory = True,
-            doc = "pkg-config modules and the minimum version of each (empty: any).",
+            doc = "pkg-config modules and the minimum version of each (empty: any). None: the library has " +
+                  "no pkg-config file, and extra_libraries names it.",
         ),
         "debian_package": attr.string(mandatory = True),
         "tools_package": attr.string(doc = "The Debian package of `tools`."),
