@@ -178,6 +178,25 @@ OrderedJson ToJson(const ClusterFile& cluster) {
   return json;
 }
 
+// Returns the path of <id>.json; NOT_FOUND if the folder is gone.
+absl::StatusOr<std::string> WriteFiles(const std::string& folder, const ClusterFile& mine) {
+  const std::string path = JoinPath(folder, absl::StrCat(mine.cluster_id, kSuffix));
+  if (!mine.operator_token.empty()) {
+    const OrderedJson secret = {{"format", kFormat},
+                                {"cluster_id", mine.cluster_id},
+                                {"operator_token", mine.operator_token}};
+    MILLRACE_RETURN_IF_ERROR(
+        WriteFileAtomic(OperatorPath(path), absl::StrCat(DumpJson(secret, 2), "\n"), 0600));
+  }
+  absl::Status written =
+      WriteFileAtomic(path, absl::StrCat(DumpJson(ToJson(mine), 2), "\n"), 0600);
+  if (!written.ok()) {
+    unlink(OperatorPath(path).c_str());
+    return written;
+  }
+  return path;
+}
+
 // Of `folder`, which was checked. Removes what is stale.
 absl::StatusOr<ClusterFileList> List(const std::string& folder) {
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(folder));
@@ -235,19 +254,11 @@ absl::StatusOr<std::string> WriteClusterFile(const ClusterFile& cluster) {
   mine.pid = getpid();
   mine.pid_namespace = PidNamespace();
   MILLRACE_ASSIGN_OR_RETURN(mine.pid_started, ProcessStartTime(getpid()));
-  const std::string path = JoinPath(folder, absl::StrCat(mine.cluster_id, kSuffix));
-  if (!mine.operator_token.empty()) {
-    const OrderedJson secret = {{"format", kFormat},
-                                {"cluster_id", mine.cluster_id},
-                                {"operator_token", mine.operator_token}};
-    MILLRACE_RETURN_IF_ERROR(
-        WriteFileAtomic(OperatorPath(path), absl::StrCat(DumpJson(secret, 2), "\n"), 0600));
-  }
-  absl::Status written =
-      WriteFileAtomic(path, absl::StrCat(DumpJson(ToJson(mine), 2), "\n"), 0600);
-  if (!written.ok()) {
-    unlink(OperatorPath(path).c_str());
-    return written;
+  absl::StatusOr<std::string> path = WriteFiles(folder, mine);
+  // Another process may just have removed the folder with its own last file.
+  for (int i = 0; i < 3 && absl::IsNotFound(path.status()); ++i) {
+    MILLRACE_RETURN_IF_ERROR(MakeFolders(folder));
+    path = WriteFiles(folder, mine);
   }
   return path;
 }
@@ -256,6 +267,11 @@ void RemoveClusterFile(const std::string& path) {
   if (!absl::EndsWith(path, kSuffix)) return;
   unlink(path.c_str());
   unlink(OperatorPath(path).c_str());
+  // Nothing of ours is left in a home where no cluster runs. Folders that hold something stay.
+  const absl::StatusOr<std::string> folder = ClustersDir();
+  if (!folder.ok() || !EnvOr("MILLRACE_CLUSTERS_DIR", "").empty()) return;
+  if (path.substr(0, path.rfind('/')) != *folder) return;
+  if (rmdir(folder->c_str()) == 0) rmdir(folder->substr(0, folder->rfind('/')).c_str());
 }
 
 absl::StatusOr<ClusterFile> ReadClusterFile(const std::string& path) {

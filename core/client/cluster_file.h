@@ -58,7 +58,8 @@ struct ClusterFile {
 // somebody else's or open to others, or the error of the disk.
 [[nodiscard]] absl::StatusOr<std::string> WriteClusterFile(const ClusterFile& cluster);
 
-// Removes the files of a cluster. `path` is that of <id>.json; what is not there is no error.
+// Removes the files of a cluster, and ~/.millrace/clusters and ~/.millrace if nothing else is in
+// them. `path` is that of <id>.json; what is not there is no error.
 void RemoveClusterFile(const std::string& path);
 
 // Reads <id>.json, and <id>.operator where it stands beside it. Returns NOT_FOUND, the refusals

@@ -94,7 +94,7 @@ absl::Status AttachReactor::Receive() {
       MutexLock lock(&mu_);
       id = stream_id_;
     }
-    return plane_->Handle(id, *message);
+    return plane_->Handle(id, *std::move(message));
   }
   if (!message->has_register_()) {
     return absl::InvalidArgumentError("the first message of a stream must be Register");

@@ -40,11 +40,14 @@ std::map<int, std::string> FedNames(const CoordinatorOptions& options) {
 }  // namespace
 
 ControlPlane::ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_spec,
-                           const CertificateAuthority* ca)
+                           const CertificateAuthority* ca, ViewStore* view,
+                           ClusterRecorder* recorder)
     : options_(options),
       node_spec_(std::move(node_spec)),
       ca_(ca),
       clock_(options.clock),
+      view_(view),
+      recorder_(recorder),
       started_at_(clock_->SteadyNow()),
       // A deadline that comes up while the timer sleeps is at least twice as far away. A second at
       // most, so that a jump of the wall clock, by which waits are timed, delays nothing for long.
@@ -56,6 +59,10 @@ ControlPlane::ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_
       causes_(options.lost_after + options.heartbeat_interval),
       nodes_(options.roles.size()),
       timer_wakes_at_(started_at_) {
+  {
+    MutexLock lock(&mu_);
+    for (int id = 0; id < table_.size(); ++id) recorder_->Slot(StatusOf(id));
+  }
   timer_ = Thread("coord-timer", [this] { RunTimer(); });
 }
 
@@ -102,13 +109,20 @@ void ControlPlane::Perform(TableEffects& effects) {
                           << absl::FormatDuration(absl::Trunc(restart.after,
                                                               absl::Milliseconds(100)))
                           << " (restart " << restart.used << " of " << restart.max << ")";
+    recorder_->Restart(restart.failure, restart.after, restart.used, restart.max);
   }
   for (NodeFailure& failure : effects.failures) {
     MILLRACE_LOG(INFO) << FailureText(failure, 0);
+    recorder_->Failure(failure, causes_.cause() != nullptr);
     causes_.Record(std::move(failure), clock_->SteadyNow());
   }
   Settle();
-  if (!effects.empty()) changed_.SignalAll();
+  recorder_->Counters(table_.fenced_updates(), table_.illegal_updates());
+  if (effects.empty()) return;
+  if (!effects.restarts.empty() || !effects.failures.empty()) {
+    recorder_->Quarantined(table_.Quarantined());
+  }
+  changed_.SignalAll();
 }
 
 void ControlPlane::PerformSpec(const TableEffects& effects) {
@@ -120,6 +134,7 @@ void ControlPlane::PerformSpec(const TableEffects& effects) {
     task->set_job_name(change.role.job_name);
     task->set_task_index(change.role.task_index);
     task->set_address(change.address);
+    task->set_attempt(change.attempt);
     const grpc::ByteBuffer bytes = SerializeMessage(message);
     for (const auto& [id, stream] : streams_) {
       const bool gets_all = std::find(effects.whole_spec.begin(), effects.whole_spec.end(), id) !=
@@ -128,6 +143,15 @@ void ControlPlane::PerformSpec(const TableEffects& effects) {
     }
   }
   for (const uint64_t id : effects.whole_spec) SendBytes(id, WholeSpec());
+  if (recorded_epoch_ == 0 && table_.epoch() > 0) {
+    recorded_epoch_ = table_.epoch();
+    recorder_->Spec(table_.spec(), recorded_epoch_);
+  }
+  for (const TableEffects::Change& change : effects.changes) {
+    if (change.epoch <= recorded_epoch_) continue;
+    recorded_epoch_ = change.epoch;
+    recorder_->SpecChange(change.role, change.address, change.attempt, change.epoch);
+  }
 }
 
 void ControlPlane::PerformSlots(const TableEffects& effects) {
@@ -154,8 +178,15 @@ void ControlPlane::PerformSlots(const TableEffects& effects) {
   std::vector<int> changed = effects.changed;
   std::sort(changed.begin(), changed.end());
   changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-  for (const int id : changed) observer_.PostSlot(StatusOf(id));
-  all_ran_ = all_ran_ || table_.AllRan();
+  for (const int id : changed) {
+    SlotStatus status = StatusOf(id);
+    recorder_->Slot(status);
+    observer_.PostSlot(std::move(status));
+  }
+  if (!all_ran_ && table_.AllRan()) {
+    all_ran_ = true;
+    recorder_->AllRunning();
+  }
 }
 
 void ControlPlane::Settle() {
@@ -163,6 +194,7 @@ void ControlPlane::Settle() {
   if (causes_.NextDeadline() > now) return;
   if (!causes_.Settle(now, table_.AnyoneMissing())) return;
   observer_.PostFailure(causes_.status());
+  recorder_->FirstCause(*causes_.cause(), causes_.folded());
   changed_.SignalAll();
 }
 
@@ -311,6 +343,7 @@ void ControlPlane::Shutdown() {
   Do([&](TableEffects* /*effects*/) {
     if (shut_down_) return;
     shut_down_ = true;
+    recorder_->Ended();
     for (const auto& [id, stream] : streams_) {
       stream.stream->Close(absl::CancelledError("the coordinator shuts down"));
       to_flush_.push_back(stream.stream);

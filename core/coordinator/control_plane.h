@@ -37,6 +37,7 @@
 #include "core/coordinator/attach_stream.h"
 #include "core/coordinator/barrier_set.h"
 #include "core/coordinator/certificate_authority.h"
+#include "core/coordinator/cluster_recorder.h"
 #include "core/coordinator/cluster_status.h"
 #include "core/coordinator/coordinator_options.h"
 #include "core/coordinator/feed_ledger.h"
@@ -44,7 +45,10 @@
 #include "core/coordinator/kv_store.h"
 #include "core/coordinator/observer_queue.h"
 #include "core/coordinator/reservation_table.h"
+#include "core/coordinator/view_store.h"
 #include "core/proto/coordinator.pb.h"
+#include "core/proto/feed_gateway.pb.h"
+#include "core/proto/operator.pb.h"
 #include "grpcpp/support/byte_buffer.h"
 
 namespace millrace {
@@ -53,9 +57,9 @@ namespace millrace {
 // Thread safety: thread-safe. Blocking: the Wait functions and Stop().
 class ControlPlane {
  public:
-  // `options` are valid; `ca` is not owned.
+  // `options` are valid; pointers are not owned.
   ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_spec,
-               const CertificateAuthority* ca);
+               const CertificateAuthority* ca, ViewStore* view, ClusterRecorder* recorder);
   ~ControlPlane() { Shutdown(); }
 
   ControlPlane(const ControlPlane&) = delete;
@@ -69,7 +73,7 @@ class ControlPlane {
   absl::StatusOr<uint64_t> Register(const std::shared_ptr<AttachStream>& stream,
                                     const v1::Register& message);
   // One message after Register. Not OK: the stream must end with that status.
-  absl::Status Handle(uint64_t stream_id, const v1::AgentMessage& message);
+  absl::Status Handle(uint64_t stream_id, v1::AgentMessage message);
   // Idempotent.
   void StreamEnded(uint64_t stream_id);
 
@@ -95,8 +99,28 @@ class ControlPlane {
   void Stop(NodeFilter filter, absl::string_view reason, bool now);
   absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason);
 
+  absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue,
+                        int64_t num_partitions);
+  absl::Status ReportPartition(absl::string_view feed_id, const PartitionReport& report);
+  void CloseFeed(absl::string_view feed_id);
   // Calls `body` with the ledger, under the lock.
-  void WithLedger(absl::FunctionRef<void(FeedLedger&)> body);
+  void WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const;
+  // CANCELLED, with the reason, after StopByOperator(); OK before.
+  absl::Status stop_request() const;
+
+  // ---- for operators: as core/proto/operator.proto says ----
+  void StopByOperator(absl::string_view reason, bool now);
+  absl::StatusOr<uint32_t> RestartByOperator(int executor_id, absl::string_view reason);
+  // The answer is written to `answer` as a CoordinatorMessage. Returns the id for EndOperatorKv(),
+  // which forgets a get that waits; 0 after Shutdown().
+  uint64_t OperatorKv(const v1::KvRequest& request, const std::shared_ptr<AttachStream>& answer);
+  void EndOperatorKv(uint64_t id);
+  void ListKeys(absl::string_view prefix, size_t limit, v1::ListKeysReply* reply) const;
+
+  // ---- for feeders outside of the driver: as core/proto/feed_gateway.proto says ----
+  absl::Status LookupPartition(const v1::LookupRequest& request, v1::LookupReply* reply);
+  absl::Status CauseOf(int executor_id, v1::CauseReply* reply) const;
+  absl::Status ReportByFeeder(const v1::ReportRequest& request);
 
   // Ends every stream and wait with CANCELLED; joins the threads. Idempotent.
   void Shutdown();
@@ -108,6 +132,7 @@ class ControlPlane {
     std::optional<v1::FeedEndpoint> feed;
     std::map<std::string, std::string> other;
     std::deque<std::pair<uint64_t, v1::KvReply>> adds;  // the last answers, for repeated requests
+    std::vector<std::string> done_queues;  // that its program reads no more, as its samples say
   };
   struct Stream {
     std::shared_ptr<AttachStream> stream;
@@ -140,13 +165,19 @@ class ControlPlane {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void HandleBarrier(uint64_t stream_id, int executor_id, const v1::BarrierRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void HandleLog(int executor_id, const v1::LogLines& log) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void HandleSample(int executor_id, const v1::NodeSample& sample)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReplyKv(const std::vector<KvStore::Completion>& completions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReplyBarrier(const std::vector<BarrierSet::Completion>& completions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   SlotStatus StatusOf(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  FeedRoute RouteTo(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CauseOfSlot(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The node that a partition of this queue goes to; -1, with the state to tell, if none reads.
+  int ChooseNode(const std::string& queue, const std::string& host,
+                 v1::LookupReply::State* state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Matches(NodeFilter filter, int executor_id) const;
   absl::Status CheckFed(int executor_id) const;
   // Waits until `done` returns a status or `timeout` passes (nullopt).
@@ -162,6 +193,8 @@ class ControlPlane {
   const v1::NodeSpec node_spec_;
   const CertificateAuthority* const ca_;
   Clock* const clock_;
+  ViewStore* const view_;
+  ClusterRecorder* const recorder_;
   const absl::Duration started_at_;      // steady
   const absl::Duration longest_sleep_;  // of the timer
   ObserverQueue observer_;
@@ -184,6 +217,8 @@ class ControlPlane {
   std::vector<std::string> ended_queues_ ABSL_GUARDED_BY(mu_);
   bool all_ran_ ABSL_GUARDED_BY(mu_) = false;  // once true, for ever
   absl::Status cancelled_ ABSL_GUARDED_BY(mu_);
+  absl::Status stop_request_ ABSL_GUARDED_BY(mu_);
+  uint64_t recorded_epoch_ ABSL_GUARDED_BY(mu_) = 0;  // that readers know
   bool shut_down_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration timer_wakes_at_ ABSL_GUARDED_BY(mu_);  // steady
   Mutex join_mu_;

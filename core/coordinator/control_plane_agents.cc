@@ -18,7 +18,11 @@ constexpr int kMaxOtherEndpoints = 64;
 constexpr int kMaxLogLines = 200;
 constexpr size_t kMaxLineBytes = 2 << 10;
 constexpr size_t kMaxMetricNameBytes = 256;
-constexpr int kLinesForTimeoutError = 5;
+constexpr size_t kLinesForTimeoutError = 5;
+constexpr size_t kMaxDoneQueues = 64;
+constexpr int kMaxGpus = 128;
+constexpr int kMaxQueues = 64;
+constexpr size_t kMaxSampleBytes = size_t{64} << 10;
 
 absl::Status CheckEndpoints(const v1::NodeEndpoints& endpoints) {
   bool ok = endpoints.other_size() <= kMaxOtherEndpoints &&
@@ -34,9 +38,41 @@ absl::Status CheckEndpoints(const v1::NodeEndpoints& endpoints) {
                                                  " bytes"));
 }
 
+// What a reader may be shown. A sample beyond is a heartbeat all the same: it must not end a node.
+bool IsReasonable(const v1::NodeSample& sample) {
+  return sample.gpus_size() <= kMaxGpus && sample.queues_size() <= kMaxQueues &&
+         sample.ByteSizeLong() <= kMaxSampleBytes;
+}
+
+// LogLines within their bounds.
+struct LogRecord {
+  LogSource from = LogSource::kAgent;
+  v1::LogLines::Source source = v1::LogLines::SOURCE_AGENT;
+  uint32_t attempt = 0;
+  uint64_t dropped = 0;
+  std::vector<std::string> lines;
+};
+
+LogRecord TakeLog(v1::LogLines* log) {
+  LogRecord record;
+  if (log->source() == v1::LogLines::SOURCE_STDOUT) record.from = LogSource::kStdout;
+  if (log->source() == v1::LogLines::SOURCE_STDERR) record.from = LogSource::kStderr;
+  if (record.from != LogSource::kAgent) record.source = log->source();
+  record.attempt = log->attempt();
+  const int count = std::min(log->lines_size(), kMaxLogLines);
+  record.lines.reserve(count);
+  for (int i = 0; i < count; ++i) {
+    std::string& line = *log->mutable_lines(i);
+    record.lines.push_back(line.size() <= kMaxLineBytes ? std::move(line)
+                                                        : Ellipsize(line, kMaxLineBytes));
+  }
+  record.dropped = log->dropped() + static_cast<uint64_t>(log->lines_size() - count);
+  return record;
+}
+
 }  // namespace
 
-absl::Status ControlPlane::Handle(uint64_t stream_id, const v1::AgentMessage& message) {
+absl::Status ControlPlane::Handle(uint64_t stream_id, v1::AgentMessage message) {
   using Case = v1::AgentMessage::MessageCase;
   // What can be checked without the lock is.
   std::optional<NodeReport> report;
@@ -55,14 +91,19 @@ absl::Status ControlPlane::Handle(uint64_t stream_id, const v1::AgentMessage& me
     default:
       break;
   }
+  std::optional<int> id;
+  uint32_t attempt = 0;
+  LogRecord log;
+  if (message.has_log()) log = TakeLog(message.mutable_log());
   Do([&](TableEffects* effects) {
     if (shut_down_) return;
     if (report.has_value()) {
       table_.Update(stream_id, *report, effects);
       return;
     }
-    const std::optional<int> id = table_.Heard(stream_id);
+    id = table_.Heard(stream_id);
     if (!id.has_value()) return;
+    attempt = table_.attempt(*id);
     switch (message.message_case()) {
       case Case::kEndpoints:
         HandleEndpoints(*id, message.endpoints(), effects);
@@ -79,12 +120,33 @@ absl::Status ControlPlane::Handle(uint64_t stream_id, const v1::AgentMessage& me
                              message.metric().step(), message.metric().value());
         break;
       case Case::kLog:
-        HandleLog(*id, message.log());
+        if (table_.state(*id) < SlotState::kRunning) {
+          const size_t count = log.lines.size();
+          const size_t first = count - std::min(count, kLinesForTimeoutError);
+          for (size_t i = first; i < count; ++i) table_.NoteLog(*id, log.lines[i]);
+        }
+        observer_.PostLog(*id, table_.role(*id), log.from, log.lines, log.dropped);
+        break;
+      case Case::kSample:
+        HandleSample(*id, message.sample());
         break;
       default:
         break;  // a heartbeat, or something newer than this coordinator
     }
   });
+  if (!id.has_value()) return absl::OkStatus();
+  // What only readers see does not need the lock. The messages of a stream come one by one, so that
+  // it stays in order.
+  if (message.has_metric()) {
+    v1::MetricReport& metric = *message.mutable_metric();
+    view_->AddMetric(*id, attempt, Ellipsize(metric.name(), kMaxMetricNameBytes), metric.step(),
+                     metric.value(),
+                     metric.has_time() ? TimeFromProto(metric.time()) : clock_->Now());
+  } else if (message.has_log()) {
+    view_->AddLog(*id, log.attempt, log.source, std::move(log.lines), log.dropped);
+  } else if (message.has_sample() && IsReasonable(message.sample())) {
+    view_->SetSample(*id, std::move(*message.mutable_sample()));
+  }
   return absl::OkStatus();
 }
 
@@ -95,24 +157,20 @@ void ControlPlane::HandleEndpoints(int executor_id, const v1::NodeEndpoints& end
   node.feed.reset();
   if (endpoints.has_feed()) node.feed = endpoints.feed();
   node.other = {endpoints.other().begin(), endpoints.other().end()};
+  recorder_->Endpoints(executor_id, endpoints.attempt(), node.other);
   effects->changed.push_back(executor_id);
 }
 
-void ControlPlane::HandleLog(int executor_id, const v1::LogLines& log) {
-  LogSource source = LogSource::kAgent;
-  if (log.source() == v1::LogLines::SOURCE_STDOUT) source = LogSource::kStdout;
-  if (log.source() == v1::LogLines::SOURCE_STDERR) source = LogSource::kStderr;
-  std::vector<std::string> lines;
-  const int count = std::min(log.lines_size(), kMaxLogLines);
-  lines.reserve(count);
-  for (int i = 0; i < count; ++i) lines.push_back(Ellipsize(log.lines(i), kMaxLineBytes));
-  const uint64_t dropped = log.dropped() + static_cast<uint64_t>(log.lines_size() - count);
-  if (table_.state(executor_id) < SlotState::kRunning) {
-    for (int i = std::max(0, count - kLinesForTimeoutError); i < count; ++i) {
-      table_.NoteLog(executor_id, lines[i]);
+void ControlPlane::HandleSample(int executor_id, const v1::NodeSample& sample) {
+  if (sample.attempt() != table_.attempt(executor_id)) return;
+  for (const v1::QueueSample& queue : sample.queues()) {
+    if (!queue.program_done()) continue;
+    std::vector<std::string>& done = NodeOf(executor_id).done_queues;
+    if (std::find(done.begin(), done.end(), queue.queue()) == done.end() &&
+        done.size() < kMaxDoneQueues) {
+      done.push_back(queue.queue());
     }
   }
-  observer_.PostLog(executor_id, table_.role(executor_id), source, std::move(lines), dropped);
 }
 
 // ---- kv -----------------------------------------------------------------------------------------
@@ -150,6 +208,10 @@ void ControlPlane::HandleKv(uint64_t stream_id, int executor_id, const v1::KvReq
       break;
     }
     case v1::KvRequest::kAdd: {
+      if (executor_id < 0) {  // an operator's, once
+        result = kv_.Add(request.key(), request.add(), &woken);
+        break;
+      }
       // An agent that came back repeats what was not answered: an add must not count twice.
       auto& adds = NodeOf(executor_id).adds;
       auto done = std::find_if(adds.begin(), adds.end(), [&](const auto& entry) {

@@ -197,6 +197,10 @@ absl::Status ControlPlane::CheckFed(int executor_id) const {
 absl::StatusOr<FeedRoute> ControlPlane::LookupFeed(int executor_id) const {
   if (absl::Status fed = CheckFed(executor_id); !fed.ok()) return fed;
   MutexLock lock(&mu_);
+  return RouteTo(executor_id);
+}
+
+FeedRoute ControlPlane::RouteTo(int executor_id) const {
   const Node& node = nodes_[executor_id];
   FeedRoute route;
   route.executor_id = executor_id;
@@ -230,6 +234,10 @@ absl::Status ControlPlane::Cause(int executor_id) const {
   if (!table_.Has(executor_id)) {
     return absl::NotFoundError(absl::StrCat("no executor ", executor_id));
   }
+  return CauseOfSlot(executor_id);
+}
+
+absl::Status ControlPlane::CauseOfSlot(int executor_id) const {
   const SlotStatus slot = table_.Status(executor_id);
   if (slot.error.ok()) return absl::OkStatus();
   const NodeFailure* cause = causes_.cause();
@@ -283,6 +291,7 @@ void ControlPlane::AgentExited(int executor_id, const AgentExitReport& report) {
 
 void ControlPlane::Stop(NodeFilter filter, absl::string_view reason, bool now) {
   Do([&](TableEffects* effects) {
+    if (!shut_down_) recorder_->Stopping(filter, reason, now);
     for (int id = 0; id < table_.size(); ++id) {
       if (Matches(filter, id)) table_.Stop(id, reason, now, effects);
     }
@@ -298,11 +307,6 @@ absl::StatusOr<uint32_t> ControlPlane::RestartNode(int executor_id, absl::string
     attempt = asked.ok() ? absl::StatusOr<uint32_t>(before + 1) : asked;
   });
   return attempt;
-}
-
-void ControlPlane::WithLedger(absl::FunctionRef<void(FeedLedger&)> body) {
-  MutexLock lock(&mu_);
-  body(ledger_);
 }
 
 }  // namespace millrace

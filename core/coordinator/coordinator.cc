@@ -7,15 +7,23 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/local_interfaces.h"
+#include "core/base/port_range.h"
 #include "core/base/deadlock_detector.h"
 #include "core/base/random.h"
 #include "core/base/socket_address.h"
+#include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/coordinator/certificate_authority.h"
+#include "core/coordinator/cluster_recorder.h"
 #include "core/coordinator/control_plane.h"
 #include "core/coordinator/coordinator_server.h"
+#include "core/coordinator/event_log.h"
 #include "core/coordinator/program_source.h"
 #include "core/coordinator/sidecar.h"
+#include "core/coordinator/view_store.h"
+#include "core/coordinator/watch_hub.h"
 #include "core/coordinator/wire_conversion.h"
 
 namespace millrace {
@@ -86,7 +94,33 @@ absl::Status CheckNode(const NodeOptions& node) {
   if (node.log_bytes_per_second < 0) {
     return absl::InvalidArgumentError("node.log_bytes_per_second is negative");
   }
+  if (!node.feed_port_range.empty()) {
+    const absl::Status range = ParsePortRange(node.feed_port_range).status();
+    if (!range.ok()) return Annotate(range, "node.feed_port_range");
+  }
   return CheckPositive("node.stop_timeout", node.stop_timeout);
+}
+
+// A host with more has yet to be built; it is the typing error that is caught.
+constexpr int kMaxGpusPerNode = 1024;
+
+absl::Status CheckGpus(const CoordinatorOptions& options) {
+  const auto check = [](const std::string& name, int count) -> absl::Status {
+    if (count >= 0 && count <= kMaxGpusPerNode) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is ", count, ": it must be from 0 to ", kMaxGpusPerNode));
+  };
+  MILLRACE_RETURN_IF_ERROR(check("node.gpus_per_node", options.node.gpus_per_node));
+  for (const auto& [job, count] : options.node.gpus_by_job) {
+    const bool known = std::any_of(options.roles.begin(), options.roles.end(),
+                                   [&](const NodeRole& role) { return role.job_name == job; });
+    if (!known) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("node.gpus_by_job: the cluster has no job \"", job, "\""));
+    }
+    MILLRACE_RETURN_IF_ERROR(check(absl::StrCat("node.gpus_by_job[", job, "]"), count));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckOptions(const CoordinatorOptions& options) {
@@ -112,6 +146,7 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckQuarantinePolicy("quarantine", options.quarantine));
   MILLRACE_RETURN_IF_ERROR(CheckRoles(options.roles));
   MILLRACE_RETURN_IF_ERROR(CheckNode(options.node));
+  MILLRACE_RETURN_IF_ERROR(CheckGpus(options));
   MILLRACE_RETURN_IF_ERROR(CheckPositive("reservation_timeout", options.reservation_timeout));
   MILLRACE_RETURN_IF_ERROR(CheckPositive("heartbeat_interval", options.heartbeat_interval));
   MILLRACE_RETURN_IF_ERROR(CheckPositive("lease", options.lease));
@@ -151,6 +186,8 @@ class GrpcCoordinator final : public Coordinator {
   absl::Status WaitFailure(absl::Duration timeout) override { return plane_->WaitFailure(timeout); }
   void Cancel(absl::string_view reason) override { plane_->Cancel(reason); }
 
+  absl::Status stop_request() const override { return plane_->stop_request(); }
+
   ClusterStatus Snapshot() const override { return plane_->Snapshot(); }
   ClusterSpec spec() const override { return plane_->spec(); }
   absl::Status first_cause() const override { return plane_->first_cause(); }
@@ -171,31 +208,28 @@ class GrpcCoordinator final : public Coordinator {
 
   absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue,
                         int64_t num_partitions) override {
-    return Ledger<absl::Status>(
-        [&](FeedLedger& ledger) { return ledger.Open(feed_id, queue, num_partitions); });
+    return plane_->OpenFeed(feed_id, queue, num_partitions);
   }
   absl::Status ReportPartition(absl::string_view feed_id, const PartitionReport& report) override {
-    return Ledger<absl::Status>(
-        [&](FeedLedger& ledger) { return ledger.Report(feed_id, report); });
+    return plane_->ReportPartition(feed_id, report);
   }
-  void CloseFeed(absl::string_view feed_id) override {
-    plane_->WithLedger([&](FeedLedger& ledger) { ledger.Close(feed_id); });
-  }
+  void CloseFeed(absl::string_view feed_id) override { plane_->CloseFeed(feed_id); }
   absl::StatusOr<FeedSummary> FeedSummaryOf(absl::string_view feed_id) const override {
     return Ledger<absl::StatusOr<FeedSummary>>(
-        [&](FeedLedger& ledger) { return ledger.Summary(feed_id); });
+        [&](const FeedLedger& ledger) { return ledger.Summary(feed_id); });
   }
   std::vector<FeedSummary> FeedSummaries() const override {
-    return Ledger<std::vector<FeedSummary>>([](FeedLedger& ledger) { return ledger.Summaries(); });
+    return Ledger<std::vector<FeedSummary>>(
+        [](const FeedLedger& ledger) { return ledger.Summaries(); });
   }
   absl::StatusOr<PartitionRecord> FeedPartition(absl::string_view feed_id,
                                                 int64_t partition) const override {
     return Ledger<absl::StatusOr<PartitionRecord>>(
-        [&](FeedLedger& ledger) { return ledger.Partition(feed_id, partition); });
+        [&](const FeedLedger& ledger) { return ledger.Partition(feed_id, partition); });
   }
   std::vector<int64_t> UnfinishedPartitions(absl::string_view feed_id, int executor_id,
                                             uint32_t node_attempt) const override {
-    return Ledger<std::vector<int64_t>>([&](FeedLedger& ledger) {
+    return Ledger<std::vector<int64_t>>([&](const FeedLedger& ledger) {
       return ledger.UnfinishedOn(feed_id, executor_id, node_attempt);
     });
   }
@@ -219,6 +253,8 @@ class GrpcCoordinator final : public Coordinator {
 
   void Shutdown() override {
     if (plane_ != nullptr) plane_->Shutdown();   // streams hear why
+    if (hub_ != nullptr) hub_->Stop();           // readers hear the last of it
+    if (events_ != nullptr) events_->Stop();
     if (server_ != nullptr) server_->Shutdown();
   }
 
@@ -226,7 +262,7 @@ class GrpcCoordinator final : public Coordinator {
   template <typename Result, typename Body>
   Result Ledger(Body body) const {
     std::optional<Result> result;
-    plane_->WithLedger([&](FeedLedger& ledger) { result.emplace(body(ledger)); });
+    plane_->WithLedger([&](const FeedLedger& ledger) { result.emplace(body(ledger)); });
     return *std::move(result);
   }
 
@@ -235,6 +271,10 @@ class GrpcCoordinator final : public Coordinator {
   const AccessTokens tokens_;
   std::unique_ptr<CertificateAuthority> ca_;
   std::unique_ptr<ProgramSource> program_;  // null: nothing is shipped
+  std::unique_ptr<EventLog> events_;        // null: none is written
+  std::unique_ptr<ViewStore> view_;
+  std::unique_ptr<ClusterRecorder> recorder_;
+  std::unique_ptr<WatchHub> hub_;
   std::unique_ptr<ControlPlane> plane_;
   std::unique_ptr<CoordinatorServer> server_;
   std::string address_;
@@ -256,13 +296,33 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
   v1::NodeSpec spec =
       ToNodeSpec(options.node, static_cast<int>(num_workers), sha256, program_size);
   MILLRACE_RETURN_IF_ERROR(AddSidecars(options.node.sidecars, options.roles, &spec));
-  plane_ = std::make_unique<ControlPlane>(options, std::move(spec), ca_.get());
+  if (!options.event_log_dir.empty()) {
+    absl::StatusOr<std::unique_ptr<EventLog>> events =
+        EventLog::Open({.folder = options.event_log_dir, .cluster_id = cluster_id_});
+    if (events.ok()) {
+      events_ = *std::move(events);
+    } else {  // a cluster runs without, too
+      MILLRACE_LOG(WARNING) << "there is no event log: " << events.status();
+    }
+  }
+  view_ = std::make_unique<ViewStore>(
+      ViewStore::Options{.num_slots = static_cast<int>(options.roles.size()),
+                         .incarnation = RandomHex(kClusterIdBytes),
+                         .limits = {},
+                         .clock = options.clock});
+  recorder_ = std::make_unique<ClusterRecorder>(options, view_.get(), events_.get());
+  hub_ = std::make_unique<WatchHub>(view_.get(), options.clock);
+  plane_ = std::make_unique<ControlPlane>(options, std::move(spec), ca_.get(), view_.get(),
+                                          recorder_.get());
   MILLRACE_ASSIGN_OR_RETURN(server_, CoordinatorServer::Start({.bind_address = options.bind_address,
                                                                .port = options.port,
                                                                .limits = {},
                                                                .ca = ca_.get(),
                                                                .tokens = &tokens_,
                                                                .plane = plane_.get(),
+                                                               .view = view_.get(),
+                                                               .hub = hub_.get(),
+                                                               .recorder = recorder_.get(),
                                                                .program = program_.get()}));
   address_ = FormatHostPort(AdvertisedHost(options), server_->port());
   return absl::OkStatus();
@@ -274,6 +334,14 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptio
   StopDeadlockDetector();
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
   if (options.cluster_id.empty()) options.cluster_id = RandomHex(kClusterIdBytes);
+  if (!options.advertise_host.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.advertise_host,
+                              ResolveAdvertisedHost(options.advertise_host));
+  }
+  if (options.port == 0 && options.port_range.first != 0) {
+    MILLRACE_ASSIGN_OR_RETURN(options.port,
+                              FindFreePort(options.bind_address, options.port_range));
+  }
   auto coordinator = std::make_unique<GrpcCoordinator>(options.cluster_id);
   MILLRACE_RETURN_IF_ERROR(coordinator->Open(options));
   return coordinator;

@@ -100,6 +100,10 @@ class Coordinator {
   // that wait now and those to come. WaitEnded goes on.
   virtual void Cancel(absl::string_view reason) = 0;
 
+  // CANCELLED, with the reason, once an operator has asked for the end of the cluster (StopCluster);
+  // OK before. From then on the waits above return it too, and the nodes are ending.
+  [[nodiscard]] virtual absl::Status stop_request() const = 0;
+
   [[nodiscard]] virtual ClusterStatus Snapshot() const = 0;
   // The latest spec; without jobs before all have registered (epoch 0).
   [[nodiscard]] virtual ClusterSpec spec() const = 0;

@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/base/port_range.h"
 #include "core/coordinator/cluster_status.h"
 #include "core/coordinator/restart_policy.h"
 #include "core/coordinator/role_dealer.h"
@@ -44,6 +45,12 @@ struct NodeOptions {
   std::string default_fs = "file://";
   std::string log_dir;                     // on the agent's host; empty: the agent's default
   bool release_port = true;                // close the reserved port just before exec
+  // GPUs that each node's agent claims for it (docs/gpus.md); ps get none. With 0 and no gpus_by_job
+  // GPUs are left alone.
+  int gpus_per_node = 0;
+  std::map<std::string, int> gpus_by_job;  // other numbers, also for "ps"
+  // "9000-9100": ports for the TCP endpoints where nodes are fed. Empty: any.
+  std::string feed_port_range;
   int64_t feed_budget_bytes = int64_t{256} << 20;
   absl::Duration stop_grace = absl::Seconds(5);     // asked to stop, until killed
   absl::Duration stop_timeout = absl::Seconds(10);  // stopped by SIGSTOP, until failed
@@ -75,6 +82,9 @@ class CoordinatorObserver {
   // agents ends what is left of the old one and starts another. Not called for an agent that stays.
   // Where that cannot be done: ReportAgentExit with a status.
   virtual void OnRelaunch(int /*executor_id*/) {}
+  // An operator asks for the end of the cluster; its nodes have been asked (now: killed). `status` is
+  // CANCELLED with the reason.
+  virtual void OnOperatorStop(const absl::Status& /*status*/, bool /*now*/) {}
   // Once: the cluster failed, `status` is its first cause.
   virtual void OnFailure(const absl::Status& /*status*/) {}
 };
@@ -82,9 +92,11 @@ class CoordinatorObserver {
 struct CoordinatorOptions {
   std::string cluster_id;  // empty: random. Otherwise 1 to 128 of A-Z a-z 0-9 . _ -
   std::string bind_address = "127.0.0.1";  // an address of this host, or "0.0.0.0" or "::" for all
-  int port = 0;                            // 0: any
-  // Host under which agents reach this one, for address(). Empty: bind_address, or this host's name
-  // if that is a wildcard.
+  int port = 0;                            // 0: any of port_range
+  PortRange port_range;                    // {0, 0}: any
+  // Host under which agents reach this one, for address(): a name, an address, an interface ("eth0") or
+  // a network ("10.0.0.0/8") of this host. Empty: bind_address, or this host's name if that is a
+  // wildcard.
   std::string advertise_host;
   std::vector<NodeRole> roles;  // by executor id, from DealRoles()
   NodeOptions node;
@@ -101,6 +113,8 @@ struct CoordinatorOptions {
   QuarantinePolicy quarantine;
 
   Clock* clock = RealClock();               // not owned; outlives the coordinator
+  // Where events.jsonl is written, on this host (core/coordinator/event_log.h). Empty: nowhere.
+  std::string event_log_dir;
   CoordinatorObserver* observer = nullptr;  // not owned; outlives the coordinator
 };
 

@@ -2,16 +2,15 @@
 
 #include <chrono>  // grpc::Server::Shutdown takes a time_point
 #include <cstdint>
-#include <initializer_list>
-#include <iterator>  // for std::next
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
 #include "core/base/socket_address.h"
+#include "core/coordinator/call_gate.h"
 #include "core/coordinator/live_calls.h"
+#include "core/coordinator/view_service.h"
 #include "core/coordinator/wire_conversion.h"
 #include "core/proto/coordinator.grpc.pb.h"
 #include "core/proto/coordinator.pb.h"
@@ -36,15 +35,6 @@ constexpr int kKeepaliveTimeMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kMinPingIntervalMs = 5'000;
 constexpr std::chrono::milliseconds kShutdownGrace(500);
-
-absl::Status CheckToken(const grpc::CallbackServerContext& context, const AccessTokens& tokens,
-                        std::initializer_list<TokenKind> allowed) {
-  const auto& metadata = context.client_metadata();
-  const auto [first, last] = metadata.equal_range("authorization");
-  // Twice the key: whichever one is meant, it is not a client of ours.
-  if (first == last || std::next(first) != last) return tokens.Check("", allowed);
-  return tokens.Check(absl::string_view(first->second.data(), first->second.size()), allowed);
-}
 
 // The server's side of one FetchProgram. Owned by gRPC until OnDone.
 class FetchReactor final : public grpc::ServerWriteReactor<v1::ProgramChunk> {
@@ -107,23 +97,24 @@ class Service final : public ServiceBase {
   using ServiceBase::FetchProgram;
   using ServiceBase::GetStatus;
 
-  explicit Service(const ServerOptions& options) : options_(options) {}
+  Service(const ServerOptions& options, const CallGate* gate, LiveCalls* calls)
+      : options_(options), gate_(gate), calls_(calls) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Attach(
       grpc::CallbackServerContext* context) override {
     return AttachReactor::Create(context,
-                                 CheckToken(*context, *options_.tokens, {TokenKind::kAgent}),
-                                 options_.limits, options_.plane, &calls_);
+                                 gate_->Admit(*context, "Attach", {TokenKind::kAgent}),
+                                 options_.limits, options_.plane, calls_);
   }
 
   grpc::ServerWriteReactor<v1::ProgramChunk>* FetchProgram(
       grpc::CallbackServerContext* context, const v1::FetchProgramRequest* request) override {
-    absl::Status status = CheckToken(*context, *options_.tokens, {TokenKind::kAgent});
+    absl::Status status = gate_->Admit(*context, "FetchProgram", {TokenKind::kAgent});
     if (status.ok() &&
         (options_.program == nullptr || options_.program->sha256() != request->sha256())) {
       status = absl::NotFoundError("this cluster ships no program of that sha256");
     }
-    return new FetchReactor(status, options_.program, &calls_);
+    return new FetchReactor(status, options_.program, calls_);
   }
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
@@ -131,22 +122,26 @@ class Service final : public ServiceBase {
                                       v1::ClusterStatus* response) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     const absl::Status status =
-        CheckToken(*context, *options_.tokens, {TokenKind::kViewer, TokenKind::kOperator});
+        gate_->Admit(*context, "GetStatus", {TokenKind::kViewer, TokenKind::kOperator});
     if (status.ok()) *response = ToStatusProto(options_.plane->Snapshot());
     reactor->Finish(ToGrpcStatus(status));
     return reactor;
   }
 
-  LiveCalls& calls() { return calls_; }
-
  private:
   const ServerOptions options_;
-  LiveCalls calls_;
+  const CallGate* const gate_;
+  LiveCalls* const calls_;
 };
 
 class GrpcCoordinatorServer final : public CoordinatorServer {
  public:
-  explicit GrpcCoordinatorServer(const ServerOptions& options) : service_(options) {}
+  explicit GrpcCoordinatorServer(const ServerOptions& options)
+      : gate_(options.tokens, options.recorder),
+        service_(options, &gate_, &calls_),
+        view_({&gate_, options.plane, options.view, options.hub, &calls_}),
+        control_({&gate_, options.plane, options.view, options.hub, &calls_}),
+        gateway_({&gate_, options.plane, options.view, options.hub, &calls_}) {}
   ~GrpcCoordinatorServer() override { Shutdown(); }
 
   absl::Status Listen(const ServerOptions& options) {
@@ -158,6 +153,9 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address, grpc::SslServerCredentials(tls), &port_);
     builder.RegisterService(&service_);
+    builder.RegisterService(&view_);
+    builder.RegisterService(&control_);
+    builder.RegisterService(&gateway_);
     builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
     // Two coordinators must not share a port.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -185,12 +183,17 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
     if (server_ == nullptr) return;
     // Calls that are still there after the grace are cancelled.
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
-    service_.calls().WaitForNone();
+    calls_.WaitForNone();
     server_.reset();
   }
 
  private:
+  LiveCalls calls_;
+  const CallGate gate_;
   Service service_;
+  ViewService view_;
+  ControlService control_;
+  GatewayService gateway_;
   int port_ = 0;
   Mutex mu_;
   std::unique_ptr<grpc::Server> server_;

@@ -1,6 +1,7 @@
 // File: core/coordinator/coordinator_server.h
 //
-// The gRPC server of a coordinator: TLS, tokens, and the three methods of the service.
+// The gRPC server of a coordinator: TLS, tokens, and its services (view_service.h has those for
+// readers, operators and feeders).
 //
 // Defines: ServerOptions, CoordinatorServer.
 
@@ -14,8 +15,11 @@
 #include "core/coordinator/access_tokens.h"
 #include "core/coordinator/attach_reactor.h"
 #include "core/coordinator/certificate_authority.h"
+#include "core/coordinator/cluster_recorder.h"
 #include "core/coordinator/control_plane.h"
 #include "core/coordinator/program_source.h"
+#include "core/coordinator/view_store.h"
+#include "core/coordinator/watch_hub.h"
 
 namespace millrace {
 
@@ -27,6 +31,9 @@ struct ServerOptions {
   const CertificateAuthority* ca = nullptr;
   const AccessTokens* tokens = nullptr;
   ControlPlane* plane = nullptr;
+  ViewStore* view = nullptr;
+  WatchHub* hub = nullptr;
+  ClusterRecorder* recorder = nullptr;
   ProgramSource* program = nullptr;  // null: nothing is shipped
 };
 

@@ -22,12 +22,13 @@ absl::string_view PartitionStateName(PartitionState state) {
   return "unknown";
 }
 
-bool FeedLedger::MakeRoom() {
+bool FeedLedger::MakeRoom(std::string* removed) {
   if (static_cast<int>(order_.size()) < kMaxFeeds) return true;
   for (auto it = order_.begin(); it != order_.end(); ++it) {
     auto feed = feeds_.find(*it);
     if (!feed->second.summary.closed) continue;
     feeds_.erase(feed);
+    if (removed != nullptr) *removed = *it;
     order_.erase(it);
     return true;
   }
@@ -35,7 +36,7 @@ bool FeedLedger::MakeRoom() {
 }
 
 absl::Status FeedLedger::Open(absl::string_view feed_id, absl::string_view queue,
-                              int64_t num_partitions) {
+                              int64_t num_partitions, std::string* removed) {
   if (feed_id.empty()) return absl::InvalidArgumentError("feed_id is empty");
   if (num_partitions < 0 || num_partitions > kMaxPartitions) {
     return absl::InvalidArgumentError(absl::StrCat("feed ", feed_id, ": ", num_partitions,
@@ -50,7 +51,7 @@ absl::Status FeedLedger::Open(absl::string_view feed_id, absl::string_view queue
         "feed ", feed_id, " was opened before, for queue ", it->second.summary.queue, " with ",
         it->second.announced, " partitions", it->second.summary.closed ? ", and has ended" : ""));
   }
-  if (!MakeRoom()) {
+  if (!MakeRoom(removed)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("feed ", feed_id, ": ", kMaxFeeds, " feeds are open; close some"));
   }
@@ -86,6 +87,51 @@ void FeedLedger::Count(const PartitionRecord& record, int sign, FeedSummary* sum
   summary->rows_returned += factor * record.last.rows_returned;
   summary->rows_refed += factor * record.rows_refed;
   if (record.refed > 0) summary->partitions_refed += sign;
+  if (record.last.state == PartitionState::kFeeding ||
+      record.last.state == PartitionState::kReceived) {
+    CountOpen(record.last.executor_id, sign);
+  }
+}
+
+void FeedLedger::CountOpen(int executor_id, int by) {
+  if ((open_[executor_id] += by) == 0) open_.erase(executor_id);
+}
+
+void FeedLedger::Unassign(Feed& feed, int64_t partition) {
+  const auto it = feed.assigned.find(partition);
+  if (it == feed.assigned.end()) return;
+  CountOpen(it->second, -1);
+  feed.assigned.erase(it);
+}
+
+void FeedLedger::Assign(absl::string_view feed_id, int64_t partition, int executor_id) {
+  const auto it = feeds_.find(feed_id);
+  if (it == feeds_.end() || it->second.summary.closed) return;
+  Feed& feed = it->second;
+  Unassign(feed, partition);
+  const auto record = feed.partitions.find(partition);
+  const bool counted = record != feed.partitions.end() &&
+                       record->second.last.executor_id == executor_id &&
+                       (record->second.last.state == PartitionState::kFeeding ||
+                        record->second.last.state == PartitionState::kReceived);
+  if (counted) return;
+  feed.assigned[partition] = executor_id;
+  CountOpen(executor_id, +1);
+}
+
+std::optional<int> FeedLedger::Assigned(absl::string_view feed_id, int64_t partition) const {
+  const auto it = feeds_.find(feed_id);
+  if (it == feeds_.end()) return std::nullopt;
+  const Feed& feed = it->second;
+  if (const auto at = feed.assigned.find(partition); at != feed.assigned.end()) return at->second;
+  const auto record = feed.partitions.find(partition);
+  if (record == feed.partitions.end() || record->second.last.executor_id < 0) return std::nullopt;
+  return record->second.last.executor_id;
+}
+
+int64_t FeedLedger::OpenOn(int executor_id) const {
+  const auto it = open_.find(executor_id);
+  return it == open_.end() ? 0 : it->second;
 }
 
 absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport& report) {
@@ -118,6 +164,13 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
   record.last = report;
   record.last.refed_reason.clear();  // kept once, above
   Count(record, +1, &feed.summary);
+  Unassign(feed, report.partition);
+  if (record.last.state == PartitionState::kFailed) {
+    feed.failed.insert(report.partition);
+  } else {
+    feed.failed.erase(report.partition);
+  }
+  if (record.refed > 0) feed.refed.insert(report.partition);
   return absl::OkStatus();
 }
 
@@ -127,7 +180,16 @@ void FeedLedger::Close(absl::string_view feed_id) {
   Feed& feed = it->second;
   feed.summary = WithLists(feed);
   feed.summary.closed = true;
+  while (!feed.assigned.empty()) Unassign(feed, feed.assigned.begin()->first);
+  for (const auto& [partition, record] : feed.partitions) {
+    if (record.last.state == PartitionState::kFeeding ||
+        record.last.state == PartitionState::kReceived) {
+      CountOpen(record.last.executor_id, -1);
+    }
+  }
   feed.partitions.clear();
+  feed.failed.clear();
+  feed.refed.clear();
 }
 
 FeedSummary FeedLedger::WithLists(const Feed& feed) {
@@ -139,15 +201,14 @@ FeedSummary FeedLedger::WithLists(const Feed& feed) {
   summary.pending =
       summary.partitions - summary.feeding - summary.received - summary.done - summary.failed;
   summary.exactly_once = summary.partitions_refed == 0;
-  for (const auto& [partition, record] : feed.partitions) {
-    if (record.last.state == PartitionState::kFailed &&
-        summary.failed_partitions.size() < kMaxListed) {
-      summary.failed_partitions.push_back(partition);
+  const auto list = [](const std::set<int64_t>& from, std::vector<int64_t>* to) {
+    for (const int64_t partition : from) {
+      if (to->size() >= kMaxListed) return;
+      to->push_back(partition);
     }
-    if (record.refed > 0 && summary.refed_partitions.size() < kMaxListed) {
-      summary.refed_partitions.push_back(partition);
-    }
-  }
+  };
+  list(feed.failed, &summary.failed_partitions);
+  list(feed.refed, &summary.refed_partitions);
   return summary;
 }
 

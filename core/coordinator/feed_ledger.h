@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -90,12 +92,23 @@ class FeedLedger {
   // Announces a feed. Again with the same values: OK, nothing changes.
   // Returns ALREADY_EXISTS if it is open with other values, INVALID_ARGUMENT for an empty id or a
   // number of partitions outside 0..kMaxPartitions, RESOURCE_EXHAUSTED if kMaxFeeds are open.
-  absl::Status Open(absl::string_view feed_id, absl::string_view queue, int64_t num_partitions);
+  // `*removed`: the closed feed that went, if one did.
+  absl::Status Open(absl::string_view feed_id, absl::string_view queue, int64_t num_partitions,
+                    std::string* removed = nullptr);
 
   // Takes the report of a session. A report of a lower feeder_attempt than the last one is ignored.
   // Returns NOT_FOUND for an unknown feed, FAILED_PRECONDITION for a closed one, INVALID_ARGUMENT
   // if the partition is outside 0..kMaxPartitions-1.
   absl::Status Report(absl::string_view feed_id, const PartitionReport& report);
+
+  // A node was chosen for a partition that nobody reports on yet. Until somebody does it counts as
+  // open there. Unknown and closed feeds: nothing happens.
+  void Assign(absl::string_view feed_id, int64_t partition, int executor_id);
+  // The node of Assign(), or of the last report; nullopt if there is none.
+  [[nodiscard]] std::optional<int> Assigned(absl::string_view feed_id, int64_t partition) const;
+  // Partitions of all feeds that were assigned to this node, are fed to it, or wait there to be
+  // acknowledged.
+  [[nodiscard]] int64_t OpenOn(int executor_id) const;
 
   // The feed has ended. Unknown and closed ones: nothing happens.
   void Close(absl::string_view feed_id);
@@ -120,14 +133,20 @@ class FeedLedger {
     FeedSummary summary;  // counts of `partitions`, kept up to date; lists are made on demand
     int64_t announced = 0;
     std::map<int64_t, PartitionRecord> partitions;
+    std::map<int64_t, int> assigned;  // executor ids, of partitions that nobody reported on since
+    std::set<int64_t> failed;         // exactly those of `partitions` that are kFailed
+    std::set<int64_t> refed;          // and those that were fed again
   };
 
-  static void Count(const PartitionRecord& record, int sign, FeedSummary* summary);
+  void Count(const PartitionRecord& record, int sign, FeedSummary* summary);
+  void CountOpen(int executor_id, int by);
+  void Unassign(Feed& feed, int64_t partition);
   static FeedSummary WithLists(const Feed& feed);
-  bool MakeRoom();
+  bool MakeRoom(std::string* removed);
 
   std::deque<std::string> order_;                  // ids of feeds_, oldest first
   absl::flat_hash_map<std::string, Feed> feeds_;
+  absl::flat_hash_map<int, int64_t> open_;  // by executor id: see OpenOn(); no zeros
 };
 
 }  // namespace millrace

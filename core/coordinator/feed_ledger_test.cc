@@ -1,5 +1,6 @@
 #include "core/coordinator/feed_ledger.h"
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -142,6 +143,49 @@ TEST(FeedLedgerTest, FeedsAndListsAreBounded) {
   }
   EXPECT_EQ(ledger.Summary("f1")->failed_partitions.size(), size_t{FeedLedger::kMaxListed});
   EXPECT_EQ(ledger.Summary("f1")->failed, 1000);
+}
+
+TEST(FeedLedgerTest, WhatIsOpenOnANodeCountsAssignmentsSessionsAndWhatWaitsThere) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 4), IsOk());
+  EXPECT_EQ(ledger.Assigned("f", 0), std::nullopt);
+  ledger.Assign("f", 0, 2);
+  ledger.Assign("f", 1, 2);
+  EXPECT_EQ(ledger.OpenOn(2), 2);
+  ledger.Assign("f", 1, 3);  // its node went away
+  EXPECT_EQ(ledger.Assigned("f", 1), 3);
+  EXPECT_EQ(ledger.OpenOn(2), 1);
+  EXPECT_EQ(ledger.OpenOn(3), 1);
+  PartitionReport report;
+  report.executor_id = 2;
+  ASSERT_THAT(ledger.Report("f", report), IsOk());
+  EXPECT_EQ(ledger.OpenOn(2), 1);
+  ledger.Assign("f", 0, 2);  // it is there already
+  EXPECT_EQ(ledger.OpenOn(2), 1);
+  report.state = PartitionState::kDone;
+  ASSERT_THAT(ledger.Report("f", report), IsOk());
+  EXPECT_EQ(ledger.OpenOn(2), 0);
+  report.partition = 2;
+  report.state = PartitionState::kReceived;
+  ASSERT_THAT(ledger.Report("f", report), IsOk());
+  EXPECT_EQ(ledger.OpenOn(2), 1);
+  ledger.Close("f");
+  EXPECT_EQ(ledger.OpenOn(2), 0);
+  EXPECT_EQ(ledger.OpenOn(3), 0);
+  ledger.Assign("f", 3, 2);
+  EXPECT_EQ(ledger.OpenOn(2), 0);
+}
+
+TEST(FeedLedgerTest, OpeningOneTooManySaysWhichWent) {
+  FeedLedger ledger;
+  std::string removed;
+  for (int i = 0; i < FeedLedger::kMaxFeeds; ++i) {
+    ASSERT_THAT(ledger.Open(absl::StrCat(i), "input", 1, &removed), IsOk());
+  }
+  EXPECT_EQ(removed, "");
+  ledger.Close("5");
+  ASSERT_THAT(ledger.Open("new", "input", 1, &removed), IsOk());
+  EXPECT_EQ(removed, "5");
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "core/coordinator/kv_store.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
@@ -139,6 +142,19 @@ void KvStore::DropOwner(uint64_t owner) {
     ++it;
     Remove(waiter);
   }
+}
+
+std::vector<std::pair<std::string, size_t>> KvStore::List(absl::string_view prefix,
+                                                          size_t limit) const {
+  std::vector<std::pair<absl::string_view, size_t>> found;
+  for (const auto& [key, value] : values_) {
+    if (absl::StartsWith(key, prefix)) found.emplace_back(key, value.size());
+  }
+  const size_t count = std::min(limit, found.size());
+  std::partial_sort(found.begin(), found.begin() + static_cast<ptrdiff_t>(count), found.end());
+  std::vector<std::pair<std::string, size_t>> keys;
+  for (size_t i = 0; i < count; ++i) keys.emplace_back(std::string(found[i].first), found[i].second);
+  return keys;
 }
 
 }  // namespace millrace

@@ -21,6 +21,15 @@ void ObserverQueue::PostSlot(SlotStatus slot) {
   Push({[slot = std::move(slot)](CoordinatorObserver& observer) { observer.OnSlot(slot); }, false});
 }
 
+void ObserverQueue::PostStopRequest(absl::Status status, bool now) {
+  if (observer_ == nullptr) return;
+  MutexLock lock(&mu_);
+  Push({[status = std::move(status), now](CoordinatorObserver& observer) {
+          observer.OnOperatorStop(status, now);
+        },
+        false});
+}
+
 void ObserverQueue::PostFailure(absl::Status status) {
   if (observer_ == nullptr) return;
   MutexLock lock(&mu_);

@@ -38,6 +38,7 @@ class ObserverQueue {
 
   void PostSlot(SlotStatus slot);
   void PostFailure(absl::Status status);
+  void PostStopRequest(absl::Status status, bool now);
   void PostRelaunch(int executor_id);
   void PostLog(int executor_id, const NodeRole& role, LogSource source,
                std::vector<std::string> lines, uint64_t dropped);

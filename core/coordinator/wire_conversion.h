@@ -20,6 +20,7 @@
 #include "core/coordinator/coordinator_options.h"
 #include "core/coordinator/reservation_table.h"
 #include "core/proto/coordinator.pb.h"
+#include "google/protobuf/message_lite.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/status.h"
 
@@ -29,7 +30,7 @@ namespace millrace {
 [[nodiscard]] absl::StatusOr<v1::AgentMessage> ParseAgentMessage(const grpc::ByteBuffer& bytes);
 
 // Copies of the result share their bytes: one serialisation serves many streams.
-[[nodiscard]] grpc::ByteBuffer SerializeMessage(const v1::CoordinatorMessage& message);
+[[nodiscard]] grpc::ByteBuffer SerializeMessage(const google::protobuf::MessageLite& message);
 
 // Returns FAILED_PRECONDITION for another protocol version; INVALID_ARGUMENT, naming the field, if
 // something is missing, too long or no address.

@@ -1,0 +1,39 @@
+// File: core/coordinator/call_gate.h
+//
+// The check that every call passes first: its token. Who is turned away becomes an event.
+//
+// Defines: CallGate.
+
+#ifndef CORE_COORDINATOR_CALL_GATE_H_
+#define CORE_COORDINATOR_CALL_GATE_H_
+
+#include <initializer_list>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "core/coordinator/access_tokens.h"
+#include "core/coordinator/cluster_recorder.h"
+#include "grpcpp/server_context.h"
+
+namespace millrace {
+
+// Thread safety: thread-safe. Blocking: never.
+class CallGate {
+ public:
+  // Neither is owned.
+  CallGate(const AccessTokens* tokens, ClusterRecorder* recorder)
+      : tokens_(tokens), recorder_(recorder) {}
+
+  // Returns as AccessTokens::Check().
+  [[nodiscard]] absl::Status Admit(const grpc::CallbackServerContext& context,
+                                   absl::string_view method,
+                                   std::initializer_list<TokenKind> allowed) const;
+
+ private:
+  const AccessTokens* const tokens_;
+  ClusterRecorder* const recorder_;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_COORDINATOR_CALL_GATE_H_

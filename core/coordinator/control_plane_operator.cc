@@ -1,0 +1,296 @@
+// What operators ask, and feeders outside of the driver.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/coordinator/control_plane.h"
+#include "core/coordinator/wire_conversion.h"
+
+namespace millrace {
+namespace {
+
+static_assert(static_cast<int>(PartitionState::kPending) + 1 == v1::PARTITION_STATE_PENDING);
+static_assert(static_cast<int>(PartitionState::kFailed) + 1 == v1::PARTITION_STATE_FAILED);
+
+v1::PartitionState ToProto(PartitionState state) {
+  return static_cast<v1::PartitionState>(static_cast<int>(state) + 1);
+}
+
+v1::LookupReply::State ToProto(FeedRoute::State state) {
+  switch (state) {
+    case FeedRoute::State::kStarting:
+      return v1::LookupReply::STATE_STARTING;
+    case FeedRoute::State::kRunning:
+      return v1::LookupReply::STATE_RUNNING;
+    case FeedRoute::State::kRestarting:
+      return v1::LookupReply::STATE_RESTARTING;
+    case FeedRoute::State::kFinished:
+      return v1::LookupReply::STATE_FINISHED;
+    case FeedRoute::State::kFailed:
+      return v1::LookupReply::STATE_FAILED;
+  }
+  return v1::LookupReply::STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+// ---- operators ----------------------------------------------------------------------------------
+
+void ControlPlane::StopByOperator(absl::string_view reason, bool now) {
+  const std::string text = absl::StrCat("stopped by an operator: ", reason);
+  {
+    MutexLock lock(&mu_);
+    if (shut_down_) return;
+    recorder_->StopRequested(reason, now);
+    if (cancelled_.ok()) cancelled_ = absl::CancelledError(text);
+    if (stop_request_.ok()) stop_request_ = absl::CancelledError(text);
+    observer_.PostStopRequest(stop_request_, now);
+    changed_.SignalAll();
+  }
+  Stop(NodeFilter::kAll, text, now);
+}
+
+absl::Status ControlPlane::stop_request() const {
+  MutexLock lock(&mu_);
+  return stop_request_;
+}
+
+absl::StatusOr<uint32_t> ControlPlane::RestartByOperator(int executor_id,
+                                                         absl::string_view reason) {
+  absl::StatusOr<uint32_t> attempt =
+      RestartNode(executor_id, absl::StrCat("restarted by an operator: ", reason));
+  if (attempt.ok()) recorder_->RestartRequested(executor_id, reason);
+  return attempt;
+}
+
+uint64_t ControlPlane::OperatorKv(const v1::KvRequest& request,
+                                  const std::shared_ptr<AttachStream>& answer) {
+  uint64_t id = 0;
+  Do([&](TableEffects* /*effects*/) {
+    if (shut_down_) {
+      answer->Close(absl::CancelledError("the coordinator shuts down"));
+      to_flush_.push_back(answer);
+      return;
+    }
+    id = next_stream_id_++;
+    streams_[id] = {answer, -1, false};  // never registered: it hears of nothing but its answer
+    HandleKv(id, -1, request);
+  });
+  return id;
+}
+
+void ControlPlane::EndOperatorKv(uint64_t id) {
+  MutexLock lock(&mu_);
+  if (!shut_down_) DropStream(id);
+}
+
+void ControlPlane::ListKeys(absl::string_view prefix, size_t limit,
+                            v1::ListKeysReply* reply) const {
+  std::vector<std::pair<std::string, size_t>> keys;
+  {
+    MutexLock lock(&mu_);
+    keys = kv_.List(prefix, limit + 1);
+  }
+  reply->set_more(keys.size() > limit);
+  for (size_t i = 0; i < std::min(limit, keys.size()); ++i) {
+    v1::ListKeysReply::Entry* entry = reply->add_entries();
+    entry->set_key(std::move(keys[i].first));
+    entry->set_value_bytes(keys[i].second);
+  }
+}
+
+// ---- the ledger ---------------------------------------------------------------------------------
+
+absl::Status ControlPlane::OpenFeed(absl::string_view feed_id, absl::string_view queue,
+                                    int64_t num_partitions) {
+  MutexLock lock(&mu_);
+  const bool known = ledger_.Summary(feed_id).ok();
+  std::string removed;
+  const absl::Status status = ledger_.Open(feed_id, queue, num_partitions, &removed);
+  if (!removed.empty()) recorder_->FeedRemoved(removed);
+  if (status.ok() && !known) recorder_->FeedOpened(*ledger_.Summary(feed_id));
+  return status;
+}
+
+absl::Status ControlPlane::ReportPartition(absl::string_view feed_id,
+                                           const PartitionReport& report) {
+  MutexLock lock(&mu_);
+  const absl::Status status = ledger_.Report(feed_id, report);
+  if (!status.ok()) return status;
+  const FeedSummary summary = *ledger_.Summary(feed_id);
+  if (!report.refed_reason.empty()) {
+    recorder_->PartitionRefed(summary, report.partition, report.executor_id, report.refed_reason);
+  }
+  recorder_->FeedChanged(summary);
+  return absl::OkStatus();
+}
+
+void ControlPlane::CloseFeed(absl::string_view feed_id) {
+  MutexLock lock(&mu_);
+  const absl::StatusOr<FeedSummary> before = ledger_.Summary(feed_id);
+  if (!before.ok() || before->closed) return;
+  ledger_.Close(feed_id);
+  recorder_->FeedClosed(*ledger_.Summary(feed_id));
+}
+
+void ControlPlane::WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const {
+  MutexLock lock(&mu_);
+  body(ledger_);
+}
+
+// ---- feeders outside of the driver --------------------------------------------------------------
+
+int ControlPlane::ChooseNode(const std::string& queue, const std::string& host,
+                             v1::LookupReply::State* state) const {
+  int chosen = -1;
+  bool chosen_near = false;
+  int64_t chosen_load = 0;
+  int starting = -1, restarting = -1, failed = -1;
+  for (const int id : fed_nodes()) {
+    const FeedRoute route = RouteTo(id);
+    switch (route.state) {
+      case FeedRoute::State::kStarting:
+        starting = id;
+        continue;
+      case FeedRoute::State::kRestarting:
+        restarting = id;
+        continue;
+      case FeedRoute::State::kFailed:
+        failed = id;
+        continue;
+      case FeedRoute::State::kFinished:
+        continue;
+      case FeedRoute::State::kRunning:
+        break;
+    }
+    const std::vector<std::string>& done = nodes_[id].done_queues;
+    if (std::find(done.begin(), done.end(), queue) != done.end()) continue;
+    const bool near = !host.empty() && table_.Status(id).host == host;
+    const int64_t load = ledger_.OpenOn(id);
+    if (chosen < 0 || (near && !chosen_near) || (near == chosen_near && load < chosen_load)) {
+      chosen = id;
+      chosen_near = near;
+      chosen_load = load;
+    }
+  }
+  if (chosen >= 0) {
+    *state = v1::LookupReply::STATE_RUNNING;
+    return chosen;
+  }
+  // Nobody reads now: what may change comes first.
+  if (restarting >= 0) {
+    *state = v1::LookupReply::STATE_RESTARTING;
+  } else if (starting >= 0) {
+    *state = v1::LookupReply::STATE_STARTING;
+  } else if (failed >= 0) {
+    *state = v1::LookupReply::STATE_FAILED;
+    return failed;
+  } else {
+    *state = v1::LookupReply::STATE_FINISHED;
+  }
+  return -1;
+}
+
+absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
+                                           v1::LookupReply* reply) {
+  MutexLock lock(&mu_);
+  absl::StatusOr<FeedSummary> feed = ledger_.Summary(request.feed_id());
+  if (!feed.ok()) return feed.status();
+  if (feed->closed) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("feed ", request.feed_id(), " has ended: nothing of it is fed any more"));
+  }
+  if (request.partition() < 0 || request.partition() >= FeedLedger::kMaxPartitions) {
+    return absl::InvalidArgumentError(absl::StrCat("partition ", request.partition(),
+                                                   " is outside 0..",
+                                                   FeedLedger::kMaxPartitions - 1));
+  }
+  const absl::StatusOr<PartitionRecord> record =
+      ledger_.Partition(request.feed_id(), request.partition());
+  reply->set_partition_state(record.ok() ? ToProto(record->last.state)
+                                         : v1::PARTITION_STATE_PENDING);
+  int id = -1;
+  if (request.has_executor_id()) {
+    id = request.executor_id();
+    if (absl::Status fed = CheckFed(id); !fed.ok()) return fed;
+  } else {
+    v1::LookupReply::State state = v1::LookupReply::STATE_UNSPECIFIED;
+    // Who asks again is sent to the same node, as long as it reads.
+    const std::optional<int> before = ledger_.Assigned(request.feed_id(), request.partition());
+    if (before.has_value() && RouteTo(*before).state == FeedRoute::State::kRunning &&
+        nodes_[*before].done_queues.empty()) {
+      id = *before;
+    } else {
+      id = ChooseNode(feed->queue, request.host(), &state);
+    }
+    if (id < 0) {
+      reply->set_state(state);
+      reply->set_executor_id(-1);
+      return absl::OkStatus();
+    }
+    ledger_.Assign(request.feed_id(), request.partition(), id);
+  }
+  const FeedRoute route = RouteTo(id);
+  reply->set_state(ToProto(route.state));
+  reply->set_executor_id(id);
+  reply->set_node(table_.role(id).ToString());
+  reply->set_attempt(route.attempt);
+  if (route.state != FeedRoute::State::kRunning) return absl::OkStatus();
+  reply->set_nonce(route.nonce);
+  reply->mutable_endpoint()->set_tcp(route.tcp);
+  reply->mutable_endpoint()->set_ipc(route.ipc);
+  reply->mutable_endpoint()->set_key(route.key);
+  reply->set_host(table_.Status(id).host);
+  if (record.ok() && record->last.executor_id == id && record->last.node_attempt == route.attempt) {
+    reply->set_resume_row(record->last.rows_acked);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ControlPlane::CauseOf(int executor_id, v1::CauseReply* reply) const {
+  MutexLock lock(&mu_);
+  if (!table_.Has(executor_id)) {
+    return absl::NotFoundError(absl::StrCat("no executor ", executor_id));
+  }
+  const absl::Status cause = CauseOfSlot(executor_id);
+  if (!cause.ok()) *reply->mutable_error() = ToErrorProto(cause);
+  if (causes_.cause() != nullptr) *reply->mutable_first_cause() = ToErrorProto(causes_.status());
+  return absl::OkStatus();
+}
+
+absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {
+  if (!v1::PartitionState_IsValid(request.state()) ||
+      request.state() == v1::PARTITION_STATE_UNSPECIFIED) {
+    return absl::InvalidArgumentError("ReportRequest.state is unset or unknown");
+  }
+  const bool somewhere = request.state() != v1::PARTITION_STATE_PENDING &&
+                         request.state() != v1::PARTITION_STATE_FAILED;
+  if (somewhere || request.executor_id() >= 0) {
+    if (absl::Status fed = CheckFed(request.executor_id()); !fed.ok()) return fed;
+  }
+  PartitionReport report;
+  report.partition = request.partition();
+  report.state = static_cast<PartitionState>(static_cast<int>(request.state()) - 1);
+  report.executor_id = request.executor_id();
+  report.node_attempt = request.node_attempt();
+  report.feeder_attempt = request.feeder_attempt();
+  report.rows_received = request.rows_received();
+  report.rows_acked = request.rows_acked();
+  report.rows_returned = request.rows_returned();
+  report.refed_reason = request.refed_reason();
+  {
+    MutexLock lock(&mu_);
+    const absl::StatusOr<PartitionRecord> record =
+        ledger_.Partition(request.feed_id(), request.partition());
+    if (record.ok() && record->last.feeder_attempt > report.feeder_attempt) {
+      return absl::AbortedError(absl::StrCat(
+          "feed ", request.feed_id(), ", partition ", request.partition(), ": attempt ",
+          record->last.feeder_attempt, " of the feeder has it, this is ", report.feeder_attempt,
+          ": end this one"));
+    }
+  }
+  return ReportPartition(request.feed_id(), report);
+}
+
+}  // namespace millrace
