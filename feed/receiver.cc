@@ -48,7 +48,9 @@ absl::StatusOr<std::unique_ptr<FeedReceiver>> FeedReceiver::Start(FeedReceiverOp
       [waker] { waker->Wake(); });
   MILLRACE_ASSIGN_OR_RETURN(
       std::unique_ptr<ReceiverLoop> loop,
-      ReceiverLoop::Create({.nonce = options.nonce, .clock = options.clock}, core, waker));
+      ReceiverLoop::Create(
+          {.nonce = options.nonce, .clock = options.clock, .tcp_ports = options.tcp_ports}, core,
+          waker));
   std::unique_ptr<FeedReceiver> receiver(new FeedReceiver(std::move(core), std::move(loop)));
   MILLRACE_ASSIGN_OR_RETURN(
       receiver->thread_,

@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/clock.h"
+#include "core/base/port_range.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "feed/data_feed.h"
@@ -38,6 +39,7 @@ struct FeedReceiverOptions {
   std::vector<std::string> queues = {"input"};
   int64_t budget_bytes = int64_t{256} << 20;  // of rows received and not used, all queues together
   Clock* clock = RealClock();                 // not owned
+  PortRange tcp_ports;                        // where the TCP endpoint is bound; {0, 0}: any
 };
 
 // Ownership: owns the socket thread; DataFeeds are independent of it and may live longer.
@@ -47,8 +49,8 @@ struct FeedReceiverOptions {
 class FeedReceiver {
  public:
   // Binds, and starts to serve. Returns INVALID_ARGUMENT for options that make no sense,
-  // RESOURCE_EXHAUSTED if the system has no descriptor or thread left, UNAVAILABLE if nothing can
-  // be bound.
+  // RESOURCE_EXHAUSTED if the system has no descriptor or thread left, or tcp_ports no free port,
+  // UNAVAILABLE if nothing can be bound.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FeedReceiver>> Start(
       FeedReceiverOptions options);
 

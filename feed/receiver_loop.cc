@@ -57,12 +57,29 @@ absl::Status ReceiverLoop::Bind() {
   MILLRACE_ASSIGN_OR_RETURN(
       data_, ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
   MILLRACE_RETURN_IF_ERROR(data_.StartMonitor());
-  MILLRACE_ASSIGN_OR_RETURN(endpoints_.tcp, data_.Bind("tcp://127.0.0.1:*"));
+  MILLRACE_ASSIGN_OR_RETURN(endpoints_.tcp, BindTcp());
   MILLRACE_ASSIGN_OR_RETURN(endpoints_.ipc,
                             data_.Bind(absl::StrCat("ipc://@millrace-", RandomHex(8))));
   zap_->socket().DetachFromThread();
   data_.DetachFromThread();
   return absl::OkStatus();
+}
+
+// Binds a port of the range, from a random place, so that nodes of one host which start together do not
+// all try the same ones.
+absl::StatusOr<std::string> ReceiverLoop::BindTcp() {
+  const PortRange range = options_.tcp_ports;
+  if (range.first == 0) return data_.Bind("tcp://127.0.0.1:*");
+  const uint32_t count = static_cast<uint32_t>(range.last) - range.first + 1;
+  const auto start = static_cast<uint32_t>(RandomU64() % count);
+  for (uint32_t i = 0; i < count; ++i) {
+    absl::StatusOr<std::string> bound =
+        data_.Bind(absl::StrCat("tcp://127.0.0.1:", range.first + (start + i) % count));
+    if (!absl::IsUnavailable(bound.status())) return bound;
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "every port from ", range.first, " to ", range.last,
+      " on 127.0.0.1 is taken (listening: ", PortHolders(range), "); give a wider feed_port_range"));
 }
 
 std::optional<std::string> ReceiverLoop::Admit(const ZapRequest& request) const {

@@ -27,6 +27,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/base/port_range.h"
 #include "feed/frame.h"
 #include "feed/ipc.h"
 #include "feed/receiver_core.h"
@@ -48,6 +49,7 @@ class ReceiverLoop {
   struct Options {
     std::string nonce;
     Clock* clock = nullptr;  // not owned
+    PortRange tcp_ports;     // {0, 0}: any
   };
 
   // Binds. Returns RESOURCE_EXHAUSTED without descriptors, INVALID_ARGUMENT if the nonce does not
@@ -98,6 +100,7 @@ class ReceiverLoop {
         waker_(std::move(waker)) {}
 
   [[nodiscard]] absl::Status Bind();
+  absl::StatusOr<std::string> BindTcp();
   [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request) const;
   [[nodiscard]] absl::Status RunTurns();
   [[nodiscard]] absl::Duration Transmit();

@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/port_range.h"
 #include "core/base/status_matchers.h"
 #include "feed/batch_builder.h"
 #include "feed/data_feed.h"
@@ -118,6 +119,25 @@ TEST_F(ReceiverTest, TrainsOverTcpAndIpc) {
     ASSERT_TRUE(ack.has_value());
     EXPECT_EQ(DecodeRow(ack->metadata)->row, 4);
   }
+}
+
+TEST(FeedReceiverPortsTest, TheTcpEndpointIsOfTheRange) {
+  std::vector<std::unique_ptr<FeedReceiver>> receivers;
+  // Somebody else may hold a few of them.
+  const PortRange range = {21000, 21003};
+  absl::Status full;
+  while (receivers.size() < 5 && full.ok()) {
+    auto receiver =
+        FeedReceiver::Start({.node_name = "worker:0", .nonce = kNonce, .tcp_ports = range});
+    full = receiver.status();
+    if (receiver.ok()) {
+      EXPECT_THAT((*receiver)->endpoints().tcp,
+                  testing::MatchesRegex("tcp://127\\.0\\.0\\.1:2100[0-3]"));
+      receivers.push_back(*std::move(receiver));
+    }
+  }
+  EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted,
+                             HasSubstr("every port from 21000 to 21003")));
 }
 
 TEST_F(ReceiverTest, ExitSendsTheLastFrames) {

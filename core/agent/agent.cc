@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/agent/local_address.h"
 #include "core/base/file.h"
+#include "core/base/local_interfaces.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/socket_address.h"
@@ -135,6 +136,9 @@ absl::StatusOr<Json> Agent::StartNode(const Json& params) {
   if (link_ != nullptr) return absl::FailedPreconditionError("start was called before");
   if (exit_code_.has_value()) return absl::CancelledError("the agent is ending");
   MILLRACE_ASSIGN_OR_RETURN(params_, ParseStartParams(params));
+  if (!params_.advertise.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(params_.advertise, ResolveAdvertisedHost(params_.advertise));
+  }
   MILLRACE_ASSIGN_OR_RETURN(
       files_, RuntimeFiles::Open(params_.runtime_dir, agent_id_.substr(0, 12), guard_));
   MILLRACE_ASSIGN_OR_RETURN(key_, MakeNodeKey());
@@ -258,6 +262,7 @@ void Agent::TakeRole(const v1::Registered& registered) {
   }
   log_dir_ = log_dir_.empty() ? files_->ClaimFolder("logs") : JoinPath(working_dir_, log_dir_);
   SetState(State::kRegistered);
+  PrepareGpus();
   FetchProgram();
 }
 
@@ -321,6 +326,7 @@ void Agent::OnLinkEnd(const absl::Status& status) {
 void Agent::Conclude(const absl::Status& node_error, v1::NodeUpdate update) {
   if (state_ == State::kFinished || state_ == State::kFailed) return;
   if (!hurry_) fetcher_.reset();
+  EndGpus();
   const bool was_registered = registered_.has_value();
   update.set_stopped_as_asked(stop_asked_ && !end_reason_.has_value());
   if (was_registered) SendUpdate(update);

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/agent/agent_gpus.h"
 #include "core/agent/child_reaper.h"
 #include "core/agent/coordinator_link.h"
 #include "core/agent/event_loop.h"
@@ -101,6 +102,11 @@ class Agent {
   void OnSpec(const v1::SpecUpdate& update);
   void OnLinkEnd(const absl::Status& status);
 
+  // GPUs of the node (agent_gpu_claim.cc).
+  void PrepareGpus();
+  bool GpusReady();
+  void EndGpus();
+
   // Node.
   void FetchProgram();
   void OnProgram(const absl::StatusOr<FetchedProgram>& program);
@@ -151,6 +157,12 @@ class Agent {
   std::unique_ptr<ProgramFetcher> fetcher_;
   std::string program_;  // resolved; empty until it is here
   std::vector<Json> early_pushes_;  // for the node, from before it was launched
+
+  // From the registration on.
+  std::unique_ptr<AgentGpus> gpus_;
+  std::optional<GpuRequest> gpu_request_;  // unset: GPUs are left alone
+  enum class GpuState { kNone, kClaiming, kClaimed };
+  GpuState gpu_state_ = GpuState::kNone;  // of this attempt
 
   // From the launch.
   std::unique_ptr<NodeRunner> runner_;

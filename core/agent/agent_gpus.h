@@ -54,6 +54,7 @@ class AgentGpus {
   void Watch() { monitor_.Start(); }
   // The host's GPUs; see GpuMonitor.
   [[nodiscard]] const GpuSnapshot& snapshot() const { return monitor_.snapshot(); }
+  [[nodiscard]] bool settled() const { return monitor_.settled(); }
 
   // Claims, and calls `done` later: with the UUIDs, or the errors of ClaimGpus() (never ABORTED) and
   // UNAVAILABLE if the driver does not answer. Claims are served in their order.

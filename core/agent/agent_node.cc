@@ -74,6 +74,7 @@ void Agent::MaybeLaunch() {
       exit_code_.has_value()) {
     return;
   }
+  if (!GpusReady()) return;
   SendUpdate(MakeUpdate(v1::NODE_STATE_READY));
   SetState(State::kReady);
   const absl::Status launched = Launch();
@@ -95,6 +96,8 @@ absl::Status Agent::Launch() {
                       .ca_pem = params_.coordinator.ca_pem,
                       .key_pem = key_.key_pem,
                       .context_path = files_->Claim("context.json"),
+                      .gpus = gpu_request_.has_value() ? std::make_optional(gpus_->ids())
+                                                       : std::nullopt,
                       .inherited = options_.environment,
                       .host_env = params_.env},
       .program = program_,
@@ -129,6 +132,12 @@ NodeRunner::Hooks Agent::RunnerHooks() {
             link_->Send(std::move(message));
           },
       .on_release_port = [this] { port_.Release(); },
+      .on_gpu_claim =
+          [this](GpuRequest request, AgentGpus::Done done) {
+            gpus_->Claim(std::move(request), std::move(done));
+          },
+      .on_gpu_release =
+          [this](const std::vector<std::string>& ids) { return gpus_->Release(ids); },
       .on_running =
           [this](pid_t pid) {
             if (state_ == State::kDraining) return;  // a stop came between fork and exec
@@ -202,6 +211,7 @@ absl::Status Agent::NodeError(const ExitStatus& exit) const {
 
 void Agent::OnNodeEnded(const ExitStatus& exit) {
   guard_->SetGroup(0);
+  EndGpus();
   v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
   if (exit.kind == ExitStatus::Kind::kSignaled) {
     update.mutable_exit()->set_signal(exit.signal);
@@ -219,6 +229,7 @@ void Agent::OnNodeEnded(const ExitStatus& exit) {
 
 void Agent::OnLaunchFailed(const absl::Status& status) {
   guard_->SetGroup(0);
+  EndGpus();
   v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_LAUNCH_FAILED);
   *update.mutable_error() = ToProto(status);
   Conclude(status, std::move(update));

@@ -79,11 +79,12 @@ OrderedJson PublicContext(const NodeEnvironmentInputs& inputs, const Ranks& rank
       {"default_fs", node.default_fs()},
       {"working_dir", inputs.working_dir},
       {"log_dir", inputs.log_dir},
-      {"gpus", OrderedJson::array()},
+      {"gpus", inputs.gpus.value_or(std::vector<std::string>())},
       {"address", inputs.address},
       {"port", inputs.port},
       {"feed_budget_bytes", node.feed_budget_bytes()},
   };
+  if (!node.feed_port_range().empty()) context["feed_port_range"] = node.feed_port_range();
   if (inputs.port_fd.has_value()) context["port_fd"] = *inputs.port_fd;
   if (ranks.rank.has_value()) context["rank"] = *ranks.rank;
   if (ranks.local_rank.has_value()) context["local_rank"] = *ranks.local_rank;
@@ -155,6 +156,11 @@ absl::StatusOr<NodeEnvironment> MakeNodeEnvironment(const NodeEnvironmentInputs&
   if (const auto master = ParseHostPort(ranks.master); master.ok()) {
     variables["MASTER_ADDR"] = master->host;
     variables["MASTER_PORT"] = absl::StrCat(master->port);
+  }
+  if (inputs.gpus.has_value()) {
+    variables["CUDA_VISIBLE_DEVICES"] = absl::StrJoin(*inputs.gpus, ",");
+    // For programs that count devices: as nvidia-smi does.
+    variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
   }
   if (ranks.rank.has_value()) {
     variables["RANK"] = absl::StrCat(*ranks.rank);

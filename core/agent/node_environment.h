@@ -42,6 +42,8 @@ struct NodeEnvironmentInputs {
   std::string ca_pem;
   std::string key_pem;          // of registered.certificate_pem
   std::string context_path;     // where context_json will be
+  // UUIDs of the GPUs that were claimed for the node: all that it sees. Unset: GPUs are left alone.
+  std::optional<std::vector<std::string>> gpus;
   // From weakest to strongest: the agent's own environment ("NAME=value"), NodeSpec.env, and what
   // the parent gave for this host. Millrace's variables win over all of them.
   std::vector<std::string> inherited;

@@ -86,6 +86,26 @@ TEST(NodeEnvironmentTest, StrongerVariablesWin) {
   EXPECT_EQ(variables["MILLRACE_CONTROL_FD"], "3");
 }
 
+TEST(NodeEnvironmentTest, ClaimedGpusAreAllThatTheNodeSees) {
+  NodeEnvironmentInputs inputs = Inputs("worker", 0);
+  inputs.inherited = {"CUDA_VISIBLE_DEVICES=0,1", "CUDA_DEVICE_ORDER=FASTEST_FIRST"};
+  auto untouched = Variables(inputs);
+  EXPECT_EQ(untouched["CUDA_VISIBLE_DEVICES"], "0,1");
+  EXPECT_EQ(untouched["CUDA_DEVICE_ORDER"], "FASTEST_FIRST");
+  inputs.host_env["CUDA_VISIBLE_DEVICES"] = "7";
+  inputs.gpus = {"GPU-a", "MIG-b"};
+  inputs.registered.mutable_node()->set_feed_port_range("9000-9100");
+  auto claimed = Variables(inputs);
+  EXPECT_EQ(claimed["CUDA_VISIBLE_DEVICES"], "GPU-a,MIG-b");
+  EXPECT_EQ(claimed["CUDA_DEVICE_ORDER"], "PCI_BUS_ID");
+  EXPECT_THAT(claimed["MILLRACE_CONTEXT"], HasSubstr(R"("gpus":["GPU-a","MIG-b"])"));
+  EXPECT_THAT(claimed["MILLRACE_CONTEXT"], HasSubstr(R"("feed_port_range":"9000-9100")"));
+  inputs.gpus.emplace();
+  auto none = Variables(inputs);
+  EXPECT_EQ(none.count("CUDA_VISIBLE_DEVICES"), 1u);
+  EXPECT_EQ(none["CUDA_VISIBLE_DEVICES"], "");
+}
+
 TEST(NodeEnvironmentTest, InlineContextHasNoSecrets) {
   const auto made = MakeNodeEnvironment(Inputs("worker", 0));
   ASSERT_THAT(made, IsOk());

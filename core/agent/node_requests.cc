@@ -23,6 +23,7 @@ constexpr int64_t kMaxTimeoutMs = int64_t{100} * 365 * 24 * 3600 * 1000;
 constexpr size_t kMaxEndpoints = 64;
 constexpr size_t kMaxEndpointBytes = 1024;
 constexpr size_t kMaxMetricNameBytes = 256;
+constexpr size_t kMaxGpuClaims = 16;
 constexpr size_t kMaxQueues = 64;
 
 absl::StatusOr<std::string> GetBounded(const Json& params, absl::string_view key, size_t max_bytes) {
@@ -107,6 +108,16 @@ absl::StatusOr<Json> NodeRequests::Handle(const std::string& method, const Json&
     MILLRACE_ASSIGN_OR_RETURN(const std::string level, GetStringOr(params, "level", "info", "params"));
     MILLRACE_ASSIGN_OR_RETURN(const std::string message, GetString(params, "message", "params"));
     hooks_.on_log(level, message);
+    return done;
+  }
+  if (method == "gpu.claim") {
+    MILLRACE_RETURN_IF_ERROR(ClaimGpus(params, id));
+    return Json();
+  }
+  if (method == "gpu.release") {
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> ids,
+                              GetStringList(params, "ids", "params"));
+    MILLRACE_RETURN_IF_ERROR(hooks_.on_gpu_release(ids));
     return done;
   }
   if (method == "release_port") {
@@ -281,6 +292,42 @@ absl::Status NodeRequests::Sample(const Json& params) {
   return absl::OkStatus();
 }
 
+absl::Status NodeRequests::ClaimGpus(const Json& params, const Json& id) {
+  GpuRequest request;
+  if (params.contains("ids")) {
+    MILLRACE_ASSIGN_OR_RETURN(request.ids, GetStringList(params, "ids", "params"));
+  }
+  if (params.contains("count")) {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t count,
+                              GetIntInRange(params, "count", 1, 1024, "params"));
+    request.count = static_cast<int>(count);
+  }
+  if (request.ids.empty() == (request.count == 0)) {
+    return absl::InvalidArgumentError("\"params\" must have either \"count\" or \"ids\"");
+  }
+  if (gpu_claims_.size() >= kMaxGpuClaims) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(gpu_claims_.size(), " claims of GPUs of this node are under way already"));
+  }
+  const uint64_t claim = next_request_id_++;
+  gpu_claims_[claim] = id;
+  // Answered later, unless the channel was closed meanwhile.
+  hooks_.on_gpu_claim(std::move(request),
+                      [this, claim](const absl::StatusOr<std::vector<std::string>>& ids) {
+                        const auto found = gpu_claims_.find(claim);
+                        if (found == gpu_claims_.end()) return;
+                        const Json node_id = std::move(found->second);
+                        gpu_claims_.erase(found);
+                        if (node_id.is_null()) return;
+                        if (ids.ok()) {
+                          Reply(node_id, Json{{"ids", *ids}});
+                        } else {
+                          Reply(node_id, ids.status());
+                        }
+                      });
+  return absl::OkStatus();
+}
+
 absl::Status NodeRequests::Exit(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string code, GetString(params, "code", "params"));
   MILLRACE_ASSIGN_OR_RETURN(const std::string message, GetStringOr(params, "message", "", "params"));
@@ -358,6 +405,7 @@ void NodeRequests::OnRegistered() {
 }
 
 void NodeRequests::Forget() {
+  gpu_claims_.clear();
   pending_.clear();
   pending_bytes_ = 0;
 }

@@ -17,12 +17,14 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/clock.h"
 #include "core/base/json.h"
+#include "core/gpu/gpu_claims.h"
 #include "core/proto/coordinator.pb.h"
 
 namespace millrace {
@@ -49,6 +51,11 @@ class NodeRequests {
     std::function<void(v1::NodeEndpoints endpoints)> on_ready;
     std::function<void(absl::string_view level, absl::string_view message)> on_log;
     std::function<void()> on_release_port;
+    // `done` is called later, on the same thread, unless the claim is dropped; see AgentGpus.
+    std::function<void(GpuRequest request,
+                       std::function<void(const absl::StatusOr<std::vector<std::string>>&)> done)>
+        on_gpu_claim;
+    std::function<absl::Status(const std::vector<std::string>& ids)> on_gpu_release;
     // What the node says of its feed when it is asked: the members about the feed are set.
     std::function<void(const v1::NodeSample& feed)> on_sample;
     // The program reported a metric of this step.
@@ -93,6 +100,7 @@ class NodeRequests {
   absl::Status Barrier(const Json& params, const Json& id);
   absl::Status Metric(const Json& params);
   absl::Status Sample(const Json& params);
+  absl::Status ClaimGpus(const Json& params, const Json& id);
   absl::Status Exit(const Json& params);
   absl::Status Ask(Pending pending);
   void Send(Pending* pending);
@@ -103,6 +111,7 @@ class NodeRequests {
   Clock* const clock_;
   bool said_hello_ = false;
   uint64_t next_request_id_ = 1;
+  std::map<uint64_t, Json> gpu_claims_;  // under way: the node's ids
   std::map<uint64_t, Pending> pending_;  // by request_id, hence in the order of asking
   size_t pending_bytes_ = 0;             // of the messages in pending_
 };

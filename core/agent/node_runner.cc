@@ -44,6 +44,8 @@ NodeRunner::NodeRunner(EventLoop* loop, ChildReaper* reaper, Hooks hooks)
                        OnLogRequest(level, message);
                      },
                  .on_release_port = hooks_.on_release_port,
+                 .on_gpu_claim = hooks_.on_gpu_claim,
+                 .on_gpu_release = hooks_.on_gpu_release,
                  .on_sample = [this](const v1::NodeSample& feed) { sampler_.OnFeed(feed); },
                  .on_step = [this](int64_t step) { sampler_.OnStep(step); },
                  .on_exit = [this](const absl::Status& status) { said_exit_ = status; }}),

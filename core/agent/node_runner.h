@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/agent/child_reaper.h"
@@ -32,6 +33,7 @@
 #include "core/agent/output_capture.h"
 #include "core/base/exit_status.h"
 #include "core/base/json.h"
+#include "core/gpu/gpu_claims.h"
 #include "core/proto/coordinator.pb.h"
 
 namespace millrace {
@@ -45,6 +47,11 @@ class NodeRunner {
     std::function<bool(v1::AgentMessage message, bool droppable)> send;
     std::function<void(v1::NodeEndpoints)> on_endpoints;
     std::function<void()> on_release_port;
+    // As NodeRequests::Hooks. Claims must be dropped before the runner is destroyed.
+    std::function<void(GpuRequest request,
+                       std::function<void(const absl::StatusOr<std::vector<std::string>>&)> done)>
+        on_gpu_claim;
+    std::function<absl::Status(const std::vector<std::string>& ids)> on_gpu_release;
     // exec succeeded.
     std::function<void(pid_t)> on_running;
     // The process was stopped by a signal (its number), or goes on (0).

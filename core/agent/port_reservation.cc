@@ -81,26 +81,6 @@ absl::Status BindError(int error, const std::string& address, uint16_t port) {
 
 }  // namespace
 
-absl::StatusOr<PortRange> ParsePortRange(absl::string_view text) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('-', 1));
-  uint32_t bounds[2] = {0, 0};
-  for (size_t i = 0; i < 2; ++i) {
-    const absl::string_view part = parts[i < parts.size() ? i : 0];
-    const bool digits = !part.empty() && part.size() <= 5 &&
-                        part.find_first_not_of("0123456789") == absl::string_view::npos;
-    if (!digits || !absl::SimpleAtoi(part, &bounds[i]) || bounds[i] < 1 || bounds[i] > 65535) {
-      bounds[0] = 0;
-      break;
-    }
-  }
-  if (bounds[0] == 0 || bounds[0] > bounds[1]) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", Ellipsize(EscapeControls(text), 64),
-                     "\" is no port range: write \"9000-9100\" with ports from 1 to 65535"));
-  }
-  return PortRange{static_cast<uint16_t>(bounds[0]), static_cast<uint16_t>(bounds[1])};
-}
-
 absl::StatusOr<PortReservation> PortReservation::Bind(const std::string& address,
                                                       PortRange range) {
   auto parsed = ParseNumeric(address);
@@ -125,7 +105,9 @@ absl::StatusOr<PortReservation> PortReservation::Bind(const std::string& address
   return absl::ResourceExhaustedError(
       range.first == 0 ? absl::StrCat("no free port on ", address)
                        : absl::StrCat("every port from ", range.first, " to ", range.last, " on ",
-                                      address, " is taken; give a wider port_range"));
+                                      address, " is taken (listening: ", PortHolders(range),
+                                      "; the others are bound, as agents do it, or leave "
+                                      "TIME_WAIT); give a wider port_range"));
 }
 
 }  // namespace millrace

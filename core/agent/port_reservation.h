@@ -3,7 +3,7 @@
 // A TCP port that is this node's from before it registers until it is used or released: bound, not
 // listening, with SO_REUSEPORT, so that the node's program may bind the same port while it is held.
 //
-// Defines: PortRange, ParsePortRange(), PortReservation.
+// Defines: PortReservation.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto port, PortReservation::Bind("0.0.0.0", {9000, 9100}));
 //   Register(port.port());
@@ -20,21 +20,10 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "core/base/port_range.h"
 #include "core/base/unique_fd.h"
 
 namespace millrace {
-
-// Ports first..last, both included. {0, 0} is any port the system has.
-struct PortRange {
-  uint16_t first = 0;
-  uint16_t last = 0;
-  friend bool operator==(const PortRange&, const PortRange&) = default;
-};
-
-// "9000-9100" or "9000". Returns INVALID_ARGUMENT, quoting the text, for anything else, port 0 and a
-// range that runs backwards.
-[[nodiscard]] absl::StatusOr<PortRange> ParsePortRange(absl::string_view text);
 
 // Holds the port until Release() or destruction. Movable.
 // Thread safety: not thread-safe. Blocking: never.

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/local_interfaces.h"
 #include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
@@ -15,6 +16,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t kMaxTokenBytes = 4096;
+constexpr int64_t kMaxGpus = 1024;
 constexpr int64_t kMaxConnectTimeoutMs = int64_t{24} * 3600 * 1000;
 
 absl::StatusOr<CoordinatorEndpoint> ParseEndpoint(const Json& params) {
@@ -52,13 +54,10 @@ absl::Status CheckPath(const std::string& path, absl::string_view field) {
 }
 
 absl::Status CheckAdvertise(const std::string& host) {
-  const absl::StatusOr<HostPort> parsed = ParseHostPort(FormatHostPort(host, 1));
-  if (!parsed.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "field \"params.advertise\" must be a host name or an address without a port: ",
-        parsed.status().message()));
-  }
-  return absl::OkStatus();
+  const absl::Status status = CheckAdvertisedHost(host);
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat("field \"params.advertise\" ", status.message()));
 }
 
 absl::StatusOr<std::map<std::string, std::string>> ParseEnv(const Json& params) {
@@ -69,6 +68,32 @@ absl::StatusOr<std::map<std::string, std::string>> ParseEnv(const Json& params) 
     MILLRACE_ASSIGN_OR_RETURN(env[name], GetString(*object, name, "params.env"));
   }
   return env;
+}
+
+// A number, or a list of ids.
+absl::StatusOr<std::optional<GpuRequest>> ParseGpus(const Json& params) {
+  std::optional<GpuRequest> gpus;
+  const auto found = params.find("gpus");
+  if (found == params.end() || found->is_null()) return gpus;
+  gpus.emplace();
+  if (!found->is_array()) {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t count,
+                              GetIntInRange(params, "gpus", 0, kMaxGpus, "params"));
+    gpus->count = static_cast<int>(count);
+    return gpus;
+  }
+  for (const Json& id : *found) {
+    if (id.is_number_unsigned()) {
+      gpus->ids.push_back(absl::StrCat(id.get<uint64_t>()));
+    } else if (id.is_string() && !id.get_ref<const std::string&>().empty()) {
+      gpus->ids.push_back(id.get<std::string>());
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "field \"params.gpus\" must be a number or a list of indices and UUIDs, found ",
+          JsonTypeName(id), " in it"));
+    }
+  }
+  return gpus;
 }
 
 }  // namespace
@@ -97,6 +122,7 @@ absl::StatusOr<StartParams> ParseStartParams(const Json& params) {
     start.port_range = *parsed;
   }
   MILLRACE_ASSIGN_OR_RETURN(start.env, ParseEnv(params));
+  MILLRACE_ASSIGN_OR_RETURN(start.gpus, ParseGpus(params));
   if (params.contains("connect_timeout_ms")) {
     MILLRACE_ASSIGN_OR_RETURN(
         const int64_t timeout_ms,

@@ -12,8 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/agent/coordinator_link.h"
-#include "core/agent/port_reservation.h"
 #include "core/base/json.h"
+#include "core/base/port_range.h"
+#include "core/gpu/gpu_claims.h"
 
 namespace millrace {
 
@@ -23,9 +24,11 @@ struct StartParams {
   std::string runtime_dir;  // empty: the agent makes one
   std::string working_dir;  // empty: the agent's own
   std::string log_dir;      // empty: the cluster's
-  std::string advertise;    // host or address; empty: found out
+  std::string advertise;    // host, address, interface or network; empty: found out
   PortRange port_range;
   std::map<std::string, std::string> env;
+  // In place of what the cluster asks for. A count of 0 without ids: none, and the node sees none.
+  std::optional<GpuRequest> gpus;
   absl::Duration connect_timeout = absl::Seconds(60);
 };
 

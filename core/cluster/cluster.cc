@@ -14,7 +14,9 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
+#include "core/base/port_range.h"
 #include "core/base/random.h"
+#include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/cluster/cluster_directory.h"
 #include "core/cluster/ledger_observer.h"
@@ -155,6 +157,11 @@ class Cluster::Impl : public CoordinatorObserver {
 absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   CoordinatorOptions options;
   options.bind_address = launcher_.DriverBindAddress();
+  if (!options_.coordinator_port_range.empty()) {
+    absl::StatusOr<PortRange> ports = ParsePortRange(options_.coordinator_port_range);
+    if (!ports.ok()) return Annotate(ports.status(), "coordinator_port_range");
+    options.port_range = *ports;
+  }
   options.roles = roles_;
   options.node.program = program.shipped() ? Absolute(program.path()) : program.path();
   options.node.shipped = program.shipped();
@@ -165,6 +172,9 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   options.node.default_fs = options_.default_fs;
   options.node.log_dir = options_.log_dir;
   options.node.release_port = options_.release_port;
+  options.node.gpus_per_node = options_.gpus_per_node;
+  options.node.gpus_by_job = options_.gpus_by_job;
+  options.node.feed_port_range = options_.feed_port_range;
   options.node.feed_budget_bytes = options_.feed_budget_bytes;
   options.node.stop_grace = options_.stop_grace;
   options.node.stop_timeout = options_.stop_timeout;

@@ -63,6 +63,15 @@ struct ClusterOptions {
   std::string working_dir;
   // Close a node's reserved port just before it starts. Otherwise it inherits the socket.
   bool release_port = true;
+  // GPUs that are claimed for each node, so that no two nodes of a host share one (docs/gpus.md). A ps
+  // gets none. With 0 and no gpus_by_job GPUs are left alone.
+  int gpus_per_node = 0;
+  // Other numbers for some jobs: {{"evaluator", 1}, {"ps", 0}}. A node with 0 sees no GPU.
+  std::map<std::string, int> gpus_by_job;
+  // "9000-9100": ports of the TCP endpoints where nodes are fed. Empty: any.
+  std::string feed_port_range;
+  // Where the coordinator listens, as above.
+  std::string coordinator_port_range;
   // How long all slots may take to be registered.
   absl::Duration reservation_timeout = absl::Seconds(600);
   // What one node may hold of the feed, in bytes.

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/base/port_range.h"
 #include "core/cluster_spec/cluster_spec.h"
 
 namespace millrace {
@@ -46,6 +47,7 @@ struct NodeConfig {
   int port = 0;
   std::optional<int> port_fd;  // the reserved port's socket, bound and not listening, where held
   int64_t feed_budget_bytes = 0;
+  PortRange feed_ports;        // for the TCP endpoint of the feed; {0, 0}: any
   NodeTls tls;
 };
 

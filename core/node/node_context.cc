@@ -26,6 +26,8 @@ namespace {
 
 // How long the agent may take for what needs no other host.
 constexpr absl::Duration kAgentTimeout = absl::Seconds(30);
+// A driver that has to be woken up first takes its time.
+constexpr absl::Duration kGpuTimeout = absl::Seconds(90);
 // What a call that waits at the coordinator may take beyond its own timeout.
 constexpr absl::Duration kRoundTrip = absl::Seconds(30);
 // How long the last message may wait for an agent that is busy.
@@ -120,6 +122,7 @@ NodeContext::NodeContext(NodeConfig config, AgentGoneFn on_agent_gone)
       on_agent_gone_(std::move(on_agent_gone)),
       cluster_spec_(config_.cluster_spec),
       epoch_(config_.epoch),
+      gpus_(config_.gpus),
       port_held_(config_.port_fd.has_value()),
       port_fd_(config_.port_fd.value_or(-1)) {}
 
@@ -133,6 +136,7 @@ absl::Status NodeContext::StartReceiver() {
   options.nonce = config_.nonce;
   options.queues = config_.queues;
   options.budget_bytes = config_.feed_budget_bytes;
+  options.tcp_ports = config_.feed_ports;
   MILLRACE_ASSIGN_OR_RETURN(receiver_, FeedReceiver::Start(std::move(options)));
   return absl::OkStatus();
 }
@@ -276,11 +280,45 @@ absl::Status NodeContext::ReleasePort() {
   return absl::OkStatus();
 }
 
+std::vector<std::string> NodeContext::gpus() const {
+  MutexLock lock(&mu_);
+  return gpus_;
+}
+
 absl::StatusOr<std::vector<std::string>> NodeContext::ClaimGpus(int num_gpus) {
-  return absl::UnimplementedError(
-      absl::StrCat(name(), " asked for ", num_gpus,
-                   " GPUs: this version of Millrace does not claim GPUs yet; set "
-                   "CUDA_VISIBLE_DEVICES for the node instead"));
+  if (num_gpus < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), " asked for ", num_gpus, " GPUs; the least is 1"));
+  }
+  return Claim(Json{{"count", num_gpus}});
+}
+
+absl::StatusOr<std::vector<std::string>> NodeContext::ClaimGpus(
+    const std::vector<std::string>& ids) {
+  if (ids.empty()) return absl::InvalidArgumentError(absl::StrCat(name(), " named no GPU to claim"));
+  for (const std::string& id : ids) {
+    MILLRACE_RETURN_IF_ERROR(Utf8("the id of a GPU", id).status());
+  }
+  return Claim(Json{{"ids", ids}});
+}
+
+absl::StatusOr<std::vector<std::string>> NodeContext::Claim(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const Json result, control_->Call("gpu.claim", params, kGpuTimeout));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> ids, GetStringList(result, "ids"));
+  MutexLock lock(&mu_);
+  gpus_.insert(gpus_.end(), ids.begin(), ids.end());
+  return ids;
+}
+
+absl::Status NodeContext::ReleaseGpus(const std::vector<std::string>& ids) {
+  for (const std::string& id : ids) {
+    MILLRACE_RETURN_IF_ERROR(Utf8("the id of a GPU", id).status());
+  }
+  MILLRACE_RETURN_IF_ERROR(
+      control_->Call("gpu.release", Json{{"ids", ids}}, kAgentTimeout).status());
+  MutexLock lock(&mu_);
+  for (const std::string& id : ids) std::erase(gpus_, id);
+  return absl::OkStatus();
 }
 
 // ---- data ---------------------------------------------------------------------------------------

@@ -127,8 +127,20 @@ class NodeContext {
   // trip to the agent; returns its error.
   absl::Status ReleasePort();
 
-  // GPU claims come with the GPU support of the agent. Returns UNIMPLEMENTED.
+  // UUIDs of the GPUs that are this node's alone (docs/gpus.md), in order: those it was started with,
+  // which CUDA_VISIBLE_DEVICES names too, and those claimed since.
+  [[nodiscard]] std::vector<std::string> gpus() const;
+  // Claims more: `num_gpus` free ones, or those that `ids` names (indices of the host, UUIDs, MIG
+  // instances). Returns the new UUIDs. CUDA reads CUDA_VISIBLE_DEVICES once, at its first call in the
+  // process: set it before that. Blocks until the agent knows the GPUs, a minute at most. Returns
+  // RESOURCE_EXHAUSTED, naming who holds the others, if too few are free; FAILED_PRECONDITION if the
+  // host has none or the node may use none; NOT_FOUND and INVALID_ARGUMENT for ids.
   [[nodiscard]] absl::StatusOr<std::vector<std::string>> ClaimGpus(int num_gpus);
+  [[nodiscard]] absl::StatusOr<std::vector<std::string>> ClaimGpus(
+      const std::vector<std::string>& ids);
+  // Gives some of gpus() back: nothing of this process may use them any more. Returns NOT_FOUND, and
+  // gives back none, if one is not this node's.
+  absl::Status ReleaseGpus(const std::vector<std::string>& ids);
 
   // ---- data -------------------------------------------------------------------------------------
   // The rows that the cluster feeds to this node (feed/data_feed.h). Never null: an unknown queue,
@@ -176,6 +188,7 @@ class NodeContext {
   NodeContext(NodeConfig config, AgentGoneFn on_agent_gone);
   [[nodiscard]] absl::Status StartReceiver();
   [[nodiscard]] absl::Status Connect(UniqueFd control_fd);
+  [[nodiscard]] absl::StatusOr<std::vector<std::string>> Claim(const Json& params);
 
   // On the channel's thread.
   void OnPush(const Json& frame);
@@ -194,6 +207,7 @@ class NodeContext {
   mutable Mutex mu_;
   ClusterSpec cluster_spec_ ABSL_GUARDED_BY(mu_);
   uint64_t epoch_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> gpus_ ABSL_GUARDED_BY(mu_);
   bool port_held_ ABSL_GUARDED_BY(mu_);  // by the agent too, as far as is known here
   UniqueFd port_fd_ ABSL_GUARDED_BY(mu_);
   // After everything that its thread uses: closed first, by the destructor.

@@ -37,6 +37,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -516,9 +517,26 @@ TEST(ExportModelTest, WritesOnTheChiefOnly) {
   }
 }
 
-TEST_F(NodeContextTest, CannotClaimGpusYet) {
-  EXPECT_THAT(CreateWorker().ClaimGpus(2),
-              StatusIs(absl::StatusCode::kUnimplemented, StartsWith("worker:1 asked for 2 GPUs")));
+TEST_F(NodeContextTest, ClaimsAndReleasesGpus) {
+  NodeConfig config = Config("worker", 1, 2);
+  config.gpus = {"GPU-1"};
+  agent_.Answer("gpu.claim", [](const Json& params) -> std::optional<absl::StatusOr<Json>> {
+    if (params.contains("ids")) return absl::ResourceExhaustedError("held by chief:0");
+    EXPECT_EQ(params["count"], 2);
+    return Json{{"ids", {"GPU-2", "GPU-3"}}};
+  });
+  NodeContext& node = Create(config);
+  EXPECT_THAT(node.gpus(), ElementsAre("GPU-1"));
+  EXPECT_THAT(node.ClaimGpus(2), IsOkAndHolds(ElementsAre("GPU-2", "GPU-3")));
+  EXPECT_THAT(node.ClaimGpus({"0"}),
+              StatusIs(absl::StatusCode::kResourceExhausted, "held by chief:0"));
+  EXPECT_THAT(node.ClaimGpus(0), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(node.ClaimGpus(std::vector<std::string>()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(node.gpus(), ElementsAre("GPU-1", "GPU-2", "GPU-3"));
+  EXPECT_THAT(node.ReleaseGpus({"GPU-2"}), IsOk());
+  EXPECT_EQ(agent_.WaitFor("gpu.release").params, (Json{{"ids", {"GPU-2"}}}));
+  EXPECT_THAT(node.gpus(), ElementsAre("GPU-1", "GPU-3"));
 }
 
 // ---- the end ------------------------------------------------------------------------------------
