@@ -52,8 +52,8 @@ class ReceiverLoop {
     PortRange tcp_ports;     // {0, 0}: any
   };
 
-  // Binds. Returns RESOURCE_EXHAUSTED without descriptors, INVALID_ARGUMENT if the nonce does not
-  // fit into a principal, UNAVAILABLE if nothing can be bound.
+  // Binds. Returns RESOURCE_EXHAUSTED without descriptors or a free port in the range,
+  // INVALID_ARGUMENT if the nonce does not fit into a principal, UNAVAILABLE if nothing can be bound.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ReceiverLoop>> Create(
       const Options& options, std::shared_ptr<ReceiverCore> core,
       std::shared_ptr<ReceiverWaker> waker);
