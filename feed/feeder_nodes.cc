@@ -18,6 +18,8 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(250);
 // A node that refuses a session it has not begun is exiting, or is another process than the one
 // meant: the coordinator knows soon.
 constexpr absl::Duration kRejectionGrace = absl::Seconds(5);
+// Nobody listens at its endpoint: it has died, most likely, and its agent is about to say so.
+constexpr absl::Duration kUnreachableGrace = absl::Seconds(1);
 
 }  // namespace
 
@@ -199,7 +201,9 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
     since = entry.failing_since;
     for (int i = 1; i < entry.failures && pause < kLongestPause; ++i) pause *= 2;
   }
-  const bool rejected = state.end == SessionEnd::kError && !state.accepted;
+  absl::Duration grace = absl::ZeroDuration();
+  if (!state.accepted && state.end == SessionEnd::kError) grace = kRejectionGrace;
+  if (!state.accepted && state.end == SessionEnd::kBroken) grace = kUnreachableGrace;
   const absl::Duration began = clock_->SteadyNow();
   while (true) {
     // A dead process shows itself here before it does at the coordinator.
@@ -215,7 +219,7 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
           absl::FormatDuration(feed_timeout_), " (feed_timeout): ", state.status.message()));
     }
     if (recovery->where != Recovery::Where::kSameAttempt) return *std::move(recovery);
-    if (rejected && !lapsed && now - began < kRejectionGrace) continue;
+    if (!lapsed && now - began < grace) continue;
     // The process is there: only a connection is worth another try.
     if (lapsed || state.end != SessionEnd::kBroken) return state.status;
     return *std::move(recovery);

@@ -143,6 +143,7 @@ void TrainJob::Report(PartitionProgress::State state, const Work& work, int64_t 
                           .feed_id = work.session->options().feed_id,
                           .node = work.session->target().node,
                           .executor_id = work.session->target().executor_id,
+                          .node_attempt = work.session->target().attempt,
                           .partition = work.partition,
                           .data_epoch = work.epoch,
                           .first_row = work.session->options().first_row,

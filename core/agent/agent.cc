@@ -61,7 +61,10 @@ Agent::Agent(EventLoop* loop, ChildReaper* reaper, Guard* guard, Options options
                                     const Json& params) { OnRequest(id, method, params); },
                .on_end = [this](const absl::Status& status) { OnParentGone(status); }}) {}
 
-Agent::~Agent() { loop_->Cancel(&quit_timer_); }
+Agent::~Agent() {
+  loop_->Cancel(&quit_timer_);
+  loop_->Cancel(&retire_timer_);
+}
 
 void Agent::Start() {
   parent_.Event("ready", {{"protocol", 1}, {"version", options_.version}, {"pid", getpid()}});
@@ -84,6 +87,8 @@ const char* Agent::StateName(State state) {
       return "running";
     case State::kDraining:
       return "draining";
+    case State::kRestarting:
+      return "restarting";
     case State::kFinished:
       return "finished";
     case State::kFailed:
@@ -204,13 +209,8 @@ void Agent::OnTerminationSignal(int signal) {
 absl::StatusOr<v1::Register> Agent::MakeRegister(const std::string& local_host) {
   if (address_.empty()) {
     SetState(State::kConnected);
-    const std::string host = params_.advertise.empty() ? local_host : params_.advertise;
-    const bool ipv6 = absl::StrContains(host, ":");
-    // A host name may stand for another interface, or for one outside of this network namespace.
-    const std::string bind = IsLoopbackHost(host) ? (ipv6 ? "::1" : "127.0.0.1")
-                                                  : (ipv6 ? "::" : "0.0.0.0");
-    MILLRACE_ASSIGN_OR_RETURN(port_, PortReservation::Bind(bind, params_.port_range));
-    address_ = FormatHostPort(host, port_.port());
+    host_ = params_.advertise.empty() ? local_host : params_.advertise;
+    MILLRACE_RETURN_IF_ERROR(ReservePort());
   }
   v1::Register hello;
   hello.set_protocol(1);
@@ -230,8 +230,13 @@ void Agent::OnRegistered(const v1::Registered& registered) {
     TakeRole(registered);
     return;
   }
-  if (registered.attempt() != registered_->attempt() ||
-      registered.executor_id() != registered_->executor_id()) {
+  const bool same_slot = registered.executor_id() == registered_->executor_id();
+  if (same_slot && state_ == State::kRestarting &&
+      registered.attempt() == registered_->attempt() + 1) {
+    OnStartAttempt(registered.attempt(), registered.nonce());  // it was sent while the stream broke
+    return;
+  }
+  if (!same_slot || registered.attempt() != registered_->attempt()) {
     Fail(absl::AbortedError(absl::StrCat(
         "the coordinator gave the slot of ", NodeName(), " to another agent meanwhile")));
     return;
@@ -280,7 +285,14 @@ void Agent::OnMessage(const v1::CoordinatorMessage& message) {
       Push(Json{{"push", "end_feed"}, {"queue", message.end_feed().queue()}});
       break;
     case v1::CoordinatorMessage::kStop:
-      Stop(message.stop().reason(), message.stop().now());
+      if (message.stop().restart()) {
+        Restart(message.stop().reason(), message.stop().now());
+      } else {
+        Stop(message.stop().reason(), message.stop().now());
+      }
+      break;
+    case v1::CoordinatorMessage::kStart:
+      OnStartAttempt(message.start().attempt(), message.start().nonce());
       break;
     case v1::CoordinatorMessage::kKv:
       if (runner_ != nullptr) runner_->HandleKvReply(message.kv());
@@ -306,9 +318,17 @@ void Agent::OnSpec(const v1::SpecUpdate& update) {
     MaybeLaunch();
     return;
   }
+  Json changes = Json::array();
+  for (const v1::TaskChange& change : update.changes()) {
+    changes.push_back(Json{{"job_name", change.job_name()},
+                           {"task_index", change.task_index()},
+                           {"address", change.address()},
+                           {"attempt", change.attempt()}});
+  }
   Push(Json{{"push", "spec"},
             {"epoch", epoch_},
-            {"cluster_spec", Json(spec_.ToOrderedJson())}});
+            {"cluster_spec", Json(spec_.ToOrderedJson())},
+            {"changes", std::move(changes)}});
 }
 
 void Agent::OnLinkEnd(const absl::Status& status) {
@@ -381,6 +401,7 @@ int Agent::Cleanup() {
     runner_->Kill();
     runner_->Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(3));
   }
+  if (retired_ != nullptr) retired_->Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(3));
   if (files_ != nullptr) files_->Remove();
   // A program that is still being fetched may be written after this: the guard removes it then.
   if (fetcher_ == nullptr) guard_->Dismiss();

@@ -6,6 +6,9 @@
 //   idle --start--> connecting -> connected -> registered -> ready -> running -> (draining) ->
 //   finished | failed -> told the coordinator -> over
 //
+// A node that failed, or is to be restarted, may get another attempt here: then it waits
+// (restarting) for StartAttempt, and goes on from registered.
+//
 // Anything may be cut short by a stop (parent, coordinator, signal), the end of stdin, or a
 // coordinator that is gone.
 
@@ -84,6 +87,7 @@ class Agent {
     kReady,
     kRunning,
     kDraining,
+    kRestarting,  // nothing of the attempt is left; StartAttempt or Stop comes
     kFinished,
     kFailed,
   };
@@ -120,6 +124,14 @@ class Agent {
   void OnLaunchFailed(const absl::Status& status);
   absl::Status NodeError(const ExitStatus& exit) const;
 
+  // The next attempt (agent_restart.cc).
+  void Restart(absl::string_view reason, bool now);
+  bool StayForAnother(const absl::Status& node_error, v1::NodeUpdate* update);
+  absl::Status ReservePort();
+  void OnStartAttempt(uint32_t attempt, const std::string& nonce);
+  void Retire(absl::Duration deadline);
+  void LeaveWithoutAnother();
+
   // How it ends.
   void Conclude(const absl::Status& node_error, v1::NodeUpdate update);
   void Fail(const absl::Status& status);
@@ -148,7 +160,8 @@ class Agent {
 
   // From the first connection and registration.
   PortReservation port_;
-  std::string address_;  // as registered
+  std::string host_;     // under which peers reach this one
+  std::string address_;  // as registered, or of the next attempt
   std::optional<v1::Registered> registered_;
   std::string working_dir_;
   std::string log_dir_;  // of this host; the agent's own, gone with it, if the cluster has none
@@ -166,10 +179,14 @@ class Agent {
 
   // From the launch.
   std::unique_ptr<NodeRunner> runner_;
+  std::unique_ptr<NodeRunner> retired_;  // of the attempt before, until its last callback is over
+  EventLoop::TimerId retire_timer_ = EventLoop::kNoTimer;
   std::optional<v1::NodeUpdate> last_update_;  // sent again with every Register
   std::optional<v1::NodeEndpoints> endpoints_;
 
   bool stop_asked_ = false;         // by parent, coordinator or signal: the end is no failure
+  bool restart_asked_ = false;      // by the coordinator: another attempt follows
+  absl::Status node_error_;         // with kRestarting: how the attempt ended
   bool hurry_ = false;              // the parent is gone or asked for now
   std::optional<absl::Status> end_reason_;  // why the agent ends its node by itself
   std::optional<int> exit_code_;    // set once it is known

@@ -71,7 +71,7 @@ void Agent::OnProgram(const absl::StatusOr<FetchedProgram>& program) {
 
 void Agent::MaybeLaunch() {
   if (epoch_ == 0 || program_.empty() || runner_ != nullptr || stop_asked_ ||
-      exit_code_.has_value()) {
+      exit_code_.has_value() || state_ == State::kRestarting) {
     return;
   }
   if (!GpusReady()) return;
@@ -162,6 +162,10 @@ void Agent::Stop(absl::string_view reason, bool now) {
   if (exit_code_.has_value()) return;
   stop_asked_ = true;
   hurry_ = hurry_ || now;
+  if (state_ == State::kRestarting) {
+    LeaveWithoutAnother();
+    return;
+  }
   if (runner_ == nullptr || !runner_->alive()) {
     if (runner_ == nullptr) {
       v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
@@ -191,7 +195,7 @@ void Agent::OnNodeStopped(int signal) {
 
 absl::Status Agent::NodeError(const ExitStatus& exit) const {
   if (end_reason_.has_value()) return *end_reason_;
-  if (exit.ok() || stop_asked_) return absl::OkStatus();
+  if (exit.ok() || stop_asked_ || restart_asked_) return absl::OkStatus();
   const std::string who = absl::StrCat(NodeName(), " (attempt ", registered_->attempt(), ") on ",
                                        LocalHostname());
   if (runner_->killed_as_stopped_by() != 0) {
@@ -224,6 +228,7 @@ void Agent::OnNodeEnded(const ExitStatus& exit) {
                          runner_->said_exit().has_value();
   if (!error.ok() && explained) *update.mutable_error() = ToProto(error);
   for (std::string& line : runner_->StderrTail()) update.add_stderr_tail(std::move(line));
+  if ((!error.ok() || restart_asked_) && StayForAnother(error, &update)) return;
   Conclude(error, std::move(update));
 }
 
@@ -232,6 +237,9 @@ void Agent::OnLaunchFailed(const absl::Status& status) {
   EndGpus();
   v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_LAUNCH_FAILED);
   *update.mutable_error() = ToProto(status);
+  // What another attempt may mend; a program that is not there it would not find either.
+  const bool may_pass = absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+  if (may_pass && StayForAnother(status, &update)) return;
   Conclude(status, std::move(update));
 }
 

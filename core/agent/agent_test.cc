@@ -188,6 +188,20 @@ TEST_F(AgentTest, NodeFindsTheDocumentedDescriptorsEnvironmentAndContext) {
   }
 }
 
+TEST_F(AgentTest, ASpecOfTenThousandAddressesIsInTheFileAndNotInTheEnvironment) {
+  FakeCoordinator::Options options;
+  options.num_workers = 10000;
+  MakeCoordinator({"describe"}, std::move(options));
+  RunAgent();
+  EXPECT_EQ(agent_->WaitExit(), 0);
+  const std::string log = Log();
+  EXPECT_THAT(log, HasSubstr("other-host:10999"));
+  EXPECT_THAT(log, HasSubstr("env MILLRACE_CONTEXT_FILE="));
+  EXPECT_THAT(log, Not(HasSubstr("env MILLRACE_CONTEXT=")));
+  EXPECT_THAT(log, Not(HasSubstr("env TF_CONFIG=")));
+  EXPECT_TRUE(NodeSaid("MILLRACE_CONTEXT and TF_CONFIG not set: over 96 KiB for this cluster"));
+}
+
 TEST_F(AgentTest, ReleasedPortIsNotInherited) {
   FakeCoordinator::Options options;
   options.registered.mutable_node()->set_release_port(true);
@@ -391,7 +405,8 @@ TEST_F(AgentTest, NodesRequestsAreAnswered) {
         R"(reply {"id":7,"result":{}})", R"(reply {"error":{"code":"UNIMPLEMENTED",)",
         R"(push {"aborted":false,"feed_id":"f1","push":"feed_end"})",
         R"(push {"push":"end_feed","queue":"input"})",
-        R"(push {"cluster_spec":{"worker":["h:9"]},"epoch":2,"push":"spec"})",
+        R"(push {"changes":[{"address":"h:9","attempt":0,"job_name":"worker","task_index":0}],)"
+        R"("cluster_spec":{"worker":["h:9"]},"epoch":2,"push":"spec"})",
         R"(push {"push":"stop","reason":"done"})"}) {
     EXPECT_THAT(log, HasSubstr(expected));
   }

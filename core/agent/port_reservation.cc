@@ -110,4 +110,11 @@ absl::StatusOr<PortReservation> PortReservation::Bind(const std::string& address
                                       "TIME_WAIT); give a wider port_range"));
 }
 
+bool PortReservation::listening() const {
+  int value = 0;
+  socklen_t size = sizeof(value);
+  return fd_.valid() && getsockopt(fd_.get(), SOL_SOCKET, SO_ACCEPTCONN, &value, &size) == 0 &&
+         value != 0;
+}
+
 }  // namespace millrace

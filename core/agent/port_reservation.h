@@ -47,6 +47,9 @@ class [[nodiscard]] PortReservation {
   // 0 if nothing was ever bound; stays after Release().
   [[nodiscard]] uint16_t port() const { return port_; }
 
+  // A program listens, or listened, on the held socket: connections to it may wait for nobody.
+  [[nodiscard]] bool listening() const;
+
   // Closes the agent's copy. Idempotent.
   void Release() { fd_.reset(); }
 

@@ -116,9 +116,11 @@ class Cluster::Impl : public CoordinatorObserver {
              const std::vector<std::string>& lines, uint64_t dropped) override;
   void OnMetric(int executor_id, const NodeRole& role, absl::string_view name, int64_t step,
                 double value) override;
+  void OnRelaunch(int executor_id) override;
   void OnFailure(const absl::Status& status) override;
 
   absl::Status LaunchAgents();
+  AgentTicket TicketOf(int executor_id) const;
   absl::Status CheckQueue(absl::string_view queue);
   absl::Status CheckFeed(absl::string_view queue, absl::Duration feed_timeout, int64_t batch_bytes);
   absl::StatusOr<TrainResult> RunTrainJob(const PartitionedSource& source,
@@ -182,6 +184,9 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   if (options_.tensorboard) options.node.sidecars.push_back(TensorBoardSidecar());
   options.node.log_bytes_per_second = options_.log_bytes_per_second;
   options.reservation_timeout = options_.reservation_timeout;
+  options.restart = options_.restart;
+  options.restarts = options_.restarts;
+  options.quarantine = options_.quarantine;
   options.observer = this;
   MILLRACE_ASSIGN_OR_RETURN(coordinator_, Coordinator::Start(std::move(options)));
   directory_ = std::make_unique<ClusterDirectory>(coordinator_.get(), roles_);
@@ -207,15 +212,19 @@ void Cluster::Impl::OnStopRequest(const std::string& reason, bool now) {
   coordinator_->Stop(NodeFilter::kAll, reason, now);
 }
 
+AgentTicket Cluster::Impl::TicketOf(int executor_id) const {
+  return {.executor_id = executor_id,
+          .coordinator_address = coordinator_->address(),
+          .cluster_id = coordinator_->cluster_id(),
+          .ca_pem = coordinator_->ca_pem(),
+          .token = coordinator_->tokens().agent,
+          .working_dir = options_.working_dir};
+}
+
 absl::Status Cluster::Impl::LaunchAgents() {
   std::vector<AgentTicket> tickets;
   for (int executor_id = 0; executor_id < static_cast<int>(roles_.size()); ++executor_id) {
-    tickets.push_back({.executor_id = executor_id,
-                       .coordinator_address = coordinator_->address(),
-                       .cluster_id = coordinator_->cluster_id(),
-                       .ca_pem = coordinator_->ca_pem(),
-                       .token = coordinator_->tokens().agent,
-                       .working_dir = options_.working_dir});
+    tickets.push_back(TicketOf(executor_id));
   }
   Launcher::Events events;
   events.on_started = [this](int executor_id, int64_t pid) {
@@ -259,6 +268,16 @@ void Cluster::Impl::OnMetric(int, const NodeRole& role, absl::string_view name, 
   if (!options_.on_metric) return;
   progress_.Clear();
   options_.on_metric(role.ToString(), name, step, value);
+}
+
+void Cluster::Impl::OnRelaunch(int executor_id) {
+  const absl::Status asked = launcher_.Relaunch(TicketOf(executor_id));
+  if (asked.ok()) return;
+  if (absl::IsUnimplemented(asked)) {
+    MILLRACE_LOG(INFO) << "executor " << executor_id << " waits for another agent from outside";
+    return;
+  }
+  coordinator_->ReportAgentExit(executor_id, {.status = asked});
 }
 
 void Cluster::Impl::OnFailure(const absl::Status& status) {

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@
 #include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/cluster_status.h"
 #include "core/coordinator/coordinator_options.h"
+#include "core/coordinator/restart_policy.h"
 #include "core/coordinator/sidecar.h"
 #include "feed/record_batch.h"
 #include "feed/source.h"
@@ -80,6 +82,11 @@ struct ClusterOptions {
   absl::Duration stop_grace = absl::Seconds(5);
   // How long a node may stay stopped by a signal before it counts as failed.
   absl::Duration stop_timeout = absl::Seconds(10);
+  // How often a node that failed, or whose agent was lost, is started again before that is the
+  // cluster's failure: by default never. Of every role, and of the jobs that differ ("worker").
+  RestartPolicy restart;
+  std::map<std::string, RestartPolicy> restarts;
+  QuarantinePolicy quarantine;
 
   // What happens, told from one thread, in order. All optional; they must not call the cluster.
   std::function<void(const SlotStatus&)> on_slot;

@@ -44,7 +44,7 @@ class Launcher {
   struct Events {
     // The agent of this slot is a process now.
     std::function<void(int executor_id, int64_t pid)> on_started;
-    // It is gone for certain: its exit was seen.
+    // It is gone for certain: its exit was seen, or it never was (pid 0).
     std::function<void(const AgentEnd& end)> on_exit;
   };
 
@@ -53,6 +53,14 @@ class Launcher {
   // Starts an agent for each ticket. Returns once they are starting, not running. An error means that
   // nothing was started, or that what was is ended again.
   virtual absl::Status Launch(const std::vector<AgentTicket>& tickets, Events events) = 0;
+  // Starts another agent for a slot of the cluster that Launch serves; one that is there still is
+  // killed first. Returns at once: what becomes of it is told by the events, an agent that could not
+  // be started by on_exit with pid 0. Thread safety: from any thread, while Launch and Stop run too.
+  // Returns UNIMPLEMENTED where somebody else starts agents again (the default), FAILED_PRECONDITION
+  // if nothing is launched (any more).
+  virtual absl::Status Relaunch(const AgentTicket& /*ticket*/) {
+    return absl::UnimplementedError("this launcher does not start agents again");
+  }
   // Ends every agent and removes what Launch made; after `grace` by force. Idempotent.
   virtual void Stop(absl::Duration grace) = 0;
   // The address at which these agents reach the driver: what the coordinator binds. "127.0.0.1" for

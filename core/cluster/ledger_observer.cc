@@ -1,5 +1,7 @@
 #include "core/cluster/ledger_observer.h"
 
+#include <utility>
+
 #include "core/base/log.h"
 
 namespace millrace {
@@ -34,7 +36,25 @@ void LedgerObserver::OnPartition(const PartitionProgress& report) {
   entry.executor_id = report.executor_id;
   entry.rows_received = static_cast<uint64_t>(report.received_rows);
   entry.rows_acked = static_cast<uint64_t>(report.acked_rows);
-  entry.refed_reason = report.reason;
+  entry.node_attempt = static_cast<uint32_t>(report.node_attempt);
+  {
+    MutexLock lock(&mu_);
+    const auto found = sessions_.find(entry.partition);
+    if (report.state == PartitionProgress::State::kRefeeding) {
+      // Still about the session that ended: its rows are what is sent again.
+      Session& session = found != sessions_.end() ? found->second : sessions_[entry.partition];
+      entry.feeder_attempt = session.count;
+      session.next = true;
+      session.refed_reason = report.refed_rows > 0 ? report.reason : "";
+    } else if (found != sessions_.end()) {
+      Session& session = found->second;
+      if (std::exchange(session.next, false)) {
+        ++session.count;
+        entry.refed_reason = std::exchange(session.refed_reason, "");
+      }
+      entry.feeder_attempt = session.count;
+    }
+  }
   const absl::Status written = coordinator_->ReportPartition(feed_id_, entry);
   if (!written.ok()) MILLRACE_LOG(WARNING) << "the ledger did not take a partition: " << written;
 

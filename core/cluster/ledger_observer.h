@@ -5,6 +5,7 @@
 #define CORE_CLUSTER_LEDGER_OBSERVER_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -45,7 +46,14 @@ class LedgerObserver : public TrainObserver {
   const int num_partitions_;
   const int64_t num_epochs_;
 
+  struct Session {
+    uint64_t count = 0;        // of the partition's sessions, the present one included
+    bool next = false;         // the next report begins another
+    std::string refed_reason;  // with `next`: why rows are sent again; empty: none are
+  };
+
   Mutex mu_;
+  std::map<int64_t, Session> sessions_ ABSL_GUARDED_BY(mu_);  // of partitions that were fed again
   int64_t rows_ ABSL_GUARDED_BY(mu_) = 0;  // acknowledged, of partitions that are done
   int64_t partitions_done_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -50,13 +50,32 @@ std::vector<std::string> AgentCandidates() {
 
 class LocalLauncher::Watch {
  public:
-  explicit Watch(Events events) : events_(std::move(events)), wake_(::eventfd(0, EFD_CLOEXEC)) {}
+  Watch(std::string agent_path, Events events)
+      : agent_path_(std::move(agent_path)),
+        events_(std::move(events)),
+        wake_(::eventfd(0, EFD_CLOEXEC)) {}
 
   ~Watch() { Stop(absl::ZeroDuration()); }
 
-  void Add(std::unique_ptr<AgentProcess> agent) {
-    const int executor_id = agent->executor_id();
-    agents_[executor_id] = std::move(agent);
+  // `round`: of the slot, so that what a killed agent left is removed from a folder of its own.
+  absl::Status Spawn(const AgentTicket& ticket, int round) {
+    const std::string base = EnvOr("TMPDIR", "/tmp");
+    std::string runtime_dir = JoinPath(
+        base, absl::StrCat("millrace-", ticket.cluster_id, "-", ticket.executor_id,
+                           round == 0 ? "" : absl::StrCat(".", round)));
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<AgentProcess> agent,
+                              AgentProcess::Spawn(agent_path_, ticket, std::move(runtime_dir)));
+    if (events_.on_started) events_.on_started(ticket.executor_id, agent->pid());
+    agents_[ticket.executor_id] = std::move(agent);
+    return absl::OkStatus();
+  }
+
+  absl::Status Relaunch(const AgentTicket& ticket) {
+    MutexLock lock(&mu_);
+    if (stopping_) return absl::FailedPreconditionError("the agents are being stopped");
+    due_.push_back(ticket);
+    Wake();
+    return absl::OkStatus();
   }
 
   absl::Status Start() {
@@ -101,6 +120,27 @@ class LocalLauncher::Watch {
         }
       }
       for (const AgentEnd& end : Poll(timeout)) events_.on_exit(end);
+      StartDue();
+    }
+  }
+
+  void StartDue() {
+    std::vector<AgentTicket> due;
+    {
+      MutexLock lock(&mu_);
+      if (stopping_) return;
+      due.swap(due_);
+    }
+    for (const AgentTicket& ticket : due) {
+      if (auto there = agents_.find(ticket.executor_id); there != agents_.end()) {
+        there->second->Kill();
+        events_.on_exit(there->second->Reap());
+        agents_.erase(there);
+      }
+      const absl::Status started = Spawn(ticket, ++rounds_[ticket.executor_id]);
+      if (!started.ok()) {
+        events_.on_exit({.executor_id = ticket.executor_id, .status = started});
+      }
     }
   }
 
@@ -137,12 +177,15 @@ class LocalLauncher::Watch {
     return ended;
   }
 
+  const std::string agent_path_;
   const Events events_;
   const UniqueFd wake_;
   // Filled before the thread starts, then its own.
   std::map<int, std::unique_ptr<AgentProcess>> agents_;
+  std::map<int, int> rounds_;  // by executor id: agents started again
   Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<AgentTicket> due_ ABSL_GUARDED_BY(mu_);  // to be started again
   absl::Time kill_at_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   Thread thread_;
 };
@@ -169,28 +212,37 @@ absl::StatusOr<std::string> LocalLauncher::FindAgent(const LocalLauncherOptions&
 }
 
 absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Events events) {
+  MutexLock lock(&mu_);
   if (watch_ != nullptr) {
     return absl::FailedPreconditionError("this LocalLauncher runs a cluster already; use another");
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::string agent_path, FindAgent(options_));
-  const std::string base = EnvOr("TMPDIR", "/tmp");
-  auto watch = std::make_unique<Watch>(events);
-  for (const AgentTicket& ticket : tickets) {
-    std::string runtime_dir =
-        JoinPath(base, absl::StrCat("millrace-", ticket.cluster_id, "-", ticket.executor_id));
-    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<AgentProcess> agent,
-                              AgentProcess::Spawn(agent_path, ticket, std::move(runtime_dir)));
-    if (events.on_started) events.on_started(ticket.executor_id, agent->pid());
-    watch->Add(std::move(agent));
-  }
+  auto watch = std::make_shared<Watch>(agent_path, std::move(events));
+  for (const AgentTicket& ticket : tickets) MILLRACE_RETURN_IF_ERROR(watch->Spawn(ticket, 0));
   MILLRACE_RETURN_IF_ERROR(watch->Start());
   watch_ = std::move(watch);
   return absl::OkStatus();
 }
 
+absl::Status LocalLauncher::Relaunch(const AgentTicket& ticket) {
+  std::shared_ptr<Watch> watch;
+  {
+    MutexLock lock(&mu_);
+    watch = watch_;
+  }
+  if (watch == nullptr) return absl::FailedPreconditionError("this LocalLauncher runs no cluster");
+  return watch->Relaunch(ticket);
+}
+
 void LocalLauncher::Stop(absl::Duration grace) {
-  if (watch_ == nullptr) return;
-  watch_->Stop(grace);
+  std::shared_ptr<Watch> watch;
+  {
+    MutexLock lock(&mu_);
+    watch = watch_;
+  }
+  if (watch == nullptr) return;
+  watch->Stop(grace);
+  MutexLock lock(&mu_);
   watch_.reset();
 }
 

@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/base/mutex.h"
 #include "core/cluster/launcher.h"
 
 namespace millrace {
@@ -32,6 +34,7 @@ class LocalLauncher : public Launcher {
   // Returns NOT_FOUND naming every place looked at if there is no agent, RESOURCE_EXHAUSTED or the
   // system's error if a process cannot be made.
   absl::Status Launch(const std::vector<AgentTicket>& tickets, Events events) override;
+  absl::Status Relaunch(const AgentTicket& ticket) override;
   void Stop(absl::Duration grace) override;
   [[nodiscard]] std::string DriverBindAddress() const override { return "127.0.0.1"; }
 
@@ -41,7 +44,8 @@ class LocalLauncher : public Launcher {
  private:
   class Watch;  // the agents of one cluster and the thread that watches them
   const LocalLauncherOptions options_;
-  std::unique_ptr<Watch> watch_;  // null while nothing is launched
+  Mutex mu_;
+  std::shared_ptr<Watch> watch_ ABSL_GUARDED_BY(mu_);  // null while nothing is launched
 };
 
 }  // namespace millrace

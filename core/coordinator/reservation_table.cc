@@ -154,6 +154,11 @@ void ReservationTable::AgentExited(int executor_id, const AgentExitReport& repor
     const absl::StatusCode code =
         report.status.ok() ? absl::StatusCode::kUnavailable : report.status.code();
     absl::Status why(code, absl::StrCat(connected ? "was lost: " : "did not start: ", how));
+    if (not_replaced) {
+      why = absl::Status(slot.error.code(), absl::StrCat(slot.error.message(),
+                                                         "; no other agent could be started: ",
+                                                         report.status.message()));
+    }
     NodeFailure failure = Describe(slot, std::move(why));
     failure.exit = report.exit;
     failure.stderr_tail = report.stderr_tail;
@@ -256,6 +261,7 @@ absl::StatusOr<Admission> ReservationTable::Connect(std::optional<int> executor_
         slot.restarts.pop_back();
         slot.earlier.pop_back();
         slot.healed_at.reset();
+        slot.healing.reset();
       }
       Move(slot, slot.before_lost, effects);
       slot.reached[static_cast<int>(slot.before_lost)] = when;
@@ -286,6 +292,7 @@ void ReservationTable::BeginAttempt(Slot& slot) {
   slot.last_lines.clear();
   slot.restart_at.reset();
   slot.restart_asked = false;
+  slot.healing.reset();
   slot.next_address.clear();
   for (int state = static_cast<int>(SlotState::kConnected); state < kNumSlotStates; ++state) {
     slot.reached[state] = absl::InfinitePast();
@@ -341,7 +348,7 @@ void ReservationTable::UpdateSpec(Slot& slot, TableEffects* effects) {
       MILLRACE_CHECK(
           spec_.SetTask(slot.role.job_name, slot.role.task_index, slot.address).ok());
       ++epoch_;
-      effects->changes.push_back({epoch_, slot.role, slot.address});
+      effects->changes.push_back({epoch_, slot.role, slot.address, slot.attempt});
     }
     effects->whole_spec.push_back(slot.stream_id);
   }
@@ -470,7 +477,7 @@ void ReservationTable::Fail(Slot& slot, SlotState state, NodeFailure failure, bo
   if (!fatal) return;
   slot.failed_for_good = true;
   if (slot.stream_id != 0 && !slot.next_address.empty()) {
-    effects->stop.push_back({slot.stream_id, "its node is not started again", /*now=*/true});
+    effects->stop.push_back({slot.stream_id, "its node is not started again"});
   }
   effects->failures.push_back(std::move(failure));
 }
@@ -500,7 +507,15 @@ void ReservationTable::Stop(int executor_id, absl::string_view reason, bool now,
   slot->stop_now = slot->stop_now || now;
   effects->changed.push_back(executor_id);
   // One that is not registered yet hears it with its registration.
-  if (slot->stream_id != 0 && slot->state >= SlotState::kRegistered && !IsEnded(slot->state)) {
+  const bool stays = IsEnded(slot->state) && !slot->next_address.empty();
+  slot->restart_at.reset();
+  if (slot->healing.has_value()) {
+    slot->healing->no_restart = "the cluster was stopped before its next attempt";
+    slot->failed_for_good = true;
+    effects->failures.push_back(*std::exchange(slot->healing, std::nullopt));
+  }
+  if (slot->stream_id != 0 && slot->state >= SlotState::kRegistered &&
+      (stays || !IsEnded(slot->state))) {
     effects->stop.push_back({slot->stream_id, slot->stop_reason, slot->stop_now});
   }
 }

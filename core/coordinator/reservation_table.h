@@ -134,6 +134,7 @@ struct TableEffects {
     uint64_t epoch = 0;
     NodeRole role;
     std::string address;
+    uint32_t attempt = 0;
   };
 
   std::vector<CloseStream> close;
@@ -266,6 +267,7 @@ class ReservationTable {
     // Another attempt is due then (steady). Only in kFailed and kLost.
     std::optional<absl::Duration> restart_at;
     std::string next_address;      // the agent stayed and holds it; empty: no agent stays
+    std::optional<NodeFailure> healing;  // the failure that the next attempt is to mend
     bool restart_asked = false;    // by Restart(): the end of the node is followed by another attempt
     std::deque<std::string> earlier;  // how the attempts before ended, the last few
     std::optional<absl::Duration> healed_at;  // the last of them; steady

@@ -27,7 +27,7 @@ double RandomFraction() { return static_cast<double>(RandomU64() >> 11) / 900719
 
 // What another attempt cannot mend: a program that is not there or cannot be run.
 bool IsFinal(const NodeFailure& failure) {
-  if (failure.exit.kind != ExitStatus::Kind::kUnknown || failure.pid != 0) return false;
+  if (failure.exit.kind != ExitStatus::Kind::kUnknown) return false;  // it ran
   switch (failure.status.code()) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kPermissionDenied:
@@ -101,6 +101,7 @@ bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffect
     slot.restart_at = std::max(*slot.restart_at, slot.lease_until);
   }
   slot.healed_at = now;
+  slot.healing = *failure;
   slot.earlier.push_back(absl::StrCat("attempt ", slot.attempt, " ",
                                       Ellipsize(failure->status.message(), kMaxEarlierBytes)));
   if (slot.earlier.size() > kMaxEarlier) slot.earlier.pop_front();
@@ -136,7 +137,7 @@ void ReservationTable::StartInPlace(Slot& slot, TableEffects* effects) {
     UpdateSpec(slot, effects);
   } else {
     MILLRACE_CHECK(spec_.SetTask(slot.role.job_name, slot.role.task_index, slot.address).ok());
-    effects->changes.push_back({++epoch_, slot.role, slot.address});
+    effects->changes.push_back({++epoch_, slot.role, slot.address, slot.attempt});
   }
   effects->start.push_back({slot.stream_id, IdOf(slot), slot.attempt, slot.nonce});
 }

@@ -56,6 +56,34 @@ absl::StatusOr<std::string> Utf8(absl::string_view what, absl::string_view name)
   return std::string(name);
 }
 
+// What the agent says has changed; without its word, what differs.
+absl::StatusOr<std::vector<MembershipChange>> ReadChanges(const Json& frame,
+                                                          const ClusterSpec& before,
+                                                          const ClusterSpec& now) {
+  std::vector<MembershipChange> changes;
+  if (frame.contains("changes")) {
+    MILLRACE_ASSIGN_OR_RETURN(const Json* list, GetArray(frame, "changes"));
+    for (const Json& each : *list) {
+      constexpr int kMax = std::numeric_limits<int>::max();
+      MembershipChange change;
+      MILLRACE_ASSIGN_OR_RETURN(change.job_name, GetString(each, "job_name"));
+      MILLRACE_ASSIGN_OR_RETURN(const int64_t index, GetIntInRange(each, "task_index", 0, kMax));
+      MILLRACE_ASSIGN_OR_RETURN(const int64_t attempt, GetIntInRange(each, "attempt", 0, kMax));
+      MILLRACE_ASSIGN_OR_RETURN(change.new_address, GetString(each, "address"));
+      change.task_index = static_cast<int>(index);
+      change.attempt = static_cast<int>(attempt);
+      change.old_address = before.TaskAddress(change.job_name, change.task_index).value_or("");
+      changes.push_back(std::move(change));
+    }
+  }
+  if (!changes.empty()) return changes;
+  const ClusterSpecDiff diff = DiffClusterSpecs(before, now);
+  for (const auto& task : diff.added) changes.push_back({task.job, task.index, "", task.address});
+  for (const auto& task : diff.removed) changes.push_back({task.job, task.index, task.address, ""});
+  for (const auto& move : diff.moved) changes.push_back({move.job, move.index, move.from, move.to});
+  return changes;
+}
+
 }  // namespace
 
 // ---- key-value ----------------------------------------------------------------------------------
@@ -213,11 +241,37 @@ absl::Status NodeContext::OnSpec(const Json& frame) {
   MILLRACE_ASSIGN_OR_RETURN(const int64_t epoch, GetIntInRange(frame, "epoch", 0, kMax));
   MILLRACE_ASSIGN_OR_RETURN(const Json* json, GetObject(frame, "cluster_spec"));
   MILLRACE_ASSIGN_OR_RETURN(ClusterSpec spec, ClusterSpec::FromJson(*json));
-  MutexLock lock(&mu_);
-  if (static_cast<uint64_t>(epoch) <= epoch_) return absl::OkStatus();  // overtaken
-  epoch_ = static_cast<uint64_t>(epoch);
-  cluster_spec_ = std::move(spec);
+  std::shared_ptr<const MembershipFn> fn;
+  ClusterSpec before;
+  {
+    MutexLock lock(&mu_);
+    if (static_cast<uint64_t>(epoch) <= epoch_) return absl::OkStatus();  // overtaken
+    epoch_ = static_cast<uint64_t>(epoch);
+    before = std::exchange(cluster_spec_, spec);
+    fn = membership_fn_;
+    epoch_changed_.SignalAll();
+  }
+  if (fn == nullptr) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<MembershipChange> changes,
+                            ReadChanges(frame, before, spec));
+  (*fn)(static_cast<uint64_t>(epoch), changes);
   return absl::OkStatus();
+}
+
+bool NodeContext::WaitForEpoch(uint64_t epoch, absl::Duration timeout) const {
+  const absl::Time deadline = absl::Now() + timeout;
+  MutexLock lock(&mu_);
+  while (epoch_ < epoch) {
+    if (epoch_changed_.WaitWithDeadline(&mu_, deadline)) return epoch_ >= epoch;
+  }
+  return true;
+}
+
+void NodeContext::OnMembershipChange(MembershipFn fn) {
+  std::shared_ptr<const MembershipFn> shared;
+  if (fn != nullptr) shared = std::make_shared<const MembershipFn>(std::move(fn));
+  MutexLock lock(&mu_);
+  membership_fn_.swap(shared);
 }
 
 absl::Status NodeContext::OnFeedEnd(const Json& frame) {

@@ -66,6 +66,19 @@ class NodeKeyValue {
   ControlClient* control_;  // not owned
 };
 
+// One task of the cluster that was started again, came or went.
+struct MembershipChange {
+  std::string job_name;
+  int task_index = 0;
+  std::string old_address;  // empty: the task is new
+  std::string new_address;  // empty: it is gone. May be as before: a new process at the old address
+  // Of the process that has the address now: what it had in memory before is lost. -1: unknown, after
+  // the agent had lost its coordinator for a while.
+  int attempt = -1;
+
+  friend bool operator==(const MembershipChange&, const MembershipChange&) = default;
+};
+
 // A node's view of its cluster.
 //
 // Ownership: made and owned by RunNode. Lifetime: nothing of it may be called once RunNode has
@@ -106,6 +119,15 @@ class NodeContext {
   [[nodiscard]] ClusterSpec cluster_spec() const;
   // Grows with each change of the members.
   [[nodiscard]] uint64_t epoch() const;
+  // Blocks until epoch() is at least `epoch`, at most `timeout`. Returns whether it is.
+  bool WaitForEpoch(uint64_t epoch, absl::Duration timeout = absl::InfiniteDuration()) const;
+  // Calls `fn` for every later change of the members, with the epoch that it made, on the channel's
+  // thread, one call at a time, after cluster_spec() has it; `fn` must not block and must not call
+  // kv() or Barrier(). Takes the place of the function before, which may be in a last call still.
+  // Empty: none.
+  using MembershipFn =
+      std::function<void(uint64_t epoch, const std::vector<MembershipChange>& changes)>;
+  void OnMembershipChange(MembershipFn fn);
 
   // ---- where this is ----------------------------------------------------------------------------
   [[nodiscard]] const std::string& default_fs() const { return config_.default_fs; }
@@ -205,9 +227,11 @@ class NodeContext {
   std::atomic<bool> finished_{false};
   std::atomic<bool> warned_of_metric_{false};
   mutable Mutex mu_;
+  mutable CondVar epoch_changed_;
   ClusterSpec cluster_spec_ ABSL_GUARDED_BY(mu_);
   uint64_t epoch_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> gpus_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<const MembershipFn> membership_fn_ ABSL_GUARDED_BY(mu_);  // null: none
   bool port_held_ ABSL_GUARDED_BY(mu_);  // by the agent too, as far as is known here
   UniqueFd port_fd_ ABSL_GUARDED_BY(mu_);
   // After everything that its thread uses: closed first, by the destructor.

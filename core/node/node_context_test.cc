@@ -361,6 +361,37 @@ TEST_F(NodeContextTest, FollowsTheSpecToLaterEpochsOnly) {
   EXPECT_EQ(node.epoch(), 6u);
 }
 
+TEST_F(NodeContextTest, TellsWhoWasReplaced) {
+  NodeContext& node = CreateWorker();
+  std::vector<std::pair<uint64_t, std::vector<MembershipChange>>> told;
+  node.OnMembershipChange([&](uint64_t epoch, const std::vector<MembershipChange>& changes) {
+    told.emplace_back(epoch, changes);
+  });
+  const auto push = [this](int epoch, const char* address, const Json& changes) {
+    Json frame{
+        {"push", "spec"}, {"epoch", epoch}, {"cluster_spec", {{"worker", {"h:1", address}}}}};
+    if (!changes.is_null()) frame["changes"] = changes;
+    agent_.Push(frame);
+  };
+  EXPECT_FALSE(node.WaitForEpoch(7, absl::Milliseconds(1)));
+  const Json restarted{
+      {"job_name", "worker"}, {"task_index", 1}, {"address", "h:2"}, {"attempt", 1}};
+  push(5, "h:2", Json::array({restarted}));
+  push(6, "h:3", Json());
+  push(7, "h:3", Json::array({Json{{"job_name", 1}}}));  // not told, but true
+  EXPECT_TRUE(node.WaitForEpoch(7));
+  AwaitPushes();
+  node.OnMembershipChange(nullptr);
+  push(8, "h:4", Json());
+  AwaitPushes();
+  EXPECT_EQ(node.epoch(), 8u);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].first, 5u);
+  EXPECT_EQ(told[0].second, (std::vector<MembershipChange>{{"worker", 1, "h:2", "h:2", 1}}));
+  EXPECT_EQ(told[1].first, 6u);
+  EXPECT_EQ(told[1].second, (std::vector<MembershipChange>{{"worker", 1, "h:2", "h:3", -1}}));
+}
+
 TEST_F(NodeContextTest, StopsWhenAsked) {
   NodeContext& node = CreateWorker();
   EXPECT_FALSE(node.stop_requested());

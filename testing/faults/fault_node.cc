@@ -7,10 +7,12 @@
 // the rows' ids doubled. It says on stdout what it does, one word a line, so that a test can wait
 // for it: started, fed, feed_ended, inferring, stopping.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +30,7 @@
 #include "core/base/json.h"
 #include "core/base/process.h"
 #include "core/base/status_macros.h"
+#include "core/base/unique_fd.h"
 #include "core/node/cluster_server.h"
 #include "core/node/run_node.h"
 #include "feed/batch_builder.h"
@@ -40,6 +43,8 @@ struct Flags {
   std::string fault;
   std::string on;  // "worker:1"; empty: every fed node
   int64_t batch_rows = 64;
+  int64_t pause_ms = 0;
+  std::string record;
   int64_t flood_bytes = 0;
 };
 
@@ -111,12 +116,21 @@ class FaultNode {
 
   absl::Status Run() {
     WriteEvents();
+    ctx_.OnMembershipChange([](uint64_t epoch, const std::vector<MembershipChange>& changes) {
+      for (const MembershipChange& change : changes) {
+        Say(absl::StrCat("member ", change.job_name, ":", change.task_index, " attempt ",
+                         change.attempt, " epoch ", epoch));
+      }
+    });
     Say("started");
     if (Does("never_reads")) return StayUntilStopped();
     if (Does("error_at_start")) return absl::InvalidArgumentError("no data at /nowhere/rows");
     if (Does("ignores_stop") || Does("ignores_sigterm")) return NeverEnd();
     if (Does("grandchild")) StartStubbornGrandchild();
-    if (Does("flood")) Flood(flags_.flood_bytes);
+    if (Does("flood")) {
+      Flood(flags_.flood_bytes);
+      Say("flooded");
+    }
     if (Does("flood_without_lines")) FloodWithoutLineEnds(flags_.flood_bytes);
     if (ctx_.job_name() == "ps") return Serve();
     if (ctx_.job_name() == "evaluator") return StayUntilStopped();
@@ -135,6 +149,20 @@ class FaultNode {
   void WriteEvents() const {
     WriteFileAtomic(JoinPath(ctx_.log_dir(), absl::StrCat("events-", ctx_.name())), "step 0\n")
         .IgnoreError();
+  }
+
+  // The ids of a training batch, where a killed process cannot lose them again.
+  absl::Status Record(const Batch& batch) const {
+    if (flags_.record.empty()) return absl::OkStatus();
+    const std::string path =
+        JoinPath(flags_.record, absl::StrCat(ctx_.name(), ".", ctx_.attempt(), ".ids"));
+    const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    const auto ids = batch.column<int64_t>("id");
+    const ssize_t size = static_cast<ssize_t>(ids.size() * sizeof(int64_t));
+    if (!fd.valid() || ::write(fd.get(), ids.data(), static_cast<size_t>(size)) != size) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("recording to ", path));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status StayUntilStopped() {
@@ -187,7 +215,9 @@ class FaultNode {
       MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(flags_.batch_rows));
       if (batch.empty()) continue;
       MILLRACE_RETURN_IF_ERROR(AskParameterServer());
+      MILLRACE_RETURN_IF_ERROR(Record(batch));
       if (!std::exchange(fed, true)) Say("fed");
+      absl::SleepFor(absl::Milliseconds(flags_.pause_ms));
       if (Does("exit_in_feed")) Exit(1, "the disk is full of cheese");
       if (Does("error_in_feed"))
         return absl::InvalidArgumentError("the learning rate is 7, over 1");
@@ -207,6 +237,7 @@ class FaultNode {
       MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(flags_.batch_rows));
       if (batch.empty()) continue;
       if (!std::exchange(inferring, true)) Say("inferring");
+      absl::SleepFor(absl::Milliseconds(flags_.pause_ms));
       if (Does("never_answers")) return StayUntilStopped();
       if (Does("exit0_in_inference")) return absl::OkStatus();
       if (Does("exit_in_inference")) Exit(1, "the model has too many legs");
@@ -241,6 +272,8 @@ int main(int argc, char** argv) {
   app.add_option("--fault", flags.fault, "what goes wrong");
   app.add_option("--on", flags.on, "the node that has the fault; empty: every fed node");
   app.add_option("--batch_rows", flags.batch_rows, "rows that NextBatch asks for");
+  app.add_option("--pause_ms", flags.pause_ms, "how long a fed node sleeps after each batch");
+  app.add_option("--record", flags.record, "folder for the ids of the rows that were trained with");
   app.add_option("--flood_bytes", flags.flood_bytes, "for the floods");
   CLI11_PARSE(app, argc, argv);
   if (flags.fault == "exit_before_hello" &&

@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
@@ -139,18 +142,34 @@ TEST_F(ShutdownFaultsTest, AStubbornGrandchildIsGoneAfterShutdown) {
 // ---- output
 // ----------------------------------------------------------------------------------------
 
+// The most that the process has had in memory, in bytes; 0 if that is unknown.
+int64_t PeakMemory(int64_t pid) {
+  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
+  int64_t kib = 0;
+  for (std::string line; std::getline(status, line);) {
+    if (absl::StartsWith(line, "VmHWM:")) kib = std::strtoll(line.c_str() + 6, nullptr, 10);
+  }
+  return kib << 10;
+}
+
+// Lines come as fast as the node can write them, and its agent lives through it: it keeps up its
+// heartbeats, writes the file and holds no more than a bounded part of it.
 TEST_F(ShutdownFaultsTest, AFloodOnStderrStopsNobody) {
   ClusterOptions options = Options(2);
   options.log_dir = JoinPath(leaks_.folder(), "logs");
   leaks_.AllowPath("logs");
-  constexpr int64_t kBytes = 20 << 20;
+  constexpr int64_t kBytes = 100 << 20;
   auto cluster =
       Run(options, Program("flood", "worker:1", {absl::StrCat("--flood_bytes=", kBytes)}));
   ASSERT_THAT(cluster, IsOk());
+  ASSERT_TRUE(log_.WaitForLine("worker:1", "flooded"));
+  const int64_t memory = PeakMemory(AgentPid(**cluster, 1));
   ExpectTrainsAndShutsDown(**cluster);
   struct stat file {};
   ASSERT_EQ(::stat(JoinPath(options.log_dir, "worker-1.0.log").c_str(), &file), 0);
   EXPECT_GE(file.st_size, kBytes);
+  EXPECT_GT(memory, 0);
+  EXPECT_LT(memory, kBytes);
 }
 
 TEST_F(ShutdownFaultsTest, AFloodWithoutLineEndsStopsNobody) {

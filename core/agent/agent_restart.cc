@@ -1,0 +1,119 @@
+// Another attempt of the node in the same agent.
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "core/agent/agent.h"
+#include "core/agent/local_address.h"
+#include "core/base/log.h"
+#include "core/base/socket_address.h"
+#include "core/base/status_macros.h"
+#include "core/proto/time_proto.h"
+
+namespace millrace {
+namespace {
+
+constexpr absl::Duration kRetirePause = absl::Milliseconds(20);
+constexpr absl::Duration kLogTime = absl::Seconds(10);
+
+}  // namespace
+
+// A port of host_ for the node. The one it had stays its own where that can be: programs that read
+// their environment only know no other. A socket on which the node has listened is given up, since
+// the system would still accept connections on it, for nobody.
+absl::Status Agent::ReservePort() {
+  if (port_.held() && !port_.listening()) return absl::OkStatus();
+  port_.Release();
+  const bool ipv6 = absl::StrContains(host_, ":");
+  // A host name may stand for another interface, or for one outside of this network namespace.
+  const std::string bind = IsLoopbackHost(host_) ? (ipv6 ? "::1" : "127.0.0.1")
+                                                 : (ipv6 ? "::" : "0.0.0.0");
+  const uint16_t old = port_.port();
+  absl::StatusOr<PortReservation> port =
+      PortReservation::Bind(bind, old != 0 ? PortRange{old, old} : params_.port_range);
+  if (!port.ok() && old != 0) port = PortReservation::Bind(bind, params_.port_range);
+  if (!port.ok()) return port.status();
+  port_ = *std::move(port);
+  address_ = FormatHostPort(host_, port_.port());
+  return absl::OkStatus();
+}
+
+// The coordinator wants a new attempt of the node that runs.
+void Agent::Restart(absl::string_view reason, bool now) {
+  if (exit_code_.has_value() || stop_asked_ || runner_ == nullptr) return;
+  restart_asked_ = true;
+  if (!runner_->alive()) return;  // OnNodeEnded() is under way
+  if (state_ != State::kDraining) {
+    SendUpdate(MakeUpdate(v1::NODE_STATE_DRAINING));
+    SetState(State::kDraining, {{"reason", std::string(reason)}});
+  }
+  if (now) {
+    runner_->Kill();
+  } else {
+    runner_->Stop(reason, DurationFromProto(registered_->node().stop_grace()));
+  }
+}
+
+// Reports the end of the attempt and stays, if the coordinator may want another. False: it may not,
+// or nothing could be reserved for it.
+bool Agent::StayForAnother(const absl::Status& node_error, v1::NodeUpdate* update) {
+  const bool wanted = registered_.has_value() && (registered_->restarts() || restart_asked_);
+  if (!wanted || stop_asked_ || end_reason_.has_value() || exit_code_.has_value()) return false;
+  if (absl::Status reserved = ReservePort(); !reserved.ok()) {
+    MILLRACE_LOG(WARNING) << NodeName() << " cannot be started again here: " << reserved.message();
+    return false;
+  }
+  update->set_next_address(address_);
+  update->set_stopped_as_asked(restart_asked_);
+  restart_asked_ = false;
+  node_error_ = node_error;
+  SendUpdate(*update);
+  SetState(State::kRestarting,
+           {{"code", absl::StatusCodeToString(node_error.code())},
+            {"message", std::string(node_error.message())},
+            {"stderr_tail", std::vector<std::string>(update->stderr_tail().begin(),
+                                                     update->stderr_tail().end())}});
+  // This may be one of its callbacks, and its log may still be on its way to the disk.
+  retired_ = std::move(runner_);
+  Retire(clock_->SteadyNow() + kLogTime);
+  return true;
+}
+
+void Agent::Retire(absl::Duration deadline) {
+  loop_->Cancel(&retire_timer_);
+  retire_timer_ = loop_->After(kRetirePause, [this, deadline] {
+    if (retired_->Flush(absl::ZeroDuration()) || clock_->SteadyNow() >= deadline) {
+      retired_.reset();
+    } else {
+      Retire(deadline);
+    }
+  });
+}
+
+void Agent::OnStartAttempt(uint32_t attempt, const std::string& nonce) {
+  if (state_ != State::kRestarting || exit_code_.has_value()) {
+    MILLRACE_LOG(WARNING) << "attempt " << attempt << " of " << NodeName()
+                          << " was asked for, which is " << StateName(state_);
+    return;
+  }
+  registered_->set_attempt(attempt);
+  registered_->set_nonce(nonce);
+  last_update_.reset();
+  endpoints_.reset();
+  early_pushes_.clear();  // the coordinator says again what counts
+  SetState(State::kRegistered);
+  if (program_.empty()) {
+    FetchProgram();
+  } else {
+    MaybeLaunch();
+  }
+}
+
+// Asked to stop while it waited.
+void Agent::LeaveWithoutAnother() {
+  v1::NodeUpdate update = *last_update_;
+  update.clear_next_address();
+  Conclude(node_error_, std::move(update));
+}
+
+}  // namespace millrace
