@@ -57,7 +57,8 @@ struct ClusterOptions {
   InputMode input_mode = InputMode::kDirect;
   // Names that Train, Inference and GetDataFeed may use.
   std::vector<std::string> queues = {"input", "output", "error"};
-  // Where nodes' output and metrics go. Empty: a temporary directory, gone with the cluster.
+  // Where nodes' output and metrics go, and events.jsonl. Empty: a temporary directory, gone with the
+  // cluster, and no events.jsonl.
   std::string log_dir;
   // Default file system of AbsolutePath.
   std::string default_fs = "file://";
@@ -87,6 +88,10 @@ struct ClusterOptions {
   RestartPolicy restart;
   std::map<std::string, RestartPolicy> restarts;
   QuarantinePolicy quarantine;
+
+  // Write ~/.millrace/clusters/<id>.json, by which dashboard and CLI find the cluster
+  // (core/client/cluster_file.h); it is gone with the cluster.
+  bool cluster_file = true;
 
   // What happens, told from one thread, in order. All optional; they must not call the cluster.
   std::function<void(const SlotStatus&)> on_slot;
@@ -173,7 +178,8 @@ class InferenceResult {
 // Failures. When a node fails, calls under way end with one error: the first cause, by node, attempt,
 // host and exit status, its last stderr lines after the first line. Codes: ABORTED, a node exited with
 // an error or was killed; UNAVAILABLE, a host or agent was lost; NOT_FOUND or PERMISSION_DENIED, the
-// program could not be started; DEADLINE_EXCEEDED, a time limit of the call.
+// program could not be started; DEADLINE_EXCEEDED, a time limit of the call; CANCELLED, an operator
+// stopped the cluster (ClusterClient::StopCluster), with his reason.
 class Cluster {
  public:
   // Starts the agents, waits until every node runs, and returns. An error leaves nothing behind.

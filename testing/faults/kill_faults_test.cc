@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
+#include "core/client/cluster_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "testing/child_process.h"
@@ -287,6 +288,10 @@ TEST_P(DriverKilledTest, NothingIsLeftFiveSecondsAfterItsSigkill) {
   (*driver)->Kill(SIGKILL);
   EXPECT_THAT((*driver)->Wait(kPatience),
               IsOkAndHolds(ExitStatus{.kind = ExitStatus::Kind::kSignaled, .signal = SIGKILL}));
+  // Its cluster file is removed by whoever looks next.
+  const auto clusters = ListClusterFiles();
+  ASSERT_THAT(clusters, IsOk());
+  EXPECT_THAT(clusters->clusters, ::testing::IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(InEachPhase, DriverKilledTest,

@@ -1,0 +1,135 @@
+// A real cluster as other processes see and steer it: cluster file, client library, event log.
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/file.h"
+#include "core/base/status_matchers.h"
+#include "core/base/thread.h"
+#include "core/client/cluster_client.h"
+#include "core/cluster/cluster.h"
+#include "core/cluster/local_launcher.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ClusterViewTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto dir = TempDir::Create();
+    ASSERT_THAT(dir, IsOk());
+    dir_.emplace(*std::move(dir));
+    clusters_ = JoinPath(dir_->path(), "clusters");
+    setenv("MILLRACE_CLUSTERS_DIR", clusters_.c_str(), 1);
+    options_.num_executors = 2;
+    options_.log_dir = JoinPath(dir_->path(), "logs");
+  }
+  void TearDown() override { unsetenv("MILLRACE_CLUSTERS_DIR"); }
+
+  std::unique_ptr<Cluster> Start(const std::string& script) {
+    NodeProgram program = NodeProgram::Path("sh");
+    program.Args({"-c", script});
+    auto cluster = Cluster::Run(launcher_, program, options_);
+    EXPECT_THAT(cluster, IsOk());
+    return cluster.ok() ? *std::move(cluster) : nullptr;
+  }
+
+  std::unique_ptr<ClusterClient> Client() {
+    const auto file = NewestClusterFile();
+    EXPECT_THAT(file, IsOk());
+    auto client = ClusterClient::Connect(ClientOptionsFrom(*file));
+    EXPECT_THAT(client, IsOk());
+    return *std::move(client);
+  }
+
+  // Snapshots until `condition` holds for one.
+  template <typename Condition>
+  static bool Eventually(ClusterClient& client, Condition condition) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (absl::Now() < deadline) {
+      const auto view = client.Snapshot();
+      if (view.ok() && condition(*view)) return true;
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    return false;
+  }
+
+  std::optional<TempDir> dir_;
+  std::string clusters_;
+  ClusterOptions options_;
+  LocalLauncher launcher_;
+};
+
+TEST_F(ClusterViewTest, ItsFileLeadsToItAndGoesWithIt) {
+  std::unique_ptr<Cluster> cluster = Start("echo hello from $MILLRACE_TASK_INDEX; sleep 600");
+  ASSERT_NE(cluster, nullptr);
+  const auto file = NewestClusterFile();
+  ASSERT_THAT(file, IsOk());
+  EXPECT_EQ(file->cluster_id, cluster->cluster_id());
+  EXPECT_EQ(file->pid, getpid());
+  auto client = Client();
+  // What the agents measured.
+  EXPECT_TRUE(Eventually(*client, [](const ClusterView& view) {
+    return view.nodes().size() == 2 &&
+           std::all_of(view.nodes().begin(), view.nodes().end(),
+                       [](const v1::WatchUpdate::Node& node) {
+                         return node.sample().process().rss_bytes() > 0;
+                       });
+  }));
+  int lines = 0;
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (lines < 2 && absl::Now() < deadline) {
+    lines = 0;
+    EXPECT_THAT(client->ReadLogs({.lines = 10},
+                                 [&](const v1::LogBatch& batch) {
+                                   for (const std::string& line : batch.lines()) {
+                                     lines += absl::StartsWith(line, "hello from") ? 1 : 0;
+                                   }
+                                   return true;
+                                 }),
+                IsOk());
+  }
+  EXPECT_EQ(lines, 2);
+  EXPECT_THAT(cluster->Shutdown({.grace = absl::ZeroDuration()}), IsOk());
+  EXPECT_THAT(NewestClusterFile(), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client->Snapshot(), StatusIs(absl::StatusCode::kUnavailable));
+  const auto events = ReadFile(JoinPath(options_.log_dir, "events.jsonl"));
+  ASSERT_THAT(events, IsOk());
+  EXPECT_THAT(*events, HasSubstr("all 2 nodes have been started"));
+  EXPECT_THAT(*events, HasSubstr("all nodes have ended"));
+}
+
+TEST_F(ClusterViewTest, AnOperatorStopsItAndTheDriverHearsWhy) {
+  std::unique_ptr<Cluster> cluster = Start("sleep 600");
+  ASSERT_NE(cluster, nullptr);
+  absl::Status ended;
+  Thread driver("driver", [&] { ended = cluster->Shutdown(); });
+  EXPECT_THAT(Client()->StopCluster("the budget is used"), IsOk());
+  driver.Join();
+  EXPECT_THAT(ended, StatusIs(absl::StatusCode::kCancelled,
+                              HasSubstr("stopped by an operator: the budget is used")));
+}
+
+TEST_F(ClusterViewTest, ItCanDoWithoutAFile) {
+  options_.cluster_file = false;
+  std::unique_ptr<Cluster> cluster = Start("exit 0");
+  ASSERT_NE(cluster, nullptr);
+  EXPECT_THAT(NewestClusterFile(), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(cluster->Shutdown(), IsOk());
+}
+
+}  // namespace
+}  // namespace millrace
