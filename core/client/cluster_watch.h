@@ -1,6 +1,6 @@
 // File: core/client/cluster_watch.h
 //
-// The watch behind ClusterClient::Watch(): one thread that reads, resumes and says what it is doing.
+// The watch behind ClusterClient::Watch(): one thread that reads, resumes and tells its state.
 //
 // Defines: StartClusterWatch().
 

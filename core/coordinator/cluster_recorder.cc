@@ -154,7 +154,9 @@ void ClusterRecorder::Endpoints(int executor_id, uint32_t attempt,
   view_->SetEndpoints(executor_id, endpoints);
   if (endpoints.empty()) return;
   std::vector<std::string> texts;
-  for (const auto& [name, address] : endpoints) texts.push_back(absl::StrCat(name, " at ", address));
+  for (const auto& [name, address] : endpoints) {
+    texts.push_back(absl::StrCat(name, " at ", address));
+  }
   Tell("node", v1::Event::SEVERITY_INFO, executor_id, attempt,
        absl::StrCat(Name(roles_[executor_id], executor_id, attempt), " publishes ",
                     absl::StrJoin(texts, ", ")));

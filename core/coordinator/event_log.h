@@ -1,7 +1,7 @@
 // File: core/coordinator/event_log.h
 //
-// What happened to a cluster, as JSON Lines in a file that outlives it: docs/observability.md has the
-// format.
+// What happened to a cluster, as JSON Lines in a file that outlives it: docs/observability.md has
+// the format.
 //
 // Defines: EventLog, EventToJson().
 //
@@ -32,10 +32,11 @@ namespace millrace {
 [[nodiscard]] std::string EventToJson(const v1::Event& event, absl::string_view cluster_id);
 
 // Writes <folder>/events.jsonl; from max_file_bytes on that becomes events.jsonl.1, and a new one
-// begins. A disk that is slow or full loses events, never time: they are counted, the next line that
-// can be written says so, and so does one warning on stderr.
+// begins. A disk that is slow or full loses events, never time: they are counted, the next line
+// that can be written says so, and so does one warning on stderr.
 //
-// Thread: "coord-events". Thread safety: thread-safe. Blocking: Open() and Stop(), as the disk does.
+// Thread: "coord-events". Thread safety: thread-safe. Blocking: Open() and Stop(), as the disk
+// does.
 class EventLog {
  public:
   struct Options {

@@ -110,7 +110,8 @@ TEST(EventLogTest, AFullDiskLosesEventsAndNothingElse) {
 }
 
 TEST(EventLogTest, AFolderThatCannotBeUsedIsSaid) {
-  EXPECT_THAT(EventLog::Open({.folder = "/proc/nothing/here", .cluster_id = "c"}).status().message(),
+  const auto log = EventLog::Open({.folder = "/proc/nothing/here", .cluster_id = "c"});
+  EXPECT_THAT(log.status().message(),
               HasSubstr("/proc/nothing/here/events.jsonl"));
 }
 

@@ -153,7 +153,9 @@ std::vector<std::pair<std::string, size_t>> KvStore::List(absl::string_view pref
   const size_t count = std::min(limit, found.size());
   std::partial_sort(found.begin(), found.begin() + static_cast<ptrdiff_t>(count), found.end());
   std::vector<std::pair<std::string, size_t>> keys;
-  for (size_t i = 0; i < count; ++i) keys.emplace_back(std::string(found[i].first), found[i].second);
+  for (size_t i = 0; i < count; ++i) {
+    keys.emplace_back(std::string(found[i].first), found[i].second);
+  }
   return keys;
 }
 

@@ -70,8 +70,8 @@ class KvStore {
   std::optional<absl::StatusOr<std::string>> Get(absl::string_view key, absl::Duration timeout,
                                                  Waiter waiter, absl::Duration now);
 
-  // At most `limit` keys that begin with `prefix`, in order, with the sizes of their values in bytes.
-  // Looks at every key.
+  // At most `limit` keys that begin with `prefix`, in order, with the sizes of their values in
+  // bytes. Looks at every key.
   [[nodiscard]] std::vector<std::pair<std::string, size_t>> List(absl::string_view prefix,
                                                                  size_t limit) const;
 

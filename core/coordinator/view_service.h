@@ -1,7 +1,7 @@
 // File: core/coordinator/view_service.h
 //
-// The gRPC services for those who look at a cluster, steer it, or feed it from outside: ClusterView,
-// ClusterControl and FeedGateway of core/proto.
+// The gRPC services for those who look at a cluster, steer it, or feed it from outside:
+// ClusterView, ClusterControl and FeedGateway of core/proto.
 //
 // Defines: ServiceParts, ViewService, ControlService, GatewayService.
 
