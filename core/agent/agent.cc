@@ -130,10 +130,16 @@ void Agent::OnRequest(const Json& id, const std::string& method, const Json& par
     parent_.Reply(id, Json{{"state", StateName(state_)},
                            {"attempt", registered_.has_value() ? registered_->attempt() : 0},
                            {"node_pid", alive ? runner_->pid() : 0}});
+  } else if (GatewayCalls::Knows(method) && gateway_ != nullptr) {
+    gateway_->Start(method, params, [this, id](const absl::StatusOr<Json>& outcome) {
+      parent_.Reply(id, outcome);
+    });
+  } else if (GatewayCalls::Knows(method)) {
+    parent_.Reply(id, absl::FailedPreconditionError(absl::StrCat(method, " comes after start")));
   } else {
     parent_.Reply(id, absl::UnimplementedError(absl::StrCat(
                           "no method \"", Ellipsize(method, 64),
-                          "\"; an agent knows start, stop and status")));
+                          "\"; an agent knows start, stop, status, lookup, cause and report")));
   }
 }
 
@@ -161,6 +167,8 @@ absl::StatusOr<Json> Agent::StartNode(const Json& params) {
                 if (runner_ != nullptr) runner_->OnLost();
               },
           .on_end = [this](const absl::Status& status) { OnLinkEnd(status); }});
+  gateway_ = std::make_unique<GatewayCalls>(loop_, params_.coordinator.token,
+                                            [this] { return link_->channel(); });
   return Json{{"agent_id", agent_id_}};
 }
 
@@ -209,6 +217,7 @@ void Agent::OnTerminationSignal(int signal) {
 absl::StatusOr<v1::Register> Agent::MakeRegister(const std::string& local_host) {
   if (address_.empty()) {
     SetState(State::kConnected);
+    local_host_ = local_host;
     host_ = params_.advertise.empty() ? local_host : params_.advertise;
     MILLRACE_RETURN_IF_ERROR(ReservePort());
   }
@@ -242,11 +251,7 @@ void Agent::OnRegistered(const v1::Registered& registered) {
     return;
   }
   MILLRACE_LOG(WARNING) << "attached to the coordinator again";
-  if (endpoints_.has_value()) {
-    v1::AgentMessage message;
-    *message.mutable_endpoints() = *endpoints_;
-    link_->Send(std::move(message));
-  }
+  SendEndpoints();
   if (runner_ != nullptr) runner_->OnRegistered();
 }
 
@@ -397,6 +402,7 @@ void Agent::Quit(int exit_code) {
 }
 
 int Agent::Cleanup() {
+  StopSidecars();
   if (runner_ != nullptr) {
     runner_->Kill();
     runner_->Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(3));

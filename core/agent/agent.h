@@ -16,6 +16,7 @@
 #define CORE_AGENT_AGENT_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@
 #include "core/agent/child_reaper.h"
 #include "core/agent/coordinator_link.h"
 #include "core/agent/event_loop.h"
+#include "core/agent/exit_codes.h"
+#include "core/agent/gateway_calls.h"
 #include "core/agent/guard.h"
 #include "core/agent/node_key.h"
 #include "core/agent/node_runner.h"
@@ -36,6 +39,7 @@
 #include "core/agent/port_reservation.h"
 #include "core/agent/program_fetcher.h"
 #include "core/agent/runtime_files.h"
+#include "core/agent/sidecar_runner.h"
 #include "core/agent/start_params.h"
 #include "core/base/clock.h"
 #include "core/base/exit_status.h"
@@ -44,12 +48,6 @@
 #include "core/proto/coordinator.pb.h"
 
 namespace millrace {
-
-// Exit codes of the process (docs/control_protocol.md).
-inline constexpr int kExitFinished = 0;
-inline constexpr int kExitNodeFailed = 1;
-inline constexpr int kExitCommandLine = 2;
-inline constexpr int kExitAgentFailed = 3;
 
 // Ownership: loop, reaper and guard must outlive it. Thread safety: the loop's thread, which must be
 // the main thread. Blocking: Cleanup() only.
@@ -132,6 +130,15 @@ class Agent {
   void Retire(absl::Duration deadline);
   void LeaveWithoutAnother();
 
+  // Programs beside the node (agent_sidecars.cc).
+  void StartSidecars();
+  void StopSidecars();
+  void OnSidecarUrl(const std::string& name, const std::string& url);
+  // What the node and its sidecars published.
+  void SendEndpoints();
+  // A line of the agent about its node, to the coordinator.
+  void SayOfNode(const std::string& text);
+
   // How it ends.
   void Conclude(const absl::Status& node_error, v1::NodeUpdate update);
   void Fail(const absl::Status& status);
@@ -157,10 +164,12 @@ class Agent {
   std::unique_ptr<RuntimeFiles> files_;
   NodeKey key_;
   std::unique_ptr<CoordinatorLink> link_;
+  std::unique_ptr<GatewayCalls> gateway_;  // with link_
 
   // From the first connection and registration.
   PortReservation port_;
   std::string host_;     // under which peers reach this one
+  std::string local_host_;  // numeric: this end of the first connection to the coordinator
   std::string address_;  // as registered, or of the next attempt
   std::optional<v1::Registered> registered_;
   std::string working_dir_;
@@ -181,6 +190,9 @@ class Agent {
   std::unique_ptr<NodeRunner> runner_;
   std::unique_ptr<NodeRunner> retired_;  // of the attempt before, until its last callback is over
   EventLoop::TimerId retire_timer_ = EventLoop::kNoTimer;
+  std::string context_path_;
+  std::vector<std::unique_ptr<SidecarRunner>> sidecars_;
+  std::map<std::string, std::string> sidecar_urls_;  // by name
   std::optional<v1::NodeUpdate> last_update_;  // sent again with every Register
   std::optional<v1::NodeEndpoints> endpoints_;
 

@@ -1,4 +1,5 @@
-// millrace-agent: the process that takes a slot of a cluster and runs a node in it.
+// millrace-agent: a slot of a cluster and its node, a coordinator, or a gateway to one, each driven by
+// a parent process.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +21,10 @@
 #include "absl/strings/string_view.h"
 #include "core/agent/agent.h"
 #include "core/agent/child_reaper.h"
+#include "core/agent/coordinator_mode.h"
 #include "core/agent/event_loop.h"
+#include "core/agent/exit_codes.h"
+#include "core/agent/gateway_mode.h"
 #include "core/agent/guard.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
@@ -32,44 +36,50 @@ namespace {
 
 constexpr char kVersion[] = "0.1.0";
 
-constexpr char kHelp[] = R"(millrace-agent: takes one slot of a Millrace cluster and runs its node program.
+constexpr char kHelp[] = R"(millrace-agent: Millrace on a host, driven by a parent process.
 
-  millrace-agent agent --parent=stdin    speak JSON Lines with the parent process
+  millrace-agent agent --parent=stdin        takes one slot of a cluster and runs its node
+  millrace-agent coordinator --parent=stdin  the coordinator of a cluster, for a driver in any language
+  millrace-agent gateway --parent=stdin      the way to a coordinator for a process that feeds
   millrace-agent --help | --version
 
-The parent writes requests to stdin, one JSON object a line, and reads replies and
-events from stdout; logs go to stderr. End of file on stdin ends agent and node.
+The parent writes requests to stdin, one JSON object a line, and reads replies and events from stdout;
+logs go to stderr. End of file on stdin ends everything at once.
 
-  {"id": 1, "method": "start", "params": {
-      "coordinator": {"address": "host:port", "ca_pem": "...", "token": "..."},
-      "executor_id": 0}}
-  {"id": 2, "method": "stop", "params": {"reason": "enough", "now": false}}
-  {"id": 3, "method": "status", "params": {}}
+  agent        {"id": 1, "method": "start", "params": {
+                   "coordinator": {"address": "host:port", "ca_pem": "...", "token": "..."},
+                   "executor_id": 0}}
+               {"id": 2, "method": "stop", "params": {"reason": "enough", "now": false}}
+  coordinator  {"id": 1, "method": "start", "params": {
+                   "num_executors": 4, "num_ps": 1, "program": "/opt/app/train"}}
+               {"id": 2, "method": "wait_running", "params": {}}
+  gateway      {"id": 1, "method": "start", "params": {"coordinator": {...}}}
+               {"id": 2, "method": "lookup", "params": {"feed": "f1", "partition": 0}}
 
 Exit codes:
-  0  the node finished, or was stopped as asked
-  1  the node failed; the event {"state": "failed"} says how
+  0  it ended as it was asked to; agent: and its node finished
+  1  agent: the node failed; the event {"state": "failed"} says how
   2  the command line is wrong
-  3  the agent could not do its part; the event "error" says why
+  3  it could not do its part; the event "error" says why
 
 Environment:
   MILLRACE_LOG   error, warning (default), info or debug: what is logged on stderr
-  TMPDIR         where the agent keeps the node's files if `start` names no runtime_dir
+  TMPDIR         where an agent keeps the node's files if `start` names no runtime_dir
 
-SIGTERM, SIGINT and SIGHUP stop the node as `stop` does; the second one kills it.
-docs/control_protocol.md describes the conversation.
+SIGTERM, SIGINT and SIGHUP stop a node as `stop` does, and the second one kills it; they end a
+coordinator or gateway. docs/control_protocol.md describes the conversations.
 )";
 
 int Usage(const std::string& problem) {
   std::fprintf(stderr,
                "millrace-agent: %s\n"
-               "usage: millrace-agent agent --parent=stdin   (--help says more)\n",
+               "usage: millrace-agent agent|coordinator|gateway --parent=stdin   (--help says more)\n",
                problem.c_str());
   return kExitCommandLine;
 }
 
-// The exit code, or -1: go on and run the agent.
-int ParseCommandLine(const std::vector<std::string>& args) {
+// The exit code, or -1: go on and run what `args` begin with.
+int CheckCommandLine(const std::vector<std::string>& args) {
   for (const std::string& arg : args) {
     if (arg == "--help" || arg == "-h" || arg == "help") {
       std::fputs(kHelp, stdout);
@@ -81,9 +91,9 @@ int ParseCommandLine(const std::vector<std::string>& args) {
     }
   }
   if (args.empty()) return Usage("say what to do");
-  if (args[0] != "agent") {
+  if (args[0] != "agent" && args[0] != "coordinator" && args[0] != "gateway") {
     return Usage(absl::StrCat("unknown command \"", EscapeControls(args[0]),
-                              "\"; this program knows \"agent\""));
+                              "\"; this program knows \"agent\", \"coordinator\" and \"gateway\""));
   }
   bool parent_stdin = false;
   for (size_t i = 1; i < args.size(); ++i) {
@@ -95,7 +105,7 @@ int ParseCommandLine(const std::vector<std::string>& args) {
     if (split) ++i;
     parent_stdin = true;
   }
-  if (!parent_stdin) return Usage("\"agent\" needs --parent=stdin");
+  if (!parent_stdin) return Usage(absl::StrCat("\"", args[0], "\" needs --parent=stdin"));
   return -1;
 }
 
@@ -117,15 +127,34 @@ absl::StatusOr<UniqueFd> BlockTerminationSignals() {
   return fd;
 }
 
-absl::StatusOr<int> RunAgent() {
+// A static program needs the very glibc it was linked with for getaddrinfo(), and cannot load the
+// OpenSSL modules that a host's configuration may name. After the node's environment was copied.
+void PrepareLibraries() {
+  setenv("GRPC_DNS_RESOLVER", "ares", 1);
+  setenv("OPENSSL_CONF", "/dev/null", 1);
+}
+
+// Runs `mode` until it ends, and does not return: whatever a disk or peer may still hold up must not
+// keep the process.
+template <typename Mode>
+absl::Status Serve(EventLoop* loop, int signals, Mode* mode) {
+  MILLRACE_RETURN_IF_ERROR(loop->Watch(signals, EPOLLIN, [&](uint32_t) {
+    signalfd_siginfo info;
+    while (read(signals, &info, sizeof(info)) == sizeof(info)) {
+      mode->OnTerminationSignal(static_cast<int>(info.ssi_signo));
+    }
+  }));
+  mode->Start();
+  loop->Run();
+  const int exit_code = mode->Cleanup();
+  std::fflush(nullptr);
+  _exit(exit_code);
+}
+
+absl::Status RunAgent() {
   Agent::Options options{.version = kVersion};
   for (char** entry = environ; *entry != nullptr; ++entry) options.environment.push_back(*entry);
-  // After the node's environment was copied: getaddrinfo() of a static program needs the very glibc
-  // it was linked with, c-ares needs nothing.
-  setenv("GRPC_DNS_RESOLVER", "ares", 1);
-  // A host's configuration may name OpenSSL modules to load, which a static program cannot.
-  setenv("OPENSSL_CONF", "/dev/null", 1);
-
+  PrepareLibraries();
   // The guard first: it is a fork of a process that has one thread and no state yet.
   absl::StatusOr<Guard> guard = Guard::Start();
   if (!guard.ok()) return guard.status();
@@ -134,35 +163,31 @@ absl::StatusOr<int> RunAgent() {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ChildReaper> reaper,
                             ChildReaper::Create(loop.get()));
   reaper->Register(guard->pid(), [](const ExitStatus&) {});
-
   Agent agent(loop.get(), reaper.get(), &*guard, std::move(options));
-  MILLRACE_RETURN_IF_ERROR(loop->Watch(signals.get(), EPOLLIN, [&](uint32_t) {
-    signalfd_siginfo info;
-    while (read(signals.get(), &info, sizeof(info)) == sizeof(info)) {
-      agent.OnTerminationSignal(static_cast<int>(info.ssi_signo));
-    }
-  }));
-  agent.Start();
-  loop->Run();
-  const int exit_code = agent.Cleanup();
-  // Not by return: a log file on a disk that hangs must not keep the process.
-  std::fflush(nullptr);
-  _exit(exit_code);
+  return Serve(loop.get(), signals.get(), &agent);
 }
 
-int Main(int argc, char** argv) {
-  const int exit_code = ParseCommandLine({argv + 1, argv + argc});
+template <typename Mode>
+absl::Status RunMode() {
+  PrepareLibraries();
+  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockTerminationSignals());
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
+  Mode mode(loop.get(), {.version = kVersion});
+  return Serve(loop.get(), signals.get(), &mode);
+}
+
+int Main(const std::vector<std::string>& args) {
+  const int exit_code = CheckCommandLine(args);
   if (exit_code >= 0) return exit_code;
   OpenStandardStreams();
-  const absl::StatusOr<int> result = RunAgent();
-  if (!result.ok()) {
-    std::fprintf(stderr, "millrace-agent: %s\n", std::string(result.status().message()).c_str());
-    return kExitAgentFailed;
-  }
-  return *result;
+  const absl::Status status = args[0] == "agent"         ? RunAgent()
+                              : args[0] == "coordinator" ? RunMode<CoordinatorMode>()
+                                                         : RunMode<GatewayMode>();
+  std::fprintf(stderr, "millrace-agent: %s\n", std::string(status.message()).c_str());
+  return kExitAgentFailed;
 }
 
 }  // namespace
 }  // namespace millrace
 
-int main(int argc, char** argv) { return millrace::Main(argc, argv); }
+int main(int argc, char** argv) { return millrace::Main({argv + 1, argv + argc}); }

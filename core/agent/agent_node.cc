@@ -110,7 +110,8 @@ absl::Status Agent::Launch() {
   } else {
     options.port_fd = port_.fd();
   }
-  guard_->SetMark(absl::StrCat("MILLRACE_CONTEXT_FILE=", options.environment.context_path));
+  context_path_ = options.environment.context_path;
+  guard_->SetMark(absl::StrCat("MILLRACE_CONTEXT_FILE=", context_path_));
   runner_ = std::make_unique<NodeRunner>(loop_, reaper_, RunnerHooks());
   MILLRACE_RETURN_IF_ERROR(runner_->Launch(std::move(options)));
   guard_->SetGroup(runner_->pid());
@@ -126,10 +127,8 @@ NodeRunner::Hooks Agent::RunnerHooks() {
       .on_endpoints =
           [this](v1::NodeEndpoints endpoints) {
             endpoints.set_attempt(registered_->attempt());
-            endpoints_ = endpoints;
-            v1::AgentMessage message;
-            *message.mutable_endpoints() = std::move(endpoints);
-            link_->Send(std::move(message));
+            endpoints_ = std::move(endpoints);
+            SendEndpoints();
           },
       .on_release_port = [this] { port_.Release(); },
       .on_gpu_claim =
@@ -143,6 +142,7 @@ NodeRunner::Hooks Agent::RunnerHooks() {
             if (state_ == State::kDraining) return;  // a stop came between fork and exec
             SendUpdate(MakeUpdate(v1::NODE_STATE_RUNNING));
             SetState(State::kRunning, {{"pid", pid}});
+            StartSidecars();
           },
       .on_stopped = [this](int signal) { OnNodeStopped(signal); },
       .on_launch_failed = [this](const absl::Status& status) { OnLaunchFailed(status); },
@@ -214,6 +214,7 @@ absl::Status Agent::NodeError(const ExitStatus& exit) const {
 }
 
 void Agent::OnNodeEnded(const ExitStatus& exit) {
+  StopSidecars();
   guard_->SetGroup(0);
   EndGpus();
   v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);

@@ -1,8 +1,5 @@
 #include "core/agent/coordinator_link.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -30,28 +27,6 @@ constexpr absl::Duration kMaxDial = absl::Seconds(20);
 constexpr absl::Duration kFailFast = absl::Seconds(2);
 // How long a coordinator may take to end a stream that the agent has half-closed.
 constexpr absl::Duration kFinishTimeout = absl::Seconds(5);
-constexpr int kMaxMessageBytes = 32 << 20;
-// A coordinator whose host vanished sends no reset: only an unanswered ping shows it. Coordinators
-// allow a ping each 5 s.
-constexpr int kKeepaliveMs = 6'000;
-constexpr int kKeepaliveTimeoutMs = 5'000;
-
-std::shared_ptr<grpc::Channel> MakeChannel(const CoordinatorEndpoint& endpoint) {
-  grpc::SslCredentialsOptions tls;
-  tls.pem_root_certs = endpoint.ca_pem;
-  grpc::ChannelArguments arguments;
-  arguments.SetSslTargetNameOverride("millrace");
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  // A fresh connection for each dial, which fails for reasons of its own.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // A proxy that the environment names is for the web, not for the cluster.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  return grpc::CreateCustomChannel(absl::StrCat("dns:///", endpoint.address),
-                                   grpc::SslCredentials(tls), arguments);
-}
 
 std::chrono::system_clock::time_point SystemTimeAfter(absl::Duration delay) {
   return std::chrono::system_clock::now() + absl::ToChronoMilliseconds(delay);
@@ -184,7 +159,8 @@ void CoordinatorLink::StartGiveUpTimer(absl::Duration after) {
 
 void CoordinatorLink::Dial() {
   if (ended_) return;
-  auto channel = MakeChannel(options_.endpoint);
+  auto channel = MakeCoordinatorChannel(options_.endpoint);
+  channel_ = channel;
   stub_ = v1::Coordinator::NewStub(channel);
   const absl::StatusOr<HostPort> target = ParseHostPort(options_.endpoint.address);
   const uint16_t port = target.ok() ? target->port : 0;

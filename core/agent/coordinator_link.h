@@ -26,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/agent/attach_call.h"
+#include "core/agent/coordinator_channel.h"
 #include "core/agent/event_loop.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
@@ -34,12 +35,6 @@
 #include "core/proto/coordinator.pb.h"
 
 namespace millrace {
-
-struct CoordinatorEndpoint {
-  std::string address;  // host:port
-  std::string ca_pem;   // the cluster's CA: nothing else is trusted
-  std::string token;    // a secret
-};
 
 // Whether dialling again cannot help: UNAUTHENTICATED, ALREADY_EXISTS, CANCELLED, ...
 [[nodiscard]] bool IsFinalAttachError(absl::StatusCode code);
@@ -96,6 +91,8 @@ class CoordinatorLink {
   [[nodiscard]] bool registered() const { return registered_; }
   // For other calls to the same coordinator. Thread-safe objects.
   [[nodiscard]] std::shared_ptr<v1::Coordinator::Stub> stub() const { return stub_; }
+  // Of the last dial; null before the first.
+  [[nodiscard]] std::shared_ptr<grpc::Channel> channel() const { return channel_; }
 
  private:
   void Dial();
@@ -112,6 +109,7 @@ class CoordinatorLink {
   const Options options_;
   Callbacks callbacks_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted closures
+  std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<v1::Coordinator::Stub> stub_;
   std::shared_ptr<AttachCall> stream_;
   uint64_t generation_ = 0;  // of stream_: callbacks of older ones are ignored

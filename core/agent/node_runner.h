@@ -88,6 +88,9 @@ class NodeRunner {
   void OnLost() { requests_.OnLost(); }
   void OnRegistered() { requests_.OnRegistered(); }
 
+  // A line of the agent about this node, to the coordinator.
+  void Say(const std::string& text) { relay_.Add(v1::LogLines::SOURCE_AGENT, text); }
+
   // The cooperative stop: push `stop`; SIGTERM at once for a plain program.
   void Stop(absl::string_view reason, absl::Duration grace);
   void Kill() { process_.Kill(); }

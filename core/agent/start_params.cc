@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/agent/coordinator_channel.h"
 #include "core/base/local_interfaces.h"
 #include "core/base/socket_address.h"
 #include "core/base/status.h"
@@ -15,35 +16,8 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kMaxTokenBytes = 4096;
 constexpr int64_t kMaxGpus = 1024;
 constexpr int64_t kMaxConnectTimeoutMs = int64_t{24} * 3600 * 1000;
-
-absl::StatusOr<CoordinatorEndpoint> ParseEndpoint(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const Json* object, GetObject(params, "coordinator", "params"));
-  const absl::string_view where = "params.coordinator";
-  CoordinatorEndpoint endpoint;
-  MILLRACE_ASSIGN_OR_RETURN(endpoint.address, GetString(*object, "address", where));
-  const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint.address);
-  if (!parsed.ok()) return Annotate(parsed.status(), "field \"params.coordinator.address\"");
-  if (parsed->port == 0) {
-    return absl::InvalidArgumentError("field \"params.coordinator.address\" has port 0");
-  }
-  MILLRACE_ASSIGN_OR_RETURN(endpoint.ca_pem, GetString(*object, "ca_pem", where));
-  if (!absl::StrContains(endpoint.ca_pem, "-----BEGIN CERTIFICATE-----")) {
-    return absl::InvalidArgumentError(
-        "field \"params.coordinator.ca_pem\" holds no PEM certificate");
-  }
-  MILLRACE_ASSIGN_OR_RETURN(endpoint.token, GetString(*object, "token", where));
-  const bool printable =
-      std::all_of(endpoint.token.begin(), endpoint.token.end(),
-                  [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
-  if (endpoint.token.empty() || endpoint.token.size() > kMaxTokenBytes || !printable) {
-    return absl::InvalidArgumentError(
-        "field \"params.coordinator.token\" is no token: 1 to 4096 visible ASCII characters");
-  }
-  return endpoint;
-}
 
 absl::Status CheckPath(const std::string& path, absl::string_view field) {
   if (path.find('\0') != std::string::npos) {
@@ -101,7 +75,7 @@ absl::StatusOr<std::optional<GpuRequest>> ParseGpus(const Json& params) {
 absl::StatusOr<StartParams> ParseStartParams(const Json& params) {
   const absl::string_view where = "params";
   StartParams start;
-  MILLRACE_ASSIGN_OR_RETURN(start.coordinator, ParseEndpoint(params));
+  MILLRACE_ASSIGN_OR_RETURN(start.coordinator, ParseCoordinatorEndpoint(params));
   if (params.contains("executor_id") && !params["executor_id"].is_null()) {
     MILLRACE_ASSIGN_OR_RETURN(const int64_t id,
                               GetIntInRange(params, "executor_id", 0, INT32_MAX, where));

@@ -1,0 +1,110 @@
+// The sidecars of an agent's node: started when it runs, killed with it, published as its endpoints.
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/agent/agent.h"
+#include "core/agent/local_address.h"
+#include "core/base/log.h"
+#include "core/base/socket_address.h"
+
+namespace millrace {
+namespace {
+
+// What the sidecar inherits: the agent's environment and that of this host, with the node's mark, by
+// which the guard finds what a killed agent leaves. GPUs are the node's.
+std::vector<std::string> SidecarEnvironment(const std::vector<std::string>& inherited,
+                                            const std::map<std::string, std::string>& host_env,
+                                            const v1::Sidecar& sidecar, const std::string& context) {
+  std::map<std::string, std::string> variables;
+  for (const std::string& entry : inherited) {
+    const size_t equals = entry.find('=');
+    if (equals != std::string::npos) variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  for (const auto& [name, value] : host_env) variables[name] = value;
+  variables["CUDA_VISIBLE_DEVICES"] = "";
+  for (const auto& [name, value] : sidecar.env()) variables[name] = value;
+  variables["MILLRACE_CONTEXT_FILE"] = context;
+  std::vector<std::string> env;
+  for (const auto& [name, value] : variables) env.push_back(absl::StrCat(name, "=", value));
+  return env;
+}
+
+std::string ValueOf(const std::vector<std::string>& env, absl::string_view name) {
+  for (const std::string& entry : env) {
+    if (absl::StartsWith(entry, absl::StrCat(name, "="))) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+}  // namespace
+
+void Agent::StartSidecars() {
+  for (const v1::Sidecar& sidecar : registered_->node().sidecars()) {
+    if (sidecar.job_name() != registered_->job_name() ||
+        sidecar.task_index() != registered_->task_index()) {
+      continue;
+    }
+    const std::string name = sidecar.name();
+    SidecarRunner::Options options;
+    options.sidecar = sidecar;
+    options.advertise = ParseHostPort(address_).value_or(HostPort{.host = local_host_}).host;
+    // A program binds an address, not a name.
+    options.bind_address = IsLoopbackHost(options.advertise) ? "127.0.0.1" : local_host_;
+    options.ports = params_.port_range;
+    options.log_dir = log_dir_;
+    options.attempt = registered_->attempt();
+    options.working_dir = working_dir_;
+    options.env =
+        SidecarEnvironment(options_.environment, params_.env, sidecar, context_path_);
+    options.path = ValueOf(options.env, "PATH");
+    auto runner = std::make_unique<SidecarRunner>(
+        loop_, reaper_,
+        SidecarRunner::Hooks{.on_url =
+                                 [this, name](const std::string& url) {
+                                   OnSidecarUrl(name, url);
+                                 },
+                             .on_text = [this](const std::string& text) { SayOfNode(text); }});
+    const absl::Status started = runner->Start(std::move(options));
+    if (started.ok()) {
+      sidecars_.push_back(std::move(runner));
+    } else {
+      SayOfNode(absl::StrCat("sidecar ", name, ": ", started.message()));
+    }
+  }
+}
+
+void Agent::StopSidecars() {
+  sidecars_.clear();
+  sidecar_urls_.clear();
+}
+
+void Agent::OnSidecarUrl(const std::string& name, const std::string& url) {
+  if (url.empty()) {
+    sidecar_urls_.erase(name);
+  } else {
+    sidecar_urls_[name] = url;
+    SayOfNode(absl::StrCat(name, ": ", url));
+  }
+  SendEndpoints();
+}
+
+void Agent::SendEndpoints() {
+  if (!endpoints_.has_value() && sidecar_urls_.empty()) return;
+  v1::AgentMessage message;
+  if (endpoints_.has_value()) *message.mutable_endpoints() = *endpoints_;
+  message.mutable_endpoints()->set_attempt(registered_->attempt());
+  for (const auto& [name, url] : sidecar_urls_) {
+    (*message.mutable_endpoints()->mutable_other())[name] = url;
+  }
+  link_->Send(std::move(message));
+}
+
+void Agent::SayOfNode(const std::string& text) {
+  MILLRACE_LOG(INFO) << text;
+  if (runner_ != nullptr) runner_->Say(text);
+}
+
+}  // namespace millrace

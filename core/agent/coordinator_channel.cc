@@ -1,0 +1,74 @@
+#include "core/agent/coordinator_channel.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/socket_address.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMaxTokenBytes = 4096;
+constexpr int kMaxMessageBytes = 32 << 20;
+// A coordinator whose host vanished sends no reset: only an unanswered ping shows it. Coordinators
+// allow a ping each 5 s.
+constexpr int kKeepaliveMs = 6'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+
+}  // namespace
+
+absl::StatusOr<CoordinatorEndpoint> ParseCoordinatorEndpoint(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const Json* object, GetObject(params, "coordinator", "params"));
+  const absl::string_view where = "params.coordinator";
+  CoordinatorEndpoint endpoint;
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.address, GetString(*object, "address", where));
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint.address);
+  if (!parsed.ok()) return Annotate(parsed.status(), "field \"params.coordinator.address\"");
+  if (parsed->port == 0) {
+    return absl::InvalidArgumentError("field \"params.coordinator.address\" has port 0");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.ca_pem, GetString(*object, "ca_pem", where));
+  if (!absl::StrContains(endpoint.ca_pem, "-----BEGIN CERTIFICATE-----")) {
+    return absl::InvalidArgumentError(
+        "field \"params.coordinator.ca_pem\" holds no PEM certificate");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.token, GetString(*object, "token", where));
+  const bool printable =
+      std::all_of(endpoint.token.begin(), endpoint.token.end(),
+                  [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
+  if (endpoint.token.empty() || endpoint.token.size() > kMaxTokenBytes || !printable) {
+    return absl::InvalidArgumentError(
+        "field \"params.coordinator.token\" is no token: 1 to 4096 visible ASCII characters");
+  }
+  return endpoint;
+}
+
+std::shared_ptr<grpc::Channel> MakeCoordinatorChannel(const CoordinatorEndpoint& endpoint) {
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = endpoint.ca_pem;
+  grpc::ChannelArguments arguments;
+  arguments.SetSslTargetNameOverride("millrace");
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // A fresh connection for each dial, which fails for reasons of its own.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // A proxy that the environment names is for the web, not for the cluster.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  return grpc::CreateCustomChannel(absl::StrCat("dns:///", endpoint.address),
+                                   grpc::SslCredentials(tls), arguments);
+}
+
+}  // namespace millrace

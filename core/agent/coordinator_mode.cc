@@ -1,0 +1,515 @@
+#include "core/agent/coordinator_mode.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/agent/exit_codes.h"
+#include "core/agent/gateway_calls.h"
+#include "core/base/exit_status.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/proto/feed_gateway.pb.h"
+
+namespace millrace {
+namespace {
+
+constexpr absl::string_view kWhere = "params";
+constexpr int kMaxSlotsInLine = 1000;  // a line stays under 1 MiB
+// A coordinator whose parent is gone tells its agents so, and ends: at most this long for each.
+constexpr absl::Duration kStopNotice = absl::Milliseconds(200);
+constexpr absl::Duration kEnd = absl::Milliseconds(900);
+
+const char* SourceName(LogSource source) {
+  switch (source) {
+    case LogSource::kStdout:
+      return "stdout";
+    case LogSource::kStderr:
+      return "stderr";
+    case LogSource::kAgent:
+      return "agent";
+  }
+  return "agent";
+}
+
+OrderedJson Ordered(const Json& json) { return OrderedJson(json); }
+
+absl::StatusOr<Json> ToOutcome(const absl::Status& status) {
+  if (!status.ok()) return status;
+  return Json::object();
+}
+
+v1::LookupReply::State ToProto(FeedRoute::State state) {
+  switch (state) {
+    case FeedRoute::State::kStarting:
+      return v1::LookupReply::STATE_STARTING;
+    case FeedRoute::State::kRunning:
+      return v1::LookupReply::STATE_RUNNING;
+    case FeedRoute::State::kRestarting:
+      return v1::LookupReply::STATE_RESTARTING;
+    case FeedRoute::State::kFinished:
+      return v1::LookupReply::STATE_FINISHED;
+    case FeedRoute::State::kFailed:
+      return v1::LookupReply::STATE_FAILED;
+  }
+  return v1::LookupReply::STATE_UNSPECIFIED;
+}
+
+PartitionReport FromProto(const v1::ReportRequest& request) {
+  return {.partition = request.partition(),
+          .state = static_cast<PartitionState>(static_cast<int>(request.state()) - 1),
+          .executor_id = request.executor_id(),
+          .node_attempt = request.node_attempt(),
+          .feeder_attempt = request.feeder_attempt(),
+          .rows_received = request.rows_received(),
+          .rows_acked = request.rows_acked(),
+          .rows_returned = request.rows_returned(),
+          .refed_reason = request.refed_reason()};
+}
+
+static_assert(static_cast<int>(PartitionState::kPending) + 1 == v1::PARTITION_STATE_PENDING);
+static_assert(static_cast<int>(PartitionState::kFailed) + 1 == v1::PARTITION_STATE_FAILED);
+
+}  // namespace
+
+CoordinatorMode::CoordinatorMode(EventLoop* loop, Options options)
+    : loop_(loop),
+      options_(std::move(options)),
+      parent_(loop, options_.in_fd, options_.out_fd,
+              {.on_request = [this](const Json& id, const std::string& method,
+                                    const Json& params) { OnRequest(id, method, params); },
+               .on_end = [this](const absl::Status& status) { OnParentGone(status); }}),
+      calls_(loop) {}
+
+CoordinatorMode::~CoordinatorMode() {
+  loop_->Cancel(&end_timer_);
+  if (coordinator_ != nullptr) coordinator_->Shutdown();
+}
+
+void CoordinatorMode::Start() {
+  parent_.Event("ready", {{"protocol", 1}, {"version", options_.version}, {"pid", getpid()}});
+  parent_.Start();
+}
+
+// ---- the parent ------------------------------------------------------------------------------------
+
+const std::map<std::string, CoordinatorMode::Handler>& CoordinatorMode::Handlers() {
+  static const auto* const handlers = new std::map<std::string, Handler>{
+      {"status", &CoordinatorMode::Status},
+      {"cluster_spec", &CoordinatorMode::Spec},
+      {"lookup", &CoordinatorMode::Lookup},
+      {"cause", &CoordinatorMode::Cause},
+      {"endpoints", &CoordinatorMode::Endpoints},
+      {"open_feed", &CoordinatorMode::OpenFeed},
+      {"report", &CoordinatorMode::Report},
+      {"close_feed", &CoordinatorMode::CloseFeed},
+      {"feed_summary", &CoordinatorMode::Summary},
+      {"unfinished_partitions", &CoordinatorMode::Unfinished},
+      {"feed_end", &CoordinatorMode::FeedEnd},
+      {"end_feed", &CoordinatorMode::EndFeed},
+      {"report_agent_started", &CoordinatorMode::AgentStarted},
+      {"report_agent_exit", &CoordinatorMode::AgentExit},
+      {"restart_node", &CoordinatorMode::RestartNode},
+      {"stop", &CoordinatorMode::Stop},
+      {"cancel", &CoordinatorMode::Cancel},
+  };
+  return *handlers;
+}
+
+void CoordinatorMode::OnRequest(const Json& id, const std::string& method, const Json& params) {
+  if (method == "start") {
+    StartCoordinator(id, params);
+    return;
+  }
+  const auto handler = Handlers().find(method);
+  const bool waits = method.rfind("wait_", 0) == 0;
+  if (handler == Handlers().end() && !waits && method != "shutdown") {
+    parent_.Reply(id, absl::UnimplementedError(absl::StrCat("no method \"", Ellipsize(method, 64),
+                                                            "\" of a coordinator")));
+    return;
+  }
+  if (ending_) {
+    parent_.Reply(id, absl::CancelledError("the coordinator is ending"));
+    return;
+  }
+  if (method == "shutdown") {
+    Shutdown(id);
+    return;
+  }
+  if (coordinator_ == nullptr) {
+    parent_.Reply(id, absl::FailedPreconditionError(
+                          absl::StrCat(method, " comes after the answer to start")));
+    return;
+  }
+  if (!waits) {
+    parent_.Reply(id, (this->*handler->second)(params));
+    return;
+  }
+  absl::StatusOr<Wait> wait = ParseWait(method, params);
+  if (!wait.ok()) {
+    parent_.Reply(id, wait.status());
+    return;
+  }
+  calls_.Start([wait = *std::move(wait), coordinator = coordinator_] {
+                 return ToOutcome(wait(*coordinator));
+               },
+               [this, id](const absl::StatusOr<Json>& outcome) {
+                 parent_.Reply(id, outcome);
+                 if (ending_ && calls_.idle()) Quit();
+               });
+}
+
+void CoordinatorMode::StartCoordinator(const Json& id, const Json& params) {
+  if (starting_ || coordinator_ != nullptr) {
+    parent_.Reply(id, absl::FailedPreconditionError("start was called before"));
+    return;
+  }
+  if (ending_) {
+    parent_.Reply(id, absl::CancelledError("the coordinator is ending"));
+    return;
+  }
+  absl::StatusOr<CoordinatorStart> start = ParseCoordinatorStart(params);
+  if (!start.ok()) {
+    parent_.Reply(id, start.status());
+    return;
+  }
+  log_events_ = start->log_events;
+  metric_events_ = start->metric_events;
+  start->options.observer = this;
+  starting_ = true;
+  const auto made = std::make_shared<std::shared_ptr<Coordinator>>();
+  calls_.Start(
+      [made, options = std::move(start->options)]() -> absl::StatusOr<Json> {
+        MILLRACE_ASSIGN_OR_RETURN(*made, Coordinator::Start(options));
+        return Json::object();
+      },
+      [this, id, made](const absl::StatusOr<Json>& outcome) {
+        starting_ = false;
+        coordinator_ = *made;
+        OnStarted(id, outcome);
+      });
+}
+
+void CoordinatorMode::OnStarted(const Json& id, const absl::StatusOr<Json>& outcome) {
+  if (!outcome.ok()) {
+    parent_.Reply(id, outcome.status());  // another start may follow
+    return;
+  }
+  if (ending_) {
+    Quit();
+    return;
+  }
+  Json roles = Json::array();
+  for (const SlotStatus& slot : coordinator_->Snapshot().slots) roles.push_back(slot.role.ToString());
+  const CoordinatorTokens& tokens = coordinator_->tokens();
+  parent_.Reply(id, Json{{"cluster_id", coordinator_->cluster_id()},
+                         {"address", coordinator_->address()},
+                         {"port", coordinator_->port()},
+                         {"ca_pem", coordinator_->ca_pem()},
+                         {"tokens",
+                          {{"agent", tokens.agent},
+                           {"operator", tokens.operator_token},
+                           {"viewer", tokens.viewer}}},
+                         {"roles", roles}});
+}
+
+absl::StatusOr<CoordinatorMode::Wait> CoordinatorMode::ParseWait(const std::string& method,
+                                                                 const Json& params) const {
+  MILLRACE_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                            GetDuration(params, "timeout_ms", absl::InfiniteDuration()));
+  if (method == "wait_running") {
+    return Wait([timeout](Coordinator& coordinator) { return coordinator.WaitRunning(timeout); });
+  }
+  if (method == "wait_fed_endpoints") {
+    return Wait([timeout](Coordinator& coordinator) { return coordinator.WaitFedEndpoints(timeout); });
+  }
+  if (method == "wait_failure") {
+    return Wait([timeout](Coordinator& coordinator) { return coordinator.WaitFailure(timeout); });
+  }
+  if (method == "wait_ended") {
+    MILLRACE_ASSIGN_OR_RETURN(const NodeFilter filter, GetFilter(params));
+    return Wait([timeout, filter](Coordinator& coordinator) {
+      return coordinator.WaitEnded(filter, timeout);
+    });
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("no method \"", Ellipsize(method, 64), "\" of a coordinator"));
+}
+
+void CoordinatorMode::OnParentGone(const absl::Status& status) {
+  if (!status.ok()) {
+    parent_.Event("error", {{"code", "INVALID_ARGUMENT"},
+                            {"message", absl::StrCat("the parent broke the protocol: ",
+                                                     status.message())}});
+  }
+  End(status.ok() ? kExitFinished : kExitAgentFailed, "the driver is gone");
+}
+
+void CoordinatorMode::OnTerminationSignal(int signal) {
+  End(kExitFinished, absl::StrCat("the coordinator got ", SignalName(signal)));
+}
+
+// ---- the end ---------------------------------------------------------------------------------------
+
+void CoordinatorMode::Shutdown(const Json& id) {
+  ending_ = true;
+  if (coordinator_ == nullptr) {
+    parent_.Reply(id, Json::object());
+    if (calls_.idle()) Quit();
+    return;
+  }
+  calls_.Start(
+      [coordinator = coordinator_]() -> absl::StatusOr<Json> {
+        coordinator->Shutdown();
+        return Json::object();
+      },
+      [this, id](const absl::StatusOr<Json>& outcome) {
+        parent_.Reply(id, outcome);
+        if (calls_.idle()) Quit();
+      });
+}
+
+void CoordinatorMode::End(int exit_code, absl::string_view reason) {
+  exit_code_ = exit_code;
+  if (end_timer_ == EventLoop::kNoTimer) end_timer_ = loop_->After(kEnd, [this] { Quit(); });
+  if (std::exchange(ending_, true)) return;
+  if (coordinator_ == nullptr) {
+    if (calls_.idle()) Quit();
+    return;
+  }
+  calls_.Start(
+      [coordinator = coordinator_, reason = std::string(reason)]() -> absl::StatusOr<Json> {
+        coordinator->Stop(NodeFilter::kAll, reason, /*now=*/true);
+        coordinator->WaitEnded(NodeFilter::kAll, kStopNotice).IgnoreError();
+        coordinator->Shutdown();
+        return Json::object();
+      },
+      [this](const absl::StatusOr<Json>&) { Quit(); });
+}
+
+void CoordinatorMode::Quit() {
+  loop_->Cancel(&end_timer_);
+  loop_->Quit();
+}
+
+int CoordinatorMode::Cleanup() {
+  parent_.Flush(absl::Milliseconds(100));
+  return exit_code_;
+}
+
+// ---- what happens ----------------------------------------------------------------------------------
+
+void CoordinatorMode::PostEvent(std::string name, OrderedJson members, bool droppable) {
+  loop_->mailbox()->Post([this, name = std::move(name), members = std::move(members),
+                          droppable]() mutable {
+    if (droppable && parent_.congested()) {
+      ++dropped_events_;
+      return;
+    }
+    if (dropped_events_ > 0) members["dropped_events"] = std::exchange(dropped_events_, 0);
+    parent_.Event(name, members);
+  });
+}
+
+void CoordinatorMode::OnSlot(const SlotStatus& slot) {
+  PostEvent("slot", Ordered(SlotToJson(slot)), /*droppable=*/false);
+}
+
+void CoordinatorMode::OnLog(int executor_id, const NodeRole& role, LogSource source,
+                            const std::vector<std::string>& lines, uint64_t dropped) {
+  if (!log_events_) return;
+  PostEvent("log",
+            {{"executor_id", executor_id},
+             {"node", role.ToString()},
+             {"source", SourceName(source)},
+             {"lines", lines},
+             {"dropped", dropped}},
+            /*droppable=*/true);
+}
+
+void CoordinatorMode::OnMetric(int executor_id, const NodeRole& role, absl::string_view name,
+                               int64_t step, double value) {
+  if (!metric_events_) return;
+  PostEvent("metric",
+            {{"executor_id", executor_id},
+             {"node", role.ToString()},
+             {"name", std::string(name)},
+             {"step", step},
+             {"value", value}},
+            /*droppable=*/true);
+}
+
+void CoordinatorMode::OnFailure(const absl::Status& status) {
+  loop_->mailbox()->Post([this, status] {
+    if (coordinator_ == nullptr) return;
+    const ClusterStatus cluster = coordinator_->Snapshot();
+    parent_.Event("failure", cluster.first_cause.has_value()
+                                 ? Ordered(FailureToJson(*cluster.first_cause,
+                                                         cluster.folded_failures))
+                                 : Ordered(StatusToJson(status)));
+  });
+}
+
+void CoordinatorMode::OnRelaunch(int executor_id) {
+  PostEvent("relaunch", {{"executor_id", executor_id}}, /*droppable=*/false);
+}
+
+// ---- methods that answer at once -------------------------------------------------------------------
+
+absl::StatusOr<Json> CoordinatorMode::Status(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t first, GetIntOr(params, "first", 0, kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t limit, GetIntOr(params, "limit", kMaxSlotsInLine, kWhere));
+  const ClusterStatus status = coordinator_->Snapshot();
+  const int64_t size = static_cast<int64_t>(status.slots.size());
+  if (first < 0 || first > size || limit < 1 || limit > kMaxSlotsInLine) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("status: first must be 0 to ", size, ", limit 1 to ", kMaxSlotsInLine));
+  }
+  return ClusterToJson(status, static_cast<int>(first), static_cast<int>(limit));
+}
+
+absl::StatusOr<Json> CoordinatorMode::Spec(const Json&) {
+  return Json{{"epoch", coordinator_->Snapshot().epoch},
+              {"cluster_spec", Json(coordinator_->spec().ToOrderedJson())}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::Lookup(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const FeedRoute route, coordinator_->LookupFeed(executor_id));
+  const SlotStatus slot = coordinator_->Snapshot().slots[static_cast<size_t>(executor_id)];
+  v1::LookupReply reply;
+  reply.set_state(ToProto(route.state));
+  reply.set_executor_id(executor_id);
+  reply.set_node(slot.role.ToString());
+  reply.set_host(slot.host);
+  reply.set_attempt(route.attempt);
+  reply.set_nonce(route.nonce);
+  reply.mutable_endpoint()->set_tcp(route.tcp);
+  reply.mutable_endpoint()->set_ipc(route.ipc);
+  reply.mutable_endpoint()->set_key(route.key);
+  if (params.contains("feed")) {
+    MILLRACE_ASSIGN_OR_RETURN(const v1::LookupRequest request, ParseLookup(params));
+    MILLRACE_ASSIGN_OR_RETURN(const FeedSummary summary,
+                              coordinator_->FeedSummaryOf(request.feed_id()));
+    const absl::StatusOr<PartitionRecord> record =
+        coordinator_->FeedPartition(summary.feed_id, request.partition());
+    reply.set_partition_state(v1::PARTITION_STATE_PENDING);
+    if (record.ok()) {
+      const PartitionReport& last = record->last;
+      reply.set_partition_state(static_cast<v1::PartitionState>(static_cast<int>(last.state) + 1));
+      if (last.executor_id == executor_id && last.node_attempt == route.attempt) {
+        reply.set_resume_row(last.rows_acked);
+      }
+    }
+  }
+  return LookupToJson(reply);
+}
+
+absl::StatusOr<Json> CoordinatorMode::Cause(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  return Json{{"error", StatusToJson(coordinator_->Cause(executor_id))},
+              {"first_cause", StatusToJson(coordinator_->first_cause())}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::Endpoints(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const auto endpoints, coordinator_->PublishedEndpoints(executor_id));
+  return Json{{"endpoints", Json(endpoints)}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::OpenFeed(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string queue, GetString(params, "queue", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t partitions, GetInt(params, "partitions", kWhere));
+  return ToOutcome(coordinator_->OpenFeed(feed, queue, partitions));
+}
+
+absl::StatusOr<Json> CoordinatorMode::Report(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const v1::ReportRequest request, ParseReport(params));
+  return ToOutcome(coordinator_->ReportPartition(request.feed_id(), FromProto(request)));
+}
+
+absl::StatusOr<Json> CoordinatorMode::CloseFeed(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
+  coordinator_->CloseFeed(feed);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::Summary(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetStringOr(params, "feed", "", kWhere));
+  Json feeds = Json::array();
+  if (feed.empty()) {
+    for (const FeedSummary& summary : coordinator_->FeedSummaries()) {
+      feeds.push_back(SummaryToJson(summary));
+    }
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(const FeedSummary summary, coordinator_->FeedSummaryOf(feed));
+    feeds.push_back(SummaryToJson(summary));
+  }
+  return Json{{"feeds", feeds}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::Unfinished(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t attempt,
+                            GetIntInRange(params, "attempt", 0, UINT32_MAX, kWhere));
+  return Json{{"partitions", coordinator_->UnfinishedPartitions(feed, executor_id,
+                                                                static_cast<uint32_t>(attempt))}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::FeedEnd(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const bool aborted, GetBoolOr(params, "aborted", false, kWhere));
+  coordinator_->FeedEnd(feed, aborted);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::EndFeed(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string queue, GetStringOr(params, "queue", "", kWhere));
+  coordinator_->EndFeed(queue);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::AgentStarted(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t pid, GetIntOr(params, "pid", 0, kWhere));
+  coordinator_->ReportAgentStarted(executor_id, pid);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::AgentExit(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const Coordinator::AgentExit exit, ParseAgentExit(params));
+  coordinator_->ReportAgentExit(executor_id, exit);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::RestartNode(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string reason,
+                            GetStringOr(params, "reason", "restarted by the driver", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const uint32_t attempt, coordinator_->RestartNode(executor_id, reason));
+  return Json{{"attempt", attempt}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::Stop(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const NodeFilter filter, GetFilter(params));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string reason,
+                            GetStringOr(params, "reason", "stopped by the driver", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const bool now, GetBoolOr(params, "now", false, kWhere));
+  coordinator_->Stop(filter, reason, now);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::Cancel(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string reason,
+                            GetStringOr(params, "reason", "cancelled by the driver", kWhere));
+  coordinator_->Cancel(reason);
+  return Json::object();
+}
+
+}  // namespace millrace

@@ -1,0 +1,217 @@
+#include "core/agent/gateway_calls.h"
+
+#include <grpcpp/client_context.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/socket_address.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/proto/feed_gateway.grpc.pb.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::chrono::seconds kDeadline(10);
+constexpr absl::string_view kWhere = "params";
+constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
+
+// In the order of the protos' numbers, from 1.
+constexpr std::array<absl::string_view, 5> kRouteStates = {"starting", "running", "restarting",
+                                                           "finished", "failed"};
+constexpr std::array<absl::string_view, 5> kPartitionStates = {"pending", "feeding", "received",
+                                                               "done", "failed"};
+
+template <size_t kSize>
+Json StateJson(const std::array<absl::string_view, kSize>& names, int state) {
+  if (state < 1 || state > static_cast<int>(kSize)) return Json();
+  return std::string(names[static_cast<size_t>(state) - 1]);
+}
+
+absl::StatusOr<v1::PartitionState> ParsePartitionState(const std::string& name) {
+  for (size_t i = 0; i < kPartitionStates.size(); ++i) {
+    if (kPartitionStates[i] == name) return static_cast<v1::PartitionState>(i + 1);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("field \"params.state\" is \"", Ellipsize(EscapeControls(name), 60),
+                   "\": must be pending, feeding, received, done or failed"));
+}
+
+absl::StatusOr<int> GetExecutorId(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t id,
+                            GetIntInRange(params, "executor_id", 0, INT32_MAX, kWhere));
+  return static_cast<int>(id);
+}
+
+absl::StatusOr<uint64_t> GetCount(const Json& params, absl::string_view key) {
+  if (!params.contains(std::string(key))) return 0;
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t value, GetIntInRange(params, key, 0, kMaxInt64, kWhere));
+  return static_cast<uint64_t>(value);
+}
+
+Json ErrorToJson(bool present, const v1::Error& error) {
+  if (!present) return Json();
+  return Json{{"code", absl::StatusCodeToString(static_cast<absl::StatusCode>(error.code()))},
+              {"message", error.message()}};
+}
+
+Json ReportToJson(const v1::ReportReply&) { return Json::object(); }
+
+}  // namespace
+
+Json LookupToJson(const v1::LookupReply& reply) {
+  Json json = {{"state", StateJson(kRouteStates, reply.state())},
+               {"executor_id", reply.executor_id()},
+               {"node", reply.node()},
+               {"attempt", reply.attempt()},
+               {"host", reply.host()},
+               {"resume_row", reply.resume_row()},
+               {"partition_state", StateJson(kPartitionStates, reply.partition_state())}};
+  if (reply.state() == v1::LookupReply::STATE_RUNNING) {
+    json["nonce"] = reply.nonce();
+    json["endpoint"] = {{"tcp", reply.endpoint().tcp()},
+                        {"ipc", reply.endpoint().ipc()},
+                        {"key", reply.endpoint().key()}};
+  }
+  return json;
+}
+
+Json CauseToJson(const v1::CauseReply& reply) {
+  return {{"error", ErrorToJson(reply.has_error(), reply.error())},
+          {"first_cause", ErrorToJson(reply.has_first_cause(), reply.first_cause())}};
+}
+
+absl::StatusOr<v1::LookupRequest> ParseLookup(const Json& params) {
+  v1::LookupRequest request;
+  MILLRACE_ASSIGN_OR_RETURN(*request.mutable_feed_id(), GetString(params, "feed", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t partition,
+                            GetIntInRange(params, "partition", 0, kMaxInt64, kWhere));
+  request.set_partition(partition);
+  if (params.contains("executor_id") && !params["executor_id"].is_null()) {
+    MILLRACE_ASSIGN_OR_RETURN(const int id, GetExecutorId(params));
+    request.set_executor_id(id);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(*request.mutable_host(),
+                            GetStringOr(params, "host", LocalHostname(), kWhere));
+  return request;
+}
+
+absl::StatusOr<v1::CauseRequest> ParseCause(const Json& params) {
+  v1::CauseRequest request;
+  MILLRACE_ASSIGN_OR_RETURN(const int id, GetExecutorId(params));
+  request.set_executor_id(id);
+  return request;
+}
+
+absl::StatusOr<v1::ReportRequest> ParseReport(const Json& params) {
+  v1::ReportRequest request;
+  MILLRACE_ASSIGN_OR_RETURN(*request.mutable_feed_id(), GetString(params, "feed", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t partition,
+                            GetIntInRange(params, "partition", 0, kMaxInt64, kWhere));
+  request.set_partition(partition);
+  MILLRACE_ASSIGN_OR_RETURN(const std::string state, GetString(params, "state", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const v1::PartitionState parsed, ParsePartitionState(state));
+  request.set_state(parsed);
+  request.set_executor_id(-1);
+  if (params.contains("executor_id") && !params["executor_id"].is_null()) {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t id,
+                              GetIntInRange(params, "executor_id", -1, INT32_MAX, kWhere));
+    request.set_executor_id(static_cast<int>(id));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const uint64_t node_attempt, GetCount(params, "node_attempt"));
+  if (node_attempt > UINT32_MAX) {
+    return absl::InvalidArgumentError("field \"params.node_attempt\" is over 2^32-1");
+  }
+  request.set_node_attempt(static_cast<uint32_t>(node_attempt));
+  MILLRACE_ASSIGN_OR_RETURN(const uint64_t feeder_attempt, GetCount(params, "feeder_attempt"));
+  request.set_feeder_attempt(feeder_attempt);
+  MILLRACE_ASSIGN_OR_RETURN(const uint64_t received, GetCount(params, "rows_received"));
+  request.set_rows_received(received);
+  MILLRACE_ASSIGN_OR_RETURN(const uint64_t acked, GetCount(params, "rows_acked"));
+  request.set_rows_acked(acked);
+  MILLRACE_ASSIGN_OR_RETURN(const uint64_t returned, GetCount(params, "rows_returned"));
+  request.set_rows_returned(returned);
+  MILLRACE_ASSIGN_OR_RETURN(*request.mutable_refed_reason(),
+                            GetStringOr(params, "refed_reason", "", kWhere));
+  return request;
+}
+
+GatewayCalls::GatewayCalls(EventLoop* loop, std::string token, ChannelSource channel)
+    : loop_(loop), token_(std::move(token)), channel_(std::move(channel)) {}
+
+bool GatewayCalls::Knows(absl::string_view method) {
+  return method == "lookup" || method == "cause" || method == "report";
+}
+
+template <typename Request, typename Reply, typename Method>
+void GatewayCalls::Call(Request request, Method method, Json (*to_json)(const Reply&), Done done) {
+  const std::shared_ptr<grpc::Channel> channel = channel_();
+  if (channel == nullptr) {
+    done(absl::UnavailableError("there is no connection to the coordinator yet; ask again"));
+    return;
+  }
+  struct State {
+    grpc::ClientContext context;
+    Request request;
+    Reply reply;
+    std::unique_ptr<v1::FeedGateway::Stub> stub;
+  };
+  auto state = std::make_shared<State>();
+  state->request = std::move(request);
+  state->stub = v1::FeedGateway::NewStub(channel);
+  state->context.set_deadline(std::chrono::system_clock::now() + kDeadline);
+  state->context.AddMetadata("authorization", absl::StrCat("Bearer ", token_));
+  auto finish = [state, to_json, done = std::move(done), mailbox = loop_->mailbox(),
+                 alive = std::weak_ptr<bool>(alive_)](const grpc::Status& status) {
+    // On a thread of gRPC.
+    mailbox->Post([state, to_json, done, alive, status] {
+      if (alive.expired()) return;
+      if (status.ok()) {
+        done(to_json(state->reply));
+        return;
+      }
+      const bool silent = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+      done(absl::Status(
+          silent ? absl::StatusCode::kUnavailable : static_cast<absl::StatusCode>(status.error_code()),
+          silent ? "the coordinator did not answer within 10 s"
+                 : Ellipsize(EscapeControls(status.error_message()), 1000)));
+    });
+  };
+  ((state->stub->async())->*method)(&state->context, &state->request, &state->reply,
+                                    std::move(finish));
+}
+
+void GatewayCalls::Start(const std::string& method, const Json& params, Done done) {
+  using Async = v1::FeedGateway::StubInterface::async_interface;
+  using Finish = std::function<void(grpc::Status)>;
+  const auto call = [&](auto request, auto rpc, auto* to_json) {
+    if (!request.ok()) {
+      done(request.status());
+      return;
+    }
+    Call(*std::move(request), rpc, to_json, std::move(done));
+  };
+  if (method == "lookup") {
+    call(ParseLookup(params),
+         static_cast<void (Async::*)(grpc::ClientContext*, const v1::LookupRequest*, v1::LookupReply*,
+                                     Finish)>(&Async::Lookup),
+         &LookupToJson);
+  } else if (method == "cause") {
+    call(ParseCause(params),
+         static_cast<void (Async::*)(grpc::ClientContext*, const v1::CauseRequest*, v1::CauseReply*,
+                                     Finish)>(&Async::Cause),
+         &CauseToJson);
+  } else {
+    call(ParseReport(params),
+         static_cast<void (Async::*)(grpc::ClientContext*, const v1::ReportRequest*, v1::ReportReply*,
+                                     Finish)>(&Async::Report),
+         &ReportToJson);
+  }
+}
+
+}  // namespace millrace

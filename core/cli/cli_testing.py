@@ -1,0 +1,120 @@
+"""Runs the real millrace, with a folder of its own for cluster files, and waits for it."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+WAIT_S = 120  # generous: the machine may be busy
+PYTHON = sys.executable
+
+
+def millrace_path():
+    root = os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"]
+    return os.path.join(root, "millrace", "core", "cli", "millrace")
+
+
+class CliTestCase(unittest.TestCase):
+    """A test with an empty folder, and no cluster of anybody else in sight."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.env = dict(os.environ)
+        self.env.update(
+            MILLRACE_CLUSTERS_DIR=self.path("clusters"), TMPDIR=self.path("tmp"), TERM="xterm"
+        )
+        for name in ("NO_COLOR", "COLUMNS", "MILLRACE_LOG"):
+            self.env.pop(name, None)
+        os.mkdir(self.path("tmp"))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text, mode=0o644):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(self.path(name), mode)
+        return self.path(name)
+
+    def run_cli(self, *args, env=None, text=True, stdin=""):
+        """Runs millrace to its end."""
+        return subprocess.run(
+            [millrace_path(), *args],
+            cwd=self.folder,
+            env={**self.env, **(env or {})},
+            input=stdin,
+            capture_output=True,
+            text=text,
+            timeout=WAIT_S,
+            check=False,
+        )
+
+    def start_cli(self, *args, env=None):
+        """Starts millrace; killed at the end of the test at the latest."""
+        process = subprocess.Popen(
+            [millrace_path(), *args],
+            cwd=self.folder,
+            env={**self.env, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+        def end():
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+        self.addCleanup(end)
+        return process
+
+    def run_on_terminal(self, *args, env=None):
+        """Runs millrace to its end on a terminal of 80 columns; returns (exit code, output)."""
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.chdir(self.folder)
+            os.execve(millrace_path(), [millrace_path(), *args], {**self.env, **(env or {})})
+        output = b""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            ready, _, _ = select.select([fd], [], [], 1)
+            if not ready:
+                continue
+            try:
+                data = os.read(fd, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not data:
+                break
+            output += data
+        else:
+            os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        os.close(fd)
+        return os.waitstatus_to_exitcode(status), output.decode("utf-8", "replace")
+
+    def wait_for(self, condition, what):
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.02)
+        raise AssertionError(f"{what}: not within {WAIT_S} s")
+
+    def wait_for_file(self, name):
+        self.wait_for(lambda: os.path.exists(self.path(name)), f"file {name}")
+
+    def json_of(self, *args):
+        done = self.run_cli(*args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)

@@ -1,0 +1,260 @@
+#include "core/cli/command_line.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/base/text.h"
+#include "core/cli/duration_text.h"
+
+namespace millrace::cli {
+namespace {
+
+// The parser, and what it fills in.
+class Parser {
+ public:
+  Parser() : app_("millrace") {
+    // Help is written by hand (help.h): these only recognise it.
+    app_.set_help_flag("-h,--help");
+    app_.set_version_flag("--version", "");
+    app_.require_subcommand(1);
+    app_.add_subcommand("version");
+    AddRun();
+    AddViews();
+    AddControls();
+  }
+
+  absl::StatusOr<CommandLine> Parse(std::vector<std::string> args);
+  std::vector<std::string> Options(const std::string& command);
+
+ private:
+  void AddRun();
+  void AddViews();
+  void AddControls();
+  void AddChoice(CLI::App* app);
+  CLI::App* AddView(const std::string& name);
+  CLI::App* AddControl(CLI::App* parent, const std::string& name, bool json);
+  CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value);
+  std::string Command() const;
+  absl::StatusOr<CommandLine> Finish();
+
+  CLI::App app_;
+  CLI::App* run_ = nullptr;
+  CommandLine line_;
+  std::vector<std::string> env_;
+  std::string output_ = "prefixed";
+  bool keep_port_ = false;
+  ClusterChoice choice_;
+  int event_lines_ = 100;
+  int log_lines_ = 20;
+};
+
+CLI::Option* Parser::AddDuration(CLI::App* app, const std::string& name, absl::Duration* value) {
+  return app->add_option_function<std::string>(name, [name, value](const std::string& text) {
+    const absl::StatusOr<absl::Duration> duration = ParseDurationText(text);
+    if (!duration.ok()) {
+      throw CLI::ValidationError(name, std::string(duration.status().message()));
+    }
+    *value = *duration;
+  });
+}
+
+void Parser::AddRun() {
+  RunOptions& run = line_.run;
+  run_ = app_.add_subcommand("run");
+  // What follows the first word that is no option is the program's.
+  run_->prefix_command();
+  run_->add_option("-n,--num-executors", run.num_executors);
+  run_->add_option("--num-ps", run.num_ps);
+  run_->add_option("--master-node", run.master_node)->check(CLI::IsMember({"chief", "master"}));
+  run_->add_flag("--eval-node", run.eval_node);
+  run_->add_option("--restarts", run.restarts)->check(CLI::Range(0, 1000000));
+  run_->add_option("--gpus-per-node", run.gpus_per_node)->check(CLI::Range(0, 1024));
+  run_->add_flag("--keep-port", keep_port_);
+  run_->add_option("--env", env_)->allow_extra_args(false);
+  run_->add_option("--working-dir", run.working_dir)->check(CLI::ExistingDirectory);
+  run_->add_option("--log-dir", run.log_dir);
+  run_->add_flag("--tensorboard", run.tensorboard);
+  run_->add_option("--output", output_)->check(CLI::IsMember({"prefixed", "raw", "none"}));
+  run_->add_flag("-q,--quiet", run.quiet);
+  AddDuration(run_, "--reservation-timeout", &run.reservation_timeout);
+  AddDuration(run_, "--timeout", &run.timeout);
+  AddDuration(run_, "--stop-grace", &run.stop_grace);
+}
+
+// Both commands that look and commands that act fill the same choice; one command is parsed.
+void Parser::AddChoice(CLI::App* app) {
+  app->add_option("--cluster", choice_.cluster);
+  app->add_option("--connect", choice_.connect);
+  app->add_option("--ca", choice_.ca_file);
+  app->add_option("--token-file", choice_.token_file);
+}
+
+CLI::App* Parser::AddView(const std::string& name) {
+  CLI::App* app = app_.add_subcommand(name);
+  app->add_flag("--json", line_.view.json);
+  if (name != "clusters") AddChoice(app);
+  return app;
+}
+
+void Parser::AddViews() {
+  ViewOptions& view = line_.view;
+  for (const char* name : {"status", "nodes"}) {
+    CLI::App* app = AddView(name);
+    app->add_flag("-w,--watch", view.watch);
+    AddDuration(app, "--interval", &view.interval);
+  }
+  CLI::App* events = AddView("events");
+  events->add_flag("-f,--follow", view.follow);
+  events->add_option("-n,--lines", event_lines_)->check(CLI::Range(0, 2048));
+  CLI::App* logs = AddView("logs");
+  logs->add_flag("-f,--follow", view.follow);
+  logs->add_option("-n,--lines", log_lines_)->check(CLI::Range(0, 1000));
+  logs->add_option("NODE", view.nodes);
+  AddView("clusters");
+}
+
+CLI::App* Parser::AddControl(CLI::App* parent, const std::string& name, bool json) {
+  CLI::App* app = parent->add_subcommand(name);
+  AddChoice(app);
+  if (json) app->add_flag("--json", line_.control.json);
+  return app;
+}
+
+void Parser::AddControls() {
+  ControlOptions& control = line_.control;
+  CLI::App* kv = app_.add_subcommand("kv");
+  kv->require_subcommand(1);
+  CLI::App* get = AddControl(kv, "get", /*json=*/true);
+  get->add_option("KEY", control.key)->required();
+  AddDuration(get, "--wait", &control.wait);
+  CLI::App* set = AddControl(kv, "set", /*json=*/false);
+  set->add_option("KEY", control.key)->required();
+  set->add_option("VALUE", control.value)->required();
+  CLI::App* list = AddControl(kv, "list", /*json=*/true);
+  list->add_option("PREFIX", control.key);
+  list->add_option("--limit", control.limit)->check(CLI::Range(1, 10000));
+  CLI::App* remove = AddControl(kv, "delete", /*json=*/false);
+  remove->add_option("KEY", control.key)->required();
+
+  CLI::App* stop = AddControl(&app_, "stop", /*json=*/false);
+  stop->add_flag("--now", control.now);
+  stop->add_option("--reason", control.reason);
+  CLI::App* restart = AddControl(&app_, "restart", /*json=*/true);
+  restart->add_option("NODE", control.node)->required();
+  restart->add_option("--reason", control.reason);
+}
+
+std::string Parser::Command() const {
+  std::string command;
+  const CLI::App* at = &app_;
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    absl::StrAppend(&command, command.empty() ? "" : " ", at->get_name());
+  }
+  return command;
+}
+
+absl::StatusOr<CommandLine> Parser::Parse(std::vector<std::string> args) {
+  if (args.empty()) return CommandLine{.command = "help"};
+  if (args[0] == "help") {
+    line_.command = "help";
+    line_.topic = absl::StrJoin(args.begin() + 1, args.end(), " ");
+    return line_;
+  }
+  // "--" ends millrace's own options, wherever the parser would look for more.
+  std::vector<std::string> program;
+  bool split = false;
+  if (args[0] == "run") {
+    const auto dashes = std::find(args.begin(), args.end(), "--");
+    if (dashes != args.end()) {
+      split = true;
+      program.assign(dashes + 1, args.end());
+      args.erase(dashes, args.end());
+    }
+  }
+  try {
+    std::reverse(args.begin(), args.end());  // CLI11 takes them from the back
+    app_.parse(std::move(args));
+  } catch (const CLI::CallForHelp&) {
+    line_.command = "help";
+    line_.topic = Command();
+    return line_;
+  } catch (const CLI::CallForVersion&) {
+    line_.command = "version";
+    return line_;
+  } catch (const CLI::ParseError& error) {
+    const std::string command = Command();
+    return absl::InvalidArgumentError(
+        absl::StrCat(FirstLine(error.what()), " (millrace ", command, command.empty() ? "" : " ",
+                     "--help says more)"));
+  }
+  line_.command = Command();
+  if (line_.command == "run") {
+    std::vector<std::string> rest = run_->remaining();
+    if (!rest.empty() && absl::StartsWith(rest.front(), "-")) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "unknown option ", EscapeControls(rest.front()), " (millrace run --help lists them)"));
+    }
+    if (split && !rest.empty()) rest.push_back("--");  // it was the program's own
+    rest.insert(rest.end(), program.begin(), program.end());
+    line_.run.program = std::move(rest);
+  }
+  return Finish();
+}
+
+absl::StatusOr<CommandLine> Parser::Finish() {
+  if (line_.command != "run") {
+    line_.view.choice = line_.control.choice = choice_;
+    line_.view.lines = line_.command == "logs" ? log_lines_ : event_lines_;
+    return line_;
+  }
+  RunOptions& run = line_.run;
+  if (run.program.empty()) {
+    return absl::InvalidArgumentError("no program to run: millrace run -n 4 -- PROGRAM [ARG...]");
+  }
+  for (const std::string& entry : env_) {
+    const std::vector<std::string> parts = absl::StrSplit(entry, absl::MaxSplits('=', 1));
+    if (parts.size() != 2 || parts[0].empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--env ", EscapeControls(entry), ": write NAME=VALUE"));
+    }
+    run.env[parts[0]] = parts[1];
+  }
+  static const auto* const kModes = new std::map<std::string, OutputMode>{
+      {"prefixed", OutputMode::kPrefixed}, {"raw", OutputMode::kRaw}, {"none", OutputMode::kNone}};
+  run.output = kModes->at(output_);
+  run.release_port = !keep_port_;
+  return line_;
+}
+
+std::vector<std::string> Parser::Options(const std::string& command) {
+  CLI::App* app = &app_;
+  for (const absl::string_view word : absl::StrSplit(command, ' ', absl::SkipEmpty())) {
+    app = app->get_subcommand(std::string(word));
+  }
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(absl::StrCat("--", name));
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<CommandLine> ParseCommandLine(std::vector<std::string> args) {
+  return Parser().Parse(std::move(args));
+}
+
+std::vector<std::string> OptionNames(const std::string& command) {
+  return Parser().Options(command);
+}
+
+}  // namespace millrace::cli

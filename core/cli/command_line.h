@@ -1,0 +1,37 @@
+// File: core/cli/command_line.h
+//
+// The command line of millrace, parsed; nothing here does anything but that.
+//
+// Defines: CommandLine, ParseCommandLine(), OptionNames().
+#ifndef CORE_CLI_COMMAND_LINE_H_
+#define CORE_CLI_COMMAND_LINE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/cli/control_commands.h"
+#include "core/cli/run_command.h"
+#include "core/cli/view_commands.h"
+
+namespace millrace::cli {
+
+struct CommandLine {
+  // "run", "kv get", ...; "help" with `topic`.
+  std::string command;
+  std::string topic;
+  RunOptions run;
+  ViewOptions view;        // status, nodes, events, logs, clusters
+  ControlOptions control;  // kv ..., stop, restart
+};
+
+// `args` without the program's name. Returns INVALID_ARGUMENT with one line for people.
+// Thread safety: pure function.
+[[nodiscard]] absl::StatusOr<CommandLine> ParseCommandLine(std::vector<std::string> args);
+
+// The long options ("--num-ps") of a command, for the test of its help.
+[[nodiscard]] std::vector<std::string> OptionNames(const std::string& command);
+
+}  // namespace millrace::cli
+
+#endif  // CORE_CLI_COMMAND_LINE_H_

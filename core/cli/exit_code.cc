@@ -1,0 +1,41 @@
+#include "core/cli/exit_code.h"
+
+#include "core/base/exit_status.h"
+
+namespace millrace::cli {
+
+int ExitCodeOfStatus(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    case absl::StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    case absl::StatusCode::kUnavailable:
+      return kExitUnavailable;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitTimeout;
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+      return kExitDenied;
+    default:
+      return kExitFailed;
+  }
+}
+
+int ExitCodeOfFailure(const NodeFailure& failure) {
+  if (failure.exit.kind == ExitStatus::Kind::kSignaled) {
+    return kExitSignalBase + failure.exit.signal;
+  }
+  if (failure.exit.kind == ExitStatus::Kind::kExited && failure.exit.code != 0) {
+    return failure.exit.code;
+  }
+  // The program never ran.
+  if (failure.pid == 0 && absl::IsNotFound(failure.status)) return kExitNoProgram;
+  if (failure.pid == 0 && absl::IsPermissionDenied(failure.status)) return kExitCannotExecute;
+  const int code = ExitCodeOfStatus(failure.status);
+  return code == kExitOk ? kExitFailed : code;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,257 @@
+#include "core/cli/help.h"
+
+#include <map>
+
+namespace millrace::cli {
+namespace {
+
+constexpr char kMain[] = R"(millrace: runs any program as a cluster, and shows what clusters do.
+
+  millrace run -n 4 --num-ps 1 --master-node chief -- python3 train.py --epochs 3
+
+Run
+  run        start a program as the nodes of a cluster on this machine, wait for its end
+
+Look
+  status     the cluster: its nodes, feeds, and why it failed (--watch: keep looking)
+  nodes      every node: where it is, what it uses, what it published
+  events     what happened (-f: and what happens)
+  logs       the last lines of nodes (-f: and new ones)
+  clusters   the clusters of this user on this machine
+
+Act
+  kv         get, set, list and delete in the cluster's key-value store
+  restart    end a node and start it again
+  stop       end a cluster
+
+  help [COMMAND], version
+
+Every command has --help, with examples. Commands that look take --json: stable, documented in
+docs/cli.md. Without --cluster they take this user's newest running cluster.
+
+Exit codes (run: those of the node that failed first)
+  0    all is well              64   the command line makes no sense
+  66   no such node, key, file  69   no running cluster, or it cannot be reached
+  70   it failed otherwise      75   a time limit passed
+  77   the token is not accepted
+
+Environment
+  MILLRACE_LOG=error|warning|info|debug   what millrace itself logs on stderr (warning)
+  NO_COLOR                                no colours, also on a terminal
+)";
+
+constexpr char kRun[] = R"(usage: millrace run [OPTIONS] [--] PROGRAM [ARG...]
+
+Starts PROGRAM as the nodes of a cluster on this machine, like mpirun: one process per node, each
+told its place by its environment. Waits for the workers (chief included), then stops parameter
+servers and evaluator. When a node fails all others are stopped, and one line tells the first cause.
+
+  millrace run -n 4 -- python3 train.py
+  millrace run -n 4 --num-ps 1 --master-node chief --log-dir logs -- ./train --epochs 3
+  millrace run -n 2 --env OMP_NUM_THREADS=4 --timeout 10m -- ./train
+
+Nodes
+  -n, --num-executors N         nodes in all, ps and evaluator included (1)
+      --num-ps N                of them parameter servers, the first ones (0)
+      --master-node chief|master    the node after them leads
+      --eval-node               the node after that evaluates; all others are workers
+      --restarts N              how often a node that fails is started again (0)
+      --gpus-per-node N         GPUs that each node gets for itself (0)
+      --keep-port               the node inherits its reserved port's socket; otherwise it is closed
+                                just before the node starts
+What they see
+      --env NAME=VALUE          more environment; may be repeated
+      --working-dir DIR         where they run (here)
+      --log-dir DIR             keep their whole output there, one file for each node and attempt
+      --tensorboard             TensorBoard on --log-dir beside the chief, or else worker:0
+What you see
+      --output prefixed|raw|none    nodes' lines as "worker:1| line" (the default), bare, or not
+  -q, --quiet                   neither progress nor notes
+Time: 90s, 10m, 1.5h, never
+      --reservation-timeout T   until all nodes run (10m)
+      --timeout T               for all of it (never)
+      --stop-grace T            for a node that was asked to stop, until it is killed (5s)
+
+A node finds in its environment
+  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT    as torch.distributed wants it
+  TF_CONFIG                                                 as tf.distribute wants it
+  MILLRACE_CONTEXT_FILE                                     all of it (docs/control_protocol.md)
+Its stdin is empty. stdout goes to stdout, stderr to stderr, line by line.
+
+Ctrl-C (or SIGTERM, SIGHUP) stops the nodes in order: SIGTERM, then --stop-grace. Twice: kills them.
+
+Exit codes
+  0         all nodes ended well
+  N         that of the node that failed first; 128+S if signal S ended it (137: killed, or out of
+            memory)
+  64        the options make no sense
+  69        a node's agent is gone
+  75        --timeout or --reservation-timeout passed
+  126, 127  PROGRAM cannot be executed, or is not there
+  130       stopped by Ctrl-C (129: SIGHUP, 143: SIGTERM)
+)";
+
+#define MILLRACE_CLI_WHICH_CLUSTER                                                         \
+  "Which cluster (without any: your newest one on this machine)\n"                         \
+  "      --cluster ID|FILE         a cluster's id, the beginning of one, or a cluster file\n" \
+  "      --connect HOST:PORT --ca FILE --token-file FILE\n"                                \
+  "                                a coordinator elsewhere, its certificate, a token\n"
+
+constexpr char kStatus[] = R"(usage: millrace status [OPTIONS]
+
+The cluster at a glance: its phase, every node's state and for how long, feeds, and what went wrong
+first.
+
+  millrace status
+  millrace status --watch
+  millrace status --json | jq -r '.nodes[] | select(.state != "running") | .node'
+
+  -w, --watch                   keep looking, until the cluster is gone
+      --interval T              how often (1s)
+      --json                    one object; with --watch one a line
+
+)" MILLRACE_CLI_WHICH_CLUSTER;
+
+constexpr char kNodes[] = R"(usage: millrace nodes [OPTIONS]
+
+Every node: address, pid, what its process uses, what it published (tensorboard=http://...).
+
+  millrace nodes
+  millrace nodes --json | jq '.nodes[].sample.rss_bytes'
+
+  -w, --watch                   keep looking, until the cluster is gone
+      --interval T              how often (1s)
+      --json                    one object; with --watch one a line
+
+)" MILLRACE_CLI_WHICH_CLUSTER;
+
+constexpr char kEvents[] = R"(usage: millrace events [OPTIONS]
+
+What happened, oldest first, in UTC: slots on their ladder, failures (the first cause is marked),
+restarts, membership, feeds.
+
+  millrace events -n 20
+  millrace events -f --json
+
+  -f, --follow                  and what happens, until the cluster is gone
+  -n, --lines N                 so many to begin with, at most 2,048 (100)
+      --json                    one object a line
+
+)" MILLRACE_CLI_WHICH_CLUSTER;
+
+constexpr char kLogs[] = R"(usage: millrace logs [OPTIONS] [NODE...]
+
+The last lines that nodes wrote, as "worker:1| line"; all of them are in the cluster's log_dir.
+NODE is a name (worker:1) or an executor id; without any: all nodes.
+
+  millrace logs -f
+  millrace logs -n 200 worker:1
+  millrace logs -f --json chief:0
+
+  -f, --follow                  and new ones, until the cluster is gone
+  -n, --lines N                 so many of each node to begin with, at most 1,000 (20)
+      --json                    one object a line
+
+)" MILLRACE_CLI_WHICH_CLUSTER;
+
+constexpr char kClusters[] = R"(usage: millrace clusters [OPTIONS]
+
+The clusters whose drivers this user runs on this machine, newest first. Files of drivers that are
+gone are removed.
+
+      --json                    one object
+
+Environment
+  MILLRACE_CLUSTERS_DIR         where cluster files are (~/.millrace/clusters)
+)";
+
+constexpr char kKv[] = R"(usage: millrace kv get|set|list|delete ...
+
+The key-value store that nodes meet in (kv() of the SDK, NodeContext).
+
+  millrace kv set stage two
+  millrace kv get stage --wait 30s
+  millrace kv list model/
+  millrace kv delete stage
+
+  get KEY                       prints the value as it is
+      --wait T                  for the key to come (not at all)
+      --json                    {"key", "value"}, or "value_base64" where it is no UTF-8
+  set KEY VALUE                 VALUE -: what stdin brings, at most 1 MiB
+  list [PREFIX]                 keys in order, with the size of their values
+      --limit N                 so many, at most 10,000 (1,000)
+      --json                    {"keys": [{"key", "value_bytes"}], "more"}
+  delete KEY
+
+It takes the operator's token, which stands beside the cluster file. A key that is not there ends
+with exit code 66, a --wait that is over with 75.
+
+)" MILLRACE_CLI_WHICH_CLUSTER;
+
+constexpr char kStop[] = R"(usage: millrace stop [OPTIONS]
+
+Asks every node to end: SIGTERM, or what the SDK makes of it, then SIGKILL when the cluster's
+stop_grace is over. Returns at once; the driver's calls end with CANCELLED and the reason.
+
+  millrace stop --reason "moving to the other rack"
+
+      --now                     kill them
+      --reason TEXT             for the driver and the event log
+
+It takes the operator's token, which stands beside the cluster file.
+
+)" MILLRACE_CLI_WHICH_CLUSTER;
+
+constexpr char kRestart[] = R"(usage: millrace restart [OPTIONS] NODE
+
+Ends a node and starts it again as its next attempt: same role, fresh process, peers are told. NODE
+is a name (worker:1) or an executor id.
+
+  millrace restart worker:1
+
+      --reason TEXT             for the event log
+      --json                    {"node", "executor_id", "attempt"}
+
+It takes the operator's token, which stands beside the cluster file.
+
+)" MILLRACE_CLI_WHICH_CLUSTER;
+
+constexpr char kVersion[] = R"(usage: millrace version
+
+Prints the version and those of the protocols.
+)";
+
+const std::map<absl::string_view, absl::string_view>& Topics() {
+  static const auto* const topics = new std::map<absl::string_view, absl::string_view>{
+      {"", kMain},
+      {"clusters", kClusters},
+      {"events", kEvents},
+      {"kv", kKv},
+      {"kv delete", kKv},
+      {"kv get", kKv},
+      {"kv list", kKv},
+      {"kv set", kKv},
+      {"logs", kLogs},
+      {"nodes", kNodes},
+      {"restart", kRestart},
+      {"run", kRun},
+      {"status", kStatus},
+      {"stop", kStop},
+      {"version", kVersion}};
+  return *topics;
+}
+
+}  // namespace
+
+absl::string_view HelpText(absl::string_view command) {
+  const auto found = Topics().find(command);
+  return found == Topics().end() ? absl::string_view(kMain) : found->second;
+}
+
+std::vector<std::string> HelpTopics() {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : Topics()) names.emplace_back(name);
+  return names;
+}
+
+}  // namespace millrace::cli

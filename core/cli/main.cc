@@ -1,0 +1,54 @@
+// millrace: the command line for people. README.md says what is where.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "core/cli/command_line.h"
+#include "core/cli/control_commands.h"
+#include "core/cli/exit_code.h"
+#include "core/cli/help.h"
+#include "core/cli/run_command.h"
+#include "core/cli/signal_watch.h"
+#include "core/cli/terminal.h"
+#include "core/cli/view_commands.h"
+
+namespace millrace::cli {
+namespace {
+
+int Main(std::vector<std::string> args) {
+  BlockTerminationSignals();
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(std::move(args));
+  if (!line.ok()) {
+    WriteAll(STDERR_FILENO, absl::StrCat("millrace: ", line.status().message(), "\n"));
+    return kExitUsage;
+  }
+  if (line->command == "run") return Run(line->run);
+  UnblockTerminationSignals();
+  if (line->command == "status") return ShowStatus(line->view);
+  if (line->command == "nodes") return ShowNodes(line->view);
+  if (line->command == "events") return ShowEvents(line->view);
+  if (line->command == "logs") return ShowLogs(line->view);
+  if (line->command == "clusters") return ShowClusters(line->view);
+  if (line->command == "kv get") return KvGet(line->control);
+  if (line->command == "kv set") return KvSet(line->control);
+  if (line->command == "kv list") return KvList(line->control);
+  if (line->command == "kv delete") return KvDelete(line->control);
+  if (line->command == "stop") return StopCluster(line->control);
+  if (line->command == "restart") return RestartNode(line->control);
+  if (line->command == "version") {
+    WriteAll(STDOUT_FILENO, "millrace 0.1.0 (coordinator protocol 1, agent protocol 1)\n");
+    return kExitOk;
+  }
+  WriteAll(STDOUT_FILENO, HelpText(line->topic));
+  return kExitOk;
+}
+
+}  // namespace
+}  // namespace millrace::cli
+
+int main(int argc, char** argv) { return millrace::cli::Main({argv + 1, argv + argc}); }

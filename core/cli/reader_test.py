@@ -1,0 +1,208 @@
+"""What `millrace run` started, looked at and acted on by the other commands."""
+
+import json
+import os
+import signal
+import unittest
+
+from cli_testing import WAIT_S, CliTestCase
+
+# Runs until a file says that it may end; stops well when asked to.
+NODE = ("trap 'echo saved; exit 0' TERM; echo \"hello from rank ${RANK-none}\"; echo moan >&2; "
+        "while [ ! -e end ]; do sleep 0.05; done")
+
+
+class ReaderTest(CliTestCase):
+    def start_cluster(self, *options):
+        process = self.start_cli("run", "-n", "3", "--num-ps", "1", "--master-node", "chief",
+                                 "--output", "none", *options, "--", "sh", "-c", NODE)
+
+        def running():
+            done = self.run_cli("status", "--json")
+            if done.returncode != 0:
+                self.assertIsNone(process.poll(), process.returncode)
+                return None
+            status = json.loads(done.stdout)
+            return status if status["cluster"]["phase"] == "running" else None
+
+        self.status = self.wait_for(running, "the cluster runs")
+        return process
+
+    def end(self, process):
+        self.write("end", "")
+        _, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 0, err)
+
+    def test_status_and_nodes(self):
+        process = self.start_cluster()
+        cluster = self.status["cluster"]
+        self.assertLessEqual(
+            {"id", "phase", "epoch", "started_ms", "input_mode", "program", "driver_host", "driver_pid",
+             "log_dir", "num_nodes", "by_state", "first_cause"},
+            set(cluster))
+        self.assertEqual(cluster["num_nodes"], 3)
+        self.assertEqual(cluster["driver_pid"], process.pid)
+        self.assertIsNone(cluster["first_cause"])
+        nodes = self.json_of("nodes", "--json")["nodes"]
+        self.assertEqual([node["node"] for node in nodes], ["ps:0", "chief:0", "worker:0"])
+        for node in nodes:
+            self.assertLessEqual(
+                {"node", "executor_id", "job_name", "task_index", "state", "attempt", "host", "address",
+                 "pid", "reached_ms", "error", "endpoints", "restarts", "max_restarts", "sample"},
+                set(node))
+            self.assertEqual(node["state"], "running")
+            self.assertTrue(os.path.exists(f"/proc/{node['pid']}"))
+        shown = self.run_cli("status")
+        self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+        self.assertRegex(shown.stdout, rf"^cluster {cluster['id']}: running, started .* ago by pid")
+        self.assertRegex(shown.stdout, r"\nNODE +STATE +FOR +HOST +PID")
+        self.assertRegex(shown.stdout, r"\nchief:0 +running +\d")
+        self.assertNotIn("\x1b", shown.stdout)
+        _, on_terminal = self.run_on_terminal("nodes")
+        self.assertIn("\x1b[32mchief:0", on_terminal)
+        clusters = self.json_of("clusters", "--json")["clusters"]
+        self.assertEqual([entry["id"] for entry in clusters], [cluster["id"]])
+        self.assertNotIn("token", json.dumps(clusters))
+        self.assertIn(cluster["id"], self.run_cli("clusters").stdout)
+        by_id = self.json_of("status", "--json", "--cluster", cluster["id"][:6])
+        self.assertEqual(by_id["cluster"]["id"], cluster["id"])
+        by_file = self.json_of("status", "--json", "--cluster", clusters[0]["file"])
+        self.assertEqual(by_file["cluster"]["id"], cluster["id"])
+        self.end(process)
+        self.assertEqual(os.listdir(self.path("clusters")), [])
+
+    def test_watch_ends_with_the_cluster(self):
+        process = self.start_cluster()
+        watch = self.start_cli("status", "--watch", "--json", "--interval", "100ms")
+        first = json.loads(watch.stdout.readline())
+        self.assertEqual(first["cluster"]["id"], self.status["cluster"]["id"])
+        self.end(process)
+        out, err = watch.communicate(timeout=WAIT_S)
+        self.assertEqual(watch.returncode, 0, err)
+        for line in out.splitlines():
+            json.loads(line)
+
+    def test_logs(self):
+        process = self.start_cluster()
+
+        def lines():
+            out = self.run_cli("logs").stdout.splitlines()
+            return out if len(out) >= 6 else None
+
+        self.assertCountEqual(
+            self.wait_for(lines, "six lines"),
+            ["ps:0| hello from rank none", "ps:0| moan", "chief:0| hello from rank 0", "chief:0| moan",
+             "worker:0| hello from rank 1", "worker:0| moan"])
+        one = self.run_cli("logs", "--json", "worker:0")
+        self.assertCountEqual(
+            [(entry["node"], entry["source"], entry["line"])
+             for entry in map(json.loads, one.stdout.splitlines())],
+            [("worker:0", "stdout", "hello from rank 1"), ("worker:0", "stderr", "moan")])
+        missing = self.run_cli("logs", "worker:7")
+        self.assertEqual(missing.returncode, 66)
+        self.assertIn("no node worker:7: ps:0, chief:0, worker:0", missing.stderr)
+        follow = self.start_cli("logs", "-f", "chief:0")
+        self.assertIn(follow.stdout.readline(), ("chief:0| hello from rank 0\n", "chief:0| moan\n"))
+        process.send_signal(signal.SIGINT)
+        out, err = follow.communicate(timeout=WAIT_S)
+        self.assertEqual(follow.returncode, 0, err)
+        self.assertIn("chief:0| saved", out)
+
+    def test_events(self):
+        process = self.start_cluster()
+        events = [json.loads(line) for line in self.run_cli("events", "--json").stdout.splitlines()]
+        self.assertTrue(events)
+        for event in events:
+            self.assertLessEqual(
+                {"number", "time_ms", "kind", "severity", "node", "executor_id", "attempt", "text",
+                 "first_cause", "folded"}, set(event))
+        self.assertEqual([event["number"] for event in events],
+                         sorted(event["number"] for event in events))
+        follow = self.start_cli("events", "-f")
+        self.assertRegex(follow.stdout.readline(), r"^\d\d:\d\d:\d\d\.\d\d\d ")
+        self.end(process)
+        _, err = follow.communicate(timeout=WAIT_S)
+        self.assertEqual(follow.returncode, 0, err)
+
+    def test_kv(self):
+        process = self.start_cluster()
+        self.assertEqual(self.run_cli("kv", "get", "stage").returncode, 66)
+        self.assertEqual(self.run_cli("kv", "get", "stage", "--wait", "50ms").returncode, 75)
+        self.assertEqual(self.run_cli("kv", "set", "stage", "two").returncode, 0)
+        self.assertEqual(self.run_cli("kv", "get", "stage").stdout, "two")
+        self.assertEqual(self.json_of("kv", "get", "stage", "--json"), {"key": "stage", "value": "two"})
+        self.assertEqual(self.run_cli("kv", "set", "bytes", "-", stdin="a\nb").returncode, 0)
+        self.assertEqual(self.run_cli("kv", "get", "bytes").stdout, "a\nb")
+        listed = self.json_of("kv", "list", "--json")
+        self.assertEqual(listed, {"keys": [{"key": "bytes", "value_bytes": 3},
+                                           {"key": "stage", "value_bytes": 3}], "more": False})
+        self.assertEqual(self.run_cli("kv", "delete", "stage").returncode, 0)
+        self.assertEqual(self.run_cli("kv", "delete", "stage").returncode, 66)
+        self.end(process)
+
+    def test_stop(self):
+        process = self.start_cluster()
+        done = self.run_cli("stop", "--reason", "enough for today")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        _, err = process.communicate(timeout=WAIT_S)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn("enough for today", err)
+
+    def test_a_viewer_may_look_and_not_touch(self):
+        process = self.start_cluster()
+        file = self.json_of("clusters", "--json")["clusters"][0]["file"]
+        os.remove(file.removesuffix(".json") + ".operator")
+        self.assertEqual(self.run_cli("status").returncode, 0)
+        for args in (["stop"], ["kv", "list"], ["restart", "worker:0"]):
+            self.assertEqual(self.run_cli(*args).returncode, 77, args)
+        self.end(process)
+
+    def test_connect(self):
+        process = self.start_cluster()
+        with open(self.json_of("clusters", "--json")["clusters"][0]["file"], encoding="utf-8") as file:
+            cluster = json.load(file)
+        self.write("ca.pem", cluster["ca_pem"])
+        self.write("token", cluster["viewer_token"] + "\n", 0o600)
+        self.write("wrong", "0" * 64, 0o600)
+        way = ["--connect", cluster["address"], "--ca", "ca.pem", "--token-file"]
+        status = self.json_of("status", "--json", *way, "token")
+        self.assertEqual(status["cluster"]["id"], cluster["cluster_id"])
+        wrong = self.run_cli("status", *way, "wrong")
+        self.assertEqual(wrong.returncode, 77, wrong.stderr)
+        self.assertNotIn("0000", wrong.stderr)
+        self.assertEqual(self.run_cli("status", "--connect", cluster["address"]).returncode, 64)
+        self.end(process)
+
+
+class NoClusterTest(CliTestCase):
+    def test_says_how_to_start_one(self):
+        for args in (["status"], ["nodes"], ["events"], ["logs"], ["kv", "list"], ["stop"],
+                     ["restart", "worker:0"]):
+            with self.subTest(args=args):
+                done = self.run_cli(*args)
+                self.assertEqual(done.returncode, 69, done.stderr)
+                self.assertEqual(done.stdout, "")
+                self.assertIn("no running cluster: start one with `millrace run", done.stderr)
+        done = self.run_cli("clusters")
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertEqual(self.json_of("clusters", "--json"), {"clusters": []})
+
+    def test_a_cluster_that_is_not_there(self):
+        done = self.run_cli("status", "--cluster", "feed")
+        self.assertEqual(done.returncode, 66, done.stderr)
+        self.assertEqual(self.run_cli("status", "--cluster", "./no.json").returncode, 66)
+
+    def test_the_file_of_a_driver_that_is_gone_is_removed(self):
+        process = self.start_cli("run", "-n", "1", "--", "sh", "-c", ": > up; exec sleep 600")
+        self.wait_for_file("up")
+        self.wait_for(lambda: os.path.isdir(self.path("clusters")) and os.listdir(self.path("clusters")),
+                      "a cluster file")
+        process.kill()
+        process.wait(timeout=WAIT_S)
+        done = self.run_cli("status")
+        self.assertEqual(done.returncode, 69, done.stderr)
+        self.assertEqual(os.listdir(self.path("clusters")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,14 @@
+// File: core/cli/report_error.h
+#ifndef CORE_CLI_REPORT_ERROR_H_
+#define CORE_CLI_REPORT_ERROR_H_
+
+#include "absl/status/status.h"
+
+namespace millrace::cli {
+
+// "millrace: what went wrong" on stderr, unless it is OK; the exit code (exit_code.h).
+int ReportError(const absl::Status& status);
+
+}  // namespace millrace::cli
+
+#endif  // CORE_CLI_REPORT_ERROR_H_

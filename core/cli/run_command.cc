@@ -1,0 +1,242 @@
+#include "core/cli/run_command.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "core/base/exit_status.h"
+#include "core/base/file.h"
+#include "core/base/mutex.h"
+#include "core/base/process.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/cli/duration_text.h"
+#include "core/cli/exit_code.h"
+#include "core/cli/find_program.h"
+#include "core/cli/signal_watch.h"
+#include "core/cli/terminal.h"
+#include "core/cluster/cluster.h"
+#include "core/cluster/local_launcher.h"
+#include "core/cluster/node_program.h"
+#include "core/cluster/stop_request.h"
+#include "core/coordinator/role_dealer.h"
+
+namespace millrace::cli {
+namespace {
+
+// No pipe is faster; what stdout does not take is dropped within millrace, and counted.
+constexpr int64_t kLogBytesPerSecond = int64_t{256} << 20;
+// Where output goes nowhere, a failed node's last lines still come with its failure.
+constexpr int64_t kNoLogBytesPerSecond = 1;
+
+// Lines of millrace itself, on stderr.
+class Console {
+ public:
+  explicit Console(bool quiet) : quiet_(quiet), terminal_(IsTerminal(STDERR_FILENO)) {}
+
+  // What a person at a terminal likes to know.
+  void Note(absl::string_view text) const {
+    if (quiet_ || !terminal_) return;
+    WriteAll(STDERR_FILENO, absl::StrCat(style_(Style::kDim, absl::StrCat("millrace: ", text)), "\n"));
+  }
+  void Warn(absl::string_view text) const {
+    WriteAll(STDERR_FILENO, absl::StrCat("millrace: ", text, "\n"));
+  }
+  void Fail(absl::string_view text) const {
+    WriteAll(STDERR_FILENO, absl::StrCat(style_(Style::kRed, "millrace:"), " ", text, "\n"));
+  }
+
+ private:
+  const bool quiet_;
+  const bool terminal_;
+  const Styler style_ = Styler::ForFd(STDERR_FILENO);
+};
+
+// What ended the cluster before its time, for the exit code.
+struct Interruption {
+  std::atomic<int> signal = 0;
+  std::atomic<bool> timed_out = false;
+  std::atomic<bool> broken_pipe = false;
+};
+
+std::string CurrentFolder() {
+  std::error_code error;
+  return std::filesystem::current_path(error).string();
+}
+
+size_t LongestName(const std::vector<NodeRole>& roles) {
+  size_t longest = 0;
+  for (const NodeRole& role : roles) longest = std::max(longest, role.ToString().size());
+  return longest;
+}
+
+// "1 ps, 1 chief, 2 workers".
+std::string RolesText(const std::vector<NodeRole>& roles) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (const NodeRole& role : roles) {
+    if (counts.empty() || counts.back().first != role.job_name) counts.emplace_back(role.job_name, 0);
+    ++counts.back().second;
+  }
+  return absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
+    const bool plural = count.second != 1 && count.first != "ps";
+    absl::StrAppend(out, count.second, " ", count.first, plural ? "s" : "");
+  });
+}
+
+// One run, from options to exit code.
+class Runner {
+ public:
+  Runner(const RunOptions& options, std::vector<NodeRole> roles, std::string program)
+      : options_(options),
+        roles_(std::move(roles)),
+        program_(std::move(program)),
+        console_(options.quiet),
+        relay_({.mode = options.output,
+                .name_width = LongestName(roles_),
+                .log_dir = options.log_dir,
+                .on_broken = [this] {
+                  interruption_.broken_pipe = true;
+                  stop_.Request("nobody reads stdout any more");
+                }}) {}
+
+  int Run() {
+    const absl::Time start = absl::Now();
+    const SignalWatch watch({.on_signal = [this](int signal, int count) { OnSignal(signal, count); },
+                             .on_timeout = [this] { OnTimeout(); }},
+                            options_.timeout);
+    const absl::Status status = RunCluster();
+    return Conclude(status, absl::Now() - start);
+  }
+
+ private:
+  ClusterOptions MakeOptions();
+  absl::Status RunCluster();
+  int Conclude(const absl::Status& status, absl::Duration elapsed);
+  void OnSignal(int signal, int count);
+  void OnTimeout();
+
+  const RunOptions& options_;
+  const std::vector<NodeRole> roles_;
+  const std::string program_;
+  const Console console_;
+  Interruption interruption_;
+  StopRequest stop_;
+  OutputRelay relay_;
+  Mutex mu_;
+  std::optional<NodeFailure> failure_ ABSL_GUARDED_BY(mu_);
+};
+
+void Runner::OnSignal(int signal, int count) {
+  if (interruption_.signal == 0) interruption_.signal = signal;
+  if (count == 1) {
+    console_.Note(absl::StrCat("stopping the nodes (", SignalName(signal),
+                               " again: at once)"));
+  }
+  stop_.Request(absl::StrCat("millrace run got ", SignalName(signal)), /*now=*/count > 1);
+}
+
+void Runner::OnTimeout() {
+  interruption_.timed_out = true;
+  stop_.Request(absl::StrCat("--timeout of ", DurationText(options_.timeout), " is over"));
+}
+
+ClusterOptions Runner::MakeOptions() {
+  ClusterOptions options;
+  options.num_executors = options_.num_executors;
+  options.num_ps = options_.num_ps;
+  options.master_node = options_.master_node;
+  options.eval_node = options_.eval_node;
+  options.input_mode = InputMode::kDirect;
+  options.log_dir = options_.log_dir;
+  options.working_dir = options_.working_dir;
+  options.release_port = options_.release_port;
+  options.reservation_timeout = options_.reservation_timeout;
+  options.stop_grace = options_.stop_grace;
+  options.restart.max_restarts = options_.restarts;
+  options.gpus_per_node = options_.gpus_per_node;
+  options.tensorboard = options_.tensorboard;
+  options.log_bytes_per_second =
+      options_.output == OutputMode::kNone ? kNoLogBytesPerSecond : kLogBytesPerSecond;
+  options.stop_request = &stop_;
+  if (options_.quiet) options.progress = false;
+  options.on_output = [this](absl::string_view node, LogSource source,
+                             const std::vector<std::string>& lines, uint64_t dropped) {
+    relay_.Write(node, source, lines, dropped);
+  };
+  options.on_failure = [this](const NodeFailure& failure) {
+    MutexLock lock(&mu_);
+    failure_ = failure;
+  };
+  return options;
+}
+
+absl::Status Runner::RunCluster() {
+  NodeProgram program = NodeProgram::Path(program_);
+  program.Args({options_.program.begin() + 1, options_.program.end()}).Env(options_.env);
+  LocalLauncher launcher;
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
+                            Cluster::Run(launcher, program, MakeOptions()));
+  console_.Note(absl::StrCat("cluster ", cluster->cluster_id(), " runs: ", RolesText(roles_)));
+  return cluster->Shutdown({.timeout = absl::InfiniteDuration()});
+}
+
+int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
+  if (status.ok()) {
+    console_.Note(absl::StrCat("done in ", DurationText(elapsed)));
+    return kExitOk;
+  }
+  std::optional<NodeFailure> failure;
+  {
+    MutexLock lock(&mu_);
+    failure = failure_;
+  }
+  if (!failure.has_value() && interruption_.broken_pipe) return kExitSignalBase + SIGPIPE;
+  const std::string text = FirstLine(status.message());
+  console_.Fail(absl::IsCancelled(status) ? absl::StrCat("stopped: ", text) : text);
+  if (failure.has_value()) {
+    if (!options_.log_dir.empty()) console_.Note(absl::StrCat("logs: ", options_.log_dir));
+    return ExitCodeOfFailure(*failure);
+  }
+  if (interruption_.timed_out) return kExitTimeout;
+  if (interruption_.signal != 0) return kExitSignalBase + interruption_.signal;
+  return ExitCodeOfStatus(status);
+}
+
+}  // namespace
+
+int Run(const RunOptions& options) {
+  const Console console(options.quiet);
+  const absl::StatusOr<std::vector<NodeRole>> roles =
+      DealRoles({.num_executors = options.num_executors,
+                 .num_ps = options.num_ps,
+                 .master_node = options.master_node,
+                 .eval_node = options.eval_node});
+  if (!roles.ok()) {
+    console.Fail(roles.status().message());
+    return kExitUsage;
+  }
+  const std::string folder = JoinPath(CurrentFolder(), options.working_dir);
+  const absl::StatusOr<std::string> program =
+      FindProgram(options.program.front(), folder, EnvOr("PATH", "/usr/local/bin:/usr/bin:/bin"));
+  if (!program.ok()) {
+    console.Fail(program.status().message());
+    return absl::IsNotFound(program.status()) ? kExitNoProgram : kExitCannotExecute;
+  }
+  return Runner(options, *roles, *program).Run();
+}
+
+}  // namespace millrace::cli

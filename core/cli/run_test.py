@@ -1,0 +1,240 @@
+"""`millrace run` from end to end: real agents, real programs."""
+
+import os
+import signal
+import unittest
+
+from cli_testing import PYTHON, WAIT_S, CliTestCase, millrace_path
+
+
+class RunTest(CliTestCase):
+    def test_tells_every_node_its_place_and_ends_well(self):
+        done = self.run_cli(
+            "run", "-n", "4", "--num-ps", "1", "--master-node", "chief", "--", "sh", "-c",
+            'echo "rank=${RANK-none} of ${WORLD_SIZE-none}"; echo complaint >&2; '
+            'case "$TF_CONFIG" in *\'"type":"ps"\'*|*\'"type": "ps"\'*) exec sleep 600;; esac',
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertCountEqual(
+            done.stdout.splitlines(),
+            ["ps:0| rank=none of none", "chief:0| rank=0 of 3", "worker:0| rank=1 of 3",
+             "worker:1| rank=2 of 3"],
+        )
+        self.assertCountEqual(
+            done.stderr.splitlines(),
+            [f"{node}| complaint" for node in ("ps:0", "chief:0", "worker:0", "worker:1")],
+        )
+
+    def test_passes_the_exit_code_of_the_node_that_failed_on(self):
+        done = self.run_cli(
+            "run", "-n", "3", "--", "sh", "-c",
+            'test "$RANK" = 1 || exec sleep 600; echo out of cheese >&2; exit 3',
+        )
+        self.assertEqual(done.returncode, 3, done.stderr)
+        told = [line for line in done.stderr.splitlines() if line.startswith("millrace: ")]
+        self.assertEqual(len(told), 1, done.stderr)
+        self.assertRegex(told[0], "worker:1 .*exited with code 3.*out of cheese")
+
+    def test_a_killed_node_is_128_and_the_signal(self):
+        done = self.run_cli("run", "-n", "2", "--", "sh", "-c",
+                            'test "$RANK" = 0 || exec sleep 600; kill -KILL $$')
+        self.assertEqual(done.returncode, 137, done.stderr)
+        self.assertIn("SIGKILL", done.stderr)
+
+    def test_a_program_that_cannot_be_run_is_told_before_anything_starts(self):
+        missing = self.run_cli("run", "--", "no-such-program-anywhere")
+        self.assertEqual(missing.returncode, 127)
+        self.assertIn("no program 'no-such-program-anywhere' in PATH", missing.stderr)
+        self.write("plain", "text")
+        plain = self.run_cli("run", "--", "./plain")
+        self.assertEqual(plain.returncode, 126)
+        self.assertIn("chmod +x", plain.stderr)
+
+    def test_options_without_sense_are_64_and_one_line(self):
+        for args in (
+            ["run"],
+            ["run", "--"],
+            ["run", "--num-executor", "3", "true"],
+            ["run", "-n", "1", "--num-ps", "1", "--", "true"],
+            ["run", "--timeout", "soon", "--", "true"],
+            ["run", "--env", "NOVALUE", "--", "true"],
+            ["run", "--output", "loud", "--", "true"],
+            ["walk"],
+            ["status", "extra"],
+        ):
+            with self.subTest(args=args):
+                done = self.run_cli(*args)
+                self.assertEqual(done.returncode, 64, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertEqual(done.stdout, "")
+
+    def test_what_follows_the_program_is_the_programs(self):
+        done = self.run_cli("run", "--output", "raw", PYTHON, "-c",
+                            "import sys; print(sys.argv[1:])", "-n", "7", "--", "--help")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "['-n', '7', '--', '--help']\n")
+
+    def test_environment_working_dir_and_logs(self):
+        os.mkdir(self.path("there"))
+        done = self.run_cli(
+            "run", "-n", "1", "--env", "COLOUR=a=b", "--working-dir", "there", "--log-dir", "logs",
+            "--output", "none", "--", "sh", "-c", "pwd; echo $COLOUR; echo err >&2",
+        )
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        with open(self.path("logs/worker-0.0.log"), encoding="utf-8") as log:
+            self.assertCountEqual(log.read().splitlines(), [self.path("there"), "a=b", "err"])
+
+    def test_nothing_of_a_large_output_is_lost(self):
+        lines = 40000
+        done = self.run_cli("run", "-n", "1", "--output", "raw", "--", PYTHON, "-c",
+                            f"[print(i, 'x' * 60) for i in range({lines})]")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([int(line.split()[0]) for line in done.stdout.splitlines()],
+                         list(range(lines)))
+
+    def test_a_time_limit_is_75(self):
+        done = self.run_cli("run", "-n", "2", "--timeout", "1s", "--stop-grace", "1s", "--",
+                            "sleep", "600")
+        self.assertEqual(done.returncode, 75, done.stderr)
+        self.assertIn("--timeout of 1.0 s", done.stderr)
+
+    def test_colours_are_for_terminals(self):
+        args = ["run", "-n", "2", "--", "echo", "hello"]
+        self.assertNotIn("\x1b", self.run_cli(*args).stdout)
+        code, shown = self.run_on_terminal(*args)
+        self.assertEqual(code, 0, shown)
+        self.assertRegex(shown, "\x1b\\[36mworker:0\\| \x1b\\[0mhello")
+        code, shown = self.run_on_terminal(*args, env={"NO_COLOR": "1"})
+        self.assertEqual(code, 0, shown)
+        self.assertIn("worker:0| hello", shown)
+        self.assertNotIn("\x1b[36m", shown)
+
+
+class StopTest(CliTestCase):
+    POLITE = "trap 'echo saved; exit 0' TERM; echo ready; : > up.$RANK; while :; do sleep 0.05; done"
+    STUBBORN = "trap '' TERM; : > up.$RANK; while :; do sleep 0.05; done"
+
+    def start(self, script, *options):
+        process = self.start_cli("run", "-n", "2", *options, "--", "sh", "-c", script)
+        self.wait_for_file("up.0")
+        self.wait_for_file("up.1")
+        return process
+
+    def test_ctrl_c_stops_the_nodes_in_order(self):
+        process = self.start(self.POLITE)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertEqual(out.splitlines().count("worker:0| saved"), 1)
+        self.assertEqual(out.splitlines().count("worker:1| saved"), 1)
+        told = [line for line in err.splitlines() if line.startswith("millrace: ")]
+        self.assertEqual(told, ["millrace: stopped: millrace run got SIGINT"])
+
+    def test_sigterm_is_143(self):
+        process = self.start(self.POLITE)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 143, err)
+
+    def test_ctrl_c_twice_kills_them(self):
+        process = self.start(self.STUBBORN, "--stop-grace", "1h")
+        process.send_signal(signal.SIGINT)
+        # Two signals of one number that nobody has taken yet are one.
+        self.wait_for(lambda: self.pending(process.pid) == 0, "the first signal is taken")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 130, err)
+
+    @staticmethod
+    def pending(pid):
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            pending = [line.split()[1] for line in status if line.startswith("ShdPnd:")]
+        return int(pending[0], 16)
+
+    def test_nobody_reads_stdout_any_more(self):
+        process = self.start("trap 'exit 0' TERM; : > up.$RANK; "
+                             "while :; do echo y; sleep 0.05; done")
+        process.stdout.close()
+        process.wait(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 128 + signal.SIGPIPE)
+
+    def test_a_killed_millrace_leaves_nothing(self):
+        process = self.start("echo $$ > pid.$RANK; : > up.$RANK; exec sleep 600")
+        pids = []
+        for rank in (0, 1):
+            with open(self.path(f"pid.{rank}"), encoding="ascii") as file:
+                pids.append(int(file.read()))
+        process.kill()
+        process.wait(timeout=WAIT_S)
+        for pid in pids:
+            self.wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"end of {pid}")
+        self.wait_for(lambda: os.listdir(self.path("tmp")) == [], "nothing in TMPDIR")
+
+
+class TensorBoardTest(CliTestCase):
+    FAKE = f"""#!{PYTHON}
+import http.server, sys
+args = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+open("board.args", "w").write(" ".join(sys.argv[1:]))
+server = http.server.HTTPServer((args["--host"], int(args["--port"])), http.server.SimpleHTTPRequestHandler)
+open("board.up", "w").close()
+server.serve_forever()
+"""
+
+    def test_runs_beside_the_chief_and_ends_with_it(self):
+        os.mkdir(self.path("bin"))
+        self.write("bin/tensorboard", self.FAKE, 0o755)
+        path = self.path("bin") + os.pathsep + self.env.get("PATH", "/usr/bin:/bin")
+        process = self.start_cli(
+            "run", "-n", "2", "--master-node", "chief", "--tensorboard", "--log-dir", "logs", "--",
+            "sh", "-c", "while [ ! -e done ]; do sleep 0.05; done", env={"PATH": path})
+        line = ""
+        while "tensorboard: http://" not in line:
+            line = process.stderr.readline()
+            self.assertTrue(line, "millrace ended without TensorBoard's address")
+        self.assertRegex(line, r"^millrace: chief:0: tensorboard: http://127\.0\.0\.1:\d+$")
+        port = line.strip().rsplit(":", 1)[1]
+        with open(self.path("board.args"), encoding="utf-8") as args:
+            self.assertEqual(args.read(), f"--logdir {self.path('logs')} --port {port} --host 127.0.0.1")
+        self.write("done", "")
+        process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 0)
+        self.assertNotIn(f":{int(port):04X} 00000000:0000 0A", self.listening())
+
+    @staticmethod
+    def listening():
+        with open("/proc/net/tcp", encoding="ascii") as table:
+            return table.read()
+
+    def test_a_host_without_it_says_so_and_goes_on(self):
+        os.mkdir(self.path("bin"))
+        self.write("bin/python3", "#!/bin/sh\nexit 1\n", 0o755)
+        process = self.start_cli("run", "--tensorboard", "--", "/bin/sh", "-c",
+                                 "while [ ! -e done ]; do /bin/sleep 0.05; done",
+                                 env={"PATH": self.path("bin")})
+        line = process.stderr.readline()
+        self.assertIn("no TensorBoard on this host", line)
+        self.write("done", "")
+        process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 0)
+
+
+class HelpTest(CliTestCase):
+    def test_help_goes_to_stdout_and_is_well(self):
+        for args in (["--help"], ["help"], [], ["run", "--help"], ["help", "run"], ["kv", "get", "-h"]):
+            with self.subTest(args=args):
+                done = self.run_cli(*args)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn("millrace", done.stdout)
+        self.assertIn("usage: millrace run", self.run_cli("run", "--help").stdout)
+
+    def test_version(self):
+        self.assertRegex(self.run_cli("version").stdout, r"^millrace \d+\.\d+\.\d+ ")
+        self.assertEqual(self.run_cli("--version").stdout, self.run_cli("version").stdout)
+
+    def test_the_program_under_test_is_there(self):
+        self.assertTrue(os.access(millrace_path(), os.X_OK))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,79 @@
+#include "core/cli/signal_watch.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "core/base/log.h"
+
+namespace millrace::cli {
+namespace {
+
+// poll() takes an int of milliseconds; a longer wait is taken in parts.
+constexpr absl::Duration kMaxPoll = absl::Hours(24);
+
+sigset_t TerminationSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, number);
+  return set;
+}
+
+}  // namespace
+
+void BlockTerminationSignals() {
+  signal(SIGPIPE, SIG_IGN);
+  const sigset_t set = TerminationSignals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+void UnblockTerminationSignals() {
+  signal(SIGPIPE, SIG_DFL);
+  const sigset_t set = TerminationSignals();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+SignalWatch::SignalWatch(Callbacks callbacks, absl::Duration timeout)
+    : callbacks_(std::move(callbacks)) {
+  const sigset_t set = TerminationSignals();
+  signals_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  end_.reset(eventfd(0, EFD_CLOEXEC));
+  MILLRACE_CHECK(signals_.valid() && end_.valid()) << "no descriptor left";
+  thread_ = Thread("cli-signals", [this, timeout] { Run(timeout); });
+}
+
+SignalWatch::~SignalWatch() {
+  const uint64_t one = 1;
+  MILLRACE_CHECK(write(end_.get(), &one, sizeof(one)) == sizeof(one));
+  thread_.Join();
+}
+
+void SignalWatch::Run(absl::Duration timeout) {
+  absl::Time deadline = absl::Now() + timeout;
+  int count = 0;
+  while (true) {
+    pollfd fds[] = {{.fd = end_.get(), .events = POLLIN, .revents = 0},
+                    {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
+    const absl::Duration wait = std::min(deadline - absl::Now(), kMaxPoll);
+    poll(fds, 2, static_cast<int>(
+                     std::max<int64_t>(0, absl::ToInt64Milliseconds(wait + absl::Milliseconds(1)))));
+    if (fds[0].revents != 0) return;
+    signalfd_siginfo info;
+    while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+      callbacks_.on_signal(static_cast<int>(info.ssi_signo), ++count);
+    }
+    if (absl::Now() >= deadline) {
+      deadline = absl::InfiniteFuture();
+      if (callbacks_.on_timeout) callbacks_.on_timeout();
+    }
+  }
+}
+
+}  // namespace millrace::cli

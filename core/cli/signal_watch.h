@@ -1,0 +1,49 @@
+// File: core/cli/signal_watch.h
+//
+// Ctrl-C and its like, and a time limit, as calls on a thread.
+//
+//   BlockTerminationSignals();              // first in main, before there are threads
+//   SignalWatch watch({.on_signal = [&](int signal, int count) { stop.Request(..., count > 1); }});
+#ifndef CORE_CLI_SIGNAL_WATCH_H_
+#define CORE_CLI_SIGNAL_WATCH_H_
+
+#include <functional>
+
+#include "absl/time/time.h"
+#include "core/base/thread.h"
+#include "core/base/unique_fd.h"
+
+namespace millrace::cli {
+
+// SIGINT, SIGTERM and SIGHUP wait for a SignalWatch from now on; SIGPIPE is ignored, so that a write
+// says that nobody reads.
+void BlockTerminationSignals();
+// The defaults again, for commands that hold nothing.
+void UnblockTerminationSignals();
+
+// One thread, "cli-signals". Thread safety: single-threaded. Blocking: the destructor waits for a
+// callback under way.
+class SignalWatch {
+ public:
+  struct Callbacks {
+    // `count`: from 1, how many signals there were in all.
+    std::function<void(int signal, int count)> on_signal;
+    std::function<void()> on_timeout;  // `timeout` after the watch began; once
+  };
+  explicit SignalWatch(Callbacks callbacks, absl::Duration timeout = absl::InfiniteDuration());
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+ private:
+  void Run(absl::Duration timeout);
+
+  const Callbacks callbacks_;
+  UniqueFd signals_;
+  UniqueFd end_;  // eventfd
+  Thread thread_;
+};
+
+}  // namespace millrace::cli
+
+#endif  // CORE_CLI_SIGNAL_WATCH_H_
