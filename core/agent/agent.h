@@ -108,6 +108,7 @@ class Agent {
   void PrepareGpus();
   bool GpusReady();
   void EndGpus();
+  void AddGpusTo(v1::NodeSample* sample);
 
   // Node.
   void FetchProgram();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/agent/agent.h"
+#include "core/agent/gpu_sample.h"
 #include "core/base/log.h"
 
 namespace millrace {
@@ -73,6 +74,14 @@ bool Agent::GpusReady() {
     MaybeLaunch();
   });
   return false;
+}
+
+// What this agent knows of GPUs, for a sample of its node.
+void Agent::AddGpusTo(v1::NodeSample* sample) {
+  for (const std::string& id : gpus_->ids()) sample->add_claimed_gpus(id);
+  if (!WatchesHostGpus(spec_, registered_->job_name(), registered_->task_index())) return;
+  gpus_->Watch();
+  if (gpus_->settled()) AddGpus(gpus_->snapshot(), sample);
 }
 
 // Nothing of the attempt is left; idempotent.

@@ -234,5 +234,26 @@ TEST_F(AgentGpuTest, AProgramMayClaimMoreAndGiveBack) {
   EXPECT_FALSE(Held(1));
 }
 
+TEST_F(AgentGpuTest, SamplesTellTheHostsGpusAndWhichAreTheNodes) {
+  Node node = Start(0, {"pause"}, 1);
+  v1::NodeSample sample;
+  const auto all_known = [&](const std::vector<v1::AgentMessage>& messages) {
+    for (const v1::AgentMessage& message : messages) {
+      if (message.has_sample() && message.sample().gpus_size() == 2) sample = message.sample();
+    }
+    return sample.gpus_size() == 2;
+  };
+  ASSERT_TRUE(node.coordinator->WaitFor(all_known)) << node.agent->stderr_text();
+  ASSERT_EQ(sample.claimed_gpus_size(), 1);
+  EXPECT_EQ(sample.claimed_gpus(0), Uuid(0));
+  EXPECT_EQ(sample.gpus(1).uuid(), Uuid(1));
+  EXPECT_EQ(sample.gpus(1).memory_total_bytes(), 1000u);
+  EXPECT_EQ(sample.gpus(1).source(), "nvml");
+  EXPECT_EQ(sample.gpus_unknown(), "");
+  EXPECT_TRUE(sample.process().has_rss_bytes());
+  node.agent->CloseStdin();
+  EXPECT_EQ(node.agent->WaitExit(), 0);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -122,8 +122,11 @@ absl::Status Agent::Launch() {
 
 NodeRunner::Hooks Agent::RunnerHooks() {
   return {
-      .send = [this](v1::AgentMessage message,
-                     bool droppable) { return link_->Send(std::move(message), droppable); },
+      .send =
+          [this](v1::AgentMessage message, bool droppable) {
+            if (message.has_sample()) AddGpusTo(message.mutable_sample());
+            return link_->Send(std::move(message), droppable);
+          },
       .on_endpoints =
           [this](v1::NodeEndpoints endpoints) {
             endpoints.set_attempt(registered_->attempt());

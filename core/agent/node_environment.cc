@@ -33,11 +33,6 @@ struct Ranks {
   std::string master;             // address of rank 0; empty if there is none
 };
 
-std::string HostOf(const std::string& address) {
-  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
-  return parsed.ok() ? parsed->host : address;
-}
-
 // Chief or master first, then workers, each by index.
 Ranks RanksOf(const ClusterSpec& spec, const std::string& job, int index,
               const std::string& own_address) {
@@ -122,6 +117,11 @@ absl::StatusOr<std::map<std::string, std::string>> UserVariables(
 }
 
 }  // namespace
+
+std::string HostOf(const std::string& address) {
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  return parsed.ok() ? parsed->host : address;
+}
 
 absl::StatusOr<NodeEnvironment> MakeNodeEnvironment(const NodeEnvironmentInputs& inputs) {
   const v1::Registered& registered = inputs.registered;

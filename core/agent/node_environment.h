@@ -56,6 +56,9 @@ struct NodeEnvironment {
   std::vector<std::string> left_out;   // names that were too large
 };
 
+// The host of a task's address; the whole text if it has no port.
+[[nodiscard]] std::string HostOf(const std::string& address);
+
 // Returns INVALID_ARGUMENT, naming the variable, if a name is empty or holds "=", or a name or value
 // holds a zero byte; or if the job or task index makes no sense.
 // Thread safety: pure function.

@@ -5,12 +5,9 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "core/base/random.h"
 #include "core/base/text.h"
 
