@@ -40,8 +40,8 @@ namespace {
 
 // No pipe is faster; what stdout does not take is dropped within millrace, and counted.
 constexpr int64_t kLogBytesPerSecond = int64_t{256} << 20;
-// Where output goes nowhere, a failed node's last lines still come with its failure.
-constexpr int64_t kNoLogBytesPerSecond = 1;
+// Where output goes nowhere, what `millrace logs` shows is enough: the agents' default.
+constexpr int64_t kNoLogBytesPerSecond = 0;
 
 // Lines of millrace itself, on stderr.
 class Console {
