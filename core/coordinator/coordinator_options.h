@@ -104,7 +104,9 @@ struct CoordinatorOptions {
   // From Start() until every node has been running.
   absl::Duration reservation_timeout = absl::Seconds(600);
   absl::Duration heartbeat_interval = absl::Seconds(1);
-  absl::Duration lost_after = absl::Seconds(5);  // of silence on an open stream
+  // Of silence on an open stream. Until all nodes have been running at least 10 ms a slot: the
+  // coordinator of thousands is busy with their handshakes.
+  absl::Duration lost_after = absl::Seconds(5);
   absl::Duration lease = absl::Seconds(10);      // of a slot whose stream broke
   // How often a slot may fail or be lost and be started again: of every role, and by job name of
   // those that differ.

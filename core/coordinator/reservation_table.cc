@@ -11,6 +11,10 @@
 namespace millrace {
 namespace {
 
+// While a large cluster gathers, its coordinator shakes hands before it reads heartbeats: a handshake
+// costs it 3 to 4 ms, and silence of this long for each slot tells nothing yet.
+constexpr absl::Duration kJoinPatience = absl::Milliseconds(10);
+
 constexpr size_t kNonceBytes = 8;
 constexpr size_t kMaxLastLines = 5;
 constexpr size_t kMaxLastLineBytes = 300;
@@ -520,8 +524,13 @@ void ReservationTable::Stop(int executor_id, absl::string_view reason, bool now,
   }
 }
 
+absl::Duration ReservationTable::LostAfter() const {
+  return AllRan() ? options_.lost_after
+                  : std::max(options_.lost_after, kJoinPatience * size());
+}
+
 void ReservationTable::TickSlot(Slot& slot, absl::Duration now, TableEffects* effects) {
-  if (slot.stream_id != 0 && now - slot.heard >= options_.lost_after) {
+  if (slot.stream_id != 0 && now - slot.heard >= LostAfter()) {
     const absl::Status why = absl::UnavailableError(
         absl::StrCat("no heartbeat from its agent for ", Seconds(now - slot.heard),
                      "; is its host down, overloaded or cut off?"));
@@ -564,10 +573,11 @@ void ReservationTable::Tick(TableEffects* effects) {
 }
 
 absl::Duration ReservationTable::NextDeadline() const {
+  const absl::Duration lost_after = LostAfter();
   absl::Duration next = absl::InfiniteDuration();
   for (const Slot& slot : slots_) {
     if (slot.stream_id != 0) {
-      next = std::min(next, slot.heard + options_.lost_after);
+      next = std::min(next, slot.heard + lost_after);
     } else if (IsOccupied(slot.state)) {
       next = std::min(next, slot.lease_until);
     }

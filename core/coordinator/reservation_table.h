@@ -309,6 +309,8 @@ class ReservationTable {
   void BeginAttempt(Slot& slot);
   void ForgetOldRestarts(Slot& slot) const;
   absl::Status CheckHost(const Slot& slot, const AgentInfo& agent) const;
+  // The silence after which an agent counts as lost, now.
+  [[nodiscard]] absl::Duration LostAfter() const;
   void TickSlot(Slot& slot, absl::Duration now, TableEffects* effects);
   NodeFailure Describe(const Slot& slot, absl::Status status) const;
   std::string DescribeMissing(const Slot& slot) const;

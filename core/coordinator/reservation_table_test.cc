@@ -379,6 +379,16 @@ TEST(ReservationTableTest, ASilentAgentIsLostAfterFiveSecondsAndMayComeBack) {
   EXPECT_THAT(f.table.Status(0).error, IsOk());
 }
 
+TEST(ReservationTableTest, ALargeClusterThatGathersIsGivenTimeForItsHandshakes) {
+  Fixture f(2000);
+  f.Bring(SlotState::kRegistered);  // slot 0; the others are not there yet
+  f.Silence(absl::Seconds(19.9));
+  EXPECT_EQ(f.table.state(0), SlotState::kRegistered);
+  EXPECT_EQ(f.table.NextDeadline(), f.clock.SteadyNow() + absl::Seconds(0.1));
+  f.Silence(absl::Seconds(0.1));
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+}
+
 TEST(ReservationTableTest, AnAgentThatComesBackAfterItsReplacementStartedBeginsAnew) {
   Fixture f(2);
   f.Bring(SlotState::kRegistered);

@@ -28,7 +28,9 @@
 #include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/fake_agent.h"
 #include "core/proto/coordinator.pb.h"
+#include "core/proto/sample.pb.h"
 #include "core/proto/spec_proto.h"
+#include "core/proto/time_proto.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
@@ -200,14 +202,43 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   bool holds_spec_ = false;             // reactions to reads come one at a time
 };
 
+// What the agent of a fed node says each second, in place of a bare heartbeat.
+v1::AgentMessage Sample() {
+  v1::AgentMessage message;
+  v1::NodeSample* sample = message.mutable_sample();
+  *sample->mutable_time() = TimeToProto(absl::Now());
+  sample->mutable_process()->set_cpu_us(123'456'789);
+  sample->mutable_process()->set_rss_bytes(uint64_t{3} << 30);
+  sample->mutable_process()->set_threads(40);
+  sample->mutable_process()->set_open_files(60);
+  sample->set_feed_budget_bytes(256 << 20);
+  sample->set_feed_held_bytes(100 << 20);
+  sample->set_step(12'345);
+  *sample->mutable_step_time() = TimeToProto(absl::Now());
+  v1::QueueSample* queue = sample->add_queues();
+  queue->set_queue("input");
+  queue->set_rows_received(10'000'000);
+  queue->set_rows_acked(9'990'000);
+  queue->set_bytes_received(uint64_t{40} << 30);
+  queue->set_batches_received(40'000);
+  queue->set_credit_outstanding_bytes(200 << 20);
+  queue->set_queued_rows(10'000);
+  queue->set_queued_bytes(100 << 20);
+  queue->set_open_sessions(4);
+  queue->set_partitions_received(250);
+  queue->set_wait_us(5'000'000);
+  queue->set_compute_us(600'000'000);
+  queue->set_decode_us(20'000'000);
+  queue->set_full_us(400'000'000);
+  return message;
+}
+
 // Each agent once a second, spread over it. `agents` grows while it runs.
 class Heart {
  public:
   explicit Heart(const Setup& setup) {
     agents_.reserve(setup.agents);
-    v1::AgentMessage heartbeat;
-    heartbeat.mutable_heartbeat();
-    thread_ = Thread("heart", [this, bytes = BytesOf(heartbeat)] {
+    thread_ = Thread("heart", [this, bytes = BytesOf(Sample())] {
       absl::Time next = absl::Now();
       for (size_t slice = 0;; slice = (slice + 1) % kHeartbeatSlices) {
         next += absl::Seconds(1) / kHeartbeatSlices;

@@ -210,7 +210,7 @@ void AddFigures(const Size& size, int agents, BenchReport* report) {
                      .ours = size.ours_cores.Median(),
                      .ref = size.bare_cores.Median(),
                      .ref_is = absl::StrCat("a bare gRPC TLS server that reads the same ", agents,
-                                            " heartbeats a second"),
+                                            " samples a second"),
                      .goal = AtMost(0.5)});
 }
 

@@ -1,12 +1,9 @@
-// The coordinator that //testing/bench:reservation measures, as a process of its own: one that drivers
-// embed, with its default options but for lost_after. Its agents share the cores with it here: while ten
-// thousand shake hands, their heartbeats may come late by more than the 5 s that agents with hosts of
-// their own are given.
+// The coordinator that //testing/bench:reservation measures, as a process of its own: the one that
+// drivers embed, with its default options.
 
 #include <optional>
 #include <utility>
 
-#include "absl/time/time.h"
 #include "core/base/log.h"
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/role_dealer.h"
@@ -23,7 +20,6 @@ int Main() {
   if (!said.has_value()) return 1;
   CoordinatorOptions options;
   options.roles = *DealRoles({.num_executors = (*said)["agents"].get<int>(), .master_node = "chief"});
-  options.lost_after = absl::Minutes(10);
   options.node.program = "/bin/true";
   options.node.input_mode = InputMode::kDirect;
   const auto coordinator = Coordinator::Start(std::move(options));
