@@ -1,7 +1,7 @@
 // File: core/agent/line_cutter.h
 //
 // Lines of a node's output for people: each at most so long, valid UTF-8. Unlike LineReader, which
-// refuses a line that is too long, this cuts it and goes on.
+// refuses a line that is too long, this cuts it into parts and goes on: nothing is lost.
 //
 //   LineCutter cutter(2048);
 //   cutter.Append(bytes, [](std::string line) { Show(line); });
@@ -23,7 +23,8 @@ namespace millrace {
 // Memory: one line of max_line_bytes. Thread safety: not thread-safe.
 class LineCutter {
  public:
-  // A longer line is cut to `max_line_bytes`, "..." at its end included.
+  // A longer line comes in parts of at most `max_line_bytes` (at least 4), as if they were lines. No
+  // part ends within a character.
   explicit LineCutter(size_t max_line_bytes) : max_line_bytes_(max_line_bytes) {}
 
   // Calls `line` for each line that `bytes` completes, without its "\n" or "\r\n".
@@ -32,10 +33,13 @@ class LineCutter {
   void Finish(absl::FunctionRef<void(std::string)> line);
 
  private:
-  void Emit(absl::FunctionRef<void(std::string)> line);
+  void EmitPart(absl::FunctionRef<void(std::string)> line);
+  void EmitEnd(absl::FunctionRef<void(std::string)> line);
+  void Emit(absl::string_view text, absl::FunctionRef<void(std::string)> line) const;
 
   const size_t max_line_bytes_;
-  std::string partial_;  // at most max_line_bytes_ + 1 bytes: one more says that the line was longer
+  std::string partial_;     // at most max_line_bytes_
+  bool continued_ = false;  // partial_ is not the first part of its line
 };
 
 }  // namespace millrace

@@ -24,9 +24,18 @@ TEST(LineCutterTest, LinesMayComeInPieces) {
   EXPECT_THAT(Cut({"a", "b\nc\r", "\n", "\nlast"}, 10), ElementsAre("ab", "c", "", "last"));
 }
 
-TEST(LineCutterTest, LongLinesAreCutAndTheNextIsWhole) {
-  EXPECT_THAT(Cut({"0123456789abc", "def\nnext\n"}, 8), ElementsAre("01234...", "next"));
-  EXPECT_THAT(Cut({"01234567\n"}, 8), ElementsAre("01234567"));
+TEST(LineCutterTest, LongLinesComeInPartsAndTheNextIsWhole) {
+  EXPECT_THAT(Cut({"0123456789abc", "def\nnext\n"}, 8), ElementsAre("01234567", "89abcdef", "next"));
+  EXPECT_THAT(Cut({"01234567\n\n"}, 8), ElementsAre("01234567", ""));
+  EXPECT_THAT(Cut({"01234567\r\n\r\n"}, 8), ElementsAre("01234567", ""));
+  EXPECT_THAT(Cut({"012345678"}, 8), ElementsAre("01234567", "8"));
+}
+
+TEST(LineCutterTest, NoPartEndsWithinACharacter) {
+  EXPECT_THAT(Cut({"01234\xE2\x82", "\xAC" "789\n"}, 7), ElementsAre("01234", "\xE2\x82\xAC" "789"));
+  EXPECT_THAT(Cut({std::string(8, '\xff')}, 8),
+              ElementsAre("\xEF\xBF\xBD\xEF\xBF\xBD", "\xEF\xBF\xBD\xEF\xBF\xBD",
+                          "\xEF\xBF\xBD\xEF\xBF\xBD", "\xEF\xBF\xBD\xEF\xBF\xBD"));
 }
 
 TEST(LineCutterTest, BytesThatAreNoUtf8AreReplaced) {

@@ -48,9 +48,8 @@ absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& ch
   absl::StatusOr<ClusterFile> file = FindClusterFile(choice.cluster);
   if (!file.ok() && choice.cluster.empty() && absl::IsNotFound(file.status())) {
     return absl::UnavailableError(
-        absl::StrCat("no running cluster: start one with `millrace run -n 2 -- PROGRAM`, or name one "
-                     "with --cluster FILE (",
-                     file.status().message(), ")"));
+        absl::StrCat(file.status().message(),
+                     " with --cluster FILE, or start one: `millrace run -n 2 -- PROGRAM`"));
   }
   if (!file.ok()) return file.status();
   return ClusterClient::Connect(ClientOptionsFrom(*file));

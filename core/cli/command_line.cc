@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cli/duration_text.h"
 
@@ -42,6 +43,7 @@ class Parser {
   CLI::App* AddView(const std::string& name);
   CLI::App* AddControl(CLI::App* parent, const std::string& name, bool json);
   CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value);
+  absl::Status CheckCommand(const std::vector<std::string>& words) const;
   std::string Command() const;
   absl::StatusOr<CommandLine> Finish();
 
@@ -152,6 +154,26 @@ void Parser::AddControls() {
   restart->add_option("--reason", control.reason);
 }
 
+// That the words before the first option name a command, as far as commands go.
+absl::Status Parser::CheckCommand(const std::vector<std::string>& words) const {
+  const CLI::App* at = &app_;
+  std::string command;
+  for (const std::string& word : words) {
+    const std::vector<const CLI::App*> known = at->get_subcommands({});
+    if (absl::StartsWith(word, "-") || known.empty()) break;
+    const auto next = std::find_if(known.begin(), known.end(),
+                                   [&](const CLI::App* app) { return app->get_name() == word; });
+    if (next == known.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("there is no command ", command,
+                                                     EscapeControls(word), " (millrace ", command,
+                                                     "--help lists them)"));
+    }
+    at = *next;
+    absl::StrAppend(&command, word, " ");
+  }
+  return absl::OkStatus();
+}
+
 std::string Parser::Command() const {
   std::string command;
   const CLI::App* at = &app_;
@@ -165,10 +187,12 @@ std::string Parser::Command() const {
 absl::StatusOr<CommandLine> Parser::Parse(std::vector<std::string> args) {
   if (args.empty()) return CommandLine{.command = "help"};
   if (args[0] == "help") {
+    MILLRACE_RETURN_IF_ERROR(CheckCommand({args.begin() + 1, args.end()}));
     line_.command = "help";
     line_.topic = absl::StrJoin(args.begin() + 1, args.end(), " ");
     return line_;
   }
+  MILLRACE_RETURN_IF_ERROR(CheckCommand(args));
   // "--" ends millrace's own options, wherever the parser would look for more.
   std::vector<std::string> program;
   bool split = false;

@@ -69,6 +69,17 @@ TEST(CommandLineTest, NestedCommandsHaveNames) {
   EXPECT_THAT(ParseCommandLine({"kv"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("kv")));
 }
 
+TEST(CommandLineTest, AnUnknownCommandIsNamed) {
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"walk"}, {"help", "walk"}}) {
+    EXPECT_THAT(ParseCommandLine(args),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         "there is no command walk (millrace --help lists them)"));
+  }
+  EXPECT_THAT(ParseCommandLine({"kv", "walk"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "there is no command kv walk (millrace kv --help lists them)"));
+}
+
 TEST(CommandLineTest, HelpIsOfTheCommandThatWasNamed) {
   for (const std::vector<std::string>& args :
        {std::vector<std::string>{"run", "--help"}, {"help", "run"}, {"run", "-n", "2", "-h"}}) {

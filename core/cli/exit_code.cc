@@ -33,7 +33,10 @@ int ExitCodeOfFailure(const NodeFailure& failure) {
   }
   // The program never ran.
   if (failure.pid == 0 && absl::IsNotFound(failure.status)) return kExitNoProgram;
-  if (failure.pid == 0 && absl::IsPermissionDenied(failure.status)) return kExitCannotExecute;
+  if (failure.pid == 0 && (absl::IsPermissionDenied(failure.status) ||
+                           absl::IsInvalidArgument(failure.status))) {  // not executable; no format
+    return kExitCannotExecute;
+  }
   const int code = ExitCodeOfStatus(failure.status);
   return code == kExitOk ? kExitFailed : code;
 }

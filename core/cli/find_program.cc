@@ -17,6 +17,11 @@ bool IsFile(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
+bool IsFolder(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& folder,
@@ -24,8 +29,13 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
   const std::string shown = EscapeControls(name);
   if (name.find('/') != std::string::npos) {
     const std::string file = JoinPath(folder, name);
+    if (IsFolder(file)) {
+      return absl::PermissionDeniedError(
+          absl::StrCat(shown, " is a folder; name the program in it"));
+    }
     if (!IsFile(file)) {
-      return absl::NotFoundError(absl::StrCat("there is no program ", shown, " in ", folder));
+      return absl::NotFoundError(absl::StrCat("there is no program ", shown,
+                                              name.front() == '/' ? "" : absl::StrCat(" in ", folder)));
     }
     if (::access(file.c_str(), X_OK) != 0) {
       return absl::PermissionDeniedError(

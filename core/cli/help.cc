@@ -55,7 +55,8 @@ Nodes
       --num-ps N                of them parameter servers, the first ones (0)
       --master-node chief|master    the node after them leads
       --eval-node               the node after that evaluates; all others are workers
-      --restarts N              how often a node that fails is started again (0)
+      --restarts N              how often a node that fails is started again (0); three failures
+                                within a minute keep restarts off the host for five
       --gpus-per-node N         GPUs that each node gets for itself (0)
       --keep-port               the node inherits its reserved port's socket; otherwise it is closed
                                 just before the node starts
@@ -76,7 +77,8 @@ A node finds in its environment
   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT    as torch.distributed wants it
   TF_CONFIG                                                 as tf.distribute wants it
   MILLRACE_CONTEXT_FILE                                     all of it (docs/control_protocol.md)
-Its stdin is empty. stdout goes to stdout, stderr to stderr, line by line.
+Its stdin is empty. stdout goes to stdout, stderr to stderr, line by line; a line over 2 KiB comes
+in parts.
 
 Ctrl-C (or SIGTERM, SIGHUP) stops the nodes in order: SIGTERM, then --stop-grace. Twice: kills them.
 

@@ -182,7 +182,7 @@ class NoClusterTest(CliTestCase):
                 done = self.run_cli(*args)
                 self.assertEqual(done.returncode, 69, done.stderr)
                 self.assertEqual(done.stdout, "")
-                self.assertIn("no running cluster: start one with `millrace run", done.stderr)
+                self.assertIn("or start one: `millrace run", done.stderr)
         done = self.run_cli("clusters")
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertEqual(self.json_of("clusters", "--json"), {"clusters": []})

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -51,16 +52,19 @@ class Console {
   // What a person at a terminal likes to know.
   void Note(absl::string_view text) const {
     if (quiet_ || !terminal_) return;
-    WriteAll(STDERR_FILENO, absl::StrCat(style_(Style::kDim, absl::StrCat("millrace: ", text)), "\n"));
-  }
-  void Warn(absl::string_view text) const {
-    WriteAll(STDERR_FILENO, absl::StrCat("millrace: ", text, "\n"));
+    Line(style_(Style::kDim, absl::StrCat("millrace: ", text)));
   }
   void Fail(absl::string_view text) const {
-    WriteAll(STDERR_FILENO, absl::StrCat(style_(Style::kRed, "millrace:"), " ", text, "\n"));
+    Line(absl::StrCat(style_(Style::kRed, "millrace:"), " ", text));
   }
 
  private:
+  // The cluster's progress may stand on the line.
+  void Line(absl::string_view text) const {
+    const bool erase = terminal_ && !quiet_ && EnvOr("TERM", "") != "dumb";
+    WriteAll(STDERR_FILENO, absl::StrCat(erase ? "\r\x1b[K" : "", text, "\n"));
+  }
+
   const bool quiet_;
   const bool terminal_;
   const Styler style_ = Styler::ForFd(STDERR_FILENO);
@@ -95,6 +99,20 @@ std::string RolesText(const std::vector<NodeRole>& roles) {
     const bool plural = count.second != 1 && count.first != "ps";
     absl::StrAppend(out, count.second, " ", count.first, plural ? "s" : "");
   });
+}
+
+// Logs that were asked for must not be missing after hours: told before anything starts.
+absl::Status CheckLogDir(const std::string& log_dir) {
+  if (log_dir.empty()) return absl::OkStatus();
+  std::error_code error;
+  std::filesystem::create_directories(log_dir, error);
+  if (!error && ::access(log_dir.c_str(), W_OK | X_OK) != 0) {
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (!error) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--log-dir ", EscapeControls(log_dir),
+                                                 ": nothing can be written there: ",
+                                                 error.message()));
 }
 
 // One run, from options to exit code.
@@ -235,6 +253,11 @@ int Run(const RunOptions& options) {
   if (!program.ok()) {
     console.Fail(program.status().message());
     return absl::IsNotFound(program.status()) ? kExitNoProgram : kExitCannotExecute;
+  }
+  const absl::Status logs = CheckLogDir(options.log_dir);
+  if (!logs.ok()) {
+    console.Fail(logs.message());
+    return kExitUsage;
   }
   return Runner(options, *roles, *program).Run();
 }

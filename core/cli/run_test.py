@@ -49,6 +49,33 @@ class RunTest(CliTestCase):
         plain = self.run_cli("run", "--", "./plain")
         self.assertEqual(plain.returncode, 126)
         self.assertIn("chmod +x", plain.stderr)
+        folder = self.run_cli("run", "--", "/")
+        self.assertEqual(folder.returncode, 126)
+        self.assertIn("/ is a folder", folder.stderr)
+
+    def test_a_program_that_the_system_refuses_is_126(self):
+        self.write("no-format", "not a program")
+        os.chmod(self.path("no-format"), 0o755)
+        done = self.run_cli("run", "--", "./no-format")
+        self.assertEqual(done.returncode, 126, done.stderr)
+        self.assertIn("no executable format", done.stderr)
+
+    def test_a_log_dir_that_cannot_be_written_is_told_before_anything_starts(self):
+        self.write("file", "text")
+        done = self.run_cli("run", "--log-dir", "file/logs", "--", "echo", "hello")
+        self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
+        self.assertRegex(done.stderr, "^millrace: --log-dir file/logs: .*Not a directory")
+
+    def test_an_agent_that_cannot_begin_is_told_at_once(self):
+        done = self.run_cli("run", "--", "echo", "hello", env={"TMPDIR": self.path("gone")})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "cannot make the runtime_dir .*/gone/")
+
+    def test_long_lines_come_in_parts(self):
+        done = self.run_cli("run", "--output", "raw", "--", PYTHON, "-c", "print('0123456789' * 1000)")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.replace("\n", ""), "0123456789" * 1000)
+        self.assertEqual(max(map(len, done.stdout.splitlines())), 2048)
 
     def test_options_without_sense_are_64_and_one_line(self):
         for args in (

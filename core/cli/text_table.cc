@@ -68,11 +68,13 @@ std::string TextTable::ToString(const Styler& style, size_t width) const {
   size_t total = Total(widths);
   if (total > width && !widths.empty()) {
     size_t excess = Shrink(&widths.back(), total - width);
+    // The first column tells rows apart: it gives way last.
     while (excess > 0) {
-      const auto widest = std::max_element(widths.begin(), widths.end());
-      if (*widest <= kMinColumn) break;
-      excess = Shrink(&*widest, excess);
+      const auto widest = std::max_element(widths.begin() + 1, widths.end());
+      if (widest == widths.end() || Shrink(&*widest, 1) > 0) break;
+      --excess;
     }
+    Shrink(&widths.front(), excess);
   }
 
   const auto line = [&](const std::vector<Cell>& cells) {

@@ -30,6 +30,14 @@ TEST(TextTableTest, FitsTheWidth) {
             "ps:0          sta…\n");
 }
 
+TEST(TextTableTest, NamesGiveWayLast) {
+  TextTable table({"NODE", "ADDRESS", "STATE", "FILES"});
+  table.AddRow({{"worker:0"}, {"127.0.0.1:4711"}, {"running"}, {"7"}});
+  EXPECT_EQ(table.ToString(Styler(false), 31),
+            "NODE      ADDRE…  STATE    FIL…\n"
+            "worker:0  127.0…  running  7\n");
+}
+
 TEST(TextTableTest, ForeignTextCannotDriveTheTerminal) {
   TextTable table({"A"});
   table.AddRow({{"x\x1b[31m"}});

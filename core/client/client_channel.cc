@@ -88,6 +88,8 @@ absl::Status FromCallStatus(const grpc::Status& status, const std::string& addre
       return absl::UnavailableError(absl::StrCat("cannot reach the coordinator at ", address, ": ",
                                                  text, "; has its driver ended?"));
     case absl::StatusCode::kDeadlineExceeded:
+      // What the coordinator itself says is over is an answer.
+      if (!absl::StartsWith(text, "Deadline Exceeded")) return absl::DeadlineExceededError(text);
       return absl::DeadlineExceededError(
           absl::StrCat("no answer from the coordinator at ", address, " in time: ", text));
     default:

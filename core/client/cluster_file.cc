@@ -317,8 +317,8 @@ absl::StatusOr<ClusterFile> NewestClusterFile() {
   if (!list.clusters.empty()) return std::move(list.clusters.front());
   return absl::NotFoundError(
       absl::StrCat("no cluster of yours runs on this host (", *ClustersDir(),
-                   " names none); give the cluster file of one that runs elsewhere",
-                   Problems(list)));
+                   " names none", Problems(list),
+                   "); name the cluster file of one that runs elsewhere"));
 }
 
 absl::StatusOr<ClusterFile> FindClusterFile(absl::string_view which) {

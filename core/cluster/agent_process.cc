@@ -163,6 +163,7 @@ void AgentProcess::HandleLine(absl::string_view line) {
     error_ = absl::Status(StatusCodeFromName(GetStringOr(error, "code", "").value_or("")),
                           GetStringOr(error, "message", "").value_or(""));
   }
+  if (refused) CloseStdin();  // it will never join: let it end, so that its error is told
 }
 
 void AgentProcess::ReadErr() {

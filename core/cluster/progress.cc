@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/process.h"
 
 namespace millrace {
 namespace {
@@ -31,7 +32,9 @@ Progress::Progress(bool enabled, int num_slots, std::function<void(absl::string_
       clock_(clock),
       start_(clock->SteadyNow()) {}
 
-bool Progress::StderrIsTerminal() { return ::isatty(STDERR_FILENO) == 1; }
+bool Progress::StderrIsTerminal() {
+  return ::isatty(STDERR_FILENO) == 1 && EnvOr("TERM", "") != "dumb";
+}
 
 void Progress::WriteToStderr(absl::string_view text) {
   // A terminal that takes no more text stops nobody.
@@ -84,8 +87,8 @@ std::string Progress::LadderText() const {
   std::array<int, kNumSlotStates> counts{};
   for (const auto& [executor_id, state] : slots_) ++counts[static_cast<int>(state)];
   counts[0] += num_slots_ - static_cast<int>(slots_.size());
-  std::string text = absl::StrFormat("%.1f s  %d nodes:", absl::ToDoubleSeconds(clock_->SteadyNow() - start_),
-                                     num_slots_);
+  std::string text = absl::StrFormat("%.1f s  %d node%s:", absl::ToDoubleSeconds(clock_->SteadyNow() - start_),
+                                     num_slots_, num_slots_ == 1 ? "" : "s");
   for (int state = 0; state < kNumSlotStates; ++state) {
     if (counts[state] == 0) continue;
     absl::StrAppend(&text, " ", counts[state], " ", SlotStateName(static_cast<SlotState>(state)));

@@ -26,7 +26,7 @@ class Progress {
   // `write` puts text on the terminal as it is.
   Progress(bool enabled, int num_slots, std::function<void(absl::string_view)> write, Clock* clock);
 
-  // Stderr, enabled if that is a terminal.
+  // Stderr, enabled if that is a terminal whose lines can be erased (TERM is not dumb).
   [[nodiscard]] static bool StderrIsTerminal();
   static void WriteToStderr(absl::string_view text);
 

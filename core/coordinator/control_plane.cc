@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/coordinator/wire_conversion.h"
 #include "core/proto/spec_proto.h"
 #include "core/proto/time_proto.h"
@@ -104,7 +105,7 @@ void ControlPlane::Perform(TableEffects& effects) {
   }
   for (const int id : effects.relaunch) observer_.PostRelaunch(id);
   for (const TableEffects::Restart& restart : effects.restarts) {
-    MILLRACE_LOG(WARNING) << FailureText(restart.failure, 0) << "\n"
+    MILLRACE_LOG(WARNING) << FirstLine(FailureText(restart.failure, 0)) << "; "
                           << restart.failure.role.ToString() << " is started again in "
                           << absl::FormatDuration(absl::Trunc(restart.after,
                                                               absl::Milliseconds(100)))

@@ -449,6 +449,7 @@ void ReservationTable::NodeEnded(Slot& slot, const NodeReport& report, TableEffe
   }
   NodeFailure failure = Describe(slot, NodeEndStatus(report));
   failure.exit = report.exit;
+  if (report.kind == NodeReport::Kind::kLaunchFailed) failure.pid = 0;  // it was no node yet
   failure.stderr_tail = report.stderr_tail;
   if (failure.stderr_tail.size() > kMaxStderrLines) {
     failure.stderr_tail.erase(failure.stderr_tail.begin(),

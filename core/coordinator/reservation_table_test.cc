@@ -445,9 +445,10 @@ TEST(ReservationTableTest, CodesFollowTheCause) {
   EXPECT_THAT(failure(said, SlotState::kRunning).status,
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "failed with INVALID_ARGUMENT: bad data (it exited with code 1)"));
-  EXPECT_THAT(failure(Report(Kind::kLaunchFailed), SlotState::kReady).status,
-              StatusIs(absl::StatusCode::kNotFound,
-                       "could not start its program: no such file"));
+  const NodeFailure unstarted = failure(Report(Kind::kLaunchFailed), SlotState::kReady);
+  EXPECT_THAT(unstarted.status, StatusIs(absl::StatusCode::kNotFound,
+                                         "could not start its program: no such file"));
+  EXPECT_EQ(unstarted.pid, 0);
   said.error = absl::UnavailableError("peer is gone");
   EXPECT_TRUE(failure(said, SlotState::kRunning).consequence);
 }
