@@ -30,11 +30,10 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
+#include "core/base/version.h"
 
 namespace millrace {
 namespace {
-
-constexpr char kVersion[] = "0.1.0";
 
 constexpr char kHelp[] = R"(millrace-agent: Millrace on a host, driven by a parent process.
 
@@ -86,7 +85,7 @@ int CheckCommandLine(const std::vector<std::string>& args) {
       return 0;
     }
     if (arg == "--version") {
-      std::printf("millrace-agent %s (agent protocol 1, coordinator protocol 1)\n", kVersion);
+      std::printf("millrace-agent %s (agent protocol 1, coordinator protocol 1)\n", kMillraceVersion);
       return 0;
     }
   }
@@ -152,7 +151,7 @@ absl::Status Serve(EventLoop* loop, int signals, Mode* mode) {
 }
 
 absl::Status RunAgent() {
-  Agent::Options options{.version = kVersion};
+  Agent::Options options{.version = kMillraceVersion};
   for (char** entry = environ; *entry != nullptr; ++entry) options.environment.push_back(*entry);
   PrepareLibraries();
   // The guard first: it is a fork of a process that has one thread and no state yet.
@@ -172,7 +171,7 @@ absl::Status RunMode() {
   PrepareLibraries();
   MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockTerminationSignals());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
-  Mode mode(loop.get(), {.version = kVersion});
+  Mode mode(loop.get(), {.version = kMillraceVersion});
   return Serve(loop.get(), signals.get(), &mode);
 }
 

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/agent/exit_codes.h"
@@ -18,7 +19,11 @@ namespace millrace {
 namespace {
 
 constexpr absl::string_view kWhere = "params";
-constexpr int kMaxSlotsInLine = 1000;  // a line stays under 1 MiB
+// A line stays under 1 MiB.
+constexpr int kMaxSlotsInLine = 1000;
+constexpr size_t kMaxValueInLine = size_t{700} << 10;  // base64 is a third longer
+constexpr size_t kMaxKeyTextInLine = size_t{900} << 10;
+constexpr int kMaxKeysInLine = 1000;
 // A coordinator whose parent is gone tells its agents so, and ends: at most this long for each.
 constexpr absl::Duration kStopNotice = absl::Milliseconds(200);
 constexpr absl::Duration kEnd = absl::Milliseconds(900);
@@ -40,6 +45,16 @@ OrderedJson Ordered(const Json& json) { return OrderedJson(json); }
 absl::StatusOr<Json> ToOutcome(const absl::Status& status) {
   if (!status.ok()) return status;
   return Json::object();
+}
+
+// A kv value in a line, which has at most 1 MiB.
+absl::StatusOr<Json> ValueToJson(absl::string_view key, const std::string& value) {
+  if (value.size() > kMaxValueInLine) {
+    return absl::OutOfRangeError(absl::StrCat("the value of \"", Ellipsize(EscapeControls(key), 60),
+                                              "\" has ", value.size(), " bytes: a line takes up to ",
+                                              kMaxValueInLine, "; read it with `millrace kv get`"));
+  }
+  return Json{{"value", absl::Base64Escape(value)}};
 }
 
 v1::LookupReply::State ToProto(FeedRoute::State state) {
@@ -110,6 +125,10 @@ const std::map<std::string, CoordinatorMode::Handler>& CoordinatorMode::Handlers
       {"unfinished_partitions", &CoordinatorMode::Unfinished},
       {"feed_end", &CoordinatorMode::FeedEnd},
       {"end_feed", &CoordinatorMode::EndFeed},
+      {"kv_set", &CoordinatorMode::KvSet},
+      {"kv_add", &CoordinatorMode::KvAdd},
+      {"kv_delete", &CoordinatorMode::KvDelete},
+      {"kv_list", &CoordinatorMode::KvList},
       {"report_agent_started", &CoordinatorMode::AgentStarted},
       {"report_agent_exit", &CoordinatorMode::AgentExit},
       {"restart_node", &CoordinatorMode::RestartNode},
@@ -125,7 +144,7 @@ void CoordinatorMode::OnRequest(const Json& id, const std::string& method, const
     return;
   }
   const auto handler = Handlers().find(method);
-  const bool waits = method.rfind("wait_", 0) == 0;
+  const bool waits = method.rfind("wait_", 0) == 0 || method == "kv_get";
   if (handler == Handlers().end() && !waits && method != "shutdown") {
     parent_.Reply(id, absl::UnimplementedError(absl::StrCat("no method \"", Ellipsize(method, 64),
                                                             "\" of a coordinator")));
@@ -154,7 +173,7 @@ void CoordinatorMode::OnRequest(const Json& id, const std::string& method, const
     return;
   }
   calls_.Start([wait = *std::move(wait), coordinator = coordinator_] {
-                 return ToOutcome(wait(*coordinator));
+                 return wait(*coordinator);
                },
                [this, id](const absl::StatusOr<Json>& outcome) {
                  parent_.Reply(id, outcome);
@@ -218,21 +237,36 @@ void CoordinatorMode::OnStarted(const Json& id, const absl::StatusOr<Json>& outc
 
 absl::StatusOr<CoordinatorMode::Wait> CoordinatorMode::ParseWait(const std::string& method,
                                                                  const Json& params) const {
+  if (method == "kv_get") {
+    MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
+    MILLRACE_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                              GetDuration(params, "timeout_ms", absl::ZeroDuration()));
+    return Wait([key, timeout](Coordinator& coordinator) -> absl::StatusOr<Json> {
+      MILLRACE_ASSIGN_OR_RETURN(const std::string value, coordinator.KvGet(key, timeout));
+      return ValueToJson(key, value);
+    });
+  }
   MILLRACE_ASSIGN_OR_RETURN(const absl::Duration timeout,
                             GetDuration(params, "timeout_ms", absl::InfiniteDuration()));
   if (method == "wait_running") {
-    return Wait([timeout](Coordinator& coordinator) { return coordinator.WaitRunning(timeout); });
+    return Wait([timeout](Coordinator& coordinator) {
+      return ToOutcome(coordinator.WaitRunning(timeout));
+    });
   }
   if (method == "wait_fed_endpoints") {
-    return Wait([timeout](Coordinator& coordinator) { return coordinator.WaitFedEndpoints(timeout); });
+    return Wait([timeout](Coordinator& coordinator) {
+      return ToOutcome(coordinator.WaitFedEndpoints(timeout));
+    });
   }
   if (method == "wait_failure") {
-    return Wait([timeout](Coordinator& coordinator) { return coordinator.WaitFailure(timeout); });
+    return Wait([timeout](Coordinator& coordinator) {
+      return ToOutcome(coordinator.WaitFailure(timeout));
+    });
   }
   if (method == "wait_ended") {
     MILLRACE_ASSIGN_OR_RETURN(const NodeFilter filter, GetFilter(params));
     return Wait([timeout, filter](Coordinator& coordinator) {
-      return coordinator.WaitEnded(filter, timeout);
+      return ToOutcome(coordinator.WaitEnded(filter, timeout));
     });
   }
   return absl::UnimplementedError(
@@ -377,15 +411,24 @@ absl::StatusOr<Json> CoordinatorMode::Spec(const Json&) {
 }
 
 absl::StatusOr<Json> CoordinatorMode::Lookup(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
-  MILLRACE_ASSIGN_OR_RETURN(const FeedRoute route, coordinator_->LookupFeed(executor_id));
-  const SlotStatus slot = coordinator_->Snapshot().slots[static_cast<size_t>(executor_id)];
+  FeedRoute route;
+  if (params.contains("executor_id") && !params["executor_id"].is_null()) {
+    MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+    MILLRACE_ASSIGN_OR_RETURN(route, coordinator_->LookupFeed(executor_id));
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(const v1::LookupRequest request, ParseLookup(params));
+    MILLRACE_ASSIGN_OR_RETURN(route, coordinator_->ChooseFeed(request.feed_id(), request.partition(),
+                                                              request.host()));
+  }
   v1::LookupReply reply;
   reply.set_state(ToProto(route.state));
-  reply.set_executor_id(executor_id);
-  reply.set_node(slot.role.ToString());
-  reply.set_host(slot.host);
+  reply.set_executor_id(route.executor_id);
   reply.set_attempt(route.attempt);
+  if (route.executor_id >= 0) {  // none reads now otherwise
+    const SlotStatus slot = coordinator_->Snapshot().slots[static_cast<size_t>(route.executor_id)];
+    reply.set_node(slot.role.ToString());
+    reply.set_host(slot.host);
+  }
   reply.set_nonce(route.nonce);
   reply.mutable_endpoint()->set_tcp(route.tcp);
   reply.mutable_endpoint()->set_ipc(route.ipc);
@@ -400,7 +443,7 @@ absl::StatusOr<Json> CoordinatorMode::Lookup(const Json& params) {
     if (record.ok()) {
       const PartitionReport& last = record->last;
       reply.set_partition_state(static_cast<v1::PartitionState>(static_cast<int>(last.state) + 1));
-      if (last.executor_id == executor_id && last.node_attempt == route.attempt) {
+      if (last.executor_id == route.executor_id && last.node_attempt == route.attempt) {
         reply.set_resume_row(last.rows_acked);
       }
     }
@@ -472,6 +515,51 @@ absl::StatusOr<Json> CoordinatorMode::EndFeed(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string queue, GetStringOr(params, "queue", "", kWhere));
   coordinator_->EndFeed(queue);
   return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::KvSet(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, GetString(params, "value", kWhere));
+  std::string value;
+  if (!absl::Base64Unescape(text, &value)) {
+    return absl::InvalidArgumentError("field \"params.value\" is no base64");
+  }
+  return ToOutcome(coordinator_->KvSet(key, value));
+}
+
+absl::StatusOr<Json> CoordinatorMode::KvAdd(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t delta, GetInt(params, "delta", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t sum, coordinator_->KvAdd(key, delta));
+  return Json{{"value", sum}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::KvDelete(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
+  return ToOutcome(coordinator_->KvDelete(key).status());
+}
+
+absl::StatusOr<Json> CoordinatorMode::KvList(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string prefix, GetStringOr(params, "prefix", "", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t limit, GetIntOr(params, "limit", kMaxKeysInLine, kWhere));
+  if (limit < 1 || limit > kMaxKeysInLine) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_list: limit is ", limit, ": must be 1 to ", kMaxKeysInLine));
+  }
+  const Coordinator::KeyList list = coordinator_->KvList(prefix, static_cast<size_t>(limit));
+  Json keys = Json::array();
+  bool more = list.more;
+  size_t bytes = 0;
+  for (const Coordinator::KeyList::Entry& entry : list.entries) {
+    Json key = {{"key", entry.key}, {"value_bytes", entry.value_bytes}};
+    bytes += DumpJson(key).size() + 1;
+    if (bytes > kMaxKeyTextInLine) {
+      more = true;
+      break;
+    }
+    keys.push_back(std::move(key));
+  }
+  return Json{{"keys", std::move(keys)}, {"more", more}};
 }
 
 absl::StatusOr<Json> CoordinatorMode::AgentStarted(const Json& params) {

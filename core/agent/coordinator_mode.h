@@ -47,7 +47,7 @@ class CoordinatorMode : private CoordinatorObserver {
 
  private:
   using Handler = absl::StatusOr<Json> (CoordinatorMode::*)(const Json& params);
-  using Wait = std::function<absl::Status(Coordinator&)>;
+  using Wait = std::function<absl::StatusOr<Json>(Coordinator&)>;
 
   // CoordinatorObserver, on its thread.
   void OnSlot(const SlotStatus& slot) override;
@@ -83,6 +83,10 @@ class CoordinatorMode : private CoordinatorObserver {
   absl::StatusOr<Json> Unfinished(const Json& params);
   absl::StatusOr<Json> FeedEnd(const Json& params);
   absl::StatusOr<Json> EndFeed(const Json& params);
+  absl::StatusOr<Json> KvSet(const Json& params);
+  absl::StatusOr<Json> KvAdd(const Json& params);
+  absl::StatusOr<Json> KvDelete(const Json& params);
+  absl::StatusOr<Json> KvList(const Json& params);
   absl::StatusOr<Json> AgentStarted(const Json& params);
   absl::StatusOr<Json> AgentExit(const Json& params);
   absl::StatusOr<Json> RestartNode(const Json& params);

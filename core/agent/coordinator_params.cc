@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/exit_status.h"
+#include "core/base/port_range.h"
+#include "core/base/status.h"
 #include "core/base/status_code.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
@@ -51,8 +53,9 @@ absl::Status GetBoolTo(const Json& object, absl::string_view key, bool* out) {
   return absl::OkStatus();
 }
 
-absl::Status GetDurationTo(const Json& object, absl::string_view key, absl::Duration* out) {
-  MILLRACE_ASSIGN_OR_RETURN(*out, GetDuration(object, key, *out));
+absl::Status GetDurationTo(const Json& object, absl::string_view key, absl::Duration* out,
+                           absl::string_view where = kWhere) {
+  MILLRACE_ASSIGN_OR_RETURN(*out, GetDuration(object, key, *out, where));
   return absl::OkStatus();
 }
 
@@ -124,6 +127,18 @@ absl::Status GetSidecarsTo(const Json& params, std::vector<Sidecar>* sidecars) {
   return absl::OkStatus();
 }
 
+absl::Status GetGpusTo(const Json& params, NodeOptions* node) {
+  MILLRACE_RETURN_IF_ERROR(GetIntTo(params, "gpus_per_node", 0, INT32_MAX, &node->gpus_per_node));
+  if (!Has(params, "gpus_by_job")) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const Json* jobs, GetObject(params, "gpus_by_job", kWhere));
+  for (const auto& [job, unused] : jobs->items()) {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t count,
+                              GetIntInRange(*jobs, job, 0, INT32_MAX, "params.gpus_by_job"));
+    node->gpus_by_job[job] = static_cast<int>(count);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status GetNodeTo(const Json& params, NodeOptions* node) {
   MILLRACE_ASSIGN_OR_RETURN(node->program, GetString(params, "program", kWhere));
   MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "shipped", &node->shipped));
@@ -134,6 +149,8 @@ absl::Status GetNodeTo(const Json& params, NodeOptions* node) {
   MILLRACE_RETURN_IF_ERROR(GetStringTo(params, "default_fs", &node->default_fs));
   MILLRACE_RETURN_IF_ERROR(GetStringTo(params, "log_dir", &node->log_dir));
   MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "release_port", &node->release_port));
+  MILLRACE_RETURN_IF_ERROR(GetGpusTo(params, node));
+  MILLRACE_RETURN_IF_ERROR(GetStringTo(params, "feed_port_range", &node->feed_port_range));
   MILLRACE_RETURN_IF_ERROR(GetInt64To(params, "feed_budget_bytes", 1, &node->feed_budget_bytes));
   MILLRACE_RETURN_IF_ERROR(
       GetInt64To(params, "log_bytes_per_second", 0, &node->log_bytes_per_second));
@@ -142,12 +159,47 @@ absl::Status GetNodeTo(const Json& params, NodeOptions* node) {
   return GetSidecarsTo(params, &node->sidecars);
 }
 
-absl::Status GetRestartTo(const Json& params, RestartPolicy* policy) {
+absl::Status GetRestartTo(const Json& object, RestartPolicy* policy,
+                          absl::string_view where = kWhere) {
   MILLRACE_RETURN_IF_ERROR(
-      GetIntTo(params, "max_restarts", 0, INT32_MAX, &policy->max_restarts));
-  MILLRACE_RETURN_IF_ERROR(GetDurationTo(params, "restart_window_ms", &policy->window));
-  MILLRACE_RETURN_IF_ERROR(GetDurationTo(params, "restart_backoff_ms", &policy->initial_backoff));
-  return GetDurationTo(params, "max_restart_backoff_ms", &policy->max_backoff);
+      GetIntTo(object, "max_restarts", 0, INT32_MAX, &policy->max_restarts, where));
+  MILLRACE_RETURN_IF_ERROR(GetDurationTo(object, "restart_window_ms", &policy->window, where));
+  MILLRACE_RETURN_IF_ERROR(
+      GetDurationTo(object, "restart_backoff_ms", &policy->initial_backoff, where));
+  return GetDurationTo(object, "max_restart_backoff_ms", &policy->max_backoff, where);
+}
+
+// Of every slot, then by job: what a job leaves out is as for every slot.
+absl::Status GetRestartsTo(const Json& params, CoordinatorOptions* options) {
+  MILLRACE_RETURN_IF_ERROR(GetRestartTo(params, &options->restart));
+  if (Has(params, "restarts")) {
+    MILLRACE_ASSIGN_OR_RETURN(const Json* jobs, GetObject(params, "restarts", kWhere));
+    for (const auto& [job, unused] : jobs->items()) {
+      MILLRACE_ASSIGN_OR_RETURN(const Json* entry, GetObject(*jobs, job, "params.restarts"));
+      RestartPolicy policy = options->restart;
+      MILLRACE_RETURN_IF_ERROR(
+          GetRestartTo(*entry, &policy, absl::StrCat("params.restarts.", job)));
+      options->restarts[job] = policy;
+    }
+  }
+  if (!Has(params, "quarantine")) return absl::OkStatus();
+  constexpr absl::string_view kQuarantine = "params.quarantine";
+  MILLRACE_ASSIGN_OR_RETURN(const Json* quarantine, GetObject(params, "quarantine", kWhere));
+  QuarantinePolicy* const policy = &options->quarantine;
+  MILLRACE_RETURN_IF_ERROR(
+      GetIntTo(*quarantine, "failures", 1, INT32_MAX, &policy->failures, kQuarantine));
+  MILLRACE_RETURN_IF_ERROR(GetDurationTo(*quarantine, "window_ms", &policy->window, kQuarantine));
+  return GetDurationTo(*quarantine, "duration_ms", &policy->duration, kQuarantine);
+}
+
+absl::Status GetPortRangeTo(const Json& params, PortRange* range) {
+  std::string text;
+  MILLRACE_RETURN_IF_ERROR(GetStringTo(params, "port_range", &text));
+  if (text.empty()) return absl::OkStatus();
+  absl::StatusOr<PortRange> parsed = ParsePortRange(text);
+  if (!parsed.ok()) return Annotate(parsed.status(), "field \"params.port_range\"");
+  *range = *parsed;
+  return absl::OkStatus();
 }
 
 Json Millis(absl::Time time) { return absl::ToUnixMillis(time); }
@@ -155,9 +207,9 @@ Json Millis(absl::Time time) { return absl::ToUnixMillis(time); }
 }  // namespace
 
 absl::StatusOr<absl::Duration> GetDuration(const Json& params, absl::string_view key,
-                                           absl::Duration fallback) {
+                                           absl::Duration fallback, absl::string_view where) {
   if (!Has(params, std::string(key).c_str())) return fallback;
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t ms, GetIntInRange(params, key, -1, kMaxMs, kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t ms, GetIntInRange(params, key, -1, kMaxMs, where));
   return ms < 0 ? absl::InfiniteDuration() : absl::Milliseconds(ms);
 }
 
@@ -185,14 +237,16 @@ absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& params) {
   MILLRACE_RETURN_IF_ERROR(GetStringTo(params, "cluster_id", &options.cluster_id));
   MILLRACE_RETURN_IF_ERROR(GetStringTo(params, "bind_address", &options.bind_address));
   MILLRACE_RETURN_IF_ERROR(GetIntTo(params, "port", 0, 65535, &options.port));
+  MILLRACE_RETURN_IF_ERROR(GetPortRangeTo(params, &options.port_range));
   MILLRACE_RETURN_IF_ERROR(GetStringTo(params, "advertise_host", &options.advertise_host));
+  MILLRACE_RETURN_IF_ERROR(GetStringTo(params, "event_log_dir", &options.event_log_dir));
   MILLRACE_RETURN_IF_ERROR(
       GetDurationTo(params, "reservation_timeout_ms", &options.reservation_timeout));
   MILLRACE_RETURN_IF_ERROR(
       GetDurationTo(params, "heartbeat_interval_ms", &options.heartbeat_interval));
   MILLRACE_RETURN_IF_ERROR(GetDurationTo(params, "lost_after_ms", &options.lost_after));
   MILLRACE_RETURN_IF_ERROR(GetDurationTo(params, "lease_ms", &options.lease));
-  MILLRACE_RETURN_IF_ERROR(GetRestartTo(params, &options.restart));
+  MILLRACE_RETURN_IF_ERROR(GetRestartsTo(params, &options));
   MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "log_events", &start.log_events));
   MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "metric_events", &start.metric_events));
   return start;

@@ -34,7 +34,8 @@ struct CoordinatorStart {
 
 // `<key>_ms`: -1 is InfiniteDuration(), absent is `fallback`.
 [[nodiscard]] absl::StatusOr<absl::Duration> GetDuration(const Json& params, absl::string_view key,
-                                                         absl::Duration fallback);
+                                                         absl::Duration fallback,
+                                                         absl::string_view where = "params");
 // "fed", "ps_and_evaluator" or "all" (also if absent).
 [[nodiscard]] absl::StatusOr<NodeFilter> GetFilter(const Json& params);
 [[nodiscard]] absl::StatusOr<int> GetExecutor(const Json& params);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/version.h"
 #include "core/cli/command_line.h"
 #include "core/cli/control_commands.h"
 #include "core/cli/exit_code.h"
@@ -41,7 +42,8 @@ int Main(std::vector<std::string> args) {
   if (line->command == "stop") return StopCluster(line->control);
   if (line->command == "restart") return RestartNode(line->control);
   if (line->command == "version") {
-    WriteAll(STDOUT_FILENO, "millrace 0.1.0 (coordinator protocol 1, agent protocol 1)\n");
+    WriteAll(STDOUT_FILENO, absl::StrCat("millrace ", kMillraceVersion,
+                                         " (coordinator protocol 1, agent protocol 1)\n"));
     return kExitOk;
   }
   WriteAll(STDOUT_FILENO, HelpText(line->topic));

@@ -48,6 +48,7 @@ OrderedJson ClusterJson(const v1::ClusterInfo& cluster) {
           {"driver_pid", cluster.driver_pid() == 0 ? OrderedJson(nullptr)
                                                    : OrderedJson(cluster.driver_pid())},
           {"log_dir", TextOrNull(cluster.log_dir())},
+          {"version", TextOrNull(cluster.version())},
           {"num_nodes", cluster.num_slots()},
           {"by_state", states},
           {"first_cause", cause}};

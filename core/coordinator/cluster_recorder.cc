@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/socket_address.h"
 #include "core/base/text.h"
+#include "core/base/version.h"
 #include "core/coordinator/wire_conversion.h"
 #include "core/proto/time_proto.h"
 
@@ -52,6 +53,7 @@ ClusterRecorder::ClusterRecorder(const CoordinatorOptions& options, ViewStore* v
     info->set_program(options.node.program);
     info->set_driver_host(LocalHostname());
     info->set_driver_pid(getpid());
+    info->set_version(kMillraceVersion);
     for (const std::string& queue : options.node.queues) info->add_queues(queue);
     *info->mutable_heartbeat_interval() = DurationToProto(options.heartbeat_interval);
     info->set_log_dir(options.node.log_dir);

@@ -1,11 +1,17 @@
 // What operators ask, and feeders outside of the driver.
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/mutex.h"
 #include "core/coordinator/control_plane.h"
 #include "core/coordinator/wire_conversion.h"
+#include "grpcpp/support/proto_buffer_reader.h"
 
 namespace millrace {
 namespace {
@@ -32,6 +38,58 @@ v1::LookupReply::State ToProto(FeedRoute::State state) {
   }
   return v1::LookupReply::STATE_UNSPECIFIED;
 }
+
+FeedRoute::State FromProto(v1::LookupReply::State state) {
+  switch (state) {
+    case v1::LookupReply::STATE_RUNNING:
+      return FeedRoute::State::kRunning;
+    case v1::LookupReply::STATE_RESTARTING:
+      return FeedRoute::State::kRestarting;
+    case v1::LookupReply::STATE_FINISHED:
+      return FeedRoute::State::kFinished;
+    case v1::LookupReply::STATE_FAILED:
+      return FeedRoute::State::kFailed;
+    default:
+      return FeedRoute::State::kStarting;
+  }
+}
+
+// The answer of one kv operation, for a thread that waits for it.
+class KvAnswer final : public AttachStream {
+ public:
+  absl::StatusOr<std::string> Wait() {
+    MutexLock lock(&mu_);
+    while (!outcome_.has_value()) answered_.Wait(&mu_);
+    return *outcome_;
+  }
+
+  void Enqueue(const grpc::ByteBuffer& message) override {
+    grpc::ByteBuffer copy(message);  // shares the slices; the reader wants it mutable
+    grpc::ProtoBufferReader reader(&copy);
+    v1::CoordinatorMessage parsed;
+    if (!reader.status().ok() || !parsed.ParseFromZeroCopyStream(&reader)) {
+      Set(absl::InternalError("the answer of the key-value store cannot be read"));
+    } else if (parsed.kv().has_error()) {
+      Set(FromErrorProto(parsed.kv().error()));
+    } else {
+      Set(std::move(*parsed.mutable_kv()->mutable_value()));
+    }
+  }
+  void Close(const absl::Status& status) override { Set(status); }
+  void Flush() override {}
+
+ private:
+  void Set(absl::StatusOr<std::string> outcome) {
+    MutexLock lock(&mu_);
+    if (outcome_.has_value()) return;
+    outcome_ = std::move(outcome);
+    answered_.SignalAll();
+  }
+
+  Mutex mu_;
+  CondVar answered_;
+  std::optional<absl::StatusOr<std::string>> outcome_ ABSL_GUARDED_BY(mu_);
+};
 
 }  // namespace
 
@@ -83,6 +141,14 @@ uint64_t ControlPlane::OperatorKv(const v1::KvRequest& request,
 void ControlPlane::EndOperatorKv(uint64_t id) {
   MutexLock lock(&mu_);
   if (!shut_down_) DropStream(id);
+}
+
+absl::StatusOr<std::string> ControlPlane::CallKv(const v1::KvRequest& request) {
+  const auto answer = std::make_shared<KvAnswer>();
+  const uint64_t id = OperatorKv(request, answer);
+  absl::StatusOr<std::string> outcome = answer->Wait();
+  if (id != 0) EndOperatorKv(id);
+  return outcome;
 }
 
 void ControlPlane::ListKeys(absl::string_view prefix, size_t limit,
@@ -246,6 +312,23 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
     reply->set_resume_row(record->last.rows_acked);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<FeedRoute> ControlPlane::ChooseFeed(absl::string_view feed_id, int64_t partition,
+                                                  absl::string_view host) {
+  v1::LookupRequest request;
+  request.set_feed_id(std::string(feed_id));
+  request.set_partition(partition);
+  request.set_host(std::string(host));
+  v1::LookupReply reply;
+  if (absl::Status status = LookupPartition(request, &reply); !status.ok()) return status;
+  return FeedRoute{.state = FromProto(reply.state()),
+                   .executor_id = reply.executor_id(),
+                   .attempt = reply.attempt(),
+                   .nonce = reply.nonce(),
+                   .tcp = reply.endpoint().tcp(),
+                   .ipc = reply.endpoint().ipc(),
+                   .key = reply.endpoint().key()};
 }
 
 absl::Status ControlPlane::CauseOf(int executor_id, v1::CauseReply* reply) const {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
 #include "core/base/local_interfaces.h"
@@ -25,6 +26,9 @@
 #include "core/coordinator/view_store.h"
 #include "core/coordinator/watch_hub.h"
 #include "core/coordinator/wire_conversion.h"
+#include "core/proto/coordinator.pb.h"
+#include "core/proto/operator.pb.h"
+#include "core/proto/time_proto.h"
 
 namespace millrace {
 namespace {
@@ -162,6 +166,12 @@ std::string AdvertisedHost(const CoordinatorOptions& options) {
   return wildcard ? LocalHostname() : options.bind_address;
 }
 
+v1::KvRequest KvRequestFor(absl::string_view key) {
+  v1::KvRequest request;
+  request.set_key(std::string(key));
+  return request;
+}
+
 class GrpcCoordinator final : public Coordinator {
  public:
   explicit GrpcCoordinator(std::string cluster_id)
@@ -194,6 +204,10 @@ class GrpcCoordinator final : public Coordinator {
   std::vector<int> fed_nodes() const override { return plane_->fed_nodes(); }
   absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const override {
     return plane_->LookupFeed(executor_id);
+  }
+  absl::StatusOr<FeedRoute> ChooseFeed(absl::string_view feed_id, int64_t partition,
+                                       absl::string_view host) override {
+    return plane_->ChooseFeed(feed_id, partition, host);
   }
   absl::Status Cause(int executor_id) const override { return plane_->Cause(executor_id); }
   absl::StatusOr<std::map<std::string, std::string>> PublishedEndpoints(
@@ -232,6 +246,39 @@ class GrpcCoordinator final : public Coordinator {
     return Ledger<std::vector<int64_t>>([&](const FeedLedger& ledger) {
       return ledger.UnfinishedOn(feed_id, executor_id, node_attempt);
     });
+  }
+
+  absl::StatusOr<std::string> KvGet(absl::string_view key, absl::Duration timeout) override {
+    v1::KvRequest request = KvRequestFor(key);
+    *request.mutable_get() = DurationToProto(timeout);
+    return plane_->CallKv(request);
+  }
+  absl::Status KvSet(absl::string_view key, absl::string_view value) override {
+    v1::KvRequest request = KvRequestFor(key);
+    request.set_set(std::string(value));
+    return plane_->CallKv(request).status();
+  }
+  absl::StatusOr<int64_t> KvAdd(absl::string_view key, int64_t delta) override {
+    v1::KvRequest request = KvRequestFor(key);
+    request.set_add(delta);
+    MILLRACE_ASSIGN_OR_RETURN(const std::string text, plane_->CallKv(request));
+    int64_t sum = 0;
+    if (!absl::SimpleAtoi(text, &sum)) return absl::InternalError("a counter is no decimal");
+    return sum;
+  }
+  absl::StatusOr<std::string> KvDelete(absl::string_view key) override {
+    v1::KvRequest request = KvRequestFor(key);
+    request.set_delete_(true);
+    return plane_->CallKv(request);
+  }
+  KeyList KvList(absl::string_view prefix, size_t limit) const override {
+    v1::ListKeysReply reply;
+    plane_->ListKeys(prefix, limit, &reply);
+    KeyList list = {.more = reply.more()};
+    for (const v1::ListKeysReply::Entry& entry : reply.entries()) {
+      list.entries.push_back({.key = entry.key(), .value_bytes = entry.value_bytes()});
+    }
+    return list;
   }
 
   void ReportAgentStarted(int executor_id, int64_t pid) override {

@@ -33,6 +33,7 @@
 #ifndef CORE_COORDINATOR_COORDINATOR_H_
 #define CORE_COORDINATOR_COORDINATOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -54,8 +55,8 @@ namespace millrace {
 
 // Ownership: owns its server, threads and CA; the CA's key never leaves memory.
 // Thread safety: thread-safe, except that Shutdown() and the destructor come last.
-// Blocking: Start (binds a port, hashes a shipped program), the Wait functions, Shutdown. Nothing
-// else blocks.
+// Blocking: Start (binds a port, hashes a shipped program), the Wait functions, KvGet with a
+// timeout, Shutdown. Nothing else blocks.
 // Lifetime: the destructor is Shutdown(). Agents end their nodes when their coordinator is gone.
 class Coordinator {
  public:
@@ -114,6 +115,14 @@ class Coordinator {
   // FAILED_PRECONDITION.
   [[nodiscard]] virtual std::vector<int> fed_nodes() const = 0;  // executor ids, ascending
   [[nodiscard]] virtual absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const = 0;
+  // The node that a feeder outside of the driver is sent to with this partition: the same one as
+  // long as it reads, otherwise the one with the least open partitions, those on `host` first. Where
+  // none reads now, the route has executor_id -1 and the state of what may come (one that failed has
+  // its id). NOT_FOUND for an unknown feed, FAILED_PRECONDITION for a closed one, INVALID_ARGUMENT
+  // for a partition that cannot be.
+  [[nodiscard]] virtual absl::StatusOr<FeedRoute> ChooseFeed(absl::string_view feed_id,
+                                                             int64_t partition,
+                                                             absl::string_view host) = 0;
   // Why this node failed or was lost. OK while it has not.
   [[nodiscard]] virtual absl::Status Cause(int executor_id) const = 0;
   // What the program published by name besides its feed (NodeEndpoints.other).
@@ -141,6 +150,30 @@ class Coordinator {
   [[nodiscard]] virtual std::vector<int64_t> UnfinishedPartitions(absl::string_view feed_id,
                                                                   int executor_id,
                                                                   uint32_t node_attempt) const = 0;
+
+  // The cluster's key-value store, that of NodeContext::kv(). Keys have 1 to 1,024 bytes of UTF-8,
+  // values up to 1 MiB of any: INVALID_ARGUMENT for others, RESOURCE_EXHAUSTED where the store is
+  // full, CANCELLED after Shutdown().
+
+  // Waits for the key at most `timeout`, then DEADLINE_EXCEEDED; NOT_FOUND with zero or less.
+  [[nodiscard]] virtual absl::StatusOr<std::string> KvGet(absl::string_view key,
+                                                          absl::Duration timeout) = 0;
+  virtual absl::Status KvSet(absl::string_view key, absl::string_view value) = 0;
+  // Adds to a decimal counter that starts at 0, and returns it. INVALID_ARGUMENT if the key holds
+  // something else, OUT_OF_RANGE if the sum is no 64-bit number.
+  virtual absl::StatusOr<int64_t> KvAdd(absl::string_view key, int64_t delta) = 0;
+  // Returns what the key held; NOT_FOUND.
+  virtual absl::StatusOr<std::string> KvDelete(absl::string_view key) = 0;
+
+  struct KeyList {
+    struct Entry {
+      std::string key;
+      size_t value_bytes = 0;
+    };
+    std::vector<Entry> entries;  // by key
+    bool more = false;           // than `limit`
+  };
+  [[nodiscard]] virtual KeyList KvList(absl::string_view prefix, size_t limit) const = 0;
 
   // From the launcher, which is the parent of the agents (or watches their pods). Unknown executor
   // ids are ignored.

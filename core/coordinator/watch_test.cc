@@ -608,6 +608,14 @@ TEST(OperatorTest, TheKeyValueStoreIsTheNodesOwn) {
   ASSERT_THAT(client->ListKeys("", 1, &more), IsOk());
   EXPECT_TRUE(more);
   EXPECT_THAT(client->KvDelete("a/1"), IsOkAndHolds("one"));
+  // The driver's calls reach the same store.
+  EXPECT_THAT(coordinator->KvGet("a/2", absl::ZeroDuration()), IsOkAndHolds("three"));
+  EXPECT_THAT(coordinator->KvAdd("n", -1), IsOkAndHolds(4));
+  EXPECT_THAT(coordinator->KvSet("a/3", "x"), IsOk());
+  EXPECT_EQ(coordinator->KvList("a/", 10).entries.size(), 2u);
+  EXPECT_THAT(coordinator->KvDelete("a/3"), IsOkAndHolds("x"));
+  EXPECT_THAT(coordinator->KvGet("a/3", absl::Milliseconds(10)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
 
   // A get that waits for a node, and one that a shutdown ends.
   absl::StatusOr<std::string> got;
@@ -624,6 +632,7 @@ TEST(OperatorTest, TheKeyValueStoreIsTheNodesOwn) {
   coordinator->Shutdown();
   ended.Join();
   EXPECT_FALSE(got.ok());
+  EXPECT_THAT(coordinator->KvGet("a/2", kLong), StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST(OperatorTest, RestartNodeSaysWhyItCannot) {
@@ -668,6 +677,13 @@ TEST(FeedGatewayTest, AFeederIsToldWhereToGoAndReportsBack) {
   // Asked again: the same node. Another partition: the node with fewer.
   const int chosen = reply->executor_id();
   EXPECT_EQ((*gateway)->Lookup(lookup)->executor_id(), chosen);
+  const auto driver_chose = coordinator->ChooseFeed("f", 0, "");
+  ASSERT_THAT(driver_chose, IsOk());
+  EXPECT_EQ(driver_chose->executor_id, chosen);
+  EXPECT_EQ(driver_chose->state, FeedRoute::State::kRunning);
+  EXPECT_EQ(driver_chose->key, "secret");
+  EXPECT_EQ(driver_chose->nonce, reply->nonce());
+  EXPECT_EQ(coordinator->ChooseFeed("f", 1, "")->executor_id, 1 - chosen);
   lookup.set_partition(1);
   EXPECT_EQ((*gateway)->Lookup(lookup)->executor_id(), 1 - chosen);
   lookup.set_executor_id(chosen);
@@ -723,6 +739,7 @@ TEST(FeedGatewayTest, AFeederIsToldWhereToGoAndReportsBack) {
     ASSERT_THAT(reply, IsOk());
   } while (reply->state() == v1::LookupReply::STATE_RUNNING && absl::Now() < deadline);
   EXPECT_EQ(reply->state(), v1::LookupReply::STATE_FAILED);
+  EXPECT_EQ(coordinator->ChooseFeed("f", 0, "")->state, FeedRoute::State::kFailed);
   cause.set_executor_id(1 - chosen);
   why = (*gateway)->Cause(cause);
   EXPECT_THAT(why->error().message(), HasSubstr("SIGKILL"));
