@@ -38,8 +38,9 @@ class ReaderTest(CliTestCase):
         cluster = self.status["cluster"]
         self.assertLessEqual(
             {"id", "phase", "epoch", "started_ms", "input_mode", "program", "driver_host", "driver_pid",
-             "log_dir", "num_nodes", "by_state", "first_cause"},
+             "log_dir", "version", "num_nodes", "by_state", "first_cause"},
             set(cluster))
+        self.assertIn(f"millrace {cluster['version']} (", self.run_cli("version").stdout)
         self.assertEqual(cluster["num_nodes"], 3)
         self.assertEqual(cluster["driver_pid"], process.pid)
         self.assertIsNone(cluster["first_cause"])
@@ -147,6 +148,31 @@ class ReaderTest(CliTestCase):
         _, err = process.communicate(timeout=WAIT_S)
         self.assertNotEqual(process.returncode, 0)
         self.assertIn("enough for today", err)
+
+    def test_restart(self):
+        process = self.start_cluster()
+        before = {node["node"]: node for node in self.json_of("nodes", "--json")["nodes"]}
+        self.assertEqual(
+            self.json_of("restart", "worker:0", "--reason", "new data", "--json"),
+            {"node": "worker:0", "executor_id": before["worker:0"]["executor_id"], "attempt": 1})
+
+        def restarted():
+            status = self.json_of("status", "--json")
+            nodes = {node["node"]: node for node in status["nodes"]}
+            worker = nodes["worker:0"]
+            return (status, nodes) if (worker["state"], worker["attempt"]) == ("running", 1) else None
+
+        status, after = self.wait_for(restarted, "worker:0 runs again")
+        self.assertEqual(status["cluster"]["phase"], "running")
+        self.assertEqual(status["cluster"]["epoch"], self.status["cluster"]["epoch"] + 1)
+        self.assertIsNone(status["cluster"]["first_cause"])
+        self.assertNotEqual(after["worker:0"]["pid"], before["worker:0"]["pid"])
+        self.assertFalse(os.path.exists(f"/proc/{before['worker:0']['pid']}"))
+        for name in ("ps:0", "chief:0"):
+            self.assertEqual((after[name]["attempt"], after[name]["pid"]), (0, before[name]["pid"]))
+        self.assertIn("new data", self.run_cli("events").stdout)
+        self.assertEqual(self.run_cli("restart", "worker:7").returncode, 66)
+        self.end(process)
 
     def test_a_viewer_may_look_and_not_touch(self):
         process = self.start_cluster()

@@ -68,7 +68,7 @@ class RunTest(CliTestCase):
 
     def test_an_agent_that_cannot_begin_is_told_at_once(self):
         done = self.run_cli("run", "--", "echo", "hello", env={"TMPDIR": self.path("gone")})
-        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.returncode, 69, done.stderr)
         self.assertRegex(done.stderr, "cannot make the runtime_dir .*/gone/")
 
     def test_long_lines_come_in_parts(self):
@@ -244,6 +244,73 @@ server.serve_forever()
         self.write("done", "")
         process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 0)
+
+
+class RestartTest(CliTestCase):
+    def log_lines(self, name):
+        with open(self.path(f"logs/{name}"), encoding="utf-8") as log:
+            return sorted(log.read().splitlines())
+
+    def test_a_node_that_fails_once_is_started_again(self):
+        done = self.run_cli(
+            "run", "-n", "2", "--restarts", "1", "--log-dir", "logs", "--", "sh", "-c",
+            'if [ "$RANK" = 1 ] && [ ! -e failed ]; then : > failed; echo one; echo out of cheese >&2; '
+            "exit 3; fi; echo two")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertCountEqual(done.stdout.splitlines(),
+                              ["worker:1| one", "worker:0| two", "worker:1| two"])
+        self.assertIn("worker:1| out of cheese", done.stderr.splitlines())
+        self.assertEqual(self.log_lines("worker-1.0.log"), ["one", "out of cheese"])
+        self.assertEqual(self.log_lines("worker-1.1.log"), ["two"])
+        self.assertEqual(self.log_lines("worker-0.0.log"), ["two"])
+        self.assertFalse(os.path.exists(self.path("logs/worker-0.1.log")))
+
+    def test_one_that_fails_again_is_the_clusters_failure(self):
+        done = self.run_cli(
+            "run", "-n", "1", "--restarts", "1", "--log-dir", "logs", "--", "sh", "-c",
+            "echo try >> tries; exit $((2 + $(wc -l < tries)))")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        with open(self.path("tries"), encoding="ascii") as tries:
+            self.assertEqual(tries.read(), "try\ntry\n")
+
+    def test_a_sidecar_is_started_again_with_its_node(self):
+        os.mkdir(self.path("bin"))
+        self.write("bin/tensorboard", TensorBoardTest.FAKE.replace(
+            'open("board.up", "w").close()', 'import os; open("board.pids", "a").write(f"{os.getpid()}\\n")'),
+            0o755)
+        path = self.path("bin") + os.pathsep + self.env.get("PATH", "/usr/bin:/bin")
+        process = self.start_cli(
+            "run", "-n", "1", "--tensorboard", "--log-dir", "logs", "--", "sh", "-c",
+            "while [ ! -e done ]; do sleep 0.05; done", env={"PATH": path})
+        first = self.next_board(process)
+        node = self.json_of("nodes", "--json")["nodes"][0]
+        self.assertEqual(node["endpoints"], {"tensorboard": first})
+        done = self.run_cli("restart", "worker:0")
+        self.assertEqual(done.stdout, "worker:0 starts again as attempt 1\n", done.stderr)
+        second = self.next_board(process)
+
+        def published():
+            now = self.json_of("nodes", "--json")["nodes"][0]
+            return now["attempt"] == 1 and now["endpoints"] == {"tensorboard": second}
+
+        self.wait_for(published, "the second address is published")
+        with open(self.path("board.pids"), encoding="ascii") as file:
+            pids = file.read().split()
+        self.assertEqual(len(pids), 2)
+        self.wait_for(lambda: not os.path.exists(f"/proc/{pids[0]}"), "the first sidecar is gone")
+        self.assertTrue(os.path.exists(f"/proc/{pids[1]}"))
+        self.write("done", "")
+        process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 0)
+        for name in ("tensorboard.0.log", "tensorboard.1.log", "worker-0.0.log", "worker-0.1.log"):
+            self.assertTrue(os.path.exists(self.path(f"logs/{name}")), name)
+
+    def next_board(self, process):
+        line = ""
+        while "tensorboard: http://" not in line:
+            line = process.stderr.readline()
+            self.assertTrue(line, "millrace ended without TensorBoard's address")
+        return line.strip().rsplit(" ", 1)[1]
 
 
 class HelpTest(CliTestCase):
