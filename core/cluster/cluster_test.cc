@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
@@ -161,6 +163,24 @@ TEST_F(ClusterTest, OutputIsKeptInLogDir) {
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
   EXPECT_THAT(ReadFile(JoinPath(options_.log_dir, "worker-0.0.log")),
               IsOkAndHolds(AllOf(HasSubstr("out\n"), HasSubstr("err\n"))));
+}
+
+TEST_F(ClusterTest, TheAddressOfASidecarIsKnown) {
+  options_.num_executors = 1;
+  options_.sidecars = {{.name = "tensorboard",
+                        .program = "python3",
+                        .args = {"-m", "http.server", "--bind", "{host}", "{port}"}}};
+  const std::string end = JoinPath(::testing::TempDir(), "sidecar_end");
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster =
+      StartShell(absl::StrCat("until [ -e ", end, " ]; do sleep 0.05; done"));
+  ASSERT_THAT(cluster, IsOk());
+  const absl::Time deadline = absl::Now() + absl::Minutes(2);
+  while ((*cluster)->tensorboard_url().empty() && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_THAT((*cluster)->tensorboard_url(), StartsWith("http://127.0.0.1:"));
+  ASSERT_THAT(WriteFileAtomic(end, ""), IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
 }
 
 TEST_F(ClusterTest, TrainFeedsEveryRowOnceAnEpoch) {
