@@ -31,6 +31,8 @@ int ExitCodeOfFailure(const NodeFailure& failure) {
   if (failure.exit.kind == ExitStatus::Kind::kExited && failure.exit.code != 0) {
     return failure.exit.code;
   }
+  // Its agent never joined; the agent's own code is not the program's.
+  if (failure.pid == 0 && failure.host.empty()) return kExitUnavailable;
   // The program never ran.
   if (failure.pid == 0 && absl::IsNotFound(failure.status)) return kExitNoProgram;
   if (failure.pid == 0 && (absl::IsPermissionDenied(failure.status) ||

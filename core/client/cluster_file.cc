@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/process.h"
@@ -204,6 +205,12 @@ absl::StatusOr<ClusterFileList> List(const std::string& folder) {
   for (const std::string& name : names) {
     const std::string path = JoinPath(folder, name);
     if (absl::StrContains(name, ".tmp.")) RemoveIfStaleTemporary(path);
+    // One whose writer was killed before it wrote the file beside it.
+    absl::string_view id = name;
+    if (absl::ConsumeSuffix(&id, kOperatorSuffix) &&
+        ::access(JoinPath(folder, absl::StrCat(id, kSuffix)).c_str(), F_OK) != 0) {
+      RemoveIfStaleTemporary(path);
+    }
     if (!absl::EndsWith(name, kSuffix)) continue;
     absl::StatusOr<ClusterFile> cluster = ReadClusterFile(path);
     if (cluster.ok() && ClusterOwnerGone(*cluster)) {

@@ -1,6 +1,7 @@
 #include "core/client/cluster_file.h"
 
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,6 +169,22 @@ TEST_F(ClusterFileTest, AHomeWithoutClustersIsLeftAsItWas) {
   unsetenv("HOME");
   EXPECT_THAT(ClustersDir(), StatusIs(absl::StatusCode::kFailedPrecondition));
   if (!home.empty()) setenv("HOME", home.c_str(), 1);
+}
+
+TEST_F(ClusterFileTest, ATokenWhoseClusterFileWasNeverWrittenGoesAfterAWhile) {
+  ASSERT_THAT(WriteClusterFile(Cluster("c1")), IsOk());
+  const std::string fresh = JoinPath(folder_, "fresh.operator");
+  const std::string stale = JoinPath(folder_, "stale.operator");
+  for (const std::string& path : {fresh, stale, JoinPath(folder_, "c1.operator")}) {
+    ASSERT_THAT(WriteFileAtomic(path, "{}", 0600), IsOk());
+    const timeval hours_ago{.tv_sec = time(nullptr) - (path == fresh ? 0 : 7200), .tv_usec = 0};
+    const timeval times[] = {hours_ago, hours_ago};
+    ASSERT_EQ(utimes(path.c_str(), times), 0);
+  }
+  ASSERT_THAT(ListClusterFiles(), IsOk());
+  EXPECT_EQ(access(fresh.c_str(), F_OK), 0);
+  EXPECT_NE(access(stale.c_str(), F_OK), 0);
+  EXPECT_EQ(access(JoinPath(folder_, "c1.operator").c_str(), F_OK), 0);
 }
 
 }  // namespace
