@@ -71,6 +71,13 @@ class RunTest(CliTestCase):
         self.assertEqual(done.returncode, 69, done.stderr)
         self.assertRegex(done.stderr, "cannot make the runtime_dir .*/gone/")
 
+    def test_what_is_not_utf8_is_told_before_anything_starts(self):
+        for args in (["--", "echo", b"\xff"], ["--env", b"X=\xff", "--", "true"]):
+            with self.subTest(args=args):
+                done = self.run_cli("run", *args)
+                self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
+                self.assertRegex(done.stderr, r"^millrace: .* is not UTF-8: '\\xff'.*\n$")
+
     def test_long_lines_come_in_parts(self):
         done = self.run_cli("run", "--output", "raw", "--", PYTHON, "-c", "print('0123456789' * 1000)")
         self.assertEqual(done.returncode, 0, done.stderr)

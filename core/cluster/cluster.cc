@@ -19,6 +19,7 @@
 #include "core/base/random.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/client/cluster_file.h"
 #include "core/cluster/cluster_directory.h"
 #include "core/cluster/ledger_observer.h"
@@ -57,7 +58,40 @@ absl::Status CheckDuration(absl::string_view name, absl::Duration value) {
       "; use absl::InfiniteDuration() for no limit"));
 }
 
+// Agents get it as protobuf and JSON, which hold nothing else.
+absl::Status CheckUtf8(absl::string_view what, absl::string_view text) {
+  absl::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t length = Utf8SequenceLength(rest);
+    if (length == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(what, " is not UTF-8: '",
+                                                     EscapeControls(Ellipsize(text, 200)),
+                                                     "'; hand it over in a file"));
+    }
+    rest.remove_prefix(length);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckProgram(const NodeProgram& program) {
+  if (program.path().empty()) {
+    return absl::InvalidArgumentError("the node program has no path; NodeProgram::File and ::Path "
+                                      "take one");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckUtf8("the node program's path", program.path()));
+  for (const std::string& arg : program.args()) {
+    MILLRACE_RETURN_IF_ERROR(CheckUtf8("an argument of the node program", arg));
+  }
+  for (const auto& [name, value] : program.env()) {
+    MILLRACE_RETURN_IF_ERROR(CheckUtf8("the name of a variable for the node program", name));
+    MILLRACE_RETURN_IF_ERROR(CheckUtf8(absl::StrCat("the variable ", name), value));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOptions(const ClusterOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckUtf8("log_dir", options.log_dir));
+  MILLRACE_RETURN_IF_ERROR(CheckUtf8("working_dir", options.working_dir));
   MILLRACE_RETURN_IF_ERROR(CheckDuration("reservation_timeout", options.reservation_timeout));
   MILLRACE_RETURN_IF_ERROR(CheckDuration("stop_grace", options.stop_grace));
   MILLRACE_RETURN_IF_ERROR(CheckDuration("stop_timeout", options.stop_timeout));
@@ -611,10 +645,7 @@ absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher, const 
                                        .num_ps = options.num_ps,
                                        .master_node = options.master_node,
                                        .eval_node = options.eval_node}));
-  if (program.path().empty()) {
-    return absl::InvalidArgumentError("the node program has no path; NodeProgram::File and ::Path "
-                                      "take one");
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckProgram(program));
   ResolvePaths(&options);
   auto impl = std::make_unique<Impl>(launcher, std::move(options), std::move(roles));
   MILLRACE_RETURN_IF_ERROR(impl->Start(program));  // its destructor ends what was started
