@@ -51,6 +51,11 @@ class GpuMonitorTest : public testing::Test {
     reaper_ = reaper->release();
   }
 
+  static void TearDownTestSuite() {
+    delete reaper_;
+    delete loop_;
+  }
+
   void SetUp() override {
     auto folder = TempDir::Create("millrace-gpu-test");
     ASSERT_THAT(folder, IsOk());

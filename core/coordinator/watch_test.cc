@@ -361,9 +361,13 @@ TEST(WatchTest, ASlowReaderIsResynchronisedAndNobodyWaitsForIt) {
   auto coordinator = StartCluster(1);
   auto agent = Dial(*coordinator, 0);
   ASSERT_THAT(coordinator->WaitRunning(), IsOk());
-  Notification wake;
+  Notification blocked, wake;
   Reader slow(OptionsFor(*coordinator), {.interval = absl::Milliseconds(20), .log_lines = 1000},
-              [&wake] { wake.WaitForNotification(); });
+              [&] {
+                if (!blocked.HasBeenNotified()) blocked.Notify();
+                wake.WaitForNotification();
+              });
+  ASSERT_TRUE(blocked.WaitForNotificationWithTimeout(absl::Seconds(60)));  // has its snapshot
   Reader quick(OptionsFor(*coordinator), {.interval = absl::Milliseconds(20), .log_lines = 1000});
   ASSERT_TRUE(quick.WaitUntil([](const Reader& r) { return r.updates_ > 0; }));
   constexpr int kLines = 40'000;

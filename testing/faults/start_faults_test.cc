@@ -24,7 +24,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr char kCouldNotStart[] =
-    "worker:0 (executor 0, attempt 0, host HOST, pid PID) could not start its program: ";
+    "worker:0 (executor 0, attempt 0, host HOST) could not start its program: ";
 
 class StartFaultsTest : public FaultTest {
  protected:
