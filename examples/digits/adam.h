@@ -17,14 +17,18 @@ class Adam {
   void Apply(const Eigen::Ref<const Eigen::VectorXf>& gradient, Eigen::VectorXf* values) {
     constexpr float kBeta1 = 0.9f;
     constexpr float kBeta2 = 0.999f;
+    // Large: once the gradients are tiny, a small one throws the weights about.
+    constexpr float kEpsilon = 1e-4f;
     ++steps_;
     mean_ = kBeta1 * mean_ + (1 - kBeta1) * gradient;
     variance_ = kBeta2 * variance_ + (1 - kBeta2) * gradient.cwiseProduct(gradient);
     const float t = static_cast<float>(steps_);
     const float mean_scale = 1 / (1 - std::pow(kBeta1, t));
     const float variance_scale = 1 / (1 - std::pow(kBeta2, t));
-    values->array() -= learning_rate_ * (mean_.array() * mean_scale) /
-                       ((variance_.array() * variance_scale).sqrt() + 1e-8f);
+    // Smaller steps towards the end: it keeps what it has learned.
+    const float rate = learning_rate_ / std::sqrt(1 + t / 100);
+    values->array() -= rate * (mean_.array() * mean_scale) /
+                       ((variance_.array() * variance_scale).sqrt() + kEpsilon);
   }
 
   int64_t steps() const { return steps_; }
