@@ -1,9 +1,5 @@
 #include "core/agent/coordinator_channel.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
-
 #include <algorithm>
 #include <cstddef>
 
@@ -15,16 +11,13 @@
 #include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
+#include "core/client/client_channel.h"
 
 namespace millrace {
 namespace {
 
 constexpr size_t kMaxTokenBytes = 4096;
 constexpr int kMaxMessageBytes = 32 << 20;
-// A coordinator whose host vanished sends no reset: only an unanswered ping shows it. Coordinators
-// allow a ping each 5 s.
-constexpr int kKeepaliveMs = 6'000;
-constexpr int kKeepaliveTimeoutMs = 5'000;
 
 }  // namespace
 
@@ -55,20 +48,7 @@ absl::StatusOr<CoordinatorEndpoint> ParseCoordinatorEndpoint(const Json& params)
 }
 
 std::shared_ptr<grpc::Channel> MakeCoordinatorChannel(const CoordinatorEndpoint& endpoint) {
-  grpc::SslCredentialsOptions tls;
-  tls.pem_root_certs = endpoint.ca_pem;
-  grpc::ChannelArguments arguments;
-  arguments.SetSslTargetNameOverride("millrace");
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  // A fresh connection for each dial, which fails for reasons of its own.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // A proxy that the environment names is for the web, not for the cluster.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  return grpc::CreateCustomChannel(absl::StrCat("dns:///", endpoint.address),
-                                   grpc::SslCredentials(tls), arguments);
+  return MakeClientChannel(endpoint.address, endpoint.ca_pem, kMaxMessageBytes);
 }
 
 }  // namespace millrace

@@ -13,6 +13,7 @@
 #include "core/base/exit_status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/coordinator/gateway_conversion.h"
 #include "core/proto/feed_gateway.pb.h"
 
 namespace millrace {
@@ -56,37 +57,6 @@ absl::StatusOr<Json> ValueToJson(absl::string_view key, const std::string& value
   }
   return Json{{"value", absl::Base64Escape(value)}};
 }
-
-v1::LookupReply::State ToProto(FeedRoute::State state) {
-  switch (state) {
-    case FeedRoute::State::kStarting:
-      return v1::LookupReply::STATE_STARTING;
-    case FeedRoute::State::kRunning:
-      return v1::LookupReply::STATE_RUNNING;
-    case FeedRoute::State::kRestarting:
-      return v1::LookupReply::STATE_RESTARTING;
-    case FeedRoute::State::kFinished:
-      return v1::LookupReply::STATE_FINISHED;
-    case FeedRoute::State::kFailed:
-      return v1::LookupReply::STATE_FAILED;
-  }
-  return v1::LookupReply::STATE_UNSPECIFIED;
-}
-
-PartitionReport FromProto(const v1::ReportRequest& request) {
-  return {.partition = request.partition(),
-          .state = static_cast<PartitionState>(static_cast<int>(request.state()) - 1),
-          .executor_id = request.executor_id(),
-          .node_attempt = request.node_attempt(),
-          .feeder_attempt = request.feeder_attempt(),
-          .rows_received = request.rows_received(),
-          .rows_acked = request.rows_acked(),
-          .rows_returned = request.rows_returned(),
-          .refed_reason = request.refed_reason()};
-}
-
-static_assert(static_cast<int>(PartitionState::kPending) + 1 == v1::PARTITION_STATE_PENDING);
-static_assert(static_cast<int>(PartitionState::kFailed) + 1 == v1::PARTITION_STATE_FAILED);
 
 }  // namespace
 
@@ -421,7 +391,7 @@ absl::StatusOr<Json> CoordinatorMode::Lookup(const Json& params) {
                                                               request.host()));
   }
   v1::LookupReply reply;
-  reply.set_state(ToProto(route.state));
+  reply.set_state(ToLookupState(route.state));
   reply.set_executor_id(route.executor_id);
   reply.set_attempt(route.attempt);
   if (route.executor_id >= 0) {  // none reads now otherwise
@@ -442,7 +412,7 @@ absl::StatusOr<Json> CoordinatorMode::Lookup(const Json& params) {
     reply.set_partition_state(v1::PARTITION_STATE_PENDING);
     if (record.ok()) {
       const PartitionReport& last = record->last;
-      reply.set_partition_state(static_cast<v1::PartitionState>(static_cast<int>(last.state) + 1));
+      reply.set_partition_state(ToPartitionStateProto(last.state));
       if (last.executor_id == route.executor_id && last.node_attempt == route.attempt) {
         reply.set_resume_row(last.rows_acked);
       }
@@ -472,7 +442,7 @@ absl::StatusOr<Json> CoordinatorMode::OpenFeed(const Json& params) {
 
 absl::StatusOr<Json> CoordinatorMode::Report(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const v1::ReportRequest request, ParseReport(params));
-  return ToOutcome(coordinator_->ReportPartition(request.feed_id(), FromProto(request)));
+  return ToOutcome(coordinator_->ReportPartition(request.feed_id(), ToPartitionReport(request)));
 }
 
 absl::StatusOr<Json> CoordinatorMode::CloseFeed(const Json& params) {

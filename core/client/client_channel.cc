@@ -14,8 +14,6 @@
 namespace millrace {
 namespace {
 
-// A snapshot of 10,000 nodes with eight GPUs each is some 40 MB.
-constexpr int kMaxMessageBytes = 256 << 20;
 // A coordinator whose host vanished sends no reset: only an unanswered ping shows it. Coordinators
 // allow a ping each 5 s.
 constexpr int kKeepaliveMs = 6'000;
@@ -46,12 +44,14 @@ absl::Status CheckEndpoint(const std::string& address, const std::string& ca_pem
 }
 
 std::shared_ptr<grpc::Channel> MakeClientChannel(const std::string& address,
-                                                 const std::string& ca_pem) {
+                                                 const std::string& ca_pem,
+                                                 int max_message_bytes) {
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = ca_pem;
   grpc::ChannelArguments arguments;
   arguments.SetSslTargetNameOverride("millrace");
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxReceiveMessageSize(max_message_bytes);
+  // A fresh connection for each channel, which fails for reasons of its own.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // A proxy that the environment names is for the web, not for the cluster.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

@@ -10,49 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/mutex.h"
 #include "core/coordinator/control_plane.h"
+#include "core/coordinator/gateway_conversion.h"
 #include "core/coordinator/wire_conversion.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 
 namespace millrace {
 namespace {
-
-static_assert(static_cast<int>(PartitionState::kPending) + 1 == v1::PARTITION_STATE_PENDING);
-static_assert(static_cast<int>(PartitionState::kFailed) + 1 == v1::PARTITION_STATE_FAILED);
-
-v1::PartitionState ToProto(PartitionState state) {
-  return static_cast<v1::PartitionState>(static_cast<int>(state) + 1);
-}
-
-v1::LookupReply::State ToProto(FeedRoute::State state) {
-  switch (state) {
-    case FeedRoute::State::kStarting:
-      return v1::LookupReply::STATE_STARTING;
-    case FeedRoute::State::kRunning:
-      return v1::LookupReply::STATE_RUNNING;
-    case FeedRoute::State::kRestarting:
-      return v1::LookupReply::STATE_RESTARTING;
-    case FeedRoute::State::kFinished:
-      return v1::LookupReply::STATE_FINISHED;
-    case FeedRoute::State::kFailed:
-      return v1::LookupReply::STATE_FAILED;
-  }
-  return v1::LookupReply::STATE_UNSPECIFIED;
-}
-
-FeedRoute::State FromProto(v1::LookupReply::State state) {
-  switch (state) {
-    case v1::LookupReply::STATE_RUNNING:
-      return FeedRoute::State::kRunning;
-    case v1::LookupReply::STATE_RESTARTING:
-      return FeedRoute::State::kRestarting;
-    case v1::LookupReply::STATE_FINISHED:
-      return FeedRoute::State::kFinished;
-    case v1::LookupReply::STATE_FAILED:
-      return FeedRoute::State::kFailed;
-    default:
-      return FeedRoute::State::kStarting;
-  }
-}
 
 // The answer of one kv operation, for a thread that waits for it.
 class KvAnswer final : public AttachStream {
@@ -274,8 +237,8 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
   }
   const absl::StatusOr<PartitionRecord> record =
       ledger_.Partition(request.feed_id(), request.partition());
-  reply->set_partition_state(record.ok() ? ToProto(record->last.state)
-                                         : v1::PARTITION_STATE_PENDING);
+  reply->set_partition_state(
+      ToPartitionStateProto(record.ok() ? record->last.state : PartitionState::kPending));
   int id = -1;
   if (request.has_executor_id()) {
     id = request.executor_id();
@@ -298,7 +261,7 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
     ledger_.Assign(request.feed_id(), request.partition(), id);
   }
   const FeedRoute route = RouteTo(id);
-  reply->set_state(ToProto(route.state));
+  reply->set_state(ToLookupState(route.state));
   reply->set_executor_id(id);
   reply->set_node(table_.role(id).ToString());
   reply->set_attempt(route.attempt);
@@ -322,7 +285,7 @@ absl::StatusOr<FeedRoute> ControlPlane::ChooseFeed(absl::string_view feed_id, in
   request.set_host(std::string(host));
   v1::LookupReply reply;
   if (absl::Status status = LookupPartition(request, &reply); !status.ok()) return status;
-  return FeedRoute{.state = FromProto(reply.state()),
+  return FeedRoute{.state = FromLookupState(reply.state()),
                    .executor_id = reply.executor_id(),
                    .attempt = reply.attempt(),
                    .nonce = reply.nonce(),
@@ -352,16 +315,7 @@ absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {
   if (somewhere || request.executor_id() >= 0) {
     if (absl::Status fed = CheckFed(request.executor_id()); !fed.ok()) return fed;
   }
-  PartitionReport report;
-  report.partition = request.partition();
-  report.state = static_cast<PartitionState>(static_cast<int>(request.state()) - 1);
-  report.executor_id = request.executor_id();
-  report.node_attempt = request.node_attempt();
-  report.feeder_attempt = request.feeder_attempt();
-  report.rows_received = request.rows_received();
-  report.rows_acked = request.rows_acked();
-  report.rows_returned = request.rows_returned();
-  report.refed_reason = request.refed_reason();
+  const PartitionReport report = ToPartitionReport(request);
   {
     MutexLock lock(&mu_);
     const absl::StatusOr<PartitionRecord> record =

@@ -23,7 +23,7 @@ class AbsolutePathRows : public testing::TestWithParam<Row> {};
 
 TEST_P(AbsolutePathRows, FollowsTheRulesOfHdfsPath) {
   const Row& row = GetParam();
-  EXPECT_EQ(AbsolutePath(row.path, row.default_fs, "/work/dir", "ann"), row.expected)
+  EXPECT_EQ(AbsolutePath(row.path, row.default_fs, "/job/dir", "ann"), row.expected)
       << row.path << " on " << row.default_fs;
 }
 
@@ -60,10 +60,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Row{"mnist/x", "hdfs://nn:8020", "hdfs://nn:8020/user/ann/mnist/x"},
                     Row{"mnist/x", "hdfs://nn:8020/", "hdfs://nn:8020/user/ann/mnist/x"},
                     Row{"mnist", "viewfs://v", "viewfs://v/user/ann/mnist"},
-                    Row{"mnist", "file://", "file:///work/dir/mnist"},
-                    Row{"mnist", "file:///", "file:///work/dir/mnist"},
+                    Row{"mnist", "file://", "file:///job/dir/mnist"},
+                    Row{"mnist", "file:///", "file:///job/dir/mnist"},
                     Row{"mnist", "s3a://bucket", "s3a://bucket/mnist"},
-                    Row{"mnist", "", "file:///work/dir/mnist"},
+                    Row{"mnist", "", "file:///job/dir/mnist"},
                     // No schemes: nothing, a digit or a space before the colon.
                     Row{"://x", "s3a://b", "s3a://b/://x"},
                     Row{"1s://x", "s3a://b", "s3a://b/1s://x"},

@@ -1,0 +1,29 @@
+// File: core/coordinator/gateway_conversion.h
+//
+// Between the feed directory's own values and core/proto's feed_gateway.proto.
+//
+// Defines: ToLookupState(), FromLookupState(), ToPartitionStateProto(), ToPartitionReport().
+//
+// Thread safety: pure functions.
+
+#ifndef CORE_COORDINATOR_GATEWAY_CONVERSION_H_
+#define CORE_COORDINATOR_GATEWAY_CONVERSION_H_
+
+#include "core/coordinator/coordinator_options.h"
+#include "core/coordinator/feed_ledger.h"
+#include "core/proto/feed_gateway.pb.h"
+
+namespace millrace {
+
+[[nodiscard]] v1::LookupReply::State ToLookupState(FeedRoute::State state);
+// Unknown states are kStarting: ask again.
+[[nodiscard]] FeedRoute::State FromLookupState(v1::LookupReply::State state);
+
+[[nodiscard]] v1::PartitionState ToPartitionStateProto(PartitionState state);
+
+// request.state must be one of PartitionState's.
+[[nodiscard]] PartitionReport ToPartitionReport(const v1::ReportRequest& request);
+
+}  // namespace millrace
+
+#endif  // CORE_COORDINATOR_GATEWAY_CONVERSION_H_
