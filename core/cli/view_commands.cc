@@ -38,7 +38,7 @@ using Render = std::function<std::string(const ClusterView& view)>;
 size_t Width() { return static_cast<size_t>(TerminalWidth(STDOUT_FILENO, kPipeWidth)); }
 
 // Runs a watch until it ends by itself. OK for a cluster that has ended.
-absl::Status WatchUntilGone(ClusterClient* client, const WatchOptions& options,
+absl::Status WatchUntilGone(ClusterClient* client, const ClusterWatchOptions& options,
                             std::function<void(const v1::WatchUpdate&, const ClusterView&)> update) {
   Mutex mu;
   CondVar ended;

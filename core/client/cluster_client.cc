@@ -31,7 +31,7 @@ class GrpcClusterClient final : public ClusterClient {
         view_(v1::ClusterView::NewStub(channel_)),
         control_(v1::ClusterControl::NewStub(channel_)) {}
 
-  absl::StatusOr<std::unique_ptr<ClusterWatch>> Watch(const WatchOptions& options,
+  absl::StatusOr<std::unique_ptr<ClusterWatch>> Watch(const ClusterWatchOptions& options,
                                                       WatchCallbacks callbacks) override {
     if (options.interval < kLeastInterval || options.interval > absl::Hours(1)) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -3,7 +3,7 @@
 // How a program that is not the driver looks at a running cluster, and stops or restarts what it
 // runs.
 //
-// Defines: ClientOptions, ClientOptionsFrom(), WatchOptions, WatchState, WatchCallbacks,
+// Defines: ClientOptions, ClientOptionsFrom(), ClusterWatchOptions, WatchState, WatchCallbacks,
 // ClusterWatch, SnapshotOptions, ReadLogsOptions, KeyEntry, ClusterClient.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterFile cluster, NewestClusterFile());
@@ -53,7 +53,7 @@ struct ClientOptions {
 
 [[nodiscard]] ClientOptions ClientOptionsFrom(const ClusterFile& cluster);
 
-struct WatchOptions {
+struct ClusterWatchOptions {
   v1::WatchLevel level = v1::WATCH_LEVEL_ALL;
   absl::Duration interval = absl::Seconds(1);  // at least 20 ms
   int log_lines = 0;                           // of each node at first, 0 to 1,000; 0: no lines
@@ -121,7 +121,7 @@ class ClusterClient {
 
   // Returns INVALID_ARGUMENT for options outside of their bounds.
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<ClusterWatch>> Watch(
-      const WatchOptions& options, WatchCallbacks callbacks) = 0;
+      const ClusterWatchOptions& options, WatchCallbacks callbacks) = 0;
 
   // The cluster as it is now.
   [[nodiscard]] virtual absl::StatusOr<ClusterView> Snapshot(const SnapshotOptions& options) = 0;

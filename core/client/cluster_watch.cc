@@ -39,7 +39,7 @@ bool IsFinal(absl::StatusCode code) {
 
 class GrpcClusterWatch final : public ClusterWatch {
  public:
-  GrpcClusterWatch(const ClientOptions& client, const WatchOptions& options,
+  GrpcClusterWatch(const ClientOptions& client, const ClusterWatchOptions& options,
                    WatchCallbacks callbacks)
       : client_(client), callbacks_(std::move(callbacks)) {
     request_.set_level(options.level);
@@ -223,7 +223,7 @@ class GrpcClusterWatch final : public ClusterWatch {
 }  // namespace
 
 std::unique_ptr<ClusterWatch> StartClusterWatch(const ClientOptions& client,
-                                                const WatchOptions& options,
+                                                const ClusterWatchOptions& options,
                                                 WatchCallbacks callbacks) {
   return std::make_unique<GrpcClusterWatch>(client, options, std::move(callbacks));
 }

@@ -15,7 +15,7 @@ namespace millrace {
 
 // Both options are valid. Thread: "client-watch".
 [[nodiscard]] std::unique_ptr<ClusterWatch> StartClusterWatch(const ClientOptions& client,
-                                                              const WatchOptions& options,
+                                                              const ClusterWatchOptions& options,
                                                               WatchCallbacks callbacks);
 
 }  // namespace millrace

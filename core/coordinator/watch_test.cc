@@ -103,7 +103,7 @@ void SendSample(FakeAgent& agent, uint64_t rss_bytes) {
 // A watch, and everything that it heard.
 class Reader {
  public:
-  Reader(const ClientOptions& client, const WatchOptions& options,
+  Reader(const ClientOptions& client, const ClusterWatchOptions& options,
          std::function<void()> before_each = nullptr) {
     WatchCallbacks callbacks;
     callbacks.on_update = [this, before_each](const v1::WatchUpdate& update,
