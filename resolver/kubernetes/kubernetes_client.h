@@ -56,6 +56,8 @@ class KubernetesClient {
   // Calls `on_event` in the caller's thread for every change after `resource_version`, until the
   // server ends the stream (OK: watch again from the last version seen), the stream fails, `stop` is
   // requested, or `on_event` returns an error, which is then returned.
+  // As soon as the server has accepted the watch (before any change) `on_event` gets a kBookmark of
+  // `resource_version` itself: from then on silence means that nothing has changed.
   // Returns OUT_OF_RANGE in all the forms of 410: the version is too old, list again.
   [[nodiscard]] virtual absl::Status WatchPods(
       const PodSelection& selection, const std::string& resource_version,

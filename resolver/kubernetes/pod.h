@@ -28,9 +28,11 @@ struct Pod {
   std::string namespace_name;
   std::string uid;
   std::string resource_version;
-  std::string phase;    // "Pending", "Running", "Succeeded", "Failed", "Unknown"
-  std::string host_ip;  // of the node
-  std::string pod_ip;   // the first of podIPs; IPv6 without brackets
+  std::string phase;     // "Pending", "Running", "Succeeded", "Failed", "Unknown"
+  std::string host_ip;   // of the node
+  std::string pod_ip;    // the first of podIPs; IPv6 without brackets
+  std::string hostname;  // spec.hostname and .subdomain: the pod's name in DNS
+  std::string subdomain;
   bool terminating = false;  // deletionTimestamp is set; the phase may still be Running
   bool ready = false;        // condition Ready is True
   std::map<std::string, std::string> labels;
