@@ -215,6 +215,20 @@ def _system_libraries():
         headers = ["eigen3/Eigen", "eigen3/unsupported"],
         build_file = "//third_party:eigen.BUILD",
     )
+    system_library(
+        name = "curl",
+        modules = {"libcurl": "7.88"},
+        debian_package = "libcurl4-openssl-dev",
+        headers = ["curl"],
+        build_file = "//third_party:curl.BUILD",
+    )
+    system_library(
+        name = "com_github_jbeder_yaml_cpp",
+        modules = {"yaml-cpp": "0.7"},
+        debian_package = "libyaml-cpp-dev",
+        headers = ["yaml-cpp"],
+        build_file = "//third_party:yaml_cpp.BUILD",
+    )
 
 _NANOARROW_CONFIG = """\
 #ifndef NANOARROW_CONFIG_H_INCLUDED

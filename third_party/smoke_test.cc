@@ -1,6 +1,7 @@
 // Sees that every dependency compiles, links and does the one thing Millrace needs it for.
 
 #include <benchmark/benchmark.h>
+#include <curl/curl.h>
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -12,6 +13,7 @@
 #include <openssl/sha.h>
 #include <spdlog/spdlog.h>
 #include <sys/wait.h>
+#include <yaml-cpp/yaml.h>
 #include <zmq.h>
 
 #include <CLI/CLI.hpp>
@@ -142,6 +144,17 @@ TEST(SmokeTest, NanoarrowDecodesWhatItEncodes) {
   ASSERT_EQ(decoded->length, 3);
   const auto* values = static_cast<const int64_t*>(decoded->children[0]->buffers[1]);
   EXPECT_THAT(std::vector<int64_t>(values, values + 3), ElementsAre(7, 8, 9));
+}
+
+TEST(SmokeTest, CurlSpeaksTlsThroughOpenSsl) {
+  const curl_version_info_data* info = curl_version_info(CURLVERSION_NOW);
+  EXPECT_NE(info->features & CURL_VERSION_THREADSAFE, 0) << info->version;
+  EXPECT_EQ(std::string(info->ssl_version).rfind("OpenSSL/", 0), 0u) << info->ssl_version;
+}
+
+TEST(SmokeTest, YamlCppReadsYaml) {
+  EXPECT_EQ(YAML::Load("{contexts: [{name: prod}]}")["contexts"][0]["name"].as<std::string>(),
+            "prod");
 }
 
 TEST(SmokeTest, HeaderOnlyLibrariesCompile) {

@@ -34,6 +34,7 @@ _FREE = ("third_party",)
 _UNCHECKED = ("testing", "docs")
 
 CLUSTER_SERVER = "//core/node:cluster_server"
+CURL_USER = "resolver/http"
 
 
 def _is_grpc_or_protobuf(label):
@@ -45,7 +46,11 @@ def _is_imgui(label):
 
 
 def _is_zeromq_or_curl(label):
-    return label.startswith(("@org_zeromq_", "@curl//", "@com_github_curl_"))
+    return label.startswith("@org_zeromq_") or _is_curl(label)
+
+
+def _is_curl(label):
+    return label.startswith(("@curl//", "@com_github_curl_"))
 
 
 def _is_cluster_or_feed(label):
@@ -83,6 +88,15 @@ def _unreachable(graph, rules, is_target, what):
             yield f"{' -> '.join(path)}: {rule.label} must not reach {what}"
 
 
+def _curl_users(graph):
+    for rule, dependency in graph.edges():
+        package = package_of(rule.label)
+        if package is None or rule.for_tests or not _is_curl(dependency):
+            continue
+        if not any(is_below(package, user) for user in (CURL_USER, *_UNCHECKED, *_FREE)):
+            yield f"{rule.label} -> {dependency}: only //{CURL_USER} may use curl itself"
+
+
 def _node_libraries(graph):
     """The libraries of //core/node without cluster_server and what stands on it."""
     for rule in graph.products("core/node"):
@@ -94,7 +108,7 @@ def violations(graph):
     """Returns one line for each broken rule; it names the edge or the path."""
     grpc = "gRPC or Protobuf"
     public_node = [graph.rules["//:node"]] if "//:node" in graph.rules else []
-    found = list(_direction(graph))
+    found = list(_direction(graph)) + list(_curl_users(graph))
     found += _unreachable(graph, _node_libraries(graph), _is_grpc_or_protobuf, grpc)
     found += _unreachable(graph, public_node, _is_grpc_or_protobuf, grpc)
     found += _unreachable(graph, graph.products("feed"), _is_grpc_or_protobuf, grpc)

@@ -88,6 +88,11 @@ class RulesTest(unittest.TestCase):
     def test_the_dashboard_model_does_not_reach_imgui(self):
         self.assert_refused("//dashboard/model:model", "@imgui_bundle//:imgui", "must not reach")
 
+    def test_one_package_uses_curl(self):
+        found = rules.violations(graph([("//resolver/http:http_client", "@curl//:curl")]))
+        self.assertEqual(found, [])
+        self.assert_refused("//resolver:static", "@curl//:curl", "only //resolver/http")
+
     def test_tests_may_use_anything(self):
         label = "//feed:feeder_test"
         edges = [(label, "//core/cluster:cluster"), (label, "//testing/fakes:clock"), (label, GRPC)]

@@ -15,6 +15,12 @@ def _run(ctx, arguments, hint):
 def _numbers(version):
     return [int(part) for part in version.replace("-", ".").split(".") if part.isdigit()]
 
+def _in_multiarch_folder(ctx, header):
+    """Debian keeps headers that differ between architectures in /usr/include/x86_64-linux-gnu and its like."""
+    gcc = ctx.which("gcc")
+    folder = ctx.execute([gcc, "-print-multiarch"]).stdout.strip() if gcc else ""
+    return ctx.path("%s/%s/%s" % (ctx.attr.include_dir, folder, header)) if folder else None
+
 def _link_options(ctx, pkg_config, modules):
     """The linker flags of the modules, each library once.
 
@@ -69,6 +75,8 @@ def _system_library_impl(ctx):
     modules = ctx.attr.modules.keys()
     for header in ctx.attr.headers:
         source = ctx.path("%s/%s" % (ctx.attr.include_dir, header))
+        if not source.exists:
+            source = _in_multiarch_folder(ctx, header) or source
         if not source.exists:
             fail("\n%s does not exist. %s\n" % (source, hint))
         ctx.symlink(source, "%s/%s" % (ctx.attr.header_prefix, header) if ctx.attr.header_prefix else header)
