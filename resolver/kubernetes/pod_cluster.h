@@ -1,0 +1,70 @@
+// File: resolver/kubernetes/pod_cluster.h
+//
+// Pods to tasks: puts the pods of each job in order, gives them indices and says whether they make a
+// cluster. The rules stand in kubernetes_resolver.h.
+//
+// Defines: PodCluster, PodJob, PodCompleteness, MakePodCluster().
+
+#ifndef RESOLVER_KUBERNETES_POD_CLUSTER_H_
+#define RESOLVER_KUBERNETES_POD_CLUSTER_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/cluster_spec/cluster_spec.h"
+#include "resolver/kubernetes/pod_member.h"
+
+namespace millrace {
+
+// When the pods make a cluster. A pod is *there* if it is Running, not being deleted, has its address
+// and port, and is Ready if that is required. Pods that have ended (Succeeded, Failed) or are being
+// deleted do not count in any way.
+enum class PodCompleteness {
+  // All pods that count are there, and each job has as many as are expected, or else at least one.
+  // Otherwise FAILED_PRECONDITION, naming the pods that are not and why.
+  kRequireAll,
+  // As kRequireAll, but cluster_spec() waits for it, at most wait_timeout; then DEADLINE_EXCEEDED. A
+  // watch tells FAILED_PRECONDITION until it is so.
+  kWait,
+  // Those that are there, perhaps none; the number expected does not matter.
+  kAvailable,
+};
+
+using PodMemberPtr = std::shared_ptr<const PodMember>;
+
+// A job and what its selectors match.
+struct PodJob {
+  struct Selected {
+    std::string selector;  // for messages
+    std::vector<PodMemberPtr> pods;
+  };
+  std::string name;
+  std::vector<Selected> selected;
+  std::optional<int> expected_tasks;
+};
+
+struct PodCluster {
+  struct Task {
+    std::string job;
+    int index = 0;
+    PodMemberPtr pod;
+  };
+  ClusterSpec spec;
+  std::vector<Task> tasks;  // in the order of the jobs, indices ascending
+};
+
+// `where` ends messages: "in namespace ml". Returns FAILED_PRECONDITION if the pods are not complete
+// (never with kAvailable), naming each job that is not, its pods and why, up to a few of them.
+// Thread safety: pure function.
+[[nodiscard]] absl::StatusOr<PodCluster> MakePodCluster(const std::vector<PodJob>& jobs,
+                                                        PodCompleteness completeness,
+                                                        absl::string_view where);
+
+}  // namespace millrace
+
+#endif  // RESOLVER_KUBERNETES_POD_CLUSTER_H_
