@@ -1,6 +1,7 @@
 """Every repository that Millrace uses. See third_party/README.md for the reasons."""
 
 load("//third_party/bazel:distribution.bzl", "distribution_rules", "unused_repository")
+load("//third_party/bazel:go_programs.bzl", "go_programs")
 load("//third_party/bazel:pypi_source.bzl", "pypi_source")
 load("//third_party/bazel:python_env.bzl", "python_env")
 load("//third_party/bazel:system_library.bzl", "system_library")
@@ -273,9 +274,25 @@ def _python_packages():
         requirements = "//testing/reference_peer:requirements.txt",
     )
 
+def _go_programs():
+    version = "k8s.io/component-base/version"
+    go_programs(
+        name = "kube_apiserver_programs",
+        module = "//testing/kube_apiserver:go.mod",
+        srcs = [
+            "//testing/kube_apiserver:cmd/etcd/main.go",
+            "//testing/kube_apiserver:cmd/kube-apiserver/main.go",
+            "//testing/kube_apiserver:go.sum",
+        ],
+        packages = ["./cmd/etcd", "./cmd/kube-apiserver"],
+        # Without these the server reports version 0.0.0.
+        ldflags = "-s -w -X {0}.gitVersion=v1.33.13 -X {0}.gitMajor=1 -X {0}.gitMinor=33".format(version),
+    )
+
 def millrace_repositories():
     """Declares every repository. Called once, in WORKSPACE."""
     _bazel_rules()
     _system_libraries()
     _source_distributions()
     _python_packages()
+    _go_programs()

@@ -20,6 +20,7 @@ extern "C" {
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -102,7 +103,7 @@ std::string PodPath(const std::string& namespace_name, const std::string& name) 
 
 Json Subject(const std::string& user) {
   constexpr absl::string_view kServiceAccount = "system:serviceaccount:";
-  if (!absl::string_view(user).starts_with(kServiceAccount)) {
+  if (!absl::StartsWith(user, kServiceAccount)) {
     return {{"kind", "User"}, {"name", user}, {"apiGroup", "rbac.authorization.k8s.io"}};
   }
   const std::vector<std::string> parts = absl::StrSplit(user.substr(kServiceAccount.size()), ':');
