@@ -31,8 +31,9 @@ struct MembershipUpdate {
   absl::Time confirmed = absl::InfinitePast();
 };
 
-// Called by one thread at a time, which must not destroy the watch. Updates that follow each other
-// always differ in epoch or in status (its code and message).
+// Called by one thread at a time, which must not destroy the watch; the first call may come before
+// Watch() has returned. Updates that follow each other always differ in epoch or in status (its code
+// and message).
 using MembershipCallback = std::function<void(const MembershipUpdate&)>;
 
 struct WatchOptions {
@@ -60,9 +61,15 @@ class MembershipTracker {
   // `answer` is the source's at `now`.
   void Observe(const absl::StatusOr<ClusterSpec>& answer, absl::Time now);
 
+  // For a source of which only a part is lost: `spec` is the best that is known, of `confirmed`, and
+  // `status` what is wrong with it.
+  void ObservePartial(const ClusterSpec& spec, const absl::Status& status, absl::Time confirmed);
+
   [[nodiscard]] const MembershipUpdate& last() const { return last_; }
 
  private:
+  void SetStatusAndTell(const absl::Status& status, bool changed);
+
   MembershipCallback callback_;
   MembershipUpdate last_;
   bool told_ = false;  // whether the callback has been called

@@ -1,0 +1,156 @@
+#include "resolver/resolver_base.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/cluster_spec/python_text.h"
+#include "resolver/local_accelerators.h"
+#include "resolver/tensorflow_error.h"
+
+namespace millrace {
+namespace {
+
+std::string DescribeTask(const std::optional<std::string>& task_type,
+                         const std::optional<int>& task_id) {
+  return absl::StrCat(task_type.value_or("of an unknown job"), ":",
+                      task_id.has_value() ? absl::StrCat(*task_id) : "of an unknown index");
+}
+
+absl::Status ValueError(absl::string_view message) {
+  return TensorFlowError(absl::StatusCode::kInvalidArgument, "ValueError", message);
+}
+
+}  // namespace
+
+ResolverBase::ResolverBase(BaseOptions options)
+    : behavior_(options.behavior),
+      count_accelerators_(std::move(options.count_accelerators)),
+      overrides_(std::move(options.properties)) {}
+
+absl::StatusOr<std::string> ResolverBase::master(std::optional<std::string> task_type,
+                                                 std::optional<int> task_id,
+                                                 std::optional<std::string> rpc_layer) {
+  if (!task_type.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(task_type, this->task_type());
+  }
+  if (!task_id.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(task_id, this->task_id());
+  }
+  if (!task_type.has_value() || !task_id.has_value()) return std::string();
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, cluster_spec());
+  MILLRACE_ASSIGN_OR_RETURN(const std::string address,
+                            ResolvedTaskAddress(spec, task_type, task_id, behavior_));
+  if (!rpc_layer.has_value() || (tensorflow() && rpc_layer->empty())) {
+    MILLRACE_ASSIGN_OR_RETURN(rpc_layer, this->rpc_layer());
+  }
+  return FormatMasterUrl(address, rpc_layer.value_or(""));
+}
+
+absl::StatusOr<std::map<std::string, int>> ResolverBase::num_accelerators(
+    std::optional<std::string> task_type, std::optional<int> task_id) {
+  if (tensorflow()) {
+    // Its devices are those of a process that has not joined the cluster; their names hold no job,
+    // so that asking for a task finds none.
+    MILLRACE_RETURN_IF_ERROR(master(task_type, task_id));
+    if (task_type.has_value() && task_id.has_value()) return std::map<std::string, int>();
+    return CountLocalAccelerators();
+  }
+  if (!task_type.has_value() && !task_id.has_value()) return CountLocalAccelerators();
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> own_type, this->task_type());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<int> own_id, this->task_id());
+  if (!task_type.has_value()) task_type = own_type;
+  if (!task_id.has_value()) task_id = own_id;
+  if (own_type.has_value() && own_id.has_value() && task_type == own_type && task_id == own_id) {
+    return CountLocalAccelerators();
+  }
+  return absl::UnimplementedError(absl::StrCat(
+      "the accelerators of task ", DescribeTask(task_type, task_id),
+      " are not known here: this resolver can count those of its own host only, as task ",
+      DescribeTask(own_type, own_id), "; call num_accelerators() in that task"));
+}
+
+absl::StatusOr<std::optional<std::string>> ResolverBase::environment() { return std::string(); }
+
+absl::StatusOr<std::optional<std::string>> ResolverBase::task_type() {
+  std::optional<std::string> set = overrides().task_type;
+  if (set.has_value()) return set;
+  return SourceTaskType();
+}
+
+absl::StatusOr<std::optional<int>> ResolverBase::task_id() {
+  const std::optional<int> set = overrides().task_id;
+  if (set.has_value()) return set;
+  return SourceTaskId();
+}
+
+absl::StatusOr<std::optional<std::string>> ResolverBase::rpc_layer() {
+  std::optional<std::string> set = overrides().rpc_layer;
+  if (set.has_value()) return set;
+  return SourceRpcLayer();
+}
+
+absl::Status ResolverBase::set_task_type(std::optional<std::string> task_type) {
+  MutexLock lock(&mu_);
+  overrides_.task_type = std::move(task_type);
+  return absl::OkStatus();
+}
+
+absl::Status ResolverBase::set_task_id(std::optional<int> task_id) {
+  if (!tensorflow()) MILLRACE_RETURN_IF_ERROR(CheckTaskId(task_id));
+  MutexLock lock(&mu_);
+  overrides_.task_id = task_id;
+  return absl::OkStatus();
+}
+
+absl::Status ResolverBase::set_rpc_layer(std::optional<std::string> rpc_layer) {
+  MutexLock lock(&mu_);
+  overrides_.rpc_layer = std::move(rpc_layer);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<std::string>> ResolverBase::SourceTaskType() { return std::nullopt; }
+absl::StatusOr<std::optional<int>> ResolverBase::SourceTaskId() { return std::nullopt; }
+absl::StatusOr<std::optional<std::string>> ResolverBase::SourceRpcLayer() { return std::nullopt; }
+
+TaskProperties ResolverBase::overrides() const {
+  MutexLock lock(&mu_);
+  return overrides_;
+}
+
+absl::StatusOr<std::map<std::string, int>> ResolverBase::CountLocalAccelerators() const {
+  return count_accelerators_ != nullptr ? count_accelerators_() : LocalAccelerators();
+}
+
+absl::Status CheckTaskId(const std::optional<int>& task_id) {
+  if (!task_id.has_value() || *task_id >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("task_id must not be negative, found ", *task_id));
+}
+
+absl::StatusOr<std::string> ResolvedTaskAddress(const ClusterSpec& spec,
+                                                const std::optional<std::string>& task_type,
+                                                const std::optional<int>& task_id,
+                                                ResolverBehavior behavior) {
+  if (behavior == ResolverBehavior::kCorrect) {
+    if (!task_type.has_value() || !task_id.has_value()) {
+      return absl::NotFoundError(absl::StrCat("which task this process is, is not known (task ",
+                                              DescribeTask(task_type, task_id),
+                                              "): set task_type and task_id"));
+    }
+    return spec.TaskAddress(*task_type, *task_id);
+  }
+  const std::string job = task_type.has_value() ? PythonRepr(*task_type) : "None";
+  if (!task_type.has_value() || !spec.HasJob(*task_type)) {
+    return ValueError(absl::StrCat("No such job in cluster: ", job));
+  }
+  if (task_id.has_value()) {
+    absl::StatusOr<std::string> address = spec.TaskAddress(*task_type, *task_id);
+    if (address.ok()) return address;
+  }
+  return ValueError(absl::StrCat("No task with index ",
+                                 task_id.has_value() ? absl::StrCat(*task_id) : "None", " in job ",
+                                 job));
+}
+
+}  // namespace millrace

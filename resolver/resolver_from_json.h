@@ -1,0 +1,65 @@
+// File: resolver/resolver_from_json.h
+//
+// Any resolver from its description in JSON: what `millrace resolve` and the vectors of testdata/
+// build theirs from.
+//
+// Defines: ResolverMakers, ResolverFromJson().
+//
+//   {"type": "union",
+//    "resolvers": [{"type": "static", "cluster_spec": {"ps": ["h0:1"]}},
+//                  {"type": "tf_config", "rpc_layer": "grpc"}]}
+//
+//   ResolverMakers makers = BasicResolverMakers();
+//   makers.by_type["kubernetes"] = MakeKubernetesResolverFromJson;
+//   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ClusterResolver> resolver,
+//                             ResolverFromJson(description, makers));
+
+#ifndef RESOLVER_RESOLVER_FROM_JSON_H_
+#define RESOLVER_RESOLVER_FROM_JSON_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/base/json.h"
+#include "resolver/cluster_resolver.h"
+
+namespace millrace {
+
+struct ResolverMakers;
+
+// Makes one resolver of its type. `where` is the path of `description` for messages ("resolvers[1]",
+// empty for the document). `makers` is for those that hold other resolvers.
+using ResolverMaker = std::function<absl::StatusOr<std::unique_ptr<ClusterResolver>>(
+    const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
+    const ResolverMakers& makers)>;
+
+// By the value of "type". A description that another library understands is added by the caller, so
+// that a program links only what it names.
+struct ResolverMakers {
+  std::map<std::string, ResolverMaker> by_type;
+};
+
+// "static", "tf_config", "slurm" and "union", with the members of their Options:
+//
+//   static     cluster_spec (required), master, environment, num_accelerators
+//   tf_config  environment
+//   slurm      jobs, port_base, gpus_per_node, gpus_per_task, tasks_per_node, auto_set_gpu
+//   union      resolvers (required), a list of descriptions
+//   all        task_type, task_id, rpc_layer
+[[nodiscard]] ResolverMakers BasicResolverMakers();
+
+// `behavior` holds for the resolver and for those inside it; a description may not choose.
+// Returns INVALID_ARGUMENT, naming the member by its path, if it has a wrong type, is missing or is
+// not known, or the type is not among `makers`; else the errors of the resolver's Create(). With
+// kTensorFlow a wrong type is the error that TensorFlow's constructor raises for it.
+[[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterResolver>> ResolverFromJson(
+    const OrderedJson& description, const ResolverMakers& makers,
+    ResolverBehavior behavior = ResolverBehavior::kCorrect, absl::string_view where = "");
+
+}  // namespace millrace
+
+#endif  // RESOLVER_RESOLVER_FROM_JSON_H_
