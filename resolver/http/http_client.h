@@ -25,10 +25,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/base/mutex.h"
 
 namespace millrace {
 
@@ -53,7 +55,7 @@ struct HttpRequest {
   // A certificate of ours and its key, PEM; both or neither.
   std::string client_certificate_pem;
   std::string client_key_pem;
-  // Of the whole request, with connecting and the body.
+  // Of the whole request, with connecting and the body. May be infinite.
   absl::Duration timeout = absl::Seconds(30);
   // The longest time in which nothing comes once the request is sent.
   absl::Duration silence_timeout = absl::InfiniteDuration();
@@ -73,7 +75,7 @@ struct HttpResponse {
 enum class HttpFailure {
   kNone,      // not such an error
   kResolve,   // UNAVAILABLE: the host's name is not known
-  kConnect,   // UNAVAILABLE: refused, unreachable, or the proxy does not let through
+  kConnect,   // UNAVAILABLE: refused, unreachable, connect_timeout, a proxy that does not let through
   kTls,       // UNAVAILABLE: says which: unknown authority, wrong name, expired, our certificate
   kTimeout,   // DEADLINE_EXCEEDED: says in which step
   kSilent,    // UNAVAILABLE: connected, but nothing came for silence_timeout
@@ -104,8 +106,8 @@ class HttpClient {
     int max_idle_connections = 4;
   };
 
-  // Called with each piece of the body as it arrives, in the thread of Send(). An error ends the
-  // request and is what Send() returns.
+  // Called with each piece of the body as it arrives, in the thread of Send(); first with an empty
+  // piece, as soon as the server has said 200. An error ends the request and is what Send() returns.
   using BodyCallback = std::function<absl::Status(absl::string_view piece)>;
 
   // Returns INVALID_ARGUMENT for options that contradict each other.
@@ -116,20 +118,24 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   // The server's answer, whatever its status. With `on_body` the body of a 200 goes there and not
-  // into the response. A GET whose idle connection had ended is sent once more by itself.
+  // into the response. A request whose idle connection had ended meanwhile is sent on a new one.
   // Errors name the method and the URL without its query: see HttpFailure; CANCELLED as soon as
   // `stop` is requested; INVALID_ARGUMENT for what cannot be sent.
   [[nodiscard]] absl::StatusOr<HttpResponse> Send(const HttpRequest& request, std::stop_token stop,
                                                   const BodyCallback& on_body = nullptr);
 
  private:
-  class Connection;
+  struct Connection;
+  class Transfer;
 
   explicit HttpClient(Options options);
 
+  [[nodiscard]] std::unique_ptr<Connection> TakeConnection();
+  void KeepConnection(std::unique_ptr<Connection> connection);
+
   const Options options_;
-  struct Pool;
-  const std::unique_ptr<Pool> pool_;
+  Mutex mu_;
+  std::vector<std::unique_ptr<Connection>> idle_ ABSL_GUARDED_BY(mu_);
 };
 
 // `text` for one segment or value of a URL: all but letters, digits and "-._~" as %XX.
