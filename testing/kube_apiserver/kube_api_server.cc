@@ -62,14 +62,14 @@ absl::StatusOr<int> FreePort() {
 }
 
 // Between fork and exec: async-signal-safe calls only. Every descriptor of ours is close-on-exec.
-[[noreturn]] void RunChild(pid_t parent, int log, int null, char* const* argv, char* const* env) {
+[[noreturn]] void RunChild(pid_t parent, int log, int null, char* const* argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   if (dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0) _exit(127);
-  execve(argv[0], argv, env);
+  execv(argv[0], argv);
   _exit(127);
 }
 
@@ -223,13 +223,11 @@ absl::StatusOr<KubeApiServer::Process> KubeApiServer::Launch(const std::vector<s
   std::vector<char*> pointers;
   for (const std::string& arg : argv) pointers.push_back(const_cast<char*>(arg.c_str()));
   pointers.push_back(nullptr);
-  const std::string home = "HOME=" + folder_.path();
-  char* const env[] = {const_cast<char*>(home.c_str()), nullptr};
   const pid_t parent = getpid();
   Process process;
   process.pid = ::fork();
   if (process.pid < 0) return absl::ErrnoToStatus(errno, "fork");
-  if (process.pid == 0) RunChild(parent, log_fd.get(), null.get(), pointers.data(), env);
+  if (process.pid == 0) RunChild(parent, log_fd.get(), null.get(), pointers.data());
   process.pid_fd = UniqueFd(::pidfd_open(process.pid, 0));
   if (process.pid_fd.valid()) return process;
   const int error = errno;
