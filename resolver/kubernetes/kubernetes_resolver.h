@@ -46,13 +46,16 @@ enum class ExecutableLocation {
   kOffCluster,     // by a kubeconfig
 };
 
-// Which task a pod is. Its pods are put in order by selector (in the order given), then by completion
-// index of an indexed Job, pod index of a StatefulSet, number at the end of the name ("-7"), and name
-// ("w10" after "w9"). Within a job a pod counts once, at the first selector that matches it; pods are
-// told apart by their UID. Then
-//   - if every pod has a completion index or a pod index, and these ascend: that is the task's index,
+// Which task a pod is. Its pods are put in order by selector (in the order given), then by
+// completion index of an indexed Job, pod index of a StatefulSet, number at the end of the name
+// ("-7"), and name
+// ("w10" after "w9"). Within a job a pod counts once, at the first selector that matches it; pods
+// are told apart by their UID. Then
+//   - if every pod has a completion index or a pod index, and these ascend: that is the task's
+//   index,
 //     as it is in the pod's own JOB_COMPLETION_INDEX;
-//   - otherwise it is the place in the order. If all the pods have ascending numbers of any kind, one
+//   - otherwise it is the place in the order. If all the pods have ascending numbers of any kind,
+//   one
 //     that is ended or being deleted keeps its place between the others until a pod with its number
 //     has come; with kAvailable the number itself is the index.
 // So a pod that is missing does not move the others to other tasks: the spec then has a gap (is
@@ -122,23 +125,30 @@ class KubernetesResolver final : public ResolverBase {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<KubernetesResolver>> Create(Options options);
   ~KubernetesResolver() override;
 
-  // Lists the pods. Besides the errors of PodCompleteness: those of KubernetesClient, naming the job.
+  // Lists the pods. Besides the errors of PodCompleteness: those of KubernetesClient, naming the
+  // job.
   [[nodiscard]] absl::StatusOr<ClusterSpec> cluster_spec() override;
+
+  [[nodiscard]] absl::StatusOr<std::string> master(
+      std::optional<std::string> task_type = std::nullopt,
+      std::optional<int> task_id = std::nullopt,
+      std::optional<std::string> rpc_layer = std::nullopt) override;
 
   // Of another task: the GPUs in its pod's limits. Of this one, or of no one: those of this host.
   [[nodiscard]] absl::StatusOr<std::map<std::string, int>> num_accelerators(
       std::optional<std::string> task_type = std::nullopt,
       std::optional<int> task_id = std::nullopt) override;
 
-  // The callback runs as soon as the server has told a change (changes that come together may come as
-  // one update), and when the server is lost: status is then not OK until it has been heard again.
+  // The callback runs as soon as the server has told a change (changes that come together may come
+  // as one update), and when the server is lost: status is then not OK until it has been heard
+  // again.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(
       MembershipCallback callback, const WatchOptions& options) override;
   using ClusterResolver::Watch;
 
  protected:
-  // The task that this pod is, for which the pods are listed; nullopt outside a pod and in one that is
-  // no task. With kTensorFlow nullopt.
+  // The task that this pod is, for which the pods are listed; nullopt outside a pod and in one that
+  // is no task. With kTensorFlow nullopt.
   absl::StatusOr<std::optional<std::string>> SourceTaskType() override;
   absl::StatusOr<std::optional<int>> SourceTaskId() override;
   absl::StatusOr<std::optional<std::string>> SourceRpcLayer() override;

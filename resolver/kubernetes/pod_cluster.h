@@ -1,7 +1,7 @@
 // File: resolver/kubernetes/pod_cluster.h
 //
-// Pods to tasks: puts the pods of each job in order, gives them indices and says whether they make a
-// cluster. The rules stand in kubernetes_resolver.h.
+// Pods to tasks: puts the pods of each job in order, gives them indices and says whether they make
+// a cluster. The rules stand in kubernetes_resolver.h.
 //
 // Defines: PodCluster, PodJob, PodCompleteness, MakePodCluster().
 
@@ -21,14 +21,15 @@
 
 namespace millrace {
 
-// When the pods make a cluster. A pod is *there* if it is Running, not being deleted, has its address
-// and port, and is Ready if that is required. Pods that have ended (Succeeded, Failed) or are being
-// deleted do not count in any way.
+// When the pods make a cluster. A pod is *there* if it is Running, not being deleted, has its
+// address and port, and is Ready if that is required. Pods that have ended (Succeeded, Failed) or
+// are being deleted do not count in any way.
 enum class PodCompleteness {
   // All pods that count are there, and each job has as many as are expected, or else at least one.
   // Otherwise FAILED_PRECONDITION, naming the pods that are not and why.
   kRequireAll,
-  // As kRequireAll, but cluster_spec() waits for it, at most wait_timeout; then DEADLINE_EXCEEDED. A
+  // As kRequireAll, but cluster_spec() waits for it, at most wait_timeout; then DEADLINE_EXCEEDED.
+  // A
   // watch tells FAILED_PRECONDITION until it is so.
   kWait,
   // Those that are there, perhaps none; the number expected does not matter.
@@ -58,9 +59,9 @@ struct PodCluster {
   std::vector<Task> tasks;  // in the order of the jobs, indices ascending
 };
 
-// `where` ends messages: "in namespace ml". Returns FAILED_PRECONDITION if the pods are not complete
-// (never with kAvailable), naming each job that is not, its pods and why, up to a few of them.
-// Thread safety: pure function.
+// `where` ends messages: "in namespace ml". Returns FAILED_PRECONDITION if the pods are not
+// complete (never with kAvailable), naming each job that is not, its pods and why, up to a few of
+// them. Thread safety: pure function.
 [[nodiscard]] absl::StatusOr<PodCluster> MakePodCluster(const std::vector<PodJob>& jobs,
                                                         PodCompleteness completeness,
                                                         absl::string_view where);

@@ -26,8 +26,8 @@ struct PodIdentity {
   friend bool operator==(const PodIdentity&, const PodIdentity&) = default;
 };
 
-// From POD_NAME, POD_NAMESPACE and POD_UID. Where a pod does not set POD_NAME (`in_pod`), its name is
-// taken from the host's, which is the pod's unless it uses the host's network or sets hostname.
+// From POD_NAME, POD_NAMESPACE and POD_UID. Where a pod does not set POD_NAME (`in_pod`), its name
+// is taken from the host's, which is the pod's unless it uses the host's network or sets hostname.
 // Nullopt if neither name nor uid is known. Thread safety: reads the environment.
 [[nodiscard]] std::optional<PodIdentity> PodIdentityFromEnvironment(bool in_pod);
 

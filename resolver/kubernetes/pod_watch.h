@@ -1,7 +1,7 @@
 // File: resolver/kubernetes/pod_watch.h
 //
-// Follows the pods of one selection for ever: lists them, then watches from there, and finds its way
-// back after whatever happens in between.
+// Follows the pods of one selection for ever: lists them, then watches from there, and finds its
+// way back after whatever happens in between.
 //
 // Defines: PodWatch, PodWatchSink, PodWatchOptions.
 
@@ -34,9 +34,12 @@ class PodWatchSink {
   // This pod is gone, or no longer selected.
   virtual void OnDeleted(Pod pod) = 0;
 
-  // OK: what has been told is what the server has, and changes will come at once. Otherwise it may be
-  // old, and this is why.
+  // OK: what has been told is what the server has, and changes will come at once. Otherwise it may
+  // be old, and this is why.
   virtual void OnState(const absl::Status& state) = 0;
+  // The stream has ended as streams do, and is begun again at once: OnState() follows. Should that
+  // take long, what has been told may be old.
+  virtual void OnResuming() = 0;
 };
 
 struct PodWatchOptions {
@@ -46,15 +49,12 @@ struct PodWatchOptions {
   absl::Duration max_backoff = absl::Seconds(30);
   // A stream that lived so long was a good one: the next failure is the first again.
   absl::Duration good_stream = absl::Seconds(10);
-  // A watch that has ended by itself is begun again; if that takes longer, the server is lost.
-  absl::Duration resume_grace = absl::Seconds(3);
   Clock* clock = RealClock();  // not owned
 };
 
 // What it does about an end of the stream: OK and UNAVAILABLE (cut), DEADLINE_EXCEEDED: watch again
-// from the last version seen; OUT_OF_RANGE (too old a version): list again at once; anything else: list
-// again after a pause.
-// Thread: "k8s-watch".
+// from the last version seen; OUT_OF_RANGE (too old a version): list again at once; anything else:
+// list again after a pause. Thread: "k8s-watch".
 class PodWatch {
  public:
   // `client` and `sink` outlive the watch. `sink` is called from now on.
@@ -64,6 +64,9 @@ class PodWatch {
   ~PodWatch();
   PodWatch(const PodWatch&) = delete;
   PodWatch& operator=(const PodWatch&) = delete;
+
+  // Begins to stop and does not wait. Thread safety: from any thread.
+  void RequestStop() { stop_.request_stop(); }
 
  private:
   class Loop;

@@ -1,0 +1,454 @@
+#include "resolver/kubernetes/kubernetes_resolver.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/mutex.h"
+#include "core/base/socket_address.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "resolver/kubernetes/pod_cluster_watch.h"
+#include "resolver/tensorflow_error.h"
+
+namespace millrace {
+namespace {
+
+using Options = KubernetesResolver::Options;
+
+constexpr char kDefaultJob[] = "worker";
+constexpr char kDefaultSelector[] = "job-name=tensorflow";
+
+std::string Quoted(absl::string_view text) {
+  return absl::StrCat("\"", EscapeControls(Ellipsize(text, 200)), "\"");
+}
+
+absl::Status CheckJobs(const Options& options) {
+  std::set<std::string> names;
+  for (const auto& [job, selectors] : options.job_to_label_mapping) {
+    if (job.empty()) return absl::InvalidArgumentError("a job has no name");
+    if (!names.insert(job).second) {
+      return absl::InvalidArgumentError(absl::StrCat("job ", Quoted(job), " is there twice"));
+    }
+    if (selectors.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("job ", Quoted(job), " has no label selector: give at least one"));
+    }
+    for (const std::string& selector : selectors) {
+      if (selector.find_first_not_of(" \t") == std::string::npos) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "job ", Quoted(job), " has an empty label selector, which selects every pod ",
+            PodPlace(options.namespace_name), "; name a label, for example app=", job));
+      }
+    }
+  }
+  for (const auto& [job, port] : options.ports) {
+    if (!names.contains(job)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a port is given for job ", Quoted(job), ", which has no label selectors"));
+    }
+  }
+  for (const auto& [job, tasks] : options.expected_tasks) {
+    if (!names.contains(job)) {
+      return absl::InvalidArgumentError(absl::StrCat("tasks are expected of job ", Quoted(job),
+                                                     ", which has no label selectors"));
+    }
+    if (tasks < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("job ", Quoted(job), " cannot have ", tasks, " tasks"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPositive(absl::string_view name, absl::Duration duration) {
+  if (duration > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must be above 0, found ", absl::FormatDuration(duration)));
+}
+
+absl::Status CheckOptions(const Options& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckJobs(options));
+  if (options.tf_server_port < 1 || options.tf_server_port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tf_server_port must be in 1..65535, found ", options.tf_server_port));
+  }
+  if (options.all_namespaces && !options.namespace_name.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("the namespace ", Quoted(options.namespace_name),
+                                                   " is given and all_namespaces too: choose one"));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckPositive("timeout", options.timeout));
+  MILLRACE_RETURN_IF_ERROR(CheckPositive("wait_timeout", options.wait_timeout));
+  MILLRACE_RETURN_IF_ERROR(CheckPositive("max_backoff", options.max_backoff));
+  return CheckTaskId(options.task_id);
+}
+
+// As str(value) of what the Python client gives where the server gave nothing.
+std::string OrNone(const std::string& text) { return text.empty() ? "None" : text; }
+
+// An error that Python's client, not TensorFlow, raises: which class is known, the text is ours.
+absl::Status ClientError(const absl::Status& status, absl::string_view python_class) {
+  return TensorFlowError(status.code(), python_class, status.message());
+}
+
+// Waiting does not help.
+bool IsFinal(absl::StatusCode code) {
+  return code == absl::StatusCode::kPermissionDenied ||
+         code == absl::StatusCode::kUnauthenticated || code == absl::StatusCode::kInvalidArgument;
+}
+
+class PodMembershipWatch final : public MembershipWatch {
+ public:
+  PodMembershipWatch(std::shared_ptr<KubernetesClient> client, PodClusterRules rules,
+                     PodClusterWatch::Options options, MembershipCallback callback)
+      : tracker_(std::move(callback)),
+        watch_(std::move(client), std::move(rules), options,
+               [this](const absl::StatusOr<PodCluster>& cluster, absl::Time now) {
+                 if (cluster.ok()) {
+                   tracker_.Observe(cluster->spec, now);
+                 } else {
+                   tracker_.Observe(cluster.status(), now);
+                 }
+               }) {}
+
+ private:
+  MembershipTracker tracker_;  // used by the watch's thread alone
+  PodClusterWatch watch_;
+};
+
+}  // namespace
+
+class KubernetesResolver::Impl {
+ public:
+  // `client` is null with kTensorFlow where none was given.
+  Impl(Options options, std::shared_ptr<KubernetesClient> client,
+       std::shared_ptr<KubernetesConfigLoader> loader, std::optional<PodIdentity> identity)
+      : options_(std::move(options)),
+        client_(std::move(client)),
+        loader_(std::move(loader)),
+        identity_(std::move(identity)) {
+    rules_.namespace_name = options_.namespace_name;
+    rules_.completeness = options_.completeness;
+    for (const auto& [job, selectors] : options_.job_to_label_mapping) {
+      PodSource source{.job = job, .selectors = selectors};
+      const auto port = options_.ports.find(job);
+      source.rules = {.port = port != options_.ports.end()
+                                  ? port->second
+                                  : PodPort::Number(options_.tf_server_port),
+                      .address = options_.address,
+                      .cluster_domain = options_.cluster_domain,
+                      .require_ready = options_.require_ready};
+      if (const auto expected = options_.expected_tasks.find(job);
+          expected != options_.expected_tasks.end()) {
+        source.expected_tasks = expected->second;
+      }
+      rules_.jobs.push_back(std::move(source));
+    }
+  }
+
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] bool has_identity() const { return identity_.has_value(); }
+
+  // The pods now, or once they are complete.
+  [[nodiscard]] absl::StatusOr<PodCluster> Resolve() const {
+    const absl::Duration begin = options_.clock->SteadyNow();
+    absl::StatusOr<PodCluster> cluster = List(options_.timeout);
+    if (cluster.ok() || options_.completeness != PodCompleteness::kWait ||
+        IsFinal(cluster.status().code())) {
+      return cluster;
+    }
+    return AwaitComplete(begin + options_.wait_timeout, std::move(cluster));
+  }
+
+  // The task that this pod is; null if it is none.
+  [[nodiscard]] const PodCluster::Task* OwnTask(const PodCluster& cluster) const {
+    if (!identity_.has_value()) return nullptr;
+    const auto it = std::find_if(cluster.tasks.begin(), cluster.tasks.end(),
+                                 [this](const PodCluster::Task& task) {
+                                   if (!identity_->uid.empty())
+                                     return task.pod->uid == identity_->uid;
+                                   return task.pod->name == identity_->name &&
+                                          task.pod->namespace_name == identity_->namespace_name;
+                                 });
+    return it == cluster.tasks.end() ? nullptr : &*it;
+  }
+
+  [[nodiscard]] absl::StatusOr<ClusterSpec> ResolveAsTensorFlow() const {
+    std::shared_ptr<KubernetesClient> client = client_;
+    if (client == nullptr) {
+      // Wherever it runs: what the constructor loaded is forgotten.
+      absl::StatusOr<KubernetesAccess> access = loader_->KubeConfig(options_.context);
+      if (!access.ok()) return ClientError(access.status(), "ConfigException");
+      client = std::move(access->client);
+    }
+    ClusterSpec spec;
+    for (const PodSource& job : rules_.jobs) {
+      ClusterSpec::TaskList addresses;
+      for (const std::string& selector : job.selectors) {
+        absl::StatusOr<PodList> list = client->ListPods(
+            {.namespace_name = "", .label_selector = selector}, options_.timeout, {});
+        if (!list.ok()) return ClientError(list.status(), "ApiException");
+        std::stable_sort(list->pods.begin(), list->pods.end(),
+                         [](const Pod& a, const Pod& b) { return a.name < b.name; });
+        for (const Pod& pod : list->pods) {
+          if (pod.phase != "Running") {
+            return TensorFlowError(absl::StatusCode::kFailedPrecondition, "RuntimeError",
+                                   absl::StrCat("Pod \"", pod.name, "\" is not running; phase: \"",
+                                                OrNone(pod.phase), "\""));
+          }
+          addresses.push_back(absl::StrCat(OrNone(pod.host_ip), ":", options_.tf_server_port));
+        }
+      }
+      MILLRACE_RETURN_IF_ERROR(spec.AddJob(job.job, std::move(addresses)));
+    }
+    return spec;
+  }
+
+  [[nodiscard]] std::unique_ptr<MembershipWatch> Watch(MembershipCallback callback) const {
+    return std::make_unique<PodMembershipWatch>(client_, rules_, WatchOptions(),
+                                                std::move(callback));
+  }
+
+ private:
+  [[nodiscard]] absl::StatusOr<PodCluster> List(absl::Duration timeout) const {
+    const absl::Duration deadline = options_.clock->SteadyNow() + timeout;
+    std::vector<PodJob> jobs;
+    for (const PodSource& source : rules_.jobs) {
+      PodJob& job =
+          jobs.emplace_back(PodJob{.name = source.job, .expected_tasks = source.expected_tasks});
+      for (const std::string& selector : source.selectors) {
+        const absl::Duration left = deadline - options_.clock->SteadyNow();
+        absl::StatusOr<PodList> list =
+            left > absl::ZeroDuration()
+                ? client_->ListPods(
+                      {.namespace_name = rules_.namespace_name, .label_selector = selector}, left,
+                      {})
+                : absl::DeadlineExceededError(
+                      absl::StrCat("listing the pods of the jobs before took the whole timeout of ",
+                                   absl::FormatDuration(timeout), "; give more"));
+        if (!list.ok()) {
+          return Annotate(list.status(), absl::StrCat("job ", Quoted(source.job), " (",
+                                                      EscapeControls(selector), ")"));
+        }
+        PodJob::Selected& selected =
+            job.selected.emplace_back(PodJob::Selected{.selector = selector});
+        selected.pods.reserve(list->pods.size());
+        for (const Pod& pod : list->pods) {
+          selected.pods.push_back(
+              std::make_shared<const PodMember>(MakePodMember(pod, source.rules)));
+        }
+      }
+    }
+    return MakePodCluster(jobs, rules_.completeness, PodPlace(rules_.namespace_name));
+  }
+
+  // Watches until the pods are complete. `last` is the answer so far, an error.
+  [[nodiscard]] absl::StatusOr<PodCluster> AwaitComplete(absl::Duration deadline,
+                                                         absl::StatusOr<PodCluster> last) const {
+    struct {
+      Mutex mu;
+      CondVar changed;
+      absl::StatusOr<PodCluster> cluster ABSL_GUARDED_BY(mu);
+    } heard;
+    {
+      MutexLock lock(&heard.mu);
+      heard.cluster = std::move(last);
+    }
+    const PodClusterWatch watch(client_, rules_, WatchOptions(),
+                                [&heard](const absl::StatusOr<PodCluster>& cluster, absl::Time) {
+                                  MutexLock lock(&heard.mu);
+                                  heard.cluster = cluster;
+                                  heard.changed.SignalAll();
+                                });
+    MutexLock lock(&heard.mu);
+    while (!heard.cluster.ok() && !IsFinal(heard.cluster.status().code())) {
+      const absl::Duration left = deadline - options_.clock->SteadyNow();
+      if (left <= absl::ZeroDuration()) {
+        return absl::DeadlineExceededError(absl::StrCat("waited ",
+                                                        absl::FormatDuration(options_.wait_timeout),
+                                                        "; ", heard.cluster.status().message()));
+      }
+      // Waits are timed by the wall clock, which may jump: look at the steady one once a second.
+      heard.changed.WaitWithTimeout(&heard.mu, std::min(left, absl::Seconds(1)));
+    }
+    return heard.cluster;
+  }
+
+  [[nodiscard]] PodClusterWatch::Options WatchOptions() const {
+    PodClusterWatch::Options options;
+    options.pods.list_timeout = options_.timeout;
+    options.pods.max_backoff = options_.max_backoff;
+    options.pods.first_backoff = std::min(options.pods.first_backoff, options_.max_backoff);
+    options.pods.clock = options_.clock;
+    return options;
+  }
+
+  const Options options_;
+  const std::shared_ptr<KubernetesClient> client_;
+  const std::shared_ptr<KubernetesConfigLoader> loader_;
+  const std::optional<PodIdentity> identity_;
+  PodClusterRules rules_;  // constant once made
+};
+
+namespace {
+
+bool WithinCluster(const Options& options, KubernetesConfigLoader* loader) {
+  if (options.executable_location != ExecutableLocation::kAutomatic) {
+    return options.executable_location == ExecutableLocation::kWithinCluster;
+  }
+  if (options.behavior == ResolverBehavior::kTensorFlow) return true;
+  // A kubeconfig or a context that is named is meant.
+  if (!options.kubeconfig.empty() || !options.context.empty()) return false;
+  return loader->RunsInCluster();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::Create(Options options) {
+  const bool tensorflow = options.behavior == ResolverBehavior::kTensorFlow;
+  if (options.job_to_label_mapping.empty()) {
+    options.job_to_label_mapping = {{kDefaultJob, {kDefaultSelector}}};
+  }
+  if (!tensorflow) MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
+
+  std::shared_ptr<KubernetesConfigLoader> loader = options.config_loader;
+  if (loader == nullptr) {
+    loader = std::make_shared<RealKubernetesConfigLoader>(
+        RealKubernetesConfigLoader::Options{.kubeconfig = options.kubeconfig});
+  }
+  const bool within = WithinCluster(options, loader.get());
+  KubernetesAccess access;
+  if (options.override_client == nullptr) {
+    absl::StatusOr<KubernetesAccess> loaded =
+        within ? loader->InCluster() : loader->KubeConfig(options.context);
+    if (!loaded.ok()) {
+      return tensorflow ? ClientError(loaded.status(), "ConfigException") : loaded.status();
+    }
+    access = *std::move(loaded);
+  }
+
+  std::optional<PodIdentity> identity;
+  if (!tensorflow) {
+    identity = options.identity.has_value() ? options.identity : PodIdentityFromEnvironment(within);
+    std::string own = identity.has_value() ? identity->namespace_name : "";
+    if (own.empty()) own = access.namespace_name;
+    if (own.empty()) own = "default";
+    if (identity.has_value() && identity->namespace_name.empty()) identity->namespace_name = own;
+    if (options.all_namespaces) {
+      options.namespace_name.clear();
+    } else if (options.namespace_name.empty()) {
+      options.namespace_name = own;
+    }
+  }
+
+  std::shared_ptr<KubernetesClient> client = options.override_client;
+  if (client == nullptr && !tensorflow) client = std::move(access.client);
+  BaseOptions base = {.behavior = options.behavior,
+                      .properties = {.task_type = options.task_type, .task_id = options.task_id},
+                      .count_accelerators = options.count_accelerators};
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(client), std::move(loader),
+                                     std::move(identity));
+  return std::unique_ptr<KubernetesResolver>(
+      new KubernetesResolver(std::move(base), std::move(impl)));
+}
+
+KubernetesResolver::KubernetesResolver(BaseOptions base, std::unique_ptr<Impl> impl)
+    : ResolverBase(std::move(base)), impl_(std::move(impl)) {}
+
+KubernetesResolver::~KubernetesResolver() = default;
+
+absl::StatusOr<ClusterSpec> KubernetesResolver::cluster_spec() {
+  if (tensorflow()) return impl_->ResolveAsTensorFlow();
+  MILLRACE_ASSIGN_OR_RETURN(PodCluster cluster, impl_->Resolve());
+  return std::move(cluster.spec);
+}
+
+absl::StatusOr<std::string> KubernetesResolver::master(std::optional<std::string> task_type,
+                                                       std::optional<int> task_id,
+                                                       std::optional<std::string> rpc_layer) {
+  if (tensorflow()) return ResolverBase::master(task_type, task_id, rpc_layer);
+  const TaskProperties set = overrides();
+  if (!task_type.has_value()) task_type = set.task_type;
+  if (!task_id.has_value()) task_id = set.task_id;
+  const bool known = task_type.has_value() && task_id.has_value();
+  if (!known && !impl_->has_identity()) return std::string();
+  // One list answers both who this is and where.
+  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, impl_->Resolve());
+  if (!known) {
+    const PodCluster::Task* own = impl_->OwnTask(cluster);
+    if (own == nullptr) return std::string();
+    if (!task_type.has_value()) task_type = own->job;
+    if (!task_id.has_value()) task_id = own->index;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::string address,
+                            cluster.spec.TaskAddress(*task_type, *task_id));
+  if (!rpc_layer.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(rpc_layer, this->rpc_layer());
+  }
+  return FormatMasterUrl(address, rpc_layer.value_or(""));
+}
+
+absl::StatusOr<std::map<std::string, int>> KubernetesResolver::num_accelerators(
+    std::optional<std::string> task_type, std::optional<int> task_id) {
+  if (tensorflow()) return ResolverBase::num_accelerators(task_type, task_id);
+  if (!task_type.has_value() && !task_id.has_value()) return CountLocalAccelerators();
+  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, impl_->Resolve());
+  const PodCluster::Task* pod_task = impl_->OwnTask(cluster);
+  const TaskProperties set = overrides();
+  std::optional<std::string> own_type = set.task_type;
+  std::optional<int> own_id = set.task_id;
+  if (pod_task != nullptr) {
+    if (!own_type.has_value()) own_type = pod_task->job;
+    if (!own_id.has_value()) own_id = pod_task->index;
+  }
+  if (!task_type.has_value()) task_type = own_type;
+  if (!task_id.has_value()) task_id = own_id;
+  if (!task_type.has_value() || !task_id.has_value()) {
+    return absl::InvalidArgumentError(
+        "which task's accelerators are meant, is not known: give task_type and task_id");
+  }
+  if (task_type == own_type && task_id == own_id) return CountLocalAccelerators();
+  MILLRACE_RETURN_IF_ERROR(cluster.spec.TaskAddress(*task_type, *task_id));
+  const auto it =
+      std::find_if(cluster.tasks.begin(), cluster.tasks.end(), [&](const PodCluster::Task& task) {
+        return task.job == *task_type && task.index == *task_id;
+      });
+  return it->pod->accelerators;
+}
+
+absl::StatusOr<std::optional<std::string>> KubernetesResolver::SourceTaskType() {
+  if (!impl_->has_identity()) return std::nullopt;
+  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, impl_->Resolve());
+  const PodCluster::Task* own = impl_->OwnTask(cluster);
+  if (own == nullptr) return std::nullopt;
+  return own->job;
+}
+
+absl::StatusOr<std::optional<int>> KubernetesResolver::SourceTaskId() {
+  if (!impl_->has_identity()) return std::nullopt;
+  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, impl_->Resolve());
+  const PodCluster::Task* own = impl_->OwnTask(cluster);
+  if (own == nullptr) return std::nullopt;
+  return own->index;
+}
+
+absl::StatusOr<std::optional<std::string>> KubernetesResolver::SourceRpcLayer() {
+  return impl_->options().rpc_layer;
+}
+
+absl::StatusOr<std::unique_ptr<MembershipWatch>> KubernetesResolver::Watch(
+    MembershipCallback callback, const WatchOptions& options) {
+  if (tensorflow()) return ResolverBase::Watch(std::move(callback), options);
+  if (callback == nullptr) {
+    return absl::InvalidArgumentError("a watch needs a callback to call with the members");
+  }
+  return impl_->Watch(std::move(callback));
+}
+
+}  // namespace millrace
