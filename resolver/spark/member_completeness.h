@@ -1,0 +1,39 @@
+// File: resolver/spark/member_completeness.h
+//
+// When members make a cluster, and the waiting for it.
+//
+// Defines: MemberCompleteness, AskUntilComplete(), MemberCompletenessFromText().
+
+#ifndef RESOLVER_SPARK_MEMBER_COMPLETENESS_H_
+#define RESOLVER_SPARK_MEMBER_COMPLETENESS_H_
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/cluster_spec/cluster_spec.h"
+
+namespace millrace {
+
+enum class MemberCompleteness {
+  // All that the cluster should have are there; otherwise FAILED_PRECONDITION, saying who is not.
+  kRequireAll,
+  // As kRequireAll, but cluster_spec() waits for it, at most wait_timeout; then DEADLINE_EXCEEDED. A
+  // watch tells FAILED_PRECONDITION until it is so.
+  kWait,
+  // Those that are there, perhaps none.
+  kAvailable,
+};
+
+// "require_all", "wait" or "available"; INVALID_ARGUMENT for anything else.
+[[nodiscard]] absl::StatusOr<MemberCompleteness> MemberCompletenessFromText(absl::string_view text);
+
+// Calls `ask` until it returns anything but FAILED_PRECONDITION, every half second; the last answer
+// as DEADLINE_EXCEEDED when `timeout` has passed. Blocking.
+[[nodiscard]] absl::StatusOr<ClusterSpec> AskUntilComplete(
+    const std::function<absl::StatusOr<ClusterSpec>()>& ask, absl::Duration timeout);
+
+}  // namespace millrace
+
+#endif  // RESOLVER_SPARK_MEMBER_COMPLETENESS_H_

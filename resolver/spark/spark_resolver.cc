@@ -1,0 +1,117 @@
+#include "resolver/spark/spark_resolver.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/process.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+
+namespace millrace {
+
+SparkResolver::SparkResolver(BaseOptions base, Options options, std::vector<SparkJob> jobs,
+                             std::unique_ptr<SparkRestClient> spark)
+    : ResolverBase(std::move(base)),
+      options_(std::move(options)),
+      jobs_(std::move(jobs)),
+      spark_(std::move(spark)) {}
+
+absl::StatusOr<std::unique_ptr<SparkResolver>> SparkResolver::Create(Options options) {
+  MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
+  if (options.wait_timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("wait_timeout must be above 0");
+  }
+  std::vector<SparkJob> jobs;
+  for (const auto& [name, num_tasks] : options.jobs) {
+    jobs.push_back({.name = name, .num_tasks = num_tasks, .port = options.port_base});
+  }
+  if (jobs.empty()) jobs.push_back({.name = "worker", .port = options.port_base});
+  for (const auto& [name, port] : options.ports) {
+    bool known = false;
+    for (SparkJob& job : jobs) {
+      if (job.name != name) continue;
+      job.port = port;
+      known = true;
+    }
+    if (!known) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "ports names a job that there is not: ", Ellipsize(EscapeControls(name), 100)));
+    }
+  }
+  MILLRACE_ASSIGN_OR_RETURN(jobs, CheckSparkJobs(std::move(jobs)));
+  if (options.executor_id.empty()) options.executor_id = EnvOr("SPARK_EXECUTOR_ID", "");
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<SparkRestClient> spark,
+                            SparkRestClient::Create({.url = options.url,
+                                                     .application_id = options.application_id,
+                                                     .tls = options.tls,
+                                                     .timeout = options.timeout}));
+  BaseOptions base{.properties = options.properties,
+                   .count_accelerators = options.count_accelerators};
+  return std::unique_ptr<SparkResolver>(new SparkResolver(std::move(base), std::move(options),
+                                                          std::move(jobs), std::move(spark)));
+}
+
+absl::StatusOr<SparkCluster> SparkResolver::Ask(MemberCompleteness completeness) {
+  MILLRACE_ASSIGN_OR_RETURN(const SparkApplication application, spark_->Application());
+  return MakeSparkCluster(application, jobs_, completeness);
+}
+
+absl::StatusOr<ClusterSpec> SparkResolver::cluster_spec() {
+  const auto ask = [this]() -> absl::StatusOr<ClusterSpec> {
+    MILLRACE_ASSIGN_OR_RETURN(SparkCluster cluster, Ask(options_.completeness));
+    return std::move(cluster.spec);
+  };
+  if (options_.completeness != MemberCompleteness::kWait) return ask();
+  return AskUntilComplete(ask, options_.wait_timeout);
+}
+
+absl::StatusOr<std::vector<SparkCluster::Task>> SparkResolver::Tasks() {
+  MILLRACE_ASSIGN_OR_RETURN(SparkCluster cluster, Ask(options_.completeness));
+  return std::move(cluster.tasks);
+}
+
+absl::StatusOr<std::map<std::string, int>> SparkResolver::num_accelerators(
+    std::optional<std::string> task_type, std::optional<int> task_id) {
+  if (!task_type.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(task_type, this->task_type());
+  }
+  if (!task_id.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(task_id, this->task_id());
+  }
+  if (!task_type.has_value() || !task_id.has_value()) return CountLocalAccelerators();
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<SparkCluster::Task> tasks, Tasks());
+  for (const SparkCluster::Task& task : tasks) {
+    if (task.job != *task_type || task.index != *task_id) continue;
+    std::map<std::string, int> accelerators;
+    for (const auto& [name, addresses] : task.executor.resources) {
+      if (addresses.empty()) continue;
+      accelerators[absl::AsciiStrToUpper(name)] += static_cast<int>(addresses.size());
+    }
+    return accelerators;
+  }
+  return absl::NotFoundError(absl::StrCat("no executor of the application at ", spark_->url(),
+                                          " is ", *task_type, ":", *task_id));
+}
+
+absl::StatusOr<std::optional<SparkCluster::Task>> SparkResolver::OwnTask() {
+  if (options_.executor_id.empty()) return std::nullopt;
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<SparkCluster::Task> tasks, Tasks());
+  for (SparkCluster::Task& task : tasks) {
+    if (task.executor.id == options_.executor_id) return std::move(task);
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<std::string>> SparkResolver::SourceTaskType() {
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<SparkCluster::Task> task, OwnTask());
+  if (!task.has_value()) return std::nullopt;
+  return task->job;
+}
+
+absl::StatusOr<std::optional<int>> SparkResolver::SourceTaskId() {
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<SparkCluster::Task> task, OwnTask());
+  if (!task.has_value()) return std::nullopt;
+  return task->index;
+}
+
+}  // namespace millrace
