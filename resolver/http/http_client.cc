@@ -405,6 +405,12 @@ absl::Status HttpClient::Transfer::Perform(const std::stop_token& stop) {
       last_heard_ = now;
     }
     if (was_sent_) {
+      if (response_.status == 0) {
+        if (now - last_heard_ >= request_.answer_timeout) {
+          return TimeoutFailure(HttpFailure::kTimeout, request_.answer_timeout);
+        }
+        wait = std::min(wait, last_heard_ + request_.answer_timeout - now);
+      }
       if (now - last_heard_ >= request_.silence_timeout) {
         return Fail(HttpFailure::kSilent,
                     absl::StrCat("nothing came for ", absl::FormatDuration(request_.silence_timeout),

@@ -57,7 +57,9 @@ struct HttpRequest {
   std::string client_key_pem;
   // Of the whole request, with connecting and the body. May be infinite.
   absl::Duration timeout = absl::Seconds(30);
-  // The longest time in which nothing comes once the request is sent.
+  // From when it is sent to the first byte of the answer.
+  absl::Duration answer_timeout = absl::InfiniteDuration();
+  // The longest time in which nothing comes once it is sent.
   absl::Duration silence_timeout = absl::InfiniteDuration();
   // The largest body, unpacked. A streamed body of a 200 has no limit.
   size_t max_body_bytes = size_t{64} << 20;
@@ -77,7 +79,7 @@ enum class HttpFailure {
   kResolve,   // UNAVAILABLE: the host's name is not known
   kConnect,   // UNAVAILABLE: refused, unreachable, connect_timeout, a proxy that does not let through
   kTls,       // UNAVAILABLE: says which: unknown authority, wrong name, expired, our certificate
-  kTimeout,   // DEADLINE_EXCEEDED: says in which step
+  kTimeout,   // DEADLINE_EXCEEDED: timeout or answer_timeout; says in which step
   kSilent,    // UNAVAILABLE: connected, but nothing came for silence_timeout
   kCut,       // UNAVAILABLE: the connection ended within the answer; says what had come
   kTooLarge,  // RESOURCE_EXHAUSTED: names the limit

@@ -28,7 +28,8 @@
 
 namespace millrace {
 
-// Of a pair (file, text) at most one is set. All unset: anonymous.
+// Of a pair (file, text) at most one is set; what a plugin answers counts where neither is. All unset:
+// anonymous.
 struct CredentialOptions {
   std::string token;
   std::string token_file;
@@ -54,7 +55,7 @@ struct Credentials {
 };
 
 // Files are read at every Get(), so that what the kubelet rotates is followed at once. What a plugin
-// answered is kept until a minute before its expirationTimestamp, or until it is refused.
+// answered is kept until shortly before its expirationTimestamp, or until it is refused.
 // Thread safety: thread-safe; a plugin runs once for all who wait for it. Blocking: disk I/O, and
 // the plugin.
 class CredentialSource {

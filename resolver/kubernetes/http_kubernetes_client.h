@@ -83,6 +83,11 @@ class HttpKubernetesClient : public KubernetesClient {
   // One GET with credentials and retries. Every answer but 200 is an error.
   absl::StatusOr<HttpResponse> Get(const Call& call, std::stop_token stop,
                                    const HttpClient::BodyCallback& on_body);
+  // OUT_OF_RANGE: the list expired between two pages.
+  absl::StatusOr<PodList> ListOnce(Call& call, const std::stop_token& stop);
+  // The error that an answer other than 200 is.
+  [[nodiscard]] absl::Status ResponseError(const Call& call, const HttpResponse& response) const;
+  [[nodiscard]] absl::Status InContext(const Call& call, const absl::Status& status) const;
 
   const Options options_;
   const std::unique_ptr<HttpClient> http_;
