@@ -18,7 +18,6 @@
 namespace millrace {
 namespace {
 
-constexpr absl::Duration kMinPollInterval = absl::Milliseconds(1);
 // What poll() can wait for at once; a longer interval is asked more often, which harms nobody.
 constexpr absl::Duration kMaxPollInterval = absl::Milliseconds(std::numeric_limits<int>::max());
 
@@ -77,14 +76,7 @@ class PollingWatch final : public MembershipWatch {
 
 absl::StatusOr<std::unique_ptr<MembershipWatch>> ClusterResolver::Watch(
     MembershipCallback callback, const WatchOptions& options) {
-  if (callback == nullptr) {
-    return absl::InvalidArgumentError("a watch needs a callback to call with the members");
-  }
-  if (options.poll_interval < kMinPollInterval) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "poll_interval of a watch must be at least 1ms, found ",
-        absl::FormatDuration(options.poll_interval)));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckWatch(callback, options));
   return PollingWatch::Start(this, std::move(callback), options.poll_interval);
 }
 

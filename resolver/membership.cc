@@ -2,7 +2,26 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace millrace {
+namespace {
+
+constexpr absl::Duration kMinPollInterval = absl::Milliseconds(1);
+
+}  // namespace
+
+absl::Status CheckWatch(const MembershipCallback& callback, const WatchOptions& options) {
+  if (callback == nullptr) {
+    return absl::InvalidArgumentError("a watch needs a callback to call with the members");
+  }
+  if (options.poll_interval < kMinPollInterval) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("poll_interval of a watch must be at least 1ms, found ",
+                     absl::FormatDuration(options.poll_interval)));
+  }
+  return absl::OkStatus();
+}
 
 MembershipTracker::MembershipTracker(MembershipCallback callback)
     : callback_(std::move(callback)) {}

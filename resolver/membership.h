@@ -2,7 +2,8 @@
 //
 // Membership over time: what a ClusterResolver's watch tells.
 //
-// Defines: MembershipUpdate, MembershipCallback, MembershipWatch, WatchOptions, MembershipTracker.
+// Defines: MembershipUpdate, MembershipCallback, MembershipWatch, WatchOptions,
+// CheckWatch(), MembershipTracker.
 
 #ifndef RESOLVER_MEMBERSHIP_H_
 #define RESOLVER_MEMBERSHIP_H_
@@ -40,6 +41,11 @@ struct WatchOptions {
   // How often a source that cannot push is asked. At least 1 ms.
   absl::Duration poll_interval = absl::Seconds(5);
 };
+
+// INVALID_ARGUMENT if a watch cannot be: there is no callback, or the interval is too short. For
+// those who write a resolver.
+[[nodiscard]] absl::Status CheckWatch(const MembershipCallback& callback,
+                                      const WatchOptions& options);
 
 // A running watch. Its destructor returns when the callback is not running and never will again.
 class MembershipWatch {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/cluster_spec/python_text.h"
 #include "resolver/local_accelerators.h"
@@ -20,6 +21,8 @@ std::string DescribeTask(const std::optional<std::string>& task_type,
 absl::Status ValueError(absl::string_view message) {
   return TensorFlowError(absl::StatusCode::kInvalidArgument, "ValueError", message);
 }
+
+class FinishedWatch final : public MembershipWatch {};
 
 }  // namespace
 
@@ -120,6 +123,12 @@ TaskProperties ResolverBase::overrides() const {
 
 absl::StatusOr<std::map<std::string, int>> ResolverBase::CountLocalAccelerators() const {
   return count_accelerators_ != nullptr ? count_accelerators_() : LocalAccelerators();
+}
+
+std::unique_ptr<MembershipWatch> TellOnce(const absl::StatusOr<ClusterSpec>& answer,
+                                          MembershipCallback callback) {
+  MembershipTracker(std::move(callback)).Observe(answer, RealClock()->Now());
+  return std::make_unique<FinishedWatch>();
 }
 
 absl::Status CheckTaskId(const std::optional<int>& task_id) {

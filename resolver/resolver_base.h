@@ -3,7 +3,8 @@
 // What all resolvers have in common: the settable properties, the usual master(), and the counting
 // of this host's accelerators. For those who write a resolver.
 //
-// Defines: ResolverBase, TaskProperties, AcceleratorCounter.
+// Defines: ResolverBase, TaskProperties, AcceleratorCounter, CheckTaskId(), TellOnce(),
+// ResolvedTaskAddress().
 //
 //   class MyResolver final : public ResolverBase {
 //    public:
@@ -17,6 +18,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -85,6 +87,10 @@ class ResolverBase : public ClusterResolver {
   mutable Mutex mu_;
   TaskProperties overrides_ ABSL_GUARDED_BY(mu_);
 };
+
+// The watch of a source that cannot change: calls `callback` with `answer`, and never again.
+[[nodiscard]] std::unique_ptr<MembershipWatch> TellOnce(const absl::StatusOr<ClusterSpec>& answer,
+                                                        MembershipCallback callback);
 
 // INVALID_ARGUMENT if it is negative: what the Create() of a resolver checks, but with kTensorFlow.
 [[nodiscard]] absl::Status CheckTaskId(const std::optional<int>& task_id);

@@ -33,7 +33,7 @@ namespace millrace {
 // such an object, every call returns INVALID_ARGUMENT saying what it should be.
 //
 // master() is `session_master` if there is one, verbatim; "" if the cluster has one task or none;
-// else the address of the task given, or of this task. A given rpc_layer of "" removes the prefix.
+// else the address of the task given (even if it is the only one), or of this task. A given rpc_layer of "" removes the prefix.
 //
 // With kTensorFlow: `sparseCluster` and `environment` are not read, environment() is None unless the
 // options have one, errors are those of Python's json and int(), a job without tasks makes master()

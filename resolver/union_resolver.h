@@ -56,6 +56,7 @@ class UnionResolver final : public ResolverBase {
   absl::StatusOr<std::string> master(std::optional<std::string> task_type = std::nullopt,
                                      std::optional<int> task_id = std::nullopt,
                                      std::optional<std::string> rpc_layer = std::nullopt) override;
+  // Of another task: what the resolver says that it comes from.
   absl::StatusOr<std::map<std::string, int>> num_accelerators(
       std::optional<std::string> task_type = std::nullopt,
       std::optional<int> task_id = std::nullopt) override;
@@ -75,6 +76,9 @@ class UnionResolver final : public ResolverBase {
 
  private:
   explicit UnionResolver(Options options);
+
+  // One spec of each resolver, or the first error.
+  absl::StatusOr<std::vector<ClusterSpec>> AskAll();
 
   const std::vector<std::unique_ptr<ClusterResolver>> resolvers_;
 };

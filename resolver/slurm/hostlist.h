@@ -36,7 +36,8 @@ struct HostlistOptions {
 //
 // A range keeps the width of its first number: [08-11], [001-100]. White space around a part is
 // removed. Returns INVALID_ARGUMENT with the offset of what is wrong: an empty list or part, an open
-// or empty or nested bracket, a number that is none or above 2^63-1, a range that runs backwards.
+// or empty or nested bracket, a number that is none or has over 18 digits, a range that runs
+// backwards, a name over 255 bytes.
 //
 // With kTensorFlow: one group at the end of a part at most; "" is no name, "a," is one, [3-1] none;
 // other errors are its ValueError.

@@ -22,14 +22,14 @@
 #include <variant>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "core/base/mutex.h"
 #include "core/cluster_spec/cluster_spec.h"
 #include "resolver/cluster_resolver.h"
 #include "resolver/resolver_base.h"
 
 namespace millrace {
+
+struct SlurmStep;
 
 // Which task this process is; nullopt where that is not known.
 struct SlurmTaskInfo {
@@ -39,26 +39,28 @@ struct SlurmTaskInfo {
 };
 
 // Reads the variables that srun sets for a step: SLURM_PROCID, SLURM_STEP_NUM_TASKS,
-// SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE (also SLURM_STEP_GPUS or SLURM_JOB_GPUS). Those of
-// the job (SLURM_NTASKS, ...) are not used: a step may be smaller than its job. Nothing else is
-// asked, so a watch tells one spec.
+// SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, and where they are set SLURM_DISTRIBUTION,
+// SLURM_NODEID, SLURM_LOCALID, SLURM_GPUS_PER_TASK and CUDA_VISIBLE_DEVICES. Those of the job
+// (SLURM_NTASKS, ...) are not used: a step may be smaller than its job. They cannot change, so a
+// watch tells one spec.
 //
-// Ranks follow the node list: the first tasks are on the first host, as with srun's default, block,
-// distribution; SLURM_DISTRIBUTION of another kind is FAILED_PRECONDITION where there are several
-// hosts with several tasks. Jobs take ranks in the order in which they are given. The k-th task of a
-// host listens on port_base + k.
+// Ranks are dealt over the hosts in the order of the node list as SLURM_DISTRIBUTION says: block (the
+// default), cyclic or plane=N. Jobs take ranks in the order in which they are given. The k-th task of
+// a host listens on port_base + k.
 //
-// The k-th task of a host may use the k-th slice of gpus_per_task of the GPUs of its host: of the
-// ids in CUDA_VISIBLE_DEVICES if they are gpus_per_node (srun gave all of them to each task), all of
-// CUDA_VISIBLE_DEVICES if it has gpus_per_task (srun gave each task its own), else of
-// 0..gpus_per_node-1. Hosts without GPUs are fine.
+// The k-th task of a host may use the k-th slice of gpus_per_task of the GPUs of its host: of the ids
+// in CUDA_VISIBLE_DEVICES if that is set, otherwise of 0..gpus_per_node-1. Where srun has given each
+// task GPUs of its own (--gpus-per-task, or gpus_per_task ids in CUDA_VISIBLE_DEVICES), these are
+// it. Hosts without GPUs are fine.
 //
 // With kTensorFlow: hosts are taken in the order of their names, jobs too, so that ranks and hosts
 // do not match from ten unpadded hosts on; a host that is in the list twice counts once; ids are
 // always 0-based; CUDA_VISIBLE_DEVICES set to nothing is one GPU; without GPUs cluster_spec() fails;
-// cluster_spec() sets the variable, and the task is only known after it.
+// cluster_spec() sets the variable and the properties, and the task is only known after it.
 class SlurmResolver final : public ResolverBase {
  public:
+  static constexpr int kMaxTasks = 1 << 20;
+
   using Jobs = std::vector<std::pair<std::string, int>>;  // name and number of tasks, in order
   using TasksOfHosts = std::vector<std::pair<std::string, int>>;
   // The value of a variable, nullopt if it is not set.
@@ -91,10 +93,10 @@ class SlurmResolver final : public ResolverBase {
     GpuCounter count_gpus;  // empty: what `millrace-gpu` sees
   };
 
-  // Reads the variables; they cannot change.
-  // Returns FAILED_PRECONDITION if a variable is missing (not inside a step), INVALID_ARGUMENT if
-  // one is malformed, two contradict each other (both are named) or the options ask for what the
-  // step has not; RESOURCE_EXHAUSTED for more than 2^20 tasks. With kTensorFlow its errors.
+  // Reads the variables. Returns FAILED_PRECONDITION if one is missing (not inside a step) or the
+  // distribution is another, INVALID_ARGUMENT if one is malformed, two contradict each other (both
+  // are named) or the options ask for what the step has not; RESOURCE_EXHAUSTED for more than
+  // kMaxTasks. With kTensorFlow its errors.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<SlurmResolver>> Create(Options options);
 
   ~SlurmResolver() override;
@@ -109,7 +111,7 @@ class SlurmResolver final : public ResolverBase {
                                                          const WatchOptions& options) override;
   using ClusterResolver::Watch;
 
-  // This process's task by its rank, whatever was set.
+  // This process's task by its rank, whatever was set (kTensorFlow: the properties).
   [[nodiscard]] SlurmTaskInfo GetTaskInfo() const;
 
   // The ids that this process may use, as CUDA_VISIBLE_DEVICES has them: "2,3"; "" without GPUs.
@@ -121,13 +123,10 @@ class SlurmResolver final : public ResolverBase {
   absl::StatusOr<std::optional<int>> SourceTaskId() override;
 
  private:
-  struct Step;  // what Create() found out
+  SlurmResolver(BaseOptions base, std::unique_ptr<const SlurmStep> step, Writer write);
 
-  SlurmResolver(BaseOptions base, std::unique_ptr<const Step> step);
-
-  const std::unique_ptr<const Step> step_;
-  mutable Mutex mu_;
-  SlurmTaskInfo task_info_ ABSL_GUARDED_BY(mu_);
+  const std::unique_ptr<const SlurmStep> step_;
+  const Writer write_;  // empty: does not set CUDA_VISIBLE_DEVICES
 };
 
 }  // namespace millrace

@@ -1,0 +1,230 @@
+#include "resolver/tf_config_resolver.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "resolver/python_value.h"
+#include "resolver/tensorflow_cluster_spec.h"
+
+namespace millrace {
+namespace {
+
+constexpr absl::string_view kVariable = "TF_CONFIG";
+constexpr absl::string_view kExample =
+    "{\"cluster\": {\"worker\": [\"host:port\", ...]}, \"task\": {\"type\": \"worker\", \"index\": 0}}";
+constexpr size_t kMaxQuotedBytes = 200;
+
+std::optional<std::string> ReadEnvironment() {
+  const char* value = std::getenv("TF_CONFIG");
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+absl::Status Malformed(absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(kVariable, ": ", what, "; it should be like ", kExample));
+}
+
+// The member, or null if it is absent or null.
+const OrderedJson* Member(const OrderedJson& holder, const std::string& key) {
+  const auto found = holder.find(key);
+  return found == holder.end() || found->is_null() ? nullptr : &*found;
+}
+
+absl::Status WrongType(absl::string_view member, absl::string_view wanted,
+                       const OrderedJson& value) {
+  return Malformed(
+      absl::StrCat("\"", member, "\" must be ", wanted, ", found ", JsonTypeName(value)));
+}
+
+// The member `task`, or null.
+absl::StatusOr<const OrderedJson*> Task(const OrderedJson& config) {
+  const OrderedJson* task = Member(config, "task");
+  if (task != nullptr && !task->is_object()) return WrongType("task", "an object", *task);
+  return task;
+}
+
+// An index as a resolver has it.
+absl::StatusOr<int> ToIndex(int64_t index) {
+  if (index >= std::numeric_limits<int>::min() && index <= std::numeric_limits<int>::max()) {
+    return static_cast<int>(index);
+  }
+  return Malformed("\"task.index\" is over 2147483647");
+}
+
+// task[member] of TensorFlow, null if there is none.
+absl::StatusOr<const OrderedJson*> PythonTaskItem(const OrderedJson& config,
+                                                  absl::string_view member) {
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* task, PythonItem(config, "task"));
+  if (task == nullptr) return nullptr;
+  return PythonItem(*task, member);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TfConfigResolver>> TfConfigResolver::Create(Options options) {
+  if (options.behavior == ResolverBehavior::kCorrect) {
+    MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
+  }
+  return std::unique_ptr<TfConfigResolver>(new TfConfigResolver(std::move(options)));
+}
+
+TfConfigResolver::TfConfigResolver(Options options)
+    : ResolverBase({.behavior = options.behavior,
+                    .properties = std::move(options.properties),
+                    .count_accelerators = std::move(options.count_accelerators)}),
+      environment_(std::move(options.environment)),
+      read_(options.read != nullptr ? std::move(options.read) : ReadEnvironment) {}
+
+absl::StatusOr<OrderedJson> TfConfigResolver::Load() const {
+  const std::optional<std::string> text = read_();
+  if (!text.has_value()) return OrderedJson::object();
+  if (tensorflow()) return ParsePythonJson(*text);
+  if (absl::StripAsciiWhitespace(*text).empty()) {
+    return Malformed("the environment variable is set but empty (unset it where there is no cluster)");
+  }
+  absl::StatusOr<OrderedJson> config = ParseOrderedJson(*text);
+  if (!config.ok()) return Malformed(config.status().message());
+  if (!config->is_object()) {
+    return Malformed(absl::StrCat("it must be a JSON object, found ", JsonTypeName(*config)));
+  }
+  return config;
+}
+
+absl::StatusOr<ClusterSpec> TfConfigResolver::SpecOf(const OrderedJson& config) const {
+  const OrderedJson* cluster = Member(config, "cluster");
+  if (cluster == nullptr) cluster = Member(config, "sparseCluster");
+  if (cluster == nullptr) return ClusterSpec();
+  absl::StatusOr<ClusterSpec> spec = ClusterSpec::FromJson(*cluster);
+  if (!spec.ok()) return Malformed(spec.status().message());
+  return spec;
+}
+
+absl::StatusOr<std::optional<std::string>> TfConfigResolver::TextMember(
+    const OrderedJson& config, const std::string& key) const {
+  if (tensorflow()) {
+    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* value, PythonItem(config, key));
+    if (value == nullptr || value->is_null()) return std::nullopt;
+    return PythonStrOf(*value);
+  }
+  const OrderedJson* value = Member(config, key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) return WrongType(key, "a string", *value);
+  return value->get<std::string>();
+}
+
+absl::StatusOr<ClusterSpec> TfConfigResolver::cluster_spec() {
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
+  if (!tensorflow()) return SpecOf(config);
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* cluster, PythonItem(config, "cluster"));
+  if (cluster == nullptr) return ClusterSpec();
+  MILLRACE_ASSIGN_OR_RETURN(const TensorFlowClusterSpec spec,
+                            TensorFlowClusterSpec::FromJson(*cluster));
+  return spec.ToClusterSpec();
+}
+
+absl::StatusOr<std::string> TfConfigResolver::master(std::optional<std::string> task_type,
+                                                     std::optional<int> task_id,
+                                                     std::optional<std::string> rpc_layer) {
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> session_master,
+                            TextMember(config, "session_master"));
+  if (session_master.has_value()) return *session_master;
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, cluster_spec());
+  if (tensorflow()) {
+    const std::vector<std::string> jobs = spec.jobs();
+    if (jobs.empty()) return std::string();
+    if (jobs.size() == 1) {
+      MILLRACE_ASSIGN_OR_RETURN(const OrderedJson tasks,
+                                TensorFlowClusterSpec::From(spec).JobTasks(jobs.front()));
+      if (tasks.size() == 1) return std::string();
+    }
+  } else if (!task_type.has_value() && !task_id.has_value() && spec.total_tasks() <= 1) {
+    return std::string();
+  }
+  if (!task_type.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(task_type, this->task_type());
+  }
+  if (!task_id.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(task_id, this->task_id());
+  }
+  if (!rpc_layer.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(rpc_layer, this->rpc_layer());
+  }
+  if (!tensorflow() && (!task_type.has_value() || !task_id.has_value())) return std::string();
+  MILLRACE_ASSIGN_OR_RETURN(const std::string address,
+                            ResolvedTaskAddress(spec, task_type, task_id, behavior()));
+  return FormatMasterUrl(address, rpc_layer.value_or(""));
+}
+
+absl::StatusOr<std::map<std::string, int>> TfConfigResolver::num_accelerators(
+    std::optional<std::string> task_type, std::optional<int> task_id) {
+  if (tensorflow()) {
+    if (!task_type.has_value()) {
+      MILLRACE_ASSIGN_OR_RETURN(task_type, this->task_type());
+    }
+    if (!task_id.has_value()) {
+      MILLRACE_ASSIGN_OR_RETURN(task_id, this->task_id());
+    }
+  }
+  return ResolverBase::num_accelerators(std::move(task_type), task_id);
+}
+
+absl::StatusOr<std::optional<std::string>> TfConfigResolver::environment() {
+  if (environment_.has_value() || tensorflow()) return environment_;
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> environment,
+                            TextMember(config, "environment"));
+  return environment.value_or("");
+}
+
+absl::StatusOr<std::optional<std::string>> TfConfigResolver::SourceTaskType() {
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
+  if (tensorflow()) {
+    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* type, PythonTaskItem(config, "type"));
+    if (type == nullptr) return std::nullopt;
+    return PythonStrOf(*type);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* task, Task(config));
+  const OrderedJson* type = task == nullptr ? nullptr : Member(*task, "type");
+  if (type == nullptr) return std::nullopt;
+  if (!type->is_string()) return WrongType("task.type", "a string", *type);
+  return type->get<std::string>();
+}
+
+absl::StatusOr<std::optional<int>> TfConfigResolver::SourceTaskId() {
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
+  if (tensorflow()) {
+    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* index, PythonTaskItem(config, "index"));
+    if (index == nullptr) return std::nullopt;
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t number, PythonIntOf(*index));
+    return ToIndex(number);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* task, Task(config));
+  const OrderedJson* index = task == nullptr ? nullptr : Member(*task, "index");
+  if (index == nullptr) return std::nullopt;
+  if (!index->is_number_integer() && !index->is_string()) {
+    return WrongType("task.index", "an integer", *index);
+  }
+  const absl::StatusOr<int64_t> number = PythonIntOf(*index);
+  if (!number.ok() || *number < 0) {
+    return Malformed(absl::StrCat("\"task.index\" must be an integer from 0 on, found ",
+                                  Ellipsize(EscapeControls(DumpJson(*index)), kMaxQuotedBytes)));
+  }
+  return ToIndex(*number);
+}
+
+absl::StatusOr<std::optional<std::string>> TfConfigResolver::SourceRpcLayer() {
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
+  return TextMember(config, "rpc_layer");
+}
+
+}  // namespace millrace
