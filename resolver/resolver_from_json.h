@@ -3,7 +3,8 @@
 // Any resolver from its description in JSON: what `millrace resolve` and the vectors of testdata/
 // build theirs from.
 //
-// Defines: ResolverMakers, ResolverFromJson().
+// Defines: ResolverMakers, ResolverMaker, BasicResolverMakers(), ResolverFromJson(), and for makers
+// ReadTaskProperties(), CheckMembers().
 //
 //   {"type": "union",
 //    "resolvers": [{"type": "static", "cluster_spec": {"ps": ["h0:1"]}},
@@ -21,11 +22,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/json.h"
 #include "resolver/cluster_resolver.h"
+#include "resolver/resolver_base.h"
 
 namespace millrace {
 
@@ -59,6 +63,19 @@ struct ResolverMakers {
 [[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterResolver>> ResolverFromJson(
     const OrderedJson& description, const ResolverMakers& makers,
     ResolverBehavior behavior = ResolverBehavior::kCorrect, absl::string_view where = "");
+
+// --- For those who write a maker ---
+
+// The members task_type, task_id and rpc_layer; absent and null are not set.
+// Returns INVALID_ARGUMENT naming the member.
+[[nodiscard]] absl::StatusOr<TaskProperties> ReadTaskProperties(const OrderedJson& description,
+                                                                absl::string_view where);
+
+// Returns INVALID_ARGUMENT for a member that is not in `known`; "type" and those of
+// ReadTaskProperties() always are.
+[[nodiscard]] absl::Status CheckMembers(const OrderedJson& description,
+                                        const std::vector<absl::string_view>& known,
+                                        absl::string_view where);
 
 }  // namespace millrace
 
