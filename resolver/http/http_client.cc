@@ -74,7 +74,8 @@ absl::StatusOr<ParsedUrl> ParseUrl(const std::string& url) {
   }
   const auto part = [handle](CURLUPart what, unsigned flags = 0) {
     char* text = nullptr;
-    if (curl_url_get(handle, what, &text, flags) != CURLUE_OK || text == nullptr) return std::string();
+    if (curl_url_get(handle, what, &text, flags) != CURLUE_OK || text == nullptr)
+      return std::string();
     std::string copy = text;
     curl_free(text);
     return copy;
@@ -122,7 +123,7 @@ int Milliseconds(absl::Duration duration) {
       absl::Ceil(std::clamp(duration, absl::ZeroDuration(), absl::Hours(1)), kMillisecond)));
 }
 
-curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
+curl_socket_t OpenSocket(void* last_fd, curlsocktype, curl_sockaddr* address) {
   const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   if (fd < 0) return CURL_SOCKET_BAD;
   // Best effort: silence_timeout and the request's timeout notice a dead peer too.
@@ -133,6 +134,7 @@ curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kKeepAliveSeconds, sizeof(kKeepAliveSeconds));
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kKeepAliveProbes, sizeof(kKeepAliveProbes));
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
+  *static_cast<int*>(last_fd) = fd;
   return fd;
 }
 
@@ -145,13 +147,14 @@ absl::Status CheckRequest(const HttpRequest& request) {
   for (const auto& [name, value] : request.headers) {
     if (name.empty() || name.find(':') != std::string::npos || HasLineEnd(name) ||
         HasLineEnd(value)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("header \"", EscapeControls(name),
-                       "\" cannot be sent: its name or its value holds a line end, a NUL or a colon"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "header \"", EscapeControls(name),
+          "\" cannot be sent: its name or its value holds a line end, a NUL or a colon"));
     }
   }
   if (request.client_certificate_pem.empty() != request.client_key_pem.empty()) {
-    return absl::InvalidArgumentError("a client certificate needs its key, and a key its certificate");
+    return absl::InvalidArgumentError(
+        "a client certificate needs its key, and a key its certificate");
   }
   return absl::OkStatus();
 }
@@ -206,8 +209,8 @@ struct HttpClient::Connection {
 // One request on its way.
 class HttpClient::Transfer {
  public:
-  Transfer(const Options& options, const HttpRequest& request, ParsedUrl url, Connection* connection,
-           const BodyCallback& on_body)
+  Transfer(const Options& options, const HttpRequest& request, ParsedUrl url,
+           Connection* connection, const BodyCallback& on_body)
       : options_(options),
         request_(request),
         url_(std::move(url)),
@@ -282,6 +285,8 @@ class HttpClient::Transfer {
   absl::Duration began_;       // steady
   absl::Duration last_heard_;  // steady; when the request was sent, before anything came
   bool was_sent_ = false;
+  int fd_ = -1;             // opened last; curl's
+  bool connected_ = false;  // by TCP; curl itself tells only when TLS is done too
   size_t header_bytes_ = 0;
   size_t body_bytes_ = 0;
   absl::Status callback_error_;  // why a callback ended the transfer
@@ -311,8 +316,7 @@ void HttpClient::Transfer::SetOptions() {
   if (url_.scheme == "https" && !server_name.empty()) {
     // curl checks and sends the URL's host: put the name there, and connect to the real one.
     url = WithHost(url, server_name);
-    connect_to_ =
-        curl_slist_append(nullptr, absl::StrCat("::", url_.host, ":", url_.port).c_str());
+    connect_to_ = curl_slist_append(nullptr, absl::StrCat("::", url_.host, ":", url_.port).c_str());
     curl_easy_setopt(easy_, CURLOPT_CONNECT_TO, connect_to_);
     add_header("Host", absl::StrCat(url_.host, ":", url_.port));
   }
@@ -328,13 +332,13 @@ void HttpClient::Transfer::SetOptions() {
   curl_easy_setopt(easy_, CURLOPT_QUICK_EXIT, 1L);
   curl_easy_setopt(easy_, CURLOPT_BUFFERSIZE, 128L << 10);
   curl_easy_setopt(easy_, CURLOPT_OPENSOCKETFUNCTION, &OpenSocket);
+  curl_easy_setopt(easy_, CURLOPT_OPENSOCKETDATA, &fd_);
   curl_easy_setopt(easy_, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   curl_easy_setopt(easy_, CURLOPT_HEADERFUNCTION, &OnHeader);
   curl_easy_setopt(easy_, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &OnBody);
   curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
-  curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS,
-                   long{Milliseconds(options_.connect_timeout)});
+  curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, long{Milliseconds(options_.connect_timeout)});
   if (request_.gzip) curl_easy_setopt(easy_, CURLOPT_ACCEPT_ENCODING, "gzip");
 
   if (!options_.proxy_url.empty()) {
@@ -400,6 +404,11 @@ absl::Status HttpClient::Transfer::Perform(const std::stop_token& stop) {
       return TimeoutFailure(HttpFailure::kTimeout, request_.timeout);
     }
     absl::Duration wait = began_ + request_.timeout - now;
+    if (!was_sent_ && !connected_ && fd_ >= 0) {
+      sockaddr_storage peer;
+      socklen_t size = sizeof(peer);
+      connected_ = getpeername(fd_, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+    }
     if (!was_sent_ && sent()) {
       was_sent_ = true;
       last_heard_ = now;
@@ -412,9 +421,10 @@ absl::Status HttpClient::Transfer::Perform(const std::stop_token& stop) {
         wait = std::min(wait, last_heard_ + request_.answer_timeout - now);
       }
       if (now - last_heard_ >= request_.silence_timeout) {
-        return Fail(HttpFailure::kSilent,
-                    absl::StrCat("nothing came for ", absl::FormatDuration(request_.silence_timeout),
-                                 ": the server or the way to it is gone"));
+        return Fail(
+            HttpFailure::kSilent,
+            absl::StrCat("nothing came for ", absl::FormatDuration(request_.silence_timeout),
+                         ": the server or the way to it is gone"));
       }
       wait = std::min(wait, last_heard_ + request_.silence_timeout - now);
     }
@@ -426,8 +436,8 @@ bool HttpClient::Transfer::TakeHeader(absl::string_view line) {
   last_heard_ = RealClock()->SteadyNow();
   header_bytes_ += line.size();
   if (header_bytes_ > kMaxHeaderBytes) {
-    callback_error_ = Fail(HttpFailure::kTooLarge, absl::StrCat("headers over the limit of ",
-                                                                kMaxHeaderBytes, " bytes"));
+    callback_error_ = Fail(HttpFailure::kTooLarge,
+                           absl::StrCat("headers over the limit of ", kMaxHeaderBytes, " bytes"));
     return false;
   }
   if (absl::StartsWith(line, "HTTP/")) {  // of a 1xx, or of the answer
@@ -464,9 +474,8 @@ bool HttpClient::Transfer::TakeBody(absl::string_view piece) {
     return callback_error_.ok();
   }
   if (body_bytes_ > request_.max_body_bytes) {
-    callback_error_ =
-        Fail(HttpFailure::kTooLarge,
-             absl::StrCat("the answer is over the limit of ", request_.max_body_bytes, " bytes"));
+    callback_error_ = Fail(HttpFailure::kTooLarge, absl::StrCat("the answer is over the limit of ",
+                                                                request_.max_body_bytes, " bytes"));
     return false;
   }
   response_.body.append(piece.data(), piece.size());
@@ -485,13 +494,14 @@ absl::Status HttpClient::Transfer::TimeoutFailure(HttpFailure failure, absl::Dur
                              ? absl::StrCat("the server has not answered within ", after)
                              : absl::StrCat("not finished within ", after, ", ", Received()));
   }
-  if (Microseconds(CURLINFO_CONNECT_TIME_T) > 0) {
-    return Fail(failure, absl::StrCat("connected, but the TLS handshake has not ended within ", after,
-                                      "; does a TLS server listen there?"));
+  if (connected_) {
+    return Fail(failure, absl::StrCat("connected, but the TLS handshake has not ended within ",
+                                      after, "; does a TLS server listen there?"));
   }
   if (Microseconds(CURLINFO_NAMELOOKUP_TIME_T) > 0) {
-    return Fail(failure, absl::StrCat("no connection within ", after,
-                                      "; the address is wrong, the host is down, or a firewall drops it"));
+    return Fail(failure,
+                absl::StrCat("no connection within ", after,
+                             "; the address is wrong, the host is down, or a firewall drops it"));
   }
   return Fail(failure, absl::StrCat("the host's name has not been resolved within ", after,
                                     "; check this machine's DNS"));
@@ -520,8 +530,8 @@ absl::Status HttpClient::Transfer::TlsFailure(CURLcode result) const {
   }
   long verified = X509_V_OK;
   curl_easy_getinfo(easy_, CURLINFO_SSL_VERIFYRESULT, &verified);
+  if (absl::StrContains(said, "subject name")) verified = X509_V_ERR_HOSTNAME_MISMATCH;
   switch (verified) {
-    case X509_V_OK:
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
       return Fail(HttpFailure::kTls,
@@ -551,13 +561,15 @@ absl::Status HttpClient::Transfer::Finish(CURLcode result) const {
       return absl::OkStatus();
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
-      return Fail(HttpFailure::kResolve,
-                  absl::StrCat("the host's name is not known; check it and this machine's DNS: ", said));
+      return Fail(
+          HttpFailure::kResolve,
+          absl::StrCat("the host's name is not known; check it and this machine's DNS: ", said));
     case CURLE_OPERATION_TIMEDOUT:  // only connecting has a limit of curl's
       return TimeoutFailure(HttpFailure::kConnect, options_.connect_timeout);
     case CURLE_COULDNT_CONNECT:
-      return Fail(HttpFailure::kConnect,
-                  absl::StrCat("no connection; check the address and that the server runs: ", said));
+      return Fail(
+          HttpFailure::kConnect,
+          absl::StrCat("no connection; check the address and that the server runs: ", said));
     case CURLE_PROXY:
       return Fail(HttpFailure::kConnect, absl::StrCat("the proxy does not let through: ", said));
     case CURLE_SSL_CONNECT_ERROR:
@@ -576,12 +588,12 @@ absl::Status HttpClient::Transfer::Finish(CURLcode result) const {
       if (!sent()) {
         return Fail(HttpFailure::kConnect, absl::StrCat("the connection ended at once: ", said));
       }
-      return Fail(HttpFailure::kCut,
-                  absl::StrCat("the connection ended ", Received(), ": ", said));
+      return Fail(HttpFailure::kCut, absl::StrCat("the connection ended ", Received(), ": ", said));
     case CURLE_OUT_OF_MEMORY:
       return absl::ResourceExhaustedError(absl::StrCat(Where(), ": ", said));
     default:
-      return Fail(HttpFailure::kProtocol, absl::StrCat("what answers there speaks no HTTP: ", said));
+      return Fail(HttpFailure::kProtocol,
+                  absl::StrCat("what answers there speaks no HTTP: ", said));
   }
 }
 

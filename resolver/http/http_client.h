@@ -49,7 +49,8 @@ struct TlsOptions {
 struct HttpRequest {
   std::string method = "GET";
   std::string url;  // http or https
-  // Sent as they are, so they must hold no line end (INVALID_ARGUMENT). Never part of an error text.
+  // Sent as they are, so they must hold no line end (INVALID_ARGUMENT). Never part of an error
+  // text.
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
   // A certificate of ours and its key, PEM; both or neither.
@@ -77,7 +78,8 @@ struct HttpResponse {
 enum class HttpFailure {
   kNone,      // not such an error
   kResolve,   // UNAVAILABLE: the host's name is not known
-  kConnect,   // UNAVAILABLE: refused, unreachable, connect_timeout, a proxy that does not let through
+  kConnect,   // UNAVAILABLE: refused, unreachable, connect_timeout, a proxy that does not let
+              // through
   kTls,       // UNAVAILABLE: says which: unknown authority, wrong name, expired, our certificate
   kTimeout,   // DEADLINE_EXCEEDED: timeout or answer_timeout; says in which step
   kSilent,    // UNAVAILABLE: connected, but nothing came for silence_timeout
@@ -109,7 +111,8 @@ class HttpClient {
   };
 
   // Called with each piece of the body as it arrives, in the thread of Send(); first with an empty
-  // piece, as soon as the server has said 200. An error ends the request and is what Send() returns.
+  // piece, as soon as the server has said 200. An error ends the request and is what Send()
+  // returns.
   using BodyCallback = std::function<absl::Status(absl::string_view piece)>;
 
   // Returns INVALID_ARGUMENT for options that contradict each other.

@@ -111,8 +111,8 @@ absl::StatusOr<Credentials> CredentialSource::FromPlugin(absl::Duration timeout,
       if (stop.stop_requested()) return absl::CancelledError("stopped");
       const absl::Duration left = deadline - RealClock()->SteadyNow();
       if (left <= absl::ZeroDuration()) {
-        return absl::DeadlineExceededError(absl::StrCat(Describe(), " has not ended within ",
-                                                        absl::FormatDuration(timeout)));
+        return absl::DeadlineExceededError(
+            absl::StrCat(Describe(), " has not ended within ", absl::FormatDuration(timeout)));
       }
       plugin_done_.WaitWithTimeout(&mu_, left);
     }

@@ -28,8 +28,8 @@
 
 namespace millrace {
 
-// Of a pair (file, text) at most one is set; what a plugin answers counts where neither is. All unset:
-// anonymous.
+// Of a pair (file, text) at most one is set; what a plugin answers counts where neither is. All
+// unset: anonymous.
 struct CredentialOptions {
   std::string token;
   std::string token_file;
@@ -54,8 +54,8 @@ struct Credentials {
   friend bool operator==(const Credentials&, const Credentials&) = default;
 };
 
-// Files are read at every Get(), so that what the kubelet rotates is followed at once. What a plugin
-// answered is kept until shortly before its expirationTimestamp, or until it is refused.
+// Files are read at every Get(), so that what the kubelet rotates is followed at once. What a
+// plugin answered is kept until shortly before its expirationTimestamp, or until it is refused.
 // Thread safety: thread-safe; a plugin runs once for all who wait for it. Blocking: disk I/O, and
 // the plugin.
 class CredentialSource {
@@ -66,8 +66,8 @@ class CredentialSource {
   CredentialSource(const CredentialSource&) = delete;
   CredentialSource& operator=(const CredentialSource&) = delete;
 
-  // Returns UNAUTHENTICATED, naming the file or the plugin, if it has none to give: missing or empty
-  // file, plugin that fails (with its stderr); DEADLINE_EXCEEDED, CANCELLED.
+  // Returns UNAUTHENTICATED, naming the file or the plugin, if it has none to give: missing or
+  // empty file, plugin that fails (with its stderr); DEADLINE_EXCEEDED, CANCELLED.
   [[nodiscard]] absl::StatusOr<Credentials> Get(absl::Duration timeout, std::stop_token stop);
 
   // The server answered 401 to `refused`.

@@ -230,9 +230,9 @@ absl::StatusOr<ExecCredential> ParseExecCredential(const ExecPlugin& plugin, con
   MILLRACE_ASSIGN_OR_RETURN(const std::string kind, GetStringOr(object, "kind", ""));
   MILLRACE_ASSIGN_OR_RETURN(const std::string version, GetStringOr(object, "apiVersion", ""));
   if (kind != "ExecCredential" || version != plugin.api_version) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kind ExecCredential of ", plugin.api_version, " expected, found \"", kind,
-                     "\" of \"", version, "\""));
+    return absl::InvalidArgumentError(absl::StrCat("kind ExecCredential of ", plugin.api_version,
+                                                   " expected, found \"", kind, "\" of \"", version,
+                                                   "\""));
   }
   MILLRACE_ASSIGN_OR_RETURN(const Json* status, GetObject(object, "status"));
   ExecCredential credential;
@@ -271,7 +271,8 @@ absl::StatusOr<ExecCredential> RunExecPlugin(const ExecPlugin& plugin, absl::Dur
   }
   // What it printed may hold a secret: it is never quoted.
   const absl::StatusOr<Json> object = ParseJson(ended.out);
-  if (!object.ok()) return Refused(plugin, "printed no ExecCredential, but something that is not JSON");
+  if (!object.ok())
+    return Refused(plugin, "printed no ExecCredential, but something that is not JSON");
   absl::StatusOr<ExecCredential> credential = ParseExecCredential(plugin, *object);
   if (!credential.ok()) {
     return Refused(plugin, absl::StrCat("printed no valid ExecCredential: ",

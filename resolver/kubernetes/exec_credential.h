@@ -23,7 +23,7 @@ struct ExecPlugin {
   std::string command;      // a path with a slash, or a name that PATH finds
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> env;  // added to this process's
-  std::string install_hint;  // said if the command does not exist
+  std::string install_hint;                              // said if the command does not exist
   std::string cluster_info;  // JSON of spec.cluster, if the plugin wants it (provideClusterInfo)
 };
 
@@ -35,12 +35,12 @@ struct ExecCredential {
   absl::Time expires = absl::InfiniteFuture();
 };
 
-// Runs the plugin with stdin closed (never interactive), KUBERNETES_EXEC_INFO set, and reads what it
-// prints. It has its own process group, which is killed when the time is over.
+// Runs the plugin with stdin closed (never interactive), KUBERNETES_EXEC_INFO set, and reads what
+// it prints. It has its own process group, which is killed when the time is over.
 //
-// Returns UNAUTHENTICATED if it does not exist (with the install hint), fails (with its exit code and
-// the end of its stderr) or prints something else; DEADLINE_EXCEEDED after `timeout`, CANCELLED.
-// Thread safety: thread-safe. Blocking: until the plugin ends.
+// Returns UNAUTHENTICATED if it does not exist (with the install hint), fails (with its exit code
+// and the end of its stderr) or prints something else; DEADLINE_EXCEEDED after `timeout`,
+// CANCELLED. Thread safety: thread-safe. Blocking: until the plugin ends.
 [[nodiscard]] absl::StatusOr<ExecCredential> RunExecPlugin(const ExecPlugin& plugin,
                                                            absl::Duration timeout,
                                                            std::stop_token stop);

@@ -50,11 +50,11 @@ std::vector<JsonKeep> PodMembers() {
 }
 
 const JsonKeep& ListMembers() {
-  static const JsonKeep* const members = new JsonKeep{
-      "",
-      {{"kind", {}},
-       {"metadata", {{"resourceVersion", {}}, {"continue", {}}}},
-       {"items", PodMembers()}}};
+  static const JsonKeep* const members =
+      new JsonKeep{"",
+                   {{"kind", {}},
+                    {"metadata", {{"resourceVersion", {}}, {"continue", {}}}},
+                    {"items", PodMembers()}}};
   return *members;
 }
 
@@ -149,8 +149,8 @@ absl::StatusOr<PodEvent> ParseEvent(absl::string_view line) {
     if (reason == "Expired" || reason == "Gone") code = 410;
     const std::string message = GetStringOr(**object, "message", "").value_or("");
     return FromCode(code, absl::StrCat("the watch ended with an error (", code, " ",
-                                       EscapeControls(Ellipsize(reason, 100)), "): ",
-                                       EscapeControls(Ellipsize(message, 500))));
+                                       EscapeControls(Ellipsize(reason, 100)),
+                                       "): ", EscapeControls(Ellipsize(message, 500))));
   }
   PodEvent event;
   if (*type == "BOOKMARK") {
@@ -191,10 +191,12 @@ struct HttpKubernetesClient::Call {
 
   // "list the pods of namespace tf with labels job=a"
   [[nodiscard]] std::string Describe() const {
-    return absl::StrCat(
-        verb, selection.namespace_name.empty() ? " the pods of all namespaces" : " the pods of namespace ",
-        selection.namespace_name, selection.label_selector.empty() ? "" : " with labels ",
-        EscapeControls(Ellipsize(selection.label_selector, 200)));
+    return absl::StrCat(verb,
+                        selection.namespace_name.empty() ? " the pods of all namespaces"
+                                                         : " the pods of namespace ",
+                        selection.namespace_name,
+                        selection.label_selector.empty() ? "" : " with labels ",
+                        EscapeControls(Ellipsize(selection.label_selector, 200)));
   }
 };
 
@@ -216,12 +218,11 @@ absl::StatusOr<std::unique_ptr<HttpKubernetesClient>> HttpKubernetesClient::Crea
   const CredentialOptions& credentials = options.credentials;
   if (!tls && (!credentials.token.empty() || !credentials.token_file.empty() ||
                credentials.exec.has_value())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a token would go to ", options.server, " in the clear: use https, or no credentials"));
+    return absl::InvalidArgumentError(absl::StrCat("a token would go to ", options.server,
+                                                   " in the clear: use https, or no credentials"));
   }
   if (options.max_attempts < 1 || options.page_pods < 1 || options.max_pods < 1 ||
-      options.watch_duration < absl::Seconds(1) ||
-      options.watch_silence <= absl::ZeroDuration() ||
+      options.watch_duration < absl::Seconds(1) || options.watch_silence <= absl::ZeroDuration() ||
       options.watch_begin_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
         "max_attempts, page_pods, max_pods and the limits of a watch must be positive");
@@ -240,8 +241,9 @@ absl::StatusOr<std::unique_ptr<HttpKubernetesClient>> HttpKubernetesClient::Crea
 }
 
 std::string HttpKubernetesClient::Describe() const {
-  return options_.description.empty() ? options_.server
-                                      : absl::StrCat(options_.server, " (", options_.description, ")");
+  return options_.description.empty()
+             ? options_.server
+             : absl::StrCat(options_.server, " (", options_.description, ")");
 }
 
 absl::Status HttpKubernetesClient::ResponseError(const Call& call,
@@ -251,9 +253,9 @@ absl::Status HttpKubernetesClient::ResponseError(const Call& call,
       absl::StrCat("HTTP ", response.status, message.empty() ? "" : ": ", message);
   switch (response.status) {
     case 401:
-      return absl::UnauthenticatedError(
-          absl::StrCat("the server does not accept the credentials (", credentials_->Describe(),
-                       "): renew them; ", said));
+      return absl::UnauthenticatedError(absl::StrCat("the server does not accept the credentials (",
+                                                     credentials_->Describe(), "): renew them; ",
+                                                     said));
     case 403: {
       const std::string user = ForbiddenUser(message);
       const std::string& where = call.selection.namespace_name;
@@ -265,8 +267,8 @@ absl::Status HttpKubernetesClient::ResponseError(const Call& call,
           RbacManifest(user, where)));
     }
     case 404:
-      return absl::DataLossError(
-          absl::StrCat("what answers there is no Kubernetes API server, or its URL lacks a path; ", said));
+      return absl::DataLossError(absl::StrCat(
+          "what answers there is no Kubernetes API server, or its URL lacks a path; ", said));
     default:
       if (response.status < 400) {
         const auto location = response.headers.find("location");
@@ -344,25 +346,25 @@ absl::StatusOr<HttpResponse> HttpKubernetesClient::Get(const Call& call, std::st
       retry_after = RetryAfter(*response);
     }
     if (attempt >= options_.max_attempts) {
-      return absl::Status(error.code(),
-                          absl::StrCat(error.message(), " (", attempt, " attempts)"));
+      return absl::Status(error.code(), absl::StrCat(error.message(), " (", attempt, " attempts)"));
     }
     absl::Duration wait = pause * (0.5 + RandomUnit());
     if (retry_after.has_value()) wait = std::max(wait, *retry_after);
     pause = std::min(pause * 2, kMaxPause);
     if (clock.SteadyNow() + wait >= call.deadline ||
         (call.deadline == absl::InfiniteDuration() && wait > call.answer_timeout)) {
-      return absl::Status(error.code(),
-                          absl::StrCat(error.message(), " (", attempt, " attempts; the next in ",
-                                       absl::FormatDuration(absl::Trunc(wait, absl::Milliseconds(1))),
-                                       " would be too late)"));
+      return absl::Status(
+          error.code(), absl::StrCat(error.message(), " (", attempt, " attempts; the next in ",
+                                     absl::FormatDuration(absl::Trunc(wait, absl::Milliseconds(1))),
+                                     " would be too late)"));
     }
     if (!Sleep(wait, stop)) return absl::CancelledError("stopped");
   }
 }
 
 absl::Status HttpKubernetesClient::InContext(const Call& call, const absl::Status& status) const {
-  return Annotate(status, absl::StrCat("Kubernetes API server ", Describe(), ": ", call.Describe()));
+  return Annotate(status,
+                  absl::StrCat("Kubernetes API server ", Describe(), ": ", call.Describe()));
 }
 
 absl::StatusOr<PodList> HttpKubernetesClient::ListOnce(Call& call, const std::stop_token& stop) {
@@ -375,7 +377,8 @@ absl::StatusOr<PodList> HttpKubernetesClient::ListOnce(Call& call, const std::st
     const absl::StatusOr<Json> page =
         ParsePrunedJson(response.body, ListMembers(), {.max_bytes = options_.max_page_bytes});
     if (!page.ok()) {
-      return absl::DataLossError(absl::StrCat("what came is no list of pods: ", page.status().message()));
+      return absl::DataLossError(
+          absl::StrCat("what came is no list of pods: ", page.status().message()));
     }
     const std::string kind = GetStringOr(*page, "kind", "").value_or("");
     const absl::StatusOr<const Json*> metadata = GetObject(*page, "metadata");
@@ -387,7 +390,8 @@ absl::StatusOr<PodList> HttpKubernetesClient::ListOnce(Call& call, const std::st
     next = GetStringOr(**metadata, "continue", "").value_or("");
     const auto items = page->find("items");
     if (items == page->end() || items->is_null()) continue;
-    if (!items->is_array()) return absl::DataLossError("what came is no list of pods: items is no array");
+    if (!items->is_array())
+      return absl::DataLossError("what came is no list of pods: items is no array");
     if (list.pods.size() + items->size() > static_cast<size_t>(options_.max_pods)) {
       return absl::ResourceExhaustedError(
           absl::StrCat("more than max_pods = ", options_.max_pods,
@@ -397,8 +401,9 @@ absl::StatusOr<PodList> HttpKubernetesClient::ListOnce(Call& call, const std::st
     for (const Json& item : *items) {
       absl::StatusOr<Pod> pod = PodFromJson(item);
       if (!pod.ok()) {
-        return absl::DataLossError(absl::StrCat("what came is no list of pods: ",
-                                                Ellipsize(EscapeControls(pod.status().message()), 300)));
+        return absl::DataLossError(
+            absl::StrCat("what came is no list of pods: ",
+                         Ellipsize(EscapeControls(pod.status().message()), 300)));
       }
       list.pods.push_back(*std::move(pod));
     }
@@ -410,8 +415,9 @@ absl::StatusOr<PodList> HttpKubernetesClient::ListPods(const PodSelection& selec
                                                        absl::Duration timeout,
                                                        std::stop_token stop) {
   if (!IsNamespace(selection.namespace_name)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", EscapeControls(Ellipsize(selection.namespace_name, 100)), "\" is no name of a namespace"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", EscapeControls(Ellipsize(selection.namespace_name, 100)),
+                     "\" is no name of a namespace"));
   }
   Call call{.verb = "list", .selection = selection, .query = ""};
   call.deadline = RealClock()->SteadyNow() + timeout;
@@ -434,14 +440,15 @@ absl::Status HttpKubernetesClient::WatchPods(const PodSelection& selection,
                                              const std::function<absl::Status(PodEvent)>& on_event,
                                              std::stop_token stop) {
   if (!IsNamespace(selection.namespace_name)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", EscapeControls(Ellipsize(selection.namespace_name, 100)), "\" is no name of a namespace"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", EscapeControls(Ellipsize(selection.namespace_name, 100)),
+                     "\" is no name of a namespace"));
   }
   Call call{.verb = "watch", .selection = selection, .query = ""};
   const absl::Duration duration = options_.watch_duration * (1 + RandomUnit());
-  call.query = absl::StrCat("watch=1&allowWatchBookmarks=true&timeoutSeconds=",
-                            absl::ToInt64Seconds(duration),
-                            "&resourceVersion=", UrlEncode(resource_version));
+  call.query = absl::StrCat(
+      "watch=1&allowWatchBookmarks=true&timeoutSeconds=", absl::ToInt64Seconds(duration),
+      "&resourceVersion=", UrlEncode(resource_version));
   call.answer_timeout = options_.watch_begin_timeout;
   call.silence_timeout = options_.watch_silence;
 
@@ -451,15 +458,16 @@ absl::Status HttpKubernetesClient::WatchPods(const PodSelection& selection,
   const absl::StatusOr<HttpResponse> response = Get(call, stop, [&](absl::string_view piece) {
     if (!accepted) {
       accepted = true;
-      told = on_event({.type = PodEvent::Type::kBookmark, .pod = {}, .resource_version = resource_version});
+      told = on_event(
+          {.type = PodEvent::Type::kBookmark, .pod = {}, .resource_version = resource_version});
       if (!told.ok()) return told;
     }
     lines.Append(piece);
     for (;;) {
       const absl::StatusOr<std::optional<absl::string_view>> line = lines.Next();
       if (!line.ok()) {
-        return absl::ResourceExhaustedError(absl::StrCat("an event is over the limit of max_event_bytes = ",
-                                                         options_.max_event_bytes));
+        return absl::ResourceExhaustedError(absl::StrCat(
+            "an event is over the limit of max_event_bytes = ", options_.max_event_bytes));
       }
       if (!line->has_value()) return absl::OkStatus();
       if ((*line)->empty()) continue;

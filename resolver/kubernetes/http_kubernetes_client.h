@@ -28,9 +28,9 @@ namespace millrace {
 // Beyond KubernetesClient: a list over max_pods or with a page over max_page_bytes is
 // RESOURCE_EXHAUSTED, naming the limit, and so is an event over max_event_bytes.
 //
-// 429 and 5xx are asked again after Retry-After or a growing, jittered pause, as are connections that
-// fail, up to max_attempts times for one page and within the timeout. After 401 the credentials are
-// read again, and if they have changed the call is repeated once.
+// 429 and 5xx are asked again after Retry-After or a growing, jittered pause, as are connections
+// that fail, up to max_attempts times for one page and within the timeout. After 401 the
+// credentials are read again, and if they have changed the call is repeated once.
 class HttpKubernetesClient : public KubernetesClient {
  public:
   struct Options {
@@ -50,8 +50,8 @@ class HttpKubernetesClient : public KubernetesClient {
     int max_pods = 200'000;
     size_t max_page_bytes = size_t{64} << 20;
 
-    // A watch is asked to end after so long, with up to as much again at random, so that the watches
-    // of many programs do not all begin again together.
+    // A watch is asked to end after so long, with up to as much again at random, so that the
+    // watches of many programs do not all begin again together.
     absl::Duration watch_duration = absl::Minutes(5);
     // The API server sends a bookmark each minute: a watch that is silent for so long is dead.
     absl::Duration watch_silence = absl::Minutes(3);

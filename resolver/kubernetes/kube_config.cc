@@ -24,8 +24,8 @@ namespace {
 constexpr size_t kMaxFileBytes = size_t{4} << 20;
 constexpr absl::string_view kExecGroup = "client.authentication.k8s.io/";
 
-// A mapping of a file, and where it stands, for error texts and relative paths. yaml-cpp throws where a
-// node has another type than is asked for: only these functions ask.
+// A mapping of a file, and where it stands, for error texts and relative paths. yaml-cpp throws
+// where a node has another type than is asked for: only these functions ask.
 class Section {
  public:
   Section(YAML::Node node, std::string file, std::string where)
@@ -85,8 +85,8 @@ class Section {
     if (value.IsDefined() && !value.IsNull() && !value.IsMap()) {
       return ErrorAt(value, field, "must be a mapping");
     }
-    return Section(value.IsDefined() && value.IsMap() ? value : YAML::Node(YAML::NodeType::Map), file_,
-                   FieldPath(field));
+    return Section(value.IsDefined() && value.IsMap() ? value : YAML::Node(YAML::NodeType::Map),
+                   file_, FieldPath(field));
   }
 
   // The mappings of a list, empty if it is absent.
@@ -123,8 +123,9 @@ class Section {
   absl::Status ErrorAt(const YAML::Node& node, absl::string_view field,
                        absl::string_view what) const {
     const int line = node.IsDefined() ? node.Mark().line : -1;
-    return absl::InvalidArgumentError(absl::StrCat(
-        file_, line >= 0 ? absl::StrCat(":", line + 1) : "", ": field \"", FieldPath(field), "\" ", what));
+    return absl::InvalidArgumentError(absl::StrCat(file_,
+                                                   line >= 0 ? absl::StrCat(":", line + 1) : "",
+                                                   ": field \"", FieldPath(field), "\" ", what));
   }
 
   YAML::Node node_;
@@ -138,7 +139,8 @@ absl::StatusOr<Section> LoadFile(const std::string& path) {
     YAML::Node root = YAML::Load(text);
     if (root.IsNull()) root = YAML::Node(YAML::NodeType::Map);  // an empty file
     if (!root.IsMap()) {
-      return absl::InvalidArgumentError(absl::StrCat(path, " is no kubeconfig: it holds no mapping"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " is no kubeconfig: it holds no mapping"));
     }
     return Section(root, path, "");
   } catch (const YAML::Exception& error) {
@@ -169,9 +171,9 @@ absl::StatusOr<std::vector<Section>> LoadFiles(const KubeConfigOptions& options)
     }
   }
   if (files.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        "there is no kubeconfig: looked at ", paths.empty() ? "nothing" : absl::StrJoin(paths, ", "),
-        "; name one, or set KUBECONFIG"));
+    return absl::NotFoundError(absl::StrCat("there is no kubeconfig: looked at ",
+                                            paths.empty() ? "nothing" : absl::StrJoin(paths, ", "),
+                                            "; name one, or set KUBECONFIG"));
   }
   return files;
 }
@@ -189,8 +191,8 @@ absl::StatusOr<Section> FindEntry(const std::vector<Section>& files, const char*
     }
   }
   return absl::NotFoundError(absl::StrCat(
-      files.front().file(), files.size() > 1 ? " and the files after it have" : " has", " no ", kind, " \"",
-      EscapeControls(Ellipsize(name, 100)), "\"; there is ",
+      files.front().file(), files.size() > 1 ? " and the files after it have" : " has", " no ",
+      kind, " \"", EscapeControls(Ellipsize(name, 100)), "\"; there is ",
       known.empty() ? "none" : Ellipsize(EscapeControls(absl::StrJoin(known, ", ")), 300)));
 }
 
@@ -208,7 +210,8 @@ absl::StatusOr<std::string> ChooseContext(const std::vector<Section>& files,
 
 absl::Status ReadCluster(const Section& cluster, KubeConfig* config) {
   MILLRACE_ASSIGN_OR_RETURN(config->server, cluster.Text("server"));
-  if (!absl::StartsWith(config->server, "https://") && !absl::StartsWith(config->server, "http://")) {
+  if (!absl::StartsWith(config->server, "https://") &&
+      !absl::StartsWith(config->server, "http://")) {
     return cluster.Error("server", "must be a URL such as https://10.0.0.1:6443");
   }
   MILLRACE_ASSIGN_OR_RETURN(config->tls.ca_pem, cluster.Data("certificate-authority-data"));
@@ -216,7 +219,8 @@ absl::Status ReadCluster(const Section& cluster, KubeConfig* config) {
     MILLRACE_ASSIGN_OR_RETURN(config->tls.ca_file, cluster.Path("certificate-authority"));
   }
   MILLRACE_ASSIGN_OR_RETURN(config->tls.server_name, cluster.Text("tls-server-name"));
-  MILLRACE_ASSIGN_OR_RETURN(config->tls.insecure_skip_verify, cluster.Flag("insecure-skip-tls-verify"));
+  MILLRACE_ASSIGN_OR_RETURN(config->tls.insecure_skip_verify,
+                            cluster.Flag("insecure-skip-tls-verify"));
   if (config->tls.insecure_skip_verify &&
       (!config->tls.ca_pem.empty() || !config->tls.ca_file.empty())) {
     return cluster.Error("insecure-skip-tls-verify",
@@ -294,10 +298,11 @@ absl::Status ReadUser(const Section& user, KubeConfig* config) {
   CredentialOptions& credentials = config->credentials;
   for (const char* field : {"username", "password"}) {
     if (user.Has(field)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          user.Error(field, "").message(),
-          "asks for basic auth, which Kubernetes removed in 1.19: use a token, a client certificate or "
-          "an exec plugin"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(user.Error(field, "").message(),
+                       "asks for basic auth, which Kubernetes removed in 1.19: use a token, a "
+                       "client certificate or "
+                       "an exec plugin"));
     }
   }
   if (user.Has("auth-provider")) {
@@ -311,7 +316,8 @@ absl::Status ReadUser(const Section& user, KubeConfig* config) {
   if (credentials.token_file.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(credentials.token, user.Text("token"));
   }
-  MILLRACE_ASSIGN_OR_RETURN(credentials.client_certificate_pem, user.Data("client-certificate-data"));
+  MILLRACE_ASSIGN_OR_RETURN(credentials.client_certificate_pem,
+                            user.Data("client-certificate-data"));
   if (credentials.client_certificate_pem.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(credentials.client_certificate_file, user.Path("client-certificate"));
   }

@@ -42,10 +42,10 @@ struct KubeConfig {
 // stand in.
 //
 // Returns NOT_FOUND if there is no file or no such context, cluster or user (names those there
-// are); INVALID_ARGUMENT, naming the file and the line or the field, for what is no YAML or makes no
-// sense; FAILED_PRECONDITION if no context is chosen, or if the user has a form of credentials that
-// Kubernetes itself has removed (basic auth, auth-provider), saying what to use.
-// Thread safety: thread-safe. Blocking: disk I/O.
+// are); INVALID_ARGUMENT, naming the file and the line or the field, for what is no YAML or makes
+// no sense; FAILED_PRECONDITION if no context is chosen, or if the user has a form of credentials
+// that Kubernetes itself has removed (basic auth, auth-provider), saying what to use. Thread
+// safety: thread-safe. Blocking: disk I/O.
 [[nodiscard]] absl::StatusOr<KubeConfig> LoadKubeConfig(const KubeConfigOptions& options);
 
 }  // namespace millrace

@@ -10,8 +10,7 @@ namespace millrace {
 
 RealKubernetesConfigLoader::RealKubernetesConfigLoader(Options options)
     : options_(std::move(options)) {}
-RealKubernetesConfigLoader::RealKubernetesConfigLoader()
-    : RealKubernetesConfigLoader(Options()) {}
+RealKubernetesConfigLoader::RealKubernetesConfigLoader() : RealKubernetesConfigLoader(Options()) {}
 
 absl::StatusOr<KubernetesAccess> RealKubernetesConfigLoader::InCluster() {
   MILLRACE_ASSIGN_OR_RETURN(ServiceAccount account, LoadServiceAccount(options_.service_account));

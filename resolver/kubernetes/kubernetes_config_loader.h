@@ -1,7 +1,7 @@
 // File: resolver/kubernetes/kubernetes_config_loader.h
 //
-// Where a client for the API server comes from when the program does not bring one, as an interface,
-// so that a test can see which way was taken.
+// Where a client for the API server comes from when the program does not bring one, as an
+// interface, so that a test can see which way was taken.
 //
 // Defines: KubernetesAccess, KubernetesConfigLoader, RealKubernetesConfigLoader.
 
@@ -20,7 +20,8 @@ namespace millrace {
 
 struct KubernetesAccess {
   std::unique_ptr<KubernetesClient> client;
-  std::string namespace_name;  // of this pod or of the context; where to look if nothing else is said
+  std::string
+      namespace_name;  // of this pod or of the context; where to look if nothing else is said
 };
 
 // Thread safety: thread-safe. Blocking: disk I/O.

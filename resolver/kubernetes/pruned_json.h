@@ -1,6 +1,7 @@
 // File: resolver/kubernetes/pruned_json.h
 //
-// Parses a large JSON text of which little is wanted: what is not named is checked, but never stored.
+// Parses a large JSON text of which little is wanted: what is not named is checked, but never
+// stored.
 //
 // Defines: JsonKeep, ParsePrunedJson().
 //

@@ -37,10 +37,10 @@ std::string Subject(absl::string_view user, absl::string_view namespace_name) {
 
 std::string RbacManifest(absl::string_view user, absl::string_view namespace_name) {
   const absl::string_view scope = namespace_name.empty() ? "Cluster" : "";
-  const std::string metadata =
-      namespace_name.empty()
-          ? absl::StrCat("metadata: {name: ", kName, "}\n")
-          : absl::StrCat("metadata: {name: ", kName, ", namespace: ", Quoted(namespace_name), "}\n");
+  const std::string metadata = namespace_name.empty()
+                                   ? absl::StrCat("metadata: {name: ", kName, "}\n")
+                                   : absl::StrCat("metadata: {name: ", kName,
+                                                  ", namespace: ", Quoted(namespace_name), "}\n");
   return absl::StrCat(
       "apiVersion: rbac.authorization.k8s.io/v1\n", "kind: ", scope, "Role\n", metadata,
       "rules: [{apiGroups: [\"\"], resources: [pods], verbs: [list, watch]}]\n", "---\n",

@@ -33,8 +33,9 @@ absl::StatusOr<ServiceAccount> LoadServiceAccount(const ServiceAccountOptions& o
   }
   uint32_t port = 0;
   if (!absl::SimpleAtoi(port_text, &port) || port < 1 || port > 65535) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        kPortVariable, " must be a port, found \"", EscapeControls(Ellipsize(port_text, 40)), "\""));
+    return absl::FailedPreconditionError(absl::StrCat(kPortVariable, " must be a port, found \"",
+                                                      EscapeControls(Ellipsize(port_text, 40)),
+                                                      "\""));
   }
   ServiceAccount account;
   account.server = absl::StrCat("https://", FormatHostPort(host, static_cast<int>(port)));
