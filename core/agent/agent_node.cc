@@ -1,5 +1,6 @@
 // The node of an agent: from the program that is fetched or found to the end that is reported.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -105,6 +106,10 @@ absl::Status Agent::Launch() {
       .log_path = JoinPath(log_dir_, log_name),
       .stop_timeout = node.has_stop_timeout() ? DurationFromProto(node.stop_timeout())
                                               : absl::Seconds(10)};
+  if (registered_->has_sample_interval()) {
+    options.sample_interval = std::clamp(DurationFromProto(registered_->sample_interval()),
+                                         absl::Milliseconds(10), absl::Hours(1));
+  }
   if (node.release_port()) {
     port_.Release();
   } else {

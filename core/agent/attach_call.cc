@@ -50,7 +50,7 @@ void AttachCall::SendHeartbeat() {
     if (std::exchange(sent_, false)) return;
     if (closed_ || finishing_ || heartbeat_queued_) return;
     heartbeat_queued_ = true;
-    queue_.emplace_back().mutable_heartbeat();
+    queue_.emplace_back();
   }
   PumpWrites();
 }
@@ -94,7 +94,7 @@ void AttachCall::OnWriteDone(bool ok) {
     MutexLock lock(&mu_);
     writing_ = false;
     const v1::AgentMessage& written = queue_.front();
-    if (written.has_heartbeat()) {
+    if (written.message_case() == v1::AgentMessage::MESSAGE_NOT_SET) {
       heartbeat_queued_ = false;
     } else {
       queued_bytes_ -= written.ByteSizeLong();

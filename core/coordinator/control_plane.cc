@@ -28,6 +28,12 @@ TableOptions ToTableOptions(const CoordinatorOptions& options) {
   return table;
 }
 
+// A sample each heartbeat, but of large clusters no more than `kMaxSamplesPerSecond` altogether.
+absl::Duration SampleInterval(absl::Duration heartbeat_interval, int slots) {
+  constexpr double kMaxSamplesPerSecond = 2500;
+  return std::max(heartbeat_interval, absl::Seconds(slots / kMaxSamplesPerSecond));
+}
+
 std::map<int, std::string> FedNames(const CoordinatorOptions& options) {
   std::map<int, std::string> names;
   for (size_t i = 0; i < options.roles.size(); ++i) {
@@ -312,6 +318,8 @@ void ControlPlane::SendRegistered(uint64_t stream_id, const Admission& admission
   registered->set_certificate_pem(std::move(certificate_pem));
   *registered->mutable_node() = node_spec_;
   *registered->mutable_heartbeat_interval() = DurationToProto(options_.heartbeat_interval);
+  *registered->mutable_sample_interval() =
+      DurationToProto(SampleInterval(options_.heartbeat_interval, table_.size()));
   *registered->mutable_lease() = DurationToProto(options_.lease);
   registered->set_restarts(table_.Status(admission.executor_id).max_restarts > 0);
   Send(stream_id, message);

@@ -29,10 +29,13 @@ constexpr int kMaxReceiveBytes = 2 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
 constexpr int kMaxStreamsPerConnection = 64;
 // A peer that does not finish its TLS handshake holds a socket and some memory no longer than this.
-constexpr int kHandshakeTimeoutMs = 20'000;
-// Finds dead peers of calls without heartbeats (readers, program fetches).
+// Two cores need more than a minute for the handshakes of 18,000 agents that come at once, and
+// whoever is cut off comes again.
+constexpr int kHandshakeTimeoutMs = 120'000;
+// Finds dead peers of calls without heartbeats (readers, program fetches). An answer may be long on
+// its way while thousands of agents join: agents have heartbeats to be lost by, not this.
 constexpr int kKeepaliveTimeMs = 20'000;
-constexpr int kKeepaliveTimeoutMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 60'000;
 constexpr int kMinPingIntervalMs = 5'000;
 constexpr std::chrono::milliseconds kShutdownGrace(500);
 

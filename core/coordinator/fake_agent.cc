@@ -120,7 +120,6 @@ void FakeAgent::WriteNext() {
 
 void FakeAgent::SendHeartbeat() {
   v1::AgentMessage message;
-  message.mutable_heartbeat();
   Send(message);
 }
 

@@ -2,9 +2,10 @@
 // //testing/bench:reservation lets arrive at a coordinator, or at bare_grpc_server, all at once. Their
 // streams are raw bytes on both, so that this side costs the same.
 //
-// Over stdin and stdout (json_child.h): takes {address, ca_pem, token, agents, bare}, says {ready};
-// takes anything, arrives, says {first_bytes, second_bytes} once each agent holds its spec; takes
-// anything, lets the nodes be running. Heartbeats go out each second from the registration on.
+// Over stdin and stdout (json_child.h): takes {address, ca_pem, token, agents, bare, sample_every}, says
+// {ready}; takes anything, arrives, says {first_bytes, second_bytes, sample_every} once each agent holds
+// its spec; takes anything, lets the nodes be running. Heartbeats go out each second from the
+// registration on; one of each `sample_every` is a sample, as often as the coordinator says.
 
 #include <unistd.h>
 
@@ -48,7 +49,7 @@ namespace {
 constexpr char kMethod[] = "/millrace.v1.Coordinator/Attach";
 // On two cores ten thousand handshakes take longer than the 20 s that a channel gives one by default.
 constexpr int kConnectTimeoutMs = 300'000;
-constexpr int kHeartbeatSlices = 100;  // of a second
+constexpr size_t kHeartbeatSlices = 100;  // of a second
 
 struct Setup {
   std::string address;
@@ -57,6 +58,7 @@ struct Setup {
   std::string csr_pem;
   int agents = 0;
   bool bare = false;
+  int sample_every = 1;  // of a bare server's agents
 };
 
 grpc::ByteBuffer BytesOf(const v1::AgentMessage& message) {
@@ -80,15 +82,16 @@ class Tally {
  public:
   explicit Tally(const Setup& setup) : setup_(setup) {}
 
-  void HoldsSpec(size_t first_bytes, const grpc::ByteBuffer& spec) {
+  void HoldsSpec(const grpc::ByteBuffer& first, const grpc::ByteBuffer& spec) {
     const std::string text = TextOf(spec);
     MutexLock lock(&mu_);
     if (held_++ == 0) {
       Check(text);
       spec_ = text;
+      sample_every_ = SampleEvery(TextOf(first));
     }
     if (text != spec_) Fail("agents were given different specs");
-    first_bytes_ += first_bytes;
+    first_bytes_ += first.Length();
     changed_.SignalAll();
   }
 
@@ -103,12 +106,28 @@ class Tally {
     MutexLock lock(&mu_);
     while (held_ < setup_.agents && error_.empty()) changed_.Wait(&mu_);
     if (!error_.empty()) return Json{{"error", error_}};
-    return Json{{"first_bytes", first_bytes_ / setup_.agents}, {"second_bytes", spec_.size()}};
+    return Json{{"first_bytes", first_bytes_ / setup_.agents},
+                {"second_bytes", spec_.size()},
+                {"sample_every", sample_every_}};
+  }
+
+  // 0: none yet, for no node runs.
+  size_t sample_every() {
+    MutexLock lock(&mu_);
+    return sample_every_;
   }
 
  private:
   void Fail(const std::string& error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (error_.empty()) error_ = error;
+  }
+
+  // In seconds, which is in heartbeats.
+  int SampleEvery(const std::string& registered) const {
+    if (setup_.bare) return setup_.sample_every;
+    v1::CoordinatorMessage message;
+    if (!message.ParseFromString(registered)) return 1;
+    return static_cast<int>(message.registered().sample_interval().seconds());
   }
 
   // A real agent unpacks the spec on its own host; here one of each process does.
@@ -128,6 +147,7 @@ class Tally {
   CondVar changed_;
   int held_ ABSL_GUARDED_BY(mu_) = 0;
   size_t first_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  int sample_every_ ABSL_GUARDED_BY(mu_) = 0;
   std::string spec_ ABSL_GUARDED_BY(mu_);
   std::string error_ ABSL_GUARDED_BY(mu_);
 };
@@ -168,7 +188,7 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
 
   // Unless the one before is still on its way, or this agent is not registered.
   void Send(const grpc::ByteBuffer& message) {
-    if (first_bytes_ == 0 || writing_.exchange(true)) return;
+    if (!registered_ || writing_.exchange(true)) return;
     outgoing_ = message;
     StartWrite(&outgoing_);
   }
@@ -181,10 +201,12 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
       RemoveHold();
       return;
     }
-    if (first_bytes_ == 0) {
-      first_bytes_ = incoming_.Length();
+    if (!registered_) {
+      first_ = incoming_;
+      registered_ = true;
     } else if (!std::exchange(holds_spec_, true)) {
-      tally_->HoldsSpec(first_bytes_, incoming_);
+      tally_->HoldsSpec(first_, incoming_);
+      first_.Clear();
     }
     incoming_.Clear();
     StartRead(&incoming_);
@@ -198,11 +220,12 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;  // unchanged while writing_
   std::atomic<bool> writing_{false};
-  std::atomic<size_t> first_bytes_{0};  // of Registered; 0: it did not come yet
-  bool holds_spec_ = false;             // reactions to reads come one at a time
+  std::atomic<bool> registered_{false};
+  grpc::ByteBuffer first_;   // Registered, until the spec comes; reactions to reads come one at a time
+  bool holds_spec_ = false;
 };
 
-// What the agent of a fed node says each second, in place of a bare heartbeat.
+// What the agent of a fed node says once in a sample interval, in place of a bare heartbeat.
 v1::AgentMessage Sample() {
   v1::AgentMessage message;
   v1::NodeSample* sample = message.mutable_sample();
@@ -236,17 +259,9 @@ v1::AgentMessage Sample() {
 // Each agent once a second, spread over it. `agents` grows while it runs.
 class Heart {
  public:
-  explicit Heart(const Setup& setup) {
+  Heart(const Setup& setup, Tally* tally) {
     agents_.reserve(setup.agents);
-    thread_ = Thread("heart", [this, bytes = BytesOf(Sample())] {
-      absl::Time next = absl::Now();
-      for (size_t slice = 0;; slice = (slice + 1) % kHeartbeatSlices) {
-        next += absl::Seconds(1) / kHeartbeatSlices;
-        absl::SleepFor(next - absl::Now());
-        MutexLock lock(&mu_);
-        for (size_t i = slice; i < agents_.size(); i += kHeartbeatSlices) agents_[i]->Send(bytes);
-      }
-    });
+    thread_ = Thread("heart", [this, tally] { Beat(*tally); });
   }
 
   void Add(std::unique_ptr<Agent> agent) {
@@ -260,6 +275,24 @@ class Heart {
   }
 
  private:
+  void Beat(Tally& tally) {
+    const grpc::ByteBuffer sample = BytesOf(Sample());
+    const grpc::ByteBuffer heartbeat = BytesOf(v1::AgentMessage());
+    absl::Time next = absl::Now();
+    for (size_t second = 0;; ++second) {
+      for (size_t slice = 0; slice < kHeartbeatSlices; ++slice) {
+        next += absl::Seconds(1) / static_cast<int>(kHeartbeatSlices);
+        absl::SleepFor(next - absl::Now());
+        const size_t every = tally.sample_every();
+        MutexLock lock(&mu_);
+        for (size_t i = slice; i < agents_.size(); i += kHeartbeatSlices) {
+          const bool sampled = every > 0 && (i / kHeartbeatSlices + second) % every == 0;
+          agents_[i]->Send(sampled ? sample : heartbeat);
+        }
+      }
+    }
+  }
+
   Mutex mu_;
   std::vector<std::unique_ptr<Agent>> agents_ ABSL_GUARDED_BY(mu_);
   Thread thread_;
@@ -276,9 +309,10 @@ int Main() {
                        .token = (*said)["token"].get<std::string>(),
                        .csr_pem = MakeCertificateRequest(),
                        .agents = (*said)["agents"].get<int>(),
-                       .bare = (*said)["bare"].get<bool>()};
+                       .bare = (*said)["bare"].get<bool>(),
+                       .sample_every = (*said)["sample_every"].get<int>()};
   Tally tally(setup);
-  Heart heart(setup);
+  Heart heart(setup, &tally);
   JsonParent::Send(Json{{"ready", true}});
   if (!parent.Receive().has_value()) ::_exit(0);
   for (int i = 0; i < setup.agents; ++i) heart.Add(std::make_unique<Agent>(setup, i, &tally));
