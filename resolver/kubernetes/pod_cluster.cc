@@ -140,16 +140,16 @@ std::string Missing(const PodJob& job, const Members& members) {
           absl::StrAppend(out, "\"", EscapeControls(selected.selector), "\"");
         }));
     if (!members.gone.empty()) {
-      absl::StrAppend(&text, " but ", members.gone.size(), " that ended or are being deleted");
+      absl::StrAppend(&text, " (not counting ", members.gone.size(),
+                      " that ended or are being deleted)");
     }
     if (expected > 0) absl::StrAppend(&text, ", ", expected, " expected");
     return text;
   }
-  if (job.expected_tasks.has_value() && expected != members.counted.size()) {
+  if (job.expected_tasks.has_value() && expected < members.counted.size()) {
+    absl::StrAppend(&text, members.counted.size(), " pods match, ", expected, " expected");
+  } else if (job.expected_tasks.has_value() && expected > members.counted.size()) {
     absl::StrAppend(&text, there, " of ", expected, " pods are there");
-    if (members.counted.size() > expected) {
-      absl::StrAppend(&text, ", ", members.counted.size(), " match");
-    }
   } else if (absent > 0) {
     absl::StrAppend(&text, there, " of ", members.counted.size(), " pods are there");
   } else {

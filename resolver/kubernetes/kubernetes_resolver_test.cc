@@ -1,0 +1,680 @@
+#include "resolver/kubernetes/kubernetes_resolver.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/fake_clock.h"
+#include "core/base/mutex.h"
+#include "core/base/status_matchers.h"
+#include "core/base/thread.h"
+#include "core/cluster_spec/cluster_spec.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "resolver/cluster_resolver.h"
+#include "resolver/kubernetes/fake_kubernetes_client.h"
+#include "resolver/kubernetes/kubernetes_client.h"
+#include "resolver/kubernetes/kubernetes_config_loader.h"
+#include "resolver/kubernetes/pod.h"
+#include "resolver/kubernetes/pod_cluster.h"
+#include "resolver/kubernetes/pod_identity.h"
+#include "resolver/kubernetes/pod_member.h"
+#include "resolver/kubernetes/pod_port.h"
+#include "resolver/membership.h"
+#include "resolver/tensorflow_error.h"
+
+namespace millrace {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+Pod MakePod(const std::string& app, int i, const std::string& phase = "Running") {
+  return {.name = absl::StrCat(app, "-", i),
+          .namespace_name = "ml",
+          .phase = phase,
+          .host_ip = "192.168.0.1",
+          .pod_ip = phase == "Running" ? absl::StrCat("10.0.0.", i) : "",
+          .labels = {{"app", app}}};
+}
+
+// The updates of a watch, as they come.
+class Updates {
+ public:
+  MembershipCallback callback() {
+    return [this](const MembershipUpdate& update) {
+      MutexLock lock(&mu_);
+      updates_.push_back(update);
+      changed_.SignalAll();
+    };
+  }
+  // The first update from now on for which `wanted` holds; all before it are forgotten. Waits for a
+  // minute at most.
+  MembershipUpdate Await(const std::function<bool(const MembershipUpdate&)>& wanted) {
+    MutexLock lock(&mu_);
+    for (const absl::Time deadline = absl::Now() + absl::Minutes(1); absl::Now() < deadline;) {
+      while (!updates_.empty()) {
+        MembershipUpdate update = std::move(updates_.front());
+        updates_.erase(updates_.begin());
+        if (wanted(update)) return update;
+      }
+      changed_.WaitWithTimeout(&mu_, absl::Seconds(1));
+    }
+    ADD_FAILURE() << "the update did not come";
+    return {};
+  }
+  MembershipUpdate AwaitSpec(const std::string& json) {
+    return Await([&](const MembershipUpdate& update) {
+      return update.status.ok() && update.spec.ToJson() == json;
+    });
+  }
+  MembershipUpdate AwaitStatus(absl::StatusCode code) {
+    return Await([&](const MembershipUpdate& update) { return update.status.code() == code; });
+  }
+  size_t size() {
+    MutexLock lock(&mu_);
+    return updates_.size();
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::vector<MembershipUpdate> updates_ ABSL_GUARDED_BY(mu_);
+};
+
+class FakeConfigLoader final : public KubernetesConfigLoader {
+ public:
+  explicit FakeConfigLoader(bool in_cluster) : in_cluster_(in_cluster) {}
+
+  absl::StatusOr<KubernetesAccess> InCluster() override {
+    calls_.push_back("load_incluster_config");
+    return Access("own");
+  }
+  absl::StatusOr<KubernetesAccess> KubeConfig(const std::string& context) override {
+    calls_.push_back(absl::StrCat("load_kube_config", context.empty() ? "" : " ", context));
+    return Access("of-context");
+  }
+  bool RunsInCluster() override { return in_cluster_; }
+
+  const std::vector<std::string>& calls() const { return calls_; }
+  absl::Status fault;
+
+ private:
+  absl::StatusOr<KubernetesAccess> Access(const std::string& namespace_name) const {
+    if (!fault.ok()) return fault;
+    auto client = std::make_unique<FakeKubernetesClient>();
+    Pod pod = MakePod("w", 0);
+    pod.namespace_name = namespace_name;
+    pod.labels = {{"job-name", "tensorflow"}};
+    client->Put(pod);
+    return KubernetesAccess{.client = std::move(client), .namespace_name = namespace_name};
+  }
+
+  const bool in_cluster_;
+  std::vector<std::string> calls_;
+};
+
+class KubernetesResolverTest : public testing::Test {
+ protected:
+  KubernetesResolverTest() {
+    options_.job_to_label_mapping = {{"worker", {"app=w"}}};
+    options_.namespace_name = "ml";
+    options_.override_client = client_;
+    options_.identity = PodIdentity{};
+    options_.max_backoff = absl::Milliseconds(20);
+  }
+
+  std::unique_ptr<KubernetesResolver> Create() { return Create(options_); }
+  static std::unique_ptr<KubernetesResolver> Create(const KubernetesResolver::Options& options) {
+    absl::StatusOr<std::unique_ptr<KubernetesResolver>> resolver =
+        KubernetesResolver::Create(options);
+    EXPECT_THAT(resolver, IsOk());
+    return resolver.ok() ? *std::move(resolver) : nullptr;
+  }
+  std::string Spec() {
+    const absl::StatusOr<ClusterSpec> spec = Create()->cluster_spec();
+    return spec.ok() ? spec->ToJson() : spec.status().ToString();
+  }
+
+  std::shared_ptr<FakeKubernetesClient> client_ = std::make_shared<FakeKubernetesClient>();
+  KubernetesResolver::Options options_;
+};
+
+TEST_F(KubernetesResolverTest, AsksAfreshEachTime) {
+  client_->Put(MakePod("w", 0));
+  const auto resolver = Create();
+  EXPECT_EQ(resolver->cluster_spec()->ToJson(), R"({"worker":["10.0.0.0:8470"]})");
+  client_->Put(MakePod("w", 1));
+  EXPECT_EQ(resolver->cluster_spec()->ToJson(), R"({"worker":["10.0.0.0:8470","10.0.0.1:8470"]})");
+  client_->FailLists(absl::PermissionDeniedError("apply this Role"));
+  EXPECT_THAT(resolver->cluster_spec(), StatusIs(absl::StatusCode::kPermissionDenied,
+                                                 "job \"worker\" (app=w): apply this Role"));
+}
+
+TEST_F(KubernetesResolverTest, KeepsTheOrderOfJobsAndTheirRules) {
+  options_.job_to_label_mapping = {{"worker", {"app=w"}}, {"ps", {"app=p"}}, {"chief", {"app=c"}}};
+  options_.ports.emplace("ps", PodPort::Container("grpc"));
+  options_.ports.emplace("chief", PodPort::Number(1));
+  client_->Put(MakePod("c", 0));
+  client_->Put(MakePod("w", 0));
+  Pod ps = MakePod("p", 0);
+  ps.ports = {{"grpc", 7000}};
+  ps.pod_ip = "fd00::1";
+  client_->Put(ps);
+  EXPECT_EQ(Spec(),
+            R"({"worker":["10.0.0.0:8470"],"ps":["[fd00::1]:7000"],"chief":["10.0.0.0:1"]})");
+}
+
+TEST_F(KubernetesResolverTest, OrdersTwelvePodsByNumber) {
+  std::string expected;
+  for (int i = 11; i >= 0; --i) client_->Put(MakePod("w", i));
+  for (int i = 0; i < 12; ++i) {
+    absl::StrAppend(&expected, i == 0 ? "" : ",", "\"10.0.0.", i, ":8470\"");
+  }
+  EXPECT_EQ(Spec(), absl::StrCat("{\"worker\":[", expected, "]}"));
+}
+
+TEST_F(KubernetesResolverTest, LooksInOneNamespaceUnlessAskedForAll) {
+  client_->Put(MakePod("w", 0));
+  Pod elsewhere = MakePod("w", 1);
+  elsewhere.namespace_name = "other";
+  client_->Put(elsewhere);
+  EXPECT_EQ(Spec(), R"({"worker":["10.0.0.0:8470"]})");
+  options_.namespace_name = "";
+  options_.all_namespaces = true;
+  EXPECT_EQ(Spec(), R"({"worker":["10.0.0.0:8470","10.0.0.1:8470"]})");
+}
+
+TEST_F(KubernetesResolverTest, FindsItsNamespace) {
+  options_.namespace_name = "";
+  options_.identity = PodIdentity{.name = "me", .namespace_name = "mine"};
+  client_->Put(MakePod("w", 0));
+  EXPECT_THAT(Spec(), HasSubstr("in namespace mine"));
+  options_.identity = PodIdentity{};
+  EXPECT_THAT(Spec(), HasSubstr("in namespace default"));
+  options_.override_client = nullptr;
+  options_.job_to_label_mapping = {};
+  for (const bool in_cluster : {false, true}) {
+    options_.config_loader = std::make_shared<FakeConfigLoader>(in_cluster);
+    EXPECT_EQ(Spec(), R"({"worker":["10.0.0.0:8470"]})");
+  }
+}
+
+TEST_F(KubernetesResolverTest, FindsTheServerAsItsOptionsSay) {
+  options_.override_client = nullptr;
+  const auto calls = [&](bool in_cluster) {
+    const auto loader = std::make_shared<FakeConfigLoader>(in_cluster);
+    options_.config_loader = loader;
+    const auto resolver = Create();
+    (void)resolver->cluster_spec();
+    return loader->calls();
+  };
+  EXPECT_THAT(calls(true), ElementsAre("load_incluster_config"));
+  EXPECT_THAT(calls(false), ElementsAre("load_kube_config"));
+  options_.executable_location = ExecutableLocation::kOffCluster;
+  options_.context = "prod";
+  EXPECT_THAT(calls(true), ElementsAre("load_kube_config prod"));
+  options_.executable_location = ExecutableLocation::kAutomatic;
+  EXPECT_THAT(calls(true), ElementsAre("load_kube_config prod"));
+  options_.executable_location = ExecutableLocation::kWithinCluster;
+  EXPECT_THAT(calls(false), ElementsAre("load_incluster_config"));
+
+  const auto loader = std::make_shared<FakeConfigLoader>(false);
+  loader->fault = absl::NotFoundError("no kubeconfig");
+  options_.config_loader = loader;
+  EXPECT_THAT(KubernetesResolver::Create(options_),
+              StatusIs(absl::StatusCode::kNotFound, "no kubeconfig"));
+}
+
+TEST_F(KubernetesResolverTest, RefusesOptionsThatContradictThemselves) {
+  const auto expect = [&](const std::function<void(KubernetesResolver::Options*)>& change,
+                          const std::string& message) {
+    KubernetesResolver::Options options = options_;
+    change(&options);
+    EXPECT_THAT(KubernetesResolver::Create(options),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+  };
+  expect([](auto* o) { o->job_to_label_mapping = {{"", {"a=b"}}}; }, "no name");
+  expect([](auto* o) { o->job_to_label_mapping = {{"w", {}}}; }, "\"w\" has no label selector");
+  expect(
+      [](auto* o) {
+        o->job_to_label_mapping = {{"w", {"a=b", " "}}};
+      },
+      "\"w\" has an empty label selector");
+  expect([](auto* o) { o->job_to_label_mapping = {{"w", {"a"}}, {"w", {"b"}}}; }, "there twice");
+  expect([](auto* o) { o->ports.emplace("ps", PodPort::Number(1)); }, "job \"ps\"");
+  expect([](auto* o) { o->expected_tasks["ps"] = 1; }, "job \"ps\"");
+  expect([](auto* o) { o->expected_tasks["worker"] = -1; }, "cannot have -1 tasks");
+  expect([](auto* o) { o->tf_server_port = 0; }, "tf_server_port");
+  expect([](auto* o) { o->tf_server_port = 65536; }, "tf_server_port");
+  expect([](auto* o) { o->all_namespaces = true; }, "choose one");
+  expect([](auto* o) { o->timeout = absl::ZeroDuration(); }, "timeout must be above 0");
+  expect([](auto* o) { o->wait_timeout = absl::ZeroDuration(); }, "wait_timeout");
+  expect([](auto* o) { o->max_backoff = -absl::Seconds(1); }, "max_backoff");
+  expect([](auto* o) { o->task_id = -1; }, "task_id");
+}
+
+TEST_F(KubernetesResolverTest, SkipsPodsThatHaveEndedOrAreBeingDeleted) {
+  client_->Put(MakePod("w", 0));
+  client_->Put(MakePod("w", 1, "Succeeded"));
+  client_->Put(MakePod("w", 2, "Failed"));
+  Pod going = MakePod("w", 3);
+  going.terminating = true;
+  client_->Put(going);
+  for (const auto policy : {PodCompleteness::kRequireAll, PodCompleteness::kAvailable}) {
+    options_.completeness = policy;
+    EXPECT_EQ(Spec(), R"({"worker":["10.0.0.0:8470"]})");
+  }
+}
+
+TEST_F(KubernetesResolverTest, RequiresAllPodsByDefault) {
+  EXPECT_THAT(Create()->cluster_spec(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                 HasSubstr("no pod matches \"app=w\"")));
+  client_->Put(MakePod("w", 0));
+  client_->Put(MakePod("w", 1, "Pending"));
+  EXPECT_THAT(Create()->cluster_spec(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("w-1 is Pending"), HasSubstr("in namespace ml"))));
+  options_.completeness = PodCompleteness::kAvailable;
+  EXPECT_EQ(Spec(), R"({"worker":["10.0.0.0:8470"]})");
+}
+
+TEST_F(KubernetesResolverTest, WaitsUntilThePodsAreComplete) {
+  options_.completeness = PodCompleteness::kWait;
+  options_.expected_tasks = {{"worker", 2}};
+  client_->Put(MakePod("w", 0));
+  const auto resolver = Create();
+  std::string spec;
+  Thread waiter("waiter", [&] {
+    const absl::StatusOr<ClusterSpec> answer = resolver->cluster_spec();
+    spec = answer.ok() ? answer->ToJson() : answer.status().ToString();
+  });
+  ASSERT_TRUE(client_->WaitUntil([&] { return client_->running_watches() == 1; }));
+  // Not even a lost server ends the wait.
+  client_->EndWatches(absl::UnavailableError("cut"));
+  client_->Put(MakePod("w", 1, "Pending"));
+  client_->Put(MakePod("w", 1));
+  waiter.Join();
+  EXPECT_EQ(spec, R"({"worker":["10.0.0.0:8470","10.0.0.1:8470"]})");
+  // What is complete already is not waited for.
+  const int watches = client_->watches();
+  EXPECT_THAT(resolver->cluster_spec(), IsOk());
+  EXPECT_EQ(client_->watches(), watches);
+}
+
+TEST_F(KubernetesResolverTest, WaitsNoLongerThanItMay) {
+  FakeClock clock;
+  options_.completeness = PodCompleteness::kWait;
+  options_.wait_timeout = absl::Hours(3);
+  options_.clock = &clock;
+  client_->Put(MakePod("w", 0, "Pending"));
+  const auto resolver = Create();
+  absl::Status status;
+  Thread waiter("waiter", [&] { status = resolver->cluster_spec().status(); });
+  ASSERT_TRUE(client_->WaitUntil([&] { return client_->running_watches() == 1; }));
+  clock.AdvanceWall(absl::Hours(100));  // a jump of the date
+  clock.Advance(absl::Hours(2));
+  client_->Put(MakePod("w", 1, "Pending"));
+  clock.Advance(absl::Hours(1) + absl::Seconds(1));
+  waiter.Join();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                               AllOf(HasSubstr("waited 3h; "), HasSubstr("w-0 is Pending"))));
+}
+
+TEST_F(KubernetesResolverTest, DoesNotWaitForWhatWaitingCannotChange) {
+  options_.completeness = PodCompleteness::kWait;
+  for (const auto code : {absl::StatusCode::kPermissionDenied, absl::StatusCode::kUnauthenticated,
+                          absl::StatusCode::kInvalidArgument}) {
+    client_->FailLists(absl::Status(code, "no"));
+    EXPECT_THAT(Create()->cluster_spec(), StatusIs(code));
+  }
+  // The right to list, without the right to watch.
+  client_->FailLists(absl::OkStatus());
+  client_->FailWatches(absl::PermissionDeniedError("need watch"));
+  EXPECT_THAT(Create()->cluster_spec(),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("need watch")));
+}
+
+TEST_F(KubernetesResolverTest, KnowsWhichTaskItIs) {
+  options_.job_to_label_mapping = {{"ps", {"app=p"}}, {"worker", {"app=w"}}};
+  client_->Put(MakePod("p", 0));
+  for (int i = 0; i < 3; ++i) client_->Put(MakePod("w", i));
+  const auto expect = [&](const PodIdentity& identity, std::optional<std::string> type,
+                          std::optional<int> id, const std::string& master) {
+    options_.identity = identity;
+    const auto resolver = Create();
+    EXPECT_THAT(resolver->task_type(), IsOkAndHolds(type));
+    EXPECT_THAT(resolver->task_id(), IsOkAndHolds(id));
+    EXPECT_THAT(resolver->master(), IsOkAndHolds(master));
+  };
+  expect({.uid = "uid-w-2"}, "worker", 2, "grpc://10.0.0.2:8470");
+  expect({.name = "w-1", .namespace_name = "ml"}, "worker", 1, "grpc://10.0.0.1:8470");
+  expect({.name = "p-0"}, std::nullopt, std::nullopt, "");  // of another namespace
+  expect({.name = "driver", .namespace_name = "ml", .uid = "d"}, std::nullopt, std::nullopt, "");
+  // A new pod of the name is another pod.
+  expect({.name = "w-1", .namespace_name = "ml", .uid = "old"}, std::nullopt, std::nullopt, "");
+}
+
+TEST_F(KubernetesResolverTest, ReadsItsIdentityFromTheEnvironment) {
+  client_->Put(MakePod("w", 0));
+  client_->Put(MakePod("w", 1));
+  options_.identity = std::nullopt;
+  options_.namespace_name = "";
+  setenv("POD_NAME", "w-1", 1);
+  setenv("POD_NAMESPACE", "ml", 1);
+  const auto resolver = Create();
+  unsetenv("POD_NAME");
+  unsetenv("POD_NAMESPACE");
+  EXPECT_THAT(resolver->task_id(), IsOkAndHolds(std::optional<int>(1)));
+}
+
+TEST_F(KubernetesResolverTest, WhatIsSetCountsMoreThanItsPod) {
+  client_->Put(MakePod("w", 0));
+  client_->Put(MakePod("w", 1));
+  options_.identity = PodIdentity{.uid = "uid-w-1"};
+  const auto resolver = Create();
+  EXPECT_THAT(resolver->set_task_id(0), IsOk());
+  EXPECT_THAT(resolver->task_id(), IsOkAndHolds(std::optional<int>(0)));
+  EXPECT_THAT(resolver->master(), IsOkAndHolds("grpc://10.0.0.0:8470"));
+  EXPECT_THAT(resolver->master("worker", 1), IsOkAndHolds("grpc://10.0.0.1:8470"));
+  EXPECT_THAT(resolver->master("worker", 1, ""), IsOkAndHolds("10.0.0.1:8470"));
+  EXPECT_THAT(resolver->master("worker", 1, "http"), IsOkAndHolds("http://10.0.0.1:8470"));
+  EXPECT_THAT(resolver->set_rpc_layer("grpcs"), IsOk());
+  EXPECT_THAT(resolver->master(), IsOkAndHolds("grpcs://10.0.0.0:8470"));
+  EXPECT_THAT(resolver->master("worker", 7),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("No task with index 7")));
+  EXPECT_THAT(resolver->environment(), IsOkAndHolds(std::optional<std::string>("")));
+}
+
+TEST_F(KubernetesResolverTest, CountsTheGpusInTheLimitsOfOtherPods) {
+  Pod other = MakePod("w", 0);
+  other.accelerators = {{"GPU", 8}};
+  client_->Put(other);
+  client_->Put(MakePod("w", 1));
+  options_.identity = PodIdentity{.uid = "uid-w-1"};
+  options_.count_accelerators = [] { return std::map<std::string, int>{{"GPU", 2}}; };
+  const auto resolver = Create();
+  EXPECT_THAT(resolver->num_accelerators("worker", 0), IsOkAndHolds(ElementsAre(Pair("GPU", 8))));
+  EXPECT_THAT(resolver->num_accelerators("worker", 1), IsOkAndHolds(ElementsAre(Pair("GPU", 2))));
+  EXPECT_THAT(resolver->num_accelerators(std::nullopt, 0),
+              IsOkAndHolds(ElementsAre(Pair("GPU", 8))));
+  EXPECT_THAT(resolver->num_accelerators(), IsOkAndHolds(ElementsAre(Pair("GPU", 2))));
+  EXPECT_THAT(resolver->num_accelerators("worker", 2), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(resolver->num_accelerators("ps", 0), StatusIs(absl::StatusCode::kNotFound));
+  options_.identity = PodIdentity{};
+  EXPECT_THAT(Create()->num_accelerators("worker"), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Create()->num_accelerators("worker", 1), IsOkAndHolds(IsEmpty()));
+}
+
+TEST_F(KubernetesResolverTest, AWatchTellsEveryChange) {
+  options_.job_to_label_mapping = {{"ps", {"app=p"}}, {"worker", {"app=w", "app=v"}}};
+  client_->Put(MakePod("p", 0));
+  client_->Put(MakePod("w", 0));
+  client_->Put(MakePod("v", 5));
+  Updates updates;
+  const auto resolver = Create();
+  absl::StatusOr<std::unique_ptr<MembershipWatch>> watch = resolver->Watch(updates.callback());
+  ASSERT_THAT(watch, IsOk());
+  MembershipUpdate update =
+      updates.AwaitSpec(R"({"ps":["10.0.0.0:8470"],"worker":["10.0.0.0:8470","10.0.0.5:8470"]})");
+  EXPECT_EQ(update.epoch, 1);
+  EXPECT_EQ(update.diff.added.size(), 3u);
+  EXPECT_GT(update.confirmed, absl::Now() - absl::Minutes(10));
+
+  Pod moved = MakePod("w", 0);
+  moved.pod_ip = "10.9.9.9";
+  client_->Put(moved);
+  update =
+      updates.AwaitSpec(R"({"ps":["10.0.0.0:8470"],"worker":["10.9.9.9:8470","10.0.0.5:8470"]})");
+  EXPECT_EQ(update.epoch, 2);
+  EXPECT_EQ(update.diff.ToString(), "moved worker:0 10.0.0.0:8470 -> 10.9.9.9:8470");
+
+  // Relabelled pods leave and come.
+  Pod relabelled = MakePod("p", 0);
+  relabelled.labels = {{"app", "w"}};
+  client_->Put(relabelled);
+  EXPECT_THAT(updates.AwaitStatus(absl::StatusCode::kFailedPrecondition).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("job \"ps\": no pod")));
+  client_->Delete("uid-p-0");
+  Pod ps = MakePod("p", 1);
+  client_->Put(ps);
+  update =
+      updates.AwaitSpec(R"({"ps":["10.0.0.1:8470"],"worker":["10.9.9.9:8470","10.0.0.5:8470"]})");
+  watch->reset();
+  client_->Put(MakePod("w", 7));
+  EXPECT_EQ(client_->running_watches(), 0);
+}
+
+TEST_F(KubernetesResolverTest, AWatchIsSilentAboutWhatDoesNotMatter) {
+  client_->Put(MakePod("w", 0));
+  Updates updates;
+  const auto resolver = Create();
+  const auto watch = resolver->Watch(updates.callback());
+  ASSERT_THAT(watch, IsOk());
+  updates.AwaitSpec(R"({"worker":["10.0.0.0:8470"]})");
+  for (int i = 0; i < 100; ++i) {
+    Pod pod = MakePod("w", 0);
+    pod.annotations["beat"] = absl::StrCat(i);
+    client_->Put(pod);
+    client_->SendBookmarks();
+  }
+  client_->Put(MakePod("w", 1));
+  EXPECT_EQ(updates.Await([](const auto&) { return true; }).epoch, 2);
+}
+
+TEST_F(KubernetesResolverTest, AWatchSaysThatTheServerIsLostAndFoundAgain) {
+  client_->Put(MakePod("w", 0));
+  Updates updates;
+  const auto resolver = Create();
+  const auto watch = resolver->Watch(updates.callback());
+  ASSERT_THAT(watch, IsOk());
+  updates.AwaitSpec(R"({"worker":["10.0.0.0:8470"]})");
+  ASSERT_TRUE(client_->WaitUntil([&] { return client_->running_watches() == 1; }));
+
+  client_->FailLists(absl::UnavailableError("connection refused"));
+  client_->FailWatches(absl::UnavailableError("connection refused"));
+  client_->EndWatches(absl::UnavailableError("connection reset"));
+  client_->Put(MakePod("w", 1));
+  MembershipUpdate update = updates.AwaitStatus(absl::StatusCode::kUnavailable);
+  EXPECT_THAT(update.status, StatusIs(absl::StatusCode::kUnavailable,
+                                      HasSubstr("job \"worker\" (app=w): connection re")));
+  EXPECT_EQ(update.epoch, 1);
+  EXPECT_EQ(update.spec.ToJson(), R"({"worker":["10.0.0.0:8470"]})");  // as it was
+  EXPECT_TRUE(update.diff.empty());
+
+  client_->FailLists(absl::OkStatus());
+  client_->FailWatches(absl::OkStatus());
+  update = updates.AwaitSpec(R"({"worker":["10.0.0.0:8470","10.0.0.1:8470"]})");
+  // The pod may come in the update that says the server is there again, or in the next.
+  EXPECT_EQ(update.epoch, 2);
+
+  // The same spec again is told too, if it was in doubt.
+  client_->EndWatches(absl::UnavailableError("connection reset"));
+  updates.AwaitStatus(absl::StatusCode::kUnavailable);
+  update = updates.AwaitStatus(absl::StatusCode::kOk);
+  EXPECT_EQ(update.epoch, 2);
+  EXPECT_TRUE(update.diff.empty());
+}
+
+TEST_F(KubernetesResolverTest, AWatchDoesNotTrustAServerThatDoesNotAnswer) {
+  FakeClock clock;
+  options_.clock = &clock;
+  client_->Put(MakePod("w", 0));
+  Updates updates;
+  const auto resolver = Create();
+  const auto watch = resolver->Watch(updates.callback());
+  ASSERT_THAT(watch, IsOk());
+  updates.AwaitSpec(R"({"worker":["10.0.0.0:8470"]})");
+  ASSERT_TRUE(client_->WaitUntil([&] { return client_->running_watches() == 1; }));
+  client_->HangWatches(true);
+  client_->EndWatches(absl::OkStatus());
+  ASSERT_TRUE(client_->WaitUntil([&] { return client_->watches() == 2; }));
+  clock.AdvanceWall(absl::Hours(1));  // the date is not the time
+  absl::SleepFor(absl::Milliseconds(30));
+  EXPECT_EQ(updates.size(), 0u);
+  clock.Advance(absl::Seconds(4));
+  EXPECT_THAT(updates.AwaitStatus(absl::StatusCode::kUnavailable).status,
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("has not answered")));
+  client_->HangWatches(false);
+  EXPECT_EQ(updates.AwaitStatus(absl::StatusCode::kOk).epoch, 1);
+}
+
+TEST_F(KubernetesResolverTest, AWatchTellsFaultsFromTheBeginning) {
+  client_->FailLists(absl::PermissionDeniedError("need list"));
+  Updates updates;
+  const auto resolver = Create();
+  const auto watch = resolver->Watch(updates.callback());
+  ASSERT_THAT(watch, IsOk());
+  const MembershipUpdate update = updates.AwaitStatus(absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(update.epoch, 0);
+  EXPECT_TRUE(update.spec.empty());
+  client_->Put(MakePod("w", 0));
+  client_->FailLists(absl::OkStatus());
+  EXPECT_EQ(updates.AwaitSpec(R"({"worker":["10.0.0.0:8470"]})").epoch, 1);
+}
+
+TEST_F(KubernetesResolverTest, AWatchOfWhatIsAvailableGrowsAndShrinks) {
+  options_.completeness = PodCompleteness::kAvailable;
+  Updates updates;
+  const auto resolver = Create();
+  const auto watch = resolver->Watch(updates.callback());
+  ASSERT_THAT(watch, IsOk());
+  updates.AwaitSpec(R"({"worker":{}})");
+  client_->Put(MakePod("w", 2));
+  updates.AwaitSpec(R"({"worker":{"2":"10.0.0.2:8470"}})");
+  client_->Put(MakePod("w", 0));
+  client_->Put(MakePod("w", 1, "Pending"));
+  updates.AwaitSpec(R"({"worker":{"0":"10.0.0.0:8470","2":"10.0.0.2:8470"}})");
+  client_->Put(MakePod("w", 1));
+  updates.AwaitSpec(R"({"worker":["10.0.0.0:8470","10.0.0.1:8470","10.0.0.2:8470"]})");
+  client_->Delete("uid-w-0");
+  const MembershipUpdate update =
+      updates.AwaitSpec(R"({"worker":{"1":"10.0.0.1:8470","2":"10.0.0.2:8470"}})");
+  EXPECT_EQ(update.diff.ToString(), "removed worker:0 10.0.0.0:8470");
+}
+
+TEST_F(KubernetesResolverTest, AWatchNeedsACallback) {
+  EXPECT_THAT(Create()->Watch(nullptr), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+class TensorFlowKubernetesResolverTest : public KubernetesResolverTest {
+ protected:
+  TensorFlowKubernetesResolverTest() {
+    options_ = {};
+    options_.behavior = ResolverBehavior::kTensorFlow;
+    options_.override_client = client_;
+  }
+  static Pod TensorFlowPod(const std::string& name, const std::string& host_ip,
+                           const std::string& labels = "tensorflow") {
+    return {.name = name,
+            .namespace_name = absl::StrCat("of-", name),
+            .phase = "Running",
+            .host_ip = host_ip,
+            .pod_ip = "never",
+            .labels = {{"job-name", labels}}};
+  }
+  void ExpectRaises(const std::string& python_class, const std::string& message) {
+    const absl::Status status = Create()->cluster_spec().status();
+    EXPECT_EQ(TensorFlowErrorClass(status), python_class);
+    EXPECT_EQ(status.message(), message);
+  }
+};
+
+TEST_F(TensorFlowKubernetesResolverTest, AnswersAsTensorFlowDoes) {
+  EXPECT_EQ(Spec(), R"({"worker":{}})");
+  for (const char* name : {"w-10", "w-2", "w-1"}) client_->Put(TensorFlowPod(name, name));
+  client_->Put(TensorFlowPod("w-3", "fd00::1"));
+  Pod going = TensorFlowPod("w-4", "");
+  going.terminating = true;
+  client_->Put(going);
+  options_.tf_server_port = 7;
+  EXPECT_EQ(Spec(), R"({"worker":["w-1:7","w-10:7","w-2:7","fd00::1:7","None:7"]})");
+}
+
+TEST_F(TensorFlowKubernetesResolverTest, SortsWithinASelectorAndRepeatsPods) {
+  client_->Put(TensorFlowPod("b", "B", "x"));
+  client_->Put(TensorFlowPod("a", "A", "x"));
+  client_->Put(TensorFlowPod("c", "C", "y"));
+  options_.job_to_label_mapping = {{"ps", {"job-name=y", "job-name=x", "job-name=y"}},
+                                   {"empty", {}}};
+  EXPECT_EQ(Spec(), R"({"ps":["C:8470","A:8470","B:8470","C:8470"],"empty":{}})");
+}
+
+TEST_F(TensorFlowKubernetesResolverTest, RaisesForAPodThatIsNotRunning) {
+  Pod pod = TensorFlowPod("a\"b", "A");
+  for (const char* phase : {"Pending", "Succeeded", "Failed", "Unknown", ""}) {
+    pod.phase = phase;
+    client_->Put(pod);
+    ExpectRaises("RuntimeError", absl::StrCat("Pod \"a\"b\" is not running; phase: \"",
+                                              *phase == '\0' ? "None" : phase, "\""));
+  }
+}
+
+TEST_F(TensorFlowKubernetesResolverTest, RaisesWhatTheClientRaises) {
+  client_->FailLists(absl::PermissionDeniedError("(403)"));
+  ExpectRaises("ApiException", "(403)");
+  const auto loader = std::make_shared<FakeConfigLoader>(true);
+  loader->fault = absl::NotFoundError("no file");
+  options_.config_loader = loader;
+  options_.override_client = nullptr;
+  EXPECT_EQ(TensorFlowErrorClass(KubernetesResolver::Create(options_).status()), "ConfigException");
+}
+
+TEST_F(TensorFlowKubernetesResolverTest, AlwaysLoadsTheKubeconfigToAnswer) {
+  options_.override_client = nullptr;
+  for (const auto location : {ExecutableLocation::kAutomatic, ExecutableLocation::kWithinCluster}) {
+    const auto loader = std::make_shared<FakeConfigLoader>(false);
+    options_.config_loader = loader;
+    options_.executable_location = location;
+    EXPECT_EQ(Spec(), R"({"worker":["192.168.0.1:8470"]})");
+    EXPECT_THAT(loader->calls(), ElementsAre("load_incluster_config", "load_kube_config"));
+  }
+  const auto loader = std::make_shared<FakeConfigLoader>(true);
+  options_.config_loader = loader;
+  options_.executable_location = ExecutableLocation::kOffCluster;
+  EXPECT_EQ(Spec(), R"({"worker":["192.168.0.1:8470"]})");
+  EXPECT_THAT(loader->calls(), ElementsAre("load_kube_config", "load_kube_config"));
+}
+
+TEST_F(TensorFlowKubernetesResolverTest, NeverKnowsWhichTaskItIs) {
+  client_->Put(TensorFlowPod("a", "A"));
+  options_.identity = PodIdentity{.name = "a", .namespace_name = "of-a"};
+  const auto resolver = Create();
+  EXPECT_THAT(resolver->task_type(), IsOkAndHolds(std::optional<std::string>()));
+  EXPECT_THAT(resolver->task_id(), IsOkAndHolds(std::optional<int>()));
+  EXPECT_THAT(resolver->master(), IsOkAndHolds(""));
+  EXPECT_THAT(resolver->master("worker"), IsOkAndHolds(""));
+  EXPECT_THAT(resolver->master("worker", 0), IsOkAndHolds("grpc://A:8470"));
+  EXPECT_THAT(resolver->master("worker", 0, ""), IsOkAndHolds("grpc://A:8470"));
+  EXPECT_THAT(resolver->master("worker", 0, "x"), IsOkAndHolds("x://A:8470"));
+  const absl::Status status = resolver->master("worker", 1).status();
+  EXPECT_EQ(TensorFlowErrorClass(status), "ValueError");
+  EXPECT_EQ(status.message(), "No task with index 1 in job 'worker'");
+}
+
+TEST_F(TensorFlowKubernetesResolverTest, IsWatchedByAsking) {
+  client_->Put(TensorFlowPod("a", "A"));
+  Updates updates;
+  const auto resolver = Create();
+  const auto watch = resolver->Watch(updates.callback(), {.poll_interval = absl::Milliseconds(1)});
+  ASSERT_THAT(watch, IsOk());
+  updates.AwaitSpec(R"({"worker":["A:8470"]})");
+  client_->Put(TensorFlowPod("b", "B"));
+  updates.AwaitSpec(R"({"worker":["A:8470","B:8470"]})");
+  EXPECT_EQ(client_->watches(), 0);
+}
+
+}  // namespace
+}  // namespace millrace
