@@ -33,8 +33,8 @@ namespace millrace {
 //   namespace, all_namespaces, cluster_domain, require_ready, kubeconfig, context, rpc_layer,
 //   task_type, task_id
 //
-// Returns INVALID_ARGUMENT, naming the member. With kTensorFlow as TensorFlow does: a string among the
-// values of job_to_label_mapping is a selector for each of its characters, another
+// Returns INVALID_ARGUMENT, naming the member. With kTensorFlow as TensorFlow does: a string among
+// the values of job_to_label_mapping is a selector for each of its characters, another
 // executable_location is a ValueError.
 [[nodiscard]] absl::StatusOr<KubernetesResolver::Options> KubernetesOptionsFromJson(
     const OrderedJson& description, ResolverBehavior behavior, absl::string_view where = "");

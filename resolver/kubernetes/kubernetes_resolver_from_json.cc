@@ -1,0 +1,252 @@
+#include "resolver/kubernetes/kubernetes_resolver_from_json.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "resolver/kubernetes/pod_cluster.h"
+#include "resolver/kubernetes/pod_member.h"
+#include "resolver/kubernetes/pod_port.h"
+#include "resolver/python_value.h"
+#include "resolver/resolver_base.h"
+
+namespace millrace {
+namespace {
+
+std::string Path(absl::string_view where, absl::string_view key) {
+  return where.empty() ? std::string(key) : absl::StrCat(where, ".", key);
+}
+
+absl::Status WrongType(absl::string_view path, absl::string_view must, const OrderedJson& found) {
+  return absl::InvalidArgumentError(absl::StrCat("field \"", EscapeControls(path), "\" must be ",
+                                                 must, ", found ", JsonTypeName(found)));
+}
+
+// The member, or null if it is absent or null.
+const OrderedJson* Find(const OrderedJson& object, absl::string_view key) {
+  const auto it = object.find(key);
+  return it == object.end() || it->is_null() ? nullptr : &*it;
+}
+
+// One of several words, each for a value.
+template <typename Value>
+absl::Status ReadWord(const Json& object, absl::string_view key, absl::string_view where,
+                      const std::vector<std::pair<absl::string_view, Value>>& words, Value* value) {
+  if (object.find(key) == object.end() || object.find(key)->is_null()) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const std::string word, GetString(object, key, where));
+  for (const auto& [name, meaning] : words) {
+    if (word == name) {
+      *value = meaning;
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "field \"", Path(where, key), "\" must be one of ",
+      absl::StrJoin(words, ", ",
+                    [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first); }),
+      "; found \"", EscapeControls(Ellipsize(word, 100)), "\""));
+}
+
+absl::Status ReadSeconds(const Json& object, absl::string_view key, absl::string_view where,
+                         absl::Duration* duration) {
+  MILLRACE_ASSIGN_OR_RETURN(const double seconds,
+                            GetDoubleOr(object, key, absl::ToDoubleSeconds(*duration), where));
+  if (!(seconds > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("field \"", Path(where, key), "\" must be above 0 seconds, found ", seconds));
+  }
+  *duration = absl::Seconds(seconds);
+  return absl::OkStatus();
+}
+
+// What Python's `for selector in value` gives.
+absl::StatusOr<std::vector<std::string>> IterateAsPython(const OrderedJson& value) {
+  std::vector<std::string> selectors;
+  if (value.is_string()) {
+    absl::string_view text = value.get_ref<const std::string&>();
+    while (!text.empty()) {
+      const size_t size = std::max<size_t>(1, Utf8SequenceLength(text));
+      selectors.emplace_back(text.substr(0, size));
+      text.remove_prefix(size);
+    }
+    return selectors;
+  }
+  if (value.is_object()) {
+    for (const auto& [key, unused] : value.items()) selectors.push_back(key);
+    return selectors;
+  }
+  if (!value.is_array()) {
+    return PythonError("TypeError",
+                       absl::StrCat("'", PythonTypeName(value), "' object is not iterable"));
+  }
+  for (const OrderedJson& selector : value) {
+    // A client makes text of whatever it is given.
+    selectors.push_back(PythonStrOf(selector));
+  }
+  return selectors;
+}
+
+absl::Status ReadMapping(const OrderedJson& description, absl::string_view where, bool tensorflow,
+                         KubernetesResolver::Options* options) {
+  constexpr absl::string_view kKey = "job_to_label_mapping";
+  const OrderedJson* mapping = Find(description, kKey);
+  if (mapping == nullptr) return absl::OkStatus();
+  const std::string path = Path(where, kKey);
+  if (!mapping->is_object()) {
+    return WrongType(path, "an object of lists of label selectors", *mapping);
+  }
+  for (const auto& [job, value] : mapping->items()) {
+    std::vector<std::string> selectors;
+    if (tensorflow) {
+      MILLRACE_ASSIGN_OR_RETURN(selectors, IterateAsPython(value));
+    } else if (value.is_string()) {
+      selectors.push_back(value.get<std::string>());
+    } else if (!value.is_array()) {
+      return WrongType(Path(path, job), "a list of label selectors", value);
+    } else {
+      for (const OrderedJson& selector : value) {
+        if (!selector.is_string()) {
+          return WrongType(absl::StrCat(Path(path, job), "[", selectors.size(), "]"),
+                           "a label selector", selector);
+        }
+        selectors.push_back(selector.get<std::string>());
+      }
+    }
+    options->job_to_label_mapping.emplace_back(job, std::move(selectors));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PodPort> ReadPort(const Json& value, const std::string& path) {
+  if (value.is_number_integer() || value.is_string()) {
+    const absl::StatusOr<PodPort> port =
+        PodPort::Parse(value.is_string() ? value.get<std::string>() : DumpJson(value));
+    if (!port.ok()) return Annotate(port.status(), absl::StrCat("field \"", path, "\""));
+    return port;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("field \"", path,
+                   "\" must be a port: a number, the name of a container port, or "
+                   "annotation:KEY; found ",
+                   JsonTypeName(value)));
+}
+
+absl::Status ReadJobs(const Json& object, absl::string_view where,
+                      KubernetesResolver::Options* options) {
+  if (const auto ports = object.find("ports"); ports != object.end() && !ports->is_null()) {
+    MILLRACE_RETURN_IF_ERROR(GetObject(object, "ports", where));
+    for (const auto& [job, value] : ports->items()) {
+      MILLRACE_ASSIGN_OR_RETURN(PodPort port, ReadPort(value, Path(Path(where, "ports"), job)));
+      options->ports.emplace(job, std::move(port));
+    }
+  }
+  if (const auto tasks = object.find("expected_tasks");
+      tasks != object.end() && !tasks->is_null()) {
+    MILLRACE_RETURN_IF_ERROR(GetObject(object, "expected_tasks", where));
+    for (const auto& [job, value] : tasks->items()) {
+      MILLRACE_ASSIGN_OR_RETURN(const int64_t count,
+                                GetIntInRange(*tasks, job, 0, std::numeric_limits<int>::max(),
+                                              Path(where, "expected_tasks")));
+      options->expected_tasks.emplace(job, static_cast<int>(count));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadLocation(const Json& object, absl::string_view where, bool tensorflow,
+                          ExecutableLocation* location) {
+  const absl::Status status =
+      ReadWord<ExecutableLocation>(object, "executable_location", where,
+                                   {{"automatic", ExecutableLocation::kAutomatic},
+                                    {"within_cluster", ExecutableLocation::kWithinCluster},
+                                    {"off_cluster", ExecutableLocation::kOffCluster}},
+                                   location);
+  if (status.ok() || !tensorflow) return status;
+  return PythonError("ValueError", "The executable location provided is invalid.");
+}
+
+absl::Status ReadRest(const Json& object, absl::string_view where, bool tensorflow,
+                      KubernetesResolver::Options* options) {
+  MILLRACE_RETURN_IF_ERROR(ReadJobs(object, where, options));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const int64_t port,
+      tensorflow ? GetIntInRange(object, "tf_server_port", std::numeric_limits<int>::min(),
+                                 std::numeric_limits<int>::max(), where)
+                 : GetIntInRange(object, "tf_server_port", 1, 65535, where));
+  options->tf_server_port = static_cast<int>(port);
+  MILLRACE_RETURN_IF_ERROR(ReadLocation(object, where, tensorflow, &options->executable_location));
+  MILLRACE_RETURN_IF_ERROR(ReadWord<PodAddress>(
+      object, "address", where,
+      {{"pod_ip", PodAddress::kPodIp}, {"host_ip", PodAddress::kHostIp}, {"dns", PodAddress::kDns}},
+      &options->address));
+  MILLRACE_RETURN_IF_ERROR(ReadWord<PodCompleteness>(object, "completeness", where,
+                                                     {{"require_all", PodCompleteness::kRequireAll},
+                                                      {"wait", PodCompleteness::kWait},
+                                                      {"available", PodCompleteness::kAvailable}},
+                                                     &options->completeness));
+  MILLRACE_ASSIGN_OR_RETURN(options->cluster_domain,
+                            GetStringOr(object, "cluster_domain", options->cluster_domain, where));
+  MILLRACE_ASSIGN_OR_RETURN(options->namespace_name, GetStringOr(object, "namespace", "", where));
+  MILLRACE_ASSIGN_OR_RETURN(options->kubeconfig, GetStringOr(object, "kubeconfig", "", where));
+  MILLRACE_ASSIGN_OR_RETURN(options->context, GetStringOr(object, "context", "", where));
+  MILLRACE_ASSIGN_OR_RETURN(options->all_namespaces,
+                            GetBoolOr(object, "all_namespaces", false, where));
+  MILLRACE_ASSIGN_OR_RETURN(options->require_ready,
+                            GetBoolOr(object, "require_ready", false, where));
+  MILLRACE_RETURN_IF_ERROR(ReadSeconds(object, "wait_timeout_s", where, &options->wait_timeout));
+  MILLRACE_RETURN_IF_ERROR(ReadSeconds(object, "timeout_s", where, &options->timeout));
+  return ReadSeconds(object, "max_backoff_s", where, &options->max_backoff);
+}
+
+}  // namespace
+
+absl::StatusOr<KubernetesResolver::Options> KubernetesOptionsFromJson(
+    const OrderedJson& description, ResolverBehavior behavior, absl::string_view where) {
+  if (!description.is_object()) {
+    return WrongType(where.empty() ? "description" : where, "an object", description);
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckMembers(
+      description,
+      {"job_to_label_mapping", "tf_server_port", "ports", "address", "cluster_domain", "namespace",
+       "all_namespaces", "completeness", "expected_tasks", "wait_timeout_s", "require_ready",
+       "timeout_s", "max_backoff_s", "executable_location", "kubeconfig", "context"},
+      where));
+  const bool tensorflow = behavior == ResolverBehavior::kTensorFlow;
+  KubernetesResolver::Options options;
+  options.behavior = behavior;
+  MILLRACE_RETURN_IF_ERROR(ReadMapping(description, where, tensorflow, &options));
+  Json object = description;
+  if (!object.contains("tf_server_port") || object["tf_server_port"].is_null())
+    object["tf_server_port"] = options.tf_server_port;
+  MILLRACE_ASSIGN_OR_RETURN(TaskProperties properties, ReadTaskProperties(description, where));
+  options.task_type = std::move(properties.task_type);
+  options.task_id = properties.task_id;
+  // null is Python's None: no prefix.
+  if (object.contains("rpc_layer")) options.rpc_layer = properties.rpc_layer.value_or("");
+  MILLRACE_RETURN_IF_ERROR(ReadRest(object, where, tensorflow, &options));
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeKubernetesResolverFromJson(
+    const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
+    const ResolverMakers&) {
+  MILLRACE_ASSIGN_OR_RETURN(KubernetesResolver::Options options,
+                            KubernetesOptionsFromJson(description, behavior, where));
+  absl::StatusOr<std::unique_ptr<KubernetesResolver>> resolver =
+      KubernetesResolver::Create(std::move(options));
+  if (!resolver.ok()) return Annotate(resolver.status(), where);
+  return std::unique_ptr<ClusterResolver>(*std::move(resolver));
+}
+
+}  // namespace millrace
