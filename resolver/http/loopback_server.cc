@@ -200,7 +200,13 @@ void LoopbackServer::Serve(int fd) {
   if (tls_ != nullptr) {
     ssl = SSL_new(tls_);
     SSL_set_fd(ssl, fd);
-    if (SSL_accept(ssl) != 1) return;
+    if (SSL_accept(ssl) != 1) {
+      // What the client has sent already is read, or closing would be an RST, which overtakes the
+      // alert that says why.
+      shutdown(fd, SHUT_WR);
+      Peer(fd, nullptr).WaitForEnd();
+      return;
+    }
     subject = CommonName(ssl);
   }
   Peer peer(fd, ssl);
