@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,16 +11,18 @@ namespace millrace {
 namespace {
 
 struct Sink {
+  const CurlSession::Request* request;
   CurlSession::Response* response;
-  bool discard;
 };
 
 size_t TakeBody(char* data, size_t size, size_t count, void* user) {
   const size_t bytes = size * count;
   const auto* sink = static_cast<Sink*>(user);
+  std::string& body = sink->response->body;
   sink->response->body_bytes += static_cast<int64_t>(bytes);
-  if (!sink->discard) sink->response->body.append(data, bytes);
-  return bytes;
+  body.append(data, std::min(bytes, sink->request->max_kept_bytes - body.size()));
+  const auto& on_piece = sink->request->on_piece;
+  return on_piece == nullptr || on_piece(absl::string_view(data, bytes)) ? bytes : 0;
 }
 
 }  // namespace
@@ -37,7 +40,7 @@ CurlSession::~CurlSession() = default;
 absl::StatusOr<CurlSession::Response> CurlSession::Send(const Request& request) {
   CURL* const curl = handle_->curl;
   Response response;
-  Sink sink{&response, request.discard_body};
+  Sink sink{&request, &response};
   char error[CURL_ERROR_SIZE] = "";
   curl_slist* headers = curl_slist_append(nullptr, "Expect:");
   if (!options_.token.empty()) {

@@ -8,12 +8,15 @@
 #ifndef TESTING_KUBE_APISERVER_CURL_SESSION_H_
 #define TESTING_KUBE_APISERVER_CURL_SESSION_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace millrace {
@@ -31,7 +34,10 @@ class CurlSession {
     std::string url;
     std::string content_type;
     std::string body;
-    bool discard_body = false;  // of the answer: counted only
+    // So much of the answer's body is kept; all of it is counted.
+    size_t max_kept_bytes = SIZE_MAX;
+    // Called with each piece of the answer's body; false ends the request.
+    std::function<bool(absl::string_view piece)> on_piece;
   };
   struct Response {
     int status = 0;

@@ -38,7 +38,6 @@ constexpr char kPrograms[] = "../kube_apiserver_programs/";
 constexpr absl::Duration kStartTimeout = absl::Seconds(120);  // 4 s on a quiet machine
 constexpr absl::Duration kStopPatience = absl::Seconds(3);
 constexpr char kMergePatch[] = "application/merge-patch+json";
-constexpr char kStrategicMergePatch[] = "application/strategic-merge-patch+json";
 
 std::string ProgramPath(const std::string& name) {
   return RunfilePath(absl::StrCat(kPrograms, "bin/", name));
@@ -329,7 +328,7 @@ absl::Status KubeApiServer::SetPodStatus(const std::string& namespace_name, cons
     json["conditions"] = Json::array({{{"type", "Ready"}, {"status", *status.ready ? "True" : "False"}}});
   }
   return Call("PATCH", PodPath(namespace_name, name) + "/status", {{"status", json}},
-              kStrategicMergePatch)
+              kMergePatch)
       .status();
 }
 
