@@ -152,7 +152,6 @@ class KubernetesResolver::Impl {
     }
   }
 
-  [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] bool has_identity() const { return identity_.has_value(); }
 
   // The pods now, or once they are complete.
@@ -187,6 +186,8 @@ class KubernetesResolver::Impl {
       if (!access.ok()) return ClientError(access.status(), "ConfigException");
       client = std::move(access->client);
     }
+    const std::string port =
+        options_.tf_server_port_text.value_or(absl::StrCat(options_.tf_server_port));
     ClusterSpec spec;
     for (const PodSource& job : rules_.jobs) {
       ClusterSpec::TaskList addresses;
@@ -202,7 +203,7 @@ class KubernetesResolver::Impl {
                                    absl::StrCat("Pod \"", pod.name, "\" is not running; phase: \"",
                                                 OrNone(pod.phase), "\""));
           }
-          addresses.push_back(absl::StrCat(OrNone(pod.host_ip), ":", options_.tf_server_port));
+          addresses.push_back(absl::StrCat(OrNone(pod.host_ip), ":", port));
         }
       }
       MILLRACE_RETURN_IF_ERROR(spec.AddJob(job.job, std::move(addresses)));
@@ -350,7 +351,9 @@ absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::Create(O
   std::shared_ptr<KubernetesClient> client = options.override_client;
   if (client == nullptr && !tensorflow) client = std::move(access.client);
   BaseOptions base = {.behavior = options.behavior,
-                      .properties = {.task_type = options.task_type, .task_id = options.task_id},
+                      .properties = {.task_type = options.task_type,
+                                     .task_id = options.task_id,
+                                     .rpc_layer = options.rpc_layer},
                       .count_accelerators = options.count_accelerators};
   auto impl = std::make_unique<Impl>(std::move(options), std::move(client), std::move(loader),
                                      std::move(identity));
@@ -436,10 +439,6 @@ absl::StatusOr<std::optional<int>> KubernetesResolver::SourceTaskId() {
   const PodCluster::Task* own = impl_->OwnTask(cluster);
   if (own == nullptr) return std::nullopt;
   return own->index;
-}
-
-absl::StatusOr<std::optional<std::string>> KubernetesResolver::SourceRpcLayer() {
-  return impl_->options().rpc_layer;
 }
 
 absl::StatusOr<std::unique_ptr<MembershipWatch>> KubernetesResolver::Watch(

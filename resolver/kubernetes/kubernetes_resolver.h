@@ -77,12 +77,14 @@ class KubernetesResolver final : public ResolverBase {
     std::vector<std::pair<std::string, std::vector<std::string>>> job_to_label_mapping;
     // The port of each task of the jobs that `ports` does not name. (TensorFlow)
     int tf_server_port = 8470;
+    // Written in place of the number: with kTensorFlow any value is a port. (TensorFlow, alone)
+    std::optional<std::string> tf_server_port_text;
     std::map<std::string, PodPort> ports;
     PodAddress address = PodAddress::kPodIp;
     // For PodAddress::kDns; empty to leave the pod's search domains to complete the name.
     std::string cluster_domain = "cluster.local";
-    // The prefix of master(). (TensorFlow)
-    std::string rpc_layer = "grpc";
+    // The prefix of master(); none if nullopt or empty. (TensorFlow)
+    std::optional<std::string> rpc_layer = "grpc";
     // What task this process is, if not its pod's. (TensorFlow)
     std::optional<std::string> task_type;
     std::optional<int> task_id;
@@ -151,7 +153,6 @@ class KubernetesResolver final : public ResolverBase {
   // is no task. With kTensorFlow nullopt.
   absl::StatusOr<std::optional<std::string>> SourceTaskType() override;
   absl::StatusOr<std::optional<int>> SourceTaskId() override;
-  absl::StatusOr<std::optional<std::string>> SourceRpcLayer() override;
 
  private:
   class Impl;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cluster_spec/python_text.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_member.h"
 #include "resolver/kubernetes/pod_port.h"
@@ -23,6 +25,12 @@
 
 namespace millrace {
 namespace {
+
+constexpr absl::string_view kMembers[] = {
+    "job_to_label_mapping", "tf_server_port",      "ports",          "address",
+    "cluster_domain",       "namespace",           "all_namespaces", "completeness",
+    "expected_tasks",       "wait_timeout_s",      "require_ready",  "timeout_s",
+    "max_backoff_s",        "executable_location", "kubeconfig",     "context"};
 
 std::string Path(absl::string_view where, absl::string_view key) {
   return where.empty() ? std::string(key) : absl::StrCat(where, ".", key);
@@ -97,14 +105,27 @@ absl::StatusOr<std::vector<std::string>> IterateAsPython(const OrderedJson& valu
   return selectors;
 }
 
+// What a dict's iteration and lookups raise for something else.
+absl::Status NoDict(const OrderedJson& mapping) {
+  const absl::string_view type = PythonTypeName(mapping);
+  if (mapping.is_array()) {
+    return PythonError("TypeError", "list indices must be integers or slices, not str");
+  }
+  if (mapping.is_string()) {
+    return PythonError("TypeError", "string indices must be integers, not 'str'");
+  }
+  return PythonError("TypeError", absl::StrCat("'", type, "' object is not iterable"));
+}
+
 absl::Status ReadMapping(const OrderedJson& description, absl::string_view where, bool tensorflow,
                          KubernetesResolver::Options* options) {
   constexpr absl::string_view kKey = "job_to_label_mapping";
   const OrderedJson* mapping = Find(description, kKey);
-  if (mapping == nullptr) return absl::OkStatus();
+  if (mapping == nullptr || (tensorflow && !PythonTruth(*mapping))) return absl::OkStatus();
   const std::string path = Path(where, kKey);
   if (!mapping->is_object()) {
-    return WrongType(path, "an object of lists of label selectors", *mapping);
+    return tensorflow ? NoDict(*mapping)
+                      : WrongType(path, "an object of lists of label selectors", *mapping);
   }
   for (const auto& [job, value] : mapping->items()) {
     std::vector<std::string> selectors;
@@ -179,12 +200,11 @@ absl::Status ReadLocation(const Json& object, absl::string_view where, bool tens
 absl::Status ReadRest(const Json& object, absl::string_view where, bool tensorflow,
                       KubernetesResolver::Options* options) {
   MILLRACE_RETURN_IF_ERROR(ReadJobs(object, where, options));
-  MILLRACE_ASSIGN_OR_RETURN(
-      const int64_t port,
-      tensorflow ? GetIntInRange(object, "tf_server_port", std::numeric_limits<int>::min(),
-                                 std::numeric_limits<int>::max(), where)
-                 : GetIntInRange(object, "tf_server_port", 1, 65535, where));
-  options->tf_server_port = static_cast<int>(port);
+  if (object.contains("tf_server_port") && !object["tf_server_port"].is_null()) {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t port,
+                              GetIntInRange(object, "tf_server_port", 1, 65535, where));
+    options->tf_server_port = static_cast<int>(port);
+  }
   MILLRACE_RETURN_IF_ERROR(ReadLocation(object, where, tensorflow, &options->executable_location));
   MILLRACE_RETURN_IF_ERROR(ReadWord<PodAddress>(
       object, "address", where,
@@ -209,6 +229,34 @@ absl::Status ReadRest(const Json& object, absl::string_view where, bool tensorfl
   return ReadSeconds(object, "max_backoff_s", where, &options->max_backoff);
 }
 
+// With kTensorFlow: the TypeError of the constructor for an argument that it does not have, beyond
+// those that only we have.
+absl::Status CheckArguments(const OrderedJson& description) {
+  for (const auto& [key, value] : description.items()) {
+    if (key == "type" || key == "rpc_layer" || key == "task_type" || key == "task_id" ||
+        std::find(std::begin(kMembers), std::end(kMembers), key) != std::end(kMembers)) {
+      continue;
+    }
+    return PythonError(
+        "TypeError", absl::StrCat("KubernetesClusterResolver.__init__() got an unexpected keyword "
+                                  "argument ",
+                                  PythonRepr(key)));
+  }
+  return absl::OkStatus();
+}
+
+// With kTensorFlow: arguments that are only ever made text of may be of any type.
+void TakeAnyType(Json* object, KubernetesResolver::Options* options) {
+  if (const auto port = object->find("tf_server_port"); port != object->end()) {
+    options->tf_server_port_text = PythonStrOf(OrderedJson(*port));
+    object->erase(port);
+  }
+  if (const auto layer = object->find("rpc_layer"); layer != object->end() && !layer->is_null()) {
+    const OrderedJson value(*layer);
+    *layer = PythonTruth(value) ? PythonStrOf(value) : "";
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<KubernetesResolver::Options> KubernetesOptionsFromJson(
@@ -216,24 +264,24 @@ absl::StatusOr<KubernetesResolver::Options> KubernetesOptionsFromJson(
   if (!description.is_object()) {
     return WrongType(where.empty() ? "description" : where, "an object", description);
   }
-  MILLRACE_RETURN_IF_ERROR(CheckMembers(
-      description,
-      {"job_to_label_mapping", "tf_server_port", "ports", "address", "cluster_domain", "namespace",
-       "all_namespaces", "completeness", "expected_tasks", "wait_timeout_s", "require_ready",
-       "timeout_s", "max_backoff_s", "executable_location", "kubeconfig", "context"},
-      where));
   const bool tensorflow = behavior == ResolverBehavior::kTensorFlow;
+  if (tensorflow) {
+    MILLRACE_RETURN_IF_ERROR(CheckArguments(description));
+  } else {
+    MILLRACE_RETURN_IF_ERROR(CheckMembers(
+        description, std::vector<absl::string_view>(std::begin(kMembers), std::end(kMembers)),
+        where));
+  }
   KubernetesResolver::Options options;
   options.behavior = behavior;
   MILLRACE_RETURN_IF_ERROR(ReadMapping(description, where, tensorflow, &options));
   Json object = description;
-  if (!object.contains("tf_server_port") || object["tf_server_port"].is_null())
-    object["tf_server_port"] = options.tf_server_port;
-  MILLRACE_ASSIGN_OR_RETURN(TaskProperties properties, ReadTaskProperties(description, where));
+  if (tensorflow) TakeAnyType(&object, &options);
+  MILLRACE_ASSIGN_OR_RETURN(TaskProperties properties,
+                            ReadTaskProperties(OrderedJson(object), where));
   options.task_type = std::move(properties.task_type);
   options.task_id = properties.task_id;
-  // null is Python's None: no prefix.
-  if (object.contains("rpc_layer")) options.rpc_layer = properties.rpc_layer.value_or("");
+  if (object.contains("rpc_layer")) options.rpc_layer = std::move(properties.rpc_layer);
   MILLRACE_RETURN_IF_ERROR(ReadRest(object, where, tensorflow, &options));
   return options;
 }
