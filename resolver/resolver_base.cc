@@ -1,7 +1,9 @@
 #include "resolver/resolver_base.h"
 
+#include <cstddef>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
@@ -20,6 +22,34 @@ std::string DescribeTask(const std::optional<std::string>& task_type,
 
 absl::Status ValueError(absl::string_view message) {
   return TensorFlowError(absl::StatusCode::kInvalidArgument, "ValueError", message);
+}
+
+// What stands between "device:" and the next colon.
+std::string DeviceType(absl::string_view name) {
+  constexpr absl::string_view kMark = "device:";
+  const size_t mark = name.rfind(kMark);
+  if (mark == absl::string_view::npos) return "";
+  name.remove_prefix(mark + kMark.size());
+  return std::string(name.substr(0, name.find(':')));
+}
+
+// As TensorFlow counts: by substrings, so that task 1 has the devices of task 10 too, and only if
+// both parts of the task are given.
+std::map<std::string, int> CountDevices(const std::vector<std::string>& devices,
+                                        const std::optional<std::string>& task_type,
+                                        const std::optional<int>& task_id) {
+  std::map<std::string, int> counts;
+  for (const std::string& device : devices) {
+    const std::string type = DeviceType(device);
+    if (type == "CPU" || type == "XLA_CPU") continue;
+    if (task_type.has_value() && task_id.has_value() &&
+        (!absl::StrContains(device, absl::StrCat("/job:", *task_type)) ||
+         !absl::StrContains(device, absl::StrCat("/task:", *task_id)))) {
+      continue;
+    }
+    ++counts[type];
+  }
+  return counts;
 }
 
 class FinishedWatch final : public MembershipWatch {};
@@ -53,11 +83,9 @@ absl::StatusOr<std::string> ResolverBase::master(std::optional<std::string> task
 absl::StatusOr<std::map<std::string, int>> ResolverBase::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
   if (tensorflow()) {
-    // Its devices are those of a process that has not joined the cluster; their names hold no job,
-    // so that asking for a task finds none.
     MILLRACE_RETURN_IF_ERROR(master(task_type, task_id));
-    if (task_type.has_value() && task_id.has_value()) return std::map<std::string, int>();
-    return CountLocalAccelerators();
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> devices, DeviceNames());
+    return CountDevices(devices, task_type, task_id);
   }
   if (!task_type.has_value() && !task_id.has_value()) return CountLocalAccelerators();
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> own_type, this->task_type());
@@ -115,6 +143,15 @@ absl::Status ResolverBase::set_rpc_layer(std::optional<std::string> rpc_layer) {
 absl::StatusOr<std::optional<std::string>> ResolverBase::SourceTaskType() { return std::nullopt; }
 absl::StatusOr<std::optional<int>> ResolverBase::SourceTaskId() { return std::nullopt; }
 absl::StatusOr<std::optional<std::string>> ResolverBase::SourceRpcLayer() { return std::nullopt; }
+
+absl::StatusOr<std::vector<std::string>> ResolverBase::DeviceNames() {
+  MILLRACE_ASSIGN_OR_RETURN(const auto accelerators, CountLocalAccelerators());
+  std::vector<std::string> names;
+  for (const auto& [type, count] : accelerators) {
+    for (int i = 0; i < count; ++i) names.push_back(absl::StrCat("/device:", type, ":", i));
+  }
+  return names;
+}
 
 TaskProperties ResolverBase::overrides() const {
   MutexLock lock(&mu_);

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -74,6 +75,10 @@ class ResolverBase : public ClusterResolver {
   virtual absl::StatusOr<std::optional<std::string>> SourceTaskType();
   virtual absl::StatusOr<std::optional<int>> SourceTaskId();
   virtual absl::StatusOr<std::optional<std::string>> SourceRpcLayer();
+
+  // With kTensorFlow, what num_accelerators() counts: names of devices, "/job:w/.../device:GPU:0".
+  // By default those of this host, which are "/device:GPU:0", ...: it has not joined the cluster.
+  virtual absl::StatusOr<std::vector<std::string>> DeviceNames();
 
   [[nodiscard]] ResolverBehavior behavior() const { return behavior_; }
   [[nodiscard]] bool tensorflow() const { return behavior_ == ResolverBehavior::kTensorFlow; }
