@@ -26,7 +26,9 @@ struct JsonKeep {
   std::vector<JsonKeep> members;  // none: everything below
 };
 
-// As ParseJson().
+// Accepts what ParseJson() accepts, and returns its errors; a number that no double can hold is an
+// error only where it is kept.
+// Thread safety: pure function.
 [[nodiscard]] absl::StatusOr<Json> ParsePrunedJson(absl::string_view text, const JsonKeep& keep,
                                                    const JsonOptions& options = {});
 
