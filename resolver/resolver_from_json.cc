@@ -205,7 +205,7 @@ MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior
                             ReadTaskProperties(description, where));
   options.task_type = properties.task_type;
   options.task_id = properties.task_id;
-  if (Has(description, "rpc_layer")) options.rpc_layer = properties.rpc_layer.value_or("");
+  if (Has(description, "rpc_layer")) options.rpc_layer = properties.rpc_layer;
   if (jobs != nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(options.jobs, NumbersByName(*jobs, PathOf(where, "jobs")));
   }

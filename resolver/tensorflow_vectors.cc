@@ -348,6 +348,7 @@ TaskArguments ReadTask(const OrderedJson& call) {
   if (whole && *number >= std::numeric_limits<int>::min() &&
       *number <= std::numeric_limits<int>::max()) {
     task.id = static_cast<int>(*number);
+    if (!id.is_number_integer()) task.python_id = &id;  // True and 2.0 stay so in messages
   } else if (!id.is_null()) {
     task.id = kNoSuchTask;
     task.python_id = &id;
@@ -375,8 +376,9 @@ absl::Status Restore(const TaskArguments& task, const absl::Status& status) {
         replace(std::string(kNoSuchJob), *task.python_type, PythonStrOf(*task.python_type)));
   }
   if (task.python_id != nullptr) {
-    MILLRACE_RETURN_IF_ERROR(
-        replace(absl::StrCat(kNoSuchTask), *task.python_id, PythonReprOf(*task.python_id)));
+    MILLRACE_RETURN_IF_ERROR(replace(absl::StrCat("index ", task.id.value_or(0), " in"),
+                                     *task.python_id,
+                                     absl::StrCat("index ", PythonReprOf(*task.python_id), " in")));
   }
   const std::optional<std::string> python_class = TensorFlowErrorClass(status);
   return python_class.has_value() ? PythonError(*python_class, message) : status;
@@ -499,7 +501,7 @@ Result CallNumAccelerators(ClusterResolver* resolver, const OrderedJson& call) {
   TaskArguments task = ReadTask(call);
   // It formats the type, whatever it is.
   if (task.python_type != nullptr) task.type = PythonStrOf(*task.python_type);
-  if (task.python_id != nullptr) return Unsupported("a task_id that is no index");
+  if (task.python_id != nullptr) return Unsupported("a task_id that is no integer");
   return ToResult(resolver->num_accelerators(task.type, task.id));
 }
 

@@ -85,7 +85,7 @@ class SlurmResolver final : public ResolverBase {
     // Whether cluster_spec() sets CUDA_VISIBLE_DEVICES of this process to its slice. Nullopt: only
     // with kTensorFlow. Not safe while other threads read the environment.
     std::optional<bool> auto_set_gpu;
-    std::string rpc_layer = "grpc";
+    std::optional<std::string> rpc_layer = "grpc";
     std::optional<std::string> task_type;  // nullopt: by rank
     std::optional<int> task_id;
     Reader read;            // empty: the environment of this process
