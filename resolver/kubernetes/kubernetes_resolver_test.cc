@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -563,6 +564,47 @@ TEST_F(KubernetesResolverTest, AWatchOfWhatIsAvailableGrowsAndShrinks) {
   const MembershipUpdate update =
       updates.AwaitSpec(R"({"worker":{"1":"10.0.0.1:8470","2":"10.0.0.2:8470"}})");
   EXPECT_EQ(update.diff.ToString(), "removed worker:0 10.0.0.0:8470");
+}
+
+// Whatever happens, and in whatever order it is heard of: in the end the watch says what a list says.
+TEST_F(KubernetesResolverTest, AWatchEndsUpWithWhatAListSays) {
+  options_.completeness = PodCompleteness::kAvailable;
+  options_.job_to_label_mapping = {{"worker", {"app=w", "app=v"}}, {"ps", {"app=p"}}};
+  Updates updates;
+  const auto resolver = Create();
+  const auto watch = resolver->Watch(updates.callback());
+  ASSERT_THAT(watch, IsOk());
+  std::minstd_rand random(1);
+  const auto one_of = [&random](int n) { return static_cast<int>(random() % n); };
+  const char* const apps[] = {"w", "v", "p", "other"};
+  const char* const phases[] = {"Running", "Running", "Running", "Pending", "Succeeded"};
+  for (int round = 0; round < 20; ++round) {
+    for (int change = 0; change < 200; ++change) {
+      const int i = one_of(60);
+      Pod pod = MakePod("w", i, phases[one_of(5)]);
+      pod.uid = absl::StrCat("uid-", i, "-", one_of(2));
+      pod.labels["app"] = apps[one_of(4)];
+      pod.terminating = one_of(10) == 0;
+      if (one_of(3) == 0) pod.pod_ip = absl::StrCat("10.1.0.", one_of(200));
+      if (one_of(4) == 0) {
+        client_->Delete(pod.uid);
+      } else {
+        client_->Put(pod);
+      }
+      if (one_of(50) == 0) client_->Compact();
+      if (one_of(50) == 0) {
+        client_->EndWatches(one_of(2) == 0 ? absl::OkStatus() : absl::DataLossError("garbled"));
+      }
+    }
+    const absl::StatusOr<ClusterSpec> listed = resolver->cluster_spec();
+    ASSERT_THAT(listed, IsOk());
+    // A last change makes sure that there is an update to wait for.
+    Pod last = MakePod("p", 1000 + round);
+    client_->Put(last);
+    const std::string expected = resolver->cluster_spec()->ToJson();
+    EXPECT_NE(expected, listed->ToJson());
+    updates.AwaitSpec(expected);
+  }
 }
 
 TEST_F(KubernetesResolverTest, AWatchNeedsACallback) {

@@ -19,19 +19,6 @@ namespace {
 // So many pods are named in a message.
 constexpr size_t kMaxNamed = 5;
 
-bool Before(const PodMember& a, const PodMember& b) {
-  if (a.ordinal.has_value() != b.ordinal.has_value()) return a.ordinal.has_value();
-  if (a.ordinal.has_value()) {
-    if (a.ordinal->source != b.ordinal->source) return a.ordinal->source < b.ordinal->source;
-    if (a.ordinal->value != b.ordinal->value) return a.ordinal->value < b.ordinal->value;
-  }
-  if (const auto order = NaturalCompare(a.name, b.name); order != std::strong_ordering::equal) {
-    return order < 0;
-  }
-  if (a.namespace_name != b.namespace_name) return a.namespace_name < b.namespace_name;
-  return a.uid < b.uid;
-}
-
 // The pods of a job, each once: those that count in order, and the others.
 struct Members {
   std::vector<const PodMemberPtr*> counted;
@@ -40,15 +27,24 @@ struct Members {
 
 Members Sort(const PodJob& job) {
   Members members;
+  size_t size = 0;
+  for (const PodJob::Selected& selected : job.selected) size += selected.pods.size();
+  members.counted.reserve(size);
   absl::flat_hash_set<absl::string_view> seen;
+  seen.reserve(size);
   for (const PodJob::Selected& selected : job.selected) {
     const auto begin = static_cast<std::ptrdiff_t>(members.counted.size());
     for (const PodMemberPtr& pod : selected.pods) {
       if (!seen.insert(pod->uid).second) continue;
       (pod->gone ? members.gone : members.counted).push_back(&pod);
     }
-    std::sort(members.counted.begin() + begin, members.counted.end(),
-              [](const PodMemberPtr* a, const PodMemberPtr* b) { return Before(**a, **b); });
+    const auto before = [](const PodMemberPtr* a, const PodMemberPtr* b) {
+      return PodMemberBefore(**a, **b);
+    };
+    // Of a watch they are in order already.
+    if (!std::is_sorted(members.counted.begin() + begin, members.counted.end(), before)) {
+      std::sort(members.counted.begin() + begin, members.counted.end(), before);
+    }
   }
   return members;
 }
@@ -160,6 +156,19 @@ std::string Missing(const PodJob& job, const Members& members) {
 }
 
 }  // namespace
+
+bool PodMemberBefore(const PodMember& a, const PodMember& b) {
+  if (a.ordinal.has_value() != b.ordinal.has_value()) return a.ordinal.has_value();
+  if (a.ordinal.has_value()) {
+    if (a.ordinal->source != b.ordinal->source) return a.ordinal->source < b.ordinal->source;
+    if (a.ordinal->value != b.ordinal->value) return a.ordinal->value < b.ordinal->value;
+  }
+  if (const auto order = NaturalCompare(a.name, b.name); order != std::strong_ordering::equal) {
+    return order < 0;
+  }
+  if (a.namespace_name != b.namespace_name) return a.namespace_name < b.namespace_name;
+  return a.uid < b.uid;
+}
 
 absl::StatusOr<PodCluster> MakePodCluster(const std::vector<PodJob>& jobs,
                                           PodCompleteness completeness, absl::string_view where) {

@@ -3,7 +3,7 @@
 // Pods to tasks: puts the pods of each job in order, gives them indices and says whether they make
 // a cluster. The rules stand in kubernetes_resolver.h.
 //
-// Defines: PodCluster, PodJob, PodCompleteness, MakePodCluster().
+// Defines: PodCluster, PodJob, PodCompleteness, MakePodCluster(), PodMemberBefore().
 
 #ifndef RESOLVER_KUBERNETES_POD_CLUSTER_H_
 #define RESOLVER_KUBERNETES_POD_CLUSTER_H_
@@ -58,6 +58,10 @@ struct PodCluster {
   ClusterSpec spec;
   std::vector<Task> tasks;  // in the order of the jobs, indices ascending
 };
+
+// The order of the pods that one selector matches: a strict one, as far as UIDs differ.
+// Thread safety: pure function.
+[[nodiscard]] bool PodMemberBefore(const PodMember& a, const PodMember& b);
 
 // `where` ends messages: "in namespace ml". Returns FAILED_PRECONDITION if the pods are not
 // complete (never with kAvailable), naming each job that is not, its pods and why, up to a few of

@@ -71,14 +71,19 @@ class PodClusterWatch::Table {
         : table(table), job(job), selector(std::move(selector)) {}
 
     void OnList(std::vector<Pod> list) override {
-      absl::flat_hash_map<std::string, PodMemberPtr> members;
-      members.reserve(list.size());
+      absl::flat_hash_map<std::string, PodMemberPtr> by_uid;
+      by_uid.reserve(list.size());
       for (const Pod& pod : list) {
         PodMemberPtr member = Member(pod);
-        members.insert_or_assign(member->uid, std::move(member));
+        by_uid.insert_or_assign(member->uid, std::move(member));
       }
+      std::vector<PodMemberPtr> ordered;
+      ordered.reserve(by_uid.size());
+      for (const auto& [uid, member] : by_uid) ordered.push_back(member);
+      std::sort(ordered.begin(), ordered.end(), Before);
       MutexLock lock(&table->mu_);
-      pods = std::move(members);
+      pods.swap(by_uid);
+      order.swap(ordered);
       listed = true;
       table->Changed();
     }
@@ -89,6 +94,8 @@ class PodClusterWatch::Table {
       PodMemberPtr& known = pods[member->uid];
       // Most changes of a pod are of no interest here.
       if (known != nullptr && *known == *member) return;
+      if (known != nullptr) order.erase(PlaceOf(known));
+      order.insert(PlaceOf(member), member);
       known = std::move(member);
       table->Changed();
     }
@@ -96,7 +103,11 @@ class PodClusterWatch::Table {
     void OnDeleted(Pod pod) override {
       const PodMemberPtr member = Member(pod);
       MutexLock lock(&table->mu_);
-      if (pods.erase(member->uid) > 0) table->Changed();
+      const auto known = pods.find(member->uid);
+      if (known == pods.end()) return;
+      order.erase(PlaceOf(known->second));
+      pods.erase(known);
+      table->Changed();
     }
 
     void OnState(const absl::Status& new_state) override {
@@ -120,11 +131,20 @@ class PodClusterWatch::Table {
       return std::make_shared<const PodMember>(MakePodMember(pod, table->rules_.jobs[job].rules));
     }
 
+    static bool Before(const PodMemberPtr& a, const PodMemberPtr& b) {
+      return PodMemberBefore(*a, *b);
+    }
+    // Where in `order` it is, or belongs.
+    std::vector<PodMemberPtr>::iterator PlaceOf(const PodMemberPtr& member) {
+      return std::lower_bound(order.begin(), order.end(), member, Before);
+    }
+
     Table* const table;
     const size_t job;
     const std::string selector;
     // Guarded by the table's mu_.
     absl::flat_hash_map<std::string, PodMemberPtr> pods;  // by uid
+    std::vector<PodMemberPtr> order;                      // the same, by PodMemberBefore()
     bool listed = false;
     absl::Status state;
     std::optional<absl::Duration> resuming_since;  // steady
@@ -191,10 +211,7 @@ class PodClusterWatch::Table {
       jobs.push_back({.name = job.job, .expected_tasks = job.expected_tasks});
     }
     for (const auto& source : sources_) {
-      PodJob::Selected& selected =
-          jobs[source->job].selected.emplace_back(PodJob::Selected{.selector = source->selector});
-      selected.pods.reserve(source->pods.size());
-      for (const auto& [uid, pod] : source->pods) selected.pods.push_back(pod);
+      jobs[source->job].selected.push_back({.selector = source->selector, .pods = source->order});
     }
     return MakePodCluster(jobs, rules_.completeness, PodPlace(rules_.namespace_name));
   }
