@@ -65,14 +65,23 @@ class HostlistParser {
 
   absl::StatusOr<std::vector<std::string>> Parse() {
     if (absl::StripAsciiWhitespace(text_).empty()) return Error(0, "it is empty");
-    std::vector<std::string> names;
+    // Everything is checked before the first name is made.
+    std::vector<std::vector<Piece>> parts;
+    uint64_t count = 0;
     while (true) {
       const size_t start = at_;
-      MILLRACE_ASSIGN_OR_RETURN(const std::vector<Piece> pieces, ReadPart());
-      MILLRACE_RETURN_IF_ERROR(Expand(pieces, start, &names));
-      if (at_ == text_.size()) return names;
+      MILLRACE_ASSIGN_OR_RETURN(std::vector<Piece> pieces, ReadPart());
+      MILLRACE_ASSIGN_OR_RETURN(const uint64_t more, CountNames(pieces, start));
+      if (more > max_names_ - count) return TooMany("node list", text_, max_names_);
+      count += more;
+      parts.push_back(std::move(pieces));
+      if (at_ == text_.size()) break;
       ++at_;  // the comma
     }
+    std::vector<std::string> names;
+    names.reserve(count);
+    for (const std::vector<Piece>& pieces : parts) AppendNames(pieces, 0, "", &names);
+    return names;
   }
 
  private:
@@ -142,9 +151,8 @@ class HostlistParser {
     return range;
   }
 
-  // All names of a part, its last group running fastest.
-  absl::Status Expand(const std::vector<Piece>& pieces, size_t start,
-                      std::vector<std::string>* names) const {
+  // How many names a part stands for; none of them is too long.
+  absl::StatusOr<uint64_t> CountNames(const std::vector<Piece>& pieces, size_t start) const {
     uint64_t count = 1;
     size_t longest = 0;
     for (const Piece& piece : pieces) {
@@ -166,14 +174,13 @@ class HostlistParser {
       count *= choices;
       if (count > max_names_) return TooMany("node list", text_, max_names_);
     }
-    if (count > max_names_ - names->size()) return TooMany("node list", text_, max_names_);
     if (longest > kMaxNameBytes) {
       return Error(start, absl::StrCat("a name is longer than ", kMaxNameBytes, " bytes"));
     }
-    AppendNames(pieces, 0, "", names);
-    return absl::OkStatus();
+    return count;
   }
 
+  // All names of a part, its last group running fastest.
   static void AppendNames(const std::vector<Piece>& pieces, size_t at, const std::string& prefix,
                           std::vector<std::string>* names) {
     if (at == pieces.size()) {
