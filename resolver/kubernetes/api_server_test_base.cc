@@ -49,9 +49,10 @@ MembershipUpdate UpdateLog::WaitFor(const std::string& what, const Predicate& pr
     if (came_.WaitWithDeadline(&mutex_, deadline) && next_ == updates_.size()) break;
   }
   ADD_FAILURE() << "no update in which " << what << ", but:\n"
-                << absl::StrJoin(updates_, "\n", [](std::string* out, const MembershipUpdate& update) {
-                     absl::StrAppend(out, Describe(update));
-                   });
+                << absl::StrJoin(updates_, "\n",
+                                 [](std::string* out, const MembershipUpdate& update) {
+                                   absl::StrAppend(out, Describe(update));
+                                 });
   return updates_.empty() ? MembershipUpdate() : updates_.back();
 }
 
@@ -70,8 +71,7 @@ void ApiServerTest::SetUp() {
   static_cast<void>(kEndSharedServer);
   if (const auto why = KubeApiServer::Unavailable()) GTEST_SKIP() << *why;
   if (shared_server == nullptr) {
-    shared_server =
-        new absl::StatusOr<std::unique_ptr<KubeApiServer>>(KubeApiServer::Start({}));
+    shared_server = new absl::StatusOr<std::unique_ptr<KubeApiServer>>(KubeApiServer::Start({}));
   }
   ASSERT_THAT(*shared_server, IsOk());
   static int count = 0;

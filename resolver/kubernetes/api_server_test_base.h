@@ -36,8 +36,8 @@ class UpdateLog {
   using Predicate = std::function<bool(const MembershipUpdate&)>;
 
   [[nodiscard]] MembershipCallback callback();
-  // The first update, after the one that was returned before, for which `predicate` holds. Fails the test
-  // and returns the last one if none comes.
+  // The first update, after the one that was returned before, for which `predicate` holds. Fails
+  // the test and returns the last one if none comes.
   MembershipUpdate WaitFor(const std::string& what, const Predicate& predicate);
   // An update with status OK and this spec, as AsText().
   MembershipUpdate WaitForSpec(const std::string& text);

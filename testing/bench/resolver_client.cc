@@ -1,6 +1,6 @@
-// What //testing/bench:resolver measures, as a process of its own: lists and a watch of the Kubernetes
-// resolver, and the same transfers by libcurl alone. Lines of JSON on stdin and stdout; the first says
-// where the API server is.
+// What //testing/bench:resolver measures, as a process of its own: lists and a watch of the
+// Kubernetes resolver, and the same transfers by libcurl alone. Lines of JSON on stdin and stdout;
+// the first says where the API server is.
 //
 //   {"do": "list"}      ClusterSpec of all pods: wall_s, cpu_s, peak_growth_bytes, tasks
 //   {"do": "transfer"}  the same pages into nothing: wall_s, cpu_s, bytes
@@ -119,7 +119,8 @@ class Client {
 
   absl::StatusOr<CurlSession::Options> Session() const {
     MILLRACE_ASSIGN_OR_RETURN(std::string ca, ReadFile(Text("ca_file")));
-    return CurlSession::Options{.ca_pem = std::move(ca), .token = Text("token"), .timeout = kTimeout};
+    return CurlSession::Options{
+        .ca_pem = std::move(ca), .token = Text("token"), .timeout = kTimeout};
   }
 
   std::string PodsUrl() const {
@@ -193,9 +194,10 @@ class Client {
     stream_options.timeout = absl::Hours(1);
     bare_ = Thread("bare-watch", [this, stream_options, url] {
       CurlSession stream(stream_options);
-      const auto ended = stream.Send({.url = url, .max_kept_bytes = 0, .on_piece = [this](absl::string_view piece) {
-                                        return OnPiece(piece);
-                                      }});
+      const auto ended = stream.Send(
+          {.url = url, .max_kept_bytes = 0, .on_piece = [this](absl::string_view piece) {
+             return OnPiece(piece);
+           }});
       JsonParent::Send(Json{{"error", ended.status().ToString()}});
     });
     return Json{{"ok", true}};

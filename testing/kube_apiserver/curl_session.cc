@@ -44,10 +44,12 @@ absl::StatusOr<CurlSession::Response> CurlSession::Send(const Request& request) 
   char error[CURL_ERROR_SIZE] = "";
   curl_slist* headers = curl_slist_append(nullptr, "Expect:");
   if (!options_.token.empty()) {
-    headers = curl_slist_append(headers, absl::StrCat("Authorization: Bearer ", options_.token).c_str());
+    headers =
+        curl_slist_append(headers, absl::StrCat("Authorization: Bearer ", options_.token).c_str());
   }
   if (!request.content_type.empty()) {
-    headers = curl_slist_append(headers, absl::StrCat("Content-Type: ", request.content_type).c_str());
+    headers =
+        curl_slist_append(headers, absl::StrCat("Content-Type: ", request.content_type).c_str());
   }
   curl_easy_reset(curl);  // the connection stays
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
@@ -63,18 +65,21 @@ absl::StatusOr<CurlSession::Response> CurlSession::Send(const Request& request) 
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &TakeBody);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &sink);
   if (!request.body.empty()) {
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.body.size()));
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.c_str());
   }
   if (!options_.ca_pem.empty()) {
-    curl_blob ca = {const_cast<char*>(options_.ca_pem.data()), options_.ca_pem.size(), CURL_BLOB_COPY};
+    curl_blob ca = {const_cast<char*>(options_.ca_pem.data()), options_.ca_pem.size(),
+                    CURL_BLOB_COPY};
     curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &ca);
   }
   const CURLcode code = curl_easy_perform(curl);
   curl_slist_free_all(headers);
   if (code != CURLE_OK) {
-    return absl::UnavailableError(absl::StrCat(request.method, " ", request.url, ": ",
-                                               error[0] != '\0' ? error : curl_easy_strerror(code)));
+    return absl::UnavailableError(
+        absl::StrCat(request.method, " ", request.url, ": ",
+                     error[0] != '\0' ? error : curl_easy_strerror(code)));
   }
   long status = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);

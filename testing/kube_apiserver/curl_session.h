@@ -1,7 +1,7 @@
 // File: testing/kube_apiserver/curl_session.h
 //
-// Plain requests over libcurl, for what a test does to an API server and for what a benchmark compares
-// with: nothing of the code under test.
+// Plain requests over libcurl, for what a test does to an API server and for what a benchmark
+// compares with: nothing of the code under test.
 //
 // Defines: CurlSession.
 
@@ -21,7 +21,8 @@
 
 namespace millrace {
 
-// Keeps its connection. Thread safety: not thread-safe. Blocking: Send, until the answer or the timeout.
+// Keeps its connection. Thread safety: not thread-safe. Blocking: Send, until the answer or the
+// timeout.
 class CurlSession {
  public:
   struct Options {

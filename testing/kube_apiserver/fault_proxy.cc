@@ -117,8 +117,8 @@ absl::StatusOr<std::unique_ptr<FaultProxy>> FaultProxy::Start(const KubeApiServe
       ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     return absl::ErrnoToStatus(errno, "listening on 127.0.0.1");
   }
-  return std::unique_ptr<FaultProxy>(new FaultProxy(server.port(), std::move(tls),
-                                                    std::move(listener), ntohs(address.sin_port)));
+  return std::unique_ptr<FaultProxy>(
+      new FaultProxy(server.port(), std::move(tls), std::move(listener), ntohs(address.sin_port)));
 }
 
 FaultProxy::FaultProxy(int server_port, std::unique_ptr<Tls> tls, UniqueFd listener, int port)
@@ -194,9 +194,10 @@ void FaultProxy::Serve(int client_fd) {
   if (rule != nullptr) fault = rule(request_line);
   if (stop_.WaitForNotificationWithTimeout(fault.delay)) return;
   if (fault.status != 0) {
-    WriteAll(client.get(), absl::StrCat("HTTP/1.1 ", fault.status, " Fault\r\nContent-Length: ",
-                                        fault.body.size(), "\r\nContent-Type: application/json\r\n",
-                                        "Connection: close\r\n", fault.headers, "\r\n", fault.body));
+    WriteAll(client.get(),
+             absl::StrCat("HTTP/1.1 ", fault.status, " Fault\r\nContent-Length: ",
+                          fault.body.size(), "\r\nContent-Type: application/json\r\n",
+                          "Connection: close\r\n", fault.headers, "\r\n", fault.body));
     SSL_shutdown(client.get());
     return;
   }
@@ -224,7 +225,8 @@ void FaultProxy::Forward(ssl_st* client, int server_fd, const std::string& reque
   std::string piece = answer.substr(head_size);
   char buffer[16384];
   while (true) {
-    const auto size = static_cast<size_t>(std::min<int64_t>(left, static_cast<int64_t>(piece.size())));
+    const auto size =
+        static_cast<size_t>(std::min<int64_t>(left, static_cast<int64_t>(piece.size())));
     if (!WriteAll(client, absl::string_view(piece).substr(0, size))) return;
     left -= static_cast<int64_t>(size);
     if (left == 0) break;

@@ -1,13 +1,14 @@
 // File: testing/kube_apiserver/fault_proxy.h
 //
-// Stands between a client and a KubeApiServer and breaks what a test wants broken: answers that are not
-// the server's, delays, and answers that end or stop after some bytes.
+// Stands between a client and a KubeApiServer and breaks what a test wants broken: answers that are
+// not the server's, delays, and answers that end or stop after some bytes.
 //
 // Defines: FaultProxy, ProxyFault.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(const auto proxy, FaultProxy::Start(*server));
 //   proxy->SetRule([](const std::string& request) {   // "GET /api/v1/...?watch=1 HTTP/1.1"
-//     return absl::StrContains(request, "watch=") ? ProxyFault{.end_after_bytes = 100} : ProxyFault{};
+//     return absl::StrContains(request, "watch=") ? ProxyFault{.end_after_bytes = 100} :
+//     ProxyFault{};
 //   });
 
 #ifndef TESTING_KUBE_APISERVER_FAULT_PROXY_H_
@@ -51,13 +52,13 @@ struct ProxyFault {
   End end = End::kClose;
 };
 
-// One connection per request, HTTP/1.1, TLS with a certificate of the server's CA. Client certificates do
-// not pass: use tokens.
-// Thread safety: thread-safe. Threads: "proxy" and one for each connection. Lifetime: the server outlives
-// it.
+// One connection per request, HTTP/1.1, TLS with a certificate of the server's CA. Client
+// certificates do not pass: use tokens. Thread safety: thread-safe. Threads: "proxy" and one for
+// each connection. Lifetime: the server outlives it.
 class FaultProxy {
  public:
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FaultProxy>> Start(const KubeApiServer& server);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FaultProxy>> Start(
+      const KubeApiServer& server);
   ~FaultProxy();
   FaultProxy(const FaultProxy&) = delete;
   FaultProxy& operator=(const FaultProxy&) = delete;

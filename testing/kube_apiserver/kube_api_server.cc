@@ -43,8 +43,8 @@ std::string ProgramPath(const std::string& name) {
   return RunfilePath(absl::StrCat(kPrograms, "bin/", name));
 }
 
-// Below the ports that the kernel gives to outgoing connections, so that it stays free while a server
-// restarts.
+// Below the ports that the kernel gives to outgoing connections, so that it stays free while a
+// server restarts.
 absl::StatusOr<int> FreePort() {
   constexpr uint64_t kFirst = 12000;
   constexpr uint64_t kCount = 20000;
@@ -122,8 +122,9 @@ std::string TailOf(const std::string& path) {
 std::optional<std::string> KubeApiServer::Unavailable() {
   if (::access(ProgramPath("kube-apiserver").c_str(), X_OK) == 0) return std::nullopt;
   const auto reason = ReadFile(RunfilePath(absl::StrCat(kPrograms, "unavailable.txt")));
-  return absl::StrCat("no kube-apiserver and etcd: ",
-                      reason.ok() ? absl::StripAsciiWhitespace(*reason) : reason.status().message());
+  return absl::StrCat("no kube-apiserver and etcd: ", reason.ok()
+                                                          ? absl::StripAsciiWhitespace(*reason)
+                                                          : reason.status().message());
 }
 
 KubeApiServer::KubeApiServer(Options options, TempDir folder, std::unique_ptr<TestPki> pki)
@@ -160,8 +161,8 @@ absl::Status KubeApiServer::Prepare() {
       const TestPki::Identity server,
       pki_->Issue({.common_name = "kube-apiserver",
                    .names = {"127.0.0.1", "localhost", "kubernetes.default.svc"}}));
-  MILLRACE_ASSIGN_OR_RETURN(admin_,
-                            pki_->Issue({.common_name = "admin", .organization = "system:masters"}));
+  MILLRACE_ASSIGN_OR_RETURN(
+      admin_, pki_->Issue({.common_name = "admin", .organization = "system:masters"}));
   MILLRACE_ASSIGN_OR_RETURN(const TestPki::KeyPair accounts, TestPki::MakeKeyPair());
   const std::string tokens = absl::StrCat(kAdminToken, ",admin,1,\"system:masters\"\n",  //
                                           kReaderToken, ",reader,2\n",                   //
@@ -215,8 +216,7 @@ absl::Status KubeApiServer::StartApiServer() {
 
 absl::StatusOr<KubeApiServer::Process> KubeApiServer::Launch(const std::vector<std::string>& argv,
                                                              const std::string& log) const {
-  const UniqueFd log_fd(
-      ::open(File(log).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const UniqueFd log_fd(::open(File(log).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!log_fd.valid() || !null.valid()) return absl::ErrnoToStatus(errno, File(log));
   std::vector<char*> pointers;
@@ -245,8 +245,8 @@ absl::Status KubeApiServer::WaitUntilReady(const Process& process, const std::st
       return absl::UnavailableError(absl::StrCat("a server ended at its start:\n", LogTail()));
     }
   }
-  return absl::UnavailableError(absl::StrCat(url, " is not ready after ",
-                                             absl::FormatDuration(kStartTimeout), ":\n", LogTail()));
+  return absl::UnavailableError(absl::StrCat(
+      url, " is not ready after ", absl::FormatDuration(kStartTimeout), ":\n", LogTail()));
 }
 
 void KubeApiServer::End(Process* process, int signal, absl::Duration patience) {
@@ -325,10 +325,10 @@ absl::Status KubeApiServer::SetPodStatus(const std::string& namespace_name, cons
     json["hostIPs"] = Json::array({{{"ip", status.host_ip}}});
   }
   if (status.ready.has_value()) {
-    json["conditions"] = Json::array({{{"type", "Ready"}, {"status", *status.ready ? "True" : "False"}}});
+    json["conditions"] =
+        Json::array({{{"type", "Ready"}, {"status", *status.ready ? "True" : "False"}}});
   }
-  return Call("PATCH", PodPath(namespace_name, name) + "/status", {{"status", json}},
-              kMergePatch)
+  return Call("PATCH", PodPath(namespace_name, name) + "/status", {{"status", json}}, kMergePatch)
       .status();
 }
 
@@ -350,9 +350,8 @@ absl::Status KubeApiServer::LabelPod(const std::string& namespace_name, const st
 
 absl::Status KubeApiServer::DeletePod(const std::string& namespace_name, const std::string& name,
                                       absl::Duration grace) const {
-  return Call("DELETE",
-              absl::StrCat(PodPath(namespace_name, name),
-                           "?gracePeriodSeconds=", absl::ToInt64Seconds(grace)))
+  return Call("DELETE", absl::StrCat(PodPath(namespace_name, name),
+                                     "?gracePeriodSeconds=", absl::ToInt64Seconds(grace)))
       .status();
 }
 
@@ -362,9 +361,9 @@ absl::Status KubeApiServer::Allow(const std::string& user, const std::string& na
       absl::StrCat("/apis/rbac.authorization.k8s.io/v1/namespaces/", namespace_name);
   const std::string name = absl::StrCat("pods-", absl::StrJoin(verbs, "-"), "-", RandomHex(4));
   const Json rule = {{"apiGroups", {""}}, {"resources", {"pods"}}, {"verbs", verbs}};
-  MILLRACE_RETURN_IF_ERROR(
-      Call("POST", base + "/roles", {{"metadata", {{"name", name}}}, {"rules", Json::array({rule})}})
-          .status());
+  MILLRACE_RETURN_IF_ERROR(Call("POST", base + "/roles",
+                                {{"metadata", {{"name", name}}}, {"rules", Json::array({rule})}})
+                               .status());
   return Call("POST", base + "/rolebindings",
               {{"metadata", {{"name", name}}},
                {"subjects", Json::array({Subject(user)})},
@@ -393,7 +392,9 @@ absl::StatusOr<std::string> KubeApiServer::ServiceAccountToken(const std::string
       const Json answer,
       Call("POST",
            absl::StrCat("/api/v1/namespaces/", namespace_name, "/serviceaccounts/", name, "/token"),
-           {{"apiVersion", "authentication.k8s.io/v1"}, {"kind", "TokenRequest"}, {"spec", Json::object()}}));
+           {{"apiVersion", "authentication.k8s.io/v1"},
+            {"kind", "TokenRequest"},
+            {"spec", Json::object()}}));
   MILLRACE_ASSIGN_OR_RETURN(const Json* status, GetObject(answer, "status"));
   return GetString(*status, "token", "status");
 }

@@ -1,14 +1,15 @@
 // File: testing/kube_apiserver/kube_api_server.h
 //
-// A real kube-apiserver with its etcd on loopback, and what a test does to it: pods, rights, tokens,
-// compaction, restarts. Nothing runs but these two: pods change when the test says so.
+// A real kube-apiserver with its etcd on loopback, and what a test does to it: pods, rights,
+// tokens, compaction, restarts. Nothing runs but these two: pods change when the test says so.
 //
 // Defines: KubeApiServer.
 //
 //   if (const auto why = KubeApiServer::Unavailable()) GTEST_SKIP() << *why;
 //   MILLRACE_ASSIGN_OR_RETURN(const auto server, KubeApiServer::Start({}));
 //   MILLRACE_RETURN_IF_ERROR(server->CreateNamespace("n1"));
-//   MILLRACE_RETURN_IF_ERROR(server->CreateRunningPod("n1", "worker-0", {{"job", "w"}}, "10.1.0.1"));
+//   MILLRACE_RETURN_IF_ERROR(server->CreateRunningPod("n1", "worker-0", {{"job", "w"}},
+//   "10.1.0.1"));
 
 #ifndef TESTING_KUBE_APISERVER_KUBE_API_SERVER_H_
 #define TESTING_KUBE_APISERVER_KUBE_API_SERVER_H_
@@ -37,12 +38,12 @@ namespace millrace {
 
 // A start takes some 4 s: let the tests of a program share one, each with a namespace of its own.
 //
-// Errors of all methods: the system's, UNAVAILABLE (a server is gone or not ready in time, with the end
-// of its log), FAILED_PRECONDITION (no programs, with the reason), and from the API its own message under
-// PERMISSION_DENIED, NOT_FOUND, ALREADY_EXISTS, INVALID_ARGUMENT or UNKNOWN.
-// Thread safety: thread-safe but for Stop, StartAgain and Restart. Blocking: all, each a minute at most.
-// Lifetime: construct it in the main thread, for both servers end with the thread that started them, even
-// when the test is killed.
+// Errors of all methods: the system's, UNAVAILABLE (a server is gone or not ready in time, with the
+// end of its log), FAILED_PRECONDITION (no programs, with the reason), and from the API its own
+// message under PERMISSION_DENIED, NOT_FOUND, ALREADY_EXISTS, INVALID_ARGUMENT or UNKNOWN. Thread
+// safety: thread-safe but for Stop, StartAgain and Restart. Blocking: all, each a minute at most.
+// Lifetime: construct it in the main thread, for both servers end with the thread that started
+// them, even when the test is killed.
 class KubeApiServer {
  public:
   struct Options {
@@ -62,8 +63,8 @@ class KubeApiServer {
   [[nodiscard]] std::string url() const;  // "https://127.0.0.1:PORT"
   [[nodiscard]] const TestPki& pki() const { return *pki_; }
 
-  // Bearer tokens: of the group system:masters, and of the users "reader" and "nobody", which may do
-  // nothing until Allow() lets them.
+  // Bearer tokens: of the group system:masters, and of the users "reader" and "nobody", which may
+  // do nothing until Allow() lets them.
   static constexpr char kAdminToken[] = "admin-token";
   static constexpr char kReaderToken[] = "reader-token";
   static constexpr char kNobodyToken[] = "nobody-token";
@@ -95,8 +96,8 @@ class KubeApiServer {
     std::string host_ip;
     std::optional<bool> ready;  // condition Ready
   };
-  [[nodiscard]] absl::Status SetPodStatus(const std::string& namespace_name, const std::string& name,
-                                          const PodStatus& status) const;
+  [[nodiscard]] absl::Status SetPodStatus(const std::string& namespace_name,
+                                          const std::string& name, const PodStatus& status) const;
   // Both of them.
   [[nodiscard]] absl::Status CreateRunningPod(const std::string& namespace_name,
                                               const std::string& name, const Labels& labels,
@@ -109,8 +110,8 @@ class KubeApiServer {
   [[nodiscard]] absl::Status DeletePod(const std::string& namespace_name, const std::string& name,
                                        absl::Duration grace = absl::ZeroDuration()) const;
 
-  // Lets `user` use exactly these verbs on pods of the namespace: {"list", "watch"}. A service account is
-  // the user "system:serviceaccount:NAMESPACE:NAME".
+  // Lets `user` use exactly these verbs on pods of the namespace: {"list", "watch"}. A service
+  // account is the user "system:serviceaccount:NAMESPACE:NAME".
   [[nodiscard]] absl::Status Allow(const std::string& user, const std::string& namespace_name,
                                    const std::vector<std::string>& verbs) const;
   [[nodiscard]] absl::Status CreateServiceAccount(const std::string& namespace_name,
@@ -122,12 +123,12 @@ class KubeApiServer {
                                                                 const std::string& name) const;
 
   // ---- what goes wrong ----
-  // Makes etcd forget everything before its latest version, which is returned. A watch from before fails
-  // with 410 only after a restart, for the API server has a cache.
+  // Makes etcd forget everything before its latest version, which is returned. A watch from before
+  // fails with 410 only after a restart, for the API server has a cache.
   [[nodiscard]] absl::StatusOr<int64_t> Compact() const;
 
-  // Ends kube-apiserver with `signal` and starts another on the same port, or only one of both. etcd
-  // stays. SIGTERM waits 3 s for open watches, then kills.
+  // Ends kube-apiserver with `signal` and starts another on the same port, or only one of both.
+  // etcd stays. SIGTERM waits 3 s for open watches, then kills.
   [[nodiscard]] absl::Status Restart(int signal);
   void Stop(int signal);
   [[nodiscard]] absl::Status StartAgain();
@@ -152,7 +153,8 @@ class KubeApiServer {
   absl::Status StartApiServer();
   // Until `ready` answers 200.
   absl::Status WaitUntilReady(const Process& process, const std::string& url) const;
-  absl::StatusOr<Process> Launch(const std::vector<std::string>& argv, const std::string& log) const;
+  absl::StatusOr<Process> Launch(const std::vector<std::string>& argv,
+                                 const std::string& log) const;
   // Waits for its end for `patience`, then kills.
   static void End(Process* process, int signal, absl::Duration patience);
   [[nodiscard]] std::string File(const std::string& name) const;

@@ -113,10 +113,12 @@ absl::StatusOr<UniqueCertificate> MakeCertificate(const TestPki::Request& reques
        AddName(X509_get_subject_name(x509), "O", request.organization) &&
        AddName(X509_get_subject_name(x509), "CN", request.common_name) &&
        X509_set_issuer_name(x509, X509_get_subject_name(signer)) == 1 &&
-       ASN1_TIME_set(X509_getm_notBefore(x509), absl::ToTimeT(now + request.valid_from)) != nullptr &&
+       ASN1_TIME_set(X509_getm_notBefore(x509), absl::ToTimeT(now + request.valid_from)) !=
+           nullptr &&
        ASN1_TIME_set(X509_getm_notAfter(x509), absl::ToTimeT(now + request.valid_until)) != nullptr;
   const char* const usage = is_ca ? "critical,keyCertSign,cRLSign" : "critical,digitalSignature";
-  ok = ok && AddExtension(x509, signer, NID_basic_constraints, is_ca ? "critical,CA:TRUE" : "CA:FALSE") &&
+  ok = ok &&
+       AddExtension(x509, signer, NID_basic_constraints, is_ca ? "critical,CA:TRUE" : "CA:FALSE") &&
        AddExtension(x509, signer, NID_key_usage, usage) &&
        AddExtension(x509, signer, NID_subject_key_identifier, "hash") &&
        AddAlternativeNames(x509, signer, request.names);
@@ -167,8 +169,8 @@ absl::StatusOr<TestPki::KeyPair> TestPki::MakeKeyPair() {
   MILLRACE_ASSIGN_OR_RETURN(const UniqueKey key, MakeKey());
   KeyPair pair;
   MILLRACE_ASSIGN_OR_RETURN(pair.private_key_pem, PrivateKeyPem(key.get()));
-  MILLRACE_ASSIGN_OR_RETURN(
-      pair.public_key_pem, Pem([&](BIO* bio) { return PEM_write_bio_PUBKEY(bio, key.get()); }));
+  MILLRACE_ASSIGN_OR_RETURN(pair.public_key_pem,
+                            Pem([&](BIO* bio) { return PEM_write_bio_PUBKEY(bio, key.get()); }));
   return pair;
 }
 

@@ -45,8 +45,8 @@ def _find_go(minimum):
     candidates += sorted(_HOME.glob("sdk/go*/bin/go"), reverse=True)
     candidates += sorted(pathlib.Path("/usr/lib").glob("go-*/bin/go"), reverse=True)
     found = []
-    for path in candidates:
-        if path is None or not os.access(path, os.X_OK):
+    for path in dict.fromkeys(str(path) for path in candidates if path):
+        if not os.access(path, os.X_OK):
             continue
         result = subprocess.run(
             [path, "env", "GOVERSION"], capture_output=True, text=True, check=False, env=_environment()
