@@ -364,12 +364,55 @@ absl::Status KubeApiServer::Allow(const std::string& user, const std::string& na
   MILLRACE_RETURN_IF_ERROR(Call("POST", base + "/roles",
                                 {{"metadata", {{"name", name}}}, {"rules", Json::array({rule})}})
                                .status());
-  return Call("POST", base + "/rolebindings",
-              {{"metadata", {{"name", name}}},
-               {"subjects", Json::array({Subject(user)})},
-               {"roleRef",
-                {{"kind", "Role"}, {"name", name}, {"apiGroup", "rbac.authorization.k8s.io"}}}})
-      .status();
+  MILLRACE_RETURN_IF_ERROR(
+      Call("POST", base + "/rolebindings",
+           {{"metadata", {{"name", name}}},
+            {"subjects", Json::array({Subject(user)})},
+            {"roleRef",
+             {{"kind", "Role"}, {"name", name}, {"apiGroup", "rbac.authorization.k8s.io"}}}})
+          .status());
+  const absl::Time deadline = absl::Now() + kStartTimeout;
+  for (const std::string& verb : verbs) {
+    while (true) {
+      MILLRACE_ASSIGN_OR_RETURN(const bool allowed, IsAllowed(user, namespace_name, verb));
+      if (allowed) break;
+      if (absl::Now() > deadline) return absl::UnavailableError("a role has no effect");
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> KubeApiServer::IsAllowed(const std::string& user,
+                                              const std::string& namespace_name,
+                                              const std::string& verb) const {
+  MILLRACE_ASSIGN_OR_RETURN(
+      const Json answer,
+      Call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+           {{"spec",
+             {{"user", user},
+              {"resourceAttributes",
+               {{"namespace", namespace_name}, {"verb", verb}, {"resource", "pods"}}}}}}));
+  MILLRACE_ASSIGN_OR_RETURN(const Json* status, GetObject(answer, "status"));
+  return GetBool(*status, "allowed", "status");
+}
+
+std::string KubeApiServer::KubeConfig(const std::string& token,
+                                      const std::string& namespace_name) const {
+  // JSON is YAML.
+  return DumpJson(Json{
+      {"apiVersion", "v1"},
+      {"kind", "Config"},
+      {"current-context", "test"},
+      {"clusters",
+       Json::array(
+           {{{"name", "test"},
+             {"cluster", {{"server", url()}, {"certificate-authority", File("ca.crt")}}}}})},
+      {"contexts",
+       Json::array({{{"name", "test"},
+                     {"context",
+                      {{"cluster", "test"}, {"user", "test"}, {"namespace", namespace_name}}}}})},
+      {"users", Json::array({{{"name", "test"}, {"user", {{"token", token}}}}})}});
 }
 
 absl::Status KubeApiServer::CreateServiceAccount(const std::string& namespace_name,

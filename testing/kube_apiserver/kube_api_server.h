@@ -110,8 +110,12 @@ class KubeApiServer {
   [[nodiscard]] absl::Status DeletePod(const std::string& namespace_name, const std::string& name,
                                        absl::Duration grace = absl::ZeroDuration()) const;
 
+  // A kubeconfig of one context: this server, that token, this namespace.
+  [[nodiscard]] std::string KubeConfig(const std::string& token,
+                                       const std::string& namespace_name) const;
+
   // Lets `user` use exactly these verbs on pods of the namespace: {"list", "watch"}. A service
-  // account is the user "system:serviceaccount:NAMESPACE:NAME".
+  // account is the user "system:serviceaccount:NAMESPACE:NAME". Returns when the server knows.
   [[nodiscard]] absl::Status Allow(const std::string& user, const std::string& namespace_name,
                                    const std::vector<std::string>& verbs) const;
   [[nodiscard]] absl::Status CreateServiceAccount(const std::string& namespace_name,
@@ -148,6 +152,9 @@ class KubeApiServer {
 
   KubeApiServer(Options options, TempDir folder, std::unique_ptr<TestPki> pki);
 
+  // Whether the authorizer, which learns of roles a little later, lets `user` do it.
+  absl::StatusOr<bool> IsAllowed(const std::string& user, const std::string& namespace_name,
+                                 const std::string& verb) const;
   absl::Status Prepare();
   absl::Status StartEtcd();
   absl::Status StartApiServer();
