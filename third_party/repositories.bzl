@@ -2,6 +2,7 @@
 
 load("//third_party/bazel:distribution.bzl", "distribution_rules", "unused_repository")
 load("//third_party/bazel:go_programs.bzl", "go_programs")
+load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:pypi_source.bzl", "pypi_source")
 load("//third_party/bazel:python_env.bzl", "python_env")
 load("//third_party/bazel:system_library.bzl", "system_library")
@@ -289,6 +290,30 @@ def _go_programs():
         ldflags = "-s -w -X {0}.gitVersion=v1.33.13 -X {0}.gitMajor=1 -X {0}.gitMinor=33".format(version),
     )
 
+def _maven_jars():
+    maven_jar(
+        name = "maven_org_zeromq_jeromq",
+        artifact = "org.zeromq:jeromq:0.6.0",
+        sha256 = "4784ff6d6e91b8eecd917b73d07b161c19a808ef870a5bdb760515bb67e208d3",
+        jar_deps = ["@maven_eu_neilalexander_jnacl//:jar"],
+    )
+    maven_jar(
+        name = "maven_eu_neilalexander_jnacl",
+        artifact = "eu.neilalexander:jnacl:1.0.0",
+        sha256 = "4accc9d2a56a6dd5198ec5e1c5c05a091da563bccd346fd6578edc083152beaa",
+    )
+    maven_jar(
+        name = "maven_junit_junit",
+        artifact = "junit:junit:4.13.2",
+        sha256 = "8e495b634469d64fb8acfa3495a065cbacc8a0fff55ce1e31007be4c16dc57d3",
+        jar_deps = ["@maven_org_hamcrest_hamcrest_core//:jar"],
+    )
+    maven_jar(
+        name = "maven_org_hamcrest_hamcrest_core",
+        artifact = "org.hamcrest:hamcrest-core:1.3",
+        sha256 = "66fdef91e9739348df7a096aa384a5685f4e875584cce89386a7a47251c4d8e9",
+    )
+
 def millrace_repositories():
     """Declares every repository. Called once, in WORKSPACE."""
     _bazel_rules()
@@ -296,3 +321,4 @@ def millrace_repositories():
     _source_distributions()
     _python_packages()
     _go_programs()
+    _maven_jars()

@@ -1,0 +1,124 @@
+package io.millrace.spark.internal.arrow;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.nio.Buffer;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/**
+ * Bytes outside of the Java heap that grow at their end, little-endian.
+ *
+ * <p>Outside of the heap because a socket would copy an array once for each piece that it takes. Who writes
+ * by {@link #address} (Spark's Platform.copyMemory) first calls {@link #extend}. Not thread-safe.
+ */
+public final class DirectBuffer {
+  // Of java.nio.Buffer; sun.misc.Unsafe is the one way to it that Java 8 to 24 have in common, and it is
+  // read by reflection since `javac --release 8` does not show it.
+  private static final Object UNSAFE;
+  private static final Method GET_LONG;
+  private static final long ADDRESS_OFFSET;
+
+  static {
+    try {
+      Class<?> unsafe = Class.forName("sun.misc.Unsafe");
+      Field instance = unsafe.getDeclaredField("theUnsafe");
+      instance.setAccessible(true);
+      UNSAFE = instance.get(null);
+      GET_LONG = unsafe.getMethod("getLong", Object.class, long.class);
+      Method offset = unsafe.getMethod("objectFieldOffset", Field.class);
+      ADDRESS_OFFSET = (Long) offset.invoke(UNSAFE, Buffer.class.getDeclaredField("address"));
+    } catch (ReflectiveOperationException e) {
+      throw new ExceptionInInitializerError(e);
+    }
+  }
+
+  private final BufferPool pool;
+  private ByteBuffer bytes;
+  private long address;
+  private int size;
+
+  DirectBuffer(BufferPool pool) {
+    this.pool = pool;
+  }
+
+  public int size() {
+    return size;
+  }
+
+  /** The bytes as they lie; valid until the next {@link #extend}. */
+  public ByteBuffer bytes() {
+    return bytes;
+  }
+
+  /** Of the first byte in memory; valid until the next {@link #extend}. */
+  public long address() {
+    return address;
+  }
+
+  /** Adds {@code count} bytes of any content at the end; returns where they begin. */
+  public int extend(int count) {
+    int at = size;
+    long end = (long) at + count;
+    if (bytes == null || end > bytes.capacity()) {
+      growTo(end);
+    }
+    size = (int) end;
+    return at;
+  }
+
+  /** The same, zeroed. */
+  int extendZeroed(int count) {
+    int at = extend(count);
+    for (int i = at; i < size; i++) {
+      bytes.put(i, (byte) 0);
+    }
+    return at;
+  }
+
+  private void growTo(long end) {
+    if (end > Integer.MAX_VALUE - 64) {
+      throw new IllegalStateException("a column of more than 2 GiB in one batch; feed fewer rows at once");
+    }
+    long wanted = bytes == null ? end : Math.max(end, Math.min(2L * bytes.capacity(), Integer.MAX_VALUE - 64));
+    ByteBuffer wider = pool.take((int) wanted);
+    if (bytes != null) {
+      ByteBuffer source = bytes.duplicate();
+      source.clear();
+      source.limit(size);
+      wider.duplicate().put(source);
+      pool.give(bytes);
+    }
+    bytes = wider;
+    try {
+      address = (Long) GET_LONG.invoke(UNSAFE, bytes, ADDRESS_OFFSET);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Hands over the memory, null if there is none; this begins anew, empty. */
+  ByteBuffer detach() {
+    ByteBuffer detached = bytes;
+    bytes = null;
+    address = 0;
+    size = 0;
+    return detached;
+  }
+
+  void append(ByteBuffer source) {
+    int at = extend(source.remaining());
+    ByteBuffer target = bytes.duplicate();
+    target.position(at);
+    target.put(source);
+  }
+
+  static ByteBuffer view(ByteBuffer bytes, int from, int to) {
+    ByteBuffer view = bytes.duplicate();
+    view.clear();
+    view.limit(to);
+    view.position(from);
+    // A slice: what sends it looks at the capacity.
+    return view.slice().order(ByteOrder.LITTLE_ENDIAN);
+  }
+}

@@ -1,0 +1,103 @@
+package io.millrace.spark.internal.feed;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Text;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+
+/**
+ * The feeder of a JVM: one thread that owns every socket (docs/feed_protocol.md, section 1). Other threads
+ * hand it frames through a queue; no interrupted task ever breaks off a send.
+ *
+ * <p>Thread-safe. Sessions may outlive it; they end as ABORTED when it is closed.
+ */
+public final class FeedHub implements AutoCloseable {
+  private static final long OPEN_TIMEOUT_NANOS = TimeUnit.SECONDS.toNanos(5);
+
+  private final HubQueue queue;
+  private final HubLoop loop;
+  private final Thread thread;
+
+  private FeedHub(HubQueue queue, HubLoop loop) {
+    this.queue = queue;
+    this.loop = loop;
+    this.thread = new Thread(loop, "millrace-feed-hub");
+    thread.setDaemon(true);
+  }
+
+  /**
+   * Binds the reply socket and starts the thread.
+   *
+   * @param warnings what a log should say: peers that break the rules; called on the hub's thread
+   * @throws MillraceException RESOURCE_EXHAUSTED if the system gives no sockets
+   */
+  public static FeedHub start(Consumer<String> warnings) {
+    Objects.requireNonNull(warnings);
+    try {
+      HubQueue queue = new HubQueue();
+      FeedHub hub = new FeedHub(queue, new HubLoop(queue, warnings));
+      hub.thread.start();
+      return hub;
+    } catch (IOException e) {
+      throw new MillraceException(
+          StatusCode.RESOURCE_EXHAUSTED, "the feed's sockets cannot be opened: " + e.getMessage());
+    }
+  }
+
+  /** "feeder/&lt;hex&gt;". */
+  public String principal() {
+    return loop.principal();
+  }
+
+  /** Batches sent since the start, and their bytes. */
+  public FeedStats stats() {
+    return loop.stats();
+  }
+
+  /**
+   * Opens a session with the attempt of the node that {@code target} names. Returns without waiting for the
+   * node: that it cannot be reached, refuses or does not answer is told by the session.
+   */
+  public FeedSession open(FeedTarget target, SessionOptions options) {
+    FeedSession session = new FeedSession(this, Text.randomNonZero(), target, options, OPEN_TIMEOUT_NANOS);
+    if (!queue.post(() -> loop.open(session))) {
+      session.onEnd(SessionEnd.ABORTED, StatusCode.CANCELLED, session.place() + ": the feeder was stopped");
+    }
+    return session;
+  }
+
+  void sendFrame(FeedSession session, FrameType type, byte[] metadata, List<ByteBuffer> parts) {
+    queue.post(() -> loop.sendFrame(session, type, metadata, parts));
+  }
+
+  /** {@code abort}: metadata of ABORT, null if the node knows already. */
+  void closeSession(FeedSession session, byte[] abort) {
+    queue.post(() -> loop.closeSession(session, abort));
+  }
+
+  void poison(FeedSession session, String reason) {
+    queue.post(() -> loop.poison(session.target().principal(), reason));
+  }
+
+  /** Ends every session with CANCELLED and waits for the thread. Idempotent. */
+  @Override
+  public void close() {
+    queue.close();
+    boolean interrupted = false;
+    while (thread.isAlive()) {
+      try {
+        thread.join();
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

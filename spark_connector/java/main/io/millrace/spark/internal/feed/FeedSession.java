@@ -1,0 +1,629 @@
+package io.millrace.spark.internal.feed;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.arrow.ArrowSchema;
+import io.millrace.spark.internal.arrow.BatchDecoder;
+import io.millrace.spark.internal.arrow.EncodedBatch;
+import io.millrace.spark.internal.arrow.SchemaMessage;
+import io.millrace.spark.internal.base.BadInputException;
+import java.nio.ByteBuffer;
+import java.util.ArrayDeque;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
+
+/**
+ * The feeder's end of one session (docs/feed_protocol.md, section 4): one partition on its way to one node
+ * and, in inference mode, its results on their way back. Made by {@link FeedHub#open}.
+ *
+ * <pre>{@code
+ * FeedSession session = hub.open(target, options);
+ * session.send(schema, batch);      // blocks for credit
+ * session.finish(rows);
+ * session.awaitReceived();          // training: on to the next partition
+ * }</pre>
+ *
+ * Thread-safe; send, finish and nextResult are for one thread at a time. No method touches a socket.
+ *
+ * <p>Every wait ends when the session does, when the thread is interrupted (its flag stays set) or the
+ * options' {@code cancelled} says so, both of which abort the session with CANCELLED, and after the feed
+ * timeout without progress with DEADLINE_EXCEEDED, which says what is missing and leaves the session to the
+ * caller. A session that has ended throws {@link SessionState#error}, and FAILED_PRECONDITION if it was done
+ * and something was yet to be sent.
+ */
+public final class FeedSession {
+  private static final long CANCEL_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
+  private static final class Pending {
+    final BatchPrefix prefix;
+    final ByteBuffer message;
+    final List<ByteBuffer> parts;
+    final long bytes;
+
+    Pending(BatchPrefix prefix, ByteBuffer message, List<ByteBuffer> parts) {
+      this.prefix = prefix;
+      this.message = message;
+      this.parts = parts;
+      long sum = message.remaining();
+      for (ByteBuffer part : parts) {
+        sum += part.remaining();
+      }
+      this.bytes = sum;
+    }
+  }
+
+  /** A batch that was sent, until the node has let go of it. */
+  private static final class Outstanding {
+    final long endBytes;
+    final EncodedBatch batch;
+
+    Outstanding(long endBytes, EncodedBatch batch) {
+      this.endBytes = endBytes;
+      this.batch = batch;
+    }
+  }
+
+  private final FeedHub hub;
+  private final long id;
+  private final FeedTarget target;
+  private final SessionOptions options;
+  private final long openTimeoutNanos;
+  private final long openedNanos = System.nanoTime();
+
+  private final ReentrantLock lock = new ReentrantLock();
+  private final Condition changed = lock.newCondition();
+  // All below are guarded by lock.
+  private boolean accepted;
+  private boolean answered; // CREDIT or WAIT was seen
+  private long sentRows;
+  private long receivedRows;
+  private long ackedRows;
+  private long returnedRows;
+  private long endRow = -1; // once finish() was called
+  private boolean endReceived;
+  private long waitPosition;
+  private long waitProgress;
+  private SessionEnd end = SessionEnd.OPEN;
+  private MillraceException error;
+  // Credit, in BATCH bytes since OPEN.
+  private long sentBytes;
+  private long limit;
+  private long released;
+  private final ArrayDeque<Outstanding> outstanding = new ArrayDeque<>();
+  private ArrowSchema schema; // of what is sent, once SCHEMA went out
+  private BatchDecoder decoder; // of results
+  private final ArrayDeque<Pending> results = new ArrayDeque<>();
+  private long unreadBytes;
+
+  FeedSession(FeedHub hub, long id, FeedTarget target, SessionOptions options, long openTimeoutNanos) {
+    this.hub = hub;
+    this.id = id;
+    this.target = target;
+    this.options = options;
+    this.openTimeoutNanos = openTimeoutNanos;
+    sentRows = receivedRows = ackedRows = returnedRows = options.firstRow;
+  }
+
+  long id() {
+    return id;
+  }
+
+  public FeedTarget target() {
+    return target;
+  }
+
+  SessionOptions options() {
+    return options;
+  }
+
+  /** "worker:1, partition 3 (queue 'input')", the head of its error messages. */
+  public String place() {
+    return target.node + ", partition " + options.partition + " (queue '" + options.queue + "')";
+  }
+
+  public SessionState state() {
+    lock.lock();
+    try {
+      return new SessionState(
+          accepted, sentRows, receivedRows, ackedRows, returnedRows, waitPosition, end, error);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private MillraceException failure(StatusCode code, String message) {
+    return new MillraceException(code, message, target.node, "", Collections.<String>emptyList(), null);
+  }
+
+  // ---------------------------------------------------------------------------------------- waiting
+
+  /** Throws if the session has ended; {@code doneIsEnd}: kDone is an error too. */
+  private void checkOpen(boolean doneIsEnd) {
+    if (end == SessionEnd.OPEN || end == SessionEnd.DONE && !doneIsEnd) {
+      return;
+    }
+    if (end == SessionEnd.DONE) {
+      throw failure(StatusCode.FAILED_PRECONDITION, place() + ": the session is done");
+    }
+    // Thrown by several threads, maybe: each gets its own trace.
+    throw new MillraceException(
+        error.code(), error.getMessage(), error.node(), error.exitStatus(), error.stderrLines(), error);
+  }
+
+  /** Waits, with the lock, until {@code ready} or the end of the session. */
+  private void await(BooleanSupplier ready, boolean doneIsEnd) {
+    long began = System.nanoTime();
+    while (true) {
+      checkOpen(doneIsEnd);
+      if (end == SessionEnd.DONE || ready.getAsBoolean()) {
+        return;
+      }
+      if (options.cancelled.getAsBoolean()) {
+        throw cancelled("the task was cancelled");
+      }
+      long now = System.nanoTime();
+      long left = openedNanos + openTimeoutNanos - now;
+      if (answered) {
+        long last = options.progress.lastNanos();
+        long since = last - began > 0 ? last : began;
+        left = since + TimeUnit.MILLISECONDS.toNanos(options.feedTimeoutMillis) - now;
+      }
+      if (left > 0) {
+        try {
+          changed.awaitNanos(Math.min(left, CANCEL_POLL_NANOS));
+        } catch (InterruptedException e) {
+          Thread.currentThread().interrupt();
+          throw cancelled("the thread that feeds was interrupted");
+        }
+      } else if (answered) {
+        throw timeout();
+      } else {
+        endLocked(
+            SessionEnd.UNANSWERED,
+            failure(
+                StatusCode.UNAVAILABLE,
+                place() + ": no answer to OPEN within " + TimeUnit.NANOSECONDS.toMillis(openTimeoutNanos)
+                    + " ms; the node's process hangs, or it cannot reach this feeder's reply endpoint"));
+      }
+    }
+  }
+
+  private MillraceException cancelled(String why) {
+    endLocked(SessionEnd.ABORTED, failure(StatusCode.CANCELLED, place() + ": " + why));
+    return error;
+  }
+
+  private MillraceException timeout() {
+    String lapse = options.feedTimeoutMillis / 1000.0 + " s (feed_timeout)";
+    String partition = "partition " + options.partition + " (queue '" + options.queue + "')";
+    String what;
+    if (!accepted) {
+      what =
+          target.node + " did not begin to read " + partition + " for " + lapse + ": " + waitPosition
+              + " session(s) before it did not advance; the program is not reading this queue in "
+              + options.mode.wireName + " mode";
+    } else if (options.mode == FeedMode.INFERENCE) {
+      what =
+          target.node + " received " + receivedRows + " rows of " + partition + " and returned " + returnedRows
+              + ", then nothing for " + lapse + "; the program must call BatchResults for every batch";
+    } else if (receivedRows < sentRows || endRow >= 0 && !endReceived) {
+      what =
+          target.node + " received no row of " + partition + " for " + lapse + ": " + sentRows + " rows sent, "
+              + receivedRows + " received; the node's process hangs or is starved";
+    } else {
+      what =
+          target.node + " acknowledged no row of " + partition + " for " + lapse + ": " + receivedRows
+              + " rows received, " + ackedRows + " acknowledged; the program is not calling NextBatch";
+    }
+    return failure(StatusCode.DEADLINE_EXCEEDED, what);
+  }
+
+  // ---------------------------------------------------------------------------------------- sending
+
+  /** Credit that a batch costs. */
+  static long creditBytes(EncodedBatch batch) {
+    return BatchPrefix.BYTES + batch.bytes();
+  }
+
+  private boolean hasCredit(long bytes) {
+    return accepted && (bytes <= limit - sentBytes || released == sentBytes);
+  }
+
+  /**
+   * Sends a batch as the rows after those sent before; blocks until the node has accepted the session and has
+   * credit for it. The batch is the session's from here on: its memory is reused once the node has let go.
+   *
+   * @throws MillraceException INVALID_ARGUMENT if the schema is not that of the batches before
+   */
+  public void send(ArrowSchema batchSchema, EncodedBatch batch) {
+    lock.lock();
+    try {
+      await(() -> hasCredit(creditBytes(batch)), true);
+      push(batchSchema, batch);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** As {@link #send}, for a thread that must not block: false, and nothing done, without credit now. */
+  public boolean trySend(ArrowSchema batchSchema, EncodedBatch batch) {
+    lock.lock();
+    try {
+      checkOpen(true);
+      if (!hasCredit(creditBytes(batch))) {
+        return false;
+      }
+      push(batchSchema, batch);
+      return true;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private void push(ArrowSchema batchSchema, EncodedBatch batch) {
+    if (schema == null) {
+      byte[] message = SchemaMessage.encode(batchSchema);
+      if (message.length > FrameHeader.MAX_SCHEMA_BYTES) {
+        throw new MillraceException(
+            StatusCode.RESOURCE_EXHAUSTED,
+            place() + ": the schema takes " + message.length + " bytes, at most " + FrameHeader.MAX_SCHEMA_BYTES
+                + " are allowed");
+      }
+      schema = batchSchema;
+      hub.sendFrame(this, FrameType.SCHEMA, message, Collections.<ByteBuffer>emptyList());
+    } else if (schema != batchSchema && !schema.equals(batchSchema)) {
+      throw new MillraceException(
+          StatusCode.INVALID_ARGUMENT,
+          place() + ": the schema changed at row " + sentRows + " from " + schema + " to " + batchSchema);
+    }
+    byte[] metadata = new BatchPrefix(sentRows, batch.rows()).encode(batch.message());
+    sentRows += batch.rows();
+    sentBytes += creditBytes(batch);
+    outstanding.addLast(new Outstanding(sentBytes, batch));
+    hub.sendFrame(this, FrameType.BATCH, metadata, batch.parts());
+  }
+
+  /** Says that the partition has {@code rows} rows, all sent; blocks until the node has accepted it. */
+  public void finish(long rows) {
+    lock.lock();
+    try {
+      if (endRow >= 0 || rows != sentRows) {
+        throw new IllegalStateException("finish(" + rows + ") after " + sentRows + " rows");
+      }
+      await(() -> accepted, true);
+      endRow = rows;
+      hub.sendFrame(this, FrameType.END_PARTITION, Counts.encode(rows), Collections.<ByteBuffer>emptyList());
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** After {@link #finish}: blocks until the node holds every row and knows that these are all. */
+  public void awaitReceived() {
+    lock.lock();
+    try {
+      await(() -> endReceived, false);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** After {@link #finish}: blocks until every row is acknowledged or every result here. */
+  public void awaitDone() {
+    lock.lock();
+    try {
+      await(() -> false, false);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------- results
+
+  /** What a thread that feeds and reads results at once can do next. */
+  public enum Ready {
+    /** {@link #nextResult} would not block. */
+    RESULT,
+    /** {@link #trySend} would succeed. */
+    SEND,
+    /** Every result was taken. */
+    DONE
+  }
+
+  /**
+   * Blocks until something can be done; results come first, so that they do not pile up.
+   *
+   * @param next the batch to be sent next; null if there is none
+   */
+  public Ready awaitReady(EncodedBatch next) {
+    lock.lock();
+    try {
+      await(() -> !results.isEmpty() || next != null && hasCredit(creditBytes(next)), false);
+      if (!results.isEmpty()) {
+        return Ready.RESULT;
+      }
+      return end == SessionEnd.DONE ? Ready.DONE : Ready.SEND;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** A result that is here already, null if there is none. Decodes in the calling thread. */
+  public FeedResult pollResult() {
+    lock.lock();
+    try {
+      checkOpen(false);
+    } finally {
+      lock.unlock();
+    }
+    return decodeNext();
+  }
+
+  /** The next results in row order, null after the last. Blocks; decodes in the calling thread. */
+  public FeedResult nextResult() {
+    lock.lock();
+    try {
+      await(() -> !results.isEmpty(), false);
+    } finally {
+      lock.unlock();
+    }
+    return decodeNext();
+  }
+
+  private FeedResult decodeNext() {
+    Pending result;
+    BatchDecoder with;
+    lock.lock();
+    try {
+      result = results.pollFirst();
+      if (result == null) {
+        return null;
+      }
+      unreadBytes -= result.bytes;
+      with = decoder;
+    } finally {
+      lock.unlock();
+    }
+    BatchPrefix prefix = result.prefix;
+    try {
+      return new FeedResult(
+          prefix.firstRow, prefix.rows, with.schema(), with.decode(result.message, prefix.rows, result.parts));
+    } catch (BadInputException e) {
+      hub.poison(this, "RESULT: " + e.getMessage());
+      MillraceException failure =
+          failure(
+              StatusCode.DATA_LOSS,
+              place() + ": the result for row " + prefix.firstRow + " does not decode: " + e.getMessage());
+      onEnd(SessionEnd.BAD_PEER, failure);
+      throw failure;
+    }
+  }
+
+  /** Bytes of results that have arrived and were not taken. */
+  public long unreadBytes() {
+    lock.lock();
+    try {
+      return unreadBytes;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  // ----------------------------------------------------------------------------------------- ending
+
+  /** Ends the session and tells the node, if it can be told. Nothing happens if it has ended already. */
+  public void abort(StatusCode code, String message) {
+    onEnd(SessionEnd.ABORTED, failure(code, place() + ": " + message));
+  }
+
+  private boolean endLocked(SessionEnd how, MillraceException why) {
+    if (end != SessionEnd.OPEN) {
+      return false;
+    }
+    end = how;
+    error = why;
+    if (how == SessionEnd.DONE) {
+      releaseUpTo(Long.MAX_VALUE);
+    } else {
+      // Results of an incomplete partition are worth nothing. The memory of batches may still be on its way
+      // to a socket: it is left to the garbage collector.
+      results.clear();
+      unreadBytes = 0;
+      outstanding.clear();
+    }
+    boolean tell = how == SessionEnd.ABORTED || how == SessionEnd.BAD_PEER || how == SessionEnd.UNANSWERED;
+    hub.closeSession(this, tell ? Messages.encodeError(why.code(), why.getMessage()) : null);
+    changed.signalAll();
+    return true;
+  }
+
+  /** Ends it, unless it has ended. For the hub. */
+  boolean onEnd(SessionEnd how, MillraceException why) {
+    lock.lock();
+    try {
+      return endLocked(how, why);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  boolean onEnd(SessionEnd how, StatusCode code, String message) {
+    return onEnd(how, failure(code, message));
+  }
+
+  // ----------------------------------------------- what the node says; for the hub, on its thread
+
+  private void releaseUpTo(long bytes) {
+    while (!outstanding.isEmpty() && outstanding.peekFirst().endBytes <= bytes) {
+      outstanding.pollFirst().batch.release();
+    }
+  }
+
+  void onFrame(FrameHeader header, List<ByteBuffer> parts) throws BadInputException {
+    ByteBuffer metadata = parts.size() > 1 ? parts.get(1) : null;
+    lock.lock();
+    try {
+      if (end != SessionEnd.OPEN) {
+        return;
+      }
+      switch (header.type) {
+        case CREDIT:
+          onCredit(Counts.decode(metadata));
+          break;
+        case RECEIVED:
+          onReceived(Counts.decode(metadata).first);
+          break;
+        case ACK:
+          onAck(Counts.decode(metadata).first);
+          break;
+        case WAIT:
+          onWait(Counts.decode(metadata));
+          break;
+        case SCHEMA:
+          onSchema(metadata);
+          break;
+        case RESULT:
+          onResult(metadata, parts.subList(2, parts.size()));
+          break;
+        case DONE:
+          onDone(Counts.decode(metadata));
+          break;
+        case TERMINATED:
+          endLocked(
+              SessionEnd.TERMINATED,
+              failure(
+                  StatusCode.FAILED_PRECONDITION,
+                  place() + ": the program reads this queue no more: "
+                      + Messages.decodeTerminated(metadata).message));
+          break;
+        case ERROR:
+          Messages message = Messages.decodeError(metadata);
+          endLocked(SessionEnd.ERROR, failure(message.code, place() + ": " + message.message));
+          break;
+        default:
+          throw new BadInputException("a node does not send " + header.typeName());
+      }
+      changed.signalAll();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private static void require(boolean holds, String what, long found, long other) throws BadInputException {
+    if (!holds) {
+      throw new BadInputException(what + " " + found + ", " + other);
+    }
+  }
+
+  private void onCredit(Counts credit) throws BadInputException {
+    require(credit.first >= limit, "CREDIT: the limit fell: now and before", credit.first, limit);
+    require(credit.second >= released, "CREDIT: released fell: now and before", credit.second, released);
+    require(credit.second <= sentBytes, "CREDIT: more released than sent:", credit.second, sentBytes);
+    limit = credit.first;
+    released = credit.second;
+    releaseUpTo(released);
+    if (!accepted) {
+      options.progress.advance(); // its turn has come
+    }
+    answered = true;
+    accepted = true;
+    waitPosition = 0;
+  }
+
+  private void onReceived(long row) throws BadInputException {
+    require(row <= sentRows, "RECEIVED: more rows than were sent:", row, sentRows);
+    if (row < receivedRows) {
+      // RECEIVED may come late, after an ACK that said as much.
+      require(row < ackedRows, "RECEIVED: fewer rows than before:", row, receivedRows);
+      return;
+    }
+    if (row > receivedRows) {
+      options.progress.advance();
+    }
+    receivedRows = row;
+    if (row == endRow) {
+      endReceived = true;
+    }
+  }
+
+  private void onAck(long row) throws BadInputException {
+    require(row <= sentRows, "ACK: more rows than were sent:", row, sentRows);
+    require(row >= ackedRows, "ACK: fewer rows than before:", row, ackedRows);
+    if (row > ackedRows) {
+      options.progress.advance();
+    }
+    ackedRows = row;
+    receivedRows = Math.max(receivedRows, row);
+  }
+
+  private void onWait(Counts wait) {
+    if (accepted) {
+      return;
+    }
+    if (!answered || wait.first < waitPosition || wait.second > waitProgress) {
+      options.progress.advance();
+    }
+    answered = true;
+    waitPosition = wait.first;
+    waitProgress = Math.max(waitProgress, wait.second);
+  }
+
+  private void onSchema(ByteBuffer metadata) throws BadInputException {
+    if (options.mode != FeedMode.INFERENCE || decoder != null) {
+      throw new BadInputException("SCHEMA for a training session, or a second one");
+    }
+    decoder = new BatchDecoder(SchemaMessage.decode(metadata));
+  }
+
+  private void onResult(ByteBuffer metadata, List<ByteBuffer> body) throws BadInputException {
+    if (options.mode != FeedMode.INFERENCE || decoder == null) {
+      throw new BadInputException("RESULT for a training session, or before SCHEMA");
+    }
+    BatchPrefix prefix = BatchPrefix.decode(metadata);
+    long last = prefix.firstRow + prefix.rows;
+    if (prefix.firstRow != returnedRows || last > sentRows) {
+      String what = prefix.firstRow > returnedRows ? "a gap" : prefix.firstRow < returnedRows ? "an overlap" : "too many";
+      endLocked(
+          SessionEnd.BAD_PEER,
+          failure(
+              StatusCode.DATA_LOSS,
+              place() + ": results for the rows " + prefix.firstRow + " to " + (last - 1) + " came where row "
+                  + returnedRows + " is next (" + sentRows + " rows were sent): " + what
+                  + "; run the partition again"));
+      return;
+    }
+    ByteBuffer message = metadata.duplicate();
+    message.position(message.position() + BatchPrefix.BYTES);
+    Pending pending = new Pending(prefix, message.slice(), body);
+    returnedRows = last;
+    unreadBytes += pending.bytes;
+    results.addLast(pending);
+    options.progress.advance();
+  }
+
+  private void onDone(Counts done) {
+    boolean inference = options.mode == FeedMode.INFERENCE;
+    // rows_in counts the rows of this session: from where it resumed.
+    long rowsIn = sentRows - options.firstRow;
+    long rowsOut = inference ? rowsIn : 0;
+    if (endRow < 0 || done.first != rowsIn || done.second != rowsOut || inference && returnedRows != sentRows) {
+      endLocked(
+          SessionEnd.BAD_PEER,
+          failure(
+              StatusCode.DATA_LOSS,
+              place() + ": DONE with " + done.first + " rows in and " + done.second + " out after " + rowsIn
+                  + " rows were sent" + (endRow < 0 ? " and more are to come" : "")
+                  + (inference ? " and results for " + returnedRows + " came" : "")
+                  + "; run the partition again"));
+      return;
+    }
+    receivedRows = ackedRows = sentRows;
+    endReceived = true;
+    options.progress.advance();
+    endLocked(SessionEnd.DONE, null);
+  }
+}

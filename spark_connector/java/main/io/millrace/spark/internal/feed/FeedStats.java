@@ -1,0 +1,17 @@
+package io.millrace.spark.internal.feed;
+
+/** What a {@link FeedHub} has done since its start. Immutable. */
+public final class FeedStats {
+  public final long batchesSent;
+  public final long bytesSent;
+  public final long resultsReceived;
+  /** Frames that broke the rules, each of which barred its sender. */
+  public final long badFrames;
+
+  FeedStats(long batchesSent, long bytesSent, long resultsReceived, long badFrames) {
+    this.batchesSent = batchesSent;
+    this.bytesSent = bytesSent;
+    this.resultsReceived = resultsReceived;
+    this.badFrames = badFrames;
+  }
+}

@@ -1,0 +1,491 @@
+package io.millrace.spark.internal.feed;
+
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.Text;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.regex.Pattern;
+import org.zeromq.SocketType;
+import org.zeromq.ZMQ;
+
+/**
+ * The thread of a {@link FeedHub}: one PUSH for each node endpoint, the reply PULL, ZAP. Everything here is
+ * that thread's, except where said.
+ */
+final class HubLoop implements Runnable {
+  private static final Pattern NODE_PRINCIPAL = Pattern.compile("node/[A-Za-z0-9/_.:-]{1,59}");
+  /** After a connection is lost: how long replies that were under way are waited for. */
+  private static final long DRAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+  private static final int REPLIES_PER_TURN = 1000;
+  private static final int COMMANDS_PER_TURN = 1000;
+  private static final int PUSH_EVENTS =
+      ZMQ.EVENT_CONNECT_RETRIED
+          | ZMQ.EVENT_DISCONNECTED
+          | ZMQ.HANDSHAKE_FAILED_AUTH
+          | ZMQ.HANDSHAKE_FAILED_PROTOCOL
+          | ZMQ.HANDSHAKE_FAILED_NO_DETAIL;
+
+  /** One node endpoint. */
+  private static final class Connection {
+    final FeedTarget target;
+    final ZMQ.Socket push;
+    final Set<Long> sessions = new LinkedHashSet<>();
+    boolean lost;
+
+    Connection(FeedTarget target, ZMQ.Socket push) {
+      this.target = target;
+      this.push = push;
+    }
+  }
+
+  private static final class Entry {
+    final FeedSession session;
+    Connection connection; // null once it is lost
+    long outSeq;
+    long inSeq;
+    /** Steady time at which the session ends as BROKEN, 0 while its connection is there. */
+    long brokenBy;
+    String brokenWhy;
+
+    Entry(FeedSession session) {
+      this.session = session;
+    }
+  }
+
+  private final HubQueue queue;
+  private final Consumer<String> warnings;
+  private final String principal = "feeder/" + Text.randomHex(8);
+  private final String replyKey = Text.randomHex(16);
+  private final ZMQ.Context context;
+  private final ZMQ.Socket zap;
+  private final ZMQ.Socket reply;
+  private final String replyEndpoint;
+
+  private final Map<String, Connection> connections = new HashMap<>();
+  private final Map<Long, Entry> sessions = new HashMap<>();
+  private final Set<String> poisoned = new HashSet<>(); // bounded by the attempts of all nodes
+  private int draining; // entries with brokenBy
+
+  // Written by the thread, read by others.
+  private volatile long batchesSent;
+  private volatile long bytesSent;
+  private volatile long resultsReceived;
+  private volatile long badFrames;
+
+  HubLoop(HubQueue queue, Consumer<String> warnings) throws IOException {
+    this.queue = queue;
+    this.warnings = warnings;
+    context = ZMQ.context(1);
+    try {
+      zap = HubSockets.zapServer(context);
+      reply = HubSockets.plainServer(context, SocketType.PULL);
+      int port = reply.bindToRandomPort("tcp://127.0.0.1");
+      replyEndpoint = "tcp://127.0.0.1:" + port;
+      // Death closes both connections of a node: the second event says that nothing more will come.
+      reply.base().setEventHook(event -> queue.post(this::endDrain), ZMQ.EVENT_DISCONNECTED);
+    } catch (RuntimeException e) {
+      context.close();
+      queue.free();
+      throw new IOException(e.getMessage(), e);
+    }
+  }
+
+  String principal() {
+    return principal;
+  }
+
+  FeedStats stats() {
+    return new FeedStats(batchesSent, bytesSent, resultsReceived, badFrames);
+  }
+
+  @Override
+  public void run() {
+    String why = "the feeder was stopped";
+    try {
+      ZMQ.Poller poller = context.poller(3);
+      poller.register(queue.wake(), ZMQ.Poller.POLLIN);
+      poller.register(zap, ZMQ.Poller.POLLIN);
+      poller.register(reply, ZMQ.Poller.POLLIN);
+      boolean more = false;
+      while (!queue.closed()) {
+        poller.poll(more ? 0 : pollTimeoutMillis());
+        answerZap();
+        queue.rest();
+        more = runCommands();
+        more |= drainReplies();
+        endBroken();
+      }
+      poller.close();
+    } catch (RuntimeException e) {
+      why = "the feeder's thread ended: " + e;
+      warnings.accept(why);
+    } finally {
+      end(why);
+    }
+  }
+
+  private void end(String why) {
+    queue.close();
+    runCommands();
+    for (Entry entry : new ArrayList<>(sessions.values())) {
+      entry.session.onEnd(SessionEnd.ABORTED, StatusCode.CANCELLED, entry.session.place() + ": " + why);
+      byte[] abort = Messages.encodeError(StatusCode.CANCELLED, why);
+      send(entry, FrameType.ABORT, abort, Collections.<ByteBuffer>emptyList());
+    }
+    for (Connection connection : connections.values()) {
+      connection.push.base().setEventHook(null, 0);
+      connection.push.setLinger(50);
+      connection.push.close();
+    }
+    reply.base().setEventHook(null, 0);
+    reply.close();
+    zap.close();
+    context.close();
+    queue.free();
+  }
+
+  private long pollTimeoutMillis() {
+    if (draining == 0) {
+      return -1;
+    }
+    long now = System.nanoTime();
+    long nanos = DRAIN_NANOS;
+    for (Entry entry : sessions.values()) {
+      if (entry.brokenBy != 0) {
+        nanos = Math.min(nanos, entry.brokenBy - now);
+      }
+    }
+    return Math.max(0, TimeUnit.NANOSECONDS.toMillis(nanos) + 1);
+  }
+
+  private boolean runCommands() {
+    for (int i = 0; i < COMMANDS_PER_TURN; i++) {
+      Runnable command = queue.take();
+      if (command == null) {
+        return false;
+      }
+      command.run();
+    }
+    return true;
+  }
+
+  // ----------------------------------------------------------------------------------------- replies
+
+  private void answerZap() {
+    while (true) {
+      byte[] version = zap.recv(ZMQ.DONTWAIT);
+      if (version == null) {
+        return;
+      }
+      List<String> request = new ArrayList<>();
+      while (zap.hasReceiveMore()) {
+        request.add(new String(zap.recv(), StandardCharsets.UTF_8));
+      }
+      // Request id, domain, address, identity, mechanism, user, password.
+      String id = request.isEmpty() ? "" : request.get(0);
+      boolean admitted = request.size() == 7 && admits(request);
+      if (!admitted) {
+        warnings.accept(
+            "refused a reply connection of " + (request.size() > 5 ? Text.quoted(request.get(5)) : "nobody"));
+      }
+      zap.send(version, ZMQ.SNDMORE);
+      zap.send(id, ZMQ.SNDMORE);
+      zap.send(admitted ? "200" : "400", ZMQ.SNDMORE);
+      zap.send(admitted ? "OK" : "refused", ZMQ.SNDMORE);
+      zap.send(admitted ? request.get(5) : "", ZMQ.SNDMORE);
+      zap.send("");
+    }
+  }
+
+  private boolean admits(List<String> request) {
+    String user = request.get(5);
+    boolean known =
+        MessageDigest.isEqual(
+            request.get(6).getBytes(StandardCharsets.UTF_8), replyKey.getBytes(StandardCharsets.UTF_8));
+    return known
+        && request.get(1).equals(HubSockets.ZAP_DOMAIN)
+        && request.get(4).equals("PLAIN")
+        && NODE_PRINCIPAL.matcher(user).matches()
+        && !poisoned.contains(user);
+  }
+
+  private boolean drainReplies() {
+    for (int i = 0; i < REPLIES_PER_TURN; i++) {
+      HubSockets.Received received = HubSockets.receive(reply);
+      if (received == null) {
+        return false;
+      }
+      if (poisoned.contains(received.principal)) {
+        continue;
+      }
+      try {
+        handle(received);
+      } catch (BadInputException e) {
+        poison(received.principal, e.getMessage());
+      }
+    }
+    return true;
+  }
+
+  private void handle(HubSockets.Received received) throws BadInputException {
+    List<ByteBuffer> parts = received.parts;
+    FrameHeader header;
+    try {
+      header = FrameHeader.decode(parts.get(0));
+    } catch (BadInputException e) {
+      if (e.code() == StatusCode.UNIMPLEMENTED) {
+        answerForeign(received, e.getMessage());
+        return;
+      }
+      throw e;
+    }
+    header.checkParts(parts.size(), parts.size() > 1 ? parts.get(1).remaining() : 0);
+    if (header.type == null && !header.optional()) {
+      throw new BadInputException("unknown frame " + header.typeName());
+    }
+    Entry entry = sessions.get(header.session);
+    if (entry == null) {
+      return; // it has ended; these were under way
+    }
+    FeedSession session = entry.session;
+    if (!session.target().principal().equals(received.principal)) {
+      throw new BadInputException("a frame for a session of another node");
+    }
+    if (header.seq != entry.inSeq) {
+      session.onEnd(
+          SessionEnd.BAD_PEER,
+          StatusCode.DATA_LOSS,
+          session.place() + ": frame " + header.seq + " came where " + entry.inSeq
+              + " was due; a reply was lost or repeated");
+      return;
+    }
+    entry.inSeq++;
+    if (header.type == null) {
+      return;
+    }
+    if (header.type == FrameType.RESULT) {
+      resultsReceived++;
+    }
+    session.onFrame(header, parts);
+  }
+
+  private void answerForeign(HubSockets.Received received, String message) {
+    FrameHeader foreign = FrameHeader.decodeForeign(received.parts.get(0));
+    Entry entry = foreign == null ? null : sessions.get(foreign.session);
+    if (entry != null && entry.session.target().principal().equals(received.principal)) {
+      entry.session.abort(StatusCode.UNIMPLEMENTED, message + "; the node's SDK is newer");
+    }
+  }
+
+  /** Nothing more is taken from a principal that broke the rules. */
+  void poison(String who, String reason) {
+    badFrames++;
+    if (!poisoned.add(who)) {
+      return;
+    }
+    warnings.accept("a bad frame from " + who + ", nothing more is taken from it: " + reason);
+    for (Entry entry : new ArrayList<>(sessions.values())) {
+      FeedSession session = entry.session;
+      if (session.target().principal().equals(who)) {
+        session.onEnd(
+            SessionEnd.BAD_PEER,
+            StatusCode.DATA_LOSS,
+            session.place() + ": the node sent a bad frame: " + reason);
+      }
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------- commands
+
+  void open(FeedSession session) {
+    FeedTarget target = session.target();
+    if (poisoned.contains(target.principal())) {
+      session.onEnd(
+          SessionEnd.BAD_PEER,
+          StatusCode.DATA_LOSS,
+          session.place() + ": the node sent a bad frame earlier and is not spoken to any more");
+      return;
+    }
+    Connection connection;
+    try {
+      connection = findOrConnect(target);
+    } catch (RuntimeException e) {
+      session.onEnd(
+          SessionEnd.BROKEN, StatusCode.UNAVAILABLE, session.place() + ": " + target.endpoint + ": " + e.getMessage());
+      return;
+    }
+    Entry entry = new Entry(session);
+    entry.connection = connection;
+    connection.sessions.add(session.id());
+    sessions.put(session.id(), entry);
+    OpenFrame open = new OpenFrame(session.options(), target.nonce, replyEndpoint, replyKey, "");
+    send(entry, FrameType.OPEN, open.encode(), Collections.<ByteBuffer>emptyList());
+  }
+
+  void sendFrame(FeedSession session, FrameType type, byte[] metadata, List<ByteBuffer> parts) {
+    Entry entry = sessions.get(session.id());
+    if (entry != null) {
+      send(entry, type, metadata, parts);
+    }
+  }
+
+  private void send(Entry entry, FrameType type, byte[] metadata, List<ByteBuffer> parts) {
+    if (entry.connection == null) {
+      return; // lost: the session is about to end
+    }
+    if (type == FrameType.BATCH) {
+      long bytes = metadata.length;
+      for (ByteBuffer part : parts) {
+        bytes += part.capacity();
+      }
+      batchesSent++;
+      bytesSent += bytes;
+    }
+    FrameHeader header = new FrameHeader(type, entry.session.id(), entry.outSeq++, metadata.length);
+    if (!HubSockets.send(entry.connection.push, header.encode(), metadata, parts)) {
+      breakOff(entry, entry.connection.target.node + ": the connection is gone");
+    }
+  }
+
+  void closeSession(FeedSession session, byte[] abort) {
+    Entry entry = sessions.get(session.id());
+    if (entry == null) {
+      return;
+    }
+    if (abort != null) {
+      send(entry, FrameType.ABORT, abort, Collections.<ByteBuffer>emptyList());
+    }
+    if (entry.connection != null) {
+      entry.connection.sessions.remove(session.id());
+    }
+    if (entry.brokenBy != 0) {
+      draining--;
+    }
+    sessions.remove(session.id());
+  }
+
+  // ------------------------------------------------------------------------------------- connections
+
+  private Connection findOrConnect(FeedTarget target) {
+    String key = target.endpoint + " " + target.key;
+    Connection connection = connections.get(key);
+    if (connection == null) {
+      ZMQ.Socket push = HubSockets.plainClient(context, SocketType.PUSH, principal, target.key);
+      Connection made = new Connection(target, push);
+      // Called on JeroMQ's thread.
+      push.base().setEventHook(event -> queue.post(() -> onEvent(made, event.event)), PUSH_EVENTS);
+      try {
+        if (!push.connect(target.endpoint)) {
+          throw new IllegalStateException("it cannot be connected to");
+        }
+      } catch (RuntimeException e) {
+        push.close();
+        throw e;
+      }
+      connections.put(key, made);
+      connection = made;
+    }
+    return connection;
+  }
+
+  private void onEvent(Connection connection, int event) {
+    if (connection.lost) {
+      return;
+    }
+    String place = connection.target.node + " at " + connection.target.endpoint;
+    switch (event) {
+      case ZMQ.EVENT_CONNECT_RETRIED:
+        lose(connection, SessionEnd.BROKEN, StatusCode.UNAVAILABLE, place + ": nobody listens there");
+        break;
+      case ZMQ.EVENT_DISCONNECTED:
+        lose(connection, SessionEnd.BROKEN, StatusCode.UNAVAILABLE, place + ": the connection is lost");
+        break;
+      case ZMQ.HANDSHAKE_FAILED_AUTH:
+        lose(
+            connection,
+            SessionEnd.REFUSED,
+            StatusCode.UNAUTHENTICATED,
+            place + " refused the key of this feeder; the address belongs to another process, or this feeder is "
+                + "barred there after a bad frame");
+        break;
+      default:
+        lose(
+            connection,
+            SessionEnd.BROKEN,
+            StatusCode.UNAVAILABLE,
+            place + " does not speak the feed protocol's ZMTP");
+    }
+  }
+
+  private void lose(Connection connection, SessionEnd end, StatusCode code, String why) {
+    connection.lost = true;
+    for (long id : new ArrayList<>(connection.sessions)) {
+      Entry entry = sessions.get(id);
+      entry.connection = null;
+      if (end == SessionEnd.BROKEN) {
+        breakOff(entry, why);
+      } else {
+        entry.session.onEnd(end, code, entry.session.place() + ": " + why);
+      }
+    }
+    connections.values().remove(connection);
+    connection.push.base().setEventHook(null, 0);
+    connection.push.close();
+  }
+
+  /** The session ends now if the node never spoke, otherwise when what it said has been read. */
+  private void breakOff(Entry entry, String why) {
+    if (entry.brokenBy != 0) {
+      return;
+    }
+    long now = System.nanoTime();
+    entry.brokenWhy = why;
+    entry.brokenBy = (entry.inSeq == 0 ? now : now + DRAIN_NANOS) | 1; // never 0
+    draining++;
+  }
+
+  /** A reply connection is closed: what was said over it is in the reply socket. */
+  private void endDrain() {
+    if (draining == 0) {
+      return;
+    }
+    long now = System.nanoTime();
+    for (Entry entry : sessions.values()) {
+      if (entry.brokenBy != 0) {
+        // The last replies may be a turn behind the event.
+        entry.brokenBy = Math.min(entry.brokenBy - now, TimeUnit.MILLISECONDS.toNanos(20)) + now | 1;
+      }
+    }
+  }
+
+  private void endBroken() {
+    if (draining == 0) {
+      return;
+    }
+    long now = System.nanoTime();
+    List<Entry> due = new ArrayList<>();
+    for (Entry entry : sessions.values()) {
+      if (entry.brokenBy != 0 && entry.brokenBy - now <= 0) {
+        due.add(entry);
+      }
+    }
+    for (Entry entry : due) {
+      FeedSession session = entry.session;
+      session.onEnd(SessionEnd.BROKEN, StatusCode.UNAVAILABLE, session.place() + ": " + entry.brokenWhy);
+      closeSession(session, null);
+    }
+  }
+}

@@ -1,0 +1,89 @@
+package io.millrace.spark.internal.feed;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.Pipe;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/** Work for the hub's thread, and what wakes it. Thread-safe; {@link #take} and {@link #free} are the hub's. */
+final class HubQueue {
+  private final ConcurrentLinkedQueue<Runnable> work = new ConcurrentLinkedQueue<>();
+  private final AtomicBoolean woken = new AtomicBoolean();
+  private final Pipe pipe;
+  private volatile boolean closed;
+
+  HubQueue() throws IOException {
+    pipe = Pipe.open();
+    pipe.source().configureBlocking(false);
+    pipe.sink().configureBlocking(false);
+  }
+
+  /** For the hub's poller: readable once there is work. */
+  Pipe.SourceChannel wake() {
+    return pipe.source();
+  }
+
+  /** Returns false, and does nothing, once the queue is closed. */
+  boolean post(Runnable command) {
+    if (closed) {
+      return false;
+    }
+    work.add(command);
+    signal();
+    return true;
+  }
+
+  void close() {
+    closed = true;
+    signal();
+  }
+
+  boolean closed() {
+    return closed;
+  }
+
+  private void signal() {
+    if (!woken.compareAndSet(false, true)) {
+      return;
+    }
+    try {
+      pipe.sink().write(ByteBuffer.allocate(1));
+    } catch (IOException e) {
+      // The hub has freed the pipe: it runs no more.
+      woken.set(false);
+    }
+  }
+
+  /** The next command, null if there is none. Call {@link #rest} before the first of a round. */
+  Runnable take() {
+    return work.poll();
+  }
+
+  /** From here on the next post wakes the hub again. */
+  void rest() {
+    if (!woken.get()) {
+      return;
+    }
+    try {
+      ByteBuffer sink = ByteBuffer.allocate(16);
+      while (pipe.source().read(sink) > 0) {
+        sink.clear();
+      }
+    } catch (IOException e) {
+      throw new IllegalStateException("the hub's pipe is broken", e);
+    }
+    woken.set(false);
+  }
+
+  void free() {
+    closed = true;
+    try {
+      pipe.sink().close();
+      pipe.source().close();
+    } catch (IOException e) {
+      // Nothing depends on it.
+      woken.set(false);
+    }
+  }
+}

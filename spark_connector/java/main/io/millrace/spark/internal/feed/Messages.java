@@ -1,0 +1,54 @@
+package io.millrace.spark.internal.feed;
+
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.Json;
+import io.millrace.spark.internal.base.JsonObject;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/** The metadata of ERROR, ABORT (a code and a message) and TERMINATED (a message). */
+final class Messages {
+  static final int MAX_DEPTH = 8;
+  // Six bytes for each character at worst ("\\u001b"), and room for the code.
+  private static final int MAX_CHARACTERS = 10_000;
+
+  final StatusCode code;
+  final String message;
+
+  private Messages(StatusCode code, String message) {
+    this.code = code;
+    this.message = message;
+  }
+
+  static byte[] encodeError(StatusCode code, String message) {
+    Map<String, Object> members = new LinkedHashMap<>();
+    members.put("code", code.name());
+    members.put("message", shortened(message));
+    return Json.write(members).getBytes(StandardCharsets.UTF_8);
+  }
+
+  static byte[] encodeTerminated(String message) {
+    Map<String, Object> members = new LinkedHashMap<>();
+    members.put("message", shortened(message));
+    return Json.write(members).getBytes(StandardCharsets.UTF_8);
+  }
+
+  /** Of ERROR and ABORT. A code that is no name of one is UNKNOWN. */
+  static Messages decodeError(ByteBuffer metadata) throws BadInputException {
+    JsonObject members = Json.parseObject(metadata, MAX_DEPTH);
+    return new Messages(StatusCode.fromName(members.string("code")), members.string("message"));
+  }
+
+  static Messages decodeTerminated(ByteBuffer metadata) throws BadInputException {
+    JsonObject members = Json.parseObject(metadata, MAX_DEPTH);
+    return new Messages(StatusCode.FAILED_PRECONDITION, members.string("message"));
+  }
+
+  // An unpaired surrogate cannot be written as UTF-8, and String.getBytes() makes it a question mark.
+  private static String shortened(String message) {
+    return message.length() <= MAX_CHARACTERS ? message : message.substring(0, MAX_CHARACTERS) + "...";
+  }
+}

@@ -1,0 +1,265 @@
+package io.millrace.spark.internal.arrow;
+
+import static org.junit.Assert.assertArrayEquals;
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
+import static org.junit.Assert.assertThrows;
+import static org.junit.Assert.assertTrue;
+
+import io.millrace.spark.internal.base.BadInputException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import org.junit.Test;
+
+public final class BatchTest {
+  private final BufferPool pool = new BufferPool(1 << 20);
+
+  static ArrowField field(String name, ArrowType.Id id) {
+    return new ArrowField(name, ArrowType.of(id), true);
+  }
+
+  private static List<ColumnView> decode(ArrowSchema schema, EncodedBatch batch) throws BadInputException {
+    return new BatchDecoder(schema).decode(ByteBuffer.wrap(batch.message()), batch.rows(), batch.parts());
+  }
+
+  @Test
+  public void everyTypeGoesThereAndBack() throws BadInputException {
+    List<ArrowField> fields = new ArrayList<>();
+    for (ArrowType.Id id : ArrowType.Id.values()) {
+      if (id != ArrowType.Id.FIXED_SIZE_LIST) {
+        fields.add(new ArrowField("c\u00fc" + id, ArrowType.of(id), id.ordinal() % 2 == 0));
+      }
+    }
+    fields.add(new ArrowField("", ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, false), true));
+    fields.add(new ArrowField("bits", ArrowType.fixedSizeList(ArrowType.Id.BOOL, 5, true), true));
+    ArrowSchema schema = new ArrowSchema(fields);
+    assertEquals(schema, SchemaMessage.decode(ByteBuffer.wrap(SchemaMessage.encode(schema))));
+    assertEquals(new ArrowSchema(), SchemaMessage.decode(ByteBuffer.wrap(SchemaMessage.encode(new ArrowSchema()))));
+  }
+
+  @Test
+  public void valuesAndNullsGoThereAndBack() throws BadInputException {
+    ArrowSchema schema =
+        new ArrowSchema(
+            field("flag", ArrowType.Id.BOOL),
+            field("small", ArrowType.Id.INT8),
+            field("short", ArrowType.Id.UINT16),
+            field("int", ArrowType.Id.INT32),
+            field("long", ArrowType.Id.INT64),
+            field("float", ArrowType.Id.FLOAT32),
+            field("double", ArrowType.Id.FLOAT64),
+            field("text", ArrowType.Id.UTF8),
+            field("large", ArrowType.Id.LARGE_BINARY),
+            new ArrowField("vector", ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 2, true), true));
+    // 3 rows fit into the gathered part, 30,000 do not; 17 leave bits over.
+    for (int rows : new int[] {1, 3, 17, 30_000}) {
+      BatchBuilder builder = new BatchBuilder(schema, pool);
+      for (int row = 0; row < rows; row++) {
+        for (int i = 0; i < 10; i++) {
+          put(builder.column(i), i, row);
+        }
+        builder.endRow();
+      }
+      EncodedBatch batch = builder.finish();
+      assertEquals(0, builder.rows());
+      List<ColumnView> columns = decode(schema, batch);
+      for (int row = 0; row < rows; row++) {
+        for (int i = 0; i < 10; i++) {
+          check(columns.get(i), i, row);
+        }
+      }
+      batch.release();
+      assertTrue(pool.keptBytes() > 0);
+    }
+  }
+
+  private static boolean isNull(int column, int row) {
+    return (row + column) % 4 == 3;
+  }
+
+  private static void put(ColumnBuilder column, int i, int row) {
+    if (isNull(i, row)) {
+      column.putNull();
+      return;
+    }
+    switch (i) {
+      case 0:
+        column.putBoolean(row % 3 == 0);
+        break;
+      case 1:
+        column.putByte((byte) row);
+        break;
+      case 2:
+        column.putShort((short) (row * 3));
+        break;
+      case 3:
+        column.putInt(-row);
+        break;
+      case 4:
+        column.putLong(row * 10_000_000_000L);
+        break;
+      case 5:
+        column.putFloat(row * 0.5f);
+        break;
+      case 6:
+        column.putDouble(-row * 0.25);
+        break;
+      case 7:
+        column.putBytes(("row \u20ac " + row).getBytes(StandardCharsets.UTF_8));
+        break;
+      case 8:
+        column.putBytes(new byte[row % 5]);
+        break;
+      default:
+        column.putFloats(new float[] {row, row + 0.5f});
+        if (row % 5 == 0) {
+          column.child().markNull(2 * row + 1);
+        }
+    }
+  }
+
+  private static void check(ColumnView column, int i, int row) {
+    assertEquals(isNull(i, row), column.isNull(row));
+    if (isNull(i, row)) {
+      return;
+    }
+    switch (i) {
+      case 0:
+        assertEquals(row % 3 == 0, column.getBoolean(row));
+        break;
+      case 1:
+        assertEquals((byte) row, column.getByte(row));
+        break;
+      case 2:
+        assertEquals(row * 3 & 0xffff, column.getInteger(row));
+        break;
+      case 3:
+        assertEquals(-row, column.getInt(row));
+        break;
+      case 4:
+        assertEquals(row * 10_000_000_000L, column.getLong(row));
+        break;
+      case 5:
+        assertEquals(row * 0.5f, column.getFloat(row), 0);
+        break;
+      case 6:
+        assertEquals(-row * 0.25, column.getDouble(row), 0);
+        break;
+      case 7:
+        assertEquals("row \u20ac " + row, column.getString(row));
+        break;
+      case 8:
+        assertArrayEquals(new byte[row % 5], column.getBytes(row));
+        break;
+      default:
+        assertEquals(row, column.child().getFloat(2 * row), 0);
+        assertEquals(row % 5 == 0, column.child().isNull(2 * row + 1));
+    }
+  }
+
+  @Test
+  public void noBufferCrossesAPart() {
+    ArrowSchema schema = new ArrowSchema(field("a", ArrowType.Id.INT64), field("b", ArrowType.Id.INT8));
+    BatchBuilder builder = new BatchBuilder(schema, pool);
+    for (int row = 0; row < 5000; row++) {
+      builder.column(0).putLong(row);
+      builder.column(1).putByte((byte) row);
+      builder.endRow();
+    }
+    EncodedBatch batch = builder.finish();
+    assertEquals(2, batch.parts().size());
+    assertEquals(5000, batch.parts().get(0).capacity());
+    assertEquals(40_000, batch.parts().get(1).capacity());
+    for (ByteBuffer part : batch.parts()) {
+      assertEquals(0, part.position());
+      assertEquals(part.capacity(), part.limit());
+    }
+  }
+
+  @Test
+  public void rowsThatDoNotFitAreErrors() {
+    ArrowSchema schema =
+        new ArrowSchema(
+            new ArrowField("v", ArrowType.fixedSizeList(ArrowType.Id.FLOAT64, 2, false), false),
+            field("x", ArrowType.Id.INT32));
+    BatchBuilder builder = new BatchBuilder(schema, pool);
+    assertThrows(IllegalArgumentException.class, () -> builder.column(0).putDoubles(new double[3]));
+    builder.column(0).putDoubles(new double[2]);
+    builder.endRow();
+    assertThrows(IllegalStateException.class, builder::finish);
+    builder.clear();
+    assertThrows(IllegalStateException.class, builder::finish);
+    builder.column(0).child().putDouble(1);
+    assertThrows(IllegalStateException.class, () -> builder.column(0).endList());
+  }
+
+  @Test
+  public void memoryByAddressIsTheMemoryOfTheRow() throws BadInputException {
+    ArrowSchema schema =
+        new ArrowSchema(new ArrowField("v", ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 4, false), false));
+    BatchBuilder builder = new BatchBuilder(schema, pool);
+    ColumnBuilder column = builder.column(0);
+    long first = column.putListByAddress();
+    builder.endRow();
+    assertTrue(first != 0);
+    long second = column.putListByAddress();
+    builder.endRow();
+    assertEquals(first + 16, second);
+    assertEquals(2, decode(schema, builder.finish()).get(0).rows());
+  }
+
+  @Test
+  public void theSchemaTellsTypesApart() {
+    ArrowType list = ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, true);
+    assertEquals("fixed_size_list<float32>[3]", list.toString());
+    assertEquals(list, ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, true));
+    assertFalse(list.equals(ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, false)));
+    assertFalse(list.equals(ArrowType.fixedSizeList(ArrowType.Id.FLOAT64, 3, true)));
+    assertThrows(IllegalArgumentException.class, () -> ArrowType.fixedSizeList(ArrowType.Id.UTF8, 3, true));
+    assertThrows(IllegalArgumentException.class, () -> ArrowType.fixedSizeList(ArrowType.Id.INT8, 0, true));
+  }
+
+  @Test
+  public void damagedBytesNeverDoMoreThanThrow() {
+    ArrowSchema schema =
+        new ArrowSchema(
+            field("id", ArrowType.Id.INT64),
+            field("text", ArrowType.Id.UTF8),
+            new ArrowField("v", ArrowType.fixedSizeList(ArrowType.Id.INT16, 3, true), true));
+    BatchBuilder builder = new BatchBuilder(schema, pool);
+    for (int row = 0; row < 9; row++) {
+      builder.column(0).putLong(row);
+      builder.column(1).putBytes(("t" + row).getBytes(StandardCharsets.UTF_8));
+      builder.column(2).putNull();
+      builder.endRow();
+    }
+    EncodedBatch batch = builder.finish();
+    byte[] message = batch.message();
+    byte[] schemaMessage = SchemaMessage.encode(schema);
+    Random random = new Random(1);
+    int refused = 0;
+    for (int i = 0; i < 20_000; i++) {
+      byte[] damaged = message.clone();
+      byte[] damagedSchema = schemaMessage.clone();
+      for (int n = random.nextInt(3); n >= 0; n--) {
+        byte[] values = {0, 1, 7, 8, 0x7f, (byte) 0x80, (byte) 0xff, (byte) random.nextInt()};
+        damaged[random.nextInt(damaged.length)] = values[random.nextInt(values.length)];
+        damagedSchema[random.nextInt(damagedSchema.length)] = values[random.nextInt(values.length)];
+      }
+      try {
+        new BatchDecoder(schema).decode(ByteBuffer.wrap(damaged), batch.rows(), batch.parts());
+        SchemaMessage.decode(ByteBuffer.wrap(damagedSchema));
+      } catch (BadInputException e) {
+        refused++;
+      }
+    }
+    assertTrue(refused > 10_000);
+    byte[] cut = Arrays.copyOf(message, message.length - 8);
+    assertThrows(
+        BadInputException.class, () -> new BatchDecoder(schema).decode(ByteBuffer.wrap(cut), 9, batch.parts()));
+  }
+}
