@@ -41,6 +41,8 @@ struct KubeConfig {
 // counts, and so does the first current-context. Relative paths are relative to the file that they
 // stand in.
 //
+// What a plugin is told of its cluster (provideClusterInfo) is without the cluster's extensions.
+//
 // Returns NOT_FOUND if there is no file or no such context, cluster or user (names those there
 // are); INVALID_ARGUMENT, naming the file and the line or the field, for what is no YAML or makes
 // no sense; FAILED_PRECONDITION if no context is chosen, or if the user has a form of credentials

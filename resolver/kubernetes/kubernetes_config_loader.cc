@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "resolver/kubernetes/http_kubernetes_client.h"
 
@@ -29,6 +30,11 @@ absl::StatusOr<KubernetesAccess> RealKubernetesConfigLoader::KubeConfig(
     const std::string& context) {
   MILLRACE_ASSIGN_OR_RETURN(millrace::KubeConfig config,
                             LoadKubeConfig({.path = options_.kubeconfig, .context = context}));
+  if (config.tls.insecure_skip_verify) {
+    MILLRACE_LOG(WARNING) << "context " << config.context << ": whoever answers at "
+                          << config.server
+                          << " is believed to be the API server (insecure-skip-tls-verify)";
+  }
   HttpKubernetesClient::Options options;
   options.server = config.server;
   options.description = absl::StrCat("context ", config.context);
