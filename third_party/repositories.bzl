@@ -5,6 +5,7 @@ load("//third_party/bazel:go_programs.bzl", "go_programs")
 load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:pypi_source.bzl", "pypi_source")
 load("//third_party/bazel:python_env.bzl", "python_env")
+load("//third_party/bazel:spark_distribution.bzl", "spark_distribution")
 load("//third_party/bazel:system_library.bzl", "system_library")
 
 def _bazel_rules():
@@ -274,6 +275,10 @@ def _python_packages():
         name = "reference_peer_packages",
         requirements = "//testing/reference_peer:requirements.txt",
     )
+    python_env(
+        name = "python_kubernetes_packages",
+        requirements = "//testing/bench:python_kubernetes_requirements.txt",
+    )
 
 def _go_programs():
     version = "k8s.io/component-base/version"
@@ -288,6 +293,13 @@ def _go_programs():
         packages = ["./cmd/etcd", "./cmd/kube-apiserver"],
         # Without these the server reports version 0.0.0.
         ldflags = "-s -w -X {0}.gitVersion=v1.33.13 -X {0}.gitMajor=1 -X {0}.gitMinor=33".format(version),
+    )
+
+def _spark_distributions():
+    spark_distribution(
+        name = "spark_3_5",
+        version = "3.5.9",
+        sha256 = "ea27adc39ddac9413b8951e45aa748cbed6c785971b81386efc41938f6243d93",
     )
 
 def _maven_jars():
@@ -321,4 +333,5 @@ def millrace_repositories():
     _source_distributions()
     _python_packages()
     _go_programs()
+    _spark_distributions()
     _maven_jars()

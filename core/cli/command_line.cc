@@ -11,9 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cli/duration_text.h"
+#include "core/cli/resolve_flags.h"
 
 namespace millrace::cli {
 namespace {
@@ -30,6 +33,7 @@ class Parser {
     AddRun();
     AddViews();
     AddControls();
+    resolve_.AddTo(&app_);
   }
 
   absl::StatusOr<CommandLine> Parse(std::vector<std::string> args);
@@ -47,9 +51,10 @@ class Parser {
   std::string Command() const;
   absl::StatusOr<CommandLine> Finish();
 
+  CommandLine line_;
+  ResolveFlags resolve_;
   CLI::App app_;
   CLI::App* run_ = nullptr;
-  CommandLine line_;
   std::vector<std::string> env_;
   std::string output_ = "prefixed";
   bool keep_port_ = false;
@@ -235,6 +240,11 @@ absl::StatusOr<CommandLine> Parser::Parse(std::vector<std::string> args) {
 }
 
 absl::StatusOr<CommandLine> Parser::Finish() {
+  if (absl::StartsWith(line_.command, "resolve ")) {
+    const absl::string_view source = absl::StripPrefix(line_.command, "resolve ");
+    MILLRACE_ASSIGN_OR_RETURN(line_.resolve, resolve_.Finish(std::string(source)));
+    return line_;
+  }
   if (line_.command != "run") {
     line_.view.choice = line_.control.choice = choice_;
     line_.view.lines = line_.command == "logs" ? log_lines_ : event_lines_;

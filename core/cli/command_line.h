@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/cli/control_commands.h"
+#include "core/cli/resolve_command.h"
 #include "core/cli/run_command.h"
 #include "core/cli/view_commands.h"
 
@@ -23,10 +24,11 @@ struct CommandLine {
   RunOptions run;
   ViewOptions view;        // status, nodes, events, logs, clusters
   ControlOptions control;  // kv ..., stop, restart
+  ResolveOptions resolve;  // resolve ...
 };
 
-// `args` without the program's name. Returns INVALID_ARGUMENT with one line for people.
-// Thread safety: pure function.
+// `args` without the program's name. Returns INVALID_ARGUMENT with one line for people, and the errors
+// of files that options of `resolve` name. Blocking: those files.
 [[nodiscard]] absl::StatusOr<CommandLine> ParseCommandLine(std::vector<std::string> args);
 
 // The long options ("--num-ps") of a command, for the test of its help.

@@ -18,6 +18,7 @@ Look
   events     what happened (-f: and what happens)
   logs       the last lines of nodes (-f: and new ones)
   clusters   the clusters of this user on this machine
+  resolve    where the members of any cluster are: Kubernetes, Slurm, Spark, TF_CONFIG, ...
 
 Act
   kv         get, set, list and delete in the cluster's key-value store
@@ -218,6 +219,147 @@ It takes the operator's token, which stands beside the cluster file.
 
 )" MILLRACE_CLI_WHICH_CLUSTER;
 
+#define MILLRACE_CLI_RESOLVE_COMMON                                                            \
+  "What is printed\n"                                                                          \
+  "      --format spec|tf_config|hosts|json\n"                                                 \
+  "                                {\"worker\": [\"h:1\"]} (spec); TF_CONFIG of the task; lines\n" \
+  "                                \"worker:0 h:1\"; or all that is known\n"                     \
+  "      --json                    --format json\n"                                            \
+  "  -w, --watch                   and every change, until Ctrl-C; faults go to stderr (json: into\n" \
+  "                                the line) and it goes on\n"                                 \
+  "      --poll-interval T         of sources that have to be asked (5s)\n"                    \
+  "Who this is, if the source does not say\n"                                                 \
+  "      --task-type JOB, --task-id N, --rpc-layer LAYER\n"
+
+#define MILLRACE_CLI_RESOLVE_TENSORFLOW                                                        \
+  "      --tensorflow              bug for bug as TensorFlow's resolver of this kind\n"
+
+#define MILLRACE_CLI_RESOLVE_COMPLETE                                                          \
+  "When they make a cluster\n"                                                                \
+  "      --complete require_all|wait|available\n"                                             \
+  "                                all or an error; wait for all; those that are there\n"     \
+  "      --wait-timeout T          for wait (10m)\n"
+
+constexpr char kResolve[] = R"(usage: millrace resolve SOURCE [OPTIONS]
+
+Where the members of a cluster are that something else has placed: prints its spec, and with --watch
+every change of it.
+
+  millrace resolve kubernetes --job ps=app=ps --job worker=app=worker --expect worker=4 --watch
+  srun -n 5 millrace resolve slurm --job ps=1 --job worker=4 --format tf_config
+  millrace resolve spark http://driver:4040 --job ps=1 --job worker=rest --format hosts
+
+  static SPEC        a spec in hand, or TF_CONFIG's "cluster" (@FILE)
+  tf-config          the environment variable TF_CONFIG
+  slurm              the tasks of the Slurm step that this runs in
+  kubernetes         pods, by label selectors
+  spark URL          the executors of a Spark application, by its UI's REST API
+  cluster            the nodes of a running Millrace cluster
+  union              several of these as one
+
+millrace resolve SOURCE --help tells the options of each; docs/kubernetes.md what pods need. What
+else they do, and how they differ from TensorFlow's: the headers in resolver/.
+)";
+
+constexpr char kResolveStatic[] = R"(usage: millrace resolve static SPEC [OPTIONS]
+
+A spec in hand: {"worker": ["h0:1", "h1:1"], "ps": {"1": "h2:1"}}, or @FILE with one.
+
+  millrace resolve static '{"worker": ["h0:1", "h1:1"]}' --format hosts
+  millrace resolve static @spec.json --format tf_config --task-type worker --task-id 1
+
+      --master ADDRESS          of master() where no task is known
+)" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
+
+constexpr char kResolveTfConfig[] = R"(usage: millrace resolve tf-config [OPTIONS]
+
+The cluster of the environment variable TF_CONFIG.
+
+  millrace resolve tf-config --format hosts
+
+      --environment NAME        in place of TF_CONFIG's
+)" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
+
+constexpr char kResolveSlurm[] = R"(usage: millrace resolve slurm [OPTIONS]
+
+The tasks of the Slurm step that this process is in, by its SLURM_* variables; ranks are dealt to
+jobs in the order given.
+
+  srun -n 5 millrace resolve slurm --job ps=1 --job worker=4 --format tf_config
+
+      --job NAME=TASKS          may be repeated (worker: all tasks)
+      --port N                  of the first task of each host (8888)
+      --gpus-per-node N         (those of this host)
+      --gpus-per-task N         (those of the node, divided by its tasks)
+      --tasks-per-node N        (what Slurm says)
+)" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
+
+constexpr char kResolveKubernetes[] = R"(usage: millrace resolve kubernetes [OPTIONS]
+
+Pods by label selectors. Within a pod its service account is used, otherwise ~/.kube/config. A watch is
+pushed by the API server. Rights, identity and ports: docs/kubernetes.md.
+
+  millrace resolve kubernetes --job worker=job-name=train --expect worker=4 --complete wait
+  millrace resolve kubernetes --job ps=app=ps --job worker='app=worker,tier!=test' --watch
+
+Which pods
+      --job NAME=SELECTOR       may be repeated, also for one job (worker=job-name=tensorflow)
+      --namespace NAME          (the pod's own, or the context's)
+      --all-namespaces          takes a ClusterRole
+      --location automatic|within_cluster|off_cluster
+      --kubeconfig FILE, --context NAME
+Addresses
+      --port N                  of each task (8470)
+      --job-port NAME=PORT      of a job: a number, a container port's name, annotation:KEY
+      --address pod_ip|host_ip|dns    (pod_ip)
+      --cluster-domain NAME     for dns (cluster.local)
+)" MILLRACE_CLI_RESOLVE_COMPLETE R"(      --expect NAME=TASKS       how many a job must have; may be repeated
+      --require-ready           only pods that are Ready
+      --timeout T               for one answer of the API server (30s)
+      --max-backoff T           between attempts of a watch to reach it again (30s)
+)" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
+
+constexpr char kResolveSpark[] = R"(usage: millrace resolve spark URL [OPTIONS]
+
+The active executors of a running Spark application, from the monitoring REST API at URL: the driver's
+UI (http://driver:4040) or a History Server. They are dealt by id to ps, chief, evaluator, other jobs,
+worker.
+
+  millrace resolve spark http://driver:4040 --job ps=1 --job worker=rest --port 2222
+  millrace resolve spark http://driver:4040 --watch --poll-interval 1s --json
+
+      --application ID          (the only one that runs there)
+      --executor ID             the one that this process runs on: its task is then known
+      --job NAME=TASKS          may be repeated; NAME=rest: the executors that are left (all: worker)
+      --port N                  of the first task of each host (2222)
+      --job-port NAME=PORT      the same of one job
+      --ca FILE                 whom https believes (the system's authorities)
+      --insecure-skip-verify    believe everyone
+)" MILLRACE_CLI_RESOLVE_COMPLETE R"(      --timeout T               for one answer (10s)
+)" MILLRACE_CLI_RESOLVE_COMMON;
+
+constexpr char kResolveCluster[] = R"(usage: millrace resolve cluster [OPTIONS]
+
+The nodes of a running Millrace cluster, from its coordinator, which also pushes a watch.
+
+  millrace resolve cluster --format hosts
+  millrace resolve cluster --cluster 3f --complete wait --wait-timeout 2m
+
+)" MILLRACE_CLI_RESOLVE_COMPLETE R"(      --timeout T               for one answer (10s)
+)" MILLRACE_CLI_RESOLVE_COMMON "\n" MILLRACE_CLI_WHICH_CLUSTER;
+
+constexpr char kResolveUnion[] = R"(usage: millrace resolve union [OPTIONS] [FILE]
+
+Several sources as one cluster. Each is described in JSON: {"type": "static", ...}, or tf_config,
+slurm, kubernetes, spark, cluster, union, with the members that stand in resolver/*from_json.h. FILE
+holds a list of them, or the union itself: {"type": "union", "resolvers": [...]}.
+
+  millrace resolve union --resolver '{"type": "static", "cluster_spec": {"ps": ["h0:1"]}}' \
+      --resolver '{"type": "spark", "url": "http://driver:4040"}' --watch
+
+      --resolver JSON|@FILE     may be repeated
+)" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
+
 constexpr char kVersion[] = R"(usage: millrace version
 
 Prints the version and those of the protocols.
@@ -235,6 +377,14 @@ const std::map<absl::string_view, absl::string_view>& Topics() {
       {"kv set", kKv},
       {"logs", kLogs},
       {"nodes", kNodes},
+      {"resolve", kResolve},
+      {"resolve cluster", kResolveCluster},
+      {"resolve kubernetes", kResolveKubernetes},
+      {"resolve slurm", kResolveSlurm},
+      {"resolve spark", kResolveSpark},
+      {"resolve static", kResolveStatic},
+      {"resolve tf-config", kResolveTfConfig},
+      {"resolve union", kResolveUnion},
       {"restart", kRestart},
       {"run", kRun},
       {"status", kStatus},

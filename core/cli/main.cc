@@ -6,13 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/version.h"
 #include "core/cli/command_line.h"
 #include "core/cli/control_commands.h"
 #include "core/cli/exit_code.h"
 #include "core/cli/help.h"
+#include "core/cli/resolve_command.h"
 #include "core/cli/run_command.h"
 #include "core/cli/signal_watch.h"
 #include "core/cli/terminal.h"
@@ -26,9 +29,10 @@ int Main(std::vector<std::string> args) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(std::move(args));
   if (!line.ok()) {
     WriteAll(STDERR_FILENO, absl::StrCat("millrace: ", line.status().message(), "\n"));
-    return kExitUsage;
+    return absl::IsInvalidArgument(line.status()) ? kExitUsage : ExitCodeOfStatus(line.status());
   }
   if (line->command == "run") return Run(line->run);
+  if (absl::StartsWith(line->command, "resolve ")) return Resolve(line->resolve);
   UnblockTerminationSignals();
   if (line->command == "status") return ShowStatus(line->view);
   if (line->command == "nodes") return ShowNodes(line->view);

@@ -8,6 +8,21 @@
 #include "core/base/text.h"
 
 namespace millrace {
+namespace {
+
+// A watch of a resolver that is there for it alone.
+class WatchWithResolver final : public MembershipWatch {
+ public:
+  WatchWithResolver(std::unique_ptr<ClusterResolver> resolver,
+                    std::unique_ptr<MembershipWatch> watch)
+      : resolver_(std::move(resolver)), watch_(std::move(watch)) {}
+
+ private:
+  std::unique_ptr<ClusterResolver> resolver_;
+  std::unique_ptr<MembershipWatch> watch_;  // last: it uses the resolver
+};
+
+}  // namespace
 
 SparkResolver::SparkResolver(BaseOptions base, Options options, std::vector<SparkJob> jobs,
                              std::unique_ptr<SparkRestClient> spark)
@@ -63,6 +78,19 @@ absl::StatusOr<ClusterSpec> SparkResolver::cluster_spec() {
   };
   if (options_.completeness != MemberCompleteness::kWait) return ask();
   return AskUntilComplete(ask, options_.wait_timeout);
+}
+
+absl::StatusOr<std::unique_ptr<MembershipWatch>> SparkResolver::Watch(
+    MembershipCallback callback, const WatchOptions& options) {
+  if (options_.completeness != MemberCompleteness::kWait) {
+    return ResolverBase::Watch(std::move(callback), options);
+  }
+  Options asking = options_;
+  asking.completeness = MemberCompleteness::kRequireAll;
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<SparkResolver> resolver, Create(std::move(asking)));
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MembershipWatch> watch,
+                            resolver->Watch(std::move(callback), options));
+  return std::make_unique<WatchWithResolver>(std::move(resolver), std::move(watch));
 }
 
 absl::StatusOr<std::vector<SparkCluster::Task>> SparkResolver::Tasks() {

@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "core/cluster_spec/cluster_spec.h"
 #include "resolver/http/http_client.h"
+#include "resolver/membership.h"
 #include "resolver/resolver_base.h"
 #include "resolver/spark/member_completeness.h"
 #include "resolver/spark/spark_application.h"
@@ -49,7 +50,7 @@ namespace millrace {
 //
 // There is nothing of the kind in TensorFlow, hence no ResolverBehavior.
 //
-// Thread safety: see ClusterResolver. Watch() asks every poll_interval: Spark does not push.
+// Thread safety: see ClusterResolver. Spark does not push: a watch asks.
 class SparkResolver final : public ResolverBase {
  public:
   struct Options {
@@ -82,6 +83,11 @@ class SparkResolver final : public ResolverBase {
   // Errors of SparkRestClient::Application(); FAILED_PRECONDITION ("have 3 of 4") while executors are
   // missing; INVALID_ARGUMENT if the ports of two tasks collide.
   [[nodiscard]] absl::StatusOr<ClusterSpec> cluster_spec() override;
+
+  // Asks every `poll_interval`; never waits for completeness.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(
+      MembershipCallback callback, const WatchOptions& options) override;
+  using ClusterResolver::Watch;
 
   // Of a task given, or of this one: what Spark gave its executor, by resource name in capitals
   // ({"GPU": 2}). NOT_FOUND if there is no such task. Where no task is known: the GPUs of this host.
