@@ -95,7 +95,8 @@ class HttpClient {
  public:
   enum class Proxy {
     kNone,
-    // HTTPS_PROXY, http_proxy, ALL_PROXY, NO_PROXY; never for this host itself.
+    // HTTPS_PROXY, http_proxy, ALL_PROXY, NO_PROXY; never for this host itself. NO_PROXY is held
+    // against TlsOptions::server_name where that is set.
     kEnvironment,
   };
 
