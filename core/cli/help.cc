@@ -296,8 +296,8 @@ jobs in the order given.
 
 constexpr char kResolveKubernetes[] = R"(usage: millrace resolve kubernetes [OPTIONS]
 
-Pods by label selectors. Within a pod its service account is used, otherwise ~/.kube/config. A watch is
-pushed by the API server. Rights, identity and ports: docs/kubernetes.md.
+Pods by label selectors. Within a pod its service account is used, otherwise ~/.kube/config. A watch
+is pushed by the API server. Rights, identity and ports: docs/kubernetes.md.
 
   millrace resolve kubernetes --job worker=job-name=train --expect worker=4 --complete wait
   millrace resolve kubernetes --job ps=app=ps --job worker='app=worker,tier!=test' --watch
@@ -321,16 +321,16 @@ Addresses
 
 constexpr char kResolveSpark[] = R"(usage: millrace resolve spark URL [OPTIONS]
 
-The active executors of a running Spark application, from the monitoring REST API at URL: the driver's
-UI (http://driver:4040) or a History Server. They are dealt by id to ps, chief, evaluator, other jobs,
-worker.
+The active executors of a running Spark application, from the monitoring REST API at URL: the
+driver's UI (http://driver:4040) or a History Server. They are dealt by id to ps, chief, evaluator,
+other jobs, worker.
 
   millrace resolve spark http://driver:4040 --job ps=1 --job worker=rest --port 2222
   millrace resolve spark http://driver:4040 --watch --poll-interval 1s --json
 
       --application ID          (the only one that runs there)
       --executor ID             the one that this process runs on: its task is then known
-      --job NAME=TASKS          may be repeated; NAME=rest: the executors that are left (all: worker)
+      --job NAME=TASKS          may be repeated; NAME=rest: all that are left (worker=rest)
       --port N                  of the first task of each host (2222)
       --job-port NAME=PORT      the same of one job
       --ca FILE                 whom https believes (the system's authorities)

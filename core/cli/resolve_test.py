@@ -225,7 +225,7 @@ class ResolveTest(CliTestCase):
         watch.stdout = subprocess.DEVNULL and open("/dev/null", encoding="utf-8")
 
     def test_cluster(self):
-        self.assertIn("no running cluster", self.refused(69, "cluster"))
+        self.assertIn("no cluster of yours runs", self.refused(69, "cluster"))
         self.assertIn("3f", self.refused(66, "cluster", "--cluster", "3f"))
         self.assertIn("token_file", self.refused(64, "cluster", "--connect", "127.0.0.1:1"))
         node = "trap 'exit 0' TERM; while [ ! -e end ]; do sleep 0.05; done"
