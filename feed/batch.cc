@@ -29,18 +29,6 @@ std::string NameList(const std::vector<std::string>& names) {
   return list;
 }
 
-// What a Batch that knows no columns answers: no rows of whatever is wanted.
-ColumnView NoRows(TypeId wanted) {
-  static const auto* const columns = [] {
-    auto* made = new std::vector<ColumnData>();
-    for (int id = 0; id <= static_cast<int>(TypeId::kLargeBinary); ++id) {
-      made->push_back({.type = Type::Scalar(static_cast<TypeId>(id))});
-    }
-    return made;
-  }();
-  return ColumnView(&(*columns)[static_cast<size_t>(wanted)], 0, 0);
-}
-
 }  // namespace
 
 absl::StatusOr<BatchLayout> BatchLayout::Create(const Schema& schema, const InputMapping& mapping) {
@@ -85,88 +73,175 @@ int BatchLayout::Find(absl::string_view name) const {
   return it == data_->columns.end() ? -1 : it->second;
 }
 
+absl::string_view BatchLayout::Stored(absl::string_view name) const {
+  return data_ == nullptr ? absl::string_view() : data_->columns.find(name)->first;
+}
+
 absl::StatusOr<Batch> Batch::Create(RecordBatch rows, const InputMapping& mapping) {
   MILLRACE_ASSIGN_OR_RETURN(BatchLayout layout, BatchLayout::Create(rows.schema(), mapping));
   return Batch(std::move(rows), std::move(layout));
 }
 
-absl::StatusOr<ColumnView> Batch::Find(absl::string_view name, TypeId otherwise) const {
-  if (!layout_.known()) return NoRows(otherwise);
-  const int column = layout_.Find(name);
-  if (column < 0) {
-    return absl::NotFoundError(
-        absl::StrCat("the batch has no column \"", name, "\"; it has: ", NameList(names())));
+absl::StatusOr<Batch> Batch::Import(ArrowSchema* schema, ArrowArray* array) {
+  MILLRACE_ASSIGN_OR_RETURN(RecordBatch rows, RecordBatch::Import(schema, array));
+  return Create(std::move(rows));
+}
+
+void Batch::Export(ArrowSchema* schema, ArrowArray* array) const {
+  std::vector<int> columns;
+  std::vector<Field> fields;
+  for (const std::string& name : names()) {
+    columns.push_back(layout_.Find(name));
+    fields.push_back(rows_.schema().field(columns.back()));
+    fields.back().name = name;
   }
-  return rows_.column(column);
+  const absl::StatusOr<Schema> named = Schema::FromFields(std::move(fields));
+  MILLRACE_CHECK(named.ok()) << named.status().message();  // the layout's names are as good
+  named->Export(schema);
+  rows_.Select(columns, *named).Export(array);
 }
 
-absl::StatusOr<ColumnView> Batch::FindValues(absl::string_view name, TypeId wanted) const {
-  MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, Find(name, wanted));
-  if (view.type().id() == wanted) return view;
-  if (view.type().is_list() && view.type().element().type.id() == wanted) return view.Elements();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "column \"", name, "\": wanted ", TypeIdName(wanted), ", found ", view.type().ToString()));
+absl::StatusOr<Column> Batch::Resolve(absl::string_view name,
+                                      std::vector<ColumnView>* around) const {
+  if (!layout_.known()) return Column();
+  const int column = layout_.Find(name);
+  if (column < 0) return ResolveField(name, around);
+  const ColumnView view = rows_.column(column);
+  return Column(name, &view.type(), view);
 }
 
-absl::StatusOr<ColumnView> Batch::FindStrings(absl::string_view name) const {
-  MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, Find(name, TypeId::kUtf8));
-  if (view.type().is_variable()) return view;
-  return absl::InvalidArgumentError(
-      absl::StrCat("column \"", name, "\": wanted utf8 or binary, found ", view.type().ToString()));
+absl::StatusOr<Column> Batch::ResolveField(absl::string_view name,
+                                           std::vector<ColumnView>* around) const {
+  // The longest column before a dot, then field by field, each name as long as possible.
+  for (size_t dot = name.rfind('.'); dot != name.npos && dot > 0; dot = name.rfind('.', dot - 1)) {
+    const int column = layout_.Find(name.substr(0, dot));
+    if (column < 0 || !rows_.column(column).type().is_struct()) continue;
+    const Type* type = &rows_.column(column).type();
+    ColumnView view = rows_.column(column);
+    absl::string_view rest = name.substr(dot + 1);
+    while (true) {
+      if (around != nullptr) around->push_back(view);
+      absl::string_view field = rest;
+      while (view.type().FindField(field) < 0) {
+        const size_t end = field.rfind('.');
+        if (!view.type().is_struct() || end == field.npos) {
+          return Column(name.substr(0, name.size() - rest.size() - 1), type, view)
+              .TryField(rest)
+              .status();
+        }
+        field = field.substr(0, end);
+      }
+      view = view.Child(static_cast<size_t>(view.type().FindField(field)));
+      if (field.size() == rest.size()) return Column(name, type, view);
+      rest.remove_prefix(field.size() + 1);
+    }
+  }
+  return absl::NotFoundError(
+      absl::StrCat("the batch has no column \"", name, "\"; it has: ", NameList(names())));
 }
 
-ColumnView Batch::Checked(const absl::StatusOr<ColumnView>& view) {
-  MILLRACE_CHECK(view.ok()) << view.status().message();
-  return *view;
+Column Batch::Resolved(absl::string_view name) const {
+  absl::StatusOr<Column> found = Resolve(name, nullptr);
+  MILLRACE_CHECK(found.ok()) << found.status().message();
+  return *found;
 }
 
-BoolColumn Batch::bools(absl::string_view name) const {
-  return BoolColumn(Checked(FindValues(name, TypeId::kBool)));
+Column Batch::at(absl::string_view name) const {
+  const absl::StatusOr<Column> found = TryAt(name);
+  MILLRACE_CHECK(found.ok()) << found.status().message();
+  return *found;
 }
+
+absl::StatusOr<Column> Batch::TryAt(absl::string_view name) const {
+  MILLRACE_ASSIGN_OR_RETURN(const Column found, Resolve(name, nullptr));
+  if (!layout_.known()) return found;
+  // The column is kept, so its name must be one that lives as long as the batch.
+  while (layout_.Find(name) < 0) name = name.substr(0, name.rfind('.'));
+  return found.Renamed(layout_.Stored(name));
+}
+
+BoolColumn Batch::bools(absl::string_view name) const { return Resolved(name).bools(); }
 
 absl::StatusOr<BoolColumn> Batch::TryBools(absl::string_view name) const {
-  MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, FindValues(name, TypeId::kBool));
-  return BoolColumn(view);
+  MILLRACE_ASSIGN_OR_RETURN(const Column found, Resolve(name, nullptr));
+  return found.TryBools();
 }
 
-StringColumn Batch::strings(absl::string_view name) const {
-  return StringColumn(Checked(FindStrings(name)));
-}
+StringColumn Batch::strings(absl::string_view name) const { return Resolved(name).strings(); }
 
 absl::StatusOr<StringColumn> Batch::TryStrings(absl::string_view name) const {
-  MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, FindStrings(name));
-  return StringColumn(view);
+  MILLRACE_ASSIGN_OR_RETURN(const Column found, Resolve(name, nullptr));
+  return found.TryStrings();
+}
+
+TimeColumn Batch::times(absl::string_view name) const { return Resolved(name).times(); }
+
+absl::StatusOr<TimeColumn> Batch::TryTimes(absl::string_view name) const {
+  MILLRACE_ASSIGN_OR_RETURN(const Column found, Resolve(name, nullptr));
+  return found.TryTimes();
+}
+
+ListColumn Batch::list(absl::string_view name) const {
+  const absl::StatusOr<ListColumn> list = TryList(name);
+  MILLRACE_CHECK(list.ok()) << list.status().message();
+  return *list;
+}
+
+absl::StatusOr<ListColumn> Batch::TryList(absl::string_view name) const {
+  // A wrong type is told under the name that was asked for.
+  MILLRACE_ASSIGN_OR_RETURN(const Column found, Resolve(name, nullptr));
+  MILLRACE_RETURN_IF_ERROR(found.TryList().status());
+  MILLRACE_ASSIGN_OR_RETURN(const Column kept, TryAt(name));
+  return kept.TryList();
 }
 
 int64_t Batch::list_size(absl::string_view name) const {
-  const Type& column_type = type(name);
-  return column_type.is_list() ? column_type.list_size() : 1;
+  int64_t size = 1;
+  for (const Type* of = &type(name); of->is_fixed_size_list(); of = &of->element().type) {
+    size *= of->list_size();
+  }
+  return size;
 }
 
-Validity Batch::validity(absl::string_view name) const { return Validity(Checked(Find(name))); }
+Row Batch::row(int64_t index) const {
+  MILLRACE_CHECK(index >= 0 && index < num_rows()) << "row " << index << " of " << num_rows();
+  return Row(this, index);
+}
+
+Validity Batch::validity(absl::string_view name) const {
+  const absl::StatusOr<Validity> validity = TryValidity(name);
+  MILLRACE_CHECK(validity.ok()) << validity.status().message();
+  return *validity;
+}
 
 absl::StatusOr<Validity> Batch::TryValidity(absl::string_view name) const {
-  MILLRACE_ASSIGN_OR_RETURN(const ColumnView view, Find(name));
-  return Validity(view);
+  std::vector<ColumnView> around;
+  MILLRACE_ASSIGN_OR_RETURN(const Column found, Resolve(name, &around));
+  return Validity(found.view(), std::move(around));
 }
 
 Validity Batch::element_validity(absl::string_view name) const {
-  const ColumnView view = Checked(Find(name));
-  if (!layout_.known()) return Validity(view);
-  MILLRACE_CHECK(view.type().is_list())
-      << "column \"" << name << "\": wanted a list, found " << view.type().ToString();
-  return Validity(view.Elements());
+  const Column found = Resolved(name);
+  if (!layout_.known()) return found.validity();
+  MILLRACE_CHECK(found.type().is_list())
+      << "column \"" << name << "\": wanted a list, found " << found.type().ToString();
+  ColumnView view = found.view().Elements();
+  while (found.type().is_fixed_size_list() && view.type().is_fixed_size_list()) {
+    view = view.Elements();
+  }
+  return Validity(view);
 }
 
 bool Batch::IsNull(absl::string_view name, int64_t row) const {
-  const ColumnView view = Checked(Find(name));
-  MILLRACE_CHECK(row >= 0 && row < view.length()) << "row " << row << " of " << view.length();
-  return view.IsNull(row);
+  const Validity valid = validity(name);
+  MILLRACE_CHECK(row >= 0 && row < static_cast<int64_t>(valid.size()))
+      << "row " << row << " of " << valid.size();
+  return !valid[static_cast<size_t>(row)];
 }
 
 const Type& Batch::type(absl::string_view name) const {
   // The type lives in the batch's memory, not in the view.
-  return Checked(Find(name)).type();
+  return Resolved(name).view().data().type;
 }
 
 }  // namespace millrace

@@ -2,19 +2,21 @@
 //
 // What DataFeed::NextBatch returns: rows whose columns are found by name.
 //
-// Defines: Batch, InputMapping, BatchLayout, StringColumn, BoolColumn, Validity.
+// Defines: Batch, Row, InputMapping, BatchLayout. The columns' own views are in feed/batch_column.h.
 //
-//   std::span<const float> x = batch.column<float>("x");      // zero copy
-//   const int64_t width = batch.list_size("x");               // x is rows * width values
+//   Tensor<float> x = batch.tensor<float>("x");               // zero copy; x.shape is {rows, 28, 28}
 //   StringColumn name = batch.strings("name");
 //   for (int64_t row = 0; row < batch.num_rows(); ++row) {
 //     if (batch.IsNull("name", row)) continue;
-//     Use(x.subspan(row * width, width), name[row]);
+//     Use(x[row], name[row]);
 //   }
 //
 // The plain accessors are for programs that know their columns: a wrong name or type ends the
 // program with a message that says what was wanted and what there is. Each has a Try form that
 // returns NOT_FOUND (no such column) or INVALID_ARGUMENT (another type) instead.
+//
+// "point.x" names the field "x" of the struct column "point" wherever a column's name is asked for; a
+// column whose own name is "point.x" comes first.
 
 #ifndef FEED_BATCH_H_
 #define FEED_BATCH_H_
@@ -31,6 +33,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "feed/batch_column.h"
 #include "feed/record_batch.h"
 
 namespace millrace {
@@ -54,6 +58,8 @@ class BatchLayout {
   [[nodiscard]] const std::vector<std::string>& names() const;
   // Column index in the record batch, or -1.
   [[nodiscard]] int Find(absl::string_view name) const;
+  // The layout's own copy of a name that it has, which lives as long as any copy of the layout.
+  [[nodiscard]] absl::string_view Stored(absl::string_view name) const;
   // False if it was made from no schema.
   [[nodiscard]] bool known() const { return data_ != nullptr; }
 
@@ -65,47 +71,7 @@ class BatchLayout {
   std::shared_ptr<const Data> data_;
 };
 
-// The views below are random-access, as cheap to copy as a pointer, and valid while their Batch (or
-// a copy of it) lives. An index out of range is undefined (checked in debug builds).
-
-// utf8, large_utf8, binary or large_binary. The text of a null row is unspecified; see Validity.
-class StringColumn {
- public:
-  explicit StringColumn(ColumnView view) : view_(view) {}
-  [[nodiscard]] size_t size() const { return static_cast<size_t>(view_.length()); }
-  std::string_view operator[](size_t row) const {
-    const absl::string_view bytes = view_.BytesAt(static_cast<int64_t>(row));
-    return {bytes.data(), bytes.size()};
-  }
-
- private:
-  ColumnView view_;
-};
-
-// bool, or the flattened elements of a list of bool.
-class BoolColumn {
- public:
-  explicit BoolColumn(ColumnView view) : view_(view) {}
-  [[nodiscard]] size_t size() const { return static_cast<size_t>(view_.length()); }
-  bool operator[](size_t row) const { return view_.BoolAt(static_cast<int64_t>(row)); }
-
- private:
-  ColumnView view_;
-};
-
-// Which rows hold a value.
-class Validity {
- public:
-  explicit Validity(ColumnView view) : view_(view) {}
-  [[nodiscard]] size_t size() const { return static_cast<size_t>(view_.length()); }
-  // True if the row holds a value, false if it is null.
-  bool operator[](size_t row) const { return !view_.IsNull(static_cast<int64_t>(row)); }
-  // Number of null rows.
-  [[nodiscard]] int64_t null_count() const { return view_.CountNulls(); }
-
- private:
-  ColumnView view_;
-};
+class Row;
 
 // Ownership: shares the memory of its rows, which lives until the last copy of the Batch is gone;
 // spans and views point into it. Thread safety: immutable.
@@ -121,23 +87,50 @@ class Batch {
   // BatchLayout::Create and the constructor in one. Errors as there.
   [[nodiscard]] static absl::StatusOr<Batch> Create(RecordBatch rows,
                                                     const InputMapping& mapping = {});
+  // From the Arrow C Data Interface, as RecordBatch::Import. Errors as there.
+  [[nodiscard]] static absl::StatusOr<Batch> Import(ArrowSchema* schema, ArrowArray* array);
+
+  // To the Arrow C Data Interface, for Arrow C++, DuckDB, pyarrow's RecordBatch._import_from_c: the
+  // columns under the names of names(), a struct array without copy. The consumer releases both; the
+  // memory lives until then, with or without this Batch.
+  void Export(ArrowSchema* schema, ArrowArray* array) const;
 
   [[nodiscard]] int64_t num_rows() const { return rows_.num_rows(); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
   [[nodiscard]] const std::vector<std::string>& names() const { return layout_.names(); }
-  [[nodiscard]] bool has_column(absl::string_view name) const { return layout_.Find(name) >= 0; }
+  [[nodiscard]] bool has_column(absl::string_view name) const {
+    return layout_.known() && Resolve(name, nullptr).ok();
+  }
 
-  // The values of a column of numbers, num_rows() of them; or of a fixed_size_list of numbers,
-  // num_rows() * list_size(name), row after row. The value of a null is unspecified.
+  // A column of any type, to look into: structs, lists of lists.
+  [[nodiscard]] Column at(absl::string_view name) const;
+  [[nodiscard]] absl::StatusOr<Column> TryAt(absl::string_view name) const;
+
+  // The values of a column of numbers, dates or timestamps, num_rows() of them; or of a
+  // fixed_size_list (of fixed_size_lists) of them, num_rows() * list_size(name), row after row. The
+  // value of a null is unspecified.
   template <FeedValue T>
   [[nodiscard]] std::span<const T> column(absl::string_view name) const {
-    return Values<T>(Checked(FindValues(name, TypeIdOf<T>::value)));
+    return Resolved(name).template values<T>();
   }
   template <FeedValue T>
   [[nodiscard]] absl::StatusOr<std::span<const T>> TryColumn(absl::string_view name) const {
-    absl::StatusOr<ColumnView> view = FindValues(name, TypeIdOf<T>::value);
-    if (!view.ok()) return view.status();
-    return Values<T>(*view);
+    absl::StatusOr<Column> found = Resolve(name, nullptr);
+    if (!found.ok()) return found.status();
+    return found->template TryValues<T>();
+  }
+
+  // The same values with their shape: {rows} for numbers, {rows, 784} for fixed_size_lists of 784,
+  // {rows, 28, 28} for fixed_size_lists of 28 fixed_size_lists of 28.
+  template <FeedValue T>
+  [[nodiscard]] Tensor<T> tensor(absl::string_view name) const {
+    return Resolved(name).template tensor<T>();
+  }
+  template <FeedValue T>
+  [[nodiscard]] absl::StatusOr<Tensor<T>> TryTensor(absl::string_view name) const {
+    absl::StatusOr<Column> found = Resolve(name, nullptr);
+    if (!found.ok()) return found.status();
+    return found->template TryTensor<T>();
   }
 
   [[nodiscard]] BoolColumn bools(absl::string_view name) const;
@@ -146,13 +139,27 @@ class Batch {
   [[nodiscard]] StringColumn strings(absl::string_view name) const;
   [[nodiscard]] absl::StatusOr<StringColumn> TryStrings(absl::string_view name) const;
 
-  // Values per row: the list size of a fixed_size_list, 1 for every other type.
+  // Dates and timestamps as absl::Time.
+  [[nodiscard]] TimeColumn times(absl::string_view name) const;
+  [[nodiscard]] absl::StatusOr<TimeColumn> TryTimes(absl::string_view name) const;
+
+  // list, large_list or fixed_size_list.
+  [[nodiscard]] ListColumn list(absl::string_view name) const;
+  [[nodiscard]] absl::StatusOr<ListColumn> TryList(absl::string_view name) const;
+
+  // Values per row: the list size of a fixed_size_list (the product of nested ones), 1 for every
+  // other type.
   [[nodiscard]] int64_t list_size(absl::string_view name) const;
 
-  // Of any type. Nulls of the rows, not of a list's elements.
+  // One row, which must be below num_rows() (checked). To read many rows, columns are faster: a row
+  // looks its columns up by name each time.
+  [[nodiscard]] Row row(int64_t index) const;
+
+  // Of any type. Nulls of the rows, not of a list's elements. For a struct's field, "point.x", the rows
+  // where field or struct is null.
   [[nodiscard]] Validity validity(absl::string_view name) const;
   [[nodiscard]] absl::StatusOr<Validity> TryValidity(absl::string_view name) const;
-  // Of a list's flattened elements.
+  // Of a list's elements: of all rows one after the other, those of nested fixed_size_lists flattened.
   [[nodiscard]] Validity element_validity(absl::string_view name) const;
 
   // `row` must be below num_rows() (checked).
@@ -163,22 +170,55 @@ class Batch {
   [[nodiscard]] const RecordBatch& record_batch() const { return rows_; }
 
  private:
-  // `otherwise` is the type of a column that nobody knows.
-  [[nodiscard]] absl::StatusOr<ColumnView> Find(absl::string_view name,
-                                                TypeId otherwise = TypeId::kBool) const;
-  // The column, or a list's elements, if of type `wanted`.
-  [[nodiscard]] absl::StatusOr<ColumnView> FindValues(absl::string_view name, TypeId wanted) const;
-  [[nodiscard]] absl::StatusOr<ColumnView> FindStrings(absl::string_view name) const;
-  // Ends the program if not OK.
-  [[nodiscard]] static ColumnView Checked(const absl::StatusOr<ColumnView>& view);
-
-  template <FeedValue T>
-  static std::span<const T> Values(ColumnView view) {
-    return {view.values<T>(), static_cast<size_t>(view.length())};
-  }
+  // The column, named as it was asked for: not to be kept. `around`, if not null, gets the structs
+  // that it is a field of.
+  [[nodiscard]] absl::StatusOr<Column> Resolve(absl::string_view name,
+                                               std::vector<ColumnView>* around) const;
+  [[nodiscard]] absl::StatusOr<Column> ResolveField(absl::string_view name,
+                                                    std::vector<ColumnView>* around) const;
+  // Ends the program if there is none.
+  [[nodiscard]] Column Resolved(absl::string_view name) const;
 
   RecordBatch rows_;
   BatchLayout layout_;
+};
+
+// One row of a batch, by column name.
+// Ownership: none; valid while the batch lives where it is. Thread safety: immutable.
+class Row {
+ public:
+  Row(const Batch* batch, int64_t index) : batch_(batch), index_(static_cast<size_t>(index)) {}
+
+  [[nodiscard]] int64_t index() const { return static_cast<int64_t>(index_); }
+  [[nodiscard]] bool IsNull(absl::string_view name) const {
+    return batch_->IsNull(name, static_cast<int64_t>(index_));
+  }
+
+  // A single number, date or timestamp.
+  template <FeedValue T>
+  [[nodiscard]] T value(absl::string_view name) const {
+    return batch_->column<T>(name)[index_];
+  }
+  // The numbers of the row's list, of any kind of list.
+  template <FeedValue T>
+  [[nodiscard]] std::span<const T> values(absl::string_view name) const {
+    return elements(name).template values<T>();
+  }
+  [[nodiscard]] bool flag(absl::string_view name) const { return batch_->bools(name)[index_]; }
+  [[nodiscard]] std::string_view text(absl::string_view name) const {
+    return batch_->strings(name)[index_];
+  }
+  [[nodiscard]] absl::Time time(absl::string_view name) const {
+    return batch_->times(name)[index_];
+  }
+  // The elements of the row's list.
+  [[nodiscard]] Column elements(absl::string_view name) const {
+    return batch_->list(name)[index_];
+  }
+
+ private:
+  const Batch* batch_;
+  size_t index_;
 };
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,26 @@ const uint8_t* WriteStrings(const std::vector<absl::string_view>& values, uint8_
   }
   offsets[values.size()] = static_cast<Offset>(done);
   return offsets_buffer;
+}
+
+template <typename Offset>
+const uint8_t* WriteOffsets(std::span<const int64_t> lengths, uint8_t* offsets_buffer) {
+  auto* offsets = reinterpret_cast<Offset*>(offsets_buffer);
+  int64_t done = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    offsets[i] = static_cast<Offset>(done);
+    done += lengths[i];
+  }
+  offsets[lengths.size()] = static_cast<Offset>(done);
+  return offsets_buffer;
+}
+
+// The rows of a view as a column of their own.
+ColumnData RowsOf(const ColumnView& view) {
+  ColumnData column = view.data();
+  column.offset = view.first();
+  column.length = view.length();
+  return column;
 }
 
 }  // namespace
@@ -74,24 +95,83 @@ BatchBuilder& BatchBuilder::AddValues(absl::string_view name, Type type, int64_t
   return AddData(name, std::move(column), valid);
 }
 
-BatchBuilder& BatchBuilder::AddList(absl::string_view name, Type element, int64_t size,
-                                    const uint8_t* data, std::shared_ptr<const void> owner,
-                                    int32_t list_size, std::span<const bool> valid) {
-  if (list_size <= 0 || size % list_size != 0) {
+BatchBuilder& BatchBuilder::AddListOf(absl::string_view name, ColumnData values, bool nullable,
+                                      int32_t list_size, std::span<const bool> valid) {
+  if (list_size <= 0 || values.length % list_size != 0) {
     Fail(absl::InvalidArgumentError(
-        absl::StrCat("column \"", name, "\": ", size, " values in lists of ", list_size)));
+        absl::StrCat("column \"", name, "\": ", values.length, " values in lists of ", list_size)));
     return *this;
   }
-  ColumnData values;
-  values.length = size;
-  values.data = data;
-  values.data_bytes = size * element.byte_width();
-  values.type = element;
-  owners_.push_back(std::move(owner));
   ColumnData column;
-  column.type = Type::FixedSizeList(std::move(element), list_size);
-  column.length = size / list_size;
+  column.type = Type::FixedSizeList(values.type, list_size, nullable);
+  column.length = values.length / list_size;
   column.children.push_back(std::move(values));
+  return AddData(name, std::move(column), valid);
+}
+
+bool BatchBuilder::TakeElements(absl::string_view name, const RecordBatch& elements,
+                                ColumnData* out, bool* nullable) {
+  if (elements.num_columns() != 1) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("column \"", name, "\": elements in ",
+                                                 elements.num_columns(), " columns, not in one")));
+    return false;
+  }
+  *out = RowsOf(elements.column(0));
+  *nullable = elements.schema().field(0).nullable;
+  owners_.push_back(elements.owner());
+  return true;
+}
+
+BatchBuilder& BatchBuilder::AddFixedSizeList(absl::string_view name, const RecordBatch& elements,
+                                             int32_t list_size, std::span<const bool> valid) {
+  ColumnData values;
+  bool nullable = true;
+  if (!TakeElements(name, elements, &values, &nullable)) return *this;
+  return AddListOf(name, std::move(values), nullable, list_size, valid);
+}
+
+BatchBuilder& BatchBuilder::AddList(absl::string_view name, std::span<const int64_t> lengths,
+                                    const RecordBatch& elements, std::span<const bool> valid,
+                                    bool large) {
+  ColumnData values;
+  bool nullable = true;
+  if (!TakeElements(name, elements, &values, &nullable)) return *this;
+  int64_t left = values.length;
+  for (int64_t length : lengths) {
+    if (length < 0 || length > left) left = -1;
+    if (left >= 0) left -= length;
+  }
+  if (left != 0) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("column \"", name, "\": the lengths of ",
+                                                 lengths.size(), " lists do not add up to ",
+                                                 values.length, " elements")));
+    return *this;
+  }
+  if (!large && values.length > std::numeric_limits<int32_t>::max()) {
+    Fail(absl::ResourceExhaustedError(absl::StrCat("column \"", name, "\": ", values.length,
+                                                   " values; a list holds at most 2^31-1, a "
+                                                   "large_list more")));
+    return *this;
+  }
+  ColumnData column;
+  column.length = static_cast<int64_t>(lengths.size());
+  column.type = large ? Type::LargeList(values.type, nullable) : Type::List(values.type, nullable);
+  uint8_t* offsets = NewBuffer((column.length + 1) * (large ? 8 : 4), &owners_);
+  column.offsets = large ? WriteOffsets<int64_t>(lengths, offsets)
+                         : WriteOffsets<int32_t>(lengths, offsets);
+  column.children.push_back(std::move(values));
+  return AddData(name, std::move(column), valid);
+}
+
+BatchBuilder& BatchBuilder::AddStruct(absl::string_view name, const RecordBatch& fields,
+                                      std::span<const bool> valid) {
+  ColumnData column;
+  column.type = Type::Struct(fields.schema().fields());
+  column.length = fields.num_rows();
+  for (int i = 0; i < fields.num_columns(); ++i) {
+    column.children.push_back(RowsOf(fields.column(i)));
+  }
+  owners_.push_back(fields.owner());
   return AddData(name, std::move(column), valid);
 }
 

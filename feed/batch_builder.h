@@ -10,6 +10,11 @@
 //                                                      .AddColumn("prediction", prediction)
 //                                                      .AddFixedSizeList("score", score, 10)
 //                                                      .Build());
+//
+// Nested columns are made from the inside out, of record batches:
+//
+//   RecordBatch words = *BatchBuilder().AddStrings("word", std::vector{"a", "b", "c"}).Build();
+//   BatchBuilder().AddList("tags", std::vector<int64_t>{2, 0, 1}, words);   // ["a", "b"], [], ["c"]
 
 #ifndef FEED_BATCH_BUILDER_H_
 #define FEED_BATCH_BUILDER_H_
@@ -21,6 +26,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -42,9 +48,11 @@ class BatchBuilder {
   BatchBuilder(const BatchBuilder&) = delete;
   BatchBuilder& operator=(const BatchBuilder&) = delete;
 
-  // Numbers: any contiguous range of a type that feed/types.h maps (std::vector, std::span, array).
+  // Numbers and dates: any contiguous range of a type that feed/types.h maps (std::vector, std::span,
+  // array).
   template <std::ranges::contiguous_range R>
-  requires FeedValue<std::ranges::range_value_t<R>> BatchBuilder& AddColumn(
+  requires(FeedValue<std::ranges::range_value_t<R>> &&
+           !std::is_same_v<std::ranges::range_value_t<R>, Timestamp>) BatchBuilder& AddColumn(
       absl::string_view name, R&& values, std::span<const bool> valid = {}) {
     using T = std::ranges::range_value_t<R>;
     Adopted<T> kept(std::forward<R>(values));
@@ -54,13 +62,43 @@ class BatchBuilder {
 
   // Numbers, `list_size` to a row: values.size() must be a multiple of list_size, which is > 0.
   template <std::ranges::contiguous_range R>
-  requires FeedValue<std::ranges::range_value_t<R>> BatchBuilder& AddFixedSizeList(
+  requires(FeedValue<std::ranges::range_value_t<R>> &&
+           !std::is_same_v<std::ranges::range_value_t<R>, Timestamp>) BatchBuilder& AddFixedSizeList(
       absl::string_view name, R&& values, int32_t list_size, std::span<const bool> valid = {}) {
     using T = std::ranges::range_value_t<R>;
     Adopted<T> kept(std::forward<R>(values));
-    return AddList(name, Type::Scalar(TypeIdOf<T>::value), kept.size, kept.data,
-                   std::move(kept.owner), list_size, valid);
+    owners_.push_back(std::move(kept.owner));
+    ColumnData column;
+    column.type = Type::Scalar(TypeIdOf<T>::value);
+    column.length = kept.size;
+    column.data = kept.data;
+    column.data_bytes = kept.size * int64_t{sizeof(T)};
+    return AddListOf(name, std::move(column), /*nullable=*/true, list_size, valid);
   }
+
+  // Timestamps: a contiguous range of Timestamp, which count `unit`.
+  template <std::ranges::contiguous_range R>
+  requires std::is_same_v<std::ranges::range_value_t<R>, Timestamp> BatchBuilder& AddTimestamps(
+      absl::string_view name, R&& values, TimeUnit unit, absl::string_view time_zone = "",
+      std::span<const bool> valid = {}) {
+    Adopted<Timestamp> kept(std::forward<R>(values));
+    return AddValues(name, Type::Timestamp(unit, time_zone), kept.size, kept.data,
+                     std::move(kept.owner), valid);
+  }
+
+  // The columns below share the memory of the batches that they are made of; nothing is copied.
+
+  // Lists: row i holds the next lengths[i] rows of `elements`, a batch of one column, whose rows must
+  // be as many as all lengths together. Its nullability is the element's, its name does not count.
+  BatchBuilder& AddList(absl::string_view name, std::span<const int64_t> lengths,
+                        const RecordBatch& elements, std::span<const bool> valid = {},
+                        bool large = false);
+  // `list_size` rows of `elements` to a row.
+  BatchBuilder& AddFixedSizeList(absl::string_view name, const RecordBatch& elements,
+                                 int32_t list_size, std::span<const bool> valid = {});
+  // A struct, whose fields are the columns of `fields`.
+  BatchBuilder& AddStruct(absl::string_view name, const RecordBatch& fields,
+                          std::span<const bool> valid = {});
 
   BatchBuilder& AddBools(absl::string_view name, const std::vector<bool>& values,
                          std::span<const bool> valid = {});
@@ -78,7 +116,8 @@ class BatchBuilder {
   }
 
   // Returns INVALID_ARGUMENT, naming the column, if row counts differ, a name occurs twice, `valid`
-  // has not one entry per row, or text is not UTF-8; RESOURCE_EXHAUSTED if strings pass 2 GiB.
+  // has not one entry per row, lengths do not add up, or text is not UTF-8; RESOURCE_EXHAUSTED if
+  // strings pass 2 GiB or lists 2^31-1 values; and errors as Schema::FromFields.
   [[nodiscard]] absl::StatusOr<RecordBatch> Build();
 
  private:
@@ -115,11 +154,13 @@ class BatchBuilder {
 
   BatchBuilder& AddValues(absl::string_view name, Type type, int64_t size, const uint8_t* data,
                           std::shared_ptr<const void> owner, std::span<const bool> valid);
-  BatchBuilder& AddList(absl::string_view name, Type element, int64_t size, const uint8_t* data,
-                        std::shared_ptr<const void> owner, int32_t list_size,
-                        std::span<const bool> valid);
+  BatchBuilder& AddListOf(absl::string_view name, ColumnData values, bool nullable,
+                          int32_t list_size, std::span<const bool> valid);
   BatchBuilder& AddBytes(absl::string_view name, Type type,
                          const std::vector<absl::string_view>& values, std::span<const bool> valid);
+  // Column 0 of `elements`, its nullability in *nullable; false if there is not exactly one.
+  bool TakeElements(absl::string_view name, const RecordBatch& elements, ColumnData* out,
+                    bool* nullable);
   BatchBuilder& AddData(absl::string_view name, ColumnData column, std::span<const bool> valid);
   void Fail(absl::Status status);
 

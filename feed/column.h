@@ -34,13 +34,15 @@ struct ColumnData {
   // One bit per row, 1 = valid. Null: there are no nulls.
   const uint8_t* validity = nullptr;
   // int32_t, or int64_t if type.is_large(); offset + length + 1 of them, or null if length is 0.
-  // Strings only.
+  // Strings, list and large_list only.
   const uint8_t* offsets = nullptr;
   // Values, a bitmap for bool, the bytes of strings. May be null if there are none.
   const uint8_t* data = nullptr;
   // Bytes at `data`.
   int64_t data_bytes = 0;
-  // Lists: one child. Row i is its rows (offset + i) * list_size up to the next row's.
+  // Lists: one child; the values of row i are its rows (offset + i) * list_size up to the next
+  // row's in a fixed_size_list, offsets[offset + i] up to offsets[offset + i + 1] otherwise.
+  // Structs: one child per field, of whose rows offset + i belongs to row i.
   std::vector<ColumnData> children;
 };
 
@@ -84,17 +86,26 @@ class ColumnView {
     if (size == 0) return absl::string_view();
     return {reinterpret_cast<const char*>(data_->data) + begin, static_cast<size_t>(size)};
   }
-  // Where the bytes of `row` begin in the data buffer; `row` may be length().
+  // Strings, list and large_list only: where the bytes of `row` begin in the data buffer, its values
+  // in the child; `row` may be length().
   [[nodiscard]] int64_t OffsetAt(int64_t row) const {
     if (data_->offsets == nullptr) return 0;
     const int64_t at = first_ + row;
     return data_->type.is_large() ? reinterpret_cast<const int64_t*>(data_->offsets)[at]
                                   : reinterpret_cast<const int32_t*>(data_->offsets)[at];
   }
-  // Lists only: the values of all rows one after the other, length() * list_size() of them.
-  [[nodiscard]] ColumnView Elements() const {
-    const int64_t size = data_->type.list_size();
-    return ColumnView(&data_->children[0], first_ * size, length_ * size);
+  // Lists only: the values of all rows one after the other; length() * list_size() of them in a
+  // fixed_size_list.
+  [[nodiscard]] ColumnView Elements() const { return ElementsOf(0, length_); }
+  // Lists only: the values of one row. A null row has any number, mostly none.
+  [[nodiscard]] ColumnView ListAt(int64_t row) const {
+    MILLRACE_DCHECK(type().is_list() && row >= 0 && row < length_);
+    return ElementsOf(row, row + 1);
+  }
+  // Structs only: one field, as many rows. Of a null row it has any value.
+  [[nodiscard]] ColumnView Child(size_t field) const {
+    MILLRACE_DCHECK(type().is_struct() && field < data_->children.size());
+    return ColumnView(&data_->children[field], first_, length_);
   }
 
   // Bytes that these rows take in Arrow's layout, without padding.
@@ -105,6 +116,15 @@ class ColumnView {
   [[nodiscard]] int64_t first() const { return first_; }
 
  private:
+  ColumnView ElementsOf(int64_t begin, int64_t end) const {
+    const ColumnData* child = &data_->children[0];
+    if (data_->type.is_fixed_size_list()) {
+      const int64_t size = data_->type.list_size();
+      return ColumnView(child, (first_ + begin) * size, (end - begin) * size);
+    }
+    const int64_t from = OffsetAt(begin);
+    return ColumnView(child, from, OffsetAt(end) - from);
+  }
   static bool Bit(const uint8_t* bits, int64_t i) { return (bits[i >> 3] >> (i & 7)) & 1; }
 
   const ColumnData* data_ = nullptr;

@@ -139,7 +139,10 @@ bool ParsesAsFloat64(absl::string_view field) {
   return ParseFloat(field, &value);
 }
 
-bool IsCsvType(const Type& type) { return !type.is_list() && type.id() != TypeId::kFloat16; }
+bool IsCsvType(const Type& type) {
+  return type.is_variable() ||
+         (type.is_primitive() && !type.is_time() && type.id() != TypeId::kFloat16);
+}
 
 CsvBatchBuilder::CsvBatchBuilder(Schema schema, const std::vector<CsvColumn>* columns)
     : schema_(std::move(schema)), columns_(columns) {

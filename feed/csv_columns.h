@@ -32,7 +32,7 @@ struct CsvColumn {
 [[nodiscard]] bool ParsesAsInt64(absl::string_view field);
 [[nodiscard]] bool ParsesAsFloat64(absl::string_view field);
 
-// Whether fields can be read as `type`: scalars but float16.
+// Whether fields can be read as `type`: scalars but float16, dates and timestamps.
 [[nodiscard]] bool IsCsvType(const Type& type);
 
 // Thread safety: one thread at a time.

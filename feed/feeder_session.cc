@@ -427,10 +427,17 @@ absl::Status FeedSession::OnSchema(absl::string_view metadata) {
   if (options_.mode != FeedMode::kInference) {
     return absl::InvalidArgumentError("SCHEMA for a training session");
   }
-  MILLRACE_ASSIGN_OR_RETURN(Schema schema, DecodeSchema(metadata));
+  absl::StatusOr<Schema> schema = DecodeSchema(metadata);
+  if (absl::IsUnimplemented(schema.status())) {  // in order, but of what feeds do not carry
+    OnEnd(SessionEnd::kBadPeer,
+          absl::InvalidArgumentError(
+              absl::StrCat(Place(), ": the results' ", schema.status().message())));
+    return absl::OkStatus();
+  }
+  MILLRACE_RETURN_IF_ERROR(schema.status());
   MutexLock lock(&mu_);
   if (decoder_ != nullptr) return absl::InvalidArgumentError("a second SCHEMA in one session");
-  decoder_ = std::make_shared<const BatchDecoder>(std::move(schema));
+  decoder_ = std::make_shared<const BatchDecoder>(*std::move(schema));
   return absl::OkStatus();
 }
 

@@ -61,12 +61,15 @@ struct EncodedBatch {
 
 // Reads what EncodeSchema or another Arrow writer made. Any bytes are safe.
 // Returns INVALID_ARGUMENT if it is no well-formed, little-endian Schema message of exactly this
-// size, or as Schema::FromFields.
+// size, within kMaxColumns and kMaxNesting: the sender is to be treated as broken. Returns
+// UNIMPLEMENTED, naming the column, if the message is in order but holds what feeds do not carry
+// (a type, two columns of one name; see feed/schema.h): the session is to end with INVALID_ARGUMENT.
 [[nodiscard]] absl::StatusOr<Schema> DecodeSchema(absl::string_view message);
 
 // Only the bytes of the batch's rows travel, whatever it is a slice of. Parts of at least
 // kZeroCopyMinBytes point into the batch, the others into memory of their own.
-// Returns INVALID_ARGUMENT if the batch has no rows or more than kMaxBatchRows.
+// Returns INVALID_ARGUMENT if the batch has no rows or more than kMaxBatchRows, or, naming the
+// column, lists with more values than that together.
 [[nodiscard]] absl::StatusOr<EncodedBatch> EncodeBatch(const RecordBatch& batch);
 
 // Decodes the batches of one session. Thread safety: const methods may run concurrently.

@@ -111,7 +111,8 @@ class ColumnReader {
   ColumnReader(FlatVector nodes, FlatVector buffers, int64_t rows, Body* body)
       : nodes_(nodes), buffers_(buffers), rows_(rows), body_(body) {}
 
-  // A column (in_list false) of exactly `length` rows, or a list's elements, at least `length`.
+  // A column or a struct's field (in_list false) of exactly `length` rows, or what is in lists, at
+  // least `length`.
   absl::StatusOr<ColumnData> Read(const Type& type, int64_t length, bool in_list) {
     MILLRACE_ASSIGN_OR_RETURN(const int64_t nulls, ReadNode(length, in_list));
     ColumnData out;
@@ -122,8 +123,9 @@ class ColumnReader {
       MILLRACE_RETURN_IF_ERROR(Require(validity, BitmapBytes(node_length_), "validity"));
       out.validity = validity.data;
     }
-    if (type.is_list()) return ReadList(std::move(out));
-    if (type.is_variable()) return ReadStrings(std::move(out));
+    if (type.is_struct()) return ReadStruct(std::move(out), in_list);
+    if (type.is_fixed_size_list()) return ReadElements(length * type.list_size(), std::move(out));
+    if (!type.is_primitive()) return ReadWithOffsets(std::move(out));
     const int64_t width = type.byte_width();
     MILLRACE_ASSIGN_OR_RETURN(const Body::Buffer data, NextBuffer(std::max<int64_t>(width, 1)));
     MILLRACE_RETURN_IF_ERROR(
@@ -168,31 +170,56 @@ class ColumnReader {
     return Bad("a ", what, " buffer of ", buffer.length, " bytes, ", bytes, " are needed");
   }
 
-  absl::StatusOr<ColumnData> ReadList(ColumnData out) {
-    // Below 2^62: both factors are below 2^31.
-    const int64_t elements = out.length * out.type.list_size();
-    if (elements > kMaxBatchRows) return Bad(elements, " list elements");
-    MILLRACE_ASSIGN_OR_RETURN(ColumnData child,
-                              Read(out.type.element().type, elements, /*in_list=*/true));
-    out.children.push_back(std::move(child));
+  // A list's values, of which there are at least `count`: below 2^62 where it is a product, since
+  // both factors are below 2^31.
+  absl::StatusOr<ColumnData> ReadElements(int64_t count, ColumnData out) {
+    if (count > kMaxBatchRows) return Bad(count, " list elements");
+    absl::StatusOr<ColumnData> child = Read(out.type.element().type, count, /*in_list=*/true);
+    if (!child.ok()) return Annotate(child.status(), "values of the list");
+    out.children.push_back(*std::move(child));
     return out;
   }
 
-  absl::StatusOr<ColumnData> ReadStrings(ColumnData out) {
+  absl::StatusOr<ColumnData> ReadStruct(ColumnData out, bool in_list) {
+    // The fields have the length of the struct, rows that no list refers to included.
+    const int64_t length = in_list ? node_length_ : out.length;
+    for (const Field& field : out.type.children()) {
+      absl::StatusOr<ColumnData> child = Read(field.type, length, in_list);
+      if (!child.ok()) {
+        return Annotate(child.status(),
+                        absl::StrCat("field \"", EscapeControls(Ellipsize(field.name, 100)), "\""));
+      }
+      out.children.push_back(*std::move(child));
+    }
+    return out;
+  }
+
+  // Strings and lists.
+  absl::StatusOr<ColumnData> ReadWithOffsets(ColumnData out) {
     const int64_t width = out.type.is_large() ? 8 : 4;
     MILLRACE_ASSIGN_OR_RETURN(const Body::Buffer offsets, NextBuffer(width));
-    MILLRACE_ASSIGN_OR_RETURN(const Body::Buffer data, NextBuffer(1));
-    if (out.length == 0) return out;
-    MILLRACE_RETURN_IF_ERROR(Require(offsets, (node_length_ + 1) * width, "offsets"));
-    out.offsets = offsets.data;
-    out.data = data.data;
-    out.data_bytes = data.length;
-    const ColumnView view(&out, 0, out.length);
-    const int64_t begin = view.OffsetAt(0);
-    const int64_t end = view.OffsetAt(out.length);
-    if (begin < 0 || end < begin || end > data.length) {
-      return Bad("offsets from ", begin, " to ", end, " in ", data.length, " bytes of data");
+    int64_t limit = kMaxBatchRows;  // of offsets
+    if (out.type.is_variable()) {
+      MILLRACE_ASSIGN_OR_RETURN(const Body::Buffer data, NextBuffer(1));
+      limit = data.length;
+      if (out.length > 0) {
+        out.data = data.data;
+        out.data_bytes = data.length;
+      }
     }
+    int64_t end = 0;
+    if (out.length > 0) {
+      MILLRACE_RETURN_IF_ERROR(Require(offsets, (node_length_ + 1) * width, "offsets"));
+      out.offsets = offsets.data;
+      const ColumnView view(&out, 0, out.length);
+      const int64_t begin = view.OffsetAt(0);
+      end = view.OffsetAt(out.length);
+      if (begin < 0 || end < begin || end > limit) {
+        return Bad("offsets from ", begin, " to ", end, " in ", limit,
+                   out.type.is_list() ? " list elements" : " bytes of data");
+      }
+    }
+    if (out.type.is_list()) return ReadElements(end, std::move(out));
     return out;
   }
 

@@ -1,5 +1,6 @@
 // EncodeBatch() of feed/ipc.h.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -48,17 +49,27 @@ class BodyWriter {
       Add(nullptr, 0, batch_owner_);
     }
     const Type& type = column.type();
-    if (type.is_list()) {
-      Write(column.Elements());
-    } else if (type.is_variable()) {
-      WriteStrings(column);
-    } else if (type.id() == TypeId::kBool) {
+    if (type.id() == TypeId::kBool) {
       AddBits(column.data().data, column.first(), column.length());
-    } else {
+    } else if (type.is_primitive()) {
       const int64_t width = type.byte_width();
       Add(At(column.data().data, column.first() * width), column.length() * width, batch_owner_);
+    } else if (type.is_struct()) {
+      for (size_t i = 0; i < type.children().size(); ++i) Write(column.Child(i));
+    } else {
+      if (!type.is_fixed_size_list()) WriteOffsets(column);
+      if (type.is_list()) {
+        Write(column.Elements());
+      } else {
+        const int64_t begin = column.OffsetAt(0);
+        Add(At(column.data().data, begin), column.OffsetAt(column.length()) - begin, batch_owner_);
+      }
     }
+    longest_ = std::max(longest_, column.length());
   }
+
+  // Of all columns and lists' values written so far.
+  int64_t longest() const { return longest_; }
 
   EncodedBatch Finish(int64_t rows) {
     gathered_.resize(RoundUp8(gathered_.size()));
@@ -108,17 +119,15 @@ class BodyWriter {
     Add(shifted, bytes, owner[0]);
   }
 
-  void WriteStrings(const ColumnView& column) {
+  void WriteOffsets(const ColumnView& column) {
     if (column.type().is_large()) {
       WriteOffsets<int64_t>(column);
     } else {
       WriteOffsets<int32_t>(column);
     }
-    const int64_t begin = column.OffsetAt(0);
-    Add(At(column.data().data, begin), column.OffsetAt(column.length()) - begin, batch_owner_);
   }
 
-  // Offsets as they lie if they begin with 0, otherwise counted from the first row's bytes.
+  // Offsets as they lie if they begin with 0, otherwise counted from the first row's.
   template <typename Offset>
   void WriteOffsets(const ColumnView& column) {
     const int64_t count = column.length() + 1;
@@ -181,6 +190,7 @@ class BodyWriter {
   std::string gathered_;
   std::vector<BodyPart> large_parts_;
   size_t large_bytes_ = 0;
+  int64_t longest_ = 0;
 };
 
 }  // namespace
@@ -197,7 +207,14 @@ absl::StatusOr<EncodedBatch> EncodeBatch(const RecordBatch& batch) {
         "a batch of ", batch.num_rows(), " rows cannot be sent; 1 to ", kMaxBatchRows, " can"));
   }
   BodyWriter writer(batch.owner());
-  for (int i = 0; i < batch.num_columns(); ++i) writer.Write(batch.column(i));
+  for (int i = 0; i < batch.num_columns(); ++i) {
+    writer.Write(batch.column(i));
+    if (writer.longest() > kMaxBatchRows) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "column \"", batch.schema().name(i), "\": ", writer.longest(),
+          " values of lists in one batch; at most ", kMaxBatchRows, " can be sent"));
+    }
+  }
   return writer.Finish(batch.num_rows());
 }
 

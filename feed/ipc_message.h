@@ -65,6 +65,9 @@ enum TypeType : uint8_t {
   kLargeList = 21,
 };
 
+// Units of the type Date.
+inline constexpr int16_t kDateDay = 0, kDateMillisecond = 1;
+
 }  // namespace arrow_ipc
 
 // A message whose envelope is right: version 4 or 5 and the header that was asked for.

@@ -17,6 +17,7 @@
 #include "feed/ipc_message.h"
 #include "feed/schema.h"
 #include "feed/types.h"
+#include "feed/validate.h"
 #include "nanoarrow/nanoarrow.hpp"
 #include "nanoarrow/nanoarrow_ipc.hpp"
 
@@ -73,6 +74,9 @@ class SchemaReader {
                               table.String(arrow_ipc::field::kName));
     if (name.has_value()) {
       MILLRACE_RETURN_IF_ERROR(Charge(name->size()));
+      if (!IsValidUtf8(*name)) {
+        return absl::InvalidArgumentError("malformed flatbuffer: a field's name is not UTF-8");
+      }
       field.name = std::string(*name);
     }
     if (depth == 1) column_ = field.name;
@@ -97,7 +101,7 @@ class SchemaReader {
   }
 
   absl::Status Unsupported(absl::string_view type) const {
-    return absl::InvalidArgumentError(
+    return absl::UnimplementedError(
         absl::StrCat("column \"", EscapeControls(Ellipsize(column_, 100)), "\": type ", type,
                      " is not supported by feeds"));
   }
@@ -125,8 +129,16 @@ class SchemaReader {
         return ReadInt(*type);
       case arrow_ipc::kFloatingPoint:
         return ReadFloat(*type);
+      case arrow_ipc::kDate:
+        return ReadDate(*type);
+      case arrow_ipc::kTimestamp:
+        return ReadTimestamp(*type);
+      case arrow_ipc::kList:
+      case arrow_ipc::kLargeList:
       case arrow_ipc::kFixedSizeList:
-        return ReadFixedSizeList(field, *type, depth);
+        return ReadList(field, type_type, *type, depth);
+      case arrow_ipc::kStruct:
+        return ReadStruct(field, depth);
       default:
         return Unsupported(TypeTypeName(type_type));
     }
@@ -163,17 +175,63 @@ class SchemaReader {
     }
   }
 
-  absl::StatusOr<Type> ReadFixedSizeList(const FlatTable& field, const FlatTable& type, int depth) {
-    MILLRACE_ASSIGN_OR_RETURN(const int32_t list_size, type.Scalar<int32_t>(0, 0));
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<FlatVector> children,
-                              field.Vector(arrow_ipc::field::kChildren, 4));
-    if (!children.has_value() || children->size() != 1) {
-      return absl::InvalidArgumentError(
-          "malformed flatbuffer: a fixed_size_list without exactly one element type");
+  absl::StatusOr<Type> ReadDate(const FlatTable& type) const {
+    MILLRACE_ASSIGN_OR_RETURN(const int16_t unit,
+                              type.Scalar<int16_t>(0, arrow_ipc::kDateMillisecond));
+    switch (unit) {
+      case arrow_ipc::kDateDay:
+        return Type::Date32();
+      case arrow_ipc::kDateMillisecond:
+        return Type::Date64();
+      default:
+        return Unsupported(absl::StrCat("date of unit ", unit));
     }
-    MILLRACE_ASSIGN_OR_RETURN(const FlatTable child, children->Table(0));
-    MILLRACE_ASSIGN_OR_RETURN(Field element, ReadField(child, depth + 1));
+  }
+
+  absl::StatusOr<Type> ReadTimestamp(const FlatTable& type) {
+    MILLRACE_ASSIGN_OR_RETURN(const int16_t unit, type.Scalar<int16_t>(0, 0));
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<absl::string_view> zone, type.String(1));
+    if (unit < 0 || unit > static_cast<int16_t>(TimeUnit::kNano)) {
+      return Unsupported(absl::StrCat("timestamp of unit ", unit));
+    }
+    MILLRACE_RETURN_IF_ERROR(Charge(zone.value_or("").size()));
+    if (!IsValidUtf8(zone.value_or(""))) {
+      return absl::InvalidArgumentError("malformed flatbuffer: a time zone is not UTF-8");
+    }
+    return Type::Timestamp(static_cast<TimeUnit>(unit), zone.value_or(""));
+  }
+
+  absl::StatusOr<std::vector<Field>> ReadChildren(const FlatTable& field, int depth) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<FlatVector> tables,
+                              field.Vector(arrow_ipc::field::kChildren, 4));
+    std::vector<Field> children;
+    for (size_t i = 0; i < (tables.has_value() ? tables->size() : 0); ++i) {
+      MILLRACE_ASSIGN_OR_RETURN(const FlatTable table, tables->Table(i));
+      MILLRACE_ASSIGN_OR_RETURN(Field child, ReadField(table, depth + 1));
+      children.push_back(std::move(child));
+    }
+    return children;
+  }
+
+  absl::StatusOr<Type> ReadList(const FlatTable& field, uint8_t type_type, const FlatTable& type,
+                                int depth) {
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<Field> children, ReadChildren(field, depth));
+    if (children.size() != 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "malformed flatbuffer: a ", TypeTypeName(type_type), " without exactly one element type"));
+    }
+    Field& element = children[0];
+    if (type_type == arrow_ipc::kList) return Type::List(std::move(element.type), element.nullable);
+    if (type_type == arrow_ipc::kLargeList) {
+      return Type::LargeList(std::move(element.type), element.nullable);
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const int32_t list_size, type.Scalar<int32_t>(0, 0));
     return Type::FixedSizeList(std::move(element.type), list_size, element.nullable);
+  }
+
+  absl::StatusOr<Type> ReadStruct(const FlatTable& field, int depth) {
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<Field> fields, ReadChildren(field, depth));
+    return Type::Struct(std::move(fields));
   }
 
   size_t bytes_left_;
@@ -212,7 +270,10 @@ absl::StatusOr<Schema> DecodeSchema(absl::string_view message) {
     MILLRACE_ASSIGN_OR_RETURN(Field field, reader.ReadField(table, 1));
     fields.push_back(std::move(field));
   }
-  return Schema::FromFields(std::move(fields));
+  absl::StatusOr<Schema> schema = Schema::FromFields(std::move(fields));
+  // What is left to object to is no damage, but something that other users of Arrow may have.
+  if (!schema.ok()) return absl::UnimplementedError(schema.status().message());
+  return schema;
 }
 
 absl::StatusOr<std::string> EncodeSchema(const Schema& schema) {

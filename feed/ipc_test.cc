@@ -13,6 +13,7 @@
 #include "feed/record_batch.h"
 #include "feed/record_batch_testing.h"
 #include "feed/schema.h"
+#include "feed/types.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nanoarrow/nanoarrow.hpp"
@@ -50,12 +51,24 @@ ArrowBufferView View(const std::string& bytes) {
   return view;
 }
 
+// Flat and nested batches of so many rows.
+std::vector<RecordBatch> Samples(int64_t rows, uint64_t seed) {
+  std::vector<RecordBatch> samples;
+  for (Nulls nulls : kAllNulls) {
+    samples.push_back(RandomBatch(rows, nulls, seed));
+    for (uint64_t i = 0; i < 4; ++i) samples.push_back(RandomNestedBatch(rows, nulls, 10 * seed + i));
+  }
+  return samples;
+}
+
 TEST(IpcSchemaTest, RoundTripsEveryType) {
-  const Schema schema = RandomBatch(1, Nulls::kNone, 0).schema();
-  absl::StatusOr<std::string> message = EncodeSchema(schema);
-  ASSERT_THAT(message, IsOk());
-  EXPECT_EQ(message->size() % 8, 0u);
-  EXPECT_THAT(DecodeSchema(*message), IsOkAndHolds(schema));
+  for (const RecordBatch& sample : Samples(1, 0)) {
+    const Schema& schema = sample.schema();
+    absl::StatusOr<std::string> message = EncodeSchema(schema);
+    ASSERT_THAT(message, IsOk());
+    EXPECT_EQ(message->size() % 8, 0u);
+    EXPECT_THAT(DecodeSchema(*message), IsOkAndHolds(schema));
+  }
   EXPECT_THAT(DecodeSchema(*EncodeSchema(Schema())), IsOkAndHolds(Schema()));
 }
 
@@ -65,6 +78,22 @@ TEST(IpcSchemaTest, RoundTripsNullabilityAndForeignNames) {
                              .Add("\xc3\xbc", Type::FixedSizeList(Type::Bool(), 1, false), false)
                              .Build();
   EXPECT_THAT(DecodeSchema(*EncodeSchema(schema)), IsOkAndHolds(schema));
+}
+
+TEST(IpcSchemaTest, RoundTripsTypesNestedAsDeepAsAFeedMayHave) {
+  Type type = Type::Struct({{"x", Type::Utf8(), false}});
+  while (SchemaBuilder().Add("deep", Type::List(type)).Build().ok()) type = Type::List(type);
+  const Schema schema = *SchemaBuilder().Add("deep", type).Build();
+  EXPECT_THAT(DecodeSchema(*EncodeSchema(schema)), IsOkAndHolds(schema));
+  type = Type::Utf8();
+  for (int depth = 1; depth < kMaxNesting; ++depth) {
+    type = depth % 2 == 0 ? Type::FixedSizeList(type, 1) : Type::Struct({{"x", type}});
+  }
+  const RecordBatch batch =
+      RandomBatchOf(*SchemaBuilder().Add("deep", type).Build(), 30, Nulls::kSome, 1);
+  absl::StatusOr<RecordBatch> back = RoundTrip(batch);
+  ASSERT_THAT(back, IsOk());
+  EXPECT_TRUE(back->Equals(batch));
 }
 
 TEST(IpcSchemaTest, RoundTripsAsManyColumnsAsAFeedMayHave) {
@@ -80,8 +109,7 @@ TEST(IpcSchemaTest, DoesNotSendMoreThanAFrameHolds) {
 }
 
 TEST(IpcBatchTest, RoundTripsEveryTypeAtEveryOffset) {
-  for (Nulls nulls : kAllNulls) {
-    const RecordBatch batch = RandomBatch(100, nulls, 1);
+  for (const RecordBatch& batch : Samples(100, 1)) {
     for (int64_t first : {0, 1, 3, 7, 8, 9, 16, 63, 64, 65}) {
       for (int64_t rows : {1, 2, 7, 8, 9, 30}) {
         const RecordBatch slice = batch.Slice(first, rows);
@@ -94,11 +122,13 @@ TEST(IpcBatchTest, RoundTripsEveryTypeAtEveryOffset) {
 }
 
 TEST(IpcBatchTest, RoundTripsBuffersThatTravelAlone) {
-  const RecordBatch batch = RandomBatch(10000, Nulls::kSome, 2);
-  for (const RecordBatch& slice : {batch, batch.Slice(3, 9990), batch.Slice(8, 9900)}) {
-    absl::StatusOr<RecordBatch> back = RoundTrip(slice);
-    ASSERT_THAT(back, IsOk());
-    EXPECT_TRUE(back->Equals(slice));
+  for (const RecordBatch& batch :
+       {RandomBatch(10000, Nulls::kSome, 2), RandomNestedBatch(10000, Nulls::kSome, 2)}) {
+    for (const RecordBatch& slice : {batch, batch.Slice(3, 9990), batch.Slice(8, 9900)}) {
+      absl::StatusOr<RecordBatch> back = RoundTrip(slice);
+      ASSERT_THAT(back, IsOk());
+      EXPECT_TRUE(back->Equals(slice));
+    }
   }
 }
 
@@ -157,9 +187,46 @@ TEST(IpcBatchTest, SendsOnlyTheBytesOfTheRows) {
   EXPECT_LT(body, static_cast<size_t>(slice.byte_size()) + 60 * 8);
 }
 
+TEST(IpcBatchTest, SendsOnlyTheValuesOfTheListsOfTheRows) {
+  const RecordBatch numbers =
+      *BatchBuilder().AddColumn("n", std::vector<int64_t>(100000, 7)).Build();
+  const RecordBatch batch =
+      *BatchBuilder().AddList("l", std::vector<int64_t>(1000, 100), numbers).Build();
+  absl::StatusOr<EncodedBatch> few = EncodeBatch(batch.Slice(500, 3));
+  ASSERT_THAT(few, IsOk());
+  EXPECT_LT(few->byte_size(), 300 * sizeof(int64_t) + 400);
+  // Many travel from where they lie.
+  absl::StatusOr<EncodedBatch> many = EncodeBatch(batch.Slice(100, 800));
+  ASSERT_THAT(many, IsOk());
+  ASSERT_EQ(many->parts.size(), 2u);
+  EXPECT_EQ(many->parts[1].data,
+            reinterpret_cast<const uint8_t*>(numbers.column(0).values<int64_t>() + 10000));
+}
+
+TEST(IpcBatchTest, ReadsSlicedChildrenAsNanoarrowSendsThem) {
+  // A list's values may be longer than its offsets say, and begin behind 0.
+  const RecordBatch numbers = *BatchBuilder().AddColumn("n", std::vector<int8_t>(9, 7)).Build();
+  const RecordBatch batch =
+      *BatchBuilder().AddList("l", std::vector<int64_t>{2, 3, 4}, numbers).Build();
+  absl::StatusOr<EncodedBatch> encoded = EncodeBatch(batch);
+  ASSERT_THAT(encoded, IsOk());
+  ASSERT_EQ(encoded->parts.size(), 1u);
+  std::string body(reinterpret_cast<const char*>(encoded->parts[0].data), encoded->parts[0].size);
+  const int32_t offsets[] = {1, 3, 3, 8};
+  std::memcpy(body.data(), offsets, sizeof(offsets));
+  absl::StatusOr<RecordBatch> back =
+      BatchDecoder(batch.schema())
+          .Decode(encoded->metadata, 3,
+                  {{reinterpret_cast<const uint8_t*>(body.data()), body.size(), nullptr}});
+  ASSERT_THAT(back, IsOk());
+  EXPECT_EQ(back->column(0).ListAt(2).length(), 5);
+  absl::StatusOr<RecordBatch> again = RoundTrip(*back);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_TRUE(again->Equals(*back));
+}
+
 TEST(IpcBatchTest, DecodesPartsThatAreNotAligned) {
-  for (Nulls nulls : kAllNulls) {
-    const RecordBatch batch = RandomBatch(1500, nulls, 4);
+  for (const RecordBatch& batch : Samples(1500, 4)) {
     absl::StatusOr<EncodedBatch> encoded = EncodeBatch(batch);
     ASSERT_THAT(encoded, IsOk());
     for (size_t shift : {0, 1, 2, 4, 7}) {
@@ -181,8 +248,8 @@ TEST(IpcBatchTest, DecodesPartsThatAreNotAligned) {
 }
 
 TEST(IpcBatchTest, IsWhatNanoarrowReads) {
-  for (Nulls nulls : kAllNulls) {
-    const RecordBatch batch = RandomBatch(3000, nulls, 5).Slice(5, 2990);
+  for (const RecordBatch& sample : Samples(3000, 5)) {
+    const RecordBatch batch = sample.Slice(5, 2990);
     absl::StatusOr<EncodedBatch> encoded = EncodeBatch(batch);
     ASSERT_THAT(encoded, IsOk());
     const std::string body = JoinBody(*encoded);
@@ -212,9 +279,15 @@ TEST(IpcBatchTest, IsWhatNanoarrowReads) {
   }
 }
 
+// nanoarrow's encoder takes null counts as they are.
+void CountNulls(ArrowArrayView* view) {
+  view->null_count = ArrowArrayViewComputeNullCount(view);
+  for (int64_t i = 0; i < view->n_children; ++i) CountNulls(view->children[i]);
+}
+
 TEST(IpcBatchTest, ReadsWhatNanoarrowWrites) {
-  for (Nulls nulls : kAllNulls) {
-    const RecordBatch batch = *RecordBatch::Concat({RandomBatch(300, nulls, 6)});
+  for (const RecordBatch& sample : Samples(300, 6)) {
+    const RecordBatch batch = *RecordBatch::Concat({sample});
     nanoarrow::UniqueArray array;
     batch.Export(array.get());
     nanoarrow::UniqueArrayView view;
@@ -222,9 +295,7 @@ TEST(IpcBatchTest, ReadsWhatNanoarrowWrites) {
     ASSERT_EQ(ArrowArrayViewInitFromSchema(view.get(), batch.schema().c_schema(), &error),
               NANOARROW_OK);
     ASSERT_EQ(ArrowArrayViewSetArray(view.get(), array.get(), &error), NANOARROW_OK);
-    for (int64_t i = 0; i < view->n_children; ++i) {
-      view->children[i]->null_count = ArrowArrayViewComputeNullCount(view->children[i]);
-    }
+    CountNulls(view.get());
     nanoarrow::ipc::UniqueEncoder encoder;
     nanoarrow::UniqueBuffer body;
     nanoarrow::UniqueBuffer message;

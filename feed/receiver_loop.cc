@@ -310,7 +310,15 @@ absl::Status ReceiverLoop::HandleFrame(const std::string& principal, const Frame
     return absl::InvalidArgumentError(
         absl::StrCat(FrameTypeName(header.type), " before CREDIT"));
   }
-  if (header.type == FrameType::kSchema) return HandleSchema(&session, metadata);
+  if (session.failed) return absl::OkStatus();
+  if (header.type == FrameType::kSchema) {
+    const absl::Status status = HandleSchema(&session, metadata);
+    if (!absl::IsUnimplemented(status)) return status;
+    // A schema in order, of something that feeds do not carry: a mistake of this session alone.
+    session.failed = true;
+    FailSession(it, absl::InvalidArgumentError(status.message()));
+    return absl::OkStatus();
+  }
   if (header.type == FrameType::kBatch) return HandleBatch(&session, parts);
   MILLRACE_ASSIGN_OR_RETURN(EndPartitionFrame end, DecodeEndPartition(metadata));
   const absl::Status status = core_->EndPartition(session.core, end.end_row);

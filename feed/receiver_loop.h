@@ -88,6 +88,7 @@ class ReceiverLoop {
     uint64_t connection = 0;
     uint64_t next_seq = 1;
     std::optional<BatchDecoder> decoder;
+    bool failed = false;  // ERROR was said; what is still under way is dropped
   };
   using SessionKey = std::pair<std::string, uint64_t>;  // principal, session
   using Sessions = absl::flat_hash_map<SessionKey, Session>;

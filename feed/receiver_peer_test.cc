@@ -179,7 +179,10 @@ TEST_F(ReceiverPeerTest, AnswersEveryRowOfEveryType) {
   const FeederRun run = Feed(
       "--mode inference --rows 500 --partitions 3 --batch-rows 37 --null-every 7 --check-results "
       "echo --columns a:bool,b:int8,c:uint64,d:float32,e:float64,f:utf8,g:binary,"
-      "h:fixed_size_list<float32,3> --cut-at 3 --cut-at 6");
+      "h:fixed_size_list<float32,3>,i:date32,j:date64,k:timestamp[ns,UTC],l:timestamp[s],"
+      "m:large_utf8,n:large_binary,o:list<utf8>,p:large_list<int16>,"
+      "q:fixed_size_list<fixed_size_list<float32,2>,2>,r:struct<x:float64,tags:list<utf8>>,"
+      "s:list<struct<n:int8,b:bool>>,t:fixed_size_list<utf8,2> --cut-at 3 --cut-at 6");
   receiver_->EndAllFeeds();
   program.Join();
   EXPECT_EQ(run.exit_code, 0);

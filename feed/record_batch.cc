@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -37,24 +38,40 @@ class ColumnConcat {
       nulls = nulls || piece.may_have_nulls();
     }
     if (nulls) out.validity = Validity(pieces, out.length);
-    if (out.type.is_list()) {
-      std::vector<ColumnView> elements;
-      elements.reserve(pieces.size());
-      for (const ColumnView& piece : pieces) elements.push_back(piece.Elements());
-      MILLRACE_ASSIGN_OR_RETURN(ColumnData child, Run(elements));
-      out.children.push_back(std::move(child));
+    if (out.type.is_primitive()) {
+      Values(pieces, &out);
       return out;
+    }
+    if (out.type.is_variable() || out.type.is_variable_list()) {
+      MILLRACE_RETURN_IF_ERROR(out.type.is_large() ? Offsets<int64_t>(pieces, &out)
+                                                   : Offsets<int32_t>(pieces, &out));
     }
     if (out.type.is_variable()) {
-      MILLRACE_RETURN_IF_ERROR(out.type.is_large() ? Strings<int64_t>(pieces, &out)
-                                                   : Strings<int32_t>(pieces, &out));
-      return out;
+      Bytes(pieces, &out);
+    } else if (out.type.is_list()) {
+      MILLRACE_RETURN_IF_ERROR(
+          Child(pieces, [](const ColumnView& piece) { return piece.Elements(); }, &out));
+    } else {
+      for (size_t i = 0; i < out.type.children().size(); ++i) {
+        MILLRACE_RETURN_IF_ERROR(
+            Child(pieces, [i](const ColumnView& piece) { return piece.Child(i); }, &out));
+      }
     }
-    Values(pieces, &out);
     return out;
   }
 
  private:
+  // Appends the concatenation of what `part` gives of each piece to out->children.
+  absl::Status Child(const std::vector<ColumnView>& pieces,
+                     absl::FunctionRef<ColumnView(const ColumnView&)> part, ColumnData* out) {
+    std::vector<ColumnView> parts;
+    parts.reserve(pieces.size());
+    for (const ColumnView& piece : pieces) parts.push_back(part(piece));
+    MILLRACE_ASSIGN_OR_RETURN(ColumnData child, Run(parts));
+    out->children.push_back(std::move(child));
+    return absl::OkStatus();
+  }
+
   const uint8_t* Validity(const std::vector<ColumnView>& pieces, int64_t length) {
     uint8_t* bits = NewBuffer(BitmapBytes(length), owners_);
     int64_t done = 0;
@@ -87,19 +104,20 @@ class ColumnConcat {
     out->data = data;
   }
 
+  // Offsets of all rows, from 0 on.
   template <typename Offset>
-  absl::Status Strings(const std::vector<ColumnView>& pieces, ColumnData* out) {
-    int64_t bytes = 0;
-    for (const ColumnView& piece : pieces) {
-      bytes += piece.OffsetAt(piece.length()) - piece.OffsetAt(0);
-    }
-    if (bytes > std::numeric_limits<Offset>::max()) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          bytes, " bytes in one ", out->type.ToString(), " column; at most 2 GiB fit"));
+  absl::Status Offsets(const std::vector<ColumnView>& pieces, ColumnData* out) {
+    int64_t end = 0;
+    for (const ColumnView& piece : pieces) end += piece.OffsetAt(piece.length()) - piece.OffsetAt(0);
+    if (end > std::numeric_limits<Offset>::max()) {
+      return absl::ResourceExhaustedError(
+          out->type.is_list()
+              ? absl::StrCat(end, " values in one column of lists; at most 2^31-1 fit")
+              : absl::StrCat(end, " bytes in one ", out->type.ToString(),
+                             " column; at most 2 GiB fit"));
     }
     Offset* offsets =
         reinterpret_cast<Offset*>(NewBuffer((out->length + 1) * int64_t{sizeof(Offset)}, owners_));
-    uint8_t* data = NewBuffer(bytes, owners_);
     int64_t row = 0;
     int64_t done = 0;
     for (const ColumnView& piece : pieces) {
@@ -107,15 +125,25 @@ class ColumnConcat {
       for (int64_t i = 0; i < piece.length(); ++i) {
         offsets[row++] = static_cast<Offset>(piece.OffsetAt(i) - begin + done);
       }
+      done += piece.OffsetAt(piece.length()) - begin;
+    }
+    offsets[row] = static_cast<Offset>(done);
+    out->offsets = reinterpret_cast<const uint8_t*>(offsets);
+    return absl::OkStatus();
+  }
+
+  // The bytes of strings whose offsets are there.
+  void Bytes(const std::vector<ColumnView>& pieces, ColumnData* out) {
+    out->data_bytes = ColumnView(out, 0, out->length).OffsetAt(out->length);
+    uint8_t* data = NewBuffer(out->data_bytes, owners_);
+    int64_t done = 0;
+    for (const ColumnView& piece : pieces) {
+      const int64_t begin = piece.OffsetAt(0);
       const int64_t size = piece.OffsetAt(piece.length()) - begin;
       if (size > 0) std::memcpy(data + done, piece.data().data + begin, static_cast<size_t>(size));
       done += size;
     }
-    offsets[row] = static_cast<Offset>(done);
-    out->offsets = reinterpret_cast<const uint8_t*>(offsets);
     out->data = data;
-    out->data_bytes = bytes;
-    return absl::OkStatus();
   }
 
   std::vector<std::shared_ptr<const void>>* const owners_;
@@ -126,10 +154,18 @@ bool EqualColumns(const ColumnView& a, const ColumnView& b) {
     if (a.IsNull(row) != b.IsNull(row)) return false;
     if (a.IsNull(row)) continue;
     if (a.type().is_list()) {
-      const int64_t size = a.type().list_size();
-      const ColumnView x(&a.data().children[0], (a.first() + row) * size, size);
-      const ColumnView y(&b.data().children[0], (b.first() + row) * size, size);
-      if (!EqualColumns(x, y)) return false;
+      const ColumnView x = a.ListAt(row);
+      const ColumnView y = b.ListAt(row);
+      if (x.length() != y.length() || !EqualColumns(x, y)) return false;
+    } else if (a.type().is_struct()) {
+      for (size_t i = 0; i < a.type().children().size(); ++i) {
+        const ColumnView x = a.Child(i);
+        const ColumnView y = b.Child(i);
+        if (!EqualColumns(ColumnView(&x.data(), x.first() - x.data().offset + row, 1),
+                          ColumnView(&y.data(), y.first() - y.data().offset + row, 1))) {
+          return false;
+        }
+      }
     } else if (a.type().is_variable()) {
       if (a.BytesAt(row) != b.BytesAt(row)) return false;
     } else if (a.type().id() == TypeId::kBool) {
@@ -211,6 +247,19 @@ absl::StatusOr<RecordBatch> RecordBatch::Concat(absl::Span<const RecordBatch> ba
     columns.push_back(*std::move(column));
   }
   return FromColumns(schema, rows, std::move(columns), std::move(owners));
+}
+
+RecordBatch RecordBatch::Select(absl::Span<const int> columns, const Schema& schema) const {
+  MILLRACE_CHECK(columns.size() == static_cast<size_t>(schema.num_columns()));
+  std::vector<ColumnData> selected;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const ColumnView view = column(columns[i]);
+    MILLRACE_CHECK(view.type() == schema.type(static_cast<int>(i)))
+        << view.type().ToString() << " for " << schema.name(static_cast<int>(i));
+    selected.push_back(view.data());
+  }
+  RecordBatch all = FromColumns(schema, data_->rows, std::move(selected), {data_});
+  return all.Slice(first_, rows_);
 }
 
 bool RecordBatch::Equals(const RecordBatch& other) const {

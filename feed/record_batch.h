@@ -20,7 +20,8 @@
 #include "feed/column.h"
 #include "feed/schema.h"
 
-struct ArrowArray;  // Arrow C Data Interface
+struct ArrowArray;   // Arrow C Data Interface
+struct ArrowSchema;  // Arrow C Data Interface
 
 namespace millrace {
 
@@ -38,10 +39,13 @@ class RecordBatch {
   // length or offset is impossible, if offsets decrease, if text is not UTF-8.
   [[nodiscard]] static absl::StatusOr<RecordBatch> FromArrowArray(const Schema& schema,
                                                                   ArrowArray* array);
+  // The same of an array and its schema, as pyarrow's _export_to_c gives them; both are taken over.
+  // Errors as above and as Schema::FromArrowSchema.
+  [[nodiscard]] static absl::StatusOr<RecordBatch> Import(ArrowSchema* schema, ArrowArray* array);
 
   // The rows of `batches`, which must not be empty, in one batch of its own memory.
   // Returns INVALID_ARGUMENT if schemas differ (naming the column), RESOURCE_EXHAUSTED if a utf8 or
-  // binary column would pass 2 GiB.
+  // binary column would pass 2 GiB, or a list column 2^31-1 values.
   [[nodiscard]] static absl::StatusOr<RecordBatch> Concat(absl::Span<const RecordBatch> batches);
 
   [[nodiscard]] const Schema& schema() const;
@@ -53,6 +57,10 @@ class RecordBatch {
 
   // Rows [first, first + rows), which must lie within this batch (checked); no copy.
   [[nodiscard]] RecordBatch Slice(int64_t first, int64_t rows) const;
+
+  // The rows of some columns, under the names that `schema` gives them; its types must be theirs
+  // (checked). No copy.
+  [[nodiscard]] RecordBatch Select(absl::Span<const int> columns, const Schema& schema) const;
 
   // Bytes of Arrow's layout that these rows take, without padding; not of the memory kept alive.
   [[nodiscard]] int64_t byte_size() const;

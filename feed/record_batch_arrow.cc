@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,18 @@ absl::Status Bad(const auto&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
+// Buffers of a column itself, in Arrow's layout.
+int64_t NumBuffers(const Type& type) {
+  if (type.is_struct() || type.is_fixed_size_list()) return 1;
+  return type.is_variable() ? 3 : 2;
+}
+
+// For messages: which child.
+std::string ChildName(const Type& type, size_t i) {
+  if (type.is_list()) return "values of the list";
+  return absl::StrCat("field \"", EscapeControls(Ellipsize(type.children()[i].name, 100)), "\"");
+}
+
 // Reads the tree of an ArrowArray whose producer is believed about the sizes of its buffers.
 class Importer {
  public:
@@ -48,24 +61,15 @@ class Importer {
     ColumnData out;
     out.type = type;
     out.length = rows;
-    out.offset = rows == 0 ? 0 : array.offset + skip;
+    const int64_t first = array.offset + skip;
+    out.offset = rows == 0 ? 0 : first;
     if (array.null_count != 0 && rows > 0) {
       out.validity = static_cast<const uint8_t*>(array.buffers[0]);
       if (out.validity == nullptr && array.null_count > 0) {
         return Bad(array.null_count, " nulls without a validity buffer");
       }
     }
-    if (type.is_list()) {
-      MILLRACE_ASSIGN_OR_RETURN(ColumnData child,
-                                Import(type.element().type, *array.children[0],
-                                       out.offset * type.list_size(), rows * type.list_size()));
-      out.offset = 0;
-      if (out.validity != nullptr) {
-        out.validity = RebasedBits(out.validity, array.offset + skip, rows);
-      }
-      out.children.push_back(std::move(child));
-      return out;
-    }
+    if (!type.children().empty()) return ImportNested(array, first, std::move(out));
     if (rows == 0) return out;
     if (type.is_variable()) {
       MILLRACE_RETURN_IF_ERROR(type.is_large() ? Strings<int64_t>(array, &out)
@@ -83,8 +87,8 @@ class Importer {
 
  private:
   static absl::Status CheckShape(const Type& type, const ArrowArray& array) {
-    const int64_t buffers = type.is_list() ? 1 : type.is_variable() ? 3 : 2;
-    const int64_t children = type.is_list() ? 1 : 0;
+    const int64_t buffers = NumBuffers(type);
+    const int64_t children = static_cast<int64_t>(type.children().size());
     if (array.release == nullptr) return Bad("the array is released");
     if (array.dictionary != nullptr) return Bad("the array is dictionary encoded");
     if (array.n_buffers != buffers || array.buffers == nullptr) {
@@ -98,15 +102,65 @@ class Importer {
       return Bad("impossible length ", array.length, ", offset ", array.offset, " or null count ",
                  array.null_count);
     }
-    if (type.is_list() && (array.offset + array.length) > 0 &&
+    if (type.is_fixed_size_list() && (array.offset + array.length) > 0 &&
         type.list_size() > kMaxLength / (array.offset + array.length)) {
       return Bad("impossible length ", array.length, " of a list");
     }
     return absl::OkStatus();
   }
 
+  // Lists and structs, of which `out` has type, length and validity. Only the values of these rows
+  // are taken of a child: an array may be one of many slices, and each pays for its own.
+  absl::StatusOr<ColumnData> ImportNested(const ArrowArray& array, int64_t first, ColumnData out) {
+    int64_t skip = out.length == 0 ? 0 : first;
+    int64_t length = out.length;
+    if (out.type.is_fixed_size_list()) {
+      skip *= out.type.list_size();
+      length *= out.type.list_size();
+    } else if (out.type.is_variable_list()) {
+      skip = length = 0;
+      if (out.length > 0) {
+        MILLRACE_RETURN_IF_ERROR(out.type.is_large() ? ListOffsets<int64_t>(array, &out, &skip)
+                                                     : ListOffsets<int32_t>(array, &out, &skip));
+        out.offset = 0;
+        length = ColumnView(&out, 0, out.length).OffsetAt(out.length);
+      }
+    }
+    out.offset = 0;
+    if (out.validity != nullptr) out.validity = RebasedBits(out.validity, first, out.length);
+    for (size_t i = 0; i < out.type.children().size(); ++i) {
+      absl::StatusOr<ColumnData> child =
+          Import(out.type.children()[i].type, *array.children[i], skip, length);
+      if (!child.ok()) return Annotate(child.status(), ChildName(out.type, i));
+      out.children.push_back(*std::move(child));
+    }
+    return out;
+  }
+
+  // The offsets of a list's rows, which begin with 0 afterwards; *first is what they began with.
   template <typename Offset>
-  absl::Status Strings(const ArrowArray& array, ColumnData* out) {
+  absl::Status ListOffsets(const ArrowArray& array, ColumnData* out, int64_t* first) {
+    MILLRACE_RETURN_IF_ERROR(Offsets<Offset>(array, out));
+    const auto* offsets = reinterpret_cast<const Offset*>(out->offsets) + out->offset;
+    *first = offsets[0];
+    if (*first == 0) {
+      out->offsets = reinterpret_cast<const uint8_t*>(offsets);
+      return absl::OkStatus();
+    }
+    auto* rebased = reinterpret_cast<Offset*>(
+        NewBuffer((out->length + 1) * int64_t{sizeof(Offset)}, owners_));
+    for (int64_t i = 0; i <= out->length; ++i) {
+      // Wrong ones in the middle, which are found later, must not overflow here.
+      rebased[i] = static_cast<Offset>(static_cast<uint64_t>(offsets[i]) -
+                                       static_cast<uint64_t>(offsets[0]));
+    }
+    out->offsets = reinterpret_cast<const uint8_t*>(rebased);
+    return absl::OkStatus();
+  }
+
+  // The offsets of strings or lists, of which first and last are in order.
+  template <typename Offset>
+  absl::Status Offsets(const ArrowArray& array, ColumnData* out) {
     const auto* raw = static_cast<const uint8_t*>(array.buffers[1]);
     if (raw == nullptr) return Bad("no offsets buffer for ", out->length, " rows");
     const int64_t end = out->offset + out->length;
@@ -115,7 +169,13 @@ class Importer {
     if (offsets[out->offset] < 0 || offsets[end] < offsets[out->offset]) {
       return Bad("offsets from ", offsets[out->offset], " to ", offsets[end]);
     }
-    out->data_bytes = offsets[end];
+    return absl::OkStatus();
+  }
+
+  template <typename Offset>
+  absl::Status Strings(const ArrowArray& array, ColumnData* out) {
+    MILLRACE_RETURN_IF_ERROR(Offsets<Offset>(array, out));
+    out->data_bytes = ColumnView(out, 0, out->length).OffsetAt(out->length);
     out->data = static_cast<const uint8_t*>(array.buffers[2]);
     if (out->data == nullptr && out->data_bytes > 0) {
       return Bad("no data buffer for ", out->data_bytes, " bytes");
@@ -131,7 +191,7 @@ class Importer {
   }
 
   const uint8_t* RebasedBits(const uint8_t* bits, int64_t first, int64_t count) {
-    if (first == 0) return bits;
+    if (first % 8 == 0) return bits + first / 8;
     uint8_t* copy = NewBuffer(BitmapBytes(count), owners_);
     CopyBits(bits, first, count, copy, 0);
     return copy;
@@ -199,21 +259,19 @@ void ExportColumn(const std::shared_ptr<const void>& owner, const ColumnView& vi
   const ColumnData& data = view.data();
   const Type& type = view.type();
   const int64_t nulls = view.may_have_nulls() ? -1 : 0;
-  ExportedNode* node = NewNode(owner, view.length(), view.first(), nulls,
-                               type.is_list()       ? 1
-                               : type.is_variable() ? 3
-                                                    : 2,
-                               type.is_list() ? 1 : 0, out);
+  ExportedNode* node = NewNode(owner, view.length(), view.first(), nulls, NumBuffers(type),
+                               data.children.size(), out);
   node->buffers[0] = data.validity;
-  if (type.is_list()) {
-    const ColumnData& child = data.children[0];
-    ExportColumn(owner, ColumnView(&child, 0, child.length), &node->children[0]);
-  } else if (type.is_variable()) {
+  for (size_t i = 0; i < data.children.size(); ++i) {
+    const ColumnData& child = data.children[i];
+    ExportColumn(owner, ColumnView(&child, 0, child.length), &node->children[i]);
+  }
+  if (type.is_variable() || type.is_variable_list()) {
     if (data.offsets == nullptr) out->offset = 0;
     node->buffers[1] =
         data.offsets == nullptr ? static_cast<const void*>(&kZeroOffset) : data.offsets;
-    node->buffers[2] = data.data;
-  } else {
+    if (type.is_variable()) node->buffers[2] = data.data;
+  } else if (type.is_primitive()) {
     node->buffers[1] = data.data;
   }
 }
@@ -238,6 +296,13 @@ absl::StatusOr<RecordBatch> RecordBatch::FromArrowArray(const Schema& schema, Ar
   }
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(schema, (*root)->length, columns));
   return FromColumns(schema, (*root)->length, std::move(columns), std::move(owners));
+}
+
+absl::StatusOr<RecordBatch> RecordBatch::Import(ArrowSchema* schema, ArrowArray* array) {
+  const nanoarrow::UniqueSchema owned_schema(schema);
+  nanoarrow::UniqueArray owned_array(array);
+  MILLRACE_ASSIGN_OR_RETURN(const Schema columns, Schema::FromArrowSchema(*owned_schema.get()));
+  return FromArrowArray(columns, owned_array.get());
 }
 
 void RecordBatch::Export(ArrowArray* out) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -30,33 +31,82 @@ std::string Quoted(absl::string_view name) {
 
 absl::Status Unsupported(absl::string_view column, absl::string_view type) {
   return absl::InvalidArgumentError(absl::StrCat("column ", Quoted(column), ": type ",
-                                                 EscapeControls(Ellipsize(type, 100)),
+                                                 EscapeControls(Ellipsize(type, 200)),
                                                  " is not supported by feeds"));
 }
 
-absl::Status CheckName(absl::string_view name) {
-  for (size_t i = 0; i < name.size();) {
-    const size_t length = Utf8SequenceLength(name.substr(i));
-    if (length == 0 || name[i] == '\0') {
-      return absl::InvalidArgumentError(
-          absl::StrCat("column name ", Quoted(name), " is not UTF-8 text without NUL"));
-    }
+// Text that C strings, and thus the C Data Interface, can hold.
+bool IsPlainText(absl::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = Utf8SequenceLength(text.substr(i));
+    if (length == 0 || text[i] == '\0') return false;
     i += length;
+  }
+  return true;
+}
+
+absl::Status CheckName(absl::string_view name) {
+  if (IsPlainText(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("column name ", Quoted(name), " is not UTF-8 text without NUL"));
+}
+
+absl::Status TooDeep(absl::string_view column) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("column ", Quoted(column), ": nested deeper than ", kMaxNesting));
+}
+
+absl::Status CheckType(absl::string_view column, const Type& type, int depth);
+
+absl::Status CheckFields(absl::string_view column, const Type& type, int depth) {
+  if (type.children().empty() || type.children().size() > static_cast<size_t>(kMaxColumns)) {
+    return Unsupported(column, absl::StrCat("struct of ", type.children().size(), " fields"));
+  }
+  absl::flat_hash_set<absl::string_view> names;
+  for (const Field& field : type.children()) {
+    if (!IsPlainText(field.name)) {
+      return absl::InvalidArgumentError(absl::StrCat("column ", Quoted(column), ": field name ",
+                                                     Quoted(field.name),
+                                                     " is not UTF-8 text without NUL"));
+    }
+    if (!names.insert(field.name).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "column ", Quoted(column), ": two fields have the name ", Quoted(field.name)));
+    }
+    MILLRACE_RETURN_IF_ERROR(CheckType(column, field.type, depth + 1));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckType(absl::string_view column, const Type& type) {
+absl::Status CheckType(absl::string_view column, const Type& type, int depth) {
+  if (depth > kMaxNesting) return TooDeep(column);
+  if (type.is_struct()) return CheckFields(column, type, depth);
+  if (type.id() == TypeId::kTimestamp && !IsPlainText(type.time_zone())) {
+    return absl::InvalidArgumentError(absl::StrCat("column ", Quoted(column), ": time zone ",
+                                                   Quoted(type.time_zone()),
+                                                   " is not UTF-8 text without NUL"));
+  }
   if (!type.is_list()) return absl::OkStatus();
-  // Deeper nesting would be checked against kMaxNesting here.
-  if (type.list_size() < 1 || !type.element().type.is_primitive()) {
+  if (type.is_fixed_size_list() && type.list_size() < 1) {
     return Unsupported(column, type.ToString());
   }
-  return absl::OkStatus();
+  return CheckType(column, type.element().type, depth + 1);
+}
+
+absl::StatusOr<Type> TypeFromArrow(absl::string_view column, const ArrowSchema& schema, int depth);
+
+absl::StatusOr<Field> FieldFromArrow(absl::string_view column, const ArrowSchema& schema,
+                                     int depth) {
+  Field field;
+  field.name = schema.name == nullptr ? "" : schema.name;
+  field.nullable = (schema.flags & ARROW_FLAG_NULLABLE) != 0;
+  MILLRACE_ASSIGN_OR_RETURN(field.type, TypeFromArrow(column, schema, depth));
+  return field;
 }
 
 // The type of a C Data Interface schema node.
-absl::StatusOr<Type> TypeFromArrow(absl::string_view column, const ArrowSchema& schema) {
+absl::StatusOr<Type> TypeFromArrow(absl::string_view column, const ArrowSchema& schema, int depth) {
+  if (depth > kMaxNesting) return TooDeep(column);
   ArrowError error;
   ArrowErrorInit(&error);
   ArrowSchemaView view;
@@ -90,6 +140,13 @@ absl::StatusOr<Type> TypeFromArrow(absl::string_view column, const ArrowSchema& 
       return Type::Float32();
     case NANOARROW_TYPE_DOUBLE:
       return Type::Float64();
+    case NANOARROW_TYPE_DATE32:
+      return Type::Date32();
+    case NANOARROW_TYPE_DATE64:
+      return Type::Date64();
+    case NANOARROW_TYPE_TIMESTAMP:
+      return Type::Timestamp(static_cast<TimeUnit>(view.time_unit),
+                             view.timezone == nullptr ? "" : view.timezone);
     case NANOARROW_TYPE_STRING:
       return Type::Utf8();
     case NANOARROW_TYPE_LARGE_STRING:
@@ -98,17 +155,31 @@ absl::StatusOr<Type> TypeFromArrow(absl::string_view column, const ArrowSchema& 
       return Type::Binary();
     case NANOARROW_TYPE_LARGE_BINARY:
       return Type::LargeBinary();
+    // ArrowSchemaViewInit checked that a list's element is there.
+    case NANOARROW_TYPE_LIST:
+    case NANOARROW_TYPE_LARGE_LIST:
     case NANOARROW_TYPE_FIXED_SIZE_LIST: {
-      const ArrowSchema& element =
-          *schema.children[0];  // ArrowSchemaViewInit checked that it is there
-      ArrowSchemaView element_view;
-      if (ArrowSchemaViewInit(&element_view, &element, &error) == NANOARROW_OK &&
-          element_view.type == NANOARROW_TYPE_FIXED_SIZE_LIST) {
-        return Unsupported(column, "fixed_size_list<fixed_size_list>");
+      MILLRACE_ASSIGN_OR_RETURN(Field element,
+                                FieldFromArrow(column, *schema.children[0], depth + 1));
+      if (view.type == NANOARROW_TYPE_LIST) {
+        return Type::List(std::move(element.type), element.nullable);
       }
-      MILLRACE_ASSIGN_OR_RETURN(Type element_type, TypeFromArrow(column, element));
-      return Type::FixedSizeList(std::move(element_type), view.fixed_size,
-                                 (element.flags & ARROW_FLAG_NULLABLE) != 0);
+      if (view.type == NANOARROW_TYPE_LARGE_LIST) {
+        return Type::LargeList(std::move(element.type), element.nullable);
+      }
+      return Type::FixedSizeList(std::move(element.type), view.fixed_size, element.nullable);
+    }
+    case NANOARROW_TYPE_STRUCT: {
+      if (schema.n_children > kMaxColumns) {
+        return Unsupported(column, absl::StrCat("struct of ", schema.n_children, " fields"));
+      }
+      std::vector<Field> fields;
+      for (int64_t i = 0; i < schema.n_children; ++i) {
+        MILLRACE_ASSIGN_OR_RETURN(Field field,
+                                  FieldFromArrow(column, *schema.children[i], depth + 1));
+        fields.push_back(std::move(field));
+      }
+      return Type::Struct(std::move(fields));
     }
     default: {
       const char* name = ArrowTypeString(view.type);
@@ -143,6 +214,12 @@ ArrowType ArrowTypeOf(TypeId id) {
       return NANOARROW_TYPE_FLOAT;
     case TypeId::kFloat64:
       return NANOARROW_TYPE_DOUBLE;
+    case TypeId::kDate32:
+      return NANOARROW_TYPE_DATE32;
+    case TypeId::kDate64:
+      return NANOARROW_TYPE_DATE64;
+    case TypeId::kTimestamp:
+      return NANOARROW_TYPE_TIMESTAMP;
     case TypeId::kUtf8:
       return NANOARROW_TYPE_STRING;
     case TypeId::kLargeUtf8:
@@ -151,20 +228,36 @@ ArrowType ArrowTypeOf(TypeId id) {
       return NANOARROW_TYPE_BINARY;
     case TypeId::kLargeBinary:
       return NANOARROW_TYPE_LARGE_BINARY;
+    case TypeId::kList:
+      return NANOARROW_TYPE_LIST;
+    case TypeId::kLargeList:
+      return NANOARROW_TYPE_LARGE_LIST;
     case TypeId::kFixedSizeList:
       return NANOARROW_TYPE_FIXED_SIZE_LIST;
+    case TypeId::kStruct:
+      return NANOARROW_TYPE_STRUCT;
   }
   return NANOARROW_TYPE_UNINITIALIZED;
 }
 
 // Fills `out`, which ArrowSchemaInit() has prepared. Fails only without memory.
 ArrowErrorCode ToArrow(const Field& field, ArrowSchema* out) {
-  if (field.type.is_list()) {
+  const Type& type = field.type;
+  if (type.is_fixed_size_list()) {
     NANOARROW_RETURN_NOT_OK(
-        ArrowSchemaSetTypeFixedSize(out, NANOARROW_TYPE_FIXED_SIZE_LIST, field.type.list_size()));
-    NANOARROW_RETURN_NOT_OK(ToArrow(field.type.element(), out->children[0]));
+        ArrowSchemaSetTypeFixedSize(out, NANOARROW_TYPE_FIXED_SIZE_LIST, type.list_size()));
+  } else if (type.is_struct()) {
+    NANOARROW_RETURN_NOT_OK(
+        ArrowSchemaSetTypeStruct(out, static_cast<int64_t>(type.children().size())));
+  } else if (type.id() == TypeId::kTimestamp) {
+    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetTypeDateTime(
+        out, NANOARROW_TYPE_TIMESTAMP, static_cast<ArrowTimeUnit>(type.time_unit()),
+        std::string(type.time_zone()).c_str()));
   } else {
-    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetType(out, ArrowTypeOf(field.type.id())));
+    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetType(out, ArrowTypeOf(type.id())));
+  }
+  for (size_t i = 0; i < type.children().size(); ++i) {
+    NANOARROW_RETURN_NOT_OK(ToArrow(type.children()[i], out->children[i]));
   }
   out->flags = field.nullable ? ARROW_FLAG_NULLABLE : 0;
   return ArrowSchemaSetName(out, field.name.c_str());
@@ -181,7 +274,25 @@ ArrowErrorCode ToArrow(const std::vector<Field>& fields, ArrowSchema* out) {
 }
 
 std::string Describe(const Field& field) {
-  return absl::StrCat(field.type.ToString(), field.nullable ? "" : " not null");
+  return absl::StrCat(EscapeControls(field.type.ToString()), field.nullable ? "" : " not null");
+}
+
+// Where two types that differ do so first, for people: "" of the types themselves, otherwise a place
+// within them.
+std::string DescribeTypes(const Field& before, const Field& now, absl::string_view place) {
+  const std::vector<Field>& was = before.type.children();
+  const std::vector<Field>& is = now.type.children();
+  if (before.type.is_struct() && now.type.is_struct() && before.nullable == now.nullable &&
+      was.size() == is.size()) {
+    for (size_t i = 0; i < was.size(); ++i) {
+      if (was[i].name != is[i].name) break;
+      if (was[i] != is[i]) {
+        return DescribeTypes(was[i], is[i], absl::StrCat(place, ".", was[i].name));
+      }
+    }
+  }
+  return absl::StrCat("column ", Quoted(place), ": ", Ellipsize(Describe(before), 300),
+                      " before, ", Ellipsize(Describe(now), 300), " now");
 }
 
 }  // namespace
@@ -209,7 +320,7 @@ absl::StatusOr<Schema> Schema::FromFields(std::vector<Field> fields) {
   for (size_t i = 0; i < data->fields.size(); ++i) {
     const Field& field = data->fields[i];
     MILLRACE_RETURN_IF_ERROR(CheckName(field.name));
-    MILLRACE_RETURN_IF_ERROR(CheckType(field.name, field.type));
+    MILLRACE_RETURN_IF_ERROR(CheckType(field.name, field.type, 1));
     if (!data->index.emplace(field.name, static_cast<int>(i)).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("two columns have the name ", Quoted(field.name)));
@@ -236,9 +347,9 @@ absl::StatusOr<Schema> Schema::FromArrowSchema(const ArrowSchema& schema) {
   }
   for (int64_t i = 0; i < schema.n_children; ++i) {
     const ArrowSchema& child = *schema.children[i];
-    std::string name = child.name == nullptr ? "" : child.name;
-    MILLRACE_ASSIGN_OR_RETURN(Type type, TypeFromArrow(name, child));
-    fields.push_back({std::move(name), std::move(type), (child.flags & ARROW_FLAG_NULLABLE) != 0});
+    MILLRACE_ASSIGN_OR_RETURN(
+        Field field, FieldFromArrow(child.name == nullptr ? "" : child.name, child, /*depth=*/1));
+    fields.push_back(std::move(field));
   }
   return FromFields(std::move(fields));
 }
@@ -271,8 +382,7 @@ std::string Schema::DescribeDifference(const Schema& a, const Schema& b) {
                           Quoted(now.name), " now");
     }
     if (before != now) {
-      return absl::StrCat("column ", Quoted(before.name), ": ", Describe(before), " before, ",
-                          Describe(now), " now");
+      return DescribeTypes(before, now, before.name);
     }
   }
   if (a.num_columns() > b.num_columns()) {

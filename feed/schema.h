@@ -7,12 +7,15 @@
 //   absl::StatusOr<Schema> schema = SchemaBuilder()
 //                                       .Add("id", Type::Int64())
 //                                       .Add("x", Type::FixedSizeList(Type::Float32(), 64))
+//                                       .Add("tags", Type::List(Type::Utf8()))
 //                                       .Build();
 //   schema->type(1).ToString();   // "fixed_size_list<float32>[64]"
 //   schema->Find("id");           // 0
 //
-// A Schema carries only types that feed/types.h knows. Arrow's custom metadata, extension names
-// among it, is dropped: a column is its storage.
+// A Schema carries only types that feed/types.h knows; Arrow's others (null, time, duration,
+// interval, decimal, fixed_size_binary, map, union, dictionary, run_end_encoded, views) are refused
+// with the column's name. Arrow's custom metadata, extension names among it, is dropped: a column is
+// its storage.
 
 #ifndef FEED_SCHEMA_H_
 #define FEED_SCHEMA_H_
@@ -33,8 +36,8 @@ struct ArrowSchema;  // Arrow C Data Interface
 namespace millrace {
 
 // Limits of the feed protocol (docs/feed_protocol.md, section 7).
-inline constexpr int kMaxColumns = 65536;
-inline constexpr int kMaxNesting = 32;
+inline constexpr int kMaxColumns = 65536;  // of a schema, and fields of one struct
+inline constexpr int kMaxNesting = 32;     // a column of numbers is 1 deep, a list of them 2
 
 // Ownership: a handle to shared, immutable data; copies are cheap.
 // Thread safety: immutable; any thread may use and copy it.
@@ -43,8 +46,9 @@ class Schema {
   // No columns.
   Schema();
 
-  // Returns INVALID_ARGUMENT, naming column and type, if a type is not supported, and if there are
-  // more than kMaxColumns columns or two of one name.
+  // Returns INVALID_ARGUMENT, naming column and type, if a type is not supported (a list of size
+  // 0, a struct without fields, deeper than kMaxNesting), if a name is no UTF-8 text without NUL,
+  // and if there are more than kMaxColumns columns, or two of one name in the schema or a struct.
   [[nodiscard]] static absl::StatusOr<Schema> FromFields(std::vector<Field> fields);
 
   // From the C Data Interface: a struct (as every record batch's schema is) whose children become

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,19 +35,29 @@ void SetView(const ColumnData& column, ArrowArrayView* view) {
     view->buffer_views[buffer].size_bytes = data == nullptr ? 0 : size;
   };
   set(0, column.validity, BitmapBytes(end));
-  if (column.type.is_list()) {
-    SetView(column.children[0], view->children[0]);
-  } else if (column.type.is_variable()) {
+  if (column.type.is_variable() || column.type.is_variable_list()) {
     set(1, column.offsets, (end + 1) * (column.type.is_large() ? 8 : 4));
-    set(2, column.data, column.data_bytes);
-  } else {
+    if (column.type.is_variable()) set(2, column.data, column.data_bytes);
+  } else if (column.type.is_primitive()) {
     set(1, column.data, column.data_bytes);
+  }
+  for (size_t i = 0; i < column.children.size(); ++i) {
+    SetView(column.children[i], view->children[i]);
   }
 }
 
-absl::Status ValidateText(absl::string_view name, const ColumnData& column) {
+bool HasOffsets(const Type& type) {
+  if (type.is_variable() || type.is_variable_list()) return true;
+  for (const Field& field : type.children()) {
+    if (HasOffsets(field.type)) return true;
+  }
+  return false;
+}
+
+// Which row is no UTF-8; empty: none.
+std::string InvalidRow(const ColumnData& column) {
   const ColumnView view(&column, 0, column.length);
-  if (column.length == 0) return absl::OkStatus();
+  if (column.length == 0) return "";
   // All at once: the bytes of all rows together, and no row that begins within a sequence.
   const int64_t begin = view.OffsetAt(0);
   const int64_t size = view.OffsetAt(column.length) - begin;
@@ -56,18 +67,33 @@ absl::Status ValidateText(absl::string_view name, const ColumnData& column) {
     const int64_t at = view.OffsetAt(row);
     valid = at == column.data_bytes || at == begin + size || (column.data[at] & 0xc0) != 0x80;
   }
-  if (valid) return absl::OkStatus();
+  if (valid) return "";
   // Otherwise one by one: what a null row holds is nobody's business.
   for (int64_t row = 0; row < column.length; ++row) {
     if (!view.IsNull(row) && !IsValidUtf8(view.BytesAt(row))) {
-      return ColumnError(name, absl::StrCat("row ", row, " is not valid UTF-8"));
+      return absl::StrCat("row ", row, " is not valid UTF-8");
     }
   }
-  return absl::OkStatus();
+  return "";
+}
+
+// What is wrong with the text of a column and those within it; empty: nothing.
+std::string InvalidText(const ColumnData& column) {
+  if (column.type.is_utf8()) return InvalidRow(column);
+  for (size_t i = 0; i < column.children.size(); ++i) {
+    const std::string problem = InvalidText(column.children[i]);
+    if (problem.empty()) continue;
+    if (column.type.is_list()) return absl::StrCat("values of the list: ", problem);
+    return absl::StrCat("field \"",
+                        EscapeControls(Ellipsize(column.type.children()[i].name, 100)),
+                        "\": ", problem);
+  }
+  return "";
 }
 
 absl::Status ValidateColumn(absl::string_view name, const ArrowSchema* schema,
                             const ColumnData& column) {
+  if (!HasOffsets(column.type)) return absl::OkStatus();
   ArrowError error;
   ArrowErrorInit(&error);
   nanoarrow::UniqueArrayView view;
@@ -78,8 +104,8 @@ absl::Status ValidateColumn(absl::string_view name, const ArrowSchema* schema,
   if (ArrowArrayViewValidate(view.get(), NANOARROW_VALIDATION_LEVEL_FULL, &error) != NANOARROW_OK) {
     return ColumnError(name, error.message);
   }
-  if (column.type.is_utf8()) return ValidateText(name, column);
-  return absl::OkStatus();
+  const std::string problem = InvalidText(column);
+  return problem.empty() ? absl::OkStatus() : ColumnError(name, problem);
 }
 
 }  // namespace

@@ -74,6 +74,43 @@ def sample_batches():
             "numbers": pa.array([[], []], pa.list_(pa.int32())),
         }
     )
+    moments = pa.record_batch(
+        {
+            "date32": pa.array([0, -1, None, 2932896], pa.date32()),
+            "date64": pa.array([0, -86400000, None, 253402214400000], pa.date64()),
+            "s": pa.array([0, -(2**40), None, 2**40], pa.timestamp("s")),
+            "ms": pa.array([0, -1, None, 2**53], pa.timestamp("ms", "UTC")),
+            "us": pa.array([0, -1, None, 2**53], pa.timestamp("us", "Europe/Berlin")),
+            "ns": pa.array([0, -1, None, 2**53], pa.timestamp("ns", "+05:30")),
+        }
+    )
+    large = pa.record_batch(
+        {
+            "text": pa.array(["", "row", None, "Zeile \u00fc\u20ac\U0001f600"], pa.large_utf8()),
+            "bytes": pa.array([b"\x00\xff", None, b"", b"MRF1"], pa.large_binary()),
+            "numbers": pa.array([[1, None], [], None, [2]], pa.large_list(pa.int16())),
+        }
+    )
+    point = pa.struct([pa.field("x", pa.float64(), nullable=False), pa.field("tags", pa.list_(pa.utf8()))])
+    structs = pa.record_batch(
+        {
+            "point": pa.array([{"x": 0.5, "tags": ["a", None, "bc"]}, {"x": -1.0, "tags": None}, {"x": 2.0, "tags": []}], point),
+            "pair": pa.array(
+                [{"left": {"n": 1}, "right": True}, None, {"left": None, "right": False}],
+                pa.struct([("left", pa.struct([("n", pa.int8())])), ("right", pa.bool_())]),
+            ),
+        }
+    )
+    nested = pa.record_batch(
+        {
+            "image": pa.array([[[1.0, 2.0], [3.0, 4.0]], [[5.0, None], [7.0, 8.0]], None], pa.list_(pa.list_(pa.float32(), 2), 2)),
+            "words": pa.array([["a", "\u00fc"], None, ["", None, "def"]], pa.list_(pa.utf8())),
+            "rows": pa.array([[[1], []], [], [None, [2, 3]]], pa.list_(pa.list_(pa.int32()))),
+            "named": pa.array([["x", "y"], ["", None], None], pa.list_(pa.utf8(), 2)),
+            "points": pa.array([[{"x": 1, "y": None}], None, [{"x": 2, "y": b"\xff"}, None]], pa.list_(pa.struct([("x", pa.int64()), ("y", pa.binary())]))),
+        }
+    )
+    halves = pa.record_batch({"f16": pa.Array.from_buffers(pa.float16(), 3, [None, pa.py_buffer(struct.pack("<3e", 0.5, -2.0, 65504.0))])})
     return [
         ("simple", pa.record_batch({"x": pa.array([1, 2], pa.int32())}), ()),
         ("bool", pa.record_batch({"flag": pa.array([True, None, False, True, True, False, True, True, None])}), ()),
@@ -83,7 +120,11 @@ def sample_batches():
         ("lists", lists, ()),
         ("training", training, (1, 3, 6)),
         ("empties", empties, ()),
-        ("nothing", pa.record_batch({"void": pa.nulls(5)}), ()),
+        ("moments", moments, ()),
+        ("large", large, ()),
+        ("structs", structs, ()),
+        ("nested", nested, (5, 9)),
+        ("halves", halves, ()),
     ]
 
 
@@ -91,20 +132,27 @@ def sample_batches():
 
 
 def describe_type(kind):
-    names = {pa.float32(): "float32", pa.float64(): "float64", pa.utf8(): "utf8", pa.bool_(): "bool"}
+    names = {
+        pa.float16(): "float16",
+        pa.float32(): "float32",
+        pa.float64(): "float64",
+        pa.utf8(): "utf8",
+        pa.large_utf8(): "large_utf8",
+        pa.bool_(): "bool",
+        pa.date32(): "date32",
+        pa.date64(): "date64",
+    }
     if pa.types.is_fixed_size_list(kind):
         return f"fixed_size_list<{describe_type(kind.value_type)}, {kind.list_size}>"
     if pa.types.is_list(kind):
         return f"list<{describe_type(kind.value_type)}>"
+    if pa.types.is_large_list(kind):
+        return f"large_list<{describe_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {describe_type(field.type)}' for field in kind.fields)}>"
+    if pa.types.is_timestamp(kind):
+        return f"timestamp[{kind.unit}, {kind.tz}]" if kind.tz else f"timestamp[{kind.unit}]"
     return names.get(kind, str(kind))
-
-
-def _describe_value(value):
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, list):
-        return [_describe_value(item) for item in value]
-    return value
 
 
 def describe_schema(schema):
@@ -120,7 +168,7 @@ def describe_batch(batch, schema):
         "nodes": [[node.length, node.null_count] for node in layout.nodes],
         "buffers": [[entry.offset, entry.length] for entry in layout.buffers],
         "columns": {
-            name: _describe_value(column.to_pylist())
+            name: arrow_body.plain_values(column)
             for name, column in zip(record_batch.schema.names, record_batch.columns)
         },
     }
@@ -395,12 +443,42 @@ def refuse_schemas(golden):
         refuse(f"schema_{name}", data, "flatbuffer")
     batch_message, _ = arrow_body.cut_batch(sample_batches()[0][1])
     refuse("schema_holds_a_record_batch", batch_message, "flatbuffer")
-    dictionary = pa.schema([("word", pa.dictionary(pa.int8(), pa.utf8()))])
-    refuse("schema_with_a_dictionary", arrow_body.write_schema(dictionary), "dictionary")
     deep = pa.int8()
     for _ in range(40):
         deep = pa.list_(deep)
     refuse("schema_nested_41_deep", arrow_body.write_schema(pa.schema([("deep", deep)])), "nesting")
+
+
+def refuse_types(golden):
+    """Schemas in order, of something that is not carried: they end their session, and no more."""
+
+    def refuse(name, schema, reason="type"):
+        frame = frames.Frame(2, FEEDER_SESSION, 1, arrow_body.write_schema(schema))
+        golden.refuse(f"schema_{name}", "node", frame.parts(), reason, "unsupported")
+
+    dense = pa.dense_union([pa.field("a", pa.int8())])
+    kinds = [
+        ("a_dictionary", pa.dictionary(pa.int8(), pa.utf8())),
+        ("null", pa.null()),
+        ("time32", pa.time32("ms")),
+        ("time64", pa.time64("us")),
+        ("duration", pa.duration("us")),
+        ("interval", pa.month_day_nano_interval()),
+        ("decimal128", pa.decimal128(10, 2)),
+        ("fixed_size_binary", pa.binary(16)),
+        ("map", pa.map_(pa.utf8(), pa.int8())),
+        ("union", dense),
+        ("run_end_encoded", pa.run_end_encoded(pa.int32(), pa.int8())),
+        ("utf8_view", pa.string_view()),
+        ("list_of_size_0", pa.list_(pa.int8(), 0)),
+        ("struct_without_fields", pa.struct([])),
+        ("struct_with_one_name_twice", pa.struct([("a", pa.int8()), ("a", pa.int8())])),
+    ]
+    for name, kind in kinds:
+        reason = "names" if name.endswith("twice") else "type"
+        refuse(f"with_{name}", pa.schema([("column", kind)]), reason)
+    refuse("with_a_map_in_a_list", pa.schema([("column", pa.list_(pa.map_(pa.utf8(), pa.int8())))]))
+    refuse("with_one_name_twice", pa.schema([("a", pa.int8()), ("a", pa.int8())]), "names")
 
 
 class _BatchDamage:
@@ -504,6 +582,15 @@ def refuse_nodes(golden):
     lists.node("fixed_size_list_child_too_short", 1, "node_length", length=8)
     lists.node("list_child_shorter_than_its_offsets", 3, "offsets", length=1)
     lists.node("list_child_longer_than_its_buffer", 3, "buffer_size", length=3)
+    structs = _BatchDamage(golden, "structs")
+    for name, value in HUGE + NEGATIVE + [("above_the_struct", 4), ("below_the_struct", 2)]:
+        structs.node(f"struct_field_length_{name}", 1, "node_length", length=value)
+    structs.node("struct_null_count_above_length", 4, "null_count", null_count=4)
+    nested = _BatchDamage(golden, "nested")
+    for name, value in HUGE + NEGATIVE:
+        nested.node(f"inner_list_length_{name}", 1, "node_length", length=value)
+        nested.node(f"inner_list_null_count_{name}", 6, "null_count", null_count=value)
+    nested.node("inner_fixed_size_list_too_short", 2, "node_length", length=11)
 
 
 def refuse_buffers(golden):
@@ -553,6 +640,15 @@ def refuse_values(golden):
     lists.patched_body("list_offsets_descending", list_offsets, "offsets", "<i", [3], at=4)
     lists.patched_body("list_offset_negative", list_offsets, "offsets", "<i", [-4])
     lists.patched_body("list_offset_last_huge", list_offsets, "offsets", "<i", [2**31 - 1], at=4 * 3)
+    structs = _BatchDamage(golden, "structs")
+    structs.patched_body("utf8_in_a_list_in_a_struct", 7, "utf8", "<B", [0xFF])
+    structs.patched_body("offsets_descending_in_a_struct", 4, "offsets", "<i", [4], at=4)
+    large = _BatchDamage(golden, "large")
+    for name, value in HUGE[1:]:
+        large.patched_body(f"large_list_offset_{name}", 7, "offsets", "<q", [value], at=8 * 4)
+        large.patched_body(f"large_utf8_offset_{name}", 1, "buffer_size", "<q", [value], at=8 * 4)
+    for name, value in NEGATIVE:
+        large.patched_body(f"large_list_offset_{name}", 7, "offsets", "<q", [value])
 
 
 def make_golden():
@@ -562,6 +658,7 @@ def make_golden():
     refuse_binary_metadata(golden)
     refuse_json(golden)
     refuse_schemas(golden)
+    refuse_types(golden)
     refuse_batch_frames(golden)
     refuse_nodes(golden)
     refuse_buffers(golden)

@@ -26,11 +26,15 @@ _HEADER_RECORD_BATCH = 3
 
 
 class ArrowBodyError(Exception):
-    """Bytes of a peer that break the rules; `reason` is a stable word, the text is for people."""
+    """Bytes of a peer that break the rules; `reason` is a stable word, the text is for people.
 
-    def __init__(self, reason, text):
+    `outcome` is "unsupported" where nothing is broken: a schema of something that is not carried.
+    """
+
+    def __init__(self, reason, text, outcome="bad_frame"):
         super().__init__(text)
         self.reason = reason
+        self.outcome = outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,28 +192,38 @@ def read_schema(message):
     if len(schema) > MAX_COLUMNS:
         raise ArrowBodyError("columns", f"{len(schema)} columns")
     for field in schema:
-        _check_type(field.type, 1)
+        _check_depth(field.type, 1)
+    _check_names(schema.names, "the schema")
+    for field in schema:
+        _check_type(field.name, field.type)
     return schema
 
 
-def _check_type(kind, depth):
+def _check_depth(kind, depth):
     if depth > MAX_NESTING:
         raise ArrowBodyError("nesting", f"nesting over {MAX_NESTING}")
-    if pa.types.is_dictionary(kind):
-        raise ArrowBodyError("dictionary", "a dictionary-encoded column")
-    if _buffer_count(kind) is None:
-        raise ArrowBodyError("type", f"columns of type {kind} are not part of this protocol")
+    for i in range(kind.num_fields):
+        _check_depth(kind.field(i).type, depth + 1)
+
+
+def _check_names(names, where):
+    if len(set(names)) != len(names):
+        raise ArrowBodyError("names", f"two names of {where} are equal", "unsupported")
+
+
+def _check_type(column, kind):
+    empty = pa.types.is_struct(kind) and kind.num_fields == 0
+    empty = empty or (pa.types.is_fixed_size_list(kind) and kind.list_size == 0)
+    if _buffer_count(kind) is None or empty:
+        raise ArrowBodyError("type", f"column {column!r}: type {kind} is not part of this protocol", "unsupported")
+    if pa.types.is_struct(kind):
+        _check_names([kind.field(i).name for i in range(kind.num_fields)], f"a struct in column {column!r}")
     for child in _children(kind):
-        _check_type(child, depth + 1)
+        _check_type(column, child)
 
 
 def _is_list(kind):
-    return (
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-        or pa.types.is_map(kind)
-    )
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def _children(kind):
@@ -232,22 +246,40 @@ def _offset_bytes(kind):
     return 8 if wide else 4
 
 
+def _is_fixed_width(kind):
+    return (
+        pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+    )
+
+
 def _buffer_count(kind):
     """Number of a field's own buffers in the IPC format, None for types that are not carried."""
-    if pa.types.is_null(kind):
-        return 0
     if _is_variable_binary(kind):
         return 3
     if pa.types.is_fixed_size_list(kind) or pa.types.is_struct(kind):
         return 1
-    if _is_list(kind):
-        return 2
-    if pa.types.is_union(kind) or pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return None
-    try:
-        return 2 if kind.bit_width > 0 else None
-    except ValueError:
-        return None
+    return 2 if _is_list(kind) or _is_fixed_width(kind) else None
+
+
+def plain_values(column):
+    """A column as JSON has it: binary as hex, dates and timestamps as the integers that are stored."""
+    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    return [_plain_value(value) for value in column.to_pylist()]
+
+
+def _plain_value(value):
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list):
+        return [_plain_value(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain_value(item) for name, item in value.items()}
+    return value
 
 
 # --- batch ----------------------------------------------------------------------------------------
@@ -333,8 +365,6 @@ class _BatchReader:
     def array(self, kind, expected_length, below_list=False):
         node = self._take_node(expected_length, below_list)
         own = _buffer_count(kind)
-        if own == 0:
-            return pa.nulls(node.length)
         buffers = [self._take_buffer((node.length + 7) // 8 if node.null_count else 0)]
         if not node.null_count:
             buffers[0] = None
@@ -347,7 +377,7 @@ class _BatchReader:
             buffers.append(offsets)
             if _is_variable_binary(kind):
                 buffers.append(self._take_buffer(last))
-        elif own == 2:
+        elif _is_fixed_width(kind):
             buffers.append(self._take_buffer((node.length * kind.bit_width + 7) // 8))
         for child in _children(kind):
             if pa.types.is_fixed_size_list(kind):

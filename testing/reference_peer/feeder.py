@@ -18,6 +18,7 @@ import time
 
 import zmq
 
+import arrow_body
 import frames
 import misbehave
 import session as sessions
@@ -124,6 +125,7 @@ class Feeder:
                 del self._outboxes[endpoint]
 
     def _take(self, principal, parts, now):
+        opened = None
         try:
             frame = frames.Frame.from_parts(parts, "feeder")
             opened, _, node = self._sessions.get(frame.session, (None, None, None))
@@ -133,7 +135,10 @@ class Feeder:
                 raise frames.FrameError("principal", f"{principal} answered for {node}")
             opened.on_frame(frame, now)
         except frames.FrameError as error:
-            self._poison(principal, error)
+            if error.outcome == "unsupported":
+                opened.on_bad_peer("INVALID_ARGUMENT", str(error))
+            else:
+                self._poison(principal, error)
 
     def _poison(self, principal, error):
         """Section 7: whatever else comes from this node is dropped, its sessions end."""
@@ -331,21 +336,18 @@ def _lookup_from(arguments):
     return lookup
 
 
-def _jsonable(value):
-    return value.hex() if isinstance(value, bytes) else value
-
-
 def _report_results(arguments, feed, source, partition):
     """Prints and checks what came back. True when nothing was wrong."""
     good = True
     row = 0
     for batch in feed.results:
         if arguments.print_results:
-            columns = {name: [_jsonable(v) for v in column.to_pylist()] for name, column in zip(batch.schema.names, batch.columns)}
+            columns = {name: arrow_body.plain_values(batch.column(name)) for name in batch.schema.names}
             _print_event("rows", partition=partition, first_row=row, columns=columns)
         if arguments.check_results == "echo":
             expected = source.slice(row, batch.num_rows)
-            if batch.to_pydict() != expected.to_pydict():
+            same = all(found.equals(wanted) for found, wanted in zip(batch.columns, expected.columns))
+            if not same or batch.schema.names != expected.schema.names:
                 _print_event("wrong_result", partition=partition, first_row=row, rows=batch.num_rows)
                 good = False
         row += batch.num_rows

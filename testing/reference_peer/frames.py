@@ -59,8 +59,9 @@ _WITH_BODY = {FrameType.BATCH, FrameType.RESULT}
 class FrameError(Exception):
     """A frame that its receiver must not use.
 
-    `outcome` is what section 2 makes of it: "bad_frame" (poisons the principal) or "unimplemented"
-    (a greater version). `reason` is a stable word for tests, the text is for people. `session` is
+    `outcome` is what becomes of it: "bad_frame" (section 7: poisons the principal), "unimplemented"
+    (section 2: a greater version) or "unsupported" (section 3: a schema of other types; it ends the
+    session). `reason` is a stable word for tests, the text is for people. `session` is
     the header's, where a greater version has to be answered.
     """
 
@@ -288,7 +289,7 @@ class Schema:
         try:
             return cls(arrow_body.read_schema(frame.metadata))
         except arrow_body.ArrowBodyError as error:
-            raise FrameError(error.reason, str(error)) from error
+            raise FrameError(error.reason, str(error), error.outcome) from error
 
 
 _BATCH_PREFIX = struct.Struct("<QII")

@@ -202,7 +202,13 @@ class NodeStub:
             self._fail(session, "DATA_LOSS", f"frame {frame.seq} where {session.expected_seq} was expected")
             return
         session.expected_seq += 1
-        message = frames.decode(frame)
+        try:
+            message = frames.decode(frame)
+        except frames.FrameError as error:
+            if error.outcome != "unsupported":
+                raise
+            self._fail(session, "INVALID_ARGUMENT", str(error))
+            return
         if message is None:
             return
         try:

@@ -1,9 +1,12 @@
 """Rows made from their numbers, so that both ends of a test know what has to arrive.
 
 Columns are given as "name:type", with types bool, int8..int64, uint8..uint64, float32, float64, utf8,
-binary and fixed_size_list<float32, N>.  Row r of partition p holds: integers p * 1,000,000 + r, cut to
-the type's width; floats r / 2; bool r % 3 == 0; utf8 and binary "p<p>r<r>"; lists r + i / 4 at i.
-With null_every k, column c of row r is null where (r + c) % k == k - 1.
+large_utf8, binary, large_binary, date32, date64, timestamp[UNIT] and timestamp[UNIT,ZONE] (UNIT s, ms,
+us or ns), list<T>, large_list<T>, fixed_size_list<T,N> and struct<name:T,...>.  Row r of partition p
+holds: integers p * 1,000,000 + r, cut to the type's width; floats r / 2; bool r % 3 == 0; dates day r;
+timestamps r units after 1970; utf8 and binary "p<p>r<r>"; in a fixed_size_list of floats r + i / 4 at i,
+in other lists what row r + i would hold at i, for i below N or r % 4; in a struct every field what
+the row holds of its type.  With null_every k, column c of row r is null where (r + c) % k == k - 1.
 """
 
 import re
@@ -17,24 +20,54 @@ _PLAIN_TYPES = {
     "float32": pa.float32(),
     "float64": pa.float64(),
     "utf8": pa.utf8(),
+    "large_utf8": pa.large_utf8(),
     "binary": pa.binary(),
+    "large_binary": pa.large_binary(),
+    "date32": pa.date32(),
+    "date64": pa.date64(),
     **{f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 
 
+def _split(text):
+    """The items between the commas of `text` that are not within brackets."""
+    items, depth, begin = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "<[") - (character in ">]")
+        if character == "," and depth == 0:
+            items.append(text[begin:at])
+            begin = at + 1
+    return [item.strip() for item in items + [text[begin:]]]
+
+
+def _parse_type(text):
+    if text in _PLAIN_TYPES:
+        return _PLAIN_TYPES[text]
+    if timestamp := re.fullmatch(r"timestamp\[(s|ms|us|ns)(?:, ?([^]]+))?\]", text):
+        return pa.timestamp(timestamp[1], timestamp[2])
+    if nested := re.fullmatch(r"(list|large_list|fixed_size_list|struct)<(.*)>", text):
+        items = _split(nested[2])
+        if nested[1] == "struct":
+            return pa.struct(_parse_fields(items))
+        element = _parse_type(items[0])
+        if nested[1] == "fixed_size_list" and len(items) == 2:
+            return pa.list_(element, int(items[1]))
+        if nested[1] != "fixed_size_list" and len(items) == 1:
+            return pa.list_(element) if nested[1] == "list" else pa.large_list(element)
+    raise ValueError(f"{text!r} is no type; types: see sources.py")
+
+
+def _parse_fields(items):
+    fields = []
+    for item in items:
+        name, _, kind = item.partition(":")
+        fields.append(pa.field(name, _parse_type(kind)))
+    return fields
+
+
 def parse_columns(text):
     """The schema that "a:int32,b:fixed_size_list<float32, 4>" describes. Raises ValueError."""
-    fields = []
-    for item in re.split(r",(?![^<]*>)", text):
-        name, _, kind = item.strip().partition(":")
-        listed = re.fullmatch(r"fixed_size_list<float32, ?(\d+)>", kind)
-        if listed:
-            fields.append(pa.field(name, pa.list_(pa.float32(), int(listed[1]))))
-        elif kind in _PLAIN_TYPES:
-            fields.append(pa.field(name, _PLAIN_TYPES[kind]))
-        else:
-            raise ValueError(f"column {item!r} is not name:type; types: {', '.join(_PLAIN_TYPES)}, fixed_size_list<float32, N>")
-    return pa.schema(fields)
+    return pa.schema(_parse_fields(_split(text)))
 
 
 def _integer(kind, value):
@@ -51,11 +84,21 @@ def cell(kind, partition, row):
         return _integer(kind, partition * 1_000_000 + row)
     if pa.types.is_floating(kind):
         return row / 2
-    if pa.types.is_string(kind):
+    if pa.types.is_date64(kind):
+        return row * 86_400_000
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return row
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return f"p{partition}r{row}"
-    if pa.types.is_binary(kind):
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return f"p{partition}r{row}".encode()
-    return [row + i / 4 for i in range(kind.list_size)]
+    if pa.types.is_struct(kind):
+        return {field.name: cell(field.type, partition, row) for field in kind.fields}
+    if pa.types.is_fixed_size_list(kind):
+        if pa.types.is_floating(kind.value_type):
+            return [row + i / 4 for i in range(kind.list_size)]
+        return [cell(kind.value_type, partition, row + i) for i in range(kind.list_size)]
+    return [cell(kind.value_type, partition, row + i) for i in range(row % 4)]
 
 
 class NumberedRows:

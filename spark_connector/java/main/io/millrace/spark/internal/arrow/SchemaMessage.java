@@ -5,7 +5,9 @@ import io.millrace.spark.internal.base.Text;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 
 /** A schema as the metadata of a SCHEMA frame, both ways. */
 public final class SchemaMessage {
@@ -96,12 +98,16 @@ public final class SchemaMessage {
       throw new BadInputException(columns.size() + " columns");
     }
     List<ArrowField> fields = new ArrayList<>();
+    Set<String> names = new HashSet<>();
     long left = message.remaining();
     for (int i = 0; i < columns.size(); i++) {
       ArrowField field = readField(columns.table(i), null);
       left -= field.name().length();
       if (left < 0) {
         throw new BadInputException("malformed flatbuffer: more names than bytes");
+      }
+      if (!names.add(field.name())) {
+        throw new BadInputException("two columns have the name " + Text.quoted(field.name()));
       }
       fields.add(field);
     }
