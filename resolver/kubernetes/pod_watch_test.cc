@@ -110,6 +110,7 @@ class PodWatchTest : public testing::Test {
 
   PodWatchOptions options_ = {.first_backoff = absl::Milliseconds(1),
                               .max_backoff = absl::Milliseconds(20)};
+  FakeClock clock_;
   FakeKubernetesClient client_;
   Journal journal_;
   std::unique_ptr<PodWatch> watch_;  // last: it uses the others
@@ -266,7 +267,7 @@ TEST_F(PodWatchTest, StaysLostWhileTheServerIsAway) {
 TEST_F(PodWatchTest, PausesLongerAfterEachFailure) {
   FakeClock clock;
   options_ = {
-      .first_backoff = absl::Seconds(10), .max_backoff = absl::Seconds(30), .clock = &clock};
+      .first_backoff = absl::Seconds(10), .max_backoff = absl::Seconds(30), .clock = &clock_};
   client_.FailLists(absl::UnavailableError("no route"));
   Start();
   // The first failure is followed up at once.
@@ -276,15 +277,15 @@ TEST_F(PodWatchTest, PausesLongerAfterEachFailure) {
                                   absl::Seconds(15)};
   for (const absl::Duration pause : least) {
     const int lists = client_.lists();
-    clock.AdvanceWall(absl::Hours(10));
-    clock.AdvanceWall(-absl::Hours(20));
-    clock.Advance(pause - absl::Milliseconds(1));
+    clock_.AdvanceWall(absl::Hours(10));
+    clock_.AdvanceWall(-absl::Hours(20));
+    clock_.Advance(pause - absl::Milliseconds(1));
     absl::SleepFor(
         absl::Milliseconds(30));  // it must not come; if it did later, the test would pass
     EXPECT_EQ(client_.lists(), lists);
     ASSERT_TRUE(client_.WaitUntil([&] {
       if (client_.lists() > lists) return true;
-      clock.Advance(absl::Seconds(1));
+      clock_.Advance(absl::Seconds(1));
       return false;
     }));
     EXPECT_EQ(client_.lists(), lists + 1);
