@@ -74,10 +74,10 @@ absl::StatusOr<std::string> FindHelper(const std::string& chosen) {
     if (access(path.c_str(), X_OK) == 0) return path;
   }
   const bool named = !chosen.empty() || !by_variable.empty();
-  return absl::NotFoundError(absl::StrCat(
-      "the GPUs of this host cannot be counted, there is no millrace-gpu: looked at ",
-      absl::StrJoin(candidates, ", "), named ? "" : " and in PATH",
-      "; put it beside this program or set ", kHelperVariable));
+  return absl::NotFoundError(
+      absl::StrCat("the GPUs of this host cannot be counted, there is no millrace-gpu: looked at ",
+                   absl::StrJoin(candidates, ", "), named ? "" : " and in PATH",
+                   "; put it beside this program or set ", kHelperVariable));
 }
 
 struct ProgramEnd {
@@ -119,8 +119,7 @@ absl::StatusOr<ProgramEnd> RunProgram(const std::string& program,
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int error =
-      posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  const int error = posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   in.reset();
@@ -256,8 +255,8 @@ absl::StatusOr<std::vector<Gpu>> AskNvidiaSmi(const LocalAcceleratorsOptions& op
   const std::string about =
       absl::StrCat("the GPUs of this host cannot be counted: ", nvml_problem, ", and ", program);
   if (end.late) {
-    return absl::DeadlineExceededError(absl::StrCat(about, " did not answer within ",
-                                                    absl::FormatDuration(options.timeout)));
+    return absl::DeadlineExceededError(
+        absl::StrCat(about, " did not answer within ", absl::FormatDuration(options.timeout)));
   }
   if (!end.exit.ok()) {
     const std::string line = Ellipsize(EscapeControls(FirstLine(end.output)), 200);
@@ -295,12 +294,11 @@ absl::StatusOr<std::vector<Gpu>> ListGpus(const LocalAcceleratorsOptions& option
       stuck.empty() ? std::string()
                     : absl::StrCat(": the driver hangs in ", Ellipsize(EscapeControls(stuck), 100));
   if (end.late || !stuck.empty()) {
-    return absl::DeadlineExceededError(absl::StrCat(about, " did not answer within ",
-                                                    absl::FormatDuration(options.timeout),
-                                                    driver_call));
+    return absl::DeadlineExceededError(absl::StrCat(
+        about, " did not answer within ", absl::FormatDuration(options.timeout), driver_call));
   }
-  return absl::UnavailableError(absl::StrCat(about, " ended with ", DescribeExit(end.exit),
-                                             " and told nothing"));
+  return absl::UnavailableError(
+      absl::StrCat(about, " ended with ", DescribeExit(end.exit), " and told nothing"));
 }
 
 }  // namespace
@@ -309,8 +307,8 @@ absl::StatusOr<std::map<std::string, int>> LocalAccelerators(
     const LocalAcceleratorsOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<Gpu> gpus, ListGpus(options));
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const int count = CountVisible(
-      gpus, visible == nullptr ? std::nullopt : std::optional<std::string>(visible));
+  const int count =
+      CountVisible(gpus, visible == nullptr ? std::nullopt : std::optional<std::string>(visible));
   std::map<std::string, int> accelerators;
   if (count > 0) accelerators["GPU"] = count;
   return accelerators;

@@ -32,9 +32,11 @@ struct LocalAcceleratorsOptions {
 // shows none: that variable counts as it does for CUDA. A GPU in MIG mode counts as its instances.
 //
 // Returns NOT_FOUND if there is no millrace-gpu, saying where it was looked for; DEADLINE_EXCEEDED
-// naming the driver call that hangs; UNAVAILABLE if there is a driver that does not answer properly.
+// naming the driver call that hangs; UNAVAILABLE if there is a driver that does not answer
+// properly.
 //
-// Thread safety: thread-safe. Blocking: for at most options.timeout; a child process runs meanwhile.
+// Thread safety: thread-safe. Blocking: for at most options.timeout; a child process runs
+// meanwhile.
 [[nodiscard]] absl::StatusOr<std::map<std::string, int>> LocalAccelerators(
     const LocalAcceleratorsOptions& options = {});
 

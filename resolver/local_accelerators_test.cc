@@ -84,8 +84,8 @@ TEST_F(LocalAcceleratorsTest, CountsOnlyWhatCudaWouldShow) {
   EXPECT_EQ(count("2, 0"), 2);
   EXPECT_EQ(count("1,1"), 1);
   EXPECT_EQ(count("GPU-cccc,GPU-a"), 2);
-  EXPECT_EQ(count("0,7,1"), 1);   // what follows a device that is not there does not count
-  EXPECT_EQ(count("GPU-"), 0);    // all of them begin so
+  EXPECT_EQ(count("0,7,1"), 1);  // what follows a device that is not there does not count
+  EXPECT_EQ(count("GPU-"), 0);   // all of them begin so
 }
 
 TEST_F(LocalAcceleratorsTest, AGpuInMigModeIsItsInstances) {

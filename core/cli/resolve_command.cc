@@ -140,7 +140,8 @@ OrderedJson UpdateJson(const MembershipUpdate& update) {
   }
   OrderedJson error = nullptr;
   if (!update.status.ok()) {
-    error = {{"code", absl::StatusCodeToString(update.status.code())}, {"message", update.status.message()}};
+    error = {{"code", absl::StatusCodeToString(update.status.code())},
+             {"message", update.status.message()}};
   }
   return {{"time_ms", absl::ToUnixMillis(absl::Now())},
           {"epoch", update.epoch},

@@ -25,8 +25,9 @@ struct ResolveOptions {
   absl::Duration poll_interval = absl::Seconds(5);
 };
 
-// Prints on stdout, what went wrong on stderr, and returns the exit code (exit_code.h). Blocking; with
-// watch until a signal comes or nobody reads. Termination signals are blocked (signal_watch.h).
+// Prints on stdout, what went wrong on stderr, and returns the exit code (exit_code.h). Blocking;
+// with watch until a signal comes or nobody reads. Termination signals are blocked
+// (signal_watch.h).
 int Resolve(const ResolveOptions& options);
 
 }  // namespace millrace::cli

@@ -26,8 +26,8 @@ class ResolveFlags {
   // Adds "resolve" with its sources below it.
   void AddTo(CLI::App* app);
 
-  // `source` is the command that was parsed, "static". Returns INVALID_ARGUMENT for values that make
-  // no sense. Blocking: reads files that options name.
+  // `source` is the command that was parsed, "static". Returns INVALID_ARGUMENT for values that
+  // make no sense. Blocking: reads files that options name.
   [[nodiscard]] absl::StatusOr<ResolveOptions> Finish(const std::string& source) const;
 
  private:

@@ -44,9 +44,7 @@ std::string NameOf(const ClusterView& view, absl::string_view address) {
 class MembersWatch final : public MembershipWatch {
  public:
   MembersWatch(MembershipCallback callback, MemberCompleteness completeness, std::string address)
-      : tracker_(std::move(callback)),
-        completeness_(completeness),
-        address_(std::move(address)) {}
+      : tracker_(std::move(callback)), completeness_(completeness), address_(std::move(address)) {}
   ~MembersWatch() override {
     if (watch_ != nullptr) watch_->Stop();
   }
@@ -65,9 +63,9 @@ class MembersWatch final : public MembershipWatch {
       const absl::Status status = StatusOf(state);
       if (!status.ok()) tracker_.Observe(status, absl::Now());
     };
-    MILLRACE_ASSIGN_OR_RETURN(
-        watch_, client->Watch({.level = v1::WATCH_LEVEL_NODES, .interval = kInterval},
-                              std::move(callbacks)));
+    MILLRACE_ASSIGN_OR_RETURN(watch_,
+                              client->Watch({.level = v1::WATCH_LEVEL_NODES, .interval = kInterval},
+                                            std::move(callbacks)));
     return absl::OkStatus();
   }
 
@@ -81,10 +79,10 @@ class MembersWatch final : public MembershipWatch {
       case WatchState::Kind::kRefused:
         return state.reason;
       case WatchState::Kind::kGone:
-        return state.reason.ok() ? absl::UnavailableError(absl::StrCat(
-                                       "the cluster whose coordinator was at ", address_,
-                                       " has ended"))
-                                 : state.reason;
+        return state.reason.ok()
+                   ? absl::UnavailableError(absl::StrCat("the cluster whose coordinator was at ",
+                                                         address_, " has ended"))
+                   : state.reason;
     }
     return absl::OkStatus();
   }
@@ -106,9 +104,9 @@ absl::StatusOr<ClusterSpec> MembersOf(const ClusterView& view, MemberCompletenes
   if (cluster.phase() == v1::ClusterInfo::PHASE_ENDED ||
       cluster.phase() == v1::ClusterInfo::PHASE_FAILED) {
     const std::string& cause = cluster.first_cause().message();
-    return absl::UnavailableError(absl::StrCat(
-        NameOf(view, address), " has ", PhaseText(cluster.phase()),
-        cause.empty() ? "" : ": ", Ellipsize(EscapeControls(FirstLine(cause)), 300)));
+    return absl::UnavailableError(
+        absl::StrCat(NameOf(view, address), " has ", PhaseText(cluster.phase()),
+                     cause.empty() ? "" : ": ", Ellipsize(EscapeControls(FirstLine(cause)), 300)));
   }
   ClusterSpec spec;
   std::vector<std::string> missing;
@@ -129,9 +127,9 @@ absl::StatusOr<ClusterSpec> MembersOf(const ClusterView& view, MemberCompletenes
     missing.resize(kMaxNodesNamed);
     missing.push_back("...");
   }
-  return absl::FailedPreconditionError(absl::StrCat(NameOf(view, address), " is not complete: have ",
-                                                    members, " of ", total, " nodes; ",
-                                                    absl::StrJoin(missing, ", ")));
+  return absl::FailedPreconditionError(
+      absl::StrCat(NameOf(view, address), " is not complete: have ", members, " of ", total,
+                   " nodes; ", absl::StrJoin(missing, ", ")));
 }
 
 ClusterMembersResolver::ClusterMembersResolver(BaseOptions base, Options options,
@@ -158,8 +156,8 @@ absl::StatusOr<std::unique_ptr<ClusterMembersResolver>> ClusterMembersResolver::
                             ClusterClient::Connect(options.client));
   BaseOptions base{.properties = options.properties,
                    .count_accelerators = options.count_accelerators};
-  return std::unique_ptr<ClusterMembersResolver>(new ClusterMembersResolver(
-      std::move(base), std::move(options), std::move(client)));
+  return std::unique_ptr<ClusterMembersResolver>(
+      new ClusterMembersResolver(std::move(base), std::move(options), std::move(client)));
 }
 
 absl::StatusOr<ClusterSpec> ClusterMembersResolver::cluster_spec() {
@@ -190,9 +188,9 @@ absl::StatusOr<std::map<std::string, int>> ClusterMembersResolver::num_accelerat
   }
   const v1::WatchUpdate::Node& node = view.nodes()[static_cast<size_t>(slot->executor_id())];
   if (!node.has_sample()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(NameOf(view, options_.client.address), ": ", task, " is ",
-                     SlotStateText(slot->state()), " and has not reported its GPUs yet"));
+    return absl::FailedPreconditionError(absl::StrCat(NameOf(view, options_.client.address), ": ",
+                                                      task, " is ", SlotStateText(slot->state()),
+                                                      " and has not reported its GPUs yet"));
   }
   std::map<std::string, int> accelerators;
   if (node.sample().claimed_gpus_size() > 0) {

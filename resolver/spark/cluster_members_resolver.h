@@ -28,8 +28,8 @@
 namespace millrace {
 
 // Members are the nodes that have registered their address and have not ended. A node that is
-// started again is a member when its next attempt has registered; its address may differ. Roles never
-// move.
+// started again is a member when its next attempt has registered; its address may differ. Roles
+// never move.
 //
 // There is nothing of the kind in TensorFlow, hence no ResolverBehavior.
 //
@@ -58,8 +58,8 @@ class ClusterMembersResolver final : public ResolverBase {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ClusterMembersResolver>> Create(
       Options options);
 
-  // FAILED_PRECONDITION, naming nodes, while some are missing; UNAVAILABLE if the coordinator cannot
-  // be reached, or the cluster has ended or failed; the other errors of ClusterClient.
+  // FAILED_PRECONDITION, naming nodes, while some are missing; UNAVAILABLE if the coordinator
+  // cannot be reached, or the cluster has ended or failed; the other errors of ClusterClient.
   [[nodiscard]] absl::StatusOr<ClusterSpec> cluster_spec() override;
 
   // Of a task given, or of this one: {"GPU": n} for the GPUs that the cluster dealt it, {} if none.

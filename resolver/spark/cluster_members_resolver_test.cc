@@ -127,8 +127,8 @@ TEST(ClusterMembersResolverTest, AvailableMembersAreEnoughWhereThatIsAsked) {
   options.completeness = MemberCompleteness::kAvailable;
   const auto resolver = ResolverFor(options);
   const auto worker = Dial(*coordinator, 1);
-  ASSERT_TRUE(worker->WaitUntil([](const FakeAgent& agent) { return agent.registered().has_value(); },
-                                kLong));
+  ASSERT_TRUE(worker->WaitUntil(
+      [](const FakeAgent& agent) { return agent.registered().has_value(); }, kLong));
   const auto spec = resolver->cluster_spec();
   ASSERT_THAT(spec, IsOk());
   EXPECT_EQ(spec->ToJson(), R"({"worker":["127.0.0.1:101"]})");
@@ -144,9 +144,8 @@ TEST(ClusterMembersResolverTest, AWatchIsPushedAndSaysWhenTheClusterIsGone) {
   Updates updates;
   const auto watch = resolver->Watch(updates.callback());
   ASSERT_THAT(watch, IsOk());
-  const auto first = updates.WaitFor([](const MembershipUpdate& update) {
-    return absl::IsFailedPrecondition(update.status);
-  });
+  const auto first = updates.WaitFor(
+      [](const MembershipUpdate& update) { return absl::IsFailedPrecondition(update.status); });
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(first->epoch, 0);
   const auto ps = Dial(*coordinator, 0);
@@ -155,8 +154,9 @@ TEST(ClusterMembersResolverTest, AWatchIsPushedAndSaysWhenTheClusterIsGone) {
       updates.WaitFor([](const MembershipUpdate& update) { return update.status.ok(); });
   ASSERT_TRUE(complete.has_value());
   EXPECT_EQ(complete->epoch, 1);
-  EXPECT_EQ(complete->diff.ToString(),
-            "added job ps; added job worker; added ps:0 127.0.0.1:100; added worker:0 127.0.0.1:101");
+  EXPECT_EQ(
+      complete->diff.ToString(),
+      "added job ps; added job worker; added ps:0 127.0.0.1:100; added worker:0 127.0.0.1:101");
   coordinator->Shutdown();
   coordinator.reset();
   const auto gone = updates.WaitFor([](const MembershipUpdate& update) {
@@ -215,8 +215,8 @@ TEST(ClusterMembersResolverTest, ANodeOfTheClusterKnowsItsTask) {
   write(R"({"cluster_id": "another", "job_name": "worker", "task_index": 0})");
   EXPECT_THAT(resolver->task_type(), IsOkAndHolds(std::nullopt));
   write("{");
-  EXPECT_THAT(resolver->task_id(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                            HasSubstr("MILLRACE_CONTEXT_FILE")));
+  EXPECT_THAT(resolver->task_id(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("MILLRACE_CONTEXT_FILE")));
   unsetenv("MILLRACE_CONTEXT_FILE");
 }
 

@@ -32,9 +32,9 @@ absl::StatusOr<ClusterSpec> AskUntilComplete(
     if (answer.ok() || !absl::IsFailedPrecondition(answer.status())) return answer;
     const absl::Duration left = deadline - RealClock()->SteadyNow();
     if (left <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          "the cluster was not complete within ", absl::FormatDuration(timeout), ": ",
-          answer.status().message()));
+      return absl::DeadlineExceededError(absl::StrCat("the cluster was not complete within ",
+                                                      absl::FormatDuration(timeout), ": ",
+                                                      answer.status().message()));
     }
     absl::SleepFor(std::min(left, kPause));
   }

@@ -19,7 +19,8 @@ namespace millrace {
 enum class MemberCompleteness {
   // All that the cluster should have are there; otherwise FAILED_PRECONDITION, saying who is not.
   kRequireAll,
-  // As kRequireAll, but cluster_spec() waits for it, at most wait_timeout; then DEADLINE_EXCEEDED. A
+  // As kRequireAll, but cluster_spec() waits for it, at most wait_timeout; then DEADLINE_EXCEEDED.
+  // A
   // watch tells FAILED_PRECONDITION until it is so.
   kWait,
   // Those that are there, perhaps none.

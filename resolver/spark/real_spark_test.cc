@@ -137,8 +137,7 @@ TEST_F(RealSparkTest, AnExecutorThatIsKilledIsToldAndReplaced) {
   ASSERT_THAT(*before, SizeIs(2));
 
   Updates updates;
-  const auto watch =
-      resolver->Watch(updates.callback(), {.poll_interval = absl::Milliseconds(50)});
+  const auto watch = resolver->Watch(updates.callback(), {.poll_interval = absl::Milliseconds(50)});
   ASSERT_THAT(watch, IsOk());
   auto seen = updates.WaitFor(0, [](const MembershipUpdate& update) { return update.status.ok(); });
   ASSERT_TRUE(seen.has_value());
@@ -211,18 +210,17 @@ TEST_F(RealSparkTest, AnUnknownApplicationIsSaid) {
 TEST_F(RealSparkTest, AMastersPageIsNoApi) {
   auto options = Options();
   options.url = master_ui_;
-  EXPECT_THAT(Resolver(std::move(options))->cluster_spec(),
-              StatusIs(absl::StatusCode::kDataLoss,
-                       AllOf(HasSubstr(master_ui_), HasSubstr("web page"),
-                             HasSubstr("not of a master"))));
+  EXPECT_THAT(
+      Resolver(std::move(options))->cluster_spec(),
+      StatusIs(absl::StatusCode::kDataLoss,
+               AllOf(HasSubstr(master_ui_), HasSubstr("web page"), HasSubstr("not of a master"))));
 }
 
 // The last one: it ends the application.
 TEST_F(RealSparkTest, TheEndOfTheApplicationIsTold) {
   const auto resolver = Resolver(Options());
   Updates updates;
-  const auto watch =
-      resolver->Watch(updates.callback(), {.poll_interval = absl::Milliseconds(50)});
+  const auto watch = resolver->Watch(updates.callback(), {.poll_interval = absl::Milliseconds(50)});
   ASSERT_THAT(watch, IsOk());
   const auto seen =
       updates.WaitFor(0, [](const MembershipUpdate& update) { return update.status.ok(); });

@@ -28,10 +28,11 @@ std::string PathOf(absl::string_view where, absl::string_view key) {
 absl::Status CheckBehavior(ResolverBehavior behavior, absl::string_view where,
                            absl::string_view type) {
   if (behavior == ResolverBehavior::kCorrect) return absl::OkStatus();
-  return Annotate(absl::InvalidArgumentError(absl::StrCat(
-                      "TensorFlow has no resolver like \"", type, "\", so there is no way to be "
-                      "wrong as it is: leave out its behaviour")),
-                  where);
+  return Annotate(
+      absl::InvalidArgumentError(absl::StrCat("TensorFlow has no resolver like \"", type,
+                                              "\", so there is no way to be "
+                                              "wrong as it is: leave out its behaviour")),
+      where);
 }
 
 absl::Status ReadSeconds(const Json& object, absl::string_view key, absl::string_view where,
@@ -39,8 +40,8 @@ absl::Status ReadSeconds(const Json& object, absl::string_view key, absl::string
   MILLRACE_ASSIGN_OR_RETURN(const double seconds,
                             GetDoubleOr(object, key, absl::ToDoubleSeconds(*duration), where));
   if (!(seconds > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("field \"", PathOf(where, key), "\" must be above 0 seconds, found ", seconds));
+    return absl::InvalidArgumentError(absl::StrCat("field \"", PathOf(where, key),
+                                                   "\" must be above 0 seconds, found ", seconds));
   }
   *duration = absl::Seconds(seconds);
   return absl::OkStatus();
@@ -110,12 +111,11 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeSparkResolverFromJson(
     const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
     const ResolverMakers& /*makers*/) {
   MILLRACE_RETURN_IF_ERROR(CheckBehavior(behavior, where, "spark"));
-  MILLRACE_RETURN_IF_ERROR(
-      CheckMembers(description,
-                   {"url", "application_id", "executor_id", "jobs", "port_base", "ports",
-                    "completeness", "wait_timeout_s", "timeout_s", "ca_file",
-                    "insecure_skip_verify"},
-                   where));
+  MILLRACE_RETURN_IF_ERROR(CheckMembers(
+      description,
+      {"url", "application_id", "executor_id", "jobs", "port_base", "ports", "completeness",
+       "wait_timeout_s", "timeout_s", "ca_file", "insecure_skip_verify"},
+      where));
   const Json object = description;
   SparkResolver::Options options;
   MILLRACE_ASSIGN_OR_RETURN(options.url, GetString(object, "url", where));

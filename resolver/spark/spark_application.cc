@@ -48,7 +48,8 @@ absl::StatusOr<SparkExecutor> ExecutorFromJson(const Json& value, const std::str
   executor.host = HostOf(host_port);
   MILLRACE_ASSIGN_OR_RETURN(executor.active, GetBool(value, "isActive", where));
   MILLRACE_ASSIGN_OR_RETURN(const bool excluded, GetBoolOr(value, "isExcluded", false, where));
-  MILLRACE_ASSIGN_OR_RETURN(const bool blacklisted, GetBoolOr(value, "isBlacklisted", false, where));
+  MILLRACE_ASSIGN_OR_RETURN(const bool blacklisted,
+                            GetBoolOr(value, "isBlacklisted", false, where));
   executor.excluded = excluded || blacklisted;
   MILLRACE_ASSIGN_OR_RETURN(const int64_t cores, GetIntOr(value, "totalCores", 0, where));
   executor.total_cores =
@@ -94,11 +95,10 @@ absl::StatusOr<std::vector<SparkExecutor>> SparkExecutorsFromJson(const Json& va
       executors.push_back(*std::move(executor));
     }
   }
-  std::sort(executors.begin(), executors.end(),
-            [](const SparkExecutor& a, const SparkExecutor& b) {
-              return std::make_tuple(NumberOf(a), absl::string_view(a.id)) <
-                     std::make_tuple(NumberOf(b), absl::string_view(b.id));
-            });
+  std::sort(executors.begin(), executors.end(), [](const SparkExecutor& a, const SparkExecutor& b) {
+    return std::make_tuple(NumberOf(a), absl::string_view(a.id)) <
+           std::make_tuple(NumberOf(b), absl::string_view(b.id));
+  });
   return executors;
 }
 

@@ -29,11 +29,12 @@ struct SparkExecutor {
 };
 
 struct SparkApplication {
-  std::string id;       // "app-20240131093000-0000"
+  std::string id;  // "app-20240131093000-0000"
   std::string name;
   std::string attempt;  // where applications have attempts (YARN), the newest; else empty
   bool completed = false;
-  std::vector<SparkExecutor> executors;  // by number of the id, those without one by text after them
+  std::vector<SparkExecutor>
+      executors;  // by number of the id, those without one by text after them
 };
 
 // One element of /applications, or /applications/[id]. Executors are not in it.

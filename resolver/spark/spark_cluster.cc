@@ -45,12 +45,12 @@ absl::StatusOr<std::vector<SparkJob>> CheckSparkJobs(std::vector<SparkJob> jobs)
       return absl::InvalidArgumentError(absl::StrCat("the job ", name, " is there twice"));
     }
     if (job.port < 1 || job.port > kMaxPort) {
-      return absl::InvalidArgumentError(absl::StrCat("the port of job ", name,
-                                                     " must be 1 to 65535, found ", job.port));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the port of job ", name, " must be 1 to 65535, found ", job.port));
     }
     if (job.num_tasks.has_value() && *job.num_tasks < 1) {
-      return absl::InvalidArgumentError(absl::StrCat("the job ", name, " must have 1 task or more, ",
-                                                     "found ", *job.num_tasks));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the job ", name, " must have 1 task or more, ", "found ", *job.num_tasks));
     }
     if (job.num_tasks.has_value()) continue;
     if (rest != nullptr) {

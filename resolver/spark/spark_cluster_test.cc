@@ -60,18 +60,19 @@ TEST(SparkClusterTest, OnlyActiveExecutorsThatAreNotExcludedAreMembers) {
   auto application = Application({Executor("0", "a"), Executor("1", "b"), Executor("2", "c")});
   application.executors[0].active = false;
   application.executors[1].excluded = true;
-  EXPECT_EQ(SpecOf(application, Jobs({{"worker", std::nullopt, 1000}})), R"({"worker":["c:1000"]})");
+  EXPECT_EQ(SpecOf(application, Jobs({{"worker", std::nullopt, 1000}})),
+            R"({"worker":["c:1000"]})");
   EXPECT_THAT(SpecOf(application, Jobs({{"worker", 2, 1000}})),
               AllOf(HasSubstr("have 1 of 2 (worker 2)"), HasSubstr("1 excluded")));
 }
 
 TEST(SparkClusterTest, MissingExecutorsAreCounted) {
   const auto jobs = Jobs({{"ps", 1, 1000}, {"worker", std::nullopt, 1000}});
-  EXPECT_THAT(MakeSparkCluster(Application({Executor("0", "a")}), jobs,
-                               MemberCompleteness::kRequireAll),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       "application app-1 does not have its executors: have 1 of 2 (ps 1, worker at "
-                       "least 1)"));
+  EXPECT_THAT(
+      MakeSparkCluster(Application({Executor("0", "a")}), jobs, MemberCompleteness::kRequireAll),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               "application app-1 does not have its executors: have 1 of 2 (ps 1, worker at "
+               "least 1)"));
   EXPECT_THAT(SpecOf(Application({}), jobs), HasSubstr("in local mode there are none"));
   EXPECT_EQ(SpecOf(Application({Executor("0", "a")}), jobs, MemberCompleteness::kAvailable),
             R"({"ps":["a:1000"],"worker":{}})");
@@ -80,9 +81,9 @@ TEST(SparkClusterTest, MissingExecutorsAreCounted) {
 }
 
 TEST(SparkClusterTest, ExecutorsThatNoJobTakesAreNoMembers) {
-  EXPECT_EQ(SpecOf(Application({Executor("0", "a"), Executor("1", "b")}),
-                   Jobs({{"worker", 1, 1000}})),
-            R"({"worker":["a:1000"]})");
+  EXPECT_EQ(
+      SpecOf(Application({Executor("0", "a"), Executor("1", "b")}), Jobs({{"worker", 1, 1000}})),
+      R"({"worker":["a:1000"]})");
 }
 
 TEST(SparkClusterTest, Ipv6HostsHaveBrackets) {

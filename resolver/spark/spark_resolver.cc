@@ -49,8 +49,8 @@ absl::StatusOr<std::unique_ptr<SparkResolver>> SparkResolver::Create(Options opt
       known = true;
     }
     if (!known) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "ports names a job that there is not: ", Ellipsize(EscapeControls(name), 100)));
+      return absl::InvalidArgumentError(absl::StrCat("ports names a job that there is not: ",
+                                                     Ellipsize(EscapeControls(name), 100)));
     }
   }
   MILLRACE_ASSIGN_OR_RETURN(jobs, CheckSparkJobs(std::move(jobs)));
@@ -62,8 +62,8 @@ absl::StatusOr<std::unique_ptr<SparkResolver>> SparkResolver::Create(Options opt
                                                      .timeout = options.timeout}));
   BaseOptions base{.properties = options.properties,
                    .count_accelerators = options.count_accelerators};
-  return std::unique_ptr<SparkResolver>(new SparkResolver(std::move(base), std::move(options),
-                                                          std::move(jobs), std::move(spark)));
+  return std::unique_ptr<SparkResolver>(
+      new SparkResolver(std::move(base), std::move(options), std::move(jobs), std::move(spark)));
 }
 
 absl::StatusOr<SparkCluster> SparkResolver::Ask(MemberCompleteness completeness) {
@@ -80,8 +80,8 @@ absl::StatusOr<ClusterSpec> SparkResolver::cluster_spec() {
   return AskUntilComplete(ask, options_.wait_timeout);
 }
 
-absl::StatusOr<std::unique_ptr<MembershipWatch>> SparkResolver::Watch(
-    MembershipCallback callback, const WatchOptions& options) {
+absl::StatusOr<std::unique_ptr<MembershipWatch>> SparkResolver::Watch(MembershipCallback callback,
+                                                                      const WatchOptions& options) {
   if (options_.completeness != MemberCompleteness::kWait) {
     return ResolverBase::Watch(std::move(callback), options);
   }

@@ -44,9 +44,9 @@ namespace millrace {
 // The k-th task on a host of the jobs that have the same port listens on that port + k. The host is
 // the one by which executors know each other.
 //
-// An executor that Spark starts in place of a lost one has a new, higher id: the tasks after the lost
-// one then move, ports included. A watch tells every move; with kRequireAll it first tells that one
-// is missing. Programs that cannot follow should have a cluster that keeps its roles.
+// An executor that Spark starts in place of a lost one has a new, higher id: the tasks after the
+// lost one then move, ports included. A watch tells every move; with kRequireAll it first tells
+// that one is missing. Programs that cannot follow should have a cluster that keeps its roles.
 //
 // There is nothing of the kind in TensorFlow, hence no ResolverBehavior.
 //
@@ -80,8 +80,8 @@ class SparkResolver final : public ResolverBase {
   // Connects to nothing. Returns INVALID_ARGUMENT for options that make no sense.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<SparkResolver>> Create(Options options);
 
-  // Errors of SparkRestClient::Application(); FAILED_PRECONDITION ("have 3 of 4") while executors are
-  // missing; INVALID_ARGUMENT if the ports of two tasks collide.
+  // Errors of SparkRestClient::Application(); FAILED_PRECONDITION ("have 3 of 4") while executors
+  // are missing; INVALID_ARGUMENT if the ports of two tasks collide.
   [[nodiscard]] absl::StatusOr<ClusterSpec> cluster_spec() override;
 
   // Asks every `poll_interval`; never waits for completeness.
@@ -90,13 +90,14 @@ class SparkResolver final : public ResolverBase {
   using ClusterResolver::Watch;
 
   // Of a task given, or of this one: what Spark gave its executor, by resource name in capitals
-  // ({"GPU": 2}). NOT_FOUND if there is no such task. Where no task is known: the GPUs of this host.
+  // ({"GPU": 2}). NOT_FOUND if there is no such task. Where no task is known: the GPUs of this
+  // host.
   [[nodiscard]] absl::StatusOr<std::map<std::string, int>> num_accelerators(
       std::optional<std::string> task_type = std::nullopt,
       std::optional<int> task_id = std::nullopt) override;
 
-  // The tasks with their executors: hosts, cores, addresses of GPUs. Errors as cluster_spec(), never
-  // waits for completeness.
+  // The tasks with their executors: hosts, cores, addresses of GPUs. Errors as cluster_spec(),
+  // never waits for completeness.
   [[nodiscard]] absl::StatusOr<std::vector<SparkCluster::Task>> Tasks();
 
  protected:

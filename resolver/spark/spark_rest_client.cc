@@ -77,9 +77,10 @@ absl::StatusOr<Json> SparkRestClient::Get(const std::string& path, absl::Duratio
   const std::string about = absl::StrCat("Spark at ", options_.url);
   if (!answer.ok()) {
     if (HttpFailureOf(answer.status()) == HttpFailure::kConnect) {
-      return absl::UnavailableError(absl::StrCat(
-          answer.status().message(), "; does the application run, with spark.ui.enabled? A second "
-          "one on its host has port 4041, and so on"));
+      return absl::UnavailableError(
+          absl::StrCat(answer.status().message(),
+                       "; does the application run, with spark.ui.enabled? A second "
+                       "one on its host has port 4041, and so on"));
     }
     return Annotate(answer.status(), about);
   }
@@ -87,7 +88,8 @@ absl::StatusOr<Json> SparkRestClient::Get(const std::string& path, absl::Duratio
   if (response.status == 200) {
     if (LooksLikeAPage(response)) {
       return absl::DataLossError(absl::StrCat(
-          about, " answers with a web page in place of the monitoring REST API: give the UI of the "
+          about,
+          " answers with a web page in place of the monitoring REST API: give the UI of the "
           "driver (http://driver:4040) or of a History Server, not of a master or a worker"));
     }
     absl::StatusOr<Json> value = ParseJson(response.body);
@@ -99,8 +101,7 @@ absl::StatusOr<Json> SparkRestClient::Get(const std::string& path, absl::Duratio
     return absl::DataLossError(absl::StrCat(about, " answers ", path, " with no JSON (",
                                             value.status().message(), "): ", line));
   }
-  const std::string said =
-      LooksLikeAPage(response) ? "" : Quote(FirstLine(response.body), 200);
+  const std::string said = LooksLikeAPage(response) ? "" : Quote(FirstLine(response.body), 200);
   const std::string what = absl::StrCat(about, " answers ", path, " with status ", response.status,
                                         said.empty() ? "" : ": ", said);
   if (response.status == 404) return absl::NotFoundError(what);
@@ -110,11 +111,12 @@ absl::StatusOr<Json> SparkRestClient::Get(const std::string& path, absl::Duratio
   }
   if (response.status >= 300 && response.status < 400) {
     const auto location = response.headers.find("location");
-    return absl::DataLossError(absl::StrCat(
-        what, location == response.headers.end()
-                  ? std::string()
-                  : absl::StrCat(": it sends to ", Quote(location->second, 200)),
-        "; redirections are not followed, give the address it sends to"));
+    return absl::DataLossError(
+        absl::StrCat(what,
+                     location == response.headers.end()
+                         ? std::string()
+                         : absl::StrCat(": it sends to ", Quote(location->second, 200)),
+                     "; redirections are not followed, give the address it sends to"));
   }
   return absl::UnavailableError(what);
 }
@@ -138,7 +140,8 @@ absl::StatusOr<SparkApplication> SparkRestClient::Find(absl::Duration deadline) 
   absl::StatusOr<Json> value = Get("/applications?status=running", deadline);
   if (absl::IsNotFound(value.status())) {
     return absl::DataLossError(absl::StrCat(
-        "Spark at ", options_.url, " has no monitoring REST API (status 404 for "
+        "Spark at ", options_.url,
+        " has no monitoring REST API (status 404 for "
         "/api/v1/applications): give the UI of the driver (http://driver:4040) or of a History "
         "Server, not of a master or a worker"));
   }

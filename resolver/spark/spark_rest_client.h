@@ -40,7 +40,8 @@ class SparkRestClient {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<SparkRestClient>> Create(Options options);
 
   // The application as it is now. Errors name the URL:
-  //   UNAVAILABLE        nobody answers there (spark.ui.enabled may be off), it is just starting, or
+  //   UNAVAILABLE        nobody answers there (spark.ui.enabled may be off), it is just starting,
+  //   or
   //                      it is a proxy whose server does not answer
   //   DEADLINE_EXCEEDED  no answer within `timeout`
   //   NOT_FOUND          there is no such application, it has ended, or none runs
