@@ -32,8 +32,8 @@ class PollingWatch final : public MembershipWatch {
     if (!stop.valid()) return absl::ErrnoToStatus(errno, "cannot create an eventfd");
     std::unique_ptr<PollingWatch> watch(
         new PollingWatch(resolver, std::move(callback), interval, std::move(stop)));
-    MILLRACE_ASSIGN_OR_RETURN(
-        watch->thread_, Thread::Start("resolver-poll", [raw = watch.get()] { raw->Run(); }));
+    MILLRACE_ASSIGN_OR_RETURN(watch->thread_,
+                              Thread::Start("resolver-poll", [raw = watch.get()] { raw->Run(); }));
     return watch;
   }
 
@@ -48,8 +48,8 @@ class PollingWatch final : public MembershipWatch {
                UniqueFd stop)
       : resolver_(resolver),
         tracker_(std::move(callback)),
-        interval_ms_(static_cast<int>(
-            absl::ToInt64Milliseconds(std::min(interval, kMaxPollInterval)))),
+        interval_ms_(
+            static_cast<int>(absl::ToInt64Milliseconds(std::min(interval, kMaxPollInterval)))),
         stop_(std::move(stop)) {}
 
   void Run() {

@@ -89,9 +89,9 @@ TEST(PollingWatchTest, IsDestroyedAtOnceHoweverLongItsInterval) {
 TEST(PollingWatchTest, RefusesOptionsThatCannotBe) {
   ScriptedResolver resolver(Workers({"a"}));
   EXPECT_THAT(resolver.Watch(nullptr), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(resolver.Watch([](const MembershipUpdate&) {},
-                             {.poll_interval = absl::ZeroDuration()}),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(
+      resolver.Watch([](const MembershipUpdate&) {}, {.poll_interval = absl::ZeroDuration()}),
+      StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(resolver.asked(), 0);
 }
 

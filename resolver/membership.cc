@@ -46,8 +46,8 @@ void MembershipTracker::ObservePartial(const ClusterSpec& spec, const absl::Stat
 }
 
 void MembershipTracker::SetStatusAndTell(const absl::Status& status, bool changed) {
-  const bool same = told_ && status.code() == last_.status.code() &&
-                    status.message() == last_.status.message();
+  const bool same =
+      told_ && status.code() == last_.status.code() && status.message() == last_.status.message();
   last_.status = status;
   if (same && !changed) return;
   told_ = true;

@@ -23,7 +23,8 @@ class MembershipTrackerTest : public testing::Test {
   absl::Time At(int second) const { return absl::FromUnixSeconds(1000 + second); }
 
   std::vector<MembershipUpdate> updates_;
-  MembershipTracker tracker_{[this](const MembershipUpdate& update) { updates_.push_back(update); }};
+  MembershipTracker tracker_{
+      [this](const MembershipUpdate& update) { updates_.push_back(update); }};
 };
 
 TEST_F(MembershipTrackerTest, CountsEpochsAndTellsDifferences) {

@@ -18,7 +18,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kSaturated = int64_t{1} << 40;  // as PythonInt()
-constexpr int kMaxDepth = 64;                      // as JsonOptions::max_depth
+constexpr int kMaxDepth = 64;                     // as JsonOptions::max_depth
 
 // Finds what Python's json module would say about a text, by its own order of checks: json.loads()
 // names other places and other causes than our parser.
@@ -78,8 +78,7 @@ class Scanner {
     if (Skip("\"")) return String();
     if (Skip("{")) return Object(depth);
     if (Skip("[")) return Array(depth);
-    for (const absl::string_view word :
-         {"null", "true", "false", "NaN", "Infinity", "-Infinity"}) {
+    for (const absl::string_view word : {"null", "true", "false", "NaN", "Infinity", "-Infinity"}) {
       if (Skip(word)) return absl::OkStatus();
     }
     if (Number()) return absl::OkStatus();
@@ -187,8 +186,8 @@ class Scanner {
 // 1e+16 on and below 1e-4.
 std::string FloatRepr(double value) {
   char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value,
-                                 std::chars_format::scientific);
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
   const absl::string_view text(buffer, static_cast<size_t>(end.ptr - buffer));
   const size_t e = text.find('e');
   int exponent = 0;
@@ -197,16 +196,16 @@ std::string FloatRepr(double value) {
   std::from_chars(exponent_text.data(), exponent_text.data() + exponent_text.size(), exponent);
   if (exponent >= 16 || exponent < -4) return std::string(text);
   char fixed[64];
-  const auto fixed_end = std::to_chars(fixed, fixed + sizeof(fixed), value,
-                                       std::chars_format::fixed);
+  const auto fixed_end =
+      std::to_chars(fixed, fixed + sizeof(fixed), value, std::chars_format::fixed);
   std::string out(fixed, static_cast<size_t>(fixed_end.ptr - fixed));
   if (out.find('.') == std::string::npos) out.append(".0");
   return out;
 }
 
 absl::Status NotIterable(const OrderedJson& value) {
-  return PythonError("TypeError", absl::StrCat("argument of type '", PythonTypeName(value),
-                                               "' is not iterable"));
+  return PythonError(
+      "TypeError", absl::StrCat("argument of type '", PythonTypeName(value), "' is not iterable"));
 }
 
 }  // namespace
@@ -278,8 +277,8 @@ absl::StatusOr<int64_t> PythonIntOf(const OrderedJson& value) {
   }
   const std::optional<int64_t> number = PythonInt(value.get_ref<const std::string&>());
   if (number.has_value()) return *number;
-  return PythonError("ValueError", absl::StrCat("invalid literal for int() with base 10: ",
-                                                PythonReprOf(value)));
+  return PythonError("ValueError",
+                     absl::StrCat("invalid literal for int() with base 10: ", PythonReprOf(value)));
 }
 
 absl::StatusOr<const OrderedJson*> PythonItem(const OrderedJson& holder, absl::string_view key) {

@@ -1,7 +1,8 @@
 // File: resolver/python_value.h
 //
-// JSON values as the Python values that json.loads() makes of them, for ResolverBehavior::kTensorFlow:
-// what Python's str(), repr(), int(), `in` and json.loads() do, with the texts of their exceptions.
+// JSON values as the Python values that json.loads() makes of them, for
+// ResolverBehavior::kTensorFlow: what Python's str(), repr(), int(), `in` and json.loads() do, with
+// the texts of their exceptions.
 //
 // Defines: ParsePythonJson(), PythonTypeName(), PythonReprOf(), PythonStrOf(), PythonIntOf(),
 // PythonItem(), PythonTruth(), PythonError().

@@ -30,8 +30,7 @@ TEST(ParsePythonJsonTest, FailsWithTheTextsAndPlacesOfPython) {
       {"  ", "Expecting value: line 1 column 3 (char 2)"},
       {"{bad", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"},
       {"{'a':1}", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"},
-      {"{\"a\":1,}",
-       "Expecting property name enclosed in double quotes: line 1 column 8 (char 7)"},
+      {"{\"a\":1,}", "Expecting property name enclosed in double quotes: line 1 column 8 (char 7)"},
       {"{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"},
       {"{\"a\":", "Expecting value: line 1 column 6 (char 5)"},
       {"{\"a\" 1}", "Expecting ':' delimiter: line 1 column 6 (char 5)"},
@@ -51,8 +50,7 @@ TEST(ParsePythonJsonTest, FailsWithTheTextsAndPlacesOfPython) {
       {"-", "Expecting value: line 1 column 1 (char 0)"},
       {"1.", "Extra data: line 1 column 2 (char 1)"},
       {"01", "Extra data: line 1 column 2 (char 1)"},
-      {"\xEF\xBB\xBF{}",
-       "Unexpected UTF-8 BOM (decode using utf-8-sig): line 1 column 1 (char 0)"},
+      {"\xEF\xBB\xBF{}", "Unexpected UTF-8 BOM (decode using utf-8-sig): line 1 column 1 (char 0)"},
       // Characters are counted, not bytes.
       {"{\"\xC3\xA9\":\n}", "Expecting value: line 2 column 1 (char 6)"},
   };
@@ -64,16 +62,16 @@ TEST(ParsePythonJsonTest, FailsWithTheTextsAndPlacesOfPython) {
 }
 
 TEST(ParsePythonJsonTest, TakesWhatPythonTakes) {
-  for (const char* text : {"{}", " [1, -2.5e3, true, null] ", "\"\\u00e9\\n\"", "{\"a\": {\"b\": []}}",
-                           "0", "-0.0", "1E5", "\"\\ud83d\\ude00\""}) {
+  for (const char* text : {"{}", " [1, -2.5e3, true, null] ", "\"\\u00e9\\n\"",
+                           "{\"a\": {\"b\": []}}", "0", "-0.0", "1E5", "\"\\ud83d\\ude00\""}) {
     EXPECT_THAT(ParsePythonJson(text), IsOk()) << text;
   }
 }
 
 TEST(ParsePythonJsonTest, WhatOnlyMillraceRefusesHasNoPythonClass) {
   const std::string deep = std::string(2000, '[') + std::string(2000, ']');
-  for (const std::string& text : {std::string("NaN"), std::string("[-Infinity]"), deep,
-                                  std::string("\"\xff\"")}) {
+  for (const std::string& text :
+       {std::string("NaN"), std::string("[-Infinity]"), deep, std::string("\"\xff\"")}) {
     const absl::Status status = ParsePythonJson(text).status();
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
     EXPECT_EQ(TensorFlowErrorClass(status), std::nullopt) << status;
@@ -81,8 +79,10 @@ TEST(ParsePythonJsonTest, WhatOnlyMillraceRefusesHasNoPythonClass) {
 }
 
 TEST(ParsePythonJsonTest, HostileNestingNeitherOverflowsNorTakesLong) {
-  EXPECT_THAT(ParsePythonJson(std::string(1 << 20, '[')), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(ParsePythonJson(std::string(1 << 20, '{')), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ParsePythonJson(std::string(1 << 20, '[')),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ParsePythonJson(std::string(1 << 20, '{')),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(PythonReprOfTest, WritesAsPythonDoes) {
@@ -112,7 +112,7 @@ TEST(PythonReprOfTest, WritesAsPythonDoes) {
 
 TEST(PythonIntOfTest, ConvertsWhatPythonConverts) {
   const std::vector<std::pair<std::string, int64_t>> cases = {
-      {"5", 5},       {"true", 1},      {"2.9", 2},          {"-2.9", -2},
+      {"5", 5},        {"true", 1},         {"2.9", 2},   {"-2.9", -2},
       {"\" +7 \"", 7}, {"\"1_000\"", 1000}, {"\"-0\"", 0}};
   for (const auto& [json, number] : cases) {
     EXPECT_THAT(PythonIntOf(Parse(json)), IsOkAndHolds(number)) << json;

@@ -170,8 +170,7 @@ std::unique_ptr<MembershipWatch> TellOnce(const absl::StatusOr<ClusterSpec>& ans
 
 absl::Status CheckTaskId(const std::optional<int>& task_id) {
   if (!task_id.has_value() || *task_id >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("task_id must not be negative, found ", *task_id));
+  return absl::InvalidArgumentError(absl::StrCat("task_id must not be negative, found ", *task_id));
 }
 
 absl::StatusOr<std::string> ResolvedTaskAddress(const ClusterSpec& spec,

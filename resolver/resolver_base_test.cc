@@ -44,7 +44,8 @@ TEST(ResolverBaseTest, MasterIsEmptyWhereTheTaskIsNotKnownAndNobodyIsAsked) {
 }
 
 TEST(ResolverBaseTest, TensorFlowDoesNotLetAnEmptyLayerRemoveThePrefix) {
-  ScriptedResolver resolver(TwoWorkers(), {.task_type = "worker", .rpc_layer = "grpc"}, kTensorFlow);
+  ScriptedResolver resolver(TwoWorkers(), {.task_type = "worker", .rpc_layer = "grpc"},
+                            kTensorFlow);
   EXPECT_THAT(resolver.master(std::nullopt, 0, ""), IsOkAndHolds("grpc://a:1"));
   const auto missing = resolver.master(std::nullopt, -1);
   EXPECT_EQ(missing.status().message(), "No task with index -1 in job 'worker'");

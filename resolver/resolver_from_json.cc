@@ -104,10 +104,9 @@ MadeResolver MakeStatic(const OrderedJson& description, ResolverBehavior behavio
   options.behavior = behavior;
   const OrderedJson* spec = Find(description, "cluster_spec");
   if (tensorflow) {
-    MILLRACE_RETURN_IF_ERROR(
-        CheckArguments(description, "SimpleClusterResolver",
-                       {"cluster_spec", "master", "task_type", "task_id", "environment",
-                        "num_accelerators", "rpc_layer"}));
+    MILLRACE_RETURN_IF_ERROR(CheckArguments(description, "SimpleClusterResolver",
+                                            {"cluster_spec", "master", "task_type", "task_id",
+                                             "environment", "num_accelerators", "rpc_layer"}));
     if (!Has(description, "cluster_spec")) {
       return PythonError("TypeError",
                          "SimpleClusterResolver.__init__() missing 1 required positional "
@@ -187,9 +186,8 @@ absl::Status CheckPythonJobs(const OrderedJson& jobs) {
 
 MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior,
                        absl::string_view where, const ResolverMakers&) {
-  static constexpr absl::string_view kNames[] = {"jobs",           "port_base",    "gpus_per_node",
-                                                 "gpus_per_task",  "tasks_per_node",
-                                                 "auto_set_gpu"};
+  static constexpr absl::string_view kNames[] = {"jobs",          "port_base",      "gpus_per_node",
+                                                 "gpus_per_task", "tasks_per_node", "auto_set_gpu"};
   std::vector<absl::string_view> names(std::begin(kNames), std::end(kNames));
   SlurmResolver::Options options;
   options.behavior = behavior;
@@ -287,9 +285,9 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> ResolverFromJson(const OrderedJ
                                                                   ResolverBehavior behavior,
                                                                   absl::string_view where) {
   if (!description.is_object()) {
-    return where.empty() ? absl::InvalidArgumentError(absl::StrCat(
-                               "a resolver's description must be an object, found ",
-                               JsonTypeName(description)))
+    return where.empty() ? absl::InvalidArgumentError(
+                               absl::StrCat("a resolver's description must be an object, found ",
+                                            JsonTypeName(description)))
                          : WrongType(where, "an object", description);
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> type,

@@ -35,8 +35,8 @@ namespace millrace {
 
 struct ResolverMakers;
 
-// Makes one resolver of its type. `where` is the path of `description` for messages ("resolvers[1]",
-// empty for the document). `makers` is for those that hold other resolvers.
+// Makes one resolver of its type. `where` is the path of `description` for messages
+// ("resolvers[1]", empty for the document). `makers` is for those that hold other resolvers.
 using ResolverMaker = std::function<absl::StatusOr<std::unique_ptr<ClusterResolver>>(
     const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
     const ResolverMakers& makers)>;

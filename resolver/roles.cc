@@ -18,7 +18,9 @@ namespace {
 constexpr absl::string_view kAllowedTypes = "('chief', 'worker', 'evaluator', 'ps', None)";
 
 // Number of tasks; 0 without the job.
-int Count(const ClusterSpec& spec, const std::string& job) { return spec.NumTasks(job).value_or(0); }
+int Count(const ClusterSpec& spec, const std::string& job) {
+  return spec.NumTasks(job).value_or(0);
+}
 
 // The job that the chief is in: "chief", or by its older name; "" if there is none.
 std::string ChiefJob(const ClusterSpec& spec) {
@@ -38,7 +40,8 @@ absl::Status CheckSpec(const ClusterSpec& spec) {
   const int chiefs = Count(spec, "chief") + Count(spec, "master");
   if (chiefs > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a cluster has at most one task of the jobs chief and master together, this one has ", chiefs));
+        "a cluster has at most one task of the jobs chief and master together, this one has ",
+        chiefs));
   }
   if (const int evaluators = Count(spec, "evaluator"); evaluators > 1) {
     return absl::InvalidArgumentError(
@@ -77,9 +80,8 @@ absl::Status ValidateAsTensorFlow(const ClusterSpec& spec,
   };
   const std::vector<std::string> jobs = spec.jobs();
   if (!std::all_of(jobs.begin(), jobs.end(), allowed)) {
-    return ValueError(
-        absl::StrCat("Disallowed task type found in cluster spec. Allowed types are ",
-                     kAllowedTypes, " and the cluster spec is ", spec.AsText(), "."));
+    return ValueError(absl::StrCat("Disallowed task type found in cluster spec. Allowed types are ",
+                                   kAllowedTypes, " and the cluster spec is ", spec.AsText(), "."));
   }
   if (task_type.has_value() && !allowed(*task_type)) {
     return ValueError(absl::StrCat("Unrecognized task_type: ", *task_type,
@@ -96,17 +98,16 @@ absl::Status ValidateAsTensorFlow(const ClusterSpec& spec,
     return PythonError("TypeError", "'>=' not supported between instances of 'NoneType' and 'int'");
   }
   if (*task_id >= Count(spec, *task_type)) {
-    return ValueError(absl::StrCat("The `task_id` ", *task_id, " exceeds the maximum id of ",
-                                   *task_type, "."));
+    return ValueError(
+        absl::StrCat("The `task_id` ", *task_id, " exceeds the maximum id of ", *task_type, "."));
   }
   return absl::OkStatus();
 }
 
 absl::Status Check(const ClusterSpec& spec, const std::optional<std::string>& task_type,
                    const std::optional<int>& task_id, ResolverBehavior behavior) {
-  return behavior == ResolverBehavior::kTensorFlow
-             ? ValidateAsTensorFlow(spec, task_type, task_id)
-             : CheckTask(spec, task_type, task_id);
+  return behavior == ResolverBehavior::kTensorFlow ? ValidateAsTensorFlow(spec, task_type, task_id)
+                                                   : CheckTask(spec, task_type, task_id);
 }
 
 std::string Device(absl::string_view job, int task) {
@@ -134,18 +135,24 @@ absl::StatusOr<std::string> CollectiveLeader(const ClusterSpec& spec,
   if (spec.empty()) return std::string();
   MILLRACE_RETURN_IF_ERROR(Check(spec, task_type, task_id, behavior));
   if (task_type == "evaluator") return std::string();
+  return CoordinationLeader(spec, behavior);
+}
+
+absl::StatusOr<std::string> CoordinationLeader(const ClusterSpec& spec, ResolverBehavior behavior) {
+  if (spec.empty()) return std::string();
   if (behavior == ResolverBehavior::kTensorFlow) {
     if (spec.HasJob("chief")) return Device("chief", 0);
     if (!spec.HasJob("worker")) return PythonError("AssertionError", "");
     return Device("worker", 0);
   }
+  MILLRACE_RETURN_IF_ERROR(CheckSpec(spec));
   for (const std::string& job : {ChiefJob(spec), std::string("worker")}) {
     if (Count(spec, job) == 0) continue;
     MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec::TaskMap* tasks, spec.TaskMapOf(job));
     return Device(job, tasks->begin()->first);
   }
   return absl::FailedPreconditionError(
-      "the cluster has neither a chief nor a worker, so that nobody can lead collectives");
+      "the cluster has neither a chief nor a worker, so that nobody can lead it");
 }
 
 absl::StatusOr<int> WorkerCount(const ClusterSpec& spec,
@@ -190,8 +197,9 @@ absl::StatusOr<int> IdInCluster(const ClusterSpec& spec,
   if (IsChiefType(type)) return 0;
   if (type == "evaluator") return *task_id;
   if (type != "worker") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "chief, workers and an evaluator have ids in the cluster, job ", PythonRepr(type), " has not"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("chief, workers and an evaluator have ids in the cluster, job ",
+                     PythonRepr(type), " has not"));
   }
   return PlaceOf(spec, type, *task_id) + (ChiefJob(spec).empty() ? 0 : 1);
 }

@@ -22,13 +22,14 @@ ClusterSpec Spec(const std::string& json) {
 }
 
 const ClusterSpec& WithChief() {
-  static const ClusterSpec* const spec = new ClusterSpec(
-      Spec(R"({"chief":["c"],"worker":["a","b"],"ps":["p"],"evaluator":["e"]})"));
+  static const ClusterSpec* const spec =
+      new ClusterSpec(Spec(R"({"chief":["c"],"worker":["a","b"],"ps":["p"],"evaluator":["e"]})"));
   return *spec;
 }
 
 const ClusterSpec& WorkersOnly() {
-  static const ClusterSpec* const spec = new ClusterSpec(Spec(R"({"worker":["a","b"],"ps":["p"]})"));
+  static const ClusterSpec* const spec =
+      new ClusterSpec(Spec(R"({"worker":["a","b"],"ps":["p"]})"));
   return *spec;
 }
 
@@ -58,6 +59,15 @@ TEST_P(BothBehaviorsTest, TheLeaderIsTheChiefOrTheFirstWorker) {
   EXPECT_THAT(CollectiveLeader(WithChief(), "evaluator", 0, GetParam()), IsOkAndHolds(""));
   EXPECT_THAT(CollectiveLeader(ClusterSpec(), "worker", 0, GetParam()), IsOkAndHolds(""));
   EXPECT_FALSE(CollectiveLeader(Spec(R"({"ps":["p"]})"), "ps", 0, GetParam()).ok());
+}
+
+TEST_P(BothBehaviorsTest, TheLeaderOfCoordinationIsTheSameWhoeverAsks) {
+  EXPECT_THAT(CoordinationLeader(WithChief(), GetParam()),
+              IsOkAndHolds("/job:chief/replica:0/task:0"));
+  EXPECT_THAT(CoordinationLeader(WorkersOnly(), GetParam()),
+              IsOkAndHolds("/job:worker/replica:0/task:0"));
+  EXPECT_THAT(CoordinationLeader(ClusterSpec(), GetParam()), IsOkAndHolds(""));
+  EXPECT_FALSE(CoordinationLeader(Spec(R"({"ps":["p"]})"), GetParam()).ok());
 }
 
 TEST_P(BothBehaviorsTest, CountsChiefAndWorkersTogether) {
@@ -105,7 +115,8 @@ TEST(RolesTest, ErrorsSayWhatIsWrong) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("chief")));
   EXPECT_THAT(IdInCluster(Spec(R"({"evaluator":["a","b"],"worker":["c"]})"), "worker", 0),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("evaluator")));
-  EXPECT_THAT(WorkerCount(Spec(R"({"ps":["p"]})"), "worker"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(WorkerCount(Spec(R"({"ps":["p"]})"), "worker"),
+              StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST(RolesTest, TensorFlowsErrorsAreItsValueErrors) {
@@ -131,7 +142,8 @@ TEST(RolesTest, TensorFlowsErrorsAreItsValueErrors) {
   fails(chief(R"({"worker":["a"]})", "worker", 1),
         "The `task_id` 1 exceeds the maximum id of worker.");
   fails(WorkerCount(WithChief(), "ps", kTensorFlow).status(), "Unexpected `task_type` 'ps'");
-  fails(IdInCluster(WithChief(), "ps", 0, kTensorFlow).status(), "There is no id for task_type 'ps'");
+  fails(IdInCluster(WithChief(), "ps", 0, kTensorFlow).status(),
+        "There is no id for task_type 'ps'");
   EXPECT_THAT(IsChief(WorkersOnly(), std::nullopt, std::nullopt, kTensorFlow), IsOkAndHolds(false));
   const absl::Status evaluator = WorkerCount(WorkersOnly(), "evaluator", kTensorFlow).status();
   EXPECT_THAT(TensorFlowErrorClass(evaluator), Optional(std::string("KeyError")));

@@ -26,7 +26,10 @@ class ScriptedResolver final : public ResolverBase {
                             ResolverBehavior behavior = ResolverBehavior::kCorrect)
       : ResolverBase({.behavior = behavior,
                       .properties = std::move(properties),
-                      .count_accelerators = [] { return std::map<std::string, int>{{"GPU", 2}}; }}),
+                      .count_accelerators =
+                          [] {
+                            return std::map<std::string, int>{{"GPU", 2}};
+                          }}),
         answer_(std::move(answer)) {}
 
   absl::StatusOr<ClusterSpec> cluster_spec() override {

@@ -14,8 +14,8 @@ absl::StatusOr<std::unique_ptr<StaticResolver>> StaticResolver::Create(Options o
     if (options.num_accelerators.has_value()) {
       for (const auto& [type, count] : *options.num_accelerators) {
         if (count < 0) {
-          return absl::InvalidArgumentError(absl::StrCat(
-              "num_accelerators of type ", type, " must not be negative, found ", count));
+          return absl::InvalidArgumentError(absl::StrCat("num_accelerators of type ", type,
+                                                         " must not be negative, found ", count));
         }
       }
     }

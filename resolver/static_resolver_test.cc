@@ -44,15 +44,14 @@ TEST(StaticResolverTest, MasterIsTheGivenOneWhereTheTaskIsNotKnown) {
 }
 
 TEST(StaticResolverTest, TensorFlowIgnoresItsOwnTaskAndKeepsThePrefix) {
-  const auto resolver = Make(
-      {.behavior = ResolverBehavior::kTensorFlow,
-       .properties = {.task_type = "worker", .task_id = 1, .rpc_layer = "grpc"}});
+  const auto resolver =
+      Make({.behavior = ResolverBehavior::kTensorFlow,
+            .properties = {.task_type = "worker", .task_id = 1, .rpc_layer = "grpc"}});
   EXPECT_THAT(resolver->master(), IsOkAndHolds("grpc://"));
   EXPECT_THAT(resolver->master("worker", 0, ""), IsOkAndHolds("grpc://a:1"));
   EXPECT_EQ(resolver->master("worker", 9).status().message(),
             "No task with index 9 in job 'worker'");
-  EXPECT_THAT(resolver->num_accelerators("worker", 9),
-              IsOkAndHolds(std::map<std::string, int>()));
+  EXPECT_THAT(resolver->num_accelerators("worker", 9), IsOkAndHolds(std::map<std::string, int>()));
 }
 
 TEST(StaticResolverTest, AcceleratorsAreTheGivenOnesOrThoseOfThisHost) {

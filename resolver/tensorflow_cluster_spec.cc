@@ -64,8 +64,7 @@ absl::Status CheckTasks(RawTasks tasks) {
 }
 
 absl::Status Unhashable(const OrderedJson& value) {
-  return PythonError("TypeError",
-                     absl::StrCat("unhashable type: '", PythonTypeName(value), "'"));
+  return PythonError("TypeError", absl::StrCat("unhashable type: '", PythonTypeName(value), "'"));
 }
 
 template <typename Tasks>
@@ -77,7 +76,8 @@ Tasks Sorted(Tasks tasks) {
 template <typename Tasks>
 bool IsDense(const Tasks& tasks) {
   const auto largest = std::max_element(tasks.begin(), tasks.end());
-  return largest != tasks.end() && int64_t{largest->first} + 1 == static_cast<int64_t>(tasks.size());
+  return largest != tasks.end() &&
+         int64_t{largest->first} + 1 == static_cast<int64_t>(tasks.size());
 }
 
 }  // namespace
@@ -155,9 +155,9 @@ absl::StatusOr<OrderedJson> TensorFlowClusterSpec::ListOf(const Tasks& tasks) {
   if (tasks.empty()) return PythonError("ValueError", "max() arg is an empty sequence");
   const int64_t length = int64_t{std::max_element(tasks.begin(), tasks.end())->first} + 1;
   if (length > ClusterSpec::kMaxListedTasks) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("a task has index ", length - 1, "; a list is made up to index ",
-                     ClusterSpec::kMaxListedTasks - 1, " only"));
+    return absl::ResourceExhaustedError(absl::StrCat("a task has index ", length - 1,
+                                                     "; a list is made up to index ",
+                                                     ClusterSpec::kMaxListedTasks - 1, " only"));
   }
   OrderedJson list(OrderedJson::array_t(static_cast<size_t>(std::max<int64_t>(length, 0))));
   for (const auto& [index, address] : tasks) {

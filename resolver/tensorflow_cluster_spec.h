@@ -1,7 +1,7 @@
 // File: resolver/tensorflow_cluster_spec.h
 //
-// tf.train.ClusterSpec bug for bug: for kTensorFlow, where ClusterSpec itself departs from it (negative
-// indices, jobs without tasks, arguments of wrong types).
+// tf.train.ClusterSpec bug for bug: for kTensorFlow, where ClusterSpec itself departs from it
+// (negative indices, jobs without tasks, arguments of wrong types).
 //
 // Defines: TensorFlowClusterSpec.
 //
@@ -34,7 +34,8 @@ class TensorFlowClusterSpec {
   // ClusterSpec(spec), and the one made of its ClusterDef: jobs and tasks are sorted.
   [[nodiscard]] TensorFlowClusterSpec Copy() const;
 
-  // Returns INVALID_ARGUMENT, without a Python class, for a negative index: no ClusterSpec holds it.
+  // Returns INVALID_ARGUMENT, without a Python class, for a negative index, which no ClusterSpec
+  // holds.
   [[nodiscard]] absl::StatusOr<ClusterSpec> ToClusterSpec() const;
 
   [[nodiscard]] std::vector<std::string> jobs() const;
@@ -55,7 +56,8 @@ class TensorFlowClusterSpec {
   [[nodiscard]] bool EqualsDict(const OrderedJson& other) const;
 
  private:
-  using Tasks = std::vector<std::pair<int, std::string>>;  // in order of insertion, indices distinct
+  // In order of insertion; indices are distinct.
+  using Tasks = std::vector<std::pair<int, std::string>>;
 
   [[nodiscard]] absl::StatusOr<const Tasks*> Find(const OrderedJson& job) const;
   [[nodiscard]] static absl::StatusOr<OrderedJson> ListOf(const Tasks& tasks);

@@ -64,8 +64,7 @@ TEST(TensorFlowClusterSpecTest, RefusesWhatItsConstructorRefusesInItsOrder) {
         "addresses, or a `ClusterDef` protocol buffer");
   fails(R"({"it's": 5})", "TypeError",
         "The tasks for job \"it's\" must be a list or a dictionary from integers to strings.");
-  fails(R"({"w": {"1.5": "a"}})", "ValueError",
-        "invalid literal for int() with base 10: '1.5'");
+  fails(R"({"w": {"1.5": "a"}})", "ValueError", "invalid literal for int() with base 10: '1.5'");
   // Keys of all jobs come before the addresses of any, and these in the order of job names.
   fails(R"({"z": [1], "a": {"x": "b"}})", "ValueError",
         "invalid literal for int() with base 10: 'x'");
@@ -91,7 +90,8 @@ TEST(TensorFlowClusterSpecTest, LooksTasksUpAsADictOfPythonDoes) {
   EXPECT_THAT(spec.TaskAddress("w", 4.0), IsOkAndHolds("b"));
   EXPECT_THAT(spec.NumTasks("w"), IsOkAndHolds(2));
   EXPECT_THAT(spec.TaskIndices("w"), IsOkAndHolds(ElementsAre(1, 4)));
-  ExpectError(spec.TaskAddress("w", "1").status(), "ValueError", "No task with index '1' in job 'w'");
+  ExpectError(spec.TaskAddress("w", "1").status(), "ValueError",
+              "No task with index '1' in job 'w'");
   ExpectError(spec.TaskAddress("w", nullptr).status(), "ValueError",
               "No task with index None in job 'w'");
   ExpectError(spec.TaskAddress(nullptr, 1).status(), "ValueError", "No such job in cluster: None");

@@ -76,6 +76,7 @@ absl::StatusOr<std::string> Text(const OrderedJson& object, const char* key) {
 
 // The keys of `object` beside those that are always there.
 absl::Status CheckKeys(const OrderedJson& object, std::vector<absl::string_view> known) {
+  if (!object.is_object()) return Unsupported(DumpJson(object));
   known.insert(known.end(), {"type", "method"});
   for (const auto& [key, value] : object.get_ref<const Members&>()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
@@ -92,10 +93,10 @@ absl::Status Require(const OrderedJson& call, absl::string_view function,
     if (!call.contains(std::string(name))) missing.push_back(PythonRepr(name));
   }
   if (missing.empty()) return absl::OkStatus();
-  return PythonError("TypeError", absl::StrCat(function, "() missing ", missing.size(),
-                                               " required positional argument",
-                                               missing.size() > 1 ? "s" : "", ": ",
-                                               absl::StrJoin(missing, " and ")));
+  return PythonError(
+      "TypeError",
+      absl::StrCat(function, "() missing ", missing.size(), " required positional argument",
+                   missing.size() > 1 ? "s" : "", ": ", absl::StrJoin(missing, " and ")));
 }
 
 // --- The environment ---
@@ -152,7 +153,8 @@ class VectorKubernetesClient final : public KubernetesClient {
       Pod& added = list.pods.emplace_back();
       MILLRACE_ASSIGN_OR_RETURN(added.name, Text(pod, "name"));
       MILLRACE_ASSIGN_OR_RETURN(added.phase, Text(pod, "phase"));
-      for (const auto& [key, ip] : {std::pair("host_ip", &added.host_ip), {"pod_ip", &added.pod_ip}}) {
+      for (const auto& [key, ip] :
+           {std::pair("host_ip", &added.host_ip), {"pod_ip", &added.pod_ip}}) {
         if (!Get(pod, key).is_null()) {
           MILLRACE_ASSIGN_OR_RETURN(*ip, Text(pod, key));
         }
@@ -230,16 +232,19 @@ struct Subject {
   std::string type;
   std::optional<TensorFlowClusterSpec> spec;
   std::unique_ptr<ClusterResolver> resolver;
-  SlurmResolver* slurm = nullptr;                  // resolver, if it is one
+  SlurmResolver* slurm = nullptr;                     // resolver, if it is one
   std::shared_ptr<VectorConfigLoader> config_loader;  // of a resolver of type kubernetes
 };
 
 std::string PythonClassOf(const std::string& type) {
-  static const auto* const classes = new std::map<std::string, std::string>{
-      {"static", "SimpleClusterResolver"},         {"tf_config", "TFConfigClusterResolver"},
-      {"kubernetes", "KubernetesClusterResolver"}, {"slurm", "SlurmClusterResolver"},
-      {"union", "UnionClusterResolver"},           {"base", "Base"},
-      {"cluster_spec", "ClusterSpec"}};
+  static const auto* const classes =
+      new std::map<std::string, std::string>{{"static", "SimpleClusterResolver"},
+                                             {"tf_config", "TFConfigClusterResolver"},
+                                             {"kubernetes", "KubernetesClusterResolver"},
+                                             {"slurm", "SlurmClusterResolver"},
+                                             {"union", "UnionClusterResolver"},
+                                             {"base", "Base"},
+                                             {"cluster_spec", "ClusterSpec"}};
   const auto found = classes->find(type);
   return found == classes->end() ? type : found->second;
 }
@@ -257,8 +262,8 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeBase(const OrderedJson& des
 absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeKubernetes(
     OrderedJson description, std::shared_ptr<VectorConfigLoader>* loader) {
   const OrderedJson pods = Get(description, "pods");
-  const bool given = !description.contains("override_client") ||
-                     PythonTruth(Get(description, "override_client"));
+  const bool given =
+      !description.contains("override_client") || PythonTruth(Get(description, "override_client"));
   description.erase("pods");
   description.erase("override_client");
   MILLRACE_ASSIGN_OR_RETURN(KubernetesResolver::Options options,
@@ -370,8 +375,8 @@ absl::Status Restore(const TaskArguments& task, const absl::Status& status) {
     return absl::OkStatus();
   };
   if (task.python_type != nullptr) {
-    MILLRACE_RETURN_IF_ERROR(replace(PythonRepr(kNoSuchJob), *task.python_type,
-                                     PythonReprOf(*task.python_type)));
+    MILLRACE_RETURN_IF_ERROR(
+        replace(PythonRepr(kNoSuchJob), *task.python_type, PythonReprOf(*task.python_type)));
     MILLRACE_RETURN_IF_ERROR(
         replace(std::string(kNoSuchJob), *task.python_type, PythonStrOf(*task.python_type)));
   }
@@ -444,9 +449,9 @@ Result CallHostlist(const std::string& type, const std::string& method, const Or
   if (type == "hostlist") {
     if (text.is_string()) return ToResult(ExpandHostlist(text.get<std::string>(), options));
     if (text.is_structured()) return Unsupported("a hostlist that is a list");
-    return PythonError("ValueError", absl::StrCat("Invalid hostlist format \"", PythonStrOf(text),
-                                                  "\": '", PythonTypeName(text),
-                                                  "' object is not iterable"));
+    return PythonError("ValueError",
+                       absl::StrCat("Invalid hostlist format \"", PythonStrOf(text), "\": '",
+                                    PythonTypeName(text), "' object is not iterable"));
   }
   if (text.is_string()) return ToResult(ExpandTasksPerNode(text.get<std::string>(), options));
   return PythonError("ValueError", absl::StrCat("Invalid tasks-per-node list format \"",
@@ -509,9 +514,9 @@ Result CallSet(const Subject& subject, const OrderedJson& call) {
   MILLRACE_RETURN_IF_ERROR(CheckKeys(call, {"property", "value"}));
   MILLRACE_ASSIGN_OR_RETURN(const std::string property, Text(call, "property"));
   if (property == "environment") {
-    return PythonError("AttributeError", absl::StrCat("property 'environment' of '",
-                                                      PythonClassOf(subject.type),
-                                                      "' object has no setter"));
+    return PythonError("AttributeError",
+                       absl::StrCat("property 'environment' of '", PythonClassOf(subject.type),
+                                    "' object has no setter"));
   }
   const OrderedJson& value = Get(call, "value");
   ClusterResolver& resolver = *subject.resolver;
@@ -590,11 +595,15 @@ Result BuildAndCall(const OrderedJson& vector) {
 
 // The class and those it is derived from, but Exception.
 std::vector<std::string> Ancestry(const std::string& python_class) {
-  static const auto* const parents = new std::map<std::string, std::string>{
-      {"JSONDecodeError", "ValueError"},       {"UnicodeDecodeError", "ValueError"},
-      {"KeyError", "LookupError"},             {"IndexError", "LookupError"},
-      {"ZeroDivisionError", "ArithmeticError"}, {"OverflowError", "ArithmeticError"},
-      {"NotImplementedError", "RuntimeError"}, {"RecursionError", "RuntimeError"}};
+  static const auto* const parents =
+      new std::map<std::string, std::string>{{"JSONDecodeError", "ValueError"},
+                                             {"UnicodeDecodeError", "ValueError"},
+                                             {"KeyError", "LookupError"},
+                                             {"IndexError", "LookupError"},
+                                             {"ZeroDivisionError", "ArithmeticError"},
+                                             {"OverflowError", "ArithmeticError"},
+                                             {"NotImplementedError", "RuntimeError"},
+                                             {"RecursionError", "RuntimeError"}};
   std::vector<std::string> classes = {python_class};
   for (auto parent = parents->find(python_class); parent != parents->end();
        parent = parents->find(parent->second)) {
@@ -635,8 +644,8 @@ absl::Status Mismatch(const absl::StatusOr<OrderedJson>& result, const OrderedJs
 absl::StatusOr<VectorOutcome> RunVector(const OrderedJson& vector) {
   VectorOutcome outcome;
   if (vector.contains("not_expressible")) {
-    outcome.skipped = absl::StrCat("not expressible: ",
-                                   PythonStrOf(Get(vector, "not_expressible")));
+    outcome.skipped =
+        absl::StrCat("not expressible: ", PythonStrOf(Get(vector, "not_expressible")));
     return outcome;
   }
   if (IsForLater(Get(vector, "subject"))) {
@@ -669,9 +678,8 @@ absl::Status CompareOutcome(const absl::StatusOr<OrderedJson>& result, const Ord
   const std::string wanted = PythonStrOf(Get(expect, "error"));
   const bool same_class = std::find(classes.begin(), classes.end(), wanted) != classes.end();
   const bool same_message =
-      !expect.contains("message") ||
-      WithSortedSets(result.status().message()) ==
-          WithSortedSets(PythonStrOf(Get(expect, "message")));
+      !expect.contains("message") || WithSortedSets(result.status().message()) ==
+                                         WithSortedSets(PythonStrOf(Get(expect, "message")));
   return same_class && same_message ? absl::OkStatus() : Mismatch(result, expect);
 }
 

@@ -1,7 +1,7 @@
 // File: resolver/tensorflow_vectors.h
 //
-// Interprets the cases of resolver/testdata/resolver_vectors.json, whose schema is at its top, by the
-// resolvers' kTensorFlow. Test only.
+// Interprets the cases of resolver/testdata/resolver_vectors.json, whose schema is at its top, by
+// the resolvers' kTensorFlow. Test only.
 //
 // Defines: VectorOutcome, RunVector(), CompareOutcome().
 
@@ -28,9 +28,9 @@ struct VectorOutcome {
 // Returns UNIMPLEMENTED if the case has a type, a method or an argument that is not in the schema.
 [[nodiscard]] absl::StatusOr<VectorOutcome> RunVector(const OrderedJson& vector);
 
-// OK if `result` is what `expect` says, otherwise FAILED_PRECONDITION with both. Values are compared
-// without the order of keys, error classes as `except` does, messages up to the order in which a set
-// of integers is printed, which Python leaves to its hashes.
+// OK if `result` is what `expect` says, otherwise FAILED_PRECONDITION with both. Values are
+// compared without the order of keys, error classes as `except` does, messages up to the order in
+// which a set of integers is printed, which Python leaves to its hashes.
 [[nodiscard]] absl::Status CompareOutcome(const absl::StatusOr<OrderedJson>& result,
                                           const OrderedJson& expect);
 

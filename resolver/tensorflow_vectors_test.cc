@@ -1,5 +1,7 @@
-// Holds the resolvers' kTensorFlow to the cases of a file, by default those that TensorFlow 2.21.0 was
-// seen to do: one test per case. Another file of the same schema: --vectors=FILE.
+// Holds the resolvers' kTensorFlow to the cases of a file, by default those that TensorFlow 2.21.0
+// was seen to do: one test per case. Another file of the same schema: --vectors=FILE.
+
+#include "resolver/tensorflow_vectors.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +18,6 @@
 #include "core/base/status_macros.h"
 #include "core/base/status_matchers.h"
 #include "gtest/gtest.h"
-#include "resolver/tensorflow_vectors.h"
 
 namespace millrace {
 namespace {
@@ -95,10 +96,10 @@ int main(int argc, char** argv) {
   }
   size_t number = 0;
   for (const millrace::OrderedJson& vector : *file->find("cases")) {
-    testing::RegisterTest("TensorFlowVectors",
-                          millrace::TestName(++number, *vector.find("name")).c_str(), nullptr,
-                          nullptr, __FILE__, __LINE__,
-                          [vector]() -> testing::Test* { return new millrace::VectorTest(vector); });
+    testing::RegisterTest(
+        "TensorFlowVectors", millrace::TestName(++number, *vector.find("name")).c_str(), nullptr,
+        nullptr, __FILE__, __LINE__,
+        [vector]() -> testing::Test* { return new millrace::VectorTest(vector); });
   }
   return RUN_ALL_TESTS();
 }

@@ -19,7 +19,8 @@ namespace {
 
 constexpr absl::string_view kVariable = "TF_CONFIG";
 constexpr absl::string_view kExample =
-    "{\"cluster\": {\"worker\": [\"host:port\", ...]}, \"task\": {\"type\": \"worker\", \"index\": 0}}";
+    "{\"cluster\": {\"worker\": [\"host:port\", ...]}, \"task\": {\"type\": \"worker\", \"index\": "
+    "0}}";
 constexpr size_t kMaxQuotedBytes = 200;
 
 std::optional<std::string> ReadEnvironment() {
@@ -89,7 +90,8 @@ absl::StatusOr<OrderedJson> TfConfigResolver::Load() const {
   if (!text.has_value()) return OrderedJson::object();
   if (tensorflow()) return ParsePythonJson(*text);
   if (absl::StripAsciiWhitespace(*text).empty()) {
-    return Malformed("the environment variable is set but empty (unset it where there is no cluster)");
+    return Malformed(
+        "the environment variable is set but empty (unset it where there is no cluster)");
   }
   absl::StatusOr<OrderedJson> config = ParseOrderedJson(*text);
   if (!config.ok()) return Malformed(config.status().message());
@@ -100,6 +102,13 @@ absl::StatusOr<OrderedJson> TfConfigResolver::Load() const {
 }
 
 absl::StatusOr<ClusterSpec> TfConfigResolver::SpecOf(const OrderedJson& config) const {
+  if (tensorflow()) {
+    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* cluster, PythonItem(config, "cluster"));
+    if (cluster == nullptr) return ClusterSpec();
+    MILLRACE_ASSIGN_OR_RETURN(const TensorFlowClusterSpec spec,
+                              TensorFlowClusterSpec::FromJson(*cluster));
+    return spec.ToClusterSpec();
+  }
   const OrderedJson* cluster = Member(config, "cluster");
   if (cluster == nullptr) cluster = Member(config, "sparseCluster");
   if (cluster == nullptr) return ClusterSpec();
@@ -123,12 +132,7 @@ absl::StatusOr<std::optional<std::string>> TfConfigResolver::TextMember(
 
 absl::StatusOr<ClusterSpec> TfConfigResolver::cluster_spec() {
   MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
-  if (!tensorflow()) return SpecOf(config);
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* cluster, PythonItem(config, "cluster"));
-  if (cluster == nullptr) return ClusterSpec();
-  MILLRACE_ASSIGN_OR_RETURN(const TensorFlowClusterSpec spec,
-                            TensorFlowClusterSpec::FromJson(*cluster));
-  return spec.ToClusterSpec();
+  return SpecOf(config);
 }
 
 absl::StatusOr<std::string> TfConfigResolver::master(std::optional<std::string> task_type,
@@ -138,7 +142,7 @@ absl::StatusOr<std::string> TfConfigResolver::master(std::optional<std::string> 
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> session_master,
                             TextMember(config, "session_master"));
   if (session_master.has_value()) return *session_master;
-  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, cluster_spec());
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, SpecOf(config));
   if (tensorflow()) {
     const std::vector<std::string> jobs = spec.jobs();
     if (jobs.empty()) return std::string();

@@ -28,17 +28,19 @@
 namespace millrace {
 
 // The variable is read afresh by every call; its members are `cluster` (or `sparseCluster`, which
-// Kubeflow has written), `task.type`, `task.index`, `rpc_layer`, `session_master` and `environment`.
-// If it is not set, the cluster has no jobs and the task is not known. If it is set to anything but
-// such an object, every call returns INVALID_ARGUMENT saying what it should be.
+// Kubeflow has written), `task.type`, `task.index`, `rpc_layer`, `session_master` and
+// `environment`. If it is not set, the cluster has no jobs and the task is not known. If it is set
+// to anything but such an object, every call returns INVALID_ARGUMENT saying what it should be.
 //
 // master() is `session_master` if there is one, verbatim; "" if the cluster has one task or none;
-// else the address of the task given (even if it is the only one), or of this task. A given rpc_layer of "" removes the prefix.
+// else the address of the task given (even if it is the only one), or of this task. A given
+// rpc_layer of "" removes the prefix.
 //
-// With kTensorFlow: `sparseCluster` and `environment` are not read, environment() is None unless the
-// options have one, errors are those of Python's json and int(), a job without tasks makes master()
-// fail, and num_accelerators() of a known task counts nothing, since the devices of a process that
-// has not joined a cluster carry no job. Indices below 0 are refused as everywhere in Millrace.
+// With kTensorFlow: `sparseCluster` and `environment` are not read, environment() is None unless
+// the options have one, errors are those of Python's json and int(), a job without tasks makes
+// master() fail, and num_accelerators() of a known task counts nothing, since the devices of a
+// process that has not joined a cluster carry no job. Indices below 0 are refused as everywhere in
+// Millrace.
 class TfConfigResolver final : public ResolverBase {
  public:
   // The value of the variable, nullopt if it is not set.

@@ -76,7 +76,8 @@ TEST_F(TfConfigResolverTest, WhatIsSetReplacesTheVariablesTask) {
 }
 
 TEST_F(TfConfigResolverTest, SessionMasterIsTakenAsItIs) {
-  variable_ = R"({"cluster": {"worker": ["a:1", "b:1"]}, "session_master": "local", "rpc_layer": "x"})";
+  variable_ =
+      R"({"cluster": {"worker": ["a:1", "b:1"]}, "session_master": "local", "rpc_layer": "x"})";
   EXPECT_THAT(Make()->master("worker", 1, "y"), IsOkAndHolds("local"));
   EXPECT_THAT(MakeAsTensorFlow()->master("worker", 1, "y"), IsOkAndHolds("local"));
 }
@@ -89,7 +90,8 @@ TEST_F(TfConfigResolverTest, AloneItsMasterIsEmptyUnlessATaskIsAskedFor) {
 }
 
 TEST_F(TfConfigResolverTest, ReadsTheSparseClusterOfKubeflow) {
-  variable_ = R"({"sparseCluster": {"worker": {"2": "c:1"}, "ps": ["p:1"]}, "task": {"type": "worker", "index": "2"}})";
+  variable_ =
+      R"({"sparseCluster": {"worker": {"2": "c:1"}, "ps": ["p:1"]}, "task": {"type": "worker", "index": "2"}})";
   const auto resolver = Make();
   EXPECT_EQ(resolver->cluster_spec()->ToJson(), R"({"worker":{"2":"c:1"},"ps":["p:1"]})");
   EXPECT_THAT(resolver->master(), IsOkAndHolds("c:1"));

@@ -29,8 +29,7 @@ std::string DescribePart(size_t part, size_t parts) {
 }
 
 // Jobs that some spec makes sparse.
-std::set<std::string> SparseJobs(const std::vector<ClusterSpec>& specs,
-                                 ResolverBehavior behavior) {
+std::set<std::string> SparseJobs(const std::vector<ClusterSpec>& specs, ResolverBehavior behavior) {
   std::set<std::string> sparse;
   for (const ClusterSpec& spec : specs) {
     for (const auto& [job, tasks] : spec.AsDict()) {
@@ -45,13 +44,14 @@ std::set<std::string> SparseJobs(const std::vector<ClusterSpec>& specs,
 absl::Status DuplicateIndices(const std::string& job, const std::vector<int>& indices,
                               ResolverBehavior behavior) {
   if (behavior == ResolverBehavior::kTensorFlow) {
-    return PythonError(
-        "KeyError", PythonRepr(absl::StrCat("Duplicate keys detected when merging two ClusterSpecs: {",
-                                            absl::StrJoin(indices, ", "), "}")));
+    return PythonError("KeyError", PythonRepr(absl::StrCat(
+                                       "Duplicate keys detected when merging two ClusterSpecs: {",
+                                       absl::StrJoin(indices, ", "), "}")));
   }
   const size_t named = std::min(indices.size(), kMaxNamedIndices);
   return absl::AlreadyExistsError(absl::StrCat(
-      "two resolvers of the union have the same task index of job ", PythonRepr(job), ", which is sparse: ",
+      "two resolvers of the union have the same task index of job ", PythonRepr(job),
+      ", which is sparse: ",
       absl::StrJoin(indices.begin(), indices.begin() + static_cast<std::ptrdiff_t>(named), ", "),
       named < indices.size() ? ", ..." : "",
       "; give the tasks of each resolver other indices, or lists without gaps"));
@@ -213,8 +213,7 @@ absl::StatusOr<std::unique_ptr<UnionResolver>> UnionResolver::Create(Options opt
   const auto null = std::find(options.resolvers.begin(), options.resolvers.end(), nullptr);
   if (null != options.resolvers.end()) {
     if (tensorflow) {
-      return PythonError("TypeError",
-                         "All arguments must be a sub-class of `ClusterResolver.`");
+      return PythonError("TypeError", "All arguments must be a sub-class of `ClusterResolver.`");
     }
     return absl::InvalidArgumentError(absl::StrCat(
         DescribePart(static_cast<size_t>(std::distance(options.resolvers.begin(), null)),
@@ -324,8 +323,8 @@ absl::StatusOr<std::optional<std::string>> UnionResolver::rpc_layer() {
   return resolvers_.front()->rpc_layer();
 }
 
-absl::StatusOr<std::unique_ptr<MembershipWatch>> UnionResolver::Watch(
-    MembershipCallback callback, const WatchOptions& options) {
+absl::StatusOr<std::unique_ptr<MembershipWatch>> UnionResolver::Watch(MembershipCallback callback,
+                                                                      const WatchOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckWatch(callback, options));
   auto watch = std::make_unique<UnionWatch>(resolvers_.size(), behavior(), std::move(callback));
   MILLRACE_RETURN_IF_ERROR(watch->Start(resolvers_, options));

@@ -36,11 +36,11 @@ namespace millrace {
                                                             ResolverBehavior behavior);
 
 // cluster_spec() asks each resolver once, in order; the first error is returned, with the number of
-// the resolver ("resolver 2 of 3: ..."). Task, rpc layer, environment and accelerators are the first
-// resolver's where nothing is set here.
+// the resolver ("resolver 2 of 3: ..."). Task, rpc layer, environment and accelerators are the
+// first resolver's where nothing is set here.
 //
-// With kTensorFlow: each resolver is asked twice, a task_id or rpc_layer of 0 or "" set here is lost,
-// master() does not know the first resolver's rpc layer, nor the task set here.
+// With kTensorFlow: each resolver is asked twice, a task_id or rpc_layer of 0 or "" set here is
+// lost, master() does not know the first resolver's rpc layer, nor the task set here.
 class UnionResolver final : public ResolverBase {
  public:
   struct Options {

@@ -44,7 +44,8 @@ TEST(MergeClusterSpecsTest, ConcatenatesListsInOrderAndKeepsEqualAddresses) {
 }
 
 TEST(MergeClusterSpecsTest, KeepsIndicesWhereSomePartIsSparse) {
-  EXPECT_EQ(Merge({R"({"w":["a","b"]})", R"({"w":{"3":"c"}})"}), R"({"w":{"0":"a","1":"b","3":"c"}})");
+  EXPECT_EQ(Merge({R"({"w":["a","b"]})", R"({"w":{"3":"c"}})"}),
+            R"({"w":{"0":"a","1":"b","3":"c"}})");
   EXPECT_EQ(Merge({R"({"w":{"1":"b"}})", R"({"w":["a"]})"}), R"({"w":["a","b"]})");
   EXPECT_THAT(Merge({R"({"w":{"7":"a","9":"b"}})", R"({"w":{"9":"c"}})"}),
               AllOf(HasSubstr("ALREADY_EXISTS"), HasSubstr("'w'"), HasSubstr(": 9;")));

@@ -31,9 +31,9 @@ bool IsDigits(absl::string_view text) {
 }
 
 absl::Status TooMany(absl::string_view what, absl::string_view text, size_t max_names) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      what, " \"", Ellipsize(EscapeControls(text), kMaxQuotedBytes), "\" stands for more than ",
-      max_names, " entries"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, " \"", Ellipsize(EscapeControls(text), kMaxQuotedBytes),
+                   "\" stands for more than ", max_names, " entries"));
 }
 
 std::string ZeroPadded(int64_t number, size_t width) {
@@ -221,10 +221,9 @@ absl::StatusOr<std::vector<int>> ParseTasksPerNode(absl::string_view text, size_
       digits = digits.substr(0, open);
     }
     if (!well_formed || !IsDigits(digits) || !absl::SimpleAtoi(digits, &count)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("list of tasks per node \"",
-                       Ellipsize(EscapeControls(text), kMaxQuotedBytes), "\" is malformed at offset ",
-                       offset, ": a part must be like 3 or 3(x2)"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "list of tasks per node \"", Ellipsize(EscapeControls(text), kMaxQuotedBytes),
+          "\" is malformed at offset ", offset, ": a part must be like 3 or 3(x2)"));
     }
     if (static_cast<uint64_t>(repeated) > max_counts - counts.size()) {
       return TooMany("list of tasks per node", text, max_counts);
@@ -266,8 +265,8 @@ absl::StatusOr<std::optional<absl::string_view>> NextPythonPart(absl::string_vie
   return part;
 }
 
-absl::Status AppendPythonRange(absl::string_view prefix, absl::string_view range,
-                               size_t max_names, std::vector<std::string>* names) {
+absl::Status AppendPythonRange(absl::string_view prefix, absl::string_view range, size_t max_names,
+                               std::vector<std::string>* names) {
   const std::vector<absl::string_view> ends = absl::StrSplit(range, '-');
   if (ends.size() > 2) return Assertion();
   MILLRACE_ASSIGN_OR_RETURN(const int64_t first, PythonNumber(ends.front()));
@@ -304,8 +303,7 @@ absl::StatusOr<std::vector<std::string>> PythonHostlist(absl::string_view rest, 
       return PythonError("ValueError", absl::StrCat("Invalid part: ", whole));
     }
     for (const absl::string_view range : absl::StrSplit(group, ',')) {
-      MILLRACE_RETURN_IF_ERROR(
-          AppendPythonRange(whole.substr(0, open), range, max_names, &names));
+      MILLRACE_RETURN_IF_ERROR(AppendPythonRange(whole.substr(0, open), range, max_names, &names));
     }
   }
 }

@@ -27,16 +27,16 @@ struct HostlistOptions {
   size_t max_names = size_t{1} << 20;
 };
 
-// Names in the order of the list, the last bracket running fastest; a name that is there twice stays
-// twice.
+// Names in the order of the list, the last bracket running fastest; a name that is there twice
+// stays twice.
 //
 //   list    = part { "," part }
 //   part    = any text with any number of bracket groups: prefix[...]middle[...]suffix
 //   [...]   = range { "," range }, range = digits or digits-digits, first not above last
 //
 // A range keeps the width of its first number: [08-11], [001-100]. White space around a part is
-// removed. Returns INVALID_ARGUMENT with the offset of what is wrong: an empty list or part, an open
-// or empty or nested bracket, a number that is none or has over 18 digits, a range that runs
+// removed. Returns INVALID_ARGUMENT with the offset of what is wrong: an empty list or part, an
+// open or empty or nested bracket, a number that is none or has over 18 digits, a range that runs
 // backwards, a name over 255 bytes.
 //
 // With kTensorFlow: one group at the end of a part at most; "" is no name, "a," is one, [3-1] none;

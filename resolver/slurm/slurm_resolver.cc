@@ -41,7 +41,7 @@ struct SlurmStep {
   int64_t gpus_per_node = 0;
   int64_t gpus_per_task = 0;
   std::optional<std::vector<std::string>> inherited;  // ids in CUDA_VISIBLE_DEVICES
-  bool own_gpus = false;  // srun has given each task its own
+  bool own_gpus = false;                              // srun has given each task its own
 
   SlurmTaskInfo TaskInfo() const;
   absl::StatusOr<ClusterSpec> Spec() const;
@@ -135,8 +135,8 @@ absl::StatusOr<std::optional<int>> GpusPerTask(const Reader& read) {
     if (colon != absl::string_view::npos) part.remove_prefix(colon + 1);
     int count = 0;
     if (!absl::SimpleAtoi(part, &count) || count < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          kGpusPerTask, " must be like 2 or a100:2, found ", Quoted(*value)));
+      return absl::InvalidArgumentError(
+          absl::StrCat(kGpusPerTask, " must be like 2 or a100:2, found ", Quoted(*value)));
     }
     total += count;
   }
@@ -145,8 +145,8 @@ absl::StatusOr<std::optional<int>> GpusPerTask(const Reader& read) {
 
 // --- kCorrect ---
 
-// How srun deals ranks: `plane` tasks to a host, then to the next, and round again. Block is a plane
-// as large as the host, cyclic one of a single task.
+// How srun deals ranks: `plane` tasks to a host, then to the next, and round again. Block is a
+// plane as large as the host, cyclic one of a single task.
 absl::StatusOr<int> Plane(const Reader& read) {
   constexpr int kWholeHost = std::numeric_limits<int>::max();
   const std::string value = read(kDistribution).value_or("");
@@ -158,9 +158,9 @@ absl::StatusOr<int> Plane(const Reader& read) {
   if (absl::ConsumePrefix(&kind, "plane=") && absl::SimpleAtoi(kind, &size) && size > 0) {
     return size;
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(kDistribution, " is ", Quoted(value),
-                   ": ranks are known for block, cyclic and plane=N; start the step by srun -m block"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      kDistribution, " is ", Quoted(value),
+      ": ranks are known for block, cyclic and plane=N; start the step by srun -m block"));
 }
 
 absl::StatusOr<TasksOfHosts> ReadTasksOfHosts(const SlurmResolver::Options& options) {
@@ -183,9 +183,9 @@ absl::StatusOr<TasksOfHosts> ReadTasksOfHosts(const SlurmResolver::Options& opti
     counts_text = absl::StrCat(kTasksPerNode, " ", Quoted(text));
   }
   if (counts.size() != names->size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kNodeList, " ", Quoted(node_list), " has ", names->size(), " hosts, but ",
-                     counts_text, " has ", counts.size(), " counts"));
+    return absl::InvalidArgumentError(absl::StrCat(kNodeList, " ", Quoted(node_list), " has ",
+                                                   names->size(), " hosts, but ", counts_text,
+                                                   " has ", counts.size(), " counts"));
   }
   for (size_t i = 0; i < counts.size(); ++i) hosts.emplace_back((*names)[i], counts[i]);
   return hosts;
@@ -197,13 +197,13 @@ absl::StatusOr<int> CheckHosts(const TasksOfHosts& hosts, int port_base) {
   int fullest = 0;
   for (const auto& [host, count] : hosts) {
     if (!known.insert(host).second) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "host ", Quoted(host), " is twice in the hosts of the step (", kNodeList,
-          "); its tasks would share ports"));
+      return absl::InvalidArgumentError(absl::StrCat("host ", Quoted(host),
+                                                     " is twice in the hosts of the step (",
+                                                     kNodeList, "); its tasks would share ports"));
     }
     if (count < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tasks_per_node of host ", Quoted(host), " must not be negative, found ", count));
+      return absl::InvalidArgumentError(absl::StrCat("tasks_per_node of host ", Quoted(host),
+                                                     " must not be negative, found ", count));
     }
     total += count;
     fullest = std::max(fullest, count);
@@ -211,9 +211,9 @@ absl::StatusOr<int> CheckHosts(const TasksOfHosts& hosts, int port_base) {
   }
   if (total == 0) return absl::InvalidArgumentError("the Slurm step has no task");
   if (port_base < 1 || port_base > kMaxPort - fullest + 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("port_base must be in 1..", kMaxPort - fullest + 1, " for ", fullest,
-                     " tasks on a host, found ", port_base));
+    return absl::InvalidArgumentError(absl::StrCat("port_base must be in 1..",
+                                                   kMaxPort - fullest + 1, " for ", fullest,
+                                                   " tasks on a host, found ", port_base));
   }
   return static_cast<int>(total);
 }
@@ -245,9 +245,9 @@ absl::Status CheckOwnPlace(const Reader& read, int64_t rank, const Placement& ow
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<int> node, OptionalCount(read, kNodeId));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<int> place, OptionalCount(read, kLocalId));
   const auto mismatch = [rank](const char* name, int found, int expected) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " is ", found, ", but rank ", rank, " (", kRank, ") should have ", expected,
-                     " by ", kNodeList, " and ", kTasksPerNode));
+    return absl::InvalidArgumentError(absl::StrCat(name, " is ", found, ", but rank ", rank, " (",
+                                                   kRank, ") should have ", expected, " by ",
+                                                   kNodeList, " and ", kTasksPerNode));
   };
   if (node.has_value() && *node != own.host) return mismatch(kNodeId, *node, own.host);
   if (place.has_value() && *place != own.place) return mismatch(kLocalId, *place, own.place);
@@ -288,13 +288,14 @@ absl::Status ReadGpus(const SlurmResolver::Options& options, int fullest, SlurmS
     MILLRACE_ASSIGN_OR_RETURN(per_task, GpusPerTask(options.read));
     step->own_gpus = per_task.has_value();
   }
-  const int64_t ids = step->inherited.has_value() ? static_cast<int64_t>(step->inherited->size()) : 0;
+  const int64_t ids =
+      step->inherited.has_value() ? static_cast<int64_t>(step->inherited->size()) : 0;
   if (step->own_gpus) {
     step->gpus_per_task = *per_task;
     step->gpus_per_node = int64_t{fullest} * *per_task;
     if (step->inherited.has_value() && ids != *per_task) {
-      return absl::InvalidArgumentError(absl::StrCat(kDevices, " has ", ids, " ids, but ",
-                                                     kGpusPerTask, " is ", *per_task));
+      return absl::InvalidArgumentError(
+          absl::StrCat(kDevices, " has ", ids, " ids, but ", kGpusPerTask, " is ", *per_task));
     }
     return absl::OkStatus();
   }
@@ -307,7 +308,8 @@ absl::Status ReadGpus(const SlurmResolver::Options& options, int fullest, SlurmS
   } else if (per_task != 0) {
     MILLRACE_ASSIGN_OR_RETURN(step->gpus_per_node, options.count_gpus());
   }
-  step->gpus_per_task = per_task.has_value() ? *per_task : step->gpus_per_node / std::max(fullest, 1);
+  step->gpus_per_task =
+      per_task.has_value() ? *per_task : step->gpus_per_node / std::max(fullest, 1);
   if (fullest * step->gpus_per_task > step->gpus_per_node) {
     return absl::InvalidArgumentError(absl::StrCat(
         "gpus_per_task is ", step->gpus_per_task, " and a host has ", fullest,
@@ -316,9 +318,9 @@ absl::Status ReadGpus(const SlurmResolver::Options& options, int fullest, SlurmS
   }
   if (step->inherited.has_value() && ids != step->gpus_per_node) {
     if (ids != step->gpus_per_task) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          kDevices, " has ", ids, " ids: neither gpus_per_node, ", step->gpus_per_node,
-          ", nor gpus_per_task, ", step->gpus_per_task));
+      return absl::InvalidArgumentError(
+          absl::StrCat(kDevices, " has ", ids, " ids: neither gpus_per_node, ", step->gpus_per_node,
+                       ", nor gpus_per_task, ", step->gpus_per_task));
     }
     step->own_gpus = true;
   }
@@ -408,9 +410,9 @@ absl::StatusOr<int64_t> PythonGpusPerNode(const SlurmResolver::Options& options)
   if (devices.has_value()) return 1 + std::count(devices->begin(), devices->end(), ',');
   const absl::StatusOr<int> gpus = options.count_gpus();
   if (gpus.ok()) return *gpus;
-  return RuntimeError(absl::StrCat(
-      "Could not get number of GPUs from nvidia-smi. Maybe it is missing?\nOutput: ",
-      gpus.status().message()));
+  return RuntimeError(
+      absl::StrCat("Could not get number of GPUs from nvidia-smi. Maybe it is missing?\nOutput: ",
+                   gpus.status().message()));
 }
 
 absl::StatusOr<SlurmStep> ReadPythonStep(const SlurmResolver::Options& options) {
@@ -450,13 +452,13 @@ absl::StatusOr<SlurmStep> ReadPythonStep(const SlurmResolver::Options& options) 
     return RuntimeError("Requested more GPUs per node than available.");
   }
   if (wanted != total) {
-    return RuntimeError(absl::StrCat("Requested ", wanted, " tasks but only ", total,
-                                     " were assigned."));
+    return RuntimeError(
+        absl::StrCat("Requested ", wanted, " tasks but only ", total, " were assigned."));
   }
   for (const auto& [host, count] : hosts) {
     for (int place = 0; place < count; ++place) {
-      step.tasks.push_back({.address = absl::StrCat(host, ":", options.port_base + place),
-                            .place = place});
+      step.tasks.push_back(
+          {.address = absl::StrCat(host, ":", options.port_base + place), .place = place});
     }
   }
   return step;
@@ -562,8 +564,8 @@ absl::StatusOr<std::map<std::string, int>> SlurmResolver::num_accelerators(
   return std::map<std::string, int>{{"GPU", gpus}};
 }
 
-absl::StatusOr<std::unique_ptr<MembershipWatch>> SlurmResolver::Watch(
-    MembershipCallback callback, const WatchOptions& options) {
+absl::StatusOr<std::unique_ptr<MembershipWatch>> SlurmResolver::Watch(MembershipCallback callback,
+                                                                      const WatchOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckWatch(callback, options));
   return TellOnce(cluster_spec(), std::move(callback));
 }

@@ -44,19 +44,19 @@ struct SlurmTaskInfo {
 // (SLURM_NTASKS, ...) are not used: a step may be smaller than its job. They cannot change, so a
 // watch tells one spec.
 //
-// Ranks are dealt over the hosts in the order of the node list as SLURM_DISTRIBUTION says: block (the
-// default), cyclic or plane=N. Jobs take ranks in the order in which they are given. The k-th task of
-// a host listens on port_base + k.
+// Ranks are dealt over the hosts in the order of the node list as SLURM_DISTRIBUTION says: block
+// (the default), cyclic or plane=N. Jobs take ranks in the order in which they are given. The k-th
+// task of a host listens on port_base + k.
 //
-// The k-th task of a host may use the k-th slice of gpus_per_task of the GPUs of its host: of the ids
-// in CUDA_VISIBLE_DEVICES if that is set, otherwise of 0..gpus_per_node-1. Where srun has given each
-// task GPUs of its own (--gpus-per-task, or gpus_per_task ids in CUDA_VISIBLE_DEVICES), these are
-// it. Hosts without GPUs are fine.
+// The k-th task of a host may use the k-th slice of gpus_per_task of the GPUs of its host: of the
+// ids in CUDA_VISIBLE_DEVICES if that is set, otherwise of 0..gpus_per_node-1. Where srun has given
+// each task GPUs of its own (--gpus-per-task, or gpus_per_task ids in CUDA_VISIBLE_DEVICES), these
+// are it. Hosts without GPUs are fine.
 //
 // With kTensorFlow: hosts are taken in the order of their names, jobs too, so that ranks and hosts
 // do not match from ten unpadded hosts on; a host that is in the list twice counts once; ids are
-// always 0-based; CUDA_VISIBLE_DEVICES set to nothing is one GPU; without GPUs cluster_spec() fails;
-// cluster_spec() sets the variable and the properties, and the task is only known after it.
+// always 0-based; CUDA_VISIBLE_DEVICES set to nothing is one GPU; without GPUs cluster_spec()
+// fails; cluster_spec() sets the variable and the properties, and the task is only known after it.
 class SlurmResolver final : public ResolverBase {
  public:
   static constexpr int kMaxTasks = 1 << 20;

@@ -65,9 +65,12 @@ class SlurmResolverTest : public testing::Test {
 };
 
 TEST_F(SlurmResolverTest, DealsRanksOverTheHostsInTheOrderOfTheNodeList) {
-  EXPECT_EQ(SpecOf(), R"({"worker":["t02n13:8888","t02n13:8889","t02n41:8888","t02n41:8889","t02n43:8888"]})");
-  EXPECT_EQ(SpecOf({.jobs = {{{"worker", 4}, {"ps", 1}}}, .port_base = 100}),
-            R"({"worker":["t02n13:100","t02n13:101","t02n41:100","t02n41:101"],"ps":["t02n43:100"]})");
+  EXPECT_EQ(
+      SpecOf(),
+      R"({"worker":["t02n13:8888","t02n13:8889","t02n41:8888","t02n41:8889","t02n43:8888"]})");
+  EXPECT_EQ(
+      SpecOf({.jobs = {{{"worker", 4}, {"ps", 1}}}, .port_base = 100}),
+      R"({"worker":["t02n13:100","t02n13:101","t02n41:100","t02n41:101"],"ps":["t02n43:100"]})");
 }
 
 TEST_F(SlurmResolverTest, UnpaddedHostsKeepTheirRanks) {
@@ -82,9 +85,13 @@ TEST_F(SlurmResolverTest, UnpaddedHostsKeepTheirRanks) {
 
 TEST_F(SlurmResolverTest, FollowsTheDistribution) {
   environment_["SLURM_DISTRIBUTION"] = "cyclic";
-  EXPECT_EQ(SpecOf(), R"({"worker":["t02n13:8888","t02n41:8888","t02n43:8888","t02n13:8889","t02n41:8889"]})");
+  EXPECT_EQ(
+      SpecOf(),
+      R"({"worker":["t02n13:8888","t02n41:8888","t02n43:8888","t02n13:8889","t02n41:8889"]})");
   environment_["SLURM_DISTRIBUTION"] = "plane=2";
-  EXPECT_EQ(SpecOf(), R"({"worker":["t02n13:8888","t02n13:8889","t02n41:8888","t02n41:8889","t02n43:8888"]})");
+  EXPECT_EQ(
+      SpecOf(),
+      R"({"worker":["t02n13:8888","t02n13:8889","t02n41:8888","t02n41:8889","t02n43:8888"]})");
   environment_["SLURM_DISTRIBUTION"] = "block:cyclic,Pack";
   EXPECT_THAT(Create(), IsOk());
   for (const char* other : {"arbitrary", "plane=0", "plane=x"}) {
@@ -142,11 +149,16 @@ TEST_F(SlurmResolverTest, NamesBothOfTwoVariablesThatContradictEachOther) {
 
 TEST_F(SlurmResolverTest, NamesTheVariableThatIsMalformed) {
   const std::vector<std::pair<std::string, std::string>> malformed = {
-      {"SLURM_PROCID", "-1"},           {"SLURM_PROCID", "x"},
-      {"SLURM_PROCID", "99999999999"},  {"SLURM_STEP_NUM_TASKS", ""},
-      {"SLURM_STEP_NODELIST", "n[1-"},  {"SLURM_STEP_NODELIST", ""},
-      {"SLURM_STEP_NODELIST", "a,b,a"}, {"SLURM_STEP_TASKS_PER_NODE", "2(y)"},
-      {"SLURM_NODEID", "?"},            {"SLURM_GPUS_PER_TASK", "many"}};
+      {"SLURM_PROCID", "-1"},
+      {"SLURM_PROCID", "x"},
+      {"SLURM_PROCID", "99999999999"},
+      {"SLURM_STEP_NUM_TASKS", ""},
+      {"SLURM_STEP_NODELIST", "n[1-"},
+      {"SLURM_STEP_NODELIST", ""},
+      {"SLURM_STEP_NODELIST", "a,b,a"},
+      {"SLURM_STEP_TASKS_PER_NODE", "2(y)"},
+      {"SLURM_NODEID", "?"},
+      {"SLURM_GPUS_PER_TASK", "many"}};
   for (const auto& [name, value] : malformed) {
     const auto kept = environment_;
     environment_[name] = value;
@@ -275,8 +287,9 @@ TEST_F(TensorFlowSlurmTest, SlicesZeroBasedIdsAndSetsThem) {
                               .gpus_per_task = 2});
   EXPECT_EQ(resolver->GetTaskInfo(), SlurmTaskInfo());
   EXPECT_THAT(resolver->master(), IsOkAndHolds(""));
-  EXPECT_EQ(resolver->cluster_spec()->ToJson(),
-            R"({"ps":["t02n13:8888"],"worker":["t02n13:8889","t02n41:8888","t02n41:8889","t02n43:8888"]})");
+  EXPECT_EQ(
+      resolver->cluster_spec()->ToJson(),
+      R"({"ps":["t02n13:8888"],"worker":["t02n13:8889","t02n41:8888","t02n41:8889","t02n43:8888"]})");
   EXPECT_EQ(environment_["CUDA_VISIBLE_DEVICES"], "2,3");
   EXPECT_EQ(resolver->GetTaskInfo(), (SlurmTaskInfo{.task_type = "worker", .task_id = 0}));
   EXPECT_THAT(resolver->master(), IsOkAndHolds("grpc://t02n13:8889"));
@@ -284,8 +297,7 @@ TEST_F(TensorFlowSlurmTest, SlicesZeroBasedIdsAndSetsThem) {
 }
 
 TEST_F(TensorFlowSlurmTest, DoesNotSetTheVariableWhenToldNotTo) {
-  const auto resolver =
-      Make({.behavior = kTensorFlow, .gpus_per_node = 2, .auto_set_gpu = false});
+  const auto resolver = Make({.behavior = kTensorFlow, .gpus_per_node = 2, .auto_set_gpu = false});
   EXPECT_THAT(resolver->cluster_spec(), IsOk());
   EXPECT_FALSE(environment_.contains("CUDA_VISIBLE_DEVICES"));
 }
