@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/random.h"
 #include "core/base/status_macros.h"
+#include "feed/curve.h"
 #include "feed/feeder_loop.h"
 #include "feed/zmq_socket.h"
 
@@ -27,7 +28,8 @@ Feeder::Feeder(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbo
     : options_(options),
       outbox_(std::move(outbox)),
       loop_(std::move(loop)),
-      principal_(loop_->principal()) {}
+      principal_(loop_->principal()),
+      curve_key_(loop_->curve_key()) {}
 
 Feeder::~Feeder() { Stop(); }
 
@@ -44,9 +46,15 @@ absl::StatusOr<std::shared_ptr<FeedSession>> Feeder::OpenSession(const FeedTarge
     return absl::FailedPreconditionError(
         absl::StrCat(target.node, " is not running; look it up again"));
   }
-  if (target.ipc_endpoint.empty() && target.tcp_endpoint.empty()) {
+  const bool has_curve = !target.curve_endpoint.empty();
+  if (options_.curve_only && !has_curve) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        target.node, " has no CURVE endpoint, and this feeder is to use no other (curve_only)"));
+  }
+  if (!has_curve && target.ipc_endpoint.empty() && target.tcp_endpoint.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(target.node, " has no feed endpoint"));
   }
+  if (has_curve) MILLRACE_RETURN_IF_ERROR(DecodeCurveKey(target.curve_key).status());
   if (options.feed_id.empty()) return absl::InvalidArgumentError("a session needs a feed_id");
   if (options.feed_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(

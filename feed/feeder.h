@@ -25,6 +25,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
+#include "core/base/port_range.h"
 #include "core/base/thread.h"
 #include "feed/feeder_outbox.h"
 #include "feed/feeder_session.h"
@@ -40,6 +41,11 @@ struct FeederOptions {
   // After a connection is lost: how long replies that were under way are waited for.
   absl::Duration drain_timeout = absl::Milliseconds(500);
   int io_threads = 1;
+  // Speak CURVE with nodes of this host too; for tests and measurements.
+  bool curve_only = false;
+  // Where replies of nodes on other hosts come in, on the address that leads to the node; {0, 0}: any
+  // port.
+  PortRange reply_ports;
   Clock* clock = RealClock();  // not owned
 };
 
@@ -53,8 +59,8 @@ struct FeederStats {
   int64_t dropped_frames = 0;    // from poisoned senders
 };
 
-// Owns one thread ("feeder"), which owns every socket: one PUSH per node endpoint, the reply PULL,
-// ZAP and the monitors. Thread safety: thread-safe. Blocking: Start() and Stop() only, for
+// Owns one thread ("feeder"), which owns every socket: one PUSH per node endpoint, a reply PULL for
+// this host and one for others, ZAP and the monitors. Thread safety: thread-safe. Blocking: Start() and Stop() only, for
 // milliseconds. Lifetime: sessions may outlive it; they end as kAborted when it stops.
 class Feeder {
  public:
@@ -71,13 +77,17 @@ class Feeder {
 
   // Opens a session with the attempt of the node that `target` names. Returns without waiting for
   // the node: that it cannot be reached, refuses or does not answer is told by the session. Returns
-  // INVALID_ARGUMENT if `target` has no endpoint or `options` no feed_id, FAILED_PRECONDITION if
+  // INVALID_ARGUMENT if `target` has no endpoint (for curve_only: no CURVE endpoint) or `options` no feed_id, FAILED_PRECONDITION if
   // target.state is not kRunning, CANCELLED after Stop().
   [[nodiscard]] absl::StatusOr<std::shared_ptr<FeedSession>> OpenSession(
       const FeedTarget& target, const SessionOptions& options);
 
   // "feeder/<hex>".
   [[nodiscard]] const std::string& principal() const { return principal_; }
+
+  // Z85; public. Nodes on other hosts admit this feeder once the coordinator has announced this key
+  // of principal() to them. Sessions with them wait for that, half of open_timeout at most.
+  [[nodiscard]] const std::string& curve_key() const { return curve_key_; }
 
   [[nodiscard]] FeederStats stats() const;
 
@@ -89,6 +99,7 @@ class Feeder {
   const std::shared_ptr<FeederOutbox> outbox_;
   const std::unique_ptr<FeederLoop> loop_;
   std::string principal_;
+  std::string curve_key_;
   Mutex stop_mu_;
   Thread thread_ ABSL_GUARDED_BY(stop_mu_);
 };

@@ -7,37 +7,52 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
+#include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "feed/curve.h"
 
 namespace millrace {
 namespace {
 
 // Replies that are handled before other work gets a turn.
 constexpr int kRepliesPerTurn = 1000;
+// Until a node that does not know this feeder's key is tried again.
+constexpr absl::Duration kRefusedPause = absl::Milliseconds(50);
 
 std::string NodePrincipal(const FeedTarget& target) { return absl::StrCat("node/", target.nonce); }
 
-std::string EndpointOf(const FeedTarget& target, bool tcp) {
-  return tcp ? target.tcp_endpoint : target.ipc_endpoint;
-}
-
 }  // namespace
+
+const std::string& FeederLoop::EndpointOf(const Connection& connection) {
+  switch (connection.route) {
+    case Route::kIpc:
+      break;
+    case Route::kTcp:
+      return connection.target.tcp_endpoint;
+    case Route::kCurve:
+      return connection.target.curve_endpoint;
+  }
+  return connection.target.ipc_endpoint;
+}
 
 absl::StatusOr<std::unique_ptr<FeederLoop>> FeederLoop::Create(
     const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox) {
   MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create(options.io_threads));
-  std::unique_ptr<FeederLoop> loop(new FeederLoop(options, std::move(outbox), std::move(context)));
+  MILLRACE_ASSIGN_OR_RETURN(CurveKeys curve_keys, MakeCurveKeys());
+  std::unique_ptr<FeederLoop> loop(new FeederLoop(options, std::move(outbox), std::move(context),
+                                                  std::move(curve_keys)));
   MILLRACE_RETURN_IF_ERROR(loop->Bind());
   return loop;
 }
 
 FeederLoop::FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox,
-                       ZmqContext context)
+                       ZmqContext context, CurveKeys curve_keys)
     : options_(options),
       outbox_(std::move(outbox)),
       principal_(absl::StrCat("feeder/", RandomHex(8))),
       reply_key_(RandomHex(16)),
+      curve_keys_(std::move(curve_keys)),
       context_(std::move(context)) {}
 
 absl::Status FeederLoop::Bind() {
@@ -51,12 +66,26 @@ absl::Status FeederLoop::Bind() {
   MILLRACE_ASSIGN_OR_RETURN(reply_tcp_, reply_.Bind("tcp://127.0.0.1:*"));
   MILLRACE_ASSIGN_OR_RETURN(reply_ipc_,
                             reply_.Bind(absl::StrCat("ipc://@millrace-", RandomHex(16))));
+  MILLRACE_ASSIGN_OR_RETURN(curve_reply_,
+                            ZmqSocket::Create(context_, SocketType::kPull,
+                                              SocketOptions::CurveServer(curve_keys_)));
+  MILLRACE_RETURN_IF_ERROR(curve_reply_.StartMonitor());
+  curve_reply_.DetachFromThread();
   reply_.DetachFromThread();  // from here on it belongs to the thread of Run()
   zap_->socket().DetachFromThread();
   return absl::OkStatus();
 }
 
-std::optional<std::string> FeederLoop::Admit(const ZapRequest& request) {
+std::optional<std::string> FeederLoop::Admit(const ZapRequest& request) const {
+  if (request.mechanism == "CURVE") {
+    const auto node = curve_nodes_.find(request.curve_key);
+    if (node != curve_nodes_.end() && !poisoned_.contains(node->second)) return node->second;
+    MILLRACE_LOG(WARNING) << "refused a reply connection with "
+                          << (node == curve_nodes_.end() ? "the CURVE key of no node that is fed"
+                                                         : "the CURVE key of a poisoned node")
+                          << " from " << request.address;
+    return std::nullopt;
+  }
   if (request.mechanism != "PLAIN" || !SecureEquals(reply_key_, request.password) ||
       !absl::StartsWith(request.user, "node/") || !IsPrincipal(request.user) ||
       poisoned_.contains(request.user)) {
@@ -77,6 +106,7 @@ void FeederLoop::Run() {
   poller_.Add(outbox_->wake());
   poller_.Add(zap_->socket());
   poller_.Add(reply_);
+  poller_.Add(curve_reply_);
   absl::Status status;
   while (!outbox_->closed()) {
     status = poller_.Wait(PollTimeout());
@@ -86,22 +116,18 @@ void FeederLoop::Run() {
 
     // What happened to connections is read before the replies and acted on after them: what a node
     // said before it went is heard.
-    std::vector<int> closed_fds;
-    while (true) {
-      absl::StatusOr<std::optional<ZmqEvent>> event = reply_.NextEvent();
-      if (!event.ok() || !event->has_value()) break;
-      if ((*event)->kind == ZmqEvent::Kind::kDisconnected) closed_fds.push_back((*event)->fd);
-      // The number belongs to another connection already; drain_timeout ends the sessions of the
-      // old.
-      if ((*event)->kind == ZmqEvent::Kind::kAccepted) std::erase(closed_fds, (*event)->fd);
-    }
+    const std::vector<int> closed = ReadClosed(reply_);
+    const std::vector<int> curve_closed = ReadClosed(curve_reply_);
     const std::vector<const ZmqSocket*> changed = poller_.WithEvents();
-    DrainReplies();
+    DrainReplies(reply_);
+    DrainReplies(curve_reply_);
     for (const ZmqSocket* socket : changed) {
       const auto it = by_socket_.find(socket);
       if (it != by_socket_.end()) HandleEvents(*it->second);
     }
-    HandleReplyEvents(closed_fds);
+    HandleReplyEvents(reply_, closed);
+    HandleReplyEvents(curve_reply_, curve_closed);
+    ConnectAgain();
     EndBroken();
   }
   if (!status.ok()) MILLRACE_LOG(ERROR) << "the feeder's socket thread ends: " << status;
@@ -118,13 +144,17 @@ void FeederLoop::EndAll(const absl::Status& status) {
   sessions_.clear();
   connections_.clear();
   reply_.Close();
+  curve_reply_.Close();
   zap_.reset();
 }
 
 absl::Duration FeederLoop::PollTimeout() const {
   absl::Duration timeout = absl::InfiniteDuration();
-  if (draining_ == 0) return timeout;
+  if (draining_ == 0 && waiting_ == 0) return timeout;
   const absl::Duration now = options_.clock->SteadyNow();
+  for (const auto& [key, connection] : connections_) {
+    if (connection->retry_at.has_value()) timeout = std::min(timeout, *connection->retry_at - now);
+  }
   for (const auto& [id, entry] : sessions_) {
     if (entry.broken_by.has_value()) timeout = std::min(timeout, *entry.broken_by - now);
   }
@@ -171,21 +201,29 @@ void FeederLoop::Open(const std::shared_ptr<FeedSession>& session) {
   entry.connection = *connection;
   (*connection)->sessions.insert(session->id());
   Count([](FeederStats& stats) { ++stats.sessions_opened; });
-  SendOpen(entry);
+  if ((*connection)->route != Route::kCurve || (*connection)->handshaken) SendOpen(entry);
 }
 
 void FeederLoop::SendOpen(Entry& entry) {
+  entry.opened = true;
   entry.out_seq = 0;
-  // A node that is reached by ipc reaches this process by ipc.
-  const ReplyEndpoint reply{.endpoint = entry.connection->tcp ? reply_tcp_ : reply_ipc_,
-                            .key = reply_key_,
-                            .curve_key = ""};
+  // A node that is reached by ipc reaches this process by ipc, and so on.
+  const Connection& connection = *entry.connection;
+  ReplyEndpoint reply{.endpoint = reply_ipc_, .key = reply_key_, .curve_key = ""};
+  if (connection.route == Route::kTcp) reply.endpoint = reply_tcp_;
+  if (connection.route == Route::kCurve) {
+    // reply_key_ opens reply_ to processes of this host: it stays there.
+    reply = {.endpoint = curve_replies_.at(connection.local_address),
+             .key = "",
+             .curve_key = curve_keys_.public_key};
+  }
   SendFrame(entry, FrameType::kOpen, EncodeOpen(entry.session->MakeOpen(reply)), {});
 }
 
 void FeederLoop::SendFrame(Entry& entry, FrameType type, std::string metadata,
                            std::vector<BodyPart> parts) {
-  if (entry.connection == nullptr) return;  // lost: the session is about to end
+  // Lost: the session is about to end. Not opened: the node does not know of it.
+  if (entry.connection == nullptr || !entry.opened) return;
   const FrameHeader header{.type = type,
                            .session = entry.session->id(),
                            .seq = entry.out_seq++,
@@ -223,60 +261,153 @@ void FeederLoop::CloseSession(uint64_t id, std::string abort) {
 // --------------------------------------------------------------------------------- connections
 
 absl::StatusOr<FeederLoop::Connection*> FeederLoop::FindOrConnect(const FeedTarget& target) {
-  const ConnectionKey key{absl::StrCat(target.ipc_endpoint, " ", target.tcp_endpoint), target.key};
+  const ConnectionKey key{
+      absl::StrCat(target.ipc_endpoint, " ", target.tcp_endpoint, " ", target.curve_endpoint),
+      absl::StrCat(target.key, " ", target.curve_key)};
   const auto it = connections_.find(key);
   if (it != connections_.end()) return it->second.get();
+  if (!target.curve_key.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(std::string node_key, DecodeCurveKey(target.curve_key));
+    curve_nodes_.emplace(std::move(node_key), NodePrincipal(target));
+  }
   auto connection = std::make_unique<Connection>();
   connection->target = target;
-  connection->tcp = target.ipc_endpoint.empty();
+  connection->route = FirstRoute(target);
+  connection->refused_until = options_.clock->SteadyNow() + options_.open_timeout / 2;
   MILLRACE_RETURN_IF_ERROR(Connect(*connection));
   Connection* result = connection.get();
   connections_.emplace(key, std::move(connection));
   return result;
 }
 
+FeederLoop::Route FeederLoop::FirstRoute(const FeedTarget& target) const {
+  if (options_.curve_only) return Route::kCurve;
+  if (!target.ipc_endpoint.empty()) return Route::kIpc;
+  return target.curve_endpoint.empty() ? Route::kTcp : Route::kCurve;
+}
+
 absl::Status FeederLoop::Connect(Connection& connection) {
+  const FeedTarget& target = connection.target;
   MILLRACE_ASSIGN_OR_RETURN(
-      connection.push, ZmqSocket::Create(context_, SocketType::kPush,
-                                         SocketOptions::Plain(principal_, connection.target.key)));
+      connection.push,
+      ZmqSocket::Create(context_, SocketType::kPush,
+                        connection.route == Route::kCurve
+                            ? SocketOptions::Curve(curve_keys_, target.curve_key)
+                            : SocketOptions::Plain(principal_, target.key)));
   MILLRACE_RETURN_IF_ERROR(connection.push.StartMonitor());
-  MILLRACE_RETURN_IF_ERROR(connection.push.Connect(EndpointOf(connection.target, connection.tcp)));
+  MILLRACE_RETURN_IF_ERROR(connection.push.Connect(EndpointOf(connection)));
   poller_.Add(connection.push);
   by_socket_[&connection.push] = &connection;
   return absl::OkStatus();
 }
 
+void FeederLoop::Disconnect(Connection& connection) {
+  poller_.Remove(connection.push);
+  by_socket_.erase(&connection.push);
+  connection.push.Close();
+}
+
+bool FeederLoop::TryAgain(Connection& connection, ZmqEvent::Kind why) {
+  const FeedTarget& target = connection.target;
+  if (why == ZmqEvent::Kind::kConnectFailed && connection.route == Route::kIpc) {
+    // An abstract socket of another network namespace: nothing but OPENs was sent.
+    if (target.curve_endpoint.empty() && target.tcp_endpoint.empty()) return false;
+    Disconnect(connection);
+    connection.route = target.curve_endpoint.empty() ? Route::kTcp : Route::kCurve;
+    for (const uint64_t id : connection.sessions) sessions_.at(id).opened = false;
+    const absl::Status status = Connect(connection);
+    if (!status.ok()) {
+      Lose(connection, SessionEnd::kBroken, status);
+      return true;
+    }
+    if (connection.route == Route::kTcp) {
+      for (const uint64_t id : connection.sessions) SendOpen(sessions_.at(id));
+    }
+    return true;
+  }
+  const absl::Duration now = options_.clock->SteadyNow();
+  if (why == ZmqEvent::Kind::kHandshakeFailedAuth && connection.route == Route::kCurve &&
+      now < connection.refused_until) {
+    // The announcement of this feeder's key may be on its way to the node.
+    Disconnect(connection);
+    connection.retry_at = now + kRefusedPause;
+    ++waiting_;
+    return true;
+  }
+  return false;
+}
+
+void FeederLoop::ConnectAgain() {
+  if (waiting_ == 0) return;
+  const absl::Duration now = options_.clock->SteadyNow();
+  std::vector<Connection*> due;
+  for (const auto& [key, connection] : connections_) {
+    if (connection->retry_at.has_value() && *connection->retry_at <= now) {
+      due.push_back(connection.get());
+    }
+  }
+  for (Connection* connection : due) {
+    connection->retry_at.reset();
+    --waiting_;
+    const absl::Status status = Connect(*connection);
+    if (!status.ok()) Lose(*connection, SessionEnd::kBroken, status);
+  }
+}
+
+absl::Status FeederLoop::HandshakeDone(Connection& connection) {
+  connection.handshaken = true;
+  if (connection.route != Route::kCurve) return absl::OkStatus();
+  const std::string& local = connection.local_address;
+  if (local.empty()) {
+    return absl::UnavailableError(
+        absl::StrCat(connection.target.node, ": the connection was lost at once"));
+  }
+  if (curve_replies_.find(local) == curve_replies_.end()) {
+    const absl::StatusOr<int> port = BindTcp(&curve_reply_, local, options_.reply_ports);
+    if (!port.ok()) {
+      return Annotate(port.status(),
+                      absl::StrCat("listening for replies of ", connection.target.node));
+    }
+    curve_replies_[local] = TcpEndpoint(local, *port);
+  }
+  for (const uint64_t id : connection.sessions) SendOpen(sessions_.at(id));
+  return absl::OkStatus();
+}
+
 void FeederLoop::HandleEvents(Connection& connection) {
-  const std::string place =
-      absl::StrCat(connection.target.node, " at ", EndpointOf(connection.target, connection.tcp));
+  const std::string place = absl::StrCat(connection.target.node, " at ", EndpointOf(connection));
   while (true) {
     absl::StatusOr<std::optional<ZmqEvent>> event = connection.push.NextEvent();
     if (!event.ok()) return Lose(connection, SessionEnd::kBroken, event.status());
     if (!event->has_value()) return;
-    switch ((*event)->kind) {
+    const ZmqEvent::Kind kind = (*event)->kind;
+    switch (kind) {
       case ZmqEvent::Kind::kHandshakeSucceeded:
-        connection.handshaken = true;
+        if (const absl::Status status = HandshakeDone(connection); !status.ok()) {
+          return Lose(connection, SessionEnd::kBroken, status);
+        }
         break;
       case ZmqEvent::Kind::kConnected:
+        // None if the connection is closed again, refused: other events say so.
+        if (connection.route == Route::kCurve) {
+          connection.local_address = LocalAddressOf((*event)->fd).value_or("");
+        }
+        break;
       case ZmqEvent::Kind::kAccepted:
         break;
       case ZmqEvent::Kind::kConnectFailed:
-        if (!connection.tcp && !connection.target.tcp_endpoint.empty()) {
-          // An abstract socket of another network namespace: nothing but OPENs was sent.
-          poller_.Remove(connection.push);
-          connection.tcp = true;
-          const absl::Status status = Connect(connection);
-          if (!status.ok()) return Lose(connection, SessionEnd::kBroken, status);
-          for (const uint64_t id : connection.sessions) SendOpen(sessions_.at(id));
-          return;
-        }
+        if (TryAgain(connection, kind)) return;
         return Lose(connection, SessionEnd::kBroken,
                     absl::UnavailableError(absl::StrCat(place, ": nobody listens there")));
       case ZmqEvent::Kind::kHandshakeFailedAuth:
+        if (TryAgain(connection, kind)) return;
         return Lose(connection, SessionEnd::kRefused,
                     absl::UnauthenticatedError(absl::StrCat(
                         place, " refused the key of this feeder; the address belongs to another ",
-                        "process, or this feeder is barred there after a bad frame")));
+                        "process, or this feeder is barred there after a bad frame",
+                        connection.route == Route::kCurve
+                            ? ", or the coordinator has not announced its CURVE key"
+                            : "")));
       case ZmqEvent::Kind::kHandshakeFailedOther:
         return Lose(connection, SessionEnd::kBroken,
                     absl::UnavailableError(
@@ -302,8 +433,8 @@ void FeederLoop::Lose(Connection& connection, SessionEnd end, const absl::Status
       entry.session->OnEnd(end, why);
     }
   }
-  poller_.Remove(connection.push);
-  by_socket_.erase(&connection.push);
+  if (connection.retry_at.has_value()) --waiting_;
+  Disconnect(connection);
   for (auto it = connections_.begin(); it != connections_.end(); ++it) {
     if (it->second.get() == &connection) {
       connections_.erase(it);
@@ -322,10 +453,21 @@ void FeederLoop::Break(Entry& entry, const absl::Status& why) {
   ++draining_;
 }
 
-void FeederLoop::HandleReplyEvents(const std::vector<int>& closed_fds) {
+std::vector<int> FeederLoop::ReadClosed(ZmqSocket& reply) {
+  std::vector<int> closed;
+  while (true) {
+    absl::StatusOr<std::optional<ZmqEvent>> event = reply.NextEvent();
+    if (!event.ok() || !event->has_value()) return closed;
+    if ((*event)->kind == ZmqEvent::Kind::kDisconnected) closed.push_back((*event)->fd);
+    // The number belongs to another connection already; drain_timeout ends the sessions of the old.
+    if ((*event)->kind == ZmqEvent::Kind::kAccepted) std::erase(closed, (*event)->fd);
+  }
+}
+
+void FeederLoop::HandleReplyEvents(const ZmqSocket& reply, const std::vector<int>& closed_fds) {
   for (const int fd : closed_fds) {
     for (auto& [id, entry] : sessions_) {
-      if (entry.reply_fd != fd) continue;
+      if (entry.reply_fd != fd || entry.reply_socket != &reply) continue;
       entry.reply_fd = -1;
       if (entry.broken_by.has_value()) {
         entry.broken_by = options_.clock->SteadyNow();
@@ -360,29 +502,30 @@ void FeederLoop::EndBroken() {
 
 // ------------------------------------------------------------------------------------- replies
 
-void FeederLoop::DrainReplies() {
+void FeederLoop::DrainReplies(ZmqSocket& reply) {
   for (int i = 0; i < kRepliesPerTurn; ++i) {
-    absl::StatusOr<std::optional<std::vector<ZmqMessage>>> parts = reply_.Receive();
+    absl::StatusOr<std::optional<std::vector<ZmqMessage>>> parts = reply.Receive();
     if (!parts.ok()) {
       MILLRACE_LOG(ERROR) << "cannot receive replies: " << parts.status();
       return;
     }
     if (!parts->has_value()) return;
-    HandleReply(**std::move(parts));
+    HandleReply(reply, **std::move(parts));
   }
 }
 
-void FeederLoop::HandleReply(std::vector<ZmqMessage> parts) {
+void FeederLoop::HandleReply(const ZmqSocket& reply, std::vector<ZmqMessage> parts) {
   const std::string principal(parts[0].user_id());
   if (poisoned_.contains(principal)) {
     Count([](FeederStats& stats) { ++stats.dropped_frames; });
     return;
   }
-  const absl::Status status = HandleFrame(principal, parts);
+  const absl::Status status = HandleFrame(reply, principal, parts);
   if (!status.ok()) Poison(principal, status);
 }
 
-absl::Status FeederLoop::HandleFrame(absl::string_view principal, std::vector<ZmqMessage>& parts) {
+absl::Status FeederLoop::HandleFrame(const ZmqSocket& reply, absl::string_view principal,
+                                     std::vector<ZmqMessage>& parts) {
   const absl::StatusOr<FrameHeader> header = DecodeHeader(parts[0].view());
   if (absl::IsUnimplemented(header.status())) {
     AnswerForeign(principal, parts[0].view(), header.status());
@@ -403,6 +546,7 @@ absl::Status FeederLoop::HandleFrame(absl::string_view principal, std::vector<Zm
     return absl::InvalidArgumentError("a frame for a session of another node");
   }
   entry.reply_fd = parts[0].source_fd();
+  entry.reply_socket = &reply;
   if (header->seq != entry.in_seq) {
     entry.session->OnEnd(SessionEnd::kBadPeer,
                          absl::DataLossError(absl::StrCat(

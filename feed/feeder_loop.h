@@ -31,7 +31,8 @@
 
 namespace millrace {
 
-// Thread safety: Run() is the thread; principal() and stats() may be called from any other.
+// Thread safety: Run() is the thread; principal(), curve_key() and stats() may be called from any
+// other.
 class FeederLoop {
  public:
   // Binds the reply endpoints.
@@ -42,33 +43,45 @@ class FeederLoop {
   void Run();
 
   [[nodiscard]] const std::string& principal() const { return principal_; }
+  [[nodiscard]] const std::string& curve_key() const { return curve_keys_.public_key; }
   [[nodiscard]] FeederStats stats() const;
 
  private:
-  // One node endpoint.
+  enum class Route { kIpc, kTcp, kCurve };
+  // One node, by one of its endpoints.
   struct Connection {
     FeedTarget target;
-    bool tcp = false;         // connected to target.tcp_endpoint, not to ipc_endpoint
+    Route route = Route::kIpc;
     bool handshaken = false;  // ZMTP and ZAP are done
     ZmqSocket push;
     std::set<uint64_t> sessions;  // keys of sessions_ whose connection is this one
+    // CURVE: the OPENs wait for the handshake, which tells where replies come in and whether the node
+    // knows this feeder's key yet.
+    std::string local_address;
+    absl::Duration refused_until{};          // steady: a refusal before is no answer
+    std::optional<absl::Duration> retry_at;  // steady; `push` is closed until then
   };
   struct Entry {
     std::shared_ptr<FeedSession> session;
     Connection* connection = nullptr;  // nullptr once it is lost
+    bool opened = false;  // OPEN is sent
     uint64_t out_seq = 0;
     uint64_t in_seq = 0;
-    int reply_fd = -1;  // of the connection its last reply came over
+    // Of the connection its last reply came over, and to which reply socket.
+    int reply_fd = -1;
+    const ZmqSocket* reply_socket = nullptr;
     // The connection is lost; the session ends as kBroken then, or when its last reply is read.
     std::optional<absl::Duration> broken_by;
     absl::Status broken_why;
   };
-  using ConnectionKey = std::pair<std::string, std::string>;  // ipc and tcp endpoint; key
+  using ConnectionKey = std::pair<std::string, std::string>;  // endpoints; keys
 
   FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox,
-             ZmqContext context);
+             ZmqContext context, CurveKeys curve_keys);
   absl::Status Bind();
-  std::optional<std::string> Admit(const ZapRequest& request);
+  [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request) const;
+  [[nodiscard]] static const std::string& EndpointOf(const Connection& connection);
+  [[nodiscard]] Route FirstRoute(const FeedTarget& target) const;
 
   // Commands.
   void Execute(FeederCommand command);
@@ -80,18 +93,26 @@ class FeederLoop {
   // Connections.
   absl::StatusOr<Connection*> FindOrConnect(const FeedTarget& target);
   absl::Status Connect(Connection& connection);
+  void Disconnect(Connection& connection);
   void HandleEvents(Connection& connection);
+  // Sends the OPENs that waited for it.
+  [[nodiscard]] absl::Status HandshakeDone(Connection& connection);
+  // Another route, or the same one again later; false if this refusal or failure is the last.
+  bool TryAgain(Connection& connection, ZmqEvent::Kind why);
+  void ConnectAgain();
   // The connection is of no use: its sessions end as `end`, or, if that is kBroken, drain.
   void Lose(Connection& connection, SessionEnd end, const absl::Status& why);
-  void HandleReplyEvents(const std::vector<int>& closed_fds);
+  [[nodiscard]] static std::vector<int> ReadClosed(ZmqSocket& reply);
+  void HandleReplyEvents(const ZmqSocket& reply, const std::vector<int>& closed_fds);
   void Break(Entry& entry, const absl::Status& why);
   void EndBroken();
   absl::Duration PollTimeout() const;
 
   // Replies.
-  void DrainReplies();
-  void HandleReply(std::vector<ZmqMessage> parts);
-  absl::Status HandleFrame(absl::string_view principal, std::vector<ZmqMessage>& parts);
+  void DrainReplies(ZmqSocket& reply);
+  void HandleReply(const ZmqSocket& reply, std::vector<ZmqMessage> parts);
+  absl::Status HandleFrame(const ZmqSocket& reply, absl::string_view principal,
+                           std::vector<ZmqMessage>& parts);
   absl::Status Dispatch(FeedSession& session, const FrameHeader& header,
                         std::vector<ZmqMessage>& parts);
   void AnswerForeign(absl::string_view principal, absl::string_view header,
@@ -109,10 +130,15 @@ class FeederLoop {
   const std::shared_ptr<FeederOutbox> outbox_;
   const std::string principal_;
   const std::string reply_key_;
+  const CurveKeys curve_keys_;
 
   ZmqContext context_;
   std::optional<ZapServer> zap_;
-  ZmqSocket reply_;
+  ZmqSocket reply_;        // PLAIN
+  ZmqSocket curve_reply_;  // bound when the first node on another host is reached
+  std::map<std::string, std::string> curve_replies_;  // endpoints of curve_reply_ by local address
+  // Nodes by CURVE key, as the 32 bytes that ZAP tells: those that lookups told of.
+  absl::flat_hash_map<std::string, std::string> curve_nodes_;
   std::string reply_ipc_;
   std::string reply_tcp_;
   Poller poller_;
@@ -121,6 +147,7 @@ class FeederLoop {
   absl::flat_hash_map<const ZmqSocket*, Connection*> by_socket_;  // connections_ by their `push`
   absl::flat_hash_map<uint64_t, Entry> sessions_;
   std::set<std::string, std::less<>> poisoned_;  // principals; bounded by the attempts of all nodes
+  int waiting_ = 0;                              // connections with retry_at
   int draining_ = 0;                             // entries with broken_by
 
   mutable Mutex stats_mu_;

@@ -32,11 +32,14 @@ struct FeedTarget {
   int executor_id = -1;
   int attempt = 0;
   std::string nonce;  // of the attempt
-  // Where the node receives rows. ipc is tried first, tcp if nobody listens there (an abstract
-  // socket is visible in its own network namespace only); one of them may be empty.
+  // Where the node receives rows. ipc is tried first. If nobody listens there (an abstract socket is
+  // visible in its own network namespace only), the node is on another host: CURVE, or tcp of a node
+  // without it. Any of them may be empty.
   std::string ipc_endpoint;
-  std::string tcp_endpoint;
-  std::string key;  // PLAIN password of both endpoints; secret
+  std::string tcp_endpoint;    // loopback
+  std::string curve_endpoint;  // the advertised address
+  std::string key;             // PLAIN password of ipc and tcp; secret
+  std::string curve_key;       // Z85, public: the server's at curve_endpoint, and the node's own
   State state = State::kRunning;
 };
 

@@ -49,8 +49,11 @@ absl::StatusOr<std::unique_ptr<FeedReceiver>> FeedReceiver::Start(FeedReceiverOp
   MILLRACE_ASSIGN_OR_RETURN(
       std::unique_ptr<ReceiverLoop> loop,
       ReceiverLoop::Create(
-          {.nonce = options.nonce, .clock = options.clock, .tcp_ports = options.tcp_ports}, core,
-          waker));
+          {.nonce = options.nonce,
+           .clock = options.clock,
+           .tcp_ports = options.tcp_ports,
+           .advertise_host = options.advertise_host},
+          core, waker));
   std::unique_ptr<FeedReceiver> receiver(new FeedReceiver(std::move(core), std::move(loop)));
   MILLRACE_ASSIGN_OR_RETURN(
       receiver->thread_,

@@ -39,7 +39,11 @@ struct FeedReceiverOptions {
   std::vector<std::string> queues = {"input"};
   int64_t budget_bytes = int64_t{256} << 20;  // of rows received and not used, all queues together
   Clock* clock = RealClock();                 // not owned
-  PortRange tcp_ports;                        // where the TCP endpoint is bound; {0, 0}: any
+  PortRange tcp_ports;                        // where TCP endpoints are bound; {0, 0}: any
+  // The host name or numeric address at which other hosts reach this one. A second data socket, for
+  // CURVE, listens there: on this address if the host has it, otherwise (a name, NAT) on every
+  // interface. Empty: feeders of this host only.
+  std::string advertise_host;
 };
 
 // Ownership: owns the socket thread; DataFeeds are independent of it and may live longer.
@@ -61,6 +65,12 @@ class FeedReceiver {
 
   // For the coordinator's lookup. The key is secret.
   [[nodiscard]] const FeedEndpoints& endpoints() const { return loop_->endpoints(); }
+
+  // As ReceiverLoop::AnnounceFeeder: whom the CURVE endpoint admits. Nobody, until it is called.
+  [[nodiscard]] absl::Status AnnounceFeeder(absl::string_view principal,
+                                            absl::string_view curve_key) {
+    return loop_->AnnounceFeeder(principal, curve_key);
+  }
 
   // From here on the queue's feeders are served. Several DataFeeds of one queue and mode go on
   // where the other stopped.

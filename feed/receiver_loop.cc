@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "feed/curve.h"
 
 namespace millrace {
 namespace {
@@ -20,12 +21,17 @@ constexpr int kMessagesPerTurn = 64;
 // Messages taken to catch up with a connection that is lost.
 constexpr int kMessagesAtLoss = 100'000;
 constexpr int kMaxLinksPerPrincipal = 8;
+constexpr size_t kMaxAnnounced = 65'536;
 
 // PLAIN passwords go over the wire as they are: to this host only.
 bool IsLocalEndpoint(absl::string_view endpoint) {
   return absl::StartsWith(endpoint, "ipc://@") || absl::StartsWith(endpoint, "tcp://127.") ||
          absl::StartsWith(endpoint, "tcp://[::1]:") ||
          absl::StartsWith(endpoint, "tcp://localhost:");
+}
+
+bool IsCurveReply(const ReplyEndpoint& reply) {
+  return absl::StartsWith(reply.endpoint, "tcp://") && DecodeCurveKey(reply.curve_key).ok();
 }
 
 bool IsFromFeeder(FrameType type) {
@@ -55,34 +61,76 @@ absl::Status ReceiverLoop::Bind() {
   MILLRACE_ASSIGN_OR_RETURN(
       zap_, ZapServer::Create(context_, [this](const ZapRequest& r) { return Admit(r); }));
   MILLRACE_ASSIGN_OR_RETURN(
-      data_, ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
-  MILLRACE_RETURN_IF_ERROR(data_.StartMonitor());
-  MILLRACE_ASSIGN_OR_RETURN(endpoints_.tcp, BindTcp());
+      local_.socket,
+      ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
+  MILLRACE_RETURN_IF_ERROR(local_.socket.StartMonitor());
+  MILLRACE_ASSIGN_OR_RETURN(const int port,
+                            BindTcp(&local_.socket, "127.0.0.1", options_.tcp_ports));
+  endpoints_.tcp = TcpEndpoint("127.0.0.1", port);
   MILLRACE_ASSIGN_OR_RETURN(endpoints_.ipc,
-                            data_.Bind(absl::StrCat("ipc://@millrace-", RandomHex(8))));
+                            local_.socket.Bind(absl::StrCat("ipc://@millrace-", RandomHex(8))));
+  if (!options_.advertise_host.empty()) MILLRACE_RETURN_IF_ERROR(BindCurve());
   zap_->socket().DetachFromThread();
-  data_.DetachFromThread();
+  local_.socket.DetachFromThread();
   return absl::OkStatus();
 }
 
-// Binds a port of the range, from a random place, so that nodes of one host which start together do not
-// all try the same ones.
-absl::StatusOr<std::string> ReceiverLoop::BindTcp() {
-  const PortRange range = options_.tcp_ports;
-  if (range.first == 0) return data_.Bind("tcp://127.0.0.1:*");
-  const uint32_t count = static_cast<uint32_t>(range.last) - range.first + 1;
-  const auto start = static_cast<uint32_t>(RandomU64() % count);
-  for (uint32_t i = 0; i < count; ++i) {
-    absl::StatusOr<std::string> bound =
-        data_.Bind(absl::StrCat("tcp://127.0.0.1:", range.first + (start + i) % count));
-    if (!absl::IsUnavailable(bound.status())) return bound;
+absl::Status ReceiverLoop::BindCurve() {
+  MILLRACE_ASSIGN_OR_RETURN(curve_keys_, MakeCurveKeys());
+  curve_.curve = true;
+  MILLRACE_ASSIGN_OR_RETURN(curve_.socket,
+                            ZmqSocket::Create(context_, SocketType::kPull,
+                                              SocketOptions::CurveServer(curve_keys_)));
+  MILLRACE_RETURN_IF_ERROR(curve_.socket.StartMonitor());
+  MILLRACE_ASSIGN_OR_RETURN(
+      const int port,
+      BindTcp(&curve_.socket, BindHostFor(options_.advertise_host), options_.tcp_ports));
+  endpoints_.curve = TcpEndpoint(options_.advertise_host, port);
+  endpoints_.curve_key = curve_keys_.public_key;
+  curve_.socket.DetachFromThread();
+  return absl::OkStatus();
+}
+
+absl::Status ReceiverLoop::AnnounceFeeder(absl::string_view principal,
+                                          absl::string_view curve_key) {
+  if (!IsPrincipal(principal) || !absl::StartsWith(principal, "feeder/")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no principal of a feeder: \"",
+                     Ellipsize(EscapeControls(std::string(principal)), 80), "\""));
   }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "every port from ", range.first, " to ", range.last,
-      " on 127.0.0.1 is taken (listening: ", PortHolders(range), "); give a wider feed_port_range"));
+  MILLRACE_ASSIGN_OR_RETURN(std::string key, DecodeCurveKey(curve_key));
+  MutexLock lock(&announced_mu_);
+  const auto known = announced_keys_.find(principal);
+  if (known != announced_keys_.end()) {
+    if (known->second == key) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat(principal, " was announced with another key"));
+  }
+  const auto taken = announced_.find(key);
+  if (taken != announced_.end()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("the key of ", principal, " is that of ", taken->second));
+  }
+  if (announced_.size() >= kMaxAnnounced) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxAnnounced, " feeders are announced to this node: no more are taken"));
+  }
+  announced_keys_.emplace(principal, key);
+  announced_.emplace(std::move(key), principal);
+  return absl::OkStatus();
+}
+
+std::optional<std::string> ReceiverLoop::FindAnnounced(const std::string& curve_key) const {
+  MutexLock lock(&announced_mu_);
+  const auto it = announced_.find(curve_key);
+  return it == announced_.end() ? std::nullopt : std::optional(it->second);
 }
 
 std::optional<std::string> ReceiverLoop::Admit(const ZapRequest& request) const {
+  if (request.mechanism == "CURVE") {
+    std::optional<std::string> principal = FindAnnounced(request.curve_key);
+    if (principal.has_value() && poisoned_.contains(*principal)) principal.reset();
+    return principal;
+  }
   if (request.mechanism != "PLAIN" || !IsPrincipal(request.user) ||
       !SecureEquals(request.password, endpoints_.key) || poisoned_.contains(request.user)) {
     return std::nullopt;
@@ -107,7 +155,8 @@ void ReceiverLoop::Run() {
 }
 
 absl::Status ReceiverLoop::RunTurns() {
-  poller_.Add(data_);
+  poller_.Add(local_.socket);
+  if (curve_.socket.open()) poller_.Add(curve_.socket);
   poller_.Add(zap_->socket());
   poller_.Add(waker_->fd());
   while (true) {
@@ -117,7 +166,8 @@ absl::Status ReceiverLoop::RunTurns() {
     MILLRACE_RETURN_IF_ERROR(poller_.Wait(next));
     waker_->Clear();
     if (poller_.HasInput(zap_->socket())) MILLRACE_RETURN_IF_ERROR(zap_->Poll());
-    MILLRACE_RETURN_IF_ERROR(ReadData());
+    MILLRACE_RETURN_IF_ERROR(ReadData(&local_));
+    if (curve_.socket.open()) MILLRACE_RETURN_IF_ERROR(ReadData(&curve_));
     MILLRACE_RETURN_IF_ERROR(ReadLinks());
   }
 }
@@ -155,37 +205,38 @@ void ReceiverLoop::Send(OutgoingFrame frame) {
   // Without a connection the monitor's event ends the link.
 }
 
-absl::Status ReceiverLoop::ReadData() {
+absl::Status ReceiverLoop::ReadData(DataSocket* data) {
   std::vector<uint64_t> lost;
-  if (poller_.HasEvent(data_)) MILLRACE_RETURN_IF_ERROR(ReadDataEvents(&lost));
+  if (poller_.HasEvent(data->socket)) MILLRACE_RETURN_IF_ERROR(ReadDataEvents(data, &lost));
   // What a feeder sent before it went still counts: an END_PARTITION may be among it.
-  if (poller_.HasInput(data_) || !lost.empty()) {
-    MILLRACE_RETURN_IF_ERROR(ReadMessages(lost.empty() ? kMessagesPerTurn : kMessagesAtLoss));
+  if (poller_.HasInput(data->socket) || !lost.empty()) {
+    MILLRACE_RETURN_IF_ERROR(ReadMessages(data, lost.empty() ? kMessagesPerTurn : kMessagesAtLoss));
   }
   for (uint64_t connection : lost) ConnectionLost(connection);
   return absl::OkStatus();
 }
 
-absl::Status ReceiverLoop::ReadDataEvents(std::vector<uint64_t>* lost) {
+absl::Status ReceiverLoop::ReadDataEvents(DataSocket* data, std::vector<uint64_t>* lost) {
   while (true) {
-    MILLRACE_ASSIGN_OR_RETURN(std::optional<ZmqEvent> event, data_.NextEvent());
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<ZmqEvent> event, data->socket.NextEvent());
     if (!event.has_value()) return absl::OkStatus();
     if (event->kind == ZmqEvent::Kind::kAccepted) {
-      connections_[event->fd] = next_id_++;
+      data->connections[event->fd] = next_id_++;
     } else if (event->kind == ZmqEvent::Kind::kDisconnected) {
-      const auto it = connections_.find(event->fd);
-      if (it == connections_.end()) continue;
+      const auto it = data->connections.find(event->fd);
+      if (it == data->connections.end()) continue;
       lost->push_back(it->second);
-      connections_.erase(it);
+      data->connections.erase(it);
     }
   }
 }
 
-absl::Status ReceiverLoop::ReadMessages(int limit) {
+absl::Status ReceiverLoop::ReadMessages(DataSocket* data, int limit) {
   for (int i = 0; i < limit; ++i) {
-    MILLRACE_ASSIGN_OR_RETURN(std::optional<std::vector<ZmqMessage>> parts, data_.Receive());
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<std::vector<ZmqMessage>> parts,
+                              data->socket.Receive());
     if (!parts.has_value()) return absl::OkStatus();
-    HandleMessage(*std::move(parts));
+    HandleMessage(data, *std::move(parts));
   }
   return absl::OkStatus();
 }
@@ -224,15 +275,17 @@ void ReceiverLoop::CloseAll() {
   }
   links_.clear();
   sessions_.clear();
-  poller_.Remove(data_);
+  poller_.Remove(local_.socket);
+  poller_.Remove(curve_.socket);
   poller_.Remove(zap_->socket());
-  data_.Close();
+  local_.socket.Close();
+  curve_.socket.Close();
   zap_.reset();
 }
 
 // ------------------------------------------------------------------------------------- Messages
 
-void ReceiverLoop::HandleMessage(std::vector<ZmqMessage> parts) {
+void ReceiverLoop::HandleMessage(DataSocket* data, std::vector<ZmqMessage> parts) {
   const std::string principal(parts[0].user_id());
   if (principal.empty() || poisoned_.contains(principal)) {
     core_->CountDroppedFrame();
@@ -240,15 +293,15 @@ void ReceiverLoop::HandleMessage(std::vector<ZmqMessage> parts) {
   }
   const absl::StatusOr<FrameHeader> header = DecodeHeader(parts[0].view());
   absl::Status status = header.status();
-  if (absl::IsUnimplemented(status)) return HandleForeign(principal, parts);
+  if (absl::IsUnimplemented(status)) return HandleForeign(data, principal, parts);
   if (status.ok()) {
     status = CheckFrameParts(*header, parts.size(), parts.size() > 1 ? parts[1].size() : 0);
   }
-  if (status.ok()) status = HandleFrame(principal, *header, &parts);
+  if (status.ok()) status = HandleFrame(data, principal, *header, &parts);
   if (!status.ok()) Poison(principal, status);
 }
 
-void ReceiverLoop::HandleForeign(const std::string& principal,
+void ReceiverLoop::HandleForeign(DataSocket* data, const std::string& principal,
                                  const std::vector<ZmqMessage>& parts) {
   const std::optional<FrameHeader> header = DecodeForeignHeader(parts[0].view());
   if (!header.has_value()) return core_->CountDroppedFrame();
@@ -261,11 +314,12 @@ void ReceiverLoop::HandleForeign(const std::string& principal,
   if (header->type != FrameType::kOpen || parts.size() < 2) return core_->CountDroppedFrame();
   // An OPEN of a later version can be answered if it still says where.
   const absl::Status opened =
-      HandleOpen(principal, *header, parts[1].view(), parts[0].source_fd(), status);
+      HandleOpen(data, principal, *header, parts[1].view(), parts[0].source_fd(), status);
   if (!opened.ok()) core_->CountDroppedFrame();
 }
 
-absl::Status ReceiverLoop::HandleFrame(const std::string& principal, const FrameHeader& header,
+absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& principal,
+                                       const FrameHeader& header,
                                        std::vector<ZmqMessage>* parts) {
   const bool known = IsKnownFrameType(header.type);
   if (known ? !IsFromFeeder(header.type) : !header.optional()) {
@@ -276,7 +330,8 @@ absl::Status ReceiverLoop::HandleFrame(const std::string& principal, const Frame
   const auto it = sessions_.find(SessionKey(principal, header.session));
   if (header.type == FrameType::kOpen) {
     if (it == sessions_.end()) {
-      return HandleOpen(principal, header, metadata, (*parts)[0].source_fd(), absl::OkStatus());
+      return HandleOpen(data, principal, header, metadata, (*parts)[0].source_fd(),
+                        absl::OkStatus());
     }
     MILLRACE_RETURN_IF_ERROR(DecodeOpen(metadata));
     FailSession(it, absl::AlreadyExistsError("the session is open already"));
@@ -360,18 +415,19 @@ absl::Status ReceiverLoop::HandleBatch(Session* session, std::vector<ZmqMessage>
   return absl::IsDataLoss(status) ? absl::OkStatus() : status;
 }
 
-absl::Status ReceiverLoop::HandleOpen(const std::string& principal, const FrameHeader& header,
-                                      absl::string_view metadata, int fd, absl::Status refusal) {
+absl::Status ReceiverLoop::HandleOpen(DataSocket* data, const std::string& principal,
+                                      const FrameHeader& header, absl::string_view metadata, int fd,
+                                      absl::Status refusal) {
   MILLRACE_ASSIGN_OR_RETURN(OpenFrame open, DecodeOpen(metadata));
-  auto connection = connections_.find(fd);
-  if (connection == connections_.end()) {
+  auto connection = data->connections.find(fd);
+  if (connection == data->connections.end()) {
     // Its ACCEPTED may have come since the events were read; a lost one waits there too.
     std::vector<uint64_t> lost;
-    MILLRACE_RETURN_IF_ERROR(ReadDataEvents(&lost));
+    MILLRACE_RETURN_IF_ERROR(ReadDataEvents(data, &lost));
     for (uint64_t id : lost) ConnectionLost(id);
-    connection = connections_.find(fd);
+    connection = data->connections.find(fd);
   }
-  if (connection == connections_.end()) {  // nobody is there any more
+  if (connection == data->connections.end()) {  // nobody is there any more
     core_->CountDroppedFrame();
     return absl::OkStatus();
   }
@@ -379,7 +435,7 @@ absl::Status ReceiverLoop::HandleOpen(const std::string& principal, const FrameH
     refusal = absl::DataLossError(absl::StrCat("OPEN is frame 0, found ", header.seq));
   }
   const uint64_t connection_id = connection->second;
-  const std::optional<uint64_t> link_id = FindLink(principal, open.reply);
+  const std::optional<uint64_t> link_id = FindLink(principal, open.reply, data->curve);
   if (!link_id.has_value()) {
     MILLRACE_LOG(WARNING) << principal << ": a session names a reply endpoint that this node does "
                              "not connect to: "
@@ -405,20 +461,26 @@ absl::Status ReceiverLoop::HandleOpen(const std::string& principal, const FrameH
 // ---------------------------------------------------------------------------------------- Links
 
 std::optional<uint64_t> ReceiverLoop::FindLink(const std::string& principal,
-                                               const ReplyEndpoint& reply) {
+                                               const ReplyEndpoint& reply, bool curve) {
+  // From afar no endpoint of this host may be named, and nothing goes afar in the clear.
+  const bool encrypted = !reply.curve_key.empty();
+  if (encrypted ? !curve_.socket.open() || !IsCurveReply(reply)
+                : curve || !IsLocalEndpoint(reply.endpoint)) {
+    return std::nullopt;
+  }
   int links_of_principal = 0;
   for (const auto& [id, link] : links_) {
     if (link->principal != principal) continue;
     if (link->reply == reply) return id;
     ++links_of_principal;
   }
-  if (links_of_principal >= kMaxLinksPerPrincipal || !IsLocalEndpoint(reply.endpoint)) {
-    return std::nullopt;
-  }
+  if (links_of_principal >= kMaxLinksPerPrincipal) return std::nullopt;
   auto link = std::make_unique<Link>();
   absl::StatusOr<ZmqSocket> socket =
       ZmqSocket::Create(context_, SocketType::kPush,
-                        SocketOptions::Plain(absl::StrCat("node/", options_.nonce), reply.key));
+                        encrypted ? SocketOptions::Curve(curve_keys_, reply.curve_key)
+                                  : SocketOptions::Plain(absl::StrCat("node/", options_.nonce),
+                                                         reply.key));
   if (!socket.ok() || !socket->StartMonitor().ok()) return std::nullopt;
   link->socket = *std::move(socket);
   if (!link->socket.Connect(reply.endpoint).ok()) return std::nullopt;

@@ -1,7 +1,7 @@
 // File: feed/receiver_loop.h
 //
-// The sockets of a node's side of the feed, and the one thread that owns them: data PULL, one reply
-// PUSH per feeder, ZAP, monitors. It turns messages into calls of ReceiverCore and what is due into
+// The sockets of a node's side of the feed, and the one thread that owns them: a data PULL for this
+// host and one for others, one reply PUSH per feeder, ZAP, monitors. It turns messages into calls of ReceiverCore and what is due into
 // messages.
 //
 // Defines: ReceiverLoop.
@@ -14,12 +14,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
@@ -27,6 +30,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/base/mutex.h"
 #include "core/base/port_range.h"
 #include "feed/frame.h"
 #include "feed/ipc.h"
@@ -40,16 +44,20 @@ namespace millrace {
 struct FeedEndpoints {
   std::string tcp;  // "tcp://127.0.0.1:40123"
   std::string ipc;  // "ipc://@millrace-..."
-  std::string key;  // PLAIN password, hex; secret
+  std::string key;  // PLAIN password of both, hex; secret
+  // For feeders on other hosts; empty if the node was given no address to be reached at.
+  std::string curve;      // "tcp://10.0.0.7:40124"
+  std::string curve_key;  // Z85, public; of this server, and of the node as a client
 };
 
-// Thread safety: Create() and endpoints() anywhere; Run() on the socket thread; Stop() anywhere.
+// Thread safety: Run() on the socket thread, everything else public anywhere.
 class ReceiverLoop {
  public:
   struct Options {
     std::string nonce;
     Clock* clock = nullptr;  // not owned
     PortRange tcp_ports;     // {0, 0}: any
+    std::string advertise_host;  // where other hosts reach this one; empty: no CURVE endpoint
   };
 
   // Binds. Returns RESOURCE_EXHAUSTED without descriptors or a free port in the range,
@@ -60,12 +68,25 @@ class ReceiverLoop {
 
   [[nodiscard]] const FeedEndpoints& endpoints() const { return endpoints_; }
 
+  // From here on the feeder with this CURVE key (Z85) is admitted, as `principal`. Idempotent. Returns
+  // INVALID_ARGUMENT for what is no principal of a feeder or no key, ALREADY_EXISTS if the principal
+  // has another key or the key is another's, RESOURCE_EXHAUSTED beyond 65,536 feeders.
+  [[nodiscard]] absl::Status AnnounceFeeder(absl::string_view principal,
+                                            absl::string_view curve_key);
+
   // Serves until Stop(), then sends what is due and closes every socket.
   void Run();
   // What is queued by then may still go out for `flush`. Idempotent.
   void Stop(absl::Duration flush);
 
  private:
+  // A data PULL. Descriptors of connections are known per socket: their events come in order only
+  // within one.
+  struct DataSocket {
+    ZmqSocket socket;
+    bool curve = false;
+    absl::flat_hash_map<int, uint64_t> connections;  // by descriptor: those that are up
+  };
   // An OPEN whose reply link is not up yet.
   struct PendingOpen {
     uint64_t session = 0;
@@ -101,29 +122,34 @@ class ReceiverLoop {
         waker_(std::move(waker)) {}
 
   [[nodiscard]] absl::Status Bind();
-  absl::StatusOr<std::string> BindTcp();
+  [[nodiscard]] absl::Status BindCurve();
   [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request) const;
+  [[nodiscard]] std::optional<std::string> FindAnnounced(const std::string& curve_key) const;
   [[nodiscard]] absl::Status RunTurns();
   [[nodiscard]] absl::Duration Transmit();
   void Send(OutgoingFrame frame);
-  [[nodiscard]] absl::Status ReadData();
-  [[nodiscard]] absl::Status ReadDataEvents(std::vector<uint64_t>* lost);
-  [[nodiscard]] absl::Status ReadMessages(int limit);
+  [[nodiscard]] absl::Status ReadData(DataSocket* data);
+  [[nodiscard]] absl::Status ReadDataEvents(DataSocket* data, std::vector<uint64_t>* lost);
+  [[nodiscard]] absl::Status ReadMessages(DataSocket* data, int limit);
   [[nodiscard]] absl::Status ReadLinks();
   void CloseAll();
 
-  void HandleMessage(std::vector<ZmqMessage> parts);
-  [[nodiscard]] absl::Status HandleFrame(const std::string& principal, const FrameHeader& header,
+  void HandleMessage(DataSocket* data, std::vector<ZmqMessage> parts);
+  [[nodiscard]] absl::Status HandleFrame(DataSocket* data, const std::string& principal,
+                                         const FrameHeader& header,
                                          std::vector<ZmqMessage>* parts);
-  [[nodiscard]] absl::Status HandleOpen(const std::string& principal, const FrameHeader& header,
-                                        absl::string_view metadata, int fd, absl::Status refusal);
-  void HandleForeign(const std::string& principal, const std::vector<ZmqMessage>& parts);
+  [[nodiscard]] absl::Status HandleOpen(DataSocket* data, const std::string& principal,
+                                        const FrameHeader& header, absl::string_view metadata,
+                                        int fd, absl::Status refusal);
+  void HandleForeign(DataSocket* data, const std::string& principal,
+                     const std::vector<ZmqMessage>& parts);
   [[nodiscard]] absl::Status HandleSchema(Session* session, absl::string_view metadata);
   [[nodiscard]] absl::Status HandleBatch(Session* session, std::vector<ZmqMessage>* parts);
 
-  // The link to a reply endpoint, made if there is none; nullopt if it is none to connect to.
+  // The link to a reply endpoint, made if there is none; nullopt if it is none to connect to, for a
+  // session that came over CURVE or not.
   [[nodiscard]] std::optional<uint64_t> FindLink(const std::string& principal,
-                                                 const ReplyEndpoint& reply);
+                                                 const ReplyEndpoint& reply, bool curve);
   void LinkUp(uint64_t id);
   void LinkLost(uint64_t id);
   void ConnectionLost(uint64_t connection);
@@ -136,6 +162,10 @@ class ReceiverLoop {
   FeedEndpoints endpoints_;
   std::atomic<bool> stop_{false};
   std::atomic<int64_t> flush_ms_{0};
+  mutable Mutex announced_mu_;
+  // Feeders by CURVE key, as the 32 bytes that ZAP tells, and their keys by principal.
+  absl::flat_hash_map<std::string, std::string> announced_ ABSL_GUARDED_BY(announced_mu_);
+  std::map<std::string, std::string, std::less<>> announced_keys_ ABSL_GUARDED_BY(announced_mu_);
 
   // Everything below belongs to the socket thread once Run() has begun. The context outlives the
   // sockets.
@@ -143,10 +173,11 @@ class ReceiverLoop {
   const std::shared_ptr<ReceiverCore> core_;
   const std::shared_ptr<ReceiverWaker> waker_;
   std::optional<ZapServer> zap_;
-  ZmqSocket data_;
+  DataSocket local_;  // PLAIN
+  DataSocket curve_;  // its socket is closed without an advertised host
+  CurveKeys curve_keys_;
   Poller poller_;
   uint64_t next_id_ = 1;
-  absl::flat_hash_map<int, uint64_t> connections_;  // by descriptor: those that are up
   absl::flat_hash_map<uint64_t, std::unique_ptr<Link>> links_;
   Sessions sessions_;
   absl::flat_hash_set<std::string> poisoned_;

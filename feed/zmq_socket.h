@@ -1,9 +1,9 @@
 // File: feed/zmq_socket.h
 //
-// ZeroMQ as the feed protocol uses it: the one place of the tree that calls libzmq. Nothing here
-// throws; every failure is an absl::Status.
+// ZeroMQ as the feed protocol uses it: the one place of the tree that calls libzmq, beside the keys
+// of feed/curve.h. Nothing here throws; every failure is an absl::Status.
 //
-// Defines: ZmqContext, ZmqMessage, SocketOptions, ZmqSocket, ZmqEvent, ZapRequest, ZapServer,
+// Defines: ZmqContext, ZmqMessage, CurveKeys, SocketOptions, ZmqSocket, ZmqEvent, ZapRequest, ZapServer,
 // WakeFd, Poller, IsPrincipal().
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create());
@@ -113,6 +113,12 @@ class ZmqMessage {
 
 enum class SocketType { kPush, kPull, kRep, kPair };
 
+// A CURVE key pair, in Z85 (feed/curve.h makes them). The secret key stays in its process.
+struct CurveKeys {
+  std::string public_key;
+  std::string secret_key;
+};
+
 // What differs between sockets. Made by the named functions.
 struct SocketOptions {
   enum class Security { kNone, kPlainServer, kPlainClient, kCurveServer, kCurveClient };
@@ -123,6 +129,15 @@ struct SocketOptions {
             .password = std::move(password)};
   }
   [[nodiscard]] static SocketOptions PlainServer() { return {.security = Security::kPlainServer}; }
+  [[nodiscard]] static SocketOptions Curve(const CurveKeys& own, std::string server_key) {
+    return {.security = Security::kCurveClient,
+            .curve_secret_key = own.secret_key,
+            .curve_public_key = own.public_key,
+            .curve_server_key = std::move(server_key)};
+  }
+  [[nodiscard]] static SocketOptions CurveServer(const CurveKeys& own) {
+    return {.security = Security::kCurveServer, .curve_secret_key = own.secret_key};
+  }
 
   Security security = Security::kNone;
   std::string user;      // PLAIN client: the principal of this side; at most 255 bytes

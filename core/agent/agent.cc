@@ -139,7 +139,7 @@ void Agent::OnRequest(const Json& id, const std::string& method, const Json& par
   } else {
     parent_.Reply(id, absl::UnimplementedError(absl::StrCat(
                           "no method \"", Ellipsize(method, 64),
-                          "\"; an agent knows start, stop, status, lookup, cause and report")));
+                          "\"; an agent knows start, stop, status, lookup, cause, report and announce")));
   }
 }
 
@@ -289,6 +289,12 @@ void Agent::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kEndFeed:
       Push(Json{{"push", "end_feed"}, {"queue", message.end_feed().queue()}});
       break;
+    case v1::CoordinatorMessage::kFeederKeys: {
+      Json keys = Json::object();
+      for (const auto& [principal, key] : message.feeder_keys().keys()) keys[principal] = key;
+      Push(Json{{"push", "feeder_keys"}, {"keys", std::move(keys)}});
+      break;
+    }
     case v1::CoordinatorMessage::kStop:
       if (message.stop().restart()) {
         Restart(message.stop().reason(), message.stop().now());

@@ -90,6 +90,7 @@ const std::map<std::string, CoordinatorMode::Handler>& CoordinatorMode::Handlers
       {"endpoints", &CoordinatorMode::Endpoints},
       {"open_feed", &CoordinatorMode::OpenFeed},
       {"report", &CoordinatorMode::Report},
+      {"announce", &CoordinatorMode::Announce},
       {"close_feed", &CoordinatorMode::CloseFeed},
       {"feed_summary", &CoordinatorMode::Summary},
       {"unfinished_partitions", &CoordinatorMode::Unfinished},
@@ -403,6 +404,8 @@ absl::StatusOr<Json> CoordinatorMode::Lookup(const Json& params) {
   reply.mutable_endpoint()->set_tcp(route.tcp);
   reply.mutable_endpoint()->set_ipc(route.ipc);
   reply.mutable_endpoint()->set_key(route.key);
+  reply.mutable_endpoint()->set_curve(route.curve);
+  reply.mutable_endpoint()->set_curve_key(route.curve_key);
   if (params.contains("feed")) {
     MILLRACE_ASSIGN_OR_RETURN(const v1::LookupRequest request, ParseLookup(params));
     MILLRACE_ASSIGN_OR_RETURN(const FeedSummary summary,
@@ -472,6 +475,11 @@ absl::StatusOr<Json> CoordinatorMode::Unfinished(const Json& params) {
                             GetIntInRange(params, "attempt", 0, UINT32_MAX, kWhere));
   return Json{{"partitions", coordinator_->UnfinishedPartitions(feed, executor_id,
                                                                 static_cast<uint32_t>(attempt))}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::Announce(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const v1::AnnounceRequest request, ParseAnnounce(params));
+  return ToOutcome(coordinator_->AnnounceFeeder(request.principal(), request.curve_key()));
 }
 
 absl::StatusOr<Json> CoordinatorMode::FeedEnd(const Json& params) {

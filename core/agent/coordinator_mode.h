@@ -81,6 +81,7 @@ class CoordinatorMode : private CoordinatorObserver {
   absl::StatusOr<Json> CloseFeed(const Json& params);
   absl::StatusOr<Json> Summary(const Json& params);
   absl::StatusOr<Json> Unfinished(const Json& params);
+  absl::StatusOr<Json> Announce(const Json& params);
   absl::StatusOr<Json> FeedEnd(const Json& params);
   absl::StatusOr<Json> EndFeed(const Json& params);
   absl::StatusOr<Json> KvSet(const Json& params);

@@ -61,6 +61,7 @@ Json ErrorToJson(bool present, const v1::Error& error) {
 }
 
 Json ReportToJson(const v1::ReportReply&) { return Json::object(); }
+Json AnnounceToJson(const v1::AnnounceReply&) { return Json::object(); }
 
 }  // namespace
 
@@ -76,7 +77,9 @@ Json LookupToJson(const v1::LookupReply& reply) {
     json["nonce"] = reply.nonce();
     json["endpoint"] = {{"tcp", reply.endpoint().tcp()},
                         {"ipc", reply.endpoint().ipc()},
-                        {"key", reply.endpoint().key()}};
+                        {"key", reply.endpoint().key()},
+                        {"curve", reply.endpoint().curve()},
+                        {"curve_key", reply.endpoint().curve_key()}};
   }
   return json;
 }
@@ -141,11 +144,19 @@ absl::StatusOr<v1::ReportRequest> ParseReport(const Json& params) {
   return request;
 }
 
+absl::StatusOr<v1::AnnounceRequest> ParseAnnounce(const Json& params) {
+  v1::AnnounceRequest request;
+  MILLRACE_ASSIGN_OR_RETURN(*request.mutable_principal(), GetString(params, "principal", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(*request.mutable_curve_key(), GetString(params, "curve_key", kWhere));
+  return request;
+}
+
 GatewayCalls::GatewayCalls(EventLoop* loop, std::string token, ChannelSource channel)
     : loop_(loop), token_(std::move(token)), channel_(std::move(channel)) {}
 
 bool GatewayCalls::Knows(absl::string_view method) {
-  return method == "lookup" || method == "cause" || method == "report";
+  return method == "lookup" || method == "cause" || method == "report" ||
+         method == "announce";
 }
 
 template <typename Request, typename Reply, typename Method>
@@ -206,6 +217,11 @@ void GatewayCalls::Start(const std::string& method, const Json& params, Done don
          static_cast<void (Async::*)(grpc::ClientContext*, const v1::CauseRequest*, v1::CauseReply*,
                                      Finish)>(&Async::Cause),
          &CauseToJson);
+  } else if (method == "announce") {
+    call(ParseAnnounce(params),
+         static_cast<void (Async::*)(grpc::ClientContext*, const v1::AnnounceRequest*,
+                                     v1::AnnounceReply*, Finish)>(&Async::Announce),
+         &AnnounceToJson);
   } else {
     call(ParseReport(params),
          static_cast<void (Async::*)(grpc::ClientContext*, const v1::ReportRequest*, v1::ReportReply*,

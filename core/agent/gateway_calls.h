@@ -1,7 +1,7 @@
 // File: core/agent/gateway_calls.h
 //
 // What a process that feeds asks of the coordinator, through its node's agent or `millrace-agent
-// gateway`: the methods `lookup`, `cause` and `report` of docs/control_protocol.md, as calls of the
+// gateway`: the methods `lookup`, `cause`, `report` and `announce` of docs/control_protocol.md, as calls of the
 // FeedGateway service.
 //
 //   GatewayCalls gateway(&loop, token, [&] { return link.channel(); });
@@ -56,10 +56,11 @@ class GatewayCalls {
 [[nodiscard]] Json LookupToJson(const v1::LookupReply& reply);
 [[nodiscard]] Json CauseToJson(const v1::CauseReply& reply);
 
-// Parameters of `lookup`, `cause` and `report`. Return INVALID_ARGUMENT naming the field.
+// Parameters of `lookup`, `cause`, `report` and `announce`. Return INVALID_ARGUMENT naming the field.
 [[nodiscard]] absl::StatusOr<v1::LookupRequest> ParseLookup(const Json& params);
 [[nodiscard]] absl::StatusOr<v1::CauseRequest> ParseCause(const Json& params);
 [[nodiscard]] absl::StatusOr<v1::ReportRequest> ParseReport(const Json& params);
+[[nodiscard]] absl::StatusOr<v1::AnnounceRequest> ParseAnnounce(const Json& params);
 
 }  // namespace millrace
 

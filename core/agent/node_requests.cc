@@ -154,10 +154,15 @@ absl::Status NodeRequests::Ready(const Json& params) {
     MILLRACE_ASSIGN_OR_RETURN(*out->mutable_tcp(), GetStringOr(*feed, "tcp", "", "params.feed"));
     MILLRACE_ASSIGN_OR_RETURN(*out->mutable_ipc(), GetStringOr(*feed, "ipc", "", "params.feed"));
     MILLRACE_ASSIGN_OR_RETURN(*out->mutable_key(), GetString(*feed, "key", "params.feed"));
+    MILLRACE_ASSIGN_OR_RETURN(*out->mutable_curve(),
+                              GetStringOr(*feed, "curve", "", "params.feed"));
+    MILLRACE_ASSIGN_OR_RETURN(*out->mutable_curve_key(),
+                              GetStringOr(*feed, "curve_key", "", "params.feed"));
     if (out->tcp().empty() && out->ipc().empty()) {
       return absl::InvalidArgumentError("field \"params.feed\" has neither \"tcp\" nor \"ipc\"");
     }
-    if (std::max({out->tcp().size(), out->ipc().size(), out->key().size()}) > kMaxEndpointBytes) {
+    if (std::max({out->tcp().size(), out->ipc().size(), out->key().size(), out->curve().size(),
+                  out->curve_key().size()}) > kMaxEndpointBytes) {
       return absl::InvalidArgumentError(absl::StrCat(
           "a member of field \"params.feed\" has more than ", kMaxEndpointBytes, " bytes"));
     }

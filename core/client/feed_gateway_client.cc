@@ -31,6 +31,12 @@ class GrpcFeedGatewayClient final : public FeedGatewayClient {
            })
         .status();
   }
+  absl::Status Announce(const v1::AnnounceRequest& request) override {
+    return Call<v1::AnnounceReply>([&](grpc::ClientContext* context, v1::AnnounceReply* reply) {
+             return stub_->Announce(context, request, reply);
+           })
+        .status();
+  }
   void Cancel() override { contexts_.CancelAll(); }
 
  private:

@@ -71,8 +71,10 @@ struct ClusterOptions {
   int gpus_per_node = 0;
   // Other numbers for some jobs: {{"evaluator", 1}, {"ps", 0}}. A node with 0 sees no GPU.
   std::map<std::string, int> gpus_by_job;
-  // "9000-9100": ports of the TCP endpoints where nodes are fed. Empty: any.
+  // "9000-9100": ports of the TCP endpoints where nodes are fed, two a node. Empty: any.
   std::string feed_port_range;
+  // Feed nodes of this host over CURVE too, as those of other hosts are (docs/security.md). Slower.
+  bool feed_curve_only = false;
   // Where the coordinator listens, as above.
   std::string coordinator_port_range;
   // How long all slots may take to be registered.

@@ -48,7 +48,9 @@ absl::StatusOr<FeedTarget> ClusterDirectory::Lookup(const std::string& node) {
   target.nonce = std::move(route.nonce);
   target.ipc_endpoint = std::move(route.ipc);
   target.tcp_endpoint = std::move(route.tcp);
+  target.curve_endpoint = std::move(route.curve);
   target.key = std::move(route.key);
+  target.curve_key = std::move(route.curve_key);
   target.state = TargetState(route.state);
   return target;
 }

@@ -243,6 +243,26 @@ TEST_F(ClusterTest, InferenceReturnsAResultForEveryRowInOrder) {
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
 }
 
+TEST_F(ClusterTest, NodesAreFedOverCurveAsOnOtherHosts) {
+  options_.input_mode = InputMode::kFeed;
+  options_.feed_curve_only = true;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
+  ASSERT_THAT(cluster, IsOk());
+  absl::StatusOr<TrainResult> result = (*cluster)->Train(Rows(1000, 5), {.end_of_feed = true});
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 1000);
+  absl::StatusOr<InferenceResult> inference = (*cluster)->Inference(Rows(100, 3));
+  ASSERT_THAT(inference, IsOk());
+  std::vector<int64_t> expected(100);
+  for (int64_t i = 0; i < 100; ++i) expected[i] = 2 * i;
+  absl::StatusOr<std::vector<RecordBatch>> batches = inference->Collect();
+  ASSERT_THAT(batches, IsOk());
+  EXPECT_EQ(Doubled(*batches), expected);
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  MutexLock lock(&mu_);
+  EXPECT_EQ(sums_["sum"], 999 * 1000 / 2);
+}
+
 TEST_F(ClusterTest, WhatCannotBeFedSaysWhy) {
   options_.input_mode = InputMode::kFeed;
   options_.num_executors = 1;

@@ -15,6 +15,8 @@
 namespace millrace {
 namespace {
 
+constexpr size_t kMaxFeederKeysPerMessage = 4096;
+
 TableOptions ToTableOptions(const CoordinatorOptions& options) {
   TableOptions table;
   table.roles = options.roles;
@@ -338,6 +340,16 @@ void ControlPlane::SendFeedState(uint64_t stream_id) {
     again.mutable_end_feed()->set_queue(queue);
     Send(stream_id, again);
   }
+  v1::CoordinatorMessage keys;
+  auto& by_principal = *keys.mutable_feeder_keys()->mutable_keys();
+  for (const auto& [principal, key] : feeder_keys_) {
+    by_principal[principal] = key;
+    if (by_principal.size() == kMaxFeederKeysPerMessage) {
+      Send(stream_id, keys);
+      by_principal.clear();
+    }
+  }
+  if (!by_principal.empty()) Send(stream_id, keys);
 }
 
 void ControlPlane::StreamEnded(uint64_t stream_id) {

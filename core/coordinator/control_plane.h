@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -125,6 +126,7 @@ class ControlPlane {
   absl::Status LookupPartition(const v1::LookupRequest& request, v1::LookupReply* reply);
   absl::Status CauseOf(int executor_id, v1::CauseReply* reply) const;
   absl::Status ReportByFeeder(const v1::ReportRequest& request);
+  absl::Status AnnounceFeeder(absl::string_view principal, absl::string_view curve_key);
 
   // Ends every stream and wait with CANCELLED; joins the threads. Idempotent.
   void Shutdown();
@@ -219,6 +221,7 @@ class ControlPlane {
   uint64_t whole_spec_epoch_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<v1::FeedEnd> feed_ends_ ABSL_GUARDED_BY(mu_);     // the last ones
   std::vector<std::string> ended_queues_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, std::string, std::less<>> feeder_keys_ ABSL_GUARDED_BY(mu_);  // by principal
   bool all_ran_ ABSL_GUARDED_BY(mu_) = false;  // once true, for ever
   absl::Status cancelled_ ABSL_GUARDED_BY(mu_);
   absl::Status stop_request_ ABSL_GUARDED_BY(mu_);

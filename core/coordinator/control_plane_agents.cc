@@ -28,7 +28,9 @@ absl::Status CheckEndpoints(const v1::NodeEndpoints& endpoints) {
   bool ok = endpoints.other_size() <= kMaxOtherEndpoints &&
             endpoints.feed().tcp().size() <= kMaxEndpointBytes &&
             endpoints.feed().ipc().size() <= kMaxEndpointBytes &&
-            endpoints.feed().key().size() <= kMaxEndpointBytes;
+            endpoints.feed().key().size() <= kMaxEndpointBytes &&
+            endpoints.feed().curve().size() <= kMaxEndpointBytes &&
+            endpoints.feed().curve_key().size() <= kMaxEndpointBytes;
   for (const auto& [name, address] : endpoints.other()) {
     ok = ok && name.size() <= kMaxEndpointBytes && address.size() <= kMaxEndpointBytes;
   }

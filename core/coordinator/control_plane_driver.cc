@@ -226,6 +226,8 @@ FeedRoute ControlPlane::RouteTo(int executor_id) const {
   route.tcp = node.feed->tcp();
   route.ipc = node.feed->ipc();
   route.key = node.feed->key();
+  route.curve = node.feed->curve();
+  route.curve_key = node.feed->curve_key();
   return route;
 }
 

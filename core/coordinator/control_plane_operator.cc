@@ -7,8 +7,11 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/mutex.h"
+#include "core/base/text.h"
 #include "core/coordinator/control_plane.h"
 #include "core/coordinator/gateway_conversion.h"
 #include "core/coordinator/wire_conversion.h"
@@ -16,6 +19,26 @@
 
 namespace millrace {
 namespace {
+
+constexpr size_t kMaxFeeders = 16'384;
+constexpr size_t kCurveKeyCharacters = 40;
+
+bool IsFeederPrincipal(absl::string_view text) {
+  return absl::StartsWith(text, "feeder/") && text.size() > 7 && text.size() <= 64 &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                  absl::StrContains("/_.:-", c);
+         });
+}
+
+// 40 characters of Z85.
+bool IsCurveKey(absl::string_view text) {
+  return text.size() == kCurveKeyCharacters &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                  absl::StrContains(".-:+=^!/*?&<>()[]{}@%$#", c);
+         });
+}
 
 // The answer of one kv operation, for a thread that waits for it.
 class KvAnswer final : public AttachStream {
@@ -270,6 +293,8 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
   reply->mutable_endpoint()->set_tcp(route.tcp);
   reply->mutable_endpoint()->set_ipc(route.ipc);
   reply->mutable_endpoint()->set_key(route.key);
+  reply->mutable_endpoint()->set_curve(route.curve);
+  reply->mutable_endpoint()->set_curve_key(route.curve_key);
   reply->set_host(table_.Status(id).host);
   if (record.ok() && record->last.executor_id == id && record->last.node_attempt == route.attempt) {
     reply->set_resume_row(record->last.rows_acked);
@@ -291,7 +316,9 @@ absl::StatusOr<FeedRoute> ControlPlane::ChooseFeed(absl::string_view feed_id, in
                    .nonce = reply.nonce(),
                    .tcp = reply.endpoint().tcp(),
                    .ipc = reply.endpoint().ipc(),
-                   .key = reply.endpoint().key()};
+                   .key = reply.endpoint().key(),
+                   .curve = reply.endpoint().curve(),
+                   .curve_key = reply.endpoint().curve_key()};
 }
 
 absl::Status ControlPlane::CauseOf(int executor_id, v1::CauseReply* reply) const {
@@ -328,6 +355,49 @@ absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {
     }
   }
   return ReportPartition(request.feed_id(), report);
+}
+
+absl::Status ControlPlane::AnnounceFeeder(absl::string_view principal,
+                                          absl::string_view curve_key) {
+  if (!IsFeederPrincipal(principal)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", Ellipsize(EscapeControls(principal), 80),
+        "\" is no principal of a feeder: \"feeder/\" and more, at most 64 bytes of A-Z a-z 0-9 /_.:-"));
+  }
+  if (!IsCurveKey(curve_key)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the CURVE key of ", principal, " must be ", kCurveKeyCharacters,
+                     " characters of Z85; found ", curve_key.size(), " bytes that are none"));
+  }
+  absl::Status status;
+  Do([&](TableEffects* /*effects*/) {
+    const auto known = feeder_keys_.find(principal);
+    if (known != feeder_keys_.end()) {
+      if (known->second != curve_key) {
+        status = absl::AlreadyExistsError(
+            absl::StrCat(principal, " was announced with another CURVE key"));
+      }
+      return;
+    }
+    for (const auto& [other, key] : feeder_keys_) {
+      if (key == curve_key) {
+        status = absl::AlreadyExistsError(
+            absl::StrCat("the CURVE key of ", principal, " is that of ", other));
+        return;
+      }
+    }
+    if (feeder_keys_.size() >= kMaxFeeders) {
+      status = absl::ResourceExhaustedError(absl::StrCat(
+          kMaxFeeders, " feeders have announced CURVE keys in this cluster: no more are taken"));
+      return;
+    }
+    feeder_keys_.emplace(principal, curve_key);
+    v1::CoordinatorMessage message;
+    (*message.mutable_feeder_keys()->mutable_keys())[std::string(principal)] =
+        std::string(curve_key);
+    SendToFed(message);
+  });
+  return status;
 }
 
 }  // namespace millrace

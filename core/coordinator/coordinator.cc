@@ -215,6 +215,9 @@ class GrpcCoordinator final : public Coordinator {
     return plane_->PublishedEndpoints(executor_id);
   }
 
+  absl::Status AnnounceFeeder(absl::string_view principal, absl::string_view curve_key) override {
+    return plane_->AnnounceFeeder(principal, curve_key);
+  }
   void FeedEnd(absl::string_view feed_id, bool aborted) override {
     plane_->FeedEnd(feed_id, aborted);
   }

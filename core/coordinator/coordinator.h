@@ -123,6 +123,8 @@ class Coordinator {
   [[nodiscard]] virtual absl::StatusOr<FeedRoute> ChooseFeed(absl::string_view feed_id,
                                                              int64_t partition,
                                                              absl::string_view host) = 0;
+  // Announces a feeder's CURVE key (Z85) to every fed node; as FeedGateway.Announce.
+  virtual absl::Status AnnounceFeeder(absl::string_view principal, absl::string_view curve_key) = 0;
   // Why this node failed or was lost. OK while it has not.
   [[nodiscard]] virtual absl::Status Cause(int executor_id) const = 0;
   // What the program published by name besides its feed (NodeEndpoints.other).

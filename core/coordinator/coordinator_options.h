@@ -141,7 +141,9 @@ struct FeedRoute {
   std::string nonce;  // 16 hex digits: goes into OPEN
   std::string tcp;    // ZeroMQ endpoints; either may be empty
   std::string ipc;
-  std::string key;    // a secret
+  std::string key;    // a secret; of tcp and ipc
+  std::string curve;  // for feeders of other hosts; may be empty, then curve_key is too
+  std::string curve_key;
 };
 
 }  // namespace millrace

@@ -271,13 +271,15 @@ TEST(CoordinatorTest, FeedersFindTheNodesThatPublishedAnEndpoint) {
 
   coordinator->FeedEnd("feed-1", false);
   coordinator->EndFeed("input");
+  ASSERT_THAT(coordinator->AnnounceFeeder("feeder/1", std::string(40, 'a')), IsOk());
   auto told = [](const FakeAgent& agent) {
-    bool feed_end = false, end_feed = false;
+    bool feed_end = false, end_feed = false, feeder = false;
     for (const auto& message : agent.received()) {
       feed_end = feed_end || message.feed_end().feed_id() == "feed-1";
       end_feed = end_feed || message.end_feed().queue() == "input";
+      feeder = feeder || message.feeder_keys().keys().count("feeder/1") > 0;
     }
-    return feed_end && end_feed;
+    return feed_end && end_feed && feeder;
   };
   EXPECT_TRUE(a->WaitUntil(told));
   EXPECT_TRUE(b->WaitUntil(told));

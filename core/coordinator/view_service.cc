@@ -285,4 +285,14 @@ grpc::ServerUnaryReactor* GatewayService::Report(grpc::CallbackServerContext* co
   return Done(context, status);
 }
 
+grpc::ServerUnaryReactor* GatewayService::Announce(grpc::CallbackServerContext* context,
+                                                   const v1::AnnounceRequest* request,
+                                                   v1::AnnounceReply* /*reply*/) {
+  absl::Status status = parts_.gate->Admit(*context, "Announce", {TokenKind::kAgent});
+  if (status.ok()) {
+    status = parts_.plane->AnnounceFeeder(request->principal(), request->curve_key());
+  }
+  return Done(context, status);
+}
+
 }  // namespace millrace

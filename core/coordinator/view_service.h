@@ -83,6 +83,7 @@ using GatewayServiceBase = v1::FeedGateway::CallbackService;
 
 class GatewayService final : public GatewayServiceBase {
  public:
+  using GatewayServiceBase::Announce;
   using GatewayServiceBase::Cause;
   using GatewayServiceBase::Lookup;
   using GatewayServiceBase::Report;
@@ -98,6 +99,9 @@ class GatewayService final : public GatewayServiceBase {
   grpc::ServerUnaryReactor* Report(grpc::CallbackServerContext* context,
                                    const v1::ReportRequest* request,
                                    v1::ReportReply* reply) override;
+  grpc::ServerUnaryReactor* Announce(grpc::CallbackServerContext* context,
+                                     const v1::AnnounceRequest* request,
+                                     v1::AnnounceReply* reply) override;
 
  private:
   const ServiceParts parts_;

@@ -717,6 +717,34 @@ TEST(FeedGatewayTest, AFeederIsToldWhereToGoAndReportsBack) {
   EXPECT_THAT((*gateway)->Report(report), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_EQ(coordinator->FeedSummaryOf("f")->rows_acked, 10u);
 
+  // A key is told to the nodes that are there, and to those that come.
+  v1::AnnounceRequest announce;
+  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kInvalidArgument));
+  announce.set_principal("feeder/1");
+  announce.set_curve_key(std::string(40, ' '));
+  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kInvalidArgument));
+  announce.set_curve_key(std::string(40, 'a'));
+  EXPECT_THAT((*FeedGatewayClient::Connect(wrong))->Announce(announce),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT((*gateway)->Announce(announce), IsOk());
+  EXPECT_THAT((*gateway)->Announce(announce), IsOk());
+  announce.set_principal("feeder/2");
+  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kAlreadyExists));
+  announce.set_principal("feeder/1");
+  announce.set_curve_key(std::string(40, 'b'));
+  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kAlreadyExists));
+  announce.set_principal("node/1");
+  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kInvalidArgument));
+  const auto told = [](const FakeAgent& agent) {
+    for (const auto& message : agent.received()) {
+      const auto& keys = message.feeder_keys().keys();
+      if (keys.count("feeder/1") > 0) return keys.at("feeder/1") == std::string(40, 'a');
+    }
+    return false;
+  };
+  EXPECT_TRUE(first->WaitUntil(told));
+  EXPECT_TRUE(second->WaitUntil(told));
+
   v1::CauseRequest cause;
   auto why = (*gateway)->Cause(cause);
   ASSERT_THAT(why, IsOk());

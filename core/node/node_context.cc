@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
+#include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
@@ -165,6 +166,12 @@ absl::Status NodeContext::StartReceiver() {
   options.queues = config_.queues;
   options.budget_bytes = config_.feed_budget_bytes;
   options.tcp_ports = config_.feed_ports;
+  // Where the cluster reaches this node, it feeds it too.
+  const absl::StatusOr<std::string> address =
+      config_.cluster_spec.TaskAddress(config_.job_name, config_.task_index);
+  if (address.ok()) {
+    if (const auto own = ParseHostPort(*address); own.ok()) options.advertise_host = own->host;
+  }
   MILLRACE_ASSIGN_OR_RETURN(receiver_, FeedReceiver::Start(std::move(options)));
   return absl::OkStatus();
 }
@@ -186,7 +193,11 @@ absl::Status NodeContext::Connect(UniqueFd control_fd) {
   Json ready{{"other", Json::object()}};
   if (receiver_ != nullptr) {
     const auto& endpoints = receiver_->endpoints();
-    ready["feed"] = Json{{"tcp", endpoints.tcp}, {"ipc", endpoints.ipc}, {"key", endpoints.key}};
+    ready["feed"] = Json{{"tcp", endpoints.tcp},
+                         {"ipc", endpoints.ipc},
+                         {"key", endpoints.key},
+                         {"curve", endpoints.curve},
+                         {"curve_key", endpoints.curve_key}};
   }
   return control_->Call("ready", ready, kAgentTimeout).status();
 }
@@ -216,6 +227,8 @@ void NodeContext::OnPush(const Json& frame) {
     status = OnFeedEnd(frame);
   } else if (kind == "end_feed") {
     status = OnEndFeed(frame);
+  } else if (kind == "feeder_keys") {
+    status = OnFeederKeys(frame);
   } else if (kind == "sample") {
     SendSample();
   } else if (kind == "stop") {
@@ -290,6 +303,19 @@ absl::Status NodeContext::OnEndFeed(const Json& frame) {
     receiver_->EndFeed(queue);
   }
   return absl::OkStatus();
+}
+
+absl::Status NodeContext::OnFeederKeys(const Json& frame) {
+  MILLRACE_ASSIGN_OR_RETURN(const Json* keys, GetObject(frame, "keys"));
+  if (receiver_ == nullptr) return absl::OkStatus();
+  absl::Status first;  // one that is wrong does not keep the others out
+  for (const auto& [principal, key] : keys->items()) {
+    const absl::StatusOr<std::string> text = GetString(*keys, principal, "keys");
+    const absl::Status status =
+        text.ok() ? receiver_->AnnounceFeeder(principal, *text) : text.status();
+    if (first.ok()) first = status;
+  }
+  return first;
 }
 
 // ---- identity -----------------------------------------------------------------------------------

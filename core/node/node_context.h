@@ -217,6 +217,7 @@ class NodeContext {
   [[nodiscard]] absl::Status OnSpec(const Json& frame);
   [[nodiscard]] absl::Status OnFeedEnd(const Json& frame);
   [[nodiscard]] absl::Status OnEndFeed(const Json& frame);
+  [[nodiscard]] absl::Status OnFeederKeys(const Json& frame);
   void SendSample();
 
   const NodeConfig config_;

@@ -169,6 +169,8 @@ TEST_F(NodeContextTest, PublishesWhereItIsFed) {
   EXPECT_THAT(GetString(feed, "tcp"), IsOkAndHolds(StartsWith("tcp://127.0.0.1:")));
   EXPECT_THAT(GetString(feed, "ipc"), IsOkAndHolds(StartsWith("ipc://@")));
   EXPECT_THAT(GetString(feed, "key"), IsOkAndHolds(testing::Not(IsEmpty())));
+  EXPECT_THAT(GetString(feed, "curve"), IsOkAndHolds(StartsWith("tcp://")));
+  EXPECT_THAT(GetString(feed, "curve_key"), IsOkAndHolds(testing::SizeIs(40)));
   EXPECT_THAT(node.TryGetDataFeed(), IsOk());
 }
 
@@ -415,6 +417,8 @@ TEST_F(NodeContextTest, IgnoresPushesThatItDoesNotUnderstand) {
   agent_.Push(Json{{"push", "feed_end"}, {"feed_id", "f"}});
   agent_.Push(Json{{"push", "end_feed"}, {"queue", 7}});
   agent_.Push(Json{{"push", "end_feed"}});
+  agent_.Push(Json{{"push", "feeder_keys"}});
+  agent_.Push(Json{{"push", "feeder_keys"}, {"keys", {{"feeder/1", 7}, {"x", "y"}}}});
   AwaitPushes();
   EXPECT_FALSE(context_->stop_requested());
   EXPECT_FALSE(gone_.HasBeenNotified());
