@@ -17,8 +17,11 @@
 #include "feed/fake_feed_node.h"
 #include "feed/feeder.h"
 #include "feed/frame.h"
+#include "feed/ipc.h"
 #include "feed/node_directory.h"
 #include "feed/record_batch.h"
+#include "feed/schema.h"
+#include "feed/types.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -240,6 +243,32 @@ TEST_F(FeederPeerTest, ResultsThatDoNotDecodeAreDataLossAndPoison) {
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("row 5 does not decode")));
   auto next = Open(node.target(), Options(FeedMode::kInference));
   EXPECT_THAT(next->Send(Ids(0, 1)), StatusIs(absl::StatusCode::kDataLoss));
+}
+
+// A Schema message in order, of a column "when" whose type feeds do not carry.
+std::string SchemaOfATime() {
+  constexpr char kDate = 8, kTime = 9;  // Arrow's numbers of types
+  const std::string date = *EncodeSchema(*SchemaBuilder().Add("when", Type::Date32()).Build());
+  for (size_t i = 0; i < date.size(); ++i) {
+    std::string time = date;
+    if (date[i] == kDate) time[i] = kTime;
+    if (absl::IsUnimplemented(DecodeSchema(time).status())) return time;
+  }
+  ADD_FAILURE() << "no type in the message";
+  return "";
+}
+
+TEST_F(FeederPeerTest, AResultSchemaOfOtherTypesEndsItsSessionOnly) {
+  FakeFeedNode node("worker:1", [](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.CreditAll();
+    if (type == FrameType::kBatch) session.Frame({.type = FrameType::kSchema}, SchemaOfATime());
+  });
+  for (int i = 0; i < 2; ++i) {  // the node is not poisoned
+    auto session = Open(node.target(), Options(FeedMode::kInference));
+    ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+    EXPECT_THAT(session->NextResult(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                HasSubstr("column \"when\": type time")));
+  }
 }
 
 TEST_F(FeederPeerTest, AFrameForASessionOfAnotherNodePoisons) {

@@ -1,6 +1,7 @@
 #include "feed/schema.h"
 
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,8 +88,13 @@ absl::Status CheckType(absl::string_view column, const Type& type, int depth) {
                                                    " is not UTF-8 text without NUL"));
   }
   if (!type.is_list()) return absl::OkStatus();
-  if (type.is_fixed_size_list() && type.list_size() < 1) {
-    return Unsupported(column, type.ToString());
+  // More values per row than a batch may have together: no row could be sent, and sizes overflow.
+  int64_t values = 1;
+  for (const Type* list = &type; list->is_fixed_size_list(); list = &list->element().type) {
+    values *= list->list_size();
+    if (values < 1 || values > std::numeric_limits<int32_t>::max()) {
+      return Unsupported(column, type.ToString());
+    }
   }
   return CheckType(column, type.element().type, depth + 1);
 }

@@ -47,7 +47,8 @@ class Schema {
   Schema();
 
   // Returns INVALID_ARGUMENT, naming column and type, if a type is not supported (a list of size
-  // 0, a struct without fields, deeper than kMaxNesting), if a name is no UTF-8 text without NUL,
+  // 0, fixed_size_lists of more than 2^31-1 values per row, a struct without fields, deeper than
+  // kMaxNesting), if a name is no UTF-8 text without NUL,
   // and if there are more than kMaxColumns columns, or two of one name in the schema or a struct.
   [[nodiscard]] static absl::StatusOr<Schema> FromFields(std::vector<Field> fields);
 

@@ -1,6 +1,7 @@
 #include "feed/schema.h"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
@@ -134,6 +135,13 @@ TEST(SchemaTest, RefusesWhatAFeedDoesNotCarry) {
   EXPECT_THAT(SchemaBuilder().Add("s", Type::FixedSizeList(Type::Int8(), 0)).Build(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("column \"s\": type fixed_size_list<int8>[0] is not supported")));
+  const Type wide = Type::FixedSizeList(Type::Int8(), INT32_MAX);
+  EXPECT_THAT(SchemaBuilder().Add("s", wide).Build(), IsOk());
+  for (const Type& wider : {Type::FixedSizeList(wide, 2), Type::FixedSizeList(wide, INT32_MAX),
+                            Type::FixedSizeList(Type::FixedSizeList(wide, INT32_MAX), INT32_MAX)}) {
+    EXPECT_THAT(SchemaBuilder().Add("s", Type::List(wider)).Build(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is not supported")));
+  }
   EXPECT_THAT(SchemaBuilder().Add("s", Type::List(Type::Struct({}))).Build(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("struct of 0 fields")));
   EXPECT_THAT(SchemaBuilder()

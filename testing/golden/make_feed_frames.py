@@ -471,6 +471,7 @@ def refuse_types(golden):
         ("run_end_encoded", pa.run_end_encoded(pa.int32(), pa.int8())),
         ("utf8_view", pa.string_view()),
         ("list_of_size_0", pa.list_(pa.int8(), 0)),
+        ("lists_of_2_to_32_values", pa.list_(pa.list_(pa.int8(), 2**16), 2**16)),
         ("struct_without_fields", pa.struct([])),
         ("struct_with_one_name_twice", pa.struct([("a", pa.int8()), ("a", pa.int8())])),
     ]

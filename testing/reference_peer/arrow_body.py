@@ -214,12 +214,16 @@ def _check_names(names, where):
 def _check_type(column, kind):
     empty = pa.types.is_struct(kind) and kind.num_fields == 0
     empty = empty or (pa.types.is_fixed_size_list(kind) and kind.list_size == 0)
-    if _buffer_count(kind) is None or empty:
+    if _buffer_count(kind) is None or empty or _values_per_row(kind) > MAX_ROWS:
         raise ArrowBodyError("type", f"column {column!r}: type {kind} is not part of this protocol", "unsupported")
     if pa.types.is_struct(kind):
         _check_names([kind.field(i).name for i in range(kind.num_fields)], f"a struct in column {column!r}")
     for child in _children(kind):
         _check_type(column, child)
+
+
+def _values_per_row(kind):
+    return kind.list_size * _values_per_row(kind.value_type) if pa.types.is_fixed_size_list(kind) else 1
 
 
 def _is_list(kind):
