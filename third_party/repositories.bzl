@@ -226,6 +226,13 @@ def _system_libraries():
         build_file = "//third_party:curl.BUILD",
     )
     system_library(
+        name = "com_github_simdjson_simdjson",
+        modules = {"simdjson": "3.0"},
+        debian_package = "libsimdjson-dev",
+        headers = ["simdjson.h"],
+        build_file = "//third_party:simdjson.BUILD",
+    )
+    system_library(
         name = "com_github_jbeder_yaml_cpp",
         modules = {"yaml-cpp": "0.7"},
         debian_package = "libyaml-cpp-dev",
@@ -307,7 +314,28 @@ def _maven_jars():
         name = "maven_org_zeromq_jeromq",
         artifact = "org.zeromq:jeromq:0.6.0",
         sha256 = "4784ff6d6e91b8eecd917b73d07b161c19a808ef870a5bdb760515bb67e208d3",
+        sources_sha256 = "c20e579710d385869496d25217a7820665f7687dc1499b21be6e0ac7e9485a03",
         jar_deps = ["@maven_eu_neilalexander_jnacl//:jar"],
+        edits = {
+            # Two handles of one channel, the connecter's and then the engine's: which of them the set yields
+            # first must not decide whether the connection is polled.
+            "zmq/poll/Poller.java": [
+                "                        if (key != null) {\n                            key.cancel();",
+                "                        if (key != null && key.attachment() == handle && !isReused(handle)) {\n                            key.cancel();",
+                "                        key.interestOps(handle.ops);",
+                "                        key.attach(handle);\n                        key.interestOps(handle.ops);",
+                "    public void start()\n",
+                "    private boolean isReused(Handle handle)\n    {\n        for (Handle other : fdTable) {\n" +
+                "            if (other.fd == handle.fd && !other.cancelled) {\n                return true;\n            }\n" +
+                "        }\n        return false;\n    }\n\n    public void start()\n",
+            ],
+            # An exception here, where a stranger's bytes are read, ends the service of the I/O thread.
+            "zmq/io/StreamEngine.java": [
+                "        int rc = mechanism.processHandshakeCommand(msg);\n",
+                "        int rc;\n        try {\n            rc = mechanism.processHandshakeCommand(msg);\n        }\n" +
+                "        catch (RuntimeException e) {\n            rc = ZError.EPROTO;\n        }\n",
+            ],
+        },
     )
     maven_jar(
         name = "maven_eu_neilalexander_jnacl",

@@ -1,7 +1,6 @@
 // File: resolver/kubernetes/pruned_json.h
 //
-// Parses a large JSON text of which little is wanted: what is not named is checked, but never
-// stored.
+// Parses a large JSON text of which little is wanted: what is not named is checked, but not kept.
 //
 // Defines: JsonKeep, ParsePrunedJson().
 //
@@ -26,8 +25,8 @@ struct JsonKeep {
   std::vector<JsonKeep> members;  // none: everything below
 };
 
-// Accepts what ParseJson() accepts, and returns its errors; a number that no double can hold is an
-// error only where it is kept.
+// Accepts what ParseJson() accepts, except integers beyond 64 bits, and returns errors of its codes,
+// without an offset.
 // Thread safety: pure function.
 [[nodiscard]] absl::StatusOr<Json> ParsePrunedJson(absl::string_view text, const JsonKeep& keep,
                                                    const JsonOptions& options = {});
