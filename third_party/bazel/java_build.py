@@ -1,6 +1,6 @@
 """What the rules of java_rules.bzl run: javac, and jars whose bytes depend on their content alone.
 
-    java_build.py compile --output=OUT.jar --release=8 [--classpath=A.jar:B.jar] SOURCE.java...
+    java_build.py compile --output=OUT.jar --release=8 [--classpath=A.jar:B.jar] [--no-lint] SOURCE.java...
     java_build.py merge --output=OUT.jar [--jar=A.jar]... [--file=NAME_IN_JAR=FILE]... [--main=CLASS]
 
 merge keeps the first of entries with one name, except META-INF/services, which are joined, and leaves
@@ -54,7 +54,11 @@ def compile_sources(args):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(args.output) or ".") as folder:
         command = [_tool("javac"), "-J-Xmx256m", "-d", folder, "--release", args.release, "-encoding", "UTF-8"]
         # "options": a JDK that will drop this release one day says so. "processing": no processors.
-        command += ["-g", "-proc:none", "-Xlint:all,-options,-processing,-serial,-path", "-Werror", "-implicit:none"]
+        command += ["-g", "-proc:none", "-implicit:none"]
+        if args.no_lint:
+            command += ["-nowarn", "-Xlint:none"]
+        else:
+            command += ["-Xlint:all,-options,-processing,-serial,-path", "-Werror"]
         command += ["-classpath", args.classpath or folder]
         result = subprocess.run(command + args.sources, check=False)
         if result.returncode != 0:
@@ -93,6 +97,7 @@ def main():
     command.add_argument("--output", required=True)
     command.add_argument("--release", required=True)
     command.add_argument("--classpath", default="")
+    command.add_argument("--no-lint", action="store_true")
     command.add_argument("sources", nargs="+")
     command.set_defaults(run=compile_sources)
     command = commands.add_parser("merge")

@@ -9,7 +9,7 @@ JarInfo = provider(
     doc = "Jars of a Java target.",
     fields = {
         "compile": "depset: its own jar and those of `exports`, for who compiles against it.",
-        "runtime": "depset: all that a program with it needs, except `provided`.",
+        "runtime": "depset in preorder, so that classes of a jar come before its deps': all that a program\nwith it needs, except `provided`.",
     },
 )
 
@@ -37,8 +37,7 @@ def _compile(ctx, output, deps):
             "--output=" + output.path,
             "--release=" + ctx.attr.release,
             "--classpath=" + _paths(classpath.to_list()),
-            sources,
-        ],
+        ] + ([] if ctx.attr.lint else ["--no-lint"]) + [sources],
         inputs = depset(ctx.files.srcs + [ctx.file._tool], transitive = [classpath]),
         outputs = [output],
         mnemonic = "Javac",
@@ -54,7 +53,7 @@ def _java_library_impl(ctx):
         DefaultInfo(files = depset([jar])),
         JarInfo(
             compile = depset([jar], transitive = [dep[JarInfo].compile for dep in ctx.attr.exports]),
-            runtime = depset([jar], transitive = runtime),
+            runtime = depset([jar], transitive = runtime, order = "preorder"),
         ),
     ]
 
@@ -62,6 +61,7 @@ _COMPILE_ATTRS = {
     "srcs": attr.label_list(allow_files = [".java"], mandatory = True),
     "deps": attr.label_list(providers = [JarInfo]),
     "release": attr.string(default = "8", doc = "Of Java; of the language, the library and the class files."),
+    "lint": attr.bool(default = True, doc = "False for code of others."),
     "_tool": _TOOL,
 }
 
@@ -75,7 +75,7 @@ java_library = rule(
 )
 
 def _java_import_impl(ctx):
-    jars = depset(ctx.files.jars, transitive = [dep[JarInfo].runtime for dep in ctx.attr.deps])
+    jars = depset(ctx.files.jars, transitive = [dep[JarInfo].runtime for dep in ctx.attr.deps], order = "preorder")
     return [
         DefaultInfo(files = depset(ctx.files.jars)),
         JarInfo(compile = depset(ctx.files.jars), runtime = jars),
@@ -90,7 +90,7 @@ java_import = rule(
 )
 
 def _java_jar_impl(ctx):
-    jars = depset(transitive = [dep[JarInfo].runtime for dep in ctx.attr.deps])
+    jars = depset(transitive = [dep[JarInfo].runtime for dep in ctx.attr.deps], order = "preorder")
     args = ctx.actions.args()
     args.add("--output=" + ctx.outputs.jar.path)
     args.add_all(jars, format_each = "--jar=%s")
@@ -114,7 +114,7 @@ def _java_jar_impl(ctx):
     )
     return [
         DefaultInfo(files = depset([ctx.outputs.jar])),
-        JarInfo(compile = depset([ctx.outputs.jar]), runtime = depset([ctx.outputs.jar])),
+        JarInfo(compile = depset([ctx.outputs.jar]), runtime = depset([ctx.outputs.jar], order = "preorder")),
     ]
 
 java_jar = rule(
@@ -158,11 +158,15 @@ def _java_program_impl(ctx):
         jar = ctx.actions.declare_file("lib%s.jar" % ctx.label.name)
         _compile(ctx, jar, ctx.attr.deps)
         jars.append(jar)
-    jars = depset(jars, transitive = [dep[JarInfo].runtime for dep in ctx.attr.deps + ctx.attr.runtime_deps])
+    jars = depset(
+        jars,
+        transitive = [dep[JarInfo].runtime for dep in ctx.attr.deps + ctx.attr.runtime_deps],
+        order = "preorder",
+    )
 
     # Where a test finds its files: system properties that name runfiles.
     flags = ["-Djava.io.tmpdir=\"${TEST_TMPDIR:-/tmp}\""] if ctx.attr.is_test else []
-    runfiles = ctx.runfiles(files = ctx.files.data, transitive_files = jars)
+    runfiles = ctx.runfiles(files = ctx.files.data + jars.to_list())
     for target, name in ctx.attr.properties.items():
         files = target.files.to_list()
         if len(files) != 1:

@@ -2,18 +2,29 @@
 
 The repository offers `//:jar`. It is fetched when a target that needs it is built, and not before. The
 jar is looked for in ~/.cache/millrace/dist/<sha256>/ first and kept there once downloaded, so that the
-next clone needs neither mvn nor a network. What the jar depends on is stated in `deps`, not resolved.
+next clone needs neither mvn nor a network. What the jar depends on is stated in `jar_deps`, not
+resolved. With `edits` some of its source files are changed, compiled, and put before the jar.
 """
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy"
 
 _BUILD = """\
-load("@{workspace}//third_party/bazel:java_rules.bzl", "java_import")
+load("@{workspace}//third_party/bazel:java_rules.bzl", "java_import", "java_library")
 
 java_import(
-    name = "jar",
+    name = "{name}",
     jars = ["{jar}"],
     deps = {deps},
+    visibility = ["//visibility:public"],
+)
+"""
+
+_EDITED_BUILD = """
+java_library(
+    name = "jar",
+    srcs = {srcs},
+    exports = [":upstream"],
+    lint = False,
     visibility = ["//visibility:public"],
 )
 """
@@ -22,32 +33,31 @@ def _sha256(ctx, path):
     result = ctx.execute(["sha256sum", path])
     return result.stdout.split(" ")[0] if result.return_code == 0 else ""
 
-def _download(ctx, jar):
-    ctx.report_progress("downloading %s with mvn" % ctx.attr.artifact)
+def _download(ctx, artifact, jar, sha256):
+    ctx.report_progress("downloading %s with mvn" % artifact)
     mvn = ctx.which("mvn")
     if not mvn:
         fail("\nmvn is not installed (Debian package maven), and %s is not in ~/.cache/millrace/dist/%s.\n" %
-             (ctx.attr.artifact, ctx.attr.sha256))
+             (artifact, sha256))
     result = ctx.execute(
-        [mvn, "-q", "-B", _PLUGIN, "-Dartifact=" + ctx.attr.artifact, "-DoutputDirectory=" + str(ctx.path("download"))],
+        [mvn, "-q", "-B", _PLUGIN, "-Dartifact=" + artifact, "-DoutputDirectory=" + str(ctx.path("download"))],
         timeout = 1800,
     )
     if result.return_code != 0:
         fail("\nmvn cannot download %s:\n%s%s\nTo build without a network, put the jar with sha256 %s into ~/.cache/millrace/dist/%s/\n" %
-             (ctx.attr.artifact, result.stdout, result.stderr, ctx.attr.sha256, ctx.attr.sha256))
+             (artifact, result.stdout, result.stderr, sha256, sha256))
     actual = _sha256(ctx, "download/" + jar)
-    if actual != ctx.attr.sha256:
-        fail("\n%s has sha256 %s, expected %s.\n" % (ctx.attr.artifact, actual, ctx.attr.sha256))
+    if actual != sha256:
+        fail("\n%s has sha256 %s, expected %s.\n" % (artifact, actual, sha256))
     return "download/" + jar
 
-def _maven_jar_impl(ctx):
-    coordinates = ctx.attr.artifact.split(":")
-    jar = "%s-%s.jar" % (coordinates[1], coordinates[2])
+def _provide(ctx, artifact, jar, sha256):
+    """Puts the jar into the repository."""
     home = ctx.os.environ.get("HOME", "")
-    cache = "%s/.cache/millrace/dist/%s" % (home, ctx.attr.sha256) if home else ""
+    cache = "%s/.cache/millrace/dist/%s" % (home, sha256) if home else ""
     kept = cache + "/" + jar
-    if not cache or _sha256(ctx, kept) != ctx.attr.sha256:
-        kept = _download(ctx, jar)
+    if not cache or _sha256(ctx, kept) != sha256:
+        kept = _download(ctx, artifact, jar, sha256)
         if cache:
             # A failure to keep it only costs the next clone a download.
             ctx.execute([
@@ -62,8 +72,37 @@ def _maven_jar_impl(ctx):
     result = ctx.execute(["cp", kept, jar])
     if result.return_code != 0:
         fail("Cannot copy %s: %s" % (kept, result.stderr))
+
+def _edit(ctx, path, edits):
+    text = ctx.read(path)
+    for i in range(0, len(edits), 2):
+        if text.count(edits[i]) != 1:
+            fail("%s of %s does not hold this text once:\n%s" % (path, ctx.attr.artifact, edits[i]))
+        text = text.replace(edits[i], edits[i + 1])
+    ctx.file(path, text, executable = False)
+
+def _maven_jar_impl(ctx):
+    group, name, version = ctx.attr.artifact.split(":")
+    jar = "%s-%s.jar" % (name, version)
+    _provide(ctx, ctx.attr.artifact, jar, ctx.attr.sha256)
+    edited = bool(ctx.attr.edits)
+    build = _BUILD.format(
+        workspace = "millrace",
+        name = "upstream" if edited else "jar",
+        jar = jar,
+        deps = ctx.attr.jar_deps,
+    )
+    if edited:
+        sources = "%s-%s-sources.jar" % (name, version)
+        _provide(ctx, "%s:%s:%s:jar:sources" % (group, name, version), sources, ctx.attr.sources_sha256)
+        script = "import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(members=sys.argv[2:])"
+        result = ctx.execute(["python3", "-c", script, sources] + ctx.attr.edits.keys())
+        if result.return_code != 0:
+            fail("Cannot unpack %s: %s" % (sources, result.stderr))
+        for path, edits in ctx.attr.edits.items():
+            _edit(ctx, path, edits)
+        build += _EDITED_BUILD.format(srcs = ctx.attr.edits.keys())
     ctx.execute(["rm", "-rf", "download"])
-    build = _BUILD.format(workspace = "millrace", jar = jar, deps = ctx.attr.jar_deps)
     ctx.file("BUILD", build, executable = False)
     ctx.file("WORKSPACE", "workspace(name = \"%s\")\n" % ctx.name, executable = False)
 
@@ -72,6 +111,8 @@ maven_jar = repository_rule(
     attrs = {
         "artifact": attr.string(mandatory = True, doc = "group:artifact:version."),
         "sha256": attr.string(mandatory = True),
+        "sources_sha256": attr.string(doc = "Of the sources jar, if there are `edits`."),
+        "edits": attr.string_list_dict(doc = "Source file to pairs: a text that it holds once, the text in its place."),
         "jar_deps": attr.string_list(doc = "Labels of java_import targets that it needs to run."),
     },
 )
