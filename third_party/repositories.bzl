@@ -329,6 +329,16 @@ def _maven_jars():
                 "            if (other.fd == handle.fd && !other.cancelled) {\n                return true;\n            }\n" +
                 "        }\n        return false;\n    }\n\n    public void start()\n",
             ],
+            # libzmq up to 4.3.4 writes its refusal as "^RROR": "\\x5ERROR" in its source.
+            "zmq/io/mechanism/plain/PlainClientMechanism.java": [
+                "            //  Temporary support for security debugging\n" +
+                "            System.out.println(\"PLAIN Client I: invalid handshake command\");\n" +
+                "            rc = ZError.EPROTO;\n",
+                "            rc = ZError.EPROTO;\n            if (dataSize == 9 && compare(msg, \"^RROR\", false)) {\n" +
+                "                state = State.ERROR_COMMAND_RECEIVED;\n" +
+                "                rc = handleErrorReason(new String(msg.data(), 6, 3, zmq.ZMQ.CHARSET)) == 0 ? 0 : ZError.EPROTO;\n" +
+                "            }\n",
+            ],
             # An exception here, where a stranger's bytes are read, ends the service of the I/O thread.
             "zmq/io/StreamEngine.java": [
                 "        int rc = mechanism.processHandshakeCommand(msg);\n",

@@ -55,7 +55,8 @@ public final class BufferPool {
     }
   }
 
-  synchronized long keptBytes() {
+  /** Bytes kept for later. */
+  public synchronized long keptBytes() {
     return keptBytes;
   }
 }

@@ -29,6 +29,8 @@ final class HubLoop implements Runnable {
   private static final Pattern NODE_PRINCIPAL = Pattern.compile("node/[A-Za-z0-9/_.:-]{1,59}");
   /** After a connection is lost: how long replies that were under way are waited for. */
   private static final long DRAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+  /** The same once a reply connection is closed too: what came over it is about to be handed over. */
+  private static final long LAST_REPLIES_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
   private static final int REPLIES_PER_TURN = 1000;
   private static final int COMMANDS_PER_TURN = 1000;
   private static final int PUSH_EVENTS =
@@ -262,6 +264,12 @@ final class HubLoop implements Runnable {
     }
     FeedSession session = entry.session;
     if (!session.target().principal().equals(received.principal)) {
+      // A new process at an old address says that it is not the one that was meant. Only who has received
+      // OPEN knows the session's number.
+      if (header.type == FrameType.ERROR && header.seq == 0 && entry.inSeq == 0) {
+        session.onFrame(header, parts);
+        return;
+      }
       throw new BadInputException("a frame for a session of another node");
     }
     if (header.seq != entry.inSeq) {
@@ -457,7 +465,7 @@ final class HubLoop implements Runnable {
     draining++;
   }
 
-  /** A reply connection is closed: what was said over it is in the reply socket. */
+  /** A reply connection is closed: perhaps that of a node whose other connection is lost already. */
   private void endDrain() {
     if (draining == 0) {
       return;
@@ -465,8 +473,7 @@ final class HubLoop implements Runnable {
     long now = System.nanoTime();
     for (Entry entry : sessions.values()) {
       if (entry.brokenBy != 0) {
-        // The last replies may be a turn behind the event.
-        entry.brokenBy = Math.min(entry.brokenBy - now, TimeUnit.MILLISECONDS.toNanos(20)) + now | 1;
+        entry.brokenBy = Math.min(entry.brokenBy - now, LAST_REPLIES_NANOS) + now | 1;
       }
     }
   }

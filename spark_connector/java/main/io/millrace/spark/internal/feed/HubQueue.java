@@ -62,10 +62,8 @@ final class HubQueue {
 
   /** From here on the next post wakes the hub again. */
   void rest() {
-    if (!woken.get()) {
-      return;
-    }
     try {
+      // Also when nobody is known to have signalled: a byte may come after the flag was taken back.
       ByteBuffer sink = ByteBuffer.allocate(16);
       while (pipe.source().read(sink) > 0) {
         sink.clear();
