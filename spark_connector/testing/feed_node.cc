@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "core/base/json.h"
+#include "core/base/mutex.h"
 #include "core/base/random.h"
 #include "core/base/status_macros.h"
 #include "feed/data_feed.h"
@@ -90,14 +91,21 @@ int Main(const Flags& flags) {
        {"endpoint", (*receiver)->endpoints().tcp},
        {"key", (*receiver)->endpoints().key},
        {"nonce", nonce}});
+  Mutex mu;
+  bool finished = false;  // guarded by mu: the receiver is gone
   // Ended by _exit: a read of stdin cannot be called off.
-  std::thread([&receiver, &flags] {
+  std::thread([&receiver, &flags, &mu, &finished] {
     std::string line;
-    while (std::getline(std::cin, line)) {
-      if (absl::StartsWith(line, "feed_end ")) (*receiver)->FeedEnd(line.substr(9), false);
-      if (line == "end") (*receiver)->EndAllFeeds();
+    bool more = true;
+    while (more) {
+      more = static_cast<bool>(std::getline(std::cin, line));
+      MutexLock lock(&mu);
+      if (finished) return;
+      if (!more || line == "end") (*receiver)->EndAllFeeds();
+      if (more && absl::StartsWith(line, "feed_end ")) {
+        (*receiver)->FeedEnd(line.substr(9), false);
+      }
     }
-    (*receiver)->EndAllFeeds();
     if (flags.hold) ::_exit(0);
   }).detach();
   if (flags.hold) {
@@ -107,6 +115,11 @@ int Main(const Flags& flags) {
       (*receiver)->GetDataFeed({.train_mode = flags.mode == "train", .qname_in = flags.queue});
   absl::Status status = feed.ok() ? Serve(**feed, flags) : feed.status();
   status = (*receiver)->Finish(std::move(status));
+  {
+    MutexLock lock(&mu);
+    finished = true;
+    receiver->reset();  // closes the sockets: what is on its way out goes out
+  }
   Say({{"event", "stopped"}, {"status", status.ToString()}});
   ::_exit(status.ok() ? 0 : 1);
 }
