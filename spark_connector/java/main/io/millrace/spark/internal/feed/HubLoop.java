@@ -237,6 +237,9 @@ final class HubLoop implements Runnable {
         handle(received);
       } catch (BadInputException e) {
         poison(received.principal, e.getMessage());
+      } catch (RuntimeException e) {
+        // Whatever it was, it came from there, and others are not to suffer for it.
+        poison(received.principal, e.toString());
       }
     }
     return true;
