@@ -543,7 +543,10 @@ absl::Status FeederLoop::HandleFrame(const ZmqSocket& reply, absl::string_view p
   if (it == sessions_.end()) return absl::OkStatus();  // it has ended; these were under way
   Entry& entry = it->second;
   if (NodePrincipal(entry.session->target()) != principal) {
-    return absl::InvalidArgumentError("a frame for a session of another node");
+    // A later attempt of the node, reached under what was known of the one before, says that it is not
+    // the one meant. It is no bad peer: sessions with it will follow.
+    const bool refusal = header->type == FrameType::kError && entry.in_seq == 0;
+    if (!refusal) return absl::InvalidArgumentError("a frame for a session of another node");
   }
   entry.reply_fd = parts[0].source_fd();
   entry.reply_socket = &reply;

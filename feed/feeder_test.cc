@@ -290,6 +290,26 @@ TEST_F(FeederTest, ErrorsOfTheNodeKeepTheirCodeAndNameThePlace) {
                              HasSubstr("there are: images"))));
 }
 
+TEST_F(FeederTest, ALaterAttemptMayRefuseAndBeFedAfterwards) {
+  FakeFeedNode node("worker:1", [](Session& session, FrameType type) {
+    if (session.open.node_nonce == "1111111111111111") {
+      session.Error(absl::FailedPreconditionError("this is another attempt"));
+    } else {
+      FakeFeedNode::ReadAll()(session, type);
+    }
+  });
+  FeedTarget stale = node.target();
+  stale.nonce = "1111111111111111";
+  auto refused = Open(stale, Options());
+  EXPECT_THAT(refused->Send(Ids(0, 1)), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                 HasSubstr("this is another attempt")));
+  auto session = Open(node.target(), Options());
+  EXPECT_THAT(session->Send(Ids(0, 1)), IsOk());
+  EXPECT_THAT(session->Finish(1), IsOk());
+  EXPECT_THAT(session->WaitDone(), IsOk());
+  EXPECT_EQ(feeder_->stats().bad_frames, 0);
+}
+
 TEST_F(FeederTest, TerminatedEndsTheSession) {
   FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
   auto session = Open(node.target(), Options());
