@@ -239,6 +239,37 @@ def _system_libraries():
         headers = ["yaml-cpp"],
         build_file = "//third_party:yaml_cpp.BUILD",
     )
+    system_library(
+        name = "glfw",
+        modules = {"glfw3": "3.3"},
+        debian_package = "libglfw3-dev",
+        headers = ["GLFW"],
+        build_file = "//third_party:glfw.BUILD",
+    )
+    system_library(
+        name = "freetype",
+        modules = {"freetype2": "24"},
+        debian_package = "libfreetype-dev",
+        headers = ["freetype2"],
+        build_file = "//third_party:freetype.BUILD",
+    )
+    system_library(
+        name = "zlib",
+        modules = {"zlib": "1.2"},
+        debian_package = "zlib1g-dev",
+        headers = ["zlib.h", "zconf.h"],
+        build_file = "//third_party:zlib.BUILD",
+    )
+    for name, folder in [("inter", "opentype/inter"), ("jetbrains-mono", "truetype/jetbrains-mono")]:
+        system_library(
+            name = "font_" + name.replace("-", "_"),
+            modules = {},
+            debian_package = "fonts-" + name,
+            include_dir = "/usr/share/fonts/" + folder.split("/")[0],
+            headers = [folder.split("/")[1]],
+            header_prefix = "fonts",
+            build_file = "//third_party:font.BUILD",
+        )
 
 _NANOARROW_CONFIG = """\
 #ifndef NANOARROW_CONFIG_H_INCLUDED
@@ -266,6 +297,19 @@ _NANOARROW_CONFIG = """\
 #endif
 """
 
+_IMGUI_CONFIG = """\
+#ifndef MILLRACE_IMGUI_CONFIG_H_
+#define MILLRACE_IMGUI_CONFIG_H_
+
+#define IMGUI_DISABLE_OBSOLETE_FUNCTIONS
+#define IMGUI_DISABLE_DEFAULT_FONT
+#define IMGUI_ENABLE_FREETYPE
+// More than 65,536 vertices in one plot or heat map.
+#define ImDrawIdx unsigned int
+
+#endif
+"""
+
 def _source_distributions():
     pypi_source(
         name = "nanoarrow",
@@ -275,6 +319,23 @@ def _source_distributions():
         build_backend = "mesonpy",
         files = {"generated/nanoarrow/nanoarrow_config.h": _NANOARROW_CONFIG},
         build_file = "//third_party:nanoarrow.BUILD",
+    )
+
+    # Dear ImGui and ImPlot as the Python binding carries them: the docking branch, and an ImPlot that
+    # fits it.
+    pypi_source(
+        name = "imgui_bundle",
+        package = "imgui-bundle",
+        version = "1.93.0",
+        sha256 = "10ad1dab8258a6787b4f07bb926b08d0efc648a7906242568c8dd778c5e719bf",
+        build_backend = "scikit_build_core.build",
+        include = [
+            "external/imgui/imgui/*",
+            "external/implot/implot/*",
+            "bindings/imgui_bundle/assets/fonts/Font_Awesome_6_Free-Solid-900.otf",
+        ],
+        files = {"generated/millrace_imgui_config.h": _IMGUI_CONFIG},
+        build_file = "//third_party:imgui.BUILD",
     )
 
 def _python_packages():
@@ -364,6 +425,30 @@ def _maven_jars():
         sha256 = "66fdef91e9739348df7a096aa384a5685f4e875584cce89386a7a47251c4d8e9",
     )
 
+# What the Spark connector is compiled against, and never holds: Spark brings it. Compiled against the oldest
+# line; a test links the class files against the others.
+_SPARK_JARS = {
+    "org.apache.hadoop:hadoop-client-api:3.3.4": "e513d71b78086b5caaa439f4402b43e20df01446d56b66084ad419452878701c",
+    "org.apache.spark:spark-catalyst_2.12:3.5.9": "58715b96ee0dd847848d8096ea8da8409ee888689dbe71ec1fd07237f0d4d4d1",
+    "org.apache.spark:spark-common-utils_2.12:3.5.9": "f67adc2920421c041c838bd36ef54cf46ae8e114cfb85b8794a220535690b9ad",
+    "org.apache.spark:spark-core_2.12:3.5.9": "f8c2a9001598855b08a8f85adc66a7bec80b0e25109f0149a34e350f9340d788",
+    "org.apache.spark:spark-sql-api_2.12:3.5.9": "9f6ea16201c783c2bfde5e913405b7d9997ad2ebd840a4977f96e82bb7d64544",
+    "org.apache.spark:spark-sql_2.12:3.5.9": "7c2c0e0f551373eb80efa066e2d5d4fe878372f6f69403eae0d09b652d071083",
+    "org.apache.spark:spark-tags_2.12:3.5.9": "5c823b3b4782733f2af6990a1448b214af3916e2229d60b347e342166cbdd47a",
+    "org.apache.spark:spark-unsafe_2.12:3.5.9": "13463c25d402f1c63caa7a0fca3bc0a055b048b0f5948cf363234b301c35d548",
+    "org.scala-lang:scala-library:2.12.18": "e51e6636c003359e106bea4ad99def70e613c290190c8c84f10f9560dd5b00ae",
+    "org.slf4j:slf4j-api:2.0.7": "5d6298b93a1905c32cda6478808ac14c2d4a47e91535e53c41f7feeb85d946f4",
+}
+
+def _spark_jars():
+    for artifact, sha256 in _SPARK_JARS.items():
+        group, jar, _ = artifact.split(":")
+        maven_jar(
+            name = "maven_" + (group + "_" + jar).replace(".", "_").replace("-", "_"),
+            artifact = artifact,
+            sha256 = sha256,
+        )
+
 def millrace_repositories():
     """Declares every repository. Called once, in WORKSPACE."""
     _bazel_rules()
@@ -373,3 +458,4 @@ def millrace_repositories():
     _go_programs()
     _spark_distributions()
     _maven_jars()
+    _spark_jars()
