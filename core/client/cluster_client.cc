@@ -77,7 +77,8 @@ class GrpcClusterClient final : public ClusterClient {
     const auto reader = view_->ReadLogs(&context, request);
     bool enough = false;
     for (v1::LogBatch batch; reader->Read(&batch);) {
-      if (enough || consume(batch)) continue;
+      const bool heartbeat = batch.lines().empty() && batch.dropped() == 0;
+      if (enough || heartbeat || consume(batch)) continue;
       enough = true;
       context.TryCancel();
     }

@@ -103,7 +103,9 @@ void WatchHub::Serve(uint64_t id, absl::Duration now, bool last, uint32_t* news,
   if (auto* logs = std::get_if<LogCursor>(&reader->cursor); logs != nullptr) {
     std::optional<v1::LogBatch> batch;
     if (view_->HasLogs(*logs)) batch = view_->NextLogs(logs);
+    if (!batch.has_value() && logs->follow && now >= reader->heartbeat) batch.emplace();
     if (batch.has_value()) {
+      reader->heartbeat = now + kHeartbeat;
       reader->stream->Write(SerializeMessage(*batch));
       return;
     }
@@ -113,6 +115,7 @@ void WatchHub::Serve(uint64_t id, absl::Duration now, bool last, uint32_t* news,
       reader->stream->End(absl::OkStatus());
       return;
     }
+    *until = std::min(*until, reader->heartbeat);
     *news |= ViewStore::kLogNews;
     return;
   }

@@ -35,7 +35,8 @@ class ViewStream {
   virtual void End(const absl::Status& status) = 0;
 };
 
-// What waits for a reader that does not read is the one update it has not taken.
+// What waits for a reader that does not read is the one update it has not taken. A reader hears
+// something every kHeartbeat, so that TCP finds those whose host is gone.
 // Thread: "coord-watch". Thread safety: thread-safe. Blocking: Stop().
 class WatchHub {
  public:
@@ -71,7 +72,7 @@ class WatchHub {
     std::variant<ViewCursor, LogCursor> cursor;
     absl::Duration interval;
     absl::Duration due;        // steady: not before
-    absl::Duration heartbeat;  // steady: at the latest; of a Watch
+    absl::Duration heartbeat;  // steady: at the latest
     bool writing = false;
   };
 
