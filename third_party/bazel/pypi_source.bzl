@@ -85,8 +85,9 @@ def _pypi_source_impl(ctx):
                 cache,
             ])
     result = ctx.execute(
-        ["tar", "xzf", archive, "--strip-components=1"] +
-        ["--exclude=%s" % pattern for pattern in ctx.attr.exclude],
+        ["tar", "xzf", archive, "--strip-components=1", "--wildcards"] +
+        ["--exclude=%s" % pattern for pattern in ctx.attr.exclude] +
+        ["*/" + pattern for pattern in ctx.attr.include],
     )
     if result.return_code != 0:
         fail("Cannot unpack %s: %s" % (archive, result.stderr))
@@ -112,6 +113,9 @@ pypi_source = repository_rule(
             doc = "What the archive's pyproject.toml says under build-system, build-backend.",
         ),
         "exclude": attr.string_list(doc = "tar patterns that are not unpacked."),
+        "include": attr.string_list(
+            doc = "tar patterns below the archive's top folder; only these are unpacked. Empty: everything.",
+        ),
         "links": attr.string_dict(doc = "Symlinks to add: name to target."),
         "files": attr.string_dict(doc = "Files to add: name to content."),
         "build_file": attr.label(mandatory = True, allow_single_file = True),
