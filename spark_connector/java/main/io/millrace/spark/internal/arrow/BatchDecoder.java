@@ -48,7 +48,7 @@ public final class BatchDecoder {
     List<ColumnView> columns = new ArrayList<>();
     for (ArrowField field : schema.fields()) {
       try {
-        columns.add(reader.read(field.type(), rows, false));
+        columns.add(reader.read(field.type(), rows, true));
       } catch (BadInputException e) {
         throw new BadInputException("column " + Text.quoted(field.name()) + ": " + e.getMessage());
       }
@@ -128,61 +128,75 @@ public final class BatchDecoder {
       this.body = body;
     }
 
-    /** A column of exactly {@code length} rows or, in a list, elements, at least {@code length}. */
-    ColumnView read(ArrowType type, int length, boolean inList) throws BadInputException {
+    /** A column or field of {@code length} rows; if not {@code exact}, of as many or more. */
+    ColumnView read(ArrowType type, long length, boolean exact) throws BadInputException {
       if (nextNode == nodes.size()) {
         throw new BadInputException("no field node; there are " + nodes.size());
       }
       long nodeLength = nodes.int64(nextNode, 0);
       long nulls = nodes.int64(nextNode, 8);
       nextNode++;
-      boolean fits = inList ? nodeLength >= length && nodeLength <= Integer.MAX_VALUE : nodeLength == length;
-      if (!fits || nulls < 0 || nulls > nodeLength) {
+      boolean fits = exact ? nodeLength == length : nodeLength >= length;
+      if (!fits || nodeLength > Integer.MAX_VALUE || nulls < 0 || nulls > nodeLength) {
         throw new BadInputException(
             "length " + nodeLength + " and " + nulls + " nulls where length " + length + " is needed");
       }
+      int rows = (int) nodeLength;
       ByteBuffer validity = next();
       if (nulls > 0) {
         require(validity, (nodeLength + 7) / 8, "validity");
       }
       ByteBuffer valid = nulls > 0 ? validity : null;
-      if (type.isList()) {
-        long elements = (long) length * type.listSize();
-        if (elements > Integer.MAX_VALUE) {
-          throw new BadInputException(elements + " list elements");
+      ArrowType.Id id = type.id();
+      if (id.isPrimitive()) {
+        ByteBuffer data = next();
+        require(data, id.width == 0 ? (nodeLength + 7) / 8 : nodeLength * id.width, "values");
+        return new ColumnView(type, rows, valid, null, data);
+      }
+      if (id == ArrowType.Id.STRUCT) {
+        ColumnView[] fields = new ColumnView[type.children().size()];
+        for (int i = 0; i < fields.length; i++) {
+          fields[i] = read(type.children().get(i).type(), nodeLength, true);
         }
-        ColumnView child = read(type.element().type(), (int) elements, true);
-        return new ColumnView(type, length, valid, null, null, child);
+        return new ColumnView(type, rows, valid, null, null, fields);
       }
-      if (type.id().isVariable()) {
-        return readVariable(type, length, valid);
+      if (id == ArrowType.Id.FIXED_SIZE_LIST) {
+        ColumnView values = read(type.element().type(), nodeLength * type.listSize(), true);
+        return new ColumnView(type, rows, valid, null, null, values);
       }
-      ByteBuffer data = next();
-      int width = type.id().width;
-      require(data, width == 0 ? (nodeLength + 7) / 8 : nodeLength * width, "values");
-      return new ColumnView(type, length, valid, null, data, null);
+      ByteBuffer offsets = next();
+      if (rows > 0) {
+        require(offsets, (nodeLength + 1) * (id.isLarge() ? 8 : 4), "offsets");
+      }
+      ByteBuffer data = id.isList() ? null : next();
+      ColumnView view = new ColumnView(type, rows, valid, offsets, data);
+      long last = checkOffsets(view);
+      if (id.isList()) {
+        return new ColumnView(type, rows, valid, offsets, null, read(type.element().type(), last, false));
+      }
+      if (last > data.remaining()) {
+        throw new BadInputException("offsets up to " + last + " in " + data.remaining() + " bytes of data");
+      }
+      return view;
     }
 
-    private ColumnView readVariable(ArrowType type, int length, ByteBuffer validity) throws BadInputException {
-      ByteBuffer offsets = next();
-      ByteBuffer data = next();
-      require(offsets, (length + 1L) * (type.id().isLarge() ? 8 : 4), "offsets");
-      ColumnView view = new ColumnView(type, length, validity, offsets, data, null);
+    /** Returns the last offset, 0 if there are no rows. */
+    private static long checkOffsets(ColumnView view) throws BadInputException {
+      if (view.rows() == 0) {
+        return 0;
+      }
       long before = view.offset(0);
       if (before < 0) {
         throw new BadInputException("the first offset is " + before);
       }
-      for (int row = 1; row <= length; row++) {
+      for (int row = 1; row <= view.rows(); row++) {
         long offset = view.offset(row);
         if (offset < before) {
           throw new BadInputException("offset " + offset + " after " + before);
         }
         before = offset;
       }
-      if (before > data.remaining()) {
-        throw new BadInputException("offsets up to " + before + " in " + data.remaining() + " bytes of data");
-      }
-      return view;
+      return before;
     }
 
     private ByteBuffer next() throws BadInputException {
@@ -210,6 +224,9 @@ public final class BatchDecoder {
   }
 
   private static void checkContent(String name, ColumnView column) throws BadInputException {
+    for (int i = 0; i < column.type().children().size(); i++) {
+      checkContent(name, column.child(i));
+    }
     if (!column.type().id().isUtf8()) {
       return;
     }

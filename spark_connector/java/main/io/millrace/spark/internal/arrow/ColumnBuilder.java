@@ -10,9 +10,9 @@ import java.util.List;
 public final class ColumnBuilder {
   private final ArrowType type;
   private final DirectBuffer validity;
-  private final DirectBuffer data;
-  private final DirectBuffer offsets; // of utf8, binary and their large forms
-  private final ColumnBuilder child; // of lists
+  private final DirectBuffer data; // of what is no list and no struct
+  private final DirectBuffer offsets; // of utf8, binary, lists and their large forms
+  private final ColumnBuilder[] children;
   private int rows;
   private int nulls;
 
@@ -20,8 +20,11 @@ public final class ColumnBuilder {
     this.type = type;
     validity = new DirectBuffer(pool);
     data = new DirectBuffer(pool);
-    offsets = type.id().isVariable() ? new DirectBuffer(pool) : null;
-    child = type.isList() ? new ColumnBuilder(type.element().type(), pool) : null;
+    offsets = type.id().hasOffsets() ? new DirectBuffer(pool) : null;
+    children = new ColumnBuilder[type.children().size()];
+    for (int i = 0; i < children.length; i++) {
+      children[i] = new ColumnBuilder(type.children().get(i).type(), pool);
+    }
   }
 
   public ArrowType type() {
@@ -33,38 +36,31 @@ public final class ColumnBuilder {
     return rows;
   }
 
-  /** A list's elements; null for other types. */
+  /** A list's elements. */
   public ColumnBuilder child() {
-    return child;
+    return children[0];
+  }
+
+  /** A field of a struct. */
+  public ColumnBuilder child(int i) {
+    return children[i];
   }
 
   /** Bytes so far, validity left out. */
   long bytes() {
-    return data.size() + (offsets == null ? 0 : offsets.size()) + (child == null ? 0 : child.bytes());
+    long bytes = data.size() + (offsets == null ? 0 : offsets.size());
+    for (ColumnBuilder child : children) {
+      bytes += child.bytes();
+    }
+    return bytes;
   }
 
   // ------------------------------------------------------------------------------------------- nulls
 
   /** Adds a null. */
   public void putNull() {
-    switch (type.id()) {
-      case BOOL:
-        extendBits(data, rows);
-        break;
-      case FIXED_SIZE_LIST:
-        child.putZeros(type.listSize());
-        break;
-      case UTF8:
-      case BINARY:
-      case LARGE_UTF8:
-      case LARGE_BINARY:
-        endVariable();
-        break;
-      default:
-        data.extendZeroed(type.id().width);
-    }
-    markNull(rows);
-    rows++;
+    putZeros(1);
+    markNull(rows - 1);
   }
 
   /** Makes row {@code row}, which was added, null; of a list's child, an element. */
@@ -85,13 +81,23 @@ public final class ColumnBuilder {
     }
   }
 
+  /** Adds rows of zeros, of no bytes, of no elements. */
   private void putZeros(int count) {
-    if (type.id() == ArrowType.Id.BOOL) {
+    ArrowType.Id id = type.id();
+    if (id == ArrowType.Id.BOOL) {
       for (int i = 0; i < count; i++) {
         extendBits(data, rows + i);
       }
+    } else if (id.hasOffsets()) {
+      for (int i = 0; i < count; i++) {
+        putOffset(id.isList() ? children[0].rows : data.size());
+      }
+    } else if (id.isPrimitive()) {
+      data.extendZeroed(Math.multiplyExact(count, id.width));
     } else {
-      data.extendZeroed(Math.multiplyExact(count, type.id().width));
+      for (ColumnBuilder child : children) {
+        child.putZeros(id == ArrowType.Id.STRUCT ? count : Math.multiplyExact(count, type.listSize()));
+      }
     }
     rows += count;
   }
@@ -99,6 +105,20 @@ public final class ColumnBuilder {
   private static void extendBits(DirectBuffer bits, int row) {
     if ((row & 7) == 0) {
       bits.extendZeroed(1);
+    }
+  }
+
+  private void putOffset(int value) {
+    boolean large = type.id().isLarge();
+    if (offsets.size() == 0) {
+      offsets.extendZeroed(large ? 8 : 4);
+    }
+    if (large) {
+      int at = offsets.extend(8);
+      offsets.bytes().putLong(at, value);
+    } else {
+      int at = offsets.extend(4);
+      offsets.bytes().putInt(at, value);
     }
   }
 
@@ -155,7 +175,7 @@ public final class ColumnBuilder {
     ByteBuffer target = data.bytes().duplicate();
     target.position(at);
     target.put(source, from, count);
-    endVariable();
+    putOffset(data.size());
     rows++;
   }
 
@@ -171,73 +191,81 @@ public final class ColumnBuilder {
    */
   public long putBytesByAddress(int count) {
     int at = data.extend(count);
-    endVariable();
+    putOffset(data.size());
     rows++;
     return data.address() + at;
   }
 
-  private void endVariable() {
-    boolean large = type.id().isLarge();
-    if (offsets.size() == 0) {
-      offsets.extendZeroed(large ? 8 : 4);
-    }
-    if (large) {
-      int at = offsets.extend(8);
-      offsets.bytes().putLong(at, data.size());
-    } else {
-      int at = offsets.extend(4);
-      offsets.bytes().putInt(at, data.size());
-    }
-  }
-
-  // ------------------------------------------------------------------------------------------- lists
+  // --------------------------------------------------------------------------------- lists and structs
 
   /**
-   * The memory of one row of a list of numbers, {@code listSize} values in Arrow's form, to be filled by the
-   * caller before the next put.
+   * The memory of one row of a list of {@code count} numbers in Arrow's form, to be filled by the caller
+   * before the next put; not for bools. In a fixed-size list {@code count} is its size.
    *
    * @return its address
    */
-  public long putListByAddress() {
-    int at = child.data.extend(Math.multiplyExact(type.listSize(), child.type.id().width));
-    child.rows += type.listSize();
-    rows++;
+  public long putListByAddress(int count) {
+    checkSize(count);
+    ColumnBuilder child = children[0];
+    int at = child.data.extend(Math.multiplyExact(count, child.type.id().width));
+    child.rows += count;
+    endRow();
     return child.data.address() + at;
   }
 
-  /** A row whose elements were put into {@link #child}: exactly listSize of them. */
+  /** A row of a list, whose elements were put into {@link #child()}: listSize of them where that is fixed. */
   public void endList() {
-    rows++;
-    if (child.rows != (long) rows * type.listSize()) {
+    if (type.id() == ArrowType.Id.FIXED_SIZE_LIST && children[0].rows != (rows + 1L) * type.listSize()) {
       throw new IllegalStateException(
-          "a row of " + (child.rows - (long) (rows - 1) * type.listSize()) + " elements in a " + type);
+          "a row of " + (children[0].rows - (long) rows * type.listSize()) + " elements in a " + type);
+    }
+    endRow();
+  }
+
+  /** A row of a struct, each of whose fields was put into its {@link #child(int)}. */
+  public void endStruct() {
+    rows++;
+    for (int i = 0; i < children.length; i++) {
+      if (children[i].rows != rows) {
+        throw new IllegalStateException(
+            "field " + type.children().get(i) + " has " + children[i].rows + " rows of " + rows);
+      }
     }
   }
 
   public void putFloats(float[] values) {
     checkSize(values.length);
-    int at = child.data.extend(4 * values.length);
+    ColumnBuilder child = children[0];
+    int at = child.data.extend(Math.multiplyExact(4, values.length));
     ByteBuffer target = child.data.bytes();
     for (int i = 0; i < values.length; i++) {
       target.putFloat(at + 4 * i, values[i]);
     }
     child.rows += values.length;
-    rows++;
+    endRow();
   }
 
   public void putDoubles(double[] values) {
     checkSize(values.length);
-    int at = child.data.extend(8 * values.length);
+    ColumnBuilder child = children[0];
+    int at = child.data.extend(Math.multiplyExact(8, values.length));
     ByteBuffer target = child.data.bytes();
     for (int i = 0; i < values.length; i++) {
       target.putDouble(at + 8 * i, values[i]);
     }
     child.rows += values.length;
+    endRow();
+  }
+
+  private void endRow() {
+    if (offsets != null) {
+      putOffset(children[0].rows);
+    }
     rows++;
   }
 
   private void checkSize(int elements) {
-    if (elements != type.listSize()) {
+    if (type.listSize() != 0 && elements != type.listSize()) {
       throw new IllegalArgumentException("a row of " + elements + " elements in a " + type);
     }
   }
@@ -257,16 +285,17 @@ public final class ColumnBuilder {
       }
     }
     body.buffer(validity, nulls > 0);
-    if (child != null) {
-      child.finish(body);
-    } else {
-      if (offsets != null) {
-        if (offsets.size() == 0) {
-          offsets.extendZeroed(type.id().isLarge() ? 8 : 4);
-        }
-        body.buffer(offsets, true);
+    if (offsets != null) {
+      if (offsets.size() == 0) {
+        offsets.extendZeroed(type.id().isLarge() ? 8 : 4);
       }
+      body.buffer(offsets, true);
+    }
+    if (children.length == 0) {
       body.buffer(data, true);
+    }
+    for (ColumnBuilder child : children) {
+      child.finish(body);
     }
     rows = 0;
     nulls = 0;
@@ -280,7 +309,7 @@ public final class ColumnBuilder {
         memory.add(detached);
       }
     }
-    if (child != null) {
+    for (ColumnBuilder child : children) {
       child.clear(memory);
     }
     rows = 0;

@@ -13,16 +13,16 @@ public final class ColumnView {
   private final ByteBuffer validity; // null: no row is null
   private final ByteBuffer offsets;
   private final ByteBuffer data;
-  private final ColumnView child;
+  private final ColumnView[] children;
 
   ColumnView(
-      ArrowType type, int rows, ByteBuffer validity, ByteBuffer offsets, ByteBuffer data, ColumnView child) {
+      ArrowType type, int rows, ByteBuffer validity, ByteBuffer offsets, ByteBuffer data, ColumnView... children) {
     this.type = type;
     this.rows = rows;
     this.validity = validity;
     this.offsets = offsets;
     this.data = data;
-    this.child = child;
+    this.children = children;
   }
 
   public ArrowType type() {
@@ -33,9 +33,24 @@ public final class ColumnView {
     return rows;
   }
 
-  /** A list's elements: those of row r from r * listSize on. null for other types. */
+  /** A list's elements: those of a row from {@link #listStart} to {@link #listEnd}. */
   public ColumnView child() {
-    return child;
+    return children[0];
+  }
+
+  /** A field of a struct, row by row. */
+  public ColumnView child(int i) {
+    return children[i];
+  }
+
+  /** The first element of a row of a list. */
+  public int listStart(int row) {
+    return offsets == null ? row * type.listSize() : (int) offset(row);
+  }
+
+  /** After the last element of a row of a list. */
+  public int listEnd(int row) {
+    return listStart(row + 1);
   }
 
   public boolean hasNulls() {
@@ -80,7 +95,7 @@ public final class ColumnView {
   }
 
   long offset(int row) {
-    return type.id().isLarge() ? offsets.getLong(8 * row) : offsets.getInt(4 * row) & 0xffffffffL;
+    return type.id().isLarge() ? offsets.getLong(8 * row) : offsets.getInt(4 * row);
   }
 
   /** A row of utf8 or binary. */
@@ -103,7 +118,7 @@ public final class ColumnView {
     return new String(getBytes(row), StandardCharsets.UTF_8);
   }
 
-  /** An integer of any width as its value (uint64 above 2^63-1 as a negative number). */
+  /** An integer, date or timestamp of any width as its value (uint64 above 2^63-1 as a negative number). */
   public long getInteger(int row) {
     switch (type.id()) {
       case INT8:
@@ -115,6 +130,7 @@ public final class ColumnView {
       case UINT16:
         return getShort(row) & 0xffff;
       case INT32:
+      case DATE32:
         return getInt(row);
       case UINT32:
         return getInt(row) & 0xffffffffL;

@@ -4,7 +4,6 @@ import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.Text;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -19,9 +18,17 @@ public final class SchemaMessage {
   private static final int BINARY = 4;
   private static final int UTF8 = 5;
   private static final int BOOL = 6;
+  private static final int DATE = 8;
+  private static final int TIMESTAMP = 10;
+  private static final int LIST = 12;
+  private static final int STRUCT = 13;
   private static final int FIXED_SIZE_LIST = 16;
   private static final int LARGE_BINARY = 19;
   private static final int LARGE_UTF8 = 20;
+  private static final int LARGE_LIST = 21;
+
+  private static final int DATE_DAY = 0;
+  private static final int DATE_MILLISECOND = 1;
 
   private SchemaMessage() {}
 
@@ -59,9 +66,30 @@ public final class SchemaMessage {
       case LARGE_BINARY:
         number = LARGE_BINARY;
         break;
+      case LIST:
+        number = LIST;
+        break;
+      case LARGE_LIST:
+        number = LARGE_LIST;
+        break;
       case FIXED_SIZE_LIST:
         number = FIXED_SIZE_LIST;
         details.scalar(0, 4, type.listSize());
+        break;
+      case STRUCT:
+        number = STRUCT;
+        break;
+      case DATE32:
+      case DATE64:
+        number = DATE;
+        details.scalar(0, 2, type.id() == ArrowType.Id.DATE32 ? DATE_DAY : DATE_MILLISECOND);
+        break;
+      case TIMESTAMP:
+        number = TIMESTAMP;
+        details.scalar(0, 2, type.unit().ordinal());
+        if (!type.zone().isEmpty()) {
+          details.string(1, type.zone());
+        }
         break;
       case FLOAT16:
       case FLOAT32:
@@ -74,10 +102,10 @@ public final class SchemaMessage {
         boolean signed = type.id().ordinal() < ArrowType.Id.UINT8.ordinal();
         details.scalar(0, 4, 8 * type.id().width).scalar(1, 1, signed ? 1 : 0);
     }
-    List<FlatWriter.Table> children =
-        type.isList()
-            ? Collections.singletonList(field(type.element()))
-            : Collections.<FlatWriter.Table>emptyList();
+    List<FlatWriter.Table> children = new ArrayList<>();
+    for (ArrowField child : type.children()) {
+      children.add(field(child));
+    }
     return new FlatWriter.Table()
         .string(0, field.name())
         .scalar(1, 1, field.nullable() ? 1 : 0)
@@ -93,44 +121,89 @@ public final class SchemaMessage {
       throw new BadInputException("the schema is big-endian");
     }
     FlatTable.Vector columns = schema.vector(1, 4);
-    // A message that seems to have more fields than bytes refers to the same ones again and again.
-    if (columns.size() > MAX_COLUMNS || columns.size() > message.remaining() / 8) {
+    if (columns.size() > MAX_COLUMNS) {
       throw new BadInputException(columns.size() + " columns");
     }
-    List<ArrowField> fields = new ArrayList<>();
-    Set<String> names = new HashSet<>();
-    long left = message.remaining();
-    for (int i = 0; i < columns.size(); i++) {
-      ArrowField field = readField(columns.table(i), null);
-      left -= field.name().length();
-      if (left < 0) {
-        throw new BadInputException("malformed flatbuffer: more names than bytes");
-      }
-      if (!names.add(field.name())) {
-        throw new BadInputException("two columns have the name " + Text.quoted(field.name()));
-      }
-      fields.add(field);
-    }
+    List<ArrowField> fields = new Reader(message.remaining()).fields(columns, null, 1);
+    requireUnique(fields, "two columns");
     return new ArrowSchema(fields);
   }
 
-  /** {@code column}: the name of the list whose element it is; null for a column itself. */
-  private static ArrowField readField(FlatTable table, String column) throws BadInputException {
-    String name = table.string(0);
-    String place = column == null ? name : column;
-    FlatTable details = table.table(3);
-    if (details == null) {
-      throw new BadInputException("malformed flatbuffer: a field without a type");
+  /** Reads the fields of one message, which may refer to the same ones again and again: it counts. */
+  private static final class Reader {
+    // Each field that is there once takes 8 bytes or more, and its name a byte or more for each character.
+    private long fieldsLeft;
+    private long charactersLeft;
+
+    Reader(int messageBytes) {
+      fieldsLeft = messageBytes / 8;
+      charactersLeft = messageBytes;
     }
-    if (table.table(4) != null) {
-      throw unsupported(place, "dictionary");
+
+    /** {@code column}: the name of the column that they are in; null for the columns themselves. */
+    List<ArrowField> fields(FlatTable.Vector tables, String column, int depth) throws BadInputException {
+      if (depth > ArrowType.MAX_DEPTH && tables.size() > 0) {
+        throw new BadInputException(
+            "column " + Text.quoted(column) + ": types nested more than " + ArrowType.MAX_DEPTH + " deep");
+      }
+      List<ArrowField> fields = new ArrayList<>();
+      for (int i = 0; i < tables.size(); i++) {
+        fields.add(field(tables.table(i), column, depth));
+      }
+      return fields;
     }
-    return new ArrowField(name, readType(table, details, place, column != null), table.uint8(1, 0) != 0);
+
+    private ArrowField field(FlatTable table, String column, int depth) throws BadInputException {
+      String name = table.string(0);
+      fieldsLeft--;
+      charactersLeft -= name.length();
+      if (fieldsLeft < 0 || charactersLeft < 0) {
+        throw new BadInputException("malformed flatbuffer: more fields than bytes");
+      }
+      String place = column == null ? name : column;
+      FlatTable details = table.table(3);
+      if (details == null) {
+        throw new BadInputException("malformed flatbuffer: a field without a type");
+      }
+      if (table.table(4) != null) {
+        throw unsupported(place, "dictionary");
+      }
+      List<ArrowField> children = fields(table.vector(5, 4), place, depth + 1);
+      return new ArrowField(name, readType(table.uint8(2, 0), details, children, place), table.uint8(1, 0) != 0);
+    }
   }
 
-  private static ArrowType readType(FlatTable field, FlatTable details, String column, boolean inList)
+  private static void requireUnique(List<ArrowField> fields, String what) throws BadInputException {
+    Set<String> names = new HashSet<>();
+    for (ArrowField field : fields) {
+      if (!names.add(field.name())) {
+        throw new BadInputException(what + " have the name " + Text.quoted(field.name()));
+      }
+    }
+  }
+
+  private static ArrowType readType(int number, FlatTable details, List<ArrowField> children, String column)
       throws BadInputException {
-    int number = field.uint8(2, 0);
+    switch (number) {
+      case LIST:
+      case LARGE_LIST:
+      case FIXED_SIZE_LIST:
+        if (children.size() != 1) {
+          throw unsupported(column, "list with " + children.size() + " children");
+        }
+        return readList(number, details, children.get(0), column);
+      case STRUCT:
+        if (children.isEmpty()) {
+          throw unsupported(column, "struct without fields");
+        }
+        requireUnique(children, "column " + Text.quoted(column) + ": two fields of a struct");
+        return ArrowType.struct(children);
+      default:
+        break;
+    }
+    if (!children.isEmpty()) {
+      throw unsupported(column, "number " + number + " with " + children.size() + " children");
+    }
     switch (number) {
       case BOOL:
         return ArrowType.of(ArrowType.Id.BOOL);
@@ -142,13 +215,18 @@ public final class SchemaMessage {
           throw unsupported(column, "floating point of precision " + precision);
         }
         return ArrowType.of(ArrowType.Id.values()[ArrowType.Id.FLOAT16.ordinal() + precision]);
-      default:
-        break;
-    }
-    if (inList) {
-      throw unsupported(column, "list of type number " + number);
-    }
-    switch (number) {
+      case DATE:
+        int date = details.int16(0, DATE_MILLISECOND);
+        if (date != DATE_DAY && date != DATE_MILLISECOND) {
+          throw unsupported(column, "date of unit " + date);
+        }
+        return ArrowType.of(date == DATE_DAY ? ArrowType.Id.DATE32 : ArrowType.Id.DATE64);
+      case TIMESTAMP:
+        int unit = details.int16(0, 0);
+        if (unit < 0 || unit >= ArrowType.Unit.values().length) {
+          throw unsupported(column, "timestamp of unit " + unit);
+        }
+        return ArrowType.timestamp(ArrowType.Unit.values()[unit], details.string(1));
       case UTF8:
         return ArrowType.of(ArrowType.Id.UTF8);
       case LARGE_UTF8:
@@ -157,16 +235,24 @@ public final class SchemaMessage {
         return ArrowType.of(ArrowType.Id.BINARY);
       case LARGE_BINARY:
         return ArrowType.of(ArrowType.Id.LARGE_BINARY);
-      case FIXED_SIZE_LIST:
-        FlatTable.Vector children = field.vector(5, 4);
-        int size = details.int32(0, 0);
-        if (children.size() != 1 || size < 1) {
-          throw unsupported(column, "fixed_size_list of " + size + " with " + children.size() + " children");
-        }
-        ArrowField element = readField(children.table(0), column);
-        return ArrowType.fixedSizeList(element.type().id(), size, element.nullable());
       default:
         throw unsupported(column, "number " + number);
+    }
+  }
+
+  private static ArrowType readList(int number, FlatTable details, ArrowField element, String column)
+      throws BadInputException {
+    if (number == LIST) {
+      return ArrowType.list(element);
+    }
+    if (number == LARGE_LIST) {
+      return ArrowType.largeList(element);
+    }
+    int size = details.int32(0, 0);
+    try {
+      return ArrowType.fixedSizeList(element, size);
+    } catch (IllegalArgumentException e) {
+      throw unsupported(column, e.getMessage());
     }
   }
 

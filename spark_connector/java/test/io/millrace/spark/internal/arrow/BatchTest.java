@@ -30,12 +30,20 @@ public final class BatchTest {
   public void everyTypeGoesThereAndBack() throws BadInputException {
     List<ArrowField> fields = new ArrayList<>();
     for (ArrowType.Id id : ArrowType.Id.values()) {
-      if (id != ArrowType.Id.FIXED_SIZE_LIST) {
+      if (id != ArrowType.Id.TIMESTAMP && !id.isList() && id != ArrowType.Id.STRUCT) {
         fields.add(new ArrowField("c\u00fc" + id, ArrowType.of(id), id.ordinal() % 2 == 0));
       }
     }
     fields.add(new ArrowField("", ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, false), true));
     fields.add(new ArrowField("bits", ArrowType.fixedSizeList(ArrowType.Id.BOOL, 5, true), true));
+    for (ArrowType.Unit unit : ArrowType.Unit.values()) {
+      fields.add(new ArrowField("t" + unit, ArrowType.timestamp(unit, unit.ordinal() == 0 ? "" : "Europe/Zürich"), true));
+    }
+    ArrowField text = field("text", ArrowType.Id.UTF8);
+    ArrowField pair = new ArrowField("pair", ArrowType.struct(text, field("day", ArrowType.Id.DATE32)), false);
+    fields.add(new ArrowField("list", ArrowType.list(pair), true));
+    fields.add(new ArrowField("large", ArrowType.largeList(new ArrowField("", ArrowType.list(text), true)), true));
+    fields.add(new ArrowField("fixed", ArrowType.fixedSizeList(pair, 7), true));
     ArrowSchema schema = new ArrowSchema(fields);
     assertEquals(schema, SchemaMessage.decode(ByteBuffer.wrap(SchemaMessage.encode(schema))));
     assertEquals(new ArrowSchema(), SchemaMessage.decode(ByteBuffer.wrap(SchemaMessage.encode(new ArrowSchema()))));
@@ -162,6 +170,86 @@ public final class BatchTest {
   }
 
   @Test
+  public void nestedValuesGoThereAndBack() throws BadInputException {
+    ArrowField text = field("text", ArrowType.Id.UTF8);
+    ArrowField numbers = new ArrowField("numbers", ArrowType.list(field("", ArrowType.Id.INT32)), true);
+    ArrowField corner =
+        new ArrowField("corner", ArrowType.fixedSizeList(field("", ArrowType.Id.BOOL), 2), true);
+    ArrowType pair = ArrowType.struct(text, numbers, corner);
+    ArrowSchema schema =
+        new ArrowSchema(
+            new ArrowField("pair", pair, true),
+            new ArrowField("pairs", ArrowType.largeList(new ArrowField("item", pair, true)), true));
+    for (int rows : new int[] {1, 2, 3, 50, 5000}) {
+      BatchBuilder builder = new BatchBuilder(schema, pool);
+      for (int row = 0; row < rows; row++) {
+        putPair(builder.column(0), row);
+        if (row % 6 == 2) {
+          builder.column(1).putNull();
+        } else {
+          for (int i = 0; i < row % 4; i++) {
+            putPair(builder.column(1).child(), row + i);
+          }
+          builder.column(1).endList();
+        }
+        builder.endRow();
+      }
+      EncodedBatch batch = builder.finish();
+      List<ColumnView> columns = decode(schema, batch);
+      for (int row = 0; row < rows; row++) {
+        checkPair(columns.get(0), row, row);
+        ColumnView pairs = columns.get(1);
+        assertEquals(row % 6 == 2, pairs.isNull(row));
+        int size = row % 6 == 2 ? 0 : row % 4;
+        assertEquals(size, pairs.listEnd(row) - pairs.listStart(row));
+        for (int i = 0; i < size; i++) {
+          checkPair(pairs.child(), pairs.listStart(row) + i, row + i);
+        }
+      }
+      batch.release();
+    }
+  }
+
+  private static void putPair(ColumnBuilder pair, int n) {
+    if (n % 5 == 4) {
+      pair.putNull();
+      return;
+    }
+    pair.child(0).putBytes(("t" + n).getBytes(StandardCharsets.UTF_8));
+    for (int i = 0; i < n % 3; i++) {
+      pair.child(1).child().putInt(n * i);
+    }
+    pair.child(1).endList();
+    if (n % 7 == 0) {
+      pair.child(2).putNull();
+    } else {
+      pair.child(2).child().putBoolean(n % 2 == 0);
+      pair.child(2).child().putNull();
+      pair.child(2).endList();
+    }
+    pair.endStruct();
+  }
+
+  private static void checkPair(ColumnView pair, int row, int n) {
+    assertEquals(n % 5 == 4, pair.isNull(row));
+    if (n % 5 == 4) {
+      return;
+    }
+    assertEquals("t" + n, pair.child(0).getString(row));
+    ColumnView numbers = pair.child(1);
+    assertEquals(n % 3, numbers.listEnd(row) - numbers.listStart(row));
+    for (int i = 0; i < n % 3; i++) {
+      assertEquals(n * i, numbers.child().getInt(numbers.listStart(row) + i));
+    }
+    ColumnView corner = pair.child(2);
+    assertEquals(n % 7 == 0, corner.isNull(row));
+    if (n % 7 != 0) {
+      assertEquals(n % 2 == 0, corner.child().getBoolean(corner.listStart(row)));
+      assertTrue(corner.child().isNull(corner.listStart(row) + 1));
+    }
+  }
+
+  @Test
   public void noBufferCrossesAPart() {
     ArrowSchema schema = new ArrowSchema(field("a", ArrowType.Id.INT64), field("b", ArrowType.Id.INT8));
     BatchBuilder builder = new BatchBuilder(schema, pool);
@@ -203,23 +291,35 @@ public final class BatchTest {
         new ArrowSchema(new ArrowField("v", ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 4, false), false));
     BatchBuilder builder = new BatchBuilder(schema, pool);
     ColumnBuilder column = builder.column(0);
-    long first = column.putListByAddress();
+    long first = column.putListByAddress(4);
     builder.endRow();
     assertTrue(first != 0);
-    long second = column.putListByAddress();
+    long second = column.putListByAddress(4);
     builder.endRow();
     assertEquals(first + 16, second);
     assertEquals(2, decode(schema, builder.finish()).get(0).rows());
   }
 
   @Test
-  public void theSchemaTellsTypesApart() {
+  public void theSchemaTellsTypesApart() throws BadInputException {
     ArrowType list = ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, true);
     assertEquals("fixed_size_list<float32>[3]", list.toString());
     assertEquals(list, ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, true));
     assertFalse(list.equals(ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, false)));
     assertFalse(list.equals(ArrowType.fixedSizeList(ArrowType.Id.FLOAT64, 3, true)));
-    assertThrows(IllegalArgumentException.class, () -> ArrowType.fixedSizeList(ArrowType.Id.UTF8, 3, true));
+    assertThrows(IllegalArgumentException.class, () -> ArrowType.struct(field("a", ArrowType.Id.INT8), field("a", ArrowType.Id.INT8)));
+    ArrowField wide = new ArrowField("", ArrowType.fixedSizeList(ArrowType.Id.INT8, 1 << 16, true), true);
+    assertThrows(IllegalArgumentException.class, () -> ArrowType.fixedSizeList(wide, 1 << 15));
+    ArrowType deep = ArrowType.of(ArrowType.Id.INT8);
+    for (int i = 1; i < 32; i++) {
+      deep = ArrowType.list(new ArrowField("", deep, true));
+    }
+    ArrowField deepest = new ArrowField("deep", deep, true);
+    assertThrows(IllegalArgumentException.class, () -> ArrowType.list(deepest));
+    ArrowSchema deepSchema = new ArrowSchema(deepest);
+    assertEquals(deepSchema, SchemaMessage.decode(ByteBuffer.wrap(SchemaMessage.encode(deepSchema))));
+    assertEquals("timestamp[us, UTC]", ArrowType.timestamp(ArrowType.Unit.MICROSECOND, "UTC").toString());
+    assertEquals("struct<a: int8>", ArrowType.struct(field("a", ArrowType.Id.INT8)).toString());
     assertThrows(IllegalArgumentException.class, () -> ArrowType.fixedSizeList(ArrowType.Id.INT8, 0, true));
   }
 
@@ -229,12 +329,16 @@ public final class BatchTest {
         new ArrowSchema(
             field("id", ArrowType.Id.INT64),
             field("text", ArrowType.Id.UTF8),
-            new ArrowField("v", ArrowType.fixedSizeList(ArrowType.Id.INT16, 3, true), true));
+            new ArrowField("v", ArrowType.fixedSizeList(ArrowType.Id.INT16, 3, true), true),
+            new ArrowField("l", ArrowType.list(new ArrowField("", ArrowType.struct(field("t", ArrowType.Id.UTF8)), true)), true));
     BatchBuilder builder = new BatchBuilder(schema, pool);
     for (int row = 0; row < 9; row++) {
       builder.column(0).putLong(row);
       builder.column(1).putBytes(("t" + row).getBytes(StandardCharsets.UTF_8));
       builder.column(2).putNull();
+      builder.column(3).child().child(0).putBytes(("t" + row).getBytes(StandardCharsets.UTF_8));
+      builder.column(3).child().endStruct();
+      builder.column(3).endList();
       builder.endRow();
     }
     EncodedBatch batch = builder.finish();

@@ -1,0 +1,97 @@
+package io.millrace.spark;
+
+import java.io.Serializable;
+import java.util.Objects;
+
+/** How rows are fed for training. Immutable. */
+public final class TrainOptions implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  private final int numEpochs;
+  private final long feedTimeoutMillis;
+  private final String queue;
+  private final boolean endOfFeed;
+  private final int batchBytes;
+
+  private TrainOptions(Builder builder) {
+    numEpochs = builder.numEpochs;
+    feedTimeoutMillis = builder.feedTimeoutMillis;
+    queue = builder.queue;
+    endOfFeed = builder.endOfFeed;
+    batchBytes = builder.batchBytes;
+  }
+
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /** The defaults. */
+  public static TrainOptions defaults() {
+    return builder().build();
+  }
+
+  public int numEpochs() {
+    return numEpochs;
+  }
+
+  public long feedTimeoutMillis() {
+    return feedTimeoutMillis;
+  }
+
+  public String queue() {
+    return queue;
+  }
+
+  public boolean endOfFeed() {
+    return endOfFeed;
+  }
+
+  public int batchBytes() {
+    return batchBytes;
+  }
+
+  /** Collects the options. Not thread-safe. */
+  public static final class Builder {
+    private int numEpochs = 1;
+    private long feedTimeoutMillis = 600_000;
+    private String queue = "input";
+    private boolean endOfFeed;
+    private int batchBytes = 1 << 20;
+
+    private Builder() {}
+
+    /** How often the rows are fed; at least 1. 1. */
+    public Builder numEpochs(int value) {
+      numEpochs = value;
+      return this;
+    }
+
+    /** The longest time without a row received or acknowledged. 600,000 ms. */
+    public Builder feedTimeoutMillis(long value) {
+      feedTimeoutMillis = value;
+      return this;
+    }
+
+    /** One of the cluster's queues. "input". */
+    public Builder queue(String value) {
+      queue = Objects.requireNonNull(value);
+      return this;
+    }
+
+    /** Whether the queue ends with this call: the program may serve inference on it then. false. */
+    public Builder endOfFeed(boolean value) {
+      endOfFeed = value;
+      return this;
+    }
+
+    /** About how many bytes of rows make a batch. 1 MiB. */
+    public Builder batchBytes(int value) {
+      batchBytes = value;
+      return this;
+    }
+
+    public TrainOptions build() {
+      return new TrainOptions(this);
+    }
+  }
+}

@@ -1,0 +1,40 @@
+package io.millrace.spark;
+
+/** What became of a train call. Immutable. */
+public final class TrainResult {
+  private final long rows;
+  private final long refedRows;
+  private final boolean terminated;
+
+  TrainResult(long rows, long refedRows, boolean terminated) {
+    this.rows = rows;
+    this.refedRows = refedRows;
+    this.terminated = terminated;
+  }
+
+  /** Rows that programs have acknowledged, over all epochs. */
+  public long rows() {
+    return rows;
+  }
+
+  /** Rows that were fed again although a node had them: these may have been used twice. */
+  public long refedRows() {
+    return refedRows;
+  }
+
+  /** Whether every row was delivered exactly once. */
+  public boolean exactlyOnce() {
+    return refedRows == 0;
+  }
+
+  /** Whether every program stopped reading before the end; rows may be unread. */
+  public boolean terminated() {
+    return terminated;
+  }
+
+  @Override
+  public String toString() {
+    return rows + " rows" + (refedRows > 0 ? ", " + refedRows + " of them fed again" : "")
+        + (terminated ? ", terminated" : "");
+  }
+}

@@ -1,0 +1,302 @@
+package io.millrace.spark.internal.cluster;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.Json;
+import io.millrace.spark.internal.base.JsonObject;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A {@code millrace-agent} of this JVM, spoken to in JSON Lines (docs/control_protocol.md). It ends when
+ * this JVM does, however it ends: its stdin is then at its end.
+ *
+ * <p>Thread-safe. Owns the process and two threads, which end with it.
+ */
+final class ControlChild {
+  private static final Logger LOG = LoggerFactory.getLogger(ControlChild.class);
+  private static final int MAX_DEPTH = 32;
+  private static final int KEPT_LINES = 20;
+
+  /** What the child tells. Called on its reading thread, in order. */
+  interface Listener {
+    /** Any event but the first, "ready". */
+    void onEvent(String event, JsonObject members) throws BadInputException;
+
+    /** The child is gone, with this exit code (128 + n: killed by signal n); nothing comes after. */
+    void onExit(int exitCode);
+  }
+
+  private final String name;
+  private final Process process;
+  private final OutputStream in;
+  private final Listener listener;
+  private final CompletableFuture<Void> ready = new CompletableFuture<>();
+  private final CompletableFuture<Integer> exit = new CompletableFuture<>();
+  // Guarded by this.
+  private final Map<Long, CompletableFuture<JsonObject>> pending = new LinkedHashMap<>();
+  private final ArrayList<String> lastLines = new ArrayList<>();
+  private long nextId = 1;
+  private boolean gone;
+
+  private ControlChild(String name, Process process, Listener listener) {
+    this.name = name;
+    this.process = process;
+    this.in = process.getOutputStream();
+    this.listener = listener;
+  }
+
+  /**
+   * Starts {@code millrace-agent MODE --parent=stdin} and waits until it speaks.
+   *
+   * @param name for logs and errors: "coordinator", "agent of worker:1"
+   * @throws MillraceException NOT_FOUND or PERMISSION_DENIED if the program cannot be run, UNAVAILABLE if it
+   *     does not speak
+   */
+  static ControlChild start(String name, String mode, Listener listener) {
+    String program = AgentProgram.path();
+    ProcessBuilder builder = new ProcessBuilder(program, mode, "--parent=stdin");
+    // What a task may write to is java.io.tmpdir; Spark removes it with the executor.
+    builder.environment().put("TMPDIR", System.getProperty("java.io.tmpdir"));
+    Process process;
+    try {
+      process = builder.start();
+    } catch (IOException e) {
+      throw new MillraceException(
+          StatusCode.PERMISSION_DENIED,
+          "the " + name + " cannot be started: " + program + " on " + Hosts.local() + ": " + e.getMessage()
+              + "; it must be executable there (is java.io.tmpdir mounted noexec?)");
+    }
+    ControlChild child = new ControlChild(name, process, listener);
+    child.startThread("millrace-" + mode + "-log", child::readLog);
+    child.startThread("millrace-" + mode, child::readLines);
+    try {
+      child.ready.get(60, TimeUnit.SECONDS);
+      return child;
+    } catch (ExecutionException | TimeoutException e) {
+      child.kill();
+      throw new MillraceException(
+          StatusCode.UNAVAILABLE,
+          "the " + name + " (" + program + " on " + Hosts.local() + ") "
+              + (e instanceof TimeoutException ? "said nothing for 60 s" : "ended at once") + child.lastLines());
+    } catch (InterruptedException e) {
+      child.kill();
+      Thread.currentThread().interrupt();
+      throw new MillraceException(StatusCode.CANCELLED, "interrupted while the " + name + " started");
+    }
+  }
+
+  private void startThread(String threadName, Runnable body) {
+    Thread thread = new Thread(body, threadName);
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  private synchronized String lastLines() {
+    return lastLines.isEmpty() ? "" : "; its last lines: " + String.join(" | ", lastLines);
+  }
+
+  // ---------------------------------------------------------------------------------------- requests
+
+  /**
+   * Sends a request. The future ends with the result, or exceptionally with a {@link MillraceException}: the
+   * child's error, or UNAVAILABLE when it is gone.
+   */
+  CompletableFuture<JsonObject> send(String method, Map<String, ?> params) {
+    CompletableFuture<JsonObject> reply = new CompletableFuture<>();
+    Map<String, Object> request = new LinkedHashMap<>();
+    synchronized (this) {
+      if (gone) {
+        reply.completeExceptionally(endedError());
+        return reply;
+      }
+      long id = nextId++;
+      pending.put(id, reply);
+      request.put("id", id);
+      request.put("method", method);
+      request.put("params", params);
+      byte[] line = (Json.write(request) + "\n").getBytes(StandardCharsets.UTF_8);
+      try {
+        in.write(line);
+        in.flush();
+      } catch (IOException e) {
+        pending.remove(id);
+        reply.completeExceptionally(endedError());
+      }
+    }
+    return reply;
+  }
+
+  /** Sends a request and waits for its result. Interruptible: CANCELLED, the flag stays set. */
+  JsonObject call(String method, Map<String, ?> params) {
+    return await(send(method, params), name + ": " + method);
+  }
+
+  /** The result of a request; errors as {@link MillraceException}, with a trace of the calling thread. */
+  static JsonObject await(CompletableFuture<JsonObject> reply, String what) {
+    try {
+      return reply.get();
+    } catch (ExecutionException e) {
+      if (e.getCause() instanceof MillraceException) {
+        MillraceException error = (MillraceException) e.getCause();
+        throw new MillraceException(
+            error.code(), error.getMessage(), error.node(), error.exitStatus(), error.stderrLines(), error);
+      }
+      throw new MillraceException(StatusCode.INTERNAL, what + ": " + e.getCause());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new MillraceException(StatusCode.CANCELLED, what + ": interrupted");
+    }
+  }
+
+  private MillraceException endedError() {
+    return new MillraceException(StatusCode.UNAVAILABLE, "the " + name + " has ended" + lastLines());
+  }
+
+  // -------------------------------------------------------------------------------------- its output
+
+  private void readLines() {
+    InputStream out = process.getInputStream();
+    try (BufferedReader lines = new BufferedReader(new InputStreamReader(out, StandardCharsets.UTF_8))) {
+      for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+        onLine(line);
+      }
+    } catch (IOException e) {
+      LOG.debug("{}: {}", name, e.getMessage()); // as at its end
+    }
+    int exitCode = reap();
+    List<CompletableFuture<JsonObject>> unanswered;
+    MillraceException error;
+    synchronized (this) {
+      gone = true;
+      unanswered = new ArrayList<>(pending.values());
+      pending.clear();
+      error = endedError();
+    }
+    for (CompletableFuture<JsonObject> reply : unanswered) {
+      reply.completeExceptionally(error);
+    }
+    ready.completeExceptionally(error);
+    listener.onExit(exitCode);
+    exit.complete(exitCode);
+  }
+
+  private int reap() {
+    while (true) {
+      try {
+        return process.waitFor();
+      } catch (InterruptedException e) {
+        LOG.debug("{}: an interrupt that nobody sends", name);
+      }
+    }
+  }
+
+  private void onLine(String line) {
+    try {
+      JsonObject message = Json.parseObject(line, MAX_DEPTH);
+      if (!message.has("event")) {
+        onReply(message);
+      } else if (message.string("event").equals("ready")) {
+        ready.complete(null);
+      } else {
+        listener.onEvent(message.string("event"), message);
+      }
+    } catch (BadInputException e) {
+      LOG.warn("{}: a line that makes no sense: {}", name, e.getMessage());
+    } catch (RuntimeException e) {
+      LOG.warn("{}: an event could not be handled", name, e);
+    }
+  }
+
+  private void onReply(JsonObject message) throws BadInputException {
+    CompletableFuture<JsonObject> reply;
+    synchronized (this) {
+      reply = pending.remove(message.integer("id"));
+    }
+    if (reply == null) {
+      return;
+    }
+    if (message.has("result")) {
+      reply.complete(message.object("result"));
+    } else {
+      JsonObject error = message.object("error");
+      reply.completeExceptionally(
+          new MillraceException(StatusCode.fromName(error.string("code")), error.string("message")));
+    }
+  }
+
+  private void readLog() {
+    InputStream err = process.getErrorStream();
+    try (BufferedReader lines = new BufferedReader(new InputStreamReader(err, StandardCharsets.UTF_8))) {
+      for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+        LOG.info("{}: {}", name, line);
+        synchronized (this) {
+          lastLines.add(line);
+          if (lastLines.size() > KEPT_LINES) {
+            lastLines.remove(0);
+          }
+        }
+      }
+    } catch (IOException e) {
+      LOG.debug("{}: {}", name, e.getMessage()); // as at its end
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------ ending
+
+  /** Ends with the exit code when the child is gone. */
+  CompletableFuture<Integer> exit() {
+    return exit;
+  }
+
+  boolean isAlive() {
+    return !exit.isDone();
+  }
+
+  /** Closes its stdin: it ends what it runs and itself. */
+  void close() {
+    try {
+      in.close();
+    } catch (IOException e) {
+      LOG.debug("{}: {}", name, e.getMessage()); // it is gone already
+    }
+  }
+
+  /** Waits for its end; false if it does not come in time, or the thread is interrupted (the flag stays). */
+  boolean awaitExit(long millis) {
+    try {
+      exit.get(millis, TimeUnit.MILLISECONDS);
+      return true;
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return false;
+    } catch (ExecutionException | TimeoutException e) {
+      return false;
+    }
+  }
+
+  void kill() {
+    process.destroyForcibly();
+  }
+
+  static Map<String, ?> noParams() {
+    return Collections.emptyMap();
+  }
+}

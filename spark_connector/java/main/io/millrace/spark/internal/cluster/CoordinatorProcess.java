@@ -1,0 +1,275 @@
+package io.millrace.spark.internal.cluster;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.JsonObject;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
+import java.util.function.IntConsumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The coordinator of one cluster: a child of the driver's JVM (docs/control_protocol.md, section 5).
+ * Thread-safe. Errors are {@link MillraceException}s.
+ */
+public final class CoordinatorProcess implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(CoordinatorProcess.class);
+  private static final long END_MILLIS = 10_000;
+
+  private final ControlChild child;
+  private final IntConsumer onRelaunch;
+  private final Consumer<MillraceException> onFailure;
+  // Guarded by this.
+  private final TreeMap<Integer, Slot> slots = new TreeMap<>();
+  private MillraceException firstCause;
+  private boolean closing;
+
+  private CoordinatorAddress address;
+  private String clusterId;
+  private List<String> roles;
+
+  /**
+   * Starts one.
+   *
+   * @param params of "start"
+   * @param onFailure called once, with the cluster's first cause; must not block
+   * @param onRelaunch called with the number of a slot whose agent is to be started anew; must not block
+   */
+  public static CoordinatorProcess start(
+      Params params, Consumer<MillraceException> onFailure, IntConsumer onRelaunch) {
+    CoordinatorProcess coordinator = new CoordinatorProcess(onFailure, onRelaunch);
+    try {
+      coordinator.readStart(coordinator.child.call("start", params));
+      return coordinator;
+    } catch (RuntimeException e) {
+      coordinator.close();
+      throw e;
+    }
+  }
+
+  private CoordinatorProcess(Consumer<MillraceException> onFailure, IntConsumer onRelaunch) {
+    this.onFailure = onFailure;
+    this.onRelaunch = onRelaunch;
+    child =
+        ControlChild.start(
+            "coordinator",
+            "coordinator",
+            new ControlChild.Listener() {
+              @Override
+              public void onEvent(String event, JsonObject members) throws BadInputException {
+                CoordinatorProcess.this.onEvent(event, members);
+              }
+
+              @Override
+              public void onExit(int exitCode) {
+                CoordinatorProcess.this.onExit(exitCode);
+              }
+            });
+  }
+
+  private void readStart(JsonObject result) {
+    try {
+      clusterId = result.string("cluster_id");
+      address =
+          new CoordinatorAddress(
+              result.string("address"), result.string("ca_pem"), result.object("tokens").string("agent"));
+      roles = new ArrayList<>();
+      for (Object role : result.list("roles")) {
+        roles.add((String) role);
+      }
+    } catch (BadInputException e) {
+      throw nonsense("start", e);
+    }
+  }
+
+  private static MillraceException nonsense(String method, BadInputException e) {
+    return new MillraceException(
+        StatusCode.INTERNAL, "the coordinator's answer to " + method + " makes no sense: " + e.getMessage());
+  }
+
+  public String clusterId() {
+    return clusterId;
+  }
+
+  public CoordinatorAddress address() {
+    return address;
+  }
+
+  /** "ps:0", "worker:0", ... by executor id. */
+  public List<String> roles() {
+    return Collections.unmodifiableList(roles);
+  }
+
+  // ------------------------------------------------------------------------------------------ events
+
+  private void onEvent(String event, JsonObject members) throws BadInputException {
+    switch (event) {
+      case "slot":
+        Slot slot = new Slot(members);
+        synchronized (this) {
+          slots.put(slot.executorId, slot);
+          notifyAll();
+        }
+        break;
+      case "failure":
+        fail(readFailure(members));
+        break;
+      case "relaunch":
+        onRelaunch.accept((int) members.integer("executor_id"));
+        break;
+      case "error":
+        LOG.warn("the coordinator cannot go on: {}", members.string("message"));
+        break;
+      default: // later versions may have more
+    }
+  }
+
+  private static MillraceException readFailure(JsonObject failure) throws BadInputException {
+    String exit = "";
+    if (failure.has("exit_code")) {
+      exit = "exit code " + failure.integer("exit_code");
+    } else if (failure.has("signal")) {
+      exit = "killed by signal " + failure.integer("signal");
+    }
+    List<String> stderr = new ArrayList<>();
+    if (failure.has("stderr_tail")) {
+      for (Object line : failure.list("stderr_tail")) {
+        stderr.add((String) line);
+      }
+    }
+    return new MillraceException(
+        StatusCode.fromName(failure.string("code")), failure.string("message"), failure.string("node"), exit, stderr,
+        null);
+  }
+
+  private void onExit(int exitCode) {
+    boolean expected;
+    synchronized (this) {
+      expected = closing;
+    }
+    if (!expected) {
+      fail(
+          new MillraceException(
+              StatusCode.UNAVAILABLE,
+              "the cluster's coordinator on the driver ended with code " + exitCode + "; nodes end with it"));
+    }
+  }
+
+  private void fail(MillraceException cause) {
+    synchronized (this) {
+      if (firstCause != null) {
+        return;
+      }
+      firstCause = cause;
+      notifyAll();
+    }
+    onFailure.accept(cause);
+  }
+
+  /** Why the cluster has failed; null while it has not. */
+  public synchronized MillraceException firstCause() {
+    return firstCause;
+  }
+
+  /** What is known of a node; null before its agent has come. */
+  public synchronized Slot slot(int executorId) {
+    return slots.get(executorId);
+  }
+
+  /** Numbers of the slots for which an agent has come. */
+  public synchronized int slotsWithAgent() {
+    int count = 0;
+    for (Slot slot : slots.values()) {
+      if (slot.hasAgent()) {
+        count++;
+      }
+    }
+    return count;
+  }
+
+  // ----------------------------------------------------------------------------------------- methods
+
+  public JsonObject call(String method, Params params) {
+    return child.call(method, params);
+  }
+
+  public CompletableFuture<JsonObject> send(String method, Params params) {
+    return child.send(method, params);
+  }
+
+  /** The state of every node, by executor id. */
+  public List<Slot> status() {
+    List<Slot> all = new ArrayList<>();
+    long first = 0;
+    while (true) {
+      JsonObject reply = call("status", Params.of("first", first));
+      try {
+        for (Object slot : reply.list("slots")) {
+          all.add(new Slot((JsonObject) slot));
+        }
+        if (!reply.has("next")) {
+          return all;
+        }
+        first = reply.integer("next");
+      } catch (BadInputException e) {
+        throw nonsense("status", e);
+      }
+    }
+  }
+
+  public void openFeed(String feed, String queue, long partitions) {
+    call("open_feed", Params.of("feed", feed).and("queue", queue).and("partitions", partitions));
+  }
+
+  public void feedEnd(String feed, boolean aborted) {
+    call("feed_end", Params.of("feed", feed).and("aborted", aborted));
+  }
+
+  public void closeFeed(String feed) {
+    call("close_feed", Params.of("feed", feed));
+  }
+
+  /** The ledger's counts of an open feed. */
+  public FeedSummary feedSummary(String feed) {
+    try {
+      return new FeedSummary((JsonObject) call("feed_summary", Params.of("feed", feed)).list("feeds").get(0));
+    } catch (BadInputException e) {
+      throw nonsense("feed_summary", e);
+    }
+  }
+
+  /** Partitions that are not done and were last fed to this attempt of a node. */
+  public List<Long> unfinishedPartitions(String feed, int executorId, int attempt) {
+    JsonObject reply =
+        call(
+            "unfinished_partitions",
+            Params.of("feed", feed).and("executor_id", executorId).and("attempt", attempt));
+    try {
+      List<Long> partitions = new ArrayList<>();
+      for (Object partition : reply.list("partitions")) {
+        partitions.add((Long) partition);
+      }
+      return partitions;
+    } catch (BadInputException e) {
+      throw nonsense("unfinished_partitions", e);
+    }
+  }
+
+  /** Ends the process, and what is left of the cluster with it. Idempotent. */
+  @Override
+  public void close() {
+    synchronized (this) {
+      closing = true;
+    }
+    child.close();
+    if (!child.awaitExit(END_MILLIS)) {
+      child.kill();
+    }
+  }
+}

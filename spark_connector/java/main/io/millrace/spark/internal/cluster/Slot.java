@@ -1,0 +1,37 @@
+package io.millrace.spark.internal.cluster;
+
+import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.JsonObject;
+
+/** One node as the coordinator has told of it. Immutable. */
+public final class Slot {
+  public final int executorId;
+  public final String jobName;
+  public final int taskIndex;
+  public final String state;
+  public final int attempt;
+  public final String host;
+  public final String address;
+  public final long nodePid;
+
+  Slot(JsonObject json) throws BadInputException {
+    executorId = (int) json.integer("executor_id");
+    jobName = json.string("job_name");
+    taskIndex = (int) json.integer("task_index");
+    state = json.string("state");
+    attempt = (int) json.integer("attempt");
+    host = json.string("host");
+    address = json.string("address");
+    nodePid = json.integer("node_pid");
+  }
+
+  /** "worker:1". */
+  public String node() {
+    return jobName + ":" + taskIndex;
+  }
+
+  /** Whether an agent has come for it. */
+  public boolean hasAgent() {
+    return !state.equals("requested") && !state.equals("started");
+  }
+}
