@@ -369,6 +369,11 @@ def _spark_distributions():
         version = "3.5.9",
         sha256 = "ea27adc39ddac9413b8951e45aa748cbed6c785971b81386efc41938f6243d93",
     )
+    spark_distribution(
+        name = "spark_4",
+        version = "4.3.0",
+        sha256 = "e8c517948eff7088a7aa07449aa8eafa4a15a8d50319de2525a6fd26622476c6",
+    )
 
 def _maven_jars():
     maven_jar(

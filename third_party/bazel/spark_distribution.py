@@ -55,7 +55,7 @@ def _download(version, folder):
     backend.mkdir(parents=True)
     (backend / "__init__.py").touch()
     (backend / "build_meta.py").write_text(_BACKEND.format(version=version), encoding="ascii")
-    _say(f"downloading pyspark {version} with pip: 300 MB, once")
+    _say(f"downloading pyspark {version} with pip: hundreds of MB, once")
     result = subprocess.run(
         [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         + ["--no-build-isolation", "--no-binary=pyspark", "--no-cache-dir"]
