@@ -2,10 +2,8 @@
 
 #include <openssl/asn1.h>
 #include <openssl/bio.h>
-#include <openssl/bn.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
@@ -16,39 +14,17 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/openssl.h"
 #include "core/base/random.h"
 #include "core/base/status_macros.h"
 
 namespace millrace {
 namespace {
 
-template <auto kFree>
-struct Deleter {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using UniqueKey = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using UniqueCertificate = std::unique_ptr<X509, Deleter<X509_free>>;
-using UniqueRequest = std::unique_ptr<X509_REQ, Deleter<X509_REQ_free>>;
-using UniqueBio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using UniqueBn = std::unique_ptr<BIGNUM, Deleter<BN_free>>;
-using UniqueExtension = std::unique_ptr<X509_EXTENSION, Deleter<X509_EXTENSION_free>>;
-
 constexpr absl::Duration kBackdate = absl::Hours(1);
 
-// Empties OpenSSL's queue of the calling thread, so that nothing is left for the next user (gRPC).
-std::string DrainErrors() {
-  char text[256] = "unknown error";
-  const unsigned long code = ERR_peek_error();
-  if (code != 0) ERR_error_string_n(code, text, sizeof(text));
-  ERR_clear_error();
-  return text;
-}
-
 absl::Status OpenSslError(absl::string_view what) {
-  return absl::InternalError(absl::StrCat("OpenSSL: ", what, ": ", DrainErrors()));
+  return absl::InternalError(absl::StrCat("OpenSSL: ", what, ": ", TakeOpenSslError()));
 }
 
 absl::Status BadRequest(absl::string_view what) {
@@ -58,12 +34,6 @@ absl::Status BadRequest(absl::string_view what) {
 
 // A PEM may say that it is encrypted; OpenSSL would ask the terminal for a password.
 int NoPassword(char*, int, int, void*) { return 0; }
-
-std::string BioText(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  return std::string(data, static_cast<size_t>(size));
-}
 
 absl::StatusOr<UniqueKey> MakeKey() {
   UniqueKey key(EVP_EC_gen("P-256"));

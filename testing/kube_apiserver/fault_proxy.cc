@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -15,23 +14,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/openssl.h"
 #include "core/base/status_macros.h"
 
 namespace millrace {
 namespace {
 
-template <auto kFree>
-struct Deleter {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using UniqueContext = std::unique_ptr<SSL_CTX, Deleter<SSL_CTX_free>>;
-using UniqueSsl = std::unique_ptr<SSL, Deleter<SSL_free>>;
-using UniqueBio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using UniqueCertificate = std::unique_ptr<X509, Deleter<X509_free>>;
-using UniqueKey = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
+using UniqueContext = UniqueOpenSsl<SSL_CTX, SSL_CTX_free>;
+using UniqueSsl = UniqueOpenSsl<SSL, SSL_free>;
 
 constexpr size_t kMaxHeadBytes = size_t{64} << 10;
 constexpr char kHeadEnd[] = "\r\n\r\n";

@@ -1,14 +1,8 @@
 #include "testing/kube_apiserver/test_pki.h"
 
 #include <openssl/asn1.h>
-#include <openssl/bio.h>
-#include <openssl/bn.h>
 #include <openssl/ec.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <openssl/x509.h>
-#include <openssl/x509v3.h>
 
 #include <utility>
 
@@ -16,31 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "core/base/openssl.h"
 #include "core/base/random.h"
 #include "core/base/status_macros.h"
 
 namespace millrace {
 namespace {
 
-template <auto kFree>
-struct Deleter {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using UniqueKey = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
-using UniqueCertificate = std::unique_ptr<X509, Deleter<X509_free>>;
-using UniqueBio = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
-using UniqueBn = std::unique_ptr<BIGNUM, Deleter<BN_free>>;
-using UniqueExtension = std::unique_ptr<X509_EXTENSION, Deleter<X509_EXTENSION_free>>;
-
 absl::Status OpenSslError(absl::string_view what) {
-  char text[256] = "unknown error";
-  const unsigned long code = ERR_peek_error();
-  if (code != 0) ERR_error_string_n(code, text, sizeof(text));
-  ERR_clear_error();
-  return absl::InternalError(absl::StrCat("OpenSSL: ", what, ": ", text));
+  return absl::InternalError(absl::StrCat("OpenSSL: ", what, ": ", TakeOpenSslError()));
 }
 
 absl::StatusOr<UniqueKey> MakeKey() {
@@ -54,9 +32,7 @@ template <typename Write>
 absl::StatusOr<std::string> Pem(Write write) {
   UniqueBio bio(BIO_new(BIO_s_mem()));
   if (bio == nullptr || write(bio.get()) != 1) return OpenSslError("cannot write PEM");
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio.get(), &data);
-  return std::string(data, static_cast<size_t>(size));
+  return BioText(bio.get());
 }
 
 absl::StatusOr<std::string> CertificatePem(X509* certificate) {
