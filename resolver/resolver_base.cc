@@ -64,12 +64,7 @@ ResolverBase::ResolverBase(BaseOptions options)
 absl::StatusOr<std::string> ResolverBase::master(std::optional<std::string> task_type,
                                                  std::optional<int> task_id,
                                                  std::optional<std::string> rpc_layer) {
-  if (!task_type.has_value()) {
-    MILLRACE_ASSIGN_OR_RETURN(task_type, this->task_type());
-  }
-  if (!task_id.has_value()) {
-    MILLRACE_ASSIGN_OR_RETURN(task_id, this->task_id());
-  }
+  MILLRACE_RETURN_IF_ERROR(CompleteTask(&task_type, &task_id));
   if (!task_type.has_value() || !task_id.has_value()) return std::string();
   MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, cluster_spec());
   MILLRACE_ASSIGN_OR_RETURN(const std::string address,
@@ -102,6 +97,17 @@ absl::StatusOr<std::map<std::string, int>> ResolverBase::num_accelerators(
 }
 
 absl::StatusOr<std::optional<std::string>> ResolverBase::environment() { return std::string(); }
+
+absl::Status ResolverBase::CompleteTask(std::optional<std::string>* task_type,
+                                        std::optional<int>* task_id) {
+  if (!task_type->has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(*task_type, this->task_type());
+  }
+  if (!task_id->has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(*task_id, this->task_id());
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::optional<std::string>> ResolverBase::task_type() {
   std::optional<std::string> set = overrides().task_type;

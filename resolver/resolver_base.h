@@ -82,6 +82,8 @@ class ResolverBase : public ClusterResolver {
 
   [[nodiscard]] ResolverBehavior behavior() const { return behavior_; }
   [[nodiscard]] bool tensorflow() const { return behavior_ == ResolverBehavior::kTensorFlow; }
+  // Fills what is missing of a task with this one's.
+  absl::Status CompleteTask(std::optional<std::string>* task_type, std::optional<int>* task_id);
   // What was set, without the source.
   [[nodiscard]] TaskProperties overrides() const;
   [[nodiscard]] absl::StatusOr<std::map<std::string, int>> CountLocalAccelerators() const;

@@ -154,12 +154,7 @@ absl::StatusOr<std::string> TfConfigResolver::master(std::optional<std::string> 
   } else if (!task_type.has_value() && !task_id.has_value() && spec.total_tasks() <= 1) {
     return std::string();
   }
-  if (!task_type.has_value()) {
-    MILLRACE_ASSIGN_OR_RETURN(task_type, this->task_type());
-  }
-  if (!task_id.has_value()) {
-    MILLRACE_ASSIGN_OR_RETURN(task_id, this->task_id());
-  }
+  MILLRACE_RETURN_IF_ERROR(CompleteTask(&task_type, &task_id));
   if (!rpc_layer.has_value()) {
     MILLRACE_ASSIGN_OR_RETURN(rpc_layer, this->rpc_layer());
   }
@@ -172,12 +167,7 @@ absl::StatusOr<std::string> TfConfigResolver::master(std::optional<std::string> 
 absl::StatusOr<std::map<std::string, int>> TfConfigResolver::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
   if (tensorflow()) {
-    if (!task_type.has_value()) {
-      MILLRACE_ASSIGN_OR_RETURN(task_type, this->task_type());
-    }
-    if (!task_id.has_value()) {
-      MILLRACE_ASSIGN_OR_RETURN(task_id, this->task_id());
-    }
+    MILLRACE_RETURN_IF_ERROR(CompleteTask(&task_type, &task_id));
   }
   return ResolverBase::num_accelerators(std::move(task_type), task_id);
 }

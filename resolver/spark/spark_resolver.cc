@@ -100,12 +100,7 @@ absl::StatusOr<std::vector<SparkCluster::Task>> SparkResolver::Tasks() {
 
 absl::StatusOr<std::map<std::string, int>> SparkResolver::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
-  if (!task_type.has_value()) {
-    MILLRACE_ASSIGN_OR_RETURN(task_type, this->task_type());
-  }
-  if (!task_id.has_value()) {
-    MILLRACE_ASSIGN_OR_RETURN(task_id, this->task_id());
-  }
+  MILLRACE_RETURN_IF_ERROR(CompleteTask(&task_type, &task_id));
   if (!task_type.has_value() || !task_id.has_value()) return CountLocalAccelerators();
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<SparkCluster::Task> tasks, Tasks());
   for (const SparkCluster::Task& task : tasks) {
