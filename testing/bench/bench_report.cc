@@ -229,7 +229,12 @@ Json BenchReport::ToJson() const {
               {"repetitions", flags_.repetitions}};
 }
 
-int BenchReport::Finish() {
+int BenchReport::Finish(const absl::Status& measured) {
+  if (!measured.ok()) {
+    const std::string name = title_.substr(0, title_.find(':'));
+    std::fprintf(stderr, "%s: %s\n", name.c_str(), measured.ToString().c_str());
+    return 1;
+  }
   for (const Figure& figure : figures_) std::fprintf(out_, "%s\n", BenchLine(figure).c_str());
   std::fflush(out_);
   if (flags_.json.empty()) return 0;

@@ -127,9 +127,9 @@ class BenchReport {
   void Add(const BenchTable& table, const std::string& caption = "");
   void Add(Figure figure);
 
-  // Prints the BENCH lines and writes --json. Returns the exit code for main: 0, or 1 with a message
-  // on stderr if the file could not be written.
-  [[nodiscard]] int Finish();
+  // Prints the BENCH lines and writes --json; if `measured` is not OK, says why instead. Returns the
+  // exit code for main: 0, or 1 with a message on stderr, also if the file could not be written.
+  [[nodiscard]] int Finish(const absl::Status& measured = absl::OkStatus());
 
   [[nodiscard]] Json ToJson() const;
 

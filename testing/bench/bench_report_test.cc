@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Samples Of(std::initializer_list<double> values) {
   Samples samples;
@@ -134,6 +135,20 @@ TEST(BenchReportTest, PrintsMachineTablesAndFiguresAndWritesThemAsJson) {
 TEST(BenchReportTest, AJsonFileThatCannotBeWrittenIsAnError) {
   BenchReport report("x", {.json = "/nowhere/out.json"}, stderr);
   EXPECT_EQ(report.Finish(), 1);
+}
+
+TEST(BenchReportTest, WhatWasNotMeasuredIsAnErrorAndPrintsNoFigures) {
+  std::FILE* const out = std::tmpfile();
+  BenchReport report("start: from here to there", {}, out);
+  report.Add(Figure{.name = "start", .unit = "ms", .ours = 1, .ref = 1, .ref_is = "it", .goal = AtMost(2)});
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(report.Finish(absl::NotFoundError("no agent")), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "start: NOT_FOUND: no agent\n");
+  std::rewind(out);
+  char text[4096] = "";
+  text[std::fread(text, 1, sizeof(text) - 1, out)] = '\0';
+  EXPECT_THAT(std::string(text), Not(HasSubstr("BENCH")));
+  std::fclose(out);
 }
 
 TEST(UsageTest, CpuAndMemoryAreSeen) {

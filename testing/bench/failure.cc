@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -114,9 +113,5 @@ int main(int argc, char** argv) {
   flags.AddTo(&app);
   CLI11_PARSE(app, argc, argv);
   millrace::bench::BenchReport report("failure: from the SIGKILL of a node to the error at the driver", flags);
-  if (const absl::Status status = millrace::bench::Main(flags, &report); !status.ok()) {
-    std::fprintf(stderr, "failure: %s\n", status.ToString().c_str());
-    return 1;
-  }
-  return report.Finish();
+  return report.Finish(millrace::bench::Main(flags, &report));
 }

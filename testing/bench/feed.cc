@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -210,9 +209,5 @@ int main(int argc, char** argv) {
   int major = 0, minor = 0, patch = 0;
   zmq_version(&major, &minor, &patch);
   report.AddVersion("libzmq", absl::StrCat(major, ".", minor, ".", patch));
-  if (const absl::Status status = millrace::bench::Main(flags, &report); !status.ok()) {
-    std::fprintf(stderr, "feed: %s\n", status.ToString().c_str());
-    return 1;
-  }
-  return report.Finish();
+  return report.Finish(millrace::bench::Main(flags, &report));
 }

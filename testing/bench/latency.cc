@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -167,9 +166,5 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   millrace::bench::BenchReport report("latency: one row in, one result back", flags);
-  if (const absl::Status status = millrace::bench::Main(flags, &report); !status.ok()) {
-    std::fprintf(stderr, "latency: %s\n", status.ToString().c_str());
-    return 1;
-  }
-  return report.Finish();
+  return report.Finish(millrace::bench::Main(flags, &report));
 }

@@ -1,7 +1,6 @@
 // What DataFeed::NextBatch costs on rows that are there already. See README.md.
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -116,9 +115,5 @@ int main(int argc, char** argv) {
   flags.AddTo(&app);
   CLI11_PARSE(app, argc, argv);
   millrace::bench::BenchReport report("next_batch: NextBatch on buffered rows", flags);
-  if (const absl::Status status = millrace::bench::Main(flags, &report); !status.ok()) {
-    std::fprintf(stderr, "next_batch: %s\n", status.ToString().c_str());
-    return 1;
-  }
-  return report.Finish();
+  return report.Finish(millrace::bench::Main(flags, &report));
 }

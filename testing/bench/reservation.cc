@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -251,9 +250,5 @@ int main(int argc, char** argv) {
   millrace::bench::BenchReport report("reservation: agents that arrive at once, until each holds the ClusterSpec",
                                       flags);
   report.AddVersion("gRPC", grpc::Version());
-  if (const absl::Status status = millrace::bench::Main(flags, &report); !status.ok()) {
-    std::fprintf(stderr, "reservation: %s\n", status.ToString().c_str());
-    return 1;
-  }
-  return report.Finish();
+  return report.Finish(millrace::bench::Main(flags, &report));
 }

@@ -379,9 +379,5 @@ int main(int argc, char** argv) {
   }
   millrace::bench::BenchReport report("resolver: the pods of a real API server", flags);
   report.AddVersion("kube-apiserver", "1.33.13");
-  if (const absl::Status status = millrace::bench::Run(flags, &report).Do(); !status.ok()) {
-    std::fprintf(stderr, "resolver: %s\n", status.ToString().c_str());
-    return 1;
-  }
-  return report.Finish();
+  return report.Finish(millrace::bench::Run(flags, &report).Do());
 }

@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -94,9 +93,5 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   millrace::bench::BenchReport report("shutdown: from the call until every process is gone", flags);
-  if (const absl::Status status = millrace::bench::Main(flags, &report); !status.ok()) {
-    std::fprintf(stderr, "shutdown: %s\n", status.ToString().c_str());
-    return 1;
-  }
-  return report.Finish();
+  return report.Finish(millrace::bench::Main(flags, &report));
 }

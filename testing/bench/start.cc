@@ -1,6 +1,5 @@
 // From the exec of a driver until its four nodes run. See README.md.
 
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -76,9 +75,5 @@ int main(int argc, char** argv) {
   flags.AddTo(&app);
   CLI11_PARSE(app, argc, argv);
   millrace::bench::BenchReport report("start: from the exec of a driver until its four nodes run", flags);
-  if (const absl::Status status = millrace::bench::Main(flags, &report); !status.ok()) {
-    std::fprintf(stderr, "start: %s\n", status.ToString().c_str());
-    return 1;
-  }
-  return report.Finish();
+  return report.Finish(millrace::bench::Main(flags, &report));
 }
