@@ -22,7 +22,7 @@ ALLOWED = {
     "core/agent": _CONTROL | {"core/coordinator", "core/gpu"},
     "core/cluster": _CLUSTER,
     "core/cli": _CLUSTER | {"core/cluster"},
-    "dashboard": {"core/base", "core/proto", "core/client"},
+    "dashboard": _LEAVES | {"core/proto", "core/client"},
     "spark_connector": _LEAVES | {"core/proto", "core/agent"},
     "examples": _CLUSTER | {"core/cluster", "core/node", "core/cli"},
     "third_party": set(),

@@ -1,0 +1,72 @@
+#include "dashboard/model/cluster_state.h"
+
+#include <cmath>
+
+namespace millrace::dashboard {
+namespace {
+
+constexpr double kLatelySeconds = 30;
+
+}  // namespace
+
+void Lately::Add(float value, absl::Time time) {
+  if (!Known(value)) {
+    *this = Lately();
+    return;
+  }
+  if (!Known(mean)) {
+    mean = value;
+  } else if (const double seconds = absl::ToDoubleSeconds(time - at); seconds > 0) {
+    mean += (value - mean) * static_cast<float>(1 - std::exp(-seconds / kLatelySeconds));
+  }
+  at = time;
+}
+
+absl::string_view GpuMetricName(GpuMetric metric) {
+  constexpr absl::string_view kNames[kGpuMetrics] = {"utilisation", "memory", "power",
+                                                     "temperature", "clock",  "memory bandwidth"};
+  return kNames[static_cast<int>(metric)];
+}
+
+absl::string_view GpuMetricUnit(GpuMetric metric) {
+  constexpr absl::string_view kUnits[kGpuMetrics] = {"%", "%", "W", "°C", "MHz", "%"};
+  return kUnits[static_cast<int>(metric)];
+}
+
+absl::string_view NodeMetricName(NodeMetric metric) {
+  constexpr absl::string_view kNames[kNodeMetrics] = {
+      "CPU", "memory", "rows", "bytes", "starved", "backpressured", "queued"};
+  return kNames[static_cast<int>(metric)];
+}
+
+absl::string_view NodeMetricUnit(NodeMetric metric) {
+  constexpr absl::string_view kUnits[kNodeMetrics] = {"%", "B", "rows/s", "B/s", "", "", "B"};
+  return kUnits[static_cast<int>(metric)];
+}
+
+absl::string_view ClusterMetricName(ClusterMetric metric) {
+  constexpr absl::string_view kNames[kClusterMetrics] = {
+      "running", "rows", "bytes", "GPU utilisation", "starved", "backpressured"};
+  return kNames[static_cast<int>(metric)];
+}
+
+absl::string_view ClusterMetricUnit(ClusterMetric metric) {
+  constexpr absl::string_view kUnits[kClusterMetrics] = {"slots", "rows/s", "B/s", "%", "", ""};
+  return kUnits[static_cast<int>(metric)];
+}
+
+absl::Time NodeState::since() const {
+  return state >= 0 && state < kSlotStates ? reached[state] : absl::InfinitePast();
+}
+
+bool GpuState::throttled() const {
+  for (const std::string& reason : throttle_reasons) {
+    if (reason != "gpu_idle" && reason != "applications_clocks_setting" && reason != "sync_boost" &&
+        reason != "display_clock_setting" && reason != "sw_power_cap" && reason != "none") {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace millrace::dashboard

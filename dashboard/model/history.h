@@ -1,0 +1,124 @@
+// File: dashboard/model/history.h
+//
+// The past of many series of one metric, bounded: one value a second for five minutes, and minimum,
+// maximum and mean of every ten seconds for an hour.
+//
+// Defines: HistoryPoint, Known(), kUnknown, History, ByteHistory, FloatHistory.
+//
+//   FloatHistory rows;                                  // series i: node i
+//   rows.Record(/*series=*/3, now, 1200);
+//   std::vector<HistoryPoint> points;
+//   rows.Query(3, now - absl::Minutes(5), now, /*max_points=*/400, &points);
+//
+// Values are quantised: ByteHistory holds 0 to 254 steps in one byte (what is above is cut),
+// FloatHistory any value with 8 bits of precision (0.4 %) in two. The newest exact value is the
+// model's, not the history's. What was not recorded is unknown, never 0.
+//
+// A column holds all series of one second side by side: recording touches little memory, and series
+// that come later cost nothing in the columns before them. An hour of n series takes 1,380 n bytes
+// (ByteHistory) or 2,760 n (FloatHistory).
+//
+// Thread safety: not thread-safe; const methods may run concurrently.
+
+#ifndef DASHBOARD_MODEL_HISTORY_H_
+#define DASHBOARD_MODEL_HISTORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace millrace::dashboard {
+
+inline constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+[[nodiscard]] constexpr bool Known(double value) { return value == value; }
+
+// Of one span of time; all three are kUnknown where nothing was recorded: a gap.
+struct HistoryPoint {
+  absl::Time time;  // middle of the span
+  float min = kUnknown;
+  float max = kUnknown;
+  float mean = kUnknown;
+};
+
+// How values become codes; code 0 is unknown.
+class ByteCodec {
+ public:
+  using Code = uint8_t;
+  explicit ByteCodec(float step) : step_(step) {}
+  [[nodiscard]] Code Encode(float value) const;
+  [[nodiscard]] float Decode(Code code) const { return static_cast<float>(code - 1) * step_; }
+
+ private:
+  float step_;
+};
+
+class FloatCodec {
+ public:
+  using Code = uint16_t;
+  [[nodiscard]] Code Encode(float value) const;
+  [[nodiscard]] float Decode(Code code) const;
+};
+
+template <typename Codec>
+class History {
+ public:
+  static constexpr int kFineColumns = 300;
+  static constexpr int kCoarseColumns = 360;
+  static constexpr int kCoarseSeconds = 10;
+
+  explicit History(Codec codec = Codec()) : codec_(codec) {}
+
+  // Within one second the last value counts. A value of a second that is gone already is left out of
+  // what is kept for an hour; kUnknown is ignored.
+  void Record(size_t series, absl::Time time, float value);
+
+  // The last value at or before `time`, at most `hold` older; kUnknown if there is none.
+  [[nodiscard]] float ValueAt(size_t series, absl::Time time,
+                              absl::Duration hold = absl::Seconds(6)) const;
+
+  // Replaces `points` by [from, to) in order, in spans of at least one second, at most `max_points`
+  // (at least 1) of them. A value is held for `hold`: samples may be further apart than a second.
+  void Query(size_t series, absl::Time from, absl::Time to, int max_points,
+             std::vector<HistoryPoint>* points, absl::Duration hold = absl::Seconds(6)) const;
+
+  // Of all that was recorded; InfiniteFuture() and InfinitePast() if nothing was.
+  [[nodiscard]] absl::Time oldest() const;
+  [[nodiscard]] absl::Time newest() const;
+  [[nodiscard]] size_t memory_bytes() const;
+  void Clear();
+
+ private:
+  using Code = typename Codec::Code;
+  struct Fine {
+    int64_t second = 0;
+    std::vector<Code> values;
+  };
+  struct Coarse {
+    int64_t second = 0;  // the first of its ten
+    std::vector<Code> min, max, mean;
+  };
+  // Ten seconds that are not over yet.
+  struct Open {
+    int64_t second = -1;
+    std::vector<float> min, max, sum;
+    std::vector<uint16_t> count;
+  };
+
+  void Close();
+
+  Codec codec_;
+  std::deque<Fine> fine_;      // by second, at most kFineColumns
+  std::deque<Coarse> coarse_;  // by second, at most kCoarseColumns
+  Open open_;
+};
+
+using ByteHistory = History<ByteCodec>;
+using FloatHistory = History<FloatCodec>;
+
+}  // namespace millrace::dashboard
+
+#endif  // DASHBOARD_MODEL_HISTORY_H_

@@ -1,0 +1,609 @@
+#include "dashboard/model/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "core/base/text.h"
+#include "core/client/cluster_view.h"
+#include "dashboard/model/dashboard_model.h"
+#include "dashboard/model/format.h"
+
+namespace millrace::dashboard {
+namespace {
+
+// From this mean utilisation on, in percent, GPUs count as busy.
+constexpr float kBusy = 70;
+// From this fraction of its time on, something is held up by what it waits for.
+constexpr float kHeldUp = 0.3f;
+constexpr size_t kMaxReason = 160;
+
+using Phase = v1::ClusterInfo;
+
+Jump To(Panel panel, int node = -1, int64_t event = -1) {
+  Jump jump;
+  jump.panel = panel;
+  jump.selection.node = node;
+  jump.selection.event = event;
+  return jump;
+}
+
+std::string Plural(int64_t count, absl::string_view one, absl::string_view many) {
+  return absl::StrCat(FormatCount(count), " ", count == 1 ? one : many);
+}
+
+// ---- Q1: why has my cluster not started ----
+
+// What a slot in this state has done, and what it has not.
+absl::string_view Missing(v1::SlotState state) {
+  switch (state) {
+    case v1::SLOT_STATE_REQUESTED:
+      return "agent requested, not started";
+    case v1::SLOT_STATE_STARTED:
+      return "agent started, not connected";
+    case v1::SLOT_STATE_CONNECTED:
+      return "agent connected, not registered";
+    case v1::SLOT_STATE_REGISTERED:
+      return "registered, not ready";
+    case v1::SLOT_STATE_READY:
+      return "ready, program not running";
+    default:
+      return "not running";
+  }
+}
+
+// The newest thing that was said about a node that is on its way: an event of trouble, or a line of
+// its agent. Empty: nothing.
+std::string LastTrouble(const DashboardModel& model, int executor_id) {
+  const auto& events = model.timeline().events();
+  for (auto event = events.rbegin(); event != events.rend(); ++event) {
+    if (event->executor_id == executor_id && event->severity >= v1::Event::SEVERITY_WARNING) {
+      return Ellipsize(FirstLine(event->text), kMaxReason);
+    }
+  }
+  const LogRing& logs = model.logs();
+  const uint64_t oldest = logs.end() - std::min<uint64_t>(logs.size(), 2000);
+  for (uint64_t number = logs.end(); number > oldest; --number) {
+    const LogLine line = logs.line(number - 1);
+    if (line.executor_id == executor_id && line.source == LogSource::kAgent &&
+        line.level >= LogLevel::kWarning) {
+      return Ellipsize(FirstLine(line.text), kMaxReason);
+    }
+  }
+  return "";
+}
+
+VerdictSentence Reserving(const DashboardModel& model) {
+  // The slot that holds everybody up: the lowest on the ladder, of those the one that is there
+  // longest.
+  const NodeState* slowest = nullptr;
+  int running = 0;
+  for (const NodeState& node : model.nodes()) {
+    if (node.state >= v1::SLOT_STATE_RUNNING) {
+      if (node.state == v1::SLOT_STATE_RUNNING) ++running;
+      continue;
+    }
+    if (slowest == nullptr || node.state < slowest->state ||
+        (node.state == slowest->state && node.since() < slowest->since())) {
+      slowest = &node;
+    }
+  }
+  VerdictSentence sentence;
+  const int slots = static_cast<int>(model.nodes().size());
+  const absl::Duration age = model.now() - model.cluster().started;
+  if (slowest == nullptr) {
+    sentence.mood = Mood::kBusy;
+    sentence.text = absl::StrCat("Starting: ", Plural(running, "slot runs", "slots run"), " after ",
+                                 FormatSpan(age), ".");
+    sentence.jump = To(Panel::kReservations);
+    return sentence;
+  }
+  const absl::Duration waits = model.now() - std::max(slowest->since(), model.cluster().started);
+  int behind = 0;
+  for (const NodeState& node : model.nodes()) {
+    if (node.state <= slowest->state) ++behind;
+  }
+  const std::string where = slowest->host.empty() ? "" : absl::StrCat("; host ", slowest->host);
+  sentence.jump = To(Panel::kReservations, slowest->executor_id);
+  sentence.evidence = absl::StrCat(running, " of ", slots, " run; ", behind, " at or below \"",
+                                   SlotStateText(slowest->state), "\"");
+  // A slot that is behind all others for long is missing; a cluster on its way is starting.
+  if (waits >= absl::Seconds(5)) {
+    sentence.mood = waits >= absl::Seconds(10) ? Mood::kBad : Mood::kWarning;
+    sentence.text = absl::StrCat("Waiting for ", slowest->name);
+    if (behind > 1) absl::StrAppend(&sentence.text, " and ", Plural(behind - 1, "other", "others"));
+    const std::string trouble = LastTrouble(model, slowest->executor_id);
+    absl::StrAppend(&sentence.text, ": ", Missing(slowest->state), " for ", FormatSpan(waits),
+                    where, trouble.empty() ? "" : " ", trouble, absl::EndsWith(trouble, ".") ? "" : ".");
+    return sentence;
+  }
+  sentence.mood = Mood::kBusy;
+  sentence.text =
+      absl::StrCat("Starting: ", FormatCount(running), " of ", FormatCount(slots),
+                   " slots run after ", FormatSpan(age), "; slowest is ", slowest->name, ": ",
+                   Missing(slowest->state), " for ", FormatSpan(waits), ".");
+  return sentence;
+}
+
+// When the last slot began to run for the first time, after the cluster's start.
+absl::Duration TimeToRun(const DashboardModel& model) {
+  for (const PhaseSpan& span : model.timeline().phases()) {
+    if (span.phase == Phase::PHASE_RESERVING && span.to != absl::InfiniteFuture()) {
+      return span.to - span.from;
+    }
+  }
+  // The start was not seen: the slots remember their own.
+  absl::Time last = absl::InfinitePast();
+  for (const NodeState& node : model.nodes()) {
+    if (node.attempt == 0) last = std::max(last, node.reached[v1::SLOT_STATE_RUNNING]);
+  }
+  return last == absl::InfinitePast() ? absl::InfiniteDuration() : last - model.cluster().started;
+}
+
+VerdictSentence Running(const DashboardModel& model) {
+  VerdictSentence sentence;
+  sentence.jump = To(Panel::kReservations);
+  const NodeState* absent = nullptr;
+  int running = 0;
+  int finished = 0;
+  for (const NodeState& node : model.nodes()) {
+    if (node.state == v1::SLOT_STATE_RUNNING || node.state == v1::SLOT_STATE_DRAINING) {
+      ++running;
+    } else if (node.state == v1::SLOT_STATE_FINISHED) {
+      ++finished;
+    } else if (absent == nullptr) {
+      absent = &node;
+    }
+  }
+  const int slots = static_cast<int>(model.nodes().size());
+  if (absent != nullptr) {
+    sentence.mood = Mood::kWarning;
+    sentence.jump = To(Panel::kReservations, absent->executor_id);
+    sentence.text = absl::StrCat("Running with ", FormatCount(running), " of ", FormatCount(slots),
+                                 " slots; ", absent->name, " is ", SlotStateText(absent->state));
+    if (absent->restart_at > model.now()) {
+      absl::StrAppend(&sentence.text, " and starts again in ",
+                      FormatSpan(absent->restart_at - model.now()));
+    } else if (absent->attempt > 0) {
+      absl::StrAppend(&sentence.text, ", attempt ", absent->attempt);
+    }
+    absl::StrAppend(&sentence.text, ".");
+    return sentence;
+  }
+  sentence.mood = Mood::kGood;
+  const absl::Duration took = TimeToRun(model);
+  sentence.text = absl::StrCat("Running. ", slots == 1 ? "The slot" : "All ",
+                               slots == 1 ? "" : absl::StrCat(FormatCount(slots), " slots"), " ready");
+  if (took != absl::InfiniteDuration()) {
+    absl::StrAppend(&sentence.text, " ", FormatSpan(took), " after start");
+  }
+  absl::StrAppend(&sentence.text, ".");
+  if (finished > 0) {
+    absl::StrAppend(&sentence.text, " ", Plural(finished, "has", "have"), " finished.");
+  }
+  return sentence;
+}
+
+VerdictSentence NotConnected(const DashboardModel& model) {
+  const LinkState& link = model.health().link;
+  VerdictSentence sentence;
+  sentence.jump = To(Panel::kVerdict);
+  const std::string reason = link.reason.empty() ? "" : absl::StrCat(": ", link.reason);
+  switch (link.kind) {
+    case LinkState::Kind::kRefused:
+      sentence.mood = Mood::kBad;
+      sentence.text = absl::StrCat("Refused", reason);
+      break;
+    case LinkState::Kind::kLost:
+      sentence.mood = Mood::kBad;
+      sentence.text = absl::StrCat("The cluster is gone", reason);
+      break;
+    case LinkState::Kind::kEnded:
+      sentence.text = absl::StrCat("The cluster has ended", reason);
+      break;
+    default:
+      sentence.mood = Mood::kBusy;
+      sentence.text = absl::StrCat("Connecting", reason);
+  }
+  if (!absl::EndsWith(sentence.text, ".")) sentence.text += ".";
+  return sentence;
+}
+
+VerdictSentence Start(const DashboardModel& model) {
+  if (!model.has_data()) return NotConnected(model);
+  const LinkHealth& health = model.health();
+  const ClusterFacts& cluster = model.cluster();
+  VerdictSentence sentence;
+  if (health.stale && cluster.phase < Phase::PHASE_ENDED) {
+    sentence.mood = Mood::kBad;
+    sentence.jump = To(Panel::kTimeline);
+    const bool lost = health.link.kind == LinkState::Kind::kLost;
+    sentence.text = absl::StrCat(lost ? "The driver is gone; the last news is of "
+                                      : "Connection lost ",
+                                 FormatAge(model.now() - health.data_age, model.now()),
+                                 "; what is shown is as of ",
+                                 FormatClock(model.data_time(), model.options().zone), ".");
+    sentence.evidence = health.link.reason;
+    return sentence;
+  }
+  switch (cluster.phase) {
+    case Phase::PHASE_RESERVING:
+      return Reserving(model);
+    case Phase::PHASE_RUNNING:
+      return Running(model);
+    case Phase::PHASE_STOPPING: {
+      int left = 0;
+      for (const NodeState& node : model.nodes()) left += node.ended() ? 0 : 1;
+      sentence.mood = Mood::kBusy;
+      sentence.text =
+          absl::StrCat("Stopping: ", Plural(left, "node has", "nodes have"), " not ended yet.");
+      sentence.jump = To(Panel::kReservations);
+      return sentence;
+    }
+    case Phase::PHASE_FAILED:
+      sentence.mood = Mood::kBad;
+      sentence.text = "Failed";
+      if (const absl::Duration took = TimeToRun(model); took == absl::InfiniteDuration()) {
+        absl::StrAppend(&sentence.text, " before all slots were running");
+      }
+      if (!model.timeline().phases().empty() &&
+          model.timeline().phases().back().phase == Phase::PHASE_FAILED &&
+          cluster.started != absl::InfinitePast()) {
+        absl::StrAppend(&sentence.text, " ",
+                        FormatSpan(model.timeline().phases().back().from - cluster.started),
+                        " after start");
+      }
+      sentence.text += ".";
+      sentence.jump = To(Panel::kTimeline, cluster.first_cause_executor);
+      return sentence;
+    case Phase::PHASE_ENDED: {
+      int finished = 0;
+      for (const NodeState& node : model.nodes()) {
+        finished += node.state == v1::SLOT_STATE_FINISHED ? 1 : 0;
+      }
+      sentence.mood = Mood::kGood;
+      sentence.text = absl::StrCat("Ended. ", FormatCount(finished), " of ",
+                                   FormatCount(static_cast<int64_t>(model.nodes().size())),
+                                   " nodes finished.");
+      sentence.jump = To(Panel::kTimeline);
+      return sentence;
+    }
+    default:
+      sentence.text = "The cluster's phase is unknown.";
+      return sentence;
+  }
+}
+
+// ---- Q2: why are my GPUs idle ----
+
+struct GpuFacts {
+  int counted = 0;  // known and used
+  int unknown = 0;
+  float utilization = kUnknown;  // mean, lately
+  std::vector<int> throttled;    // hottest first
+  int hottest = -1;
+};
+
+GpuFacts CountGpus(const DashboardModel& model) {
+  GpuFacts facts;
+  bool claimed = false;
+  for (const GpuState& gpu : model.gpus()) claimed = claimed || gpu.owner >= 0;
+  double sum = 0;
+  for (size_t i = 0; i < model.gpus().size(); ++i) {
+    const GpuState& gpu = model.gpus()[i];
+    if (!Known(gpu.value(GpuMetric::kUtilization)) || model.IsOld(gpu.time)) {
+      ++facts.unknown;
+      continue;
+    }
+    if (gpu.throttled()) facts.throttled.push_back(static_cast<int>(i));
+    // Others may use the GPUs that no node has claimed.
+    if (claimed && gpu.owner < 0) continue;
+    sum += gpu.utilization_lately.mean;
+    ++facts.counted;
+  }
+  if (facts.counted > 0) facts.utilization = static_cast<float>(sum / facts.counted);
+  const auto temperature = [&](int gpu) {
+    return model.gpus()[gpu].value(GpuMetric::kTemperature);
+  };
+  std::stable_sort(facts.throttled.begin(), facts.throttled.end(),
+                   [&](int a, int b) { return temperature(a) > temperature(b); });
+  return facts;
+}
+
+struct FeedFacts {
+  int fed = 0;
+  float starved = kUnknown;      // mean of all fed nodes
+  int most_starved = -1;         // executor id
+  float most_starved_by = 0;
+  int fullest = -1;              // executor id of the one that holds back its feeders most
+  float fullest_by = 0;
+  float bytes_per_second = 0;
+  float rows_per_second = 0;
+  int richest = -1;              // receives most rows
+  float richest_share = 0;
+  int waiting = 0;               // nodes that wait more than kHeldUp of their time
+};
+
+FeedFacts CountFeed(const DashboardModel& model) {
+  FeedFacts facts;
+  double starved = 0;
+  int timed = 0;
+  float richest = 0;
+  for (const NodeState& node : model.nodes()) {
+    if (node.queues.empty() || node.ended()) continue;
+    const int id = node.executor_id;
+    const float rows = node.rows_lately.mean;
+    const float bytes = node.bytes_lately.mean;
+    const float waits = node.starved_lately.mean;
+    const float full = node.backpressured_lately.mean;
+    ++facts.fed;
+    if (Known(rows)) {
+      facts.rows_per_second += rows;
+      if (rows > richest) {
+        richest = rows;
+        facts.richest = id;
+      }
+    }
+    if (Known(bytes)) facts.bytes_per_second += bytes;
+    if (Known(full) && full > facts.fullest_by) {
+      facts.fullest_by = full;
+      facts.fullest = id;
+    }
+    if (!Known(waits)) continue;
+    ++timed;
+    starved += waits;
+    if (waits > kHeldUp) ++facts.waiting;
+    if (waits > facts.most_starved_by) {
+      facts.most_starved_by = waits;
+      facts.most_starved = id;
+    }
+  }
+  if (timed > 0) facts.starved = static_cast<float>(starved / timed);
+  if (facts.rows_per_second > 0) facts.richest_share = richest / facts.rows_per_second;
+  return facts;
+}
+
+std::string WhyIdle(const DashboardModel& model, VerdictSentence* sentence) {
+  const FeedFacts feed = CountFeed(model);
+  if (model.cluster().input_mode != v1::INPUT_MODE_FEED) {
+    sentence->jump = To(Panel::kGpus);
+    return "the nodes read their own data (InputMode DIRECT)";
+  }
+  const bool open = std::any_of(model.feeds().begin(), model.feeds().end(),
+                                [](const auto& entry) { return !entry.second.info.closed(); });
+  sentence->evidence = absl::StrCat(
+      "lately: ", FormatSi(feed.rows_per_second, "rows/s"), ", ",
+      FormatBytesRate(feed.bytes_per_second), "; nodes wait ", FormatFraction(feed.starved),
+      " of their time on average");
+  if (!open) {
+    sentence->jump = To(Panel::kFeed);
+    return model.feeds().empty() ? "no feed has been opened" : "no feed is open";
+  }
+  if (feed.fed > 2 && feed.waiting > 0 && feed.richest_share > 0.5f) {
+    sentence->jump = To(Panel::kFeed, feed.richest);
+    return absl::StrCat("skewed; ", model.NodeName(feed.richest), " gets ",
+                        FormatFraction(feed.richest_share), " of the rows and ",
+                        Plural(feed.waiting, "node waits", "nodes wait"));
+  }
+  if (feed.fullest >= 0 && feed.fullest_by > kHeldUp) {
+    sentence->jump = To(Panel::kFeed, feed.fullest);
+    std::string why = absl::StrCat("backpressure; ", model.NodeName(feed.fullest),
+                                   " is slow, its queue is full ", FormatFraction(feed.fullest_by),
+                                   " of the time");
+    if (feed.waiting > 0) {
+      absl::StrAppend(&why, ", and ", Plural(feed.waiting, "other waits", "others wait"), " up to ",
+                      FormatFraction(feed.most_starved_by));
+    }
+    return why;
+  }
+  if (feed.most_starved >= 0 && feed.most_starved_by > kHeldUp) {
+    sentence->jump = To(Panel::kFeed, feed.most_starved);
+    return absl::StrCat("starved; the source gives ", FormatBytesRate(feed.bytes_per_second),
+                        " and node ", model.NodeName(feed.most_starved), " waits ",
+                        FormatFraction(feed.most_starved_by), " of its time");
+  }
+  sentence->jump = To(Panel::kFeed);
+  return "rows come in time; the programs use their GPUs little";
+}
+
+VerdictSentence Gpus(const DashboardModel& model) {
+  VerdictSentence sentence;
+  sentence.jump = To(Panel::kGpus);
+  if (!model.has_data()) {
+    sentence.text = "GPUs: nothing is known yet.";
+    return sentence;
+  }
+  int reporting = 0;
+  int without = 0;
+  std::string host_without;
+  std::string why_unknown;
+  for (const HostState& host : model.hosts()) {
+    if (!host.reports_gpus) continue;
+    ++reporting;
+    if (host.gpus_unknown.empty()) continue;
+    ++without;
+    host_without = host.name;
+    why_unknown = host.gpus_unknown;
+  }
+  const GpuFacts facts = CountGpus(model);
+  if (facts.counted == 0) {
+    if (model.cluster().phase >= Phase::PHASE_ENDED) {
+      sentence.text = "GPUs: the cluster has ended.";
+    } else if (model.health().stale) {
+      sentence.text = "GPUs: nothing is known since the connection was lost.";
+    } else if (reporting == 0) {
+      sentence.text = model.cluster().phase == Phase::PHASE_RESERVING
+                          ? "GPUs: waiting for the cluster to start."
+                          : "GPUs: no host has reported any.";
+    } else if (without > 0) {
+      sentence.text = absl::StrCat("GPUs unknown on ", without, " of ",
+                                   Plural(reporting, "host", "hosts"), ": ", why_unknown, ".");
+    } else {
+      sentence.text = "GPUs: none is in use.";
+    }
+    return sentence;
+  }
+  const float idle = 100 - facts.utilization;
+  const bool starting = model.cluster().phase == Phase::PHASE_RESERVING;
+  if (starting) {
+    sentence.text = absl::StrCat("GPUs idle ", FormatPercent(idle),
+                                 ": the cluster has not started yet.");
+  } else if (facts.utilization >= kBusy) {
+    sentence.mood = Mood::kGood;
+    sentence.text = absl::StrCat("GPUs busy: ", FormatPercent(facts.utilization), " on average");
+    if (facts.throttled.empty()) sentence.text += ".";
+  } else {
+    sentence.mood = Mood::kWarning;
+    const std::string why = WhyIdle(model, &sentence);
+    sentence.text = absl::StrCat("GPUs idle ", FormatPercent(idle), ": ", why);
+    if (facts.throttled.empty()) sentence.text += ".";
+  }
+  if (!starting && !facts.throttled.empty()) {
+    const GpuState& hottest = model.gpus()[facts.throttled.front()];
+    sentence.mood = Mood::kWarning;
+    if (facts.utilization >= kBusy) sentence.jump.selection.gpu = facts.throttled.front();
+    absl::StrAppend(&sentence.text, facts.utilization >= kBusy ? ", but " : "; ",
+                    Plural(static_cast<int64_t>(facts.throttled.size()), "GPU throttles",
+                           "GPUs throttle"),
+                    " for heat; hottest is ", model.GpuName(facts.throttled.front()), " at ",
+                    FormatNumber(std::round(hottest.value(GpuMetric::kTemperature))), " °C");
+    const float clock = hottest.value(GpuMetric::kClock);
+    if (Known(clock) && hottest.max_clock_mhz > 0 && clock < hottest.max_clock_mhz) {
+      absl::StrAppend(&sentence.text, ", its clock ",
+                      FormatPercent(100 - 100 * clock / hottest.max_clock_mhz), " below its maximum");
+    }
+    sentence.text += ".";
+  }
+  if (without > 0) {
+    absl::StrAppend(&sentence.text, " Unknown on ",
+                    without == 1 ? host_without : Plural(without, "host", "hosts"), ": ",
+                    why_unknown, ".");
+  }
+  return sentence;
+}
+
+// ---- Q3: which node broke it first ----
+
+// "killed by SIGKILL; out of memory" of "worker:3 (executor 3, attempt 0, host h4, pid 42) was
+// killed by SIGKILL; out of memory": the name is in the sentence already.
+std::string WhatHappened(absl::string_view text, const std::string& name) {
+  std::string line = FirstLine(text);
+  absl::string_view rest = line;
+  if (absl::ConsumePrefix(&rest, name)) {
+    if (absl::StartsWith(rest, " (")) {
+      const size_t close = rest.find(") ");
+      if (close != absl::string_view::npos) rest.remove_prefix(close + 1);
+    }
+    rest = absl::StripPrefix(absl::StripPrefix(rest, ":"), " ");
+    rest = absl::StripPrefix(rest, "was ");
+  }
+  return Ellipsize(absl::StripSuffix(rest, "."), kMaxReason);
+}
+
+VerdictSentence Failure(const DashboardModel& model) {
+  VerdictSentence sentence;
+  sentence.jump = To(Panel::kTimeline);
+  if (!model.has_data()) {
+    sentence.text = "Failures: nothing is known yet.";
+    return sentence;
+  }
+  const Timeline& timeline = model.timeline();
+  const ClusterFacts& cluster = model.cluster();
+  const TimelineEvent* first = timeline.first_cause();
+  if (first != nullptr || !cluster.first_cause.empty()) {
+    sentence.mood = Mood::kBad;
+    const int executor = first != nullptr && first->executor_id >= 0 ? first->executor_id
+                                                                     : cluster.first_cause_executor;
+    const std::string text = first != nullptr ? first->text : cluster.first_cause;
+    const std::string name = executor >= 0 ? model.NodeName(executor) : "";
+    sentence.jump.selection.node = executor;
+    sentence.evidence = text;
+    const std::string what = WhatHappened(text, name);
+    sentence.text = executor >= 0 ? absl::StrCat(name, " failed first (", what, ")") : what;
+    if (first != nullptr) {
+      sentence.jump.selection.event = static_cast<int64_t>(first->number);
+      sentence.jump.at = first->time;
+      absl::StrAppend(&sentence.text, " at ", FormatClock(first->time, model.options().zone));
+    }
+    if (cluster.folded_failures > 0) {
+      absl::StrAppend(&sentence.text, "; ",
+                      Plural(cluster.folded_failures, "later failure", "later failures"), " folded");
+    }
+    sentence.text += ".";
+    return sentence;
+  }
+  // Nothing fatal: what was healed?
+  const NodeState* restless = nullptr;
+  int restarts = 0;
+  for (const NodeState& node : model.nodes()) {
+    const int of_node = static_cast<int>(std::max(node.restarts, node.attempt));
+    restarts += of_node;
+    if (of_node > 0 && (restless == nullptr ||
+                        of_node > static_cast<int>(std::max(restless->restarts, restless->attempt)))) {
+      restless = &node;
+    }
+  }
+  if (restless == nullptr) {
+    sentence.mood = Mood::kGood;
+    sentence.text = "No failures.";
+    return sentence;
+  }
+  sentence.mood = Mood::kWarning;
+  sentence.jump.selection.node = restless->executor_id;
+  const int of_it = static_cast<int>(std::max(restless->restarts, restless->attempt));
+  sentence.text = absl::StrCat("Nothing fatal, but ", restless->name, " was started again ",
+                               of_it == 1 ? "once" : absl::StrCat(of_it, " times"));
+  const auto& events = timeline.events();
+  for (auto event = events.rbegin(); event != events.rend(); ++event) {
+    if (event->executor_id != restless->executor_id || event->kind != "restart" ||
+        event->severity < v1::Event::SEVERITY_WARNING) {
+      continue;
+    }
+    sentence.jump.selection.event = static_cast<int64_t>(event->number);
+    sentence.jump.at = event->time;
+    absl::StrAppend(&sentence.text, ", last at ", FormatClock(event->time, model.options().zone),
+                    ": ", WhatHappened(event->text, restless->name));
+    break;
+  }
+  if (restarts > of_it) {
+    absl::StrAppend(&sentence.text, "; ", Plural(restarts - of_it, "restart", "restarts"),
+                    " of other nodes");
+  }
+  sentence.text += ".";
+  return sentence;
+}
+
+}  // namespace
+
+absl::string_view MoodName(Mood mood) {
+  switch (mood) {
+    case Mood::kGood:
+      return "good";
+    case Mood::kNeutral:
+      return "neutral";
+    case Mood::kBusy:
+      return "busy";
+    case Mood::kWarning:
+      return "warning";
+    case Mood::kBad:
+      return "bad";
+  }
+  return "unknown";
+}
+
+Verdict MakeVerdict(const DashboardModel& model) {
+  Verdict verdict;
+  verdict.start = Start(model);
+  verdict.gpus = Gpus(model);
+  verdict.failure = Failure(model);
+  return verdict;
+}
+
+std::string FormatVerdict(const Verdict& verdict) {
+  return absl::StrCat(verdict.start.text, "\n", verdict.gpus.text, "\n", verdict.failure.text, "\n");
+}
+
+}  // namespace millrace::dashboard
