@@ -71,6 +71,11 @@ class Body {
       return Bad("a buffer of ", length, " bytes at offset ", offset,
                  " does not lie within one body part");
     }
+    // Columns that shared bytes would let a small message become any amount of rows.
+    if (length > size_ - claimed_) {
+      return Bad("buffers that overlap: more than ", size_, " bytes in a body of ", size_);
+    }
+    claimed_ += length;
     return Buffer{Base(part - 1, alignment) + at, length};
   }
 
@@ -103,6 +108,7 @@ class Body {
   std::vector<const uint8_t*> copies_;  // aligned copies of parts, where they were needed
   std::vector<std::shared_ptr<const void>> owners_;
   int64_t size_ = 0;
+  int64_t claimed_ = 0;  // by buffers found so far; at most size_
 };
 
 // Reads columns in the order of the schema.

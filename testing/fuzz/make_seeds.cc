@@ -1,0 +1,196 @@
+// Writes the seeds of the corpora: one folder per target below the folder that is the argument.
+//
+//   make_seeds testing/fuzz/corpus
+//
+// Frames and malformed frames come from testing/golden/feed_frames.json, batches are made here: of
+// many types, and with each number of their metadata replaced by lengths whose products overflow.
+// Equal on every machine. What libFuzzer finds lies beside the seeds and is left alone.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
+#include "feed/ipc.h"
+#include "feed/record_batch.h"
+#include "feed/record_batch_testing.h"
+#include "feed/schema.h"
+#include "feed/types.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMaxSeedBytes = 4096;
+constexpr int64_t kHugeLengths[] = {int64_t{1} << 60, int64_t{1} << 61, (int64_t{1} << 61) + 1};
+
+class Seeds {
+ public:
+  explicit Seeds(std::string folder) : folder_(std::move(folder)) {}
+
+  void Add(absl::string_view target, absl::string_view name, absl::string_view bytes) {
+    if (bytes.size() > kMaxSeedBytes) return;  // mutations of short inputs find more
+    const std::string folder = JoinPath(folder_, target);
+    std::filesystem::create_directories(folder);
+    const absl::Status written =
+        WriteFileAtomic(JoinPath(folder, absl::StrCat("seed_", name)), bytes);
+    MILLRACE_CHECK(written.ok()) << written;
+    ++count_;
+  }
+
+  [[nodiscard]] int count() const { return count_; }
+
+ private:
+  const std::string folder_;
+  int count_ = 0;
+};
+
+std::string Sized(absl::string_view bytes) {
+  const auto size = static_cast<uint16_t>(bytes.size());
+  std::string out(reinterpret_cast<const char*>(&size), sizeof size);
+  absl::StrAppend(&out, bytes);
+  return out;
+}
+
+std::string Number(uint32_t value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+absl::string_view Bytes(const BodyPart& part) {
+  return {reinterpret_cast<const char*>(part.data), part.size};
+}
+
+// The layout that batch_fuzz.cc describes.
+std::string BatchInput(const std::string& schema, uint32_t rows, const std::string& metadata,
+                       const std::vector<BodyPart>& parts) {
+  std::string input = absl::StrCat(Sized(schema), Number(rows), Sized(metadata));
+  for (const BodyPart& part : parts) absl::StrAppend(&input, Sized(Bytes(part)));
+  return input;
+}
+
+std::string ArrowStream(const std::string& schema, const EncodedBatch& batch) {
+  std::string stream = absl::StrCat(schema, batch.metadata);
+  for (const BodyPart& part : batch.parts) {
+    absl::StrAppend(&stream, Bytes(part), std::string((8 - part.size % 8) % 8, '\0'));
+  }
+  return absl::StrCat(stream, absl::string_view("\xff\xff\xff\xff\0\0\0\0", 8));
+}
+
+void AddBatch(absl::string_view name, const RecordBatch& batch, Seeds* seeds) {
+  const std::string schema = *EncodeSchema(batch.schema());
+  const EncodedBatch encoded = *EncodeBatch(batch);
+  const auto rows = static_cast<uint32_t>(batch.num_rows());
+  seeds->Add("schema", name, schema);
+  seeds->Add("batch", name, BatchInput(schema, rows, encoded.metadata, encoded.parts));
+  const std::string stream = ArrowStream(schema, encoded);
+  seeds->Add("arrow_file", absl::StrCat(name, "_stream"), stream);
+  seeds->Add("arrow_file", absl::StrCat(name, "_file"),
+             absl::StrCat(absl::string_view("ARROW1\0\0", 8), stream));
+}
+
+// Each number of the metadata that may be a length, an offset or a count, replaced by huge ones.
+void AddHugeLengths(absl::string_view name, const RecordBatch& batch, Seeds* seeds) {
+  const std::string schema = *EncodeSchema(batch.schema());
+  const EncodedBatch encoded = *EncodeBatch(batch);
+  const auto rows = static_cast<uint32_t>(batch.num_rows());
+  for (size_t at = 0; at + 8 <= encoded.metadata.size(); at += 8) {
+    int64_t found = 0;
+    std::memcpy(&found, encoded.metadata.data() + at, sizeof found);
+    if (found <= 0 || found > 4096) continue;
+    for (const int64_t huge : kHugeLengths) {
+      std::string metadata = encoded.metadata;
+      std::memcpy(metadata.data() + at, &huge, sizeof huge);
+      const std::string which = absl::StrCat(name, "_", at, "_", absl::Hex(huge));
+      seeds->Add("batch", which, BatchInput(schema, rows, metadata, encoded.parts));
+      if (huge == kHugeLengths[0]) {
+        seeds->Add("arrow_file", which,
+                   ArrowStream(schema, EncodedBatch{std::move(metadata), encoded.parts}));
+      }
+    }
+  }
+}
+
+void AddGolden(const Json& file, const char* member, Seeds* seeds) {
+  for (const Json& entry : file.at(member)) {
+    std::vector<std::string> parts;
+    for (const Json& part : entry.at("parts")) {
+      parts.push_back(absl::HexStringToBytes(part.get<std::string>()));
+    }
+    if (parts.empty()) continue;
+    const std::string name = entry.at("name");
+    seeds->Add("frame", name, absl::StrCat(parts[0], parts.size() > 1 ? parts[1] : ""));
+    if (parts.size() > 1 && parts[0].size() == 32 && parts[0][5] == 2) {
+      seeds->Add("schema", name, parts[1]);
+    }
+  }
+}
+
+void AddCsv(Seeds* seeds) {
+  const absl::string_view texts[] = {
+      "a,b,c\n1,2,3\n4,5,6\n7,8,9\n",
+      "a,b,c\r\n\"x,\"\"y\"\"\",2,\r\n\"two\nlines\",-1,nan\r\n",
+      "\xef\xbb\xbf" "a;b;c\n\n1;1e308;0x10\n;;\n9223372036854775808;inf;-0\n",
+      "a\tb\tc\ntrue\t1\t0\nfalse\t0\t1",
+      "a\n\"unfinished\n",
+      "a,b\n1\n",
+      "a,a\n1,2\n",
+  };
+  int index = 0;
+  for (const absl::string_view text : texts) {
+    for (const char* options : {"\x01\x00\x07", "\x16\x06\xff", "\x09\x03\x01"}) {
+      seeds->Add("csv", absl::StrCat(index++),
+                 absl::StrCat(absl::string_view(options, 3), text));
+    }
+  }
+}
+
+int Run(const std::string& folder) {
+  Seeds seeds(folder);
+  const Json golden = *ParseJson(*ReadFile("testing/golden/feed_frames.json"));
+  AddGolden(golden, "frames", &seeds);
+  AddGolden(golden, "malformed", &seeds);
+
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 12; ++i) {
+    const Schema schema = *Schema::FromFields({{"x", RandomType(/*depth=*/i % 4, &random)}});
+    AddBatch(absl::StrCat("type_", i), RandomBatchOf(schema, 3, Nulls::kSome, i), &seeds);
+  }
+  AddBatch("flat", RandomBatch(2, Nulls::kSome, 1), &seeds);
+  AddBatch("flat_no_nulls", RandomBatch(2, Nulls::kNone, 1), &seeds);
+  AddBatch("nested", RandomNestedBatch(2, Nulls::kSome, 1), &seeds);
+  AddHugeLengths("numbers",
+                 RandomBatchOf(*Schema::FromFields({{"x", Type::Int64()}}), 3, Nulls::kSome, 1),
+                 &seeds);
+  AddHugeLengths(
+      "list",
+      RandomBatchOf(*Schema::FromFields({{"x", Type::List(Type::Utf8())}}), 5, Nulls::kSome, 1),
+      &seeds);
+  AddHugeLengths("fixed",
+                 RandomBatchOf(*Schema::FromFields({{"x", Type::FixedSizeList(Type::Int32(), 3)}}), 5,
+                               Nulls::kSome, 1),
+                 &seeds);
+  AddCsv(&seeds);
+  std::printf("%d seeds\n", seeds.count());
+  return 0;
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+    return 1;
+  }
+  return millrace::Run(argv[1]);
+}
