@@ -433,6 +433,7 @@ def _maven_jars():
 # What the Spark connector is compiled against, and never holds: Spark brings it. Compiled against the oldest
 # line; a test links the class files against the others.
 _SPARK_JARS = {
+    "com.esotericsoftware:kryo-shaded:4.0.2": "a4899f57fef456b9ec66f730e7b493ecb3dc494cc5758721ed9c18416fd2d3b6",
     "org.apache.hadoop:hadoop-client-api:3.3.4": "e513d71b78086b5caaa439f4402b43e20df01446d56b66084ad419452878701c",
     "org.apache.spark:spark-catalyst_2.12:3.5.9": "58715b96ee0dd847848d8096ea8da8409ee888689dbe71ec1fd07237f0d4d4d1",
     "org.apache.spark:spark-common-utils_2.12:3.5.9": "f67adc2920421c041c838bd36ef54cf46ae8e114cfb85b8794a220535690b9ad",
@@ -442,6 +443,7 @@ _SPARK_JARS = {
     "org.apache.spark:spark-tags_2.12:3.5.9": "5c823b3b4782733f2af6990a1448b214af3916e2229d60b347e342166cbdd47a",
     "org.apache.spark:spark-unsafe_2.12:3.5.9": "13463c25d402f1c63caa7a0fca3bc0a055b048b0f5948cf363234b301c35d548",
     "org.scala-lang:scala-library:2.12.18": "e51e6636c003359e106bea4ad99def70e613c290190c8c84f10f9560dd5b00ae",
+    "org.scala-lang:scala-reflect:2.12.18": "d6a24e175246541ffcbc965a231aa1d3bb01d61def196f91495690fabf9783bc",
     "org.slf4j:slf4j-api:2.0.7": "5d6298b93a1905c32cda6478808ac14c2d4a47e91535e53c41f7feeb85d946f4",
 }
 

@@ -54,11 +54,12 @@ def compile_sources(args):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(args.output) or ".") as folder:
         command = [_tool("javac"), "-J-Xmx256m", "-d", folder, "--release", args.release, "-encoding", "UTF-8"]
         # "options": a JDK that will drop this release one day says so. "processing": no processors.
+        # "classfile": jars of others have annotations whose classes are nowhere.
         command += ["-g", "-proc:none", "-implicit:none"]
         if args.no_lint:
             command += ["-nowarn", "-Xlint:none"]
         else:
-            command += ["-Xlint:all,-options,-processing,-serial,-path", "-Werror"]
+            command += ["-Xlint:all,-options,-processing,-serial,-path,-classfile", "-Werror"]
         command += ["-classpath", args.classpath or folder]
         result = subprocess.run(command + args.sources, check=False)
         if result.returncode != 0:

@@ -20,14 +20,18 @@ public final class BatchBuilder {
   private final ArrowSchema schema;
   private final BufferPool pool;
   private final ColumnBuilder[] columns;
+  private final DirectBuffer.Growth growth = new DirectBuffer.Growth();
   private int rows;
+  // What full() knows: it looks again once the rows are so many, or a buffer has grown.
+  private int nextLook;
+  private int growthSeen;
 
   public BatchBuilder(ArrowSchema schema, BufferPool pool) {
     this.schema = schema;
     this.pool = pool;
     columns = new ColumnBuilder[schema.fields().size()];
     for (int i = 0; i < columns.length; i++) {
-      columns[i] = new ColumnBuilder(schema.fields().get(i).type(), pool);
+      columns[i] = new ColumnBuilder(schema.fields().get(i).type(), pool, growth);
     }
   }
 
@@ -57,6 +61,21 @@ public final class BatchBuilder {
     return bytes;
   }
 
+  /** Whether the batch has {@code target} bytes, or nearly twice as many after one large row; cheap. */
+  public boolean full(long target) {
+    if (rows < nextLook && growthSeen == growth.count) {
+      return false;
+    }
+    long bytes = bytes();
+    growthSeen = growth.count;
+    if (bytes >= target) {
+      return true;
+    }
+    long left = (target - bytes) * rows / Math.max(1, bytes);
+    nextLook = rows + (int) Math.max(1, Math.min(1 << 16, left));
+    return false;
+  }
+
   /** The rows in wire form; at least one. This is empty afterwards. */
   public EncodedBatch finish() {
     for (int i = 0; i < columns.length; i++) {
@@ -74,6 +93,7 @@ public final class BatchBuilder {
     }
     EncodedBatch encoded = body.finish(rows);
     rows = 0;
+    nextLook = 0;
     return encoded;
   }
 
@@ -85,5 +105,6 @@ public final class BatchBuilder {
     }
     memory.forEach(pool::give);
     rows = 0;
+    nextLook = 0;
   }
 }

@@ -121,6 +121,7 @@ public final class BatchDecoder {
     private final Body body;
     private int nextNode;
     private int nextBuffer;
+    private long bufferBytes;
 
     Reader(FlatTable.Vector nodes, FlatTable.Vector buffers, Body body) {
       this.nodes = nodes;
@@ -204,7 +205,12 @@ public final class BatchDecoder {
         throw new BadInputException("no buffer; there are " + buffers.size());
       }
       int i = nextBuffer++;
-      return body.find(buffers.int64(i, 0), buffers.int64(i, 8));
+      ByteBuffer found = body.find(buffers.int64(i, 0), buffers.int64(i, 8));
+      bufferBytes += found.remaining();
+      if (bufferBytes > body.size) {
+        throw new BadInputException("buffers that share bytes: " + bufferBytes + " in a body of " + body.size);
+      }
+      return found;
     }
 
     private static void require(ByteBuffer buffer, long bytes, String what) throws BadInputException {

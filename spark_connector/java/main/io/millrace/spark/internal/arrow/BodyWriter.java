@@ -35,7 +35,7 @@ final class BodyWriter {
 
   BodyWriter(BufferPool pool) {
     this.pool = pool;
-    this.gathered = new DirectBuffer(pool);
+    this.gathered = new DirectBuffer(pool, new DirectBuffer.Growth());
   }
 
   void node(long length, long nulls) {

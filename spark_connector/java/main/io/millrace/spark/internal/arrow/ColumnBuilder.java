@@ -16,14 +16,14 @@ public final class ColumnBuilder {
   private int rows;
   private int nulls;
 
-  ColumnBuilder(ArrowType type, BufferPool pool) {
+  ColumnBuilder(ArrowType type, BufferPool pool, DirectBuffer.Growth growth) {
     this.type = type;
-    validity = new DirectBuffer(pool);
-    data = new DirectBuffer(pool);
-    offsets = type.id().hasOffsets() ? new DirectBuffer(pool) : null;
+    validity = new DirectBuffer(pool, growth);
+    data = new DirectBuffer(pool, growth);
+    offsets = type.id().hasOffsets() ? new DirectBuffer(pool, growth) : null;
     children = new ColumnBuilder[type.children().size()];
     for (int i = 0; i < children.length; i++) {
-      children[i] = new ColumnBuilder(type.children().get(i).type(), pool);
+      children[i] = new ColumnBuilder(type.children().get(i).type(), pool, growth);
     }
   }
 

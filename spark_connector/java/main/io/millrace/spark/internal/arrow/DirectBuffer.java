@@ -33,13 +33,24 @@ public final class DirectBuffer {
     }
   }
 
+  // Memory that is taken at once where the batch before has needed it, so that little is copied.
+  private static final int MAX_AHEAD_BYTES = 4 << 20;
+
+  /** Counts how often the buffers of a batch took more memory: between two of these they hold no surprise. */
+  static final class Growth {
+    int count;
+  }
+
   private final BufferPool pool;
+  private final Growth growth;
   private ByteBuffer bytes;
   private long address;
   private int size;
+  private int sizeBefore;
 
-  DirectBuffer(BufferPool pool) {
+  DirectBuffer(BufferPool pool, Growth growth) {
     this.pool = pool;
+    this.growth = growth;
   }
 
   public int size() {
@@ -80,7 +91,9 @@ public final class DirectBuffer {
     if (end > Integer.MAX_VALUE - 64) {
       throw new IllegalStateException("a column of more than 2 GiB in one batch; feed fewer rows at once");
     }
-    long wanted = bytes == null ? end : Math.max(end, Math.min(2L * bytes.capacity(), Integer.MAX_VALUE - 64));
+    growth.count++;
+    long wanted = bytes == null ? sizeBefore : Math.min(2L * bytes.capacity(), Integer.MAX_VALUE - 64);
+    wanted = Math.max(end, wanted);
     ByteBuffer wider = pool.take((int) wanted);
     if (bytes != null) {
       ByteBuffer source = bytes.duplicate();
@@ -100,6 +113,7 @@ public final class DirectBuffer {
   /** Hands over the memory, null if there is none; this begins anew, empty. */
   ByteBuffer detach() {
     ByteBuffer detached = bytes;
+    sizeBefore = Math.min(size, MAX_AHEAD_BYTES);
     bytes = null;
     address = 0;
     size = 0;

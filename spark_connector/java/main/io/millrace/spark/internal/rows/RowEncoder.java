@@ -1,0 +1,70 @@
+package io.millrace.spark.internal.rows;
+
+import io.millrace.spark.internal.arrow.ArrowSchema;
+import io.millrace.spark.internal.arrow.BatchBuilder;
+import io.millrace.spark.internal.arrow.EncodedBatch;
+
+/**
+ * Makes batches of rows of one kind.
+ *
+ * <pre>{@code
+ * encoder.add(row);                       // copies it: Spark reuses its rows
+ * if (encoder.full()) {
+ *   session.send(encoder.schema(), encoder.finish());
+ * }
+ * }</pre>
+ *
+ * An error of {@link #add} is a MillraceException with INVALID_ARGUMENT that names the column; call
+ * {@link #clear} then. Not thread-safe.
+ */
+public abstract class RowEncoder<T> {
+  // Large enough that a batch costs little beside its bytes, small enough that a node begins early.
+  private static final long BATCH_BYTES = 1 << 20;
+  private static final int BATCH_ROWS = 1 << 16;
+
+  private BatchBuilder builder;
+
+  /** What rows are put into; {@link #add} may make it of the first row. */
+  final void setBuilder(BatchBuilder value) {
+    builder = value;
+  }
+
+  final BatchBuilder builder() {
+    return builder;
+  }
+
+  /** Adds a row, which may be changed afterwards. */
+  public abstract void add(T row);
+
+  /** Of the batches; null if it is made of the first row, and that is yet to come. */
+  public final ArrowSchema schema() {
+    return builder == null ? null : builder.schema();
+  }
+
+  /** Rows since the last batch. */
+  public final int rows() {
+    return builder == null ? 0 : builder.rows();
+  }
+
+  /** Bytes of the rows since the last batch, about. */
+  public final long bytes() {
+    return builder == null ? 0 : builder.bytes();
+  }
+
+  /** Whether these rows are enough for a batch: a megabyte, or 65,536. */
+  public final boolean full() {
+    return builder != null && (builder.rows() >= BATCH_ROWS || builder.full(BATCH_BYTES));
+  }
+
+  /** The rows since the last batch, at least one, in wire form. */
+  public final EncodedBatch finish() {
+    return builder.finish();
+  }
+
+  /** Forgets the rows since the last batch and gives their memory back. */
+  public final void clear() {
+    if (builder != null) {
+      builder.clear();
+    }
+  }
+}
