@@ -433,6 +433,7 @@ def _maven_jars():
 # What the Spark connector is compiled against, and never holds: Spark brings it. Compiled against the oldest
 # line; a test links the class files against the others.
 _SPARK_JARS = {
+    "com.fasterxml.jackson.core:jackson-annotations:2.15.2": "04e21f94dcfee4b078fa5a5f53047b785aaba69d19de392f616e7a7fe5d3882f",
     "com.esotericsoftware:kryo-shaded:4.0.2": "a4899f57fef456b9ec66f730e7b493ecb3dc494cc5758721ed9c18416fd2d3b6",
     "org.apache.hadoop:hadoop-client-api:3.3.4": "e513d71b78086b5caaa439f4402b43e20df01446d56b66084ad419452878701c",
     "org.apache.spark:spark-catalyst_2.12:3.5.9": "58715b96ee0dd847848d8096ea8da8409ee888689dbe71ec1fd07237f0d4d4d1",
@@ -440,6 +441,7 @@ _SPARK_JARS = {
     "org.apache.spark:spark-core_2.12:3.5.9": "f8c2a9001598855b08a8f85adc66a7bec80b0e25109f0149a34e350f9340d788",
     "org.apache.spark:spark-sql-api_2.12:3.5.9": "9f6ea16201c783c2bfde5e913405b7d9997ad2ebd840a4977f96e82bb7d64544",
     "org.apache.spark:spark-sql_2.12:3.5.9": "7c2c0e0f551373eb80efa066e2d5d4fe878372f6f69403eae0d09b652d071083",
+    "org.apache.spark:spark-streaming_2.12:3.5.6": "a0079d4555043841995b16fca44a8d1f7d8521caee9b2ae4306934bdbfcbe58e",
     "org.apache.spark:spark-tags_2.12:3.5.9": "5c823b3b4782733f2af6990a1448b214af3916e2229d60b347e342166cbdd47a",
     "org.apache.spark:spark-unsafe_2.12:3.5.9": "13463c25d402f1c63caa7a0fca3bc0a055b048b0f5948cf363234b301c35d548",
     "org.scala-lang:scala-library:2.12.18": "e51e6636c003359e106bea4ad99def70e613c290190c8c84f10f9560dd5b00ae",
