@@ -23,7 +23,8 @@ ALLOWED = {
     "core/cluster": _CLUSTER,
     "core/cli": _CLUSTER | {"core/cluster"},
     "dashboard": _LEAVES | {"core/proto", "core/client"},
-    "spark_connector": _LEAVES | {"core/proto", "core/agent"},
+    # Its jar holds the agent and the GPU helper.
+    "spark_connector": _LEAVES | {"core/proto", "core/agent", "core/gpu"},
     "examples": _CLUSTER | {"core/cluster", "core/node", "core/cli"},
     "third_party": set(),
 }

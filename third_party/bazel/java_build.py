@@ -8,6 +8,7 @@ out signatures, manifests and module descriptors of the jars, which would not be
 """
 
 import argparse
+import hashlib
 import os
 import pathlib
 import re
@@ -87,6 +88,7 @@ def merge(args):
     for item in args.file:
         name, _, path = item.partition("=")
         entries[name] = pathlib.Path(path).read_bytes()
+        entries[name + ".sha256"] = hashlib.sha256(entries[name]).hexdigest().encode("ascii")
     entries["META-INF/MANIFEST.MF"] = _manifest(args.main)
     _write(args.output, entries)
 

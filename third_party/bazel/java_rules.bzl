@@ -123,7 +123,7 @@ java_jar = rule(
     attrs = {
         "jar": attr.output(mandatory = True),
         "deps": attr.label_list(providers = [JarInfo], mandatory = True),
-        "resources": attr.label_keyed_string_dict(allow_files = True, doc = "Files to add: target to name in the jar."),
+        "resources": attr.label_keyed_string_dict(allow_files = True, doc = "Files to add: target to name in the jar; each with its digest, NAME.sha256."),
         "main_class": attr.string(),
         "_tool": _TOOL,
     },
