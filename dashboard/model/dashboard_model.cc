@@ -67,6 +67,7 @@ void DashboardModel::Forget() {
   warnings_.Clear();
   verdict_ = Verdict();
   incarnation_.clear();
+  mid_transaction_ = false;
 }
 
 void DashboardModel::Refuse(absl::string_view why) {
@@ -136,6 +137,7 @@ void DashboardModel::TakeWatch(const SourceUpdate& update) {
   health_.dropped_metrics += watch.dropped_metrics();
   health_.dropped_events += watch.dropped_events();
   health_.dropped_log_lines += watch.dropped_log_lines();
+  mid_transaction_ = update.more;
   if (update.more) return;
   ++health_.updates;
   Summarise();
@@ -205,6 +207,7 @@ void DashboardModel::Advance(absl::Time now) {
     rate_bytes_ = health_.bytes;
     rate_updates_ = health_.updates;
   }
+  if (mid_transaction_) return;  // half of it would be nonsense
   const absl::Duration since = viewer_now_ - derived_at_;
   if (since < (nodes_.size() > kLarge ? absl::Seconds(1) : kDeriveEvery) &&
       (derived_version_ == version_ || nodes_.size() > kLarge)) {

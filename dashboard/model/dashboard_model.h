@@ -181,6 +181,7 @@ class DashboardModel {
   ModelOptions options_;
   bool has_data_ = false;
   std::string incarnation_;
+  bool mid_transaction_ = false;
   absl::Time logs_known_until_ = absl::InfinitePast();
   uint64_t version_ = 0;
   absl::Time viewer_now_ = absl::InfinitePast();

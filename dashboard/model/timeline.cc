@@ -5,6 +5,40 @@
 #include "core/proto/time_proto.h"
 
 namespace millrace::dashboard {
+namespace {
+
+bool IsFailure(const TimelineEvent& event) {
+  return event.kind == "failure" && event.executor_id >= 0;
+}
+
+}  // namespace
+
+// The coordinator waits a moment before it names a first cause, and names it in an event of the
+// cluster: the node's own failure stands before it, among those that came at the same time.
+void Timeline::TakeFirstCause(TimelineEvent* event) {
+  event->first_cause = false;
+  if (first_cause_number_ >= 0) return;
+  TimelineEvent* cause = event;
+  for (TimelineEvent& earlier : events_) {
+    if (IsFailure(earlier) && earlier.executor_id == event->executor_id &&
+        earlier.attempt == event->attempt) {
+      cause = &earlier;
+    }
+  }
+  if (cause->folded) {
+    cause->folded = false;
+    --folded_;
+  }
+  cause->first_cause = true;
+  first_cause_number_ = static_cast<int64_t>(cause->number);
+  for (TimelineEvent& earlier : events_) {
+    if (&earlier == cause || !IsFailure(earlier) || earlier.folded || earlier.time < cause->time) {
+      continue;
+    }
+    earlier.folded = true;
+    ++folded_;
+  }
+}
 
 void Timeline::Add(const v1::Event& proto) {
   if (any_ && proto.number() <= last_number_) return;
@@ -21,17 +55,10 @@ void Timeline::Add(const v1::Event& proto) {
   event.text = proto.text();
   event.first_cause = proto.first_cause();
   event.folded = proto.folded();
-  const bool failure =
-      event.severity == v1::Event::SEVERITY_ERROR && event.executor_id >= 0 && !event.first_cause;
-  if (failure && first_cause_number_ >= 0) event.folded = true;
-  // The cluster's own event repeats the node's as a first cause: the node's is the one to show.
   if (event.first_cause) {
-    if (first_cause_number_ < 0) {
-      first_cause_number_ = static_cast<int64_t>(event.number);
-    } else {
-      event.first_cause = false;
-      event.folded = true;
-    }
+    TakeFirstCause(&event);
+  } else if (IsFailure(event) && first_cause_number_ >= 0) {
+    event.folded = true;
   }
   if (event.folded) ++folded_;
   if (events_.size() <= kMaxEvents) return;

@@ -2,7 +2,7 @@
 //
 // What happened, with the first cause of a failure on top of what followed from it.
 //
-// Defines: TimelineEvent, PhaseSpan, Timeline.
+// Defines: TimelineEvent, PhaseSpan, EpochMark, Timeline.
 //
 // Thread safety: not thread-safe; const methods may run concurrently.
 
@@ -68,6 +68,8 @@ class Timeline {
   [[nodiscard]] uint64_t version() const { return version_; }
 
  private:
+  void TakeFirstCause(TimelineEvent* event);
+
   std::deque<TimelineEvent> events_;
   std::vector<PhaseSpan> phases_;
   std::vector<EpochMark> epochs_;

@@ -20,6 +20,7 @@ constexpr float kBusy = 70;
 // From this fraction of its time on, something is held up by what it waits for.
 constexpr float kHeldUp = 0.3f;
 constexpr size_t kMaxReason = 160;
+constexpr size_t kMaxQuoted = 60;
 
 using Phase = v1::ClusterInfo;
 
@@ -487,20 +488,35 @@ VerdictSentence Gpus(const DashboardModel& model) {
 
 // ---- Q3: which node broke it first ----
 
-// "killed by SIGKILL; out of memory" of "worker:3 (executor 3, attempt 0, host h4, pid 42) was
-// killed by SIGKILL; out of memory": the name is in the sentence already.
+// The heart of a failure's text: "killed by SIGKILL" of "worker:3 (executor 3, attempt 0, host h4,
+// pid 42) was killed by SIGKILL. Last stderr line: 'x'". The whole text is the evidence.
 std::string WhatHappened(absl::string_view text, const std::string& name) {
   std::string line = FirstLine(text);
   absl::string_view rest = line;
-  if (absl::ConsumePrefix(&rest, name)) {
-    if (absl::StartsWith(rest, " (")) {
-      const size_t close = rest.find(") ");
-      if (close != absl::string_view::npos) rest.remove_prefix(close + 1);
-    }
-    rest = absl::StripPrefix(absl::StripPrefix(rest, ":"), " ");
-    rest = absl::StripPrefix(rest, "was ");
+  // "worker:3 is started again in 1 s (restart 2 of 5): worker:3 (executor 3, ...": what follows is
+  // why.
+  if (const size_t why = rest.find("): " + name); why != absl::string_view::npos) {
+    rest.remove_prefix(why + 3);
   }
-  return Ellipsize(absl::StripSuffix(rest, "."), kMaxReason);
+  absl::ConsumePrefix(&rest, "the cluster has failed: ");
+  if (absl::ConsumePrefix(&rest, name) && absl::StartsWith(rest, " (")) {
+    const size_t close = rest.find(") ");
+    if (close != absl::string_view::npos) rest.remove_prefix(close + 1);
+  }
+  rest = absl::StripPrefix(absl::StripPrefix(rest, ":"), " ");
+  rest = absl::StripPrefix(rest, "was ");
+  absl::string_view last_line;
+  if (const size_t last = rest.find(". Last stderr line: "); last != absl::string_view::npos) {
+    last_line = rest.substr(last + 20);
+    rest = rest.substr(0, last);
+  }
+  rest = rest.substr(0, rest.find("; not restarted: "));
+  rest = rest.substr(0, rest.find("; before: "));
+  constexpr absl::string_view kAdvice = " (if nobody did that, its host was short of memory";
+  std::string what(rest.substr(0, rest.find(kAdvice)));
+  if (absl::StrContains(rest, kAdvice)) what += ", perhaps its host was out of memory";
+  if (!last_line.empty() && last_line.size() <= kMaxQuoted) absl::StrAppend(&what, ": ", last_line);
+  return Ellipsize(absl::StripSuffix(what, "."), kMaxReason);
 }
 
 VerdictSentence Failure(const DashboardModel& model) {

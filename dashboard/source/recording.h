@@ -9,10 +9,11 @@
 //   MILLRACE_ASSIGN_OR_RETURN(auto source, OpenRecording("run.mrec"));
 //   source->playback()->Seek(source->playback()->begin() + absl::Minutes(3));
 //
-// The file: "MRECORD1", then frames of u32 little-endian length, u8 kind, i64 arrival (microseconds
-// since 1970), CRC-32 of the payload, payload (zlib). Updates are v1.WatchUpdate messages; each
-// minute a whole snapshot stands among them, so that any moment is reached without reading from the
-// beginning. A file whose end is missing plays up to there and says so.
+// The file: "MRECORD1", then frames, all little-endian: u32 bytes of the payload, u32 bytes of it
+// uncompressed, u8 kind (0 update, 1 start, 2 seek point), i64 arrival in microseconds since 1970, u32
+// CRC-32 of the payload, payload: a v1.RecordedUpdate (recording.proto), compressed by zlib. Each
+// minute a seek point, which holds all that is known, stands among them, so that any moment is reached
+// without reading from the beginning. A file whose end is missing plays up to there and says so.
 
 #ifndef DASHBOARD_SOURCE_RECORDING_H_
 #define DASHBOARD_SOURCE_RECORDING_H_

@@ -1,0 +1,28 @@
+// File: dashboard/source/split_update.h
+//
+// A large transaction in parts that a window can take between two frames.
+//
+// Defines: SplitUpdate().
+
+#ifndef DASHBOARD_SOURCE_SPLIT_UPDATE_H_
+#define DASHBOARD_SOURCE_SPLIT_UPDATE_H_
+
+#include <memory>
+#include <vector>
+
+#include "core/proto/watch.pb.h"
+
+namespace millrace::dashboard {
+
+inline constexpr int kSlotsPerPart = 1000;
+inline constexpr int kNodesPerPart = 250;
+
+// At least one part; all have the seq, incarnation and time of `update`. The first has everything but
+// slots and nodes, and alone is a snapshot if `update` is one; then come slots, then nodes. An update
+// that is small is one part, as it is. Thread safety: a pure function.
+[[nodiscard]] std::vector<std::shared_ptr<const v1::WatchUpdate>> SplitUpdate(
+    v1::WatchUpdate update);
+
+}  // namespace millrace::dashboard
+
+#endif  // DASHBOARD_SOURCE_SPLIT_UPDATE_H_
