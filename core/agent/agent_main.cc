@@ -13,12 +13,14 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "core/agent/agent.h"
 #include "core/agent/child_reaper.h"
 #include "core/agent/coordinator_mode.h"
@@ -26,7 +28,10 @@
 #include "core/agent/exit_codes.h"
 #include "core/agent/gateway_mode.h"
 #include "core/agent/guard.h"
+#include "core/agent/listen_mode.h"
+#include "core/base/local_interfaces.h"
 #include "core/base/log.h"
+#include "core/base/socket_address.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
@@ -38,6 +43,8 @@ namespace {
 constexpr char kHelp[] = R"(millrace-agent: Millrace on a host, driven by a parent process.
 
   millrace-agent agent --parent=stdin        takes one slot of a cluster and runs its node
+  millrace-agent agent --listen HOST:PORT --secret-dir DIR|--secret-file FILE [--advertise HOST]
+                                             waits for a driver that adopts it, and again afterwards
   millrace-agent coordinator --parent=stdin  the coordinator of a cluster, for a driver in any language
   millrace-agent gateway --parent=stdin      the way to a coordinator for a process that feeds
   millrace-agent --help | --version
@@ -54,6 +61,11 @@ logs go to stderr. End of file on stdin ends everything at once.
                {"id": 2, "method": "wait_running", "params": {}}
   gateway      {"id": 1, "method": "start", "params": {"coordinator": {...}}}
                {"id": 2, "method": "lookup", "params": {"feed": "f1", "partition": 0}}
+
+With --listen nobody drives it but the driver of a cluster, over TLS, who has the same secret
+(`millrace agent-secret` makes one; it may be replaced at any time). HOST is this host's address,
+0.0.0.0 or [::]; port 7077 if none is given. Its nodes are announced under that host, or under
+--advertise: a host, address, interface or network. docs/hosts.md, docs/kubernetes.md.
 
 Exit codes:
   0  it ended as it was asked to; agent: and its node finished
@@ -77,34 +89,88 @@ int Usage(const std::string& problem) {
   return kExitCommandLine;
 }
 
-// The exit code, or -1: go on and run what `args` begin with.
-int CheckCommandLine(const std::vector<std::string>& args) {
+struct CommandLine {
+  std::string mode;
+  bool parent_stdin = false;
+  std::string listen;
+  ListenOptions listen_options;
+};
+
+constexpr uint16_t kListenPort = 7077;
+
+// "--name=value" or "--name value".
+bool TakeValue(const std::vector<std::string>& args, absl::string_view name, size_t* i,
+               std::string* value) {
+  if (args[*i] == name && *i + 1 < args.size()) {
+    *value = args[++*i];
+    return true;
+  }
+  absl::string_view rest = args[*i];
+  if (!absl::ConsumePrefix(&rest, name) || !absl::ConsumePrefix(&rest, "=")) return false;
+  *value = std::string(rest);
+  return true;
+}
+
+absl::Status FinishListen(CommandLine* line) {
+  ListenOptions& options = line->listen_options;
+  if (line->mode != "agent") {
+    return absl::InvalidArgumentError(absl::StrCat("only \"agent\" takes --listen and its options"));
+  }
+  if (line->listen.empty()) return absl::InvalidArgumentError("a secret is for --listen HOST:PORT");
+  absl::StatusOr<HostPort> address = ParseHostPort(line->listen);
+  if (!address.ok()) address = ParseHostPort(absl::StrCat(line->listen, ":", kListenPort));
+  if (!address.ok()) return ParseHostPort(line->listen).status();
+  options.address = *address;
+  if (options.secret.file.empty() == options.secret.dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--listen needs the agents' secret: --secret-dir DIR or --secret-file FILE, which `millrace "
+        "agent-secret` makes");
+  }
+  if (!options.advertise.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.advertise, ResolveAdvertisedHost(options.advertise));
+  }
+  options.parent_stdin = line->parent_stdin;
+  return absl::OkStatus();
+}
+
+// The exit code, or -1: go on and run what `line` says.
+int ParseCommandLine(const std::vector<std::string>& args, CommandLine* line) {
   for (const std::string& arg : args) {
     if (arg == "--help" || arg == "-h" || arg == "help") {
       std::fputs(kHelp, stdout);
       return 0;
     }
     if (arg == "--version") {
-      std::printf("millrace-agent %s (agent protocol 1, coordinator protocol 1)\n", kMillraceVersion);
+      std::printf("millrace-agent %s (agent protocol 1, coordinator protocol 1, adopt protocol 1)\n",
+                  kMillraceVersion);
       return 0;
     }
   }
   if (args.empty()) return Usage("say what to do");
-  if (args[0] != "agent" && args[0] != "coordinator" && args[0] != "gateway") {
+  line->mode = args[0];
+  if (line->mode != "agent" && line->mode != "coordinator" && line->mode != "gateway") {
     return Usage(absl::StrCat("unknown command \"", EscapeControls(args[0]),
                               "\"; this program knows \"agent\", \"coordinator\" and \"gateway\""));
   }
-  bool parent_stdin = false;
+  ListenOptions& listen = line->listen_options;
   for (size_t i = 1; i < args.size(); ++i) {
-    const bool split = args[i] == "--parent" && i + 1 < args.size() && args[i + 1] == "stdin";
-    if (args[i] != "--parent=stdin" && !split) {
+    std::string parent;
+    if (TakeValue(args, "--parent", &i, &parent) && parent == "stdin") {
+      line->parent_stdin = true;
+    } else if (!TakeValue(args, "--listen", &i, &line->listen) &&
+               !TakeValue(args, "--secret-file", &i, &listen.secret.file) &&
+               !TakeValue(args, "--secret-dir", &i, &listen.secret.dir) &&
+               !TakeValue(args, "--advertise", &i, &listen.advertise)) {
       return Usage(absl::StrCat("unknown argument \"", EscapeControls(args[i]),
-                                "\"; the only one is --parent=stdin"));
+                                "\"; there are --parent=stdin, --listen, --secret-dir, "
+                                "--secret-file and --advertise"));
     }
-    if (split) ++i;
-    parent_stdin = true;
   }
-  if (!parent_stdin) return Usage(absl::StrCat("\"", args[0], "\" needs --parent=stdin"));
+  if (!line->listen.empty() || !listen.secret.empty() || !listen.advertise.empty()) {
+    const absl::Status status = FinishListen(line);
+    return status.ok() ? -1 : Usage(std::string(status.message()));
+  }
+  if (!line->parent_stdin) return Usage(absl::StrCat("\"", args[0], "\" needs --parent=stdin"));
   return -1;
 }
 
@@ -166,6 +232,18 @@ absl::Status RunAgent() {
   return Serve(loop.get(), signals.get(), &agent);
 }
 
+absl::Status RunListen(ListenOptions options) {
+  options.version = kMillraceVersion;
+  for (char** entry = environ; *entry != nullptr; ++entry) options.environment.push_back(*entry);
+  PrepareLibraries();
+  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockTerminationSignals());
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ChildReaper> reaper,
+                            ChildReaper::Create(loop.get()));
+  ListenMode mode(loop.get(), reaper.get(), std::move(options));
+  return Serve(loop.get(), signals.get(), &mode);
+}
+
 template <typename Mode>
 absl::Status RunMode() {
   PrepareLibraries();
@@ -176,12 +254,20 @@ absl::Status RunMode() {
 }
 
 int Main(const std::vector<std::string>& args) {
-  const int exit_code = CheckCommandLine(args);
+  CommandLine line;
+  const int exit_code = ParseCommandLine(args, &line);
   if (exit_code >= 0) return exit_code;
   OpenStandardStreams();
-  const absl::Status status = args[0] == "agent"         ? RunAgent()
-                              : args[0] == "coordinator" ? RunMode<CoordinatorMode>()
-                                                         : RunMode<GatewayMode>();
+  absl::Status status;
+  if (!line.listen.empty()) {
+    status = RunListen(std::move(line.listen_options));
+  } else if (line.mode == "agent") {
+    status = RunAgent();
+  } else if (line.mode == "coordinator") {
+    status = RunMode<CoordinatorMode>();
+  } else {
+    status = RunMode<GatewayMode>();
+  }
   std::fprintf(stderr, "millrace-agent: %s\n", std::string(status.message()).c_str());
   return kExitAgentFailed;
 }

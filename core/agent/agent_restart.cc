@@ -26,8 +26,10 @@ absl::Status Agent::ReservePort() {
   port_.Release();
   const bool ipv6 = absl::StrContains(host_, ":");
   // A host name may stand for another interface, or for one outside of this network namespace.
-  const std::string bind = IsLoopbackHost(host_) ? (ipv6 ? "::1" : "127.0.0.1")
-                                                 : (ipv6 ? "::" : "0.0.0.0");
+  const std::string bind = host_ == "localhost"      ? "127.0.0.1"
+                           : IsLoopbackHost(host_) ? host_
+                           : ipv6                  ? "::"
+                                                   : "0.0.0.0";
   const uint16_t old = port_.port();
   absl::StatusOr<PortReservation> port =
       PortReservation::Bind(bind, old != 0 ? PortRange{old, old} : params_.port_range);

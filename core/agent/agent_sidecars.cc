@@ -52,7 +52,9 @@ void Agent::StartSidecars() {
     options.sidecar = sidecar;
     options.advertise = ParseHostPort(address_).value_or(HostPort{.host = local_host_}).host;
     // A program binds an address, not a name.
-    options.bind_address = IsLoopbackHost(options.advertise) ? "127.0.0.1" : local_host_;
+    options.bind_address = options.advertise == "localhost"      ? "127.0.0.1"
+                           : IsLoopbackHost(options.advertise) ? options.advertise
+                                                               : local_host_;
     options.ports = params_.port_range;
     options.log_dir = log_dir_;
     options.attempt = registered_->attempt();

@@ -46,9 +46,11 @@ std::string Absolute(const std::string& path) {
 }
 
 // Paths that mean something on this host become absolute: nodes run elsewhere.
-void ResolvePaths(ClusterOptions* options) {
+void ResolvePaths(const Launcher& launcher, ClusterOptions* options) {
   if (!options->log_dir.empty()) options->log_dir = Absolute(options->log_dir);
-  options->working_dir = Absolute(options->working_dir);
+  if (!options->working_dir.empty() || launcher.SharesDriverFolders()) {
+    options->working_dir = Absolute(options->working_dir);
+  }
 }
 
 absl::Status CheckDuration(absl::string_view name, absl::Duration value) {
@@ -258,12 +260,18 @@ void Cluster::Impl::OnStopRequest(const std::string& reason, bool now) {
 }
 
 AgentTicket Cluster::Impl::TicketOf(int executor_id) const {
+  const NodeRole& role = roles_[executor_id];
+  const auto own = options_.restarts.find(role.job_name);
+  const RestartPolicy& restart = own == options_.restarts.end() ? options_.restart : own->second;
   return {.executor_id = executor_id,
           .coordinator_address = coordinator_->address(),
           .cluster_id = coordinator_->cluster_id(),
           .ca_pem = coordinator_->ca_pem(),
           .token = coordinator_->tokens().agent,
-          .working_dir = options_.working_dir};
+          .working_dir = options_.working_dir,
+          .job_name = role.job_name,
+          .task_index = role.task_index,
+          .restarts = restart.max_restarts > 0};
 }
 
 absl::Status Cluster::Impl::LaunchAgents() {
@@ -279,6 +287,7 @@ absl::Status Cluster::Impl::LaunchAgents() {
     coordinator_->ReportAgentExit(end.executor_id, {.exit = end.exit,
                                                     .status = end.status,
                                                     .stderr_tail = end.stderr_tail,
+                                                    .replacement_coming = end.still_trying,
                                                     .pid = end.pid});
   };
   MILLRACE_RETURN_IF_ERROR(launcher_.Launch(tickets, std::move(events)));
@@ -648,7 +657,7 @@ absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher, const 
                                        .master_node = options.master_node,
                                        .eval_node = options.eval_node}));
   MILLRACE_RETURN_IF_ERROR(CheckProgram(program));
-  ResolvePaths(&options);
+  ResolvePaths(launcher, &options);
   auto impl = std::make_unique<Impl>(launcher, std::move(options), std::move(roles));
   MILLRACE_RETURN_IF_ERROR(impl->Start(program));  // its destructor ends what was started
   return std::unique_ptr<Cluster>(new Cluster(std::move(impl)));

@@ -62,7 +62,7 @@ struct ClusterOptions {
   std::string log_dir;
   // Default file system of AbsolutePath.
   std::string default_fs = "file://";
-  // Where nodes run. Empty: the driver's working directory.
+  // Where nodes run. Empty: the driver's working directory, or, where agents were adopted, theirs.
   std::string working_dir;
   // Close a node's reserved port just before it starts. Otherwise it inherits the socket.
   bool release_port = true;

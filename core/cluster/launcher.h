@@ -11,28 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "core/base/exit_status.h"
+#include "core/agent/agent_ticket.h"
 
 namespace millrace {
-
-// What an agent needs to reach its coordinator, and which slot to take.
-struct AgentTicket {
-  int executor_id = 0;
-  std::string coordinator_address;  // host:port
-  std::string cluster_id;
-  std::string ca_pem;
-  std::string token;  // secret: stdin or a 0600 file, never argv or environment
-  std::string working_dir;  // of the node; empty: the agent's own
-};
-
-// How an agent ended.
-struct AgentEnd {
-  int executor_id = 0;
-  int64_t pid = 0;
-  ExitStatus exit;
-  absl::Status status;  // why, where the agent said so itself (its `error` event); OK otherwise
-  std::vector<std::string> stderr_tail;  // at most 50 lines, oldest first
-};
 
 // Starts one agent per slot and knows when one is dead.
 //
@@ -44,7 +25,8 @@ class Launcher {
   struct Events {
     // The agent of this slot is a process now.
     std::function<void(int executor_id, int64_t pid)> on_started;
-    // It is gone for certain: its exit was seen, or it never was (pid 0).
+    // It is gone for certain: its exit was seen, or it never was (pid 0). Or, with still_trying, it is
+    // not there yet, and this is why.
     std::function<void(const AgentEnd& end)> on_exit;
   };
 
@@ -66,6 +48,9 @@ class Launcher {
   // The address at which these agents reach the driver: what the coordinator binds. "127.0.0.1" for
   // agents of this machine.
   [[nodiscard]] virtual std::string DriverBindAddress() const = 0;
+  // Whether the driver's folders are the agents' too: an empty working directory is then the
+  // driver's, and otherwise the agent's own.
+  [[nodiscard]] virtual bool SharesDriverFolders() const { return true; }
 };
 
 }  // namespace millrace

@@ -1,9 +1,9 @@
-// File: agent_process.h
+// File: core/agent/agent_process.h
 //
 // One `millrace-agent agent --parent=stdin` as a child of this process, and the JSON Lines it speaks
 // (docs/control_protocol.md, section 1).
-#ifndef CORE_CLUSTER_AGENT_PROCESS_H_
-#define CORE_CLUSTER_AGENT_PROCESS_H_
+#ifndef CORE_AGENT_AGENT_PROCESS_H_
+#define CORE_AGENT_AGENT_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -18,9 +18,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/agent/agent_ticket.h"
 #include "core/base/line_reader.h"
 #include "core/base/unique_fd.h"
-#include "core/cluster/launcher.h"
 
 namespace millrace {
 
@@ -29,9 +29,11 @@ namespace millrace {
 class AgentProcess {
  public:
   // Starts `agent_path` and sends it `ticket`. The agent makes `runtime_dir` and removes it; Reap()
-  // removes it after an agent that could not. Returns the system's error.
+  // removes it after an agent that could not. Its environment is this process's, or `environment`.
+  // Returns the system's error.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AgentProcess>> Spawn(
-      const std::string& agent_path, const AgentTicket& ticket, std::string runtime_dir);
+      const std::string& agent_path, const AgentTicket& ticket, std::string runtime_dir,
+      const std::vector<std::string>* environment = nullptr);
   ~AgentProcess();
   AgentProcess(const AgentProcess&) = delete;
   AgentProcess& operator=(const AgentProcess&) = delete;
@@ -54,7 +56,8 @@ class AgentProcess {
 
   // To be called once pid_fd() is readable: reaps the agent, removes its directory, and says how it
   // ended. (What a killed agent's node leaves is ended by the agent's guard, core/agent/guard.h.)
-  [[nodiscard]] AgentEnd Reap();
+  // `known`: how it ended, where somebody else reaps all children.
+  [[nodiscard]] AgentEnd Reap(std::optional<ExitStatus> known = std::nullopt);
 
  private:
   AgentProcess(int executor_id, std::string runtime_dir)
@@ -78,4 +81,4 @@ class AgentProcess {
 
 }  // namespace millrace
 
-#endif  // CORE_CLUSTER_AGENT_PROCESS_H_
+#endif  // CORE_AGENT_AGENT_PROCESS_H_

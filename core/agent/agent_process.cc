@@ -1,4 +1,4 @@
-#include "core/cluster/agent_process.h"
+#include "core/agent/agent_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -44,10 +44,16 @@ void SetNonBlocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONB
 // In a process group of its own, with default signal dispositions and an empty mask, whatever the
 // driver's are.
 absl::StatusOr<pid_t> SpawnProcess(const std::string& path, const std::vector<std::string>& args,
-                                   int in, int out, int err) {
+                                   int in, int out, int err,
+                                   const std::vector<std::string>* environment) {
   std::vector<char*> argv = {const_cast<char*>(path.c_str())};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
+  std::vector<char*> entries;
+  if (environment != nullptr) {
+    for (const std::string& entry : *environment) entries.push_back(const_cast<char*>(entry.c_str()));
+    entries.push_back(nullptr);
+  }
 
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -66,7 +72,8 @@ absl::StatusOr<pid_t> SpawnProcess(const std::string& path, const std::vector<st
   posix_spawnattr_setflags(
       &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, path.c_str(), &files, &attributes, argv.data(), environ);
+  const int error = ::posix_spawn(&pid, path.c_str(), &files, &attributes, argv.data(),
+                                  environment == nullptr ? environ : entries.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat("starting ", path));
@@ -93,7 +100,8 @@ bool ReadAvailable(int fd, LineReader* lines) {
 
 absl::StatusOr<std::unique_ptr<AgentProcess>> AgentProcess::Spawn(const std::string& agent_path,
                                                                   const AgentTicket& ticket,
-                                                                  std::string runtime_dir) {
+                                                                  std::string runtime_dir,
+                                                                  const std::vector<std::string>* environment) {
   std::unique_ptr<AgentProcess> agent(
       new AgentProcess(ticket.executor_id, std::move(runtime_dir)));
   MILLRACE_ASSIGN_OR_RETURN(auto in, MakePipe());
@@ -101,7 +109,7 @@ absl::StatusOr<std::unique_ptr<AgentProcess>> AgentProcess::Spawn(const std::str
   MILLRACE_ASSIGN_OR_RETURN(auto err, MakePipe());
   MILLRACE_ASSIGN_OR_RETURN(agent->pid_,
                             SpawnProcess(agent_path, {"agent", "--parent=stdin"}, in.first.get(),
-                                         out.second.get(), err.second.get()));
+                                         out.second.get(), err.second.get(), environment));
   agent->pid_fd_.reset(::pidfd_open(agent->pid_, 0));
   if (!agent->pid_fd_.valid()) return absl::ErrnoToStatus(errno, "opening a process descriptor");
   agent->in_ = std::move(in.second);
@@ -126,6 +134,7 @@ absl::Status AgentProcess::SendStart(const AgentTicket& ticket) {
               {"executor_id", ticket.executor_id},
               {"runtime_dir", runtime_dir_}};
   if (!ticket.working_dir.empty()) params["working_dir"] = ticket.working_dir;
+  if (!ticket.advertise.empty()) params["advertise"] = ticket.advertise;
   const std::string line =
       DumpJson(Json{{"id", 1}, {"method", "start"}, {"params", std::move(params)}}) + "\n";
   // The pipe is empty and holds 64 KiB: one write takes it. A child that is gone already is EPIPE,
@@ -192,15 +201,17 @@ void AgentProcess::Kill() {
   if (pid_fd_.valid()) ::pidfd_send_signal(pid_fd_.get(), SIGKILL, nullptr, 0);
 }
 
-AgentEnd AgentProcess::Reap() {
-  siginfo_t info{};
-  ExitStatus exit;
-  int result = 0;
-  do {
-    result = ::waitid(P_PIDFD, static_cast<id_t>(pid_fd_.get()), &info, WEXITED);
-  } while (result != 0 && errno == EINTR);
-  // ECHILD: the driver ignores SIGCHLD, or reaps everything itself; then nobody knows how it ended.
-  if (result == 0) exit = ExitStatusFromWaitId(info.si_code, info.si_status);
+AgentEnd AgentProcess::Reap(std::optional<ExitStatus> known) {
+  ExitStatus exit = known.value_or(ExitStatus());
+  if (!known.has_value()) {
+    siginfo_t info{};
+    int result = 0;
+    do {
+      result = ::waitid(P_PIDFD, static_cast<id_t>(pid_fd_.get()), &info, WEXITED);
+    } while (result != 0 && errno == EINTR);
+    // ECHILD: the driver ignores SIGCHLD, or reaps everything itself; then nobody knows how it ended.
+    if (result == 0) exit = ExitStatusFromWaitId(info.si_code, info.si_status);
+  }
   ReadOut();
   ReadErr();
   // Absent where the agent removed it itself. The guard of one that was killed may be at it too, which

@@ -1,0 +1,211 @@
+#include "core/agent/agent_secret.h"
+
+#include <openssl/pem.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/openssl.h"
+#include "core/base/random.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+
+namespace millrace {
+namespace {
+
+constexpr absl::Duration kBackdate = absl::Hours(1);
+constexpr size_t kMaxFileBytes = size_t{64} << 10;
+constexpr size_t kMinTokenBytes = 32;
+constexpr size_t kMaxTokenBytes = 4096;
+constexpr size_t kMaxNameBytes = 253;
+
+absl::Status OpenSslError(absl::string_view what) {
+  return absl::InternalError(absl::StrCat("OpenSSL: ", what, ": ", TakeOpenSslError()));
+}
+
+bool AddExtension(X509* certificate, int nid, const char* value) {
+  X509V3_CTX context;
+  X509V3_set_ctx_nodb(&context);
+  X509V3_set_ctx(&context, certificate, certificate, nullptr, nullptr, 0);
+  const UniqueExtension extension(X509V3_EXT_conf_nid(nullptr, &context, nid, value));
+  return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
+}
+
+// Signs itself, and no other: it is the anchor that drivers pin and the leaf that agents show.
+bool FillIn(X509* certificate, EVP_PKEY* key, absl::Duration validity) {
+  std::string bytes = RandomBytes(16);
+  bytes[0] = static_cast<char>((bytes[0] & 0x3f) | 0x40);  // positive, never short
+  const UniqueBn serial(BN_bin2bn(reinterpret_cast<const unsigned char*>(bytes.data()),
+                                  static_cast<int>(bytes.size()), nullptr));
+  const absl::Time from = absl::Now() - kBackdate;
+  X509_NAME* const name = X509_get_subject_name(certificate);
+  const std::string alternative = absl::StrCat("DNS:", kAgentCertificateName);
+  return serial != nullptr && X509_set_version(certificate, X509_VERSION_3) == 1 &&
+         BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(certificate)) != nullptr &&
+         ASN1_TIME_set(X509_getm_notBefore(certificate), absl::ToTimeT(from)) != nullptr &&
+         ASN1_TIME_set(X509_getm_notAfter(certificate), absl::ToTimeT(from + validity)) != nullptr &&
+         X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8,
+                                    reinterpret_cast<const unsigned char*>("millrace agent"), -1, -1,
+                                    0) == 1 &&
+         X509_set_issuer_name(certificate, name) == 1 && X509_set_pubkey(certificate, key) == 1 &&
+         AddExtension(certificate, NID_basic_constraints, "critical,CA:FALSE") &&
+         AddExtension(certificate, NID_key_usage, "critical,digitalSignature") &&
+         AddExtension(certificate, NID_ext_key_usage, "serverAuth") &&
+         AddExtension(certificate, NID_subject_alt_name, alternative.c_str()) &&
+         X509_sign(certificate, key, EVP_sha256()) > 0;
+}
+
+absl::Status CheckSecret(const AgentSecret& secret, bool with_key) {
+  const bool visible =
+      std::all_of(secret.token.begin(), secret.token.end(),
+                  [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
+  if (secret.token.size() < kMinTokenBytes || secret.token.size() > kMaxTokenBytes || !visible) {
+    return absl::InvalidArgumentError("its token is not 32 to 4096 visible ASCII characters");
+  }
+  if (!absl::StrContains(secret.certificate_pem, "-----BEGIN CERTIFICATE-----")) {
+    return absl::InvalidArgumentError("its certificate is no PEM");
+  }
+  if (with_key && !absl::StrContains(secret.key_pem, "PRIVATE KEY-----")) {
+    return absl::InvalidArgumentError("its key is no PEM");
+  }
+  return absl::OkStatus();
+}
+
+// One file of a secret. A group may read it: a pod that is not root gets its Secret that way.
+absl::StatusOr<std::string> ReadPrivate(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return absl::ErrnoToStatus(errno, path);
+  if ((info.st_mode & S_IRWXO) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        path, " is open to every user of this host; chmod 600 it, or give a Kubernetes Secret "
+        "volume the defaultMode 0440"));
+  }
+  if ((info.st_mode & S_IWGRP) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " can be changed by its group; chmod 600 it"));
+  }
+  return ReadFile(path, kMaxFileBytes);
+}
+
+absl::StatusOr<AgentSecret> ReadFromFile(const std::string& path, bool with_key) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadPrivate(path));
+  // What the parser says may quote the text.
+  const absl::StatusOr<Json> json = ParseJson(text);
+  if (!json.ok() || !json->is_object()) return absl::InvalidArgumentError("it is no JSON object");
+  AgentSecret secret;
+  MILLRACE_ASSIGN_OR_RETURN(secret.token, GetString(*json, "token"));
+  MILLRACE_ASSIGN_OR_RETURN(secret.certificate_pem, GetString(*json, "certificate"));
+  if (with_key) {
+    MILLRACE_ASSIGN_OR_RETURN(secret.key_pem, GetString(*json, "key"));
+  }
+  return secret;
+}
+
+absl::StatusOr<AgentSecret> ReadFromDir(const std::string& dir, bool with_key) {
+  AgentSecret secret;
+  MILLRACE_ASSIGN_OR_RETURN(secret.token, ReadPrivate(JoinPath(dir, "token")));
+  absl::StripAsciiWhitespace(&secret.token);
+  MILLRACE_ASSIGN_OR_RETURN(secret.certificate_pem, ReadPrivate(JoinPath(dir, "tls.crt")));
+  if (with_key) {
+    MILLRACE_ASSIGN_OR_RETURN(secret.key_pem, ReadPrivate(JoinPath(dir, "tls.key")));
+  }
+  return secret;
+}
+
+// A DNS subdomain, as Kubernetes names objects.
+absl::Status CheckObjectName(absl::string_view what, absl::string_view name) {
+  const auto alphanumeric = [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); };
+  const bool ok = !name.empty() && name.size() <= kMaxNameBytes && alphanumeric(name.front()) &&
+                  alphanumeric(name.back()) &&
+                  std::all_of(name.begin(), name.end(), [&](char c) {
+                    return alphanumeric(c) || c == '-' || c == '.';
+                  });
+  if (ok) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " '", EscapeControls(Ellipsize(name, 100)),
+                   "' is no name of a Kubernetes object: lower-case letters, digits, '-' and '.'"));
+}
+
+}  // namespace
+
+absl::StatusOr<AgentSecret> MakeAgentSecret(absl::Duration validity) {
+  const UniqueKey key(EVP_EC_gen("P-256"));
+  if (key == nullptr) return OpenSslError("cannot make a P-256 key");
+  const UniqueCertificate certificate(X509_new());
+  if (certificate == nullptr || !FillIn(certificate.get(), key.get(), validity)) {
+    return OpenSslError("cannot make the agents' certificate");
+  }
+  const UniqueBio certificate_pem(BIO_new(BIO_s_mem()));
+  const UniqueBio key_pem(BIO_new(BIO_s_secmem()));
+  if (certificate_pem == nullptr || key_pem == nullptr ||
+      PEM_write_bio_X509(certificate_pem.get(), certificate.get()) != 1 ||
+      PEM_write_bio_PKCS8PrivateKey(key_pem.get(), key.get(), nullptr, nullptr, 0, nullptr,
+                                    nullptr) != 1) {
+    return OpenSslError("cannot encode the agents' certificate");
+  }
+  return AgentSecret{.token = RandomHex(32),
+                     .certificate_pem = BioText(certificate_pem.get()),
+                     .key_pem = BioText(key_pem.get())};
+}
+
+absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place, bool with_key) {
+  if (place.file.empty() == place.dir.empty()) {
+    return absl::InvalidArgumentError(
+        "the agents' secret is in one place: a file or a folder; `millrace agent-secret` makes it");
+  }
+  absl::StatusOr<AgentSecret> secret = place.dir.empty() ? ReadFromFile(place.file, with_key)
+                                                         : ReadFromDir(place.dir, with_key);
+  absl::Status status = secret.status();
+  if (status.ok()) status = CheckSecret(*secret, with_key);
+  if (status.ok()) return secret;
+  return Annotate(status, absl::StrCat("the agents' secret ", place.path()));
+}
+
+absl::Status WriteAgentSecretFile(const std::string& path, const AgentSecret& secret) {
+  const OrderedJson json = {{"token", secret.token},
+                            {"certificate", secret.certificate_pem},
+                            {"key", secret.key_pem}};
+  return WriteFileAtomic(path, DumpJson(json, 2) + "\n");
+}
+
+absl::Status WriteAgentSecretDir(const std::string& dir, const AgentSecret& secret) {
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(dir, error);
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make the folder ", dir));
+  }
+  if (made) std::filesystem::permissions(dir, std::filesystem::perms::owner_all, error);
+  MILLRACE_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(dir, "tls.key"), secret.key_pem));
+  MILLRACE_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(dir, "tls.crt"), secret.certificate_pem));
+  return WriteFileAtomic(JoinPath(dir, "token"), secret.token + "\n");
+}
+
+absl::StatusOr<std::string> AgentSecretManifest(const AgentSecret& secret, absl::string_view name,
+                                                absl::string_view name_space) {
+  MILLRACE_RETURN_IF_ERROR(CheckObjectName("the name", name));
+  if (!name_space.empty()) {
+    MILLRACE_RETURN_IF_ERROR(CheckObjectName("the namespace", name_space));
+  }
+  return absl::StrCat(
+      "apiVersion: v1\nkind: Secret\nmetadata:\n  name: ", name, "\n",
+      name_space.empty() ? "" : absl::StrCat("  namespace: ", name_space, "\n"),
+      "type: Opaque\ndata:\n  token: ", absl::Base64Escape(secret.token),
+      "\n  tls.crt: ", absl::Base64Escape(secret.certificate_pem),
+      "\n  tls.key: ", absl::Base64Escape(secret.key_pem), "\n");
+}
+
+}  // namespace millrace

@@ -1,0 +1,73 @@
+// File: core/agent/agent_secret.h
+//
+// What a driver and the agents that it adopts have in common: a token, and a certificate with its key
+// by which agents prove who they are. Made once for a set of hosts or pods; it outlives clusters.
+//
+// Defines: AgentSecret, SecretPlace, MakeAgentSecret(), ReadAgentSecret(), WriteAgentSecretFile(),
+// WriteAgentSecretDir(), AgentSecretManifest().
+//
+//   MILLRACE_ASSIGN_OR_RETURN(AgentSecret secret, MakeAgentSecret());
+//   MILLRACE_RETURN_IF_ERROR(WriteAgentSecretDir("/etc/millrace/agent", secret));
+//   ...
+//   MILLRACE_ASSIGN_OR_RETURN(secret, ReadAgentSecret({.dir = "/etc/millrace/agent"}));
+//
+// Thread safety: thread-safe. Blocking: disk I/O, and some 0.1 ms of CPU to make one.
+
+#ifndef CORE_AGENT_AGENT_SECRET_H_
+#define CORE_AGENT_AGENT_SECRET_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace millrace {
+
+// The name in every agent's certificate.
+inline constexpr char kAgentCertificateName[] = "agent.millrace";
+
+// Secrets: never in argv, environments, logs or error texts.
+struct AgentSecret {
+  std::string token;            // 64 hex digits: proves the driver to the agent
+  std::string certificate_pem;  // of every agent of this secret; drivers pin it
+  std::string key_pem;          // of the certificate; empty where only the driver's part was read
+
+  friend bool operator==(const AgentSecret&, const AgentSecret&) = default;
+};
+
+// Where a secret lies; exactly one is set.
+struct SecretPlace {
+  std::string file;  // JSON with the members "token", "certificate" and "key"
+  std::string dir;   // files "token", "tls.crt" and "tls.key", as Kubernetes mounts a Secret
+
+  [[nodiscard]] bool empty() const { return file.empty() && dir.empty(); }
+  // For people: the path.
+  [[nodiscard]] const std::string& path() const { return file.empty() ? dir : file; }
+};
+
+// A fresh token, and a fresh P-256 key with a certificate of its own for kAgentCertificateName, valid
+// from one hour ago (clocks of hosts differ) for `validity`. Returns INTERNAL if OpenSSL fails.
+[[nodiscard]] absl::StatusOr<AgentSecret> MakeAgentSecret(
+    absl::Duration validity = absl::Hours(24 * 3650));
+
+// Reads it afresh. `with_key`: agents need the key, drivers do not, and need not be able to read it.
+// Returns NOT_FOUND, PERMISSION_DENIED if others than owner and group may read or write it,
+// INVALID_ARGUMENT if it is no secret, INVALID_ARGUMENT if not exactly one place is set. Errors name
+// the path and never quote the secret.
+[[nodiscard]] absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place, bool with_key);
+
+// Replaces the file (mode 0600).
+[[nodiscard]] absl::Status WriteAgentSecretFile(const std::string& path, const AgentSecret& secret);
+// Makes the folder (mode 0700) if it is not there and replaces the three files in it (mode 0600).
+[[nodiscard]] absl::Status WriteAgentSecretDir(const std::string& dir, const AgentSecret& secret);
+// A Kubernetes Secret as YAML, for `kubectl apply -f -`. Returns INVALID_ARGUMENT if `name` or
+// `name_space` (may be empty) is no name of an object.
+[[nodiscard]] absl::StatusOr<std::string> AgentSecretManifest(const AgentSecret& secret,
+                                                              absl::string_view name,
+                                                              absl::string_view name_space);
+
+}  // namespace millrace
+
+#endif  // CORE_AGENT_AGENT_SECRET_H_

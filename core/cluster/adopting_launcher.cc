@@ -1,0 +1,340 @@
+#include "core/cluster/adopting_launcher.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/exit_status.h"
+#include "core/base/log.h"
+#include "core/base/socket_address.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/base/thread.h"
+#include "core/base/version.h"
+#include "core/cluster/adoption_call.h"
+#include "core/proto/adopt.pb.h"
+#include "resolver/membership.h"
+
+namespace millrace {
+namespace {
+
+constexpr uint32_t kProtocol = 1;
+// For agents that were killed: to be heard of.
+constexpr absl::Duration kKillWait = absl::Seconds(2);
+
+AgentEnd EndOf(const v1::Ended& ended) {
+  AgentEnd end;
+  if (ended.exit_case() == v1::Ended::kExitCode) {
+    end.exit = {.kind = ExitStatus::Kind::kExited, .code = ended.exit_code()};
+  } else if (ended.exit_case() == v1::Ended::kExitSignal) {
+    end.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = ended.exit_signal()};
+  }
+  if (ended.error_code() != 0) {
+    end.status = absl::Status(static_cast<absl::StatusCode>(ended.error_code()),
+                              ended.error_message());
+  }
+  end.stderr_tail = {ended.stderr_tail().begin(), ended.stderr_tail().end()};
+  return end;
+}
+
+std::vector<AdoptionSlot> SlotsOf(const std::vector<AgentTicket>& tickets) {
+  std::vector<AdoptionSlot> slots;
+  for (const AgentTicket& ticket : tickets) {
+    slots.push_back({ticket.executor_id, ticket.job_name, ticket.task_index, ticket.restarts});
+  }
+  return slots;
+}
+
+}  // namespace
+
+class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
+ public:
+  Board(const AdoptingLauncherOptions& options, const std::vector<AgentTicket>& tickets, Events events)
+      : options_(options),
+        events_(std::move(events)),
+        table_(options.adoption, SlotsOf(tickets)) {
+    for (const AgentTicket& ticket : tickets) tickets_[ticket.executor_id] = ticket;
+  }
+  ~Board() { Stop(absl::ZeroDuration()); }
+
+  absl::Status Start(ClusterResolver* resolver) {
+    MILLRACE_ASSIGN_OR_RETURN(thread_, Thread::Start("mr-adopter", [this] { Run(); }));
+    MILLRACE_ASSIGN_OR_RETURN(
+        watch_, resolver->Watch(
+                    [this](const MembershipUpdate& update) {
+                      Post([this, update](AdoptionTable::Effects* effects) {
+                        table_.Members(update, effects);
+                      });
+                    },
+                    {.poll_interval = options_.poll_interval}));
+    return absl::OkStatus();
+  }
+
+  absl::Status Relaunch(const AgentTicket& ticket) {
+    {
+      MutexLock lock(&mu_);
+      if (stopping_) return absl::FailedPreconditionError("the agents are being released");
+    }
+    Post([this, ticket](AdoptionTable::Effects* effects) {
+      tickets_[ticket.executor_id] = ticket;
+      table_.Relaunch(ticket.executor_id, effects);
+    });
+    return absl::OkStatus();
+  }
+
+  void Stop(absl::Duration grace) {
+    watch_.reset();
+    {
+      MutexLock lock(&mu_);
+      kill_at_ = std::min(kill_at_, absl::Now() + grace);
+      stopping_ = true;
+      changed_.Signal();
+    }
+    thread_.Join();
+  }
+
+ private:
+  using Closure = std::function<void(AdoptionTable::Effects*)>;
+
+  void Post(Closure closure) {
+    MutexLock lock(&mu_);
+    queue_.push_back(std::move(closure));
+    changed_.Signal();
+  }
+
+  // The adopter's thread: ends when stopping and no agent is left that could be heard of.
+  void Run() {
+    bool asked = false;
+    bool killed = false;
+    while (true) {
+      std::vector<Closure> closures;
+      bool stopping = false;
+      absl::Time kill_at;
+      {
+        MutexLock lock(&mu_);
+        const absl::Duration rest = table_.NextDeadline() - RealClock()->SteadyNow();
+        absl::Time wake = absl::Now() + std::min(rest, absl::Hours(1));
+        if (stopping_) wake = std::min(wake, killed ? kill_at_ + kKillWait : kill_at_);
+        while (queue_.empty() && !(stopping_ && !asked) && absl::Now() < wake) {
+          changed_.WaitWithDeadline(&mu_, wake);
+        }
+        closures.swap(queue_);
+        stopping = stopping_;
+        kill_at = kill_at_;
+      }
+      AdoptionTable::Effects effects;
+      for (const Closure& closure : closures) closure(&effects);
+      table_.Tick(&effects);
+      if (stopping && !std::exchange(asked, true)) table_.Stop(/*now=*/false, &effects);
+      if (stopping && absl::Now() >= kill_at && !std::exchange(killed, true)) {
+        table_.Stop(/*now=*/true, &effects);
+      }
+      for (const AdoptionEffect& effect : effects) Perform(effect);
+      const bool given_up = killed && absl::Now() >= kill_at + kKillWait;
+      if (stopping && (table_.num_running() == 0 || given_up)) break;
+    }
+    for (const auto& [id, call] : calls_) call->Cancel();
+  }
+
+  void Perform(const AdoptionEffect& effect) {
+    switch (effect.kind) {
+      case AdoptionEffect::Kind::kDial:
+        Dial(effect);
+        break;
+      case AdoptionEffect::Kind::kStart:
+        SendStart(effect);
+        break;
+      case AdoptionEffect::Kind::kRelease: {
+        v1::AdoptRequest request;
+        request.mutable_release()->set_now(effect.now);
+        Send(effect.call, std::move(request));
+        break;
+      }
+      case AdoptionEffect::Kind::kHangUp:
+        if (const auto found = calls_.find(effect.call); found != calls_.end()) {
+          found->second->Cancel();
+          calls_.erase(found);
+        }
+        break;
+      case AdoptionEffect::Kind::kStarted:
+        if (events_.on_started) events_.on_started(effect.executor_id, effect.end.pid);
+        break;
+      case AdoptionEffect::Kind::kEnded:
+        events_.on_exit(effect.end);
+        break;
+    }
+  }
+
+  void Dial(const AdoptionEffect& effect) {
+    const uint64_t id = effect.call;
+    // A driver reads what it needs only.
+    const absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret, /*with_key=*/false);
+    if (!secret.ok()) {
+      Post([this, id, status = secret.status()](AdoptionTable::Effects* effects) {
+        table_.CallOver(id, status, effects);
+      });
+      return;
+    }
+    v1::Hold hold;
+    hold.set_protocol(kProtocol);
+    hold.set_version(kMillraceVersion);
+    hold.set_adoption_id(effect.adoption_id);
+    hold.set_cluster_id(tickets_[effect.executor_id].cluster_id);
+    hold.set_executor_id(effect.executor_id);
+    hold.set_driver(absl::StrCat(LocalHostname(), " pid ", ::getpid()));
+    // gRPC may speak up after this object is gone.
+    const std::weak_ptr<Board> weak = weak_from_this();
+    const auto post = [weak](Closure closure) {
+      if (const std::shared_ptr<Board> board = weak.lock()) board->Post(std::move(closure));
+    };
+    calls_[id] = AdoptionCall::Start(
+        effect.address, *secret, hold,
+        {.on_event =
+             [this, post, id](const v1::AdoptEvent& event) {
+               post([this, id, event](AdoptionTable::Effects* effects) {
+                 OnEvent(id, event, effects);
+               });
+             },
+         .on_done =
+             [this, post, id](const absl::Status& status) {
+               post([this, id, status](AdoptionTable::Effects* effects) {
+                 calls_.erase(id);
+                 table_.CallOver(id, status, effects);
+               });
+             }});
+  }
+
+  void OnEvent(uint64_t call, const v1::AdoptEvent& event, AdoptionTable::Effects* effects) {
+    switch (event.message_case()) {
+      case v1::AdoptEvent::kHeld:
+        table_.Held(call, {event.held().peer_host(), event.held().running()}, effects);
+        break;
+      case v1::AdoptEvent::kStarted:
+        table_.Started(call, event.started().pid(), effects);
+        break;
+      case v1::AdoptEvent::kEnded:
+        table_.Ended(call, EndOf(event.ended()), effects);
+        break;
+      case v1::AdoptEvent::MESSAGE_NOT_SET:
+        break;  // of a later version
+    }
+  }
+
+  void SendStart(const AdoptionEffect& effect) {
+    const AgentTicket& ticket = tickets_[effect.executor_id];
+    const HostPort own = ParseHostPort(ticket.coordinator_address).value_or(HostPort());
+    v1::AdoptRequest request;
+    v1::StartAgent& start = *request.mutable_start();
+    start.set_coordinator_host(!options_.driver_host.empty() ? options_.driver_host
+                               : !effect.address.empty()     ? effect.address
+                                                             : own.host);
+    start.set_coordinator_port(own.port);
+    start.set_ca_pem(ticket.ca_pem);
+    start.set_token(ticket.token);
+    start.set_working_dir(ticket.working_dir);
+    Send(effect.call, std::move(request));
+  }
+
+  void Send(uint64_t call, v1::AdoptRequest request) {
+    if (const auto found = calls_.find(call); found != calls_.end()) {
+      found->second->Send(std::move(request));
+    }
+  }
+
+  const AdoptingLauncherOptions options_;
+  const Events events_;
+  // The thread's own once it runs.
+  AdoptionTable table_;
+  std::map<int, AgentTicket> tickets_;  // by executor id
+  std::map<uint64_t, std::shared_ptr<AdoptionCall>> calls_;
+
+  Mutex mu_;
+  CondVar changed_;
+  std::vector<Closure> queue_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Time kill_at_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  Thread thread_;
+  std::unique_ptr<MembershipWatch> watch_;  // of the caller's thread
+};
+
+AdoptingLauncher::AdoptingLauncher(ClusterResolver* resolver, AdoptingLauncherOptions options)
+    : resolver_(resolver), options_(std::move(options)) {}
+
+AdoptingLauncher::~AdoptingLauncher() { Stop(absl::ZeroDuration()); }
+
+absl::Status AdoptingLauncher::Launch(const std::vector<AgentTicket>& tickets, Events events) {
+  MutexLock lock(&mu_);
+  if (board_ != nullptr) {
+    return absl::FailedPreconditionError("this AdoptingLauncher runs a cluster already; use another");
+  }
+  MILLRACE_RETURN_IF_ERROR(ReadAgentSecret(options_.secret, /*with_key=*/false).status());
+  auto board = std::make_shared<Board>(options_, tickets, std::move(events));
+  MILLRACE_RETURN_IF_ERROR(board->Start(resolver_));
+  board_ = std::move(board);
+  return absl::OkStatus();
+}
+
+absl::Status AdoptingLauncher::Relaunch(const AgentTicket& ticket) {
+  std::shared_ptr<Board> board;
+  {
+    MutexLock lock(&mu_);
+    board = board_;
+  }
+  if (board == nullptr) return absl::FailedPreconditionError("this AdoptingLauncher runs no cluster");
+  return board->Relaunch(ticket);
+}
+
+void AdoptingLauncher::Stop(absl::Duration grace) {
+  std::shared_ptr<Board> board;
+  {
+    MutexLock lock(&mu_);
+    board = board_;
+  }
+  if (board == nullptr) return;
+  board->Stop(grace);
+  MutexLock lock(&mu_);
+  board_.reset();
+}
+
+// ---- shape -----------------------------------------------------------------------------------------
+
+absl::StatusOr<ClusterShape> ShapeOf(const ClusterSpec& spec) {
+  ClusterShape shape;
+  for (const std::string& job : spec.jobs()) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<int> indices, spec.TaskIndices(job));
+    const int tasks = static_cast<int>(indices.size());
+    if (tasks == 0) continue;
+    if (indices.back() != tasks - 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("job ", job, " has ", tasks, " tasks with indices up to ", indices.back(),
+                       ": a member is missing; wait for it, or say how many the cluster has"));
+    }
+    const bool single = job == "chief" || job == "master" || job == "evaluator";
+    if (!single && job != "ps" && job != "worker") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the resolver names a job '", EscapeControls(Ellipsize(job, 100)),
+          "'; a cluster has ps, chief or master, evaluator and worker"));
+    }
+    if (single && (tasks > 1 || (job != "evaluator" && !shape.master_node.empty()))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the resolver names more than one ",
+                       job == "evaluator" ? "evaluator" : "chief or master"));
+    }
+    if (job == "evaluator") shape.eval_node = true;
+    if (job == "ps") shape.num_ps = tasks;
+    if (job == "chief" || job == "master") shape.master_node = job;
+    shape.num_executors += tasks;
+  }
+  if (shape.num_executors == shape.num_ps + (shape.eval_node ? 1 : 0)) {
+    return absl::InvalidArgumentError("the resolver names no chief, master or worker");
+  }
+  return shape;
+}
+
+}  // namespace millrace

@@ -1,0 +1,528 @@
+#include "core/cluster/adoption_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/log.h"
+#include "core/base/random.h"
+#include "core/base/status.h"
+#include "core/base/text.h"
+
+namespace millrace {
+namespace {
+
+using Kind = AdoptionEffect::Kind;
+
+constexpr absl::Duration kFirstRetry = absl::Milliseconds(100);
+constexpr absl::Duration kMaxRetry = absl::Seconds(2);
+constexpr absl::Duration kBusyRetry = absl::Milliseconds(500);
+// A refusal that is an error at once when the cluster starts: of another secret, of another version.
+// Where an agent is replaced the two sides may be in the middle of a change.
+constexpr absl::Duration kRefusalPatience = absl::Seconds(60);
+// A slot that waits longer than this says why in the log.
+constexpr absl::Duration kQuiet = absl::Seconds(3);
+// Moves longer ago than this are forgotten.
+constexpr absl::Duration kMoveMemory = absl::Minutes(10);
+constexpr int kMaxDoublings = 6;
+
+// Whether asking again may help.
+bool IsPassing(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kInternal:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// A resolver's error that waiting does not mend.
+bool IsHopeless(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status) ||
+         absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
+}
+
+}  // namespace
+
+AdoptionTable::AdoptionTable(AdoptionOptions options, const std::vector<AdoptionSlot>& slots)
+    : options_(options), clock_(options.clock) {
+  for (const AdoptionSlot& id : slots) {
+    Slot& slot = slots_.emplace_back();
+    slot.id = id;
+    slot.wanted_since = Now();
+    slot.retry_delay = kFirstRetry;
+  }
+}
+
+AdoptionTable::Slot* AdoptionTable::SlotOf(uint64_t call) {
+  for (Slot& slot : slots_) {
+    if (slot.call == call && call != 0) return &slot;
+  }
+  return nullptr;
+}
+
+AdoptionTable::Slot* AdoptionTable::Find(int executor_id) {
+  for (Slot& slot : slots_) {
+    if (slot.id.executor_id == executor_id) return &slot;
+  }
+  return nullptr;
+}
+
+std::string AdoptionTable::NameOf(const Slot& slot) {
+  return absl::StrCat(slot.id.job_name, ":", slot.id.task_index);
+}
+
+// ---- what the resolver says ------------------------------------------------------------------------
+
+void AdoptionTable::Members(const MembershipUpdate& update, Effects* effects) {
+  if (stopping_) return;
+  resolver_status_ = update.status;
+  if (!update.status.ok()) {
+    for (Slot& slot : slots_) {
+      if (slot.state != State::kWaiting || !slot.named.empty()) continue;
+      if (!slot.replacement && !known_ && IsHopeless(update.status)) {
+        Fail(slot, Annotate(update.status, "the resolver"), effects);
+      } else {
+        Note(slot, absl::StrCat("the resolver: ", update.status.message()), effects);
+      }
+    }
+    // What it said before is old: nothing is moved by it.
+    if (update.epoch == 0 || known_) return;
+  }
+  known_ = true;
+  spec_ = update.spec;
+  CheckNamed(effects);
+  Tick(effects);
+}
+
+void AdoptionTable::CheckNamed(Effects* effects) {
+  std::map<std::string, int> count;
+  std::map<int, std::string> named;
+  for (const Slot& slot : slots_) {
+    const auto address = spec_.TaskAddress(slot.id.job_name, slot.id.task_index);
+    if (!address.ok() || address->empty()) continue;
+    ++count[*address];
+    named[slot.id.executor_id] = *address;
+  }
+  for (Slot& slot : slots_) {
+    const std::string address = named[slot.id.executor_id];
+    if (!address.empty() && count[address] > 1) {
+      const std::string problem = absl::StrCat(
+          "the resolver names ", EscapeControls(address), " for ", count[address],
+          " tasks, ", NameOf(slot), " among them: an agent serves one; start an agent for each, on "
+          "another port or host");
+      if (assembling_) {
+        Fail(slot, absl::InvalidArgumentError(problem), effects);
+      } else if (slot.state == State::kWaiting) {
+        Note(slot, problem, effects);
+      }
+    } else {
+      NameSlot(slot, address, effects);
+    }
+  }
+}
+
+void AdoptionTable::NameSlot(Slot& slot, const std::string& address, Effects* effects) {
+  if (slot.named != address) {
+    slot.named = address;
+    slot.named_since = Now();
+    slot.stay_logged = false;
+    if (slot.state == State::kDialling || slot.state == State::kHeld) HangUp(slot, effects);
+    if (slot.state == State::kWaiting) slot.retry_at = Now();
+    slot.busy = false;
+  }
+  if (!address.empty() || slot.state != State::kWaiting) return;
+  std::vector<std::string> jobs;
+  for (const std::string& job : spec_.jobs()) {
+    jobs.push_back(absl::StrCat(spec_.NumTasks(job).value_or(0), " of job ",
+                                EscapeControls(Ellipsize(job, 64))));
+  }
+  const std::string problem =
+      absl::StrCat("the resolver names no ", NameOf(slot), "; it names ",
+                   jobs.empty() ? "no task at all" : absl::StrJoin(jobs, ", "));
+  if (options_.fixed_members && assembling_) {
+    Fail(slot, absl::FailedPreconditionError(problem), effects);
+  } else {
+    Note(slot, problem, effects);
+  }
+}
+
+// ---- a slot's way to an agent ----------------------------------------------------------------------
+
+void AdoptionTable::Relaunch(int executor_id, Effects* effects) {
+  Slot* const slot = Find(executor_id);
+  if (slot == nullptr || stopping_) return;
+  if (slot->call != 0 && slot->pid != 0) {
+    effects->push_back({.kind = Kind::kRelease,
+                        .executor_id = executor_id,
+                        .call = slot->call,
+                        .now = true});
+    left_[slot->call] = *slot;
+    slot->call = 0;
+  }
+  slot->replacement = true;
+  Want(*slot, effects);
+  if (slot->named.empty()) CheckNamed(effects);
+  Tick(effects);
+}
+
+void AdoptionTable::Want(Slot& slot, Effects* effects) {
+  HangUp(slot, effects);
+  slot.state = State::kWaiting;
+  slot.adoption_id.clear();
+  slot.address.clear();
+  slot.pid = 0;
+  slot.busy = false;
+  slot.wanted_since = slot.retry_at = Now();
+  slot.retry_delay = kFirstRetry;
+  slot.problem.clear();
+}
+
+// Whether the rule about busy agents lets the slot ask now.
+bool AdoptionTable::MayDial(const Slot& slot) const {
+  if (slot.named.empty()) return false;
+  if (slot.replacement) return true;
+  for (const Slot& other : slots_) {
+    if (&other != &slot && other.busy && other.named < slot.named) return false;
+  }
+  return true;
+}
+
+void AdoptionTable::Dial(Slot& slot, Effects* effects) {
+  const bool again = slot.state == State::kAway;
+  slot.state = again ? State::kAwayDialling : State::kDialling;
+  if (!again) {
+    slot.adoption_id = RandomHex(16);
+    slot.address = slot.named;
+  }
+  slot.call = next_call_++;
+  effects->push_back({.kind = Kind::kDial,
+                      .executor_id = slot.id.executor_id,
+                      .call = slot.call,
+                      .address = slot.address,
+                      .adoption_id = slot.adoption_id});
+}
+
+void AdoptionTable::HangUp(Slot& slot, Effects* effects) {
+  if (slot.call != 0) {
+    effects->push_back(
+        {.kind = Kind::kHangUp, .executor_id = slot.id.executor_id, .call = slot.call});
+  }
+  slot.call = 0;
+  if (slot.state == State::kDialling || slot.state == State::kHeld) slot.state = State::kWaiting;
+}
+
+void AdoptionTable::Held(uint64_t call, const HeldInfo& info, Effects* effects) {
+  Slot* const slot = SlotOf(call);
+  if (slot == nullptr) return;
+  slot->peer_host = info.peer_host;
+  if (slot->state == State::kAwayDialling) {
+    if (info.running) {
+      slot->state = State::kStarting;  // Started follows
+    } else if (slot->pid != 0) {
+      Gone(*slot,
+           absl::UnavailableError(absl::StrCat("its agent at ", slot->address,
+                                               " is gone: another one listens there now")),
+           effects);
+    } else {
+      Start(*slot, effects);  // StartAgent was lost with the stream
+    }
+    return;
+  }
+  if (slot->state != State::kDialling) return;
+  slot->state = State::kHeld;
+  slot->busy = false;
+  if (slot->problem_logged) {
+    MILLRACE_LOG(WARNING) << NameOf(*slot) << " has its agent now, at " << slot->address;
+  }
+  slot->problem.clear();
+  if (slot->replacement) {
+    Start(*slot, effects);
+  } else {
+    MaybeStartAll(effects);
+    Tick(effects);  // others may have waited for this one
+  }
+}
+
+void AdoptionTable::MaybeStartAll(Effects* effects) {
+  for (const Slot& slot : slots_) {
+    if (slot.state != State::kHeld) return;
+  }
+  assembling_ = false;
+  for (Slot& slot : slots_) Start(slot, effects);
+}
+
+void AdoptionTable::Start(Slot& slot, Effects* effects) {
+  slot.state = State::kStarting;
+  effects->push_back({.kind = Kind::kStart,
+                      .executor_id = slot.id.executor_id,
+                      .call = slot.call,
+                      .address = slot.peer_host});
+}
+
+void AdoptionTable::Started(uint64_t call, int64_t pid, Effects* effects) {
+  Slot* const slot = SlotOf(call);
+  if (slot == nullptr || slot->state != State::kStarting) return;
+  slot->state = State::kRunning;
+  slot->retry_delay = kFirstRetry;
+  if (std::exchange(slot->pid, pid) == pid) return;  // heard again
+  AdoptionEffect effect = {.kind = Kind::kStarted, .executor_id = slot->id.executor_id};
+  effect.end.pid = pid;
+  effects->push_back(effect);
+}
+
+// ---- how it ends -----------------------------------------------------------------------------------
+
+void AdoptionTable::Ended(uint64_t call, AgentEnd end, Effects* effects) {
+  Slot* slot = SlotOf(call);
+  const auto left = left_.find(call);
+  if (slot == nullptr && left != left_.end()) {
+    end.executor_id = left->second.id.executor_id;
+    end.pid = left->second.pid;
+    left_.erase(left);
+    effects->push_back({.kind = Kind::kEnded, .executor_id = end.executor_id, .end = end});
+    return;
+  }
+  if (slot == nullptr) return;
+  slot->call = 0;
+  if (slot->state == State::kDialling || slot->state == State::kHeld) {
+    slot->state = State::kWaiting;
+    Retry(*slot, absl::UnavailableError(absl::StrCat("the agent at ", slot->address, " let go")),
+          effects);
+    return;
+  }
+  end.executor_id = slot->id.executor_id;
+  end.pid = slot->pid;
+  slot->state = State::kIdle;
+  slot->pid = 0;
+  effects->push_back({.kind = Kind::kEnded, .executor_id = end.executor_id, .end = std::move(end)});
+}
+
+void AdoptionTable::CallOver(uint64_t call, const absl::Status& status, Effects* effects) {
+  left_.erase(call);
+  Slot* const slot = SlotOf(call);
+  if (slot == nullptr) return;
+  slot->call = 0;
+  switch (slot->state) {
+    case State::kDialling:
+    case State::kHeld:
+      slot->state = State::kWaiting;
+      if (absl::IsResourceExhausted(status)) {
+        OnBusy(*slot, status, effects);
+      } else {
+        Retry(*slot, status, effects);
+      }
+      break;
+    case State::kStarting:
+    case State::kRunning:
+      slot->state = State::kAway;
+      slot->retry_at = Now() + kFirstRetry;
+      slot->retry_delay = kFirstRetry;
+      break;
+    case State::kAwayDialling:
+      if (absl::IsResourceExhausted(status) || absl::IsAlreadyExists(status)) {
+        Gone(*slot, absl::UnavailableError(absl::StrCat("its agent is gone: ", status.message())),
+             effects);
+      } else {
+        slot->state = State::kAway;
+        slot->retry_at = Now() + slot->retry_delay;
+        slot->retry_delay = std::min(2 * slot->retry_delay, kMaxRetry);
+      }
+      break;
+    case State::kIdle:
+    case State::kWaiting:
+    case State::kAway:
+      break;
+  }
+  Tick(effects);
+}
+
+void AdoptionTable::Retry(Slot& slot, const absl::Status& why, Effects* effects) {
+  slot.busy = false;
+  const bool patient = slot.replacement && Now() - slot.wanted_since < kRefusalPatience;
+  if (!IsPassing(why) && !patient) {
+    Fail(slot, why, effects);
+    return;
+  }
+  slot.retry_at = Now() + slot.retry_delay;
+  slot.retry_delay = std::min(2 * slot.retry_delay, kMaxRetry);
+  Note(slot, why.ok() ? absl::StrCat("the agent at ", slot.address, " ended the call")
+                      : std::string(why.message()),
+       effects);
+}
+
+void AdoptionTable::OnBusy(Slot& slot, const absl::Status& why, Effects* effects) {
+  const std::string problem = absl::StrCat("the agent at ", slot.address, " is taken: ", why.message());
+  if (!options_.wait_when_busy && !slot.replacement) {
+    Fail(slot, absl::ResourceExhaustedError(problem), effects);
+    return;
+  }
+  slot.busy = true;
+  slot.retry_at = Now() + kBusyRetry;
+  Note(slot, problem, effects);
+  if (slot.replacement) return;
+  for (Slot& other : slots_) {
+    const bool asks = other.state == State::kDialling || other.state == State::kHeld;
+    if (asks && other.address > slot.address) HangUp(other, effects);
+  }
+}
+
+void AdoptionTable::Fail(Slot& slot, const absl::Status& why, Effects* effects) {
+  HangUp(slot, effects);
+  slot.state = State::kIdle;
+  slot.busy = false;
+  AdoptionEffect effect = {.kind = Kind::kEnded, .executor_id = slot.id.executor_id};
+  effect.end.executor_id = slot.id.executor_id;
+  effect.end.status = why;
+  effects->push_back(effect);
+}
+
+void AdoptionTable::Gone(Slot& slot, const absl::Status& why, Effects* effects) {
+  HangUp(slot, effects);
+  slot.state = State::kIdle;
+  AdoptionEffect effect = {.kind = Kind::kEnded, .executor_id = slot.id.executor_id};
+  effect.end.executor_id = slot.id.executor_id;
+  effect.end.pid = std::exchange(slot.pid, 0);
+  effect.end.status = why;
+  effects->push_back(effect);
+}
+
+void AdoptionTable::Note(Slot& slot, const std::string& problem, Effects* effects) {
+  if (slot.problem == problem) return;
+  if (slot.problem.empty()) {
+    slot.problem_since = Now();
+    slot.problem_logged = false;
+  }
+  slot.problem = problem;
+  AdoptionEffect effect = {.kind = Kind::kEnded, .executor_id = slot.id.executor_id};
+  effect.end.executor_id = slot.id.executor_id;
+  effect.end.stderr_tail = {problem};
+  effect.end.still_trying = true;
+  effects->push_back(effect);
+}
+
+// ---- moves -----------------------------------------------------------------------------------------
+
+// When a slot whose agent is elsewhere than the resolver says is moved, steady.
+absl::Duration AdoptionTable::MoveDue(const Slot& slot) const {
+  const bool heard = slot.state == State::kRunning || slot.state == State::kStarting;
+  const bool recent = slot.moves > 0 && Now() - slot.moved_at < kMoveMemory;
+  const int doublings = recent ? std::min(slot.moves, kMaxDoublings) : 0;
+  if (heard) return slot.named_since + options_.settle * (1 << doublings);
+  // The first time at once: this is how a pod is replaced.
+  return recent ? slot.moved_at + absl::Seconds(1 << doublings) : slot.named_since;
+}
+
+void AdoptionTable::Move(Slot& slot, Effects* effects) {
+  const std::string from = slot.address;
+  if (Now() - slot.moved_at >= kMoveMemory) slot.moves = 0;
+  ++slot.moves;
+  slot.moved_at = Now();
+  if (slot.state == State::kRunning || slot.state == State::kStarting) {
+    effects->push_back({.kind = Kind::kRelease,
+                        .executor_id = slot.id.executor_id,
+                        .call = slot.call,
+                        .now = true});
+  }
+  Gone(slot,
+       absl::UnavailableError(absl::StrCat(NameOf(slot), " was replaced: the resolver names ",
+                                           slot.named, " and no longer ", from)),
+       effects);
+}
+
+// ---- time ------------------------------------------------------------------------------------------
+
+void AdoptionTable::Tick(Effects* effects) {
+  if (stopping_) return;
+  for (Slot& slot : slots_) TickSlot(slot, effects);
+}
+
+void AdoptionTable::TickSlot(Slot& slot, Effects* effects) {
+  const absl::Duration now = Now();
+  const bool started = slot.state >= State::kStarting;
+  if (slot.state == State::kWaiting) {
+    if (slot.replacement && now - slot.wanted_since >= options_.replacement_timeout) {
+      Fail(slot,
+           absl::DeadlineExceededError(absl::StrCat(
+               "no agent for ", NameOf(slot), " in ",
+               absl::FormatDuration(options_.replacement_timeout), ": ", slot.problem)),
+           effects);
+      return;
+    }
+    if (!slot.problem.empty() && !slot.problem_logged && now - slot.problem_since >= kQuiet) {
+      slot.problem_logged = true;
+      MILLRACE_LOG(WARNING) << NameOf(slot) << " has no agent yet: " << slot.problem;
+    }
+    if (now >= slot.retry_at && MayDial(slot)) Dial(slot, effects);
+    return;
+  }
+  if (started && !slot.named.empty() && slot.named != slot.address) {
+    if (!slot.id.restarts) {
+      if (!std::exchange(slot.stay_logged, true)) {
+        MILLRACE_LOG(WARNING) << "the resolver names " << slot.named << " for " << NameOf(slot)
+                              << ", which runs at " << slot.address
+                              << " and stays there: max_restarts is 0";
+      }
+    } else if (now >= MoveDue(slot)) {
+      Move(slot, effects);
+      return;
+    }
+  }
+  if (slot.state == State::kAway && now >= slot.retry_at) Dial(slot, effects);
+}
+
+absl::Duration AdoptionTable::DeadlineOf(const Slot& slot) const {
+  absl::Duration due = absl::InfiniteDuration();
+  if (slot.state == State::kWaiting) {
+    if (MayDial(slot)) due = slot.retry_at;
+    if (slot.replacement) due = std::min(due, slot.wanted_since + options_.replacement_timeout);
+    if (!slot.problem.empty() && !slot.problem_logged) {
+      due = std::min(due, slot.problem_since + kQuiet);
+    }
+  } else if (slot.state >= State::kStarting) {
+    if (slot.state == State::kAway) due = slot.retry_at;
+    if (slot.id.restarts && !slot.named.empty() && slot.named != slot.address) {
+      due = std::min(due, MoveDue(slot));
+    }
+  }
+  return due;
+}
+
+absl::Duration AdoptionTable::NextDeadline() const {
+  absl::Duration next = absl::InfiniteDuration();
+  if (stopping_) return next;
+  for (const Slot& slot : slots_) next = std::min(next, DeadlineOf(slot));
+  return next;
+}
+
+void AdoptionTable::Stop(bool now, Effects* effects) {
+  stopping_ = true;
+  for (Slot& slot : slots_) {
+    const bool heard = slot.state == State::kRunning || slot.state == State::kStarting;
+    if (heard) {
+      effects->push_back({.kind = Kind::kRelease,
+                          .executor_id = slot.id.executor_id,
+                          .call = slot.call,
+                          .now = now});
+    } else if (slot.state != State::kAway && slot.state != State::kAwayDialling) {
+      HangUp(slot, effects);
+      slot.state = State::kIdle;
+    }
+  }
+}
+
+int AdoptionTable::num_running() const {
+  return static_cast<int>(left_.size()) +
+         static_cast<int>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) {
+           return slot.state == State::kRunning || slot.state == State::kStarting;
+         }));
+}
+
+}  // namespace millrace
