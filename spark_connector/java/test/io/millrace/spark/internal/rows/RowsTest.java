@@ -1,0 +1,255 @@
+package io.millrace.spark.internal.rows;
+
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertNotNull;
+import static org.junit.Assert.assertThrows;
+import static org.junit.Assert.assertTrue;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.arrow.ArrowSchema;
+import io.millrace.spark.internal.arrow.BatchDecoder;
+import io.millrace.spark.internal.arrow.BufferPool;
+import io.millrace.spark.internal.arrow.EncodedBatch;
+import io.millrace.spark.internal.base.BadInputException;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.junit.Test;
+import scala.Tuple2;
+
+/** Run by spark-submit, with each Spark: its own rows there and back. */
+public final class RowsTest {
+  private static final String[] COLUMNS = {
+    "id",
+    "id % 3 = 0 AS flag",
+    "CAST(id % 100 AS tinyint) AS i8",
+    "CAST(-id AS smallint) AS i16",
+    "IF(id % 5 = 1, NULL, CAST(id * 1000 AS int)) AS i32",
+    "CAST(id AS float) / 3f AS f32",
+    "IF(id % 7 = 2, NULL, sqrt(id)) AS f64",
+    "IF(id % 4 = 3, NULL, concat('z\u00fc ', repeat(CAST(id AS string), CAST(id % 9 AS int)))) AS text",
+    "IF(id % 4 = 2, NULL, CAST(CAST(id AS string) AS binary)) AS bytes",
+    "date_add(DATE'2024-02-28', CAST(id % 5000 AS int) - 2500) AS day",
+    "timestamp_micros(id * 1234567891 - 99999999999) AS moment",
+    "IF(id % 6 = 0, NULL, make_timestamp_ntz(2024, 1, 1 + CAST(id % 28 AS int), 3, 4, 5.678901)) AS clock",
+    "transform(sequence(0, CAST(id % 11 AS int)), x -> CAST(x * id AS float)) AS vector",
+    "IF(id % 8 = 5, NULL, array(id, NULL, -id)) AS holes",
+    "array(id % 2 = 0, true) AS flags",
+    "transform(sequence(1, 70 + CAST(id % 3 AS int)), x -> IF(x % 65 = 64, NULL, CAST(x AS smallint))) AS many",
+    "array(array('a', NULL), NULL, array(CAST(id AS string))) AS texts",
+    "IF(id % 9 = 4, NULL, named_struct('a', id, 'b', named_struct('c', CAST(id AS string), 'd', array(1, 2)))) AS s",
+    "array(named_struct('x', CAST(id AS double), 'y', NULLIF(id % 2, 0))) AS structs",
+    "slice(array(1L, 2L), 1, CAST(id % 2 AS int)) AS maybe_empty",
+  };
+
+  private static SparkSession spark() {
+    return SparkSession.builder().config("spark.sql.session.timeZone", "America/New_York").getOrCreate();
+  }
+
+  /** Encodes the rows and reads the batches as results. */
+  private static final class Echo implements Iterator<InternalRow> {
+    private final Iterator<InternalRow> rows;
+    private final RowEncoder<InternalRow> encoder;
+    private final ResultReader reader;
+    private Iterator<InternalRow> results = Collections.emptyIterator();
+
+    Echo(Iterator<InternalRow> rows, StructType schema) {
+      this.rows = rows;
+      this.encoder = new InternalRowEncoder(schema, new BufferPool(16 << 20));
+      this.reader = new ResultReader(schema);
+    }
+
+    @Override
+    public boolean hasNext() {
+      if (!results.hasNext() && rows.hasNext()) {
+        while (rows.hasNext() && !encoder.full()) {
+          encoder.add(rows.next());
+        }
+        results = decode(encoder, reader);
+      }
+      return results.hasNext();
+    }
+
+    @Override
+    public InternalRow next() {
+      assertTrue(hasNext());
+      return results.next();
+    }
+  }
+
+  private static Iterator<InternalRow> decode(RowEncoder<?> encoder, ResultReader reader) {
+    EncodedBatch batch = encoder.finish();
+    try {
+      return reader.internalRows(
+          encoder.schema(),
+          new BatchDecoder(encoder.schema()).decode(ByteBuffer.wrap(batch.message()), batch.rows(), batch.parts()),
+          batch.rows());
+    } catch (BadInputException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private static List<Row> readRows(RowEncoder<?> encoder, StructType schema) throws BadInputException {
+    EncodedBatch batch = encoder.finish();
+    List<Row> rows = new ArrayList<>();
+    new ResultReader(schema)
+        .rows(
+            encoder.schema(),
+            new BatchDecoder(encoder.schema()).decode(ByteBuffer.wrap(batch.message()), batch.rows(), batch.parts()),
+            batch.rows())
+        .forEachRemaining(rows::add);
+    return rows;
+  }
+
+  @Test
+  public void aDataFrameComesBackAsItWas() {
+    SparkSession spark = spark();
+    assertNotNull(DataFrames.internalCreateDataFrame(spark.getClass()));
+    Dataset<Row> df = spark.range(0, 3000, 1, 2).selectExpr(COLUMNS);
+    StructType schema = df.schema();
+    JavaRDD<InternalRow> echoed =
+        df.queryExecution().toRdd().toJavaRDD().mapPartitions(rows -> new Echo(rows, schema));
+    Dataset<Row> back = DataFrames.create(spark, () -> echoed, () -> null, schema);
+    assertEquals(df.collectAsList(), back.collectAsList());
+    assertEquals(schema, back.schema());
+  }
+
+  @Test
+  public void rowsAsObjectsComeBackToo() throws BadInputException {
+    Dataset<Row> df = spark().range(0, 200, 1, 1).selectExpr(COLUMNS);
+    List<Row> rows = df.collectAsList();
+    ObjectRowEncoder<Row> encoder = new ObjectRowEncoder<>(null, new BufferPool(1 << 20));
+    for (Row row : rows) {
+      encoder.add(row);
+    }
+    assertEquals(200, encoder.rows());
+    // Through a DataFrame once more: arrays are Object[] here, and Spark's own sequences there.
+    Dataset<Row> back = spark().createDataFrame(readRows(encoder, df.schema()), df.schema());
+    assertEquals(rows, back.collectAsList());
+  }
+
+  private static List<Row> objects(Object... values) throws BadInputException {
+    ObjectRowEncoder<Object> encoder = new ObjectRowEncoder<>(null, new BufferPool(1 << 20));
+    StructType schema = ObjectTypes.schemaOf(values[0]);
+    for (Object value : values) {
+      encoder.add(value);
+    }
+    return readRows(encoder, schema);
+  }
+
+  @Test
+  public void plainObjectsArePutIntoColumns() throws BadInputException {
+    assertEquals(Arrays.asList(RowFactory.create(5L), RowFactory.create(7L)), objects(5L, 7L));
+    assertEquals(Arrays.asList(RowFactory.create("a")), objects("a"));
+    assertEquals(
+        Arrays.asList(RowFactory.create("a", 1), RowFactory.create(null, null)),
+        objects(new Tuple2<>("a", 1), new Tuple2<>(null, null)));
+    byte[] bytes = (byte[]) objects(new byte[] {1, 2}).get(0).get(0);
+    assertEquals(2, bytes[1]);
+    Object[] floats = (Object[]) objects(new float[] {1.5f, 2}, new float[0]).get(0).get(0);
+    assertEquals(Arrays.asList(1.5f, 2f), Arrays.asList(floats));
+    Object[] longs = (Object[]) objects(Arrays.asList(1L, null)).get(0).get(0);
+    assertEquals(Arrays.asList(1L, null), Arrays.asList(longs));
+    assertEquals(
+        "value", new ArrayList<>(Arrays.asList(ObjectTypes.schemaOf(5L).fieldNames())).get(0));
+  }
+
+  private static String refusal(Object... values) {
+    MillraceException e = assertThrows(MillraceException.class, () -> objects(values));
+    assertEquals(StatusCode.INVALID_ARGUMENT, e.code());
+    return e.getMessage();
+  }
+
+  @Test
+  public void whatAFeedCannotCarryIsNamed() {
+    assertTrue(refusal(5L, "a").contains("\"value\": a java.lang.String where the type is bigint"));
+    assertTrue(refusal(5L, new Tuple2<>(1, 2)).contains("2 columns where those before have 1"));
+    assertTrue(refusal(new Tuple2<>(1, null)).contains("\"_2\": no type can be read from a null"));
+    assertTrue(refusal(new java.math.BigDecimal(1)).contains("BigDecimal"));
+    for (String[] bad :
+        new String[][] {
+          {"1.5BD AS price", "column \"price\": type decimal(2,1) is not supported by feeds; cast it to double"},
+          {"map('a', 1) AS m", "map_entries()"},
+          {"named_struct('i', INTERVAL '1' DAY) AS s", "column \"s.i\""},
+        }) {
+      StructType schema = spark().range(1).selectExpr(bad[0]).schema();
+      MillraceException e = assertThrows(MillraceException.class, () -> SparkTypes.schema(schema));
+      assertTrue(e.getMessage(), e.getMessage().contains(bad[1]));
+    }
+    StructType twice = spark().range(1).selectExpr("id", "id").schema();
+    assertTrue(
+        assertThrows(MillraceException.class, () -> SparkTypes.schema(twice)).getMessage().contains("rename"));
+  }
+
+  @Test
+  public void aStringThatIsNotUtf8IsRefusedBeforeTheNodeSeesIt() {
+    Dataset<Row> df = spark().range(1).selectExpr("CAST(X'c3' AS string) AS t");
+    InternalRow row = df.queryExecution().toRdd().toJavaRDD().map(InternalRow::copy).first();
+    InternalRowEncoder encoder = new InternalRowEncoder(df.schema(), new BufferPool(1 << 20));
+    MillraceException e = assertThrows(MillraceException.class, () -> encoder.add(row));
+    assertTrue(e.getMessage(), e.getMessage().contains("column \"t\""));
+    encoder.clear();
+    assertEquals(0, encoder.rows());
+  }
+
+  @Test
+  public void resultsMustBeWhatTheSchemaSays() throws BadInputException {
+    StructType wanted = new StructType().add("b", DataTypes.LongType).add("a", DataTypes.StringType, false);
+    StructType sent = new StructType().add("a", DataTypes.StringType).add("b", DataTypes.IntegerType);
+    ObjectRowEncoder<Row> encoder = new ObjectRowEncoder<>(sent, new BufferPool(1 << 20));
+    encoder.add(RowFactory.create("x", 4));
+    assertEquals(Arrays.asList(RowFactory.create(4L, "x")), readRows(encoder, wanted));
+    encoder.add(RowFactory.create(null, 4));
+    MillraceException e = assertThrows(MillraceException.class, () -> readRows(encoder, wanted));
+    assertTrue(e.getMessage(), e.getMessage().contains("a null in \"a\""));
+    ArrowSchema found = SparkTypes.schema(sent);
+    for (StructType other :
+        new StructType[] {
+          new StructType().add("a", DataTypes.StringType),
+          new StructType().add("a", DataTypes.StringType).add("c", DataTypes.IntegerType),
+          new StructType().add("a", DataTypes.StringType).add("b", DataTypes.ShortType),
+        }) {
+      assertEquals(
+          StatusCode.INVALID_ARGUMENT,
+          assertThrows(MillraceException.class, () -> ResultSchema.match(other, found)).code());
+    }
+  }
+
+  @Test
+  public void batchesHaveAboutAMegabyte() {
+    StructType schema = new StructType().add("v", DataTypes.BinaryType);
+    ObjectRowEncoder<Row> encoder = new ObjectRowEncoder<>(schema, new BufferPool(16 << 20));
+    int rows = 0;
+    while (!encoder.full()) {
+      encoder.add(RowFactory.create(new byte[1000]));
+      rows++;
+    }
+    assertTrue("rows: " + rows, rows > 900 && rows < 1300);
+    encoder.finish().release();
+    encoder.add(RowFactory.create(new byte[10]));
+    assertTrue(!encoder.full());
+    encoder.add(RowFactory.create(new byte[5 << 20]));
+    assertTrue(encoder.full());
+    encoder.clear();
+    StructType one = new StructType().add("v", DataTypes.LongType);
+    ObjectRowEncoder<Row> longs = new ObjectRowEncoder<>(one, new BufferPool(16 << 20));
+    rows = 0;
+    while (!longs.full()) {
+      longs.add(RowFactory.create(1L));
+      rows++;
+    }
+    assertEquals(65_536, rows);
+  }
+}
