@@ -176,7 +176,7 @@ absl::StatusOr<const Json*> FindField(const Json& object, absl::string_view key,
     return absl::InvalidArgumentError(
         absl::StrCat(holder, " must be an object, found ", JsonTypeName(object)));
   }
-  const auto found = object.find(std::string(key));
+  const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return nullptr;
   return &*found;
 }

@@ -43,9 +43,14 @@ std::vector<JsonKeep> PodMembers() {
       {"spec",
        {{"hostname", {}},
         {"subdomain", {}},
-        {"containers", {{"ports", {}}, {"resources", {{"limits", {}}}}}}}},
+        {"containers",
+         {{"ports", {{"name", {}}, {"containerPort", {}}}}, {"resources", {{"limits", {}}}}}}}},
       {"status",
-       {{"phase", {}}, {"hostIP", {}}, {"podIP", {}}, {"podIPs", {}}, {"conditions", {}}}},
+       {{"phase", {}},
+        {"hostIP", {}},
+        {"podIP", {}},
+        {"podIPs", {{"ip", {}}}},
+        {"conditions", {{"type", {}}, {"status", {}}}}}},
   };
 }
 

@@ -240,8 +240,8 @@ class Run {
 
   absl::Status MeasureGrowth(JsonChild* ours) {
     MILLRACE_RETURN_IF_ERROR(ours->Ask(Json{{"do", "quiet"}}, kPatience).status());
-    // What the first changes need is there before the growth is measured.
-    MILLRACE_RETURN_IF_ERROR(Change(ours, flags_.changes / 10, 50));
+    // First each pod once, so that none is left where the list has put it in memory.
+    MILLRACE_RETURN_IF_ERROR(Change(ours, flags_.pods, 49));
     MILLRACE_ASSIGN_OR_RETURN(const Json before, UsageOf(ours, 0));
     const absl::Time begin = absl::Now();
     MILLRACE_RETURN_IF_ERROR(Change(ours, flags_.changes, 51));
