@@ -170,6 +170,7 @@ class SparkCluster:
     def _environment(self):
         env = {name: os.environ[name] for name in ("PATH", "LANG", "TZ", "MILLRACE_TEST_ID") if name in os.environ}
         env.setdefault("PATH", "/usr/bin:/bin")
+        env.setdefault("LANG", "C.UTF-8")
         return env | {
             "HOME": str(self._folder),
             "TMPDIR": str(self._folder),
@@ -189,8 +190,9 @@ class SparkCluster:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
 
-    def _run(self, name, command, **options):
-        daemon = _Daemon(name, [str(part) for part in command], self._environment(), self._folder, **options)
+    def _run(self, name, command, environment=None, **options):
+        env = self._environment() | (environment or {})
+        daemon = _Daemon(name, [str(part) for part in command], env, self._folder, **options)
         self._daemons.append(daemon)
         return daemon
 
@@ -225,9 +227,9 @@ class SparkCluster:
         )
         self._worker.find(r"(Successfully registered with master)")
 
-    def submit(self, conf=None, executors=2, script=_APPLICATION, arguments=()):
-        """Starts an application with so many executors of one core each; waits until it has its UI."""
-        settings = {
+    @staticmethod
+    def _settings(executors):
+        return {
             "spark.ui.port": "0",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -238,7 +240,11 @@ class SparkCluster:
             "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData",
             "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData",
             "spark.eventLog.enabled": "false",
-        } | (conf or {})
+        }
+
+    def submit(self, conf=None, executors=2, script=_APPLICATION, arguments=()):
+        """Starts an application with so many executors of one core each; waits until it has its UI."""
+        settings = self._settings(executors) | (conf or {})
         command = [self.home / "bin/spark-submit", "--master", self.url]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
@@ -252,6 +258,27 @@ class SparkCluster:
         if not line:
             raise RuntimeError(f"the application said nothing:\n{daemon.tail()}")
         return Application(daemon, json.loads(line))
+
+    def run(self, main_class, jars, arguments=(), conf=None, executors=2, environment=None):
+        """Runs an application in Java to its end; returns its exit code and what it wrote.
+
+        The first of `jars` has `main_class`, the others go with it. Executors have one core each, and
+        `environment` besides their own.
+        """
+        settings = self._settings(executors) | (conf or {})
+        for name, value in (environment or {}).items():
+            settings[f"spark.executorEnv.{name}"] = value
+        command = [self.home / "bin/spark-submit", "--master", self.url, "--class", main_class]
+        if len(jars) > 1:
+            command += ["--jars", ",".join(str(jar) for jar in jars[1:])]
+        for key, value in settings.items():
+            command += ["--conf", f"{key}={value}"]
+        self._applications += 1
+        daemon = self._run(
+            f"application-{self._applications}", [*command, jars[0], *arguments], environment=environment
+        )
+        code = daemon.process.wait()
+        return code, daemon.log.read_text(encoding="utf-8", errors="replace")
 
     @staticmethod
     def _read_line(daemon):

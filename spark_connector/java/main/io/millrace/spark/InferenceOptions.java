@@ -9,12 +9,10 @@ public final class InferenceOptions implements Serializable {
 
   private final long feedTimeoutMillis;
   private final String queue;
-  private final int batchBytes;
 
   private InferenceOptions(Builder builder) {
     feedTimeoutMillis = builder.feedTimeoutMillis;
     queue = builder.queue;
-    batchBytes = builder.batchBytes;
   }
 
   public static Builder builder() {
@@ -34,15 +32,10 @@ public final class InferenceOptions implements Serializable {
     return queue;
   }
 
-  public int batchBytes() {
-    return batchBytes;
-  }
-
   /** Collects the options. Not thread-safe. */
   public static final class Builder {
     private long feedTimeoutMillis = 600_000;
     private String queue = "input";
-    private int batchBytes = 1 << 20;
 
     private Builder() {}
 
@@ -55,12 +48,6 @@ public final class InferenceOptions implements Serializable {
     /** One of the cluster's queues. "input". */
     public Builder queue(String value) {
       queue = Objects.requireNonNull(value);
-      return this;
-    }
-
-    /** About how many bytes of rows make a batch. 1 MiB. */
-    public Builder batchBytes(int value) {
-      batchBytes = value;
       return this;
     }
 

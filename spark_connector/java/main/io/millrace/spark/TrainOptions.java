@@ -11,14 +11,12 @@ public final class TrainOptions implements Serializable {
   private final long feedTimeoutMillis;
   private final String queue;
   private final boolean endOfFeed;
-  private final int batchBytes;
 
   private TrainOptions(Builder builder) {
     numEpochs = builder.numEpochs;
     feedTimeoutMillis = builder.feedTimeoutMillis;
     queue = builder.queue;
     endOfFeed = builder.endOfFeed;
-    batchBytes = builder.batchBytes;
   }
 
   public static Builder builder() {
@@ -46,17 +44,12 @@ public final class TrainOptions implements Serializable {
     return endOfFeed;
   }
 
-  public int batchBytes() {
-    return batchBytes;
-  }
-
   /** Collects the options. Not thread-safe. */
   public static final class Builder {
     private int numEpochs = 1;
     private long feedTimeoutMillis = 600_000;
     private String queue = "input";
     private boolean endOfFeed;
-    private int batchBytes = 1 << 20;
 
     private Builder() {}
 
@@ -81,12 +74,6 @@ public final class TrainOptions implements Serializable {
     /** Whether the queue ends with this call: the program may serve inference on it then. false. */
     public Builder endOfFeed(boolean value) {
       endOfFeed = value;
-      return this;
-    }
-
-    /** About how many bytes of rows make a batch. 1 MiB. */
-    public Builder batchBytes(int value) {
-      batchBytes = value;
       return this;
     }
 

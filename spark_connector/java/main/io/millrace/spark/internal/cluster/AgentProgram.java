@@ -2,27 +2,25 @@ package io.millrace.spark.internal.cluster;
 
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.binaries.AgentBinary;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 
 /** Where {@code millrace-agent} is on this host. */
 final class AgentProgram {
-  private static final String PROPERTY = "millrace.agent";
   private static final String VARIABLE = "MILLRACE_AGENT";
 
   private AgentProgram() {}
 
-  /** The system property millrace.agent, otherwise the environment variable MILLRACE_AGENT. */
+  /** What the environment variable MILLRACE_AGENT names, otherwise the one that the connector's jar holds. */
   static String path() {
-    String given = System.getProperty(PROPERTY, System.getenv(VARIABLE));
+    String given = System.getenv(VARIABLE);
     if (given == null || given.isEmpty()) {
-      throw new MillraceException(
-          StatusCode.NOT_FOUND,
-          "no millrace-agent on " + Hosts.local() + ": set " + VARIABLE + ", or -D" + PROPERTY + "=PATH");
+      return AgentBinary.path().toString();
     }
     if (!Files.isRegularFile(Paths.get(given))) {
       throw new MillraceException(
-          StatusCode.NOT_FOUND, "millrace-agent is not on " + Hosts.local() + ": no file " + given);
+          StatusCode.NOT_FOUND, VARIABLE + " names " + given + ", which is no file of " + Hosts.local());
     }
     return given;
   }

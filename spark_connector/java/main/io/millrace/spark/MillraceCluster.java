@@ -1,0 +1,337 @@
+package io.millrace.spark;
+
+import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.JsonObject;
+import io.millrace.spark.internal.base.Text;
+import io.millrace.spark.internal.cluster.FeedSummary;
+import io.millrace.spark.internal.cluster.Params;
+import io.millrace.spark.internal.cluster.Slot;
+import io.millrace.spark.internal.spark.ClusterRun;
+import io.millrace.spark.internal.spark.EncoderFactory;
+import io.millrace.spark.internal.spark.Encoders;
+import io.millrace.spark.internal.spark.FeedPlan;
+import io.millrace.spark.internal.spark.InferenceFeeds;
+import io.millrace.spark.internal.spark.TrainRun;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * A cluster of node programs on the executors of a Spark application.
+ *
+ * <pre>{@code
+ * MillraceCluster cluster = MillraceCluster.run(spark, NodeProgram.file("digits_node", "--epochs=5"),
+ *     ClusterOptions.builder().numExecutors(4).numPs(1).masterNode("chief").inputMode(InputMode.FEED).build());
+ * cluster.train(df, TrainOptions.builder().numEpochs(5).build());
+ * Dataset<Row> out = cluster.inference(df, resultSchema);     // lazy
+ * cluster.shutdown();
+ * }</pre>
+ *
+ * <p>Every call that fails throws a {@link MillraceException}: the cluster's first cause, with its node, how
+ * it ended and what it wrote last, within a second of its death. The SparkContext is never stopped, and is as
+ * good as before after a cluster that has failed: another one can be started.
+ *
+ * <p>Thread-safe; train calls on one queue run one after another. The cluster ends with its driver.
+ */
+public final class MillraceCluster implements AutoCloseable {
+  private final ClusterRun run;
+  private final InferenceFeeds inferenceFeeds;
+  private final Map<String, Object> trainLocks = new TreeMap<>();
+  // Guarded by this.
+  private boolean shut;
+  private MillraceException shutError;
+
+  private MillraceCluster(ClusterRun run) {
+    this.run = run;
+    this.inferenceFeeds = new InferenceFeeds(run.coordinator());
+  }
+
+  /**
+   * Starts a cluster and returns when every node runs.
+   *
+   * @throws MillraceException INVALID_ARGUMENT for options that make no sense; NOT_FOUND if the program is not
+   *     there; FAILED_PRECONDITION if dynamic allocation may take nodes away; DEADLINE_EXCEEDED naming the
+   *     nodes that did not come in time, and why; or the first failure of a node. Nothing is left behind
+   */
+  public static MillraceCluster run(JavaSparkContext spark, NodeProgram program, ClusterOptions options) {
+    return new MillraceCluster(ClusterRun.start(spark, program, options));
+  }
+
+  /** As {@link #run(JavaSparkContext, NodeProgram, ClusterOptions)}. */
+  public static MillraceCluster run(SparkContext spark, NodeProgram program, ClusterOptions options) {
+    return run(JavaSparkContext.fromSparkContext(spark), program, options);
+  }
+
+  /** As {@link #run(JavaSparkContext, NodeProgram, ClusterOptions)}. */
+  public static MillraceCluster run(SparkSession spark, NodeProgram program, ClusterOptions options) {
+    return run(spark.sparkContext(), program, options);
+  }
+
+  // -------------------------------------------------------------------------------------------- train
+
+  /** Feeds every row once, to the queue "input". */
+  public TrainResult train(Dataset<Row> data) {
+    return train(data, TrainOptions.defaults());
+  }
+
+  /**
+   * Feeds every row, numEpochs times, and returns when programs have used them all, or stopped reading.
+   *
+   * @throws MillraceException FAILED_PRECONDITION in InputMode DIRECT or after the queue's end; NOT_FOUND for an
+   *     unknown queue; INVALID_ARGUMENT for bad options, or a column that a feed cannot carry;
+   *     DEADLINE_EXCEEDED without progress for the feed timeout; or a node's failure
+   */
+  public TrainResult train(Dataset<Row> data, TrainOptions options) {
+    JavaRDD<InternalRow> rows = data.queryExecution().toRdd().toJavaRDD();
+    return train(rows, Encoders.ofInternalRows(data.schema()), options);
+  }
+
+  /** Feeds every element once, to the queue "input". */
+  public <T> TrainResult train(JavaRDD<T> data) {
+    return train(data, TrainOptions.defaults());
+  }
+
+  /**
+   * As {@link #train(Dataset, TrainOptions)}, for the elements of an RDD: rows, byte arrays, text, numbers,
+   * pairs of them.
+   */
+  public <T> TrainResult train(JavaRDD<T> data, TrainOptions options) {
+    return train(data, Encoders.<T>ofObjects(), options);
+  }
+
+  private <T> TrainResult train(JavaRDD<T> data, EncoderFactory<T> encoders, TrainOptions options) {
+    if (options.numEpochs() < 1) {
+      throw new MillraceException(
+          StatusCode.INVALID_ARGUMENT, "numEpochs is " + options.numEpochs() + ": must be at least 1");
+    }
+    checkFeed(options.queue(), "train");
+    synchronized (trainLock(options.queue())) {
+      TrainResult result = trainOnce(data, encoders, options);
+      if (options.endOfFeed()) {
+        endFeed(options.queue());
+      }
+      return result;
+    }
+  }
+
+  private Object trainLock(String queue) {
+    synchronized (trainLocks) {
+      return trainLocks.computeIfAbsent(queue, name -> new Object());
+    }
+  }
+
+  private <T> TrainResult trainOnce(JavaRDD<T> data, EncoderFactory<T> encoders, TrainOptions options) {
+    int partitions = data.getNumPartitions();
+    if (partitions == 0) {
+      return new TrainResult(0, 0, false);
+    }
+    JavaRDD<T> epochs = data;
+    if (options.numEpochs() > 1) {
+      List<JavaRDD<T>> again = new ArrayList<>(Collections.nCopies(options.numEpochs(), data));
+      @SuppressWarnings({"unchecked", "rawtypes"})
+      JavaRDD<T>[] all = again.toArray(new JavaRDD[0]);
+      epochs = run.spark().union(all);
+    }
+    FeedPlan plan =
+        new FeedPlan(
+            clusterId(),
+            run.coordinator().address(),
+            "train-" + Text.randomHex(8),
+            options.queue(),
+            options.feedTimeoutMillis(),
+            partitions);
+    String description =
+        "Millrace cluster " + clusterId() + ": train, " + options.numEpochs()
+            + (options.numEpochs() == 1 ? " epoch" : " epochs") + ", queue '" + options.queue() + "'";
+    TrainRun<T> job =
+        new TrainRun<>(
+            run.spark(), run.coordinator(), plan, epochs, encoders, run.feedGroup(), description, run.executors());
+    FeedSummary summary = job.run();
+    return new TrainResult(summary.rowsAcked, summary.rowsRefed, job.terminated());
+  }
+
+  private void checkFeed(String queue, String what) {
+    if (run.options().inputMode() != InputMode.FEED) {
+      throw new MillraceException(
+          StatusCode.FAILED_PRECONDITION, what + " needs InputMode.FEED; this cluster's nodes read their own data");
+    }
+    if (!run.options().queues().contains(queue)) {
+      throw new MillraceException(
+          StatusCode.NOT_FOUND, "no queue '" + queue + "'; the cluster has " + run.options().queues());
+    }
+    synchronized (this) {
+      if (shut) {
+        throw new MillraceException(StatusCode.FAILED_PRECONDITION, what + " after shutdown");
+      }
+    }
+  }
+
+  /**
+   * Ends what nodes do with a queue: ShouldStop() turns true once what was fed is read. A program that has
+   * trained may serve inference on it afterwards; training does not come back.
+   */
+  public void endFeed(String queue) {
+    checkFeed(queue, "endFeed");
+    run.coordinator().call("end_feed", Params.of("queue", queue));
+  }
+
+  // ---------------------------------------------------------------------------------------- inference
+
+  /** As {@link #inference(Dataset, StructType, InferenceOptions)}, on the queue "input". */
+  public Dataset<Row> inference(Dataset<Row> data, StructType resultSchema) {
+    return inference(data, resultSchema, InferenceOptions.defaults());
+  }
+
+  /**
+   * The results of nodes for every row: one for each, in the order of the rows of a partition. Lazy: rows are
+   * fed when an action asks for results, and again for each action.
+   *
+   * <p>An action fails with Spark's exception, whose cause is a {@link MillraceException}: FAILED_PRECONDITION
+   * naming the rows if a program's results do not cover them exactly once, INVALID_ARGUMENT if they do not
+   * have the columns of {@code resultSchema}, or what {@link #train} says.
+   */
+  public Dataset<Row> inference(Dataset<Row> data, StructType resultSchema, InferenceOptions options) {
+    checkFeed(options.queue(), "inference");
+    JavaRDD<InternalRow> rows = data.queryExecution().toRdd().toJavaRDD();
+    FeedPlan plan = inferencePlan(options, rows.getNumPartitions());
+    return inferenceFeeds.results(
+        data.sparkSession(), rows, Encoders.ofInternalRows(data.schema()), resultSchema, plan);
+  }
+
+  /** As {@link #inference(Dataset, StructType, InferenceOptions)}, for the elements of an RDD. */
+  public <T> JavaRDD<Row> inference(JavaRDD<T> data, StructType resultSchema, InferenceOptions options) {
+    checkFeed(options.queue(), "inference");
+    FeedPlan plan = inferencePlan(options, data.getNumPartitions());
+    return inferenceFeeds.results(data, Encoders.<T>ofObjects(), resultSchema, plan);
+  }
+
+  private FeedPlan inferencePlan(InferenceOptions options, int partitions) {
+    String feed = inferenceFeeds.open(options.queue(), partitions);
+    return new FeedPlan(
+        clusterId(), run.coordinator().address(), feed, options.queue(), options.feedTimeoutMillis(), partitions);
+  }
+
+  // ----------------------------------------------------------------------------------------- shutdown
+
+  /** Ends the cluster; waits for the programs as long as {@link ShutdownOptions#defaults} says. */
+  public void shutdown() {
+    shutdown(ShutdownOptions.defaults());
+  }
+
+  /**
+   * Ends all queues, waits for chief, master and workers, then stops ps and evaluator. Idempotent: later calls
+   * end as the first one did.
+   *
+   * @throws MillraceException the first failure of any node, however late; DEADLINE_EXCEEDED naming the nodes
+   *     that had to be killed
+   */
+  public synchronized void shutdown(ShutdownOptions options) {
+    if (!shut) {
+      shut = true;
+      try {
+        run.shutdown(options.graceMillis(), options.timeoutMillis());
+      } catch (MillraceException e) {
+        shutError = e;
+      }
+    }
+    if (shutError != null) {
+      throw shutError;
+    }
+  }
+
+  /** Ends everything at once, without waiting for programs; nothing after {@link #shutdown}. */
+  @Override
+  public synchronized void close() {
+    shut = true;
+    run.close();
+  }
+
+  // -------------------------------------------------------------------------------------- attributes
+
+  public String clusterId() {
+    return run.coordinator().clusterId();
+  }
+
+  /** Every node as it is now. */
+  public List<NodeInfo> clusterInfo() {
+    List<NodeInfo> nodes = new ArrayList<>();
+    for (Slot slot : run.coordinator().status()) {
+      nodes.add(
+          new NodeInfo(
+              slot.executorId, slot.jobName, slot.taskIndex, slot.state, slot.attempt, slot.host, slot.address,
+              slot.nodePid));
+    }
+    return nodes;
+  }
+
+  /** Why the cluster has failed; null while it has not. */
+  public MillraceException failure() {
+    return run.coordinator().firstCause();
+  }
+
+  public ClusterOptions options() {
+    return run.options();
+  }
+
+  /** The default file system of nodes. */
+  public String defaultFs() {
+    return run.defaultFs();
+  }
+
+  /** Where nodes run; "" stands for each executor's own folder. */
+  public String workingDir() {
+    return run.options().workingDir();
+  }
+
+  public InputMode inputMode() {
+    return run.options().inputMode();
+  }
+
+  public int numExecutors() {
+    return run.options().numExecutors();
+  }
+
+  public List<String> queues() {
+    return run.options().queues();
+  }
+
+  /** The RDD whose tasks hold the nodes. */
+  public JavaRDD<String> nodeRdd() {
+    return run.nodeRdd();
+  }
+
+  public JavaSparkContext sparkContext() {
+    return run.spark();
+  }
+
+  /** "host:port" of the coordinator on the driver. */
+  public String serverAddress() {
+    return run.coordinator().address().address();
+  }
+
+  /** Where TensorBoard is; "" until it takes connections, or where there is none. */
+  public String tensorboardUrl() {
+    for (NodeInfo node : clusterInfo()) {
+      JsonObject reply = run.coordinator().call("endpoints", Params.of("executor_id", node.executorId()));
+      try {
+        String url = reply.object("endpoints").stringOrEmpty("tensorboard");
+        if (!url.isEmpty()) {
+          return url;
+        }
+      } catch (BadInputException e) {
+        throw new MillraceException(StatusCode.INTERNAL, "endpoints make no sense: " + e.getMessage());
+      }
+    }
+    return "";
+  }
+}

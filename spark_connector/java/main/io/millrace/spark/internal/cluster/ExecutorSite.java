@@ -1,0 +1,344 @@
+package io.millrace.spark.internal.cluster;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.arrow.BufferPool;
+import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.JsonObject;
+import io.millrace.spark.internal.feed.FeedHub;
+import io.millrace.spark.internal.feed.FeedSession;
+import io.millrace.spark.internal.feed.SessionEnd;
+import io.millrace.spark.internal.feed.SessionState;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What one JVM, an executor's, has of one cluster: the agents of its nodes, the way to the coordinator, and
+ * the sessions whose rows are received but not yet acknowledged.
+ *
+ * <p>Thread-safe. Made when first asked for; gone when nothing is left of the cluster here. The hub, which
+ * owns the sockets, and the memory of batches are shared by all clusters and stay.
+ */
+public final class ExecutorSite {
+  private static final Logger LOG = LoggerFactory.getLogger(ExecutorSite.class);
+  private static final long WATCH_MILLIS = 10;
+  private static final long REPORT_NANOS = TimeUnit.SECONDS.toNanos(1);
+  private static final long GATEWAY_IDLE_NANOS = TimeUnit.SECONDS.toNanos(3);
+
+  private static final Map<String, ExecutorSite> SITES = new HashMap<>();
+  private static final BufferPool POOL = new BufferPool(256L << 20);
+  private static FeedHub hub;
+
+  /** A session that was received, until its rows are acknowledged. */
+  private static final class Watched {
+    final FeedSession session;
+    final PartitionReport report;
+    long reportedRows;
+
+    Watched(FeedSession session, PartitionReport report) {
+      this.session = session;
+      this.report = report;
+    }
+  }
+
+  private final String clusterId;
+  private final CoordinatorAddress coordinator;
+  // Guarded by this.
+  private final TreeMap<Integer, NodeAgent> agents = new TreeMap<>();
+  private final Set<Integer> claimed = new HashSet<>();
+  private final Set<String> doneReading = new HashSet<>();
+  private final List<Watched> watched = new ArrayList<>();
+  private ControlChild gateway;
+  private long lastUseNanos = System.nanoTime();
+  private int users;
+  private Thread watcher;
+
+  private ExecutorSite(String clusterId, CoordinatorAddress coordinator) {
+    this.clusterId = clusterId;
+    this.coordinator = coordinator;
+  }
+
+  /** This JVM's part of a cluster. */
+  public static ExecutorSite of(String clusterId, CoordinatorAddress coordinator) {
+    synchronized (SITES) {
+      ExecutorSite site = SITES.computeIfAbsent(clusterId, id -> new ExecutorSite(id, coordinator));
+      synchronized (site) {
+        // From here on the watcher keeps it.
+        site.lastUseNanos = System.nanoTime();
+        if (site.watcher == null) {
+          site.watcher = new Thread(site::watch, "millrace-site");
+          site.watcher.setDaemon(true);
+          site.watcher.start();
+        }
+      }
+      return site;
+    }
+  }
+
+  /** The feeder of this JVM. */
+  public static synchronized FeedHub hub() {
+    if (hub == null) {
+      hub = FeedHub.start(warning -> LOG.warn("feed: {}", warning));
+    }
+    return hub;
+  }
+
+  /** Memory for batches. */
+  public static BufferPool pool() {
+    return POOL;
+  }
+
+  // ------------------------------------------------------------------------------------------- nodes
+
+  /**
+   * Takes a place for a node.
+   *
+   * @return false if the executor has as many nodes as it may, or this one runs here already
+   */
+  public synchronized boolean claim(int executorId, int nodesPerExecutor) {
+    return claimed.size() < nodesPerExecutor && claimed.add(executorId);
+  }
+
+  /** Gives the place of {@link #claim} back. */
+  public synchronized void unclaim(int executorId) {
+    claimed.remove(executorId);
+  }
+
+  /** Starts the agent of a node whose place was claimed; the place is free again when it has ended. */
+  public NodeAgent startAgent(int executorId, Params params) {
+    NodeAgent agent;
+    try {
+      agent = NodeAgent.start(coordinator, executorId, params, this::onAgentExit);
+    } catch (RuntimeException e) {
+      unclaim(executorId);
+      throw e;
+    }
+    synchronized (this) {
+      if (!agent.hasEnded()) {
+        agents.put(executorId, agent);
+      }
+    }
+    return agent;
+  }
+
+  private synchronized void onAgentExit(NodeAgent agent) {
+    agents.remove(agent.executorId(), agent);
+    claimed.remove(agent.executorId());
+  }
+
+  /** The node of this executor that a task had better feed; -1 if there is none. */
+  public synchronized int localNode(String queue) {
+    for (NodeAgent agent : agents.values()) {
+      boolean fed = !agent.node().startsWith("ps:") && !agent.node().startsWith("evaluator:");
+      if (fed && agent.isRunning() && !doneReading.contains(queue + "/" + agent.executorId())) {
+        return agent.executorId();
+      }
+    }
+    return -1;
+  }
+
+  /** A node's program reads this queue no more. */
+  public synchronized void stopPreferring(int executorId, String queue) {
+    doneReading.add(queue + "/" + executorId);
+  }
+
+  // ------------------------------------------------------------------------------- the way to the driver
+
+  private ControlChild link() {
+    synchronized (this) {
+      lastUseNanos = System.nanoTime();
+      for (NodeAgent agent : agents.values()) {
+        if (agent.isRunning()) {
+          return agent.child();
+        }
+      }
+      if (gateway != null && gateway.isAlive()) {
+        return gateway;
+      }
+      // Held meanwhile: the tasks of an executor need one, not one each.
+      gateway = ControlChild.start("gateway", "gateway", new Silent());
+      gateway.call("start", Params.of("coordinator", coordinator.toJson()));
+      return gateway;
+    }
+  }
+
+  private static final class Silent implements ControlChild.Listener {
+    @Override
+    public void onEvent(String event, JsonObject members) throws BadInputException {
+      LOG.debug("gateway: {} {}", event, members);
+    }
+
+    @Override
+    public void onExit(int exitCode) {
+      LOG.debug("gateway: ended with {}", exitCode);
+    }
+  }
+
+  private JsonObject call(String method, Params params) {
+    ControlChild link = link();
+    try {
+      return link.call(method, params);
+    } catch (MillraceException e) {
+      // The node has finished, and its agent with it: there is another way.
+      if (e.code() == StatusCode.UNAVAILABLE && !link.isAlive()) {
+        return link().call(method, params);
+      }
+      throw e;
+    }
+  }
+
+  /**
+   * Where a partition is to go.
+   *
+   * @param executorId of the node to ask about; -1: the coordinator chooses
+   */
+  public FeedRoute lookup(String feed, long partition, int executorId) {
+    Params params = Params.of("feed", feed).and("partition", partition);
+    if (executorId >= 0) {
+      params.and("executor_id", executorId);
+    }
+    try {
+      return new FeedRoute(call("lookup", params));
+    } catch (BadInputException e) {
+      throw new MillraceException(StatusCode.INTERNAL, "a lookup's answer makes no sense: " + e.getMessage());
+    }
+  }
+
+  /** Why a node is gone: the cluster's first cause if there is one, as that explains more. */
+  public MillraceException cause(int executorId, String node) {
+    try {
+      JsonObject reply = call("cause", Params.of("executor_id", executorId));
+      for (String which : new String[] {"first_cause", "error"}) {
+        if (reply.members().get(which) != null) {
+          JsonObject error = reply.object(which);
+          return new MillraceException(StatusCode.fromName(error.string("code")), error.string("message"));
+        }
+      }
+    } catch (MillraceException e) {
+      return new MillraceException(
+          StatusCode.UNAVAILABLE, node + " is gone, and so is the cluster's coordinator: " + e.getMessage());
+    } catch (BadInputException e) {
+      LOG.warn("the answer to cause makes no sense: {}", e.getMessage());
+    }
+    return new MillraceException(StatusCode.UNAVAILABLE, node + " is gone");
+  }
+
+  /** Tells the ledger; that it cannot be told is logged. */
+  public void report(PartitionReport report, String state, SessionState session) {
+    try {
+      call("report", report.params(state, session));
+    } catch (MillraceException e) {
+      LOG.warn("the ledger did not take a partition: {}", e.getMessage());
+    }
+  }
+
+  /** Keeps the site while a task feeds. */
+  public synchronized void enter() {
+    users++;
+  }
+
+  /** The other end of {@link #enter}. */
+  public synchronized void leave() {
+    users--;
+    lastUseNanos = System.nanoTime();
+  }
+
+  // -------------------------------------------------------------------------- after a task has ended
+
+  /** Follows a session whose rows are received, until they are acknowledged, and tells the ledger. */
+  public synchronized void watchUntilAcknowledged(FeedSession session, PartitionReport report) {
+    watched.add(new Watched(session, report));
+    notifyAll();
+  }
+
+  private void watch() {
+    long lastReport = System.nanoTime();
+    while (true) {
+      List<Watched> now;
+      synchronized (this) {
+        try {
+          wait(watched.isEmpty() ? 500 : WATCH_MILLIS);
+        } catch (InterruptedException e) {
+          LOG.debug("an interrupt that nobody sends");
+        }
+        now = new ArrayList<>(watched);
+      }
+      boolean all = System.nanoTime() - lastReport > REPORT_NANOS;
+      if (all) {
+        lastReport = System.nanoTime();
+      }
+      Set<Watched> over = new HashSet<>();
+      List<CompletableFuture<JsonObject>> told = new ArrayList<>();
+      for (Watched one : now) {
+        if (follow(one, all, told)) {
+          over.add(one);
+        }
+      }
+      // Before the next round: a later report must not overtake an earlier one.
+      for (CompletableFuture<JsonObject> one : told) {
+        try {
+          ControlChild.await(one, "report");
+        } catch (MillraceException e) {
+          LOG.debug("the ledger did not take a partition: {}", e.getMessage()); // its cluster has ended
+        }
+      }
+      synchronized (this) {
+        watched.removeAll(over);
+      }
+      if (now.isEmpty() && isOver()) {
+        return;
+      }
+    }
+  }
+
+  /** Returns whether the session is over. */
+  private boolean follow(Watched one, boolean tell, List<CompletableFuture<JsonObject>> told) {
+    SessionState state = one.session.state();
+    boolean open = state.end == SessionEnd.OPEN;
+    if (open && !(tell && state.ackedRows > one.reportedRows)) {
+      return false;
+    }
+    one.reportedRows = state.ackedRows;
+    String what = open ? "received" : state.end == SessionEnd.DONE ? "done" : "failed";
+    try {
+      told.add(link().send("report", one.report.params(what, state)));
+    } catch (MillraceException e) {
+      LOG.warn("the ledger cannot be told of a partition: {}", e.getMessage());
+    }
+    return !open;
+  }
+
+  /** Ends an idle gateway; returns true, and forgets the site, if nothing is left of the cluster here. */
+  private boolean isOver() {
+    ControlChild idle;
+    synchronized (SITES) {
+      synchronized (this) {
+        boolean used = users > 0 || !watched.isEmpty() || System.nanoTime() - lastUseNanos < GATEWAY_IDLE_NANOS;
+        if (used) {
+          return false;
+        }
+        idle = gateway;
+        gateway = null;
+        if (claimed.isEmpty()) {
+          SITES.remove(clusterId);
+          watcher = null;
+        }
+      }
+    }
+    if (idle != null) {
+      idle.close();
+    }
+    synchronized (this) {
+      return watcher != Thread.currentThread();
+    }
+  }
+}

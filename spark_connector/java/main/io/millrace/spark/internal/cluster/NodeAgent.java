@@ -1,0 +1,144 @@
+package io.millrace.spark.internal.cluster;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.JsonObject;
+import java.util.function.Consumer;
+
+/** The agent of one node, a child of this JVM, and the node with it. Thread-safe. */
+public final class NodeAgent {
+  private final int executorId;
+  private final ControlChild child;
+  private final Consumer<NodeAgent> onExit;
+  // Guarded by this.
+  private String state = "";
+  private String node = "";
+  private int attempt;
+  private MillraceException error;
+  private boolean ended;
+
+  /**
+   * Starts an agent and gives it its slot. Returns once it has accepted; what becomes of it is told by {@link
+   * #awaitRunning} and {@link #awaitEnd}.
+   *
+   * @param params of "start", without the coordinator
+   * @param onExit called when the agent is gone, on a thread of its own; must not block
+   */
+  public static NodeAgent start(
+      CoordinatorAddress coordinator, int executorId, Params params, Consumer<NodeAgent> onExit) {
+    NodeAgent agent = new NodeAgent(executorId, onExit);
+    try {
+      agent.child.call("start", params.and("coordinator", coordinator.toJson()).and("executor_id", executorId));
+      return agent;
+    } catch (RuntimeException e) {
+      agent.child.kill();
+      throw e;
+    }
+  }
+
+  private NodeAgent(int executorId, Consumer<NodeAgent> onExit) {
+    this.executorId = executorId;
+    this.onExit = onExit;
+    child =
+        ControlChild.start(
+            "agent of node " + executorId,
+            "agent",
+            new ControlChild.Listener() {
+              @Override
+              public void onEvent(String event, JsonObject members) throws BadInputException {
+                NodeAgent.this.onEvent(event, members);
+              }
+
+              @Override
+              public void onExit(int exitCode) {
+                onAgentExit(exitCode);
+              }
+            });
+  }
+
+  private synchronized void onEvent(String event, JsonObject members) throws BadInputException {
+    if (event.equals("state")) {
+      state = members.string("state");
+      String job = members.stringOrEmpty("job_name");
+      if (!job.isEmpty()) {
+        node = job + ":" + members.integer("task_index");
+      }
+      attempt = (int) members.integer("attempt");
+      if (state.equals("failed")) {
+        error =
+            new MillraceException(StatusCode.fromName(members.string("code")), members.string("message"));
+      }
+    } else if (event.equals("error")) {
+      error = new MillraceException(StatusCode.fromName(members.string("code")), members.string("message"));
+    }
+    notifyAll();
+  }
+
+  private void onAgentExit(int exitCode) {
+    synchronized (this) {
+      ended = true;
+      if (error == null && exitCode != 0) {
+        error =
+            new MillraceException(
+                StatusCode.UNAVAILABLE, "the agent of node " + executorId + " ended with code " + exitCode);
+      }
+      notifyAll();
+    }
+    onExit.accept(this);
+  }
+
+  public int executorId() {
+    return executorId;
+  }
+
+  /** "worker:1"; "" before it is known. */
+  public synchronized String node() {
+    return node;
+  }
+
+  public synchronized String state() {
+    return state;
+  }
+
+  public synchronized int attempt() {
+    return attempt;
+  }
+
+  public synchronized boolean isRunning() {
+    return !ended && state.equals("running");
+  }
+
+  public synchronized boolean hasEnded() {
+    return ended;
+  }
+
+  /** Why it could not do its part or its node failed; null if neither. */
+  public synchronized MillraceException error() {
+    return error;
+  }
+
+  /** Waits until its node runs or it has ended, which it returns as false. */
+  public synchronized boolean awaitRunning() throws InterruptedException {
+    while (!ended && !state.equals("running")) {
+      wait(1000);
+    }
+    return !ended;
+  }
+
+  /** Waits until it has ended. */
+  public synchronized void awaitEnd() throws InterruptedException {
+    while (!ended) {
+      wait(1000);
+    }
+  }
+
+  /** Ends node and agent now; both are gone a moment later. */
+  public void close() {
+    child.close();
+  }
+
+  ControlChild child() {
+    return child;
+  }
+}

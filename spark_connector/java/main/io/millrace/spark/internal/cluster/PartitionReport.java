@@ -1,0 +1,42 @@
+package io.millrace.spark.internal.cluster;
+
+import io.millrace.spark.internal.feed.SessionState;
+
+/** What the ledger is told of one partition. Immutable. */
+public final class PartitionReport {
+  private final String feed;
+  private final long partition;
+  private final FeedRoute route;
+  private final long feederAttempt;
+  private final String refedReason;
+
+  /**
+   * What all reports of one session have in common.
+   *
+   * @param feed of the ledger
+   * @param partition of the ledger
+   * @param feederAttempt Spark's task attempt id
+   * @param refedReason why the partition is fed again; "" if it is not
+   */
+  public PartitionReport(String feed, long partition, FeedRoute route, long feederAttempt, String refedReason) {
+    this.feed = feed;
+    this.partition = partition;
+    this.route = route;
+    this.feederAttempt = feederAttempt;
+    this.refedReason = refedReason;
+  }
+
+  /** The parameters of "report". */
+  Params params(String state, SessionState session) {
+    return Params.of("feed", feed)
+        .and("partition", partition)
+        .and("state", state)
+        .and("executor_id", route.executorId)
+        .and("node_attempt", route.attempt)
+        .and("feeder_attempt", feederAttempt)
+        .and("rows_received", session.receivedRows)
+        .and("rows_acked", session.ackedRows)
+        .and("rows_returned", session.returnedRows)
+        .and("refed_reason", refedReason);
+  }
+}

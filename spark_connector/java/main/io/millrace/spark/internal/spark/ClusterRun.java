@@ -1,0 +1,369 @@
+package io.millrace.spark.internal.spark;
+
+import io.millrace.spark.ClusterOptions;
+import io.millrace.spark.InputMode;
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeProgram;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.JsonObject;
+import io.millrace.spark.internal.cluster.CoordinatorProcess;
+import io.millrace.spark.internal.cluster.NodeAgent;
+import io.millrace.spark.internal.cluster.Params;
+import io.millrace.spark.internal.cluster.Slot;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkConf;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One cluster on the driver, from the first process to the last: the coordinator, the jobs that hold its
+ * nodes, parameter servers on the driver's host. Thread-safe.
+ */
+public final class ClusterRun {
+  private static final Logger LOG = LoggerFactory.getLogger(ClusterRun.class);
+  private static final long LOOK_MILLIS = 20;
+  private static final long EXPLAIN_NANOS = TimeUnit.SECONDS.toNanos(3);
+
+  private final JavaSparkContext spark;
+  private final ClusterOptions options;
+  private final String defaultFs;
+  private final CoordinatorProcess coordinator;
+  private final NodeStage stage;
+  private final List<NodeSlot> slots = new ArrayList<>();
+  private final List<NodeAgent> driverNodes = new ArrayList<>();
+  private final ExecutorWatch executors = new ExecutorWatch();
+  // What must not be done on the thread that reads the coordinator's lines.
+  private final ExecutorService reactions =
+      Executors.newSingleThreadExecutor(
+          body -> {
+            Thread thread = new Thread(body, "millrace-reactions");
+            thread.setDaemon(true);
+            return thread;
+          });
+  private volatile boolean closed;
+
+  /** Starts everything and waits until every node runs; an error leaves nothing behind. */
+  public static ClusterRun start(JavaSparkContext spark, NodeProgram program, ClusterOptions options) {
+    OptionChecks.check(spark, program, options);
+    ClusterRun run = new ClusterRun(spark, program, options);
+    try {
+      run.awaitRunning();
+      return run;
+    } catch (RuntimeException e) {
+      run.close();
+      throw e;
+    }
+  }
+
+  private ClusterRun(JavaSparkContext spark, NodeProgram program, ClusterOptions options) {
+    this.spark = spark;
+    this.options = options;
+    this.defaultFs = options.defaultFs().isEmpty() ? hadoopFs(spark) : options.defaultFs();
+    this.coordinator =
+        CoordinatorProcess.start(
+            startParams(program),
+            cause -> react(this::onFailure),
+            executorId -> react(() -> onRelaunch(executorId)));
+    List<NodeSlot> ofSpark = new ArrayList<>();
+    for (String role : coordinator.roles()) {
+      NodeSlot slot = new NodeSlot(slots.size(), role);
+      slots.add(slot);
+      if (!(options.driverPsNodes() && slot.isPs())) {
+        ofSpark.add(slot);
+      }
+    }
+    NodePlan plan =
+        new NodePlan(
+            coordinator.clusterId(),
+            coordinator.address(),
+            options.nodesPerExecutor(),
+            options.inputMode() == InputMode.FEED,
+            options.workingDir(),
+            options.portRange());
+    stage = new NodeStage(spark, plan, ofSpark);
+    spark.sc().addSparkListener(executors);
+  }
+
+  private void react(Runnable what) {
+    if (!closed) {
+      reactions.execute(what);
+    }
+  }
+
+  private static String hadoopFs(JavaSparkContext spark) {
+    String fs = spark.hadoopConfiguration().get("fs.defaultFS", "file:///");
+    // As TFCluster does: a path is put behind it.
+    return fs.startsWith("file://") && fs.length() > 7 && fs.endsWith("/") ? fs.substring(0, fs.length() - 1) : fs;
+  }
+
+  private Params startParams(NodeProgram program) {
+    SparkConf conf = spark.getConf();
+    String host = conf.get("spark.driver.host", "127.0.0.1");
+    Params params =
+        Params.of("num_executors", options.numExecutors())
+            .and("num_ps", options.numPs())
+            .and("master_node", options.masterNode())
+            .and("eval_node", options.evalNode())
+            .and("program", program.program())
+            .and("shipped", program.isShipped())
+            .and("args", program.args())
+            .and("input_mode", options.inputMode() == InputMode.FEED ? "FEED" : "DIRECT")
+            .and("queues", options.queues())
+            .and("default_fs", defaultFs)
+            .and("log_dir", options.logDir())
+            .and("release_port", options.releasePort())
+            .and("tensorboard", options.tensorboard())
+            .and("gpus_per_node", options.gpusPerNode())
+            .and("feed_budget_bytes", options.feedBudgetBytes())
+            .and("reservation_timeout_ms", options.reservationTimeoutMillis())
+            .and("stop_grace_ms", options.stopGraceMillis())
+            .and("max_restarts", options.maxRestarts())
+            .and("bind_address", bindAddress(conf.get("spark.driver.bindAddress", host)))
+            .and("advertise_host", host);
+    Params env = new Params();
+    env.putAll(options.env());
+    env.putAll(program.env());
+    params.and("env", env);
+    if (!options.feedPortRange().isEmpty()) {
+      params.and("feed_port_range", options.feedPortRange());
+    }
+    if (!options.coordinatorPortRange().isEmpty()) {
+      params.and("port_range", options.coordinatorPortRange());
+    }
+    return params;
+  }
+
+  private static String bindAddress(String host) {
+    try {
+      return InetAddress.getByName(host).getHostAddress();
+    } catch (UnknownHostException e) {
+      return "0.0.0.0"; // it is known to the executors only
+    }
+  }
+
+  // ----------------------------------------------------------------------------------------- starting
+
+  private void awaitRunning() {
+    for (NodeSlot slot : slots) {
+      if (options.driverPsNodes() && slot.isPs()) {
+        startOnDriver(slot);
+      }
+    }
+    stage.start();
+    long began = System.nanoTime();
+    long explained = began;
+    CompletableFuture<JsonObject> running = coordinator.send("wait_running", new Params());
+    while (!running.isDone()) {
+      failIfStageHas();
+      stage.replaceDisplaced();
+      int here = coordinator.slotsWithAgent();
+      if (here < slots.size() && System.nanoTime() - explained > EXPLAIN_NANOS) {
+        explained = System.nanoTime() + EXPLAIN_NANOS; // then half as often
+        LOG.warn("cluster {}: {}", coordinator.clusterId(), stage.explain(here));
+      }
+      pause();
+    }
+    await(running);
+  }
+
+  private void await(CompletableFuture<JsonObject> running) {
+    try {
+      running.get();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new MillraceException(StatusCode.CANCELLED, "interrupted while the cluster started");
+    } catch (ExecutionException e) {
+      MillraceException cause = coordinator.firstCause();
+      MillraceException error = JobErrors.find(e);
+      if (cause != null) {
+        throw JobErrors.again(cause);
+      }
+      int here = coordinator.slotsWithAgent();
+      if (error.code() == StatusCode.DEADLINE_EXCEEDED && here < slots.size()) {
+        throw new MillraceException(error.code(), error.getMessage() + "; " + stage.explain(here));
+      }
+      throw JobErrors.again(error);
+    }
+  }
+
+  private void failIfStageHas() {
+    Exception error = stage.error();
+    if (error != null && coordinator.firstCause() == null) {
+      throw JobErrors.typed(error, null);
+    }
+  }
+
+  private void startOnDriver(NodeSlot slot) {
+    Params params = new Params();
+    if (!options.workingDir().isEmpty()) {
+      params.and("working_dir", options.workingDir());
+    }
+    if (!options.portRange().isEmpty()) {
+      params.and("port_range", options.portRange());
+    }
+    synchronized (driverNodes) {
+      driverNodes.add(NodeAgent.start(coordinator.address(), slot.executorId, params, agent -> {}));
+    }
+  }
+
+  private void onRelaunch(int executorId) {
+    NodeSlot slot = slots.get(executorId);
+    LOG.info("{}: another agent is started", slot.node);
+    if (options.driverPsNodes() && slot.isPs()) {
+      startOnDriver(slot);
+    } else {
+      stage.startAgain(executorId);
+    }
+  }
+
+  private void onFailure() {
+    LOG.error("cluster {} has failed: {}", coordinator.clusterId(), coordinator.firstCause().getMessage());
+    if (!spark.sc().isStopped()) {
+      spark.cancelJobGroup(feedGroup());
+    }
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(LOOK_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new MillraceException(StatusCode.CANCELLED, "interrupted while the cluster started");
+    }
+  }
+
+  // -------------------------------------------------------------------------------------- what it is
+
+  public JavaSparkContext spark() {
+    return spark;
+  }
+
+  public ClusterOptions options() {
+    return options;
+  }
+
+  public CoordinatorProcess coordinator() {
+    return coordinator;
+  }
+
+  /** The file system before relative paths of nodes. */
+  public String defaultFs() {
+    return defaultFs;
+  }
+
+  /** The RDD of the tasks that hold the nodes. */
+  public JavaRDD<String> nodeRdd() {
+    return stage.rdd();
+  }
+
+  public ExecutorWatch executors() {
+    return executors;
+  }
+
+  /** The job group of what feeds the cluster: cancelled when it fails. */
+  public String feedGroup() {
+    return "millrace-" + coordinator.clusterId() + "-feed";
+  }
+
+  // ------------------------------------------------------------------------------------------- ending
+
+  /**
+   * Ends the queues, waits for the workers, then for all others.
+   *
+   * @param graceMillis for workers to end by themselves; -1: without end
+   * @param timeoutMillis of all of it; -1: without end
+   * @throws MillraceException the first failure of any node, however late; DEADLINE_EXCEEDED naming who had
+   *     to be killed
+   */
+  public void shutdown(long graceMillis, long timeoutMillis) {
+    long began = System.nanoTime();
+    MillraceException error = null;
+    try {
+      end(graceMillis, timeoutMillis, began);
+    } catch (MillraceException e) {
+      error = e;
+    }
+    MillraceException cause = coordinator.firstCause();
+    close();
+    if (cause != null) {
+      throw JobErrors.again(cause);
+    }
+    if (error != null) {
+      throw error;
+    }
+  }
+
+  private void end(long graceMillis, long timeoutMillis, long began) {
+    coordinator.call("end_feed", new Params());
+    long left = left(timeoutMillis, began);
+    boolean fedEnded = awaitEnded("fed", graceMillis < 0 ? left : left < 0 ? graceMillis : Math.min(graceMillis, left));
+    if (!fedEnded) {
+      coordinator.call("stop", Params.of("filter", "fed").and("reason", "the cluster is shut down"));
+      fedEnded = awaitEnded("fed", left(timeoutMillis, began));
+    }
+    coordinator.call("stop", Params.of("filter", "all").and("reason", "the cluster is shut down"));
+    if (awaitEnded("all", left(timeoutMillis, began)) && fedEnded) {
+      return;
+    }
+    StringBuilder late = new StringBuilder();
+    for (Slot slot : coordinator.status()) {
+      if (slot.nodePid != 0) {
+        late.append(late.length() == 0 ? "" : ", ").append(slot.node()).append(" on ").append(slot.host);
+      }
+    }
+    coordinator.call("stop", Params.of("filter", "all").and("reason", "its time is over").and("now", true));
+    awaitEnded("all", TimeUnit.SECONDS.toMillis(10));
+    throw new MillraceException(
+        StatusCode.DEADLINE_EXCEEDED,
+        "the cluster did not end within " + timeoutMillis / 1000.0 + " s; killed: " + late);
+  }
+
+  private static long left(long timeoutMillis, long began) {
+    return timeoutMillis < 0
+        ? -1
+        : Math.max(0, timeoutMillis - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began));
+  }
+
+  private boolean awaitEnded(String filter, long millis) {
+    try {
+      coordinator.call("wait_ended", Params.of("filter", filter).and("timeout_ms", millis));
+      return true;
+    } catch (MillraceException e) {
+      if (e.code() == StatusCode.DEADLINE_EXCEEDED) {
+        return false;
+      }
+      throw e;
+    }
+  }
+
+  /** Ends everything at once. Idempotent. */
+  public void close() {
+    synchronized (this) {
+      if (closed) {
+        return;
+      }
+      closed = true;
+    }
+    coordinator.close();
+    stage.stop();
+    synchronized (driverNodes) {
+      for (NodeAgent agent : driverNodes) {
+        agent.close();
+      }
+    }
+    if (!spark.sc().isStopped()) {
+      spark.sc().removeSparkListener(executors);
+    }
+    reactions.shutdown();
+  }
+}

@@ -1,0 +1,53 @@
+package io.millrace.spark.internal.spark;
+
+import io.millrace.spark.MillraceException;
+import java.io.Serializable;
+
+/** What became of a partition that a task fed for training. Immutable. */
+final class FeedOutcome implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  enum Kind {
+    /** A node holds every row. */
+    RECEIVED,
+    /** To be fed again, to whatever node reads then. */
+    AGAIN,
+    /** No node reads the queue any more. */
+    TERMINATED,
+    /** The cluster cannot go on. */
+    FAILED
+  }
+
+  final int partition;
+  final Kind kind;
+  /** Spark's id of the executor that fed it. */
+  final String feeder;
+  /** Why, for AGAIN. */
+  final String reason;
+  /** For FAILED. */
+  final MillraceException error;
+
+  private FeedOutcome(int partition, Kind kind, String feeder, String reason, MillraceException error) {
+    this.partition = partition;
+    this.kind = kind;
+    this.feeder = feeder;
+    this.reason = reason;
+    this.error = error;
+  }
+
+  static FeedOutcome received(int partition, String feeder) {
+    return new FeedOutcome(partition, Kind.RECEIVED, feeder, "", null);
+  }
+
+  static FeedOutcome again(int partition, String feeder, String reason) {
+    return new FeedOutcome(partition, Kind.AGAIN, feeder, reason, null);
+  }
+
+  static FeedOutcome terminated(int partition, String feeder) {
+    return new FeedOutcome(partition, Kind.TERMINATED, feeder, "", null);
+  }
+
+  static FeedOutcome failed(int partition, String feeder, MillraceException error) {
+    return new FeedOutcome(partition, Kind.FAILED, feeder, "", error);
+  }
+}

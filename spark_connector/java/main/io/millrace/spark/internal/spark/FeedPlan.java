@@ -1,0 +1,64 @@
+package io.millrace.spark.internal.spark;
+
+import io.millrace.spark.internal.cluster.CoordinatorAddress;
+import io.millrace.spark.internal.cluster.ExecutorSite;
+import java.io.Serializable;
+import java.util.HashMap;
+import java.util.Map;
+
+/** What a task needs to know to feed a partition. Immutable; travels with the tasks. */
+public final class FeedPlan implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  final String clusterId;
+  final CoordinatorAddress coordinator;
+  /** Of the ledger. */
+  final String feed;
+  final String queue;
+  final long feedTimeoutMillis;
+  /** Partitions of the data; partitions of the RDD from there on are those of later epochs. */
+  final int partitions;
+  /** What OPEN says: the ledger's feed, or "feed.n" once the feed before has ended. */
+  private String openFeed;
+  /** Why partitions are fed again. */
+  private HashMap<Integer, String> refed = new HashMap<>();
+
+  /** A plan for all partitions. */
+  public FeedPlan(
+      String clusterId,
+      CoordinatorAddress coordinator,
+      String feed,
+      String queue,
+      long feedTimeoutMillis,
+      int partitions) {
+    this.clusterId = clusterId;
+    this.coordinator = coordinator;
+    this.feed = feed;
+    this.queue = queue;
+    this.feedTimeoutMillis = feedTimeoutMillis;
+    this.partitions = partitions;
+    this.openFeed = feed;
+  }
+
+  /** The plan for feeding some partitions again. */
+  FeedPlan again(String nextOpenFeed, Map<Integer, String> why) {
+    FeedPlan plan =
+        new FeedPlan(clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions);
+    plan.openFeed = nextOpenFeed;
+    plan.refed = new HashMap<>(why);
+    return plan;
+  }
+
+  String openFeed() {
+    return openFeed;
+  }
+
+  /** "" if it is not fed again. */
+  String refedReason(int partition) {
+    return refed.getOrDefault(partition, "");
+  }
+
+  ExecutorSite site() {
+    return ExecutorSite.of(clusterId, coordinator);
+  }
+}

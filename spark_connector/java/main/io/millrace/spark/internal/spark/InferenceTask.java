@@ -1,0 +1,191 @@
+package io.millrace.spark.internal.spark;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.arrow.EncodedBatch;
+import io.millrace.spark.internal.cluster.ExecutorSite;
+import io.millrace.spark.internal.cluster.FeedRoute;
+import io.millrace.spark.internal.cluster.PartitionReport;
+import io.millrace.spark.internal.feed.FeedMode;
+import io.millrace.spark.internal.feed.FeedResult;
+import io.millrace.spark.internal.feed.FeedSession;
+import io.millrace.spark.internal.feed.SessionEnd;
+import io.millrace.spark.internal.feed.SessionOptions;
+import io.millrace.spark.internal.rows.ResultReader;
+import io.millrace.spark.internal.rows.RowEncoder;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.NoSuchElementException;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.function.Function2;
+import org.apache.spark.util.TaskCompletionListener;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Feeds one partition to one node and hands out its results while they come: one for each row, in their
+ * order. Each execution is a feed of its own, from row 0 on.
+ */
+final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Iterator<R>> {
+  private static final long serialVersionUID = 1L;
+
+  private final FeedPlan plan;
+  private final EncoderFactory<T> encoders;
+  private final StructType resultSchema;
+  private final RowMaker<R> maker;
+
+  InferenceTask(FeedPlan plan, EncoderFactory<T> encoders, StructType resultSchema, RowMaker<R> maker) {
+    this.plan = plan;
+    this.encoders = encoders;
+    this.resultSchema = resultSchema;
+    this.maker = maker;
+  }
+
+  @Override
+  public Iterator<R> call(Integer index, Iterator<T> rows) {
+    if (!rows.hasNext()) {
+      return Collections.emptyIterator();
+    }
+    return new Results<>(this, index, rows);
+  }
+
+  private static final class Results<T, R> implements Iterator<R> {
+    private final InferenceTask<T, R> from;
+    private final int index;
+    private final Iterator<T> rows;
+    private final TaskContext task = TaskContext.get();
+    private final ExecutorSite site;
+    private final NodeFinder finder;
+    private final FeedRoute route;
+    private final FeedSession session;
+    private final PartitionReport report;
+    private final RowEncoder<T> encoder;
+    private final ResultReader reader;
+    private EncodedBatch next;
+    private long sent;
+    private boolean finished;
+    private boolean over;
+    private Iterator<R> results = Collections.emptyIterator();
+
+    Results(InferenceTask<T, R> from, int index, Iterator<T> rows) {
+      this.from = from;
+      this.index = index;
+      this.rows = rows;
+      reader = new ResultReader(from.resultSchema);
+      FeedPlan plan = from.plan;
+      site = plan.site();
+      site.enter();
+      finder = new NodeFinder(plan, site, task, index);
+      try {
+        FeedRoute found = finder.find();
+        if (found == null) {
+          throw new MillraceException(
+              StatusCode.FAILED_PRECONDITION,
+              "partition " + index + " (queue '" + plan.queue + "'): no node serves inference any more");
+        }
+        route = found;
+        SessionOptions options =
+            SessionOptions.builder(
+                    plan.feed + "-" + task.stageId() + "." + task.stageAttemptNumber(), FeedMode.INFERENCE)
+                .queue(plan.queue)
+                .partition(index)
+                .feederAttempt(task.taskAttemptId())
+                .feedTimeoutMillis(plan.feedTimeoutMillis)
+                .cancelled(task::isInterrupted)
+                .build();
+        report = new PartitionReport(plan.feed, index, route, task.taskAttemptId(), "");
+        session = ExecutorSite.hub().open(route.target, options);
+        encoder = from.encoders.create(ExecutorSite.pool());
+      } catch (RuntimeException e) {
+        site.leave();
+        throw e;
+      }
+      // Whoever reads the results may stop before their end (limit), or be killed.
+      task.addTaskCompletionListener((TaskCompletionListener) ended -> close());
+      site.report(report, "feeding", session.state());
+    }
+
+    private void close() {
+      if (!over) {
+        over = true;
+        session.abort(StatusCode.CANCELLED, "its task has ended");
+        site.report(report, session.state().end == SessionEnd.DONE ? "done" : "failed", session.state());
+        site.leave();
+      }
+    }
+
+    @Override
+    public boolean hasNext() {
+      while (!results.hasNext() && !over) {
+        try {
+          advance();
+        } catch (MillraceException e) {
+          MillraceException why = explain(e);
+          close();
+          throw why;
+        }
+      }
+      return results.hasNext();
+    }
+
+    /** Sends or receives something; results first. */
+    private void advance() {
+      if (next == null && !finished) {
+        encodeNext();
+      }
+      switch (session.awaitReady(next)) {
+        case RESULT:
+          FeedResult result = session.nextResult();
+          results = from.maker.rows(reader, result);
+          break;
+        case SEND:
+          int count = next.rows();
+          if (session.trySend(encoder.schema(), next)) {
+            sent += count;
+            next = null;
+          }
+          break;
+        default:
+          close();
+      }
+    }
+
+    private void encodeNext() {
+      while (rows.hasNext() && !encoder.full()) {
+        encoder.add(rows.next());
+      }
+      if (encoder.rows() > 0) {
+        next = encoder.finish();
+      } else {
+        session.finish(sent);
+        finished = true;
+      }
+    }
+
+    /** Why the node is gone, where that is what has happened. */
+    private MillraceException explain(MillraceException e) {
+      SessionEnd end = session.state().end;
+      if (end == SessionEnd.TERMINATED) {
+        site.stopPreferring(route.executorId, from.plan.queue);
+      }
+      if (end != SessionEnd.BROKEN && end != SessionEnd.UNANSWERED && end != SessionEnd.REFUSED) {
+        return e;
+      }
+      try {
+        return finder.isGone(route)
+            ? new MillraceException(
+                StatusCode.UNAVAILABLE, session.place() + ": the node has ended; the partition is fed again")
+            : e;
+      } catch (MillraceException cause) {
+        return cause;
+      }
+    }
+
+    @Override
+    public R next() {
+      if (!hasNext()) {
+        throw new NoSuchElementException("partition " + index + " has no more results");
+      }
+      return results.next();
+    }
+  }
+}

@@ -1,0 +1,95 @@
+package io.millrace.spark.internal.spark;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.cluster.ExecutorSite;
+import io.millrace.spark.internal.cluster.FeedRoute;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.TaskContext;
+
+/** Finds the node that a task is to feed: that of its own executor, otherwise one that the coordinator chooses. */
+final class NodeFinder {
+  private static final long ASK_AGAIN_MILLIS = 50;
+  private static final long DEATH_NANOS = TimeUnit.SECONDS.toNanos(5);
+
+  private final FeedPlan plan;
+  private final ExecutorSite site;
+  private final TaskContext task;
+  private final int partition;
+
+  NodeFinder(FeedPlan plan, ExecutorSite site, TaskContext task, int partition) {
+    this.plan = plan;
+    this.site = site;
+    this.task = task;
+    this.partition = partition;
+  }
+
+  /**
+   * A node that runs; waits at most feed_timeout for one.
+   *
+   * @return null if no node reads the queue any more
+   * @throws MillraceException the cause, if the node has failed; DEADLINE_EXCEEDED; CANCELLED
+   */
+  FeedRoute find() {
+    long began = System.nanoTime();
+    while (true) {
+      int local = site.localNode(plan.queue);
+      FeedRoute route = site.lookup(plan.feed, partition, local);
+      switch (route.state) {
+        case "running":
+          return route;
+        case "failed":
+          throw site.cause(route.executorId, route.node);
+        case "finished":
+          if (local < 0) {
+            return null;
+          }
+          site.stopPreferring(local, plan.queue);
+          continue;
+        default: // starting, restarting
+      }
+      if (System.nanoTime() - began > TimeUnit.MILLISECONDS.toNanos(plan.feedTimeoutMillis)) {
+        throw new MillraceException(
+            StatusCode.DEADLINE_EXCEEDED,
+            "partition " + partition + " (queue '" + plan.queue + "'): no node to feed for "
+                + plan.feedTimeoutMillis / 1000.0 + " s (feed_timeout); "
+                + (route.node.isEmpty() ? "they are " : route.node + " is ") + route.state);
+      }
+      pause(task);
+    }
+  }
+
+  /**
+   * After a session with a node broke: whether the node is gone, as far as is known within a few seconds.
+   *
+   * @throws MillraceException the cause, if it has failed for good
+   */
+  boolean isGone(FeedRoute before) {
+    long began = System.nanoTime();
+    while (true) {
+      FeedRoute now = site.lookup(plan.feed, partition, before.executorId);
+      if (now.state.equals("failed")) {
+        throw site.cause(before.executorId, before.node);
+      }
+      if (!now.state.equals("running") || now.attempt != before.attempt) {
+        return true;
+      }
+      if (System.nanoTime() - began > DEATH_NANOS) {
+        return false;
+      }
+      pause(task);
+    }
+  }
+
+  private static void pause(TaskContext task) {
+    try {
+      Thread.sleep(ASK_AGAIN_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new MillraceException(StatusCode.CANCELLED, "the task was interrupted");
+    }
+    if (task.isInterrupted()) {
+      throw new MillraceException(StatusCode.CANCELLED, "the task was cancelled");
+    }
+  }
+}

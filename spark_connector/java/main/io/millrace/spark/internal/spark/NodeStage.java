@@ -1,0 +1,162 @@
+package io.millrace.spark.internal.spark;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.SparkExecutorInfo;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.util.CollectionAccumulator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The Spark jobs whose tasks hold a cluster's nodes: one for all nodes, and another for nodes that found no
+ * place or are to be started anew. Each job has a thread of the driver. Thread-safe.
+ */
+public final class NodeStage {
+  private static final Logger LOG = LoggerFactory.getLogger(NodeStage.class);
+
+  private final JavaSparkContext spark;
+  private final NodePlan plan;
+  private final List<NodeSlot> slots;
+  private final String jobGroup;
+  private final CollectionAccumulator<Integer> displaced;
+  private final JavaRDD<String> nodes;
+  // Guarded by this.
+  private final List<Thread> jobs = new ArrayList<>();
+  private int handledDisplaced;
+  private Exception error;
+  private boolean stopping;
+
+  /** The stage of these nodes. */
+  public NodeStage(JavaSparkContext spark, NodePlan plan, List<NodeSlot> slots) {
+    this.spark = spark;
+    this.plan = plan;
+    this.slots = new ArrayList<>(slots);
+    this.jobGroup = "millrace-" + plan.clusterId + "-nodes";
+    this.displaced = new CollectionAccumulator<>();
+    spark.sc().register(displaced, "millrace " + plan.clusterId + ": nodes without a place");
+    this.nodes = rdd(this.slots);
+    // One is enough on its executor's side: an executor with a block of it is not taken for idle.
+    nodes.setName("Millrace cluster " + plan.clusterId);
+  }
+
+  private JavaRDD<String> rdd(List<NodeSlot> of) {
+    return spark.parallelize(of, Math.max(1, of.size())).mapPartitions(new NodeTask(plan, displaced));
+  }
+
+  /** The RDD whose tasks hold the nodes; computing it again starts nothing that runs already. */
+  public JavaRDD<String> rdd() {
+    return nodes;
+  }
+
+  /** Submits the job for all nodes. */
+  public void start() {
+    submit(nodes, slots.size() + (slots.size() == 1 ? " node" : " nodes"));
+  }
+
+  /** Submits a job for one node again. */
+  public void startAgain(int executorId) {
+    for (NodeSlot slot : slots) {
+      if (slot.executorId == executorId) {
+        submit(rdd(Arrays.asList(slot)), slot.node + " again");
+        return;
+      }
+    }
+  }
+
+  private synchronized void submit(JavaRDD<String> of, String what) {
+    if (stopping || slots.isEmpty()) {
+      return;
+    }
+    Thread job =
+        new Thread(
+            () -> {
+              spark.setJobGroup(jobGroup, "Millrace cluster " + plan.clusterId + ": " + what, true);
+              try {
+                LOG.debug("the node stage ended: {}", of.collect());
+              } catch (Exception e) { // Spark's are checked ones, undeclared
+                onJobFailed(e);
+              }
+            },
+            "millrace-nodes");
+    job.setDaemon(true);
+    jobs.add(job);
+    job.start();
+  }
+
+  private synchronized void onJobFailed(Exception e) {
+    if (!stopping && error == null) {
+      error = e;
+      notifyAll();
+    }
+  }
+
+  /** Why Spark could not run the tasks; null while it can. */
+  public synchronized Exception error() {
+    return error;
+  }
+
+  /** Submits jobs for the nodes that found no place since the last call. To be called now and then. */
+  public void replaceDisplaced() {
+    List<Integer> all = displaced.value();
+    List<Integer> fresh;
+    synchronized (this) {
+      fresh = new ArrayList<>(all.subList(Math.min(handledDisplaced, all.size()), all.size()));
+      handledDisplaced = all.size();
+    }
+    for (int executorId : fresh) {
+      LOG.info("an executor has its nodes already: another is looked for, for node {}", executorId);
+      startAgain(executorId);
+    }
+  }
+
+  /** How many nodes have a place, in words, and what may be short. */
+  public String explain(int here) {
+    int cores = Math.max(1, spark.getConf().getInt("spark.task.cpus", 1));
+    int perExecutor = spark.getConf().getInt("spark.executor.cores", 0);
+    int executors = 0;
+    int busy = 0;
+    for (SparkExecutorInfo executor : spark.sc().statusTracker().getExecutorInfos()) {
+      executors++;
+      busy += executor.numRunningTasks();
+    }
+    // Off local mode the driver is in the list too.
+    executors -= spark.isLocal() ? 0 : 1;
+    String gpus = spark.getConf().get("spark.task.resource.gpu.amount", "");
+    StringBuilder text = new StringBuilder();
+    text.append("have ").append(here).append(" of ").append(slots.size()).append(" slots; each needs an executor ");
+    text.append(plan.nodesPerExecutor == 1 ? "of its own" : "with fewer than " + plan.nodesPerExecutor + " nodes");
+    text.append(" with ").append(cores).append(cores == 1 ? " free core" : " free cores");
+    if (!gpus.isEmpty()) {
+      text.append(" and ").append(gpus).append(" gpu");
+    }
+    text.append(". Spark has ").append(executors).append(executors == 1 ? " executor" : " executors");
+    if (perExecutor > 0) {
+      text.append(" of ").append(perExecutor).append(perExecutor == 1 ? " core" : " cores");
+    }
+    text.append(", ").append(busy).append(busy == 1 ? " task runs" : " tasks run");
+    return text.toString();
+  }
+
+  /** Ends the jobs, and with them the nodes that they hold. Waits for the threads. */
+  public void stop() {
+    List<Thread> running;
+    synchronized (this) {
+      stopping = true;
+      running = new ArrayList<>(jobs);
+    }
+    if (!spark.sc().isStopped()) {
+      spark.cancelJobGroup(jobGroup);
+    }
+    for (Thread job : running) {
+      try {
+        job.join(10_000);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return;
+      }
+    }
+  }
+}

@@ -1,0 +1,134 @@
+package io.millrace.spark.internal.spark;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.cluster.ExecutorSite;
+import io.millrace.spark.internal.cluster.NodeAgent;
+import io.millrace.spark.internal.cluster.Params;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.function.FlatMapFunction;
+import org.apache.spark.resource.ResourceInformation;
+import org.apache.spark.util.CollectionAccumulator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A task of the node stage: starts the agent of a node on its executor and stays as long as the node is to
+ * hold its Spark slot.
+ *
+ * <p>An executor that has a node already is not given another: the task waits a moment, so that its slot is
+ * taken while others are looked for, and ends; the driver starts another for the node. A second attempt of a
+ * task whose first one lives (speculation) starts nothing and waits for that.
+ */
+final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
+  private static final long serialVersionUID = 1L;
+  private static final Logger LOG = LoggerFactory.getLogger(NodeTask.class);
+  private static final long PARK_MILLIS = 1_000;
+  private static final long ASK_AGAIN_MILLIS = 200;
+
+  private final NodePlan plan;
+  private final CollectionAccumulator<Integer> displaced;
+
+  /**
+   * The tasks of one wave.
+   *
+   * @param displaced where tasks that found no place on their executor leave their nodes' numbers
+   */
+  NodeTask(NodePlan plan, CollectionAccumulator<Integer> displaced) {
+    this.plan = plan;
+    this.displaced = displaced;
+  }
+
+  @Override
+  public Iterator<String> call(Iterator<NodeSlot> slots) throws Exception {
+    List<String> told = new ArrayList<>();
+    while (slots.hasNext()) {
+      String outcome = run(slots.next());
+      if (outcome != null) {
+        told.add(outcome);
+      }
+    }
+    return told.iterator();
+  }
+
+  private String run(NodeSlot slot) throws InterruptedException {
+    ExecutorSite site = ExecutorSite.of(plan.clusterId, plan.coordinator);
+    if (!site.claim(slot.executorId, plan.nodesPerExecutor)) {
+      Thread.sleep(PARK_MILLIS);
+      displaced.add(slot.executorId);
+      return null;
+    }
+    NodeAgent agent = null;
+    boolean keep = false;
+    try {
+      agent = start(site, slot);
+      keep = agent.awaitRunning() && plan.freesFedSlots && slot.isFed();
+      if (!keep) {
+        agent.awaitEnd();
+      }
+      return outcome(slot, agent);
+    } finally {
+      // Killed, or something unforeseen: the node goes with its task.
+      if (agent != null && !keep) {
+        agent.close();
+      }
+    }
+  }
+
+  /** An agent that has its slot; waits while another one holds it. */
+  private NodeAgent start(ExecutorSite site, NodeSlot slot) throws InterruptedException {
+    while (true) {
+      NodeAgent agent = site.startAgent(slot.executorId, params(slot));
+      boolean running = agent.awaitRunning();
+      MillraceException error = agent.error();
+      boolean held =
+          !running
+              && error != null
+              && (error.code() == StatusCode.ALREADY_EXISTS && error.getMessage().contains("has a live agent")
+                  || error.code() == StatusCode.UNAVAILABLE && error.getMessage().contains("is held for its agent"));
+      if (!held) {
+        return agent;
+      }
+      LOG.info("{}; waiting for it", error.getMessage());
+      agent.awaitEnd();
+      Thread.sleep(ASK_AGAIN_MILLIS);
+      site.claim(slot.executorId, plan.nodesPerExecutor);
+    }
+  }
+
+  private Params params(NodeSlot slot) {
+    Params params = new Params();
+    if (!plan.workingDir.isEmpty()) {
+      params.and("working_dir", plan.workingDir);
+    }
+    if (!plan.portRange.isEmpty()) {
+      params.and("port_range", plan.portRange);
+    }
+    List<String> gpus = gpusOfTask();
+    if (!gpus.isEmpty() && !slot.isPs()) {
+      params.and("gpus", gpus);
+    }
+    return params;
+  }
+
+  /** The addresses that Spark gives the task, as they are: indices, UUIDs, MIG ids. */
+  private static List<String> gpusOfTask() {
+    TaskContext task = TaskContext.get();
+    Map<String, ResourceInformation> resources =
+        task == null ? Collections.<String, ResourceInformation>emptyMap() : task.resourcesJMap();
+    ResourceInformation gpus = resources.get("gpu");
+    return gpus == null ? Collections.<String>emptyList() : Arrays.asList(gpus.addresses());
+  }
+
+  /** What the driver's log says of the task; why a node failed it knows from the coordinator. */
+  private static String outcome(NodeSlot slot, NodeAgent agent) {
+    MillraceException error = agent.error();
+    return slot.node + ": " + (error == null ? agent.state() : error.getMessage());
+  }
+}

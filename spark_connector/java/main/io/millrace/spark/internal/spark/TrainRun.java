@@ -1,0 +1,267 @@
+package io.millrace.spark.internal.spark;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.cluster.CoordinatorProcess;
+import io.millrace.spark.internal.cluster.FeedSummary;
+import io.millrace.spark.internal.cluster.Slot;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.JavaSparkContext;
+
+/**
+ * One train call, on the driver: a Spark job that feeds every partition of every epoch, follow-up jobs for
+ * those that were lost with their node or their feeder, and the wait until the ledger shows every row
+ * acknowledged. For one thread.
+ */
+public final class TrainRun<T> {
+  private static final long LOOK_MILLIS = 10;
+  private static final long CAUSE_MILLIS = 3_000;
+  private static final int MAX_ROUNDS_WITHOUT_PROGRESS = 10;
+
+  private final JavaSparkContext spark;
+  private final CoordinatorProcess coordinator;
+  private final FeedPlan plan;
+  private final JavaRDD<T> rdd;
+  private final EncoderFactory<T> encoders;
+  private final String jobGroup;
+  private final String description;
+  private final ExecutorWatch executors;
+  /** Spark's executor that fed each partition that was received. */
+  private final Map<Integer, String> feeders = new HashMap<>();
+  private final Set<Integer> terminated = new HashSet<>();
+  private String openFeed;
+  private int round;
+
+  /**
+   * A call.
+   *
+   * @param rdd of all epochs, one after the other
+   * @param jobGroup of its jobs, which are cancelled by it when the cluster fails
+   * @param description of its jobs, for people
+   */
+  public TrainRun(
+      JavaSparkContext spark,
+      CoordinatorProcess coordinator,
+      FeedPlan plan,
+      JavaRDD<T> rdd,
+      EncoderFactory<T> encoders,
+      String jobGroup,
+      String description,
+      ExecutorWatch executors) {
+    this.spark = spark;
+    this.coordinator = coordinator;
+    this.plan = plan;
+    this.rdd = rdd;
+    this.encoders = encoders;
+    this.jobGroup = jobGroup;
+    this.description = description;
+    this.executors = executors;
+    this.openFeed = plan.openFeed();
+  }
+
+  /**
+   * Feeds everything; the ledger's last word.
+   *
+   * @throws MillraceException the cluster's first cause; DEADLINE_EXCEEDED without progress for feed_timeout;
+   *     what a node refused
+   */
+  public FeedSummary run() {
+    int all = rdd.getNumPartitions();
+    coordinator.openFeed(plan.feed, plan.queue, all);
+    boolean ended = false;
+    try {
+      feed(null, new HashMap<>());
+      FeedSummary summary = awaitAcknowledged(all);
+      ended = true;
+      return summary;
+    } finally {
+      if (!ended && coordinator.firstCause() == null) {
+        coordinator.feedEnd(openFeed, true);
+      }
+      if (coordinator.firstCause() == null) {
+        coordinator.closeFeed(plan.feed);
+      }
+    }
+  }
+
+  /** Whether a program stopped reading before the end and no other took its place. */
+  public boolean terminated() {
+    return !terminated.isEmpty();
+  }
+
+  /** Feeds these partitions, null for all, until each is received or nobody reads. */
+  private void feed(List<Integer> partitions, Map<Integer, String> why) {
+    List<Integer> left = partitions;
+    Map<Integer, String> reasons = why;
+    int withoutProgress = 0;
+    while (left == null || !left.isEmpty()) {
+      List<FeedOutcome> outcomes = runJob(left, plan.again(openFeed, reasons));
+      int before = left == null ? outcomes.size() : left.size();
+      left = new ArrayList<>();
+      reasons = new TreeMap<>();
+      for (FeedOutcome outcome : outcomes) {
+        switch (outcome.kind) {
+          case RECEIVED:
+            feeders.put(outcome.partition, outcome.feeder);
+            break;
+          case TERMINATED:
+            terminated.add(outcome.partition);
+            break;
+          case AGAIN:
+            left.add(outcome.partition);
+            reasons.put(outcome.partition, outcome.reason);
+            break;
+          default:
+            throw firstCauseOr(outcome.error);
+        }
+      }
+      withoutProgress = left.size() < before ? 0 : withoutProgress + 1;
+      if (withoutProgress == MAX_ROUNDS_WITHOUT_PROGRESS) {
+        throw firstCauseOr(
+            new MillraceException(
+                StatusCode.UNAVAILABLE,
+                "partition " + left.get(0) + " (queue '" + plan.queue + "') could not be fed in "
+                    + MAX_ROUNDS_WITHOUT_PROGRESS + " attempts: " + reasons.get(left.get(0))));
+      }
+    }
+  }
+
+  private List<FeedOutcome> runJob(List<Integer> partitions, FeedPlan with) {
+    failIfClusterHas();
+    String what = partitions == null ? "" : ", " + partitions.size() + " partitions again";
+    spark.setJobGroup(jobGroup, description + what, true);
+    try {
+      JavaRDD<FeedOutcome> fed = rdd.mapPartitionsWithIndex(new TrainTask<>(with, encoders), true);
+      if (partitions == null) {
+        return fed.collect();
+      }
+      List<FeedOutcome> outcomes = new ArrayList<>();
+      int[] ids = partitions.stream().mapToInt(Integer::intValue).toArray();
+      for (List<FeedOutcome> one : fed.collectPartitions(ids)) {
+        outcomes.addAll(one);
+      }
+      return outcomes;
+    } catch (RuntimeException e) {
+      throw e;
+    } catch (Exception e) {
+      // Spark's exceptions are checked ones, thrown from Scala without being declared.
+      throw JobErrors.typed(e, awaitFirstCause(JobErrors.isCancelled(e)));
+    } finally {
+      spark.clearJobGroup();
+    }
+  }
+
+  /** All partitions are received: tells the nodes, and waits until their programs have used the rows. */
+  private FeedSummary awaitAcknowledged(int all) {
+    coordinator.feedEnd(openFeed, false);
+    long lastProgress = -1;
+    long since = System.nanoTime();
+    while (true) {
+      failIfClusterHas();
+      long removals = executors.removals();
+      FeedSummary summary = coordinator.feedSummary(plan.feed);
+      if (summary.done + terminated.size() >= all) {
+        return summary;
+      }
+      Map<Integer, String> lost = lost(summary);
+      if (!lost.isEmpty()) {
+        // The nodes have closed the feed before.
+        openFeed = plan.feed + "." + ++round;
+        feed(new ArrayList<>(lost.keySet()), lost);
+        coordinator.feedEnd(openFeed, false);
+        since = System.nanoTime();
+        continue;
+      }
+      long progress = summary.progress() + removals;
+      if (progress != lastProgress) {
+        lastProgress = progress;
+        since = System.nanoTime();
+      }
+      if (System.nanoTime() - since > TimeUnit.MILLISECONDS.toNanos(plan.feedTimeoutMillis)) {
+        throw new MillraceException(
+            StatusCode.DEADLINE_EXCEEDED,
+            "queue '" + plan.queue + "': no row acknowledged for " + plan.feedTimeoutMillis / 1000.0
+                + " s (feed_timeout): " + summary.rowsReceived + " rows received, " + summary.rowsAcked
+                + " acknowledged; the program is not calling NextBatch");
+      }
+      pause();
+    }
+  }
+
+  /** Partitions that were received, and will not be acknowledged: why, by number. */
+  private Map<Integer, String> lost(FeedSummary summary) {
+    Map<Integer, String> lost = new TreeMap<>();
+    for (int partition : summary.failedPartitions) {
+      if (!terminated.contains(partition)) {
+        lost.put(partition, "its node or its feeder was lost before the rows were acknowledged");
+      }
+    }
+    Set<Integer> orphans = new HashSet<>();
+    for (Map.Entry<Integer, String> fed : feeders.entrySet()) {
+      if (executors.isRemoved(fed.getValue())) {
+        orphans.add(fed.getKey());
+      }
+    }
+    if (!orphans.isEmpty()) {
+      for (Integer partition : unfinished()) {
+        if (orphans.contains(partition)) {
+          lost.put(partition, "the executor that fed it was lost before the rows were acknowledged");
+        }
+      }
+      feeders.keySet().removeAll(orphans);
+    }
+    return lost;
+  }
+
+  private List<Integer> unfinished() {
+    List<Integer> unfinished = new ArrayList<>();
+    for (Slot slot : coordinator.status()) {
+      for (int attempt = 0; attempt <= slot.attempt; attempt++) {
+        for (Long partition : coordinator.unfinishedPartitions(plan.feed, slot.executorId, attempt)) {
+          unfinished.add(partition.intValue());
+        }
+      }
+    }
+    return unfinished;
+  }
+
+  private void failIfClusterHas() {
+    MillraceException cause = coordinator.firstCause();
+    if (cause != null) {
+      throw JobErrors.again(cause);
+    }
+  }
+
+  /** A task's error may be the consequence of what the coordinator is about to tell. */
+  private MillraceException firstCauseOr(MillraceException error) {
+    MillraceException cause = awaitFirstCause(error.code() != StatusCode.INVALID_ARGUMENT);
+    return JobErrors.again(cause == null ? error : cause);
+  }
+
+  private MillraceException awaitFirstCause(boolean wait) {
+    long began = System.nanoTime();
+    while (wait
+        && coordinator.firstCause() == null
+        && System.nanoTime() - began < TimeUnit.MILLISECONDS.toNanos(CAUSE_MILLIS)) {
+      pause();
+    }
+    return coordinator.firstCause();
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(LOOK_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new MillraceException(StatusCode.CANCELLED, "the thread that trains was interrupted");
+    }
+  }
+}

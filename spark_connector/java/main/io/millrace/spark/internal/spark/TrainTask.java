@@ -1,0 +1,134 @@
+package io.millrace.spark.internal.spark;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.cluster.ExecutorSite;
+import io.millrace.spark.internal.cluster.FeedRoute;
+import io.millrace.spark.internal.cluster.PartitionReport;
+import io.millrace.spark.internal.feed.FeedMode;
+import io.millrace.spark.internal.feed.FeedSession;
+import io.millrace.spark.internal.feed.SessionEnd;
+import io.millrace.spark.internal.feed.SessionOptions;
+import io.millrace.spark.internal.rows.RowEncoder;
+import java.util.Collections;
+import java.util.Iterator;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.function.Function2;
+
+/**
+ * Feeds one partition to one node and ends when the node holds every row; the executor's {@link
+ * ExecutorSite} tells the ledger when they are acknowledged. Errors of the cluster are outcomes, so that
+ * Spark does not try again what cannot succeed; errors of the data are Spark's.
+ */
+final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<FeedOutcome>> {
+  private static final long serialVersionUID = 1L;
+
+  private final FeedPlan plan;
+  private final EncoderFactory<T> encoders;
+
+  TrainTask(FeedPlan plan, EncoderFactory<T> encoders) {
+    this.plan = plan;
+    this.encoders = encoders;
+  }
+
+  @Override
+  public Iterator<FeedOutcome> call(Integer index, Iterator<T> rows) {
+    ExecutorSite site = plan.site();
+    site.enter();
+    try {
+      return Collections.singletonList(feed(index, rows, site)).iterator();
+    } finally {
+      site.leave();
+    }
+  }
+
+  private FeedOutcome feed(int index, Iterator<T> rows, ExecutorSite site) {
+    TaskContext task = TaskContext.get();
+    String feeder = SparkEnv.get().executorId();
+    NodeFinder finder = new NodeFinder(plan, site, task, index);
+    try {
+      while (true) {
+        FeedRoute route = finder.find();
+        if (route == null) {
+          return FeedOutcome.terminated(index, feeder);
+        }
+        if (task.attemptNumber() > 0 && route.partitionState.equals("done")) {
+          // An earlier attempt of this task has done it, and Spark has lost its word.
+          return FeedOutcome.received(index, feeder);
+        }
+        boolean[] touched = new boolean[1];
+        FeedOutcome outcome = feedTo(route, index, rows, site, finder, touched);
+        // A node that read no more before the first row was taken from Spark: another one gets them all.
+        if (outcome.kind != FeedOutcome.Kind.AGAIN || touched[0]) {
+          return outcome;
+        }
+      }
+    } catch (MillraceException e) {
+      if (e.code() == StatusCode.CANCELLED) {
+        throw e;
+      }
+      return FeedOutcome.failed(index, feeder, e);
+    }
+  }
+
+  private FeedOutcome feedTo(
+      FeedRoute route, int index, Iterator<T> rows, ExecutorSite site, NodeFinder finder, boolean[] touched) {
+    TaskContext task = TaskContext.get();
+    String feeder = SparkEnv.get().executorId();
+    String refed = plan.refedReason(index);
+    if (refed.isEmpty() && task.attemptNumber() > 0) {
+      refed = "attempt " + task.attemptNumber() + " of its Spark task";
+    }
+    PartitionReport report = new PartitionReport(plan.feed, index, route, task.taskAttemptId(), refed);
+    SessionOptions options =
+        SessionOptions.builder(plan.openFeed(), FeedMode.TRAIN)
+            .queue(plan.queue)
+            .partition(index % plan.partitions)
+            .dataEpoch(index / plan.partitions)
+            .feederAttempt(task.taskAttemptId())
+            .feedTimeoutMillis(plan.feedTimeoutMillis)
+            .cancelled(task::isInterrupted)
+            .build();
+    FeedSession session = ExecutorSite.hub().open(route.target, options);
+    boolean received = false;
+    try {
+      site.report(report, "feeding", session.state());
+      long sent = 0;
+      RowEncoder<T> encoder = encoders.create(ExecutorSite.pool());
+      while (rows.hasNext()) {
+        touched[0] = true;
+        encoder.add(rows.next());
+        if (encoder.full() || !rows.hasNext()) {
+          sent += encoder.rows();
+          session.send(encoder.schema(), encoder.finish());
+        }
+      }
+      session.finish(sent);
+      session.awaitReceived();
+      received = true;
+      site.report(report, "received", session.state());
+      site.watchUntilAcknowledged(session, report);
+      return FeedOutcome.received(index, feeder);
+    } catch (MillraceException e) {
+      SessionEnd end = session.state().end;
+      if (end == SessionEnd.TERMINATED) {
+        site.stopPreferring(route.executorId, plan.queue);
+        return FeedOutcome.again(index, feeder, e.getMessage());
+      }
+      if (end == SessionEnd.BROKEN || end == SessionEnd.UNANSWERED || end == SessionEnd.REFUSED) {
+        boolean gone = finder.isGone(route);
+        if (!gone && end != SessionEnd.BROKEN) {
+          throw e;
+        }
+        return FeedOutcome.again(index, feeder, gone ? route.node + " ended" : e.getMessage());
+      }
+      throw e;
+    } finally {
+      if (!received) {
+        session.abort(StatusCode.CANCELLED, "its task has ended");
+        site.report(report, "failed", session.state());
+      }
+    }
+  }
+}

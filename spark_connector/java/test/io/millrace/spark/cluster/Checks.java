@@ -1,0 +1,135 @@
+package io.millrace.spark.cluster;
+
+import io.millrace.spark.ClusterOptions;
+import io.millrace.spark.InputMode;
+import io.millrace.spark.MillraceCluster;
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeProgram;
+import io.millrace.spark.StatusCode;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Checks inside a Spark application, run one after another; the application ends with 1 if one failed.
+ * Arguments of main: the node program, a folder for its files, and names of checks (all, if there are none).
+ */
+abstract class Checks {
+  /** One check; throws if it fails. */
+  interface Check {
+    void run() throws Exception;
+  }
+
+  static final StructType RESULT =
+      new StructType().add("y", "bigint", false).add("sum", "bigint", false).add("rank", "bigint", false);
+
+  final SparkSession spark;
+  final JavaSparkContext sc;
+  final String node;
+  final String folder;
+  private final List<String> only = new ArrayList<>();
+  private int ran;
+  private int failed;
+
+  Checks(String[] args) {
+    node = args[0];
+    folder = args[1];
+    for (int i = 2; i < args.length; i++) {
+      only.add(args[i]);
+    }
+    spark = SparkSession.builder().appName(getClass().getSimpleName()).getOrCreate();
+    sc = JavaSparkContext.fromSparkContext(spark.sparkContext());
+  }
+
+  final void check(String name, Check check) {
+    if (!only.isEmpty() && !only.contains(name)) {
+      return;
+    }
+    long began = System.nanoTime();
+    String outcome = "ok";
+    try {
+      check.run();
+    } catch (Exception | AssertionError e) {
+      failed++;
+      outcome = "FAILED";
+      e.printStackTrace();
+    }
+    ran++;
+    System.out.println("CHECK " + name + " " + outcome + " " + (System.nanoTime() - began) / 1_000_000 + " ms");
+  }
+
+  /** Ends the application. */
+  final void end() {
+    spark.stop();
+    System.out.println("CHECKS " + ran + " ran, " + failed + " failed");
+    System.exit(failed == 0 && ran > 0 ? 0 : 1);
+  }
+
+  // -------------------------------------------------------------------------------------------- helpers
+
+  static ClusterOptions.Builder feed(int executors) {
+    return ClusterOptions.builder()
+        .numExecutors(executors)
+        .inputMode(InputMode.FEED)
+        .reservationTimeoutMillis(120_000)
+        .stopGraceMillis(2_000);
+  }
+
+  final MillraceCluster run(ClusterOptions.Builder options, String... args) {
+    return MillraceCluster.run(sc, NodeProgram.file(node, args), options.build());
+  }
+
+  /** The numbers from 0 to count - 1 in a column x. */
+  final Dataset<Row> numbers(long count, int partitions) {
+    return spark.range(0, count, 1, partitions).toDF("x");
+  }
+
+  static void require(boolean holds, String what) {
+    if (!holds) {
+      throw new AssertionError(what);
+    }
+  }
+
+  static void requireEqual(Object wanted, Object found) {
+    if (!wanted.equals(found)) {
+      throw new AssertionError("wanted " + wanted + ", found " + found);
+    }
+  }
+
+  static void requireContains(String text, String part) {
+    require(text != null && text.contains(part), "\"" + part + "\" is not in: " + text);
+  }
+
+  /** The error of {@code check}, which must be of this kind. */
+  static MillraceException requireError(StatusCode code, Check check) {
+    try {
+      check.run();
+    } catch (MillraceException e) {
+      require(e.code() == code, "wanted " + code + ", found " + e);
+      return e;
+    } catch (Exception e) {
+      throw new AssertionError("wanted a MillraceException, found " + e, e);
+    }
+    throw new AssertionError("wanted " + code + ", and there was no error");
+  }
+
+  /** The MillraceException that a Spark action's error stands for. */
+  static MillraceException requireActionError(StatusCode code, Check check) {
+    try {
+      check.run();
+    } catch (Exception e) {
+      for (Throwable at = e; at != null; at = at.getCause()) {
+        if (at instanceof MillraceException) {
+          require(((MillraceException) at).code() == code, "wanted " + code + ", found " + at);
+          return (MillraceException) at;
+        }
+      }
+      throw new AssertionError("no MillraceException in " + e, e);
+    }
+    throw new AssertionError("wanted " + code + ", and there was no error");
+  }
+}

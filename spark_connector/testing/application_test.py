@@ -1,0 +1,77 @@
+"""Runs a program of checks as an application of a real Spark: each line CHECK is one."""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+import time
+
+from spark_cluster import SparkCluster, SparkUnavailable, descendants, java_home, spark_home
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jar", required=True, help="with the checks")
+    parser.add_argument("--connector", required=True)
+    parser.add_argument("--node", required=True)
+    parser.add_argument("--checks", required=True, help="main class")
+    parser.add_argument("--executors", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=4)
+    parser.add_argument("--gpus", type=int, default=0)
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("only", nargs="*", help="names of checks")
+    arguments = parser.parse_args()
+    try:
+        spark_home()
+        java_home()
+    except SparkUnavailable as why:
+        print(f"skipped: {why}")
+        return 0
+    environment = {name: os.environ[name] for name in ("MILLRACE_AGENT",) if name in os.environ}
+    with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
+        # Spaces and Unicode are nothing to a path of a node; Spark's own scripts cannot have them.
+        folder = pathlib.Path(root, "ünï code")
+        folder.mkdir()
+        node = folder / "the node"
+        shutil.copy(arguments.node, node)
+        with SparkCluster(pathlib.Path(root, "spark"), cores=arguments.cores, gpus=arguments.gpus) as cluster:
+            code, output = cluster.run(
+                arguments.checks,
+                [pathlib.Path(jar).resolve() for jar in (arguments.jar, arguments.connector)],
+                [node, folder, *arguments.only],
+                conf=dict(entry.split("=", 1) for entry in arguments.conf),
+                executors=arguments.executors,
+                environment=environment,
+            )
+            left = _left()
+        told = "\n".join(line for line in output.splitlines() if re.match(r"(CHECKS?|INFO) ", line))
+        print(output if code else told)
+    if left:
+        print(f"processes are left: {left}")
+    return 1 if code or left else 0
+
+
+def _left():
+    """Agents and nodes that are still there five seconds after their application."""
+    deadline = time.monotonic() + 5
+    while True:
+        left = [command for pid in descendants(os.getpid()) if (command := _native(pid))]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.1)
+
+
+def _native(pid):
+    """The command line of what is not Java; empty for others."""
+    try:
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        return "" if "java" in words[0] else " ".join(words)
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

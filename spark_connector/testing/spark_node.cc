@@ -1,0 +1,136 @@
+// The node program of the Spark connector's tests: what it does is its first argument, a number that this
+// needs its second. Rows have an int64 column "x", or "value".
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/status_macros.h"
+#include "core/node/run_node.h"
+#include "feed/batch_builder.h"
+
+namespace millrace {
+namespace {
+
+struct Orders {
+  std::string what;
+  int64_t number = 0;
+};
+
+std::vector<int64_t> ValuesOf(const Batch& batch) {
+  auto values = batch.TryColumn<int64_t>("x");
+  if (!values.ok()) values = batch.TryColumn<int64_t>("value");
+  if (!values.ok()) return {};
+  return {values->begin(), values->end()};
+}
+
+// What a row makes of the program, where it is the one in its orders.
+absl::Status Obey(const Orders& orders, int64_t value) {
+  if (value != orders.number) return absl::OkStatus();
+  if (orders.what == "fail_at") {
+    std::fprintf(stderr, "cannot bear row %lld\n", static_cast<long long>(value));
+    return absl::InternalError(absl::StrCat("row ", value, " is too much"));
+  }
+  if (orders.what == "die_at") ::raise(SIGKILL);
+  if (orders.what == "stop_reading_at") return absl::CancelledError();
+  return absl::OkStatus();
+}
+
+// Adds up what it is fed; then squares what it is asked about, and tells the sum with each row.
+absl::Status Work(NodeContext& ctx, const Orders& orders) {
+  if (ctx.rank() < 0) {
+    ctx.WaitForStop();
+    return absl::OkStatus();
+  }
+  int64_t sum = 0;
+  int64_t rows = 0;
+  if (orders.what != "square") {
+    std::unique_ptr<DataFeed> train = ctx.GetDataFeed();
+    while (!train->ShouldStop()) {
+      MILLRACE_ASSIGN_OR_RETURN(const Batch batch, train->NextBatch(7));
+      if (batch.empty()) continue;
+      rows += batch.num_rows();
+      for (const int64_t value : ValuesOf(batch)) {
+        sum += value;
+        const absl::Status status = Obey(orders, value);
+        if (absl::IsCancelled(status)) return train->Terminate();
+        MILLRACE_RETURN_IF_ERROR(status);
+      }
+      if (orders.what == "slow") absl::SleepFor(absl::Milliseconds(orders.number));
+    }
+    MILLRACE_RETURN_IF_ERROR(ctx.kv().Add("sum", sum));
+    std::printf("rows=%lld sum=%lld\n", static_cast<long long>(rows), static_cast<long long>(sum));
+  }
+  if (orders.what == "fail_late" && ctx.task_index() == orders.number) {
+    absl::SleepFor(absl::Seconds(1));
+    return absl::InternalError("could not save the model");
+  }
+  std::unique_ptr<DataFeed> infer = ctx.GetDataFeed({.train_mode = false});
+  while (!infer->ShouldStop()) {
+    MILLRACE_ASSIGN_OR_RETURN(const Batch batch, infer->NextBatch(5));
+    if (batch.empty()) continue;
+    std::vector<int64_t> squares;
+    for (const int64_t value : ValuesOf(batch)) {
+      MILLRACE_RETURN_IF_ERROR(Obey(orders, value));
+      squares.push_back(value * value);
+    }
+    if (orders.what == "lose_results") squares.pop_back();
+    if (squares.empty()) continue;
+    BatchBuilder results;
+    results.AddColumn("y", squares);
+    results.AddColumn("sum", std::vector<int64_t>(squares.size(), sum));
+    results.AddColumn("rank", std::vector<int64_t>(squares.size(), ctx.rank()));
+    MILLRACE_ASSIGN_OR_RETURN(const RecordBatch answer, results.Build());
+    MILLRACE_RETURN_IF_ERROR(infer->BatchResults(answer));
+  }
+  return absl::OkStatus();
+}
+
+// Writes what it knows of itself into <working dir or argument>/<job>-<index>.
+absl::Status Describe(NodeContext& ctx, const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", ctx.job_name(), "-", ctx.task_index());
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) return absl::NotFoundError(absl::StrCat(path, " cannot be written"));
+  const char* gpus = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::fprintf(file, "executor=%d workers=%d rank=%d fd=%d fs=%s path=%s gpus=%s pid=%d ppid=%d\n",
+               ctx.executor_id(), ctx.num_workers(), ctx.rank(), ctx.port_fd() >= 0 ? 1 : 0,
+               ctx.default_fs().c_str(), ctx.AbsolutePath("model").c_str(),
+               gpus == nullptr ? "unset" : gpus, ::getpid(), ::getppid());
+  std::fclose(file);
+  return absl::OkStatus();
+}
+
+absl::Status Run(NodeContext& ctx, int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  const std::string argument = argc > 2 ? argv[2] : "";
+  if (what == "describe") return Describe(ctx, argument);
+  if (what == "describe_and_wait") {
+    MILLRACE_RETURN_IF_ERROR(Describe(ctx, argument));
+    ctx.WaitForStop();
+    return absl::OkStatus();
+  }
+  if (what == "wait") {
+    ctx.WaitForStop();
+    return absl::OkStatus();
+  }
+  return Work(ctx, {.what = what, .number = argument.empty() ? -1 : std::atoll(argument.c_str())});
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  return millrace::RunNode(argc, argv, [argc, argv](millrace::NodeContext& ctx) -> absl::Status {
+    return millrace::Run(ctx, argc, argv);
+  });
+}
