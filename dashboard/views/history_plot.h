@@ -1,0 +1,56 @@
+// File: dashboard/views/history_plot.h
+//
+// Histories over the shared time axis: a plot with an axis in units and the value at the cursor, and
+// the small line without axes that stands in tables.
+//
+// Defines: ValueUnit, FormatValue(), HistoryLine, HistoryPlot(), Sparkline().
+//
+//   const HistoryLine lines[] = {{"rows", points, theme.accent}};
+//   HistoryPlot(context, "##rows", size, lines, ValueUnit::kRows, &commands);
+//
+// Dragging over a plot sets the time brush, a double click goes back to the live view, the wheel
+// zooms about the cursor. Gaps are drawn as gaps; a span with several values has its band from
+// minimum to maximum under the mean.
+//
+// Thread safety: between NewFrame() and Render(), on the window's thread.
+
+#ifndef DASHBOARD_VIEWS_HISTORY_PLOT_H_
+#define DASHBOARD_VIEWS_HISTORY_PLOT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "dashboard/model/history.h"
+#include "dashboard/views/panel.h"
+
+namespace millrace::dashboard {
+
+enum class ValueUnit { kNumber, kPercent, kFraction, kRows, kBytes, kBytesRate, kWatts, kCelsius, kMegahertz };
+// With the unit: "62%", "1.6 M rows/s"; kUnknown is "–".
+[[nodiscard]] std::string FormatValue(ValueUnit unit, double value);
+
+struct HistoryLine {
+  std::string name;
+  std::vector<HistoryPoint> points;  // in order
+  ImU32 color = 0;
+  bool strong = false;  // the selected one: 2 px
+};
+
+// Draws `lines` over the time brush; the y axis begins at zero and ends at `ceiling` or, if that is
+// 0, above the greatest value.
+void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
+                 absl::Span<const HistoryLine> lines, ValueUnit unit, float ceiling,
+                 Commands* commands);
+
+// `points` between `from` and `to` as a line of its own scale (0 to the greatest value, or to
+// `ceiling` if that is not 0), at the cursor, which it advances.
+void Sparkline(const Theme& theme, ImVec2 size, absl::Span<const HistoryPoint> points,
+               absl::Time from, absl::Time to, float ceiling, ImU32 color);
+
+// How many points a plot of this width can show: one for each pixel column, two vertices each.
+[[nodiscard]] inline int PointsFor(float width) { return width < 8 ? 4 : static_cast<int>(width / 2); }
+
+}  // namespace millrace::dashboard
+
+#endif  // DASHBOARD_VIEWS_HISTORY_PLOT_H_

@@ -1,0 +1,190 @@
+#include "dashboard/views/status_bar.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/client/cluster_view.h"
+#include "dashboard/model/format.h"
+#include "dashboard/views/widgets.h"
+#include "imgui.h"
+
+namespace millrace::dashboard {
+namespace {
+
+ImU32 PhaseColor(const Theme& theme, v1::ClusterInfo::Phase phase) {
+  switch (phase) {
+    case v1::ClusterInfo::PHASE_RESERVING:
+      return theme.joined;
+    case v1::ClusterInfo::PHASE_RUNNING:
+      return theme.good;
+    case v1::ClusterInfo::PHASE_STOPPING:
+      return theme.caution;
+    case v1::ClusterInfo::PHASE_FAILED:
+      return theme.bad;
+    case v1::ClusterInfo::PHASE_ENDED:
+      return theme.finished;
+    default:
+      return theme.unknown;
+  }
+}
+
+struct Link {
+  const char* text;
+  ImU32 color;
+};
+
+Link LinkOf(const Theme& theme, const LinkHealth& health) {
+  switch (health.link.kind) {
+    case LinkState::Kind::kConnecting:
+      return {"connecting", theme.joined};
+    case LinkState::Kind::kLive:
+      return health.stale ? Link{"late", theme.caution} : Link{"live", theme.good};
+    case LinkState::Kind::kStale:
+      return {"connection lost", theme.caution};
+    case LinkState::Kind::kEnded:
+      return {"ended", theme.dim};
+    case LinkState::Kind::kLost:
+      return {"driver gone", theme.bad};
+    case LinkState::Kind::kRefused:
+      return {"refused", theme.bad};
+  }
+  return {"", theme.dim};
+}
+
+// Draws what has room on the line; the least important things are asked for last.
+class Items {
+ public:
+  Items(const Theme& theme, float scale, float right) : theme_(theme), scale_(scale), right_(right) {}
+
+  bool Add(absl::string_view text, ImU32 color, const char* tip, bool mono = true) {
+    ImGui::PushFont(mono ? theme_.fonts.mono : theme_.fonts.text, mono ? kMonoSize : kTextSize);
+    const float width = ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
+    const float gap = first_ ? 0 : 18 * scale_;
+    const bool fits = x_ + gap + width <= right_;
+    if (fits) {
+      if (!first_) {
+        ImGui::SameLine(0, gap);
+        const ImVec2 at = ImGui::GetCursorScreenPos();
+        ImGui::GetWindowDrawList()->AddCircleFilled(ImVec2(at.x - gap / 2, at.y + ImGui::GetFrameHeight() / 2), 1.5F * scale_, theme_.line);
+      }
+      ImGui::AlignTextToFramePadding();
+      Text(theme_, text, color);
+      Tip(tip);
+      x_ = ImGui::GetItemRectMax().x - ImGui::GetWindowPos().x;
+      first_ = false;
+    }
+    ImGui::PopFont();
+    return fits;
+  }
+
+ private:
+  const Theme& theme_;
+  const float scale_;
+  const float right_;
+  float x_ = 0;
+  bool first_ = true;
+};
+
+}  // namespace
+
+StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& facts, Commands* commands) {
+  StatusActions actions;
+  const Theme& theme = context.theme;
+  const DashboardModel& model = context.model;
+  const ClusterFacts& cluster = model.cluster();
+  const LinkHealth& health = model.health();
+  const float px = context.scale;
+  const float width = ImGui::GetWindowWidth();
+  const float buttons = (context.operator_allowed ? 420.0F : 330.0F) * px;
+  const ImVec2 line = ImGui::GetCursorPos();
+
+  Items items(theme, px, width - buttons);
+  ImGui::PushFont(theme.fonts.strong, kTextSize);
+  ImGui::AlignTextToFramePadding();
+  Text(theme, facts.title, theme.text);
+  Tip(cluster.program.empty() ? absl::string_view(facts.title) : absl::StrCat("cluster ", cluster.cluster_id, ", program ", cluster.program, ", driver on ", cluster.driver_host, " (pid ", cluster.driver_pid, ")"));
+  ImGui::PopFont();
+  ImGui::SameLine(0, 10 * px);
+  const std::string phase = absl::StrCat(" ", PhaseText(cluster.phase), " ");
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const ImVec2 size = ImGui::CalcTextSize(phase.c_str());
+  const ImU32 color = PhaseColor(theme, cluster.phase);
+  ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(at.x, at.y + 2 * px), ImVec2(at.x + size.x, at.y + ImGui::GetFrameHeight() - 2 * px), color, 3 * px);
+  ImGui::AlignTextToFramePadding();
+  Text(theme, phase, ReadableOn(color));
+  ImGui::SameLine(0, 12 * px);
+  items.Add(absl::StrCat(FormatCount(cluster.by_state[v1::SLOT_STATE_RUNNING]), "/", FormatCount(cluster.num_slots), " running"), theme.text, "Slots that run, of all slots");
+  const Link link = LinkOf(theme, health);
+  const std::string reason = absl::StrCat(health.link.reason.empty() ? "The connection to the coordinator." : absl::string_view(health.link.reason),
+                                          health.link.reconnects > 0 ? absl::StrCat(" Reconnected ", health.link.reconnects, " times.") : "");
+  items.Add(link.text, link.color, reason.c_str());
+  items.Add(absl::StrCat("data age ", FormatDuration(health.data_age)), health.stale ? theme.caution : theme.dim, "Since the last update from the coordinator");
+  items.Add(absl::StrCat("epoch ", cluster.epoch), theme.dim, "Of the membership");
+  items.Add(absl::StrCat(FormatBytesRate(model.cluster_value(ClusterMetric::kBytes)), " in"), theme.text, "Bytes that all nodes' feeds receive");
+  items.Add(FormatSi(model.cluster_value(ClusterMetric::kRows), "rows/s"), theme.text, "Rows that all nodes' feeds receive");
+  const uint64_t dropped = health.dropped_metrics + health.dropped_events + health.dropped_log_lines + health.dropped_updates;
+  if (dropped > 0) items.Add(absl::StrCat("dropped ", FormatCount(static_cast<int64_t>(dropped))), theme.caution, "Metrics, events, log lines and updates that this window came too late for; newest values are never lost");
+  if (health.refused_updates > 0) items.Add(absl::StrCat("refused ", health.refused_updates), theme.bad, health.last_refusal.c_str());
+  if (facts.recording) items.Add("REC", theme.bad, "This session is recorded");
+  items.Add(absl::StrCat("frame ", FormatDuration(facts.frame)), theme.dim, "To build a frame of this window");
+
+  // From the right: time brush, palette, operator.
+  ImGui::SetCursorPos(ImVec2(width - buttons, line.y));
+  const bool live = context.brush.live;
+  ImGui::PushStyleColor(ImGuiCol_Button, live ? Fade(theme.good, 0.25F) : Fade(theme.caution, 0.35F));
+  if (ImGui::Button(live ? absl::StrCat(icon::kPlay, " live").c_str() : absl::StrCat(icon::kPause, " paused").c_str(), ImVec2(84 * px, 0))) {
+    TimeBrush brush = context.brush;
+    brush.live = !live;
+    const TimeRange range = Range(context);
+    brush.from = range.from;
+    brush.to = range.to;
+    commands->SetBrush(brush);
+  }
+  ImGui::PopStyleColor();
+  Tip(live ? "Follows the newest data. Space pauses." : "Shows a span of the past. Esc returns to live.");
+  ImGui::SameLine();
+  static constexpr absl::Duration kSpans[] = {absl::Minutes(1), absl::Minutes(5), absl::Minutes(15), absl::Hours(1)};
+  static constexpr const char* kNames[] = {"1 m", "5 m", "15 m", "1 h"};
+  int span = 3;
+  for (int i = 3; i >= 0; --i) {
+    if (context.brush.span <= kSpans[i]) span = i;
+  }
+  if (Choice(theme, "span", kNames, &span)) commands->SetBrush({.live = true, .span = kSpans[span]});
+  ImGui::SameLine();
+  if (ImGui::Button("Ctrl+P")) actions.palette = true;
+  Tip("Find any panel, node or action");
+  if (context.operator_allowed) {
+    ImGui::SameLine();
+    ImGui::PushStyleColor(ImGuiCol_Text, theme.bad);
+    if (ImGui::Button(absl::StrCat(icon::kStop, " Stop…").c_str())) commands->StopCluster();
+    ImGui::PopStyleColor();
+    Tip("Stop the cluster, after a question");
+  }
+
+  if (facts.replay) {
+    ImGui::SetCursorPosX(line.x);
+    if (ImGui::Button(facts.paused ? icon::kPlay : icon::kPause, ImVec2(34 * px, 0))) actions.toggle_pause = true;
+    ImGui::SameLine();
+    static constexpr const char* kSpeeds[] = {"1x", "4x", "16x", "64x"};
+    static constexpr double kFactors[] = {1, 4, 16, 64};
+    int speed = 0;
+    for (int i = 0; i < 4; ++i) {
+      if (facts.speed >= kFactors[i]) speed = i;
+    }
+    if (Choice(theme, "speed", kSpeeds, &speed)) actions.speed = kFactors[speed];
+    ImGui::SameLine();
+    const double total = std::max(0.001, absl::ToDoubleSeconds(facts.end - facts.begin));
+    auto place = static_cast<float>(absl::ToDoubleSeconds(facts.position - facts.begin) / total);
+    ImGui::SetNextItemWidth(std::max(60.0F, ImGui::GetContentRegionAvail().x - 190 * px));
+    if (ImGui::SliderFloat("##position", &place, 0, 1, "", ImGuiSliderFlags_NoInput)) {
+      actions.seek = true;
+      actions.position = facts.begin + absl::Seconds(place * total);
+    }
+    ImGui::SameLine();
+    ImGui::AlignTextToFramePadding();
+    Mono(theme, absl::StrCat(FormatClock(facts.position, model.options().zone), " / ", FormatDuration(facts.end - facts.begin)), theme.text);
+  }
+  return actions;
+}
+
+}  // namespace millrace::dashboard
