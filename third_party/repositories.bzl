@@ -449,11 +449,24 @@ _SPARK_JARS = {
     "org.slf4j:slf4j-api:2.0.7": "5d6298b93a1905c32cda6478808ac14c2d4a47e91535e53c41f7feeb85d946f4",
 }
 
-def _spark_jars():
-    for artifact, sha256 in _SPARK_JARS.items():
+# The same Spark for Scala 2.13, against which a test links the connector.
+_SPARK_JARS_SCALA_2_13 = {
+    "org.apache.spark:spark-catalyst_2.13:3.5.9": "5e01ef8962473f8b160fffc38a0c3fec275203d012793c818cbb5a6b9daa4b28",
+    "org.apache.spark:spark-common-utils_2.13:3.5.9": "a53071e2eb1006d0e926f4b85bb3e2d6f4edef54c8f872d234fcb508cf7a4630",
+    "org.apache.spark:spark-core_2.13:3.5.9": "8406ce2ca4a61081f725b3fbe45f8ba3244a4757aa08049b4a9235db5dc1e446",
+    "org.apache.spark:spark-sql-api_2.13:3.5.9": "872ac346794e1a718fa2c11ed284a1df9761e06a49d8efbd12a4fb818c334ac4",
+    "org.apache.spark:spark-sql_2.13:3.5.9": "2563c1330a0cb62556022b90a67eda2e2a8710330bf1d736d22feb7594b10795",
+    "org.apache.spark:spark-streaming_2.13:3.5.6": "dfa5f1485ea3500035ed2bf2a31095c5339b24546d337447c07c9e0a08d59134",
+    "org.apache.spark:spark-tags_2.13:3.5.9": "f5357404436065c89d1e2bf2d68ed5433c9a51f61ae72340a8991eda7523926a",
+    "org.apache.spark:spark-unsafe_2.13:3.5.9": "e7900b09f5126a555a6bda2dbf931dd569241466ea25bf3ed82ed06d25a872ce",
+    "org.scala-lang:scala-library:2.13.8": "a0882b82514190c2bac7d1a459872a75f005fc0f3e88b2bc0390367146e35db7",
+}
+
+def _spark_jars(jars, suffix = ""):
+    for artifact, sha256 in jars.items():
         group, jar, _ = artifact.split(":")
         maven_jar(
-            name = "maven_" + (group + "_" + jar).replace(".", "_").replace("-", "_"),
+            name = "maven_" + (group + "_" + jar + suffix).replace(".", "_").replace("-", "_"),
             artifact = artifact,
             sha256 = sha256,
         )
@@ -467,4 +480,5 @@ def millrace_repositories():
     _go_programs()
     _spark_distributions()
     _maven_jars()
-    _spark_jars()
+    _spark_jars(_SPARK_JARS)
+    _spark_jars(_SPARK_JARS_SCALA_2_13, "_scala_2_13")
