@@ -1,5 +1,6 @@
 #include "dashboard/model/cluster_state.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace millrace::dashboard {
@@ -14,12 +15,15 @@ void Lately::Add(float value, absl::Time time) {
     *this = Lately();
     return;
   }
-  if (!Known(mean)) {
-    mean = value;
-  } else if (const double seconds = absl::ToDoubleSeconds(time - at); seconds > 0) {
-    mean += (value - mean) * static_cast<float>(1 - std::exp(-seconds / kLatelySeconds));
-  }
+  if (values > 0 && time <= at) return;
+  // The first ones count alike: none of them stands for all that was before it.
+  const double weight = values == 0 ? 1
+                                    : std::max(1.0 / (values + 1),
+                                               1 - std::exp(-absl::ToDoubleSeconds(time - at) /
+                                                            kLatelySeconds));
+  mean = values == 0 ? value : mean + (value - mean) * static_cast<float>(weight);
   at = time;
+  ++values;
 }
 
 absl::string_view GpuMetricName(GpuMetric metric) {

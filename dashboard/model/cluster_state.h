@@ -52,6 +52,7 @@ inline constexpr int kClusterMetrics = 6;
 struct Lately {
   float mean = kUnknown;
   absl::Time at = absl::InfinitePast();
+  int values = 0;
 
   // kUnknown ends the average: the next value begins it anew.
   void Add(float value, absl::Time time);

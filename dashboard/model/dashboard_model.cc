@@ -45,6 +45,7 @@ void DashboardModel::Forget() {
   has_data_ = false;
   now_ = absl::UnixEpoch();
   data_time_ = last_arrival_ = viewer_now_ = derived_at_ = rate_from_ = absl::InfinitePast();
+  all_ran_ = absl::InfinitePast();
   health_ = LinkHealth();
   cluster_ = ClusterFacts();
   nodes_.clear();
@@ -172,6 +173,19 @@ void DashboardModel::Summarise() {
     if (!Known(utilization) || IsOld(state.time)) continue;
     ++gpus;
     gpu += utilization;
+  }
+  if (all_ran_ == absl::InfinitePast() && cluster_.phase >= v1::ClusterInfo::PHASE_RUNNING) {
+    for (const NodeState& node : nodes_) {
+      // A later attempt says nothing of the start.
+      if (node.attempt == 0) all_ran_ = std::max(all_ran_, node.reached[v1::SLOT_STATE_RUNNING]);
+    }
+    if (cluster_.phase == v1::ClusterInfo::PHASE_FAILED) {
+      for (const NodeState& node : nodes_) {
+        if (node.attempt == 0 && node.reached[v1::SLOT_STATE_RUNNING] == absl::InfinitePast()) {
+          all_ran_ = absl::InfinitePast();  // it failed before
+        }
+      }
+    }
   }
   const auto set = [this](ClusterMetric metric, bool known, double value) {
     const size_t i = static_cast<size_t>(metric);

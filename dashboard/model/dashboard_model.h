@@ -102,6 +102,8 @@ class DashboardModel {
   [[nodiscard]] const LogRing& logs() const { return logs_; }
   [[nodiscard]] const MetricBook& metrics() const { return metrics_; }
   [[nodiscard]] const Membership& membership() const { return membership_; }
+  // When all slots ran for the first time; InfinitePast(): not yet, or not known.
+  [[nodiscard]] absl::Time all_ran() const { return all_ran_; }
   // The executor id of "worker:1"; -1 if there is none.
   [[nodiscard]] int FindNode(absl::string_view name) const;
   // "worker:1"; "executor 7" for one that is not known.
@@ -182,6 +184,7 @@ class DashboardModel {
   bool has_data_ = false;
   std::string incarnation_;
   bool mid_transaction_ = false;
+  absl::Time all_ran_ = absl::InfinitePast();
   absl::Time logs_known_until_ = absl::InfinitePast();
   uint64_t version_ = 0;
   absl::Time viewer_now_ = absl::InfinitePast();

@@ -107,7 +107,6 @@ VerdictSentence Reserving(const DashboardModel& model) {
   for (const NodeState& node : model.nodes()) {
     if (node.state <= slowest->state) ++behind;
   }
-  const std::string where = slowest->host.empty() ? "" : absl::StrCat("; host ", slowest->host);
   sentence.jump = To(Panel::kReservations, slowest->executor_id);
   sentence.evidence = absl::StrCat(running, " of ", slots, " run; ", behind, " at or below \"",
                                    SlotStateText(slowest->state), "\"");
@@ -116,9 +115,13 @@ VerdictSentence Reserving(const DashboardModel& model) {
     sentence.mood = waits >= absl::Seconds(10) ? Mood::kBad : Mood::kWarning;
     sentence.text = absl::StrCat("Waiting for ", slowest->name);
     if (behind > 1) absl::StrAppend(&sentence.text, " and ", Plural(behind - 1, "other", "others"));
-    const std::string trouble = LastTrouble(model, slowest->executor_id);
-    absl::StrAppend(&sentence.text, ": ", Missing(slowest->state), " for ", FormatSpan(waits),
-                    where, trouble.empty() ? "" : " ", trouble, absl::EndsWith(trouble, ".") ? "" : ".");
+    absl::StrAppend(&sentence.text, ": ", Missing(slowest->state), " for ", FormatSpan(waits));
+    if (const std::string trouble = LastTrouble(model, slowest->executor_id); !trouble.empty()) {
+      absl::StrAppend(&sentence.text, "; ", absl::StripSuffix(trouble, "."));
+    } else if (!slowest->host.empty()) {
+      absl::StrAppend(&sentence.text, "; host ", slowest->host);
+    }
+    sentence.text += ".";
     return sentence;
   }
   sentence.mood = Mood::kBusy;
@@ -127,21 +130,6 @@ VerdictSentence Reserving(const DashboardModel& model) {
                    " slots run after ", FormatSpan(age), "; slowest is ", slowest->name, ": ",
                    Missing(slowest->state), " for ", FormatSpan(waits), ".");
   return sentence;
-}
-
-// When the last slot began to run for the first time, after the cluster's start.
-absl::Duration TimeToRun(const DashboardModel& model) {
-  for (const PhaseSpan& span : model.timeline().phases()) {
-    if (span.phase == Phase::PHASE_RESERVING && span.to != absl::InfiniteFuture()) {
-      return span.to - span.from;
-    }
-  }
-  // The start was not seen: the slots remember their own.
-  absl::Time last = absl::InfinitePast();
-  for (const NodeState& node : model.nodes()) {
-    if (node.attempt == 0) last = std::max(last, node.reached[v1::SLOT_STATE_RUNNING]);
-  }
-  return last == absl::InfinitePast() ? absl::InfiniteDuration() : last - model.cluster().started;
 }
 
 VerdictSentence Running(const DashboardModel& model) {
@@ -164,22 +152,25 @@ VerdictSentence Running(const DashboardModel& model) {
     sentence.mood = Mood::kWarning;
     sentence.jump = To(Panel::kReservations, absent->executor_id);
     sentence.text = absl::StrCat("Running with ", FormatCount(running), " of ", FormatCount(slots),
-                                 " slots; ", absent->name, " is ", SlotStateText(absent->state));
+                                 " slots; ", absent->name, " ");
     if (absent->restart_at > model.now()) {
-      absl::StrAppend(&sentence.text, " and starts again in ",
+      absl::StrAppend(&sentence.text, "starts again in ",
                       FormatSpan(absent->restart_at - model.now()));
-    } else if (absent->attempt > 0) {
-      absl::StrAppend(&sentence.text, ", attempt ", absent->attempt);
+    } else if (absent->attempt > 0 && !absent->ended()) {
+      absl::StrAppend(&sentence.text, "comes back: ", Missing(absent->state), ", attempt ",
+                      absent->attempt);
+    } else {
+      absl::StrAppend(&sentence.text, "is ", SlotStateText(absent->state));
     }
     absl::StrAppend(&sentence.text, ".");
     return sentence;
   }
   sentence.mood = Mood::kGood;
-  const absl::Duration took = TimeToRun(model);
-  sentence.text = absl::StrCat("Running. ", slots == 1 ? "The slot" : "All ",
-                               slots == 1 ? "" : absl::StrCat(FormatCount(slots), " slots"), " ready");
-  if (took != absl::InfiniteDuration()) {
-    absl::StrAppend(&sentence.text, " ", FormatSpan(took), " after start");
+  sentence.text = slots == 1 ? "Running. The slot was ready"
+                             : absl::StrCat("Running. All ", FormatCount(slots), " slots ready");
+  if (model.all_ran() != absl::InfinitePast()) {
+    absl::StrAppend(&sentence.text, " ", FormatSpan(model.all_ran() - model.cluster().started),
+                    " after start");
   }
   absl::StrAppend(&sentence.text, ".");
   if (finished > 0) {
@@ -247,8 +238,8 @@ VerdictSentence Start(const DashboardModel& model) {
     case Phase::PHASE_FAILED:
       sentence.mood = Mood::kBad;
       sentence.text = "Failed";
-      if (const absl::Duration took = TimeToRun(model); took == absl::InfiniteDuration()) {
-        absl::StrAppend(&sentence.text, " before all slots were running");
+      if (model.all_ran() == absl::InfinitePast()) {
+        absl::StrAppend(&sentence.text, " before all slots were running,");
       }
       if (!model.timeline().phases().empty() &&
           model.timeline().phases().back().phase == Phase::PHASE_FAILED &&
@@ -432,7 +423,9 @@ VerdictSentence Gpus(const DashboardModel& model) {
   const GpuFacts facts = CountGpus(model);
   if (facts.counted == 0) {
     if (model.cluster().phase >= Phase::PHASE_ENDED) {
-      sentence.text = "GPUs: the cluster has ended.";
+      sentence.text = model.cluster().phase == Phase::PHASE_FAILED
+                          ? "GPUs: free, the cluster has failed."
+                          : "GPUs: free, the cluster has ended.";
     } else if (model.health().stale) {
       sentence.text = "GPUs: nothing is known since the connection was lost.";
     } else if (reporting == 0) {
