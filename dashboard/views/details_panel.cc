@@ -91,7 +91,7 @@ void DetailsPanel::NodeLines(const ViewContext& context, const NodeState& node) 
   }
   ImGui::EndTable();
   if (old && node.sampled != absl::InfinitePast()) {
-    SmallText(theme, absl::StrCat("values are ", FormatDuration(model.now() - node.sampled), " old"), theme.caution);
+    SmallText(theme, absl::StrCat("values are ", FormatSpan(model.now() - node.sampled), " old"), theme.caution);
   }
 }
 
@@ -194,7 +194,7 @@ void DetailsPanel::Node(const ViewContext& context, const NodeState& node, Comma
   StateBadge(theme, node.state, node.stopped ? "stopped by a signal" : SlotStateText(node.state));
   if (node.since() != absl::InfinitePast()) {
     ImGui::SameLine();
-    Mono(theme, FormatDuration(model.now() - node.since()), theme.dim);
+    Mono(theme, FormatSpan(model.now() - node.since()), theme.dim);
   }
   if (!node.error.empty()) WrappedText(node.error, theme.bad);
   if (BeginFacts("facts", 78, context.scale)) {
@@ -203,7 +203,7 @@ void DetailsPanel::Node(const ViewContext& context, const NodeState& node, Comma
     Fact(theme, "pid", node.pid == 0 ? "" : absl::StrCat(node.pid));
     Fact(theme, "executor", absl::StrCat(node.executor_id, ", attempt ", node.attempt,
                                          node.max_restarts > 0 ? absl::StrCat(" (", node.restarts, " of ", node.max_restarts, " restarts used)") : ""));
-    if (node.restart_at != absl::InfinitePast()) Fact(theme, "restarts", absl::StrCat("in ", FormatDuration(node.restart_at - model.now())), theme.caution);
+    if (node.restart_at != absl::InfinitePast()) Fact(theme, "restarts", absl::StrCat("in ", FormatSpan(node.restart_at - model.now())), theme.caution);
     if (!node.attached && !node.ended() && node.state > v1::SLOT_STATE_STARTED) Fact(theme, "agent", "not connected", theme.caution);
     if (node.step >= 0) Fact(theme, "step", absl::StrCat(FormatCount(node.step), ", ", FormatAge(node.step_time, model.now())));
     if (!node.last_metric.empty()) Fact(theme, node.last_metric.c_str(), FormatNumber(node.last_metric_value));
@@ -287,7 +287,7 @@ void DetailsPanel::Feed(const ViewContext& context, const FeedState& feed, Comma
     Fact(theme, "rows", absl::StrCat(FormatCount(static_cast<int64_t>(info.rows_received())), " received, ", FormatCount(static_cast<int64_t>(info.rows_acked())), " acknowledged, ",
                                      FormatCount(static_cast<int64_t>(info.rows_returned())), " returned"));
     Fact(theme, "pace", absl::StrCat(FormatSi(feed.rows_per_second, "rows/s"), " received, ", FormatSi(feed.acked_per_second, "rows/s"), " acknowledged"));
-    Fact(theme, "left", info.closed() ? "ended" : FormatDuration(feed.eta));
+    Fact(theme, "left", info.closed() ? "ended" : FormatSpan(feed.eta));
     Fact(theme, "promise", info.exactly_once() ? "exactly once" : "at least once");
     EndFacts();
   }
@@ -317,7 +317,7 @@ void DetailsPanel::Host(const ViewContext& context, const HostState& host, Comma
   Title(theme, host.name);
   if (!host.gpus_unknown.empty()) WrappedText(absl::StrCat("GPUs not known: ", host.gpus_unknown), theme.dim);
   for (const ClusterFacts::Quarantine& quarantine : model.cluster().quarantined) {
-    if (quarantine.host == host.name) WrappedText(absl::StrCat("in quarantine for ", FormatDuration(quarantine.until - model.now()), ": restarts stay off it"), theme.caution);
+    if (quarantine.host == host.name) WrappedText(absl::StrCat("in quarantine for ", FormatSpan(quarantine.until - model.now()), ": restarts stay off it"), theme.caution);
   }
   for (const int id : host.nodes) {
     const NodeState& node = model.nodes()[static_cast<size_t>(id)];

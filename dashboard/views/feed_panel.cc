@@ -146,7 +146,7 @@ void FeedPanel::Ledgers(const ViewContext& context, Commands* commands) {
     ImGui::TableNextColumn();
     MonoRight(theme, FormatCount(info.partitions_refed()), info.partitions_refed() > 0 ? theme.caution : theme.dim);
     ImGui::TableNextColumn();
-    MonoRight(theme, info.closed() ? "–" : FormatDuration(feed.eta), theme.dim);
+    MonoRight(theme, info.closed() ? "–" : FormatSpan(feed.eta), theme.dim);
   }
   ImGui::EndTable();
 }

@@ -159,7 +159,7 @@ void NodesPanel::Row(const ViewContext& context, const NodeState& node, Commands
   ImGui::TableNextColumn();
   StateBadge(theme, node.state, node.stopped ? "stopped" : SlotStateText(node.state));
   ImGui::TableNextColumn();
-  MonoRight(theme, node.since() == absl::InfinitePast() ? "–" : FormatDuration(model.now() - node.since()), theme.dim);
+  MonoRight(theme, node.since() == absl::InfinitePast() ? "–" : FormatSpan(model.now() - node.since()), theme.dim);
   ImGui::TableNextColumn();
   MonoRight(theme, absl::StrCat(node.attempt), node.attempt > 0 ? theme.caution : theme.dim);
   ImGui::TableNextColumn();

@@ -143,7 +143,7 @@ void ReservationsPanel::Grid(const ViewContext& context, float height, Commands*
     if (BeginTip()) {
       StateBadge(theme, node.state, absl::StrCat(node.name, "  ", SlotStateText(node.state)));
       if (node.since() != absl::InfinitePast()) {
-        Text(theme, absl::StrCat("for ", FormatDuration(model.now() - node.since())), theme.dim);
+        Text(theme, absl::StrCat("for ", FormatSpan(model.now() - node.since())), theme.dim);
       }
       Mono(theme, absl::StrCat(node.host.empty() ? "no host yet" : node.host, node.address.empty() ? "" : "  ", node.address,
                                node.attempt > 0 ? absl::StrCat("  attempt ", node.attempt) : ""), theme.text);
@@ -188,7 +188,7 @@ void ReservationsPanel::Waterfall(const ViewContext& context, Commands* commands
           if (reached == absl::InfinitePast()) continue;
           const absl::Time before = ReachedBefore(node, static_cast<v1::SlotState>(state));
           Mono(theme, absl::StrCat(FormatClock(reached, model.options().zone), "  ", SlotStateText(static_cast<v1::SlotState>(state)),
-                                   before == absl::InfinitePast() ? "" : absl::StrCat("  after ", FormatDuration(reached - before))), theme.dim);
+                                   before == absl::InfinitePast() ? "" : absl::StrCat("  after ", FormatSpan(reached - before))), theme.dim);
         }
         EndTip();
       }
@@ -218,10 +218,10 @@ void ReservationsPanel::Waterfall(const ViewContext& context, Commands* commands
           const ImVec2 open_max(std::max(x_of(model.now()), x_of(last) + 2), at.y + row - 6 * px);
           list->AddRectFilled(open_min, open_max, Fade(StateColor(theme, state), 0.45F));
           Hatch(list, open_min, open_max, StateColor(theme, state));
-          total = absl::StrCat(FormatDuration(model.now() - begin), "…");
+          total = absl::StrCat(FormatSpan(model.now() - begin), "…");
         } else {
           StateShape(list, ImVec2(x_of(last) + 6 * px, at.y + row / 2), 4 * px, theme, node.state);
-          total = FormatDuration(BringUp(node, model.now()));
+          total = FormatSpan(BringUp(node, model.now()));
         }
         const float text_w = ImGui::CalcTextSize(total.c_str()).x;
         list->AddText(ImVec2(x0 + width + end_w - text_w - 4 * px, text_y), node.state < v1::SLOT_STATE_RUNNING ? theme.caution : theme.dim, total.c_str());
@@ -270,13 +270,13 @@ void ReservationsPanel::Draw(const ViewContext& context, Commands* commands) {
   if (slowest_step_ >= 0) {
     const Step& step = steps_[static_cast<size_t>(slowest_step_)];
     ImGui::AlignTextToFramePadding();
-    Text(theme, absl::StrCat("slowest step: ", SlotStateText(step.state), ", median ", FormatDuration(step.p50), ", p99 ", FormatDuration(step.p99),
-                             ", longest ", FormatDuration(step.max), " (", model.NodeName(step.slowest), ")"), theme.dim);
+    Text(theme, absl::StrCat("slowest step: ", SlotStateText(step.state), ", median ", FormatSpan(step.p50), ", p99 ", FormatSpan(step.p99),
+                             ", longest ", FormatSpan(step.max), " (", model.NodeName(step.slowest), ")"), theme.dim);
     if (ImGui::IsItemClicked()) commands->Select({.node = step.slowest});
     if (BeginTip()) {
       for (const Step& each : steps_) {
         if (each.count == 0) continue;
-        Mono(theme, absl::StrCat(SlotStateText(each.state), ": median ", FormatDuration(each.p50), ", p99 ", FormatDuration(each.p99), ", ", each.count, " slots"), theme.text);
+        Mono(theme, absl::StrCat(SlotStateText(each.state), ": median ", FormatSpan(each.p50), ", p99 ", FormatSpan(each.p99), ", ", each.count, " slots"), theme.text);
       }
       EndTip();
     }

@@ -118,7 +118,7 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
   const std::string reason = absl::StrCat(health.link.reason.empty() ? "The connection to the coordinator." : absl::string_view(health.link.reason),
                                           health.link.reconnects > 0 ? absl::StrCat(" Reconnected ", health.link.reconnects, " times.") : "");
   items.Add(link.text, link.color, reason.c_str());
-  items.Add(absl::StrCat("data age ", FormatDuration(health.data_age)), health.stale ? theme.caution : theme.dim, "Since the last update from the coordinator");
+  items.Add(absl::StrCat("data age ", FormatSpan(health.data_age)), health.stale ? theme.caution : theme.dim, "Since the last update from the coordinator");
   items.Add(absl::StrCat("epoch ", cluster.epoch), theme.dim, "Of the membership");
   items.Add(absl::StrCat(FormatBytesRate(model.cluster_value(ClusterMetric::kBytes)), " in"), theme.text, "Bytes that all nodes' feeds receive");
   items.Add(FormatSi(model.cluster_value(ClusterMetric::kRows), "rows/s"), theme.text, "Rows that all nodes' feeds receive");
@@ -126,7 +126,7 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
   if (dropped > 0) items.Add(absl::StrCat("dropped ", FormatCount(static_cast<int64_t>(dropped))), theme.caution, "Metrics, events, log lines and updates that this window came too late for; newest values are never lost");
   if (health.refused_updates > 0) items.Add(absl::StrCat("refused ", health.refused_updates), theme.bad, health.last_refusal.c_str());
   if (facts.recording) items.Add("REC", theme.bad, "This session is recorded");
-  items.Add(absl::StrCat("frame ", FormatDuration(facts.frame)), theme.dim, "To build a frame of this window");
+  items.Add(absl::StrCat("frame ", FormatSpan(facts.frame)), theme.dim, "To build a frame of this window");
 
   // From the right: time brush, palette, operator.
   ImGui::SetCursorPos(ImVec2(width - buttons, line.y));
@@ -182,7 +182,7 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
     }
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
-    Mono(theme, absl::StrCat(FormatClock(facts.position, model.options().zone), " / ", FormatDuration(facts.end - facts.begin)), theme.text);
+    Mono(theme, absl::StrCat(FormatClock(facts.position, model.options().zone), " / ", FormatSpan(facts.end - facts.begin)), theme.text);
   }
   return actions;
 }

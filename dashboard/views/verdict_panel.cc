@@ -76,7 +76,7 @@ void VerdictPanel::Warnings(const ViewContext& context, Commands* commands) {
     const float height = ImGui::GetItemRectSize().y;
     ImGui::SetCursorScreenPos(at);
     if (ImGui::InvisibleButton("go", ImVec2(width, std::max(1.0F, height)), ImGuiButtonFlags_EnableNav)) commands->Go(warning.jump);
-    Tip(absl::StrCat("Since ", FormatDuration(context.model.now() - warning.since), ". Click: ", PanelName(warning.jump.panel)));
+    Tip(absl::StrCat("Since ", FormatSpan(context.model.now() - warning.since), ". Click: ", PanelName(warning.jump.panel)));
     ImGui::PopID();
   }
   if (warnings.size() > kShown) {
