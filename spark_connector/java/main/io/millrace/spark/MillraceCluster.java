@@ -18,13 +18,17 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.java.function.VoidFunction2;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.streaming.api.java.JavaDStream;
+import org.apache.spark.streaming.api.java.JavaStreamingContext;
 
 /**
  * A cluster of node programs on the executors of a Spark application.
@@ -47,6 +51,7 @@ public final class MillraceCluster implements AutoCloseable {
   private final ClusterRun run;
   private final InferenceFeeds inferenceFeeds;
   private final Map<String, Object> trainLocks = new TreeMap<>();
+  private volatile boolean terminated;
   // Guarded by this.
   private boolean shut;
   private MillraceException shutError;
@@ -109,6 +114,35 @@ public final class MillraceCluster implements AutoCloseable {
     return train(data, Encoders.<T>ofObjects(), options);
   }
 
+  /** Feeds the elements of pairs as the columns "_1" and "_2". */
+  public <K, V> TrainResult train(JavaPairRDD<K, V> data, TrainOptions options) {
+    return train(data.map(pair -> pair), options);
+  }
+
+  /**
+   * Feeds every batch of a stream as it comes; returns at once. A batch that cannot be fed is the stream's
+   * error. {@link #shutdown(JavaStreamingContext, ShutdownOptions)} waits for the end of the stream.
+   */
+  public <T> void train(JavaDStream<T> stream, TrainOptions options) {
+    checkFeed(options.queue(), "train");
+    stream.foreachRDD(
+        rdd -> {
+          train(rdd, options);
+        });
+  }
+
+  /**
+   * What Structured Streaming is to do with each batch: feed it.
+   *
+   * <pre>{@code
+   * stream.writeStream().foreachBatch(cluster.trainBatches(options)).start();
+   * }</pre>
+   */
+  public VoidFunction2<Dataset<Row>, Long> trainBatches(TrainOptions options) {
+    checkFeed(options.queue(), "trainBatches");
+    return (batch, id) -> train(batch, options);
+  }
+
   private <T> TrainResult train(JavaRDD<T> data, EncoderFactory<T> encoders, TrainOptions options) {
     if (options.numEpochs() < 1) {
       throw new MillraceException(
@@ -157,6 +191,9 @@ public final class MillraceCluster implements AutoCloseable {
         new TrainRun<>(
             run.spark(), run.coordinator(), plan, epochs, encoders, run.feedGroup(), description, run.executors());
     FeedSummary summary = job.run();
+    if (job.terminated()) {
+      terminated = true;
+    }
     return new TrainResult(summary.rowsAcked, summary.rowsRefed, job.terminated());
   }
 
@@ -247,6 +284,39 @@ public final class MillraceCluster implements AutoCloseable {
     if (shutError != null) {
       throw shutError;
     }
+  }
+
+  /**
+   * As {@link #shutdown(ShutdownOptions)}, after the end of a stream: waits until somebody stops it, or the
+   * programs read no more, or the cluster has failed; then it stops the stream, gracefully, and not the
+   * SparkContext.
+   */
+  public void shutdown(JavaStreamingContext stream, ShutdownOptions options) {
+    boolean over = false;
+    try {
+      while (!over) {
+        over = stream.awaitTerminationOrTimeout(100);
+        if (!over && (terminated || failure() != null)) {
+          stream.stop(false, failure() == null);
+          over = true;
+        }
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new MillraceException(StatusCode.CANCELLED, "interrupted while the stream went on");
+    } catch (RuntimeException e) {
+      stream.stop(false, false);
+      if (failure() == null) {
+        throw e;
+      }
+    } catch (Exception e) { // Spark's are checked ones, undeclared
+      stream.stop(false, false);
+      if (failure() == null) {
+        throw new MillraceException(
+            StatusCode.ABORTED, "the stream failed: " + e.getMessage(), "", "", new ArrayList<>(), e);
+      }
+    }
+    shutdown(options);
   }
 
   /** Ends everything at once, without waiting for programs; nothing after {@link #shutdown}. */

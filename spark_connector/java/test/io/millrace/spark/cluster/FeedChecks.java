@@ -1,16 +1,23 @@
 package io.millrace.spark.cluster;
 
+import io.millrace.spark.InferenceOptions;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
+import io.millrace.spark.NodeProgram;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.spark.api.java.JavaPairRDD;
+import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
+import scala.Tuple2;
 
 /** Clusters that are fed, two executors of one core each. */
 public final class FeedChecks extends Checks {
@@ -24,6 +31,15 @@ public final class FeedChecks extends Checks {
     checks.check("squares", checks::squares);
     checks.check("trains", checks::trains);
     checks.check("killed", checks::killed);
+    checks.check("exceptionDuringFeed", checks::exceptionDuringFeed);
+    checks.check("exceptionAfterFeed", checks::exceptionAfterFeed);
+    checks.check("elements", checks::elements);
+    checks.check("emptyPartitions", checks::emptyPartitions);
+    checks.check("lostResults", checks::lostResults);
+    checks.check("stopsReading", checks::stopsReading);
+    checks.check("restarts", checks::restarts);
+    checks.check("twoClusters", checks::twoClusters);
+    checks.check("wrongUse", checks::wrongUse);
     checks.end();
   }
 
@@ -69,5 +85,125 @@ public final class FeedChecks extends Checks {
     requireContains(e.node(), "worker:");
     requireContains(e.exitStatus(), "signal 9");
     requireContains(requireError(StatusCode.ABORTED, cluster::shutdown).getMessage(), "SIGKILL");
+  }
+
+  private void exceptionDuringFeed() {
+    MillraceCluster cluster = run(feed(2), "fail_at", "5");
+    MillraceException e = requireError(StatusCode.INTERNAL, () -> cluster.train(numbers(100, 2)));
+    requireContains(e.getMessage(), "row 5 is too much");
+    requireEqual("exit code 1", e.exitStatus());
+    requireContains(e.stderrLines().toString(), "cannot bear row 5");
+    requireError(StatusCode.INTERNAL, cluster::shutdown);
+    requireError(StatusCode.INTERNAL, cluster::shutdown); // as before
+    requireError(StatusCode.FAILED_PRECONDITION, () -> cluster.train(numbers(1, 1)));
+  }
+
+  private void exceptionAfterFeed() {
+    MillraceCluster cluster = run(feed(2), "fail_late", "1");
+    cluster.train(numbers(100, 2));
+    MillraceException e = requireError(StatusCode.INTERNAL, cluster::shutdown);
+    requireContains(e.getMessage(), "could not save the model");
+    requireEqual("worker:1", e.node());
+  }
+
+  /** What an RDD may hold. */
+  private void elements() {
+    MillraceCluster cluster = run(feed(1), "sum");
+    requireEqual(3L, cluster.train(sc.parallelize(Arrays.asList(1L, 2L, 3L), 2)).rows());
+    requireEqual(2L, cluster.train(sc.parallelize(Arrays.asList("a", "b"), 1)).rows());
+    requireEqual(2L, cluster.train(sc.parallelize(Arrays.asList(new byte[3], new byte[0]), 1)).rows());
+    JavaPairRDD<String, Double> pairs =
+        sc.parallelizePairs(Arrays.asList(new Tuple2<>("a", 1.5), new Tuple2<>("b", 2.5)), 1);
+    requireEqual(2L, cluster.train(pairs, TrainOptions.defaults()).rows());
+    requireEqual(5L, cluster.train(numbers(5, 1).toJavaRDD()).rows());
+    MillraceException e =
+        requireError(
+            StatusCode.INVALID_ARGUMENT, () -> cluster.train(spark.range(3).selectExpr("map(id, id) AS m")));
+    requireContains(e.getMessage(), "\"m\"");
+    cluster.endFeed("input");
+    JavaRDD<Row> out =
+        cluster.inference(
+            sc.parallelize(Arrays.asList(4L, 5L), 1), RESULT, InferenceOptions.defaults());
+    requireEqual(25L, out.collect().get(1).getLong(0));
+    cluster.shutdown();
+  }
+
+  private void emptyPartitions() {
+    MillraceCluster cluster = run(feed(2), "sum");
+    Dataset<Row> few = numbers(1000, 20).where("x % 100 = 7");
+    requireEqual(10L, cluster.train(few).rows());
+    requireEqual(0L, cluster.train(numbers(10, 3).where("x < 0")).rows());
+    requireEqual(0L, cluster.train(sc.<Long>emptyRDD()).rows());
+    cluster.endFeed("input");
+    requireEqual(10, cluster.inference(few, RESULT).collectAsList().size());
+    requireEqual(3, cluster.inference(few, RESULT).limit(3).collectAsList().size());
+    cluster.shutdown();
+  }
+
+  private void lostResults() {
+    MillraceCluster cluster = run(feed(1), "lose_results");
+    cluster.endFeed("input");
+    requireActionError(
+        StatusCode.FAILED_PRECONDITION, () -> cluster.inference(numbers(10, 1), RESULT).collectAsList());
+    cluster.close();
+  }
+
+  private void stopsReading() {
+    MillraceCluster cluster = run(feed(2), "stop_reading_at", "-5");
+    requireEqual(10L, cluster.train(numbers(10, 2)).rows());
+    Dataset<Row> all = spark.sql("SELECT explode(array(-5L, -5L, 1L)) AS x").repartition(6);
+    TrainResult result = cluster.train(all.union(all).union(all), TrainOptions.builder().numEpochs(4).build());
+    require(result.terminated(), "not terminated: " + result);
+    cluster.shutdown();
+  }
+
+  /** A node that is killed is started again, and what it had not used is fed to it again. */
+  private void restarts() throws Exception {
+    MillraceCluster cluster = run(feed(2).maxRestarts(1), "slow", "20");
+    AtomicReference<TrainResult> result = new AtomicReference<>();
+    Thread training = new Thread(() -> result.set(cluster.train(numbers(2000, 4))));
+    training.start();
+    Thread.sleep(1000);
+    long pid = cluster.clusterInfo().get(0).pid();
+    new ProcessBuilder("/bin/kill", "-9", Long.toString(pid)).start().waitFor();
+    training.join();
+    require(result.get() != null, "train failed");
+    requireEqual(2000L, result.get().rows());
+    requireEqual(1, cluster.clusterInfo().get(0).attempt());
+    cluster.shutdown();
+  }
+
+  private void twoClusters() {
+    MillraceCluster one = run(feed(2), "sum");
+    MillraceCluster two = run(feed(2), "square");
+    require(!one.clusterId().equals(two.clusterId()), one.clusterId());
+    requireEqual(100L, one.train(numbers(100, 4)).rows());
+    requireEqual(81L, two.inference(numbers(10, 2), RESULT).collectAsList().get(9).getLong(0));
+    two.shutdown();
+    requireEqual(100L, one.train(numbers(100, 4)).rows());
+    one.shutdown();
+  }
+
+  private void wrongUse() {
+    requireError(StatusCode.INVALID_ARGUMENT, () -> run(feed(0), "sum"));
+    requireError(StatusCode.INVALID_ARGUMENT, () -> run(feed(2).masterNode("boss"), "sum"));
+    MillraceException missing =
+        requireError(
+            StatusCode.NOT_FOUND, () -> MillraceCluster.run(sc, NodeProgram.file("/nowhere/n"), feed(1).build()));
+    requireContains(missing.getMessage(), "/nowhere/n");
+    MillraceException absent =
+        requireError(
+            StatusCode.NOT_FOUND, () -> MillraceCluster.run(sc, NodeProgram.path("/nowhere/n"), feed(1).build()));
+    requireContains(absent.getMessage(), "/nowhere/n");
+    MillraceException few =
+        requireError(StatusCode.DEADLINE_EXCEEDED, () -> run(feed(3).reservationTimeoutMillis(5_000), "sum"));
+    requireContains(few.getMessage(), "have 2 of 3 slots");
+    MillraceCluster cluster = run(feed(1), "sum");
+    requireError(StatusCode.NOT_FOUND, () -> cluster.train(numbers(1, 1), TrainOptions.builder().queue("q").build()));
+    requireError(
+        StatusCode.INVALID_ARGUMENT,
+        () -> cluster.train(numbers(1, 1), TrainOptions.builder().numEpochs(0).build()));
+    cluster.shutdown();
+    requireError(StatusCode.FAILED_PRECONDITION, () -> cluster.train(numbers(1, 1)));
   }
 }

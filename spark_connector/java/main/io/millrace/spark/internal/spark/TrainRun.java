@@ -15,6 +15,7 @@ import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.util.LongAccumulator;
 
 /**
  * One train call, on the driver: a Spark job that feeds every partition of every epoch, follow-up jobs for
@@ -34,6 +35,8 @@ public final class TrainRun<T> {
   private final String jobGroup;
   private final String description;
   private final ExecutorWatch executors;
+  /** In Spark's UI. */
+  private final LongAccumulator rowsFed;
   /** Spark's executor that fed each partition that was received. */
   private final Map<Integer, String> feeders = new HashMap<>();
   private final Set<Integer> terminated = new HashSet<>();
@@ -65,6 +68,7 @@ public final class TrainRun<T> {
     this.description = description;
     this.executors = executors;
     this.openFeed = plan.openFeed();
+    this.rowsFed = spark.sc().longAccumulator("Millrace rows fed");
   }
 
   /**
@@ -137,9 +141,8 @@ public final class TrainRun<T> {
   private List<FeedOutcome> runJob(List<Integer> partitions, FeedPlan with) {
     failIfClusterHas();
     String what = partitions == null ? "" : ", " + partitions.size() + " partitions again";
-    spark.setJobGroup(jobGroup, description + what, true);
-    try {
-      JavaRDD<FeedOutcome> fed = rdd.mapPartitionsWithIndex(new TrainTask<>(with, encoders), true);
+    try (JobLabel label = new JobLabel(spark, jobGroup, description + what)) {
+      JavaRDD<FeedOutcome> fed = rdd.mapPartitionsWithIndex(new TrainTask<>(with, encoders, rowsFed), true);
       if (partitions == null) {
         return fed.collect();
       }
@@ -154,8 +157,6 @@ public final class TrainRun<T> {
     } catch (Exception e) {
       // Spark's exceptions are checked ones, thrown from Scala without being declared.
       throw JobErrors.typed(e, awaitFirstCause(JobErrors.isCancelled(e)));
-    } finally {
-      spark.clearJobGroup();
     }
   }
 

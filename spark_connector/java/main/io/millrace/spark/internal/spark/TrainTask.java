@@ -15,6 +15,7 @@ import java.util.Iterator;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.Function2;
+import org.apache.spark.util.LongAccumulator;
 
 /**
  * Feeds one partition to one node and ends when the node holds every row; the executor's {@link
@@ -26,10 +27,12 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
 
   private final FeedPlan plan;
   private final EncoderFactory<T> encoders;
+  private final LongAccumulator rowsFed;
 
-  TrainTask(FeedPlan plan, EncoderFactory<T> encoders) {
+  TrainTask(FeedPlan plan, EncoderFactory<T> encoders, LongAccumulator rowsFed) {
     this.plan = plan;
     this.encoders = encoders;
+    this.rowsFed = rowsFed;
   }
 
   @Override
@@ -101,6 +104,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         encoder.add(rows.next());
         if (encoder.full() || !rows.hasNext()) {
           sent += encoder.rows();
+          rowsFed.add(encoder.rows());
           session.send(encoder.schema(), encoder.finish());
         }
       }
