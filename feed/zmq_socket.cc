@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 
@@ -21,6 +22,8 @@ constexpr int kHeartbeatIntervalMs = 1000;
 constexpr int kHeartbeatTimeoutMs = 4000;
 constexpr int kMaxSockets = 65536;  // of a context; libzmq's default of 1023 is 300 nodes
 constexpr size_t kMaxZapUserIdBytes = 255;
+// Of one poll(), whose timeout is an int of milliseconds.
+constexpr absl::Duration kLongestPoll = absl::Hours(1);
 
 // libzmq's errno as a Status. `error` is what zmq_errno() returned.
 absl::Status ZmqError(int error, absl::string_view what) {
@@ -277,6 +280,7 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Create(const ZmqContext& context, SocketTyp
   socket.context_ = context.handle_;
   socket.handle_ = zmq_socket(context.handle_.get(), ZmqType(type));
   if (socket.handle_ == nullptr) return ZmqError(zmq_errno(), "cannot make a ZeroMQ socket");
+  socket.receives_ = type != SocketType::kPush;
   MILLRACE_RETURN_IF_ERROR(SetCommonOptions(socket.handle_, options.max_message_bytes));
   MILLRACE_RETURN_IF_ERROR(SetSecurity(socket.handle_, options));
   return socket;
@@ -285,7 +289,8 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Create(const ZmqContext& context, SocketTyp
 ZmqSocket::ZmqSocket(ZmqSocket&& other) noexcept
     : context_(std::move(other.context_)),
       handle_(std::exchange(other.handle_, nullptr)),
-      monitor_(std::exchange(other.monitor_, nullptr)) {}
+      monitor_(std::exchange(other.monitor_, nullptr)),
+      receives_(other.receives_) {}
 
 ZmqSocket& ZmqSocket::operator=(ZmqSocket&& other) noexcept {
   if (this == &other) return *this;
@@ -293,7 +298,9 @@ ZmqSocket& ZmqSocket::operator=(ZmqSocket&& other) noexcept {
   context_ = std::move(other.context_);
   handle_ = std::exchange(other.handle_, nullptr);
   monitor_ = std::exchange(other.monitor_, nullptr);
-  thread_.Detach();
+  receives_ = other.receives_;
+  drained_ = monitor_drained_ = false;
+  DetachFromThread();
   return *this;
 }
 
@@ -302,8 +309,15 @@ void ZmqSocket::CheckThread() const {
   MILLRACE_CHECK(thread_.IsOnSameThread()) << "a ZeroMQ socket is used from two threads";
 }
 
+void ZmqSocket::CheckMonitorThread() const {
+  MILLRACE_CHECK(monitor_ != nullptr) << "StartMonitor() was not called, or the socket is closed";
+  MILLRACE_CHECK(monitor_thread_.IsOnSameThread())
+      << "the events of a ZeroMQ socket are read by two threads";
+}
+
 absl::StatusOr<std::string> ZmqSocket::Bind(const std::string& endpoint) {
   CheckThread();
+  drained_ = false;
   if (absl::StartsWith(endpoint, "tcp://[")) {
     MILLRACE_RETURN_IF_ERROR(SetOption(handle_, ZMQ_IPV6, 1, "IPV6"));
   }
@@ -320,6 +334,7 @@ absl::StatusOr<std::string> ZmqSocket::Bind(const std::string& endpoint) {
 
 absl::Status ZmqSocket::Connect(const std::string& endpoint) {
   CheckThread();
+  drained_ = false;
   if (absl::StartsWith(endpoint, "tcp://[")) {
     MILLRACE_RETURN_IF_ERROR(SetOption(handle_, ZMQ_IPV6, 1, "IPV6"));
   }
@@ -330,6 +345,7 @@ absl::Status ZmqSocket::Connect(const std::string& endpoint) {
 absl::StatusOr<bool> ZmqSocket::Send(std::vector<ZmqMessage>&& parts) {
   CheckThread();
   MILLRACE_CHECK(!parts.empty());
+  drained_ = false;
   for (size_t i = 0; i < parts.size(); ++i) {
     const int flags = ZMQ_DONTWAIT | (i + 1 < parts.size() ? ZMQ_SNDMORE : 0);
     while (zmq_msg_send(&parts[i].msg_, handle_, flags) < 0) {
@@ -348,10 +364,12 @@ absl::StatusOr<bool> ZmqSocket::Send(std::vector<ZmqMessage>&& parts) {
 absl::StatusOr<std::optional<std::vector<ZmqMessage>>> ZmqSocket::Receive() {
   CheckThread();
   std::vector<ZmqMessage> parts;
+  drained_ = false;
   while (true) {
     ZmqMessage part;
     MILLRACE_ASSIGN_OR_RETURN(const bool received, ReceivePart(handle_, &part.msg_));
     if (!received) {
+      drained_ = true;
       // libzmq delivers whole messages: nothing can be missing after a first part.
       MILLRACE_CHECK(parts.empty());
       return std::optional<std::vector<ZmqMessage>>();
@@ -385,12 +403,12 @@ absl::Status ZmqSocket::StartMonitor() {
 }
 
 absl::StatusOr<std::optional<ZmqEvent>> ZmqSocket::NextEvent() {
-  CheckThread();
-  MILLRACE_CHECK(monitor_ != nullptr) << "StartMonitor() was not called";
+  CheckMonitorThread();
   while (true) {
     ZmqMessage head;
     ZmqMessage endpoint;
     MILLRACE_ASSIGN_OR_RETURN(const bool received, ReceivePart(monitor_, &head.msg_));
+    monitor_drained_ = !received;
     if (!received) return std::optional<ZmqEvent>();
     MILLRACE_ASSIGN_OR_RETURN(const bool complete, ReceivePart(monitor_, &endpoint.msg_));
     MILLRACE_CHECK(complete && head.size() >= 6) << "an event of libzmq has two parts";
@@ -490,19 +508,39 @@ void WakeFd::Clear() const {
 
 // -------------------------------------------------------------------------------------- Poller
 
-void Poller::Add(const ZmqSocket& socket) {
-  socket.CheckThread();
-  entries_.push_back({&socket, /*monitor=*/false, -1});
-  items_.push_back({socket.handle_, -1, ZMQ_POLLIN, 0});
-  if (socket.monitor_ == nullptr) return;
-  entries_.push_back({&socket, /*monitor=*/true, -1});
-  items_.push_back({socket.monitor_, -1, ZMQ_POLLIN, 0});
+namespace {
+
+// libzmq's descriptor of a socket. It is no socket of the system: it is readable when libzmq has
+// something to look at, once, until it has looked.
+int DescriptorOf(void* handle) {
+  int fd = -1;
+  size_t size_bytes = sizeof(fd);
+  MILLRACE_CHECK(zmq_getsockopt(handle, ZMQ_FD, &fd, &size_bytes) == 0)
+      << "no descriptor: " << zmq_strerror(zmq_errno());
+  return fd;
 }
 
-void Poller::Add(const WakeFd& wake) {
-  entries_.push_back({nullptr, /*monitor=*/false, wake.fd()});
-  items_.push_back({nullptr, wake.fd(), ZMQ_POLLIN, 0});
+}  // namespace
+
+void Poller::AddItem(const ZmqSocket* socket, bool monitor, int fd) {
+  entries_.push_back({socket, monitor, /*ready=*/false});
+  items_.push_back({fd, POLLIN, 0});
 }
+
+void Poller::Add(const ZmqSocket& socket) {
+  socket.CheckThread();
+  socket.drained_ = false;
+  AddItem(&socket, /*monitor=*/false, DescriptorOf(socket.handle_));
+  if (socket.monitor_ != nullptr) AddMonitor(socket);
+}
+
+void Poller::AddMonitor(const ZmqSocket& socket) {
+  socket.CheckMonitorThread();
+  socket.monitor_drained_ = false;
+  AddItem(&socket, /*monitor=*/true, DescriptorOf(socket.monitor_));
+}
+
+void Poller::Add(const WakeFd& wake) { AddItem(nullptr, /*monitor=*/false, wake.fd()); }
 
 void Poller::Remove(const ZmqSocket& socket) {
   for (size_t i = entries_.size(); i-- > 0;) {
@@ -512,38 +550,83 @@ void Poller::Remove(const ZmqSocket& socket) {
   }
 }
 
-absl::Status Poller::Wait(absl::Duration timeout) {
-  // Rounded up: rounding down would spin through the last millisecond of every wait.
-  const long timeout_ms =
-      timeout == absl::InfiniteDuration()
-          ? -1
-          : absl::ToInt64Milliseconds(
-                absl::Ceil(std::max(timeout, absl::ZeroDuration()), absl::Milliseconds(1)));
-  for (zmq_pollitem_t& item : items_) item.revents = 0;
-  if (zmq_poll(items_.data(), static_cast<int>(items_.size()), timeout_ms) >= 0) {
-    return absl::OkStatus();
+bool Poller::Drained(const Entry& entry) {
+  if (entry.socket == nullptr) return true;
+  if (entry.monitor) return entry.socket->monitor_drained_;
+  return entry.socket->drained_ || !entry.socket->receives_;
+}
+
+// Whether there is something to read. If not, the descriptor tells from here on.
+bool Poller::AskLibzmq(const Entry& entry) {
+  if (entry.monitor) {
+    entry.socket->CheckMonitorThread();
+  } else {
+    entry.socket->CheckThread();
   }
-  const int error = zmq_errno();
-  if (error == EINTR) return absl::OkStatus();
-  return ZmqError(error, "cannot poll");
+  int events = 0;
+  size_t size_bytes = sizeof(events);
+  void* const handle = entry.monitor ? entry.socket->monitor_ : entry.socket->handle_;
+  if (zmq_getsockopt(handle, ZMQ_EVENTS, &events, &size_bytes) != 0) return true;  // reads tell why
+  const bool readable = (events & ZMQ_POLLIN) != 0;
+  (entry.monitor ? entry.socket->monitor_drained_ : entry.socket->drained_) = !readable;
+  return readable;
+}
+
+// False if poll() fails.
+bool Poller::PollOnce(int timeout_ms, bool* ready) {
+  if (poll(items_.data(), items_.size(), timeout_ms) < 0) return false;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    if (items_[i].revents != 0 && !entry.ready) {
+      entry.ready = entry.socket == nullptr || AskLibzmq(entry);
+    }
+    *ready = *ready || entry.ready;
+  }
+  return true;
+}
+
+absl::Status Poller::Wait(absl::Duration timeout) {
+  bool ready = false;
+  // What was left unread makes no descriptor readable.
+  for (Entry& entry : entries_) {
+    entry.ready = !Drained(entry) && AskLibzmq(entry);
+    ready = ready || entry.ready;
+  }
+  const absl::Duration until = RealClock()->SteadyNow() + std::max(timeout, absl::ZeroDuration());
+  while (true) {
+    int timeout_ms = 0;
+    if (!ready && timeout == absl::InfiniteDuration()) {
+      timeout_ms = -1;
+    } else if (!ready) {
+      // Rounded up: rounding down would spin through the last millisecond of every wait.
+      const absl::Duration left =
+          std::clamp(until - RealClock()->SteadyNow(), absl::ZeroDuration(), kLongestPoll);
+      timeout_ms = static_cast<int>(
+          absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
+    }
+    if (!PollOnce(timeout_ms, &ready)) {
+      const int error = errno;
+      if (error == EINTR) return absl::OkStatus();
+      return ZmqError(error, "cannot poll");
+    }
+    // A descriptor may have told of what is no input: of a connection, for one.
+    if (ready || timeout_ms == 0) return absl::OkStatus();
+  }
 }
 
 bool Poller::IsReady(const ZmqSocket* socket, bool monitor, int fd) const {
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
-    if (entry.socket == socket && entry.monitor == monitor && entry.fd == fd) {
-      return (items_[i].revents & ZMQ_POLLIN) != 0;
-    }
+    if (entry.socket != socket || entry.monitor != monitor) continue;
+    if (socket != nullptr || items_[i].fd == fd) return entry.ready;
   }
   return false;
 }
 
 std::vector<const ZmqSocket*> Poller::WithEvents() const {
   std::vector<const ZmqSocket*> sockets;
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].monitor && (items_[i].revents & ZMQ_POLLIN) != 0) {
-      sockets.push_back(entries_[i].socket);
-    }
+  for (const Entry& entry : entries_) {
+    if (entry.monitor && entry.ready) sockets.push_back(entry.socket);
   }
   return sockets;
 }

@@ -32,7 +32,8 @@
 #ifndef FEED_ZMQ_SOCKET_H_
 #define FEED_ZMQ_SOCKET_H_
 
-#include <zmq.h>  // for zmq_msg_t, held by value
+#include <poll.h>  // for pollfd, held by value
+#include <zmq.h>   // for zmq_msg_t, held by value
 
 #include <cstddef>
 #include <cstdint>
@@ -169,8 +170,8 @@ struct ZmqEvent {
 [[nodiscard]] absl::string_view ZmqEventKindName(ZmqEvent::Kind kind);
 
 // A socket. Movable; a moved-from socket is closed.
-// Thread safety: one thread, checked. It may be made in one thread and handed to another by
-// DetachFromThread() before its first use there.
+// Thread safety: one thread, checked; events may be read by another than sends and receives. It may be
+// made in one thread and handed to another by DetachFromThread() before its first use there.
 // Blocking: never.
 class ZmqSocket {
  public:
@@ -224,16 +225,28 @@ class ZmqSocket {
   [[nodiscard]] bool open() const { return handle_ != nullptr; }
 
   // The next call binds the socket to its thread. The hand-over must synchronise.
-  void DetachFromThread() { thread_.Detach(); }
+  void DetachFromThread() {
+    thread_.Detach();
+    monitor_thread_.Detach();
+  }
+  // The same for its messages alone, where each call is made under one lock.
+  void DetachMessagesFromThread() { thread_.Detach(); }
 
  private:
   friend class Poller;
   void CheckThread() const;
+  void CheckMonitorThread() const;
 
   std::shared_ptr<void> context_;
   void* handle_ = nullptr;
   void* monitor_ = nullptr;  // a PAIR socket; nullptr without StartMonitor()
-  ThreadChecker thread_;
+  bool receives_ = false;    // not a PUSH
+  // Nothing is to be read, and libzmq's descriptor will tell when something is. Anything else than an
+  // empty-handed read may have taken that word from the descriptor.
+  mutable bool drained_ = false;
+  mutable bool monitor_drained_ = false;
+  ThreadChecker thread_;          // of messages
+  ThreadChecker monitor_thread_;  // of events
 };
 
 // What a client presents when it connects.
@@ -292,13 +305,17 @@ class WakeFd {
   UniqueFd fd_;  // an eventfd
 };
 
-// Waits for input on sockets, for events of their monitors and for wake-ups.
+// Waits for input on sockets, for events of their monitors and for wake-ups. One poll() per Wait()
+// and libzmq asked only about the sockets whose descriptors are ready: zmq_poll asks about each
+// socket before and after, three system calls a time.
 // Ownership: none; an added socket must stay where it is in memory until it is removed.
 // Thread safety: one thread, that of its sockets.
 class Poller {
  public:
   // Adds a socket and, if it has one, its monitor.
   void Add(const ZmqSocket& socket);
+  // Its monitor alone: for a PUSH that another thread uses. Requires StartMonitor().
+  void AddMonitor(const ZmqSocket& socket);
   void Add(const WakeFd& wake);
   void Remove(const ZmqSocket& socket);
 
@@ -316,13 +333,17 @@ class Poller {
   struct Entry {
     const ZmqSocket* socket;  // nullptr for a WakeFd
     bool monitor;
-    int fd;
+    bool ready;
   };
+  void AddItem(const ZmqSocket* socket, bool monitor, int fd);
+  static bool Drained(const Entry& entry);
+  static bool AskLibzmq(const Entry& entry);
+  bool PollOnce(int timeout_ms, bool* ready);
   bool IsReady(const ZmqSocket* socket, bool monitor, int fd) const;
 
-  // Two parallel arrays: what an item stands for, and the item as libzmq wants it.
+  // Two parallel arrays: what an item stands for, and the item as the kernel wants it.
   std::vector<Entry> entries_;
-  std::vector<zmq_pollitem_t> items_;
+  std::vector<pollfd> items_;
 };
 
 }  // namespace millrace

@@ -1,0 +1,135 @@
+// A node of the ledger tests: reads a queue in random bites, and writes down every row before
+// anybody else can know of it.
+//
+//   ledger_node MODE SEED BUDGET_BYTES NONCE LOG CONTROL
+//
+// MODE is train or inference (rows are echoed). LOG gets int64 numbers: a row's id when NextBatch
+// has returned it, -1 - id when it has been used. CONTROL is a file of lines, read as they come:
+// "feed_end FEED_ID", "feed_aborted FEED_ID", "end". On stdout: "ready ENDPOINT KEY". Exit code 0
+// if the program ended well.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+#include "core/base/thread.h"
+#include "core/base/unique_fd.h"
+#include "feed/batch.h"
+#include "feed/data_feed.h"
+#include "feed/receiver.h"
+#include "testing/ledger/ledger_rows.h"
+
+namespace millrace {
+namespace {
+
+class RowLog {
+ public:
+  explicit RowLog(const char* path)
+      : fd_(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
+    MILLRACE_CHECK(fd_.valid()) << path;
+  }
+  // Written before it returns: a SIGKILL takes nothing back.
+  void Add(const std::vector<int64_t>& numbers) {
+    const size_t size = numbers.size() * sizeof(int64_t);
+    MILLRACE_CHECK(write(fd_.get(), numbers.data(), size) == static_cast<ssize_t>(size));
+  }
+
+ private:
+  const UniqueFd fd_;
+};
+
+// The agent's part: what the coordinator would push.
+void Obey(const std::string& path, FeedReceiver* receiver) {
+  std::ifstream control(path);
+  std::string line;
+  while (true) {
+    if (!std::getline(control, line)) {
+      control.clear();
+      absl::SleepFor(absl::Milliseconds(5));
+      continue;
+    }
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    if (words[0] == "end") return receiver->EndAllFeeds();
+    MILLRACE_CHECK(words.size() == 2) << line;
+    receiver->FeedEnd(words[1], /*aborted=*/words[0] == "feed_aborted");
+  }
+}
+
+absl::Status CheckRow(int64_t id, std::string_view name) {
+  if (name == LedgerRowName(id)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("row ", id, " came with the name ", std::string(name)));
+}
+
+absl::Status Program(FeedReceiver* receiver, bool train, uint64_t seed, RowLog* log) {
+  std::mt19937_64 random(seed);
+  MILLRACE_ASSIGN_OR_RETURN(auto feed, receiver->GetDataFeed({.train_mode = train}));
+  std::vector<int64_t> used;
+  while (true) {
+    log->Add(used);  // before asking, which is what acknowledges them
+    used.clear();
+    if (feed->ShouldStop()) return absl::OkStatus();
+    const int64_t rows = 1 + static_cast<int64_t>(random() % 100);
+    MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(rows));
+    if (batch.empty()) continue;
+    const auto ids = batch.column<int64_t>("id");
+    log->Add({ids.begin(), ids.end()});
+    const StringColumn names = batch.strings("name");
+    for (int64_t i = 0; i < batch.num_rows(); ++i) {
+      MILLRACE_RETURN_IF_ERROR(CheckRow(ids[i], names[i]));
+      used.push_back(-1 - ids[i]);
+    }
+    if (random() % 8 == 0) absl::SleepFor(absl::Milliseconds(random() % 20));
+    if (!train) MILLRACE_RETURN_IF_ERROR(feed->BatchResults(batch.record_batch()));
+  }
+}
+
+int Main(char** argv) {
+  const bool train = std::strcmp(argv[1], "train") == 0;
+  uint64_t seed = 0;
+  int64_t budget = 0;
+  MILLRACE_CHECK(absl::SimpleAtoi(argv[2], &seed) && absl::SimpleAtoi(argv[3], &budget));
+  auto receiver =
+      FeedReceiver::Start({.node_name = "node", .nonce = argv[4], .budget_bytes = budget});
+  MILLRACE_CHECK(receiver.ok()) << receiver.status();
+  RowLog log(argv[5]);
+  Thread obey("control", [&receiver, path = std::string(argv[6])] { Obey(path, receiver->get()); });
+  std::printf("ready %s %s\n", (*receiver)->endpoints().tcp.c_str(),
+              (*receiver)->endpoints().key.c_str());
+  std::fflush(stdout);
+  const absl::Status status =
+      (*receiver)->Finish(Program(receiver->get(), train, seed, &log));
+  if (!status.ok()) {
+    std::fprintf(stderr, "%s\n", status.ToString().c_str());
+    std::_Exit(1);  // the control thread may wait for ever
+  }
+  obey.Join();
+  return 0;
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  if (argc != 7) {
+    std::fprintf(stderr, "usage: %s MODE SEED BUDGET_BYTES NONCE LOG CONTROL\n", argv[0]);
+    return 2;
+  }
+  return millrace::Main(argv);
+}

@@ -1,0 +1,412 @@
+// The ledger under faults: connections cut, held up or dead at any byte, nodes killed at any time.
+// However a call goes, either every row is accounted for or the call fails with an error that says
+// why:
+//
+//   train       each row of each epoch is used at least once, and handed to programs more often
+//               only within what TrainResult::refed counts
+//   inference   each row has exactly one result, in order
+//
+// A case is made from its seed alone, up to the machine's timing. LEDGER_SEED repeats one,
+// LEDGER_CASES runs more of them.
+
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/exit_status.h"
+#include "core/base/file.h"
+#include "core/base/log.h"
+#include "core/base/mutex.h"
+#include "core/base/process.h"
+#include "core/base/random.h"
+#include "core/base/status_matchers.h"
+#include "core/base/thread.h"
+#include "feed/batch_builder.h"
+#include "feed/fake_node_directory.h"
+#include "feed/feeder.h"
+#include "feed/generator_source.h"
+#include "feed/inference_job.h"
+#include "feed/node_directory.h"
+#include "feed/record_batch.h"
+#include "feed/train_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "testing/child_process.h"
+#include "testing/ledger/ledger_rows.h"
+#include "testing/ledger/tcp_fault_proxy.h"
+
+namespace millrace {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+RecordBatch Rows(int64_t epoch, int64_t partition, int64_t first, int64_t rows) {
+  std::vector<int64_t> ids;
+  std::vector<std::string> names;
+  for (int64_t row = first; row < first + rows; ++row) {
+    ids.push_back(LedgerRowId(epoch, partition, row));
+    names.push_back(LedgerRowName(ids.back()));
+  }
+  return *BatchBuilder().AddColumn("id", std::move(ids)).AddStrings("name", names).Build();
+}
+
+// What the seed says.
+struct Case {
+  explicit Case(uint64_t seed) : random(seed) {
+    nodes = static_cast<int>(Pick(1, 3));
+    partitions = static_cast<int>(Pick(1, 6));
+    for (int p = 0; p < partitions; ++p) rows.push_back(Pick(0, 600));
+    epochs = Pick(1, 2);
+    source_batch = Pick(1, 200);
+    batch_bytes = Pick(100, 8000);
+    budget_bytes = Pick(1, 2) == 1 ? Pick(500, 20'000) : Pick(100'000, 10'000'000);
+    deterministic = Pick(0, 3) != 0;
+    faults = static_cast<int>(Pick(0, 6));
+    kills = static_cast<int>(Pick(0, 2));
+    comes_back = Pick(0, 7) != 0;
+  }
+
+  int64_t Pick(int64_t from, int64_t to) {
+    return from + static_cast<int64_t>(random() % static_cast<uint64_t>(to - from + 1));
+  }
+
+  GeneratorSource Source() const {
+    return *GeneratorSource::Create(
+        Rows(0, 0, 0, 1).schema(), partitions,
+        [rows = rows, step = source_batch](int partition, int64_t epoch, int64_t batch)
+            -> absl::StatusOr<std::optional<RecordBatch>> {
+          const int64_t first = batch * step;
+          const int64_t left = rows[static_cast<size_t>(partition)] - first;
+          if (left <= 0) return std::optional<RecordBatch>();
+          return std::optional(Rows(epoch, partition, first, std::min(left, step)));
+        },
+        deterministic);
+  }
+
+  std::mt19937_64 random;
+  int nodes;
+  int partitions;
+  std::vector<int64_t> rows;  // of each partition
+  int64_t epochs;
+  int64_t source_batch;
+  int64_t batch_bytes;
+  int64_t budget_bytes;
+  bool deterministic;
+  int faults;        // at most so many connections break
+  int kills;         // of nodes
+  bool comes_back;   // a killed one
+};
+
+// Faults of all connections of one case. Thread safety: thread-safe.
+class FaultPlan {
+ public:
+  FaultPlan(uint64_t seed, int faults) : random_(seed), left_(faults) {}
+
+  TcpFault Next() {
+    MutexLock lock(&mu_);
+    if (left_ == 0 || random_() % 4 == 0) return {};
+    --left_;
+    TcpFault fault;
+    const uint64_t kind = random_() % 8;
+    fault.kind = kind == 0  ? TcpFault::Kind::kStall
+                 : kind < 3 ? TcpFault::Kind::kDelay
+                            : TcpFault::Kind::kCut;
+    // The handshake, the first frames, or somewhere in the rows.
+    const uint64_t most[] = {200, 1500, 20'000};
+    fault.after_bytes = static_cast<int64_t>(random_() % most[random_() % 3]);
+    fault.delay = absl::Milliseconds(random_() % 1500);
+    return fault;
+  }
+
+ private:
+  Mutex mu_;
+  std::mt19937_64 random_ ABSL_GUARDED_BY(mu_);
+  int left_ ABSL_GUARDED_BY(mu_);
+};
+
+// A node role: the attempt that runs, its proxy, and the logs of all attempts.
+class Node {
+ public:
+  Node(std::string name, std::string mode, const Case& of, std::string folder, FaultPlan* plan,
+       FakeNodeDirectory* directory)
+      : name_(std::move(name)),
+        mode_(std::move(mode)),
+        budget_bytes_(of.budget_bytes),
+        folder_(std::move(folder)),
+        plan_(plan),
+        directory_(directory) {}
+
+  // Also after Kill(): another attempt.
+  void Start(uint64_t seed) {
+    MutexLock lock(&mu_);
+    const std::string base = JoinPath(folder_, absl::StrCat(name_, ".", attempt_));
+    logs_.push_back(base + ".log");
+    control_ = base + ".control";
+    std::ofstream(control_).flush();
+    const std::string nonce = RandomHex(8);
+    auto process = ChildProcess::Start({RunfilePath("testing/ledger/ledger_node"), mode_,
+                                        absl::StrCat(seed), absl::StrCat(budget_bytes_), nonce,
+                                        logs_.back(), control_});
+    ASSERT_THAT(process, IsOk());
+    process_ = *std::move(process);
+    const auto ready = process_->WaitForLine("ready", kPatience);
+    ASSERT_THAT(ready, IsOk());
+    const std::vector<std::string> words = absl::StrSplit(*ready, ' ');
+    int port = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(words[1].substr(words[1].rfind(':') + 1), &port));
+    auto proxy = TcpFaultProxy::Start(port, [plan = plan_](bool) { return plan->Next(); });
+    ASSERT_THAT(proxy, IsOk());
+    proxies_.push_back(*std::move(proxy));
+    directory_->Set({.node = name_,
+                     .attempt = attempt_++,
+                     .nonce = nonce,
+                     .tcp_endpoint = absl::StrCat("tcp://127.0.0.1:", proxies_.back()->port()),
+                     .key = words[2]});
+  }
+
+  // The directory learns of it a little later, as a coordinator does from its agent.
+  void Kill(absl::Duration until_known, FeedTarget::State state) {
+    {
+      MutexLock lock(&mu_);
+      process_->Kill(SIGKILL);
+    }
+    absl::SleepFor(until_known);
+    directory_->SetState(name_, state, absl::AbortedError("killed by signal 9"));
+    MutexLock lock(&mu_);
+    EXPECT_THAT(process_->Wait(kPatience), IsOk());
+    process_.reset();
+  }
+
+  void Tell(const std::string& line) {
+    MutexLock lock(&mu_);
+    std::ofstream control(control_, std::ios::app);
+    control << line << std::endl;
+  }
+
+  // Ends the program that still runs, if any.
+  void End() {
+    Tell("end");
+    MutexLock lock(&mu_);
+    if (process_ == nullptr) return;
+    const auto exit = process_->Wait(kPatience);
+    ASSERT_THAT(exit, IsOk());
+    EXPECT_TRUE(exit->kind == ExitStatus::Kind::kExited && exit->code == 0) << name_;
+  }
+
+  // Adds up what all attempts have written down.
+  void CountRows(std::map<int64_t, int64_t>* handed, std::map<int64_t, int64_t>* used) {
+    MutexLock lock(&mu_);
+    for (const std::string& path : logs_) {
+      const auto log = ReadFile(path);
+      ASSERT_THAT(log, IsOk());
+      for (size_t at = 0; at + sizeof(int64_t) <= log->size(); at += sizeof(int64_t)) {
+        int64_t number = 0;
+        std::memcpy(&number, log->data() + at, sizeof(number));
+        ++(number >= 0 ? (*handed)[number] : (*used)[-1 - number]);
+      }
+    }
+  }
+
+  int faults() {
+    MutexLock lock(&mu_);
+    int sum = 0;
+    for (const auto& proxy : proxies_) sum += proxy->faults();
+    return sum;
+  }
+
+ private:
+  const std::string name_;
+  const std::string mode_;
+  const int64_t budget_bytes_;
+  const std::string folder_;
+  FaultPlan* const plan_;
+  FakeNodeDirectory* const directory_;
+  Mutex mu_;
+  int attempt_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string control_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> logs_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<ChildProcess> process_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<TcpFaultProxy>> proxies_ ABSL_GUARDED_BY(mu_);
+};
+
+class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserver {
+ protected:
+  LedgerTest() : case_(GetParam()), plan_(GetParam() * 7 + 1, case_.faults) {}
+
+  void Begin(const std::string& mode) {
+    auto folder = TempDir::Create("ledger");
+    ASSERT_THAT(folder, IsOk());
+    folder_.emplace(*std::move(folder));
+    for (int i = 0; i < case_.nodes; ++i) {
+      nodes_.push_back(std::make_unique<Node>(absl::StrCat("worker:", i), mode, case_,
+                                              folder_->path(), &plan_, &directory_));
+      nodes_.back()->Start(case_.random());
+      ASSERT_FALSE(HasFatalFailure());
+    }
+    feeder_ = *Feeder::Start({});
+    fate_ = Thread("fate", [this] { KillNodes(); });
+  }
+
+  void KillNodes() {
+    for (int kill = 0; kill < case_.kills; ++kill) {
+      if (over_.WaitForNotificationWithTimeout(absl::Milliseconds(case_.Pick(0, 400)))) return;
+      Node& node = *nodes_[static_cast<size_t>(case_.Pick(0, case_.nodes - 1))];
+      node.Kill(absl::Milliseconds(case_.Pick(0, 200)), case_.comes_back
+                                                             ? FeedTarget::State::kRestarting
+                                                             : FeedTarget::State::kFailed);
+      if (!case_.comes_back) return;
+      node.Start(case_.random());
+    }
+  }
+
+  void End() {
+    over_.Notify();
+    fate_.Join();
+    for (const auto& node : nodes_) node->End();
+    for (const auto& node : nodes_) node->CountRows(&handed_, &used_);
+    int faults = 0;
+    for (const auto& node : nodes_) faults += node->faults();
+    MILLRACE_LOG(INFO) << "seed " << GetParam() << ": " << case_.nodes << " nodes, "
+                       << case_.partitions << " partitions, " << case_.epochs << " epochs, "
+                       << faults << " faults, up to " << case_.kills << " kills";
+  }
+
+  // An error of a call that had faults: one that tells a user what happened.
+  static void ExpectTyped(const absl::Status& status) {
+    EXPECT_THAT(status.code(), testing::AnyOf(absl::StatusCode::kUnavailable,
+                                              absl::StatusCode::kDeadlineExceeded,
+                                              absl::StatusCode::kAborted))
+        << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("worker:")) << status;
+  }
+
+  void OnPartition(const PartitionProgress& report) override {
+    MutexLock lock(&mu_);
+    if (report.state == PartitionProgress::State::kRefeeding) refed_seen_ += report.refed_rows;
+    if (report.state == PartitionProgress::State::kAcknowledged) ++acknowledged_;
+  }
+  absl::Status FeedEnd(const std::string& feed_id, bool aborted) override {
+    for (const auto& node : nodes_) {
+      node->Tell(absl::StrCat(aborted ? "feed_aborted " : "feed_end ", feed_id));
+    }
+    return absl::OkStatus();
+  }
+
+  Case case_;
+  FaultPlan plan_;
+  std::optional<TempDir> folder_;
+  FakeNodeDirectory directory_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::unique_ptr<Feeder> feeder_;
+  Thread fate_;
+  Notification over_;
+  std::map<int64_t, int64_t> handed_;  // how often, by id
+  std::map<int64_t, int64_t> used_;
+  Mutex mu_;
+  int64_t refed_seen_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t acknowledged_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+using LedgerTrainTest = LedgerTest;
+using LedgerInferenceTest = LedgerTest;
+
+TEST_P(LedgerTrainTest, EveryRowIsAccountedFor) {
+  Begin("train");
+  ASSERT_FALSE(HasFatalFailure());
+  const GeneratorSource source = case_.Source();
+  TrainJob job(feeder_.get(), &directory_, &source, this,
+               {.feed_id = RandomHex(8),
+                .num_epochs = case_.epochs,
+                .feed_timeout = kPatience,
+                .batch_bytes = case_.batch_bytes});
+  const absl::StatusOr<TrainResult> result = job.Run();
+  End();
+  if (!result.ok()) {
+    ExpectTyped(result.status());
+    return;
+  }
+  EXPECT_FALSE(result->terminated);
+  int64_t rows = 0;
+  int64_t handed_again = 0;
+  for (int64_t epoch = 0; epoch < case_.epochs; ++epoch) {
+    for (int p = 0; p < case_.partitions; ++p) {
+      for (int64_t row = 0; row < case_.rows[static_cast<size_t>(p)]; ++row) {
+        const int64_t id = LedgerRowId(epoch, p, row);
+        ASSERT_GE(used_[id], 1) << "row " << row << " of partition " << p << ", epoch " << epoch;
+        handed_again += handed_[id] - 1;
+        handed_.erase(id);
+        ++rows;
+      }
+    }
+  }
+  EXPECT_THAT(handed_, testing::IsEmpty()) << "rows that nobody has fed";
+  EXPECT_LE(handed_again, result->refed_rows());
+  EXPECT_GE(result->rows(), rows);
+  EXPECT_LE(result->rows(), rows + result->refed_rows());
+  MutexLock lock(&mu_);
+  EXPECT_EQ(refed_seen_, result->refed_rows());
+  EXPECT_EQ(acknowledged_, case_.partitions * case_.epochs);
+}
+
+TEST_P(LedgerInferenceTest, EveryRowHasOneResult) {
+  Begin("inference");
+  ASSERT_FALSE(HasFatalFailure());
+  case_.deterministic = true;  // results that were handed out cannot be taken back
+  const GeneratorSource source = case_.Source();
+  auto job = InferenceJob::Create(&source,
+                                  {.feed_id = RandomHex(8),
+                                   .feed_timeout = kPatience,
+                                   .batch_bytes = case_.batch_bytes},
+                                  &directory_, feeder_.get());
+  ASSERT_THAT(job, IsOk());
+  std::vector<int64_t> next(static_cast<size_t>(case_.partitions));
+  const absl::Status status = (*job)->Collect([&](int partition, const RecordBatch& results) {
+    int64_t& row = next[static_cast<size_t>(partition)];
+    EXPECT_TRUE(results.Equals(Rows(0, partition, row, results.num_rows())))
+        << "partition " << partition << " from row " << row;
+    row += results.num_rows();
+    return absl::OkStatus();
+  });
+  End();
+  for (int p = 0; p < case_.partitions; ++p) {
+    const auto at = static_cast<size_t>(p);
+    EXPECT_LE(next[at], case_.rows[at]) << "partition " << p;
+    EXPECT_TRUE(!status.ok() || next[at] == case_.rows[at]) << "partition " << p;
+  }
+  if (!status.ok()) ExpectTyped(status);
+}
+
+std::vector<uint64_t> Seeds() {
+  uint64_t seed = 0;
+  if (absl::SimpleAtoi(EnvOr("LEDGER_SEED", ""), &seed)) return {seed};
+  uint64_t cases = 0;
+  if (!absl::SimpleAtoi(EnvOr("LEDGER_CASES", ""), &cases)) cases = 16;
+  std::vector<uint64_t> seeds;
+  for (uint64_t i = 1; i <= cases; ++i) seeds.push_back(i);
+  return seeds;
+}
+
+std::string SeedName(const ::testing::TestParamInfo<uint64_t>& info) {
+  return absl::StrCat("Seed", info.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, LedgerTrainTest, ::testing::ValuesIn(Seeds()), SeedName);
+INSTANTIATE_TEST_SUITE_P(Seeds, LedgerInferenceTest, ::testing::ValuesIn(Seeds()), SeedName);
+
+}  // namespace
+}  // namespace millrace
