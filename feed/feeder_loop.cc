@@ -99,7 +99,10 @@ std::optional<std::string> FeederLoop::Admit(const ZapRequest& request) const {
 
 FeederStats FeederLoop::stats() const {
   MutexLock lock(&stats_mu_);
-  return stats_;
+  FeederStats stats = stats_;
+  stats.batches_sent = outbox_->batches_sent();
+  stats.bytes_sent = outbox_->bytes_sent();
+  return stats;
 }
 
 void FeederLoop::Run() {
@@ -112,15 +115,17 @@ void FeederLoop::Run() {
     status = poller_.Wait(PollTimeout());
     if (status.ok() && poller_.HasInput(zap_->socket())) status = zap_->Poll();
     if (!status.ok()) break;
-    for (FeederCommand& command : outbox_->Take()) Execute(std::move(command));
+    if (poller_.IsWoken(outbox_->wake())) {
+      for (FeederCommand& command : outbox_->Take()) Execute(std::move(command));
+    }
 
     // What happened to connections is read before the replies and acted on after them: what a node
     // said before it went is heard.
+    const std::vector<const ZmqSocket*> changed = poller_.WithEvents();
     const std::vector<int> closed = ReadClosed(reply_);
     const std::vector<int> curve_closed = ReadClosed(curve_reply_);
-    const std::vector<const ZmqSocket*> changed = poller_.WithEvents();
-    DrainReplies(reply_);
-    DrainReplies(curve_reply_);
+    if (poller_.HasInput(reply_) || !changed.empty()) DrainReplies(reply_);
+    if (poller_.HasInput(curve_reply_) || !changed.empty()) DrainReplies(curve_reply_);
     for (const ZmqSocket* socket : changed) {
       const auto it = by_socket_.find(socket);
       if (it != by_socket_.end()) HandleEvents(*it->second);
@@ -140,7 +145,11 @@ void FeederLoop::EndAll(const absl::Status& status) {
   std::vector<std::shared_ptr<FeedSession>> open;
   for (FeederCommand& command : outbox_->Take()) open.push_back(std::move(command.session));
   for (auto& [id, entry] : sessions_) open.push_back(entry.session);
-  for (const std::shared_ptr<FeedSession>& session : open) session->Abort(status);
+  for (const std::shared_ptr<FeedSession>& session : open) {
+    session->OnUnlink();  // no ABORT: what a node has whole it may still use
+    session->Abort(status);
+  }
+  for (const auto& [key, connection] : connections_) Disconnect(*connection);
   sessions_.clear();
   connections_.clear();
   reply_.Close();
@@ -170,15 +179,14 @@ void FeederLoop::Execute(FeederCommand command) {
       Open(command.session);
       return;
     case FeederCommand::Kind::kClose:
-      CloseSession(id, std::move(command.metadata));
+      CloseSession(id);
       return;
     case FeederCommand::Kind::kPoison:
       Poison(NodePrincipal(command.session->target()), command.reason);
       return;
-    case FeederCommand::Kind::kFrame: {
+    case FeederCommand::Kind::kBreak: {
       const auto it = sessions_.find(id);
-      if (it == sessions_.end()) return;  // it has ended
-      SendFrame(it->second, command.type, std::move(command.metadata), std::move(command.parts));
+      if (it != sessions_.end()) Break(it->second, command.reason);
       return;
     }
   }
@@ -205,8 +213,6 @@ void FeederLoop::Open(const std::shared_ptr<FeedSession>& session) {
 }
 
 void FeederLoop::SendOpen(Entry& entry) {
-  entry.opened = true;
-  entry.out_seq = 0;
   // A node that is reached by ipc reaches this process by ipc, and so on.
   const Connection& connection = *entry.connection;
   ReplyEndpoint reply{.endpoint = reply_ipc_, .key = reply_key_, .curve_key = ""};
@@ -217,42 +223,13 @@ void FeederLoop::SendOpen(Entry& entry) {
              .key = "",
              .curve_key = curve_keys_.public_key};
   }
-  SendFrame(entry, FrameType::kOpen, EncodeOpen(entry.session->MakeOpen(reply)), {});
+  entry.session->OnLink(connection.link, reply);
 }
 
-void FeederLoop::SendFrame(Entry& entry, FrameType type, std::string metadata,
-                           std::vector<BodyPart> parts) {
-  // Lost: the session is about to end. Not opened: the node does not know of it.
-  if (entry.connection == nullptr || !entry.opened) return;
-  const FrameHeader header{.type = type,
-                           .session = entry.session->id(),
-                           .seq = entry.out_seq++,
-                           .metadata_length = static_cast<uint32_t>(metadata.size())};
-  if (type == FrameType::kBatch) {
-    int64_t size_bytes = static_cast<int64_t>(metadata.size());
-    for (const BodyPart& part : parts) size_bytes += static_cast<int64_t>(part.size);
-    Count([size_bytes](FeederStats& stats) {
-      ++stats.batches_sent;
-      stats.bytes_sent += size_bytes;
-    });
-  }
-  std::vector<ZmqMessage> message;
-  message.reserve(2 + parts.size());
-  message.push_back(ZmqMessage::Copy(EncodeHeader(header)));
-  if (!metadata.empty()) message.push_back(ZmqMessage::Copy(metadata));
-  for (BodyPart& part : parts) {
-    message.push_back(ZmqMessage::FromBuffer(part.data, part.size, std::move(part.owner)));
-  }
-  const absl::StatusOr<bool> sent = entry.connection->push.Send(std::move(message));
-  // Without a connection the monitor's event is on its way and breaks the session.
-  if (!sent.ok()) Break(entry, sent.status());
-}
-
-void FeederLoop::CloseSession(uint64_t id, std::string abort) {
+void FeederLoop::CloseSession(uint64_t id) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end()) return;
   Entry& entry = it->second;
-  if (!abort.empty()) SendFrame(entry, FrameType::kAbort, std::move(abort), {});
   if (entry.connection != nullptr) entry.connection->sessions.erase(id);
   if (entry.broken_by.has_value()) --draining_;
   sessions_.erase(it);
@@ -289,22 +266,25 @@ FeederLoop::Route FeederLoop::FirstRoute(const FeedTarget& target) const {
 absl::Status FeederLoop::Connect(Connection& connection) {
   const FeedTarget& target = connection.target;
   MILLRACE_ASSIGN_OR_RETURN(
-      connection.push,
+      ZmqSocket push,
       ZmqSocket::Create(context_, SocketType::kPush,
                         connection.route == Route::kCurve
                             ? SocketOptions::Curve(curve_keys_, target.curve_key)
                             : SocketOptions::Plain(principal_, target.key)));
-  MILLRACE_RETURN_IF_ERROR(connection.push.StartMonitor());
-  MILLRACE_RETURN_IF_ERROR(connection.push.Connect(EndpointOf(connection)));
-  poller_.Add(connection.push);
-  by_socket_[&connection.push] = &connection;
+  MILLRACE_RETURN_IF_ERROR(push.StartMonitor());
+  MILLRACE_RETURN_IF_ERROR(push.Connect(EndpointOf(connection)));
+  connection.link = std::make_shared<FeederLink>(std::move(push));
+  poller_.AddMonitor(connection.link->socket());
+  by_socket_[&connection.link->socket()] = &connection;
   return absl::OkStatus();
 }
 
 void FeederLoop::Disconnect(Connection& connection) {
-  poller_.Remove(connection.push);
-  by_socket_.erase(&connection.push);
-  connection.push.Close();
+  if (connection.link == nullptr) return;
+  poller_.Remove(connection.link->socket());
+  by_socket_.erase(&connection.link->socket());
+  connection.link->Close();
+  connection.link.reset();
 }
 
 bool FeederLoop::TryAgain(Connection& connection, ZmqEvent::Kind why) {
@@ -314,7 +294,6 @@ bool FeederLoop::TryAgain(Connection& connection, ZmqEvent::Kind why) {
     if (target.curve_endpoint.empty() && target.tcp_endpoint.empty()) return false;
     Disconnect(connection);
     connection.route = target.curve_endpoint.empty() ? Route::kTcp : Route::kCurve;
-    for (const uint64_t id : connection.sessions) sessions_.at(id).opened = false;
     const absl::Status status = Connect(connection);
     if (!status.ok()) {
       Lose(connection, SessionEnd::kBroken, status);
@@ -377,7 +356,7 @@ absl::Status FeederLoop::HandshakeDone(Connection& connection) {
 void FeederLoop::HandleEvents(Connection& connection) {
   const std::string place = absl::StrCat(connection.target.node, " at ", EndpointOf(connection));
   while (true) {
-    absl::StatusOr<std::optional<ZmqEvent>> event = connection.push.NextEvent();
+    absl::StatusOr<std::optional<ZmqEvent>> event = connection.link->socket().NextEvent();
     if (!event.ok()) return Lose(connection, SessionEnd::kBroken, event.status());
     if (!event->has_value()) return;
     const ZmqEvent::Kind kind = (*event)->kind;
@@ -455,6 +434,7 @@ void FeederLoop::Break(Entry& entry, const absl::Status& why) {
 
 std::vector<int> FeederLoop::ReadClosed(ZmqSocket& reply) {
   std::vector<int> closed;
+  if (!poller_.HasEvent(reply)) return closed;
   while (true) {
     absl::StatusOr<std::optional<ZmqEvent>> event = reply.NextEvent();
     if (!event.ok() || !event->has_value()) return closed;
@@ -487,16 +467,13 @@ void FeederLoop::EndBroken() {
   for (auto& [id, entry] : sessions_) {
     if (!entry.broken_by.has_value() || *entry.broken_by > now) continue;
     if (entry.connection != nullptr) {  // only the way back is lost: let the node drop its half
-      SendFrame(entry, FrameType::kAbort,
-                EncodeError({.code = absl::StatusCode::kUnavailable,
-                             .message = "the reply connection is lost"}),
-                {});
+      entry.session->SendAbort(absl::UnavailableError("the reply connection is lost"));
     }
     broken.emplace_back(entry.session, entry.broken_why);
   }
   for (const auto& [session, why] : broken) {
     session->OnEnd(SessionEnd::kBroken, why);
-    CloseSession(session->id(), "");
+    CloseSession(session->id());
   }
 }
 

@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "feed/feeder.h"
+#include "feed/feeder_link.h"
 #include "feed/feeder_outbox.h"
 #include "feed/feeder_session.h"
 #include "feed/frame.h"
@@ -53,19 +54,17 @@ class FeederLoop {
     FeedTarget target;
     Route route = Route::kIpc;
     bool handshaken = false;  // ZMTP and ZAP are done
-    ZmqSocket push;
+    std::shared_ptr<FeederLink> link;  // nullptr until retry_at
     std::set<uint64_t> sessions;  // keys of sessions_ whose connection is this one
     // CURVE: the OPENs wait for the handshake, which tells where replies come in and whether the node
     // knows this feeder's key yet.
     std::string local_address;
     absl::Duration refused_until{};          // steady: a refusal before is no answer
-    std::optional<absl::Duration> retry_at;  // steady; `push` is closed until then
+    std::optional<absl::Duration> retry_at;  // steady
   };
   struct Entry {
     std::shared_ptr<FeedSession> session;
     Connection* connection = nullptr;  // nullptr once it is lost
-    bool opened = false;  // OPEN is sent
-    uint64_t out_seq = 0;
     uint64_t in_seq = 0;
     // Of the connection its last reply came over, and to which reply socket.
     int reply_fd = -1;
@@ -87,8 +86,7 @@ class FeederLoop {
   void Execute(FeederCommand command);
   void Open(const std::shared_ptr<FeedSession>& session);
   void SendOpen(Entry& entry);
-  void SendFrame(Entry& entry, FrameType type, std::string metadata, std::vector<BodyPart> parts);
-  void CloseSession(uint64_t id, std::string abort);
+  void CloseSession(uint64_t id);
 
   // Connections.
   absl::StatusOr<Connection*> FindOrConnect(const FeedTarget& target);
@@ -102,7 +100,7 @@ class FeederLoop {
   void ConnectAgain();
   // The connection is of no use: its sessions end as `end`, or, if that is kBroken, drain.
   void Lose(Connection& connection, SessionEnd end, const absl::Status& why);
-  [[nodiscard]] static std::vector<int> ReadClosed(ZmqSocket& reply);
+  [[nodiscard]] std::vector<int> ReadClosed(ZmqSocket& reply);
   void HandleReplyEvents(const ZmqSocket& reply, const std::vector<int>& closed_fds);
   void Break(Entry& entry, const absl::Status& why);
   void EndBroken();
@@ -144,7 +142,7 @@ class FeederLoop {
   Poller poller_;
 
   std::map<ConnectionKey, std::unique_ptr<Connection>> connections_;
-  absl::flat_hash_map<const ZmqSocket*, Connection*> by_socket_;  // connections_ by their `push`
+  absl::flat_hash_map<const ZmqSocket*, Connection*> by_socket_;  // connections_ by their links' sockets
   absl::flat_hash_map<uint64_t, Entry> sessions_;
   std::set<std::string, std::less<>> poisoned_;  // principals; bounded by the attempts of all nodes
   int waiting_ = 0;                              // connections with retry_at

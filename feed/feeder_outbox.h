@@ -1,22 +1,22 @@
 // File: feed/feeder_outbox.h
 //
-// What sessions ask of the feeder's socket thread. Internal to feed/feeder.h.
+// What sessions ask of the feeder's socket thread, and what they count for it. Internal to
+// feed/feeder.h.
 //
 // Defines: FeederCommand, FeederOutbox.
 
 #ifndef FEED_FEEDER_OUTBOX_H_
 #define FEED_FEEDER_OUTBOX_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
-#include "feed/frame.h"
-#include "feed/ipc.h"
 #include "feed/zmq_socket.h"
 
 namespace millrace {
@@ -26,19 +26,16 @@ class FeedSession;
 struct FeederCommand {
   enum class Kind {
     kOpen,    // connect if need be and send OPEN
-    kFrame,   // send a frame
-    kClose,   // forget the session; with ABORT if `metadata` is not empty
+    kClose,   // forget the session
     kPoison,  // the node of the session sent what does not decode (`reason`)
+    kBreak,   // a frame of the session could not be sent (`reason`)
   };
   Kind kind;
   std::shared_ptr<FeedSession> session;
-  FrameType type{};             // kFrame
-  std::string metadata;         // kFrame, kClose
-  std::vector<BodyPart> parts;  // kFrame
-  absl::Status reason;          // kPoison
+  absl::Status reason;
 };
 
-// An unbounded queue: credit bounds what sessions put in.
+// An unbounded queue: a session puts a few commands in.
 // Ownership: shared by the socket thread and the sessions, which may outlive it.
 // Thread safety: thread-safe. Blocking: never.
 class FeederOutbox {
@@ -78,11 +75,23 @@ class FeederOutbox {
 
   [[nodiscard]] const WakeFd& wake() const { return wake_; }
 
+  // A BATCH of `size_bytes` went out.
+  void CountBatch(int64_t size_bytes) {
+    batches_sent_.fetch_add(1, std::memory_order_relaxed);
+    bytes_sent_.fetch_add(size_bytes, std::memory_order_relaxed);
+  }
+  [[nodiscard]] int64_t batches_sent() const {
+    return batches_sent_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] int64_t bytes_sent() const { return bytes_sent_.load(std::memory_order_relaxed); }
+
  private:
   const WakeFd wake_;
   mutable Mutex mu_;
   std::vector<FeederCommand> commands_ ABSL_GUARDED_BY(mu_);
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<int64_t> batches_sent_{0};
+  std::atomic<int64_t> bytes_sent_{0};
 };
 
 }  // namespace millrace

@@ -211,34 +211,38 @@ absl::StatusOr<PreparedBatch> FeedSession::Prepare(const RecordBatch& batch) {
       WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; },
               /*done_is_ok=*/false));
   schema_ = batch.schema();
-  PushFrame(FrameType::kSchema, *std::move(message));
+  SendFrame(FrameType::kSchema, *message, {});
   return prepared;
 }
 
-void FeedSession::PushFrame(FrameType type, std::string metadata) {
-  outbox_->Push({.kind = FeederCommand::Kind::kFrame,
+// From the thread that calls: a hand-over to the socket thread would cost two threads a wake-up per
+// frame, which is what a batch of 64 KiB costs in all.
+void FeedSession::SendFrame(FrameType type, const std::string& metadata,
+                            std::vector<BodyPart> body) {
+  if (link_ == nullptr) return;  // it is lost, or the node does not know of this session yet
+  const absl::StatusOr<bool> sent =
+      link_->Send({.type = type, .session = id_, .seq = next_seq_++}, metadata, std::move(body));
+  // Without a connection the monitor's event is on its way and breaks the session.
+  if (sent.ok()) return;
+  outbox_->Push({.kind = FeederCommand::Kind::kBreak,
                  .session = shared_from_this(),
-                 .type = type,
-                 .metadata = std::move(metadata)});
+                 .reason = sent.status()});
 }
 
-void FeedSession::PushBatch(PreparedBatch& batch) {
+void FeedSession::SendBatch(PreparedBatch& batch) {
   std::string metadata = EncodeBatchPrefix({.first_row = state_.sent_rows, .rows = batch.rows});
   metadata.append(batch.encoded.metadata);
   state_.sent_rows += batch.rows;
   sent_bytes_ += batch.size_bytes;
-  outbox_->Push({.kind = FeederCommand::Kind::kFrame,
-                 .session = shared_from_this(),
-                 .type = FrameType::kBatch,
-                 .metadata = std::move(metadata),
-                 .parts = std::move(batch.encoded.parts)});
+  outbox_->CountBatch(batch.size_bytes);
+  SendFrame(FrameType::kBatch, metadata, std::move(batch.encoded.parts));
 }
 
 absl::StatusOr<bool> FeedSession::TrySend(PreparedBatch& batch) {
   MutexLock lock(&mu_);
   MILLRACE_RETURN_IF_ERROR(EndStatus(/*done_is_ok=*/false));
   if (!HasCredit(batch.size_bytes)) return false;
-  PushBatch(batch);
+  SendBatch(batch);
   return true;
 }
 
@@ -249,7 +253,7 @@ absl::Status FeedSession::Send(const RecordBatch& batch) {
   MILLRACE_RETURN_IF_ERROR(
       WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return HasCredit(prepared.size_bytes); },
               /*done_is_ok=*/false));
-  PushBatch(prepared);
+  SendBatch(prepared);
   return absl::OkStatus();
 }
 
@@ -262,7 +266,7 @@ absl::Status FeedSession::Finish(int64_t end_row) {
       WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; },
               /*done_is_ok=*/false));
   state_.end_row = end_row;
-  PushFrame(FrameType::kEndPartition, EncodeEndPartition({.end_row = end_row}));
+  SendFrame(FrameType::kEndPartition, EncodeEndPartition({.end_row = end_row}), {});
   return absl::OkStatus();
 }
 
@@ -313,14 +317,13 @@ bool FeedSession::EndLocked(SessionEnd end, const absl::Status& status) {
     results_.clear();
     unread_bytes_ = 0;
   }
-  std::string abort;
   if (end == SessionEnd::kAborted || end == SessionEnd::kBadPeer ||
       end == SessionEnd::kUnanswered) {
-    abort = EncodeError({.code = status.code(), .message = std::string(status.message())});
+    SendFrame(FrameType::kAbort,
+              EncodeError({.code = status.code(), .message = std::string(status.message())}), {});
   }
-  outbox_->Push({.kind = FeederCommand::Kind::kClose,
-                 .session = shared_from_this(),
-                 .metadata = std::move(abort)});
+  link_.reset();
+  outbox_->Push({.kind = FeederCommand::Kind::kClose, .session = shared_from_this()});
   changed_.SignalAll();
   return true;
 }
@@ -332,6 +335,25 @@ bool FeedSession::OnEnd(SessionEnd end, const absl::Status& status) {
   }
   NotifyChange();
   return true;
+}
+
+void FeedSession::OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply) {
+  MutexLock lock(&mu_);
+  if (state_.end != SessionEnd::kOpen) return;
+  link_ = std::move(link);
+  next_seq_ = 0;
+  SendFrame(FrameType::kOpen, EncodeOpen(MakeOpen(reply)), {});
+}
+
+void FeedSession::OnUnlink() {
+  MutexLock lock(&mu_);
+  link_.reset();
+}
+
+void FeedSession::SendAbort(const absl::Status& status) {
+  MutexLock lock(&mu_);
+  SendFrame(FrameType::kAbort,
+            EncodeError({.code = status.code(), .message = std::string(status.message())}), {});
 }
 
 void FeedSession::Abort(const absl::Status& status) {

@@ -34,6 +34,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
+#include "feed/feeder_link.h"
 #include "feed/feeder_outbox.h"
 #include "feed/frame.h"
 #include "feed/ipc.h"
@@ -189,7 +190,12 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   void OnDone(const DoneFrame& frame);
   // Ends it otherwise. Returns false if it has ended already.
   bool OnEnd(SessionEnd end, const absl::Status& status);
-  [[nodiscard]] OpenFrame MakeOpen(const ReplyEndpoint& reply) const;
+  // Sends OPEN, and from here on whatever else, over `link`. Again if that one led nowhere.
+  void OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply);
+  // Nothing more is sent.
+  void OnUnlink();
+  // Sends ABORT for what this side ends without the node's fault.
+  void SendAbort(const absl::Status& status);
 
  private:
   struct PendingResult {
@@ -206,8 +212,10 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   bool HasCredit(int64_t size_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Readiness ReadinessNow(std::optional<int64_t> send_bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void PushBatch(PreparedBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void PushFrame(FrameType type, std::string metadata) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  [[nodiscard]] OpenFrame MakeOpen(const ReplyEndpoint& reply) const;
+  void SendBatch(PreparedBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendFrame(FrameType type, const std::string& metadata, std::vector<BodyPart> body)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool EndLocked(SessionEnd end, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TimeoutErrorLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NotifyChange();  // without mu_
@@ -224,6 +232,8 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   mutable Mutex mu_;
   CondVar changed_;
   SessionState state_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<FeederLink> link_ ABSL_GUARDED_BY(mu_);  // nullptr: frames are dropped
+  uint64_t next_seq_ ABSL_GUARDED_BY(mu_) = 0;
   bool answered_ ABSL_GUARDED_BY(mu_) = false;      // CREDIT or WAIT was seen
   bool end_received_ ABSL_GUARDED_BY(mu_) = false;  // RECEIVED(end_row) is here
   int64_t wait_progress_ ABSL_GUARDED_BY(mu_) = 0;
