@@ -127,6 +127,7 @@ struct ReceiveSession {
 
   int64_t received_sent;  // the row of the last RECEIVED
   int64_t acked_sent;     // of the last ACK
+  absl::Duration next_report{};  // steady time from which on those two may be sent again
   bool end_confirmed = false;  // RECEIVED(end_row) is out
   uint64_t next_seq = 0;  // of this direction
   // What ends the session: DONE, ERROR or TERMINATED. Absent if the feeder has ended it.

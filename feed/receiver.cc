@@ -1,8 +1,10 @@
 #include "feed/receiver.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
@@ -39,21 +41,29 @@ absl::StatusOr<std::unique_ptr<FeedReceiver>> FeedReceiver::Start(FeedReceiverOp
   }
   MILLRACE_ASSIGN_OR_RETURN(WakeFd wake_fd, WakeFd::Create());
   auto waker = std::make_shared<ReceiverWaker>(std::move(wake_fd));
+  // Programs may hold the core longer than this receiver holds the loop.
+  auto server = std::make_shared<std::weak_ptr<ReceiverLoop>>();
   auto core = std::make_shared<ReceiverCore>(
       ReceiverCore::Options{.node_name = options.node_name,
                             .nonce = options.nonce,
                             .queues = options.queues,
                             .budget_bytes = options.budget_bytes,
                             .clock = options.clock},
-      [waker] { waker->Wake(); });
+      [server] {
+        if (const auto loop = server->lock()) loop->Flush();
+      },
+      [server](absl::FunctionRef<ReceiverCore::AfterTurn()> after_turn) {
+        if (const auto loop = server->lock()) loop->Serve(after_turn);
+      });
   MILLRACE_ASSIGN_OR_RETURN(
-      std::unique_ptr<ReceiverLoop> loop,
+      std::shared_ptr<ReceiverLoop> loop,
       ReceiverLoop::Create(
           {.nonce = options.nonce,
            .clock = options.clock,
            .tcp_ports = options.tcp_ports,
            .advertise_host = options.advertise_host},
-          core, waker));
+          core, std::move(waker)));
+  *server = loop;
   std::unique_ptr<FeedReceiver> receiver(new FeedReceiver(std::move(core), std::move(loop)));
   MILLRACE_ASSIGN_OR_RETURN(
       receiver->thread_,

@@ -101,11 +101,11 @@ class FeedReceiver {
   [[nodiscard]] FeedReceiverStats stats() const { return core_->stats(); }
 
  private:
-  FeedReceiver(std::shared_ptr<ReceiverCore> core, std::unique_ptr<ReceiverLoop> loop)
+  FeedReceiver(std::shared_ptr<ReceiverCore> core, std::shared_ptr<ReceiverLoop> loop)
       : core_(std::move(core)), loop_(std::move(loop)) {}
 
   const std::shared_ptr<ReceiverCore> core_;
-  const std::unique_ptr<ReceiverLoop> loop_;
+  const std::shared_ptr<ReceiverLoop> loop_;
   Mutex mu_;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   Thread thread_;  // last: joined before the loop goes

@@ -17,6 +17,9 @@ using Stage = ReceiveSession::Stage;
 // ACKs move without a word to the socket thread, so it looks this often while there are sessions.
 constexpr absl::Duration kSweep = absl::Milliseconds(100);
 constexpr absl::Duration kWaitInterval = absl::Seconds(1);
+// Between two RECEIVED, and two ACKs, of a session. One of each per BATCH woke three threads of two
+// processes, for numbers that nobody waits for: who waits, waits for the last ones.
+constexpr absl::Duration kReportInterval = absl::Milliseconds(20);
 // Nothing in this file depends on it being short: a waiting NextBatch is woken.
 constexpr absl::Duration kRecheck = absl::Seconds(10);
 constexpr int kMaxSessionsPerPrincipal = 4096;
@@ -36,8 +39,8 @@ void Emit(ReceiveSession* session, FrameType type, std::string metadata,
 
 }  // namespace
 
-ReceiverCore::ReceiverCore(Options options, std::function<void()> wake)
-    : options_(std::move(options)), wake_(std::move(wake)) {
+ReceiverCore::ReceiverCore(Options options, std::function<void()> wake, Serve serve)
+    : options_(std::move(options)), wake_(std::move(wake)), serve_(std::move(serve)) {
   MILLRACE_CHECK(!options_.queues.empty() && options_.clock != nullptr);
   for (const std::string& name : options_.queues) {
     slots_.push_back(std::make_unique<Slot>(name, options_.node_name));
@@ -62,7 +65,10 @@ absl::Status ReceiverCore::CheckOpen(absl::string_view principal, const OpenFram
     return absl::ResourceExhaustedError(
         absl::StrCat(principal, " has ", it->second, " open sessions"));
   }
-  if (finished_) return absl::FailedPreconditionError(options_.node_name + " is exiting");
+  // After exit 0 the queue says TERMINATED to who would train: the rest goes elsewhere.
+  if (finished_ && !(finished_well_ && open.mode == FeedMode::kTrain)) {
+    return absl::FailedPreconditionError(options_.node_name + " is exiting");
+  }
   return absl::OkStatus();
 }
 
@@ -244,7 +250,7 @@ ReceiverCore::Turn ReceiverCore::Collect() {
     }
     std::vector<SessionPtr> ended = slot->queue.TakeEnded();
     for (const SessionPtr& session : ended) {
-      CollectEnded(slot.get(), session.get(), &turn);
+      CollectEnded(slot.get(), session.get(), now, &turn);
       if (--sessions_of_principal_[session->principal] == 0) {
         sessions_of_principal_.erase(session->principal);
       }
@@ -277,19 +283,26 @@ void ReceiverCore::CollectOpen(Slot* slot, const SessionPtr& session, absl::Dura
     budget->committed += session->CommittedBytes() - before;
     Emit(session.get(), FrameType::kCredit, EncodeCredit(*credit), &turn->frames);
   }
-  CollectRows(slot, session.get(), turn);
+  CollectRows(slot, session.get(), now, turn);
 }
 
-void ReceiverCore::CollectRows(Slot* slot, ReceiveSession* session, Turn* turn) {
+void ReceiverCore::CollectRows(Slot* slot, ReceiveSession* session, absl::Duration now,
+                               Turn* turn) {
+  const bool due = now >= session->next_report || session->stage == Stage::kEnded;
   // RECEIVED(end_row) must mean that END_PARTITION is here too: a feeder that sees it reports the
   // partition, which may bring feed_end before the END_PARTITION that it has sent. So the newest
   // BATCH is not confirmed before something follows it.
   const bool complete = session->end_row.has_value();
   const int64_t received = complete ? session->next_row : session->last_batch_row;
-  if (received > session->received_sent || (complete && !session->end_confirmed)) {
+  const bool last = complete && !session->end_confirmed;
+  bool waits = false;
+  if (last || (due && received > session->received_sent)) {
     session->received_sent = received;
     session->end_confirmed = complete;
+    session->next_report = now + kReportInterval;
     Emit(session, FrameType::kReceived, EncodeRow({.row = received}), &turn->frames);
+  } else {
+    waits = received > session->received_sent;
   }
   for (OutgoingFrame& result : session->results) {
     result.link = session->link;
@@ -299,23 +312,28 @@ void ReceiverCore::CollectRows(Slot* slot, ReceiveSession* session, Turn* turn) 
   }
   session->results.clear();
   const int64_t used = session->used_row.load(std::memory_order_relaxed);
-  if (used > session->acked_sent) {
+  if (used > session->acked_sent && due) {
     slot->queue.CountAcked(used - session->acked_sent);
     session->acked_sent = used;
+    session->next_report = now + kReportInterval;
     Emit(session, FrameType::kAck, EncodeRow({.row = used}), &turn->frames);
+  } else {
+    waits = waits || used > session->acked_sent;
   }
+  if (waits) turn->next = std::min(turn->next, session->next_report - now);
 }
 
-void ReceiverCore::CollectEnded(Slot* slot, ReceiveSession* session, Turn* turn) {
+void ReceiverCore::CollectEnded(Slot* slot, ReceiveSession* session, absl::Duration now,
+                                Turn* turn) {
   if (!session->final.has_value()) return;
   if (session->detached) {
     Turn unheard;  // counts, and nothing else
-    CollectRows(slot, session, &unheard);
+    CollectRows(slot, session, now, &unheard);
     return;
   }
   auto& [type, metadata] = *session->final;
   // A partition without rows is done before its session was ever looked at.
-  if (session->accepted) CollectRows(slot, session, turn);
+  if (session->accepted) CollectRows(slot, session, now, turn);
   Emit(session, type, std::move(metadata), &turn->frames);
 }
 
@@ -375,6 +393,27 @@ QueueReader* ReceiverCore::reader(size_t queue, FeedMode mode) {
   return &slots_[queue]->reader[Index(mode)];
 }
 
+void ReceiverCore::WaitForOutcome(Slot* slot, uint64_t ask) {
+  const auto waits = [&] {
+    mu_.AssertHeld();
+    return slot->ask == ask && !slot->outcome.has_value() && broken_.ok();
+  };
+  // A lone thread fetches its rows itself. Of several none does: each would go on at its own pace, and
+  // the others' rows would wait for that.
+  const bool alone = ++waiting_ == 1;
+  if (alone && serve_ != nullptr && waits()) {
+    mu_.Unlock();
+    serve_([&] {
+      MutexLock lock(&mu_);
+      if (waits()) return AfterTurn::kGoOn;
+      return waiting_ > 1 ? AfterTurn::kYield : AfterTurn::kLeave;
+    });
+    mu_.Lock();
+  }
+  while (waits()) slot->changed.WaitWithTimeout(&mu_, kRecheck);
+  --waiting_;
+}
+
 absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMode mode,
                                                            int64_t rows,
                                                            std::optional<TakenRows> current) {
@@ -408,9 +447,7 @@ absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMod
       wake_();  // the feeders shall know what is used before this thread sleeps
       mu_.Lock();
       slot.waiting.Set(true, options_.clock->SteadyNow());
-      while (slot.ask == ask && !slot.outcome.has_value() && broken_.ok()) {
-        slot.changed.WaitWithTimeout(&mu_, kRecheck);
-      }
+      WaitForOutcome(&slot, ask);
       slot.waiting.Set(false, options_.clock->SteadyNow());
       MILLRACE_RETURN_IF_ERROR(broken_);
       if (slot.ask == ask && slot.outcome == ReceiveQueue::State::kReady) {
@@ -517,6 +554,7 @@ absl::Status ReceiverCore::Finish(const absl::Status& program_status) {
   {
     MutexLock lock(&mu_);
     if (std::exchange(finished_, true)) return unanswered;
+    finished_well_ = program_status.ok();
     for (const auto& slot : slots_) {
       unanswered.Update(slot->queue.Finish(program_status));
       slot->reading.Set(false, options_.clock->SteadyNow());

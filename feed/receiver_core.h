@@ -32,6 +32,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -54,7 +55,7 @@ struct FeedReceiverStats {
   int64_t refused_sessions = 0;      // OPENs that were answered by ERROR
 };
 
-// Thread safety: thread-safe. Blocking: Next() only. `wake` is called without a lock.
+// Thread safety: thread-safe. Blocking: Next() only. `wake` and `serve` are called without a lock.
 class ReceiverCore {
  public:
   using SessionPtr = ReceiveQueue::SessionPtr;
@@ -67,12 +68,23 @@ class ReceiverCore {
     Clock* clock = nullptr;  // not owned
   };
 
-  // `wake` makes the socket thread call Collect() soon; it may be called from any thread.
-  ReceiverCore(Options options, std::function<void()> wake);
+  // What a thread that serves the sockets while it waits for rows does after a turn.
+  enum class AfterTurn {
+    kGoOn,
+    kLeave,  // it has what it wants
+    kYield,  // and other threads wait on
+  };
+  // Serves the sockets in the calling thread until told to leave, or until they are closed. Returns at
+  // once if another thread does that.
+  using Serve = std::function<void(absl::FunctionRef<AfterTurn()> after_turn)>;
+
+  // `wake` makes Collect() be called soon, in this thread or another; it may be called from any
+  // thread. Without `serve`, Next() only waits.
+  ReceiverCore(Options options, std::function<void()> wake, Serve serve = nullptr);
   ReceiverCore(const ReceiverCore&) = delete;
   ReceiverCore& operator=(const ReceiverCore&) = delete;
 
-  // ---- The socket thread.
+  // ---- Whoever serves the sockets ("the socket thread").
 
   // OPEN. `link` is up. Returns nullptr if the session is refused; its ERROR is then on the way.
   [[nodiscard]] SessionPtr Open(absl::string_view principal, uint64_t id, uint64_t link,
@@ -166,6 +178,7 @@ class ReceiverCore {
     bool sweep = false;  // also send what is not urgent
   };
 
+  void WaitForOutcome(Slot* slot, uint64_t ask) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Refill(Slot* slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RefillAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] Slot* FindSlot(absl::string_view queue);
@@ -182,14 +195,15 @@ class ReceiverCore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectOpen(Slot* slot, const SessionPtr& session, absl::Duration now, Budget* budget,
                    Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void CollectRows(Slot* slot, ReceiveSession* session, Turn* turn)
+  void CollectRows(Slot* slot, ReceiveSession* session, absl::Duration now, Turn* turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void CollectEnded(Slot* slot, ReceiveSession* session, Turn* turn)
+  void CollectEnded(Slot* slot, ReceiveSession* session, absl::Duration now, Turn* turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] std::vector<SessionPtr> AllSessions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const std::function<void()> wake_;
+  const Serve serve_;
   std::atomic<int64_t> dropped_frames_{0};
 
   Mutex mu_;
@@ -199,7 +213,9 @@ class ReceiverCore {
   int64_t poisoned_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t refused_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Duration next_sweep_ ABSL_GUARDED_BY(mu_){};
+  int waiting_ ABSL_GUARDED_BY(mu_) = 0;  // threads in WaitForOutcome()
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_well_ ABSL_GUARDED_BY(mu_) = false;  // with OK; implies finished_
   absl::Status broken_ ABSL_GUARDED_BY(mu_);  // OK until Break()
 };
 

@@ -34,6 +34,7 @@ using ::testing::IsEmpty;
 using SessionPtr = ReceiverCore::SessionPtr;
 
 constexpr int64_t kBudget = 8000;
+constexpr absl::Duration kReportInterval = absl::Milliseconds(20);  // as receiver_core.cc has it
 
 RecordBatch Rows(int64_t first, int64_t rows) {
   std::vector<int64_t> values;
@@ -137,6 +138,20 @@ class ReceiverCoreTest : public testing::Test {
 
 // ----------------------------------------------------------------------------------------- OPEN
 
+TEST_F(ReceiverCoreTest, WhoComesAfterTheEndLearnsHowItWas) {
+  ASSERT_THAT(core_->Finish(absl::OkStatus()), IsOk());
+  Open(1);
+  EXPECT_THAT(Due(1), ElementsAre("TERMINATED"));
+  EXPECT_EQ(Open(2, FeedMode::kInference), nullptr);
+  EXPECT_THAT(Due(2), ElementsAre("ERROR FAILED_PRECONDITION: worker:0 is exiting"));
+}
+
+TEST_F(ReceiverCoreTest, WhoComesAfterAFailureIsRefused) {
+  ASSERT_THAT(core_->Finish(absl::InternalError("loss is NaN")), IsOk());
+  EXPECT_EQ(Open(1), nullptr);
+  EXPECT_THAT(Due(1), ElementsAre("ERROR FAILED_PRECONDITION: worker:0 is exiting"));
+}
+
 TEST_F(ReceiverCoreTest, AnotherNonceIsFailedPrecondition) {
   EXPECT_EQ(core_->Open("feeder/a", 5, 1, 1, {.queue = "input", .node_nonce = "other"}), nullptr);
   EXPECT_THAT(Due(5), ElementsAre(HasSubstr("ERROR FAILED_PRECONDITION")));
@@ -215,8 +230,10 @@ TEST_F(ReceiverCoreTest, CreditMovesByEighthsOfTheShare) {
   ASSERT_THAT(feed->NextBatch(1), IsOk());
   ASSERT_THAT(feed->NextBatch(1), IsOk());
   ASSERT_THAT(feed->NextBatch(1), IsOk());
+  clock_.Advance(kReportInterval);
   EXPECT_THAT(Due(1), ElementsAre("ACK 2")) << "800 bytes are less than an eighth";
   ASSERT_THAT(feed->NextBatch(1), IsOk());
+  clock_.Advance(kReportInterval);
   EXPECT_THAT(Due(1), ElementsAre("CREDIT 9200/1200", "ACK 3"));
 }
 
@@ -228,6 +245,7 @@ TEST_F(ReceiverCoreTest, AStarvingSenderGetsEveryBitOfCreditAtOnce) {
   Due(1);
   ASSERT_THAT(feed->NextBatch(1), IsOk());
   ASSERT_THAT(feed->NextBatch(1), IsOk());
+  clock_.Advance(kReportInterval);
   EXPECT_THAT(Due(1), ElementsAre("CREDIT 8400/400", "ACK 1"));
 }
 
@@ -302,6 +320,9 @@ TEST_F(ReceiverCoreTest, ATrainSessionFromOpenToDone) {
   EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(0, 1));
   EXPECT_THAT(Due(1), IsEmpty()) << "the program may still be at work on them";
   EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(2, 3));
+  EXPECT_THAT(Due(1), IsEmpty()) << "too soon after the frame before";
+  EXPECT_LE(next_, kReportInterval);
+  clock_.Advance(kReportInterval);
   EXPECT_THAT(Due(1), ElementsAre("ACK 2"));
   core_->EndFeed("input");
   EXPECT_FALSE(feed->ShouldStop());

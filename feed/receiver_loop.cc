@@ -22,6 +22,8 @@ constexpr int kMessagesPerTurn = 64;
 constexpr int kMessagesAtLoss = 100'000;
 constexpr int kMaxLinksPerPrincipal = 8;
 constexpr size_t kMaxAnnounced = 65'536;
+// Beyond it the one that was poisoned first is forgotten: whoever has the key invents names at will.
+constexpr size_t kMaxPoisoned = 4096;
 
 // PLAIN passwords go over the wire as they are: to this host only.
 bool IsLocalEndpoint(absl::string_view endpoint) {
@@ -70,8 +72,10 @@ absl::Status ReceiverLoop::Bind() {
   MILLRACE_ASSIGN_OR_RETURN(endpoints_.ipc,
                             local_.socket.Bind(absl::StrCat("ipc://@millrace-", RandomHex(8))));
   if (!options_.advertise_host.empty()) MILLRACE_RETURN_IF_ERROR(BindCurve());
-  zap_->socket().DetachFromThread();
-  local_.socket.DetachFromThread();
+  poller_.Add(local_.socket);
+  if (curve_.socket.open()) poller_.Add(curve_.socket);
+  poller_.Add(zap_->socket());
+  poller_.Add(waker_->fd());
   return absl::OkStatus();
 }
 
@@ -87,7 +91,6 @@ absl::Status ReceiverLoop::BindCurve() {
       BindTcp(&curve_.socket, BindHostFor(options_.advertise_host), options_.tcp_ports));
   endpoints_.curve = TcpEndpoint(options_.advertise_host, port);
   endpoints_.curve_key = curve_keys_.public_key;
-  curve_.socket.DetachFromThread();
   return absl::OkStatus();
 }
 
@@ -142,34 +145,74 @@ std::optional<std::string> ReceiverLoop::Admit(const ZapRequest& request) const 
 
 void ReceiverLoop::Stop(absl::Duration flush) {
   flush_ms_ = absl::ToInt64Milliseconds(flush);
-  stop_ = true;
+  turns_.Stop();
   waker_->Wake();
 }
 
 void ReceiverLoop::Run() {
-  if (const absl::Status status = RunTurns(); !status.ok()) {
-    MILLRACE_LOG(ERROR) << "the feed receiver stops: " << status;
-    core_->Break(Annotate(status, "feed receiver"));
+  bool failed = false;
+  while (!turns_.stopped() && !failed) {
+    turns_.TakeAsSocketThread();
+    ClaimSockets();
+    while (!turns_.stopped() && !turns_.wanted() && failure_.ok()) RunTurn();
+    failed = !failure_.ok();
+    turns_.Give();
+  }
+  turns_.Stop();
+  waker_->Wake();  // if a program serves: it leaves
+  turns_.TakeAsSocketThread();  // for good
+  ClaimSockets();
+  // A peer that has gone is heard first: nothing is left to be sent to it.
+  if (failure_.ok()) failure_ = WaitAndRead(absl::ZeroDuration());
+  if (failure_.ok()) {
+    static_cast<void>(Transmit());
+  } else {
+    MILLRACE_LOG(ERROR) << "the feed receiver stops: " << failure_;
+    core_->Break(Annotate(failure_, "feed receiver"));
   }
   CloseAll();
 }
 
-absl::Status ReceiverLoop::RunTurns() {
-  poller_.Add(local_.socket);
-  if (curve_.socket.open()) poller_.Add(curve_.socket);
-  poller_.Add(zap_->socket());
-  poller_.Add(waker_->fd());
-  while (true) {
-    const bool stop = stop_;
-    const absl::Duration next = Transmit();
-    if (stop) return absl::OkStatus();
-    MILLRACE_RETURN_IF_ERROR(poller_.Wait(next));
-    waker_->Clear();
-    if (poller_.HasInput(zap_->socket())) MILLRACE_RETURN_IF_ERROR(zap_->Poll());
-    MILLRACE_RETURN_IF_ERROR(ReadData(&local_));
-    if (curve_.socket.open()) MILLRACE_RETURN_IF_ERROR(ReadData(&curve_));
-    MILLRACE_RETURN_IF_ERROR(ReadLinks());
+void ReceiverLoop::Serve(absl::FunctionRef<ReceiverCore::AfterTurn()> after_turn) {
+  using AfterTurn = ReceiverCore::AfterTurn;
+  if (!turns_.TryLead([this] { waker_->Wake(); })) return;
+  ClaimSockets();
+  AfterTurn next = after_turn();  // it may have come meanwhile
+  while (next == AfterTurn::kGoOn && !turns_.stopped() && failure_.ok()) {
+    RunTurn();
+    next = after_turn();
   }
+  turns_.StopLeading(/*yield=*/next != AfterTurn::kLeave);
+}
+
+void ReceiverLoop::Flush() {
+  if (turns_.stopped() || !turns_.TryTake()) return waker_->Wake();
+  ClaimSockets();
+  static_cast<void>(Transmit());  // nobody waits: who does so next begins by this
+  turns_.Give();
+}
+
+void ReceiverLoop::ClaimSockets() {
+  const std::thread::id self = std::this_thread::get_id();
+  if (std::exchange(claimed_by_, self) == self) return;
+  zap_->socket().DetachFromThread();
+  local_.socket.DetachFromThread();
+  curve_.socket.DetachFromThread();
+  for (const auto& [id, link] : links_) link->socket.DetachFromThread();
+}
+
+void ReceiverLoop::RunTurn() {
+  const absl::Duration next = Transmit();
+  failure_ = WaitAndRead(next);
+}
+
+absl::Status ReceiverLoop::WaitAndRead(absl::Duration timeout) {
+  MILLRACE_RETURN_IF_ERROR(poller_.Wait(timeout));
+  if (poller_.IsWoken(waker_->fd())) waker_->Clear();
+  if (poller_.HasInput(zap_->socket())) MILLRACE_RETURN_IF_ERROR(zap_->Poll());
+  MILLRACE_RETURN_IF_ERROR(ReadData(&local_));
+  if (curve_.socket.open()) MILLRACE_RETURN_IF_ERROR(ReadData(&curve_));
+  return ReadLinks();
 }
 
 absl::Duration ReceiverLoop::Transmit() {
@@ -546,7 +589,11 @@ void ReceiverLoop::Poison(const std::string& principal, const absl::Status& stat
   const absl::Status told = absl::InvalidArgumentError(
       absl::StrCat("bad frame from ", principal, ": ", status.message()));
   MILLRACE_LOG(WARNING) << told.message() << "; nothing more of it is read";
-  poisoned_.insert(principal);
+  if (poisoned_.insert(principal).second) poisoned_in_order_.push_back(principal);
+  if (poisoned_in_order_.size() > kMaxPoisoned) {
+    poisoned_.erase(poisoned_in_order_.front());
+    poisoned_in_order_.pop_front();
+  }
   core_->Poison(principal, told);
   for (auto it = sessions_.begin(); it != sessions_.end(); ++it) {
     if (it->first.first == principal && it->second.core == nullptr) FailSession(it, told);

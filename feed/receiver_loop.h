@@ -1,8 +1,8 @@
 // File: feed/receiver_loop.h
 //
-// The sockets of a node's side of the feed, and the one thread that owns them: a data PULL for this
-// host and one for others, one reply PUSH per feeder, ZAP, monitors. It turns messages into calls of ReceiverCore and what is due into
-// messages.
+// The sockets of a node's side of the feed, and the threads that serve them in turns: a data PULL for
+// this host and one for others, one reply PUSH per feeder, ZAP, monitors. It turns messages into calls
+// of ReceiverCore and what is due into messages.
 //
 // Defines: ReceiverLoop.
 //
@@ -14,17 +14,20 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -35,6 +38,7 @@
 #include "feed/frame.h"
 #include "feed/ipc.h"
 #include "feed/receiver_core.h"
+#include "feed/receiver_turns.h"
 #include "feed/receiver_waker.h"
 #include "feed/zmq_socket.h"
 
@@ -50,7 +54,8 @@ struct FeedEndpoints {
   std::string curve_key;  // Z85, public; of this server, and of the node as a client
 };
 
-// Thread safety: Run() on the socket thread, everything else public anywhere.
+// Thread safety: Run() on the socket thread, everything else public anywhere. The sockets are served by
+// one thread at a time (feed/receiver_turns.h): the socket thread, or one in Serve() or Flush().
 class ReceiverLoop {
  public:
   struct Options {
@@ -76,6 +81,10 @@ class ReceiverLoop {
 
   // Serves until Stop(), then sends what is due and closes every socket.
   void Run();
+  // As ReceiverCore::Serve.
+  void Serve(absl::FunctionRef<ReceiverCore::AfterTurn()> after_turn);
+  // Sends what is due: here if nobody is serving, otherwise whoever is does it soon. Does not block.
+  void Flush();
   // What is queued by then may still go out for `flush`. Idempotent.
   void Stop(absl::Duration flush);
 
@@ -125,7 +134,10 @@ class ReceiverLoop {
   [[nodiscard]] absl::Status BindCurve();
   [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request) const;
   [[nodiscard]] std::optional<std::string> FindAnnounced(const std::string& curve_key) const;
-  [[nodiscard]] absl::Status RunTurns();
+  // These want the sockets to be this thread's.
+  void ClaimSockets();
+  void RunTurn();
+  [[nodiscard]] absl::Status WaitAndRead(absl::Duration timeout);
   [[nodiscard]] absl::Duration Transmit();
   void Send(OutgoingFrame frame);
   [[nodiscard]] absl::Status ReadData(DataSocket* data);
@@ -160,15 +172,16 @@ class ReceiverLoop {
 
   const Options options_;
   FeedEndpoints endpoints_;
-  std::atomic<bool> stop_{false};
   std::atomic<int64_t> flush_ms_{0};
   mutable Mutex announced_mu_;
   // Feeders by CURVE key, as the 32 bytes that ZAP tells, and their keys by principal.
   absl::flat_hash_map<std::string, std::string> announced_ ABSL_GUARDED_BY(announced_mu_);
   std::map<std::string, std::string, std::less<>> announced_keys_ ABSL_GUARDED_BY(announced_mu_);
 
-  // Everything below belongs to the socket thread once Run() has begun. The context outlives the
-  // sockets.
+  ReceiverTurns turns_;
+  // Everything below belongs to the thread that holds turns_. The context outlives the sockets.
+  std::thread::id claimed_by_;
+  absl::Status failure_;  // of a turn; no more are made
   ZmqContext context_;
   const std::shared_ptr<ReceiverCore> core_;
   const std::shared_ptr<ReceiverWaker> waker_;
@@ -180,7 +193,8 @@ class ReceiverLoop {
   uint64_t next_id_ = 1;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Link>> links_;
   Sessions sessions_;
-  absl::flat_hash_set<std::string> poisoned_;
+  absl::flat_hash_set<std::string> poisoned_;     // principals
+  std::deque<std::string> poisoned_in_order_;  // the same
 };
 
 }  // namespace millrace

@@ -1,0 +1,83 @@
+// File: feed/receiver_turns.h
+//
+// Whose turn it is to serve a receiver's sockets. ZeroMQ's sockets are for one thread at a time, not
+// for one thread: a program that waits for rows serves them itself, so that a batch reaches it
+// without a hand-over between threads; while it computes, the receiver's socket thread does.
+//
+// Defines: ReceiverTurns.
+//
+//   turns.TakeAsSocketThread();                  // the socket thread
+//   while (!turns.wanted()) Turn();
+//   turns.Give();
+//
+//   if (turns.TryLead(wake)) {                   // a program that waits
+//     while (!done) Turn();
+//     turns.StopLeading(/*yield=*/false);
+//   }
+
+#ifndef FEED_RECEIVER_TURNS_H_
+#define FEED_RECEIVER_TURNS_H_
+
+#include <atomic>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
+
+namespace millrace {
+
+// A lock over the sockets, held across whole turns, with an understanding of who should have it.
+// What one holder has done is seen by the next.
+//
+// Thread safety: thread-safe. Blocking: as said.
+class ReceiverTurns {
+ public:
+  // How long the socket thread leaves the sockets alone after a program has served them: one that reads
+  // batch after batch comes back sooner and finds them free.
+  static constexpr absl::Duration kLease = absl::Milliseconds(1);
+
+  // ---- The socket thread.
+
+  // Blocks until the sockets are free and no program has led for kLease; after Stop(), until they are
+  // free.
+  void TakeAsSocketThread();
+  // A program wants to lead: Give() soon.
+  [[nodiscard]] bool wanted() const { return leading_.load(std::memory_order_relaxed); }
+
+  // ---- A program that waits for rows.
+
+  // False if another leads, or after Stop(). Otherwise blocks until the sockets are this thread's;
+  // `wake` makes the socket thread end its turn, and is called without a lock.
+  [[nodiscard]] bool TryLead(absl::FunctionRef<void()> wake);
+  // `yield`: the socket thread shall go on at once, since others wait for rows.
+  void StopLeading(bool yield);
+
+  // ---- Anyone with a quick thing to do.
+
+  // Does not block.
+  [[nodiscard]] bool TryTake();
+  // After TakeAsSocketThread() or TryTake().
+  void Give();
+
+  // Nobody leads any more but who does; that one looks at stopped() after each turn.
+  void Stop();
+  [[nodiscard]] bool stopped() const { return stopped_.load(); }
+
+ private:
+  void GiveLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  std::atomic<bool> leading_{false};  // written under mu_
+  std::atomic<bool> stopped_{false};  // written under mu_
+
+  Mutex mu_;
+  CondVar changed_;
+  bool held_ ABSL_GUARDED_BY(mu_) = false;
+  int sleepers_ ABSL_GUARDED_BY(mu_) = 0;          // those to signal when the sockets get free
+  absl::Duration lead_since_ ABSL_GUARDED_BY(mu_){};  // steady
+  absl::Duration lease_until_ ABSL_GUARDED_BY(mu_){};  // steady
+};
+
+}  // namespace millrace
+
+#endif  // FEED_RECEIVER_TURNS_H_
