@@ -405,8 +405,12 @@ def _maven_jars():
                 "                rc = handleErrorReason(new String(msg.data(), 6, 3, zmq.ZMQ.CHARSET)) == 0 ? 0 : ZError.EPROTO;\n" +
                 "            }\n",
             ],
-            # An exception here, where a stranger's bytes are read, ends the service of the I/O thread.
+            # An exception here, where a stranger's bytes are read, ends the service of the I/O thread. And it has
+            # the event that a handshake succeeded, and never tells of it.
             "zmq/io/StreamEngine.java": [
+                "        if (metadata.isEmpty()) {\n            metadata = null;\n        }\n",
+                "        if (metadata.isEmpty()) {\n            metadata = null;\n        }\n" +
+                "        socket.eventHandshakeSucceeded(endpoint, 0);\n",
                 "        int rc = mechanism.processHandshakeCommand(msg);\n",
                 "        int rc;\n        try {\n            rc = mechanism.processHandshakeCommand(msg);\n        }\n" +
                 "        catch (RuntimeException e) {\n            rc = ZError.EPROTO;\n        }\n",

@@ -4,7 +4,8 @@
 //
 // It writes JSON Lines: `ready` with what a lookup would say, `rows` for each batch that is not empty
 // (their number, and the sum of the int64 column "id" where there is one), `stopped` at the end.
-// Inference answers each batch with itself. Lines on stdin: `feed_end ID`, `end`; it ends with stdin.
+// Inference answers each batch with itself. Lines on stdin: `feed_end ID`, `announce PRINCIPAL KEY` (with
+// --curve), `end`; it ends with stdin.
 
 #include <signal.h>
 #include <unistd.h>
@@ -16,11 +17,13 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "core/base/json.h"
 #include "core/base/mutex.h"
 #include "core/base/random.h"
@@ -39,7 +42,8 @@ struct Flags {
   int64_t die_after_rows = -1;
   int64_t fail_after_rows = -1;
   int64_t terminate_after_rows = -1;
-  bool hold = false;  // reads nothing
+  bool hold = false;   // reads nothing
+  bool curve = false;  // listens on 127.0.0.1 for feeders of other hosts too
 };
 
 void Say(const Json& line) {
@@ -82,7 +86,8 @@ int Main(const Flags& flags) {
       FeedReceiver::Start({.node_name = "worker:0",
                            .nonce = nonce,
                            .queues = {flags.queue},
-                           .budget_bytes = flags.budget_bytes});
+                           .budget_bytes = flags.budget_bytes,
+                           .advertise_host = flags.curve ? "127.0.0.1" : ""});
   if (!receiver.ok()) {
     std::cerr << receiver.status() << "\n";
     return 1;
@@ -90,6 +95,8 @@ int Main(const Flags& flags) {
   Say({{"event", "ready"},
        {"endpoint", (*receiver)->endpoints().tcp},
        {"key", (*receiver)->endpoints().key},
+       {"curve", (*receiver)->endpoints().curve},
+       {"curve_key", (*receiver)->endpoints().curve_key},
        {"nonce", nonce}});
   Mutex mu;
   bool finished = false;  // guarded by mu: the receiver is gone
@@ -104,6 +111,11 @@ int Main(const Flags& flags) {
       if (!more || line == "end") (*receiver)->EndAllFeeds();
       if (more && absl::StartsWith(line, "feed_end ")) {
         (*receiver)->FeedEnd(line.substr(9), false);
+      }
+      if (more && absl::StartsWith(line, "announce ")) {
+        const std::vector<std::string> words = absl::StrSplit(line, ' ');
+        const absl::Status status = (*receiver)->AnnounceFeeder(words.at(1), words.at(2));
+        if (!status.ok()) std::cerr << status << "\n";
       }
     }
     if (flags.hold) ::_exit(0);
@@ -138,6 +150,7 @@ int main(int argc, char** argv) {
   app.add_option("--fail-after-rows", flags.fail_after_rows);
   app.add_option("--terminate-after-rows", flags.terminate_after_rows);
   app.add_flag("--hold", flags.hold);
+  app.add_flag("--curve", flags.curve);
   CLI11_PARSE(app, argc, argv);
   return millrace::Main(flags);
 }

@@ -54,6 +54,14 @@ public final class FeedHub implements AutoCloseable {
     return loop.principal();
   }
 
+  /**
+   * The public key under which this feeder comes to nodes of other hosts, 40 characters of Z85; to be
+   * announced with the principal before a session with one of them is opened.
+   */
+  public String curveKey() {
+    return loop.curveKey();
+  }
+
   /** Batches sent since the start, and their bytes. */
   public FeedStats stats() {
     return loop.stats();

@@ -8,9 +8,11 @@ public final class FeedTarget {
   final String nonce;
   final String endpoint;
   final String key;
+  /** Z85; "" where the endpoint speaks PLAIN. */
+  final String curveKey;
 
   /**
-   * A target.
+   * A node of this host.
    *
    * @param node "worker:1"
    * @param nonce names the attempt
@@ -18,13 +20,35 @@ public final class FeedTarget {
    * @param key PLAIN password of the endpoint; secret
    */
   public FeedTarget(String node, String nonce, String endpoint, String key) {
+    this(node, nonce, endpoint, key, "");
+  }
+
+  private FeedTarget(String node, String nonce, String endpoint, String key, String curveKey) {
     this.node = Objects.requireNonNull(node);
     this.nonce = Objects.requireNonNull(nonce);
     this.endpoint = Objects.requireNonNull(endpoint);
     this.key = Objects.requireNonNull(key);
+    this.curveKey = Objects.requireNonNull(curveKey);
     if (!endpoint.startsWith("tcp://")) {
       throw new IllegalArgumentException(node + ": endpoint " + endpoint + "; a JVM reaches nodes by tcp only");
     }
+  }
+
+  /**
+   * A node of another host, reached over CURVE; {@link FeedHub#curveKey} has to be announced first.
+   *
+   * @param endpoint the lookup's "curve", "tcp://198.51.100.7:40123"
+   * @param curveKey its "curve_key", the node's public key as 40 characters of Z85
+   */
+  public static FeedTarget remote(String node, String nonce, String endpoint, String curveKey) {
+    if (curveKey.length() != 40) {
+      throw new IllegalArgumentException(node + ": a CURVE key of " + curveKey.length() + " characters");
+    }
+    return new FeedTarget(node, nonce, endpoint, "", curveKey);
+  }
+
+  boolean isCurve() {
+    return !curveKey.isEmpty();
   }
 
   public String node() {

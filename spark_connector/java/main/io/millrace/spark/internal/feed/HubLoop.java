@@ -31,10 +31,15 @@ final class HubLoop implements Runnable {
   private static final long DRAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
   /** The same once a reply connection is closed too: what came over it is about to be handed over. */
   private static final long LAST_REPLIES_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
+  /** A refused feeder comes again after this, for so long: section 8. */
+  private static final long REFUSED_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
+  private static final long MAX_REFUSED_NANOS = TimeUnit.MILLISECONDS.toNanos(2500);
   private static final int REPLIES_PER_TURN = 1000;
   private static final int COMMANDS_PER_TURN = 1000;
   private static final int PUSH_EVENTS =
-      ZMQ.EVENT_CONNECT_RETRIED
+      ZMQ.EVENT_CONNECTED
+          | ZMQ.HANDSHAKE_SUCCEEDED
+          | ZMQ.EVENT_CONNECT_RETRIED
           | ZMQ.EVENT_DISCONNECTED
           | ZMQ.HANDSHAKE_FAILED_AUTH
           | ZMQ.HANDSHAKE_FAILED_PROTOCOL
@@ -43,19 +48,24 @@ final class HubLoop implements Runnable {
   /** One node endpoint. */
   private static final class Connection {
     final FeedTarget target;
-    final ZMQ.Socket push;
     final Set<Long> sessions = new LinkedHashSet<>();
+    /** When a refusal is final: the announcement of this feeder's key may be on its way. */
+    final long refusedUntil = System.nanoTime() + MAX_REFUSED_NANOS;
+    ZMQ.Socket push; // null while it waits for retryAt
+    long retryAt; // 0: not waiting
+    boolean handshaken;
+    String localAddress; // of a connection over CURVE, once it is there
     boolean lost;
 
-    Connection(FeedTarget target, ZMQ.Socket push) {
+    Connection(FeedTarget target) {
       this.target = target;
-      this.push = push;
     }
   }
 
   private static final class Entry {
     final FeedSession session;
     Connection connection; // null once it is lost
+    boolean opened; // OPEN went out
     long outSeq;
     long inSeq;
     /** Steady time at which the session ends as BROKEN, 0 while its connection is there. */
@@ -75,11 +85,16 @@ final class HubLoop implements Runnable {
   private final ZMQ.Socket zap;
   private final ZMQ.Socket reply;
   private final String replyEndpoint;
+  private final ZMQ.Curve.KeyPair curveKeys = ZMQ.Curve.generateKeyPair();
+  private final ZMQ.Socket curveReply;
+  private final Map<String, String> curveReplies = new HashMap<>(); // local address to endpoint
+  private final Map<String, String> curveNodes = new HashMap<>(); // public key to principal, of lookups
 
   private final Map<String, Connection> connections = new HashMap<>();
   private final Map<Long, Entry> sessions = new HashMap<>();
   private final Set<String> poisoned = new HashSet<>(); // bounded by the attempts of all nodes
   private int draining; // entries with brokenBy
+  private int waiting; // connections with retryAt
 
   // Written by the thread, read by others.
   private volatile long batchesSent;
@@ -98,6 +113,8 @@ final class HubLoop implements Runnable {
       replyEndpoint = "tcp://127.0.0.1:" + port;
       // Death closes both connections of a node: the second event says that nothing more will come.
       reply.base().setEventHook(event -> queue.post(this::endDrain), ZMQ.EVENT_DISCONNECTED);
+      curveReply = HubSockets.curveServer(context, SocketType.PULL, curveKeys);
+      curveReply.base().setEventHook(event -> queue.post(this::endDrain), ZMQ.EVENT_DISCONNECTED);
     } catch (RuntimeException e) {
       context.close();
       queue.free();
@@ -109,6 +126,10 @@ final class HubLoop implements Runnable {
     return principal;
   }
 
+  String curveKey() {
+    return curveKeys.publicKey;
+  }
+
   FeedStats stats() {
     return new FeedStats(batchesSent, bytesSent, resultsReceived, badFrames);
   }
@@ -117,18 +138,21 @@ final class HubLoop implements Runnable {
   public void run() {
     String why = "the feeder was stopped";
     try {
-      ZMQ.Poller poller = context.poller(3);
+      ZMQ.Poller poller = context.poller(4);
       poller.register(queue.wake(), ZMQ.Poller.POLLIN);
       poller.register(zap, ZMQ.Poller.POLLIN);
       poller.register(reply, ZMQ.Poller.POLLIN);
+      poller.register(curveReply, ZMQ.Poller.POLLIN);
       boolean more = false;
       while (!queue.closed()) {
         poller.poll(more ? 0 : pollTimeoutMillis());
         answerZap();
         queue.rest();
         more = runCommands();
-        more |= drainReplies();
+        more |= drainReplies(reply);
+        more |= drainReplies(curveReply);
         endBroken();
+        connectAgain();
       }
       poller.close();
     } catch (RuntimeException e) {
@@ -148,23 +172,23 @@ final class HubLoop implements Runnable {
       send(entry, FrameType.ABORT, abort, Collections.<ByteBuffer>emptyList());
     }
     for (Connection connection : connections.values()) {
-      connection.push.base().setEventHook(null, 0);
-      connection.push.setLinger(50);
-      connection.push.close();
+      disconnect(connection, 50);
     }
     reply.base().setEventHook(null, 0);
     reply.close();
+    curveReply.base().setEventHook(null, 0);
+    curveReply.close();
     zap.close();
     context.close();
     queue.free();
   }
 
   private long pollTimeoutMillis() {
-    if (draining == 0) {
+    if (draining == 0 && waiting == 0) {
       return -1;
     }
     long now = System.nanoTime();
-    long nanos = DRAIN_NANOS;
+    long nanos = waiting > 0 ? REFUSED_PAUSE_NANOS : DRAIN_NANOS;
     for (Entry entry : sessions.values()) {
       if (entry.brokenBy != 0) {
         nanos = Math.min(nanos, entry.brokenBy - now);
@@ -187,46 +211,45 @@ final class HubLoop implements Runnable {
   // ----------------------------------------------------------------------------------------- replies
 
   private void answerZap() {
-    while (true) {
-      byte[] version = zap.recv(ZMQ.DONTWAIT);
-      if (version == null) {
-        return;
+    for (List<byte[]> request = HubSockets.receiveZap(zap); request != null; request = HubSockets.receiveZap(zap)) {
+      String admitted = principalOf(request);
+      if (admitted == null) {
+        warnings.accept("refused a reply connection of " + describe(request));
       }
-      List<String> request = new ArrayList<>();
-      while (zap.hasReceiveMore()) {
-        request.add(new String(zap.recv(), StandardCharsets.UTF_8));
-      }
-      // Request id, domain, address, identity, mechanism, user, password.
-      String id = request.isEmpty() ? "" : request.get(0);
-      boolean admitted = request.size() == 7 && admits(request);
-      if (!admitted) {
-        warnings.accept(
-            "refused a reply connection of " + (request.size() > 5 ? Text.quoted(request.get(5)) : "nobody"));
-      }
-      zap.send(version, ZMQ.SNDMORE);
-      zap.send(id, ZMQ.SNDMORE);
-      zap.send(admitted ? "200" : "400", ZMQ.SNDMORE);
-      zap.send(admitted ? "OK" : "refused", ZMQ.SNDMORE);
-      zap.send(admitted ? request.get(5) : "", ZMQ.SNDMORE);
-      zap.send("");
+      HubSockets.answerZap(zap, request, admitted);
     }
   }
 
-  private boolean admits(List<String> request) {
-    String user = request.get(5);
-    boolean known =
-        MessageDigest.isEqual(
-            request.get(6).getBytes(StandardCharsets.UTF_8), replyKey.getBytes(StandardCharsets.UTF_8));
-    return known
-        && request.get(1).equals(HubSockets.ZAP_DOMAIN)
-        && request.get(4).equals("PLAIN")
-        && NODE_PRINCIPAL.matcher(user).matches()
-        && !poisoned.contains(user);
+  // A request: version, id, domain, address, identity, mechanism, then user and password, or the public key.
+  private static String text(List<byte[]> request, int i) {
+    return new String(request.get(i), StandardCharsets.UTF_8);
   }
 
-  private boolean drainReplies() {
+  private static String describe(List<byte[]> request) {
+    if (request.size() == 8) {
+      return Text.quoted(text(request, 6));
+    }
+    return request.size() == 7 ? "an unknown CURVE key, or one that is barred" : "nobody";
+  }
+
+  /** Whom the request admits, null for nobody. */
+  private String principalOf(List<byte[]> request) {
+    if (request.size() < 7 || !text(request, 2).equals(HubSockets.ZAP_DOMAIN)) {
+      return null;
+    }
+    String who = null;
+    if (text(request, 5).equals("PLAIN") && request.size() == 8) {
+      boolean known = MessageDigest.isEqual(request.get(7), replyKey.getBytes(StandardCharsets.UTF_8));
+      who = known && NODE_PRINCIPAL.matcher(text(request, 6)).matches() ? text(request, 6) : null;
+    } else if (text(request, 5).equals("CURVE") && request.get(6).length == 32) {
+      who = curveNodes.get(ZMQ.Curve.z85Encode(request.get(6)));
+    }
+    return who != null && !poisoned.contains(who) ? who : null;
+  }
+
+  private boolean drainReplies(ZMQ.Socket from) {
     for (int i = 0; i < REPLIES_PER_TURN; i++) {
-      HubSockets.Received received = HubSockets.receive(reply);
+      HubSockets.Received received = HubSockets.receive(from);
       if (received == null) {
         return false;
       }
@@ -342,7 +365,25 @@ final class HubLoop implements Runnable {
     entry.connection = connection;
     connection.sessions.add(session.id());
     sessions.put(session.id(), entry);
-    OpenFrame open = new OpenFrame(session.options(), target.nonce, replyEndpoint, replyKey, "");
+    if (!target.isCurve() || connection.handshaken) {
+      sendOpen(entry);
+    }
+  }
+
+  private void sendOpen(Entry entry) {
+    FeedSession session = entry.session;
+    FeedTarget target = session.target();
+    // The PLAIN key opens the reply socket to processes of this host: it stays here.
+    OpenFrame open =
+        target.isCurve()
+            ? new OpenFrame(
+                session.options(),
+                target.nonce,
+                curveReplies.get(entry.connection.localAddress),
+                "",
+                curveKeys.publicKey)
+            : new OpenFrame(session.options(), target.nonce, replyEndpoint, replyKey, "");
+    entry.opened = true;
     send(entry, FrameType.OPEN, open.encode(), Collections.<ByteBuffer>emptyList());
   }
 
@@ -354,8 +395,8 @@ final class HubLoop implements Runnable {
   }
 
   private void send(Entry entry, FrameType type, byte[] metadata, List<ByteBuffer> parts) {
-    if (entry.connection == null) {
-      return; // lost: the session is about to end
+    if (entry.connection == null || !entry.opened) {
+      return; // lost: the session is about to end; or the node has not heard of it
     }
     if (type == FrameType.BATCH) {
       long bytes = metadata.length;
@@ -391,46 +432,95 @@ final class HubLoop implements Runnable {
   // ------------------------------------------------------------------------------------- connections
 
   private Connection findOrConnect(FeedTarget target) {
-    String key = target.endpoint + " " + target.key;
+    String key = target.endpoint + " " + target.key + " " + target.curveKey;
     Connection connection = connections.get(key);
     if (connection == null) {
-      ZMQ.Socket push = HubSockets.plainClient(context, SocketType.PUSH, principal, target.key);
-      Connection made = new Connection(target, push);
-      // Called on JeroMQ's thread.
-      push.base().setEventHook(event -> queue.post(() -> onEvent(made, event.event)), PUSH_EVENTS);
-      try {
-        if (!push.connect(target.endpoint)) {
-          throw new IllegalStateException("it cannot be connected to");
-        }
-      } catch (RuntimeException e) {
-        push.close();
-        throw e;
+      if (target.isCurve()) {
+        curveNodes.put(target.curveKey, target.principal());
       }
-      connections.put(key, made);
-      connection = made;
+      connection = new Connection(target);
+      connect(connection);
+      connections.put(key, connection);
     }
     return connection;
   }
 
-  private void onEvent(Connection connection, int event) {
-    if (connection.lost) {
+  private void connect(Connection connection) {
+    FeedTarget target = connection.target;
+    ZMQ.Socket push =
+        target.isCurve()
+            ? HubSockets.curveClient(context, SocketType.PUSH, curveKeys, target.curveKey)
+            : HubSockets.plainClient(context, SocketType.PUSH, principal, target.key);
+    // Called on JeroMQ's thread. What is told of a socket that has been given up comes too late.
+    push.base()
+        .setEventHook(
+            event -> {
+              int what = event.event;
+              String local = what == ZMQ.EVENT_CONNECTED ? HubSockets.localAddress(event.arg) : null;
+              queue.post(() -> onEvent(connection, push, what, local));
+            },
+            PUSH_EVENTS);
+    try {
+      if (!push.connect(target.endpoint)) {
+        throw new IllegalStateException("it cannot be connected to");
+      }
+    } catch (RuntimeException e) {
+      push.close();
+      throw e;
+    }
+    connection.push = push;
+  }
+
+  private void disconnect(Connection connection, int lingerMillis) {
+    ZMQ.Socket push = connection.push;
+    connection.push = null;
+    if (push != null) {
+      push.base().setEventHook(null, 0);
+      push.setLinger(lingerMillis);
+      push.close();
+    }
+  }
+
+  private void onEvent(Connection connection, ZMQ.Socket push, int event, String local) {
+    if (connection.lost || connection.push != push) {
       return;
     }
+    boolean curve = connection.target.isCurve();
     String place = connection.target.node + " at " + connection.target.endpoint;
     switch (event) {
+      case ZMQ.EVENT_CONNECTED:
+        connection.localAddress = local;
+        break;
+      case ZMQ.HANDSHAKE_SUCCEEDED:
+        connection.handshaken = true;
+        if (curve) {
+          openAll(connection, place);
+        }
+        break;
       case ZMQ.EVENT_CONNECT_RETRIED:
         lose(connection, SessionEnd.BROKEN, StatusCode.UNAVAILABLE, place + ": nobody listens there");
         break;
       case ZMQ.EVENT_DISCONNECTED:
-        lose(connection, SessionEnd.BROKEN, StatusCode.UNAVAILABLE, place + ": the connection is lost");
+        lose(
+            connection,
+            SessionEnd.BROKEN,
+            StatusCode.UNAVAILABLE,
+            place + (connection.handshaken ? ": the connection is lost" : ": the connection was closed at once"));
         break;
       case ZMQ.HANDSHAKE_FAILED_AUTH:
+        if (curve && System.nanoTime() - connection.refusedUntil < 0) {
+          disconnect(connection, 0);
+          connection.retryAt = System.nanoTime() + REFUSED_PAUSE_NANOS | 1; // never 0
+          waiting++;
+          break;
+        }
         lose(
             connection,
             SessionEnd.REFUSED,
             StatusCode.UNAUTHENTICATED,
             place + " refused the key of this feeder; the address belongs to another process, or this feeder is "
-                + "barred there after a bad frame");
+                + "barred there after a bad frame"
+                + (curve ? ", or the coordinator has not announced its CURVE key" : ""));
         break;
       default:
         lose(
@@ -438,6 +528,51 @@ final class HubLoop implements Runnable {
             SessionEnd.BROKEN,
             StatusCode.UNAVAILABLE,
             place + " does not speak the feed protocol's ZMTP");
+    }
+  }
+
+  /** The handshake over CURVE is done: the sessions that wait for it can be opened. */
+  private void openAll(Connection connection, String place) {
+    String local = connection.localAddress;
+    try {
+      if (local == null) {
+        throw new IllegalStateException("the connection was lost at once");
+      }
+      if (!curveReplies.containsKey(local)) {
+        curveReplies.put(local, local + ":" + curveReply.bindToRandomPort(local));
+      }
+    } catch (RuntimeException e) {
+      lose(
+          connection,
+          SessionEnd.BROKEN,
+          StatusCode.UNAVAILABLE,
+          place + ": no socket for its replies: " + e.getMessage());
+      return;
+    }
+    for (long id : new ArrayList<>(connection.sessions)) {
+      sendOpen(sessions.get(id));
+    }
+  }
+
+  private void connectAgain() {
+    if (waiting == 0) {
+      return;
+    }
+    long now = System.nanoTime();
+    for (Connection connection : new ArrayList<>(connections.values())) {
+      if (connection.retryAt != 0 && connection.retryAt - now <= 0) {
+        connection.retryAt = 0;
+        waiting--;
+        try {
+          connect(connection);
+        } catch (RuntimeException e) {
+          lose(
+              connection,
+              SessionEnd.BROKEN,
+              StatusCode.UNAVAILABLE,
+              connection.target.node + " at " + connection.target.endpoint + ": " + e.getMessage());
+        }
+      }
     }
   }
 
@@ -453,8 +588,11 @@ final class HubLoop implements Runnable {
       }
     }
     connections.values().remove(connection);
-    connection.push.base().setEventHook(null, 0);
-    connection.push.close();
+    if (connection.retryAt != 0) {
+      connection.retryAt = 0;
+      waiting--;
+    }
+    disconnect(connection, 0);
   }
 
   /** The session ends now if the node never spoke, otherwise when what it said has been read. */

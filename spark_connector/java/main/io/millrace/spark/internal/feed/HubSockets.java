@@ -1,6 +1,9 @@
 package io.millrace.spark.internal.feed;
 
+import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
 import java.util.List;
 import org.zeromq.SocketType;
@@ -47,7 +50,25 @@ final class HubSockets {
     return socket;
   }
 
-  /** Answers one ZAP request; the user name is the principal. */
+  static ZMQ.Socket curveClient(
+      ZMQ.Context context, SocketType type, ZMQ.Curve.KeyPair keys, String serverKey) {
+    ZMQ.Socket socket = create(context, type);
+    socket.setCurvePublicKey(ZMQ.Curve.z85Decode(keys.publicKey));
+    socket.setCurveSecretKey(ZMQ.Curve.z85Decode(keys.secretKey));
+    socket.setCurveServerKey(ZMQ.Curve.z85Decode(serverKey));
+    return socket;
+  }
+
+  static ZMQ.Socket curveServer(ZMQ.Context context, SocketType type, ZMQ.Curve.KeyPair keys) {
+    ZMQ.Socket socket = create(context, type);
+    socket.setCurveServer(true);
+    socket.setCurvePublicKey(ZMQ.Curve.z85Decode(keys.publicKey));
+    socket.setCurveSecretKey(ZMQ.Curve.z85Decode(keys.secretKey));
+    socket.setZAPDomain(ZAP_DOMAIN);
+    return socket;
+  }
+
+  /** Takes requests from the servers' handshakes, one after another. */
   static ZMQ.Socket zapServer(ZMQ.Context context) {
     ZMQ.Socket socket = context.socket(SocketType.REP);
     socket.setLinger(0);
@@ -75,6 +96,41 @@ final class HubSockets {
       sent = base.send(new Msg(parts.get(i)), i + 1 < parts.size() ? more : zmq.ZMQ.ZMQ_DONTWAIT);
     }
     return sent;
+  }
+
+  /** The next request of a handshake, frame by frame, null if there is none. */
+  static List<byte[]> receiveZap(ZMQ.Socket zap) {
+    byte[] frame = zap.recv(ZMQ.DONTWAIT);
+    if (frame == null) {
+      return null;
+    }
+    List<byte[]> request = new ArrayList<>();
+    request.add(frame);
+    while (zap.hasReceiveMore()) {
+      request.add(zap.recv());
+    }
+    return request;
+  }
+
+  /** Admits the client of a request as {@code principal}, or nobody if that is null. */
+  static void answerZap(ZMQ.Socket zap, List<byte[]> request, String principal) {
+    zap.send(request.get(0), ZMQ.SNDMORE);
+    zap.send(request.size() > 1 ? request.get(1) : new byte[0], ZMQ.SNDMORE);
+    zap.send(principal != null ? "200" : "400", ZMQ.SNDMORE);
+    zap.send(principal != null ? "OK" : "refused", ZMQ.SNDMORE);
+    zap.send(principal != null ? principal : "", ZMQ.SNDMORE);
+    zap.send("");
+  }
+
+  /** "tcp://" the address of this host that the channel of an event leads from; null if it is closed. */
+  static String localAddress(Object channel) {
+    try {
+      InetSocketAddress local = (InetSocketAddress) ((SocketChannel) channel).getLocalAddress();
+      String host = local == null ? null : local.getAddress().getHostAddress();
+      return host == null ? null : "tcp://" + (host.indexOf(':') < 0 ? host : "[" + host + "]");
+    } catch (IOException e) {
+      return null;
+    }
   }
 
   /** A message that has arrived: its parts and who ZAP says has sent it. */

@@ -259,4 +259,95 @@ public final class FeedNodeTest {
       assertEquals(StatusCode.UNAUTHENTICATED, failure(() -> key.finish(0)).code());
     }
   }
+
+  private FeedSession feedRemote(NodeProcess node, long partition, int rows) {
+    FeedSession session = hub.open(node.remoteTarget(), options(FeedMode.TRAIN, partition).build());
+    for (int row = 0; row < rows; row += 500) {
+      session.send(Rows.SCHEMA, Rows.batch(pool, row, Math.min(500, rows - row)));
+    }
+    session.finish(rows);
+    session.awaitReceived();
+    return session;
+  }
+
+  @Test
+  public void aNodeOfAnotherHostIsFedOverCurve() throws Exception {
+    try (NodeProcess node = new NodeProcess("--curve")) {
+      node.say("announce " + hub.principal() + " " + hub.curveKey());
+      FeedSession first = feedRemote(node, 0, 5000);
+      FeedSession second = feedRemote(node, 1, 5000);
+      // The same node as one of this host, at the same time.
+      FeedSession local = feed(node, 2, 0, 100, 10);
+      node.say("feed_end feed");
+      assertEquals(5000L * 4999 + 100 * 99 / 2, node.awaitRows(10_100));
+      node.say("end");
+      for (FeedSession session : new FeedSession[] {first, second, local}) {
+        session.awaitDone();
+      }
+    }
+  }
+
+  @Test
+  public void resultsComeBackOverCurve() throws Exception {
+    try (NodeProcess node = new NodeProcess("--curve", "--mode=inference", "--batch-rows=64")) {
+      node.say("announce " + hub.principal() + " " + hub.curveKey());
+      FeedSession session = hub.open(node.remoteTarget(), options(FeedMode.INFERENCE, 0).build());
+      session.send(Rows.SCHEMA, Rows.batch(pool, 7, 1000));
+      session.finish(1000);
+      long rows = 0;
+      for (FeedResult result = session.nextResult(); result != null; result = session.nextResult()) {
+        assertEquals(rows, result.firstRow());
+        assertEquals(7 + rows, result.columns().get(0).getLong(0));
+        rows += result.rows();
+      }
+      assertEquals(1000, rows);
+    }
+  }
+
+  @Test
+  public void anUnknownKeyIsRefusedAndALateAnnouncementIsInTime() throws Exception {
+    try (NodeProcess node = new NodeProcess("--curve")) {
+      long began = System.nanoTime();
+      FeedSession unknown = hub.open(node.remoteTarget(), options(FeedMode.TRAIN, 0).build());
+      MillraceException refused = assertThrows(MillraceException.class, () -> unknown.finish(0));
+      assertEquals(StatusCode.UNAUTHENTICATED, refused.code());
+      assertTrue(refused.getMessage(), refused.getMessage().contains("announced"));
+      assertTrue(System.nanoTime() - began > TimeUnit.SECONDS.toNanos(2));
+      FeedSession late = hub.open(node.remoteTarget(), options(FeedMode.TRAIN, 1).build());
+      Thread.sleep(300); // it is refused a few times meanwhile
+      node.say("announce " + hub.principal() + " " + hub.curveKey());
+      late.finish(0);
+      late.awaitReceived();
+      // A stranger with a key of its own is still one.
+      try (FeedHub stranger = FeedHub.start(warnings::add)) {
+        FeedSession other = stranger.open(node.remoteTarget(), options(FeedMode.TRAIN, 2).build());
+        assertEquals(
+            StatusCode.UNAUTHENTICATED,
+            assertThrows(MillraceException.class, () -> other.finish(0)).code());
+      }
+      node.say("end");
+      late.awaitDone();
+    }
+  }
+
+  @Test
+  public void aWrongServerKeyAndADeadNodeAreTold() throws Exception {
+    try (NodeProcess node = new NodeProcess("--curve", "--die-after-rows=1")) {
+      node.say("announce " + hub.principal() + " " + hub.curveKey());
+      FeedTarget right = node.remoteTarget();
+      FeedTarget wrong = FeedTarget.remote("worker:0", right.nonce(), right.endpoint, hub.curveKey());
+      FeedSession session = hub.open(wrong, options(FeedMode.TRAIN, 0).build());
+      assertThrows(MillraceException.class, () -> session.finish(0));
+      FeedSession dies = hub.open(right, options(FeedMode.TRAIN, 1).build());
+      MillraceException e =
+          assertThrows(
+              MillraceException.class,
+              () -> {
+                dies.send(Rows.SCHEMA, Rows.batch(pool, 0, 100));
+                dies.finish(100);
+                dies.awaitDone();
+              });
+      assertEquals(StatusCode.UNAVAILABLE, e.code());
+    }
+  }
 }

@@ -21,6 +21,7 @@ final class NodeProcess implements AutoCloseable {
   private final OutputStream in;
   private final BlockingQueue<JsonObject> lines = new LinkedBlockingQueue<>();
   private final FeedTarget target;
+  private final FeedTarget remoteTarget; // null without --curve
 
   NodeProcess(String... flags) throws IOException, InterruptedException, BadInputException {
     List<String> command = new ArrayList<>();
@@ -34,6 +35,10 @@ final class NodeProcess implements AutoCloseable {
     JsonObject ready = await("ready");
     target =
         new FeedTarget("worker:0", ready.string("nonce"), ready.string("endpoint"), ready.string("key"));
+    remoteTarget =
+        ready.string("curve").isEmpty()
+            ? null
+            : FeedTarget.remote("worker:0", ready.string("nonce"), ready.string("curve"), ready.string("curve_key"));
   }
 
   private void read() {
@@ -51,6 +56,11 @@ final class NodeProcess implements AutoCloseable {
 
   FeedTarget target() {
     return target;
+  }
+
+  /** As a feeder of another host sees it. */
+  FeedTarget remoteTarget() {
+    return remoteTarget;
   }
 
   /** The next line, which must be this event and come within 20 s. */
