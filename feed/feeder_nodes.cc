@@ -172,13 +172,17 @@ void FeederNodes::Succeeded(const std::string& node) {
 absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
   const SessionState state = session.state();
   const std::string& node = session.target().node;
+  // A node that sees the connection go first says so on the one for replies.
+  const bool lost = state.end == SessionEnd::kBroken ||
+                    (state.end == SessionEnd::kError && absl::IsUnavailable(state.status));
   switch (state.end) {
     case SessionEnd::kTerminated:
       StopReading(node);
       return Recovery{Recovery::Where::kElsewhere, {}, absl::StrCat(node, " reads no more")};
     case SessionEnd::kError:
-      // Only "another process than the one you mean" is not the node's last word.
-      if (!absl::IsFailedPrecondition(state.status)) return state.status;
+      // Only a lost connection and "another process than the one you mean" are not the node's last
+      // word.
+      if (!lost && !absl::IsFailedPrecondition(state.status)) return state.status;
       break;
     case SessionEnd::kBroken:
     case SessionEnd::kRefused:
@@ -203,7 +207,7 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
   }
   absl::Duration grace = absl::ZeroDuration();
   if (!state.accepted && state.end == SessionEnd::kError) grace = kRejectionGrace;
-  if (!state.accepted && state.end == SessionEnd::kBroken) grace = kUnreachableGrace;
+  if (!state.accepted && lost) grace = kUnreachableGrace;
   const absl::Duration began = clock_->SteadyNow();
   while (true) {
     // A dead process shows itself here before it does at the coordinator.
@@ -221,7 +225,7 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
     if (recovery->where != Recovery::Where::kSameAttempt) return *std::move(recovery);
     if (!lapsed && now - began < grace) continue;
     // The process is there: only a connection is worth another try.
-    if (lapsed || state.end != SessionEnd::kBroken) return state.status;
+    if (lapsed || !lost) return state.status;
     return *std::move(recovery);
   }
 }

@@ -149,6 +149,7 @@ void TrainJob::Report(PartitionProgress::State state, const Work& work, int64_t 
                           .first_row = work.session->options().first_row,
                           .received_rows = session.received_rows,
                           .acked_rows = session.acked_rows,
+                          .next_row = state == PartitionProgress::State::kRefeeding ? work.first_row : 0,
                           .refed_rows = refed_rows,
                           .reason = std::string(reason)});
 }
@@ -246,7 +247,10 @@ void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
   const bool stuck = state.acked_rows == work.session->options().first_row;
   work.breaks = recovery.where == Recovery::Where::kSameAttempt && stuck ? work.breaks + 1 : 0;
   work.first_row = resume ? state.acked_rows : 0;
-  const int64_t refed_rows = resume ? 0 : state.received_rows;
+  // What was sent may have been handed out, and even used, without a word of it coming back; only
+  // TERMINATED says that what is not acknowledged was not.
+  const int64_t had = state.end == SessionEnd::kTerminated ? state.acked_rows : state.sent_rows;
+  const int64_t refed_rows = std::max<int64_t>(0, had - work.first_row);
   if (refed_rows > 0) {
     MILLRACE_LOG(WARNING) << work.session->Place() << ": " << refed_rows
                           << " rows are fed again: " << recovery.reason;

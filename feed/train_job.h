@@ -22,8 +22,10 @@
 //                                      node reads any more the call ends with `terminated`
 //   node failed, ERROR, bad frames     the call fails with that cause
 //
-// Rows sent again from row 0 are re-fed and counted. A partition that is fed again after FeedEnd()
-// was called travels under a new feed_id, "<feed_id>.<n>", with a FeedEnd() of its own: a node has
+// Rows that are sent again though the node may have used them are re-fed and counted: none after
+// TERMINATED, otherwise all that were sent and are not before the row where the next session begins.
+// So a row reaches programs once, or the count says that it may have been more. A partition that is
+// fed again after FeedEnd() was called travels under a new feed_id, "<feed_id>.<n>", with a FeedEnd() of its own: a node has
 // closed the earlier feed.
 
 #ifndef FEED_TRAIN_JOB_H_
@@ -81,7 +83,8 @@ struct PartitionProgress {
   int64_t first_row = 0;      // of the session
   int64_t received_rows = 0;  // rows before this one
   int64_t acked_rows = 0;
-  int64_t refed_rows = 0;  // kRefeeding: rows that are sent again though a node had them
+  int64_t next_row = 0;    // kRefeeding: where the next session begins
+  int64_t refed_rows = 0;  // kRefeeding: rows sent again from there that a node may have used
   std::string reason;      // kRefeeding
 };
 

@@ -493,7 +493,34 @@ TEST_F(LostConnectionTest, ResumesAtTheFirstRowNotAcknowledged) {
   EXPECT_EQ(nodes_[1]->values(), Range(12, 30));
   EXPECT_EQ(nodes_[1]->events()[0].open.first_row, 12);
   EXPECT_EQ(result->rows(), 30);
-  EXPECT_THAT(result->refed, IsEmpty());
+  // The rest may have been used too, and word of it lost.
+  EXPECT_EQ(result->refed_rows(), 18);
+  ASSERT_THAT(result->refed, SizeIs(1));
+  EXPECT_EQ(result->refed[0].reason, "the connection to worker:0 was lost");
+}
+
+// The node may see it first, and say so where replies still go.
+TEST_F(LostConnectionTest, ThatTheNodeTellsIsNoFailureOfTheNode) {
+  const MemorySource source = Source(1, 30);
+  bool told = false;
+  FakeFeedNode& node = AddNode("worker:0", [&told](Session& session, FrameType type) {
+    if (told) return FakeFeedNode::ReadAll()(session, type);
+    if (type == FrameType::kOpen) session.CreditAll();
+    if (type == FrameType::kEndPartition) {
+      told = true;
+      session.Ack(12);
+      session.Error(absl::UnavailableError("worker:0 lost the data connection of this session"));
+    }
+  });
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 30);
+  EXPECT_EQ(result->refed_rows(), 18);
+  bool resumed = false;
+  for (const Event& event : node.events()) {
+    resumed |= event.type == FrameType::kOpen && event.open.first_row == 12;
+  }
+  EXPECT_TRUE(resumed);
 }
 
 TEST_F(LostConnectionTest, BeginsAgainIfTheSourceIsNotDeterministic) {

@@ -41,7 +41,9 @@ void LedgerObserver::OnPartition(const PartitionProgress& report) {
     MutexLock lock(&mu_);
     const auto found = sessions_.find(entry.partition);
     if (report.state == PartitionProgress::State::kRefeeding) {
-      // Still about the session that ended: its rows are what is sent again.
+      // Still about the session that ended. The ledger counts from here down to where the next
+      // one begins.
+      entry.rows_received = static_cast<uint64_t>(report.next_row + report.refed_rows);
       Session& session = found != sessions_.end() ? found->second : sessions_[entry.partition];
       entry.feeder_attempt = session.count;
       session.next = true;

@@ -158,7 +158,9 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
   if (!report.refed_reason.empty() &&
       (is_new || report.feeder_attempt > record.last.feeder_attempt)) {
     ++record.refed;
-    record.rows_refed += record.last.rows_received;
+    // A session that resumes begins with the rows before it.
+    record.rows_refed += record.last.rows_received - std::min(record.last.rows_received,
+                                                              report.rows_received);
     record.refed_reason = report.refed_reason.substr(0, 1024);
   }
   record.last = report;

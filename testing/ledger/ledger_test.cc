@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -30,7 +31,6 @@
 #include "absl/time/time.h"
 #include "core/base/exit_status.h"
 #include "core/base/file.h"
-#include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/process.h"
 #include "core/base/random.h"
@@ -70,7 +70,7 @@ struct Case {
   explicit Case(uint64_t seed) : random(seed) {
     nodes = static_cast<int>(Pick(1, 3));
     partitions = static_cast<int>(Pick(1, 6));
-    for (int p = 0; p < partitions; ++p) rows.push_back(Pick(0, 600));
+    for (int p = 0; p < partitions; ++p) rows.push_back(Pick(0, 1500));
     epochs = Pick(1, 2);
     source_batch = Pick(1, 200);
     batch_bytes = Pick(100, 8000);
@@ -266,6 +266,7 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
     for (int kill = 0; kill < case_.kills; ++kill) {
       if (over_.WaitForNotificationWithTimeout(absl::Milliseconds(case_.Pick(0, 400)))) return;
       Node& node = *nodes_[static_cast<size_t>(case_.Pick(0, case_.nodes - 1))];
+      ++kills_;
       node.Kill(absl::Milliseconds(case_.Pick(0, 200)), case_.comes_back
                                                              ? FeedTarget::State::kRestarting
                                                              : FeedTarget::State::kFailed);
@@ -281,13 +282,14 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
     for (const auto& node : nodes_) node->CountRows(&handed_, &used_);
     int faults = 0;
     for (const auto& node : nodes_) faults += node->faults();
-    MILLRACE_LOG(INFO) << "seed " << GetParam() << ": " << case_.nodes << " nodes, "
-                       << case_.partitions << " partitions, " << case_.epochs << " epochs, "
-                       << faults << " faults, up to " << case_.kills << " kills";
+    std::printf("seed %llu: %d nodes, %d partitions, %lld epochs, %d faults, %d of %d kills\n",
+                static_cast<unsigned long long>(GetParam()), case_.nodes, case_.partitions,
+                static_cast<long long>(case_.epochs), faults, kills_, case_.kills);
   }
 
   // An error of a call that had faults: one that tells a user what happened.
   static void ExpectTyped(const absl::Status& status) {
+    std::printf("the call failed: %s\n", status.ToString().c_str());
     EXPECT_THAT(status.code(), testing::AnyOf(absl::StatusCode::kUnavailable,
                                               absl::StatusCode::kDeadlineExceeded,
                                               absl::StatusCode::kAborted))
@@ -314,6 +316,7 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unique_ptr<Feeder> feeder_;
   Thread fate_;
+  int kills_ = 0;  // the thread's until it is joined
   Notification over_;
   std::map<int64_t, int64_t> handed_;  // how often, by id
   std::map<int64_t, int64_t> used_;
@@ -355,6 +358,9 @@ TEST_P(LedgerTrainTest, EveryRowIsAccountedFor) {
     }
   }
   EXPECT_THAT(handed_, testing::IsEmpty()) << "rows that nobody has fed";
+  std::printf("%lld rows, %lld handed out again, %lld counted as re-fed\n",
+              static_cast<long long>(rows), static_cast<long long>(handed_again),
+              static_cast<long long>(result->refed_rows()));
   EXPECT_LE(handed_again, result->refed_rows());
   EXPECT_GE(result->rows(), rows);
   EXPECT_LE(result->rows(), rows + result->refed_rows());
