@@ -36,6 +36,7 @@ struct Flags : BenchFlags {
   std::vector<std::string> transports = {"ipc", "tcp", "curve"};
   std::vector<int64_t> batch_kib = {64, 256, 1024, 4096};
   int64_t mib = 1024;
+  bool flight = true;
 };
 
 struct Case {
@@ -60,6 +61,7 @@ struct Measured {
 struct Result {
   Measured ours;
   Measured zmq;
+  Measured flight;  // for tcp alone, which it speaks
 };
 
 int64_t BatchesOf(const Flags& flags, int64_t batch_bytes) {
@@ -73,23 +75,26 @@ double PayloadOf(const Case& which, int64_t batches) {
 }
 
 absl::Status Once(const Flags& flags, const Case& which, const std::string& way, Measured* out) {
-  const std::string program = RunfilePath("testing/bench/feed_end");
+  const std::string program =
+      RunfilePath(way == "flight" ? "testing/bench/flight_end" : "testing/bench/feed_end");
   const int64_t batches = BatchesOf(flags, which.batch_bytes);
   Json task = {{"role", "receive"},        {"way", way},
                {"transport", which.transport}, {"shape", which.shape},
-               {"batch_bytes", which.batch_bytes}, {"batches", batches}};
+               {"batch_bytes", which.batch_bytes}, {"batches", batches},
+               {"rows", FindFeedShape(which.shape)->RowsFor(which.batch_bytes)}};
   MILLRACE_ASSIGN_OR_RETURN(auto receiver, JsonChild::Start(program));
   MILLRACE_ASSIGN_OR_RETURN(const Json where, receiver->Ask(task, kLongest));
   task["role"] = "send";
-  task["to"] = where;
+  task["to"] = Json::array({where});
   MILLRACE_ASSIGN_OR_RETURN(auto sender, JsonChild::Start(program));
   MILLRACE_ASSIGN_OR_RETURN(const Json feeder, sender->Ask(task, kLongest));
-  MILLRACE_RETURN_IF_ERROR(receiver->Ask(feeder, kLongest).status());
+  MILLRACE_RETURN_IF_ERROR(receiver->Ask(Json::array({feeder}), kLongest).status());
   const absl::Time start = absl::Now();
   MILLRACE_RETURN_IF_ERROR(sender->Send(Json::object()));
   MILLRACE_ASSIGN_OR_RETURN(const Json received, receiver->Receive(kLongest));
   const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
-  if (way != "ours") MILLRACE_RETURN_IF_ERROR(sender->Send(Json::object()));
+  // Bare senders do not know when all is received; ours then waits to be told that it may end.
+  MILLRACE_RETURN_IF_ERROR(sender->Send(Json::object()));
   MILLRACE_ASSIGN_OR_RETURN(const Json sent, sender->Receive(kLongest));
   const double gigabytes =
       (way == "unix" ? static_cast<double>(batches * which.batch_bytes)
@@ -132,6 +137,21 @@ void AddTables(const std::map<Case, Result>& results, BenchReport* report) {
                                FormatNumber(result.ours.receiver_peak_mb.Max()))});
   }
   report->Add(table, "medians");
+  BenchTable flight({"rows, batch (tcp)", "ours GB/s", "Flight GB/s", "ours cpu s/GB",
+                     "Flight cpu s/GB", "Flight peak MB (send/receive)"});
+  bool any = false;
+  for (const auto& [which, result] : results) {
+    if (result.flight.gb_per_s.size() == 0) continue;
+    any = true;
+    flight.AddRow({absl::StrCat(which.shape, ", ", which.batch_bytes >> 10, " KiB"),
+                   FormatNumber(result.ours.gb_per_s.Median()),
+                   FormatNumber(result.flight.gb_per_s.Median()),
+                   FormatNumber(result.ours.cpu_s_per_gb.Median()),
+                   FormatNumber(result.flight.cpu_s_per_gb.Median()),
+                   absl::StrCat(FormatNumber(result.flight.sender_peak_mb.Max()), "/",
+                                FormatNumber(result.flight.receiver_peak_mb.Max()))});
+  }
+  if (any) report->Add(flight, "beside Arrow Flight's DoPut (pyarrow, C++ at both ends): medians");
 }
 
 void AddFigures(const std::map<Case, Result>& results, BenchReport* report) {
@@ -145,6 +165,19 @@ void AddFigures(const std::map<Case, Result>& results, BenchReport* report) {
                        .ref = result.zmq.gb_per_s.Median(),
                        .ref_is = "bare libzmq PUSH/PULL of the same parts, two processes",
                        .goal = RatioAtLeast(kib == 64 ? 0.8 : 0.9)});
+    if (result.flight.gb_per_s.size() == 0) continue;
+    report->Add(Figure{.name = absl::StrCat("feed_flight_", which.shape, "_", kib, "k"),
+                       .unit = "GB/s",
+                       .ours = result.ours.gb_per_s.Median(),
+                       .ref = result.flight.gb_per_s.Median(),
+                       .ref_is = "Arrow Flight DoPut of the same batches, two processes, tcp",
+                       .goal = RatioAtLeast(1)});
+    report->Add(Figure{.name = absl::StrCat("feed_flight_cpu_", which.shape, "_", kib, "k"),
+                       .unit = "s/GB",
+                       .ours = result.ours.cpu_s_per_gb.Median(),
+                       .ref = result.flight.cpu_s_per_gb.Median(),
+                       .ref_is = "CPU of both ends of that",
+                       .goal = RatioAtMost(1)});
   }
 }
 
@@ -159,6 +192,9 @@ absl::Status Main(const Flags& flags, BenchReport* report) {
           // In turns: what else the machine does hits both.
           MILLRACE_RETURN_IF_ERROR(Once(flags, which, "zmq", &result.zmq));
           MILLRACE_RETURN_IF_ERROR(Once(flags, which, "ours", &result.ours));
+          if (flags.flight && transport == "tcp") {
+            MILLRACE_RETURN_IF_ERROR(Once(flags, which, "flight", &result.flight));
+          }
         }
       }
     }
@@ -202,6 +238,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--mib", flags.mib, "moved in each measurement")
       ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--flight", flags.flight, "also measure Arrow Flight, over tcp")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   millrace::bench::BenchReport report(

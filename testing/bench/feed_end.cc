@@ -3,10 +3,11 @@
 // unix socket with the same bytes.
 //
 // Over stdin and stdout (json_child.h). As receiver: takes {role, way, transport, shape, batch_bytes,
-// batches}, says where it listens; takes {principal, curve_key}, or anything; says {ready}, and {cpu_s,
-// peak_kb} once everything is here; takes anything and ends. As sender: takes the same and the receiver's answer in "to", says {principal,
-// curve_key}; takes anything and sends; takes anything, if it is not ours, when all is received; says
-// {cpu_s, peak_kb}.
+// batches}, says where it listens; takes [{principal, curve_key}], or anything; says {ready}, and {cpu_s,
+// peak_kb} once everything is here; takes anything and ends. As sender: takes the same and the
+// receivers' answers in "to", a list, says {principal, curve_key}; takes anything and sends `batches` to
+// each receiver, in turn (bare: to the only one); takes anything, if it is not ours, when all is received;
+// says {cpu_s, peak_kb}, and ours {seconds} until the receivers held everything.
 
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -22,17 +23,20 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/deadlock_detector.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/status_macros.h"
+#include "core/base/thread.h"
 #include "core/base/unique_fd.h"
 #include "feed/batch.h"
 #include "feed/curve.h"
@@ -106,11 +110,12 @@ absl::Status ReceiveOurs(const Task& task, JsonParent* parent) {
                     {"key", endpoints.key},
                     {"curve", endpoints.curve},
                     {"curve_key", endpoints.curve_key}});
-  const std::optional<Json> feeder = parent->Receive();
-  if (!feeder.has_value()) return absl::OkStatus();
-  MILLRACE_RETURN_IF_ERROR(
-      receiver->AnnounceFeeder((*feeder)["principal"].get<std::string>(),
-                               (*feeder)["curve_key"].get<std::string>()));
+  const std::optional<Json> feeders = parent->Receive();
+  if (!feeders.has_value()) return absl::OkStatus();
+  for (const Json& one : *feeders) {
+    MILLRACE_RETURN_IF_ERROR(receiver->AnnounceFeeder(one["principal"].get<std::string>(),
+                                                      one["curve_key"].get<std::string>()));
+  }
   JsonParent::Send({{"ready", true}});
   const Usage usage;
   double sum = 0;
@@ -126,28 +131,45 @@ absl::Status ReceiveOurs(const Task& task, JsonParent* parent) {
   return receiver->Finish(absl::OkStatus());
 }
 
+FeedTarget TargetOf(const Task& task, const Json& where) {
+  FeedTarget target{.node = "worker:0",
+                    .nonce = kNonce,
+                    .curve_endpoint = where["curve"],
+                    .key = where["key"],
+                    .curve_key = where["curve_key"]};
+  if (task.transport == "ipc") target.ipc_endpoint = where["ipc"];
+  if (task.transport == "tcp") {
+    target.tcp_endpoint = where["tcp"];
+    target.curve_endpoint.clear();
+  }
+  return target;
+}
+
 absl::Status SendOurs(const Task& task, JsonParent* parent) {
   MILLRACE_ASSIGN_OR_RETURN(auto feeder,
                             Feeder::Start({.curve_only = task.transport == "curve"}));
-  FeedTarget target{.node = "worker:0",
-                    .nonce = kNonce,
-                    .curve_endpoint = task.to["curve"],
-                    .key = task.to["key"],
-                    .curve_key = task.to["curve_key"]};
-  if (task.transport == "ipc") target.ipc_endpoint = task.to["ipc"];
-  if (task.transport == "tcp") {
-    target.tcp_endpoint = task.to["tcp"];
-    target.curve_endpoint.clear();
-  }
   const RecordBatch batch = task.shape->Make(task.rows());
   JsonParent::Send({{"principal", feeder->principal()}, {"curve_key", feeder->curve_key()}});
   if (!parent->Receive().has_value()) return absl::OkStatus();
   const Usage usage;
-  MILLRACE_ASSIGN_OR_RETURN(auto session, feeder->OpenSession(target, {.feed_id = "bench"}));
-  for (int64_t i = 0; i < task.batches; ++i) MILLRACE_RETURN_IF_ERROR(session->Send(batch));
-  MILLRACE_RETURN_IF_ERROR(session->Finish(task.batches * task.rows()));
-  MILLRACE_RETURN_IF_ERROR(session->WaitReceived());
-  JsonParent::Send(usage.Take());
+  const absl::Time start = absl::Now();
+  std::vector<std::shared_ptr<FeedSession>> sessions;
+  for (const Json& where : task.to) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        auto session, feeder->OpenSession(TargetOf(task, where), {.feed_id = "bench"}));
+    sessions.push_back(std::move(session));
+  }
+  for (int64_t i = 0; i < task.batches; ++i) {
+    for (const auto& session : sessions) MILLRACE_RETURN_IF_ERROR(session->Send(batch));
+  }
+  for (const auto& session : sessions) {
+    MILLRACE_RETURN_IF_ERROR(session->Finish(task.batches * task.rows()));
+  }
+  for (const auto& session : sessions) MILLRACE_RETURN_IF_ERROR(session->WaitReceived());
+  Json result = usage.Take();
+  result["seconds"] = absl::ToDoubleSeconds(absl::Now() - start);
+  JsonParent::Send(result);
+  static_cast<void>(parent->Receive());  // what the nodes still read is not to be lost with this
   return absl::OkStatus();
 }
 
@@ -170,6 +192,7 @@ class BareZmq {
   void Set(int option, const std::string& value) {
     MILLRACE_CHECK(zmq_setsockopt(socket_, option, value.data(), value.size()) == 0);
   }
+  void* context() { return context_; }
   void* socket() { return socket_; }
 
  private:
@@ -177,19 +200,57 @@ class BareZmq {
   void* const socket_;
 };
 
+// Admits everybody, as a handler of ZAP does that finds the key right: the reference pays for the
+// handshake as ours does. Ends with its context.
+Thread ServeZap(void* context) {
+  void* const socket = zmq_socket(context, ZMQ_REP);
+  MILLRACE_CHECK(zmq_bind(socket, "inproc://zeromq.zap.01") == 0);
+  return Thread("zap", [socket] {
+    char request_id[256];
+    char other[256];
+    while (true) {
+      int part = 0;
+      int id_size = 0;
+      int more = 1;
+      while (more != 0) {
+        const int size = zmq_recv(socket, part == 1 ? request_id : other, sizeof(other), 0);
+        if (size < 0) {
+          zmq_close(socket);
+          return;
+        }
+        if (part == 1) id_size = size;
+        size_t option_size = sizeof(more);
+        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option_size);
+        ++part;
+      }
+      zmq_send(socket, "1.0", 3, ZMQ_SNDMORE);
+      zmq_send(socket, request_id, static_cast<size_t>(id_size), ZMQ_SNDMORE);
+      zmq_send(socket, "200", 3, ZMQ_SNDMORE);
+      zmq_send(socket, "OK", 2, ZMQ_SNDMORE);
+      zmq_send(socket, "feeder/bench", 12, ZMQ_SNDMORE);
+      zmq_send(socket, "", 0, 0);
+    }
+  });
+}
+
 int HighWaterMark(const Task& task) {
   return static_cast<int>(std::clamp<int64_t>(kInFlightBytes / task.batch_bytes, 2, 1000));
 }
 
 absl::Status ReceiveZmq(const Task& task, JsonParent* parent) {
+  Thread zap;  // ends when the context, made after it, goes
   BareZmq zmq(ZMQ_PULL);
+  zap = ServeZap(zmq.context());
   zmq.Set(ZMQ_RCVHWM, HighWaterMark(task));
+  zmq.Set(ZMQ_ZAP_DOMAIN, std::string("millrace"));
   Json where = Json::object();
   if (task.transport == "curve") {
     MILLRACE_ASSIGN_OR_RETURN(const CurveKeys keys, MakeCurveKeys());
     zmq.Set(ZMQ_CURVE_SERVER, 1);
     zmq.Set(ZMQ_CURVE_SECRETKEY, keys.secret_key);
     where["curve_key"] = keys.public_key;
+  } else {
+    zmq.Set(ZMQ_PLAIN_SERVER, 1);
   }
   const std::string endpoint = task.transport == "ipc"
                                    ? absl::StrCat("ipc://@millrace-bench-", RandomHex(8))
@@ -231,11 +292,14 @@ absl::Status SendZmq(const Task& task, JsonParent* parent) {
   zmq.Set(ZMQ_SNDHWM, HighWaterMark(task));
   if (task.transport == "curve") {
     MILLRACE_ASSIGN_OR_RETURN(const CurveKeys keys, MakeCurveKeys());
-    zmq.Set(ZMQ_CURVE_SERVERKEY, task.to["curve_key"].get<std::string>());
+    zmq.Set(ZMQ_CURVE_SERVERKEY, task.to[0]["curve_key"].get<std::string>());
     zmq.Set(ZMQ_CURVE_PUBLICKEY, keys.public_key);
     zmq.Set(ZMQ_CURVE_SECRETKEY, keys.secret_key);
+  } else {
+    zmq.Set(ZMQ_PLAIN_USERNAME, std::string("feeder/bench"));
+    zmq.Set(ZMQ_PLAIN_PASSWORD, RandomHex(16));
   }
-  if (zmq_connect(zmq.socket(), task.to["endpoint"].get<std::string>().c_str()) != 0) {
+  if (zmq_connect(zmq.socket(), task.to[0]["endpoint"].get<std::string>().c_str()) != 0) {
     return absl::UnavailableError("cannot connect");
   }
   const RecordBatch batch = task.shape->Make(task.rows());
@@ -299,7 +363,7 @@ absl::Status ReceiveUnix(const Task& task, JsonParent* parent) {
 
 absl::Status SendUnix(const Task& task, JsonParent* parent) {
   sockaddr_un address;
-  const socklen_t size = AbstractAddress(task.to["endpoint"].get<std::string>(), &address);
+  const socklen_t size = AbstractAddress(task.to[0]["endpoint"].get<std::string>(), &address);
   const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) {
     return absl::ErrnoToStatus(errno, "cannot connect");
