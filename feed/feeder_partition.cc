@@ -13,16 +13,34 @@ absl::Status FeederPartition::SourceError(const absl::Status& status) const {
                                        data_epoch_, ", after row ", read_row_));
 }
 
+void SourceCancel::Cancel() {
+  std::shared_ptr<RecordBatchReader> reader;
+  {
+    MutexLock lock(&mu_);
+    cancelled_ = true;
+    reader = reader_;
+  }
+  if (reader != nullptr) reader->Cancel();
+}
+
+absl::Status FeederPartition::Open() {
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader =
+      source_->Open(partition_, data_epoch_);
+  if (!reader.ok()) return SourceError(reader.status());
+  reader_ = *std::move(reader);
+  MutexLock lock(&cancel_->mu_);
+  cancel_->reader_ = reader_;
+  if (cancel_->cancelled_) return SourceError(absl::CancelledError("no more rows are wanted"));
+  return absl::OkStatus();
+}
+
 absl::Status FeederPartition::Seek(int64_t row) {
   const bool kept = keep_ && reader_ != nullptr && row <= read_row_ &&
                     (row == read_row_ || (!kept_.empty() && kept_.front().first_row <= row));
   if (!kept) {
     kept_.clear();
     read_row_ = 0;
-    absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader =
-        source_->Open(partition_, data_epoch_);
-    if (!reader.ok()) return SourceError(reader.status());
-    reader_ = *std::move(reader);
+    MILLRACE_RETURN_IF_ERROR(Open());
   }
   position_ = row;
   while (read_row_ < row) {

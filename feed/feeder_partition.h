@@ -3,7 +3,7 @@
 // The rows of one partition in batches of the size that a feed sends, with the memory to send some
 // of them again. Internal to feed/train_job.h and feed/inference_job.h.
 //
-// Defines: FeederPartition.
+// Defines: FeederPartition, SourceCancel.
 //
 //   FeederPartition rows(source, /*partition=*/3, /*data_epoch=*/0, 1 << 20, /*keep=*/true);
 //   MILLRACE_RETURN_IF_ERROR(rows.Seek(0));
@@ -23,14 +23,31 @@
 #include <memory>
 #include <optional>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/mutex.h"
 #include "feed/record_batch.h"
 #include "feed/source.h"
 
 namespace millrace {
 
-// Thread safety: one thread at a time. Blocking: Seek() and Next(), as the source does.
+// Ends a FeederPartition's waits for its source, now and later: they return CANCELLED, as soon as
+// the source's reader lets them. Thread safety: thread-safe. Blocking: no.
+class SourceCancel {
+ public:
+  void Cancel();
+
+ private:
+  friend class FeederPartition;
+
+  Mutex mu_;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  std::shared_ptr<RecordBatchReader> reader_ ABSL_GUARDED_BY(mu_);
+};
+
+// Thread safety: one thread at a time, cancel() aside. Blocking: Seek() and Next(), as the source
+// does.
 class FeederPartition {
  public:
   // `source` outlives this. `keep`: batches stay referred to (not copied) until Release(), so that
@@ -53,6 +70,9 @@ class FeederPartition {
   // Rows before `row` will not be asked for again.
   void Release(int64_t row);
 
+  // May outlive this.
+  [[nodiscard]] const std::shared_ptr<SourceCancel>& cancel() const { return cancel_; }
+
   // The row that Next() begins at.
   [[nodiscard]] int64_t position() const { return position_; }
 
@@ -65,6 +85,7 @@ class FeederPartition {
   // end.
   absl::StatusOr<bool> Read();
   absl::Status SourceError(const absl::Status& status) const;
+  absl::Status Open();
 
   const PartitionedSource* const source_;
   const int partition_;
@@ -72,7 +93,8 @@ class FeederPartition {
   const int64_t target_bytes_;
   const bool keep_;
 
-  std::unique_ptr<RecordBatchReader> reader_;
+  const std::shared_ptr<SourceCancel> cancel_ = std::make_shared<SourceCancel>();
+  std::shared_ptr<RecordBatchReader> reader_;  // shared with cancel_
   int64_t read_row_ = 0;    // rows before it were read from reader_
   std::deque<Piece> kept_;  // consecutive; the last ends at read_row_
   int64_t position_ = 0;    // within kept_, or read_row_

@@ -41,13 +41,16 @@ struct JobState {
   void Cancel(const absl::Status& status) {
     MILLRACE_CHECK(!status.ok());
     std::set<std::shared_ptr<FeedSession>> open;
+    std::set<std::shared_ptr<SourceCancel>> readers;
     {
       MutexLock lock(&mu);
       if (cancelled.ok()) cancelled = status;
       open = sessions;
+      readers = reading;
       changed.SignalAll();
     }
     nodes.Cancel(status);
+    for (const std::shared_ptr<SourceCancel>& reader : readers) reader->Cancel();
     for (const std::shared_ptr<FeedSession>& session : open) session->Abort(status);
   }
 
@@ -55,6 +58,7 @@ struct JobState {
   CondVar changed;  // cancelled, and what a Collector guards with mu
   absl::Status cancelled ABSL_GUARDED_BY(mu);
   std::set<std::shared_ptr<FeedSession>> sessions ABSL_GUARDED_BY(mu);  // those of open readers
+  std::set<std::shared_ptr<SourceCancel>> reading ABSL_GUARDED_BY(mu);  // of open readers
 };
 
 // The results of Collect() on their way from the threads that pull them to the one that hands them
@@ -176,10 +180,15 @@ using inference_internal::JobState;
 InferenceReader::InferenceReader(std::shared_ptr<JobState> job, int partition)
     : job_(std::move(job)),
       partition_(partition),
-      rows_(job_->source, partition, /*data_epoch=*/0, job_->options.batch_bytes, /*keep=*/false) {}
+      rows_(job_->source, partition, /*data_epoch=*/0, job_->options.batch_bytes, /*keep=*/false) {
+  MutexLock lock(&job_->mu);
+  job_->reading.insert(rows_.cancel());
+}
 
 InferenceReader::~InferenceReader() {
   EndSession(absl::CancelledError("the reader of the results has gone"));
+  MutexLock lock(&job_->mu);
+  job_->reading.erase(rows_.cancel());
 }
 
 absl::StatusOr<std::optional<RecordBatch>> InferenceReader::Next() {
@@ -187,7 +196,12 @@ absl::StatusOr<std::optional<RecordBatch>> InferenceReader::Next() {
   absl::StatusOr<std::optional<RecordBatch>> results = NextOrError();
   if (!results.ok()) {
     error_ = results.status();
+    if (absl::IsCancelled(error_)) {  // a source that was told to end; here is why
+      MutexLock lock(&job_->mu);
+      if (!job_->cancelled.ok()) error_ = job_->cancelled;
+    }
     EndSession(error_);
+    return error_;
   }
   return results;
 }

@@ -157,8 +157,8 @@ class InferenceJob {
   // joined.
   [[nodiscard]] absl::Status Collect(const Sink& sink);
 
-  // Ends every wait of readers and Collect() with `status`, which must not be OK. A thread inside
-  // the source or the sink is not interrupted.
+  // Ends every wait of readers and Collect() with `status`, which must not be OK. Readers of the
+  // source are cancelled; a thread inside the sink is not interrupted.
   void Cancel(const absl::Status& status);
 
  private:

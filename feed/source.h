@@ -35,7 +35,7 @@ struct ArrowArrayStream;  // Arrow C stream interface
 namespace millrace {
 
 // The batches of one partition, in order, once.
-// Thread safety: one thread at a time. Blocking: Next() may do I/O.
+// Thread safety: one thread at a time, but for Cancel(). Blocking: Next() may do I/O.
 class RecordBatchReader {
  public:
   virtual ~RecordBatchReader() = default;
@@ -45,6 +45,12 @@ class RecordBatchReader {
   // The next batch, of schema(); nullopt at the end, then and whenever asked again. A batch may
   // have no rows. After an error the reader must not be used any more.
   [[nodiscard]] virtual absl::StatusOr<std::optional<RecordBatch>> Next() = 0;
+
+  // No more rows are wanted: the nodes have stopped reading, or the call has failed. A Next() that
+  // waits (for a queue, a socket, a user) is to return soon, with CANCELLED; the call ends only
+  // then. For any thread, at any time, more than once; must not block. Does nothing by default,
+  // which is right where Next() never takes long.
+  virtual void Cancel() {}
 };
 
 // Thread safety: Open() may be called from several threads at once; readers are independent. A

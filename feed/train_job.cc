@@ -132,7 +132,29 @@ void TrainJob::Fail(const absl::Status& status) {
     work_cv_.SignalAll();
   }
   nodes_.Cancel(status);
+  CancelReading();
   for (const std::shared_ptr<FeedSession>& session : open) session->Abort(status);
+  signal_->Raise();
+}
+
+void TrainJob::CancelReading() {
+  std::set<std::shared_ptr<SourceCancel>> reading;
+  {
+    MutexLock lock(&mu_);
+    reading = reading_;
+  }
+  for (const std::shared_ptr<SourceCancel>& cancel : reading) cancel->Cancel();
+}
+
+void TrainJob::EndTerminated() {
+  {
+    MutexLock lock(&mu_);
+    if (over_) return;
+    result_.terminated = true;
+    over_ = true;
+    work_cv_.SignalAll();
+  }
+  CancelReading();
   signal_->Raise();
 }
 
@@ -158,10 +180,12 @@ void TrainJob::Report(PartitionProgress::State state, const Work& work, int64_t 
 
 void TrainJob::FeedLoop() {
   while (WorkPtr work = TakeWork()) {
+    const std::shared_ptr<SourceCancel> cancel = work->rows.cancel();
     const absl::Status status = Feed(std::move(work));
     {
       MutexLock lock(&mu_);
       --in_hand_;
+      reading_.erase(cancel);
     }
     if (!status.ok()) Fail(status);
     signal_->Raise();
@@ -187,6 +211,7 @@ TrainJob::WorkPtr TrainJob::TakeWork() {
       continue;
     }
     ++in_hand_;
+    reading_.insert(work->rows.cancel());
     return work;
   }
 }
@@ -196,10 +221,7 @@ absl::Status TrainJob::Feed(WorkPtr work) {
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<FeedTarget> target, NextTarget(*work));
     if (!target.has_value()) {
-      MutexLock lock(&mu_);
-      result_.terminated = true;
-      over_ = true;
-      work_cv_.SignalAll();
+      EndTerminated();
       return absl::OkStatus();
     }
     MILLRACE_ASSIGN_OR_RETURN(const bool opened, OpenSession(*target, *work));
@@ -317,6 +339,7 @@ absl::Status TrainJob::Stream(Work& work) {
 void TrainJob::Watch() {
   while (true) {
     CollectOutstanding();
+    CheckTerminated();
     std::string feed_id;
     {
       MutexLock lock(&mu_);
@@ -377,6 +400,20 @@ void TrainJob::CollectOutstanding() {
     nodes_.Succeeded(work->session->target().node);
     Report(PartitionProgress::State::kAcknowledged, *work);
   }
+}
+
+// A feeding thread that waits for the source does not see that its session has ended.
+void TrainJob::CheckTerminated() {
+  bool any = false;
+  {
+    MutexLock lock(&mu_);
+    for (const std::shared_ptr<FeedSession>& session : feeding_) {
+      if (session->state().end != SessionEnd::kTerminated) continue;
+      nodes_.NoteTerminated(session->target().node);
+      any = true;
+    }
+  }
+  if (any && !nodes_.any_reading()) EndTerminated();
 }
 
 void TrainJob::Count(const Work& work) {

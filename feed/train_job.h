@@ -19,7 +19,8 @@
 //                                      deterministic; otherwise from row 0
 //   node was restarted                 again from row 0, after waiting for it at most feed_timeout
 //   program stopped reading, exit 0    the rest goes to other nodes, as in the first line; when no
-//                                      node reads any more the call ends with `terminated`
+//                                      node reads any more the call ends with `terminated`, and
+//                                      readers of the source are cancelled
 //   node failed, ERROR, bad frames     the call fails with that cause
 //
 // Rows that are sent again though the node may have used them are re-fed and counted: none after
@@ -140,8 +141,8 @@ class TrainJob {
   //                        of the observer; what Cancel() was given
   [[nodiscard]] absl::StatusOr<TrainResult> Run();
 
-  // Ends Run() with `status`, which must not be OK, as soon as no thread is inside the source or
-  // the observer any more; without those, at once.
+  // Ends Run() with `status`, which must not be OK, as soon as no thread is inside the source (whose
+  // readers are cancelled) or the observer any more; without those, at once.
   void Cancel(const absl::Status& status);
 
  private:
@@ -171,6 +172,7 @@ class TrainJob {
   // The thread of Run().
   void Watch();
   void CollectOutstanding();
+  void CheckTerminated();
   bool AllReceived();
   absl::Duration NextDeadline();
   void CheckTimeouts();
@@ -178,6 +180,9 @@ class TrainJob {
   TrainResult TakeResult(absl::Duration began);
 
   void Fail(const absl::Status& status);
+  // Nobody reads any more.
+  void EndTerminated();
+  void CancelReading();
   void Count(const Work& work);  // the rows that its session, which is over, has fed
   void PrepareRefeed(Work& work, const Recovery& recovery);
   void Report(PartitionProgress::State state, const Work& work, int64_t refed_rows = 0,
@@ -199,7 +204,8 @@ class TrainJob {
   std::deque<WorkPtr> again_ ABSL_GUARDED_BY(mu_);       // to be fed again; goes first
   int in_hand_ ABSL_GUARDED_BY(mu_) = 0;                 // held by feeding threads
   std::list<WorkPtr> outstanding_ ABSL_GUARDED_BY(mu_);  // received, not acknowledged
-  std::set<std::shared_ptr<FeedSession>> feeding_ ABSL_GUARDED_BY(mu_);  // of works in hand
+  std::set<std::shared_ptr<FeedSession>> feeding_ ABSL_GUARDED_BY(mu_);   // of works in hand
+  std::set<std::shared_ptr<SourceCancel>> reading_ ABSL_GUARDED_BY(mu_);  // of works in hand
   std::string feed_id_ ABSL_GUARDED_BY(mu_);
   int round_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<absl::Duration> feed_ended_ ABSL_GUARDED_BY(mu_);  // steady time; of feed_id_

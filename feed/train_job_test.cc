@@ -1,10 +1,12 @@
 #include "feed/train_job.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -317,6 +319,68 @@ TEST_F(TrainJobTest, CancelEndsAWaitForARestartAtOnce) {
 }
 
 // ------------------------------------------------------------------------------ nodes that stop
+
+// Yields one batch, then waits for rows that never come.
+class WaitingSource final : public PartitionedSource {
+ public:
+  int num_partitions() const override { return 1; }
+  bool deterministic() const override { return true; }
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int, int64_t) const override {
+    return std::make_unique<Reader>(this);
+  }
+  mutable Notification waiting;
+  mutable std::atomic<int> cancelled{0};
+
+ private:
+  class Reader final : public RecordBatchReader {
+   public:
+    explicit Reader(const WaitingSource* source) : source_(source) {}
+    const Schema& schema() const override { return rows_.schema(); }
+    absl::StatusOr<std::optional<RecordBatch>> Next() override {
+      if (!std::exchange(read_, true)) return std::optional(rows_);
+      source_->waiting.Notify();
+      cancel_.WaitForNotification();
+      return absl::CancelledError("cancelled");
+    }
+    void Cancel() override {
+      if (source_->cancelled++ == 0) cancel_.Notify();
+    }
+
+   private:
+    const WaitingSource* const source_;
+    const RecordBatch rows_ = Ids(0, 10);
+    bool read_ = false;
+    Notification cancel_;
+  };
+};
+
+TEST_F(TrainJobTest, AnEarlyStopEndsTheSourceThatWaits) {
+  WaitingSource source;
+  AddNode("worker:0", [&source](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.CreditAll();
+    if (type != FrameType::kBatch) return;
+    session.Ack(10);
+    source.waiting.WaitForNotification();
+    session.Terminated();
+  });
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_TRUE(result->terminated);
+  EXPECT_EQ(result->rows(), 10);
+  EXPECT_GE(source.cancelled, 1);
+}
+
+TEST_F(TrainJobTest, CancelEndsTheSourceThatWaits) {
+  WaitingSource source;
+  AddNode("worker:0", FakeFeedNode::ReadAll());
+  TrainJob job(feeder_.get(), &directory_, &source, &observer_, Options());
+  Thread cancel("cancel", [&] {
+    source.waiting.WaitForNotification();
+    job.Cancel(absl::AbortedError("enough"));
+  });
+  EXPECT_THAT(job.Run(), StatusIs(absl::StatusCode::kAborted, "enough"));
+  cancel.Join();
+}
 
 TEST_F(TrainJobTest, WhatATerminatedNodeDidNotUseGoesToTheOthers) {
   // Takes 25 rows, uses 15 of them.
