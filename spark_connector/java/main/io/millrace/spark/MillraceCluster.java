@@ -28,7 +28,6 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.streaming.api.java.JavaDStream;
-import org.apache.spark.streaming.api.java.JavaStreamingContext;
 
 /**
  * A cluster of node programs on the executors of a Spark application.
@@ -121,7 +120,7 @@ public final class MillraceCluster implements AutoCloseable {
 
   /**
    * Feeds every batch of a stream as it comes; returns at once. A batch that cannot be fed is the stream's
-   * error. {@link #shutdown(JavaStreamingContext, ShutdownOptions)} waits for the end of the stream.
+   * error. The shutdown that takes the streaming context waits for the end of the stream.
    */
   public <T> void train(JavaDStream<T> stream, TrainOptions options) {
     checkFeed(options.queue(), "train");
@@ -291,7 +290,10 @@ public final class MillraceCluster implements AutoCloseable {
    * programs read no more, or the cluster has failed; then it stops the stream, gracefully, and not the
    * SparkContext.
    */
-  public void shutdown(JavaStreamingContext stream, ShutdownOptions options) {
+  // Named in full: to Java 8 the import of a deprecated class is a warning that cannot be suppressed.
+  @SuppressWarnings("deprecation")
+  public void shutdown(
+      org.apache.spark.streaming.api.java.JavaStreamingContext stream, ShutdownOptions options) {
     boolean over = false;
     try {
       while (!over) {

@@ -138,6 +138,7 @@ public final class TrainRun<T> {
     }
   }
 
+  @SuppressWarnings("try") // the label is there to be closed
   private List<FeedOutcome> runJob(List<Integer> partitions, FeedPlan with) {
     failIfClusterHas();
     String what = partitions == null ? "" : ", " + partitions.size() + " partitions again";
