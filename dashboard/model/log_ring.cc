@@ -151,11 +151,16 @@ size_t LogRing::memory_bytes() const {
 void LogFilter::SetQuery(const LogQuery& query) {
   if (query == query_) return;
   query_ = query;
+  Reset();
+}
+
+void LogFilter::Reset() {
   next_ = 0;
   matches_.clear();
 }
 
 bool LogFilter::Update(const LogRing& ring, size_t max_lines) {
+  if (next_ > ring.end()) Reset();
   while (!matches_.empty() && matches_.front() < ring.first()) matches_.pop_front();
   next_ = std::max(next_, ring.first());
   const std::string text = absl::AsciiStrToLower(query_.text);

@@ -106,6 +106,8 @@ class LogFilter {
   // Begins anew if the query is another one.
   void SetQuery(const LogQuery& query);
   [[nodiscard]] const LogQuery& query() const { return query_; }
+  // Forgets what it has found: another ring comes, or the same one was cleared.
+  void Reset();
   // Looks at no more than `max_lines` lines. Returns whether all have been looked at.
   bool Update(const LogRing& ring, size_t max_lines);
   // Ascending.

@@ -1,0 +1,45 @@
+// File: dashboard/views/logs_panel.h
+//
+// The lines of all nodes, merged: levels, search, the selected node alone, follow. A million lines
+// cost what is seen of them.
+//
+// Defines: LogsPanel.
+//
+// Selecting an event leads to the lines of five seconds before it.
+
+#ifndef DASHBOARD_VIEWS_LOGS_PANEL_H_
+#define DASHBOARD_VIEWS_LOGS_PANEL_H_
+
+#include <cstdint>
+#include <string>
+
+#include "dashboard/model/log_ring.h"
+#include "dashboard/views/panel.h"
+
+namespace millrace::dashboard {
+
+class LogsPanel : public PanelView {
+ public:
+  void Draw(const ViewContext& context, Commands* commands) override;
+
+ private:
+  void Toolbar(const ViewContext& context, Commands* commands);
+  void Lines(const ViewContext& context, Commands* commands);
+  void Row(const ViewContext& context, uint64_t number, Commands* commands);
+  [[nodiscard]] std::string Csv(const DashboardModel& model) const;
+
+  LogFilter filter_;
+  std::string text_;
+  int level_ = 0;  // 0 all, 1 information and above, 2 warnings and above, 3 errors
+  bool only_selected_ = false;
+  bool follow_ = true;
+  bool complete_ = true;      // the filter has seen every line
+  int64_t shown_event_ = -1;  // the selected event that was scrolled to
+  int shown_cluster_ = -1;
+  TimeBrush shown_brush_;
+  int64_t scroll_to_ = -1;    // number of a line; -1: stay
+};
+
+}  // namespace millrace::dashboard
+
+#endif  // DASHBOARD_VIEWS_LOGS_PANEL_H_
