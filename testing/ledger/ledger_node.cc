@@ -1,9 +1,11 @@
 // A node of the ledger tests: reads a queue in random bites, and writes down every row before
 // anybody else can know of it.
 //
-//   ledger_node MODE SEED BUDGET_BYTES NONCE LOG CONTROL
+//   ledger_node MODE SEED MAX_BITE BUDGET_BYTES NONCE LOG CONTROL
 //
-// MODE is train or inference (rows are echoed). LOG gets int64 numbers: a row's id when NextBatch
+// It asks for 1 to MAX_BITE rows at a time. MODE is train, inference (rows are echoed), stop (calls
+// Terminate once it has had 100 rows), sleep (takes one batch, then waits for "end"), or queues (reads
+// "validation" too, on a thread of its own). LOG gets int64 numbers: a row's id when NextBatch
 // has returned it, -1 - id when it has been used. CONTROL is a file of lines, read as they come:
 // "feed_end FEED_ID", "feed_aborted FEED_ID", "end". On stdout: "ready ENDPOINT KEY". Exit code 0
 // if the program ended well.
@@ -13,7 +15,7 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -28,6 +30,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/log.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
@@ -38,6 +41,8 @@
 
 namespace millrace {
 namespace {
+
+constexpr int64_t kStopAfterRows = 100;
 
 class RowLog {
  public:
@@ -77,17 +82,32 @@ absl::Status CheckRow(int64_t id, std::string_view name) {
   return absl::DataLossError(absl::StrCat("row ", id, " came with the name ", std::string(name)));
 }
 
-absl::Status Program(FeedReceiver* receiver, bool train, uint64_t seed, RowLog* log) {
-  std::mt19937_64 random(seed);
-  MILLRACE_ASSIGN_OR_RETURN(auto feed, receiver->GetDataFeed({.train_mode = train}));
+struct Options {
+  std::string mode;
+  uint64_t seed = 0;
+  int64_t max_bite = 0;
+  int64_t budget_bytes = 0;
+};
+
+absl::Status ReadQueue(FeedReceiver* receiver, const Options& options, const std::string& queue,
+                       RowLog* log, Notification* ended) {
+  std::mt19937_64 random(options.seed);
+  const bool train = options.mode != "inference";
+  MILLRACE_ASSIGN_OR_RETURN(auto feed,
+                            receiver->GetDataFeed({.train_mode = train, .qname_in = queue}));
+  int64_t had = 0;
   std::vector<int64_t> used;
   while (true) {
     log->Add(used);  // before asking, which is what acknowledges them
     used.clear();
     if (feed->ShouldStop()) return absl::OkStatus();
-    const int64_t rows = 1 + static_cast<int64_t>(random() % 100);
+    if (options.mode == "stop" && had >= kStopAfterRows) return feed->Terminate();
+    if (options.mode == "sleep" && had > 0) ended->WaitForNotification();
+    const int64_t rows =
+        1 + static_cast<int64_t>(random() % static_cast<uint64_t>(options.max_bite));
     MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(rows));
     if (batch.empty()) continue;
+    had += batch.num_rows();
     const auto ids = batch.column<int64_t>("id");
     log->Add({ids.begin(), ids.end()});
     const StringColumn names = batch.strings("name");
@@ -100,35 +120,51 @@ absl::Status Program(FeedReceiver* receiver, bool train, uint64_t seed, RowLog* 
   }
 }
 
+absl::Status Program(FeedReceiver* receiver, const Options& options, RowLog* log,
+                     Notification* ended) {
+  if (options.mode != "queues") return ReadQueue(receiver, options, "input", log, ended);
+  absl::Status validation;
+  Thread thread("validation", [&] {
+    validation = ReadQueue(receiver, options, "validation", log, ended);
+  });
+  absl::Status status = ReadQueue(receiver, options, "input", log, ended);
+  thread.Join();
+  status.Update(validation);
+  return status;
+}
+
 int Main(char** argv) {
-  const bool train = std::strcmp(argv[1], "train") == 0;
-  uint64_t seed = 0;
-  int64_t budget = 0;
-  MILLRACE_CHECK(absl::SimpleAtoi(argv[2], &seed) && absl::SimpleAtoi(argv[3], &budget));
-  auto receiver =
-      FeedReceiver::Start({.node_name = "node", .nonce = argv[4], .budget_bytes = budget});
+  Options options{.mode = argv[1]};
+  MILLRACE_CHECK(absl::SimpleAtoi(argv[2], &options.seed) &&
+                 absl::SimpleAtoi(argv[3], &options.max_bite) &&
+                 absl::SimpleAtoi(argv[4], &options.budget_bytes));
+  auto receiver = FeedReceiver::Start({.node_name = "node",
+                                       .nonce = argv[5],
+                                       .queues = {"input", "validation"},
+                                       .budget_bytes = options.budget_bytes});
   MILLRACE_CHECK(receiver.ok()) << receiver.status();
-  RowLog log(argv[5]);
-  Thread obey("control", [&receiver, path = std::string(argv[6])] { Obey(path, receiver->get()); });
+  RowLog log(argv[6]);
+  Notification ended;
+  Thread obey("control", [&, path = std::string(argv[7])] {
+    Obey(path, receiver->get());
+    ended.Notify();
+  });
   std::printf("ready %s %s\n", (*receiver)->endpoints().tcp.c_str(),
               (*receiver)->endpoints().key.c_str());
   std::fflush(stdout);
   const absl::Status status =
-      (*receiver)->Finish(Program(receiver->get(), train, seed, &log));
-  if (!status.ok()) {
-    std::fprintf(stderr, "%s\n", status.ToString().c_str());
-    std::_Exit(1);  // the control thread may wait for ever
-  }
-  obey.Join();
-  return 0;
+      (*receiver)->Finish(Program(receiver->get(), options, &log, &ended));
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  // A program that stops by itself is not told to: the control thread may wait for ever.
+  std::_Exit(status.ok() ? 0 : 1);
 }
 
 }  // namespace
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  if (argc != 7) {
-    std::fprintf(stderr, "usage: %s MODE SEED BUDGET_BYTES NONCE LOG CONTROL\n", argv[0]);
+  if (argc != 8) {
+    std::fprintf(stderr, "usage: %s MODE SEED MAX_BITE BUDGET_BYTES NONCE LOG CONTROL\n", argv[0]);
     return 2;
   }
   return millrace::Main(argv);

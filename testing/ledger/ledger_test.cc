@@ -9,11 +9,8 @@
 // A case is made from its seed alone, up to the machine's timing. LEDGER_SEED repeats one,
 // LEDGER_CASES runs more of them.
 
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,10 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/exit_status.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
 #include "core/base/process.h"
@@ -46,24 +40,13 @@
 #include "feed/train_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "testing/child_process.h"
+#include "testing/ledger/ledger_node_process.h"
 #include "testing/ledger/ledger_rows.h"
-#include "testing/ledger/tcp_fault_proxy.h"
 
 namespace millrace {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
-
-RecordBatch Rows(int64_t epoch, int64_t partition, int64_t first, int64_t rows) {
-  std::vector<int64_t> ids;
-  std::vector<std::string> names;
-  for (int64_t row = first; row < first + rows; ++row) {
-    ids.push_back(LedgerRowId(epoch, partition, row));
-    names.push_back(LedgerRowName(ids.back()));
-  }
-  return *BatchBuilder().AddColumn("id", std::move(ids)).AddStrings("name", names).Build();
-}
 
 // What the seed says.
 struct Case {
@@ -87,13 +70,13 @@ struct Case {
 
   GeneratorSource Source() const {
     return *GeneratorSource::Create(
-        Rows(0, 0, 0, 1).schema(), partitions,
+        LedgerRows(0, 0, 0, 1).schema(), partitions,
         [rows = rows, step = source_batch](int partition, int64_t epoch, int64_t batch)
             -> absl::StatusOr<std::optional<RecordBatch>> {
           const int64_t first = batch * step;
           const int64_t left = rows[static_cast<size_t>(partition)] - first;
           if (left <= 0) return std::optional<RecordBatch>();
-          return std::optional(Rows(epoch, partition, first, std::min(left, step)));
+          return std::optional(LedgerRows(epoch, partition, first, std::min(left, step)));
         },
         deterministic);
   }
@@ -112,138 +95,6 @@ struct Case {
   bool comes_back;   // a killed one
 };
 
-// Faults of all connections of one case. Thread safety: thread-safe.
-class FaultPlan {
- public:
-  FaultPlan(uint64_t seed, int faults) : random_(seed), left_(faults) {}
-
-  TcpFault Next() {
-    MutexLock lock(&mu_);
-    if (left_ == 0 || random_() % 4 == 0) return {};
-    --left_;
-    TcpFault fault;
-    const uint64_t kind = random_() % 8;
-    fault.kind = kind == 0  ? TcpFault::Kind::kStall
-                 : kind < 3 ? TcpFault::Kind::kDelay
-                            : TcpFault::Kind::kCut;
-    // The handshake, the first frames, or somewhere in the rows.
-    const uint64_t most[] = {200, 1500, 20'000};
-    fault.after_bytes = static_cast<int64_t>(random_() % most[random_() % 3]);
-    fault.delay = absl::Milliseconds(random_() % 1500);
-    return fault;
-  }
-
- private:
-  Mutex mu_;
-  std::mt19937_64 random_ ABSL_GUARDED_BY(mu_);
-  int left_ ABSL_GUARDED_BY(mu_);
-};
-
-// A node role: the attempt that runs, its proxy, and the logs of all attempts.
-class Node {
- public:
-  Node(std::string name, std::string mode, const Case& of, std::string folder, FaultPlan* plan,
-       FakeNodeDirectory* directory)
-      : name_(std::move(name)),
-        mode_(std::move(mode)),
-        budget_bytes_(of.budget_bytes),
-        folder_(std::move(folder)),
-        plan_(plan),
-        directory_(directory) {}
-
-  // Also after Kill(): another attempt.
-  void Start(uint64_t seed) {
-    MutexLock lock(&mu_);
-    const std::string base = JoinPath(folder_, absl::StrCat(name_, ".", attempt_));
-    logs_.push_back(base + ".log");
-    control_ = base + ".control";
-    std::ofstream(control_).flush();
-    const std::string nonce = RandomHex(8);
-    auto process = ChildProcess::Start({RunfilePath("testing/ledger/ledger_node"), mode_,
-                                        absl::StrCat(seed), absl::StrCat(budget_bytes_), nonce,
-                                        logs_.back(), control_});
-    ASSERT_THAT(process, IsOk());
-    process_ = *std::move(process);
-    const auto ready = process_->WaitForLine("ready", kPatience);
-    ASSERT_THAT(ready, IsOk());
-    const std::vector<std::string> words = absl::StrSplit(*ready, ' ');
-    int port = 0;
-    ASSERT_TRUE(absl::SimpleAtoi(words[1].substr(words[1].rfind(':') + 1), &port));
-    auto proxy = TcpFaultProxy::Start(port, [plan = plan_](bool) { return plan->Next(); });
-    ASSERT_THAT(proxy, IsOk());
-    proxies_.push_back(*std::move(proxy));
-    directory_->Set({.node = name_,
-                     .attempt = attempt_++,
-                     .nonce = nonce,
-                     .tcp_endpoint = absl::StrCat("tcp://127.0.0.1:", proxies_.back()->port()),
-                     .key = words[2]});
-  }
-
-  // The directory learns of it a little later, as a coordinator does from its agent.
-  void Kill(absl::Duration until_known, FeedTarget::State state) {
-    {
-      MutexLock lock(&mu_);
-      process_->Kill(SIGKILL);
-    }
-    absl::SleepFor(until_known);
-    directory_->SetState(name_, state, absl::AbortedError("killed by signal 9"));
-    MutexLock lock(&mu_);
-    EXPECT_THAT(process_->Wait(kPatience), IsOk());
-    process_.reset();
-  }
-
-  void Tell(const std::string& line) {
-    MutexLock lock(&mu_);
-    std::ofstream control(control_, std::ios::app);
-    control << line << std::endl;
-  }
-
-  // Ends the program that still runs, if any.
-  void End() {
-    Tell("end");
-    MutexLock lock(&mu_);
-    if (process_ == nullptr) return;
-    const auto exit = process_->Wait(kPatience);
-    ASSERT_THAT(exit, IsOk());
-    EXPECT_TRUE(exit->kind == ExitStatus::Kind::kExited && exit->code == 0) << name_;
-  }
-
-  // Adds up what all attempts have written down.
-  void CountRows(std::map<int64_t, int64_t>* handed, std::map<int64_t, int64_t>* used) {
-    MutexLock lock(&mu_);
-    for (const std::string& path : logs_) {
-      const auto log = ReadFile(path);
-      ASSERT_THAT(log, IsOk());
-      for (size_t at = 0; at + sizeof(int64_t) <= log->size(); at += sizeof(int64_t)) {
-        int64_t number = 0;
-        std::memcpy(&number, log->data() + at, sizeof(number));
-        ++(number >= 0 ? (*handed)[number] : (*used)[-1 - number]);
-      }
-    }
-  }
-
-  int faults() {
-    MutexLock lock(&mu_);
-    int sum = 0;
-    for (const auto& proxy : proxies_) sum += proxy->faults();
-    return sum;
-  }
-
- private:
-  const std::string name_;
-  const std::string mode_;
-  const int64_t budget_bytes_;
-  const std::string folder_;
-  FaultPlan* const plan_;
-  FakeNodeDirectory* const directory_;
-  Mutex mu_;
-  int attempt_ ABSL_GUARDED_BY(mu_) = 0;
-  std::string control_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::string> logs_ ABSL_GUARDED_BY(mu_);
-  std::unique_ptr<ChildProcess> process_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::unique_ptr<TcpFaultProxy>> proxies_ ABSL_GUARDED_BY(mu_);
-};
-
 class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserver {
  protected:
   LedgerTest() : case_(GetParam()), plan_(GetParam() * 7 + 1, case_.faults) {}
@@ -253,10 +104,13 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
     ASSERT_THAT(folder, IsOk());
     folder_.emplace(*std::move(folder));
     for (int i = 0; i < case_.nodes; ++i) {
-      nodes_.push_back(std::make_unique<Node>(absl::StrCat("worker:", i), mode, case_,
-                                              folder_->path(), &plan_, &directory_));
-      nodes_.back()->Start(case_.random());
-      ASSERT_FALSE(HasFatalFailure());
+      nodes_.push_back(std::make_unique<LedgerNode>(
+          LedgerNode::Options{.name = absl::StrCat("worker:", i),
+                              .mode = mode,
+                              .budget_bytes = case_.budget_bytes,
+                              .folder = folder_->path()},
+          &plan_, &directory_));
+      ASSERT_THAT(nodes_.back()->Start(case_.random()), IsOk());
     }
     feeder_ = *Feeder::Start({});
     fate_ = Thread("fate", [this] { KillNodes(); });
@@ -265,21 +119,22 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
   void KillNodes() {
     for (int kill = 0; kill < case_.kills; ++kill) {
       if (over_.WaitForNotificationWithTimeout(absl::Milliseconds(case_.Pick(0, 400)))) return;
-      Node& node = *nodes_[static_cast<size_t>(case_.Pick(0, case_.nodes - 1))];
+      LedgerNode& node = *nodes_[static_cast<size_t>(case_.Pick(0, case_.nodes - 1))];
       ++kills_;
-      node.Kill(absl::Milliseconds(case_.Pick(0, 200)), case_.comes_back
-                                                             ? FeedTarget::State::kRestarting
-                                                             : FeedTarget::State::kFailed);
+      EXPECT_THAT(node.Kill(absl::Milliseconds(case_.Pick(0, 200)),
+                            case_.comes_back ? FeedTarget::State::kRestarting
+                                             : FeedTarget::State::kFailed),
+                  IsOk());
       if (!case_.comes_back) return;
-      node.Start(case_.random());
+      EXPECT_THAT(node.Start(case_.random()), IsOk());
     }
   }
 
   void End() {
     over_.Notify();
     fate_.Join();
-    for (const auto& node : nodes_) node->End();
-    for (const auto& node : nodes_) node->CountRows(&handed_, &used_);
+    for (const auto& node : nodes_) EXPECT_THAT(node->End(), IsOk());
+    for (const auto& node : nodes_) EXPECT_THAT(node->CountRows(&handed_, &used_), IsOk());
     int faults = 0;
     for (const auto& node : nodes_) faults += node->faults();
     std::printf("seed %llu: %d nodes, %d partitions, %lld epochs, %d faults, %d of %d kills\n",
@@ -310,10 +165,10 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
   }
 
   Case case_;
-  FaultPlan plan_;
+  TcpFaultPlan plan_;
   std::optional<TempDir> folder_;
   FakeNodeDirectory directory_;
-  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<LedgerNode>> nodes_;
   std::unique_ptr<Feeder> feeder_;
   Thread fate_;
   int kills_ = 0;  // the thread's until it is joined
@@ -383,7 +238,7 @@ TEST_P(LedgerInferenceTest, EveryRowHasOneResult) {
   std::vector<int64_t> next(static_cast<size_t>(case_.partitions));
   const absl::Status status = (*job)->Collect([&](int partition, const RecordBatch& results) {
     int64_t& row = next[static_cast<size_t>(partition)];
-    EXPECT_TRUE(results.Equals(Rows(0, partition, row, results.num_rows())))
+    EXPECT_TRUE(results.Equals(LedgerRows(0, partition, row, results.num_rows())))
         << "partition " << partition << " from row " << row;
     row += results.num_rows();
     return absl::OkStatus();
