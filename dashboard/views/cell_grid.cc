@@ -42,6 +42,12 @@ CellGrid::Geometry CellGrid::Fit(ImVec2 size, const Layout& layout, float label_
   return best;
 }
 
+float CellGrid::Height(float width, const Layout& layout) {
+  const Geometry geometry = Fit(ImVec2(width, 1e6F), layout, 0);
+  const int groups = (layout.count + layout.group - 1) / layout.group;
+  return static_cast<float>((groups + geometry.columns - 1) / geometry.columns) * geometry.row_h;
+}
+
 void CellGrid::Resize(int width, int height) {
   if (!textures_.empty() && textures_.back()->Width == width && textures_.back()->Height == height) return;
   if (!textures_.empty()) {
@@ -139,7 +145,7 @@ CellGrid::Result CellGrid::Draw(const Theme& theme, const char* id, ImVec2 size,
     for (int i = 0; i < layout.count; ++i) {
       const Cell cell = cell_at(i, with_text);
       const ImRect rect = rect_of(i);
-      const float alpha = cell.dimmed ? 0.22F : 1.0F;
+      const float alpha = cell.dimmed ? 0.3F : 1.0F;
       if (geometry.label_w > 0 && i % layout.group == 0) {
         const std::string label = layout.label(i / layout.group);
         list->AddText(ImVec2(rect.Min.x - geometry.label_w, rect.Min.y + (geometry.cell_h - ImGui::GetTextLineHeight()) / 2),
@@ -159,9 +165,9 @@ CellGrid::Result CellGrid::Draw(const Theme& theme, const char* id, ImVec2 size,
       if (with_text && !cell.text.empty()) {
         const ImVec2 extent = ImGui::CalcTextSize(cell.text.c_str());
         if (extent.x <= geometry.cell_w - 2) {
-          const ImU32 ink = cell.hatched ? theme.dim : ReadableOn(cell.color);
+          const ImU32 ink = cell.hatched || cell.dimmed ? theme.dim : ReadableOn(cell.color);
           list->AddText(ImVec2(rect.Min.x + (geometry.cell_w - extent.x) / 2, rect.Min.y + (geometry.cell_h - extent.y) / 2),
-                        Fade(ink, cell.dimmed ? 0.4F : 0.95F), cell.text.c_str());
+                        ink, cell.text.c_str());
         }
       }
     }

@@ -60,6 +60,8 @@ class CellGrid {
   CellGrid(const CellGrid&) = delete;
   CellGrid& operator=(const CellGrid&) = delete;
 
+  // What Draw() would need for cells of the greatest size.
+  [[nodiscard]] static float Height(float width, const Layout& layout);
   // `with_text` says whether cells are large enough for some.
   Result Draw(const Theme& theme, const char* id, ImVec2 size, const Layout& layout,
               absl::FunctionRef<Cell(int index, bool with_text)> cell_at);

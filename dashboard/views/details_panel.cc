@@ -76,7 +76,7 @@ void DetailsPanel::NodeLines(const ViewContext& context, const NodeState& node) 
   if (!ImGui::BeginTable("lines", 3, ImGuiTableFlags_SizingFixedFit)) return;
   ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, 78 * context.scale);
   ImGui::TableSetupColumn("line", ImGuiTableColumnFlags_WidthStretch);
-  ImGui::TableSetupColumn("value", ImGuiTableColumnFlags_WidthFixed, 92 * context.scale);
+  ImGui::TableSetupColumn("value", ImGuiTableColumnFlags_WidthFixed, 112 * context.scale);
   const auto line = [&](NodeMetric metric, const char* name, const std::string& value, float ceiling, ImU32 color) {
     model.node_history(metric).Query(static_cast<size_t>(node.executor_id), range.from, range.to, 100, &points_);
     Line(context, name, value, ceiling, color, old);
@@ -84,7 +84,7 @@ void DetailsPanel::NodeLines(const ViewContext& context, const NodeState& node) 
   line(NodeMetric::kCpu, "CPU", FormatPercent(node.cpu_percent), 0, theme.accent);
   line(NodeMetric::kRss, "memory", FormatBytes(node.rss_bytes), 0, theme.accent);
   if (!node.queues.empty()) {
-    line(NodeMetric::kRows, "rows", FormatSi(node.rows_per_second, "/s"), 0, theme.accent);
+    line(NodeMetric::kRows, "rows", FormatSi(node.rows_per_second, "rows/s"), 0, theme.accent);
     line(NodeMetric::kBytes, "bytes", FormatBytesRate(node.bytes_per_second), 0, theme.accent);
     line(NodeMetric::kStarved, "starved", FormatFraction(node.starved), 1, theme.starved);
     line(NodeMetric::kBackpressured, "full", FormatFraction(node.backpressured), 1, theme.caution);

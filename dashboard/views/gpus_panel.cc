@@ -158,9 +158,12 @@ void GpusPanel::Wall(const ViewContext& context, float height, Commands* command
     }
   }
   const bool few = places_.size() <= 256;
+  // Without a GPU of the selected node's there is nothing to bring out.
+  const bool dim_others = context.selection.node >= 0 && context.selection.node < static_cast<int>(model.nodes().size()) &&
+                          !model.nodes()[static_cast<size_t>(context.selection.node)].gpus.empty();
   const uint64_t lit = static_cast<uint64_t>(context.selection.node + 1) * 31 + static_cast<uint64_t>(metric_);
   const CellGrid::Layout layout{.count = static_cast<int>(places_.size()), .group = group_, .selected = selected,
-                                .version = model.version() * 1'000'003 + lit, .max_cell_px = 40, .aspect = few ? 1.7F : 1.0F,
+                                .version = model.version() * 1'000'003 + lit, .max_cell_px = 64, .aspect = few ? 1.7F : 1.0F,
                                 .label = [&](int group) { return model.hosts()[static_cast<size_t>(group_hosts_[static_cast<size_t>(group)])].name; }};
   const CellGrid::Result result = grid_.Draw(
       theme, "##gpus", ImVec2(ImGui::GetContentRegionAvail().x, height), layout, [&](int i, bool with_text) {
@@ -179,7 +182,7 @@ void GpusPanel::Wall(const ViewContext& context, float height, Commands* command
           cell.hatched = false;
           cell.color = Viridis(value / ceiling);
         }
-        cell.dimmed = context.selection.node >= 0 && gpu.owner != context.selection.node;
+        cell.dimmed = dim_others && gpu.owner != context.selection.node;
         cell.marked = gpu.throttled() || !gpu.error.empty();
         if (with_text) cell.text = Known(value) ? FormatNumber(std::round(value)) : "?";
         return cell;

@@ -196,7 +196,11 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
                  Commands* commands) {
   constexpr ImPlotFlags kFlags = ImPlotFlags_NoTitle | ImPlotFlags_NoMenus | ImPlotFlags_NoBoxSelect |
                                  ImPlotFlags_NoMouseText | ImPlotFlags_NoInputs;
-  if (!ImPlot::BeginPlot(id, size, lines.size() > 1 ? kFlags : kFlags | ImPlotFlags_NoLegend)) return;
+  ImGui::PushFont(context.theme.fonts.mono, kSmallSize);
+  if (!ImPlot::BeginPlot(id, size, lines.size() > 1 ? kFlags : kFlags | ImPlotFlags_NoLegend)) {
+    ImGui::PopFont();
+    return;
+  }
   const TimeRange range = Range(context);
   const double from = Seconds(range.from);
   const double to = std::max(Seconds(range.to), from + 1);
@@ -238,7 +242,7 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
       fill.FillAlpha = 0.25F;
       if (lines.size() == 1) {
         ImPlotSpec area = spec;
-        area.FillAlpha = 0.10F;
+        area.FillAlpha = 0.16F;
         ImPlot::PlotShaded(label.c_str(), run.x.data(), run.mean.data(), count, 0, area);
       }
       ImPlot::PlotShaded(label.c_str(), run.x.data(), run.low.data(), run.high.data(), count, fill);
@@ -255,6 +259,7 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
   }
   Brush(context, from, to, commands);
   ImPlot::EndPlot();
+  ImGui::PopFont();
 }
 
 void Sparkline(const Theme& theme, ImVec2 size, absl::Span<const HistoryPoint> points,

@@ -11,6 +11,9 @@
 namespace millrace::dashboard {
 namespace {
 
+// Up to here a cell has room for its node's name.
+constexpr size_t kNamedCells = 64;
+
 constexpr v1::SlotState kBringUp[] = {v1::SLOT_STATE_STARTED, v1::SLOT_STATE_CONNECTED, v1::SLOT_STATE_REGISTERED,
                                       v1::SLOT_STATE_READY, v1::SLOT_STATE_RUNNING};
 
@@ -91,12 +94,14 @@ void ReservationsPanel::Ladder(const ViewContext& context) {
   const Theme& theme = context.theme;
   const ClusterFacts& cluster = context.model.cluster();
   const float px = context.scale;
-  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(4 * px, 4 * px));
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(3 * px, 4 * px));
+  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(5 * px, 3 * px));
+  ImGui::PushFont(theme.fonts.text, kSmallSize + 0.5F);
   bool first = true;
   for (int state = 1; state < kSlotStates; ++state) {
     const int count = cluster.by_state[static_cast<size_t>(state)];
     const auto slot_state = static_cast<v1::SlotState>(state);
-    const std::string text = absl::StrCat(StateLetter(slot_state), "  ", SlotStateText(slot_state), "  ", FormatCount(count));
+    const std::string text = absl::StrCat(StateLetter(slot_state), " ", SlotStateText(slot_state), " ", FormatCount(count));
     const bool chosen = state_filter_ == state;
     if (!first) {
       ImGui::SameLine();
@@ -113,7 +118,15 @@ void ReservationsPanel::Ladder(const ViewContext& context) {
     ImGui::PopStyleColor(2);
     ImGui::PopID();
   }
-  ImGui::PopStyleVar();
+  ImGui::PopFont();
+  ImGui::PopStyleVar(2);
+}
+
+CellGrid::Layout ReservationsPanel::GridLayout(const ViewContext& context) const {
+  const size_t count = context.model.nodes().size();
+  const bool few = count <= kNamedCells;
+  return {.count = static_cast<int>(count), .selected = context.selection.node, .version = grid_version_,
+          .max_cell_px = few ? 46.0F : 24.0F, .aspect = few ? 2.6F : 1.0F, .label = nullptr};
 }
 
 void ReservationsPanel::Grid(const ViewContext& context, float height, Commands* commands) {
@@ -124,9 +137,8 @@ void ReservationsPanel::Grid(const ViewContext& context, float height, Commands*
     grid_version_ = model.version() << 1 | static_cast<uint64_t>((grid_version_ & 1) ^ (painted_filter_ != state_filter_ ? 1 : 0));
     painted_filter_ = state_filter_;
   }
-  const bool few = model.nodes().size() <= 64;
-  const CellGrid::Layout layout{.count = static_cast<int>(model.nodes().size()), .selected = context.selection.node,
-                                .version = grid_version_, .max_cell_px = few ? 46.0F : 24.0F, .aspect = few ? 2.6F : 1.0F};
+  const bool few = model.nodes().size() <= kNamedCells;
+  const CellGrid::Layout layout = GridLayout(context);
   const CellGrid::Result result = grid_.Draw(
       theme, "##slots", ImVec2(ImGui::GetContentRegionAvail().x, height), layout, [&](int i, bool with_text) {
         const NodeState& node = model.nodes()[static_cast<size_t>(i)];
@@ -286,10 +298,10 @@ void ReservationsPanel::Draw(const ViewContext& context, Commands* commands) {
   Ladder(context);
   ImGui::Spacing();
   const ImVec2 room = ImGui::GetContentRegionAvail();
-  const float wanted = model.nodes().size() <= 64 ? std::min(room.y * 0.4F, (static_cast<float>(model.nodes().size()) * 122 * context.scale / std::max(1.0F, room.x) + 1) * 49 * context.scale)
-                                                  : room.y * 0.5F;
+  const float wanted = std::min(room.y * 0.5F, CellGrid::Height(room.x, GridLayout(context)));
   Grid(context, wanted, commands);
   ImGui::Spacing();
+  ImGui::AlignTextToFramePadding();
   Heading(theme, "BRING-UP");
   ImGui::SameLine();
   int order = slowest_first_ ? 0 : 1;

@@ -31,6 +31,7 @@ class ReservationsPanel : public PanelView {
   };
   void Refresh(const ViewContext& context);
   void Ladder(const ViewContext& context);
+  [[nodiscard]] CellGrid::Layout GridLayout(const ViewContext& context) const;
   void Grid(const ViewContext& context, float height, Commands* commands);
   void Waterfall(const ViewContext& context, Commands* commands);
   [[nodiscard]] std::string Csv(const DashboardModel& model) const;

@@ -120,8 +120,10 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
   items.Add(link.text, link.color, reason.c_str());
   items.Add(absl::StrCat("data age ", FormatSpan(health.data_age)), health.stale ? theme.caution : theme.dim, "Since the last update from the coordinator");
   items.Add(absl::StrCat("epoch ", cluster.epoch), theme.dim, "Of the membership");
-  items.Add(absl::StrCat(FormatBytesRate(model.cluster_value(ClusterMetric::kBytes)), " in"), theme.text, "Bytes that all nodes' feeds receive");
-  items.Add(FormatSi(model.cluster_value(ClusterMetric::kRows), "rows/s"), theme.text, "Rows that all nodes' feeds receive");
+  const float bytes = model.cluster_value(ClusterMetric::kBytes);
+  const float rows = model.cluster_value(ClusterMetric::kRows);
+  if (Known(bytes)) items.Add(absl::StrCat(FormatBytesRate(bytes), " in"), theme.text, "Bytes that all nodes' feeds receive");
+  if (Known(rows)) items.Add(FormatSi(rows, "rows/s"), theme.text, "Rows that all nodes' feeds receive");
   const uint64_t dropped = health.dropped_metrics + health.dropped_events + health.dropped_log_lines + health.dropped_updates;
   if (dropped > 0) items.Add(absl::StrCat("dropped ", FormatCount(static_cast<int64_t>(dropped))), theme.caution, "Metrics, events, log lines and updates that this window came too late for; newest values are never lost");
   if (health.refused_updates > 0) items.Add(absl::StrCat("refused ", health.refused_updates), theme.bad, health.last_refusal.c_str());

@@ -116,7 +116,9 @@ void StateShape(ImDrawList* list, ImVec2 center, float radius, const Theme& them
 
 void StateBadge(const Theme& theme, v1::SlotState state, absl::string_view text) {
   const float height = ImGui::GetTextLineHeight();
-  const ImVec2 at = ImGui::GetCursorScreenPos();
+  // On the line of a text that is aligned with a button.
+  const ImVec2 at(ImGui::GetCursorScreenPos().x,
+                  ImGui::GetCursorScreenPos().y + ImGui::GetCurrentWindow()->DC.CurrLineTextBaseOffset);
   const float radius = height * 0.27F;
   StateShape(ImGui::GetWindowDrawList(), ImVec2(at.x + radius + 1, at.y + height * 0.54F), radius,
              theme, state);

@@ -1,0 +1,25 @@
+// File: dashboard/app/png.h
+//
+// Pixels as a PNG file.
+//
+// Defines: EncodePng().
+//
+// Thread safety: pure functions.
+
+#ifndef DASHBOARD_APP_PNG_H_
+#define DASHBOARD_APP_PNG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/types/span.h"
+
+namespace millrace::dashboard {
+
+// `rgba`: rows from the top, 4 bytes a pixel, width * height * 4 of them; alpha is left out. 8 bits
+// a channel, RGB.
+[[nodiscard]] std::string EncodePng(int width, int height, absl::Span<const uint8_t> rgba);
+
+}  // namespace millrace::dashboard
+
+#endif  // DASHBOARD_APP_PNG_H_

@@ -1,0 +1,178 @@
+"""Runs the program under a virtual X server: a picture of every panel, and what it says when it cannot."""
+
+import contextlib
+import json
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import zlib
+
+PROGRAM = os.path.join(os.environ["TEST_SRCDIR"], "millrace/dashboard/app/millrace-dashboard")
+PANELS = "verdict reservations nodes gpus feed metrics logs membership timeline details".split()
+SECONDS = 120
+
+
+def read_png(path):
+    """Returns (width, height, rows of RGB bytes) of a picture that png.cc wrote."""
+    with open(path, "rb") as file:
+        data = file.read()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n", path
+    at, packed, size = 8, b"", None
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + body)
+        if kind == b"IHDR":
+            size = struct.unpack(">II", body[:8])
+        elif kind == b"IDAT":
+            packed += body
+        at += 12 + length
+    width, height = size
+    raw, rows, above = zlib.decompress(packed), [], bytes(width * 3)
+    for y in range(height):
+        line = raw[y * (width * 3 + 1) : (y + 1) * (width * 3 + 1)]
+        assert line[0] == 2
+        above = bytes((a + b) & 0xFF for a, b in zip(line[1:], above))
+        rows.append(above)
+    return width, height, rows
+
+
+def colors(rows, x0, y0, x1, y1):
+    found = set()
+    for row in rows[y0:y1]:
+        found.update(row[x * 3 : x * 3 + 3] for x in range(x0, x1))
+    return found
+
+
+@contextlib.contextmanager
+def display():
+    """A virtual screen of its own; yields the value of DISPLAY."""
+    read_end, write_end = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(write_end), "-screen", "0", "640x480x24", "-nolisten", "tcp"],
+        pass_fds=[write_end],
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(write_end)
+    try:
+        with os.fdopen(read_end) as pipe:
+            number = pipe.readline().strip()
+        assert number, "Xvfb did not start"
+        yield ":" + number
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def run(arguments, screen=None):
+    environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    environment["HOME"] = os.environ["TEST_TMPDIR"]
+    environment["XDG_CONFIG_HOME"] = os.environ["TEST_TMPDIR"]
+    environment["LIBGL_ALWAYS_SOFTWARE"] = "1"
+    if screen:
+        environment["DISPLAY"] = screen
+    return subprocess.run([PROGRAM] + arguments, env=environment, capture_output=True, text=True, timeout=SECONDS)
+
+
+@unittest.skipUnless(shutil.which("Xvfb"), "Xvfb is not installed (Debian package xvfb)")
+class ScreenshotTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def shoot(self, screen, arguments, size="1280x720"):
+        path = os.path.join(self.folder, "shot.png")
+        ran = run(arguments + ["--screenshot", path, "--size", size], screen)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        return read_png(path)
+
+    def test_every_panel_has_a_picture_of_its_own(self):
+        with display() as screen:
+            pictures = {}
+            for panel in PANELS:
+                width, height, rows = self.shoot(
+                    screen, ["--demo", "8", "--scenario", "oom-cascade", "--panel", panel, "--zoom", "--select", "worker:3"]
+                )
+                self.assertEqual((width, height), (1280, 720))
+                # Below the status bar there is more than one flat colour.
+                self.assertGreater(len(colors(rows, 0, 40, width, height)), 12, panel)
+                pictures[panel] = b"".join(rows[60:])
+            self.assertEqual(len(set(pictures.values())), len(PANELS))
+
+    def test_the_whole_window_is_filled_and_shows_other_data_otherwise(self):
+        with display() as screen:
+            _, _, well = self.shoot(screen, ["--demo", "8"])
+            _, _, broken = self.shoot(screen, ["--demo", "8", "--scenario", "oom-cascade"])
+            for rows in (well, broken):
+                for area in ((0, 40, 230, 500), (300, 40, 900, 300), (0, 600, 1280, 720)):
+                    self.assertGreater(len(colors(rows, *area)), 12, area)
+            verdicts = [[row[: 230 * 3] for row in rows[40:400]] for rows in (well, broken)]
+            self.assertNotEqual(*verdicts)
+
+    def test_themes_and_sizes(self):
+        with display() as screen:
+            width, height, light = self.shoot(screen, ["--demo", "4", "--theme", "light"], "1920x1080")
+            self.assertEqual((width, height), (1920, 1080))
+            _, _, dark = self.shoot(screen, ["--demo", "4", "--theme", "colour-blind", "--scale", "1.5"], "1920x1080")
+            brightness = [sum(sum(row) for row in rows[::40]) for rows in (light, dark)]
+            self.assertGreater(brightness[0], brightness[1] * 3)
+
+
+class CommandLineTest(unittest.TestCase):
+    def test_json_needs_no_display(self):
+        ran = run(["--demo", "8", "--scenario", "slow-source", "--dump-json"])
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        model = json.loads(ran.stdout)
+        self.assertEqual(len(model["nodes"]), 8)
+        self.assertIn("starved", model["verdict"]["gpus"]["text"])
+
+    def test_without_a_display_it_says_what_to_do(self):
+        ran = run(["--demo", "1"])
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("xvfb-run", ran.stderr)
+
+    def test_wrong_flags_name_what_there_is(self):
+        for arguments, text in (
+            (["--panel", "nonsense"], "reservations"),
+            (["--demo", "3", "--scenario", "nonsense"], "slow-source"),
+            (["--demo", "-1"], "--demo"),
+            (["--demo", "1", "--replay", "x"], "exclude"),
+            (["--size", "10x10", "--demo", "1"], "320x240"),
+            (["--after", "soon", "--demo", "1"], "1.5s"),
+            (["--connect", "127.0.0.1:1"], "--token-file"),
+            (["--nonsense"], "--help"),
+        ):
+            ran = run(arguments)
+            self.assertEqual(ran.returncode, 2, (arguments, ran.stderr))
+            self.assertIn(text, ran.stderr, arguments)
+
+    def test_a_file_that_is_no_recording_is_refused(self):
+        path = os.path.join(os.environ["TEST_TMPDIR"], "bad.mrec")
+        with open(path, "wb") as file:
+            file.write(b"something else entirely")
+        ran = run(["--replay", path, "--dump-json"])
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn("bad.mrec", ran.stderr)
+        ran = run(["--replay", path + ".gone", "--dump-json"])
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("bad.mrec.gone", ran.stderr)
+
+    def test_no_cluster_is_said_so(self):
+        ran = run(["--dump-json"])
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("cluster", ran.stderr)
+
+    def test_help_and_version(self):
+        for flag, text in (("--help", "--screenshot"), ("--version", "millrace-dashboard ")):
+            ran = run([flag])
+            self.assertEqual(ran.returncode, 0)
+            self.assertIn(text, ran.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

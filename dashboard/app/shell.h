@@ -1,0 +1,114 @@
+// File: dashboard/app/shell.h
+//
+// The inside of the window: the dock layout with all panels, the status bar, keys, the command
+// palette, questions before an operator's action, and short notices. ImGui only: it runs without a
+// window too, which is how its tests drive it.
+//
+// Defines: Shell, ShellOptions, ShellHost.
+//
+//   Shell shell(options, &host);
+//   window->Frame([&] { shell.Draw(sessions); });     // between NewFrame() and Render()
+//
+// Keys, while no text is typed:
+//   1 to 9, 0    the panels, in the order of the tabs      Ctrl+P   palette: panels, nodes, actions
+//   /            filter of the panel in front              Space    pause and go on
+//   Esc          back to live, then nothing selected       T        next theme
+//   Z            the panel in front alone, and back        F1       these keys
+//   Ctrl+= - 0   larger, smaller, as it was                Ctrl+Q   ends the window
+//
+// Thread safety: on the window's thread. Lifetime: as CellGrid (dashboard/views/cell_grid.h).
+
+#ifndef DASHBOARD_APP_SHELL_H_
+#define DASHBOARD_APP_SHELL_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "dashboard/app/palette.h"
+#include "dashboard/app/session.h"
+#include "dashboard/views/panel.h"
+#include "dashboard/views/status_bar.h"
+
+namespace millrace::dashboard {
+
+struct ShellOptions {
+  ThemeKind theme = ThemeKind::kDark;
+  Fonts fonts;
+  float scale = 1;
+  std::optional<Panel> panel;  // in front at first
+  bool zoomed = false;         // `panel` alone
+  std::string select;          // node that is selected as soon as it is known; empty: none
+};
+
+// What the shell needs of the world around it.
+class ShellHost {
+ public:
+  virtual ~ShellHost() = default;
+  virtual void Copy(const std::string& text) = 0;
+  // Writes a file and returns its path.
+  [[nodiscard]] virtual absl::StatusOr<std::string> Save(const std::string& name, const std::string& csv) = 0;
+  virtual void Quit() = 0;
+};
+
+class Shell {
+ public:
+  Shell(ShellOptions options, ShellHost* host);
+  ~Shell();
+
+  // One frame. `sessions` holds at least one; `frame` is what the last frames took to build.
+  void Draw(const std::vector<Session*>& sessions, absl::Duration frame);
+
+  // Of the frame before, for tests.
+  [[nodiscard]] const std::vector<Command>& last_commands() const { return last_commands_; }
+  [[nodiscard]] Panel front() const { return front_; }
+  [[nodiscard]] ThemeKind theme() const { return theme_.kind; }
+  void Show(Panel panel);
+
+ private:
+  struct Notice {
+    std::string text;
+    Mood mood = Mood::kNeutral;
+    double until = 0;
+  };
+  void BuildLayout(unsigned dockspace, float width, float height);
+  float DrawStatus(const ViewContext& context, Session* session, absl::Duration frame);
+  void DrawPanel(const ViewContext& context, Panel panel);
+  void DrawQuestions(Session* session);
+  void DrawNotices();
+  void DrawKeys();
+  void Keys(Session* session);
+  void RunPalette(const ViewContext& context, Session* session);
+  void Carry(Session* session);
+  void Notify(std::string text, Mood mood);
+  void SetTheme(ThemeKind kind);
+
+  ShellOptions options_;
+  ShellHost* const host_;
+  Theme theme_;
+  float zoom_ = 1;  // of the user, on top of the scale
+  std::map<Panel, std::unique_ptr<PanelView>> panels_;
+  StatusBar status_bar_;
+  Palette palette_;
+  Commands commands_;
+  std::vector<Command> last_commands_;
+  std::vector<Notice> notices_;
+  int cluster_ = 0;
+  Panel front_ = Panel::kReservations;
+  std::optional<Panel> show_;      // next frame
+  std::optional<Panel> zoomed_;
+  bool focus_filter_ = false;
+  bool show_keys_ = false;
+  int ask_restart_ = -1;           // executor id
+  bool ask_stop_ = false;
+  bool layout_built_ = false;
+  int frames_ = 0;
+};
+
+}  // namespace millrace::dashboard
+
+#endif  // DASHBOARD_APP_SHELL_H_
