@@ -66,6 +66,7 @@ class Feeder:
         self._reply = reply
         self._outboxes = {}
         self._sessions = {}  # id: (session, outbox, node principal)
+        self._reply_connections = {}  # id of a session: the connection that its replies come over
 
     @property
     def reply_address(self):
@@ -109,6 +110,7 @@ class Feeder:
                 poller.register(socket, zmq.POLLIN)
         poller.poll(timeout * 1000)
         now = time.monotonic()
+        lost = self._inbox.take_lost()  # what came over them before still counts
         while (received := self._inbox.receive()) is not None:
             self._take(*received, now)
         for outbox in self._outboxes.values():
@@ -116,9 +118,12 @@ class Feeder:
         for opened, outbox, _ in list(self._sessions.values()):
             if outbox.broken:
                 opened.on_connection(outbox.state, now)
+            elif self._reply_connections.get(opened.id) in lost:
+                opened.on_connection("lost", now)
             opened.step(now)
             if opened.outcome:
                 del self._sessions[opened.id]
+                self._reply_connections.pop(opened.id, None)
         for endpoint, outbox in list(self._outboxes.items()):
             if outbox.broken and not any(o is outbox for _, o, _ in self._sessions.values()):
                 outbox.close()
@@ -133,6 +138,7 @@ class Feeder:
                 return
             if node != principal:
                 raise frames.FrameError("principal", f"{principal} answered for {node}")
+            self._reply_connections[frame.session] = self._inbox.connection
             opened.on_frame(frame, now)
         except frames.FrameError as error:
             if error.outcome == "unsupported":
@@ -228,7 +234,12 @@ class PartitionFeed:
             self._end("timeout", "DEADLINE_EXCEEDED", f"the node is {node.state}")
 
     def _open(self, node):
-        first_row = self.acked_row if self._request.mode == "train" and self._source.deterministic else 0
+        resume = self._request.mode == "train" and self._source.deterministic
+        # Another attempt knows nothing of the one before.
+        if self._node is not None and node.nonce != self._node.nonce:
+            self.refed_rows += self.acked_row if resume else 0
+            resume = False
+        first_row = self.acked_row if resume else 0
         if self.sessions:
             self._feeder.emit("resume", partition=self._request.partition, first_row=first_row)
         self.results = []
@@ -241,10 +252,10 @@ class PartitionFeed:
         self._session = None
         if ended.acked_row > self.acked_row or ended.results:
             self._progress_at = now
-        self.acked_row = max(self.acked_row, ended.acked_row)
+        self.acked_row = ended.acked_row
         self.results = ended.results
         self.rows = ended.end_row
-        again = ended.outcome.kind in ("lost", "unavailable")
+        again = ended.outcome.kind in ("lost", "unavailable") or ended.outcome.code == "UNAVAILABLE"
         # A node attempt that took an old port says FAILED_PRECONDITION or knows another key.
         elsewhere = not ended.accepted and ended.outcome.code in ("FAILED_PRECONDITION", "UNAUTHENTICATED")
         if self._resume and elsewhere:

@@ -55,13 +55,16 @@ class _NodeSession:
     results_begun: bool = False
     unsent: list = dataclasses.field(default_factory=list)
     waited_at: float = 0.0
+    connection: int | None = None  # that its frames come over
 
 
 class NodeStub:
     """A node attempt. `window_bytes` is the credit of each session beyond what was released."""
 
-    def __init__(self, window_bytes=1 << 20, result_rows=3, break_after_rows=None, terminate_after_rows=None):
-        self.nonce = secrets.token_hex(8)
+    def __init__(
+        self, window_bytes=1 << 20, result_rows=3, break_after_rows=None, terminate_after_rows=None, nonce=None
+    ):
+        self.nonce = nonce or secrets.token_hex(8)
         self.log = []  # (session, text) of every ERROR sent, newest last
         self.moved = threading.Event()  # set once the connections were broken and `info` is new
         self._window_bytes = window_bytes
@@ -125,8 +128,11 @@ class NodeStub:
             for socket in self._inbox.pollables():
                 poller.register(socket, zmq.POLLIN)
             poller.poll(20)
+            lost = self._inbox.take_lost()  # what came over them before still counts
             while (received := self._inbox.receive()) is not None:
                 self._take(*received)
+            for session in [s for s in self._sessions.values() if s.connection in lost]:
+                del self._sessions[session.id]
             for outbox in self._outboxes.values():
                 outbox.update()
             for session in [s for s in self._sessions.values() if s.outbox.broken]:
@@ -186,6 +192,7 @@ class NodeStub:
             return
         session = _NodeSession(frame.session, principal, message, self._outbox(message.reply))
         session.next_row = message.first_row
+        session.connection = self._inbox.connection
         if open_already is not None:
             self._send(session, frames.Error("ALREADY_EXISTS", f"session {frame.session:016x} is open already"))
             return

@@ -47,6 +47,8 @@ class Inbox:
         self._zap.linger = 0
         self._zap.bind(ZAP_ENDPOINT)
         self._pull = None
+        self._monitor = None
+        self.connection = None
         self._context = context
         self.tcp_endpoint = ""
         self.ipc_endpoint = ""
@@ -54,23 +56,39 @@ class Inbox:
 
     def bind(self):
         """Binds to new addresses; what was bound before is closed with all its connections."""
-        if self._pull is not None:
-            self._pull.close()
+        self._close_pull()
         self._pull = self._context.socket(zmq.PULL)
         _set_common_options(self._pull)
         self._pull.plain_server = 1
         self._pull.zap_domain = ZAP_DOMAIN
         self._pull.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+        address = f"inproc://monitor-{secrets.token_hex(8)}"
+        self._pull.monitor(address, zmq.EVENT_DISCONNECTED)
+        self._monitor = self._context.socket(zmq.PAIR)
+        self._monitor.linger = 0
+        self._monitor.connect(address)
         self._pull.bind("tcp://127.0.0.1:*")
         self.tcp_endpoint = self._pull.last_endpoint.decode().rstrip("\0")
         self.ipc_endpoint = f"ipc://@millrace-{secrets.token_hex(8)}"
         self._pull.bind(self.ipc_endpoint)
 
     def pollables(self):
-        return [self._zap, self._pull]
+        return [self._zap, self._pull, self._monitor]
+
+    def take_lost(self):
+        """Connections that have ended since the last call, by what `connection` was then."""
+        lost = set()
+        while True:
+            try:
+                lost.add(parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))["value"])
+            except zmq.Again:
+                return lost
 
     def receive(self):
-        """(principal, parts) of the next message, None when there is none. Answers ZAP first."""
+        """(principal, parts) of the next message, None when there is none. Answers ZAP first.
+
+        `connection` then says over which connection it came.
+        """
         self._answer_zap()
         while True:
             try:
@@ -78,6 +96,7 @@ class Inbox:
             except zmq.Again:
                 return None
             principal = message[0].get("User-Id")
+            self.connection = message[0].get(zmq.SRCFD)
             if principal not in self.poisoned:
                 return principal, [part.buffer for part in message]
 
@@ -102,9 +121,16 @@ class Inbox:
             return b""
         return principal
 
+    def _close_pull(self):
+        if self._pull is None:
+            return
+        self._pull.disable_monitor()
+        self._monitor.close()
+        self._pull.close()
+
     def close(self):
         self._zap.close()
-        self._pull.close()
+        self._close_pull()
 
 
 class Outbox:
