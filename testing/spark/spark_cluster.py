@@ -259,16 +259,20 @@ class SparkCluster:
             raise RuntimeError(f"the application said nothing:\n{daemon.tail()}")
         return Application(daemon, json.loads(line))
 
-    def run(self, main_class, jars, arguments=(), conf=None, executors=2, environment=None):
-        """Runs an application in Java to its end; returns its exit code and what it wrote.
+    def run(self, main_class, jars, arguments=(), conf=None, executors=2, environment=None, py_files=()):
+        """Runs an application to its end; returns its exit code and what it wrote.
 
-        The first of `jars` has `main_class`, the others go with it. Executors have one core each, and
-        `environment` besides their own.
+        The first of `jars` has `main_class`, or is a script in Python if that is None; the others go
+        with it. Executors have one core each, and `environment` besides their own.
         """
         settings = self._settings(executors) | (conf or {})
         for name, value in (environment or {}).items():
             settings[f"spark.executorEnv.{name}"] = value
-        command = [self.home / "bin/spark-submit", "--master", self.url, "--class", main_class]
+        command = [self.home / "bin/spark-submit", "--master", self.url]
+        if main_class:
+            command += ["--class", main_class]
+        if py_files:
+            command += ["--py-files", ",".join(str(path) for path in py_files)]
         if len(jars) > 1:
             command += ["--jars", ",".join(str(jar) for jar in jars[1:])]
         for key, value in settings.items():

@@ -1,0 +1,247 @@
+"""A cluster of node programs on the executors of a Spark application."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Union
+
+from millrace.error import MillraceError, require_class, translated
+from millrace.options import InputMode, NodeProgram, cluster_options, millis
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_THREE_DAYS = 259_200.0
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """What became of a train call."""
+
+    rows: int  # acknowledged by programs, over all epochs
+    refed_rows: int  # fed again although a node had them: perhaps used twice
+    terminated: bool  # every program stopped reading before the end
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.refed_rows == 0
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeInfo:
+    """One node of a cluster, as it was when it was asked for."""
+
+    executor_id: int
+    job_name: str
+    task_index: int
+    state: str
+    attempt: int
+    host: str
+    address: str  # "host:port", its reserved port
+    pid: int  # 0 if it does not run
+
+
+class MillraceCluster:
+    """Made by `run`; every call that fails raises MillraceError, with the cluster's first cause.
+
+    The SparkContext is never stopped. As a context manager: shutdown() at the end, close() after an
+    error. Thread-safe as far as py4j is.
+    """
+
+    def __init__(self, spark: "SparkSession", java: Any) -> None:
+        self._spark = spark
+        self._java = java
+
+    @classmethod
+    def run(
+        cls,
+        spark: "SparkSession",
+        program: NodeProgram,
+        num_executors: int = 1,
+        *,
+        num_ps: Optional[int] = None,
+        master_node: Optional[str] = None,
+        eval_node: Optional[bool] = None,
+        driver_ps_nodes: Optional[bool] = None,
+        input_mode: Optional[InputMode] = None,
+        queues: Optional[Sequence[str]] = None,
+        log_dir: Optional[str] = None,
+        tensorboard: Optional[bool] = None,
+        release_port: Optional[bool] = None,
+        reservation_timeout: Optional[float] = None,
+        nodes_per_executor: Optional[int] = None,
+        gpus_per_node: Optional[int] = None,
+        max_restarts: Optional[int] = None,
+        default_fs: Optional[str] = None,
+        working_dir: Optional[str] = None,
+        port_range: Optional[str] = None,
+        feed_port_range: Optional[str] = None,
+        coordinator_port_range: Optional[str] = None,
+        feed_budget_bytes: Optional[int] = None,
+        stop_grace: Optional[float] = None,
+        env: Optional[Mapping[str, str]] = None,
+    ) -> "MillraceCluster":
+        """Starts a cluster and returns when every node runs.
+
+        The arguments are those of the Java class ClusterOptions, whose defaults hold for what is None;
+        times are in seconds.
+        """
+        options = {
+            name: value for name, value in locals().items() if name not in ("cls", "spark", "program")
+        }
+        context = getattr(spark, "_sc", None)
+        if context is None:
+            raise MillraceError(
+                "UNIMPLEMENTED", "Spark Connect has no JVM on this side; run the application with spark-submit"
+            )
+        gateway = context._gateway
+        cluster_class = require_class(gateway.jvm)
+        with translated():
+            java = cluster_class.run(context._jsc, program._to_java(gateway), cluster_options(gateway, options))
+        return cls(spark, java)
+
+    def _options(self, name: str, **values: Any) -> Any:
+        builder = getattr(self._spark._sc._jvm.io.millrace.spark, name).builder()
+        for method, value in values.items():
+            getattr(builder, method)(value)
+        return builder.build()
+
+    def train(
+        self,
+        data: "DataFrame",
+        num_epochs: int = 1,
+        feed_timeout: float = 600.0,
+        queue: str = "input",
+        end_of_feed: bool = False,
+    ) -> TrainResult:
+        """Feeds every row, num_epochs times; returns when programs have used them all, or stopped reading.
+
+        end_of_feed: the queue ends with this call; the programs may serve inference on it then.
+        """
+        options = self._options(
+            "TrainOptions",
+            numEpochs=num_epochs,
+            feedTimeoutMillis=millis(feed_timeout),
+            queue=queue,
+            endOfFeed=end_of_feed,
+        )
+        with translated():
+            result = self._java.train(_java_frame(data), options)
+        return TrainResult(result.rows(), result.refedRows(), result.terminated())
+
+    def inference(
+        self,
+        data: "DataFrame",
+        result_schema: Union["StructType", str],
+        feed_timeout: float = 600.0,
+        queue: str = "input",
+    ) -> "DataFrame":
+        """The results of nodes for every row, one for each, in order; lazy: each action feeds the rows.
+
+        result_schema: a StructType, or its DDL: "id bigint, prediction bigint".
+        """
+        jvm = self._spark._sc._jvm
+        if isinstance(result_schema, str):
+            schema = jvm.org.apache.spark.sql.types.StructType.fromDDL(result_schema)
+        else:
+            schema = jvm.org.apache.spark.sql.types.DataType.fromJson(result_schema.json())
+        options = self._options("InferenceOptions", feedTimeoutMillis=millis(feed_timeout), queue=queue)
+        with translated():
+            java = self._java.inference(_java_frame(data), schema, options)
+        return type(data)(java, self._spark)
+
+    def end_feed(self, queue: str = "input") -> None:
+        """Ends what nodes do with a queue: ShouldStop() turns true once what was fed is read."""
+        with translated():
+            self._java.endFeed(queue)
+
+    def shutdown(self, grace: Optional[float] = None, timeout: Optional[float] = _THREE_DAYS) -> None:
+        """Ends all queues, waits for chief, master and workers, then stops ps and evaluator. Idempotent.
+
+        grace: how long workers may take before they are asked to stop; timeout: all of it, then
+        everything is killed. None is without end.
+        """
+        options = self._options("ShutdownOptions", graceMillis=millis(grace), timeoutMillis=millis(timeout))
+        with translated():
+            self._java.shutdown(options)
+
+    def close(self) -> None:
+        """Ends everything at once, without waiting for programs; nothing after shutdown."""
+        with translated():
+            self._java.close()
+
+    def __enter__(self) -> "MillraceCluster":
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        if kind is None:
+            self.shutdown()
+        else:
+            self.close()
+
+    # ------------------------------------------------------------------------------------ attributes
+
+    @property
+    def cluster_id(self) -> str:
+        return self._java.clusterId()
+
+    @property
+    def cluster_info(self) -> List[NodeInfo]:
+        """Every node as it is now."""
+        with translated():
+            return [
+                NodeInfo(
+                    node.executorId(),
+                    node.jobName(),
+                    node.taskIndex(),
+                    node.state(),
+                    node.attempt(),
+                    node.host(),
+                    node.address(),
+                    node.pid(),
+                )
+                for node in self._java.clusterInfo()
+            ]
+
+    @property
+    def default_fs(self) -> str:
+        return self._java.defaultFs()
+
+    @property
+    def working_dir(self) -> str:
+        return self._java.workingDir()
+
+    @property
+    def input_mode(self) -> InputMode:
+        return InputMode(self._java.inputMode().name())
+
+    @property
+    def num_executors(self) -> int:
+        return self._java.numExecutors()
+
+    @property
+    def queues(self) -> List[str]:
+        return list(self._java.queues())
+
+    @property
+    def server_address(self) -> str:
+        """ "host:port" of the coordinator on the driver."""
+        return self._java.serverAddress()
+
+    @property
+    def tensorboard_url(self) -> str:
+        """ "" until it takes connections, or where there is none."""
+        with translated():
+            return self._java.tensorboardUrl()
+
+
+def _java_frame(data: Any) -> Any:
+    java = getattr(data, "_jdf", None)
+    if java is None:
+        raise MillraceError(
+            "INVALID_ARGUMENT",
+            f"a {type(data).__name__} cannot be fed: RDDs of Python objects are pickles to the JVM; make a "
+            "DataFrame of it, spark.createDataFrame(rdd)",
+        )
+    return java

@@ -1,0 +1,83 @@
+"""A PySpark application that uses the package `millrace`; run by python_test.py.
+
+    python_checks.py NODE
+"""
+
+import sys
+
+from millrace import InputMode, MillraceCluster, MillraceError, NodeProgram
+from pyspark.sql import SparkSession
+
+
+def expect(holds, what):
+    if not holds:
+        raise AssertionError(what)
+
+
+def trains_and_answers(spark, node):
+    with MillraceCluster.run(
+        spark,
+        NodeProgram.file(node, "sum", env={"SOME_VARIABLE": "some value"}),
+        num_executors=2,
+        input_mode=InputMode.FEED,
+        queues=["input", "output"],
+        reservation_timeout=120,
+        env={"ANOTHER": "1"},
+    ) as cluster:
+        expect([info.state for info in cluster.cluster_info] == ["running"] * 2, cluster.cluster_info)
+        expect(cluster.input_mode is InputMode.FEED and cluster.num_executors == 2, "attributes")
+        expect(cluster.queues == ["input", "output"] and ":" in cluster.server_address, "attributes")
+        data = spark.range(0, 1000, 1, 4).withColumnRenamed("id", "x")
+        result = cluster.train(data, num_epochs=2, end_of_feed=True)
+        expect((result.rows, result.terminated, result.exactly_once) == (2000, False, True), result)
+        out = cluster.inference(data, "y bigint, sum bigint, rank bigint")
+        expect(type(out) is type(data) and out.columns == ["y", "sum", "rank"], out)
+        rows = out.collect()
+        expect([row.y for row in rows] == [i * i for i in range(1000)], "the squares, in order")
+        expect({(row["rank"], row["sum"]) for row in rows} != set(), "sums")
+        again = cluster.inference(data, out.schema).where("y < 100").count()
+        expect(again == 10, again)
+
+
+def failures_are_errors(spark, node):
+    cluster = MillraceCluster.run(
+        spark, NodeProgram.file(node, "fail_at", "7"), 1, input_mode=InputMode.FEED, stop_grace=1
+    )
+    try:
+        cluster.train(spark.range(20).withColumnRenamed("id", "x"))
+        expect(False, "no error")
+    except MillraceError as error:
+        expect(error.node == "worker:0" and "row 7 is too much" in error.message, repr(error))
+        expect(any("cannot bear row 7" in line for line in error.stderr_lines), error.stderr_lines)
+    cluster.close()
+
+
+def wrong_use_is_told(spark, node):
+    for program, data, code in (
+        (NodeProgram.file("/nonexistent/node"), None, "NOT_FOUND"),
+        (NodeProgram.file(node, "sum"), spark.sparkContext.parallelize([1]), "INVALID_ARGUMENT"),
+        (NodeProgram.file(node, "sum"), spark.sql("SELECT 1.5BD AS price"), "INVALID_ARGUMENT"),
+    ):
+        cluster = None
+        try:
+            cluster = MillraceCluster.run(spark, program, 1, input_mode=InputMode.FEED, stop_grace=1)
+            cluster.train(data)
+            expect(False, "no error")
+        except MillraceError as error:
+            expect(error.code == code, repr(error))
+        finally:
+            if cluster is not None:
+                cluster.close()
+
+
+def main():
+    spark = SparkSession.builder.appName("millrace python").getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    for check in (trains_and_answers, failures_are_errors, wrong_use_is_told):
+        check(spark, sys.argv[1])
+        print(f"CHECK {check.__name__} ok", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
