@@ -17,6 +17,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "core/node/cluster_server.h"
@@ -42,7 +43,19 @@ struct Flags {
   int evaluate_every = 50;  // updates
 };
 
-Images ImagesOf(const Batch& batch) { return {batch.column<float>("x").data(), batch.num_rows(), kPixels}; }
+// A C++ driver feeds fixed_size_list<float32>[64]; Spark has arrays of any size, list<float32>.
+absl::StatusOr<Images> ImagesOf(const Batch& batch) {
+  if (batch.at("x").type().id() != TypeId::kList) {
+    return Images{batch.column<float>("x").data(), batch.num_rows(), kPixels};
+  }
+  const ListColumn lists = batch.list("x");
+  for (size_t row = 0; row < lists.size(); ++row) {
+    if (lists.length(row) != kPixels) {
+      return absl::InvalidArgumentError(absl::StrCat("an image of ", lists.length(row), " pixels"));
+    }
+  }
+  return Images{lists.elements().values<float>().data() + lists.offset(0), batch.num_rows(), kPixels};
+}
 
 absl::Status Serve(NodeContext& ctx, const Flags& flags) {
   Mlp model(flags.hidden);
@@ -62,7 +75,8 @@ absl::Status TrainWithPs(NodeContext& ctx, const Flags& flags, Mlp* model) {
     MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(flags.batch));
     if (batch.empty()) continue;
     MILLRACE_RETURN_IF_ERROR(ps.Pull(0, absl::Seconds(30), model));
-    const float loss = model->Loss(ImagesOf(batch), batch.column<int64_t>("y"), &gradient);
+    MILLRACE_ASSIGN_OR_RETURN(const Images images, ImagesOf(batch));
+    const float loss = model->Loss(images, batch.column<int64_t>("y"), &gradient);
     MILLRACE_RETURN_IF_ERROR(ps.Push(gradient));
     if (step % 50 == 0) ctx.ReportMetric("loss", step, loss);
   }
@@ -87,9 +101,10 @@ absl::Status Infer(NodeContext& ctx, const Flags& flags, const Mlp& model) {
   while (!feed->ShouldStop()) {
     MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(flags.batch));
     if (batch.empty()) continue;
+    MILLRACE_ASSIGN_OR_RETURN(const Images images, ImagesOf(batch));
     BatchBuilder results;
     results.AddColumn("id", batch.column<int64_t>("id"));
-    results.AddColumn("prediction", model.Predict(ImagesOf(batch)));
+    results.AddColumn("prediction", model.Predict(images));
     MILLRACE_ASSIGN_OR_RETURN(const RecordBatch rows, results.Build());
     MILLRACE_RETURN_IF_ERROR(feed->BatchResults(rows));
   }
@@ -101,6 +116,7 @@ absl::Status Evaluate(NodeContext& ctx, const Flags& flags) {
                             ParameterClient::Connect(ctx, flags.strategy == "ps" ? "ps" : "chief"));
   MILLRACE_ASSIGN_OR_RETURN(const DigitsData data, ReadDigits(flags.data));
   MILLRACE_ASSIGN_OR_RETURN(const Batch rows, Batch::Create(data.held_out, {{"image", "x"}, {"label", "y"}}));
+  MILLRACE_ASSIGN_OR_RETURN(const Images images, ImagesOf(rows));
   const std::span<const int64_t> labels = rows.column<int64_t>("y");
   Mlp model(flags.hidden);
   int64_t next = flags.evaluate_every;
@@ -111,7 +127,7 @@ absl::Status Evaluate(NodeContext& ctx, const Flags& flags) {
     if (!version.ok() && ctx.WaitForStop(absl::Seconds(5))) break;
     MILLRACE_RETURN_IF_ERROR(version);
     if (!version->has_value()) continue;
-    const float accuracy = Accuracy(model.Predict(ImagesOf(rows)), labels);
+    const float accuracy = Accuracy(model.Predict(images), labels);
     std::printf("evaluation %d: accuracy %.3f after %ld updates\n", evaluation, accuracy,
                 static_cast<long>(**version));
     std::fflush(stdout);
