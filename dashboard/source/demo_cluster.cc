@@ -532,7 +532,7 @@ void DemoCluster::AddFeed(int second, v1::WatchUpdate* update) {
 void DemoCluster::AddMetricsAndLogs(int second, v1::WatchUpdate* update) {
   int metric_nodes = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
+    Node& node = nodes_[i];
     const int id = static_cast<int>(i);
     const uint64_t time = static_cast<uint64_t>(second);
     if (node.state != v1::SLOT_STATE_RUNNING) continue;
@@ -555,6 +555,8 @@ void DemoCluster::AddMetricsAndLogs(int second, v1::WatchUpdate* update) {
       metric("accuracy", std::clamp(1 - loss / 2.6, 0.0, 1.0));
     }
     if (node.job == "evaluator" && feeding && second % 15 == 14) {
+      // Of the checkpoint that the chief wrote.
+      node.step = nodes_[static_cast<size_t>(Find("chief", 0))].step;
       metric("eval_accuracy", 0.985 - 0.8 * std::exp(-second / 25.0));
     }
     const double chance =
@@ -627,6 +629,12 @@ v1::WatchUpdate DemoCluster::Step(int second) {
     AddSample(id, second, &update);
   }
   AddMetricsAndLogs(second, &update);
+  // In the order in which they came.
+  auto* logs = update.mutable_logs();
+  std::stable_sort(logs->pointer_begin(), logs->pointer_end(),
+                   [](const v1::LogBatch* a, const v1::LogBatch* b) {
+                     return TimeFromProto(a->time()) < TimeFromProto(b->time());
+                   });
   AddCluster(&update);
   return update;
 }

@@ -63,15 +63,16 @@ std::string LogsPanel::Csv(const DashboardModel& model) const {
 void LogsPanel::Toolbar(const ViewContext& context, Commands* commands) {
   const Theme& theme = context.theme;
   const DashboardModel& model = context.model;
-  const bool other_text =
-      FilterField(theme, "##search", "search   /", context.focus_filter, 240, context.scale, &text_);
+  const float room = ImGui::GetContentRegionAvail().x / context.scale;
+  const bool other_text = FilterField(theme, "##search", "search   /", context.focus_filter,
+                                      std::clamp(room - 590, 90.0F, 240.0F), context.scale, &text_);
   ImGui::SameLine();
   static constexpr const char* kLevels[] = {"all", "info", "warnings", "errors"};
   // What was read is at another place among other lines.
   if (Choice(theme, "levels", kLevels, &level_) || other_text) follow_ = true;
   ImGui::SameLine();
   const bool selected = context.selection.node >= 0;
-  static constexpr const char* kWho[] = {"all nodes", "selected node"};
+  static constexpr const char* kWho[] = {"all nodes", "selected"};
   int who = only_selected_ ? 1 : 0;
   ImGui::BeginDisabled(!selected);
   if (Choice(theme, "who", kWho, &who)) only_selected_ = who == 1;

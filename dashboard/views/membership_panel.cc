@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kShownJson = 64 << 10;
 constexpr size_t kShownChanges = 200;
-constexpr float kEpochsPx = 300;
+constexpr float kEpochsPx = 250;
 
 std::string Summary(const MembershipEpoch& epoch) {
   if (epoch.first) return "first known";
@@ -138,9 +138,9 @@ void MembershipPanel::Tree(const ViewContext& context, Commands* commands) {
       continue;
     }
     if (ImGui::BeginTable("tasks", 4, ImGuiTableFlags_SizingFixedFit)) {
-      ImGui::TableSetupColumn("task", ImGuiTableColumnFlags_WidthFixed, 110 * context.scale);
-      ImGui::TableSetupColumn("address", ImGuiTableColumnFlags_WidthFixed, 190 * context.scale);
-      ImGui::TableSetupColumn("state", ImGuiTableColumnFlags_WidthFixed, 120 * context.scale);
+      ImGui::TableSetupColumn("task", ImGuiTableColumnFlags_WidthFixed, 92 * context.scale);
+      ImGui::TableSetupColumn("address", ImGuiTableColumnFlags_WidthFixed, 160 * context.scale);
+      ImGui::TableSetupColumn("state", ImGuiTableColumnFlags_WidthFixed, 96 * context.scale);
       ImGui::TableSetupColumn("host", ImGuiTableColumnFlags_WidthStretch);
       ImGuiListClipper clipper;
       clipper.Begin(static_cast<int>(job.tasks.size()), 22 * context.scale);
@@ -252,6 +252,7 @@ void MembershipPanel::Draw(const ViewContext& context, Commands* commands) {
     static constexpr const char* kForms[] = {"tree", "JSON", "environment"};
     int form = form_;
     if (Choice(context.theme, "form", kForms, &form)) form_ = form;
+    ImGui::Spacing();
     if (form_ == 0) {
       Tree(context, commands);
     } else if (form_ == 1) {

@@ -201,7 +201,10 @@ void MetricsPanel::DrawPlot(const ViewContext& context, const Plot& plot, ImVec2
                     [&](const Line& line) { return line.executor_id == context.selection.node; });
     const auto draw = [&](const Line& line, bool selected) {
       const size_t color = static_cast<size_t>(line.executor_id) % std::size(theme.series);
-      const float alpha = any_selected && !selected ? 0.35F : 1.0F;
+      const float alpha = selected                                  ? 1.0F
+                          : any_selected                            ? 0.3F
+                          : plot.lines.size() > std::size(theme.series) ? 0.65F
+                                                                    : 1.0F;
       ImPlotSpec spec;
       spec.LineColor = ImGui::ColorConvertU32ToFloat4(
           Fade(plot.lines.size() == 1 ? theme.accent : theme.series[color], alpha));
@@ -289,7 +292,7 @@ void MetricsPanel::Draw(const ViewContext& context, Commands* commands) {
     if (alone != plots_.end()) {
       DrawPlot(context, *alone, ImVec2(room.x, room.y - gap), commands);
     } else {
-      const size_t fit = std::max<size_t>(1, static_cast<size_t>(room.x / (360 * context.scale)));
+      const size_t fit = std::max<size_t>(1, static_cast<size_t>(room.x / (300 * context.scale)));
       const size_t columns = std::min(fit, plots_.size());
       const size_t rows = (plots_.size() + columns - 1) / columns;
       const ImVec2 size((room.x - gap * static_cast<float>(columns - 1)) / static_cast<float>(columns),

@@ -19,6 +19,7 @@
 #ifndef DASHBOARD_VIEWS_PANEL_H_
 #define DASHBOARD_VIEWS_PANEL_H_
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -107,7 +108,11 @@ struct TimeRange {
 [[nodiscard]] inline TimeRange Range(const ViewContext& context) {
   const TimeBrush& brush = context.brush;
   if (!brush.live) return {brush.from, brush.to};
-  return {context.model.now() - brush.span, context.model.now()};
+  const absl::Time now = context.model.now();
+  // Of a young cluster all that there is, rather than the emptiness before it.
+  const absl::Time begun = std::min(context.model.cluster().started, now) - absl::Seconds(2);
+  const absl::Time from = std::max(now - brush.span, std::min(begun, now - absl::Seconds(30)));
+  return {from, now};
 }
 
 class PanelView {

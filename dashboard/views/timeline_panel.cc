@@ -65,10 +65,21 @@ void EventShape(ImDrawList* list, ImVec2 at, float radius, const Theme& theme,
   }
 }
 
+// For one line: who and what. Executor, host and pid are in the tooltip.
+std::string Short(absl::string_view text) {
+  std::string line = FirstLine(text);
+  const size_t open = line.find(" (executor ");
+  if (open == std::string::npos) return line;
+  const size_t close = line.find(") ", open);
+  if (close != std::string::npos) line.erase(open, close + 1 - open);
+  return line;
+}
+
 void Label(const Theme& theme, ImVec2 at, absl::string_view text, ImU32 color) {
   ImGui::GetWindowDrawList()->AddText(theme.fonts.text,
-                                      kSmallSize * ImGui::GetStyle().FontScaleDpi, at, color,
-                                      text.data(), text.data() + text.size());
+                                      kSmallSize * ImGui::GetStyle().FontScaleDpi,
+                                      ImVec2(std::floor(at.x), std::floor(at.y)), color, text.data(),
+                                      text.data() + text.size());
 }
 
 }  // namespace
@@ -98,7 +109,13 @@ void TimelinePanel::PhaseLane(const ViewContext& context, ImVec2 min, ImVec2 max
     const float x = PlaceOf(mark.time, range, min.x, max.x);
     if (x < min.x || x > max.x) continue;
     list->AddLine(ImVec2(x, min.y), ImVec2(x, max.y), theme.accent, 1);
-    if (x - last_label < 34 * context.scale || x + 30 * context.scale > max.x) continue;
+    const bool crowded =
+        std::any_of(context.model.timeline().phases().begin(), context.model.timeline().phases().end(),
+                    [&](const PhaseSpan& span) {
+                      const float begins = PlaceOf(span.from, range, min.x, max.x);
+                      return x > begins - 30 * context.scale && x < begins + 64 * context.scale;
+                    });
+    if (crowded || x - last_label < 34 * context.scale || x + 30 * context.scale > max.x) continue;
     last_label = x;
     Label(theme, ImVec2(x + 3, min.y + 1), absl::StrCat("e", mark.epoch), theme.accent);
   }
@@ -364,7 +381,7 @@ void TimelinePanel::Row(const ViewContext& context, const TimelineEvent& event, 
              event);
   ImGui::TableNextColumn();
   if (event.folded) ImGui::Indent(10 * px);
-  Text(theme, FirstLine(event.text),
+  Text(theme, Short(event.text),
        event.first_cause ? theme.text : event.folded ? theme.dim : theme.text);
   if (event.folded) ImGui::Unindent(10 * px);
 }
