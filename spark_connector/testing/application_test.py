@@ -20,8 +20,10 @@ def main():
     parser.add_argument("--checks", required=True, help="main class")
     parser.add_argument("--executors", type=int, default=2)
     parser.add_argument("--cores", type=int, default=4)
-    parser.add_argument("--gpus", type=int, default=0)
+    parser.add_argument("--gpus", type=int, default=0, help="that Spark's worker offers")
+    parser.add_argument("--nvml", help="a libnvidia-ml.so with scripted GPUs: the host has three")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--kill-driver", action="store_true", help="when it says 'kill me'")
     parser.add_argument("only", nargs="*", help="names of checks")
     arguments = parser.parse_args()
     try:
@@ -30,13 +32,15 @@ def main():
     except SparkUnavailable as why:
         print(f"skipped: {why}")
         return 0
-    environment = {name: os.environ[name] for name in ("MILLRACE_AGENT",) if name in os.environ}
+    environment = {name: os.environ[name] for name in ("MILLRACE_AGENT", "MILLRACE_GPU_HELPER") if name in os.environ}
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
         # Spaces and Unicode are nothing to a path of a node; Spark's own scripts cannot have them.
         folder = pathlib.Path(root, "ünï code")
         folder.mkdir()
         node = folder / "the node"
         shutil.copy(arguments.node, node)
+        if arguments.nvml:
+            environment |= _fake_gpus(pathlib.Path(root, "gpus"), pathlib.Path(arguments.nvml).resolve())
         with SparkCluster(pathlib.Path(root, "spark"), cores=arguments.cores, gpus=arguments.gpus) as cluster:
             code, output = cluster.run(
                 arguments.checks,
@@ -45,13 +49,23 @@ def main():
                 conf=dict(entry.split("=", 1) for entry in arguments.conf),
                 executors=arguments.executors,
                 environment=environment,
+                kill_at="kill me" if arguments.kill_driver else None,
             )
             left = _left()
         told = "\n".join(line for line in output.splitlines() if re.match(r"(CHECKS?|INFO) ", line))
-        print(output if code else told)
+        print(output if code and not arguments.kill_driver else told)
+    if arguments.kill_driver:
+        code = 0 if "kill me" in output and "FAILED" not in told else 1
     if left:
         print(f"processes are left: {left}")
     return 1 if code or left else 0
+
+
+def _fake_gpus(script, library):
+    """What makes millrace-gpu find GPUs. Their names are of this test alone: claims are the host's."""
+    gpus = [f"gpu {i} uuid=GPU-{i}-{os.getpid()}-{time.time_ns()} total=1000 mig_mode=0\n" for i in range(3)]
+    script.write_text("driver 550\nnvml 12\n" + "".join(gpus), encoding="utf-8")
+    return {"MILLRACE_NVML_LIBRARY": str(library), "FAKE_NVML_SCRIPT": str(script)}
 
 
 def _left():

@@ -259,11 +259,14 @@ class SparkCluster:
             raise RuntimeError(f"the application said nothing:\n{daemon.tail()}")
         return Application(daemon, json.loads(line))
 
-    def run(self, main_class, jars, arguments=(), conf=None, executors=2, environment=None, py_files=()):
+    def run(
+        self, main_class, jars, arguments=(), conf=None, executors=2, environment=None, py_files=(), kill_at=None
+    ):
         """Runs an application to its end; returns its exit code and what it wrote.
 
         The first of `jars` has `main_class`, or is a script in Python if that is None; the others go
-        with it. Executors have one core each, and `environment` besides their own.
+        with it. Executors have one core each, and `environment` besides their own. The driver is killed
+        when it writes `kill_at`.
         """
         settings = self._settings(executors) | (conf or {})
         for name, value in (environment or {}).items():
@@ -281,6 +284,10 @@ class SparkCluster:
         daemon = self._run(
             f"application-{self._applications}", [*command, jars[0], *arguments], environment=environment
         )
+        while kill_at and daemon.process.poll() is None:
+            if kill_at in daemon.log.read_text(encoding="utf-8", errors="replace"):
+                daemon.kill()  # spark-submit has become the driver's JVM
+            time.sleep(0.1)
         code = daemon.process.wait()
         return code, daemon.log.read_text(encoding="utf-8", errors="replace")
 

@@ -6,6 +6,9 @@ import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.StatusCode;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -32,6 +35,7 @@ abstract class Checks {
   final String node;
   final String folder;
   private final List<String> only = new ArrayList<>();
+  private final List<MillraceCluster> clusters = new ArrayList<>();
   private int ran;
   private int failed;
 
@@ -58,6 +62,8 @@ abstract class Checks {
       outcome = "FAILED";
       e.printStackTrace();
     }
+    clusters.forEach(MillraceCluster::close); // those that a failed check has left
+    clusters.clear();
     ran++;
     System.out.println("CHECK " + name + " " + outcome + " " + (System.nanoTime() - began) / 1_000_000 + " ms");
   }
@@ -75,12 +81,28 @@ abstract class Checks {
     return ClusterOptions.builder()
         .numExecutors(executors)
         .inputMode(InputMode.FEED)
-        .reservationTimeoutMillis(120_000)
+        .reservationTimeoutMillis(180_000)
         .stopGraceMillis(2_000);
   }
 
   final MillraceCluster run(ClusterOptions.Builder options, String... args) {
-    return MillraceCluster.run(sc, NodeProgram.file(node, args), options.build());
+    MillraceCluster cluster = MillraceCluster.run(sc, NodeProgram.file(node, args), options.build());
+    clusters.add(cluster);
+    return cluster;
+  }
+
+  /** What a file that a node writes has in it, once it is complete: ends with a newline. */
+  static String awaitFile(Path file) throws Exception {
+    for (int i = 0; i < 1200; i++) {
+      if (Files.exists(file)) {
+        String text = new String(Files.readAllBytes(file), StandardCharsets.UTF_8);
+        if (text.endsWith("\n")) {
+          return text;
+        }
+      }
+      Thread.sleep(50);
+    }
+    throw new AssertionError(file + " is not written");
   }
 
   /** The numbers from 0 to count - 1 in a column x. */

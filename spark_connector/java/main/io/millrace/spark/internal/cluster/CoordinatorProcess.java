@@ -182,10 +182,10 @@ public final class CoordinatorProcess implements AutoCloseable {
     return slots.get(executorId);
   }
 
-  /** Numbers of the slots for which an agent has come. */
-  public synchronized int slotsWithAgent() {
+  /** How many slots from number {@code first} on an agent has come for. */
+  public synchronized int slotsWithAgent(int first) {
     int count = 0;
-    for (Slot slot : slots.values()) {
+    for (Slot slot : slots.tailMap(first).values()) {
       if (slot.hasAgent()) {
         count++;
       }

@@ -64,7 +64,9 @@ public final class NodeAgent {
       if (!job.isEmpty()) {
         node = job + ":" + members.integer("task_index");
       }
-      attempt = (int) members.integer("attempt");
+      if (members.has("attempt")) { // it has its slot
+        attempt = (int) members.integer("attempt");
+      }
       if (state.equals("failed")) {
         error =
             new MillraceException(StatusCode.fromName(members.string("code")), members.string("message"));

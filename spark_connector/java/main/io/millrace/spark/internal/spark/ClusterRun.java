@@ -166,8 +166,8 @@ public final class ClusterRun {
     while (!running.isDone()) {
       failIfStageHas();
       stage.replaceDisplaced();
-      int here = coordinator.slotsWithAgent();
-      if (here < slots.size() && System.nanoTime() - explained > EXPLAIN_NANOS) {
+      int here = agentsOfSpark();
+      if (here < stage.size() && System.nanoTime() - explained > EXPLAIN_NANOS) {
         explained = System.nanoTime() + EXPLAIN_NANOS; // then half as often
         LOG.warn("cluster {}: {}", coordinator.clusterId(), stage.explain(here));
       }
@@ -188,12 +188,17 @@ public final class ClusterRun {
       if (cause != null) {
         throw JobErrors.again(cause);
       }
-      int here = coordinator.slotsWithAgent();
-      if (error.code() == StatusCode.DEADLINE_EXCEEDED && here < slots.size()) {
+      int here = agentsOfSpark();
+      if (error.code() == StatusCode.DEADLINE_EXCEEDED && here < stage.size()) {
         throw new MillraceException(error.code(), error.getMessage() + "; " + stage.explain(here));
       }
       throw JobErrors.again(error);
     }
+  }
+
+  private int agentsOfSpark() {
+    // The parameter servers come first.
+    return coordinator.slotsWithAgent(slots.size() - stage.size());
   }
 
   private void failIfStageHas() {

@@ -51,6 +51,11 @@ public final class NodeStage {
     return nodes;
   }
 
+  /** How many nodes it has. */
+  public int size() {
+    return slots.size();
+  }
+
   /** Submits the job for all nodes. */
   public void start() {
     submit(nodes, slots.size() + (slots.size() == 1 ? " node" : " nodes"));

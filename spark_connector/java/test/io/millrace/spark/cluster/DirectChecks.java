@@ -1,0 +1,143 @@
+package io.millrace.spark.cluster;
+
+import io.millrace.spark.ClusterOptions;
+import io.millrace.spark.InputMode;
+import io.millrace.spark.MillraceCluster;
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeInfo;
+import io.millrace.spark.ShutdownOptions;
+import io.millrace.spark.StatusCode;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.spark.sql.Row;
+
+/** Nodes that read their own data, all roles, and GPUs claimed on the host; four executors of one core each. */
+public final class DirectChecks extends Checks {
+  private int runs;
+
+  private DirectChecks(String[] args) {
+    super(args);
+  }
+
+  /** Runs the checks. */
+  public static void main(String[] args) {
+    DirectChecks checks = new DirectChecks(args);
+    checks.check("basic", checks::basic);
+    checks.check("ports", checks::ports);
+    checks.check("psAndEvaluator", checks::psAndEvaluator);
+    checks.check("driverPs", checks::driverPs);
+    checks.check("stuckNodeIsKilled", checks::stuckNodeIsKilled);
+    checks.check("fails", checks::fails);
+    checks.check("gpus", checks::gpus);
+    checks.end();
+  }
+
+  private static ClusterOptions.Builder direct(int executors) {
+    return feed(executors).inputMode(InputMode.DIRECT);
+  }
+
+  private Path newFolder() throws IOException {
+    return Files.createDirectory(Paths.get(folder, "run " + ++runs));
+  }
+
+  private static String told(Path of, String node) throws IOException {
+    return new String(Files.readAllBytes(of.resolve(node)), StandardCharsets.UTF_8);
+  }
+
+  private void basic() throws IOException {
+    Path out = newFolder();
+    MillraceCluster cluster =
+        run(direct(4).numPs(1).masterNode("chief").evalNode(true).defaultFs("hdfs://namenode:8020"), "describe",
+            out.toString());
+    requireEqual(4, cluster.clusterInfo().size());
+    requireEqual("hdfs://namenode:8020", cluster.defaultFs());
+    requireError(StatusCode.FAILED_PRECONDITION, () -> cluster.train(numbers(1, 1)));
+    cluster.shutdown();
+    requireContains(told(out, "ps-0"), "executor=0 workers=2 rank=-1");
+    requireContains(told(out, "chief-0"), "executor=1 workers=2 rank=0");
+    requireContains(told(out, "evaluator-0"), "executor=2 workers=2 rank=-1");
+    requireContains(told(out, "worker-0"), "executor=3 workers=2 rank=1");
+    requireContains(told(out, "worker-0"), "path=hdfs://namenode:8020/user/");
+  }
+
+  private void ports() throws IOException {
+    Path out = newFolder();
+    run(direct(2), "describe", out.toString()).shutdown();
+    requireContains(told(out, "worker-1"), "fd=0");
+    requireContains(told(out, "worker-1"), "fs=file:// ");
+    out = newFolder();
+    run(direct(2).releasePort(false), "describe", out.toString()).shutdown();
+    requireContains(told(out, "worker-1"), "fd=1");
+  }
+
+  /** ps and evaluator keep their slots and are never fed; the others' slots feed. */
+  private void psAndEvaluator() {
+    MillraceCluster cluster = run(feed(4).numPs(1).masterNode("chief").evalNode(true), "sum");
+    requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    cluster.endFeed("input");
+    Set<Long> ranks = new HashSet<>();
+    for (Row row : cluster.inference(numbers(100, 8), RESULT).collectAsList()) {
+      ranks.add(row.getLong(2));
+    }
+    require(ranks.size() <= 2 && !ranks.contains(-1L), ranks.toString());
+    cluster.shutdown();
+  }
+
+  /** Five nodes where Spark has four executors: the ps is the driver's. */
+  private void driverPs() throws Exception {
+    Path out = newFolder();
+    MillraceCluster cluster =
+        run(direct(5).numPs(1).driverPsNodes(true), "describe_and_wait", out.toString());
+    NodeInfo ps = cluster.clusterInfo().get(0);
+    requireEqual("ps", ps.jobName());
+    String agent = awaitFile(out.resolve("ps-0")).replaceAll("(?s).*ppid=(\\d+).*", "$1");
+    String stat = new String(Files.readAllBytes(Paths.get("/proc/" + agent + "/stat")), StandardCharsets.UTF_8);
+    String parent = stat.substring(stat.lastIndexOf(')') + 4).split(" ")[0];
+    requireEqual(Paths.get("/proc/self").toRealPath().getFileName().toString(), parent);
+    cluster.shutdown(ShutdownOptions.builder().graceMillis(0).build());
+    requireEqual(false, Files.exists(Paths.get("/proc/" + ps.pid())));
+  }
+
+  private void stuckNodeIsKilled() {
+    MillraceCluster cluster = run(direct(2), "wait");
+    long began = System.nanoTime();
+    cluster.shutdown(ShutdownOptions.builder().graceMillis(500).build());
+    require(System.nanoTime() - began < 30_000_000_000L, "it took too long");
+  }
+
+  private void fails() {
+    MillraceException e =
+        requireError(
+            StatusCode.NOT_FOUND,
+            () -> {
+              MillraceCluster cluster = run(direct(2), "describe", "/no/such/folder");
+              cluster.shutdown();
+            });
+    requireContains(e.getMessage(), "/no/such/folder");
+  }
+
+  /** Without GPUs of Spark's nodes claim what their host has: three there, made up. */
+  private void gpus() throws IOException {
+    Path out = newFolder();
+    run(direct(3).numPs(1).gpusPerNode(1), "describe", out.toString()).shutdown();
+    requireContains(told(out, "ps-0"), "gpus= ");
+    Set<String> claimed = new HashSet<>();
+    for (String node : new String[] {"worker-0", "worker-1"}) {
+      String gpu = told(out, node).replaceAll("(?s).*gpus=(\\S*).*", "$1");
+      requireContains(gpu, "GPU-");
+      claimed.add(gpu);
+    }
+    requireEqual(2, claimed.size());
+    MillraceException e =
+        requireError(StatusCode.RESOURCE_EXHAUSTED, () -> run(direct(2).gpusPerNode(9), "wait"));
+    requireContains(e.getMessage(), "9");
+    out = newFolder();
+    run(direct(1), "describe", out.toString()).shutdown();
+    requireContains(told(out, "worker-0"), "gpus=unset");
+  }
+}
