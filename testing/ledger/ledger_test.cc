@@ -97,6 +97,8 @@ struct Case {
 
 class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserver {
  protected:
+  virtual std::string program() const { return "testing/ledger/ledger_node"; }
+
   LedgerTest() : case_(GetParam()), plan_(GetParam() * 7 + 1, case_.faults) {}
 
   void Begin(const std::string& mode) {
@@ -108,13 +110,18 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
           LedgerNode::Options{.name = absl::StrCat("worker:", i),
                               .mode = mode,
                               .budget_bytes = case_.budget_bytes,
-                              .folder = folder_->path()},
+                              .folder = folder_->path(),
+                              .program = program()},
           &plan_, &directory_));
       ASSERT_THAT(nodes_.back()->Start(case_.random()), IsOk());
     }
     feeder_ = *Feeder::Start({});
     fate_ = Thread("fate", [this] { KillNodes(); });
   }
+
+  // The properties above.
+  void TrainAndCount();
+  void InferAndCompare();
 
   void KillNodes() {
     for (int kill = 0; kill < case_.kills; ++kill) {
@@ -180,10 +187,7 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
   int64_t acknowledged_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-using LedgerTrainTest = LedgerTest;
-using LedgerInferenceTest = LedgerTest;
-
-TEST_P(LedgerTrainTest, EveryRowIsAccountedFor) {
+void LedgerTest::TrainAndCount() {
   Begin("train");
   ASSERT_FALSE(HasFatalFailure());
   const GeneratorSource source = case_.Source();
@@ -224,7 +228,7 @@ TEST_P(LedgerTrainTest, EveryRowIsAccountedFor) {
   EXPECT_EQ(acknowledged_, case_.partitions * case_.epochs);
 }
 
-TEST_P(LedgerInferenceTest, EveryRowHasOneResult) {
+void LedgerTest::InferAndCompare() {
   Begin("inference");
   ASSERT_FALSE(HasFatalFailure());
   case_.deterministic = true;  // results that were handed out cannot be taken back
@@ -252,11 +256,28 @@ TEST_P(LedgerInferenceTest, EveryRowHasOneResult) {
   if (!status.ok()) ExpectTyped(status);
 }
 
-std::vector<uint64_t> Seeds() {
+using LedgerTrainTest = LedgerTest;
+using LedgerInferenceTest = LedgerTest;
+
+TEST_P(LedgerTrainTest, EveryRowIsAccountedFor) { TrainAndCount(); }
+
+TEST_P(LedgerInferenceTest, EveryRowHasOneResult) { InferAndCompare(); }
+
+// With the reference peer's node in place of the SDK's.
+class LedgerPeerNodeTest : public LedgerTest {
+ protected:
+  std::string program() const override { return "testing/ledger/peer_node"; }
+};
+
+TEST_P(LedgerPeerNodeTest, EveryRowIsAccountedFor) { TrainAndCount(); }
+
+TEST_P(LedgerPeerNodeTest, EveryRowHasOneResult) { InferAndCompare(); }
+
+std::vector<uint64_t> Seeds(uint64_t most) {
   uint64_t seed = 0;
   if (absl::SimpleAtoi(EnvOr("LEDGER_SEED", ""), &seed)) return {seed};
   uint64_t cases = 0;
-  if (!absl::SimpleAtoi(EnvOr("LEDGER_CASES", ""), &cases)) cases = 16;
+  if (!absl::SimpleAtoi(EnvOr("LEDGER_CASES", ""), &cases)) cases = most;
   std::vector<uint64_t> seeds;
   for (uint64_t i = 1; i <= cases; ++i) seeds.push_back(i);
   return seeds;
@@ -266,8 +287,9 @@ std::string SeedName(const ::testing::TestParamInfo<uint64_t>& info) {
   return absl::StrCat("Seed", info.param);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, LedgerTrainTest, ::testing::ValuesIn(Seeds()), SeedName);
-INSTANTIATE_TEST_SUITE_P(Seeds, LedgerInferenceTest, ::testing::ValuesIn(Seeds()), SeedName);
+INSTANTIATE_TEST_SUITE_P(Seeds, LedgerTrainTest, ::testing::ValuesIn(Seeds(16)), SeedName);
+INSTANTIATE_TEST_SUITE_P(Seeds, LedgerInferenceTest, ::testing::ValuesIn(Seeds(16)), SeedName);
+INSTANTIATE_TEST_SUITE_P(Seeds, LedgerPeerNodeTest, ::testing::ValuesIn(Seeds(8)), SeedName);
 
 }  // namespace
 }  // namespace millrace

@@ -76,6 +76,7 @@ class NodeStub:
         self._schemas = {}  # feed id: schema
         self._sessions = {}
         self._outboxes = {}
+        self._broken_outboxes = []
         self._hold = threading.Event()
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -138,7 +139,7 @@ class NodeStub:
             for session in [s for s in self._sessions.values() if s.outbox.broken]:
                 del self._sessions[session.id]
             self._serve()
-        for outbox in self._outboxes.values():
+        for outbox in [*self._outboxes.values(), *self._broken_outboxes]:
             outbox.close()
         self._inbox.close()
         self._context.term()
@@ -178,6 +179,8 @@ class NodeStub:
     def _outbox(self, reply):
         outbox = self._outboxes.get(reply.endpoint)
         if outbox is None or outbox.broken:
+            if outbox is not None:
+                self._broken_outboxes.append(outbox)  # sessions may still name it
             outbox = sockets.Outbox(self._context, reply.endpoint, f"node/{self.nonce}", reply.key)
             self._outboxes[reply.endpoint] = outbox
         return outbox
