@@ -45,8 +45,14 @@ absl::StatusOr<BatchLayout> BatchLayout::Create(const Schema& schema, const Inpu
     if (!column.has_value()) {
       std::vector<std::string> names;
       for (const Field& field : schema.fields()) names.push_back(field.name);
-      return absl::NotFoundError(absl::StrCat("input_mapping names the column \"", from,
-                                              "\"; the feed has: ", NameList(names)));
+      const std::string head = from.substr(0, from.find('.'));
+      const std::optional<int> whole = schema.Find(head);
+      const bool field_of_struct = whole.has_value() && schema.type(*whole).is_struct();
+      return absl::NotFoundError(absl::StrCat(
+          "input_mapping names the column \"", from, "\"; the feed has: ", NameList(names),
+          field_of_struct ? absl::StrCat(". Map \"", head, "\" and read its field as \"",
+                                         to.empty() ? head : to, from.substr(head.size()), "\"")
+                          : ""));
     }
     if (to.empty()) {
       return absl::InvalidArgumentError(

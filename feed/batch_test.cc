@@ -410,5 +410,14 @@ TEST(BatchBuilderTest, ReportsTheFirstMistake) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("UTF-8")));
 }
 
+TEST(BatchLayoutTest, AMappedFieldOfAStructIsToldHowItIsRead) {
+  const Schema schema =
+      *SchemaBuilder().Add("point", Type::Struct({{"x", Type::Float64()}})).Build();
+  EXPECT_THAT(BatchLayout::Create(schema, {{"point.x", "p"}}),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("Map \"point\" and read its field as \"p.x\"")));
+  EXPECT_THAT(BatchLayout::Create(schema, {{"point", "p"}}), IsOk());
+}
+
 }  // namespace
 }  // namespace millrace

@@ -49,7 +49,8 @@ struct DataFeedOptions {
   // Accepted for parity with TFNode.DataFeed; results travel back on the session of the rows they
   // answer, whatever its name.
   std::string qname_out = "output";
-  // (column, name in the program); empty: all columns under their own names.
+  // (column, name in the program); empty: all columns under their own names. Whole columns only: of
+  // {"point", "p"} the program reads the field x as "p.x".
   InputMapping input_mapping;
 };
 

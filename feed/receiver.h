@@ -46,6 +46,10 @@ struct FeedReceiverOptions {
   std::string advertise_host;
 };
 
+// A program that ends by _exit(), or a signal, without Finish() or the destructor loses what is on its
+// way out: the last ACK, RESULT and DONE frames. Its feeders then feed those rows again, or fail. exit()
+// and a return from main() do the same to a FeedReceiver that nothing destroys.
+//
 // Ownership: owns the socket thread; DataFeeds are independent of it and may live longer.
 // Thread safety: thread-safe.
 // Blocking: Start, Finish and the destructor wait for the socket thread, which never blocks; Finish
