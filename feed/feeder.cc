@@ -14,7 +14,12 @@ namespace millrace {
 absl::StatusOr<std::unique_ptr<Feeder>> Feeder::Start(const FeederOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(WakeFd wake, WakeFd::Create());
   auto outbox = std::make_shared<FeederOutbox>(std::move(wake));
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<FeederLoop> loop, FeederLoop::Create(options, outbox));
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<FeederLoop> loop, FeederLoop::Create(options, outbox));
+  // Sessions, and with them the outbox, may outlive the loop.
+  outbox->SetServe([server = std::weak_ptr<FeederLoop>(loop)](
+                       absl::FunctionRef<AfterTurn()> after_turn, absl::Duration timeout) {
+    if (const auto serving = server.lock()) serving->Serve(after_turn, timeout);
+  });
   FeederLoop* running = loop.get();
   std::unique_ptr<Feeder> feeder(new Feeder(options, std::move(outbox), std::move(loop)));
   MILLRACE_ASSIGN_OR_RETURN(Thread thread, Thread::Start("feeder", [running] { running->Run(); }));
@@ -24,7 +29,7 @@ absl::StatusOr<std::unique_ptr<Feeder>> Feeder::Start(const FeederOptions& optio
 }
 
 Feeder::Feeder(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox,
-               std::unique_ptr<FeederLoop> loop)
+               std::shared_ptr<FeederLoop> loop)
     : options_(options),
       outbox_(std::move(outbox)),
       loop_(std::move(loop)),

@@ -93,11 +93,11 @@ class Feeder {
 
  private:
   Feeder(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox,
-         std::unique_ptr<FeederLoop> loop);
+         std::shared_ptr<FeederLoop> loop);
 
   const FeederOptions options_;
   const std::shared_ptr<FeederOutbox> outbox_;
-  const std::unique_ptr<FeederLoop> loop_;
+  const std::shared_ptr<FeederLoop> loop_;
   std::string principal_;
   std::string curve_key_;
   Mutex stop_mu_;

@@ -70,9 +70,10 @@ absl::Status FeederLoop::Bind() {
                             ZmqSocket::Create(context_, SocketType::kPull,
                                               SocketOptions::CurveServer(curve_keys_)));
   MILLRACE_RETURN_IF_ERROR(curve_reply_.StartMonitor());
-  curve_reply_.DetachFromThread();
-  reply_.DetachFromThread();  // from here on it belongs to the thread of Run()
-  zap_->socket().DetachFromThread();
+  poller_.Add(outbox_->wake());
+  poller_.Add(zap_->socket());
+  poller_.Add(reply_);
+  poller_.Add(curve_reply_);
   return absl::OkStatus();
 }
 
@@ -106,38 +107,71 @@ FeederStats FeederLoop::stats() const {
 }
 
 void FeederLoop::Run() {
-  poller_.Add(outbox_->wake());
-  poller_.Add(zap_->socket());
-  poller_.Add(reply_);
-  poller_.Add(curve_reply_);
-  absl::Status status;
   while (!outbox_->closed()) {
-    status = poller_.Wait(PollTimeout());
-    if (status.ok() && poller_.HasInput(zap_->socket())) status = zap_->Poll();
-    if (!status.ok()) break;
-    if (poller_.IsWoken(outbox_->wake())) {
-      for (FeederCommand& command : outbox_->Take()) Execute(std::move(command));
+    turns_.TakeAsSocketThread();
+    ClaimSockets();
+    while (!outbox_->closed() && !turns_.wanted() && failure_.ok()) {
+      RunTurn(absl::InfiniteDuration());
     }
-
-    // What happened to connections is read before the replies and acted on after them: what a node
-    // said before it went is heard.
-    const std::vector<const ZmqSocket*> changed = poller_.WithEvents();
-    const std::vector<int> closed = ReadClosed(reply_);
-    const std::vector<int> curve_closed = ReadClosed(curve_reply_);
-    if (poller_.HasInput(reply_) || !changed.empty()) DrainReplies(reply_);
-    if (poller_.HasInput(curve_reply_) || !changed.empty()) DrainReplies(curve_reply_);
-    for (const ZmqSocket* socket : changed) {
-      const auto it = by_socket_.find(socket);
-      if (it != by_socket_.end()) HandleEvents(*it->second);
-    }
-    HandleReplyEvents(reply_, closed);
-    HandleReplyEvents(curve_reply_, curve_closed);
-    ConnectAgain();
-    EndBroken();
+    if (!failure_.ok()) outbox_->Close();
+    turns_.Give();
   }
-  if (!status.ok()) MILLRACE_LOG(ERROR) << "the feeder's socket thread ends: " << status;
-  outbox_->Close();
-  EndAll(status.ok() ? absl::CancelledError("the feeder was stopped") : status);
+  turns_.Stop();
+  outbox_->Close();  // if another thread serves: it wakes and leaves
+  turns_.TakeAsSocketThread();  // for good
+  ClaimSockets();
+  if (!failure_.ok()) MILLRACE_LOG(ERROR) << "the feeder's socket thread ends: " << failure_;
+  EndAll(failure_.ok() ? absl::CancelledError("the feeder was stopped") : failure_);
+}
+
+void FeederLoop::Serve(absl::FunctionRef<AfterTurn()> after_turn, absl::Duration timeout) {
+  if (!turns_.TryLead([this] { outbox_->WakeThread(); })) return;
+  ClaimSockets();
+  const absl::Duration until = RealClock()->SteadyNow() + timeout;
+  absl::Duration left = timeout;
+  AfterTurn next = after_turn();  // it may have come meanwhile
+  while (next == AfterTurn::kGoOn && left > absl::ZeroDuration() && !turns_.stopped() &&
+         !outbox_->closed() && failure_.ok()) {
+    RunTurn(left);
+    next = after_turn();
+    left = until - RealClock()->SteadyNow();
+  }
+  turns_.StopLeading(/*yield=*/next != AfterTurn::kLeave);
+}
+
+void FeederLoop::ClaimSockets() {
+  const std::thread::id self = std::this_thread::get_id();
+  if (std::exchange(claimed_by_, self) == self) return;
+  zap_->socket().DetachFromThread();
+  reply_.DetachFromThread();
+  curve_reply_.DetachFromThread();
+  for (const auto& [socket, connection] : by_socket_) {
+    connection->link->socket().DetachEventsFromThread();
+  }
+}
+
+void FeederLoop::RunTurn(absl::Duration timeout) {
+  failure_ = poller_.Wait(std::min(timeout, PollTimeout()));
+  if (failure_.ok() && poller_.HasInput(zap_->socket())) failure_ = zap_->Poll();
+  if (!failure_.ok()) return;
+  if (poller_.IsWoken(outbox_->wake())) {
+    for (FeederCommand& command : outbox_->Take()) Execute(std::move(command));
+  }
+  // What happened to connections is read before the replies and acted on after them: what a node
+  // said before it went is heard.
+  const std::vector<const ZmqSocket*> changed = poller_.WithEvents();
+  const std::vector<int> closed = ReadClosed(reply_);
+  const std::vector<int> curve_closed = ReadClosed(curve_reply_);
+  if (poller_.HasInput(reply_) || !changed.empty()) DrainReplies(reply_);
+  if (poller_.HasInput(curve_reply_) || !changed.empty()) DrainReplies(curve_reply_);
+  for (const ZmqSocket* socket : changed) {
+    const auto it = by_socket_.find(socket);
+    if (it != by_socket_.end()) HandleEvents(*it->second);
+  }
+  HandleReplyEvents(reply_, closed);
+  HandleReplyEvents(curve_reply_, curve_closed);
+  ConnectAgain();
+  EndBroken();
 }
 
 // A last message is still written by the I/O threads, as far as the sockets' Close() lets them.

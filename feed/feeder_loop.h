@@ -13,11 +13,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -28,12 +30,14 @@
 #include "feed/feeder_outbox.h"
 #include "feed/feeder_session.h"
 #include "feed/frame.h"
+#include "feed/socket_turns.h"
 #include "feed/zmq_socket.h"
 
 namespace millrace {
 
-// Thread safety: Run() is the thread; principal(), curve_key() and stats() may be called from any
-// other.
+// Thread safety: Run() is the thread; principal(), curve_key(), stats() and Serve() may be called from any
+// other. The sockets are served by one thread at a time (feed/socket_turns.h): that of Run(), or one in
+// Serve().
 class FeederLoop {
  public:
   // Binds the reply endpoints.
@@ -42,6 +46,8 @@ class FeederLoop {
 
   // Until the outbox is closed; then ends every session and closes the sockets.
   void Run();
+  // As FeederOutbox::Serve.
+  void Serve(absl::FunctionRef<AfterTurn()> after_turn, absl::Duration timeout);
 
   [[nodiscard]] const std::string& principal() const { return principal_; }
   [[nodiscard]] const std::string& curve_key() const { return curve_keys_.public_key; }
@@ -81,6 +87,10 @@ class FeederLoop {
   [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request) const;
   [[nodiscard]] static const std::string& EndpointOf(const Connection& connection);
   [[nodiscard]] Route FirstRoute(const FeedTarget& target) const;
+
+  // These want the sockets to be this thread's.
+  void ClaimSockets();
+  void RunTurn(absl::Duration timeout);
 
   // Commands.
   void Execute(FeederCommand command);
@@ -129,6 +139,11 @@ class FeederLoop {
   const std::string principal_;
   const std::string reply_key_;
   const CurveKeys curve_keys_;
+
+  SocketTurns turns_;
+  // Everything below, but for stats_, belongs to the thread that holds turns_.
+  std::thread::id claimed_by_;
+  absl::Status failure_;  // of a turn; no more are made
 
   ZmqContext context_;
   std::optional<ZapServer> zap_;

@@ -10,13 +10,17 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "core/base/mutex.h"
+#include "feed/socket_turns.h"
 #include "feed/zmq_socket.h"
 
 namespace millrace {
@@ -36,11 +40,23 @@ struct FeederCommand {
 };
 
 // An unbounded queue: a session puts a few commands in.
+// Serving: a session's thread that waits serves the feeder's sockets itself (feed/socket_turns.h), until
+// `after_turn` says otherwise or `timeout` has passed; returns at once if another does.
 // Ownership: shared by the socket thread and the sessions, which may outlive it.
 // Thread safety: thread-safe. Blocking: never.
 class FeederOutbox {
  public:
+  using Serve =
+      std::function<void(absl::FunctionRef<AfterTurn()> after_turn, absl::Duration timeout)>;
+
   explicit FeederOutbox(WakeFd wake) : wake_(std::move(wake)) {}
+
+  // Before sessions are made.
+  void SetServe(Serve serve) { serve_ = std::move(serve); }
+  // nullptr: sessions only wait.
+  [[nodiscard]] const Serve& serve() const { return serve_; }
+  // Counts a session's thread that begins to wait, or has (-1); returns how many wait now.
+  int AddWaiting(int change) { return waiting_ += change; }
 
   // Drops the command once the outbox is closed.
   void Push(FeederCommand command) {
@@ -68,6 +84,9 @@ class FeederOutbox {
     wake_.Wake();
   }
 
+  // Ends the wait of whoever serves the sockets.
+  void WakeThread() const { wake_.Wake(); }
+
   [[nodiscard]] bool closed() const {
     MutexLock lock(&mu_);
     return closed_;
@@ -87,6 +106,8 @@ class FeederOutbox {
 
  private:
   const WakeFd wake_;
+  Serve serve_;
+  std::atomic<int> waiting_{0};
   mutable Mutex mu_;
   std::vector<FeederCommand> commands_ ABSL_GUARDED_BY(mu_);
   bool closed_ ABSL_GUARDED_BY(mu_) = false;

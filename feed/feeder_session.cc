@@ -135,6 +135,32 @@ absl::Status FeedSession::TimeoutError() const {
   return TimeoutErrorLocked();
 }
 
+// A lone thread fetches what it waits for itself. Of several none does: each would leave at its own
+// pace, and what the others wait for would be left lying.
+void FeedSession::WaitForChange(absl::Duration timeout) {
+  const int64_t before = changes_;
+  const bool alone = outbox_->AddWaiting(1) == 1;
+  if (alone && outbox_->serve() != nullptr) {
+    mu_.Unlock();
+    outbox_->serve()(
+        [&] {
+          MutexLock lock(&mu_);
+          if (changes_ == before) return AfterTurn::kGoOn;
+          return outbox_->AddWaiting(0) > 1 ? AfterTurn::kYield : AfterTurn::kLeave;
+        },
+        timeout);
+    mu_.Lock();
+  }
+  // What serve() did not bring comes from another thread.
+  if (changes_ == before) changed_.WaitWithTimeout(&mu_, timeout);
+  outbox_->AddWaiting(-1);
+}
+
+void FeedSession::Changed() {
+  ++changes_;
+  changed_.SignalAll();
+}
+
 absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_ok) {
   const absl::Duration began = clock_->SteadyNow();
   while (true) {
@@ -145,7 +171,7 @@ absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_
                   : opened_at_ + open_timeout_;
     const absl::Duration left = deadline - clock_->SteadyNow();
     if (left > absl::ZeroDuration()) {
-      changed_.WaitWithTimeout(&mu_, left);
+      WaitForChange(left);
       continue;
     }
     if (answered_) return TimeoutErrorLocked();
@@ -324,7 +350,7 @@ bool FeedSession::EndLocked(SessionEnd end, const absl::Status& status) {
   }
   link_.reset();
   outbox_->Push({.kind = FeederCommand::Kind::kClose, .session = shared_from_this()});
-  changed_.SignalAll();
+  Changed();
   return true;
 }
 
@@ -384,7 +410,7 @@ absl::Status FeedSession::OnCredit(const CreditFrame& frame) {
     answered_ = true;
     state_.accepted = true;
     state_.wait_position = 0;
-    changed_.SignalAll();
+    Changed();
   }
   NotifyChange();
   return absl::OkStatus();
@@ -405,7 +431,7 @@ absl::Status FeedSession::OnReceived(int64_t row) {
     if (row > state_.received_rows) Progressed();
     state_.received_rows = row;
     if (row == state_.end_row) end_received_ = true;
-    changed_.SignalAll();
+    Changed();
   }
   NotifyChange();
   return absl::OkStatus();
@@ -422,7 +448,7 @@ absl::Status FeedSession::OnAck(int64_t row) {
     if (row > state_.acked_rows) Progressed();
     state_.acked_rows = row;
     state_.received_rows = std::max(state_.received_rows, row);
-    changed_.SignalAll();
+    Changed();
   }
   NotifyChange();
   return absl::OkStatus();
@@ -439,7 +465,7 @@ absl::Status FeedSession::OnWait(const WaitFrame& frame) {
     answered_ = true;
     state_.wait_position = frame.position;
     wait_progress_ = std::max(wait_progress_, frame.progress);
-    changed_.SignalAll();
+    Changed();
   }
   NotifyChange();
   return absl::OkStatus();
@@ -491,7 +517,7 @@ absl::Status FeedSession::OnResult(const BatchPrefix& prefix, std::string messag
       unread_bytes_ += size_bytes;
       results_.push_back({prefix, std::move(message), std::move(parts), size_bytes});
       Progressed();
-      changed_.SignalAll();
+      Changed();
     }
   }
   if (out_of_order) MILLRACE_LOG(WARNING) << state().status.message();

@@ -70,8 +70,9 @@ struct SessionOptions {
   // The longest wait without progress (docs/feed_protocol.md, section 6).
   absl::Duration feed_timeout = absl::Seconds(600);
   std::shared_ptr<FeedProgress> progress;  // nullptr: one of its own
-  // Called, without a lock held, from the feeder's socket thread or from the thread that calls
-  // Abort(), after state() has changed. Must not block and must not call the Feeder.
+  // Called, without a lock held, from the thread that serves the feeder's sockets (its own, or one that
+  // waits in a session) or from the one that calls Abort(), after state() has changed. Must not block
+  // and must not call the Feeder.
   std::function<void()> on_change;
 };
 
@@ -208,6 +209,9 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   // Blocks until ready(), the end, or a deadline. `done_is_ok`: kDone is no error.
   absl::Status WaitFor(absl::FunctionRef<bool()> ready, bool done_is_ok)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Blocks until Changed() or for `timeout`, maybe less; serves the feeder's sockets meanwhile.
+  void WaitForChange(absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status EndStatus(bool done_is_ok) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasCredit(int64_t size_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Readiness ReadinessNow(std::optional<int64_t> send_bytes) const
@@ -231,6 +235,7 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
 
   mutable Mutex mu_;
   CondVar changed_;
+  int64_t changes_ ABSL_GUARDED_BY(mu_) = 0;  // calls of Changed()
   SessionState state_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<FeederLink> link_ ABSL_GUARDED_BY(mu_);  // nullptr: frames are dropped
   uint64_t next_seq_ ABSL_GUARDED_BY(mu_) = 0;

@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "feed/receiver_waker.h"
+#include "feed/socket_turns.h"
 
 namespace millrace {
 namespace {
@@ -52,7 +53,7 @@ absl::StatusOr<std::unique_ptr<FeedReceiver>> FeedReceiver::Start(FeedReceiverOp
       [server] {
         if (const auto loop = server->lock()) loop->Flush();
       },
-      [server](absl::FunctionRef<ReceiverCore::AfterTurn()> after_turn) {
+      [server](absl::FunctionRef<AfterTurn()> after_turn) {
         if (const auto loop = server->lock()) loop->Serve(after_turn);
       });
   MILLRACE_ASSIGN_OR_RETURN(

@@ -41,6 +41,7 @@
 #include "core/base/mutex.h"
 #include "feed/receive_queue.h"
 #include "feed/receive_session.h"
+#include "feed/socket_turns.h"
 #include "feed/stage_timer.h"
 
 namespace millrace {
@@ -68,12 +69,6 @@ class ReceiverCore {
     Clock* clock = nullptr;  // not owned
   };
 
-  // What a thread that serves the sockets while it waits for rows does after a turn.
-  enum class AfterTurn {
-    kGoOn,
-    kLeave,  // it has what it wants
-    kYield,  // and other threads wait on
-  };
   // Serves the sockets in the calling thread until told to leave, or until they are closed. Returns at
   // once if another thread does that.
   using Serve = std::function<void(absl::FunctionRef<AfterTurn()> after_turn)>;

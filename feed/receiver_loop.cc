@@ -173,8 +173,7 @@ void ReceiverLoop::Run() {
   CloseAll();
 }
 
-void ReceiverLoop::Serve(absl::FunctionRef<ReceiverCore::AfterTurn()> after_turn) {
-  using AfterTurn = ReceiverCore::AfterTurn;
+void ReceiverLoop::Serve(absl::FunctionRef<AfterTurn()> after_turn) {
   if (!turns_.TryLead([this] { waker_->Wake(); })) return;
   ClaimSockets();
   AfterTurn next = after_turn();  // it may have come meanwhile

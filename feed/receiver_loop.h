@@ -38,8 +38,8 @@
 #include "feed/frame.h"
 #include "feed/ipc.h"
 #include "feed/receiver_core.h"
-#include "feed/receiver_turns.h"
 #include "feed/receiver_waker.h"
+#include "feed/socket_turns.h"
 #include "feed/zmq_socket.h"
 
 namespace millrace {
@@ -55,7 +55,7 @@ struct FeedEndpoints {
 };
 
 // Thread safety: Run() on the socket thread, everything else public anywhere. The sockets are served by
-// one thread at a time (feed/receiver_turns.h): the socket thread, or one in Serve() or Flush().
+// one thread at a time (feed/socket_turns.h): the socket thread, or one in Serve() or Flush().
 class ReceiverLoop {
  public:
   struct Options {
@@ -82,7 +82,7 @@ class ReceiverLoop {
   // Serves until Stop(), then sends what is due and closes every socket.
   void Run();
   // As ReceiverCore::Serve.
-  void Serve(absl::FunctionRef<ReceiverCore::AfterTurn()> after_turn);
+  void Serve(absl::FunctionRef<AfterTurn()> after_turn);
   // Sends what is due: here if nobody is serving, otherwise whoever is does it soon. Does not block.
   void Flush();
   // What is queued by then may still go out for `flush`. Idempotent.
@@ -178,7 +178,7 @@ class ReceiverLoop {
   absl::flat_hash_map<std::string, std::string> announced_ ABSL_GUARDED_BY(announced_mu_);
   std::map<std::string, std::string, std::less<>> announced_keys_ ABSL_GUARDED_BY(announced_mu_);
 
-  ReceiverTurns turns_;
+  SocketTurns turns_;
   // Everything below belongs to the thread that holds turns_. The context outlives the sockets.
   std::thread::id claimed_by_;
   absl::Status failure_;  // of a turn; no more are made

@@ -229,8 +229,9 @@ class ZmqSocket {
     thread_.Detach();
     monitor_thread_.Detach();
   }
-  // The same for its messages alone, where each call is made under one lock.
+  // The same for its messages or its events alone, where each call is made under one lock.
   void DetachMessagesFromThread() { thread_.Detach(); }
+  void DetachEventsFromThread() { monitor_thread_.Detach(); }
 
  private:
   friend class Poller;

@@ -1,4 +1,4 @@
-#include "feed/receiver_turns.h"
+#include "feed/socket_turns.h"
 
 #include "core/base/clock.h"
 
@@ -11,7 +11,7 @@ constexpr absl::Duration kRecheck = absl::Seconds(10);
 
 }  // namespace
 
-void ReceiverTurns::TakeAsSocketThread() {
+void SocketTurns::TakeAsSocketThread() {
   MutexLock lock(&mu_);
   while (held_ || (!stopped_ && (leading_ || RealClock()->SteadyNow() < lease_until_))) {
     const absl::Duration now = RealClock()->SteadyNow();
@@ -28,7 +28,7 @@ void ReceiverTurns::TakeAsSocketThread() {
   held_ = true;
 }
 
-bool ReceiverTurns::TryLead(absl::FunctionRef<void()> wake) {
+bool SocketTurns::TryLead(absl::FunctionRef<void()> wake) {
   {
     MutexLock lock(&mu_);
     if (leading_ || stopped_) return false;
@@ -50,7 +50,7 @@ bool ReceiverTurns::TryLead(absl::FunctionRef<void()> wake) {
   return true;
 }
 
-void ReceiverTurns::StopLeading(bool yield) {
+void SocketTurns::StopLeading(bool yield) {
   MutexLock lock(&mu_);
   leading_ = false;
   lease_until_ = yield ? absl::ZeroDuration() : RealClock()->SteadyNow() + kLease;
@@ -58,24 +58,24 @@ void ReceiverTurns::StopLeading(bool yield) {
   GiveLocked();
 }
 
-bool ReceiverTurns::TryTake() {
+bool SocketTurns::TryTake() {
   MutexLock lock(&mu_);
   if (held_) return false;
   held_ = true;
   return true;
 }
 
-void ReceiverTurns::Give() {
+void SocketTurns::Give() {
   MutexLock lock(&mu_);
   GiveLocked();
 }
 
-void ReceiverTurns::GiveLocked() {
+void SocketTurns::GiveLocked() {
   held_ = false;
   if (sleepers_ > 0) changed_.SignalAll();
 }
 
-void ReceiverTurns::Stop() {
+void SocketTurns::Stop() {
   MutexLock lock(&mu_);
   stopped_ = true;
   changed_.SignalAll();

@@ -1,10 +1,10 @@
-// File: feed/receiver_turns.h
+// File: feed/socket_turns.h
 //
-// Whose turn it is to serve a receiver's sockets. ZeroMQ's sockets are for one thread at a time, not
-// for one thread: a program that waits for rows serves them itself, so that a batch reaches it
-// without a hand-over between threads; while it computes, the receiver's socket thread does.
+// Whose turn it is to serve a receiver's or a feeder's sockets. ZeroMQ's sockets are for one thread at a
+// time, not for one thread: a program that waits for rows, credit or results serves them itself, so
+// that they reach it without a hand-over between threads; while it computes, a socket thread does.
 //
-// Defines: ReceiverTurns.
+// Defines: AfterTurn, SocketTurns.
 //
 //   turns.TakeAsSocketThread();                  // the socket thread
 //   while (!turns.wanted()) Turn();
@@ -15,8 +15,8 @@
 //     turns.StopLeading(/*yield=*/false);
 //   }
 
-#ifndef FEED_RECEIVER_TURNS_H_
-#define FEED_RECEIVER_TURNS_H_
+#ifndef FEED_SOCKET_TURNS_H_
+#define FEED_SOCKET_TURNS_H_
 
 #include <atomic>
 
@@ -27,15 +27,22 @@
 
 namespace millrace {
 
+// What a thread that serves sockets while it waits for something does after a turn.
+enum class AfterTurn {
+  kGoOn,
+  kLeave,  // it has what it wants
+  kYield,  // and other threads wait on
+};
+
 // A lock over the sockets, held across whole turns, with an understanding of who should have it.
 // What one holder has done is seen by the next.
 //
 // Thread safety: thread-safe. Blocking: as said.
-class ReceiverTurns {
+class SocketTurns {
  public:
   // How long the socket thread leaves the sockets alone after a program has served them: one that reads
   // batch after batch comes back sooner and finds them free.
-  static constexpr absl::Duration kLease = absl::Milliseconds(1);
+  static constexpr absl::Duration kLease = absl::Milliseconds(2);
 
   // ---- The socket thread.
 
@@ -45,12 +52,12 @@ class ReceiverTurns {
   // A program wants to lead: Give() soon.
   [[nodiscard]] bool wanted() const { return leading_.load(std::memory_order_relaxed); }
 
-  // ---- A program that waits for rows.
+  // ---- A program that waits.
 
   // False if another leads, or after Stop(). Otherwise blocks until the sockets are this thread's;
   // `wake` makes the socket thread end its turn, and is called without a lock.
   [[nodiscard]] bool TryLead(absl::FunctionRef<void()> wake);
-  // `yield`: the socket thread shall go on at once, since others wait for rows.
+  // `yield`: the socket thread shall go on at once, since others wait.
   void StopLeading(bool yield);
 
   // ---- Anyone with a quick thing to do.
@@ -80,4 +87,4 @@ class ReceiverTurns {
 
 }  // namespace millrace
 
-#endif  // FEED_RECEIVER_TURNS_H_
+#endif  // FEED_SOCKET_TURNS_H_

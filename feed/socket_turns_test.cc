@@ -1,4 +1,4 @@
-#include "feed/receiver_turns.h"
+#include "feed/socket_turns.h"
 
 #include <atomic>
 #include <vector>
@@ -15,8 +15,8 @@ namespace {
 
 constexpr absl::Duration kLong = absl::Seconds(30);
 
-TEST(ReceiverTurnsTest, OneHolderAtATime) {
-  ReceiverTurns turns;
+TEST(SocketTurnsTest, OneHolderAtATime) {
+  SocketTurns turns;
   EXPECT_TRUE(turns.TryTake());
   EXPECT_FALSE(turns.TryTake());
   turns.Give();
@@ -27,8 +27,8 @@ TEST(ReceiverTurnsTest, OneHolderAtATime) {
   EXPECT_TRUE(turns.TryTake());
 }
 
-TEST(ReceiverTurnsTest, ALeaderWakesTheSocketThreadAndGetsTheSockets) {
-  ReceiverTurns turns;
+TEST(SocketTurnsTest, ALeaderWakesTheSocketThreadAndGetsTheSockets) {
+  SocketTurns turns;
   absl::Notification woken;
   turns.TakeAsSocketThread();
   Thread program("program", [&] {
@@ -44,17 +44,17 @@ TEST(ReceiverTurnsTest, ALeaderWakesTheSocketThreadAndGetsTheSockets) {
   program.Join();
 }
 
-TEST(ReceiverTurnsTest, TheSocketThreadLeavesAReaderThatComesBackAlone) {
-  ReceiverTurns turns;
+TEST(SocketTurnsTest, TheSocketThreadLeavesAReaderThatComesBackAlone) {
+  SocketTurns turns;
   ASSERT_TRUE(turns.TryLead([] {}));
   turns.StopLeading(/*yield=*/false);
   const absl::Time left = absl::Now();
   turns.TakeAsSocketThread();
-  EXPECT_GE(absl::Now() - left, ReceiverTurns::kLease / 2);
+  EXPECT_GE(absl::Now() - left, SocketTurns::kLease / 2);
 }
 
-TEST(ReceiverTurnsTest, TheSocketThreadGoesOnAfterALongLead) {
-  ReceiverTurns turns;
+TEST(SocketTurnsTest, TheSocketThreadGoesOnAfterALongLead) {
+  SocketTurns turns;
   ASSERT_TRUE(turns.TryLead([] {}));
   absl::Notification taken;
   Thread socket("socket", [&] {
@@ -67,8 +67,8 @@ TEST(ReceiverTurnsTest, TheSocketThreadGoesOnAfterALongLead) {
   socket.Join();
 }
 
-TEST(ReceiverTurnsTest, AfterStopNobodyLeadsAndTheSocketThreadWaitsForTheHolderAlone) {
-  ReceiverTurns turns;
+TEST(SocketTurnsTest, AfterStopNobodyLeadsAndTheSocketThreadWaitsForTheHolderAlone) {
+  SocketTurns turns;
   ASSERT_TRUE(turns.TryLead([] {}));
   turns.Stop();
   EXPECT_TRUE(turns.stopped());
@@ -85,9 +85,9 @@ TEST(ReceiverTurnsTest, AfterStopNobodyLeadsAndTheSocketThreadWaitsForTheHolderA
 }
 
 // The count is no atomic on purpose: ThreadSanitizer sees whether holders are ordered.
-TEST(ReceiverTurnsTest, WhatAHolderDidIsSeenByTheNext) {
+TEST(SocketTurnsTest, WhatAHolderDidIsSeenByTheNext) {
   constexpr int kTurns = 2000;
-  ReceiverTurns turns;
+  SocketTurns turns;
   int64_t count = 0;
   std::atomic<bool> leave{false};
   Thread socket("socket", [&] {
