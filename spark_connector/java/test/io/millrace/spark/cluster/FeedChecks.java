@@ -63,6 +63,8 @@ public final class FeedChecks extends Checks {
     }
     TrainResult result = cluster.train(numbers(1000, 5), TrainOptions.builder().numEpochs(3).build());
     requireEqual(3000L, result.rows());
+    requireEqual(2, cluster.nodeRdd().getNumPartitions());
+    requireEqual(sc.sc(), cluster.sparkContext().sc());
     require(result.exactlyOnce() && !result.terminated(), result.toString());
     cluster.endFeed("input");
     Map<Long, Long> sums = new HashMap<>();

@@ -5,17 +5,21 @@ import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FeedRoute;
 import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 
 /** Finds the node that a task is to feed: that of its own executor, otherwise one that the coordinator chooses. */
 final class NodeFinder {
   private static final long ASK_AGAIN_MILLIS = 50;
+  private static final long TWIN_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final long DEATH_NANOS = TimeUnit.SECONDS.toNanos(5);
 
   private final FeedPlan plan;
   private final ExecutorSite site;
   private final TaskContext task;
   private final int partition;
+  private final boolean speculation = SparkEnv.get().conf().getBoolean("spark.speculation", false);
+  private final long began = System.nanoTime();
 
   NodeFinder(FeedPlan plan, ExecutorSite site, TaskContext task, int partition) {
     this.plan = plan;
@@ -31,7 +35,7 @@ final class NodeFinder {
    * @throws MillraceException the cause, if the node has failed; DEADLINE_EXCEEDED; CANCELLED
    */
   FeedRoute find() {
-    long began = System.nanoTime();
+    long asked = System.nanoTime();
     while (true) {
       int local = site.localNode(plan.queue);
       FeedRoute route = site.lookup(plan.feed, partition, local);
@@ -48,7 +52,7 @@ final class NodeFinder {
           continue;
         default: // starting, restarting
       }
-      if (System.nanoTime() - began > TimeUnit.MILLISECONDS.toNanos(plan.feedTimeoutMillis)) {
+      if (System.nanoTime() - asked > TimeUnit.MILLISECONDS.toNanos(plan.feedTimeoutMillis)) {
         throw new MillraceException(
             StatusCode.DEADLINE_EXCEEDED,
             "partition " + partition + " (queue '" + plan.queue + "'): no node to feed for "
@@ -60,12 +64,26 @@ final class NodeFinder {
   }
 
   /**
+   * For a second attempt of a task, where the first one may still run (speculation): whether it is to ask again
+   * before it feeds. A first one that ends well is the end of the second; one that makes no end within ten
+   * seconds is taken over from, and its rows count as fed again.
+   */
+  boolean waitForTwin(FeedRoute route) {
+    boolean held = route.partitionState.equals("feeding") || route.partitionState.equals("received");
+    if (!speculation || !held || System.nanoTime() - began > TWIN_NANOS) {
+      return false;
+    }
+    pause(task);
+    return true;
+  }
+
+  /**
    * After a session with a node broke: whether the node is gone, as far as is known within a few seconds.
    *
    * @throws MillraceException the cause, if it has failed for good
    */
   boolean isGone(FeedRoute before) {
-    long began = System.nanoTime();
+    long asked = System.nanoTime();
     while (true) {
       FeedRoute now = site.lookup(plan.feed, partition, before.executorId);
       if (now.state.equals("failed")) {
@@ -74,7 +92,7 @@ final class NodeFinder {
       if (!now.state.equals("running") || now.attempt != before.attempt) {
         return true;
       }
-      if (System.nanoTime() - began > DEATH_NANOS) {
+      if (System.nanoTime() - asked > DEATH_NANOS) {
         return false;
       }
       pause(task);

@@ -3,9 +3,11 @@ package io.millrace.spark.internal.spark;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.apache.spark.SparkExecutorInfo;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.storage.StorageLevel;
 import org.apache.spark.util.CollectionAccumulator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -23,6 +25,7 @@ public final class NodeStage {
   private final String jobGroup;
   private final CollectionAccumulator<Integer> displaced;
   private final JavaRDD<String> nodes;
+  private final List<JavaRDD<String>> kept = new CopyOnWriteArrayList<>();
   // Guarded by this.
   private final List<Thread> jobs = new ArrayList<>();
   private int handledDisplaced;
@@ -38,12 +41,18 @@ public final class NodeStage {
     this.displaced = new CollectionAccumulator<>();
     spark.sc().register(displaced, "millrace " + plan.clusterId + ": nodes without a place");
     this.nodes = rdd(this.slots);
-    // One is enough on its executor's side: an executor with a block of it is not taken for idle.
     nodes.setName("Millrace cluster " + plan.clusterId);
   }
 
   private JavaRDD<String> rdd(List<NodeSlot> of) {
-    return spark.parallelize(of, Math.max(1, of.size())).mapPartitions(new NodeTask(plan, displaced));
+    JavaRDD<String> made =
+        spark.parallelize(of, Math.max(1, of.size())).mapPartitions(new NodeTask(plan, displaced));
+    if (spark.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
+      // An executor that has a block is not idle, also when its node's task has ended.
+      made.persist(StorageLevel.MEMORY_AND_DISK());
+      kept.add(made);
+    }
+    return made;
   }
 
   /** The RDD whose tasks hold the nodes; computing it again starts nothing that runs already. */
@@ -154,6 +163,9 @@ public final class NodeStage {
     }
     if (!spark.sc().isStopped()) {
       spark.cancelJobGroup(jobGroup);
+      for (JavaRDD<String> one : kept) {
+        one.unpersist(false);
+      }
     }
     for (Thread job : running) {
       try {

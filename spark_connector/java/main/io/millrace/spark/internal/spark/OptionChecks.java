@@ -63,20 +63,18 @@ final class OptionChecks {
     return new MillraceException(StatusCode.INVALID_ARGUMENT, message);
   }
 
-  /** An executor that Spark takes away for idle takes its node with it. */
+  /** Executors that have nodes are kept (NodeStage), but Spark must have that many in the first place. */
   private static void checkAllocation(SparkConf conf, int nodes, int nodesPerExecutor) {
     if (!conf.getBoolean("spark.dynamicAllocation.enabled", false)) {
       return;
     }
     int needed = (nodes + nodesPerExecutor - 1) / nodesPerExecutor;
     int min = conf.getInt("spark.dynamicAllocation.minExecutors", 0);
-    int max = conf.getInt("spark.dynamicAllocation.maxExecutors", Integer.MAX_VALUE);
-    if (min < needed || max != min) {
+    if (min < needed) {
       throw new MillraceException(
           StatusCode.FAILED_PRECONDITION,
-          "spark.dynamicAllocation may take away executors that have nodes: " + needed
-              + " must stay. Set spark.dynamicAllocation.minExecutors and maxExecutors both to " + needed
-              + " or more (they are " + min + " and " + (max == Integer.MAX_VALUE ? "infinity" : max)
+          "spark.dynamicAllocation may take away executors that are needed: set "
+              + "spark.dynamicAllocation.minExecutors to at least " + needed + " (it is " + min
               + "), or spark.dynamicAllocation.enabled=false");
     }
   }

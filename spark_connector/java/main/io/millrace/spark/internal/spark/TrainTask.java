@@ -56,6 +56,9 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         if (route == null) {
           return FeedOutcome.terminated(index, feeder);
         }
+        if (task.attemptNumber() > 0 && finder.waitForTwin(route)) {
+          continue;
+        }
         if (task.attemptNumber() > 0 && route.partitionState.equals("done")) {
           // An earlier attempt of this task has done it, and Spark has lost its word.
           return FeedOutcome.received(index, feeder);
