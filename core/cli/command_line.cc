@@ -1,8 +1,10 @@
 #include "core/cli/command_line.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -21,6 +23,9 @@
 namespace millrace::cli {
 namespace {
 
+// The options of `run --on`.
+constexpr char kOnGroup[] = "on";
+
 // The parser, and what it fills in.
 class Parser {
  public:
@@ -33,6 +38,7 @@ class Parser {
     AddRun();
     AddViews();
     AddControls();
+    AddSecret();
     resolve_.AddTo(&app_);
   }
 
@@ -43,10 +49,12 @@ class Parser {
   void AddRun();
   void AddViews();
   void AddControls();
+  void AddSecret();
   void AddChoice(CLI::App* app);
   CLI::App* AddView(const std::string& name);
   CLI::App* AddControl(CLI::App* parent, const std::string& name, bool json);
   CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value);
+  absl::Status FinishOn();
   absl::Status CheckCommand(const std::vector<std::string>& words) const;
   std::string Command() const;
   absl::StatusOr<CommandLine> Finish();
@@ -55,6 +63,7 @@ class Parser {
   ResolveFlags resolve_;
   CLI::App app_;
   CLI::App* run_ = nullptr;
+  RunOn on_;
   std::vector<std::string> env_;
   std::string output_ = "prefixed";
   bool keep_port_ = false;
@@ -86,7 +95,7 @@ void Parser::AddRun() {
   run_->add_option("--gpus-per-node", run.gpus_per_node)->check(CLI::Range(0, 1024));
   run_->add_flag("--keep-port", keep_port_);
   run_->add_option("--env", env_)->allow_extra_args(false);
-  run_->add_option("--working-dir", run.working_dir)->check(CLI::ExistingDirectory);
+  run_->add_option("--working-dir", run.working_dir);
   run_->add_option("--log-dir", run.log_dir);
   run_->add_flag("--tensorboard", run.tensorboard);
   run_->add_option("--output", output_)->check(CLI::IsMember({"prefixed", "raw", "none"}));
@@ -94,6 +103,64 @@ void Parser::AddRun() {
   AddDuration(run_, "--reservation-timeout", &run.reservation_timeout);
   AddDuration(run_, "--timeout", &run.timeout);
   AddDuration(run_, "--stop-grace", &run.stop_grace);
+  const std::vector<CLI::Option*> here = run_->get_options();
+  resolve_.AddOnTo(run_);
+  run_->add_option("--secret-file", on_.secret.file);
+  run_->add_option("--secret-dir", on_.secret.dir);
+  run_->add_option("--driver-host", on_.driver_host);
+  run_->add_option("--bind", on_.bind_address);
+  run_->add_flag("--ship", on_.ship);
+  for (CLI::Option* option : run_->get_options()) {
+    if (std::find(here.begin(), here.end(), option) == here.end()) option->group(kOnGroup);
+  }
+}
+
+void Parser::AddSecret() {
+  SecretOptions& secret = line_.secret;
+  CLI::App* app = app_.add_subcommand("agent-secret");
+  app->add_option("--file", secret.file);
+  app->add_option("--dir", secret.dir);
+  app->add_option("--kubernetes", secret.kubernetes);
+  app->add_option("--namespace", secret.name_space);
+  app->add_flag("--replace", secret.replace);
+  AddDuration(app, "--valid", &secret.valid);
+}
+
+// What `run --on` says, checked.
+absl::Status Parser::FinishOn() {
+  RunOptions& run = line_.run;
+  if (!resolve_.has_on()) {
+    for (const CLI::Option* option : run_->get_options()) {
+      if (option->get_group() != kOnGroup || option->count() == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(option->get_name(), " is for --on SOURCE: agents that listen elsewhere"));
+    }
+    std::error_code error;
+    if (run.working_dir.empty() || std::filesystem::is_directory(run.working_dir, error)) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat("--working-dir: Directory does not exist: ",
+                                                   EscapeControls(run.working_dir)));
+  }
+  if (on_.secret.file.empty() == on_.secret.dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--on needs the agents' secret: --secret-file FILE or --secret-dir DIR (millrace agent-secret "
+        "makes it)");
+  }
+  on_.shape = run_->count("--num-executors") == 0;
+  if (on_.shape && (run_->count("--num-ps") + run_->count("--master-node") +
+                        run_->count("--eval-node") > 0)) {
+    return absl::InvalidArgumentError(
+        "without -n the roles are those that --on names: give -n as well, or none of --num-ps, "
+        "--master-node and --eval-node");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(on_.resolver, resolve_.DescribeOn(on_.shape ? run.reservation_timeout
+                                                                        : absl::ZeroDuration()));
+  const std::string type = on_.resolver.is_object() ? on_.resolver.value("type", "") : "";
+  on_.fixed_members = type == "static" || type == "slurm" || type == "tf_config";
+  on_.poll_interval = resolve_.poll_interval();
+  run.on = on_;
+  return absl::OkStatus();
 }
 
 // Both commands that look and commands that act fill the same choice; one command is parsed.
@@ -245,6 +312,13 @@ absl::StatusOr<CommandLine> Parser::Finish() {
     MILLRACE_ASSIGN_OR_RETURN(line_.resolve, resolve_.Finish(std::string(source)));
     return line_;
   }
+  if (line_.command == "agent-secret") {
+    const SecretOptions& secret = line_.secret;
+    const int places = !secret.file.empty() + !secret.dir.empty() + !secret.kubernetes.empty();
+    if (places == 1 && (secret.name_space.empty() || !secret.kubernetes.empty())) return line_;
+    return absl::InvalidArgumentError(
+        "say where the secret goes: --file FILE, --dir DIR, or --kubernetes NAME [--namespace NAME]");
+  }
   if (line_.command != "run") {
     line_.view.choice = line_.control.choice = choice_;
     line_.view.lines = line_.command == "logs" ? log_lines_ : event_lines_;
@@ -254,6 +328,7 @@ absl::StatusOr<CommandLine> Parser::Finish() {
   if (run.program.empty()) {
     return absl::InvalidArgumentError("no program to run: millrace run -n 4 -- PROGRAM [ARG...]");
   }
+  MILLRACE_RETURN_IF_ERROR(FinishOn());
   for (const std::string& entry : env_) {
     const std::vector<std::string> parts = absl::StrSplit(entry, absl::MaxSplits('=', 1));
     if (parts.size() != 2 || parts[0].empty()) {

@@ -13,6 +13,7 @@
 #include "core/cli/control_commands.h"
 #include "core/cli/resolve_command.h"
 #include "core/cli/run_command.h"
+#include "core/cli/secret_command.h"
 #include "core/cli/view_commands.h"
 
 namespace millrace::cli {
@@ -25,6 +26,7 @@ struct CommandLine {
   ViewOptions view;        // status, nodes, events, logs, clusters
   ControlOptions control;  // kv ..., stop, restart
   ResolveOptions resolve;  // resolve ...
+  SecretOptions secret;    // agent-secret
 };
 
 // `args` without the program's name. Returns INVALID_ARGUMENT with one line for people, and the errors

@@ -10,7 +10,8 @@ constexpr char kMain[] = R"(millrace: runs any program as a cluster, and shows w
   millrace run -n 4 --num-ps 1 --master-node chief -- python3 train.py --epochs 3
 
 Run
-  run        start a program as the nodes of a cluster on this machine, wait for its end
+  run        start a program as the nodes of a cluster, here or on agents elsewhere
+  agent-secret    make the secret by which drivers and agents elsewhere know each other
 
 Look
   status     the cluster: its nodes, feeds, and why it failed (--watch: keep looking)
@@ -50,6 +51,7 @@ servers and evaluator. When a node fails all others are stopped, and one line te
   millrace run -n 4 -- python3 train.py
   millrace run -n 4 --num-ps 1 --master-node chief --log-dir logs -- ./train --epochs 3
   millrace run -n 2 --env OMP_NUM_THREADS=4 --timeout 10m -- ./train
+  millrace run --on static --members @hosts.json --secret-file agents.json -- ./train
 
 Nodes
   -n, --num-executors N         nodes in all, ps and evaluator included (1)
@@ -74,6 +76,26 @@ Time: 90s, 10m, 1.5h, never
       --timeout T               for all of it (never)
       --stop-grace T            for a node that was asked to stop, until it is killed (5s)
 
+Elsewhere: on agents that listen (millrace-agent agent --listen), docs/hosts.md, docs/kubernetes.md
+      --on SOURCE               static, kubernetes, slurm, tf-config, or the JSON of any resolver
+                                (@FILE). Without -n the cluster has the nodes that it names; with -n
+                                worker:2 is its task 2 of job worker, and so on
+      --secret-file FILE, --secret-dir DIR
+                                what the agents were given (millrace agent-secret)
+      --ship                    send PROGRAM there; otherwise it is found there
+      --members SPEC            static: {"worker": ["h0:7077", ...]}, or @FILE
+      --job NAME=...            kubernetes: NAME=SELECTOR; slurm: NAME=TASKS; may be repeated
+      --port N                  of the agents (7077)
+      --job-port NAME=PORT      kubernetes: of a job's agents: a number, port name, annotation:KEY
+      --expect NAME=TASKS       kubernetes: how many a job must have; may be repeated
+      --namespace NAME, --all-namespaces, --require-ready, --kubeconfig FILE, --context NAME,
+      --location WHERE, --address KIND, --cluster-domain NAME
+                                kubernetes: as of millrace resolve kubernetes
+      --poll-interval T         how often a source that does not tell by itself is asked (5s)
+      --driver-host HOST        how agents reach this driver (as they see it)
+      --bind ADDRESS            where the coordinator listens (0.0.0.0)
+A pod that is replaced is adopted in its place, and its node starts again, within --restarts.
+
 A node finds in its environment
   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT    as torch.distributed wants it
   TF_CONFIG                                                 as tf.distribute wants it
@@ -92,6 +114,25 @@ Exit codes
   75        --timeout or --reservation-timeout passed
   126, 127  PROGRAM cannot be executed, or is not there
   130       stopped by Ctrl-C (129: SIGHUP, 143: SIGTERM)
+)";
+
+constexpr char kAgentSecret[] = R"(usage: millrace agent-secret --file FILE|--dir DIR|--kubernetes NAME
+
+Makes what drivers and the agents that they adopt have in common: a token, a certificate and its
+key. Give it to both, and to nobody else: whoever has it runs programs as the agents.
+
+  millrace agent-secret --file agents.json
+  millrace agent-secret --kubernetes millrace-agent --namespace ml | kubectl apply -f -
+  millrace-agent agent --listen 0.0.0.0:7077 --secret-file agents.json
+  millrace run --on static --members @hosts.json --secret-file agents.json -- ./train
+
+      --file FILE               one file, mode 0600
+      --dir DIR                 files token, tls.crt and tls.key, mode 0600
+      --kubernetes NAME         the manifest of a Secret, on stdout
+      --namespace NAME          of that Secret (kubectl's)
+      --replace                 one that is there; agents and drivers take the new one up at once,
+                                and refuse those that have the old one
+      --valid T                 for how long the certificate is (87600h)
 )";
 
 #define MILLRACE_CLI_WHICH_CLUSTER                                                         \
@@ -368,6 +409,7 @@ Prints the version and those of the protocols.
 const std::map<absl::string_view, absl::string_view>& Topics() {
   static const auto* const topics = new std::map<absl::string_view, absl::string_view>{
       {"", kMain},
+      {"agent-secret", kAgentSecret},
       {"clusters", kClusters},
       {"events", kEvents},
       {"kv", kKv},

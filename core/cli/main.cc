@@ -17,6 +17,7 @@
 #include "core/cli/help.h"
 #include "core/cli/resolve_command.h"
 #include "core/cli/run_command.h"
+#include "core/cli/secret_command.h"
 #include "core/cli/signal_watch.h"
 #include "core/cli/terminal.h"
 #include "core/cli/view_commands.h"
@@ -45,6 +46,7 @@ int Main(std::vector<std::string> args) {
   if (line->command == "kv delete") return KvDelete(line->control);
   if (line->command == "stop") return StopCluster(line->control);
   if (line->command == "restart") return RestartNode(line->control);
+  if (line->command == "agent-secret") return MakeSecret(line->secret);
   if (line->command == "version") {
     WriteAll(STDOUT_FILENO, absl::StrCat("millrace ", kMillraceVersion,
                                          " (coordinator protocol 1, agent protocol 1)\n"));

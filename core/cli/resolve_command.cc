@@ -19,37 +19,17 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cli/exit_code.h"
+#include "core/cli/make_resolver.h"
 #include "core/cli/report_error.h"
 #include "core/cli/signal_watch.h"
 #include "core/cli/terminal.h"
 #include "core/cluster_spec/cluster_spec.h"
 #include "resolver/cluster_resolver.h"
-#include "resolver/kubernetes/kubernetes_resolver_from_json.h"
 #include "resolver/membership.h"
-#include "resolver/resolver_from_json.h"
-#include "resolver/spark/resolvers_from_json.h"
 #include "resolver/tensorflow_error.h"
 
 namespace millrace::cli {
 namespace {
-
-absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeResolver(const ResolveOptions& options) {
-  ResolverMakers makers = BasicResolverMakers();
-  makers.by_type["kubernetes"] = MakeKubernetesResolverFromJson;
-  makers.by_type["spark"] = MakeSparkResolverFromJson;
-  makers.by_type["cluster"] = MakeClusterMembersResolverFromJson;
-  const OrderedJson& description = options.description;
-  absl::StatusOr<std::unique_ptr<ClusterResolver>> resolver = ResolverFromJson(
-      description, makers,
-      options.tensorflow ? ResolverBehavior::kTensorFlow : ResolverBehavior::kCorrect);
-  // That no cluster runs is no wrong name.
-  if (absl::IsNotFound(resolver.status()) && description.value("type", "") == "cluster" &&
-      !description.contains("cluster")) {
-    return absl::UnavailableError(
-        absl::StrCat(resolver.status().message(), " with --cluster FILE"));
-  }
-  return resolver;
-}
 
 // An error of the tensorflow mode with the class of its exception in front.
 absl::Status WithPythonClass(const absl::Status& status) {
@@ -217,7 +197,7 @@ class Printer {
 };
 
 absl::StatusOr<int> Watch(const ResolveOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterResolver> resolver, MakeResolver(options));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterResolver> resolver, MakeResolver(options.description, options.tensorflow));
   if (options.format == ResolveFormat::kTfConfig) {
     // Which task it is must be known before: no update can help.
     MILLRACE_ASSIGN_OR_RETURN(const Task task, TaskOf(*resolver));
@@ -234,7 +214,7 @@ absl::StatusOr<int> Watch(const ResolveOptions& options) {
 }
 
 absl::Status Ask(const ResolveOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterResolver> resolver, MakeResolver(options));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterResolver> resolver, MakeResolver(options.description, options.tensorflow));
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, Answer(*resolver, options.format));
   WriteAll(STDOUT_FILENO, text);
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -21,6 +22,8 @@ namespace millrace::cli {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{64} << 20;
+// Where agents listen unless told otherwise (core/agent/agent_main.cc).
+constexpr int kAgentPort = 7077;
 constexpr int kMaxInt = std::numeric_limits<int>::max();
 
 // "name=rest".
@@ -121,8 +124,7 @@ void ResolveFlags::AddWaiting(CLI::App* app) {
   AddDuration(app, "--timeout", &timeout_);
 }
 
-void ResolveFlags::AddKubernetes(CLI::App* resolve) {
-  CLI::App* app = AddSource(resolve, "kubernetes", /*tensorflow=*/true);
+void ResolveFlags::AddPods(CLI::App* app) {
   app->add_option("--job", jobs_)->allow_extra_args(false);
   app->add_option("--port", port_)->check(CLI::Range(1, 65535));
   app->add_option("--job-port", ports_)->allow_extra_args(false);
@@ -136,6 +138,11 @@ void ResolveFlags::AddKubernetes(CLI::App* resolve) {
       ->check(CLI::IsMember({"automatic", "within_cluster", "off_cluster"}));
   app->add_option("--kubeconfig", kubeconfig_);
   app->add_option("--context", context_);
+}
+
+void ResolveFlags::AddKubernetes(CLI::App* resolve) {
+  CLI::App* app = AddSource(resolve, "kubernetes", /*tensorflow=*/true);
+  AddPods(app);
   AddWaiting(app);
   AddDuration(app, "--max-backoff", &max_backoff_);
 }
@@ -151,6 +158,36 @@ void ResolveFlags::AddSpark(CLI::App* resolve) {
   app->add_option("--ca", ca_file_);
   app->add_flag("--insecure-skip-verify", insecure_skip_verify_);
   AddWaiting(app);
+}
+
+void ResolveFlags::AddOnTo(CLI::App* run) {
+  run->add_option("--on", on_);
+  run->add_option("--members", cluster_spec_);
+  AddPods(run);
+  AddDuration(run, "--poll-interval", &options_.poll_interval);
+}
+
+absl::StatusOr<OrderedJson> ResolveFlags::DescribeOn(absl::Duration wait) const {
+  if (absl::StartsWith(on_, "{") || absl::StartsWith(on_, "@")) return JsonArgument("--on", on_);
+  static const auto* const kSources =
+      new std::set<std::string>{"static", "slurm", "kubernetes", "tf-config"};
+  if (kSources->count(on_) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--on ", Ellipsize(EscapeControls(on_), 100),
+        ": there are static, kubernetes, slurm, tf-config, and the JSON of any resolver, or @FILE"));
+  }
+  if (on_ == "static" && cluster_spec_.empty()) {
+    return absl::InvalidArgumentError(
+        "--on static needs the agents' addresses: --members '{\"worker\": [\"host0:7077\", ...]}'");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(OrderedJson description, Describe(on_));
+  if (on_ == "kubernetes" && wait > absl::ZeroDuration()) {
+    description["completeness"] = "wait";
+    if (wait < absl::InfiniteDuration()) {
+      description["wait_timeout_s"] = absl::ToDoubleSeconds(wait);
+    }
+  }
+  return description;
 }
 
 void ResolveFlags::AddTo(CLI::App* app) {
@@ -203,7 +240,11 @@ absl::Status ResolveFlags::DescribeSlurm(OrderedJson* description) const {
   if (!jobs_.empty()) {
     MILLRACE_ASSIGN_OR_RETURN((*description)["jobs"], Numbers("--job", jobs_, "NAME=TASKS"));
   }
-  Set("port_base", port_, description);
+  if (port_.has_value()) {
+    (*description)["port_base"] = *port_;
+  } else if (has_on()) {
+    (*description)["port_base"] = kAgentPort;
+  }
   Set("gpus_per_node", gpus_per_node_, description);
   Set("gpus_per_task", gpus_per_task_, description);
   Set("tasks_per_node", tasks_per_node_, description);
@@ -229,7 +270,11 @@ absl::Status ResolveFlags::DescribeKubernetes(OrderedJson* description) const {
     MILLRACE_ASSIGN_OR_RETURN((*description)["expected_tasks"],
                               Numbers("--expect", expect_, "NAME=TASKS"));
   }
-  Set("tf_server_port", port_, description);
+  if (port_.has_value()) {
+    (*description)["tf_server_port"] = *port_;
+  } else if (has_on()) {
+    (*description)["tf_server_port"] = kAgentPort;
+  }
   SetText("address", address_, description);
   SetText("cluster_domain", cluster_domain_, description);
   SetText("namespace", namespace_, description);

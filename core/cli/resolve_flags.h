@@ -26,6 +26,15 @@ class ResolveFlags {
   // Adds "resolve" with its sources below it.
   void AddTo(CLI::App* app);
 
+  // Adds to "run" the options by which it finds agents: --on and those of the sources that do not mean
+  // something else there.
+  void AddOnTo(CLI::App* run);
+  // Whether --on was given, and the description of its resolver. `wait`: how long it waits for members
+  // that are not there yet, where nothing else was asked for; zero: not. Errors as Finish().
+  [[nodiscard]] bool has_on() const { return !on_.empty(); }
+  [[nodiscard]] absl::Duration poll_interval() const { return options_.poll_interval; }
+  [[nodiscard]] absl::StatusOr<OrderedJson> DescribeOn(absl::Duration wait) const;
+
   // `source` is the command that was parsed, "static". Returns INVALID_ARGUMENT for values that
   // make no sense. Blocking: reads files that options name.
   [[nodiscard]] absl::StatusOr<ResolveOptions> Finish(const std::string& source) const;
@@ -35,6 +44,7 @@ class ResolveFlags {
   void AddDuration(CLI::App* app, const std::string& name, absl::Duration* value);
   void AddWaiting(CLI::App* app);
   void AddKubernetes(CLI::App* resolve);
+  void AddPods(CLI::App* app);
   void AddSpark(CLI::App* resolve);
   absl::StatusOr<OrderedJson> Describe(const std::string& source) const;
   absl::StatusOr<OrderedJson> DescribeUnion() const;
@@ -44,6 +54,8 @@ class ResolveFlags {
   absl::Status DescribeSpark(OrderedJson* description) const;
   absl::Status DescribeWaiting(OrderedJson* description) const;
 
+  // Of run
+  std::string on_;
   // Of all
   ResolveOptions options_;
   std::string format_ = "spec";

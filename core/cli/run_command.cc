@@ -28,13 +28,18 @@
 #include "core/cli/duration_text.h"
 #include "core/cli/exit_code.h"
 #include "core/cli/find_program.h"
+#include "core/cli/make_resolver.h"
 #include "core/cli/signal_watch.h"
 #include "core/cli/terminal.h"
+#include "core/cluster/adopting_launcher.h"
 #include "core/cluster/cluster.h"
+#include "core/cluster/launcher.h"
 #include "core/cluster/local_launcher.h"
 #include "core/cluster/node_program.h"
 #include "core/cluster/stop_request.h"
+#include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/role_dealer.h"
+#include "resolver/cluster_resolver.h"
 
 namespace millrace::cli {
 namespace {
@@ -118,10 +123,12 @@ absl::Status CheckLogDir(const std::string& log_dir) {
 // One run, from options to exit code.
 class Runner {
  public:
-  Runner(const RunOptions& options, std::vector<NodeRole> roles, std::string program)
+  Runner(const RunOptions& options, std::vector<NodeRole> roles, std::string program,
+         ClusterResolver* resolver)
       : options_(options),
         roles_(std::move(roles)),
         program_(std::move(program)),
+        resolver_(resolver),
         console_(options.quiet),
         relay_({.mode = options.output,
                 .name_width = LongestName(roles_),
@@ -142,6 +149,7 @@ class Runner {
 
  private:
   ClusterOptions MakeOptions();
+  std::unique_ptr<Launcher> MakeLauncher() const;
   absl::Status RunCluster();
   int Conclude(const absl::Status& status, absl::Duration elapsed);
   void OnSignal(int signal, int count);
@@ -150,6 +158,7 @@ class Runner {
   const RunOptions& options_;
   const std::vector<NodeRole> roles_;
   const std::string program_;
+  ClusterResolver* const resolver_;  // null: this machine
   const Console console_;
   Interruption interruption_;
   StopRequest stop_;
@@ -202,12 +211,25 @@ ClusterOptions Runner::MakeOptions() {
   return options;
 }
 
+std::unique_ptr<Launcher> Runner::MakeLauncher() const {
+  if (resolver_ == nullptr) return std::make_unique<LocalLauncher>();
+  const RunOn& on = *options_.on;
+  AdoptingLauncherOptions options;
+  options.secret = on.secret;
+  options.bind_address = on.bind_address;
+  options.driver_host = on.driver_host;
+  options.poll_interval = on.poll_interval;
+  options.adoption.fixed_members = on.fixed_members;
+  return std::make_unique<AdoptingLauncher>(resolver_, options);
+}
+
 absl::Status Runner::RunCluster() {
-  NodeProgram program = NodeProgram::Path(program_);
+  const bool ship = options_.on.has_value() && options_.on->ship;
+  NodeProgram program = ship ? NodeProgram::File(program_) : NodeProgram::Path(program_);
   program.Args({options_.program.begin() + 1, options_.program.end()}).Env(options_.env);
-  LocalLauncher launcher;
+  const std::unique_ptr<Launcher> launcher = MakeLauncher();
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
-                            Cluster::Run(launcher, program, MakeOptions()));
+                            Cluster::Run(*launcher, program, MakeOptions()));
   console_.Note(absl::StrCat("cluster ", cluster->cluster_id(), " runs: ", RolesText(roles_)));
   return cluster->Shutdown({.timeout = absl::InfiniteDuration()});
 }
@@ -236,20 +258,53 @@ int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
 
 }  // namespace
 
-int Run(const RunOptions& options) {
+namespace {
+
+// The roles of the cluster: those asked for, or those of the members there are.
+absl::StatusOr<std::vector<NodeRole>> RolesOf(RunOptions* options, ClusterResolver* resolver) {
+  if (options->on.has_value() && options->on->shape) {
+    MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec members, resolver->cluster_spec());
+    MILLRACE_ASSIGN_OR_RETURN(const ClusterShape shape, ShapeOf(members));
+    options->num_executors = shape.num_executors;
+    options->num_ps = shape.num_ps;
+    options->master_node = shape.master_node;
+    options->eval_node = shape.eval_node;
+  }
+  return DealRoles({.num_executors = options->num_executors,
+                    .num_ps = options->num_ps,
+                    .master_node = options->master_node,
+                    .eval_node = options->eval_node});
+}
+
+}  // namespace
+
+int Run(RunOptions options) {
   const Console console(options.quiet);
-  const absl::StatusOr<std::vector<NodeRole>> roles =
-      DealRoles({.num_executors = options.num_executors,
-                 .num_ps = options.num_ps,
-                 .master_node = options.master_node,
-                 .eval_node = options.eval_node});
+  std::unique_ptr<ClusterResolver> resolver;
+  if (options.on.has_value()) {
+    absl::StatusOr<std::unique_ptr<ClusterResolver>> made =
+        MakeResolver(options.on->resolver, /*tensorflow=*/false);
+    if (!made.ok()) {
+      console.Fail(made.status().message());
+      return kExitUsage;
+    }
+    resolver = *std::move(made);
+    if (options.on->shape) UnblockTerminationSignals();  // nothing is held while members are awaited
+  }
+  const absl::StatusOr<std::vector<NodeRole>> roles = RolesOf(&options, resolver.get());
+  if (options.on.has_value()) BlockTerminationSignals();
   if (!roles.ok()) {
     console.Fail(roles.status().message());
-    return kExitUsage;
+    return absl::IsInvalidArgument(roles.status()) ? kExitUsage : ExitCodeOfStatus(roles.status());
   }
-  const std::string folder = JoinPath(CurrentFolder(), options.working_dir);
-  const absl::StatusOr<std::string> program =
-      FindProgram(options.program.front(), folder, EnvOr("PATH", "/usr/local/bin:/usr/bin:/bin"));
+  // Elsewhere the agents look for it.
+  absl::StatusOr<std::string> program = options.program.front();
+  if (!options.on.has_value() || options.on->ship) {
+    const std::string folder =
+        JoinPath(CurrentFolder(), options.on.has_value() ? "" : options.working_dir);
+    program = FindProgram(options.program.front(), folder,
+                          EnvOr("PATH", "/usr/local/bin:/usr/bin:/bin"));
+  }
   if (!program.ok()) {
     console.Fail(program.status().message());
     return absl::IsNotFound(program.status()) ? kExitNoProgram : kExitCannotExecute;
@@ -259,7 +314,7 @@ int Run(const RunOptions& options) {
     console.Fail(logs.message());
     return kExitUsage;
   }
-  return Runner(options, *roles, *program).Run();
+  return Runner(options, *roles, *program, resolver.get()).Run();
 }
 
 }  // namespace millrace::cli

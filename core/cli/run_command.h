@@ -1,19 +1,35 @@
 // File: core/cli/run_command.h
 //
-// `millrace run`: any program as a cluster on this machine.
+// `millrace run`: any program as a cluster on this machine, or on agents that listen elsewhere.
 #ifndef CORE_CLI_RUN_COMMAND_H_
 #define CORE_CLI_RUN_COMMAND_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "core/agent/agent_secret.h"
+#include "core/base/json.h"
 #include "core/cli/output_relay.h"
 
 namespace millrace::cli {
 
+// Agents that listen, in place of this machine.
+struct RunOn {
+  OrderedJson resolver;          // the description of where they are
+  bool fixed_members = false;    // that never changes
+  bool shape = false;            // the cluster has as many nodes as the resolver names
+  SecretPlace secret;
+  std::string driver_host;       // empty: found out
+  std::string bind_address = "0.0.0.0";
+  absl::Duration poll_interval = absl::Seconds(5);
+  bool ship = false;             // send the program there; otherwise it is there
+};
+
 struct RunOptions {
+  std::optional<RunOn> on;
   int num_executors = 1;
   int num_ps = 0;
   std::string master_node;
@@ -36,7 +52,7 @@ struct RunOptions {
 // Runs it until all workers have ended, and then stops ps and evaluator. Returns the exit code that
 // kRunHelp describes; whatever went wrong is on stderr. Blocking. The caller has called
 // BlockTerminationSignals().
-int Run(const RunOptions& options);
+int Run(RunOptions options);
 
 }  // namespace millrace::cli
 

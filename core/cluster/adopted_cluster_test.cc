@@ -2,14 +2,11 @@
 
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,11 +15,10 @@
 #include "core/agent/agent_secret.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
-#include "core/base/status_macros.h"
 #include "core/base/status_matchers.h"
+#include "core/base/thread.h"
 #include "core/cluster/adopting_launcher.h"
 #include "core/cluster/cluster.h"
-#include "feed/batch.h"
 #include "feed/batch_builder.h"
 #include "feed/memory_source.h"
 #include "gmock/gmock.h"
@@ -36,6 +32,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 constexpr absl::Duration kLong = absl::Seconds(60);
 
@@ -91,6 +88,16 @@ class AdoptedClusterTest : public ::testing::Test {
     options_.num_executors = workers;
     return Cluster::Run(*launcher_, program, options_);
   }
+  // Waits until the slot runs with at least this attempt.
+  static bool RunsAgain(const Cluster& cluster, int executor_id, uint32_t attempt) {
+    const absl::Time deadline = absl::Now() + kLong;
+    while (absl::Now() < deadline) {
+      const SlotStatus slot = cluster.Status().slots[executor_id];
+      if (slot.attempt >= attempt && slot.state == SlotState::kRunning) return true;
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    return false;
+  }
   double sum(const std::string& name) {
     MutexLock lock(&mu_);
     return sums_[name];
@@ -116,8 +123,8 @@ TEST_F(AdoptedClusterTest, TrainsOnAgentsThatListenAndLeavesThemFreeForTheNext) 
     ASSERT_THAT(cluster, IsOk());
     const ClusterStatus status = (*cluster)->Status();
     ASSERT_THAT(status.slots, SizeIs(2));
-    EXPECT_THAT(status.slots[0].address, ::testing::StartsWith("127.0.0.2:"));
-    EXPECT_THAT(status.slots[1].address, ::testing::StartsWith("127.0.0.3:"));
+    EXPECT_THAT(status.slots[0].address, StartsWith("127.0.0.2:"));
+    EXPECT_THAT(status.slots[1].address, StartsWith("127.0.0.3:"));
     ASSERT_THAT((*cluster)->Train(Rows(1000, 4), {.end_of_feed = true}), IsOk());
     EXPECT_THAT((*cluster)->Shutdown(), IsOk());
     EXPECT_EQ(sum("sum"), round * 999.0 * 1000 / 2);
@@ -125,6 +132,217 @@ TEST_F(AdoptedClusterTest, TrainsOnAgentsThatListenAndLeavesThemFreeForTheNext) 
     EXPECT_THAT(first->WaitFor("free again", kLong), IsOk());
     EXPECT_THAT(second->WaitFor("free again", kLong), IsOk());
   }
+}
+
+TEST_F(AdoptedClusterTest, ANodeWhoseAgentDiedStartsAgainWhereTheResolverSays) {
+  options_.restart.max_restarts = 2;
+  const auto first = StartAgent();
+  const auto second = StartAgent();
+  const auto third = StartAgent();
+  ScriptedResolver resolver(Workers({first->address(), second->address()}));
+  auto cluster = Start(&resolver, 2);
+  ASSERT_THAT(cluster, IsOk());
+  second->process().Kill(SIGKILL);
+  resolver.Answer(Workers({first->address(), third->address()}));
+  ASSERT_TRUE(RunsAgain(**cluster, 1, 1));
+  EXPECT_THAT((*cluster)->Status().slots[1].address, StartsWith("127.0.0.4:"));
+  EXPECT_EQ((*cluster)->Status().slots[0].attempt, 0u);
+  ASSERT_THAT((*cluster)->Train(Rows(1000, 4), {.end_of_feed = true}), IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  EXPECT_EQ(sum("sum"), 999.0 * 1000 / 2);
+}
+
+// As a pod is deleted: its agent gets SIGTERM, its node goes with it, and the next is elsewhere.
+TEST_F(AdoptedClusterTest, AnAgentThatIsToldToEndTakesItsNodeAlongAndAnotherTakesOver) {
+  options_.restart.max_restarts = 2;
+  const auto first = StartAgent();
+  auto second = StartAgent();
+  ScriptedResolver resolver(Workers({first->address(), second->address()}));
+  auto cluster = Start(&resolver, 2);
+  ASSERT_THAT(cluster, IsOk());
+  second->process().Kill(SIGTERM);
+  const auto ended = second->process().Wait(kLong);
+  ASSERT_THAT(ended, IsOk());
+  EXPECT_EQ(ended->code, 0);
+  const auto third = StartAgent();
+  resolver.Answer(Workers({first->address(), third->address()}));
+  ASSERT_TRUE(RunsAgain(**cluster, 1, 1));
+  EXPECT_THAT((*cluster)->Status().slots[1].address, StartsWith("127.0.0.4:"));
+  EXPECT_THAT((*cluster)->EndFeed(), IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+}
+
+TEST_F(AdoptedClusterTest, WithoutRestartsTheEndOfAnAgentIsTheClustersFailure) {
+  const auto first = StartAgent();
+  const auto second = StartAgent();
+  ScriptedResolver resolver(Workers({first->address(), second->address()}));
+  auto cluster = Start(&resolver, 2, "wait");
+  ASSERT_THAT(cluster, IsOk());
+  second->process().Kill(SIGTERM);
+  const auto wait = (*cluster)->Train(Rows(10, 1));
+  EXPECT_FALSE(wait.ok());
+  EXPECT_THAT(std::string((*cluster)->Shutdown().message()), HasSubstr("worker:1"));
+  EXPECT_THAT(first->WaitFor("free again", kLong), IsOk());
+}
+
+TEST_F(AdoptedClusterTest, AMemberThatMovesWhileItsAgentLivesIsMovedOnceTheResolverHasSettled) {
+  options_.restart.max_restarts = 2;
+  launcher_options_.adoption.settle = absl::Milliseconds(300);
+  const auto first = StartAgent();
+  const auto second = StartAgent();
+  const auto third = StartAgent();
+  ScriptedResolver resolver(Workers({first->address(), second->address()}));
+  auto cluster = Start(&resolver, 2);
+  ASSERT_THAT(cluster, IsOk());
+  resolver.Answer(Workers({first->address(), third->address()}));
+  EXPECT_THAT(second->WaitFor("free again", kLong), IsOk());
+  ASSERT_TRUE(RunsAgain(**cluster, 1, 1));
+  EXPECT_THAT((*cluster)->Status().slots[1].address, StartsWith("127.0.0.4:"));
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+}
+
+TEST_F(AdoptedClusterTest, AResolverThatFlapsMovesNothing) {
+  options_.restart.max_restarts = 5;
+  launcher_options_.adoption.settle = absl::Seconds(60);
+  const auto first = StartAgent();
+  const auto second = StartAgent();
+  const auto third = StartAgent();
+  const ClusterSpec here = Workers({first->address(), second->address()});
+  ScriptedResolver resolver(here);
+  auto cluster = Start(&resolver, 2);
+  ASSERT_THAT(cluster, IsOk());
+  const int asked = resolver.asked();
+  while (resolver.asked() < asked + 30) {
+    resolver.Answer(Workers({first->address(), third->address()}));
+    absl::SleepFor(absl::Milliseconds(25));
+    resolver.Answer(absl::UnavailableError("the API server is away"));
+    absl::SleepFor(absl::Milliseconds(25));
+    resolver.Answer(here);
+    absl::SleepFor(absl::Milliseconds(25));
+  }
+  ASSERT_THAT((*cluster)->Train(Rows(1000, 4), {.end_of_feed = true}), IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  EXPECT_EQ(sum("sum"), 999.0 * 1000 / 2);
+  EXPECT_EQ((*cluster)->Status().slots[1].attempt, 0u);
+}
+
+TEST_F(AdoptedClusterTest, AClusterWaitsForAgentsThatAnotherOneHas) {
+  const auto first = StartAgent();
+  const auto second = StartAgent();
+  ScriptedResolver resolver(Workers({first->address(), second->address()}));
+  auto cluster = Start(&resolver, 2, "wait");
+  ASSERT_THAT(cluster, IsOk());
+
+  AdoptingLauncherOptions impatient = launcher_options_;
+  impatient.adoption.wait_when_busy = false;
+  AdoptingLauncher refused(&resolver, impatient);
+  const auto second_cluster = Cluster::Run(refused, NodeProgram::Path("true"), options_);
+  EXPECT_EQ(second_cluster.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(second_cluster.status().message()),
+              AllOf(HasSubstr(" is taken: "), HasSubstr((*cluster)->cluster_id())));
+
+  absl::StatusOr<std::unique_ptr<Cluster>> third = absl::UnknownError("");
+  AdoptingLauncher waiting(&resolver, launcher_options_);
+  ClusterOptions direct = options_;
+  direct.input_mode = InputMode::kDirect;
+  {
+    const Thread starter("starter", [&] {
+      third = Cluster::Run(waiting, NodeProgram::Path("true"), direct);
+    });
+    absl::SleepFor(absl::Milliseconds(300));  // it is likely to have been refused once
+    EXPECT_THAT((*cluster)->Shutdown({.grace = absl::ZeroDuration()}), IsOk());
+  }
+  ASSERT_THAT(third, IsOk());
+  EXPECT_THAT((*third)->Shutdown(), IsOk());
+}
+
+// ---- what is wrong is said in one line ----
+
+TEST_F(AdoptedClusterTest, AnAgentWithAnotherSecretIsNotSpokenTo) {
+  secret_ = WriteSecret("other.json");
+  const auto agent = StartAgent();
+  ScriptedResolver resolver(Workers({agent->address()}));
+  const auto cluster = Start(&resolver, 1);
+  EXPECT_EQ(cluster.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(cluster.status().message()),
+              AllOf(HasSubstr(agent->address()), HasSubstr("has not the certificate")));
+}
+
+TEST_F(AdoptedClusterTest, ADriverWithAnotherTokenIsRefused) {
+  const auto agent = StartAgent();
+  AgentSecret secret = *ReadAgentSecret({.file = secret_}, true);
+  secret.token = MakeAgentSecret()->token;
+  ASSERT_THAT(WriteAgentSecretFile(JoinPath(dir_.path(), "token.json"), secret), IsOk());
+  launcher_options_.secret.file = JoinPath(dir_.path(), "token.json");
+  ScriptedResolver resolver(Workers({agent->address()}));
+  const auto cluster = Start(&resolver, 1);
+  EXPECT_EQ(cluster.status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(cluster.status().message()), HasSubstr("refused this driver"));
+}
+
+TEST_F(AdoptedClusterTest, WhereNobodyListensTheTimeoutSaysSo) {
+  const auto agent = StartAgent();
+  options_.reservation_timeout = absl::Seconds(2);
+  ScriptedResolver resolver(Workers({agent->address(), "127.0.0.9:1"}));
+  const auto cluster = Start(&resolver, 2);
+  EXPECT_EQ(cluster.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(cluster.status().message()),
+              AllOf(HasSubstr("worker:1"), HasSubstr("nobody listens on 127.0.0.9:1")));
+}
+
+TEST_F(AdoptedClusterTest, FewerMembersThanTheClusterHasAreNamed) {
+  const auto agent = StartAgent();
+  options_.reservation_timeout = absl::Seconds(1);
+  ScriptedResolver resolver(Workers({agent->address()}));
+  const auto waited = Start(&resolver, 2);
+  EXPECT_EQ(waited.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(waited.status().message()),
+              HasSubstr("the resolver names no worker:1; it names 1 of job worker"));
+  launcher_options_.adoption.fixed_members = true;
+  const auto refused = Start(&resolver, 2);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(AdoptedClusterTest, AnAddressThatIsGivenTwiceIsRefused) {
+  const auto agent = StartAgent();
+  ScriptedResolver resolver(Workers({agent->address(), agent->address()}));
+  const auto cluster = Start(&resolver, 2);
+  EXPECT_EQ(cluster.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(cluster.status().message()), HasSubstr("an agent serves one"));
+}
+
+TEST_F(AdoptedClusterTest, AResolverThatFailsIsWaitedForAndOneThatRefusesIsNot) {
+  const auto agent = StartAgent();
+  ScriptedResolver resolver(absl::UnavailableError("the API server is away"));
+  options_.reservation_timeout = absl::Seconds(1);
+  const auto waited = Start(&resolver, 1);
+  EXPECT_EQ(waited.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(waited.status().message()), HasSubstr("the API server is away"));
+  resolver.Answer(absl::PermissionDeniedError("no right to list pods"));
+  options_.reservation_timeout = kLong;
+  const auto refused = Start(&resolver, 1);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("no right to list pods"));
+}
+
+TEST_F(AdoptedClusterTest, ASecretThatWasReplacedIsTakenAndTheOldOneRefused) {
+  const auto agent = StartAgent();
+  const AgentSecret old = *ReadAgentSecret({.file = secret_}, true);
+  ASSERT_THAT(WriteAgentSecretFile(JoinPath(dir_.path(), "old.json"), old), IsOk());
+  ScriptedResolver resolver(Workers({agent->address()}));
+  options_.input_mode = InputMode::kDirect;
+  auto running = Start(&resolver, 1, "wait");
+  ASSERT_THAT(running, IsOk());
+  WriteSecret("secret.json");
+  ASSERT_THAT(agent->WaitFor("the secret was replaced", kLong), IsOk());
+  EXPECT_EQ((*running)->Status().slots[0].attempt, 0u);
+  EXPECT_THAT((*running)->Shutdown({.grace = absl::ZeroDuration()}), IsOk());
+
+  auto next = Start(&resolver, 1, "describe");
+  ASSERT_THAT(next, IsOk());
+  EXPECT_THAT((*next)->Shutdown(), IsOk());
+  launcher_options_.secret.file = JoinPath(dir_.path(), "old.json");
+  EXPECT_EQ(Start(&resolver, 1).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
 }  // namespace

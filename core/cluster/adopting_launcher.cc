@@ -139,7 +139,23 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
       const bool given_up = killed && absl::Now() >= kill_at + kKillWait;
       if (stopping && (table_.num_running() == 0 || given_up)) break;
     }
+    EndCalls();
+  }
+
+  // Calls are not let go of before gRPC has.
+  void EndCalls() {
     for (const auto& [id, call] : calls_) call->Cancel();
+    const absl::Time deadline = absl::Now() + kKillWait;
+    while (!calls_.empty() && absl::Now() < deadline) {
+      std::vector<Closure> closures;
+      {
+        MutexLock lock(&mu_);
+        if (queue_.empty()) changed_.WaitWithDeadline(&mu_, deadline);
+        closures.swap(queue_);
+      }
+      AdoptionTable::Effects unused;
+      for (const Closure& closure : closures) closure(&unused);
+    }
   }
 
   void Perform(const AdoptionEffect& effect) {
@@ -158,8 +174,7 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
       }
       case AdoptionEffect::Kind::kHangUp:
         if (const auto found = calls_.find(effect.call); found != calls_.end()) {
-          found->second->Cancel();
-          calls_.erase(found);
+          found->second->Cancel();  // its end comes as that of any call
         }
         break;
       case AdoptionEffect::Kind::kStarted:
@@ -190,7 +205,7 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
     hold.set_driver(absl::StrCat(LocalHostname(), " pid ", ::getpid()));
     // gRPC may speak up after this object is gone.
     const std::weak_ptr<Board> weak = weak_from_this();
-    const auto post = [weak](Closure closure) {
+    const auto post = [weak](Closure closure) {  // nothing of it is left on the caller's thread
       if (const std::shared_ptr<Board> board = weak.lock()) board->Post(std::move(closure));
     };
     calls_[id] = AdoptionCall::Start(
@@ -202,8 +217,8 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
                });
              },
          .on_done =
-             [this, post, id](const absl::Status& status) {
-               post([this, id, status](AdoptionTable::Effects* effects) {
+             [this, post, id](const absl::Status& status, std::shared_ptr<AdoptionCall> call) {
+               post([this, id, status, call = std::move(call)](AdoptionTable::Effects* effects) {
                  calls_.erase(id);
                  table_.CallOver(id, status, effects);
                });

@@ -4,6 +4,7 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -160,12 +161,13 @@ void AdoptionCall::OnReadDone(bool ok) {
 }
 
 void AdoptionCall::OnDone(const grpc::Status& status) {
-  callbacks_.on_done(
+  const absl::Status result =
       status.ok() ? absl::OkStatus()
                   : ExplainAdoptError(absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                                                    status.error_message()),
-                                      address_));
-  const std::shared_ptr<AdoptionCall> last = std::move(self_);
+                                      address_);
+  const Callbacks callbacks = std::move(callbacks_);
+  callbacks.on_done(result, std::move(self_));  // this object may be gone now
 }
 
 }  // namespace millrace

@@ -31,14 +31,16 @@ namespace millrace {
 // FAILED_PRECONDITION; the other codes are the agent's, or UNAVAILABLE where nobody answers.
 [[nodiscard]] absl::Status ExplainAdoptError(const absl::Status& status, absl::string_view address);
 
-// Ownership: shared between its user and gRPC; lives until on_done. Thread safety: thread-safe.
-// Blocking: never.
+// Ownership: shared between its user and gRPC, which gives its part to on_done. Thread safety:
+// thread-safe. Blocking: never. Lifetime: its last owner must not let go of it on gRPC's threads, which
+// cannot end the connection that they serve.
 class AdoptionCall final : public grpc::ClientBidiReactor<v1::AdoptRequest, v1::AdoptEvent> {
  public:
-  // From gRPC's threads: on_event in order, on_done last and once, explained. They must not block.
+  // From gRPC's threads: on_event in order, on_done last and once, explained, with the call itself, to
+  // be let go of elsewhere. They must not block.
   struct Callbacks {
     std::function<void(const v1::AdoptEvent&)> on_event;
-    std::function<void(const absl::Status&)> on_done;
+    std::function<void(const absl::Status&, std::shared_ptr<AdoptionCall>)> on_done;
   };
 
   // Connects to `address`, believing nobody but who has the secret's key, and sends `hold`.
@@ -61,7 +63,7 @@ class AdoptionCall final : public grpc::ClientBidiReactor<v1::AdoptRequest, v1::
   void Pump();
 
   const std::string address_;
-  const Callbacks callbacks_;
+  Callbacks callbacks_;  // until OnDone
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::AgentHost::Stub> stub_;
   grpc::ClientContext context_;

@@ -22,7 +22,7 @@ constexpr absl::Duration kBusyRetry = absl::Milliseconds(500);
 // Where an agent is replaced the two sides may be in the middle of a change.
 constexpr absl::Duration kRefusalPatience = absl::Seconds(60);
 // A slot that waits longer than this says why in the log.
-constexpr absl::Duration kQuiet = absl::Seconds(3);
+constexpr absl::Duration kQuiet = absl::Seconds(2);
 // Moves longer ago than this are forgotten.
 constexpr absl::Duration kMoveMemory = absl::Minutes(10);
 constexpr int kMaxDoublings = 6;
@@ -447,6 +447,10 @@ void AdoptionTable::Tick(Effects* effects) {
 void AdoptionTable::TickSlot(Slot& slot, Effects* effects) {
   const absl::Duration now = Now();
   const bool started = slot.state >= State::kStarting;
+  if (slot.state == State::kHeld && slot.problem.empty() && now - slot.wanted_since >= kQuiet) {
+    Note(slot, absl::StrCat("its agent at ", slot.address, " is held, and waits for the others'"),
+         effects);
+  }
   if (slot.state == State::kWaiting) {
     if (slot.replacement && now - slot.wanted_since >= options_.replacement_timeout) {
       Fail(slot,
@@ -486,6 +490,8 @@ absl::Duration AdoptionTable::DeadlineOf(const Slot& slot) const {
     if (!slot.problem.empty() && !slot.problem_logged) {
       due = std::min(due, slot.problem_since + kQuiet);
     }
+  } else if (slot.state == State::kHeld) {
+    if (slot.problem.empty()) due = slot.wanted_since + kQuiet;
   } else if (slot.state >= State::kStarting) {
     if (slot.state == State::kAway) due = slot.retry_at;
     if (slot.id.restarts && !slot.named.empty() && slot.named != slot.address) {

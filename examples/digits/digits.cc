@@ -4,6 +4,7 @@
 //
 //   ./bazelw run //examples/digits
 //   ./bazelw run //examples/digits -- --strategy=allreduce      no ps: every rank holds the weights
+//   ./bazelw run //examples/hosts                               on agents that listen on other hosts
 
 #include <cstdio>
 #include <memory>
@@ -16,14 +17,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "core/base/json.h"
 #include "core/base/status_macros.h"
+#include "core/cluster/adopting_launcher.h"
 #include "core/cluster/cluster.h"
+#include "core/cluster/launcher.h"
 #include "core/cluster/local_launcher.h"
 #include "examples/digits/digits_data.h"
 #include "examples/digits/equal_parameters.h"
 #include "examples/runfiles.h"
 #include "feed/batch.h"
 #include "feed/memory_source.h"
+#include "resolver/cluster_resolver.h"
+#include "resolver/kubernetes/kubernetes_resolver_from_json.h"
+#include "resolver/resolver_from_json.h"
 
 namespace millrace::examples {
 namespace {
@@ -40,6 +47,9 @@ struct Flags {
   std::string data;
   std::string node;
   std::string log_dir;
+  std::string members;
+  std::string secret;
+  int restarts = 0;
 };
 
 // "[ 1.234 s] text", since the program's start.
@@ -59,6 +69,8 @@ ClusterOptions OptionsFrom(const Flags& flags, EqualParameters* equal) {
   options.eval_node = true;
   options.input_mode = InputMode::kFeed;
   options.log_dir = flags.log_dir;
+  options.restart.max_restarts = flags.restarts;
+  options.restarts["ps"] = {};  // its memory is the model
   options.on_log = [equal](absl::string_view node, absl::string_view line) {
     if (const std::string text = equal->Take(node, line); !text.empty()) Say(text);
   };
@@ -67,6 +79,27 @@ ClusterOptions OptionsFrom(const Flags& flags, EqualParameters* equal) {
     if (print && name == "loss") Say(absl::StrFormat("%s: step %d, loss %.3f", node, step, value));
   };
   return options;
+}
+
+// Where the nodes run: this machine, or the agents that a resolver names.
+struct Place {
+  std::unique_ptr<ClusterResolver> resolver;
+  std::unique_ptr<Launcher> launcher;
+};
+
+absl::StatusOr<Place> MakePlace(const Flags& flags) {
+  Place place;
+  if (flags.members.empty()) {
+    place.launcher = std::make_unique<LocalLauncher>();
+    return place;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson members, ParseOrderedJson(flags.members));
+  ResolverMakers makers = BasicResolverMakers();
+  makers.by_type["kubernetes"] = MakeKubernetesResolverFromJson;
+  MILLRACE_ASSIGN_OR_RETURN(place.resolver, ResolverFromJson(members, makers));
+  place.launcher = std::make_unique<AdoptingLauncher>(
+      place.resolver.get(), AdoptingLauncherOptions{.secret = {.file = flags.secret}});
+  return place;
 }
 
 absl::StatusOr<std::unique_ptr<Cluster>> Start(Launcher& launcher, const Flags& flags, int64_t epoch_rows,
@@ -119,9 +152,9 @@ absl::StatusOr<double> Infer(Cluster& cluster, const Flags& flags, const RecordB
 absl::Status Main(const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const DigitsData data, ReadDigits(flags.data));
   EqualParameters equal(1 + flags.workers);
-  LocalLauncher launcher;
+  MILLRACE_ASSIGN_OR_RETURN(const Place place, MakePlace(flags));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
-                            Start(launcher, flags, data.train.num_rows(), &equal));
+                            Start(*place.launcher, flags, data.train.num_rows(), &equal));
   MILLRACE_RETURN_IF_ERROR(Train(*cluster, flags, data.train));
   MILLRACE_ASSIGN_OR_RETURN(const double accuracy, Infer(*cluster, flags, data.held_out));
   MILLRACE_RETURN_IF_ERROR(cluster->Shutdown());
@@ -152,6 +185,12 @@ int main(int argc, char** argv) {
   app.add_option("--learning_rate", flags.learning_rate, "of Adam")->check(CLI::PositiveNumber);
   app.add_option("--seed", flags.seed, "of the first weights");
   app.add_option("--log_dir", flags.log_dir, "where nodes' output is kept (default: nowhere)");
+  app.add_option("--members", flags.members,
+                 "a resolver as JSON, whose members are agents that listen: {\"type\": \"static\", "
+                 "\"cluster_spec\": {...}} (default: this machine)");
+  app.add_option("--secret", flags.secret, "with --members: the file that the agents were given");
+  app.add_option("--restarts", flags.restarts, "of a node that fails, the ps excepted")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--data", flags.data, "digits.csv");
   app.add_option("--node", flags.node, "the node program");
   CLI11_PARSE(app, argc, argv);

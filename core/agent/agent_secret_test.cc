@@ -1,0 +1,101 @@
+#include "core/agent/agent_secret.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class AgentSecretTest : public ::testing::Test {
+ protected:
+  AgentSecretTest() : dir_(*TempDir::Create("secret")), secret_(*MakeAgentSecret()) {}
+  std::string Path(const std::string& name) const { return JoinPath(dir_.path(), name); }
+
+  const TempDir dir_;
+  const AgentSecret secret_;
+};
+
+TEST_F(AgentSecretTest, IsFreshEachTime) {
+  EXPECT_EQ(secret_.token.size(), 64u);
+  EXPECT_THAT(secret_.certificate_pem, StartsWith("-----BEGIN CERTIFICATE-----"));
+  EXPECT_THAT(secret_.key_pem, StartsWith("-----BEGIN PRIVATE KEY-----"));
+  const AgentSecret other = *MakeAgentSecret();
+  EXPECT_NE(other.token, secret_.token);
+  EXPECT_NE(other.certificate_pem, secret_.certificate_pem);
+}
+
+TEST_F(AgentSecretTest, ComesBackFromAFileAndFromAFolder) {
+  ASSERT_THAT(WriteAgentSecretFile(Path("s.json"), secret_), IsOk());
+  ASSERT_THAT(WriteAgentSecretDir(Path("d/e"), secret_), IsOk());
+  for (const SecretPlace& place : {SecretPlace{.file = Path("s.json")}, SecretPlace{.dir = Path("d/e")}}) {
+    const auto read = ReadAgentSecret(place, /*with_key=*/true);
+    ASSERT_THAT(read, IsOk());
+    EXPECT_EQ(*read, secret_);
+    const auto driver = ReadAgentSecret(place, /*with_key=*/false);
+    ASSERT_THAT(driver, IsOk());
+    EXPECT_EQ(driver->key_pem, "");
+  }
+  struct stat info {};
+  ASSERT_EQ(::stat(Path("s.json").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  // A driver's folder may lack the key.
+  std::filesystem::remove(Path("d/e/tls.key"));
+  EXPECT_THAT(ReadAgentSecret({.dir = Path("d/e")}, false), IsOk());
+  EXPECT_EQ(ReadAgentSecret({.dir = Path("d/e")}, true).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(AgentSecretTest, WhatOthersMayReadIsRefused) {
+  ASSERT_THAT(WriteAgentSecretFile(Path("s.json"), secret_), IsOk());
+  ASSERT_EQ(::chmod(Path("s.json").c_str(), 0644), 0);
+  const auto read = ReadAgentSecret({.file = Path("s.json")}, true);
+  EXPECT_EQ(read.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(read.status().message()), AllOf(HasSubstr(Path("s.json")), HasSubstr("chmod 600")));
+  ASSERT_EQ(::chmod(Path("s.json").c_str(), 0620), 0);
+  EXPECT_EQ(ReadAgentSecret({.file = Path("s.json")}, true).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(::chmod(Path("s.json").c_str(), 0440), 0);  // as a pod's group reads it
+  EXPECT_THAT(ReadAgentSecret({.file = Path("s.json")}, true), IsOk());
+}
+
+TEST_F(AgentSecretTest, WhatIsNoSecretIsRefusedWithoutBeingQuoted) {
+  for (const std::string& text : {std::string(), std::string("hunter2"), std::string("[]"), std::string("{}"),
+                                  std::string(R"({"token": "hunter2", "certificate": "x", "key": "y"})"),
+                                  std::string(100000, 'x')}) {
+    ASSERT_THAT(WriteFileAtomic(Path("s.json"), text), IsOk());
+    const auto read = ReadAgentSecret({.file = Path("s.json")}, true);
+    ASSERT_FALSE(read.ok());
+    EXPECT_THAT(std::string(read.status().message()), AllOf(HasSubstr(Path("s.json")), Not(HasSubstr("hunter2"))));
+  }
+  EXPECT_EQ(ReadAgentSecret({.file = Path("none.json")}, true).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadAgentSecret({}, true).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReadAgentSecret({.file = "a", .dir = "b"}, true).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(AgentSecretTest, TheManifestIsAKubernetesSecret) {
+  const auto manifest = AgentSecretManifest(secret_, "millrace-agent", "ml");
+  ASSERT_THAT(manifest, IsOk());
+  EXPECT_THAT(*manifest, AllOf(HasSubstr("kind: Secret\n"), HasSubstr("  name: millrace-agent\n"),
+                               HasSubstr("  namespace: ml\n"), HasSubstr("\n  tls.crt: LS0tLS1CRUdJTi"),
+                               Not(HasSubstr(secret_.token))));
+  EXPECT_EQ(AgentSecretManifest(secret_, "Not A Name", "").status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(AgentSecretManifest(secret_, "", "").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace millrace

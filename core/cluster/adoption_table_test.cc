@@ -1,0 +1,289 @@
+#include "core/cluster/adoption_table.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "core/base/fake_clock.h"
+#include "core/cluster_spec/cluster_spec.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "resolver/membership.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Kind = AdoptionEffect::Kind;
+
+class AdoptionTableTest : public ::testing::Test {
+ protected:
+  explicit AdoptionTableTest(bool restarts = true) {
+    AdoptionOptions options;
+    options.clock = &clock_;
+    table_.emplace(options, std::vector<AdoptionSlot>{{0, "worker", 0, restarts},
+                                                      {1, "worker", 1, restarts}});
+  }
+
+  void Name(const ClusterSpec::TaskList& addresses) {
+    MembershipUpdate update;
+    update.epoch = ++epoch_;
+    update.spec = *ClusterSpec::Create({{"worker", addresses}});
+    table_->Members(update, &effects_);
+  }
+  void ResolverFails(const absl::Status& status) {
+    MembershipUpdate update;
+    update.epoch = epoch_;
+    update.status = status;
+    table_->Members(update, &effects_);
+  }
+  void Advance(absl::Duration by) {
+    clock_.Advance(by);
+    table_->Tick(&effects_);
+  }
+  // What there is to do since the last call, in short.
+  std::vector<std::string> Take() {
+    std::vector<std::string> list;
+    for (const AdoptionEffect& effect : std::exchange(effects_, {})) {
+      switch (effect.kind) {
+        case Kind::kDial:
+          calls_[effect.executor_id] = effect.call;
+          list.push_back(absl::StrCat("dial ", effect.executor_id, " ", effect.address));
+          break;
+        case Kind::kStart:
+          list.push_back(absl::StrCat("start ", effect.executor_id));
+          break;
+        case Kind::kRelease:
+          list.push_back(absl::StrCat("release ", effect.executor_id, effect.now ? " now" : ""));
+          break;
+        case Kind::kHangUp:
+          list.push_back(absl::StrCat("hang up ", effect.executor_id));
+          break;
+        case Kind::kStarted:
+          list.push_back(absl::StrCat("started ", effect.executor_id, " ", effect.end.pid));
+          break;
+        case Kind::kEnded:
+          list.push_back(absl::StrCat(effect.end.still_trying ? "note " : "ended ",
+                                      effect.executor_id));
+          last_end_ = effect.end;
+          break;
+      }
+    }
+    return list;
+  }
+  // Both agents are adopted and run.
+  void Run() {
+    Name({"a:1", "b:1"});
+    Take();
+    for (int id : {0, 1}) table_->Held(calls_[id], {.peer_host = "d"}, &effects_);
+    for (int id : {0, 1}) table_->Started(calls_[id], 100 + id, &effects_);
+    Take();
+  }
+
+  FakeClock clock_;
+  std::optional<AdoptionTable> table_;
+  AdoptionTable::Effects effects_;
+  int64_t epoch_ = 0;
+  std::map<int, uint64_t> calls_;
+  AgentEnd last_end_;
+};
+
+TEST_F(AdoptionTableTest, NothingIsStartedBeforeEverySlotHasItsAgent) {
+  Name({"a:1"});
+  EXPECT_THAT(Take(), ElementsAre("note 1", "dial 0 a:1"));
+  EXPECT_THAT(last_end_.stderr_tail, ElementsAre(HasSubstr("names no worker:1")));
+  table_->Held(calls_[0], {}, &effects_);
+  EXPECT_THAT(Take(), IsEmpty());
+  Name({"a:1", "b:1"});
+  EXPECT_THAT(Take(), ElementsAre("dial 1 b:1"));
+  table_->Held(calls_[1], {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("start 0", "start 1"));
+  table_->Started(calls_[1], 7, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("started 1 7"));
+}
+
+TEST_F(AdoptionTableTest, AnAgentThatIsNotThereIsAskedAgainLessAndLessOften) {
+  Name({"a:1", "b:1"});
+  Take();
+  int dials = 0;
+  for (int i = 0; i < 200; ++i) {  // 20 s
+    for (const std::string& what : Take()) {
+      if (what == "dial 0 a:1") {
+        ++dials;
+        table_->CallOver(calls_[0], absl::UnavailableError("nobody listens"), &effects_);
+      }
+    }
+    if (i == 0) table_->CallOver(calls_[0], absl::UnavailableError("nobody listens"), &effects_);
+    Advance(absl::Milliseconds(100));
+  }
+  EXPECT_GE(dials, 8);
+  EXPECT_LE(dials, 16);
+}
+
+TEST_F(AdoptionTableTest, ARefusalIsAnErrorAtTheStartAndWaitedForWhereAnAgentIsReplaced) {
+  Name({"a:1", "b:1"});
+  Take();
+  table_->CallOver(calls_[0], absl::UnauthenticatedError("another secret"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("ended 0"));
+  EXPECT_EQ(last_end_.status.code(), absl::StatusCode::kUnauthenticated);
+
+  table_->Relaunch(0, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+  table_->CallOver(calls_[0], absl::UnauthenticatedError("another secret"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("note 0"));
+  Advance(absl::Seconds(61));
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+  table_->CallOver(calls_[0], absl::UnauthenticatedError("another secret"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("ended 0"));
+}
+
+TEST_F(AdoptionTableTest, WhileOneAgentIsTakenNoneOfAHigherAddressIsHeld) {
+  Name({"a:1", "b:1"});
+  Take();
+  table_->Held(calls_[1], {}, &effects_);
+  table_->CallOver(calls_[0], absl::ResourceExhaustedError("serves another"), &effects_);
+  EXPECT_THAT(Take(), ElementsAre("note 0", "hang up 1"));
+  Advance(absl::Milliseconds(100));
+  EXPECT_THAT(Take(), IsEmpty());
+  Advance(absl::Seconds(1));
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+  table_->Held(calls_[0], {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("dial 1 b:1"));
+}
+
+TEST_F(AdoptionTableTest, AStreamThatBreaksIsTakenUpAgainAndNothingIsTold) {
+  Run();
+  table_->CallOver(calls_[1], absl::UnavailableError("reset"), &effects_);
+  EXPECT_THAT(Take(), IsEmpty());
+  Advance(absl::Milliseconds(100));
+  EXPECT_THAT(Take(), ElementsAre("dial 1 b:1"));
+  table_->Held(calls_[1], {.running = true}, &effects_);
+  table_->Started(calls_[1], 101, &effects_);
+  EXPECT_THAT(Take(), IsEmpty());
+}
+
+TEST_F(AdoptionTableTest, AnotherAgentAtTheOldPlaceProvesThatTheFirstIsGone) {
+  Run();
+  table_->CallOver(calls_[1], absl::UnavailableError("reset"), &effects_);
+  Advance(absl::Milliseconds(100));
+  Take();
+  table_->Held(calls_[1], {.running = false}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("hang up 1", "ended 1"));
+  EXPECT_EQ(last_end_.pid, 101);
+  table_->Relaunch(1, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("dial 1 b:1"));
+}
+
+TEST_F(AdoptionTableTest, AnAgentThatCannotBeHeardIsLeftAsSoonAsTheResolverNamesAnotherPlace) {
+  Run();
+  table_->CallOver(calls_[1], absl::UnavailableError("reset"), &effects_);
+  Take();
+  Name({"a:1", "c:1"});
+  EXPECT_THAT(Take(), ElementsAre("ended 1"));
+  EXPECT_THAT(std::string(last_end_.status.message()), HasSubstr("names c:1 and no longer b:1"));
+  table_->Relaunch(1, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("dial 1 c:1"));
+  table_->Held(calls_[1], {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("start 1"));
+}
+
+TEST_F(AdoptionTableTest, AnAgentThatLivesStaysUntilTheResolverHasSaidTheSameForAWhile) {
+  Run();
+  for (int i = 0; i < 20; ++i) {
+    Name({"a:1", i % 2 == 0 ? "c:1" : "b:1"});
+    Advance(absl::Seconds(1));
+  }
+  EXPECT_THAT(Take(), IsEmpty());
+  Name({"a:1", "c:1"});
+  ResolverFails(absl::UnavailableError("away"));  // changes nothing
+  Advance(absl::Seconds(4));
+  EXPECT_THAT(Take(), IsEmpty());
+  Advance(absl::Seconds(1));
+  EXPECT_THAT(Take(), ElementsAre("release 1 now", "hang up 1", "ended 1"));
+}
+
+TEST_F(AdoptionTableTest, EachMoveDoublesTheTimeToTheNext) {
+  Run();
+  std::string there = "b:1";
+  absl::Duration before;
+  for (int move = 0; move < 4; ++move) {
+    there = there == "b:1" ? "c:1" : "b:1";
+    Name({"a:1", there});
+    absl::Duration waited;
+    while (Take().empty()) {
+      Advance(absl::Milliseconds(500));
+      waited += absl::Milliseconds(500);
+      ASSERT_LT(waited, absl::Minutes(5));
+    }
+    EXPECT_GT(waited, 1.5 * before);
+    before = waited;
+    table_->Relaunch(1, &effects_);
+    Take();
+    table_->Held(calls_[1], {}, &effects_);
+    table_->Started(calls_[1], 200 + move, &effects_);
+    Take();
+  }
+}
+
+TEST_F(AdoptionTableTest, AMemberThatIsNotNamedAnyMoreKeepsItsAgent) {
+  Run();
+  Name({"a:1"});
+  Advance(absl::Minutes(5));
+  EXPECT_THAT(Take(), IsEmpty());
+}
+
+TEST_F(AdoptionTableTest, AReplacementThatNeverComesIsAnErrorAfterItsTime) {
+  Run();
+  table_->Ended(calls_[1], {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("ended 1"));
+  Name({"a:1"});
+  table_->Relaunch(1, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("note 1"));
+  Advance(absl::Seconds(599));
+  EXPECT_THAT(Take(), IsEmpty());
+  Advance(absl::Seconds(1));
+  EXPECT_THAT(Take(), ElementsAre("ended 1"));
+  EXPECT_EQ(last_end_.status.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(AdoptionTableTest, TheEndOfAnAgentThatWasGivenUpIsToldWithItsPid) {
+  Run();
+  const uint64_t old_call = calls_[1];
+  table_->Relaunch(1, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("release 1 now", "dial 1 b:1"));
+  table_->Ended(old_call, {}, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("ended 1"));
+  EXPECT_EQ(last_end_.pid, 101);
+}
+
+TEST_F(AdoptionTableTest, StopEndsHoldsAndAsksAgentsThatRun) {
+  Run();
+  table_->Stop(/*now=*/false, &effects_);
+  EXPECT_THAT(Take(), ElementsAre("release 0", "release 1"));
+  EXPECT_EQ(table_->num_running(), 2);
+  for (int id : {0, 1}) table_->Ended(calls_[id], {}, &effects_);
+  EXPECT_EQ(table_->num_running(), 0);
+}
+
+class StayingTableTest : public AdoptionTableTest {
+ protected:
+  StayingTableTest() : AdoptionTableTest(/*restarts=*/false) {}
+};
+
+TEST_F(StayingTableTest, ANodeThatMayNotStartAgainIsNeverMoved) {
+  Run();
+  Name({"a:1", "c:1"});
+  Advance(absl::Hours(1));
+  EXPECT_THAT(Take(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace millrace
