@@ -43,7 +43,8 @@ def spark_home(version=None):
     """The Spark that is in the runfiles; with several, that of a version such as "3_5"."""
     if home := os.environ.get("MILLRACE_SPARK_HOME"):
         return pathlib.Path(home)
-    root = os.environ.get("TEST_SRCDIR") or os.environ.get("RUNFILES_DIR") or "."
+    # Of a program that `bazel run` has started only this file's place tells where its runfiles are.
+    root = os.environ.get("TEST_SRCDIR") or os.environ.get("RUNFILES_DIR") or pathlib.Path(__file__).parents[3]
     folders = sorted(pathlib.Path(root).glob(f"spark_{version or '*'}"))
     for folder in folders:
         if (folder / "home/bin/spark-class").is_file():
