@@ -58,6 +58,7 @@ public final class ExecutorSite {
   private final Set<String> doneReading = new HashSet<>();
   private final List<Watched> watched = new ArrayList<>();
   private ControlChild gateway;
+  private boolean announced;
   private long lastUseNanos = System.nanoTime();
   private int users;
   private Thread watcher;
@@ -207,9 +208,27 @@ public final class ExecutorSite {
       params.and("executor_id", executorId);
     }
     try {
-      return new FeedRoute(call("lookup", params));
+      FeedRoute route = new FeedRoute(call("lookup", params));
+      if (route.target != null && route.target.isCurve()) {
+        announce();
+      }
+      return route;
     } catch (BadInputException e) {
       throw new MillraceException(StatusCode.INTERNAL, "a lookup's answer makes no sense: " + e.getMessage());
+    }
+  }
+
+  /** Makes this JVM's feeder known to nodes of other hosts, before it first comes to one. */
+  private void announce() {
+    synchronized (this) {
+      if (announced) {
+        return;
+      }
+    }
+    // Two tasks may both do it: it is the same key, and none of them goes on before it is known.
+    call("announce", Params.of("principal", hub().principal()).and("curve_key", hub().curveKey()));
+    synchronized (this) {
+      announced = true;
     }
   }
 

@@ -47,7 +47,8 @@ public final class FeedTarget {
     return new FeedTarget(node, nonce, endpoint, "", curveKey);
   }
 
-  boolean isCurve() {
+  /** Whether it is reached over CURVE. */
+  public boolean isCurve() {
     return !curveKey.isEmpty();
   }
 
