@@ -20,7 +20,8 @@ ImFont* Add(absl::string_view data, const char* name, float size, bool merge) {
   std::snprintf(config.Name, sizeof config.Name, "%s", name);
   // The atlas only reads it.
   void* bytes = const_cast<char*>(data.data());
-  return ImGui::GetIO().Fonts->AddFontFromMemoryTTF(bytes, static_cast<int>(data.size()), size, &config);
+  return ImGui::GetIO().Fonts->AddFontFromMemoryTTF(bytes, static_cast<int>(data.size()), size,
+                                                    &config);
 }
 
 ImFont* AddWithIcons(absl::string_view data, const char* name, float size) {

@@ -4,7 +4,8 @@
 //
 // Defines: LoadFonts().
 //
-// Thread safety: on the window's thread, after ImGui::CreateContext(). The fonts belong to the atlas.
+// Thread safety: on the window's thread, after ImGui::CreateContext(). The fonts belong to the
+// atlas.
 
 #ifndef DASHBOARD_APP_FONTS_H_
 #define DASHBOARD_APP_FONTS_H_

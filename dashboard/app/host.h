@@ -22,8 +22,8 @@ namespace millrace::dashboard {
 [[nodiscard]] absl::StatusOr<std::string> SaveCsv(const std::string& folder, absl::string_view name,
                                                   absl::string_view csv, absl::Time now);
 
-// $XDG_CONFIG_HOME/millrace/dashboard.ini, else ~/.config/millrace/dashboard.ini; the folder is made.
-// Empty if there is no place for it: the layout is then not kept.
+// $XDG_CONFIG_HOME/millrace/dashboard.ini, else ~/.config/millrace/dashboard.ini; the folder is
+// made. Empty if there is no place for it: the layout is then not kept.
 [[nodiscard]] std::string LayoutPath();
 
 }  // namespace millrace::dashboard

@@ -37,6 +37,8 @@ constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
 // Until a live cluster has answered, for a picture or JSON.
 constexpr absl::Duration kFirstData = absl::Seconds(15);
+// A source that gives more than this host can take is not waited for any longer.
+constexpr absl::Duration kCatchUp = absl::Seconds(5);
 // Frames that ImGui needs until tables and docks have their sizes.
 constexpr int kSettlingFrames = 6;
 
@@ -71,7 +73,8 @@ absl::StatusOr<Sources> OpenSources(const Options& options) {
     if (which.empty()) which.emplace_back();
     for (const std::string& each : which) {
       MILLRACE_ASSIGN_OR_RETURN(const ClusterFile cluster, FindClusterFile(each));
-      MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, OpenLive(LiveOptionsFrom(cluster)));
+      MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source,
+                                OpenLive(LiveOptionsFrom(cluster)));
       sources.push_back(std::move(source));
     }
   }
@@ -91,7 +94,9 @@ absl::StatusOr<std::vector<std::unique_ptr<Session>>> OpenSessions(const Options
   return sessions;
 }
 
-bool Final(const LinkState& link) { return link.kind == LinkState::Kind::kRefused || link.kind == LinkState::Kind::kLost; }
+bool Final(const LinkState& link) {
+  return link.kind == LinkState::Kind::kRefused || link.kind == LinkState::Kind::kLost;
+}
 
 // Polls until the first data are there and `after` has passed since.
 absl::Status WaitForData(Session* session, absl::Duration after) {
@@ -103,12 +108,13 @@ absl::Status WaitForData(Session* session, absl::Duration after) {
     const LinkState& link = session->model().health().link;
     if (session->model().has_data() && first == absl::InfiniteFuture()) first = now;
     if (first != absl::InfiniteFuture()) {
-      if (now - first >= after && !any) return absl::OkStatus();
+      if (now - first >= after + (any ? kCatchUp : absl::ZeroDuration())) return absl::OkStatus();
     } else if (Final(link)) {
       return absl::UnavailableError(link.reason);
     } else if (now - begin > kFirstData) {
-      return absl::DeadlineExceededError(absl::StrCat("nothing has come from ", session->source().title(), " within ", absl::FormatDuration(kFirstData),
-                                                      link.reason.empty() ? "" : ": ", link.reason));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "nothing has come from ", session->source().title(), " within ",
+          absl::FormatDuration(kFirstData), link.reason.empty() ? "" : ": ", link.reason));
     }
     if (!any) absl::SleepFor(absl::Milliseconds(5));
   }
@@ -118,7 +124,9 @@ class WindowHost : public ShellHost {
  public:
   explicit WindowHost(Window* window) : window_(window) {}
   void Copy(const std::string& text) override { window_->CopyText(text); }
-  absl::StatusOr<std::string> Save(const std::string& name, const std::string& csv) override { return SaveCsv(".", name, csv, absl::Now()); }
+  absl::StatusOr<std::string> Save(const std::string& name, const std::string& csv) override {
+    return SaveCsv(".", name, csv, absl::Now());
+  }
   void Quit() override { window_->Close(); }
 
  private:
@@ -136,13 +144,22 @@ class FrameClock {
 };
 
 ShellOptions MakeShellOptions(const Options& options, const Window& window) {
-  return {.theme = options.theme, .fonts = LoadFonts(), .scale = window.scale(), .panel = options.panel, .zoomed = options.zoom, .select = options.select};
+  return {.theme = options.theme,
+          .fonts = LoadFonts(),
+          .scale = window.scale(),
+          .panel = options.panel,
+          .zoomed = options.zoom,
+          .select = options.select};
 }
 
 absl::Status Screenshot(const Options& options, const std::vector<Session*>& sessions) {
-  for (Session* session : sessions) MILLRACE_RETURN_IF_ERROR(WaitForData(session, options.after.value_or(absl::ZeroDuration())));
+  for (Session* session : sessions)
+    MILLRACE_RETURN_IF_ERROR(WaitForData(session, options.after.value_or(absl::ZeroDuration())));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Window> window,
-                            Window::Open({.width = options.width, .height = options.height, .off_screen = true, .scale = options.scale}));
+                            Window::Open({.width = options.width,
+                                          .height = options.height,
+                                          .off_screen = true,
+                                          .scale = options.scale}));
   {
     WindowHost host(window.get());
     Shell shell(MakeShellOptions(options, *window), &host);
@@ -150,7 +167,8 @@ absl::Status Screenshot(const Options& options, const std::vector<Session*>& ses
       window->Frame([&] { shell.Draw(sessions, absl::Milliseconds(1)); });
     }
     MILLRACE_ASSIGN_OR_RETURN(const Pixels pixels, window->Read());
-    MILLRACE_RETURN_IF_ERROR(WriteFileAtomic(options.screenshot, EncodePng(pixels.width, pixels.height, pixels.rgba), 0644));
+    MILLRACE_RETURN_IF_ERROR(WriteFileAtomic(
+        options.screenshot, EncodePng(pixels.width, pixels.height, pixels.rgba), 0644));
     window->ShutDownRenderer();
   }
   return absl::OkStatus();
@@ -167,12 +185,17 @@ void TellFinal(const Session& session, bool* told) {
   const LinkState& link = session.model().health().link;
   if (*told || !Final(link)) return;
   *told = true;
-  std::fprintf(stderr, "millrace-dashboard: %s: %s\n", session.source().title().c_str(), link.reason.c_str());
+  std::fprintf(stderr, "millrace-dashboard: %s: %s\n", session.source().title().c_str(),
+               link.reason.c_str());
 }
 
 absl::Status ShowWindow(const Options& options, const std::vector<Session*>& sessions) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Window> window,
-                            Window::Open({.title = absl::StrCat("Millrace: ", sessions.front()->source().title()), .width = options.width, .height = options.height, .scale = options.scale}));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Window> window,
+      Window::Open({.title = absl::StrCat("Millrace: ", sessions.front()->source().title()),
+                    .width = options.width,
+                    .height = options.height,
+                    .scale = options.scale}));
   const std::string layout = LayoutPath();
   if (!layout.empty()) ImGui::GetIO().IniFilename = layout.c_str();
   {
@@ -183,7 +206,8 @@ absl::Status ShowWindow(const Options& options, const std::vector<Session*>& ses
     // Frames that follow an input at once: hover effects and scrolling settle within them.
     int lively = kSettlingFrames;
     while (!window->should_close()) {
-      if (window->Wait(lively > 0 ? absl::Milliseconds(4) : absl::Milliseconds(400))) lively = kSettlingFrames;
+      if (window->Wait(lively > 0 ? absl::Milliseconds(4) : absl::Milliseconds(400)))
+        lively = kSettlingFrames;
       --lively;
       const absl::Time begin = absl::Now();
       for (size_t i = 0; i < sessions.size(); ++i) {
@@ -220,7 +244,8 @@ int Main(std::vector<std::string> args) {
     return 0;
   }
   const absl::StatusOr<std::vector<std::unique_ptr<Session>>> owned = OpenSessions(*options);
-  if (!owned.ok()) return fail(owned.status(), absl::IsInvalidArgument(owned.status()) ? kExitUsage : kExitFailed);
+  if (!owned.ok())
+    return fail(owned.status(), absl::IsInvalidArgument(owned.status()) ? kExitUsage : kExitFailed);
   std::vector<Session*> sessions;
   for (const auto& session : *owned) sessions.push_back(session.get());
   const absl::Status status = options->dump_json             ? DumpJson(*options, sessions.front())

@@ -20,13 +20,17 @@ namespace {
 constexpr size_t kMaxFileBytes = 1 << 20;
 
 std::string PanelNames() {
-  return absl::StrJoin(kPanels, ", ", [](std::string* out, Panel panel) { absl::StrAppend(out, PanelName(panel)); });
+  return absl::StrJoin(
+      kPanels, ", ", [](std::string* out, Panel panel) { absl::StrAppend(out, PanelName(panel)); });
 }
 
 absl::Status ParseSize(const std::string& text, int* width, int* height) {
   const std::vector<std::string> parts = absl::StrSplit(text, 'x');
-  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], width) || !absl::SimpleAtoi(parts[1], height) || *width < 320 || *height < 240 || *width > 8192 || *height > 8192) {
-    return absl::InvalidArgumentError(absl::StrCat("--size ", text, ": it takes WIDTHxHEIGHT in pixels, 320x240 to 8192x8192"));
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], width) ||
+      !absl::SimpleAtoi(parts[1], height) || *width < 320 || *height < 240 || *width > 8192 ||
+      *height > 8192) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--size ", text, ": it takes WIDTHxHEIGHT in pixels, 320x240 to 8192x8192"));
   }
   return absl::OkStatus();
 }
@@ -72,27 +76,40 @@ absl::StatusOr<Options> ParseOptions(std::vector<std::string> args) {
     return absl::InvalidArgumentError(absl::StrCat(error.what(), " (see --help)"));
   }
   if (options.help || options.version) return options;
-  const int sources = (options.demo >= 0 ? 1 : 0) + (options.replay.empty() ? 0 : 1) + (options.connect.empty() ? 0 : 1) + (options.clusters.empty() ? 0 : 1);
-  if (sources > 1) return absl::InvalidArgumentError("--cluster, --connect, --replay and --demo exclude one another");
-  if (!options.scenario.empty() && options.demo < 0) return absl::InvalidArgumentError("--scenario is for --demo N");
+  const int sources = (options.demo >= 0 ? 1 : 0) + (options.replay.empty() ? 0 : 1) +
+                      (options.connect.empty() ? 0 : 1) + (options.clusters.empty() ? 0 : 1);
+  if (sources > 1)
+    return absl::InvalidArgumentError(
+        "--cluster, --connect, --replay and --demo exclude one another");
+  if (!options.scenario.empty() && options.demo < 0)
+    return absl::InvalidArgumentError("--scenario is for --demo N");
   if (!panel.empty()) {
     options.panel = PanelFromName(panel);
-    if (!options.panel.has_value()) return absl::InvalidArgumentError(absl::StrCat("--panel ", panel, ": there are ", PanelNames()));
+    if (!options.panel.has_value())
+      return absl::InvalidArgumentError(
+          absl::StrCat("--panel ", panel, ": there are ", PanelNames()));
   }
-  if (options.zoom && !options.panel.has_value()) return absl::InvalidArgumentError("--zoom is for --panel");
+  if (options.zoom && !options.panel.has_value())
+    return absl::InvalidArgumentError("--zoom is for --panel");
   if (!size.empty()) MILLRACE_RETURN_IF_ERROR(ParseSize(size, &options.width, &options.height));
   if (!after.empty()) {
     absl::Duration duration;
-    if (!absl::ParseDuration(after, &duration) || duration < absl::ZeroDuration() || duration > absl::Hours(1)) {
-      return absl::InvalidArgumentError(absl::StrCat("--after ", after, ": it takes a time such as 1.5s, up to 1h"));
+    if (!absl::ParseDuration(after, &duration) || duration < absl::ZeroDuration() ||
+        duration > absl::Hours(1)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--after ", after, ": it takes a time such as 1.5s, up to 1h"));
     }
     options.after = duration;
   }
   const std::optional<ThemeKind> kind = ThemeFromName(theme);
-  if (!kind.has_value()) return absl::InvalidArgumentError(absl::StrCat("--theme ", theme, ": there are dark, light and colour-blind"));
+  if (!kind.has_value())
+    return absl::InvalidArgumentError(
+        absl::StrCat("--theme ", theme, ": there are dark, light and colour-blind"));
   options.theme = *kind;
   if (!options.connect.empty() && (token_file.empty() || ca_file.empty())) {
-    return absl::InvalidArgumentError("--connect needs --token-file and --ca; on the driver's host --cluster finds both by itself");
+    return absl::InvalidArgumentError(
+        "--connect needs --token-file and --ca; on the driver's host --cluster finds both by "
+        "itself");
   }
   MILLRACE_RETURN_IF_ERROR(ReadSecret(token_file, &options.token));
   MILLRACE_RETURN_IF_ERROR(ReadSecret(operator_token_file, &options.operator_token));
@@ -105,21 +122,27 @@ std::string HelpText() {
       "millrace-dashboard: a running cluster in a window\n"
       "\n"
       "  millrace-dashboard                        the cluster on this host that was started last\n"
-      "  millrace-dashboard --cluster C [--cluster C ...]   by id, its beginning, or its file; several in one window\n"
+      "  millrace-dashboard --cluster C [--cluster C ...]   by id, its beginning, or its file; "
+      "several in one window\n"
       "  millrace-dashboard --connect HOST:PORT --token-file F --ca F [--operator-token-file F]\n"
       "  millrace-dashboard --replay FILE          what --record wrote\n"
       "  millrace-dashboard --demo N [--scenario S]         N simulated nodes with 8 GPUs each\n"
       "\n"
       "  --record FILE        writes all that comes to FILE\n"
-      "  --screenshot OUT.png draws one picture and ends; --size WxH (1600x900), --after T (of the cluster's time)\n"
-      "  --panel P            in front at first: ", PanelNames(), "\n"
+      "  --screenshot OUT.png draws one picture and ends; --size WxH (1600x900), --after T (of the "
+      "cluster's time)\n"
+      "  --panel P            in front at first: ",
+      PanelNames(),
+      "\n"
       "  --zoom               that panel alone\n"
       "  --select NODE        selected at first, such as worker:1\n"
       "  --dump-json          prints what it knows as JSON and ends; needs no display; --after T\n"
       "  --theme T            dark, light, colour-blind\n"
       "  --scale S            0.5 to 4; without it the monitor's\n"
       "\n"
-      "scenarios: ", absl::StrJoin(DemoScenarios(), ", "), "\n"
+      "scenarios: ",
+      absl::StrJoin(DemoScenarios(), ", "),
+      "\n"
       "keys: F1 in the window\n");
 }
 

@@ -29,7 +29,7 @@ struct Options {
   std::string operator_token;         // contents of --operator-token-file; a secret
   std::string ca_pem;                 // contents of --ca
   std::string replay;
-  int demo = -1;                      // nodes; -1: no demo
+  int demo = -1;  // nodes; -1: no demo
   std::string scenario;
   std::string record;
 

@@ -29,7 +29,8 @@ int FuzzyScore(absl::string_view query, absl::string_view text) {
     ++at;
   }
   // The whole text is better than its beginning, and a short one better than a long one.
-  return score * 4 + (together ? 24 : 0) + (at == text.size() ? 8 : 0) - static_cast<int>(std::min<size_t>(text.size(), 40)) / 4 + 16;
+  return score * 4 + (together ? 24 : 0) + (at == text.size() ? 8 : 0) -
+         static_cast<int>(std::min<size_t>(text.size(), 40)) / 4 + 16;
 }
 
 void Palette::Open() {
@@ -43,17 +44,20 @@ void Palette::Draw(const Theme& theme, float scale,
   if (!open_) return;
   const ImGuiViewport* viewport = ImGui::GetMainViewport();
   const float width = std::min(620 * scale, viewport->Size.x - 40 * scale);
-  ImGui::SetNextWindowPos(ImVec2(viewport->Pos.x + (viewport->Size.x - width) / 2, viewport->Pos.y + 70 * scale));
+  ImGui::SetNextWindowPos(
+      ImVec2(viewport->Pos.x + (viewport->Size.x - width) / 2, viewport->Pos.y + 70 * scale));
   ImGui::SetNextWindowSize(ImVec2(width, 0));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, 6 * scale);
   ImGui::PushStyleColor(ImGuiCol_WindowBg, ImGui::GetStyleColorVec4(ImGuiCol_PopupBg));
-  constexpr ImGuiWindowFlags kFlags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking | ImGuiWindowFlags_NoMove |
-                                      ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoNav;
+  constexpr ImGuiWindowFlags kFlags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking |
+                                      ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+                                      ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoNav;
   if (appearing_) ImGui::SetNextWindowFocus();
   bool run = false;
   if (ImGui::Begin("palette", nullptr, kFlags)) {
-    if (FilterField(theme, "##query", "panel, node or action", appearing_, width / scale - 60, scale, &query_)) {
+    if (FilterField(theme, "##query", "panel, node or action", appearing_, width / scale - 60,
+                    scale, &query_)) {
       dirty_ = true;
       chosen_ = 0;
     }
@@ -61,9 +65,11 @@ void Palette::Draw(const Theme& theme, float scale,
       dirty_ = false;
       std::vector<std::pair<int, PaletteItem>> scored;
       for (PaletteItem& item : items(query_)) {
-        if (const int score = FuzzyScore(query_, item.text); score >= 0) scored.emplace_back(score, std::move(item));
+        if (const int score = FuzzyScore(query_, item.text); score >= 0)
+          scored.emplace_back(score, std::move(item));
       }
-      std::stable_sort(scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+      std::stable_sort(scored.begin(), scored.end(),
+                       [](const auto& a, const auto& b) { return a.first > b.first; });
       matches_.clear();
       for (auto& [score, item] : scored) {
         if (matches_.size() < kShown) matches_.push_back(std::move(item));
@@ -72,7 +78,8 @@ void Palette::Draw(const Theme& theme, float scale,
     const int count = static_cast<int>(matches_.size());
     if (ImGui::IsKeyPressed(ImGuiKey_DownArrow)) chosen_ = std::min(chosen_ + 1, count - 1);
     if (ImGui::IsKeyPressed(ImGuiKey_UpArrow)) chosen_ = std::max(chosen_ - 1, 0);
-    if (ImGui::IsKeyPressed(ImGuiKey_Enter) || ImGui::IsKeyPressed(ImGuiKey_KeypadEnter)) run = chosen_ < count;
+    if (ImGui::IsKeyPressed(ImGuiKey_Enter) || ImGui::IsKeyPressed(ImGuiKey_KeypadEnter))
+      run = chosen_ < count;
     for (int i = 0; i < count; ++i) {
       const PaletteItem& item = matches_[static_cast<size_t>(i)];
       ImGui::PushID(i);

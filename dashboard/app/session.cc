@@ -45,7 +45,9 @@ bool Session::Poll(absl::Time now, absl::Duration budget) {
   return any;
 }
 
-absl::Status Session::TakeRecordingError() { return std::exchange(recording_error_, absl::OkStatus()); }
+absl::Status Session::TakeRecordingError() {
+  return std::exchange(recording_error_, absl::OkStatus());
+}
 
 bool Session::operator_allowed() const {
   OperatorActions* actions = source_->actions();

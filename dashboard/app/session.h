@@ -29,7 +29,8 @@ namespace millrace::dashboard {
 class Session {
  public:
   // `recording`: gets everything that the source gives; null: nothing is recorded.
-  explicit Session(std::unique_ptr<UpdateSource> source, std::unique_ptr<RecordingWriter> recording = nullptr);
+  explicit Session(std::unique_ptr<UpdateSource> source,
+                   std::unique_ptr<RecordingWriter> recording = nullptr);
   ~Session();
 
   // Applies what has come, for at most `budget` of real time, and lets the model's time pass.

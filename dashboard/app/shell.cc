@@ -18,12 +18,17 @@ constexpr double kNoticeSeconds = 5;
 // Nodes that the palette looks through at each key.
 constexpr size_t kMaxPaletteNodes = 20'000;
 
-constexpr Panel kTabs[] = {Panel::kReservations, Panel::kNodes, Panel::kGpus, Panel::kFeed, Panel::kMetrics, Panel::kLogs, Panel::kMembership};
+constexpr Panel kTabs[] = {Panel::kReservations, Panel::kNodes, Panel::kGpus,      Panel::kFeed,
+                           Panel::kMetrics,      Panel::kLogs,  Panel::kMembership};
 
-bool IsTab(Panel panel) { return std::find(std::begin(kTabs), std::end(kTabs), panel) != std::end(kTabs); }
+bool IsTab(Panel panel) {
+  return std::find(std::begin(kTabs), std::end(kTabs), panel) != std::end(kTabs);
+}
 
 // ImGui's id is behind the ###: the title may change, the saved layout stays.
-std::string WindowName(Panel panel) { return absl::StrCat(PanelTitle(panel), "###", PanelName(panel)); }
+std::string WindowName(Panel panel) {
+  return absl::StrCat(PanelTitle(panel), "###", PanelName(panel));
+}
 
 constexpr const char* kKeyHelp[][2] = {
     {"1 to 9, 0", "show a panel: the tabs in order, then timeline, details, verdict"},
@@ -75,14 +80,19 @@ void Shell::BuildLayout(unsigned dockspace, float width, float height) {
   const float bottom = std::clamp(height * 0.24F, 130 * scale, 260 * scale);
   const float left = std::clamp(width * 0.19F, 236 * scale, 330 * scale);
   const float right = std::clamp(width * 0.23F, 262 * scale, 400 * scale);
-  const ImGuiID timeline = ImGui::DockBuilderSplitNode(center, ImGuiDir_Down, bottom / height, nullptr, &center);
-  const ImGuiID verdict = ImGui::DockBuilderSplitNode(center, ImGuiDir_Left, left / width, nullptr, &center);
-  const ImGuiID details = ImGui::DockBuilderSplitNode(center, ImGuiDir_Right, right / (width - left), nullptr, &center);
+  const ImGuiID timeline =
+      ImGui::DockBuilderSplitNode(center, ImGuiDir_Down, bottom / height, nullptr, &center);
+  const ImGuiID verdict =
+      ImGui::DockBuilderSplitNode(center, ImGuiDir_Left, left / width, nullptr, &center);
+  const ImGuiID details =
+      ImGui::DockBuilderSplitNode(center, ImGuiDir_Right, right / (width - left), nullptr, &center);
   for (const ImGuiID id : {timeline, verdict, details}) {
-    ImGui::DockBuilderGetNode(id)->SetLocalFlags(ImGui::DockBuilderGetNode(id)->LocalFlags | ImGuiDockNodeFlags_NoTabBar);
+    ImGui::DockBuilderGetNode(id)->SetLocalFlags(ImGui::DockBuilderGetNode(id)->LocalFlags |
+                                                 ImGuiDockNodeFlags_NoTabBar);
   }
   ImGuiDockNode* middle = ImGui::DockBuilderGetNode(center);
-  middle->SetLocalFlags(middle->LocalFlags | ImGuiDockNodeFlags_NoWindowMenuButton | ImGuiDockNodeFlags_NoCloseButton);
+  middle->SetLocalFlags(middle->LocalFlags | ImGuiDockNodeFlags_NoWindowMenuButton |
+                        ImGuiDockNodeFlags_NoCloseButton);
   ImGui::DockBuilderDockWindow(WindowName(Panel::kTimeline).c_str(), timeline);
   ImGui::DockBuilderDockWindow(WindowName(Panel::kVerdict).c_str(), verdict);
   ImGui::DockBuilderDockWindow(WindowName(Panel::kDetails).c_str(), details);
@@ -104,10 +114,13 @@ float Shell::DrawStatus(const ViewContext& context, Session* session, absl::Dura
   ImGui::SetNextWindowSize(ImVec2(viewport->Size.x, height));
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(10 * context.scale, pad));
   ImGui::PushStyleColor(ImGuiCol_WindowBg, theme_.background);
-  constexpr ImGuiWindowFlags kFlags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                                      ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoScrollWithMouse;
+  constexpr ImGuiWindowFlags kFlags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking |
+                                      ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+                                      ImGuiWindowFlags_NoBringToFrontOnFocus |
+                                      ImGuiWindowFlags_NoScrollWithMouse;
   if (ImGui::Begin("###status", nullptr, kFlags)) {
-    StatusFacts facts{.title = session->source().title(), .frame = frame, .recording = session->recording()};
+    StatusFacts facts{
+        .title = session->source().title(), .frame = frame, .recording = session->recording()};
     if (playback != nullptr) {
       facts.replay = true;
       facts.paused = playback->paused();
@@ -124,8 +137,11 @@ float Shell::DrawStatus(const ViewContext& context, Session* session, absl::Dura
       if (actions.seek) playback->Seek(actions.position);
     }
     if (banner) {
-      const bool bad = health.link.kind == LinkState::Kind::kRefused || health.link.kind == LinkState::Kind::kLost;
-      Text(theme_, absl::StrCat(MoodIcon(bad ? Mood::kBad : Mood::kWarning), "  ", health.link.reason), bad ? theme_.bad : theme_.caution);
+      const bool bad = health.link.kind == LinkState::Kind::kRefused ||
+                       health.link.kind == LinkState::Kind::kLost;
+      Text(theme_,
+           absl::StrCat(MoodIcon(bad ? Mood::kBad : Mood::kWarning), "  ", health.link.reason),
+           bad ? theme_.bad : theme_.caution);
       Tip(health.link.reason);
     }
   }
@@ -137,7 +153,8 @@ float Shell::DrawStatus(const ViewContext& context, Session* session, absl::Dura
 
 void Shell::DrawPanel(const ViewContext& context, Panel panel) {
   ImGuiWindowFlags flags = ImGuiWindowFlags_NoCollapse;
-  if (panel != Panel::kVerdict && panel != Panel::kDetails) flags |= ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
+  if (panel != Panel::kVerdict && panel != Panel::kDetails)
+    flags |= ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
   const std::string name = WindowName(panel);
   if (show_ == panel) ImGui::SetNextWindowFocus();
   if (ImGui::Begin(name.c_str(), nullptr, flags)) {
@@ -152,8 +169,12 @@ void Shell::DrawQuestions(Session* session) {
     const ImGuiViewport* viewport = ImGui::GetMainViewport();
     ImGui::SetNextWindowPos(viewport->GetCenter(), ImGuiCond_Always, ImVec2(0.5F, 0.5F));
     ImGui::SetNextWindowSize(ImVec2(440 * options_.scale * zoom_, 0));
-    return ImGui::BeginPopupModal(name, nullptr, ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoDocking);
+    return ImGui::BeginPopupModal(name, nullptr,
+                                  ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoMove |
+                                      ImGuiWindowFlags_NoSavedSettings |
+                                      ImGuiWindowFlags_NoDocking);
   };
+  enum class Answer { kNone, kYes, kNo };
   const auto answer = [&](const char* yes, const char* no) {
     ImGui::Spacing();
     ImGui::PushStyleColor(ImGuiCol_Button, Fade(theme_.bad, 0.5F));
@@ -163,35 +184,46 @@ void Shell::DrawQuestions(Session* session) {
     const bool cancelled = ImGui::Button(no) || ImGui::IsKeyPressed(ImGuiKey_Escape);
     ImGui::SetItemDefaultFocus();
     if (confirmed || cancelled) ImGui::CloseCurrentPopup();
-    return confirmed;
+    return confirmed ? Answer::kYes : cancelled ? Answer::kNo : Answer::kNone;
   };
   OperatorActions* actions = session->source().actions();
   if (ask_restart_ >= 0 && !ImGui::IsPopupOpen("restart")) ImGui::OpenPopup("restart");
   if (begin("restart")) {
     const std::string name = session->model().NodeName(ask_restart_);
-    WrappedText(absl::StrCat("Restart ", name, " of ", session->source().title(), "?"), theme_.text);
-    WrappedText("Its program is ended and started again as a new attempt; what it was fed and has not acknowledged is fed again.", theme_.dim);
-    const bool confirmed = answer("Restart it", "Leave it as it is");
-    if (confirmed && actions != nullptr) actions->RestartNode(ask_restart_, name);
-    if (!ImGui::IsPopupOpen("restart")) ask_restart_ = -1;
+    WrappedText(absl::StrCat("Restart ", name, " of ", session->source().title(), "?"),
+                theme_.text);
+    WrappedText(
+        "Its program is ended and started again as a new attempt; what it was fed and has not "
+        "acknowledged is fed again.",
+        theme_.dim);
+    const Answer said = answer("Restart it", "Leave it as it is");
+    if (said == Answer::kYes && actions != nullptr) actions->RestartNode(ask_restart_, name);
+    if (said != Answer::kNone) ask_restart_ = -1;
     ImGui::EndPopup();
   } else {
     ask_restart_ = -1;
   }
   if (ask_stop_ && !ImGui::IsPopupOpen("stop")) ImGui::OpenPopup("stop");
   if (begin("stop")) {
-    WrappedText(absl::StrCat("Stop ", session->source().title(), ": all ", FormatCount(session->model().cluster().num_slots), " nodes?"), theme_.text);
-    WrappedText("Nodes are asked to end and killed if they do not; the driver's run ends as cancelled. This cannot be taken back.", theme_.dim);
-    const bool confirmed = answer("Stop the cluster", "Let it run");
-    if (confirmed && actions != nullptr) actions->StopCluster(/*now=*/false);
-    if (!ImGui::IsPopupOpen("stop")) ask_stop_ = false;
+    WrappedText(absl::StrCat("Stop ", session->source().title(), ": all ",
+                             FormatCount(session->model().cluster().num_slots), " nodes?"),
+                theme_.text);
+    WrappedText(
+        "Nodes are asked to end and killed if they do not; the driver's run ends as cancelled. "
+        "This cannot be taken back.",
+        theme_.dim);
+    const Answer said = answer("Stop the cluster", "Let it run");
+    if (said == Answer::kYes && actions != nullptr) actions->StopCluster(/*now=*/false);
+    if (said != Answer::kNone) ask_stop_ = false;
     ImGui::EndPopup();
   } else {
     ask_stop_ = false;
   }
   if (actions == nullptr) return;
   for (const ActionResult& result : actions->TakeResults()) {
-    Notify(result.status.ok() ? absl::StrCat(result.what, ": done") : absl::StrCat(result.what, ": ", result.status.message()), result.status.ok() ? Mood::kGood : Mood::kBad);
+    Notify(result.status.ok() ? absl::StrCat(result.what, ": done")
+                              : absl::StrCat(result.what, ": ", result.status.message()),
+           result.status.ok() ? Mood::kGood : Mood::kBad);
   }
 }
 
@@ -202,9 +234,13 @@ void Shell::DrawNotices() {
   float y = viewport->Pos.y + viewport->Size.y - 16 * scale;
   for (size_t i = notices_.size(); i-- > 0;) {
     const Notice& notice = notices_[i];
-    ImGui::SetNextWindowPos(ImVec2(viewport->Pos.x + viewport->Size.x - 16 * scale, y), ImGuiCond_Always, ImVec2(1, 1));
-    constexpr ImGuiWindowFlags kFlags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoInputs |
-                                        ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoFocusOnAppearing | ImGuiWindowFlags_NoNav;
+    ImGui::SetNextWindowPos(ImVec2(viewport->Pos.x + viewport->Size.x - 16 * scale, y),
+                            ImGuiCond_Always, ImVec2(1, 1));
+    constexpr ImGuiWindowFlags kFlags =
+        ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking |
+        ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoInputs |
+        ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoFocusOnAppearing |
+        ImGuiWindowFlags_NoNav;
     ImGui::PushStyleColor(ImGuiCol_WindowBg, theme_.raised);
     ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1);
     if (ImGui::Begin(absl::StrCat("###notice", i).c_str(), nullptr, kFlags)) {
@@ -224,7 +260,9 @@ void Shell::DrawKeys() {
   const ImGuiViewport* viewport = ImGui::GetMainViewport();
   ImGui::SetNextWindowPos(viewport->GetCenter(), ImGuiCond_Always, ImVec2(0.5F, 0.5F));
   ImGui::SetNextWindowFocus();
-  if (ImGui::Begin("###keys", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking | ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoSavedSettings)) {
+  if (ImGui::Begin("###keys", nullptr,
+                   ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking |
+                       ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_NoSavedSettings)) {
     Heading(theme_, "KEYS");
     for (const auto& [key, what] : kKeyHelp) {
       Mono(theme_, key, theme_.accent);
@@ -243,20 +281,26 @@ void Shell::Keys(Session* session) {
     if (pressed(ImGuiKey_P)) palette_.Open();
     if (pressed(ImGuiKey_Q)) host_->Quit();
     const float before = zoom_;
-    if (pressed(ImGuiKey_Equal) || pressed(ImGuiKey_KeypadAdd)) zoom_ = std::min(3.0F, zoom_ * 1.1F);
-    if (pressed(ImGuiKey_Minus) || pressed(ImGuiKey_KeypadSubtract)) zoom_ = std::max(0.5F, zoom_ / 1.1F);
+    if (pressed(ImGuiKey_Equal) || pressed(ImGuiKey_KeypadAdd))
+      zoom_ = std::min(3.0F, zoom_ * 1.1F);
+    if (pressed(ImGuiKey_Minus) || pressed(ImGuiKey_KeypadSubtract))
+      zoom_ = std::max(0.5F, zoom_ / 1.1F);
     if (pressed(ImGuiKey_0)) zoom_ = 1;
     if (zoom_ != before) SetTheme(theme_.kind);
     return;
   }
   if (pressed(ImGuiKey_F1)) show_keys_ = !show_keys_;
-  if (io.WantTextInput || palette_.open() || ImGui::IsPopupOpen(nullptr, ImGuiPopupFlags_AnyPopup)) return;
+  if (io.WantTextInput || palette_.open() || ImGui::IsPopupOpen(nullptr, ImGuiPopupFlags_AnyPopup))
+    return;
   for (const Panel panel : kPanels) {
     const char key = PanelKey(panel);
     if (pressed(static_cast<ImGuiKey>(ImGuiKey_0 + (key - '0')))) Show(panel);
   }
   if (pressed(ImGuiKey_Slash)) focus_filter_ = true;
-  if (pressed(ImGuiKey_T)) SetTheme(theme_.kind == ThemeKind::kDark ? ThemeKind::kLight : theme_.kind == ThemeKind::kLight ? ThemeKind::kColorBlind : ThemeKind::kDark);
+  if (pressed(ImGuiKey_T))
+    SetTheme(theme_.kind == ThemeKind::kDark    ? ThemeKind::kLight
+             : theme_.kind == ThemeKind::kLight ? ThemeKind::kColorBlind
+                                                : ThemeKind::kDark);
   if (pressed(ImGuiKey_Z)) {
     if (zoomed_.has_value()) {
       show_ = zoomed_;
@@ -291,23 +335,28 @@ void Shell::RunPalette(const ViewContext& context, Session* session) {
   palette_.Draw(theme_, context.scale, [&](const std::string& query) {
     std::vector<PaletteItem> items;
     for (const Panel panel : kPanels) {
-      items.push_back({PanelTitle(panel), absl::StrCat("panel  ", std::string(1, PanelKey(panel))), [this, panel] { Show(panel); }});
+      items.push_back({PanelTitle(panel), absl::StrCat("panel  ", std::string(1, PanelKey(panel))),
+                       [this, panel] { Show(panel); }});
     }
     for (const ThemeKind kind : {ThemeKind::kDark, ThemeKind::kLight, ThemeKind::kColorBlind}) {
-      items.push_back({absl::StrCat("Theme: ", ThemeName(kind)), "T", [this, kind] { SetTheme(kind); }});
+      items.push_back(
+          {absl::StrCat("Theme: ", ThemeName(kind)), "T", [this, kind] { SetTheme(kind); }});
     }
     items.push_back({"Live view", "Esc", [session] { session->brush.live = true; }});
     items.push_back({"Keys", "F1", [this] { show_keys_ = true; }});
     items.push_back({"Layout as it was at first", "", [this] { layout_built_ = false; }});
     items.push_back({"End", "Ctrl+Q", [this] { host_->Quit(); }});
     for (size_t i = 0; i < context.clusters.size() && context.clusters.size() > 1; ++i) {
-      items.push_back({absl::StrCat("Cluster ", context.clusters[i].title), "cluster", [this, i] { cluster_ = static_cast<int>(i); }});
+      items.push_back({absl::StrCat("Cluster ", context.clusters[i].title), "cluster",
+                       [this, i] { cluster_ = static_cast<int>(i); }});
     }
     const DashboardModel& model = session->model();
     if (session->operator_allowed()) {
       items.push_back({"Stop the cluster…", "operator", [this] { ask_stop_ = true; }});
       const int node = session->selection.node;
-      if (node >= 0) items.push_back({absl::StrCat("Restart ", model.NodeName(node), "…"), "operator", [this, node] { ask_restart_ = node; }});
+      if (node >= 0)
+        items.push_back({absl::StrCat("Restart ", model.NodeName(node), "…"), "operator",
+                         [this, node] { ask_restart_ = node; }});
     }
     if (query.empty()) return items;
     for (size_t i = 0; i < model.nodes().size() && i < kMaxPaletteNodes; ++i) {
@@ -315,7 +364,8 @@ void Shell::RunPalette(const ViewContext& context, Session* session) {
       if (FuzzyScore(query, node.name) < 0) continue;
       const int id = node.executor_id;
       const int host = node.host_index;
-      items.push_back({node.name, absl::StrCat(node.host, "  ", SlotStateText(node.state)), [this, session, id, host] {
+      items.push_back({node.name, absl::StrCat(node.host, "  ", SlotStateText(node.state)),
+                       [this, session, id, host] {
                          session->selection = {.node = id, .host = host};
                          Show(Panel::kDetails);
                        }});
@@ -332,7 +382,10 @@ void Shell::Carry(Session* session) {
       shell->Show(jump.panel);
       if (jump.selection != Selection()) session->selection = jump.selection;
       if (jump.at != absl::InfinitePast()) {
-        session->brush = {.live = false, .span = session->brush.span, .from = jump.at - absl::Seconds(45), .to = jump.at + absl::Seconds(15)};
+        session->brush = {.live = false,
+                          .span = session->brush.span,
+                          .from = jump.at - absl::Seconds(45),
+                          .to = jump.at + absl::Seconds(15)};
       }
     }
     void operator()(const SelectCommand& command) const { session->selection = command.selection; }
@@ -343,9 +396,13 @@ void Shell::Carry(Session* session) {
     }
     void operator()(const ExportCommand& command) const {
       const absl::StatusOr<std::string> path = shell->host_->Save(command.name, command.csv);
-      shell->Notify(path.ok() ? absl::StrCat("Saved ", *path) : std::string(path.status().message()), path.ok() ? Mood::kGood : Mood::kBad);
+      shell->Notify(
+          path.ok() ? absl::StrCat("Saved ", *path) : std::string(path.status().message()),
+          path.ok() ? Mood::kGood : Mood::kBad);
     }
-    void operator()(const RestartNodeCommand& command) const { shell->ask_restart_ = command.executor_id; }
+    void operator()(const RestartNodeCommand& command) const {
+      shell->ask_restart_ = command.executor_id;
+    }
     void operator()(const StopClusterCommand&) const { shell->ask_stop_ = true; }
     void operator()(const ShowClusterCommand& command) const { shell->cluster_ = command.index; }
   };
@@ -360,20 +417,32 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
   if (!options_.select.empty()) {
     const int node = session->model().FindNode(options_.select);
     if (node >= 0) {
-      session->selection = {.node = node, .host = session->model().nodes()[static_cast<size_t>(node)].host_index};
+      session->selection = {.node = node,
+                            .host = session->model().nodes()[static_cast<size_t>(node)].host_index};
       options_.select.clear();
     }
   }
-  if (const absl::Status status = session->TakeRecordingError(); !status.ok()) Notify(std::string(status.message()), Mood::kBad);
+  if (const absl::Status status = session->TakeRecordingError(); !status.ok())
+    Notify(std::string(status.message()), Mood::kBad);
   Keys(session);
-  ViewContext context{.model = session->model(), .theme = theme_, .selection = session->selection, .brush = session->brush, .scale = options_.scale * zoom_,
-                      .operator_allowed = session->operator_allowed(), .clusters = {}, .cluster = cluster_, .focus_filter = false};
+  ViewContext context{.model = session->model(),
+                      .theme = theme_,
+                      .selection = session->selection,
+                      .brush = session->brush,
+                      .scale = options_.scale * zoom_,
+                      .operator_allowed = session->operator_allowed(),
+                      .clusters = {},
+                      .cluster = cluster_,
+                      .focus_filter = false};
   if (sessions.size() > 1) {
     for (const Session* each : sessions) {
       const ClusterFacts& facts = each->model().cluster();
       const Verdict& verdict = each->model().verdict();
-      context.clusters.push_back({each->source().title(), std::max({verdict.start.mood, verdict.gpus.mood, verdict.failure.mood}),
-                                  absl::StrCat(PhaseText(facts.phase), " ", facts.by_state[v1::SLOT_STATE_RUNNING], "/", facts.num_slots)});
+      context.clusters.push_back(
+          {each->source().title(),
+           std::max({verdict.start.mood, verdict.gpus.mood, verdict.failure.mood}),
+           absl::StrCat(PhaseText(facts.phase), " ", facts.by_state[v1::SLOT_STATE_RUNNING], "/",
+                        facts.num_slots)});
     }
   }
   const ImGuiViewport* viewport = ImGui::GetMainViewport();
@@ -381,8 +450,10 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
   const ImVec2 room(viewport->Size.x, std::max(64.0F, viewport->Size.y - top));
   ImGui::SetNextWindowPos(ImVec2(viewport->Pos.x, viewport->Pos.y + top));
   ImGui::SetNextWindowSize(room);
-  constexpr ImGuiWindowFlags kHost = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                                     ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNavFocus;
+  constexpr ImGuiWindowFlags kHost = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking |
+                                     ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+                                     ImGuiWindowFlags_NoBringToFrontOnFocus |
+                                     ImGuiWindowFlags_NoNavFocus;
   if (zoomed_.has_value()) {
     const Panel panel = *zoomed_;
     ImGui::SetNextWindowDockID(0, ImGuiCond_Always);
@@ -399,7 +470,8 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
     ImGui::PopStyleColor();
     ImGui::PopStyleVar();
     const ImGuiID dockspace = ImGui::GetID("dockspace");
-    if (!std::exchange(layout_built_, true) && (ImGui::DockBuilderGetNode(dockspace) == nullptr || ImGui::GetFrameCount() > 1)) {
+    if (!std::exchange(layout_built_, true) &&
+        (ImGui::DockBuilderGetNode(dockspace) == nullptr || ImGui::GetFrameCount() > 1)) {
       BuildLayout(dockspace, room.x, room.y);
     }
     ImGui::DockSpace(dockspace, ImVec2(0, 0), ImGuiDockNodeFlags_NoWindowMenuButton);

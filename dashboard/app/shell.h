@@ -51,7 +51,8 @@ class ShellHost {
   virtual ~ShellHost() = default;
   virtual void Copy(const std::string& text) = 0;
   // Writes a file and returns its path.
-  [[nodiscard]] virtual absl::StatusOr<std::string> Save(const std::string& name, const std::string& csv) = 0;
+  [[nodiscard]] virtual absl::StatusOr<std::string> Save(const std::string& name,
+                                                         const std::string& csv) = 0;
   virtual void Quit() = 0;
 };
 
@@ -99,11 +100,11 @@ class Shell {
   std::vector<Notice> notices_;
   int cluster_ = 0;
   Panel front_ = Panel::kReservations;
-  std::optional<Panel> show_;      // next frame
+  std::optional<Panel> show_;  // next frame
   std::optional<Panel> zoomed_;
   bool focus_filter_ = false;
   bool show_keys_ = false;
-  int ask_restart_ = -1;           // executor id
+  int ask_restart_ = -1;  // executor id
   bool ask_stop_ = false;
   bool layout_built_ = false;
   int frames_ = 0;

@@ -46,7 +46,9 @@ class FakeActions : public OperatorActions {
   [[nodiscard]] bool allowed() const override { return true; }
   void RestartNode(int executor_id, absl::string_view) override { restarted = executor_id; }
   void StopCluster(bool) override { ++stopped; }
-  [[nodiscard]] std::vector<ActionResult> TakeResults() override { return std::exchange(results, {}); }
+  [[nodiscard]] std::vector<ActionResult> TakeResults() override {
+    return std::exchange(results, {});
+  }
 
   int restarted = -1;
   int stopped = 0;
@@ -56,9 +58,12 @@ class FakeActions : public OperatorActions {
 // The demo with an operator.
 class OperatedSource : public UpdateSource {
  public:
-  OperatedSource(std::unique_ptr<UpdateSource> source, FakeActions* actions) : source_(std::move(source)), actions_(actions) {}
+  OperatedSource(std::unique_ptr<UpdateSource> source, FakeActions* actions)
+      : source_(std::move(source)), actions_(actions) {}
   [[nodiscard]] std::string title() const override { return source_->title(); }
-  void Poll(absl::Time now, size_t max_updates, std::vector<SourceUpdate>* updates) override { source_->Poll(now, max_updates, updates); }
+  void Poll(absl::Time now, size_t max_updates, std::vector<SourceUpdate>* updates) override {
+    source_->Poll(now, max_updates, updates);
+  }
   [[nodiscard]] OperatorActions* actions() override { return actions_; }
 
  private:
@@ -78,7 +83,8 @@ class ShellTest : public testing::Test {
     io.ConfigFlags |= ImGuiConfigFlags_DockingEnable | ImGuiConfigFlags_NavEnableKeyboard;
     io.ConfigWindowsMoveFromTitleBarOnly = true;
     io.ConfigErrorRecoveryEnableAssert = false;
-    io.BackendFlags |= ImGuiBackendFlags_RendererHasTextures | ImGuiBackendFlags_RendererHasVtxOffset;
+    io.BackendFlags |=
+        ImGuiBackendFlags_RendererHasTextures | ImGuiBackendFlags_RendererHasVtxOffset;
     ImGui::GetCurrentContext()->ErrorCallback = CountError;
     fonts_ = LoadFonts();
   }
@@ -95,19 +101,22 @@ class ShellTest : public testing::Test {
     errors = nullptr;
   }
 
-  void Open(int nodes, const std::string& scenario, FakeActions* actions = nullptr, std::string select = "") {
+  void Open(int nodes, const std::string& scenario, FakeActions* actions = nullptr,
+            std::string select = "") {
     DemoOptions options;
     options.nodes = nodes;
     options.scenario = scenario;
-    if (nodes > 1000) options.begin_at = absl::Seconds(6);
+    if (nodes > 1000 || scenario == "huge") options.begin_at = absl::Seconds(6);
     auto source = MakeDemoSource(options);
     ASSERT_TRUE(source.ok()) << source.status();
     std::unique_ptr<UpdateSource> taken = std::move(*source);
     if (actions != nullptr) taken = std::make_unique<OperatedSource>(std::move(taken), actions);
     sessions_.push_back(std::make_unique<Session>(std::move(taken)));
-    while (sessions_.back()->Poll(absl::Now(), absl::Seconds(20))) {
+    const absl::Time now = absl::Now();
+    while (sessions_.back()->Poll(now, absl::Seconds(20))) {
     }
-    shell_ = std::make_unique<Shell>(ShellOptions{.fonts = fonts_, .select = std::move(select)}, &host_);
+    shell_ =
+        std::make_unique<Shell>(ShellOptions{.fonts = fonts_, .select = std::move(select)}, &host_);
     Frames(8);
   }
 
@@ -121,7 +130,8 @@ class ShellTest : public testing::Test {
     ImGui::Render();
     // What a renderer does with textures.
     for (ImTextureData* texture : ImGui::GetPlatformIO().Textures) {
-      if (texture->Status == ImTextureStatus_WantCreate || texture->Status == ImTextureStatus_WantUpdates) {
+      if (texture->Status == ImTextureStatus_WantCreate ||
+          texture->Status == ImTextureStatus_WantUpdates) {
         texture->SetTexID(1);
         texture->SetStatus(ImTextureStatus_OK);
       } else if (texture->Status == ImTextureStatus_WantDestroy) {
@@ -131,7 +141,8 @@ class ShellTest : public testing::Test {
     }
     if (ImGui::GetCurrentContext()->HoveredIdPreviousFrameItemCount > 1) {
       const ImVec2 at = io.MousePos;
-      errors_.push_back(absl::StrCat("two items share an id at ", at.x, ",", at.y, " of ", PanelName(shell_->front())));
+      errors_.push_back(absl::StrCat("two items share an id at ", at.x, ",", at.y, " of ",
+                                     PanelName(shell_->front())));
     }
     vertices_ = ImGui::GetDrawData()->TotalVtxCount;
   }
@@ -167,11 +178,16 @@ class ShellTest : public testing::Test {
     MoveTo(x0, y0);
     ImGui::GetIO().AddMouseButtonEvent(0, true);
     Frames(2);
-    for (int i = 1; i <= 4; ++i) MoveTo(x0 + (x1 - x0) * static_cast<float>(i) / 4, y0 + (y1 - y0) * static_cast<float>(i) / 4);
+    for (int i = 1; i <= 4; ++i)
+      MoveTo(x0 + (x1 - x0) * static_cast<float>(i) / 4,
+             y0 + (y1 - y0) * static_cast<float>(i) / 4);
     ImGui::GetIO().AddMouseButtonEvent(0, false);
     Frames(3);
   }
-  ImGuiWindow* Window(Panel panel) { return ImGui::FindWindowByName(absl::StrCat(PanelTitle(panel), "###", PanelName(panel)).c_str()); }
+  ImGuiWindow* Window(Panel panel) {
+    return ImGui::FindWindowByName(
+        absl::StrCat(PanelTitle(panel), "###", PanelName(panel)).c_str());
+  }
   Session& session() { return *sessions_.front(); }
 
   std::vector<std::string> errors_;
@@ -223,7 +239,8 @@ TEST_F(ShellTest, EveryScenarioIsDrawnAtAllSizesAndThemes) {
 
 TEST_F(ShellTest, OneKeyBringsEachTabToTheFront) {
   Open(8, "");
-  for (const Panel panel : {Panel::kNodes, Panel::kGpus, Panel::kFeed, Panel::kMetrics, Panel::kLogs, Panel::kMembership, Panel::kReservations}) {
+  for (const Panel panel : {Panel::kNodes, Panel::kGpus, Panel::kFeed, Panel::kMetrics,
+                            Panel::kLogs, Panel::kMembership, Panel::kReservations}) {
     Press(KeyOf(panel));
     EXPECT_EQ(shell_->front(), panel) << PanelName(panel);
   }
@@ -246,7 +263,8 @@ TEST_F(ShellTest, TheFailureSentenceLeadsToItsNode) {
   bool jumped = false;
   for (float y = verdict->Pos.y + 10; y < verdict->Pos.y + verdict->Size.y && !jumped; y += 12) {
     Click(verdict->Pos.x + 60, y);
-    jumped = session().selection == session().model().verdict().failure.jump.selection && session().selection != Selection();
+    jumped = session().selection == session().model().verdict().failure.jump.selection &&
+             session().selection != Selection();
   }
   EXPECT_TRUE(jumped);
 }

@@ -41,9 +41,11 @@ struct Gl {
   unsigned (*CheckFramebufferStatus)(unsigned) = nullptr;
 
   [[nodiscard]] bool Load() {
-    return Get("glViewport", &Viewport) && Get("glClearColor", &ClearColor) && Get("glClear", &Clear) &&
-           Get("glReadPixels", &ReadPixels) && Get("glGenFramebuffers", &GenFramebuffers) &&
-           Get("glBindFramebuffer", &BindFramebuffer) && Get("glGenRenderbuffers", &GenRenderbuffers) &&
+    return Get("glViewport", &Viewport) && Get("glClearColor", &ClearColor) &&
+           Get("glClear", &Clear) && Get("glReadPixels", &ReadPixels) &&
+           Get("glGenFramebuffers", &GenFramebuffers) &&
+           Get("glBindFramebuffer", &BindFramebuffer) &&
+           Get("glGenRenderbuffers", &GenRenderbuffers) &&
            Get("glBindRenderbuffer", &BindRenderbuffer) &&
            Get("glRenderbufferStorage", &RenderbufferStorage) &&
            Get("glFramebufferRenderbuffer", &FramebufferRenderbuffer) &&
@@ -100,8 +102,9 @@ class GlfwWindow : public Window {
     gl_.RenderbufferStorage(kRenderbuffer, kRgba8, options_.width, options_.height);
     gl_.FramebufferRenderbuffer(kFramebuffer, kColorAttachment, kRenderbuffer, color);
     if (gl_.CheckFramebufferStatus(kFramebuffer) != kFramebufferComplete) {
-      return absl::InvalidArgumentError(absl::StrCat("OpenGL cannot draw into ", options_.width, " x ",
-                                                     options_.height, " pixels: ask for fewer"));
+      return absl::InvalidArgumentError(absl::StrCat("OpenGL cannot draw into ", options_.width,
+                                                     " x ", options_.height,
+                                                     " pixels: ask for fewer"));
     }
     return absl::OkStatus();
   }
@@ -133,7 +136,8 @@ class GlfwWindow : public Window {
     ImGui_ImplGlfw_NewFrame();
     if (options_.off_screen) {
       ImGuiIO& io = ImGui::GetIO();
-      io.DisplaySize = ImVec2(static_cast<float>(options_.width), static_cast<float>(options_.height));
+      io.DisplaySize =
+          ImVec2(static_cast<float>(options_.width), static_cast<float>(options_.height));
       io.DisplayFramebufferScale = ImVec2(1, 1);
     }
     ImGui::NewFrame();
@@ -163,7 +167,8 @@ class GlfwWindow : public Window {
     gl_.ReadPixels(0, 0, pixels.width, pixels.height, kRgba, kUnsignedByte, upside_down.data());
     pixels.rgba.resize(upside_down.size());
     for (int y = 0; y < pixels.height; ++y) {
-      std::memcpy(pixels.rgba.data() + row * y, upside_down.data() + row * (pixels.height - 1 - y), row);
+      std::memcpy(pixels.rgba.data() + row * y, upside_down.data() + row * (pixels.height - 1 - y),
+                  row);
     }
     return pixels;
   }
@@ -189,10 +194,11 @@ class GlfwWindow : public Window {
 
 absl::StatusOr<std::unique_ptr<Window>> Window::Open(const WindowOptions& options) {
   if (glfwInit() == 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot open a window: ", LastGlfwError(),
-        ". Without a screen run it as `xvfb-run -a ...` (Debian packages xvfb, xauth, libgl1-mesa-dri), or use "
-        "--dump-json"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot open a window: ", LastGlfwError(),
+                     ". Without a screen run it as `xvfb-run -a ...` (Debian packages xvfb, xauth, "
+                     "libgl1-mesa-dri), or use "
+                     "--dump-json"));
   }
   glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
   glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 2);
@@ -200,9 +206,9 @@ absl::StatusOr<std::unique_ptr<Window>> Window::Open(const WindowOptions& option
   glfwWindowHint(GLFW_OPENGL_FORWARD_COMPAT, GLFW_TRUE);
   glfwWindowHint(GLFW_VISIBLE, options.off_screen ? GLFW_FALSE : GLFW_TRUE);
   glfwWindowHint(GLFW_SCALE_TO_MONITOR, GLFW_TRUE);
-  GLFWwindow* window =
-      glfwCreateWindow(options.off_screen ? 64 : options.width, options.off_screen ? 64 : options.height,
-                       options.title.c_str(), nullptr, nullptr);
+  GLFWwindow* window = glfwCreateWindow(options.off_screen ? 64 : options.width,
+                                        options.off_screen ? 64 : options.height,
+                                        options.title.c_str(), nullptr, nullptr);
   if (window == nullptr) {
     const std::string reason = LastGlfwError();
     glfwTerminate();

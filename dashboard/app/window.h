@@ -1,6 +1,7 @@
 // File: dashboard/app/window.h
 //
-// A window with an OpenGL context and ImGui in it. GLFW and OpenGL are seen by this file's source only.
+// A window with an OpenGL context and ImGui in it. GLFW and OpenGL are seen by this file's source
+// only.
 //
 // Defines: Window, WindowOptions.
 //
@@ -10,8 +11,8 @@
 //     window->Frame([&] { shell.Draw(); });
 //   }
 //
-// Thread safety: main thread only, except Wake(). One window at a time. Blocking: Wait() as it says;
-// Frame() until the display has taken the frame.
+// Thread safety: main thread only, except Wake(). One window at a time. Blocking: Wait() as it
+// says; Frame() until the display has taken the frame.
 
 #ifndef DASHBOARD_APP_WINDOW_H_
 #define DASHBOARD_APP_WINDOW_H_

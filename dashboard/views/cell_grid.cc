@@ -9,7 +9,7 @@
 namespace millrace::dashboard {
 namespace {
 
-constexpr float kTextFrom = 13;   // pixels of a cell's height, unscaled: a letter fits
+constexpr float kTextFrom = 13;  // pixels of a cell's height, unscaled: a letter fits
 constexpr float kMinCell = 2;
 
 }  // namespace
@@ -32,12 +32,14 @@ CellGrid::Geometry CellGrid::Fit(ImVec2 size, const Layout& layout, float label_
     trial.gap = cell_h >= 20 ? 3 : cell_h >= 6 ? 1 : 0;
     trial.label_w = label_w;
     const float between = layout.group > 1 ? std::max(4.0F, trial.cell_w * 0.35F) : 0;
-    trial.group_w = label_w + static_cast<float>(layout.group) * (trial.cell_w + trial.gap) + between;
+    trial.group_w =
+        label_w + static_cast<float>(layout.group) * (trial.cell_w + trial.gap) + between;
     trial.row_h = cell_h + trial.gap + (layout.group > 1 && cell_h >= 6 ? 1 : 0);
     trial.columns = std::max(1, static_cast<int>((size.x + between) / trial.group_w));
     const int rows = (groups + trial.columns - 1) / trial.columns;
     best = trial;
-    if (static_cast<float>(rows) * trial.row_h <= size.y && trial.group_w <= size.x + between) break;
+    if (static_cast<float>(rows) * trial.row_h <= size.y && trial.group_w <= size.x + between)
+      break;
   }
   return best;
 }
@@ -49,7 +51,8 @@ float CellGrid::Height(float width, const Layout& layout) {
 }
 
 void CellGrid::Resize(int width, int height) {
-  if (!textures_.empty() && textures_.back()->Width == width && textures_.back()->Height == height) return;
+  if (!textures_.empty() && textures_.back()->Width == width && textures_.back()->Height == height)
+    return;
   if (!textures_.empty()) {
     // One that the renderer has never seen goes at once.
     textures_.back()->SetStatus(textures_.back()->Status == ImTextureStatus_WantCreate
@@ -68,7 +71,8 @@ void CellGrid::Resize(int width, int height) {
   textures_.push_back(std::move(texture));
 }
 
-void CellGrid::Paint(const Theme& theme, ImVec2 size, const Geometry& geometry, const Layout& layout,
+void CellGrid::Paint(const Theme& theme, ImVec2 size, const Geometry& geometry,
+                     const Layout& layout,
                      absl::FunctionRef<Cell(int index, bool with_text)> cell_at) {
   const int width = std::max(1, static_cast<int>(size.x));
   const int height = std::max(1, static_cast<int>(size.y));
@@ -79,12 +83,14 @@ void CellGrid::Paint(const Theme& theme, ImVec2 size, const Geometry& geometry, 
   for (int i = 0; i < layout.count; ++i) {
     const Cell cell = cell_at(i, false);
     const int group = i / layout.group;
-    const auto x0 = static_cast<int>(static_cast<float>(group % geometry.columns) * geometry.group_w + geometry.label_w +
-                                     static_cast<float>(i % layout.group) * (geometry.cell_w + geometry.gap));
+    const auto x0 = static_cast<int>(
+        static_cast<float>(group % geometry.columns) * geometry.group_w + geometry.label_w +
+        static_cast<float>(i % layout.group) * (geometry.cell_w + geometry.gap));
     const auto y0 = static_cast<int>(static_cast<float>(group / geometry.columns) * geometry.row_h);
     const int x1 = std::min(width, x0 + static_cast<int>(geometry.cell_w));
     const int y1 = std::min(height, y0 + static_cast<int>(geometry.cell_h));
-    const ImU32 color = cell.dimmed ? ImAlphaBlendColors(theme.panel, Fade(cell.color, 0.25F)) : cell.color;
+    const ImU32 color =
+        cell.dimmed ? ImAlphaBlendColors(theme.panel, Fade(cell.color, 0.25F)) : cell.color;
     for (int y = y0; y < y1; ++y) {
       for (int x = x0; x < x1; ++x) {
         const bool hatch = cell.hatched && (x + y) % 4 != 0;
@@ -94,7 +100,8 @@ void CellGrid::Paint(const Theme& theme, ImVec2 size, const Geometry& geometry, 
     }
   }
   if (texture->Status == ImTextureStatus_OK) {
-    const ImTextureRect all = {0, 0, static_cast<unsigned short>(width), static_cast<unsigned short>(height)};
+    const ImTextureRect all = {0, 0, static_cast<unsigned short>(width),
+                               static_cast<unsigned short>(height)};
     texture->Updates.resize(0);
     texture->Updates.push_back(all);
     texture->UpdateRect = texture->UsedRect = all;
@@ -102,12 +109,14 @@ void CellGrid::Paint(const Theme& theme, ImVec2 size, const Geometry& geometry, 
   }
 }
 
-CellGrid::Result CellGrid::Draw(const Theme& theme, const char* id, ImVec2 size, const Layout& layout,
+CellGrid::Result CellGrid::Draw(const Theme& theme, const char* id, ImVec2 size,
+                                const Layout& layout,
                                 absl::FunctionRef<Cell(int index, bool with_text)> cell_at) {
   Result result;
   size.x = std::floor(std::max(16.0F, size.x));
   size.y = std::floor(std::max(16.0F, size.y));
-  const ImVec2 at = ImVec2(std::floor(ImGui::GetCursorScreenPos().x), std::floor(ImGui::GetCursorScreenPos().y));
+  const ImVec2 at =
+      ImVec2(std::floor(ImGui::GetCursorScreenPos().x), std::floor(ImGui::GetCursorScreenPos().y));
   const float scale = ImGui::GetStyle().FontScaleDpi;
   const bool shapes = layout.count <= kMaxShapes;
   float label_w = 0;
@@ -131,7 +140,8 @@ CellGrid::Result CellGrid::Draw(const Theme& theme, const char* id, ImVec2 size,
 
   const auto rect_of = [&](int i) {
     const int group = i / layout.group;
-    const ImVec2 min(at.x + static_cast<float>(group % geometry.columns) * geometry.group_w + geometry.label_w +
+    const ImVec2 min(at.x + static_cast<float>(group % geometry.columns) * geometry.group_w +
+                         geometry.label_w +
                          static_cast<float>(i % layout.group) * (geometry.cell_w + geometry.gap),
                      at.y + static_cast<float>(group / geometry.columns) * geometry.row_h);
     return ImRect(min, ImVec2(min.x + geometry.cell_w, min.y + geometry.cell_h));
@@ -148,7 +158,8 @@ CellGrid::Result CellGrid::Draw(const Theme& theme, const char* id, ImVec2 size,
       const float alpha = cell.dimmed ? 0.3F : 1.0F;
       if (geometry.label_w > 0 && i % layout.group == 0) {
         const std::string label = layout.label(i / layout.group);
-        list->AddText(ImVec2(rect.Min.x - geometry.label_w, rect.Min.y + (geometry.cell_h - ImGui::GetTextLineHeight()) / 2),
+        list->AddText(ImVec2(rect.Min.x - geometry.label_w,
+                             rect.Min.y + (geometry.cell_h - ImGui::GetTextLineHeight()) / 2),
                       theme.dim, label.c_str());
       }
       if (cell.hatched) {
@@ -159,22 +170,24 @@ CellGrid::Result CellGrid::Draw(const Theme& theme, const char* id, ImVec2 size,
       }
       if (cell.marked) {
         const float corner = std::max(5.0F, geometry.cell_h * 0.3F);
-        list->AddTriangleFilled(ImVec2(rect.Max.x - corner, rect.Min.y), ImVec2(rect.Max.x, rect.Min.y),
+        list->AddTriangleFilled(ImVec2(rect.Max.x - corner, rect.Min.y),
+                                ImVec2(rect.Max.x, rect.Min.y),
                                 ImVec2(rect.Max.x, rect.Min.y + corner), theme.bad);
       }
       if (with_text && !cell.text.empty()) {
         const ImVec2 extent = ImGui::CalcTextSize(cell.text.c_str());
         if (extent.x <= geometry.cell_w - 2) {
           const ImU32 ink = cell.hatched || cell.dimmed ? theme.dim : ReadableOn(cell.color);
-          list->AddText(ImVec2(rect.Min.x + (geometry.cell_w - extent.x) / 2, rect.Min.y + (geometry.cell_h - extent.y) / 2),
+          list->AddText(ImVec2(rect.Min.x + (geometry.cell_w - extent.x) / 2,
+                               rect.Min.y + (geometry.cell_h - extent.y) / 2),
                         ink, cell.text.c_str());
         }
       }
     }
     ImGui::PopFont();
   } else {
-    if (layout.version != painted_version_ || layout.count != painted_count_ || size.x != painted_size_.x ||
-        size.y != painted_size_.y || theme.panel != painted_panel_) {
+    if (layout.version != painted_version_ || layout.count != painted_count_ ||
+        size.x != painted_size_.x || size.y != painted_size_.y || theme.panel != painted_panel_) {
       Paint(theme, size, geometry, layout, cell_at);
       painted_version_ = layout.version;
       painted_count_ = layout.count;
@@ -192,7 +205,8 @@ CellGrid::Result CellGrid::Draw(const Theme& theme, const char* id, ImVec2 size,
     const ImVec2 mouse = ImGui::GetIO().MousePos;
     const int column = static_cast<int>((mouse.x - at.x) / geometry.group_w);
     const int row = static_cast<int>((mouse.y - at.y) / geometry.row_h);
-    const float within = mouse.x - at.x - static_cast<float>(column) * geometry.group_w - geometry.label_w;
+    const float within =
+        mouse.x - at.x - static_cast<float>(column) * geometry.group_w - geometry.label_w;
     const int place = within < 0 ? -1 : static_cast<int>(within / (geometry.cell_w + geometry.gap));
     if (column < geometry.columns && place >= 0 && place < layout.group) {
       const int index = (row * geometry.columns + column) * layout.group + place;

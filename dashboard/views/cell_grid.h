@@ -1,12 +1,13 @@
 // File: dashboard/views/cell_grid.h
 //
-// Many things as one small cell each, in groups side by side (a host's GPUs): up to a thousand drawn
-// as shapes with letters or values in them, more as a texture that is painted again only when
+// Many things as one small cell each, in groups side by side (a host's GPUs): up to a thousand
+// drawn as shapes with letters or values in them, more as a texture that is painted again only when
 // something changed.
 //
 // Defines: CellGrid.
 //
-//   CellGrid::Result result = grid_.Draw(theme, "##slots", size, {.count = n, .group = 1, .version = model.version()},
+//   CellGrid::Result result = grid_.Draw(theme, "##slots", size, {.count = n, .group = 1, .version
+//   = model.version()},
 //                                        [&](int i) { return CellGrid::Cell{...}; });
 //   if (result.clicked) commands->Select({.node = result.hovered});
 //
@@ -34,18 +35,18 @@ class CellGrid {
 
   struct Cell {
     ImU32 color = 0;
-    bool hatched = false;   // not known: lines instead of a colour
-    bool dimmed = false;    // does not match the filter
-    bool marked = false;    // a corner: something is wrong with it
-    std::string text;       // drawn where it fits; not asked for where no text can fit
+    bool hatched = false;  // not known: lines instead of a colour
+    bool dimmed = false;   // does not match the filter
+    bool marked = false;   // a corner: something is wrong with it
+    std::string text;      // drawn where it fits; not asked for where no text can fit
   };
   struct Layout {
     int count = 0;
-    int group = 1;          // cells that stay side by side
+    int group = 1;  // cells that stay side by side
     int selected = -1;
-    uint64_t version = 0;   // cells are asked for again when it changes
+    uint64_t version = 0;  // cells are asked for again when it changes
     float max_cell_px = 64;
-    float aspect = 1;       // width of a cell by its height
+    float aspect = 1;  // width of a cell by its height
     // Names the group of a cell, drawn before it where there is room. Null: groups have no names.
     std::function<std::string(int group)> label;
   };

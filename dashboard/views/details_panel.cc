@@ -34,36 +34,47 @@ void Title(const Theme& theme, absl::string_view text) {
 }
 
 ImU32 LevelColor(const Theme& theme, LogLevel level) {
-  return level == LogLevel::kError ? theme.bad : level == LogLevel::kWarning ? theme.caution : level == LogLevel::kDebug ? theme.dim : theme.text;
+  return level == LogLevel::kError     ? theme.bad
+         : level == LogLevel::kWarning ? theme.caution
+         : level == LogLevel::kDebug   ? theme.dim
+                                       : theme.text;
 }
 
 }  // namespace
 
 std::string NodeDiagnosis(const DashboardModel& model, const NodeState& node) {
-  std::string text = absl::StrCat(node.name, " (executor ", node.executor_id, ", attempt ", node.attempt, ") of cluster ", model.cluster().cluster_id, ": ",
+  std::string text = absl::StrCat(node.name, " (executor ", node.executor_id, ", attempt ",
+                                  node.attempt, ") of cluster ", model.cluster().cluster_id, ": ",
                                   SlotStateText(node.state), "\n");
-  if (!node.host.empty()) absl::StrAppend(&text, "host ", node.host, ", address ", node.address.empty() ? "unknown" : node.address, ", pid ", node.pid, "\n");
+  if (!node.host.empty())
+    absl::StrAppend(&text, "host ", node.host, ", address ",
+                    node.address.empty() ? "unknown" : node.address, ", pid ", node.pid, "\n");
   for (int state = 1; state < kSlotStates; ++state) {
     const absl::Time reached = node.reached[static_cast<size_t>(state)];
     if (reached == absl::InfinitePast()) continue;
-    absl::StrAppend(&text, FormatDateTime(reached, model.options().zone), "  ", SlotStateText(static_cast<v1::SlotState>(state)), "\n");
+    absl::StrAppend(&text, FormatDateTime(reached, model.options().zone), "  ",
+                    SlotStateText(static_cast<v1::SlotState>(state)), "\n");
   }
   if (!node.error.empty()) absl::StrAppend(&text, node.error, "\n");
-  if (!model.cluster().first_cause.empty()) absl::StrAppend(&text, "first cause: ", model.cluster().first_cause, "\n");
+  if (!model.cluster().first_cause.empty())
+    absl::StrAppend(&text, "first cause: ", model.cluster().first_cause, "\n");
   const std::vector<uint64_t> tail = TailOf(model.logs(), node.executor_id, 50);
   if (!tail.empty()) absl::StrAppend(&text, "last lines:\n");
-  for (const uint64_t number : tail) absl::StrAppend(&text, "  ", model.logs().line(number).text, "\n");
+  for (const uint64_t number : tail)
+    absl::StrAppend(&text, "  ", model.logs().line(number).text, "\n");
   return text;
 }
 
-void DetailsPanel::Line(const ViewContext& context, const char* name, const std::string& value, float ceiling, ImU32 color, bool old) {
+void DetailsPanel::Line(const ViewContext& context, const char* name, const std::string& value,
+                        float ceiling, ImU32 color, bool old) {
   const Theme& theme = context.theme;
   const TimeRange range = Range(context);
   ImGui::TableNextRow();
   ImGui::TableNextColumn();
   Text(theme, name, theme.dim);
   ImGui::TableNextColumn();
-  Sparkline(theme, ImVec2(ImGui::GetContentRegionAvail().x, 20 * context.scale), points_, range.from, range.to, ceiling, old ? Fade(color, 0.5F) : color);
+  Sparkline(theme, ImVec2(ImGui::GetContentRegionAvail().x, 20 * context.scale), points_,
+            range.from, range.to, ceiling, old ? Fade(color, 0.5F) : color);
   ImGui::TableNextColumn();
   MonoRight(theme, value, old ? theme.dim : theme.text);
 }
@@ -77,8 +88,10 @@ void DetailsPanel::NodeLines(const ViewContext& context, const NodeState& node) 
   ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, 78 * context.scale);
   ImGui::TableSetupColumn("line", ImGuiTableColumnFlags_WidthStretch);
   ImGui::TableSetupColumn("value", ImGuiTableColumnFlags_WidthFixed, 112 * context.scale);
-  const auto line = [&](NodeMetric metric, const char* name, const std::string& value, float ceiling, ImU32 color) {
-    model.node_history(metric).Query(static_cast<size_t>(node.executor_id), range.from, range.to, 100, &points_);
+  const auto line = [&](NodeMetric metric, const char* name, const std::string& value,
+                        float ceiling, ImU32 color) {
+    model.node_history(metric).Query(static_cast<size_t>(node.executor_id), range.from, range.to,
+                                     100, &points_);
     Line(context, name, value, ceiling, color, old);
   };
   line(NodeMetric::kCpu, "CPU", FormatPercent(node.cpu_percent), 0, theme.accent);
@@ -91,7 +104,8 @@ void DetailsPanel::NodeLines(const ViewContext& context, const NodeState& node) 
   }
   ImGui::EndTable();
   if (old && node.sampled != absl::InfinitePast()) {
-    SmallText(theme, absl::StrCat("values are ", FormatSpan(model.now() - node.sampled), " old"), theme.caution);
+    SmallText(theme, absl::StrCat("values are ", FormatSpan(model.now() - node.sampled), " old"),
+              theme.caution);
   }
 }
 
@@ -112,7 +126,8 @@ void DetailsPanel::NodeGpus(const ViewContext& context, const NodeState& node, C
     ImGui::TableNextRow();
     ImGui::TableNextColumn();
     ImGui::PushID(index);
-    if (ImGui::Selectable("##gpu", context.selection.gpu == index, ImGuiSelectableFlags_SpanAllColumns)) {
+    if (ImGui::Selectable("##gpu", context.selection.gpu == index,
+                          ImGuiSelectableFlags_SpanAllColumns)) {
       Selection selection = context.selection;
       selection.gpu = index;
       commands->Select(selection);
@@ -123,7 +138,8 @@ void DetailsPanel::NodeGpus(const ViewContext& context, const NodeState& node, C
     ImGui::TableNextColumn();
     ImGui::SetCursorPosY(ImGui::GetCursorPosY() + 5 * px);
     const float use = gpu.value(GpuMetric::kUtilization);
-    MeterBar(theme, ImVec2(ImGui::GetContentRegionAvail().x, 9 * px), Known(use) ? use / 100 : kUnknown, gpu.throttled() ? theme.caution : theme.good);
+    MeterBar(theme, ImVec2(ImGui::GetContentRegionAvail().x, 9 * px),
+             Known(use) ? use / 100 : kUnknown, gpu.throttled() ? theme.caution : theme.good);
     ImGui::TableNextColumn();
     MonoRight(theme, FormatPercent(use), theme.text);
     ImGui::TableNextColumn();
@@ -132,9 +148,11 @@ void DetailsPanel::NodeGpus(const ViewContext& context, const NodeState& node, C
   ImGui::EndTable();
 }
 
-void DetailsPanel::NodeEnvironment(const ViewContext& context, const NodeState& node, Commands* commands) {
+void DetailsPanel::NodeEnvironment(const ViewContext& context, const NodeState& node,
+                                   Commands* commands) {
   const Theme& theme = context.theme;
-  const std::vector<EnvironmentBridge> bridges = EnvironmentBridges(context.model.membership().spec(), node.job, node.task);
+  const std::vector<EnvironmentBridge> bridges =
+      EnvironmentBridges(context.model.membership().spec(), node.job, node.task);
   if (bridges.empty() && node.endpoints.empty()) return;
   ImGui::Spacing();
   if (!ImGui::TreeNodeEx("environment and endpoints", ImGuiTreeNodeFlags_SpanAvailWidth)) return;
@@ -171,7 +189,8 @@ void DetailsPanel::NodeLogs(const ViewContext& context, const NodeState& node, C
     const absl::string_view text = line.text.substr(0, 400);
     ImGui::PushID(static_cast<int>(number - logs.first()));
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    if (ImGui::InvisibleButton("line", ImVec2(std::max(1.0F, ImGui::GetContentRegionAvail().x), ImGui::GetTextLineHeight()))) {
+    if (ImGui::InvisibleButton("line", ImVec2(std::max(1.0F, ImGui::GetContentRegionAvail().x),
+                                              ImGui::GetTextLineHeight()))) {
       commands->Go({.panel = Panel::kLogs, .selection = context.selection, .at = line.time});
     }
     if (BeginTip()) {
@@ -179,7 +198,8 @@ void DetailsPanel::NodeLogs(const ViewContext& context, const NodeState& node, C
       Text(theme, line.text.substr(0, 2000), LevelColor(theme, line.level));
       EndTip();
     }
-    ImGui::GetWindowDrawList()->AddText(at, LevelColor(theme, line.level), text.data(), text.data() + text.size());
+    ImGui::GetWindowDrawList()->AddText(at, LevelColor(theme, line.level), text.data(),
+                                        text.data() + text.size());
     ImGui::PopID();
   }
   ImGui::PopFont();
@@ -201,21 +221,35 @@ void DetailsPanel::Node(const ViewContext& context, const NodeState& node, Comma
     Fact(theme, "host", node.host);
     Fact(theme, "address", node.address);
     Fact(theme, "pid", node.pid == 0 ? "" : absl::StrCat(node.pid));
-    Fact(theme, "executor", absl::StrCat(node.executor_id, ", attempt ", node.attempt,
-                                         node.max_restarts > 0 ? absl::StrCat(" (", node.restarts, " of ", node.max_restarts, " restarts used)") : ""));
-    if (node.restart_at != absl::InfinitePast()) Fact(theme, "restarts", absl::StrCat("in ", FormatSpan(node.restart_at - model.now())), theme.caution);
-    if (!node.attached && !node.ended() && node.state > v1::SLOT_STATE_STARTED) Fact(theme, "agent", "not connected", theme.caution);
-    if (node.step >= 0) Fact(theme, "step", absl::StrCat(FormatCount(node.step), ", ", FormatAge(node.step_time, model.now())));
-    if (!node.last_metric.empty()) Fact(theme, node.last_metric.c_str(), FormatNumber(node.last_metric_value));
-    Fact(theme, "threads", Known(node.threads) ? absl::StrCat(FormatNumber(node.threads), ", ", FormatNumber(node.open_files), " open files") : "");
+    Fact(theme, "executor",
+         absl::StrCat(node.executor_id, ", attempt ", node.attempt,
+                      node.max_restarts > 0 ? absl::StrCat(" (", node.restarts, " of ",
+                                                           node.max_restarts, " restarts used)")
+                                            : ""));
+    if (node.restart_at != absl::InfinitePast())
+      Fact(theme, "restarts", absl::StrCat("in ", FormatSpan(node.restart_at - model.now())),
+           theme.caution);
+    if (!node.attached && !node.ended() && node.state > v1::SLOT_STATE_STARTED)
+      Fact(theme, "agent", "not connected", theme.caution);
+    if (node.step >= 0)
+      Fact(theme, "step",
+           absl::StrCat(FormatCount(node.step), ", ", FormatAge(node.step_time, model.now())));
+    if (!node.last_metric.empty())
+      Fact(theme, node.last_metric.c_str(), FormatNumber(node.last_metric_value));
+    Fact(theme, "threads",
+         Known(node.threads) ? absl::StrCat(FormatNumber(node.threads), ", ",
+                                            FormatNumber(node.open_files), " open files")
+                             : "");
     EndFacts();
   }
-  if (ImGui::Button(absl::StrCat(icon::kCopy, "  Copy diagnosis").c_str())) commands->Copy(NodeDiagnosis(model, node));
+  if (ImGui::Button(absl::StrCat(icon::kCopy, "  Copy diagnosis").c_str()))
+    commands->Copy(NodeDiagnosis(model, node));
   ImGui::SameLine();
   if (ImGui::Button("Logs")) commands->Go({.panel = Panel::kLogs, .selection = context.selection});
   if (context.operator_allowed && !node.ended()) {
     ImGui::SameLine();
-    if (ImGui::Button(absl::StrCat(icon::kRestart, "  Restart…").c_str())) commands->RestartNode(node.executor_id);
+    if (ImGui::Button(absl::StrCat(icon::kRestart, "  Restart…").c_str()))
+      commands->RestartNode(node.executor_id);
   }
   NodeLines(context, node);
   NodeGpus(context, node, commands);
@@ -244,31 +278,65 @@ void DetailsPanel::Gpu(const ViewContext& context, int index, Commands* commands
     ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, 92 * context.scale);
     ImGui::TableSetupColumn("line", ImGuiTableColumnFlags_WidthStretch);
     ImGui::TableSetupColumn("value", ImGuiTableColumnFlags_WidthFixed, 78 * context.scale);
-    static constexpr ValueUnit kUnits[kGpuMetrics] = {ValueUnit::kPercent, ValueUnit::kPercent, ValueUnit::kWatts, ValueUnit::kCelsius, ValueUnit::kMegahertz, ValueUnit::kPercent};
+    static constexpr ValueUnit kUnits[kGpuMetrics] = {ValueUnit::kPercent,   ValueUnit::kPercent,
+                                                      ValueUnit::kWatts,     ValueUnit::kCelsius,
+                                                      ValueUnit::kMegahertz, ValueUnit::kPercent};
     for (int i = 0; i < kGpuMetrics; ++i) {
       const auto metric = static_cast<GpuMetric>(i);
-      model.gpu_history(metric).Query(static_cast<size_t>(index), range.from, range.to, 100, &points_);
-      Line(context, std::string(GpuMetricName(metric)).c_str(), FormatValue(kUnits[i], gpu.value(metric)), kUnits[i] == ValueUnit::kPercent ? 100 : 0, theme.accent, old);
+      model.gpu_history(metric).Query(static_cast<size_t>(index), range.from, range.to, 100,
+                                      &points_);
+      Line(context, std::string(GpuMetricName(metric)).c_str(),
+           FormatValue(kUnits[i], gpu.value(metric)), kUnits[i] == ValueUnit::kPercent ? 100 : 0,
+           theme.accent, old);
     }
     ImGui::EndTable();
   }
   if (BeginFacts("facts", 92, context.scale)) {
-    Fact(theme, "memory", Known(gpu.memory_total_bytes) ? absl::StrCat(FormatBytes(gpu.memory_used_bytes), " of ", FormatBytes(gpu.memory_total_bytes)) : "");
-    Fact(theme, "power limit", Known(gpu.power_limit_watts) ? absl::StrCat(FormatNumber(gpu.power_limit_watts), " W") : "");
-    Fact(theme, "throttled", gpu.throttle_reasons.empty() ? (gpu.throttle_known ? "no" : "") : absl::StrJoin(gpu.throttle_reasons, ", "), gpu.throttled() ? theme.caution : theme.text);
-    Fact(theme, "SM active", Known(gpu.sm_active_percent) ? FormatPercent(gpu.sm_active_percent) : "");
-    Fact(theme, "tensor", Known(gpu.tensor_active_percent) ? FormatPercent(gpu.tensor_active_percent) : "");
-    Fact(theme, "DRAM", Known(gpu.dram_active_percent) ? FormatPercent(gpu.dram_active_percent) : "");
-    Fact(theme, "PCIe", Known(gpu.pcie_rx_bytes_per_second) ? absl::StrCat("in ", FormatBytesRate(gpu.pcie_rx_bytes_per_second), ", out ", FormatBytesRate(gpu.pcie_tx_bytes_per_second)) : "");
-    Fact(theme, "link", Known(gpu.pcie_generation) ? absl::StrCat("gen ", FormatNumber(gpu.pcie_generation), " x", FormatNumber(gpu.pcie_width)) : "");
-    Fact(theme, "ECC", Known(gpu.ecc_uncorrected) ? absl::StrCat(FormatNumber(gpu.ecc_corrected), " corrected, ", FormatNumber(gpu.ecc_uncorrected), " not") : "");
-    Fact(theme, "XID", Known(gpu.xid_count) && gpu.xid_count > 0 ? absl::StrCat(FormatNumber(gpu.last_xid), " (", FormatNumber(gpu.xid_count), " so far)") : "", theme.bad);
+    Fact(theme, "memory",
+         Known(gpu.memory_total_bytes) ? absl::StrCat(FormatBytes(gpu.memory_used_bytes), " of ",
+                                                      FormatBytes(gpu.memory_total_bytes))
+                                       : "");
+    Fact(theme, "power limit",
+         Known(gpu.power_limit_watts) ? absl::StrCat(FormatNumber(gpu.power_limit_watts), " W")
+                                      : "");
+    Fact(theme, "throttled",
+         gpu.throttle_reasons.empty() ? (gpu.throttle_known ? "no" : "")
+                                      : absl::StrJoin(gpu.throttle_reasons, ", "),
+         gpu.throttled() ? theme.caution : theme.text);
+    Fact(theme, "SM active",
+         Known(gpu.sm_active_percent) ? FormatPercent(gpu.sm_active_percent) : "");
+    Fact(theme, "tensor",
+         Known(gpu.tensor_active_percent) ? FormatPercent(gpu.tensor_active_percent) : "");
+    Fact(theme, "DRAM",
+         Known(gpu.dram_active_percent) ? FormatPercent(gpu.dram_active_percent) : "");
+    Fact(theme, "PCIe",
+         Known(gpu.pcie_rx_bytes_per_second)
+             ? absl::StrCat("in ", FormatBytesRate(gpu.pcie_rx_bytes_per_second), ", out ",
+                            FormatBytesRate(gpu.pcie_tx_bytes_per_second))
+             : "");
+    Fact(theme, "link",
+         Known(gpu.pcie_generation) ? absl::StrCat("gen ", FormatNumber(gpu.pcie_generation), " x",
+                                                   FormatNumber(gpu.pcie_width))
+                                    : "");
+    Fact(theme, "ECC",
+         Known(gpu.ecc_uncorrected) ? absl::StrCat(FormatNumber(gpu.ecc_corrected), " corrected, ",
+                                                   FormatNumber(gpu.ecc_uncorrected), " not")
+                                    : "");
+    Fact(theme, "XID",
+         Known(gpu.xid_count) && gpu.xid_count > 0
+             ? absl::StrCat(FormatNumber(gpu.last_xid), " (", FormatNumber(gpu.xid_count),
+                            " so far)")
+             : "",
+         theme.bad);
     Fact(theme, "UUID", gpu.uuid);
     Fact(theme, "part of", gpu.parent_uuid);
     Fact(theme, "bus", gpu.pci_bus_id);
     Fact(theme, "read from", absl::StrCat(gpu.source, ", ", FormatAge(gpu.time, model.now())));
     for (const GpuState::Process& process : gpu.processes) {
-      Fact(theme, "process", absl::StrCat(process.pid, Known(process.memory_bytes) ? absl::StrCat("  ", FormatBytes(process.memory_bytes)) : ""));
+      Fact(theme, "process",
+           absl::StrCat(process.pid, Known(process.memory_bytes)
+                                         ? absl::StrCat("  ", FormatBytes(process.memory_bytes))
+                                         : ""));
     }
     EndFacts();
   }
@@ -281,43 +349,132 @@ void DetailsPanel::Feed(const ViewContext& context, const FeedState& feed, Comma
   if (BeginFacts("facts", 92, context.scale)) {
     Fact(theme, "id", info.feed_id());
     Fact(theme, "opened", FormatAge(feed.opened, context.model.now()));
-    Fact(theme, "partitions", absl::StrCat(FormatCount(info.partitions()), ": ", info.pending(), " pending, ", info.feeding(), " being fed, ", info.received(), " received, ", info.done(), " done"));
-    Fact(theme, "failed", info.failed() == 0 ? "" : absl::StrCat(info.failed(), ": ", absl::StrJoin(info.failed_partitions(), ", ")), theme.bad);
-    Fact(theme, "fed again", info.partitions_refed() == 0 ? "" : absl::StrCat(info.partitions_refed(), " partitions, ", FormatCount(static_cast<int64_t>(info.rows_refed())), " rows"), theme.caution);
-    Fact(theme, "rows", absl::StrCat(FormatCount(static_cast<int64_t>(info.rows_received())), " received, ", FormatCount(static_cast<int64_t>(info.rows_acked())), " acknowledged, ",
-                                     FormatCount(static_cast<int64_t>(info.rows_returned())), " returned"));
-    Fact(theme, "pace", absl::StrCat(FormatSi(feed.rows_per_second, "rows/s"), " received, ", FormatSi(feed.acked_per_second, "rows/s"), " acknowledged"));
+    Fact(theme, "partitions",
+         absl::StrCat(FormatCount(info.partitions()), ": ", info.pending(), " pending, ",
+                      info.feeding(), " being fed, ", info.received(), " received, ", info.done(),
+                      " done"));
+    Fact(theme, "failed",
+         info.failed() == 0
+             ? ""
+             : absl::StrCat(info.failed(), ": ", absl::StrJoin(info.failed_partitions(), ", ")),
+         theme.bad);
+    Fact(theme, "fed again",
+         info.partitions_refed() == 0
+             ? ""
+             : absl::StrCat(info.partitions_refed(), " partitions, ",
+                            FormatCount(static_cast<int64_t>(info.rows_refed())), " rows"),
+         theme.caution);
+    Fact(theme, "rows",
+         absl::StrCat(FormatCount(static_cast<int64_t>(info.rows_received())), " received, ",
+                      FormatCount(static_cast<int64_t>(info.rows_acked())), " acknowledged, ",
+                      FormatCount(static_cast<int64_t>(info.rows_returned())), " returned"));
+    Fact(theme, "pace",
+         absl::StrCat(FormatSi(feed.rows_per_second, "rows/s"), " received, ",
+                      FormatSi(feed.acked_per_second, "rows/s"), " acknowledged"));
     Fact(theme, "left", info.closed() ? "ended" : FormatSpan(feed.eta));
     Fact(theme, "promise", info.exactly_once() ? "exactly once" : "at least once");
     EndFacts();
   }
-  if (ImGui::Button("Show its lanes")) commands->Go({.panel = Panel::kFeed, .selection = context.selection});
+  if (ImGui::Button("Show its lanes"))
+    commands->Go({.panel = Panel::kFeed, .selection = context.selection});
 }
 
-void DetailsPanel::Event(const ViewContext& context, const TimelineEvent& event, Commands* commands) {
+void DetailsPanel::Event(const ViewContext& context, const TimelineEvent& event,
+                         Commands* commands) {
   const Theme& theme = context.theme;
   const DashboardModel& model = context.model;
-  const ImU32 color = event.severity == v1::Event::SEVERITY_ERROR ? theme.bad : event.severity == v1::Event::SEVERITY_WARNING ? theme.caution : theme.text;
+  const ImU32 color = event.severity == v1::Event::SEVERITY_ERROR     ? theme.bad
+                      : event.severity == v1::Event::SEVERITY_WARNING ? theme.caution
+                                                                      : theme.text;
   Title(theme, event.first_cause ? "first cause" : absl::StrCat(event.kind, " event"));
   WrappedText(event.text, color);
   if (BeginFacts("facts", 78, context.scale)) {
-    Fact(theme, "time", absl::StrCat(FormatDateTime(event.time, model.options().zone), "  ", FormatAge(event.time, model.now())));
+    Fact(theme, "time",
+         absl::StrCat(FormatDateTime(event.time, model.options().zone), "  ",
+                      FormatAge(event.time, model.now())));
     Fact(theme, "number", absl::StrCat(event.number));
     Fact(theme, "folded", event.folded ? "it follows from the first cause" : "");
     EndFacts();
   }
   if (ImGui::Button(absl::StrCat(icon::kCopy, "  Copy").c_str())) commands->Copy(event.text);
   ImGui::SameLine();
-  if (ImGui::Button("Logs then")) commands->Go({.panel = Panel::kLogs, .selection = context.selection, .at = event.time});
+  if (ImGui::Button("Logs then"))
+    commands->Go({.panel = Panel::kLogs, .selection = context.selection, .at = event.time});
+}
+
+void DetailsPanel::Cluster(const ViewContext& context) {
+  const Theme& theme = context.theme;
+  const DashboardModel& model = context.model;
+  const ClusterFacts& cluster = model.cluster();
+  const LinkHealth& health = model.health();
+  Title(theme, "cluster");
+  if (!cluster.first_cause.empty()) WrappedText(cluster.first_cause, theme.bad);
+  if (BeginFacts("facts", 92, context.scale)) {
+    Fact(theme, "id", cluster.cluster_id);
+    Fact(theme, "phase", PhaseText(cluster.phase));
+    Fact(theme, "started",
+         cluster.started == absl::InfinitePast()
+             ? ""
+             : absl::StrCat(FormatAge(cluster.started, model.now()), ", ",
+                            FormatDateTime(cluster.started, model.options().zone)));
+    Fact(theme, "program", cluster.program);
+    Fact(theme, "driver",
+         cluster.driver_host.empty()
+             ? ""
+             : absl::StrCat(cluster.driver_host, ", pid ", cluster.driver_pid));
+    Fact(theme, "version", cluster.version);
+    Fact(theme, "input",
+         cluster.input_mode == v1::INPUT_MODE_DIRECT ? "direct"
+         : cluster.input_mode == v1::INPUT_MODE_FEED
+             ? absl::StrCat("fed: ", absl::StrJoin(cluster.queues, ", "))
+             : "");
+    Fact(theme, "logs in", cluster.log_dir);
+    Fact(theme, "epoch", absl::StrCat(cluster.epoch));
+    Fact(theme, "fenced",
+         cluster.fenced_updates == 0
+             ? ""
+             : absl::StrCat(FormatCount(static_cast<int64_t>(cluster.fenced_updates)),
+                            " reports of replaced attempts"),
+         theme.caution);
+    Fact(theme, "illegal",
+         cluster.illegal_updates == 0
+             ? ""
+             : absl::StrCat(FormatCount(static_cast<int64_t>(cluster.illegal_updates)),
+                            " reports that made no sense"),
+         theme.caution);
+    for (const ClusterFacts::Quarantine& quarantine : cluster.quarantined) {
+      Fact(theme, "quarantine",
+           absl::StrCat(quarantine.host, " for ", FormatDuration(quarantine.until - model.now())),
+           theme.caution);
+    }
+    Fact(theme, "received",
+         absl::StrCat(FormatCount(static_cast<int64_t>(health.updates)), " updates",
+                      Known(health.bytes_per_second)
+                          ? absl::StrCat(", ", FormatBytesRate(health.bytes_per_second))
+                          : ""));
+    Fact(theme, "kept here", FormatBytes(static_cast<double>(model.memory_bytes())));
+    EndFacts();
+  }
+  ImGui::Spacing();
+  ImGui::PushFont(theme.fonts.text, kSmallSize);
+  WrappedText(
+      "Click a node, GPU, feed or event in any panel for its own facts. Ctrl+P finds one by name, "
+      "F1 shows the keys.",
+      theme.dim);
+  ImGui::PopFont();
 }
 
 void DetailsPanel::Host(const ViewContext& context, const HostState& host, Commands* commands) {
   const Theme& theme = context.theme;
   const DashboardModel& model = context.model;
   Title(theme, host.name);
-  if (!host.gpus_unknown.empty()) WrappedText(absl::StrCat("GPUs not known: ", host.gpus_unknown), theme.dim);
+  if (!host.gpus_unknown.empty())
+    WrappedText(absl::StrCat("GPUs not known: ", host.gpus_unknown), theme.dim);
   for (const ClusterFacts::Quarantine& quarantine : model.cluster().quarantined) {
-    if (quarantine.host == host.name) WrappedText(absl::StrCat("in quarantine for ", FormatSpan(quarantine.until - model.now()), ": restarts stay off it"), theme.caution);
+    if (quarantine.host == host.name)
+      WrappedText(absl::StrCat("in quarantine for ", FormatSpan(quarantine.until - model.now()),
+                               ": restarts stay off it"),
+                  theme.caution);
   }
   for (const int id : host.nodes) {
     const NodeState& node = model.nodes()[static_cast<size_t>(id)];
@@ -333,7 +490,8 @@ void DetailsPanel::Draw(const ViewContext& context, Commands* commands) {
   const DashboardModel& model = context.model;
   const Selection& selection = context.selection;
   if (selection.event >= 0) {
-    if (const TimelineEvent* event = model.timeline().Find(static_cast<uint64_t>(selection.event)); event != nullptr) {
+    if (const TimelineEvent* event = model.timeline().Find(static_cast<uint64_t>(selection.event));
+        event != nullptr) {
       Event(context, *event, commands);
       ImGui::Separator();
     }
@@ -346,8 +504,11 @@ void DetailsPanel::Draw(const ViewContext& context, Commands* commands) {
     Feed(context, feed->second, commands);
   } else if (selection.host >= 0 && selection.host < static_cast<int>(model.hosts().size())) {
     Host(context, model.hosts()[static_cast<size_t>(selection.host)], commands);
+  } else if (selection.event < 0 && model.has_data()) {
+    Cluster(context);
   } else if (selection.event < 0) {
-    EmptyState(context.theme, icon::kSearch, "Nothing is selected", "Click a node, GPU, feed or event in any panel. Ctrl+P finds one by name.");
+    EmptyState(context.theme, icon::kPlug, "Nothing has come yet",
+               "The cluster's facts appear here, and those of whatever is selected.");
   }
 }
 

@@ -29,9 +29,11 @@ class DetailsPanel : public PanelView {
   void Gpu(const ViewContext& context, int index, Commands* commands);
   void Feed(const ViewContext& context, const FeedState& feed, Commands* commands);
   void Event(const ViewContext& context, const TimelineEvent& event, Commands* commands);
+  void Cluster(const ViewContext& context);
   void Host(const ViewContext& context, const HostState& host, Commands* commands);
   // A small line with its name and newest value.
-  void Line(const ViewContext& context, const char* name, const std::string& value, float ceiling, ImU32 color, bool old);
+  void Line(const ViewContext& context, const char* name, const std::string& value, float ceiling,
+            ImU32 color, bool old);
 
   std::vector<HistoryPoint> points_;
   // The last lines of one node, found once per change of the ring.

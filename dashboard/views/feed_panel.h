@@ -36,6 +36,7 @@ class FeedPanel : public PanelView {
   bool dirty_ = true;
   int column_ = 0;
   bool descending_ = false;
+  bool narrow_ = false;  // without the columns that matter least
 };
 
 }  // namespace millrace::dashboard

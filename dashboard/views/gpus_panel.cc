@@ -13,8 +13,11 @@
 namespace millrace::dashboard {
 namespace {
 
-constexpr const char* kMetrics[kGpuMetrics] = {"utilisation", "memory", "power", "temperature", "SM clock", "memory busy"};
-constexpr ValueUnit kUnits[kGpuMetrics] = {ValueUnit::kPercent, ValueUnit::kPercent, ValueUnit::kWatts, ValueUnit::kCelsius, ValueUnit::kMegahertz, ValueUnit::kPercent};
+constexpr const char* kMetrics[kGpuMetrics] = {"utilisation", "memory",   "power",
+                                               "temperature", "SM clock", "memory busy"};
+constexpr ValueUnit kUnits[kGpuMetrics] = {ValueUnit::kPercent,   ValueUnit::kPercent,
+                                           ValueUnit::kWatts,     ValueUnit::kCelsius,
+                                           ValueUnit::kMegahertz, ValueUnit::kPercent};
 // Lines of the plot below, when a host is looked at.
 constexpr size_t kMaxLines = 8;
 
@@ -25,7 +28,8 @@ void GpusPanel::Refresh(const ViewContext& context) {
   if (version_ == model.version()) return;
   version_ = model.version();
   group_ = 1;
-  for (const HostState& host : model.hosts()) group_ = std::max(group_, static_cast<int>(host.gpus.size()));
+  for (const HostState& host : model.hosts())
+    group_ = std::max(group_, static_cast<int>(host.gpus.size()));
   places_.clear();
   group_hosts_.clear();
   for (size_t i = 0; i < model.hosts().size(); ++i) {
@@ -63,8 +67,9 @@ float GpusPanel::Ceiling(const DashboardModel& model) const {
 }
 
 std::string GpusPanel::Csv(const DashboardModel& model) const {
-  CsvTable csv({"host", "index", "uuid", "name", "owner", "utilisation_percent", "memory_percent", "memory_used_bytes", "memory_total_bytes", "power_watts",
-                "temperature_celsius", "sm_clock_mhz", "throttle_reasons", "source", "error"});
+  CsvTable csv({"host", "index", "uuid", "name", "owner", "utilisation_percent", "memory_percent",
+                "memory_used_bytes", "memory_total_bytes", "power_watts", "temperature_celsius",
+                "sm_clock_mhz", "throttle_reasons", "source", "error"});
   for (const GpuState& gpu : model.gpus()) {
     csv.Cell(gpu.host < 0 ? "" : model.hosts()[static_cast<size_t>(gpu.host)].name);
     csv.Cell(int64_t{gpu.index});
@@ -91,7 +96,8 @@ void GpusPanel::Toolbar(const ViewContext& context, Commands* commands) {
   const float px = context.scale;
   if (Choice(theme, "metric", kMetrics, &metric_)) version_ = ~context.model.version();
   ImGui::SameLine();
-  if (IconButton(theme, icon::kDownload, "Export all GPUs as CSV")) commands->Export("gpus", Csv(context.model));
+  if (IconButton(theme, icon::kDownload, "Export all GPUs as CSV"))
+    commands->Export("gpus", Csv(context.model));
   // The legend: the map with its ends.
   const float ceiling = Ceiling(context.model);
   const ValueUnit unit = kUnits[metric_];
@@ -99,7 +105,8 @@ void GpusPanel::Toolbar(const ViewContext& context, Commands* commands) {
   const std::string high = FormatValue(unit, ceiling);
   ImGui::PushFont(theme.fonts.mono, kSmallSize);
   const float bar = 120 * px;
-  const float wanted = bar + ImGui::CalcTextSize(low.c_str()).x + ImGui::CalcTextSize(high.c_str()).x + 24 * px;
+  const float wanted =
+      bar + ImGui::CalcTextSize(low.c_str()).x + ImGui::CalcTextSize(high.c_str()).x + 24 * px;
   ImGui::SameLine();
   if (ImGui::GetContentRegionAvail().x >= wanted) {
     ImGui::SetCursorPosX(ImGui::GetCursorPosX() + ImGui::GetContentRegionAvail().x - wanted);
@@ -112,7 +119,8 @@ void GpusPanel::Toolbar(const ViewContext& context, Commands* commands) {
     constexpr int kSteps = 24;
     for (int i = 0; i < kSteps; ++i) {
       const float x = at.x + bar * static_cast<float>(i) / kSteps;
-      list->AddRectFilled(ImVec2(x, top), ImVec2(x + bar / kSteps + 1, top + 10 * px), Viridis(static_cast<float>(i) / (kSteps - 1)));
+      list->AddRectFilled(ImVec2(x, top), ImVec2(x + bar / kSteps + 1, top + 10 * px),
+                          Viridis(static_cast<float>(i) / (kSteps - 1)));
     }
     ImGui::Dummy(ImVec2(bar, 1));
     ImGui::SameLine(0, 6 * px);
@@ -130,19 +138,28 @@ void GpusPanel::GpuTip(const ViewContext& context, const Place& place) {
   const HostState& host = model.hosts()[static_cast<size_t>(place.host)];
   if (place.gpu < 0) {
     Text(theme, host.name, theme.text);
-    Text(theme, host.gpus_unknown.empty() ? "has fewer GPUs" : absl::StrCat("GPUs not known: ", host.gpus_unknown), theme.dim);
+    Text(theme,
+         host.gpus_unknown.empty() ? "has fewer GPUs"
+                                   : absl::StrCat("GPUs not known: ", host.gpus_unknown),
+         theme.dim);
   } else {
     const GpuState& gpu = model.gpus()[static_cast<size_t>(place.gpu)];
     Mono(theme, absl::StrCat(host.name, " GPU ", gpu.index, "  ", gpu.name), theme.text);
-    if (gpu.owner >= 0) Text(theme, absl::StrCat("claimed by ", model.NodeName(gpu.owner)), theme.dim);
+    if (gpu.owner >= 0)
+      Text(theme, absl::StrCat("claimed by ", model.NodeName(gpu.owner)), theme.dim);
     for (int metric = 0; metric < kGpuMetrics; ++metric) {
       Mono(theme, FormatValue(kUnits[metric], gpu.values[static_cast<size_t>(metric)]), theme.text);
       ImGui::SameLine(90 * context.scale);
       Text(theme, kMetrics[metric], theme.dim);
     }
-    if (!gpu.throttle_reasons.empty()) Text(theme, absl::StrCat("throttled: ", absl::StrJoin(gpu.throttle_reasons, ", ")), gpu.throttled() ? theme.caution : theme.dim);
+    if (!gpu.throttle_reasons.empty())
+      Text(theme, absl::StrCat("throttled: ", absl::StrJoin(gpu.throttle_reasons, ", ")),
+           gpu.throttled() ? theme.caution : theme.dim);
     if (!gpu.error.empty()) Text(theme, gpu.error, theme.bad);
-    Text(theme, absl::StrCat("from ", gpu.source.empty() ? "?" : gpu.source, ", ", FormatAge(gpu.time, model.now())), theme.dim);
+    Text(theme,
+         absl::StrCat("from ", gpu.source.empty() ? "?" : gpu.source, ", ",
+                      FormatAge(gpu.time, model.now())),
+         theme.dim);
   }
   EndTip();
 }
@@ -159,34 +176,45 @@ void GpusPanel::Wall(const ViewContext& context, float height, Commands* command
   }
   const bool few = places_.size() <= 256;
   // Without a GPU of the selected node's there is nothing to bring out.
-  const bool dim_others = context.selection.node >= 0 && context.selection.node < static_cast<int>(model.nodes().size()) &&
+  const bool dim_others = context.selection.node >= 0 &&
+                          context.selection.node < static_cast<int>(model.nodes().size()) &&
                           !model.nodes()[static_cast<size_t>(context.selection.node)].gpus.empty();
-  const uint64_t lit = static_cast<uint64_t>(context.selection.node + 1) * 31 + static_cast<uint64_t>(metric_);
-  const CellGrid::Layout layout{.count = static_cast<int>(places_.size()), .group = group_, .selected = selected,
-                                .version = model.version() * 1'000'003 + lit, .max_cell_px = 64, .aspect = few ? 1.7F : 1.0F,
-                                .label = [&](int group) { return model.hosts()[static_cast<size_t>(group_hosts_[static_cast<size_t>(group)])].name; }};
-  const CellGrid::Result result = grid_.Draw(
-      theme, "##gpus", ImVec2(ImGui::GetContentRegionAvail().x, height), layout, [&](int i, bool with_text) {
-        const Place& place = places_[static_cast<size_t>(i)];
-        CellGrid::Cell cell;
-        cell.color = theme.unknown;
-        cell.hatched = true;
-        if (place.gpu < 0) {
-          if (model.hosts()[static_cast<size_t>(place.host)].gpus_unknown.empty()) cell.dimmed = true;
-          if (with_text) cell.text = "?";
-          return cell;
-        }
-        const GpuState& gpu = model.gpus()[static_cast<size_t>(place.gpu)];
-        const float value = gpu.values[static_cast<size_t>(metric_)];
-        if (Known(value) && !model.IsOld(gpu.time)) {
-          cell.hatched = false;
-          cell.color = Viridis(value / ceiling);
-        }
-        cell.dimmed = dim_others && gpu.owner != context.selection.node;
-        cell.marked = gpu.throttled() || !gpu.error.empty();
-        if (with_text) cell.text = Known(value) ? FormatNumber(std::round(value)) : "?";
-        return cell;
-      });
+  const uint64_t lit =
+      static_cast<uint64_t>(context.selection.node + 1) * 31 + static_cast<uint64_t>(metric_);
+  const CellGrid::Layout layout{
+      .count = static_cast<int>(places_.size()),
+      .group = group_,
+      .selected = selected,
+      .version = model.version() * 1'000'003 + lit,
+      .max_cell_px = 64,
+      .aspect = few ? 1.7F : 1.0F,
+      .label = [&](int group) {
+        return model.hosts()[static_cast<size_t>(group_hosts_[static_cast<size_t>(group)])].name;
+      }};
+  const CellGrid::Result result =
+      grid_.Draw(theme, "##gpus", ImVec2(ImGui::GetContentRegionAvail().x, height), layout,
+                 [&](int i, bool with_text) {
+                   const Place& place = places_[static_cast<size_t>(i)];
+                   CellGrid::Cell cell;
+                   cell.color = theme.unknown;
+                   cell.hatched = true;
+                   if (place.gpu < 0) {
+                     if (model.hosts()[static_cast<size_t>(place.host)].gpus_unknown.empty())
+                       cell.dimmed = true;
+                     if (with_text) cell.text = "?";
+                     return cell;
+                   }
+                   const GpuState& gpu = model.gpus()[static_cast<size_t>(place.gpu)];
+                   const float value = gpu.values[static_cast<size_t>(metric_)];
+                   if (Known(value) && !model.IsOld(gpu.time)) {
+                     cell.hatched = false;
+                     cell.color = Viridis(value / ceiling);
+                   }
+                   cell.dimmed = dim_others && gpu.owner != context.selection.node;
+                   cell.marked = gpu.throttled() || !gpu.error.empty();
+                   if (with_text) cell.text = Known(value) ? FormatNumber(std::round(value)) : "?";
+                   return cell;
+                 });
   if (result.hovered < 0) return;
   const Place& place = places_[static_cast<size_t>(result.hovered)];
   GpuTip(context, place);
@@ -207,8 +235,10 @@ void GpusPanel::Past(const ViewContext& context, Commands* commands) {
   std::vector<HistoryLine> lines;
   std::string title;
   const auto add = [&](int gpu, bool strong) {
-    HistoryLine line{.name = model.GpuName(gpu), .color = theme.series[lines.size() % 8], .strong = strong};
-    model.gpu_history(metric).Query(static_cast<size_t>(gpu), range.from, range.to, points, &line.points);
+    HistoryLine line{
+        .name = model.GpuName(gpu), .color = theme.series[lines.size() % 8], .strong = strong};
+    model.gpu_history(metric).Query(static_cast<size_t>(gpu), range.from, range.to, points,
+                                    &line.points);
     lines.push_back(std::move(line));
   };
   const Selection& selection = context.selection;
@@ -224,7 +254,8 @@ void GpusPanel::Past(const ViewContext& context, Commands* commands) {
   } else if (metric == GpuMetric::kUtilization) {
     title = "mean utilisation of all GPUs";
     HistoryLine line{.name = "mean", .color = theme.accent};
-    model.cluster_history(ClusterMetric::kGpuUtilization).Query(0, range.from, range.to, points, &line.points);
+    model.cluster_history(ClusterMetric::kGpuUtilization)
+        .Query(0, range.from, range.to, points, &line.points);
     lines.push_back(std::move(line));
   } else {
     title = absl::StrCat(kMetrics[metric_], ": select a GPU or a node for its past");
@@ -240,10 +271,14 @@ void GpusPanel::Draw(const ViewContext& context, Commands* commands) {
     std::string why = "No node has reported about GPUs yet.";
     int without = 0;
     for (const HostState& host : model.hosts()) {
-      if (!host.gpus_unknown.empty() && without++ == 0) why = absl::StrCat(host.name, ": ", host.gpus_unknown, ".");
+      if (!host.gpus_unknown.empty() && without++ == 0)
+        why = absl::StrCat(host.name, ": ", host.gpus_unknown, ".");
     }
     EmptyState(context.theme, icon::kEye,
-               without > 0 ? absl::StrCat("No GPUs can be read on these hosts (", without, " of ", model.hosts().size(), ")") : "No GPUs", why);
+               without > 0 ? absl::StrCat("No GPUs can be read on these hosts (", without, " of ",
+                                          model.hosts().size(), ")")
+                           : "No GPUs",
+               why);
     return;
   }
   Toolbar(context, commands);

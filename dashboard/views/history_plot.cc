@@ -40,7 +40,7 @@ int FormatTick(double value, char* buffer, int size, void* data) {
 }
 
 void SetupTimeTicks(const ViewContext& context, double from, double to, float width) {
-  static constexpr double kSteps[] = {1,   2,   5,   10,   15,   30,   60,    120,  300,
+  static constexpr double kSteps[] = {1,   2,   5,    10,   15,   30,    60,    120,  300,
                                       600, 900, 1800, 3600, 7200, 14400, 43200, 86400};
   double step = kSteps[0];
   for (const double candidate : kSteps) {
@@ -92,7 +92,8 @@ const HistoryPoint* Nearest(const HistoryLine& line, double at) {
                        [](const HistoryPoint& point, absl::Time t) { return point.time < t; });
   for (auto it : {after, after == line.points.begin() ? after : after - 1}) {
     if (it == line.points.end() || !Known(it->mean)) continue;
-    if (nearest == nullptr || absl::AbsDuration(it->time - time) < absl::AbsDuration(nearest->time - time)) {
+    if (nearest == nullptr ||
+        absl::AbsDuration(it->time - time) < absl::AbsDuration(nearest->time - time)) {
       nearest = &*it;
     }
   }
@@ -102,7 +103,8 @@ const HistoryPoint* Nearest(const HistoryLine& line, double at) {
 void CursorTip(const ViewContext& context, absl::Span<const HistoryLine> lines, ValueUnit unit,
                double at) {
   if (!ImGui::BeginTooltip()) return;
-  Mono(context.theme, FormatClock(FromSeconds(at), context.model.options().zone), context.theme.dim);
+  Mono(context.theme, FormatClock(FromSeconds(at), context.model.options().zone),
+       context.theme.dim);
   size_t shown = 0;
   for (const HistoryLine& line : lines) {
     const HistoryPoint* point = Nearest(line, at);
@@ -113,7 +115,8 @@ void CursorTip(const ViewContext& context, absl::Span<const HistoryLine> lines, 
     Text(context.theme, line.name, context.theme.text);
     if (point != nullptr && point->max > point->min * 1.02F && lines.size() == 1) {
       SmallText(context.theme,
-                absl::StrCat("from ", FormatValue(unit, point->min), " to ", FormatValue(unit, point->max)),
+                absl::StrCat("from ", FormatValue(unit, point->min), " to ",
+                             FormatValue(unit, point->max)),
                 context.theme.dim);
     }
   }
@@ -142,7 +145,10 @@ void Brush(const ViewContext& context, double from, double to, Commands* command
     const double begin = time_at(std::min(down.x, io.MousePos.x));
     const double end = time_at(std::max(down.x, io.MousePos.x));
     if (end - begin >= 1) {
-      commands->SetBrush({.live = false, .span = context.brush.span, .from = FromSeconds(begin), .to = FromSeconds(end)});
+      commands->SetBrush({.live = false,
+                          .span = context.brush.span,
+                          .from = FromSeconds(begin),
+                          .to = FromSeconds(end)});
     }
   }
   if (!ImGui::IsWindowHovered() || !ImGui::IsMouseHoveringRect(min, max)) return;
@@ -194,8 +200,9 @@ std::string FormatValue(ValueUnit unit, double value) {
 void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
                  absl::Span<const HistoryLine> lines, ValueUnit unit, float ceiling,
                  Commands* commands) {
-  constexpr ImPlotFlags kFlags = ImPlotFlags_NoTitle | ImPlotFlags_NoMenus | ImPlotFlags_NoBoxSelect |
-                                 ImPlotFlags_NoMouseText | ImPlotFlags_NoInputs;
+  constexpr ImPlotFlags kFlags = ImPlotFlags_NoTitle | ImPlotFlags_NoMenus |
+                                 ImPlotFlags_NoBoxSelect | ImPlotFlags_NoMouseText |
+                                 ImPlotFlags_NoInputs;
   ImGui::PushFont(context.theme.fonts.mono, kSmallSize);
   if (!ImPlot::BeginPlot(id, size, lines.size() > 1 ? kFlags : kFlags | ImPlotFlags_NoLegend)) {
     ImGui::PopFont();
@@ -227,7 +234,8 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
   }
   ImPlot::SetupAxisTicks(ImAxis_Y1, ticks, 3, tick_labels);
   SetupTimeTicks(context, from, to, size.x > 0 ? size.x : ImGui::GetContentRegionAvail().x);
-  ImPlot::SetupLegend(ImPlotLocation_NorthWest, ImPlotLegendFlags_Horizontal | ImPlotLegendFlags_NoButtons);
+  ImPlot::SetupLegend(ImPlotLocation_NorthWest,
+                      ImPlotLegendFlags_Horizontal | ImPlotLegendFlags_NoButtons);
   ImPlot::SetupFinish();
 
   for (const HistoryLine& line : lines) {
@@ -254,7 +262,8 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
   const ImVec2 max(min.x + extent.x, min.y + extent.y);
   if (ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(min, max)) {
     const float x = ImGui::GetIO().MousePos.x;
-    ImPlot::GetPlotDrawList()->AddLine(ImVec2(x, min.y), ImVec2(x, max.y), Fade(context.theme.dim, 0.6F));
+    ImPlot::GetPlotDrawList()->AddLine(ImVec2(x, min.y), ImVec2(x, max.y),
+                                       Fade(context.theme.dim, 0.6F));
     CursorTip(context, lines, unit, from + (to - from) * (x - min.x) / std::max(1.0F, extent.x));
   }
   Brush(context, from, to, commands);
@@ -285,7 +294,8 @@ void Sparkline(const Theme& theme, ImVec2 size, absl::Span<const HistoryPoint> p
     if (run.size() > 1) {
       list->AddPolyline(run.data(), static_cast<int>(run.size()), color, 1.25F);
     } else if (run.size() == 1) {
-      list->AddRectFilled(ImVec2(run[0].x - 0.5F, run[0].y - 0.5F), ImVec2(run[0].x + 1, run[0].y + 1), color);
+      list->AddRectFilled(ImVec2(run[0].x - 0.5F, run[0].y - 0.5F),
+                          ImVec2(run[0].x + 1, run[0].y + 1), color);
     }
     run.clear();
   };

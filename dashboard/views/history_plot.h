@@ -1,7 +1,7 @@
 // File: dashboard/views/history_plot.h
 //
-// Histories over the shared time axis: a plot with an axis in units and the value at the cursor, and
-// the small line without axes that stands in tables.
+// Histories over the shared time axis: a plot with an axis in units and the value at the cursor,
+// and the small line without axes that stands in tables.
 //
 // Defines: ValueUnit, FormatValue(), HistoryLine, HistoryPlot(), Sparkline().
 //
@@ -26,7 +26,17 @@
 
 namespace millrace::dashboard {
 
-enum class ValueUnit { kNumber, kPercent, kFraction, kRows, kBytes, kBytesRate, kWatts, kCelsius, kMegahertz };
+enum class ValueUnit {
+  kNumber,
+  kPercent,
+  kFraction,
+  kRows,
+  kBytes,
+  kBytesRate,
+  kWatts,
+  kCelsius,
+  kMegahertz
+};
 // With the unit: "62%", "1.6 M rows/s"; kUnknown is "–".
 [[nodiscard]] std::string FormatValue(ValueUnit unit, double value);
 
@@ -49,7 +59,9 @@ void Sparkline(const Theme& theme, ImVec2 size, absl::Span<const HistoryPoint> p
                absl::Time from, absl::Time to, float ceiling, ImU32 color);
 
 // How many points a plot of this width can show: one for each pixel column, two vertices each.
-[[nodiscard]] inline int PointsFor(float width) { return width < 8 ? 4 : static_cast<int>(width / 2); }
+[[nodiscard]] inline int PointsFor(float width) {
+  return width < 8 ? 4 : static_cast<int>(width / 2);
+}
 
 }  // namespace millrace::dashboard
 

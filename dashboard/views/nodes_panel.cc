@@ -13,7 +13,22 @@
 namespace millrace::dashboard {
 namespace {
 
-enum Column { kNode, kHost, kPid, kState, kAge, kAttempt, kCpu, kRss, kThreads, kGpu, kRows, kStarved, kMetric, kColumns };
+enum Column {
+  kNode,
+  kHost,
+  kPid,
+  kState,
+  kAge,
+  kAttempt,
+  kCpu,
+  kRss,
+  kThreads,
+  kGpu,
+  kRows,
+  kStarved,
+  kMetric,
+  kColumns
+};
 
 // Mean over the GPUs that it has claimed; kUnknown without any.
 float GpuUtilization(const DashboardModel& model, const NodeState& node) {
@@ -35,7 +50,9 @@ double SortKey(const DashboardModel& model, const NodeState& node, int column) {
     case kState:
       return static_cast<double>(node.state);
     case kAge:
-      return node.since() == absl::InfinitePast() ? kUnknown : absl::ToDoubleSeconds(model.now() - node.since());
+      return node.since() == absl::InfinitePast()
+                 ? kUnknown
+                 : absl::ToDoubleSeconds(model.now() - node.since());
     case kAttempt:
       return node.attempt;
     case kCpu:
@@ -67,8 +84,11 @@ void NodesPanel::Refresh(const ViewContext& context) {
   order_.clear();
   for (const NodeState& node : model.nodes()) {
     if (states_ == 1 && (node.state == v1::SLOT_STATE_RUNNING || node.ended())) continue;
-    if (states_ == 2 && node.state != v1::SLOT_STATE_FAILED && node.state != v1::SLOT_STATE_LOST) continue;
-    if (!Matches(node.name, filter_) && !Matches(node.host, filter_) && !Matches(SlotStateText(node.state), filter_)) continue;
+    if (states_ == 2 && node.state != v1::SLOT_STATE_FAILED && node.state != v1::SLOT_STATE_LOST)
+      continue;
+    if (!Matches(node.name, filter_) && !Matches(node.host, filter_) &&
+        !Matches(SlotStateText(node.state), filter_))
+      continue;
     order_.push_back(node.executor_id);
   }
   if (column_ == kNode && !descending_) return;
@@ -82,7 +102,8 @@ void NodesPanel::Refresh(const ViewContext& context) {
   }
   std::vector<std::pair<double, int>> keyed;
   keyed.reserve(order_.size());
-  for (const int id : order_) keyed.emplace_back(SortKey(model, model.nodes()[static_cast<size_t>(id)], column_), id);
+  for (const int id : order_)
+    keyed.emplace_back(SortKey(model, model.nodes()[static_cast<size_t>(id)], column_), id);
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     // What is not known comes last either way.
     if (!Known(a.first) || !Known(b.first)) return Known(a.first) && !Known(b.first);
@@ -92,9 +113,10 @@ void NodesPanel::Refresh(const ViewContext& context) {
 }
 
 std::string NodesPanel::Csv(const DashboardModel& model) const {
-  CsvTable csv({"executor_id", "node", "host", "pid", "state", "state_seconds", "attempt", "cpu_percent", "rss_bytes",
-                "threads", "gpu_percent", "rows_per_second", "starved_fraction", "backpressured_fraction",
-                "last_metric", "last_metric_value", "error"});
+  CsvTable csv({"executor_id", "node", "host", "pid", "state", "state_seconds", "attempt",
+                "cpu_percent", "rss_bytes", "threads", "gpu_percent", "rows_per_second",
+                "starved_fraction", "backpressured_fraction", "last_metric", "last_metric_value",
+                "error"});
   for (const int id : order_) {
     const NodeState& node = model.nodes()[static_cast<size_t>(id)];
     csv.Cell(int64_t{node.executor_id});
@@ -120,33 +142,43 @@ std::string NodesPanel::Csv(const DashboardModel& model) const {
 }
 
 void NodesPanel::Toolbar(const ViewContext& context, Commands* commands) {
-  if (FilterField(context.theme, "##filter", "node, host or state   /", context.focus_filter, 240, context.scale, &filter_)) dirty_ = true;
+  if (FilterField(context.theme, "##filter", "node, host or state   /", context.focus_filter, 240,
+                  context.scale, &filter_))
+    dirty_ = true;
   ImGui::SameLine();
   static constexpr const char* kStates[] = {"all", "not running", "failed"};
   if (Choice(context.theme, "states", kStates, &states_)) dirty_ = true;
   ImGui::SameLine();
-  SmallText(context.theme, absl::StrCat(FormatCount(static_cast<int64_t>(order_.size())), " of ",
-                                        FormatCount(static_cast<int64_t>(context.model.nodes().size()))), context.theme.dim);
+  SmallText(context.theme,
+            absl::StrCat(FormatCount(static_cast<int64_t>(order_.size())), " of ",
+                         FormatCount(static_cast<int64_t>(context.model.nodes().size()))),
+            context.theme.dim);
   ImGui::SameLine();
-  if (IconButton(context.theme, icon::kDownload, "Export this table as CSV")) commands->Export("nodes", Csv(context.model));
+  if (IconButton(context.theme, icon::kDownload, "Export this table as CSV"))
+    commands->Export("nodes", Csv(context.model));
 }
 
 void NodesPanel::Row(const ViewContext& context, const NodeState& node, Commands* commands) {
   const Theme& theme = context.theme;
   const DashboardModel& model = context.model;
-  const bool old = model.health().stale || (node.sampled != absl::InfinitePast() && model.IsOld(node.sampled));
+  const bool old =
+      model.health().stale || (node.sampled != absl::InfinitePast() && model.IsOld(node.sampled));
   const ImU32 ink = old ? theme.dim : theme.text;
   ImGui::TableNextRow(0, 22 * context.scale);
   ImGui::TableNextColumn();
   ImGui::PushID(node.executor_id);
-  if (ImGui::Selectable("##row", context.selection.node == node.executor_id, ImGuiSelectableFlags_SpanAllColumns)) {
+  if (ImGui::Selectable("##row", context.selection.node == node.executor_id,
+                        ImGuiSelectableFlags_SpanAllColumns)) {
     commands->Select({.node = node.executor_id, .host = node.host_index});
   }
   if (BeginTip()) {
     Text(theme, absl::StrCat(node.name, " (executor ", node.executor_id, ")"), theme.text);
     if (!node.error.empty()) Text(theme, node.error, theme.bad);
-    Text(theme, node.sampled == absl::InfinitePast() ? "No sample of it has come yet."
-                : absl::StrCat("Sampled ", FormatAge(node.sampled, model.now()), " by its agent."), theme.dim);
+    Text(theme,
+         node.sampled == absl::InfinitePast()
+             ? "No sample of it has come yet."
+             : absl::StrCat("Sampled ", FormatAge(node.sampled, model.now()), " by its agent."),
+         theme.dim);
     EndTip();
   }
   ImGui::PopID();
@@ -159,7 +191,9 @@ void NodesPanel::Row(const ViewContext& context, const NodeState& node, Commands
   ImGui::TableNextColumn();
   StateBadge(theme, node.state, node.stopped ? "stopped" : SlotStateText(node.state));
   ImGui::TableNextColumn();
-  MonoRight(theme, node.since() == absl::InfinitePast() ? "–" : FormatSpan(model.now() - node.since()), theme.dim);
+  MonoRight(theme,
+            node.since() == absl::InfinitePast() ? "–" : FormatSpan(model.now() - node.since()),
+            theme.dim);
   ImGui::TableNextColumn();
   MonoRight(theme, absl::StrCat(node.attempt), node.attempt > 0 ? theme.caution : theme.dim);
   ImGui::TableNextColumn();
@@ -178,7 +212,8 @@ void NodesPanel::Row(const ViewContext& context, const NodeState& node, Commands
   ImGui::TableNextColumn();
   MonoRight(theme, Known(node.rows_per_second) ? FormatSi(node.rows_per_second, "") : "–", ink);
   ImGui::TableNextColumn();
-  MonoRight(theme, FormatFraction(node.starved), Known(node.starved) && node.starved > 0.5F ? theme.starved : ink);
+  MonoRight(theme, FormatFraction(node.starved),
+            Known(node.starved) && node.starved > 0.5F ? theme.starved : ink);
   ImGui::TableNextColumn();
   if (!node.last_metric.empty()) {
     Mono(theme, absl::StrCat(node.last_metric, " ", FormatNumber(node.last_metric_value)), ink);
@@ -187,15 +222,18 @@ void NodesPanel::Row(const ViewContext& context, const NodeState& node, Commands
 
 void NodesPanel::Draw(const ViewContext& context, Commands* commands) {
   if (context.model.nodes().empty()) {
-    EmptyState(context.theme, icon::kClock, "No nodes yet", "Slots appear as soon as the driver has asked for them.");
+    EmptyState(context.theme, icon::kClock, "No nodes yet",
+               "Slots appear as soon as the driver has asked for them.");
     return;
   }
   Refresh(context);
   Toolbar(context, commands);
-  constexpr ImGuiTableFlags kFlags = ImGuiTableFlags_Sortable | ImGuiTableFlags_ScrollY | ImGuiTableFlags_ScrollX |
-                                     ImGuiTableFlags_RowBg | ImGuiTableFlags_Hideable | ImGuiTableFlags_Reorderable |
-                                     ImGuiTableFlags_Resizable | ImGuiTableFlags_BordersInnerV |
-                                     ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoBordersInBody;
+  constexpr ImGuiTableFlags kFlags =
+      ImGuiTableFlags_Sortable | ImGuiTableFlags_ScrollY | ImGuiTableFlags_ScrollX |
+      ImGuiTableFlags_RowBg | ImGuiTableFlags_Hideable | ImGuiTableFlags_Reorderable |
+      ImGuiTableFlags_Resizable | ImGuiTableFlags_BordersInnerV | ImGuiTableFlags_SizingFixedFit |
+      ImGuiTableFlags_NoBordersInBody;
+  const bool narrow = ImGui::GetContentRegionAvail().x < 1000 * context.scale;
   if (!ImGui::BeginTable("nodes", kColumns, kFlags)) return;
   const float px = context.scale;
   struct Header {
@@ -205,16 +243,33 @@ void NodesPanel::Draw(const ViewContext& context, Commands* commands) {
   };
   constexpr ImGuiTableColumnFlags kMostFirst = ImGuiTableColumnFlags_PreferSortDescending;
   static constexpr Header kHeaders[kColumns] = {
-      {"node", 110, ImGuiTableColumnFlags_DefaultSort | ImGuiTableColumnFlags_NoHide}, {"host", 96, 0}, {"pid", 66, 0},
-      {"state", 104, kMostFirst}, {"for", 92, kMostFirst}, {"try", 34, kMostFirst}, {"CPU", 60, kMostFirst},
-      {"memory", 78, kMostFirst}, {"threads", 58, kMostFirst}, {"GPU", 52, kMostFirst}, {"rows/s", 70, kMostFirst},
-      {"starved", 62, kMostFirst}, {"metric", 150, kMostFirst}};
-  for (const Header& header : kHeaders) ImGui::TableSetupColumn(header.name, ImGuiTableColumnFlags_WidthFixed | header.flags, header.width * px);
+      {"node", 92, ImGuiTableColumnFlags_DefaultSort | ImGuiTableColumnFlags_NoHide},
+      {"host", 84, 0},
+      {"pid", 66, 0},
+      {"state", 86, kMostFirst},
+      {"for", 74, kMostFirst},
+      {"try", 28, kMostFirst},
+      {"CPU", 48, kMostFirst},
+      {"memory", 72, kMostFirst},
+      {"threads", 58, kMostFirst},
+      {"GPU", 44, kMostFirst},
+      {"rows/s", 62, kMostFirst},
+      {"starved", 62, kMostFirst},
+      {"metric", 150, kMostFirst}};
+  for (const Header& header : kHeaders)
+    ImGui::TableSetupColumn(header.name, ImGuiTableColumnFlags_WidthFixed | header.flags,
+                            header.width * px);
+  if (narrow != narrow_) {
+    narrow_ = narrow;
+    for (const int column : {kPid, kThreads, kStarved, kMetric})
+      ImGui::TableSetColumnEnabled(column, !narrow);
+  }
   ImGui::TableSetupScrollFreeze(1, 1);
   ImGui::PushStyleColor(ImGuiCol_Text, context.theme.dim);
   ImGui::TableHeadersRow();
   ImGui::PopStyleColor();
-  if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs(); specs != nullptr && specs->SpecsDirty) {
+  if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs();
+      specs != nullptr && specs->SpecsDirty) {
     if (specs->SpecsCount > 0) {
       column_ = specs->Specs[0].ColumnIndex;
       descending_ = specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
@@ -227,7 +282,8 @@ void NodesPanel::Draw(const ViewContext& context, Commands* commands) {
   clipper.Begin(static_cast<int>(order_.size()));
   while (clipper.Step()) {
     for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i) {
-      Row(context, context.model.nodes()[static_cast<size_t>(order_[static_cast<size_t>(i)])], commands);
+      Row(context, context.model.nodes()[static_cast<size_t>(order_[static_cast<size_t>(i)])],
+          commands);
     }
   }
   ImGui::EndTable();

@@ -24,12 +24,13 @@ class NodesPanel : public PanelView {
   [[nodiscard]] std::string Csv(const DashboardModel& model) const;
 
   std::string filter_;
-  int states_ = 0;  // 0: all, 1: not running, 2: failed or lost
+  int states_ = 0;          // 0: all, 1: not running, 2: failed or lost
   std::vector<int> order_;  // executor ids that are shown
   uint64_t order_version_ = 0;
   bool dirty_ = true;
   int column_ = 0;
   bool descending_ = false;
+  bool narrow_ = false;  // without the columns that matter least
 };
 
 }  // namespace millrace::dashboard

@@ -14,15 +14,19 @@ namespace {
 // Up to here a cell has room for its node's name.
 constexpr size_t kNamedCells = 64;
 
-constexpr v1::SlotState kBringUp[] = {v1::SLOT_STATE_STARTED, v1::SLOT_STATE_CONNECTED, v1::SLOT_STATE_REGISTERED,
-                                      v1::SLOT_STATE_READY, v1::SLOT_STATE_RUNNING};
+constexpr v1::SlotState kBringUp[] = {v1::SLOT_STATE_STARTED, v1::SLOT_STATE_CONNECTED,
+                                      v1::SLOT_STATE_REGISTERED, v1::SLOT_STATE_READY,
+                                      v1::SLOT_STATE_RUNNING};
 
-absl::Time Reached(const NodeState& node, v1::SlotState state) { return node.reached[static_cast<size_t>(state)]; }
+absl::Time Reached(const NodeState& node, v1::SlotState state) {
+  return node.reached[static_cast<size_t>(state)];
+}
 
 // When it reached the last state before `state` that it passed through.
 absl::Time ReachedBefore(const NodeState& node, v1::SlotState state) {
   for (int i = static_cast<int>(state) - 1; i > 0; --i) {
-    if (node.reached[static_cast<size_t>(i)] != absl::InfinitePast()) return node.reached[static_cast<size_t>(i)];
+    if (node.reached[static_cast<size_t>(i)] != absl::InfinitePast())
+      return node.reached[static_cast<size_t>(i)];
   }
   return absl::InfinitePast();
 }
@@ -73,7 +77,8 @@ void ReservationsPanel::Refresh(const ViewContext& context) {
       };
       step.p50 = at(50);
       step.p99 = at(99);
-      if (slowest_step_ < 0 || step.p99 > steps_[static_cast<size_t>(slowest_step_)].p99) slowest_step_ = static_cast<int>(steps_.size());
+      if (slowest_step_ < 0 || step.p99 > steps_[static_cast<size_t>(slowest_step_)].p99)
+        slowest_step_ = static_cast<int>(steps_.size());
     }
     steps_.push_back(step);
   }
@@ -84,9 +89,12 @@ void ReservationsPanel::Refresh(const ViewContext& context) {
     for (size_t i = 0; i < took.size(); ++i) {
       const NodeState& node = model.nodes()[i];
       // Those on their way stay on top, the longest first.
-      took[i] = BringUp(node, model.now()) + (node.state < v1::SLOT_STATE_RUNNING ? absl::Hours(1000) : absl::ZeroDuration());
+      took[i] = BringUp(node, model.now()) +
+                (node.state < v1::SLOT_STATE_RUNNING ? absl::Hours(1000) : absl::ZeroDuration());
     }
-    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) { return took[static_cast<size_t>(b)] < took[static_cast<size_t>(a)]; });
+    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
+      return took[static_cast<size_t>(b)] < took[static_cast<size_t>(a)];
+    });
   }
 }
 
@@ -101,20 +109,25 @@ void ReservationsPanel::Ladder(const ViewContext& context) {
   for (int state = 1; state < kSlotStates; ++state) {
     const int count = cluster.by_state[static_cast<size_t>(state)];
     const auto slot_state = static_cast<v1::SlotState>(state);
-    const std::string text = absl::StrCat(StateLetter(slot_state), " ", SlotStateText(slot_state), " ", FormatCount(count));
+    const std::string text = absl::StrCat(StateLetter(slot_state), " ", SlotStateText(slot_state),
+                                          " ", FormatCount(count));
     const bool chosen = state_filter_ == state;
     if (!first) {
       ImGui::SameLine();
-      if (ImGui::GetContentRegionAvail().x < ImGui::CalcTextSize(text.c_str()).x + 30 * px) ImGui::NewLine();
+      if (ImGui::GetContentRegionAvail().x < ImGui::CalcTextSize(text.c_str()).x + 30 * px)
+        ImGui::NewLine();
     }
     first = false;
     ImGui::PushID(state);
-    ImGui::PushStyleColor(ImGuiCol_Button, chosen ? Fade(StateColor(theme, slot_state), 0.45F) : count > 0 ? theme.raised : Fade(theme.raised, 0.4F));
+    ImGui::PushStyleColor(ImGuiCol_Button, chosen      ? Fade(StateColor(theme, slot_state), 0.45F)
+                                           : count > 0 ? theme.raised
+                                                       : Fade(theme.raised, 0.4F));
     ImGui::PushStyleColor(ImGuiCol_Text, count > 0 ? theme.text : Fade(theme.dim, 0.6F));
     const ImVec2 at = ImGui::GetCursorScreenPos();
     if (ImGui::Button(absl::StrCat("    ", text).c_str())) state_filter_ = chosen ? -1 : state;
     const float height = ImGui::GetItemRectSize().y;
-    StateShape(ImGui::GetWindowDrawList(), ImVec2(at.x + 12 * px, at.y + height / 2), 4.5F * px, theme, slot_state);
+    StateShape(ImGui::GetWindowDrawList(), ImVec2(at.x + 12 * px, at.y + height / 2), 4.5F * px,
+               theme, count > 0 ? slot_state : v1::SLOT_STATE_UNSPECIFIED);
     ImGui::PopStyleColor(2);
     ImGui::PopID();
   }
@@ -125,8 +138,12 @@ void ReservationsPanel::Ladder(const ViewContext& context) {
 CellGrid::Layout ReservationsPanel::GridLayout(const ViewContext& context) const {
   const size_t count = context.model.nodes().size();
   const bool few = count <= kNamedCells;
-  return {.count = static_cast<int>(count), .selected = context.selection.node, .version = grid_version_,
-          .max_cell_px = few ? 46.0F : 24.0F, .aspect = few ? 2.6F : 1.0F, .label = nullptr};
+  return {.count = static_cast<int>(count),
+          .selected = context.selection.node,
+          .version = grid_version_,
+          .max_cell_px = few ? 46.0F : 24.0F,
+          .aspect = few ? 2.6F : 1.0F,
+          .label = nullptr};
 }
 
 void ReservationsPanel::Grid(const ViewContext& context, float height, Commands* commands) {
@@ -134,22 +151,25 @@ void ReservationsPanel::Grid(const ViewContext& context, float height, Commands*
   const DashboardModel& model = context.model;
   if (painted_filter_ != state_filter_ || grid_version_ >> 1 != model.version()) {
     // Another filter paints again as another version does.
-    grid_version_ = model.version() << 1 | static_cast<uint64_t>((grid_version_ & 1) ^ (painted_filter_ != state_filter_ ? 1 : 0));
+    grid_version_ =
+        model.version() << 1 |
+        static_cast<uint64_t>((grid_version_ & 1) ^ (painted_filter_ != state_filter_ ? 1 : 0));
     painted_filter_ = state_filter_;
   }
   const bool few = model.nodes().size() <= kNamedCells;
   const CellGrid::Layout layout = GridLayout(context);
-  const CellGrid::Result result = grid_.Draw(
-      theme, "##slots", ImVec2(ImGui::GetContentRegionAvail().x, height), layout, [&](int i, bool with_text) {
-        const NodeState& node = model.nodes()[static_cast<size_t>(i)];
-        CellGrid::Cell cell;
-        cell.color = StateColor(theme, node.state);
-        cell.hatched = node.state == v1::SLOT_STATE_UNSPECIFIED;
-        cell.dimmed = state_filter_ >= 0 && node.state != state_filter_;
-        cell.marked = node.attempt > 0;
-        if (with_text) cell.text = few ? node.name : StateLetter(node.state);
-        return cell;
-      });
+  const CellGrid::Result result =
+      grid_.Draw(theme, "##slots", ImVec2(ImGui::GetContentRegionAvail().x, height), layout,
+                 [&](int i, bool with_text) {
+                   const NodeState& node = model.nodes()[static_cast<size_t>(i)];
+                   CellGrid::Cell cell;
+                   cell.color = StateColor(theme, node.state);
+                   cell.hatched = node.state == v1::SLOT_STATE_UNSPECIFIED;
+                   cell.dimmed = state_filter_ >= 0 && node.state != state_filter_;
+                   cell.marked = node.attempt > 0;
+                   if (with_text) cell.text = few ? node.name : StateLetter(node.state);
+                   return cell;
+                 });
   if (result.hovered >= 0) {
     const NodeState& node = model.nodes()[static_cast<size_t>(result.hovered)];
     if (BeginTip()) {
@@ -157,13 +177,18 @@ void ReservationsPanel::Grid(const ViewContext& context, float height, Commands*
       if (node.since() != absl::InfinitePast()) {
         Text(theme, absl::StrCat("for ", FormatSpan(model.now() - node.since())), theme.dim);
       }
-      Mono(theme, absl::StrCat(node.host.empty() ? "no host yet" : node.host, node.address.empty() ? "" : "  ", node.address,
-                               node.attempt > 0 ? absl::StrCat("  attempt ", node.attempt) : ""), theme.text);
+      Mono(theme,
+           absl::StrCat(node.host.empty() ? "no host yet" : node.host,
+                        node.address.empty() ? "" : "  ", node.address,
+                        node.attempt > 0 ? absl::StrCat("  attempt ", node.attempt) : ""),
+           theme.text);
       if (!node.error.empty()) Text(theme, node.error, theme.bad);
       EndTip();
     }
     if (result.clicked) commands->Select({.node = node.executor_id, .host = node.host_index});
-    if (result.double_clicked) commands->Go({.panel = Panel::kLogs, .selection = {.node = node.executor_id, .host = node.host_index}});
+    if (result.double_clicked)
+      commands->Go({.panel = Panel::kLogs,
+                    .selection = {.node = node.executor_id, .host = node.host_index}});
   }
 }
 
@@ -189,18 +214,25 @@ void ReservationsPanel::Waterfall(const ViewContext& context, Commands* commands
       const ImVec2 at = ImGui::GetCursorScreenPos();
       ImDrawList* list = ImGui::GetWindowDrawList();
       ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(0, 0));
-      if (ImGui::Selectable("##slot", context.selection.node == node.executor_id, 0, ImVec2(0, row))) {
+      if (ImGui::Selectable("##slot", context.selection.node == node.executor_id, 0,
+                            ImVec2(0, row))) {
         commands->Select({.node = node.executor_id, .host = node.host_index});
       }
       ImGui::PopStyleVar();
       if (BeginTip()) {
-        Text(theme, absl::StrCat(node.name, " on ", node.host.empty() ? "no host yet" : node.host), theme.text);
+        Text(theme, absl::StrCat(node.name, " on ", node.host.empty() ? "no host yet" : node.host),
+             theme.text);
         for (int state = 1; state < kSlotStates; ++state) {
           const absl::Time reached = node.reached[static_cast<size_t>(state)];
           if (reached == absl::InfinitePast()) continue;
           const absl::Time before = ReachedBefore(node, static_cast<v1::SlotState>(state));
-          Mono(theme, absl::StrCat(FormatClock(reached, model.options().zone), "  ", SlotStateText(static_cast<v1::SlotState>(state)),
-                                   before == absl::InfinitePast() ? "" : absl::StrCat("  after ", FormatSpan(reached - before))), theme.dim);
+          Mono(theme,
+               absl::StrCat(FormatClock(reached, model.options().zone), "  ",
+                            SlotStateText(static_cast<v1::SlotState>(state)),
+                            before == absl::InfinitePast()
+                                ? ""
+                                : absl::StrCat("  after ", FormatSpan(reached - before))),
+               theme.dim);
         }
         EndTip();
       }
@@ -211,7 +243,9 @@ void ReservationsPanel::Waterfall(const ViewContext& context, Commands* commands
       if (begin != absl::InfinitePast()) {
         const float x0 = at.x + name_w;
         const auto x_of = [&](absl::Time time) {
-          return x0 + static_cast<float>(std::clamp(absl::ToDoubleSeconds(time - begin) / span, 0.0, 1.0)) * width;
+          return x0 + static_cast<float>(
+                          std::clamp(absl::ToDoubleSeconds(time - begin) / span, 0.0, 1.0)) *
+                          width;
         };
         absl::Time last = begin;
         v1::SlotState state = v1::SLOT_STATE_REQUESTED;
@@ -219,8 +253,11 @@ void ReservationsPanel::Waterfall(const ViewContext& context, Commands* commands
           const absl::Time reached = Reached(node, next);
           if (reached == absl::InfinitePast()) continue;
           // A span has the colour of the state that the slot was in.
-          list->AddRectFilled(ImVec2(x_of(last), at.y + 6 * px), ImVec2(std::max(x_of(reached), x_of(last) + 1), at.y + row - 6 * px), StateColor(theme, state));
-          list->AddLine(ImVec2(x_of(reached), at.y + 4 * px), ImVec2(x_of(reached), at.y + row - 4 * px), theme.panel);
+          list->AddRectFilled(ImVec2(x_of(last), at.y + 6 * px),
+                              ImVec2(std::max(x_of(reached), x_of(last) + 1), at.y + row - 6 * px),
+                              StateColor(theme, state));
+          list->AddLine(ImVec2(x_of(reached), at.y + 4 * px),
+                        ImVec2(x_of(reached), at.y + row - 4 * px), theme.panel);
           last = reached;
           state = next;
         }
@@ -236,7 +273,9 @@ void ReservationsPanel::Waterfall(const ViewContext& context, Commands* commands
           total = FormatSpan(BringUp(node, model.now()));
         }
         const float text_w = ImGui::CalcTextSize(total.c_str()).x;
-        list->AddText(ImVec2(x0 + width + end_w - text_w - 4 * px, text_y), node.state < v1::SLOT_STATE_RUNNING ? theme.caution : theme.dim, total.c_str());
+        list->AddText(ImVec2(x0 + width + end_w - text_w - 4 * px, text_y),
+                      node.state < v1::SLOT_STATE_RUNNING ? theme.caution : theme.dim,
+                      total.c_str());
       } else {
         list->AddText(ImVec2(at.x + name_w, text_y), theme.dim, "not requested yet");
       }
@@ -248,7 +287,8 @@ void ReservationsPanel::Waterfall(const ViewContext& context, Commands* commands
 }
 
 std::string ReservationsPanel::Csv(const DashboardModel& model) const {
-  CsvTable csv({"executor_id", "node", "host", "state", "attempt", "requested", "started", "connected", "registered", "ready", "running", "bring_up_seconds"});
+  CsvTable csv({"executor_id", "node", "host", "state", "attempt", "requested", "started",
+                "connected", "registered", "ready", "running", "bring_up_seconds"});
   for (const NodeState& node : model.nodes()) {
     csv.Cell(int64_t{node.executor_id});
     csv.Cell(node.name);
@@ -257,7 +297,9 @@ std::string ReservationsPanel::Csv(const DashboardModel& model) const {
     csv.Cell(int64_t{node.attempt});
     for (int state = v1::SLOT_STATE_REQUESTED; state <= v1::SLOT_STATE_RUNNING; ++state) {
       const absl::Time reached = node.reached[static_cast<size_t>(state)];
-      csv.Cell(reached == absl::InfinitePast() ? "" : absl::FormatTime(absl::RFC3339_full, reached, absl::UTCTimeZone()));
+      csv.Cell(reached == absl::InfinitePast()
+                   ? ""
+                   : absl::FormatTime(absl::RFC3339_full, reached, absl::UTCTimeZone()));
     }
     csv.Cell(absl::ToDoubleSeconds(BringUp(node, model.now())));
     csv.EndRow();
@@ -269,32 +311,41 @@ void ReservationsPanel::Draw(const ViewContext& context, Commands* commands) {
   const Theme& theme = context.theme;
   const DashboardModel& model = context.model;
   if (model.nodes().empty()) {
-    EmptyState(theme, icon::kClock, "No slots yet", "The driver has not asked for nodes, or this window is not connected to it.");
+    EmptyState(theme, icon::kClock, "No slots yet",
+               "The driver has not asked for nodes, or this window is not connected to it.");
     return;
   }
   Refresh(context);
   const ClusterFacts& cluster = model.cluster();
   const int up = cluster.by_state[v1::SLOT_STATE_READY] + cluster.by_state[v1::SLOT_STATE_RUNNING];
   ImGui::PushFont(theme.fonts.strong, 20);
-  Text(theme, absl::StrCat(FormatCount(up), " of ", FormatCount(cluster.num_slots), " ready"), theme.text);
+  Text(theme, absl::StrCat(FormatCount(up), " of ", FormatCount(cluster.num_slots), " ready"),
+       theme.text);
   ImGui::PopFont();
   ImGui::SameLine(0, 16 * context.scale);
   if (slowest_step_ >= 0) {
     const Step& step = steps_[static_cast<size_t>(slowest_step_)];
     ImGui::AlignTextToFramePadding();
-    Text(theme, absl::StrCat("slowest step: ", SlotStateText(step.state), ", median ", FormatSpan(step.p50), ", p99 ", FormatSpan(step.p99),
-                             ", longest ", FormatSpan(step.max), " (", model.NodeName(step.slowest), ")"), theme.dim);
+    Text(theme,
+         absl::StrCat("slowest step: ", SlotStateText(step.state), ", median ",
+                      FormatSpan(step.p50), ", p99 ", FormatSpan(step.p99), ", longest ",
+                      FormatSpan(step.max), " (", model.NodeName(step.slowest), ")"),
+         theme.dim);
     if (ImGui::IsItemClicked()) commands->Select({.node = step.slowest});
     if (BeginTip()) {
       for (const Step& each : steps_) {
         if (each.count == 0) continue;
-        Mono(theme, absl::StrCat(SlotStateText(each.state), ": median ", FormatSpan(each.p50), ", p99 ", FormatSpan(each.p99), ", ", each.count, " slots"), theme.text);
+        Mono(theme,
+             absl::StrCat(SlotStateText(each.state), ": median ", FormatSpan(each.p50), ", p99 ",
+                          FormatSpan(each.p99), ", ", each.count, " slots"),
+             theme.text);
       }
       EndTip();
     }
     ImGui::SameLine();
   }
-  if (IconButton(theme, icon::kDownload, "Export the bring-up as CSV")) commands->Export("reservations", Csv(model));
+  if (IconButton(theme, icon::kDownload, "Export the bring-up as CSV"))
+    commands->Export("reservations", Csv(model));
   Ladder(context);
   ImGui::Spacing();
   const ImVec2 room = ImGui::GetContentRegionAvail();

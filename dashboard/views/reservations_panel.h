@@ -42,10 +42,10 @@ class ReservationsPanel : public PanelView {
   int painted_filter_ = -1;
   uint64_t grid_version_ = 0;
   std::vector<Step> steps_;
-  int slowest_step_ = -1;    // into steps_
-  absl::Duration longest_;   // bring-up of any slot
+  int slowest_step_ = -1;   // into steps_
+  absl::Duration longest_;  // bring-up of any slot
   absl::Time origin_;
-  std::vector<int> order_;   // of the waterfall
+  std::vector<int> order_;  // of the waterfall
   CellGrid grid_;
 };
 

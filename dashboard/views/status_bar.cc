@@ -54,7 +54,8 @@ Link LinkOf(const Theme& theme, const LinkHealth& health) {
 // Draws what has room on the line; the least important things are asked for last.
 class Items {
  public:
-  Items(const Theme& theme, float scale, float right) : theme_(theme), scale_(scale), right_(right) {}
+  Items(const Theme& theme, float scale, float right)
+      : theme_(theme), scale_(scale), right_(right) {}
 
   bool Add(absl::string_view text, ImU32 color, const char* tip, bool mono = true) {
     ImGui::PushFont(mono ? theme_.fonts.mono : theme_.fonts.text, mono ? kMonoSize : kTextSize);
@@ -65,7 +66,8 @@ class Items {
       if (!first_) {
         ImGui::SameLine(0, gap);
         const ImVec2 at = ImGui::GetCursorScreenPos();
-        ImGui::GetWindowDrawList()->AddCircleFilled(ImVec2(at.x - gap / 2, at.y + ImGui::GetFrameHeight() / 2), 1.5F * scale_, theme_.line);
+        ImGui::GetWindowDrawList()->AddCircleFilled(
+            ImVec2(at.x - gap / 2, at.y + ImGui::GetFrameHeight() / 2), 1.5F * scale_, theme_.line);
       }
       ImGui::AlignTextToFramePadding();
       Text(theme_, text, color);
@@ -87,7 +89,8 @@ class Items {
 
 }  // namespace
 
-StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& facts, Commands* commands) {
+StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& facts,
+                              Commands* commands) {
   StatusActions actions;
   const Theme& theme = context.theme;
   const DashboardModel& model = context.model;
@@ -102,39 +105,63 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
   ImGui::PushFont(theme.fonts.strong, kTextSize);
   ImGui::AlignTextToFramePadding();
   Text(theme, facts.title, theme.text);
-  Tip(cluster.program.empty() ? absl::string_view(facts.title) : absl::StrCat("cluster ", cluster.cluster_id, ", program ", cluster.program, ", driver on ", cluster.driver_host, " (pid ", cluster.driver_pid, ")"));
+  Tip(cluster.program.empty()
+          ? absl::string_view(facts.title)
+          : absl::StrCat("cluster ", cluster.cluster_id, ", program ", cluster.program,
+                         ", driver on ", cluster.driver_host, " (pid ", cluster.driver_pid, ")"));
   ImGui::PopFont();
   ImGui::SameLine(0, 10 * px);
   const std::string phase = absl::StrCat(" ", PhaseText(cluster.phase), " ");
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const ImVec2 size = ImGui::CalcTextSize(phase.c_str());
   const ImU32 color = PhaseColor(theme, cluster.phase);
-  ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(at.x, at.y + 2 * px), ImVec2(at.x + size.x, at.y + ImGui::GetFrameHeight() - 2 * px), color, 3 * px);
+  ImGui::GetWindowDrawList()->AddRectFilled(
+      ImVec2(at.x, at.y + 2 * px), ImVec2(at.x + size.x, at.y + ImGui::GetFrameHeight() - 2 * px),
+      color, 3 * px);
   ImGui::AlignTextToFramePadding();
   Text(theme, phase, ReadableOn(color));
   ImGui::SameLine(0, 12 * px);
-  items.Add(absl::StrCat(FormatCount(cluster.by_state[v1::SLOT_STATE_RUNNING]), "/", FormatCount(cluster.num_slots), " running"), theme.text, "Slots that run, of all slots");
+  items.Add(absl::StrCat(FormatCount(cluster.by_state[v1::SLOT_STATE_RUNNING]), "/",
+                         FormatCount(cluster.num_slots), " running"),
+            theme.text, "Slots that run, of all slots");
   const Link link = LinkOf(theme, health);
-  const std::string reason = absl::StrCat(health.link.reason.empty() ? "The connection to the coordinator." : absl::string_view(health.link.reason),
-                                          health.link.reconnects > 0 ? absl::StrCat(" Reconnected ", health.link.reconnects, " times.") : "");
+  const std::string reason = absl::StrCat(
+      health.link.reason.empty() ? "The connection to the coordinator."
+                                 : absl::string_view(health.link.reason),
+      health.link.reconnects > 0 ? absl::StrCat(" Reconnected ", health.link.reconnects, " times.")
+                                 : "");
   items.Add(link.text, link.color, reason.c_str());
-  items.Add(absl::StrCat("data age ", FormatSpan(health.data_age)), health.stale ? theme.caution : theme.dim, "Since the last update from the coordinator");
+  items.Add(absl::StrCat("data age ", FormatSpan(health.data_age)),
+            health.stale ? theme.caution : theme.dim, "Since the last update from the coordinator");
   items.Add(absl::StrCat("epoch ", cluster.epoch), theme.dim, "Of the membership");
   const float bytes = model.cluster_value(ClusterMetric::kBytes);
   const float rows = model.cluster_value(ClusterMetric::kRows);
-  if (Known(bytes)) items.Add(absl::StrCat(FormatBytesRate(bytes), " in"), theme.text, "Bytes that all nodes' feeds receive");
-  if (Known(rows)) items.Add(FormatSi(rows, "rows/s"), theme.text, "Rows that all nodes' feeds receive");
-  const uint64_t dropped = health.dropped_metrics + health.dropped_events + health.dropped_log_lines + health.dropped_updates;
-  if (dropped > 0) items.Add(absl::StrCat("dropped ", FormatCount(static_cast<int64_t>(dropped))), theme.caution, "Metrics, events, log lines and updates that this window came too late for; newest values are never lost");
-  if (health.refused_updates > 0) items.Add(absl::StrCat("refused ", health.refused_updates), theme.bad, health.last_refusal.c_str());
+  if (Known(bytes))
+    items.Add(absl::StrCat(FormatBytesRate(bytes), " in"), theme.text,
+              "Bytes that all nodes' feeds receive");
+  if (Known(rows))
+    items.Add(FormatSi(rows, "rows/s"), theme.text, "Rows that all nodes' feeds receive");
+  const uint64_t dropped = health.dropped_metrics + health.dropped_events +
+                           health.dropped_log_lines + health.dropped_updates;
+  if (dropped > 0)
+    items.Add(absl::StrCat("dropped ", FormatCount(static_cast<int64_t>(dropped))), theme.caution,
+              "Metrics, events, log lines and updates that this window came too late for; newest "
+              "values are never lost");
+  if (health.refused_updates > 0)
+    items.Add(absl::StrCat("refused ", health.refused_updates), theme.bad,
+              health.last_refusal.c_str());
   if (facts.recording) items.Add("REC", theme.bad, "This session is recorded");
-  items.Add(absl::StrCat("frame ", FormatSpan(facts.frame)), theme.dim, "To build a frame of this window");
+  items.Add(absl::StrCat("frame ", FormatSpan(facts.frame)), theme.dim,
+            "To build a frame of this window");
 
   // From the right: time brush, palette, operator.
   ImGui::SetCursorPos(ImVec2(width - buttons, line.y));
   const bool live = context.brush.live;
-  ImGui::PushStyleColor(ImGuiCol_Button, live ? Fade(theme.good, 0.25F) : Fade(theme.caution, 0.35F));
-  if (ImGui::Button(live ? absl::StrCat(icon::kPlay, " live").c_str() : absl::StrCat(icon::kPause, " paused").c_str(), ImVec2(84 * px, 0))) {
+  ImGui::PushStyleColor(ImGuiCol_Button,
+                        live ? Fade(theme.good, 0.25F) : Fade(theme.caution, 0.35F));
+  if (ImGui::Button(live ? absl::StrCat(icon::kPlay, " live").c_str()
+                         : absl::StrCat(icon::kPause, " paused").c_str(),
+                    ImVec2(84 * px, 0))) {
     TimeBrush brush = context.brush;
     brush.live = !live;
     const TimeRange range = Range(context);
@@ -143,15 +170,18 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
     commands->SetBrush(brush);
   }
   ImGui::PopStyleColor();
-  Tip(live ? "Follows the newest data. Space pauses." : "Shows a span of the past. Esc returns to live.");
+  Tip(live ? "Follows the newest data. Space pauses."
+           : "Shows a span of the past. Esc returns to live.");
   ImGui::SameLine();
-  static constexpr absl::Duration kSpans[] = {absl::Minutes(1), absl::Minutes(5), absl::Minutes(15), absl::Hours(1)};
+  static constexpr absl::Duration kSpans[] = {absl::Minutes(1), absl::Minutes(5), absl::Minutes(15),
+                                              absl::Hours(1)};
   static constexpr const char* kNames[] = {"1 m", "5 m", "15 m", "1 h"};
   int span = 3;
   for (int i = 3; i >= 0; --i) {
     if (context.brush.span <= kSpans[i]) span = i;
   }
-  if (Choice(theme, "span", kNames, &span)) commands->SetBrush({.live = true, .span = kSpans[span]});
+  if (Choice(theme, "span", kNames, &span))
+    commands->SetBrush({.live = true, .span = kSpans[span]});
   ImGui::SameLine();
   if (ImGui::Button("Ctrl+P")) actions.palette = true;
   Tip("Find any panel, node or action");
@@ -165,7 +195,8 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
 
   if (facts.replay) {
     ImGui::SetCursorPosX(line.x);
-    if (ImGui::Button(facts.paused ? icon::kPlay : icon::kPause, ImVec2(34 * px, 0))) actions.toggle_pause = true;
+    if (ImGui::Button(facts.paused ? icon::kPlay : icon::kPause, ImVec2(34 * px, 0)))
+      actions.toggle_pause = true;
     ImGui::SameLine();
     static constexpr const char* kSpeeds[] = {"1x", "4x", "16x", "64x"};
     static constexpr double kFactors[] = {1, 4, 16, 64};
@@ -184,7 +215,10 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
     }
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
-    Mono(theme, absl::StrCat(FormatClock(facts.position, model.options().zone), " / ", FormatSpan(facts.end - facts.begin)), theme.text);
+    Mono(theme,
+         absl::StrCat(FormatClock(facts.position, model.options().zone), " / ",
+                      FormatSpan(facts.end - facts.begin)),
+         theme.text);
   }
   return actions;
 }

@@ -1,7 +1,7 @@
 // File: dashboard/views/status_bar.h
 //
-// One line at the top: which cluster, how it is, how fresh what one sees is, and the time brush with
-// the controls of a recording.
+// One line at the top: which cluster, how it is, how fresh what one sees is, and the time brush
+// with the controls of a recording.
 //
 // Defines: StatusBar, StatusFacts.
 #ifndef DASHBOARD_VIEWS_STATUS_BAR_H_
@@ -15,10 +15,10 @@ namespace millrace::dashboard {
 
 // What the bar says of things that no model knows.
 struct StatusFacts {
-  std::string title;            // of the source
-  absl::Duration frame;         // that the last frames took to build
-  bool recording = false;       // --record
-  bool replay = false;          // the fields below are meant
+  std::string title;       // of the source
+  absl::Duration frame;    // that the last frames took to build
+  bool recording = false;  // --record
+  bool replay = false;     // the fields below are meant
   bool paused = false;
   double speed = 1;
   absl::Time begin, end, position;

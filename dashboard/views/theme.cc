@@ -46,7 +46,8 @@ Theme Dark() {
   theme.starved = Rgb(0x5b6ee1);
   theme.compute = Rgb(0x3fb56b);
   theme.decode = Rgb(0x2aa5a0);
-  SetSeries(&theme, {0x4cc2ff, 0xf0a35e, 0x7ad17a, 0xd98cf0, 0xf2d35c, 0x5fd9c7, 0xff8f8f, 0xa8b3ff});
+  SetSeries(&theme,
+            {0x4cc2ff, 0xf0a35e, 0x7ad17a, 0xd98cf0, 0xf2d35c, 0x5fd9c7, 0xff8f8f, 0xa8b3ff});
   return theme;
 }
 
@@ -69,7 +70,8 @@ Theme Light() {
   theme.starved = Rgb(0x4a5ad0);
   theme.compute = Rgb(0x2a9352);
   theme.decode = Rgb(0x178f8a);
-  SetSeries(&theme, {0x0a7cc4, 0xc46a10, 0x2a9352, 0x9340b8, 0x8f7a00, 0x128a7c, 0xcb3a32, 0x4a5ad0});
+  SetSeries(&theme,
+            {0x0a7cc4, 0xc46a10, 0x2a9352, 0x9340b8, 0x8f7a00, 0x128a7c, 0xcb3a32, 0x4a5ad0});
   return theme;
 }
 
@@ -85,7 +87,8 @@ Theme ColorBlind() {
   theme.starved = Rgb(0x0072b2);
   theme.compute = Rgb(0x009e73);
   theme.decode = Rgb(0xcc79a7);
-  SetSeries(&theme, {0x56b4e9, 0xe69f00, 0x009e73, 0xcc79a7, 0xf0e442, 0x0072b2, 0xd55e00, 0xbfc7d1});
+  SetSeries(&theme,
+            {0x56b4e9, 0xe69f00, 0x009e73, 0xcc79a7, 0xf0e442, 0x0072b2, 0xd55e00, 0xbfc7d1});
   return theme;
 }
 
@@ -314,8 +317,8 @@ ImU32 ReadableOn(ImU32 background) {
 }
 
 ImU32 Viridis(float value) {
-  static constexpr std::array<uint32_t, 9> kAnchors = {0x440154, 0x472d7b, 0x3b528b, 0x2c728e, 0x21918c,
-                                                       0x28ae80, 0x5ec962, 0xaddc30, 0xfde725};
+  static constexpr std::array<uint32_t, 9> kAnchors = {
+      0x440154, 0x472d7b, 0x3b528b, 0x2c728e, 0x21918c, 0x28ae80, 0x5ec962, 0xaddc30, 0xfde725};
   const float place = std::clamp(value, 0.0F, 1.0F) * (kAnchors.size() - 1);
   const auto below = std::min(static_cast<size_t>(place), kAnchors.size() - 2);
   return Mix(Rgb(kAnchors[below]), Rgb(kAnchors[below + 1]), place - static_cast<float>(below));

@@ -2,15 +2,17 @@
 //
 // How the dashboard looks: colours, which mean state and nothing else, fonts and icons.
 //
-// Defines: ThemeKind, Theme, Fonts, Icon names, StateColor(), StateLetter(), MoodColor(), Viridis().
+// Defines: ThemeKind, Theme, Fonts, Icon names, StateColor(), StateLetter(), MoodColor(),
+// Viridis().
 //
 //   Theme theme = MakeTheme(ThemeKind::kDark, fonts);
-//   ApplyTheme(theme);                                       // to the current ImGui and ImPlot contexts
-//   draw_list->AddText(pos, theme.dim, "age");
+//   ApplyTheme(theme);                                       // to the current ImGui and ImPlot
+//   contexts draw_list->AddText(pos, theme.dim, "age");
 //
 // Colours are ImGui's packed RGBA (ImU32). A colour never stands alone: StateLetter() goes with it.
 //
-// Ownership: fonts belong to ImGui's atlas. Thread safety: values; ApplyTheme() on the window's thread.
+// Ownership: fonts belong to ImGui's atlas. Thread safety: values; ApplyTheme() on the window's
+// thread.
 
 #ifndef DASHBOARD_VIEWS_THEME_H_
 #define DASHBOARD_VIEWS_THEME_H_
@@ -73,16 +75,16 @@ struct Theme {
   ImU32 dim = 0;
   ImU32 accent = 0;  // what is selected
 
-  ImU32 waiting = 0;   // requested, started
-  ImU32 joined = 0;    // connected, registered
-  ImU32 good = 0;      // ready, running
-  ImU32 caution = 0;   // draining, backpressure, warnings
+  ImU32 waiting = 0;  // requested, started
+  ImU32 joined = 0;   // connected, registered
+  ImU32 good = 0;     // ready, running
+  ImU32 caution = 0;  // draining, backpressure, warnings
   ImU32 finished = 0;
-  ImU32 bad = 0;       // failed, lost
-  ImU32 unknown = 0;   // drawn hatched
-  ImU32 starved = 0;   // share of time: waits for rows
-  ImU32 compute = 0;   // share of time: works
-  ImU32 decode = 0;    // share of time: decodes
+  ImU32 bad = 0;         // failed, lost
+  ImU32 unknown = 0;     // drawn hatched
+  ImU32 starved = 0;     // share of time: waits for rows
+  ImU32 compute = 0;     // share of time: works
+  ImU32 decode = 0;      // share of time: decodes
   ImU32 series[8] = {};  // lines of a plot with several
 };
 

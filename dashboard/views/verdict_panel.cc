@@ -37,18 +37,24 @@ void VerdictPanel::Sentence(const ViewContext& context, const char* question,
   list->AddText(ImVec2(at.x + 10 * scale, at.y + pad + 9 * scale), color, MoodIcon(sentence.mood));
 
   ImGui::SetCursorScreenPos(at);
-  const bool clicked = ImGui::InvisibleButton("jump", ImVec2(width, bottom - at.y), ImGuiButtonFlags_EnableNav);
+  const bool clicked =
+      ImGui::InvisibleButton("jump", ImVec2(width, bottom - at.y), ImGuiButtonFlags_EnableNav);
   const bool hovered = ImGui::IsItemHovered();
   if (clicked) commands->Go(sentence.jump);
   if (BeginTip()) {
-    Text(theme, sentence.evidence.empty() ? "Nothing more is known about this." : absl::string_view(sentence.evidence),
+    Text(theme,
+         sentence.evidence.empty() ? "Nothing more is known about this."
+                                   : absl::string_view(sentence.evidence),
          theme.text);
     Text(theme, absl::StrCat("Click or Enter: ", PanelName(sentence.jump.panel)), theme.dim);
     EndTip();
   }
   list->ChannelsSetCurrent(0);
-  list->AddRectFilled(at, ImVec2(at.x + width, bottom), hovered ? ImGui::GetColorU32(ImGuiCol_ButtonHovered) : theme.raised, 4 * scale);
-  list->AddRectFilled(at, ImVec2(at.x + 3 * scale, bottom), color, 4 * scale, ImDrawFlags_RoundLeft);
+  list->AddRectFilled(at, ImVec2(at.x + width, bottom),
+                      hovered ? ImGui::GetColorU32(ImGuiCol_ButtonHovered) : theme.raised,
+                      4 * scale);
+  list->AddRectFilled(at, ImVec2(at.x + 3 * scale, bottom), color, 4 * scale,
+                      ImDrawFlags_RoundLeft);
   list->ChannelsMerge();
   ImGui::PopID();
   ImGui::SetCursorScreenPos(ImVec2(at.x, bottom + 6 * scale));
@@ -75,8 +81,11 @@ void VerdictPanel::Warnings(const ViewContext& context, Commands* commands) {
     ImGui::EndGroup();
     const float height = ImGui::GetItemRectSize().y;
     ImGui::SetCursorScreenPos(at);
-    if (ImGui::InvisibleButton("go", ImVec2(width, std::max(1.0F, height)), ImGuiButtonFlags_EnableNav)) commands->Go(warning.jump);
-    Tip(absl::StrCat("Since ", FormatSpan(context.model.now() - warning.since), ". Click: ", PanelName(warning.jump.panel)));
+    if (ImGui::InvisibleButton("go", ImVec2(width, std::max(1.0F, height)),
+                               ImGuiButtonFlags_EnableNav))
+      commands->Go(warning.jump);
+    Tip(absl::StrCat("Since ", FormatSpan(context.model.now() - warning.since),
+                     ". Click: ", PanelName(warning.jump.panel)));
     ImGui::PopID();
   }
   if (warnings.size() > kShown) {
@@ -91,7 +100,8 @@ void VerdictPanel::Clusters(const ViewContext& context, Commands* commands) {
   for (size_t i = 0; i < context.clusters.size(); ++i) {
     const ClusterEntry& entry = context.clusters[i];
     ImGui::PushID(static_cast<int>(i));
-    if (ImGui::Selectable("##cluster", static_cast<int>(i) == context.cluster)) commands->ShowCluster(static_cast<int>(i));
+    if (ImGui::Selectable("##cluster", static_cast<int>(i) == context.cluster))
+      commands->ShowCluster(static_cast<int>(i));
     ImGui::SameLine(0, 0);
     Text(context.theme, MoodIcon(entry.mood), MoodColor(context.theme, entry.mood));
     ImGui::SameLine();
@@ -108,7 +118,8 @@ void VerdictPanel::Roles(const ViewContext& context, Commands* commands) {
     roles_version_ = model.version();
     roles_.clear();
     for (const NodeState& node : model.nodes()) {
-      auto role = std::find_if(roles_.begin(), roles_.end(), [&](const Role& r) { return r.job == node.job; });
+      auto role = std::find_if(roles_.begin(), roles_.end(),
+                               [&](const Role& r) { return r.job == node.job; });
       if (role == roles_.end()) role = roles_.insert(roles_.end(), Role{.job = node.job});
       ++role->total;
       const int state = static_cast<int>(node.state);
@@ -123,20 +134,24 @@ void VerdictPanel::Roles(const ViewContext& context, Commands* commands) {
     ImGui::PushID(role.job.c_str());
     std::vector<BarPart> parts;
     for (size_t state = 0; state < role.by_state.size(); ++state) {
-      parts.push_back({static_cast<float>(role.by_state[state]), StateColor(theme, static_cast<v1::SlotState>(state))});
+      parts.push_back({static_cast<float>(role.by_state[state]),
+                       StateColor(theme, static_cast<v1::SlotState>(state))});
     }
     const int good = role.by_state[v1::SLOT_STATE_READY] + role.by_state[v1::SLOT_STATE_RUNNING];
     ImGui::BeginGroup();
     Text(theme, role.job.empty() ? "–" : absl::string_view(role.job), theme.text);
     ImGui::SameLine();
-    MonoRight(theme, absl::StrCat(FormatCount(good), "/", FormatCount(role.total)), good == role.total ? theme.text : theme.caution);
-    StackedBar(theme, ImVec2(ImGui::GetContentRegionAvail().x, 5 * context.scale), static_cast<float>(role.total), parts);
+    MonoRight(theme, absl::StrCat(FormatCount(good), "/", FormatCount(role.total)),
+              good == role.total ? theme.text : theme.caution);
+    StackedBar(theme, ImVec2(ImGui::GetContentRegionAvail().x, 5 * context.scale),
+               static_cast<float>(role.total), parts);
     ImGui::EndGroup();
     if (BeginTip()) {
       for (size_t state = 0; state < role.by_state.size(); ++state) {
         if (role.by_state[state] == 0) continue;
         StateBadge(theme, static_cast<v1::SlotState>(state),
-                   absl::StrCat(role.by_state[state], " ", SlotStateText(static_cast<v1::SlotState>(state))));
+                   absl::StrCat(role.by_state[state], " ",
+                                SlotStateText(static_cast<v1::SlotState>(state))));
       }
       EndTip();
     }
@@ -166,7 +181,8 @@ void VerdictPanel::Hosts(const ViewContext& context, Commands* commands) {
       ImGui::SameLine(0, 0);
       Mono(theme, host.name, theme.text);
       ImGui::SameLine();
-      std::string facts = host.nodes.size() == 1 ? "1 node" : absl::StrCat(host.nodes.size(), " nodes");
+      std::string facts =
+          host.nodes.size() == 1 ? "1 node" : absl::StrCat(host.nodes.size(), " nodes");
       if (!host.gpus.empty()) {
         absl::StrAppend(&facts, " · ", host.gpus.size(), " GPUs");
       } else if (!host.gpus_unknown.empty()) {

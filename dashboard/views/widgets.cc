@@ -117,8 +117,9 @@ void StateShape(ImDrawList* list, ImVec2 center, float radius, const Theme& them
 void StateBadge(const Theme& theme, v1::SlotState state, absl::string_view text) {
   const float height = ImGui::GetTextLineHeight();
   // On the line of a text that is aligned with a button.
-  const ImVec2 at(ImGui::GetCursorScreenPos().x,
-                  ImGui::GetCursorScreenPos().y + ImGui::GetCurrentWindow()->DC.CurrLineTextBaseOffset);
+  const ImVec2 at(
+      ImGui::GetCursorScreenPos().x,
+      ImGui::GetCursorScreenPos().y + ImGui::GetCurrentWindow()->DC.CurrLineTextBaseOffset);
   const float radius = height * 0.27F;
   StateShape(ImGui::GetWindowDrawList(), ImVec2(at.x + radius + 1, at.y + height * 0.54F), radius,
              theme, state);
@@ -188,7 +189,8 @@ void EmptyState(const Theme& theme, const char* icon, absl::string_view title,
 }
 
 bool BeginTip() {
-  if (!ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_DelayNormal)) return false;
+  if (!ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_DelayNormal))
+    return false;
   if (!ImGui::BeginTooltip()) return false;
   ImGui::PushTextWrapPos(ImGui::GetFontSize() * 32);
   return true;
@@ -223,7 +225,8 @@ bool Choice(const Theme& theme, const char* id, absl::Span<const char* const> na
   for (size_t i = 0; i < names.size(); ++i) {
     const bool is_it = *chosen == static_cast<int>(i);
     if (i > 0) ImGui::SameLine();
-    ImGui::PushStyleColor(ImGuiCol_Button, is_it ? Fade(theme.accent, 0.22F) : Fade(theme.raised, 0.6F));
+    ImGui::PushStyleColor(ImGuiCol_Button,
+                          is_it ? Fade(theme.accent, 0.22F) : Fade(theme.raised, 0.6F));
     ImGui::PushStyleColor(ImGuiCol_Text, is_it ? theme.text : theme.dim);
     if (ImGui::Button(names[i]) && !is_it) {
       *chosen = static_cast<int>(i);
@@ -250,7 +253,8 @@ bool FilterField(const Theme& theme, const char* id, const char* hint, bool focu
 
 bool Matches(absl::string_view haystack, absl::string_view needle) {
   const auto same = [](char a, char b) { return absl::ascii_tolower(a) == absl::ascii_tolower(b); };
-  return std::search(haystack.begin(), haystack.end(), needle.begin(), needle.end(), same) != haystack.end();
+  return std::search(haystack.begin(), haystack.end(), needle.begin(), needle.end(), same) !=
+         haystack.end();
 }
 
 CsvTable::CsvTable(absl::Span<const absl::string_view> columns) {

@@ -6,8 +6,8 @@
 // Defines: Heading(), Mono(), MonoRight(), SmallText(), KeyValue(), StateBadge(), StackedBar(),
 // MeterBar(), Hatch(), EmptyState(), BeginTip()/EndTip(), IconButton(), FilterField(), CsvTable.
 //
-// Sizes in pixels are before HiDPI scaling where a parameter is named `..._px`; everything that takes
-// ImVec2 is in screen pixels.
+// Sizes in pixels are before HiDPI scaling where a parameter is named `..._px`; everything that
+// takes ImVec2 is in screen pixels.
 //
 // Thread safety: between NewFrame() and Render(), on the window's thread.
 
@@ -35,8 +35,8 @@ void MonoRight(const Theme& theme, absl::string_view text, ImU32 color);
 void SmallText(const Theme& theme, absl::string_view text, ImU32 color);
 // Wraps at the right edge.
 void WrappedText(absl::string_view text, ImU32 color);
-// One row of a two-column table of facts that BeginFacts() has begun: dim name, value in mono. Empty
-// values are left out.
+// One row of a two-column table of facts that BeginFacts() has begun: dim name, value in mono.
+// Empty values are left out.
 bool BeginFacts(const char* id, float name_px, float scale);
 void Fact(const Theme& theme, const char* name, absl::string_view value);
 void Fact(const Theme& theme, const char* name, absl::string_view value, ImU32 color);
