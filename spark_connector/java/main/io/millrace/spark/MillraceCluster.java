@@ -51,8 +51,8 @@ public final class MillraceCluster implements AutoCloseable {
   private final InferenceFeeds inferenceFeeds;
   private final Map<String, Object> trainLocks = new TreeMap<>();
   private volatile boolean terminated;
+  private volatile boolean shut;
   // Guarded by this.
-  private boolean shut;
   private MillraceException shutError;
 
   private MillraceCluster(ClusterRun run) {
@@ -205,10 +205,8 @@ public final class MillraceCluster implements AutoCloseable {
       throw new MillraceException(
           StatusCode.NOT_FOUND, "no queue '" + queue + "'; the cluster has " + run.options().queues());
     }
-    synchronized (this) {
-      if (shut) {
-        throw new MillraceException(StatusCode.FAILED_PRECONDITION, what + " after shutdown");
-      }
+    if (shut) {
+      throw new MillraceException(StatusCode.FAILED_PRECONDITION, what + " after shutdown");
     }
   }
 
@@ -323,7 +321,7 @@ public final class MillraceCluster implements AutoCloseable {
 
   /** Ends everything at once, without waiting for programs; nothing after {@link #shutdown}. */
   @Override
-  public synchronized void close() {
+  public void close() {
     shut = true;
     run.close();
   }

@@ -9,6 +9,7 @@ import io.millrace.spark.ShutdownOptions;
 import io.millrace.spark.StatusCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
@@ -34,6 +35,7 @@ public final class DirectChecks extends Checks {
     checks.check("stuckNodeIsKilled", checks::stuckNodeIsKilled);
     checks.check("fails", checks::fails);
     checks.check("gpus", checks::gpus);
+    checks.check("contextStopped", checks::contextStopped); // the last: there is no context after it
     checks.end();
   }
 
@@ -139,5 +141,33 @@ public final class DirectChecks extends Checks {
     out = newFolder();
     run(direct(1), "describe", out.toString()).shutdown();
     requireContains(told(out, "worker-0"), "gpus=unset");
+  }
+
+  /** Somebody stops the SparkContext and forgets the cluster: its coordinator ends too. */
+  private void contextStopped() throws Exception {
+    run(direct(2), "wait");
+    require(hasChild(), "there is no coordinator");
+    spark.stop();
+    for (int i = 0; i < 400 && hasChild(); i++) {
+      Thread.sleep(50);
+    }
+    require(!hasChild(), "the coordinator is still there");
+  }
+
+  private static boolean hasChild() throws IOException {
+    String self = Paths.get("/proc/self").toRealPath().getFileName().toString();
+    try (DirectoryStream<Path> processes = Files.newDirectoryStream(Paths.get("/proc"), "[0-9]*")) {
+      for (Path process : processes) {
+        try {
+          String stat = new String(Files.readAllBytes(process.resolve("stat")), StandardCharsets.UTF_8);
+          if (stat.substring(stat.lastIndexOf(')') + 4).split(" ")[0].equals(self)) {
+            return true;
+          }
+        } catch (IOException e) {
+          continue; // it has ended
+        }
+      }
+    }
+    return false;
   }
 }

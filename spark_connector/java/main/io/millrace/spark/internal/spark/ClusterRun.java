@@ -41,7 +41,8 @@ public final class ClusterRun {
   private final NodeStage stage;
   private final List<NodeSlot> slots = new ArrayList<>();
   private final List<NodeAgent> driverNodes = new ArrayList<>();
-  private final ExecutorWatch executors = new ExecutorWatch();
+  // A SparkContext that somebody stops takes the executors, and the nodes with them: end the rest too.
+  private final ExecutorWatch executors = new ExecutorWatch(() -> react(this::close));
   // What must not be done on the thread that reads the coordinator's lines.
   private final ExecutorService reactions =
       Executors.newSingleThreadExecutor(
