@@ -39,6 +39,9 @@ constexpr int kExitUsage = 2;
 constexpr absl::Duration kFirstData = absl::Seconds(15);
 // A source that gives more than this host can take is not waited for any longer.
 constexpr absl::Duration kCatchUp = absl::Seconds(5);
+// A window in which nothing happens is drawn this often, for the ages in it; what comes from the
+// cluster wakes it.
+constexpr absl::Duration kQuietFrame = absl::Seconds(1);
 // Frames that ImGui needs until tables and docks have their sizes.
 constexpr int kSettlingFrames = 6;
 
@@ -206,8 +209,7 @@ absl::Status ShowWindow(const Options& options, const std::vector<Session*>& ses
     // Frames that follow an input at once: hover effects and scrolling settle within them.
     int lively = kSettlingFrames;
     while (!window->should_close()) {
-      if (window->Wait(lively > 0 ? absl::Milliseconds(4) : absl::Milliseconds(400)))
-        lively = kSettlingFrames;
+      if (window->Wait(lively > 0 ? absl::Milliseconds(4) : kQuietFrame)) lively = kSettlingFrames;
       --lively;
       const absl::Time begin = absl::Now();
       for (size_t i = 0; i < sessions.size(); ++i) {

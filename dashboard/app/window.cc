@@ -12,6 +12,7 @@
 #include "imgui.h"
 #include "imgui_impl_glfw.h"
 #include "imgui_impl_opengl3.h"
+#include "imgui_internal.h"
 #include "implot.h"
 
 namespace millrace::dashboard {
@@ -122,13 +123,13 @@ class GlfwWindow : public Window {
   void Close() override { glfwSetWindowShouldClose(window_, GLFW_TRUE); }
 
   bool Wait(absl::Duration at_most) override {
-    const double before = glfwGetTime();
     if (at_most > absl::ZeroDuration()) {
       glfwWaitEventsTimeout(absl::ToDoubleSeconds(at_most));
     } else {
       glfwPollEvents();
     }
-    return glfwGetTime() - before < absl::ToDoubleSeconds(at_most) * 0.98;
+    // What GLFW's callbacks have told ImGui: a Wake() is no input.
+    return !ImGui::GetCurrentContext()->InputEventsQueue.empty();
   }
 
   void Frame(absl::FunctionRef<void()> draw) override {

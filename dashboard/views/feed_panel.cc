@@ -316,9 +316,9 @@ void FeedPanel::Lanes(const ViewContext& context, Commands* commands) {
   }
   ImGui::NewLine();
   constexpr ImGuiTableFlags kFlags =
-      ImGuiTableFlags_Sortable | ImGuiTableFlags_ScrollY | ImGuiTableFlags_RowBg |
-      ImGuiTableFlags_Resizable | ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_NoBordersInBody |
-      ImGuiTableFlags_BordersInnerV;
+      ImGuiTableFlags_Sortable | ImGuiTableFlags_Hideable | ImGuiTableFlags_ScrollY |
+      ImGuiTableFlags_RowBg | ImGuiTableFlags_Resizable | ImGuiTableFlags_SizingFixedFit |
+      ImGuiTableFlags_NoBordersInBody | ImGuiTableFlags_BordersInnerV;
   const bool narrow = ImGui::GetContentRegionAvail().x < 880 * px;
   if (!ImGui::BeginTable("lanes", kColumns, kFlags)) return;
   constexpr ImGuiTableColumnFlags kFixed = ImGuiTableColumnFlags_WidthFixed;
