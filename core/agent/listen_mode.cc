@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <utility>
 
@@ -41,11 +42,19 @@ void Say(absl::string_view text) {
 // gRPC tells of failed handshakes in its own log only: a driver that pins another certificate, or
 // somebody who is none.
 void OnGrpcLog(gpr_log_func_args* args) {
-  if (absl::StrContains(args->message, "Handshake failed")) {
+  // Bounded, as refusals are: by gRPC's threads, so without a lock.
+  static std::atomic<int64_t> minute = 0;
+  static std::atomic<int> told = 0;
+  const bool handshake = absl::StrContains(args->message, "Handshake failed");
+  if (!handshake && args->severity != GPR_LOG_SEVERITY_ERROR) return;
+  const int64_t now = absl::ToUnixSeconds(absl::Now()) / 60;
+  if (minute.exchange(now) != now) told = 0;
+  if (++told > kMaxRefusals) return;
+  if (handshake) {
     MILLRACE_LOG(WARNING) << "a caller and this agent did not agree on a connection: it pins the "
                              "certificate of another secret, or is no driver ("
                           << args->message << ")";
-  } else if (args->severity == GPR_LOG_SEVERITY_ERROR) {
+  } else {
     MILLRACE_LOG(WARNING) << "gRPC: " << args->message;
   }
 }
