@@ -347,6 +347,10 @@ def _python_packages():
         name = "python_kubernetes_packages",
         requirements = "//testing/bench:python_kubernetes_requirements.txt",
     )
+    python_env(
+        name = "spark_feed_packages",
+        requirements = "//testing/bench:spark_feed_requirements.txt",
+    )
 
 def _go_programs():
     version = "k8s.io/component-base/version"
