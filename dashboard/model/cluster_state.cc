@@ -17,10 +17,10 @@ void Lately::Add(float value, absl::Time time) {
   }
   if (values > 0 && time <= at) return;
   // The first ones count alike: none of them stands for all that was before it.
-  const double weight = values == 0 ? 1
-                                    : std::max(1.0 / (values + 1),
-                                               1 - std::exp(-absl::ToDoubleSeconds(time - at) /
-                                                            kLatelySeconds));
+  const double weight =
+      values == 0 ? 1
+                  : std::max(1.0 / (values + 1),
+                             1 - std::exp(-absl::ToDoubleSeconds(time - at) / kLatelySeconds));
   mean = values == 0 ? value : mean + (value - mean) * static_cast<float>(weight);
   at = time;
   ++values;
@@ -38,8 +38,8 @@ absl::string_view GpuMetricUnit(GpuMetric metric) {
 }
 
 absl::string_view NodeMetricName(NodeMetric metric) {
-  constexpr absl::string_view kNames[kNodeMetrics] = {
-      "CPU", "memory", "rows", "bytes", "starved", "backpressured", "queued"};
+  constexpr absl::string_view kNames[kNodeMetrics] = {"CPU",     "memory",        "rows",  "bytes",
+                                                      "starved", "backpressured", "queued"};
   return kNames[static_cast<int>(metric)];
 }
 

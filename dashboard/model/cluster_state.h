@@ -163,9 +163,9 @@ struct NodeState {
 
 struct HostState {
   std::string name;
-  std::vector<int> nodes;    // executor ids
-  std::vector<int> gpus;     // into DashboardModel::gpus(), by index on the host
-  std::string gpus_unknown;  // why they could not be read; empty: they could, or nobody said
+  std::vector<int> nodes;     // executor ids
+  std::vector<int> gpus;      // into DashboardModel::gpus(), by index on the host
+  std::string gpus_unknown;   // why they could not be read; empty: they could, or nobody said
   bool reports_gpus = false;  // an agent has said something about its GPUs
 };
 
@@ -176,8 +176,8 @@ struct GpuState {
   std::string parent_uuid;  // of a MIG instance; empty otherwise
   std::string name;
   std::string pci_bus_id;
-  std::string source;  // "nvml", "nvidia-smi", "fake"
-  std::string error;   // why values are missing; empty: they are not
+  std::string source;                      // "nvml", "nvidia-smi", "fake"
+  std::string error;                       // why values are missing; empty: they are not
   absl::Time time = absl::InfinitePast();  // of the newest values
   int owner = -1;  // executor id of the node that has claimed it; -1: nobody
 
@@ -210,8 +210,8 @@ struct GpuState {
 
   GpuState() { values.fill(kUnknown); }
   [[nodiscard]] float value(GpuMetric metric) const { return values[static_cast<int>(metric)]; }
-  // It runs slower than it could for its heat or its power brake; an idle GPU's and an application's
-  // own limits do not count.
+  // It runs slower than it could for its heat or its power brake; an idle GPU's and an
+  // application's own limits do not count.
   [[nodiscard]] bool throttled() const;
 };
 

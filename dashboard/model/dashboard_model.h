@@ -11,8 +11,8 @@
 //   model.Advance(source->ModelTime(now));     // once a frame
 //   Draw(model.verdict().start.text);
 //
-// Time comes in by argument only. Apply() and Advance() take the viewer's clock; every time that the
-// model gives out is on the coordinator's, which the model follows by the updates: now().
+// Time comes in by argument only. Apply() and Advance() take the viewer's clock; every time that
+// the model gives out is on the coordinator's, which the model follows by the updates: now().
 //
 // Ownership: all of it is the model's; references are valid until the next Apply() or Advance().
 // Thread safety: not thread-safe; const methods may run concurrently. Blocking: never.

@@ -242,9 +242,11 @@ void DashboardModel::TakeQueues(const v1::NodeSample& sample, double seconds, No
     queue.open_sessions = proto.open_sessions();
     queue.waiting_sessions = proto.waiting_sessions();
     queue.program_done = proto.program_done();
-    last = QueueCounters{proto.queue(),          proto.rows_received(), proto.bytes_received(),
-                         proto.batches_received(), proto.rows_returned(), proto.wait_us(),
-                         proto.compute_us(),     proto.decode_us(),     proto.full_us()};
+    last = QueueCounters{proto.queue(),          proto.rows_received(),
+                         proto.bytes_received(), proto.batches_received(),
+                         proto.rows_returned(),  proto.wait_us(),
+                         proto.compute_us(),     proto.decode_us(),
+                         proto.full_us()};
     node->rows_per_second = Sum(node->rows_per_second, queue.rows_per_second);
     node->bytes_per_second = Sum(node->bytes_per_second, queue.bytes_per_second);
     // The program waits in one queue at a time, so its waits add up.
@@ -254,8 +256,7 @@ void DashboardModel::TakeQueues(const v1::NodeSample& sample, double seconds, No
   if (Known(node->starved)) node->starved = std::min(node->starved, 1.0f);
 }
 
-void DashboardModel::TakeGpus(const v1::NodeSample& sample, NodeState* node,
-                              NodeCounters* before) {
+void DashboardModel::TakeGpus(const v1::NodeSample& sample, NodeState* node, NodeCounters* before) {
   if (node->host_index >= 0) {
     HostState& host = hosts_[node->host_index];
     if (!sample.gpus_unknown().empty()) {
@@ -293,8 +294,9 @@ void DashboardModel::TakeGpus(const v1::NodeSample& sample, NodeState* node,
 }
 
 int DashboardModel::GpuOf(int host, const v1::GpuSample& sample) {
-  const std::string key = absl::StrCat(host, "\n", sample.uuid(), "\n",
-                                       sample.uuid().empty() ? static_cast<int>(sample.index()) : 0);
+  const std::string key =
+      absl::StrCat(host, "\n", sample.uuid(), "\n",
+                   sample.uuid().empty() ? static_cast<int>(sample.index()) : 0);
   const auto found = gpu_ids_.find(key);
   if (found != gpu_ids_.end()) return found->second;
   if (gpus_.size() >= kMaxGpus) {
@@ -375,9 +377,8 @@ void DashboardModel::TakeGpu(const v1::GpuSample& proto, int id) {
 void DashboardModel::TakeFeed(const v1::FeedInfo& info) {
   FeedState& feed = feeds_[info.feed_id()];
   FeedCounters& before = feed_counters_[info.feed_id()];
-  const double seconds = before.time == absl::InfinitePast()
-                             ? 0
-                             : absl::ToDoubleSeconds(data_time_ - before.time);
+  const double seconds =
+      before.time == absl::InfinitePast() ? 0 : absl::ToDoubleSeconds(data_time_ - before.time);
   feed.info = info;
   feed.opened = info.has_opened() ? TimeFromProto(info.opened()) : absl::InfinitePast();
   if (seconds > 0) {
@@ -392,8 +393,8 @@ void DashboardModel::TakeFeed(const v1::FeedInfo& info) {
                                         : kUnknown;
   feed.eta = absl::InfiniteDuration();
   if (info.done() > 0 && info.partitions() > 0 && feed.opened != absl::InfinitePast()) {
-    const double left = static_cast<double>(info.partitions() - info.done()) /
-                        static_cast<double>(info.done());
+    const double left =
+        static_cast<double>(info.partitions() - info.done()) / static_cast<double>(info.done());
     feed.eta = std::max(absl::ZeroDuration(), (data_time_ - feed.opened) * left);
   }
 }

@@ -62,8 +62,9 @@ TEST(Format, DurationsHaveTwoUnitsAtMost) {
 }
 
 TEST(Format, TimesAreClockTimesAndAges) {
-  const absl::Time time = absl::FromCivil(absl::CivilSecond(2026, 1, 2, 10, 41, 7), absl::UTCTimeZone()) +
-                          absl::Milliseconds(312);
+  const absl::Time time =
+      absl::FromCivil(absl::CivilSecond(2026, 1, 2, 10, 41, 7), absl::UTCTimeZone()) +
+      absl::Milliseconds(312);
   EXPECT_EQ(FormatClock(time, absl::UTCTimeZone()), "10:41:07.3");
   EXPECT_EQ(FormatDateTime(time, absl::UTCTimeZone()), "2026-01-02 10:41:07.312");
   EXPECT_EQ(FormatAge(time, time + absl::Seconds(3)), "3 s ago");

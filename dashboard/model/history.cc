@@ -183,8 +183,8 @@ void History<Codec>::Query(size_t series, absl::Time from, absl::Time to, int ma
     carried_at = column.second;
   }
   for (size_t i = 0; i < buckets; ++i) {
-    (*points)[i].time = absl::FromUnixSeconds(first + static_cast<int64_t>(i) * width) +
-                        absl::Seconds(width) / 2;
+    (*points)[i].time =
+        absl::FromUnixSeconds(first + static_cast<int64_t>(i) * width) + absl::Seconds(width) / 2;
   }
 }
 

@@ -72,8 +72,8 @@ class History {
 
   explicit History(Codec codec = Codec()) : codec_(codec) {}
 
-  // Within one second the last value counts. A value of a second that is gone already is left out of
-  // what is kept for an hour; kUnknown is ignored.
+  // Within one second the last value counts. A value of a second that is gone already is left out
+  // of what is kept for an hour; kUnknown is ignored.
   void Record(size_t series, absl::Time time, float value);
 
   // The last value at or before `time`, at most `hold` older; kUnknown if there is none.

@@ -67,6 +67,8 @@ std::vector<float> Smooth(const std::vector<MetricSample>& samples, float weight
   double total = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const float value = samples[i].value;
+    // A later attempt has nothing to do with the one before it.
+    if (i > 0 && samples[i].attempt != samples[i - 1].attempt) sum = total = 0;
     if (!std::isfinite(value)) {
       smooth[i] = value;
       continue;

@@ -74,8 +74,8 @@ class MetricBook {
   std::map<std::pair<std::string, int>, MetricSeries, std::less<>> series_;
 };
 
-// Exponential moving average, unbiased at the beginning: `weight` (0 to 0.999) of what was before.
-// Values that are no numbers are left out of it and stay.
+// Exponential moving average, unbiased at the beginning: `weight` (0 to 0.999) of what was before
+// in the same attempt. Values that are no numbers are left out of it and stay.
 [[nodiscard]] std::vector<float> Smooth(const std::vector<MetricSample>& samples, float weight);
 
 }  // namespace millrace::dashboard

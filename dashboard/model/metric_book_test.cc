@@ -64,6 +64,9 @@ TEST(Smooth, BeginsAtTheFirstValueAndPassesOverWhatIsNoNumber) {
   EXPECT_GT(smooth[3], 1);
   EXPECT_LT(smooth[3], 3);
   EXPECT_EQ(Smooth({Sample(0, 1), Sample(1, 3)}, 0)[1], 3);
+  MetricSample again = Sample(0, 9);
+  again.attempt = 1;
+  EXPECT_EQ(Smooth({Sample(0, 1), again}, 0.9f)[1], 9);
 }
 
 }  // namespace

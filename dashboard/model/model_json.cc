@@ -66,8 +66,8 @@ OrderedJson LinkToJson(const LinkHealth& health) {
 
 OrderedJson ClusterToJson(const DashboardModel& model) {
   const ClusterFacts& cluster = model.cluster();
-  OrderedJson json = {{"id", cluster.cluster_id}, {"phase", PhaseText(cluster.phase)},
-                      {"epoch", cluster.epoch}};
+  OrderedJson json = {
+      {"id", cluster.cluster_id}, {"phase", PhaseText(cluster.phase)}, {"epoch", cluster.epoch}};
   Set(&json, "started", cluster.started);
   Set(&json, "all_ran", model.all_ran());
   json["input_mode"] = cluster.input_mode == v1::INPUT_MODE_FEED     ? "FEED"
@@ -93,9 +93,9 @@ OrderedJson ClusterToJson(const DashboardModel& model) {
   Set(&json, "version", cluster.version);
   json["queues"] = cluster.queues;
   for (int i = 0; i < kClusterMetrics; ++i) {
-    constexpr const char* kKeys[kClusterMetrics] = {
-        "running",          "rows_per_second", "bytes_per_second", "gpu_utilization_percent",
-        "starved_fraction", "backpressured_fraction"};
+    constexpr const char* kKeys[kClusterMetrics] = {"running",          "rows_per_second",
+                                                    "bytes_per_second", "gpu_utilization_percent",
+                                                    "starved_fraction", "backpressured_fraction"};
     Set(&json, kKeys[i], model.cluster_value(static_cast<ClusterMetric>(i)));
   }
   return json;
@@ -169,8 +169,8 @@ OrderedJson NodeToJson(const DashboardModel& model, const NodeState& node) {
 }
 
 OrderedJson GpuToJson(const DashboardModel& model, const GpuState& gpu) {
-  OrderedJson json = {{"host", model.hosts()[gpu.host].name}, {"index", gpu.index},
-                      {"uuid", gpu.uuid}};
+  OrderedJson json = {
+      {"host", model.hosts()[gpu.host].name}, {"index", gpu.index}, {"uuid", gpu.uuid}};
   Set(&json, "parent_uuid", gpu.parent_uuid);
   Set(&json, "name", gpu.name);
   Set(&json, "source", gpu.source);
@@ -275,8 +275,8 @@ OrderedJson ModelToJson(const DashboardModel& model, const ModelJsonOptions& opt
   json["cluster"] = ClusterToJson(model);
   OrderedJson warnings = OrderedJson::array();
   for (const Warning* warning : model.warnings()) {
-    OrderedJson entry = {{"id", warning->id}, {"mood", MoodName(warning->mood)},
-                         {"text", warning->text}};
+    OrderedJson entry = {
+        {"id", warning->id}, {"mood", MoodName(warning->mood)}, {"text", warning->text}};
     Set(&entry, "since", warning->since);
     warnings.push_back(std::move(entry));
   }
@@ -286,8 +286,8 @@ OrderedJson ModelToJson(const DashboardModel& model, const ModelJsonOptions& opt
   json["nodes"] = std::move(nodes);
   OrderedJson hosts = OrderedJson::array();
   for (const HostState& host : model.hosts()) {
-    OrderedJson entry = {{"name", host.name}, {"executor_ids", host.nodes},
-                         {"gpus", host.gpus.size()}};
+    OrderedJson entry = {
+        {"name", host.name}, {"executor_ids", host.nodes}, {"gpus", host.gpus.size()}};
     Set(&entry, "gpus_unknown", host.gpus_unknown);
     hosts.push_back(std::move(entry));
   }

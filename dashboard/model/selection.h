@@ -43,12 +43,12 @@ inline constexpr std::array<Panel, 10> kPanels = {
 
 // At most one of each; -1 and empty mean none.
 struct Selection {
-  int node = -1;           // executor id
-  int gpu = -1;            // index into DashboardModel::gpus()
-  int host = -1;           // index into DashboardModel::hosts()
-  int64_t event = -1;      // Event.number
-  std::string feed;        // feed id
-  std::string queue;       // of the node
+  int node = -1;       // executor id
+  int gpu = -1;        // index into DashboardModel::gpus()
+  int host = -1;       // index into DashboardModel::hosts()
+  int64_t event = -1;  // Event.number
+  std::string feed;    // feed id
+  std::string queue;   // of the node
   friend bool operator==(const Selection&, const Selection&) = default;
 };
 

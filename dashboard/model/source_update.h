@@ -1,7 +1,7 @@
 // File: dashboard/model/source_update.h
 //
-// What every source (a live cluster, a recording, the demo) hands to the model: one type, so that the
-// model cannot tell them apart.
+// What every source (a live cluster, a recording, the demo) hands to the model: one type, so that
+// the model cannot tell them apart.
 //
 // Defines: LinkState, SourceUpdate.
 //
@@ -37,10 +37,11 @@ struct LinkState {
 };
 
 struct SourceUpdate {
-  // Viewer's clock. Never decreases from one update of a source to the next, except after `restart`.
+  // Viewer's clock. Never decreases from one update of a source to the next, except after
+  // `restart`.
   absl::Time arrived;
-  // A part of the cluster's stream. Null if only the link changed. Parts of one transaction carry the
-  // same `seq`; all but the last have `more` set.
+  // A part of the cluster's stream. Null if only the link changed. Parts of one transaction carry
+  // the same `seq`; all but the last have `more` set.
   std::shared_ptr<const v1::WatchUpdate> watch;
   bool more = false;
   // The state of the link after this update.

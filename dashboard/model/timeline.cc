@@ -62,9 +62,9 @@ void Timeline::Add(const v1::Event& proto) {
   }
   if (event.folded) ++folded_;
   if (events_.size() <= kMaxEvents) return;
-  const auto oldest =
-      static_cast<int64_t>(events_.front().number) == first_cause_number_ ? events_.begin() + 1
-                                                                          : events_.begin();
+  const auto oldest = static_cast<int64_t>(events_.front().number) == first_cause_number_
+                          ? events_.begin() + 1
+                          : events_.begin();
   if (oldest->folded) --folded_;
   events_.erase(oldest);
 }
@@ -91,9 +91,9 @@ void Timeline::Clear() {
 }
 
 const TimelineEvent* Timeline::Find(uint64_t number) const {
-  const auto found = std::lower_bound(
-      events_.begin(), events_.end(), number,
-      [](const TimelineEvent& event, uint64_t at) { return event.number < at; });
+  const auto found =
+      std::lower_bound(events_.begin(), events_.end(), number,
+                       [](const TimelineEvent& event, uint64_t at) { return event.number < at; });
   return found != events_.end() && found->number == number ? &*found : nullptr;
 }
 

@@ -8,8 +8,8 @@
 namespace millrace::dashboard {
 namespace {
 
-v1::Event Event(uint64_t number, const std::string& kind, v1::Event::Severity severity, int executor,
-                double second) {
+v1::Event Event(uint64_t number, const std::string& kind, v1::Event::Severity severity,
+                int executor, double second) {
   v1::Event event;
   event.set_number(number);
   event.set_kind(kind);

@@ -125,10 +125,9 @@ VerdictSentence Reserving(const DashboardModel& model) {
     return sentence;
   }
   sentence.mood = Mood::kBusy;
-  sentence.text =
-      absl::StrCat("Starting: ", FormatCount(running), " of ", FormatCount(slots),
-                   " slots run after ", FormatSpan(age), "; slowest is ", slowest->name, ": ",
-                   Missing(slowest->state), " for ", FormatSpan(waits), ".");
+  sentence.text = absl::StrCat("Starting: ", FormatCount(running), " of ", FormatCount(slots),
+                               " slots run after ", FormatSpan(age), "; slowest is ", slowest->name,
+                               ": ", Missing(slowest->state), " for ", FormatSpan(waits), ".");
   return sentence;
 }
 
@@ -213,11 +212,10 @@ VerdictSentence Start(const DashboardModel& model) {
     sentence.mood = Mood::kBad;
     sentence.jump = To(Panel::kTimeline);
     const bool lost = health.link.kind == LinkState::Kind::kLost;
-    sentence.text = absl::StrCat(lost ? "The driver is gone; the last news is of "
-                                      : "Connection lost ",
-                                 FormatAge(model.now() - health.data_age, model.now()),
-                                 "; what is shown is as of ",
-                                 FormatClock(model.data_time(), model.options().zone), ".");
+    sentence.text = absl::StrCat(
+        lost ? "The driver is gone; the last news is of " : "Connection lost ",
+        FormatAge(model.now() - health.data_age, model.now()), "; what is shown is as of ",
+        FormatClock(model.data_time(), model.options().zone), ".");
     sentence.evidence = health.link.reason;
     return sentence;
   }
@@ -257,9 +255,9 @@ VerdictSentence Start(const DashboardModel& model) {
         finished += node.state == v1::SLOT_STATE_FINISHED ? 1 : 0;
       }
       sentence.mood = Mood::kGood;
-      sentence.text = absl::StrCat("Ended. ", FormatCount(finished), " of ",
-                                   FormatCount(static_cast<int64_t>(model.nodes().size())),
-                                   " nodes finished.");
+      sentence.text =
+          absl::StrCat("Ended. ", FormatCount(finished), " of ",
+                       FormatCount(static_cast<int64_t>(model.nodes().size())), " nodes finished.");
       sentence.jump = To(Panel::kTimeline);
       return sentence;
     }
@@ -307,16 +305,16 @@ GpuFacts CountGpus(const DashboardModel& model) {
 
 struct FeedFacts {
   int fed = 0;
-  float starved = kUnknown;      // mean of all fed nodes
-  int most_starved = -1;         // executor id
+  float starved = kUnknown;  // mean of all fed nodes
+  int most_starved = -1;     // executor id
   float most_starved_by = 0;
-  int fullest = -1;              // executor id of the one that holds back its feeders most
+  int fullest = -1;  // executor id of the one that holds back its feeders most
   float fullest_by = 0;
   float bytes_per_second = 0;
   float rows_per_second = 0;
-  int richest = -1;              // receives most rows
+  int richest = -1;  // receives most rows
   float richest_share = 0;
-  int waiting = 0;               // nodes that wait more than kHeldUp of their time
+  int waiting = 0;  // nodes that wait more than kHeldUp of their time
 };
 
 FeedFacts CountFeed(const DashboardModel& model) {
@@ -366,10 +364,9 @@ std::string WhyIdle(const DashboardModel& model, VerdictSentence* sentence) {
   }
   const bool open = std::any_of(model.feeds().begin(), model.feeds().end(),
                                 [](const auto& entry) { return !entry.second.info.closed(); });
-  sentence->evidence = absl::StrCat(
-      "lately: ", FormatSi(feed.rows_per_second, "rows/s"), ", ",
-      FormatBytesRate(feed.bytes_per_second), "; nodes wait ", FormatFraction(feed.starved),
-      " of their time on average");
+  sentence->evidence = absl::StrCat("lately: ", FormatSi(feed.rows_per_second, "rows/s"), ", ",
+                                    FormatBytesRate(feed.bytes_per_second), "; nodes wait ",
+                                    FormatFraction(feed.starved), " of their time on average");
   if (!open) {
     sentence->jump = To(Panel::kFeed);
     return model.feeds().empty() ? "no feed has been opened" : "no feed is open";
@@ -382,9 +379,9 @@ std::string WhyIdle(const DashboardModel& model, VerdictSentence* sentence) {
   }
   if (feed.fullest >= 0 && feed.fullest_by > kHeldUp) {
     sentence->jump = To(Panel::kFeed, feed.fullest);
-    std::string why = absl::StrCat("backpressure; ", model.NodeName(feed.fullest),
-                                   " is slow, its queue is full ", FormatFraction(feed.fullest_by),
-                                   " of the time");
+    std::string why =
+        absl::StrCat("backpressure; ", model.NodeName(feed.fullest), " is slow, its queue is full ",
+                     FormatFraction(feed.fullest_by), " of the time");
     if (feed.waiting > 0) {
       absl::StrAppend(&why, ", and ", Plural(feed.waiting, "other waits", "others wait"), " up to ",
                       FormatFraction(feed.most_starved_by));
@@ -443,8 +440,8 @@ VerdictSentence Gpus(const DashboardModel& model) {
   const float idle = 100 - facts.utilization;
   const bool starting = model.cluster().phase == Phase::PHASE_RESERVING;
   if (starting) {
-    sentence.text = absl::StrCat("GPUs idle ", FormatPercent(idle),
-                                 ": the cluster has not started yet.");
+    sentence.text =
+        absl::StrCat("GPUs idle ", FormatPercent(idle), ": the cluster has not started yet.");
   } else if (facts.utilization >= kBusy) {
     sentence.mood = Mood::kGood;
     sentence.text = absl::StrCat("GPUs busy: ", FormatPercent(facts.utilization), " on average");
@@ -459,15 +456,16 @@ VerdictSentence Gpus(const DashboardModel& model) {
     const GpuState& hottest = model.gpus()[facts.throttled.front()];
     sentence.mood = Mood::kWarning;
     if (facts.utilization >= kBusy) sentence.jump.selection.gpu = facts.throttled.front();
-    absl::StrAppend(&sentence.text, facts.utilization >= kBusy ? ", but " : "; ",
-                    Plural(static_cast<int64_t>(facts.throttled.size()), "GPU throttles",
-                           "GPUs throttle"),
-                    " for heat; hottest is ", model.GpuName(facts.throttled.front()), " at ",
-                    FormatNumber(std::round(hottest.value(GpuMetric::kTemperature))), " °C");
+    absl::StrAppend(
+        &sentence.text, facts.utilization >= kBusy ? ", but " : "; ",
+        Plural(static_cast<int64_t>(facts.throttled.size()), "GPU throttles", "GPUs throttle"),
+        " for heat; hottest is ", model.GpuName(facts.throttled.front()), " at ",
+        FormatNumber(std::round(hottest.value(GpuMetric::kTemperature))), " °C");
     const float clock = hottest.value(GpuMetric::kClock);
     if (Known(clock) && hottest.max_clock_mhz > 0 && clock < hottest.max_clock_mhz) {
       absl::StrAppend(&sentence.text, ", its clock ",
-                      FormatPercent(100 - 100 * clock / hottest.max_clock_mhz), " below its maximum");
+                      FormatPercent(100 - 100 * clock / hottest.max_clock_mhz),
+                      " below its maximum");
     }
     sentence.text += ".";
   }
@@ -539,7 +537,8 @@ VerdictSentence Failure(const DashboardModel& model) {
     }
     if (cluster.folded_failures > 0) {
       absl::StrAppend(&sentence.text, "; ",
-                      Plural(cluster.folded_failures, "later failure", "later failures"), " folded");
+                      Plural(cluster.folded_failures, "later failure", "later failures"),
+                      " folded");
     }
     sentence.text += ".";
     return sentence;
@@ -550,8 +549,9 @@ VerdictSentence Failure(const DashboardModel& model) {
   for (const NodeState& node : model.nodes()) {
     const int of_node = static_cast<int>(std::max(node.restarts, node.attempt));
     restarts += of_node;
-    if (of_node > 0 && (restless == nullptr ||
-                        of_node > static_cast<int>(std::max(restless->restarts, restless->attempt)))) {
+    if (of_node > 0 &&
+        (restless == nullptr ||
+         of_node > static_cast<int>(std::max(restless->restarts, restless->attempt)))) {
       restless = &node;
     }
   }
@@ -612,7 +612,8 @@ Verdict MakeVerdict(const DashboardModel& model) {
 }
 
 std::string FormatVerdict(const Verdict& verdict) {
-  return absl::StrCat(verdict.start.text, "\n", verdict.gpus.text, "\n", verdict.failure.text, "\n");
+  return absl::StrCat(verdict.start.text, "\n", verdict.gpus.text, "\n", verdict.failure.text,
+                      "\n");
 }
 
 }  // namespace millrace::dashboard

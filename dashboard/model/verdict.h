@@ -23,11 +23,11 @@ namespace millrace::dashboard {
 class DashboardModel;
 
 enum class Mood {
-  kGood,      // as it should be
-  kNeutral,   // nothing to say yet, or not known
-  kBusy,      // on its way
-  kWarning,   // slower than it could be, or healed
-  kBad,       // broken
+  kGood,     // as it should be
+  kNeutral,  // nothing to say yet, or not known
+  kBusy,     // on its way
+  kWarning,  // slower than it could be, or healed
+  kBad,      // broken
 };
 // "good", "neutral", "busy", "warning", "bad".
 [[nodiscard]] absl::string_view MoodName(Mood mood);

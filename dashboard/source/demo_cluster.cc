@@ -13,9 +13,9 @@
 namespace millrace::dashboard {
 namespace {
 
-constexpr double kRowBytes = 3136;          // 28 x 28 floats
-constexpr double kRowsPerSecond = 12'000;   // of one node whose GPUs are busy
-constexpr double kRunSeconds = 600;         // until the feed is done
+constexpr double kRowBytes = 3136;         // 28 x 28 floats
+constexpr double kRowsPerSecond = 12'000;  // of one node whose GPUs are busy
+constexpr double kRunSeconds = 600;        // until the feed is done
 constexpr int kPartitionsPerNode = 40;
 constexpr int kMetricNodes = 64;
 constexpr double kLogLinesPerSecond = 150;  // of all nodes
@@ -118,7 +118,8 @@ double DemoCluster::ReachedAfter(int node, v1::SlotState state) const {
   }
   const double ready = registered + (0.1 + 0.1 * Noise(id, 5)) * std::sqrt(pace);
   if (state == v1::SLOT_STATE_READY) return ready;
-  return state == v1::SLOT_STATE_RUNNING ? ready + (0.2 + 0.2 * Noise(id, 6)) * std::sqrt(pace) : 1e18;
+  return state == v1::SLOT_STATE_RUNNING ? ready + (0.2 + 0.2 * Noise(id, 6)) * std::sqrt(pace)
+                                         : 1e18;
 }
 
 v1::SlotState DemoCluster::StateAt(int node, double second) const {
@@ -205,8 +206,8 @@ void DemoCluster::AddLog(int node, double second, v1::LogLines::Source source,
 void DemoCluster::Fail(int node, double second, absl::string_view what, bool folded,
                        v1::WatchUpdate* update) {
   nodes_[node].ends = second;
-  AddEvent(second, "failure", folded ? v1::Event::SEVERITY_WARNING : v1::Event::SEVERITY_ERROR, node,
-           FailureText(node, what), update)
+  AddEvent(second, "failure", folded ? v1::Event::SEVERITY_WARNING : v1::Event::SEVERITY_ERROR,
+           node, FailureText(node, what), update)
       ->set_folded(folded);
   if (folded) ++folded_;
 }
@@ -244,7 +245,8 @@ void DemoCluster::Script(int second, v1::WatchUpdate* update) {
     const int node = Find("worker", 3);
     if (node < 0) return;
     AddEvent(4.6, "agent", v1::Event::SEVERITY_WARNING, node,
-             absl::StrCat("host h", node, " cannot reach 10.0.0.5:41233: No route to host"), update);
+             absl::StrCat("host h", node, " cannot reach 10.0.0.5:41233: No route to host"),
+             update);
   }
   const double fails_at = shape_.scenario == "oom-cascade" ? kOutOfMemoryAt
                           : shape_.scenario == "replay"    ? kReplayFailsAt
@@ -254,9 +256,10 @@ void DemoCluster::Script(int second, v1::WatchUpdate* update) {
     AddLog(node, fails_at - 0.2, v1::LogLines::SOURCE_STDERR,
            "W allocator: 61.8 GiB of 62.0 GiB in use, warning: the next batch may not fit", update);
     first_cause_ = node;
-    Fail(node, fails_at,
-         "was killed by SIGKILL (if nobody did that, its host was short of memory: see dmesg there)",
-         false, update);
+    Fail(
+        node, fails_at,
+        "was killed by SIGKILL (if nobody did that, its host was short of memory: see dmesg there)",
+        false, update);
   }
   if (now(fails_at + 1.4) && first_cause_ >= 0) {
     int followers = 0;
@@ -269,10 +272,11 @@ void DemoCluster::Script(int second, v1::WatchUpdate* update) {
              update);
       Fail(node, at, "exited with code 1", true, update);
     }
-    first_cause_text_ = FailureText(
-        first_cause_, absl::StrCat("was killed by SIGKILL (if nobody did that, its host was short of "
-                                   "memory: see dmesg there); ",
-                                   folded_, " later failures folded"));
+    first_cause_text_ =
+        FailureText(first_cause_,
+                    absl::StrCat("was killed by SIGKILL (if nobody did that, its host was short of "
+                                 "memory: see dmesg there); ",
+                                 folded_, " later failures folded"));
     AddEvent(fails_at + 1.35, "cluster", v1::Event::SEVERITY_ERROR, first_cause_,
              "the cluster has failed: " + first_cause_text_, update)
         ->set_first_cause(true);
@@ -283,7 +287,8 @@ void DemoCluster::Script(int second, v1::WatchUpdate* update) {
     const double at = std::floor((second - 1) / kFlapsEvery) * kFlapsEvery + 0.7;
     if (at > 5 && now(at) && nodes_[node].attempt < 20) {
       Restart(node, at,
-              "exited with code 3. Last stderr line: 'data: checksum mismatch in shard 17'", update);
+              "exited with code 3. Last stderr line: 'data: checksum mismatch in shard 17'",
+              update);
     }
   }
 }
@@ -330,8 +335,8 @@ void DemoCluster::AddSlots(int second, v1::WatchUpdate* update) {
     if (state >= v1::SLOT_STATE_STARTED) slot->set_host(absl::StrCat("h", id));
     slot->set_attached(state >= v1::SLOT_STATE_CONNECTED && state <= v1::SLOT_STATE_DRAINING);
     if (state >= v1::SLOT_STATE_REGISTERED) {
-      slot->set_address(absl::StrFormat("10.%d.%d.%d:%d", id / 62500, id / 250 % 250, id % 250 + 1,
-                                        node.port));
+      slot->set_address(
+          absl::StrFormat("10.%d.%d.%d:%d", id / 62500, id / 250 % 250, id % 250 + 1, node.port));
     }
     if (state == v1::SLOT_STATE_RUNNING || state == v1::SLOT_STATE_DRAINING) {
       slot->set_pid(node.pid);
@@ -368,8 +373,9 @@ void DemoCluster::AddSample(int id, int second, v1::WatchUpdate* update) {
     node.cpu_us += dt * 1e6 * cores;
     v1::ProcessSample* process = sample->mutable_process();
     process->set_cpu_us(Counter(node.cpu_us));
-    process->set_rss_bytes(Counter((3.2 + 0.3 * Noise(static_cast<uint64_t>(id), 10) +
-                                    0.002 * std::min(second, 600)) * (1 << 30)));
+    process->set_rss_bytes(
+        Counter((3.2 + 0.3 * Noise(static_cast<uint64_t>(id), 10) + 0.002 * std::min(second, 600)) *
+                (1 << 30)));
     process->set_threads(static_cast<uint32_t>(24 + id % 5));
     process->set_open_files(static_cast<uint32_t>(61 + id % 7));
   }
@@ -392,8 +398,8 @@ void DemoCluster::AddSample(int id, int second, v1::WatchUpdate* update) {
     queue->set_queued_bytes(Counter(load.queued_bytes));
     queue->set_queued_rows(Counter(load.queued_bytes / kRowBytes));
     queue->set_open_sessions(load.rows_per_second > 0 ? 1 : 0);
-    queue->set_partitions_received(Counter(node.rows / (kRowsPerSecond * kRunSeconds) *
-                                           kPartitionsPerNode));
+    queue->set_partitions_received(
+        Counter(node.rows / (kRowsPerSecond * kRunSeconds) * kPartitionsPerNode));
     queue->set_wait_us(Counter(node.wait_us));
     queue->set_compute_us(Counter(node.compute_us));
     queue->set_decode_us(Counter(node.decode_us));
@@ -407,8 +413,7 @@ void DemoCluster::AddSample(int id, int second, v1::WatchUpdate* update) {
 }
 
 void DemoCluster::AddGpus(int id, int second, const Load& load, v1::NodeSample* sample) {
-  if (shape_.gpus_per_node == 0 ||
-      (shape_.scenario == "gpu-unknown" && id == Find("worker", 1))) {
+  if (shape_.gpus_per_node == 0 || (shape_.scenario == "gpu-unknown" && id == Find("worker", 1))) {
     sample->set_gpus_unknown("no NVML on this host");
     return;
   }
@@ -418,8 +423,8 @@ void DemoCluster::AddGpus(int id, int second, const Load& load, v1::NodeSample* 
     const uint64_t gpu_id = static_cast<uint64_t>(id) * 16 + static_cast<uint64_t>(i);
     const double jitter = Noise(gpu_id, 11, static_cast<uint64_t>(second)) - 0.5;
     const bool hot = shape_.scenario == "gpu-hot" && id == hot_host && i % 3 == 1;
-    const double busy = std::clamp(load.gpu_percent + (load.gpu_percent > 1 ? 10 * jitter : 0), 0.0,
-                                   100.0);
+    const double busy =
+        std::clamp(load.gpu_percent + (load.gpu_percent > 1 ? 10 * jitter : 0), 0.0, 100.0);
     v1::GpuSample* gpu = sample->add_gpus();
     gpu->set_index(static_cast<uint32_t>(i));
     gpu->set_uuid(absl::StrFormat("GPU-%08x-demo-%04x", id, i));
@@ -434,8 +439,8 @@ void DemoCluster::AddGpus(int id, int second, const Load& load, v1::NodeSample* 
         runs && nodes_[id].fed ? Counter((52 + 4 * Noise(gpu_id, 12)) * (1 << 30)) : 600 << 20);
     gpu->set_power_limit_watts(700);
     gpu->set_power_watts(static_cast<float>(std::round(75 + 5.6 * busy + 8 * jitter)));
-    gpu->set_temperature_celsius(
-        static_cast<float>(std::round(hot ? 90 + 2 * Noise(gpu_id, 13) : 34 + 0.36 * busy + jitter)));
+    gpu->set_temperature_celsius(static_cast<float>(
+        std::round(hot ? 90 + 2 * Noise(gpu_id, 13) : 34 + 0.36 * busy + jitter)));
     gpu->set_max_sm_clock_mhz(1980);
     gpu->set_sm_clock_mhz(hot ? 1275 : busy > 2 ? 1935 : 345);
     gpu->set_memory_clock_mhz(2619);
@@ -464,9 +469,9 @@ void DemoCluster::AddGpus(int id, int second, const Load& load, v1::NodeSample* 
 void DemoCluster::AddCluster(v1::WatchUpdate* update) {
   v1::ClusterInfo* info = update->mutable_cluster();
   info->set_cluster_id("demo");
-  info->set_phase(!first_cause_text_.empty()  ? v1::ClusterInfo::PHASE_FAILED
-                  : running_since_ >= 0       ? v1::ClusterInfo::PHASE_RUNNING
-                                              : v1::ClusterInfo::PHASE_RESERVING);
+  info->set_phase(!first_cause_text_.empty() ? v1::ClusterInfo::PHASE_FAILED
+                  : running_since_ >= 0      ? v1::ClusterInfo::PHASE_RUNNING
+                                             : v1::ClusterInfo::PHASE_RESERVING);
   info->set_epoch(epoch_);
   *info->mutable_started() = TimeToProto(shape_.started);
   info->set_input_mode(v1::INPUT_MODE_FEED);
@@ -494,7 +499,8 @@ void DemoCluster::AddFeed(int second, v1::WatchUpdate* update) {
   if (!feed_opened_) {
     feed_opened_ = true;
     AddEvent(running_since_ + 0.1, "feed", v1::Event::SEVERITY_INFO, -1,
-             absl::StrCat("feed-1 opened: ", kPartitionsPerNode * workers_, " partitions to queue input"),
+             absl::StrCat("feed-1 opened: ", kPartitionsPerNode * workers_,
+                          " partitions to queue input"),
              update);
   }
   if (feed_closed_) return;
@@ -559,15 +565,15 @@ void DemoCluster::AddMetricsAndLogs(int second, v1::WatchUpdate* update) {
       node.step = nodes_[static_cast<size_t>(Find("chief", 0))].step;
       metric("eval_accuracy", 0.985 - 0.8 * std::exp(-second / 25.0));
     }
-    const double chance =
-        std::min(0.4, kLogLinesPerSecond / static_cast<double>(nodes_.size()));
+    const double chance = std::min(0.4, kLogLinesPerSecond / static_cast<double>(nodes_.size()));
     if (Noise(i, 15, time) >= chance) continue;
     const double at = second - 0.9 * Noise(i, 16, time);
     const std::string stamp = absl::FormatTime("%m%d %H:%M:%E3S", At(at), absl::UTCTimeZone());
     const bool slow = Noise(i, 17, time) < 0.04;
     if (!node.fed) {
       AddLog(id, at, v1::LogLines::SOURCE_STDOUT,
-             absl::StrFormat("I%s %s: %d requests served", stamp, node.job, second * 37 + id), update);
+             absl::StrFormat("I%s %s: %d requests served", stamp, node.job, second * 37 + id),
+             update);
     } else if (!feeding) {
       AddLog(id, at, v1::LogLines::SOURCE_STDOUT, absl::StrFormat("I%s waiting for rows", stamp),
              update);

@@ -1,6 +1,7 @@
 // File: dashboard/source/demo_cluster.h
 //
-// The simulated cluster behind the demo: what its coordinator would tell a reader, second by second.
+// The simulated cluster behind the demo: what its coordinator would tell a reader, second by
+// second.
 //
 // Defines: DemoShape, DemoCluster.
 
@@ -30,8 +31,8 @@ class DemoCluster {
  public:
   explicit DemoCluster(const DemoShape& shape);
 
-  // What changed in the second that ends `second` seconds (0, 1, 2, ...) after the start. Call it for
-  // each second in order. The first is a snapshot.
+  // What changed in the second that ends `second` seconds (0, 1, 2, ...) after the start. Call it
+  // for each second in order. The first is a snapshot.
   [[nodiscard]] v1::WatchUpdate Step(int second);
 
  private:
@@ -67,7 +68,9 @@ class DemoCluster {
   [[nodiscard]] v1::SlotState StateAt(int node, double second) const;
   [[nodiscard]] Load LoadOf(int node, int second) const;
   [[nodiscard]] std::string FailureText(int node, absl::string_view what) const;
-  [[nodiscard]] absl::Time At(double second) const { return shape_.started + absl::Seconds(second); }
+  [[nodiscard]] absl::Time At(double second) const {
+    return shape_.started + absl::Seconds(second);
+  }
 
   void Script(int second, v1::WatchUpdate* update);
   void Restart(int node, double second, absl::string_view why, v1::WatchUpdate* update);

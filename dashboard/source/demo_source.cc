@@ -157,8 +157,8 @@ class DemoFrames final : public PlaybackFrames {
 
 const std::vector<std::string>& DemoScenarios() {
   static const auto* const kScenarios = new std::vector<std::string>{
-      "starting", "missing-slot", "slow-source", "slow-node",   "skewed", "oom-cascade", "flapping",
-      "gpu-hot",  "gpu-unknown",  "idle",        "huge",        "stale",  "replay"};
+      "starting", "missing-slot", "slow-source", "slow-node", "skewed", "oom-cascade", "flapping",
+      "gpu-hot",  "gpu-unknown",  "idle",        "huge",      "stale",  "replay"};
   return *kScenarios;
 }
 

@@ -1,10 +1,12 @@
 // File: dashboard/source/demo_source.h
 //
-// A simulated cluster, to try the dashboard without one and to judge it by: --demo N --scenario NAME.
+// A simulated cluster, to try the dashboard without one and to judge it by: --demo N --scenario
+// NAME.
 //
 // Defines: DemoOptions, DemoScenarios(), MakeDemoSource().
 //
-//   MILLRACE_ASSIGN_OR_RETURN(auto source, MakeDemoSource({.nodes = 200, .scenario = "slow-node"}));
+//   MILLRACE_ASSIGN_OR_RETURN(auto source, MakeDemoSource({.nodes = 200, .scenario =
+//   "slow-node"}));
 
 #ifndef DASHBOARD_SOURCE_DEMO_SOURCE_H_
 #define DASHBOARD_SOURCE_DEMO_SOURCE_H_
@@ -21,10 +23,10 @@
 namespace millrace::dashboard {
 
 struct DemoOptions {
-  int nodes = 8;         // 0 to 100,000
+  int nodes = 8;          // 0 to 100,000
   int gpus_per_node = 8;  // 0 to 16; each node is alone on its host
-  std::string scenario;  // one of DemoScenarios(); empty: all is well
-  uint64_t seed = 1;     // same options, same updates
+  std::string scenario;   // one of DemoScenarios(); empty: all is well
+  uint64_t seed = 1;      // same options, same updates
   // How much of the scenario has happened when the source is first polled. Zero or more;
   // InfiniteDuration(): as much as shows what the scenario is about.
   absl::Duration begin_at = absl::InfiniteDuration();

@@ -19,8 +19,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const absl::Time kStarted = absl::FromCivil(absl::CivilSecond(2026, 1, 1, 10, 40, 0),
-                                            absl::UTCTimeZone());
+const absl::Time kStarted =
+    absl::FromCivil(absl::CivilSecond(2026, 1, 1, 10, 40, 0), absl::UTCTimeZone());
 
 // Takes all that has come by `now`.
 void PollAll(UpdateSource* source, absl::Time now, DashboardModel* model) {
@@ -80,14 +80,16 @@ INSTANTIATE_TEST_SUITE_P(
                "10.0.0.5:41233: No route to host.\n"
                "GPUs idle 100%: the cluster has not started yet.\n"
                "No failures.\n"},
-        Golden{"slow-source", 8, 60,
-               "Running. All 8 slots ready 1.1 s after start.\n"
-               "GPUs idle 67%: starved; the source gives 58.6 MB/s and node chief:0 waits 64% of its "
-               "time.\n"
-               "No failures.\n"},
+        Golden{
+            "slow-source", 8, 60,
+            "Running. All 8 slots ready 1.1 s after start.\n"
+            "GPUs idle 67%: starved; the source gives 58.6 MB/s and node chief:0 waits 64% of its "
+            "time.\n"
+            "No failures.\n"},
         Golden{"slow-node", 8, 60,
                "Running. All 8 slots ready 1.1 s after start.\n"
-               "GPUs idle 53%: backpressure; worker:2 is slow, its queue is full 93% of the time, and 5 "
+               "GPUs idle 53%: backpressure; worker:2 is slow, its queue is full 93% of the time, "
+               "and 5 "
                "others wait up to 56%.\n"
                "No failures.\n"},
         Golden{"skewed", 8, 60,
@@ -99,17 +101,20 @@ INSTANTIATE_TEST_SUITE_P(
                "GPUs: free, the cluster has failed.\n"
                "worker:3 failed first (killed by SIGKILL, perhaps its host was out of memory) at "
                "10:40:40.3; 4 later failures folded.\n"},
-        Golden{"flapping", 8, 100,
-               "Running with 7 of 8 slots; worker:4 comes back: agent started, not connected, attempt "
-               "7.\n"
-               "GPUs busy: 89% on average.\n"
-               "Nothing fatal, but worker:4 was started again 7 times, last at 10:41:38.7: exited with "
-               "code 3: 'data: checksum mismatch in shard 17'.\n"},
-        Golden{"gpu-hot", 8, 60,
-               "Running. All 8 slots ready 1.1 s after start.\n"
-               "GPUs busy: 88% on average, but 3 GPUs throttle for heat; hottest is h5/gpu4 at 92 °C, "
-               "its clock 36% below its maximum.\n"
-               "No failures.\n"},
+        Golden{
+            "flapping", 8, 100,
+            "Running with 7 of 8 slots; worker:4 comes back: agent started, not connected, attempt "
+            "7.\n"
+            "GPUs busy: 89% on average.\n"
+            "Nothing fatal, but worker:4 was started again 7 times, last at 10:41:38.7: exited "
+            "with "
+            "code 3: 'data: checksum mismatch in shard 17'.\n"},
+        Golden{
+            "gpu-hot", 8, 60,
+            "Running. All 8 slots ready 1.1 s after start.\n"
+            "GPUs busy: 88% on average, but 3 GPUs throttle for heat; hottest is h5/gpu4 at 92 °C, "
+            "its clock 36% below its maximum.\n"
+            "No failures.\n"},
         Golden{"gpu-unknown", 8, 60,
                "Running. All 8 slots ready 1.1 s after start.\n"
                "GPUs busy: 88% on average. Unknown on h4: no NVML on this host.\n"

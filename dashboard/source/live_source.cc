@@ -86,8 +86,8 @@ class Actions final : public OperatorActions {
   void Ask(std::string what, std::function<absl::Status()> call) {
     MutexLock lock(&mu_);
     if (requests_.size() >= kMaxActions) {
-      results_.push_back({std::move(what), absl::ResourceExhaustedError(
-                                               "too many requests are waiting already")});
+      results_.push_back(
+          {std::move(what), absl::ResourceExhaustedError("too many requests are waiting already")});
       return;
     }
     requests_.push_back({std::move(what), std::move(call)});

@@ -7,9 +7,9 @@
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterFile cluster, FindClusterFile(""));
 //   MILLRACE_ASSIGN_OR_RETURN(auto source, MakeLiveSource(LiveOptionsFrom(cluster)));
 //
-// Threads: "client-watch" reads and splits updates, "dash-action" carries out an operator's requests
-// (docs/threads.md). The window never waits for either; a window that does not poll fills the queue,
-// and the reader then waits, which the coordinator does not mind.
+// Threads: "client-watch" reads and splits updates, "dash-action" carries out an operator's
+// requests (docs/threads.md). The window never waits for either; a window that does not poll fills
+// the queue, and the reader then waits, which the coordinator does not mind.
 
 #ifndef DASHBOARD_SOURCE_LIVE_SOURCE_H_
 #define DASHBOARD_SOURCE_LIVE_SOURCE_H_
@@ -29,13 +29,13 @@ namespace millrace::dashboard {
 
 struct LiveOptions {
   ClientOptions client;
-  std::string title;  // empty: the address
+  std::string title;                           // empty: the address
   absl::Duration interval = absl::Seconds(1);  // as ClusterWatchOptions
   int log_lines = 200;                         // of each node at first
   // Updates that wait for Poll(); the reader waits while there are more.
   size_t max_queued = 256;
-  // Called from the reader's thread whenever something can be polled: wakes a sleeping window. Null:
-  // nobody sleeps.
+  // Called from the reader's thread whenever something can be polled: wakes a sleeping window.
+  // Null: nobody sleeps.
   std::function<void()> wake;
 };
 

@@ -226,15 +226,17 @@ class FileFrames final : public PlaybackFrames {
     struct stat info = {};
     if (fstat(fd_.get(), &info) != 0) return Errno("cannot read the recording", path_);
     const uint64_t end = static_cast<uint64_t>(info.st_size);
-    MILLRACE_ASSIGN_OR_RETURN(const std::string head, ReadAt(fd_.get(), 0, kFileHeaderBytes, path_));
+    MILLRACE_ASSIGN_OR_RETURN(const std::string head,
+                              ReadAt(fd_.get(), 0, kFileHeaderBytes, path_));
     if (head.size() < kFileHeaderBytes || head.substr(0, kMagic.size()) != kMagic) {
       return absl::InvalidArgumentError(
           absl::StrCat(path_, " is no recording of the dashboard (--record FILE makes one)"));
     }
     if (head.back() != kVersion) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path_, " is a recording of format ", head.substr(kMagic.size()), "; this program reads format ",
-          absl::string_view(&kVersion, 1), ": play it with the version that made it"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, " is a recording of format ", head.substr(kMagic.size()),
+                       "; this program reads format ", absl::string_view(&kVersion, 1),
+                       ": play it with the version that made it"));
     }
     uint64_t offset = kFileHeaderBytes;
     while (offset < end) {
@@ -257,7 +259,8 @@ class FileFrames final : public PlaybackFrames {
                              " bytes are no whole update");
     }
     if (frames_.empty()) {
-      return absl::DataLossError(damage_.empty() ? absl::StrCat(path_, " holds no update") : damage_);
+      return absl::DataLossError(damage_.empty() ? absl::StrCat(path_, " holds no update")
+                                                 : damage_);
     }
     return Read(0).status();
   }
@@ -279,14 +282,13 @@ class FileFrames final : public PlaybackFrames {
                    reinterpret_cast<const Bytef*>(packed.data()),
                    static_cast<uLong>(packed.size())) != Z_OK ||
         size != bytes.size() || !recorded.ParseFromString(bytes)) {
-      return absl::DataLossError(absl::StrCat(path_, " is damaged at byte ", entry.offset,
-                                              "; it plays up to there"));
+      return absl::DataLossError(
+          absl::StrCat(path_, " is damaged at byte ", entry.offset, "; it plays up to there"));
     }
     SourceUpdate update;
     update.arrived = entry.header.arrived;
     if (recorded.has_watch()) {
-      update.watch =
-          std::make_shared<const v1::WatchUpdate>(std::move(*recorded.mutable_watch()));
+      update.watch = std::make_shared<const v1::WatchUpdate>(std::move(*recorded.mutable_watch()));
     }
     update.more = recorded.more();
     update.link = LinkFromProto(recorded.link());

@@ -10,10 +10,11 @@
 //   source->playback()->Seek(source->playback()->begin() + absl::Minutes(3));
 //
 // The file: "MRECORD1", then frames, all little-endian: u32 bytes of the payload, u32 bytes of it
-// uncompressed, u8 kind (0 update, 1 start, 2 seek point), i64 arrival in microseconds since 1970, u32
-// CRC-32 of the payload, payload: a v1.RecordedUpdate (recording.proto), compressed by zlib. Each
-// minute a seek point, which holds all that is known, stands among them, so that any moment is reached
-// without reading from the beginning. A file whose end is missing plays up to there and says so.
+// uncompressed, u8 kind (0 update, 1 start, 2 seek point), i64 arrival in microseconds since 1970,
+// u32 CRC-32 of the payload, payload: a v1.RecordedUpdate (recording.proto), compressed by zlib.
+// Each minute a seek point, which holds all that is known, stands among them, so that any moment is
+// reached without reading from the beginning. A file whose end is missing plays up to there and
+// says so.
 
 #ifndef DASHBOARD_SOURCE_RECORDING_H_
 #define DASHBOARD_SOURCE_RECORDING_H_
@@ -44,9 +45,9 @@ class RecordingWriter {
   [[nodiscard]] virtual uint64_t bytes_written() const = 0;
 };
 
-// Begins at the beginning, playing at speed 1 from the first Poll() on. Disk I/O happens here and in
-// Poll(). Returns NOT_FOUND, INVALID_ARGUMENT if it is no recording or of a newer version (naming
-// both versions), or DATA_LOSS if it is damaged before its first update.
+// Begins at the beginning, playing at speed 1 from the first Poll() on. Disk I/O happens here and
+// in Poll(). Returns NOT_FOUND, INVALID_ARGUMENT if it is no recording or of a newer version
+// (naming both versions), or DATA_LOSS if it is damaged before its first update.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<UpdateSource>> OpenRecording(const std::string& path);
 
 }  // namespace millrace::dashboard

@@ -17,9 +17,9 @@ namespace millrace::dashboard {
 inline constexpr int kSlotsPerPart = 1000;
 inline constexpr int kNodesPerPart = 250;
 
-// At least one part; all have the seq, incarnation and time of `update`. The first has everything but
-// slots and nodes, and alone is a snapshot if `update` is one; then come slots, then nodes. An update
-// that is small is one part, as it is. Thread safety: a pure function.
+// At least one part; all have the seq, incarnation and time of `update`. The first has everything
+// but slots and nodes, and alone is a snapshot if `update` is one; then come slots, then nodes. An
+// update that is small is one part, as it is. Thread safety: a pure function.
 [[nodiscard]] std::vector<std::shared_ptr<const v1::WatchUpdate>> SplitUpdate(
     v1::WatchUpdate update);
 

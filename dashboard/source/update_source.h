@@ -24,8 +24,8 @@
 
 namespace millrace::dashboard {
 
-// Of a source that can be scrubbed. Times are on the recorded viewer's clock, as SourceUpdate.arrived.
-// Thread safety: that of its source. Blocking: never.
+// Of a source that can be scrubbed. Times are on the recorded viewer's clock, as
+// SourceUpdate.arrived. Thread safety: that of its source. Blocking: never.
 class Playback {
  public:
   virtual ~Playback() = default;

@@ -88,7 +88,8 @@ void LogsPanel::Toolbar(const ViewContext& context, Commands* commands) {
   if (IconButton(theme, icon::kCopy, "Copy the last lines")) {
     std::string text;
     const auto& matches = filter_.matches();
-    for (size_t i = matches.size() - std::min(matches.size(), kCopiedLines); i < matches.size(); ++i) {
+    for (size_t i = matches.size() - std::min(matches.size(), kCopiedLines); i < matches.size();
+         ++i) {
       const LogLine line = model.logs().line(matches[i]);
       absl::StrAppend(&text, FormatDateTime(line.time, model.options().zone), " ",
                       model.NodeName(line.executor_id), " ", line.text, "\n");
@@ -96,13 +97,15 @@ void LogsPanel::Toolbar(const ViewContext& context, Commands* commands) {
     commands->Copy(text);
   }
   ImGui::SameLine(0, 2);
-  if (IconButton(theme, icon::kDownload, "Export these lines as CSV")) commands->Export("logs", Csv(model));
+  if (IconButton(theme, icon::kDownload, "Export these lines as CSV"))
+    commands->Export("logs", Csv(model));
   ImGui::SameLine();
-  std::string count = absl::StrCat(FormatCount(static_cast<int64_t>(filter_.matches().size())), " of ",
-                                   FormatCount(static_cast<int64_t>(model.logs().size())));
+  std::string count = absl::StrCat(FormatCount(static_cast<int64_t>(filter_.matches().size())),
+                                   " of ", FormatCount(static_cast<int64_t>(model.logs().size())));
   if (!complete_) count += ", searching";
   if (model.logs().dropped() > 0) {
-    absl::StrAppend(&count, ", ", FormatCount(static_cast<int64_t>(model.logs().dropped())), " lost");
+    absl::StrAppend(&count, ", ", FormatCount(static_cast<int64_t>(model.logs().dropped())),
+                    " lost");
   }
   if (ImGui::GetContentRegionAvail().x > ImGui::CalcTextSize(count.c_str()).x) {
     SmallText(theme, count, theme.dim);
@@ -136,8 +139,9 @@ void LogsPanel::Row(const ViewContext& context, uint64_t number, Commands* comma
     if (ImGui::IsMouseReleased(ImGuiMouseButton_Right)) commands->Copy(std::string(line.text));
   }
   if (BeginTip()) {
-    Mono(theme, absl::StrCat(FormatDateTime(line.time, model.options().zone), "  ", name, " attempt ",
-                             line.attempt, "  ", SourceName(line.source)),
+    Mono(theme,
+         absl::StrCat(FormatDateTime(line.time, model.options().zone), "  ", name, " attempt ",
+                      line.attempt, "  ", SourceName(line.source)),
          theme.dim);
     ImGui::TextUnformatted(line.text.data(), line.text.data() + line.text.size());
     SmallText(theme, "Right click copies the line", theme.dim);
@@ -154,8 +158,8 @@ void LogsPanel::Row(const ViewContext& context, uint64_t number, Commands* comma
   put(4 * px, FormatClock(line.time, model.options().zone), theme.dim, right);
   const ImU32 color = LevelColor(theme, line.level);
   if (line.level >= LogLevel::kWarning) {
-    list->AddRectFilled(ImVec2(at.x + 92 * px, at.y + 2), ImVec2(at.x + 105 * px, at.y + height - 2),
-                        Fade(color, 0.2F), 2);
+    list->AddRectFilled(ImVec2(at.x + 92 * px, at.y + 2),
+                        ImVec2(at.x + 105 * px, at.y + height - 2), Fade(color, 0.2F), 2);
   }
   put(94 * px, LogLevelLetter(line.level), color, right);
   const ImU32 ink = theme.series[static_cast<size_t>(line.executor_id) % std::size(theme.series)];
@@ -170,11 +174,12 @@ void LogsPanel::Lines(const ViewContext& context, Commands* commands) {
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(0, 0));
   if (ImGui::BeginChild("lines", ImGui::GetContentRegionAvail(), 0)) {
     if (matches.empty()) {
-      EmptyState(context.theme, icon::kSearch,
-                 model.logs().size() == 0 ? "No lines yet" : "No line matches",
-                 model.logs().size() == 0
-                     ? "What nodes write to stdout and stderr, and what their agents say, comes here."
-                     : "Search fewer words, choose another level, or all nodes.");
+      EmptyState(
+          context.theme, icon::kSearch,
+          model.logs().size() == 0 ? "No lines yet" : "No line matches",
+          model.logs().size() == 0
+              ? "What nodes write to stdout and stderr, and what their agents say, comes here."
+              : "Search fewer words, choose another level, or all nodes.");
     }
     // The wheel means: I want to read this.
     if (ImGui::IsWindowHovered() && ImGui::GetIO().MouseWheel > 0) follow_ = false;
@@ -212,9 +217,8 @@ void LogsPanel::Draw(const ViewContext& context, Commands* commands) {
   }
   if (context.selection.event != shown_event_) {
     shown_event_ = context.selection.event;
-    if (const TimelineEvent* event = shown_event_ < 0 ? nullptr
-                                                      : model.timeline().Find(static_cast<uint64_t>(
-                                                            shown_event_));
+    if (const TimelineEvent* event =
+            shown_event_ < 0 ? nullptr : model.timeline().Find(static_cast<uint64_t>(shown_event_));
         event != nullptr) {
       follow_ = false;
       scroll_to_ = static_cast<int64_t>(model.logs().LowerBound(event->time - kBeforeEvent));

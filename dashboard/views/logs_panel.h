@@ -37,7 +37,7 @@ class LogsPanel : public PanelView {
   int64_t shown_event_ = -1;  // the selected event that was scrolled to
   int shown_cluster_ = -1;
   TimeBrush shown_brush_;
-  int64_t scroll_to_ = -1;    // number of a line; -1: stay
+  int64_t scroll_to_ = -1;  // number of a line; -1: stay
 };
 
 }  // namespace millrace::dashboard

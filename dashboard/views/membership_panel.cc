@@ -73,7 +73,8 @@ void MembershipPanel::Epochs(const ViewContext& context) {
       ImGui::TableNextRow(0, 22 * context.scale);
       ImGui::TableNextColumn();
       ImGui::PushID(static_cast<int>(epoch->epoch));
-      if (ImGui::Selectable("##epoch", epoch->epoch == shown, ImGuiSelectableFlags_SpanAllColumns)) {
+      if (ImGui::Selectable("##epoch", epoch->epoch == shown,
+                            ImGuiSelectableFlags_SpanAllColumns)) {
         shown_epoch_ = epoch->epoch;
       }
       Tip(FormatAge(epoch->time, context.model.now()));
@@ -95,7 +96,8 @@ void MembershipPanel::Epochs(const ViewContext& context) {
   for (const MembershipEpoch& epoch : epochs) {
     if (epoch.epoch != (shown_epoch_ == 0 ? epochs.back().epoch : shown_epoch_)) continue;
     if (epoch.first) {
-      WrappedText("The first epoch that this window has seen: nothing to compare it with.", theme.dim);
+      WrappedText("The first epoch that this window has seen: nothing to compare it with.",
+                  theme.dim);
     }
     size_t shown = 0;
     const auto change = [&](const char* sign, const std::string& text, ImU32 color) {
@@ -133,8 +135,8 @@ void MembershipPanel::Tree(const ViewContext& context, Commands* commands) {
   for (const Job& job : jobs_) {
     const std::string title =
         absl::StrCat(job.name, "  ", job.tasks.size(), job.tasks.size() == 1 ? " task" : " tasks");
-    if (!ImGui::TreeNodeEx(title.c_str(), ImGuiTreeNodeFlags_DefaultOpen |
-                                              ImGuiTreeNodeFlags_SpanAvailWidth)) {
+    if (!ImGui::TreeNodeEx(title.c_str(),
+                           ImGuiTreeNodeFlags_DefaultOpen | ImGuiTreeNodeFlags_SpanAvailWidth)) {
       continue;
     }
     if (ImGui::BeginTable("tasks", 4, ImGuiTableFlags_SizingFixedFit)) {
@@ -163,7 +165,8 @@ void MembershipPanel::Tree(const ViewContext& context, Commands* commands) {
           ImGui::TableNextColumn();
           Mono(theme, task.address, theme.text);
           ImGui::TableNextColumn();
-          if (task.executor_id < 0 || static_cast<size_t>(task.executor_id) >= model.nodes().size()) {
+          if (task.executor_id < 0 ||
+              static_cast<size_t>(task.executor_id) >= model.nodes().size()) {
             Text(theme, "no slot", theme.dim);
             continue;
           }

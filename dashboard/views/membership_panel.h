@@ -38,12 +38,12 @@ class MembershipPanel : public PanelView {
   void Json(const ViewContext& context, Commands* commands);
   void Environment(const ViewContext& context, Commands* commands);
 
-  int form_ = 0;           // 0 tree, 1 JSON, 2 environment
+  int form_ = 0;              // 0 tree, 1 JSON, 2 environment
   uint64_t shown_epoch_ = 0;  // whose changes are listed; 0: the newest
   uint64_t epoch_ = 0;
   int cluster_ = -1;
   std::vector<Job> jobs_;
-  std::string json_;       // indented
+  std::string json_;  // indented
 };
 
 }  // namespace millrace::dashboard

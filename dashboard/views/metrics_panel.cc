@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "dashboard/model/format.h"
@@ -12,7 +14,7 @@
 namespace millrace::dashboard {
 namespace {
 
-constexpr size_t kMaxLines = 32;   // in one plot
+constexpr size_t kMaxLines = 32;    // in one plot
 constexpr size_t kMaxPoints = 600;  // of one line
 constexpr size_t kMaxPlots = 24;
 // Lines are made anew at most so often: reading them takes longer than that.
@@ -41,7 +43,8 @@ void MetricsPanel::Refresh(const ViewContext& context) {
   const DashboardModel& model = context.model;
   const bool other = cluster_ != context.cluster || selected_ != context.selection.node;
   if (!dirty_ && !other &&
-      (version_ == model.version() || absl::AbsDuration(model.now() - refreshed_) < kRefreshEvery)) {
+      (version_ == model.version() ||
+       absl::AbsDuration(model.now() - refreshed_) < kRefreshEvery)) {
     return;
   }
   dirty_ = false;
@@ -68,19 +71,29 @@ void MetricsPanel::Refresh(const ViewContext& context) {
       line.last = samples.back().value;
       const std::vector<float> smooth = Smooth(samples, smoothing_);
       const size_t stride = (samples.size() + kMaxPoints - 1) / kMaxPoints;
+      uint32_t attempt = 0;
       for (size_t i = 0; i < samples.size(); ++i) {
         if (i % stride != 0 && i + 1 != samples.size()) continue;
         const double x = axis_ == 0 ? static_cast<double>(samples[i].step)
                                     : absl::ToUnixMicros(samples[i].time) / 1e6;
+        if (!line.x.empty() && samples[i].attempt != attempt) {
+          // The line of an attempt ends with it.
+          line.x.push_back(line.x.back());
+          line.y.push_back(std::numeric_limits<double>::quiet_NaN());
+          if (smoothing_ > 0) line.raw.push_back(line.y.back());
+        }
+        attempt = samples[i].attempt;
         line.x.push_back(x);
         line.y.push_back(smooth[i]);
         if (smoothing_ > 0) line.raw.push_back(samples[i].value);
         plot.x_min = std::min(plot.x_min, x);
         plot.x_max = std::max(plot.x_max, x);
-        const double y = smooth[i];
-        if (!std::isfinite(y) || (log_ && y <= 0)) continue;
-        plot.y_min = std::min(plot.y_min, y);
-        plot.y_max = std::max(plot.y_max, y);
+        for (const double y :
+             {static_cast<double>(smooth[i]), static_cast<double>(samples[i].value)}) {
+          if (!std::isfinite(y) || (log_ && y <= 0)) continue;
+          plot.y_min = std::min(plot.y_min, y);
+          plot.y_max = std::max(plot.y_max, y);
+        }
       }
     }
     if (plot.x_max <= plot.x_min) {
@@ -91,7 +104,8 @@ void MetricsPanel::Refresh(const ViewContext& context) {
       plot.y_min = log_ ? 0.1 : 0;
       plot.y_max = 1;
     }
-    const double room = std::max((plot.y_max - plot.y_min) * 0.06, std::fabs(plot.y_max) * 1e-3 + 1e-9);
+    const double room =
+        std::max((plot.y_max - plot.y_min) * 0.06, std::fabs(plot.y_max) * 1e-3 + 1e-9);
     if (log_) {
       plot.y_min *= 0.8;
       plot.y_max *= 1.25;
@@ -123,7 +137,8 @@ std::string MetricsPanel::Csv(const DashboardModel& model) const {
 
 void MetricsPanel::Toolbar(const ViewContext& context, Commands* commands) {
   const Theme& theme = context.theme;
-  if (FilterField(theme, "##metrics", "metric   /", context.focus_filter, 160, context.scale, &filter_)) {
+  if (FilterField(theme, "##metrics", "metric   /", context.focus_filter, 160, context.scale,
+                  &filter_)) {
     dirty_ = true;
   }
   ImGui::SameLine();
@@ -175,13 +190,14 @@ void MetricsPanel::DrawPlot(const ViewContext& context, const Plot& plot, ImVec2
       low = std::min(low, line.last);
       high = std::max(high, line.last);
     }
-    facts = absl::StrCat(plot.lines.size() + plot.left_out, " nodes, now ", FormatNumber(low), " to ",
-                         FormatNumber(high));
+    facts = absl::StrCat(plot.lines.size() + plot.left_out, " nodes, now ", FormatNumber(low),
+                         " to ", FormatNumber(high));
     if (plot.left_out > 0) absl::StrAppend(&facts, "; ", plot.lines.size(), " drawn");
   }
   SmallText(theme, facts, theme.dim);
-  constexpr ImPlotFlags kFlags = ImPlotFlags_NoTitle | ImPlotFlags_NoMenus | ImPlotFlags_NoBoxSelect |
-                                 ImPlotFlags_NoMouseText | ImPlotFlags_NoInputs | ImPlotFlags_NoLegend;
+  constexpr ImPlotFlags kFlags = ImPlotFlags_NoTitle | ImPlotFlags_NoMenus |
+                                 ImPlotFlags_NoBoxSelect | ImPlotFlags_NoMouseText |
+                                 ImPlotFlags_NoInputs | ImPlotFlags_NoLegend;
   const ImVec2 room(size.x, size.y - ImGui::GetTextLineHeightWithSpacing());
   if (ImPlot::BeginPlot("##plot", room, kFlags)) {
     absl::TimeZone zone = context.model.options().zone;
@@ -201,10 +217,10 @@ void MetricsPanel::DrawPlot(const ViewContext& context, const Plot& plot, ImVec2
                     [&](const Line& line) { return line.executor_id == context.selection.node; });
     const auto draw = [&](const Line& line, bool selected) {
       const size_t color = static_cast<size_t>(line.executor_id) % std::size(theme.series);
-      const float alpha = selected                                  ? 1.0F
-                          : any_selected                            ? 0.3F
+      const float alpha = selected                                      ? 1.0F
+                          : any_selected                                ? 0.3F
                           : plot.lines.size() > std::size(theme.series) ? 0.65F
-                                                                    : 1.0F;
+                                                                        : 1.0F;
       ImPlotSpec spec;
       spec.LineColor = ImGui::ColorConvertU32ToFloat4(
           Fade(plot.lines.size() == 1 ? theme.accent : theme.series[color], alpha));
@@ -213,8 +229,8 @@ void MetricsPanel::DrawPlot(const ViewContext& context, const Plot& plot, ImVec2
         ImPlotSpec faint = spec;
         faint.LineColor.w *= 0.25F;
         faint.LineWeight = context.scale;
-        ImPlot::PlotLine(absl::StrCat("##raw", line.executor_id).c_str(), line.x.data(), line.raw.data(),
-                         static_cast<int>(line.x.size()), faint);
+        ImPlot::PlotLine(absl::StrCat("##raw", line.executor_id).c_str(), line.x.data(),
+                         line.raw.data(), static_cast<int>(line.x.size()), faint);
       }
       ImPlot::PlotLine(absl::StrCat(line.label, "##", line.executor_id).c_str(), line.x.data(),
                        line.y.data(), static_cast<int>(line.x.size()), spec);
@@ -236,7 +252,7 @@ void MetricsPanel::DrawPlot(const ViewContext& context, const Plot& plot, ImVec2
         const size_t i = std::min(static_cast<size_t>(place - line.x.begin()), line.x.size() - 1);
         const ImVec2 pixels = ImPlot::PlotToPixels(line.x[i], line.y[i]);
         const float away = std::fabs(pixels.y - ImGui::GetIO().MousePos.y);
-        if (away < distance) {
+        if (Known(line.y[i]) && away < distance) {
           distance = away;
           nearest = &line;
           at = i;
@@ -247,15 +263,17 @@ void MetricsPanel::DrawPlot(const ViewContext& context, const Plot& plot, ImVec2
         ImPlot::GetPlotDrawList()->AddCircleFilled(pixels, 3.5F * context.scale, theme.text);
         if (ImGui::BeginTooltip()) {
           Text(theme, nearest->label, theme.text);
-          Mono(theme, absl::StrCat(plot.name, " ",
-                                   FormatNumber(nearest->raw.empty() ? nearest->y[at] : nearest->raw[at]),
-                                   nearest->raw.empty() ? "" : "  smoothed ",
-                                   nearest->raw.empty() ? "" : FormatNumber(nearest->y[at])),
+          Mono(theme,
+               absl::StrCat(plot.name, " ",
+                            FormatNumber(nearest->raw.empty() ? nearest->y[at] : nearest->raw[at]),
+                            nearest->raw.empty() ? "" : "  smoothed ",
+                            nearest->raw.empty() ? "" : FormatNumber(nearest->y[at])),
                theme.text);
-          Mono(theme, axis_ == 0 ? absl::StrCat("step ", FormatCount(static_cast<int64_t>(nearest->x[at])))
-                                 : FormatClock(absl::FromUnixMicros(
-                                                   static_cast<int64_t>(nearest->x[at] * 1e6)),
-                                               zone),
+          Mono(theme,
+               axis_ == 0
+                   ? absl::StrCat("step ", FormatCount(static_cast<int64_t>(nearest->x[at])))
+                   : FormatClock(absl::FromUnixMicros(static_cast<int64_t>(nearest->x[at] * 1e6)),
+                                 zone),
                theme.dim);
           ImGui::EndTooltip();
         }
@@ -295,9 +313,10 @@ void MetricsPanel::Draw(const ViewContext& context, Commands* commands) {
       const size_t fit = std::max<size_t>(1, static_cast<size_t>(room.x / (300 * context.scale)));
       const size_t columns = std::min(fit, plots_.size());
       const size_t rows = (plots_.size() + columns - 1) / columns;
-      const ImVec2 size((room.x - gap * static_cast<float>(columns - 1)) / static_cast<float>(columns),
-                        std::max(180 * context.scale,
-                                 (room.y - gap * static_cast<float>(rows)) / static_cast<float>(rows)));
+      const ImVec2 size(
+          (room.x - gap * static_cast<float>(columns - 1)) / static_cast<float>(columns),
+          std::max(180 * context.scale,
+                   (room.y - gap * static_cast<float>(rows)) / static_cast<float>(rows)));
       for (size_t i = 0; i < plots_.size(); ++i) {
         if (i % columns != 0) ImGui::SameLine(0, gap);
         DrawPlot(context, plots_[i], size, commands);

@@ -1,7 +1,7 @@
 // File: dashboard/views/metrics_panel.h
 //
-// What programs report of themselves: one plot for each metric, one line for each node, smoothed and
-// on a logarithmic scale where that helps.
+// What programs report of themselves: one plot for each metric, one line for each node, smoothed
+// and on a logarithmic scale where that helps.
 //
 // Defines: MetricsPanel.
 
@@ -25,9 +25,9 @@ class MetricsPanel : public PanelView {
   struct Line {
     int executor_id = 0;
     std::string label;
-    std::vector<double> x, y;       // smoothed, at most kMaxPoints
-    std::vector<double> raw;        // as reported; empty without smoothing
-    double last = 0;                // as reported
+    std::vector<double> x, y;  // smoothed, at most kMaxPoints
+    std::vector<double> raw;   // as reported; empty without smoothing
+    double last = 0;           // as reported
   };
   struct Plot {
     std::string name;

@@ -58,7 +58,8 @@ void EventShape(ImDrawList* list, ImVec2 at, float radius, const Theme& theme,
   if (event.first_cause || event.severity == v1::Event::SEVERITY_ERROR) {
     list->AddNgonFilled(at, radius * 1.35F, color, 4);
   } else if (event.severity == v1::Event::SEVERITY_WARNING) {
-    list->AddTriangleFilled(ImVec2(at.x, at.y - radius), ImVec2(at.x + radius, at.y + radius * 0.8F),
+    list->AddTriangleFilled(ImVec2(at.x, at.y - radius),
+                            ImVec2(at.x + radius, at.y + radius * 0.8F),
                             ImVec2(at.x - radius, at.y + radius * 0.8F), color);
   } else {
     list->AddCircleFilled(at, radius * 0.7F, color);
@@ -76,10 +77,9 @@ std::string Short(absl::string_view text) {
 }
 
 void Label(const Theme& theme, ImVec2 at, absl::string_view text, ImU32 color) {
-  ImGui::GetWindowDrawList()->AddText(theme.fonts.text,
-                                      kSmallSize * ImGui::GetStyle().FontScaleDpi,
-                                      ImVec2(std::floor(at.x), std::floor(at.y)), color, text.data(),
-                                      text.data() + text.size());
+  ImGui::GetWindowDrawList()->AddText(theme.fonts.text, kSmallSize * ImGui::GetStyle().FontScaleDpi,
+                                      ImVec2(std::floor(at.x), std::floor(at.y)), color,
+                                      text.data(), text.data() + text.size());
 }
 
 }  // namespace
@@ -100,8 +100,8 @@ void TimelinePanel::PhaseLane(const ViewContext& context, ImVec2 min, ImVec2 max
     const absl::string_view name = PhaseText(span.phase);
     const float width = ImGui::CalcTextSize(name.data(), name.data() + name.size()).x;
     if (x1 - x0 > width + 10) {
-      Label(theme, ImVec2(x0 + 6, min.y + (max.y - min.y - kSmallSize * context.scale) / 2 - 1), name,
-            theme.text);
+      Label(theme, ImVec2(x0 + 6, min.y + (max.y - min.y - kSmallSize * context.scale) / 2 - 1),
+            name, theme.text);
     }
   }
   float last_label = -1e9F;
@@ -110,8 +110,8 @@ void TimelinePanel::PhaseLane(const ViewContext& context, ImVec2 min, ImVec2 max
     if (x < min.x || x > max.x) continue;
     list->AddLine(ImVec2(x, min.y), ImVec2(x, max.y), theme.accent, 1);
     const bool crowded =
-        std::any_of(context.model.timeline().phases().begin(), context.model.timeline().phases().end(),
-                    [&](const PhaseSpan& span) {
+        std::any_of(context.model.timeline().phases().begin(),
+                    context.model.timeline().phases().end(), [&](const PhaseSpan& span) {
                       const float begins = PlaceOf(span.from, range, min.x, max.x);
                       return x > begins - 30 * context.scale && x < begins + 64 * context.scale;
                     });
@@ -126,7 +126,8 @@ const TimelineEvent* TimelinePanel::EventLane(const ViewContext& context, ImVec2
   const TimeRange range = Range(context);
   ImDrawList* list = ImGui::GetWindowDrawList();
   const ImVec2 mouse = ImGui::GetIO().MousePos;
-  const bool over = mouse.x >= min.x - 4 && mouse.x <= max.x + 4 && mouse.y >= min.y && mouse.y <= max.y;
+  const bool over =
+      mouse.x >= min.x - 4 && mouse.x <= max.x + 4 && mouse.y >= min.y && mouse.y <= max.y;
   const float radius = 4.5F * context.scale;
   const TimelineEvent* hit = nullptr;
   float nearest = 8 * context.scale;
@@ -164,7 +165,7 @@ void TimelinePanel::Strip(const ViewContext& context, ClusterMetric metric, ImVe
 }
 
 void TimelinePanel::Axis(const ViewContext& context, ImVec2 min, ImVec2 max) {
-  static constexpr double kSteps[] = {1,  2,   5,   10,  15,  30,   60,
+  static constexpr double kSteps[] = {1,   2,   5,   10,  15,   30,   60,
                                       120, 300, 600, 900, 1800, 3600, 7200};
   const TimeRange range = Range(context);
   const double from = absl::ToUnixMicros(range.from) / 1e6;
@@ -196,7 +197,8 @@ void TimelinePanel::Interact(const ViewContext& context, ImVec2 min, ImVec2 max,
   const DashboardModel& model = context.model;
   const TimeRange range = Range(context);
   ImGui::SetCursorScreenPos(min);
-  ImGui::InvisibleButton("lanes", ImVec2(std::max(1.0F, max.x - min.x), std::max(1.0F, max.y - min.y)));
+  ImGui::InvisibleButton("lanes",
+                         ImVec2(std::max(1.0F, max.x - min.x), std::max(1.0F, max.y - min.y)));
   const ImGuiIO& io = ImGui::GetIO();
   ImDrawList* list = ImGui::GetWindowDrawList();
   const bool hovered = ImGui::IsItemHovered();
@@ -242,17 +244,17 @@ void TimelinePanel::Interact(const ViewContext& context, ImVec2 min, ImVec2 max,
   Mono(theme, absl::StrCat(FormatClock(at, model.options().zone), "  ", FormatAge(at, model.now())),
        theme.dim);
   if (hit != nullptr) {
-    Text(theme, Ellipsize(hit->text, 600), SeverityColor(theme, *hit) == theme.dim
-                                               ? theme.text
-                                               : SeverityColor(theme, *hit));
+    Text(theme, Ellipsize(hit->text, 600),
+         SeverityColor(theme, *hit) == theme.dim ? theme.text : SeverityColor(theme, *hit));
   }
   const auto value = [&](ClusterMetric metric) {
     return model.cluster_history(metric).ValueAt(0, at);
   };
-  Mono(theme, absl::StrCat(FormatSi(value(ClusterMetric::kRows), "rows/s"), "  ",
-                           FormatBytesRate(value(ClusterMetric::kBytes)), "  GPUs ",
-                           FormatPercent(value(ClusterMetric::kGpuUtilization)), "  running ",
-                           FormatNumber(value(ClusterMetric::kRunning))),
+  Mono(theme,
+       absl::StrCat(FormatSi(value(ClusterMetric::kRows), "rows/s"), "  ",
+                    FormatBytesRate(value(ClusterMetric::kBytes)), "  GPUs ",
+                    FormatPercent(value(ClusterMetric::kGpuUtilization)), "  running ",
+                    FormatNumber(value(ClusterMetric::kRunning))),
        theme.text);
   ImGui::PopTextWrapPos();
   ImGui::EndTooltip();
@@ -289,8 +291,7 @@ void TimelinePanel::Lanes(const ViewContext& context, ImVec2 size, Commands* com
   PhaseLane(context, phases.first, phases.second);
   const auto marks = lane(events, "events", "");
   const TimelineEvent* hit = EventLane(context, marks.first, marks.second);
-  const auto rows =
-      lane(strip, "rows", FormatSi(model.cluster_value(ClusterMetric::kRows), "/s"));
+  const auto rows = lane(strip, "rows", FormatSi(model.cluster_value(ClusterMetric::kRows), "/s"));
   Strip(context, ClusterMetric::kRows, rows.first, rows.second, 0, theme.accent);
   const auto gpus =
       lane(strip, "GPUs", FormatPercent(model.cluster_value(ClusterMetric::kGpuUtilization)));
@@ -337,7 +338,8 @@ void TimelinePanel::Refresh(const ViewContext& context) {
   }
 }
 
-void TimelinePanel::Row(const ViewContext& context, const TimelineEvent& event, Commands* commands) {
+void TimelinePanel::Row(const ViewContext& context, const TimelineEvent& event,
+                        Commands* commands) {
   const Theme& theme = context.theme;
   const DashboardModel& model = context.model;
   const float px = context.scale;
@@ -348,8 +350,9 @@ void TimelinePanel::Row(const ViewContext& context, const TimelineEvent& event, 
   ImGui::TableNextColumn();
   ImGui::PushID(static_cast<int>(event.number));
   const bool selected = context.selection.event == static_cast<int64_t>(event.number);
-  if (ImGui::Selectable("##event", selected,
-                        ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowDoubleClick)) {
+  if (ImGui::Selectable(
+          "##event", selected,
+          ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowDoubleClick)) {
     Selection selection = context.selection;
     selection.event = static_cast<int64_t>(event.number);
     if (event.executor_id >= 0) selection.node = event.executor_id;
@@ -364,8 +367,9 @@ void TimelinePanel::Row(const ViewContext& context, const TimelineEvent& event, 
     }
   }
   if (BeginTip()) {
-    Mono(theme, absl::StrCat(FormatDateTime(event.time, model.options().zone), "  ", event.kind, "  #",
-                             event.number),
+    Mono(theme,
+         absl::StrCat(FormatDateTime(event.time, model.options().zone), "  ", event.kind, "  #",
+                      event.number),
          theme.dim);
     ImGui::TextUnformatted(event.text.c_str());
     SmallText(theme, "Double click: the logs around it", theme.dim);
@@ -377,12 +381,14 @@ void TimelinePanel::Row(const ViewContext& context, const TimelineEvent& event, 
   ImGui::TableNextColumn();
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float height = ImGui::GetTextLineHeight();
-  EventShape(ImGui::GetWindowDrawList(), ImVec2(at.x + 7 * px, at.y + height * 0.54F), 4.5F * px, theme,
-             event);
+  EventShape(ImGui::GetWindowDrawList(), ImVec2(at.x + 7 * px, at.y + height * 0.54F), 4.5F * px,
+             theme, event);
   ImGui::TableNextColumn();
   if (event.folded) ImGui::Indent(10 * px);
   Text(theme, Short(event.text),
-       event.first_cause ? theme.text : event.folded ? theme.dim : theme.text);
+       event.first_cause ? theme.text
+       : event.folded    ? theme.dim
+                         : theme.text);
   if (event.folded) ImGui::Unindent(10 * px);
 }
 
@@ -395,7 +401,8 @@ void TimelinePanel::List(const ViewContext& context, Commands* commands) {
   if (FilterField(theme, "##events", "filter", false, 110, context.scale, &filter_)) dirty_ = true;
   if (timeline.first_cause() != nullptr && timeline.folded() > 0) {
     ImGui::SameLine();
-    const std::string text = absl::StrCat(unfolded_ ? "hide " : "show ", timeline.folded(), " folded");
+    const std::string text =
+        absl::StrCat(unfolded_ ? "hide " : "show ", timeline.folded(), " folded");
     if (ImGui::SmallButton(text.c_str())) {
       unfolded_ = !unfolded_;
       dirty_ = true;

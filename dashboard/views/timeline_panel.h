@@ -1,8 +1,8 @@
 // File: dashboard/views/timeline_panel.h
 //
 // What happened, on the time axis that all panels share: phases and epochs, events, throughput and
-// GPUs above each other; beside it the events as a list, the first cause on top and what followed from
-// it folded below.
+// GPUs above each other; beside it the events as a list, the first cause on top and what followed
+// from it folded below.
 //
 // Defines: TimelinePanel.
 //
@@ -30,8 +30,8 @@ class TimelinePanel : public PanelView {
   void PhaseLane(const ViewContext& context, ImVec2 min, ImVec2 max);
   // Returns the event at the mouse; nullptr if there is none.
   const TimelineEvent* EventLane(const ViewContext& context, ImVec2 min, ImVec2 max);
-  void Strip(const ViewContext& context, ClusterMetric metric, ImVec2 min, ImVec2 max, float ceiling,
-             ImU32 color);
+  void Strip(const ViewContext& context, ClusterMetric metric, ImVec2 min, ImVec2 max,
+             float ceiling, ImU32 color);
   void Axis(const ViewContext& context, ImVec2 min, ImVec2 max);
   void Interact(const ViewContext& context, ImVec2 min, ImVec2 max, const TimelineEvent* hit,
                 Commands* commands);
