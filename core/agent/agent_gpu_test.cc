@@ -142,7 +142,7 @@ TEST_F(AgentGpuTest, TooFewFreeGpusFailTheLaunchAndNameTheHolder) {
   EXPECT_EQ(failed.value("code", ""), "RESOURCE_EXHAUSTED");
   EXPECT_THAT(failed.value("message", ""), HasSubstr("worker:1 needs 1 GPU; of 2 on host"));
   EXPECT_THAT(failed.value("message", ""), HasSubstr("is held by worker:0 of cluster test"));
-  EXPECT_EQ(two.coordinator->LastUpdate().state(), v1::NODE_STATE_LAUNCH_FAILED);
+  EXPECT_TRUE(two.coordinator->WaitForState(v1::NODE_STATE_LAUNCH_FAILED));
   EXPECT_EQ(two.agent->WaitExit(), 1);
 }
 

@@ -70,7 +70,7 @@ ClusterOptions OptionsFrom(const Flags& flags, EqualParameters* equal) {
   options.input_mode = InputMode::kFeed;
   options.log_dir = flags.log_dir;
   options.restart.max_restarts = flags.restarts;
-  options.restarts["ps"] = {};  // its memory is the model
+  if (options.num_ps > 0) options.restarts["ps"] = {};  // its memory is the model
   options.on_log = [equal](absl::string_view node, absl::string_view line) {
     if (const std::string text = equal->Take(node, line); !text.empty()) Say(text);
   };
