@@ -11,23 +11,6 @@
 namespace millrace::dashboard {
 namespace {
 
-ImU32 PhaseColor(const Theme& theme, v1::ClusterInfo::Phase phase) {
-  switch (phase) {
-    case v1::ClusterInfo::PHASE_RESERVING:
-      return theme.joined;
-    case v1::ClusterInfo::PHASE_RUNNING:
-      return theme.good;
-    case v1::ClusterInfo::PHASE_STOPPING:
-      return theme.caution;
-    case v1::ClusterInfo::PHASE_FAILED:
-      return theme.bad;
-    case v1::ClusterInfo::PHASE_ENDED:
-      return theme.finished;
-    default:
-      return theme.unknown;
-  }
-}
-
 struct Link {
   const char* text;
   ImU32 color;

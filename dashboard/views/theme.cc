@@ -243,6 +243,23 @@ void ApplyTheme(const Theme& theme, float scale) {
   if (ImPlot::GetCurrentContext() != nullptr) SetPlotStyle(theme, scale);
 }
 
+ImU32 PhaseColor(const Theme& theme, v1::ClusterInfo::Phase phase) {
+  switch (phase) {
+    case v1::ClusterInfo::PHASE_RESERVING:
+      return theme.joined;
+    case v1::ClusterInfo::PHASE_RUNNING:
+      return theme.good;
+    case v1::ClusterInfo::PHASE_STOPPING:
+      return theme.caution;
+    case v1::ClusterInfo::PHASE_ENDED:
+      return theme.finished;
+    case v1::ClusterInfo::PHASE_FAILED:
+      return theme.bad;
+    default:
+      return theme.unknown;
+  }
+}
+
 ImU32 StateColor(const Theme& theme, v1::SlotState state) {
   switch (state) {
     case v1::SLOT_STATE_REQUESTED:

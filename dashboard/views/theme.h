@@ -2,7 +2,7 @@
 //
 // How the dashboard looks: colours, which mean state and nothing else, fonts and icons.
 //
-// Defines: ThemeKind, Theme, Fonts, Icon names, StateColor(), StateLetter(), MoodColor(),
+// Defines: ThemeKind, Theme, Fonts, Icon names, StateColor(), StateLetter(), PhaseColor(), MoodColor(),
 // Viridis().
 //
 //   Theme theme = MakeTheme(ThemeKind::kDark, fonts);
@@ -21,6 +21,7 @@
 
 #include "absl/strings/string_view.h"
 #include "core/proto/coordinator.pb.h"
+#include "core/proto/watch.pb.h"
 #include "dashboard/model/verdict.h"
 #include "imgui.h"
 
@@ -95,6 +96,7 @@ void ApplyTheme(const Theme& theme, float scale);
 [[nodiscard]] ImU32 StateColor(const Theme& theme, v1::SlotState state);
 // One letter for small cells: "Q", "S", "C", "G", "Y", "R", "D", "F", "X", "L", "?".
 [[nodiscard]] const char* StateLetter(v1::SlotState state);
+[[nodiscard]] ImU32 PhaseColor(const Theme& theme, v1::ClusterInfo::Phase phase);
 [[nodiscard]] ImU32 MoodColor(const Theme& theme, Mood mood);
 [[nodiscard]] const char* MoodIcon(Mood mood);
 

@@ -18,23 +18,6 @@ constexpr float kLabelPx = 76;
 constexpr float kListPx = 430;
 constexpr absl::Duration kBeforeEvent = absl::Seconds(5);
 
-ImU32 PhaseColor(const Theme& theme, v1::ClusterInfo::Phase phase) {
-  switch (phase) {
-    case v1::ClusterInfo::PHASE_RESERVING:
-      return theme.joined;
-    case v1::ClusterInfo::PHASE_RUNNING:
-      return theme.good;
-    case v1::ClusterInfo::PHASE_STOPPING:
-      return theme.caution;
-    case v1::ClusterInfo::PHASE_ENDED:
-      return theme.finished;
-    case v1::ClusterInfo::PHASE_FAILED:
-      return theme.bad;
-    default:
-      return theme.unknown;
-  }
-}
-
 ImU32 SeverityColor(const Theme& theme, const TimelineEvent& event) {
   if (event.first_cause || event.severity == v1::Event::SEVERITY_ERROR) return theme.bad;
   return event.severity == v1::Event::SEVERITY_WARNING ? theme.caution : theme.dim;
