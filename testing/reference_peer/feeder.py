@@ -38,6 +38,8 @@ class NodeInfo:
     key: str = ""
     nonce: str = ""
     cause: str = ""
+    curve: str = ""
+    curve_key: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,14 +57,20 @@ def _ignore(_event, **_fields):
 
 
 class Feeder:
-    """One feeder process: its reply inbox, one outbox per node endpoint, all sessions."""
+    """One feeder process: its reply inbox, one outbox per node endpoint, all sessions.
 
-    def __init__(self, principal="", reply="ipc", emit=_ignore):
+    `curve`: speaks CURVE with every node, as with one of another host. `curve_keys.public` is then to be
+    announced for `principal`.
+    """
+
+    def __init__(self, principal="", reply="ipc", emit=_ignore, curve=False):
         self.principal = principal or f"feeder/{secrets.token_hex(8)}"
         self.emit = emit
         self.bad_messages = 0
+        self.curve = curve
+        self.curve_keys = sockets.new_curve_keys()
         self._context = zmq.Context()
-        self._inbox = sockets.Inbox(self._context, sockets.new_key(), "node")
+        self._inbox = sockets.Inbox(self._context, sockets.new_key(), "node", self.curve_keys)
         self._reply = reply
         self._outboxes = {}
         self._sessions = {}  # id: (session, outbox, node principal)
@@ -73,15 +81,25 @@ class Feeder:
         endpoint = self._inbox.tcp_endpoint if self._reply == "tcp" else self._inbox.ipc_endpoint
         return frames.ReplyAddress(endpoint, self._inbox.key)
 
+    def _curve_reply_address(self, node):
+        """The reply socket towards `node`, which is admitted there from now on."""
+        self._inbox.admitted[node.curve_key] = f"node/{node.nonce}"
+        endpoint = self._inbox.bind_curve(sockets.local_address_towards(node.curve))
+        return frames.ReplyAddress(endpoint, "", self.curve_keys.public)
+
     def open(self, node, request, first_row, source, limits=None, tamper=None):
         """A new session with `node`; OPEN is on its way when this returns."""
         kind = tamper.kind if tamper else ""
         key = misbehave.OTHER_KEY if kind == "wrong-key" else node.key
-        outbox = self._outboxes.get(node.endpoint)
+        endpoint = node.curve if self.curve else node.endpoint
+        outbox = self._outboxes.get(endpoint)
         if outbox is None or outbox.broken:
-            outbox = sockets.Outbox(self._context, node.endpoint, self.principal, key)
-            self._outboxes[node.endpoint] = outbox
-        reply = self.reply_address
+            if self.curve:
+                outbox = sockets.CurveOutbox(self._context, endpoint, self.curve_keys, node.curve_key)
+            else:
+                outbox = sockets.Outbox(self._context, endpoint, self.principal, key)
+            self._outboxes[endpoint] = outbox
+        reply = self._curve_reply_address(node) if self.curve else self.reply_address
         if kind == "wrong-reply-endpoint":
             reply = dataclasses.replace(reply, endpoint="ipc://@millrace-nobody-is-here")
         elif kind == "wrong-reply-key":
@@ -295,6 +313,8 @@ def _parse_arguments(arguments):
     where.add_argument("--key", default="", help="the node's key")
     where.add_argument("--nonce", default="", help="the node's nonce")
     where.add_argument("--lookup-file", help="instead: a JSON file with state, endpoint, key, nonce, cause, read at each lookup")
+    where.add_argument("--curve", default="", help="the node's CURVE endpoint, instead of --endpoint")
+    where.add_argument("--curve-key", default="", help="the node's public CURVE key")
     where.add_argument("--principal", default="", help="feeder/<hex>; random when it is not given")
     where.add_argument("--reply", choices=("ipc", "tcp"), default="ipc", help="which reply endpoint OPEN names")
     what = parser.add_argument_group("feed")
@@ -324,8 +344,8 @@ def _parse_arguments(arguments):
     out.add_argument("--check-results", choices=("echo", "none"), default="none", help="echo: results have to equal the rows")
     out.add_argument("--print-results", action="store_true", help="one event per result batch with its rows")
     parsed = parser.parse_args(arguments)
-    if bool(parsed.endpoint) == bool(parsed.lookup_file):
-        parser.error("give either --endpoint or --lookup-file")
+    if bool(parsed.endpoint) + bool(parsed.curve) + bool(parsed.lookup_file) != 1:
+        parser.error("give one of --endpoint, --curve and --lookup-file")
     return parsed
 
 
@@ -336,7 +356,14 @@ def _print_event(event, **fields):
 def _lookup_from(arguments):
     def lookup():
         if not arguments.lookup_file:
-            return NodeInfo("running", arguments.endpoint, arguments.key, arguments.nonce)
+            return NodeInfo(
+                "running",
+                arguments.endpoint,
+                arguments.key,
+                arguments.nonce,
+                curve=arguments.curve,
+                curve_key=arguments.curve_key,
+            )
         try:
             with open(arguments.lookup_file, encoding="utf-8") as file:
                 value = json.load(file)
@@ -368,8 +395,14 @@ def _report_results(arguments, feed, source, partition):
 def main(arguments=None):
     arguments = _parse_arguments(arguments)
     schema = sources.parse_columns(arguments.columns)
-    feeder = Feeder(arguments.principal, arguments.reply, _print_event)
-    _print_event("start", principal=feeder.principal, pid=os.getpid(), reply=feeder.reply_address.endpoint)
+    feeder = Feeder(arguments.principal, arguments.reply, _print_event, bool(arguments.curve))
+    _print_event(
+        "start",
+        principal=feeder.principal,
+        pid=os.getpid(),
+        reply=feeder.reply_address.endpoint,
+        curve_key=feeder.curve_keys.public,
+    )
     feed_id = arguments.feed_id or secrets.token_hex(8)
     lookup = _lookup_from(arguments)
     feeds = {}

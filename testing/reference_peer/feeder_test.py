@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -12,6 +13,7 @@ import feeder as feeders
 import misbehave
 import node_stub
 import session as sessions
+import sockets
 import sources
 
 SCHEMA = sources.parse_columns("id:int64,flag:bool,name:utf8,raw:binary,vector:fixed_size_list<float32, 3>")
@@ -95,6 +97,31 @@ class FeederTest(FeederTestCase):
                 feed = feeders.feed_partition(self.feeder(reply=reply), lambda i=info: i, request, source)
                 self.assertEqual(feed.outcome.kind, "done")
                 self.assert_rows(node, request.partition, 100)
+
+    def test_curve_admits_who_was_announced_even_late(self):
+        node = self.node(curve_host="127.0.0.1")
+        feeder = self.feeder(curve=True)
+        late = threading.Timer(0.4, node.announce, (feeder.principal, feeder.curve_keys.public))
+        late.start()
+        self.addCleanup(late.join)
+        train = feeders.feed_partition(feeder, node.lookup, self.request(), self.source())
+        self.assertEqual(train.outcome.kind, "done")
+        self.assert_rows(node, 0, 100)
+        inference = feeders.feed_partition(feeder, node.lookup, self.request("inference"), self.source())
+        self.assertEqual(inference.outcome.kind, "done")
+        self.assert_results(inference, 0, 100)
+
+    def test_curve_refuses_unknown_keys_on_both_sides(self):
+        node = self.node(curve_host="127.0.0.1")
+        feeder = self.feeder(curve=True)
+        feed = feeders.feed_partition(feeder, node.lookup, self.request(), self.source())
+        self.assertEqual((feed.outcome.kind, feed.outcome.code), ("refused", "UNAUTHENTICATED"))
+        # The node is known, but the one that answers has another key.
+        node.announce(feeder.principal, feeder.curve_keys.public)
+        node.curve_keys = sockets.new_curve_keys()
+        feed = feeders.feed_partition(feeder, node.lookup, self.request(), self.source(), resume=False)
+        self.assertEqual(feed.outcome.kind, "unavailable")
+        self.assertEqual(node.rows("input"), [])
 
     def test_an_empty_partition_is_done(self):
         node = self.node()

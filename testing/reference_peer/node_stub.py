@@ -4,7 +4,7 @@
       node.info                       # what a lookup of it would say
       node.rows("input")              # the rows that its "program" has taken
 
-It speaks sections 1 to 7 with two queues, "input" and "predict".  Its "program" takes every batch at
+It speaks sections 1 to 8 with two queues, "input" and "predict".  Its "program" takes every batch at
 once: training rows are kept, inference rows are echoed in results of `result_rows` rows.  The node
 lives on its own thread; the methods below may be called from any other.
 """
@@ -62,7 +62,13 @@ class NodeStub:
     """A node attempt. `window_bytes` is the credit of each session beyond what was released."""
 
     def __init__(
-        self, window_bytes=1 << 20, result_rows=3, break_after_rows=None, terminate_after_rows=None, nonce=None
+        self,
+        window_bytes=1 << 20,
+        result_rows=3,
+        break_after_rows=None,
+        terminate_after_rows=None,
+        nonce=None,
+        curve_host=None,
     ):
         self.nonce = nonce or secrets.token_hex(8)
         self.log = []  # (session, text) of every ERROR sent, newest last
@@ -81,7 +87,10 @@ class NodeStub:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._context = zmq.Context()
-        self._inbox = sockets.Inbox(self._context, sockets.new_key(), "feeder")
+        self.curve_keys = sockets.new_curve_keys()
+        self._inbox = sockets.Inbox(self._context, sockets.new_key(), "feeder", self.curve_keys)
+        if curve_host is not None:
+            self._inbox.bind_curve(curve_host)
         self._info = self._make_info()
         self._progress = 0
         self._thread = threading.Thread(target=self._run, name="node-stub")
@@ -109,6 +118,10 @@ class NodeStub:
     def lookup(self):
         return self.info
 
+    def announce(self, principal, curve_key):
+        """What the coordinator pushes: this feeder may come over CURVE."""
+        self._inbox.admitted[curve_key] = principal
+
     def hold(self, held):
         """While held the program takes no batch: train sessions get no credit back."""
         self._hold.set() if held else self._hold.clear()
@@ -121,7 +134,14 @@ class NodeStub:
     # --- the node's thread ------------------------------------------------------------------------
 
     def _make_info(self):
-        return NodeInfo("running", self._inbox.ipc_endpoint, self._inbox.key, self.nonce)
+        return NodeInfo(
+            "running",
+            self._inbox.ipc_endpoint,
+            self._inbox.key,
+            self.nonce,
+            curve=self._inbox.curve_endpoint,
+            curve_key=self.curve_keys.public if self._inbox.curve_endpoint else "",
+        )
 
     def _run(self):
         while not self._stop.is_set():
@@ -181,13 +201,20 @@ class NodeStub:
         if outbox is None or outbox.broken:
             if outbox is not None:
                 self._broken_outboxes.append(outbox)  # sessions may still name it
-            outbox = sockets.Outbox(self._context, reply.endpoint, f"node/{self.nonce}", reply.key)
+            curve = (self.curve_keys, reply.curve_key) if reply.curve_key else None
+            outbox = sockets.Outbox(self._context, reply.endpoint, f"node/{self.nonce}", reply.key, curve)
             self._outboxes[reply.endpoint] = outbox
         return outbox
 
+    def _may_reply_to(self, reply):
+        """Over CURVE only to a CURVE server, otherwise only to this host."""
+        if self._inbox.over_curve:
+            return bool(reply.curve_key) and reply.endpoint.startswith("tcp://")
+        return not reply.curve_key and bool(_REPLY_ENDPOINT.fullmatch(reply.endpoint))
+
     def _on_open(self, principal, frame):
         message = frames.decode(frame)
-        if not _REPLY_ENDPOINT.fullmatch(message.reply.endpoint):
+        if not self._may_reply_to(message.reply):
             return
         open_already = self._sessions.get(frame.session)
         if open_already is not None and open_already.principal == principal:

@@ -1,6 +1,6 @@
 """Rows made from their numbers, so that both ends of a test know what has to arrive.
 
-Columns are given as "name:type", with types bool, int8..int64, uint8..uint64, float32, float64, utf8,
+Columns are given as "name:type", with types bool, int8..int64, uint8..uint64, float16, float32, float64, utf8,
 large_utf8, binary, large_binary, date32, date64, timestamp[UNIT] and timestamp[UNIT,ZONE] (UNIT s, ms,
 us or ns), list<T>, large_list<T>, fixed_size_list<T,N> and struct<name:T,...>.  Row r of partition p
 holds: integers p * 1,000,000 + r, cut to the type's width; floats r / 2; bool r % 3 == 0; dates day r;
@@ -17,6 +17,7 @@ DEFAULT_COLUMNS = "id:int64,x:float32,name:utf8"
 
 _PLAIN_TYPES = {
     "bool": pa.bool_(),
+    "float16": pa.float16(),
     "float32": pa.float32(),
     "float64": pa.float64(),
     "utf8": pa.utf8(),
