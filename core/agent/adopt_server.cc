@@ -20,6 +20,7 @@
 #include "core/base/mutex.h"
 #include "core/base/random.h"
 #include "core/proto/adopt.grpc.pb.h"
+#include "core/proto/grpc_status.h"
 
 namespace millrace {
 namespace {
@@ -34,11 +35,6 @@ constexpr int kKeepaliveTimeMs = 6'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kMinPingIntervalMs = 5'000;
 constexpr std::chrono::milliseconds kShutdownGrace(500);
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
-}
 
 // What all calls have in common. Outlives the server.
 struct Shared {
@@ -134,7 +130,7 @@ class Reactor final : public grpc::ServerBidiReactor<v1::AdoptRequest, v1::Adopt
       }
     }
     if (event != nullptr) StartWrite(event);
-    if (end.has_value()) Finish(ToGrpc(*end));
+    if (end.has_value()) Finish(ToGrpcStatus(*end));
   }
 
   const std::string peer_host_;

@@ -4,13 +4,9 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "core/proto/grpc_status.h"
 
 namespace millrace {
-
-absl::Status FromGrpcStatus(const grpc::Status& status) {
-  if (status.ok()) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-}
 
 AttachCall::AttachCall(std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks)
     : mailbox_(std::move(mailbox)),

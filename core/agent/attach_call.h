@@ -24,9 +24,6 @@
 
 namespace millrace {
 
-// gRPC's status as ours.
-[[nodiscard]] absl::Status FromGrpcStatus(const grpc::Status& status);
-
 // Ownership: shared between its user and gRPC: it lives until OnDone(), whoever lets go of it first.
 // Thread safety: thread-safe. Blocking: never.
 class AttachCall final

@@ -11,6 +11,7 @@
 #include "core/agent/exit_codes.h"
 #include "core/agent/gateway_calls.h"
 #include "core/base/exit_status.h"
+#include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/coordinator/gateway_conversion.h"
@@ -358,6 +359,10 @@ void CoordinatorMode::OnFailure(const absl::Status& status) {
   });
 }
 
+void CoordinatorMode::OnRestart(const NodeRestart& restart) {
+  MILLRACE_LOG(WARNING) << RestartText(restart);
+}
+
 void CoordinatorMode::OnRelaunch(int executor_id) {
   PostEvent("relaunch", {{"executor_id", executor_id}}, /*droppable=*/false);
 }
@@ -395,11 +400,8 @@ absl::StatusOr<Json> CoordinatorMode::Lookup(const Json& params) {
   reply.set_state(ToLookupState(route.state));
   reply.set_executor_id(route.executor_id);
   reply.set_attempt(route.attempt);
-  if (route.executor_id >= 0) {  // none reads now otherwise
-    const SlotStatus slot = coordinator_->Snapshot().slots[static_cast<size_t>(route.executor_id)];
-    reply.set_node(slot.role.ToString());
-    reply.set_host(slot.host);
-  }
+  reply.set_node(route.node);
+  reply.set_host(route.host);
   reply.set_nonce(route.nonce);
   reply.mutable_endpoint()->set_tcp(route.tcp);
   reply.mutable_endpoint()->set_ipc(route.ipc);

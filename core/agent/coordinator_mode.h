@@ -57,6 +57,7 @@ class CoordinatorMode : private CoordinatorObserver {
                 double value) override;
   void OnFailure(const absl::Status& status) override;
   void OnRelaunch(int executor_id) override;
+  void OnRestart(const NodeRestart& restart) override;
 
   void OnRequest(const Json& id, const std::string& method, const Json& params);
   void OnParentGone(const absl::Status& status);

@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/sha256.h"
+#include "core/proto/grpc_status.h"
 #include "core/proto/spec_proto.h"
 #include "core/proto/time_proto.h"
 
@@ -57,10 +58,6 @@ void MakeCertificate(std::string* certificate, std::string* key) {
   *key = TakeText(bio);
   X509_free(x509);
   EVP_PKEY_free(pkey);
-}
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
 bool Authorized(const grpc::ServerContext& context) {
@@ -132,7 +129,7 @@ grpc::Status FakeCoordinator::Attach(grpc::ServerContext* context, Stream* strea
   if (!Authorized(*context)) return {grpc::StatusCode::UNAUTHENTICATED, "unknown token"};
   {
     MutexLock lock(&mu_);
-    if (!refuse_.ok()) return ToGrpc(refuse_);
+    if (!refuse_.ok()) return ToGrpcStatus(refuse_);
   }
   v1::AgentMessage message;
   if (!stream->Read(&message) || !message.has_register_()) {
@@ -171,7 +168,7 @@ grpc::Status FakeCoordinator::Attach(grpc::ServerContext* context, Stream* strea
   stream_ = nullptr;
   context_ = nullptr;
   changed_.SignalAll();
-  return ToGrpc(end_);
+  return ToGrpcStatus(end_);
 }
 
 void FakeCoordinator::AnswerKv(const v1::KvRequest& request) {

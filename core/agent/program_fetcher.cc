@@ -13,13 +13,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "core/agent/attach_call.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/sha256.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
+#include "core/proto/grpc_status.h"
 
 namespace millrace {
 namespace {

@@ -25,14 +25,15 @@ int ExitCodeOfStatus(const absl::Status& status) {
 }
 
 int ExitCodeOfFailure(const NodeFailure& failure) {
+  // The agent's own code is not the program's.
+  if (failure.of_agent) return kExitUnavailable;
   if (failure.exit.kind == ExitStatus::Kind::kSignaled) {
     return kExitSignalBase + failure.exit.signal;
   }
   if (failure.exit.kind == ExitStatus::Kind::kExited && failure.exit.code != 0) {
     return failure.exit.code;
   }
-  // Its agent never joined; the agent's own code is not the program's.
-  if (failure.pid == 0 && failure.host.empty()) return kExitUnavailable;
+  if (failure.pid == 0 && failure.host.empty()) return kExitUnavailable;  // its agent never joined
   // The program never ran.
   if (failure.pid == 0 && absl::IsNotFound(failure.status)) return kExitNoProgram;
   if (failure.pid == 0 && (absl::IsPermissionDenied(failure.status) ||

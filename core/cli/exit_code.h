@@ -28,8 +28,9 @@ inline constexpr int kExitSignalBase = 128;    // plus the number of the signal
 // 0 for OK.
 [[nodiscard]] int ExitCodeOfStatus(const absl::Status& status);
 
-// That of the node that failed first: its exit code, or 128 and its signal; where no process ended,
-// what its Status says (127 for a program that was not found, 126 for one that is not executable).
+// That of the node that failed first: its exit code, or 128 and its signal; 69 where its agent ended;
+// where no process did, what its Status says (127 for a program that was not found, 126 for one that
+// is not executable).
 [[nodiscard]] int ExitCodeOfFailure(const NodeFailure& failure);
 
 }  // namespace millrace::cli

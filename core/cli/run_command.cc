@@ -59,6 +59,8 @@ class Console {
     if (quiet_ || !terminal_) return;
     Line(style_(Style::kDim, absl::StrCat("millrace: ", text)));
   }
+  // What everybody should know, also who reads a log afterwards.
+  void Tell(absl::string_view text) const { Line(absl::StrCat("millrace: ", text)); }
   void Fail(absl::string_view text) const {
     Line(absl::StrCat(style_(Style::kRed, "millrace:"), " ", text));
   }
@@ -204,6 +206,7 @@ ClusterOptions Runner::MakeOptions() {
                              const std::vector<std::string>& lines, uint64_t dropped) {
     relay_.Write(node, source, lines, dropped);
   };
+  options.on_restart = [this](const NodeRestart& restart) { console_.Tell(RestartText(restart)); };
   options.on_failure = [this](const NodeFailure& failure) {
     MutexLock lock(&mu_);
     failure_ = failure;
@@ -220,6 +223,7 @@ std::unique_ptr<Launcher> Runner::MakeLauncher() const {
   options.driver_host = on.driver_host;
   options.poll_interval = on.poll_interval;
   options.adoption.fixed_members = on.fixed_members;
+  options.on_note = [this](const std::string& line) { console_.Tell(line); };
   return std::make_unique<AdoptingLauncher>(resolver_, options);
 }
 

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "core/client/client_channel.h"
 #include "core/client/cluster_watch.h"
@@ -16,6 +18,8 @@ namespace {
 constexpr absl::Duration kLeastInterval = absl::Milliseconds(20);
 constexpr int kMaxLogLines = 1000;
 constexpr int kMaxKeys = 10'000;
+constexpr absl::Duration kOwnerEnds = absl::Seconds(2);
+constexpr absl::Duration kOwnerPoll = absl::Milliseconds(20);
 
 absl::Status CheckLines(absl::string_view name, int lines) {
   if (lines >= 0 && lines <= kMaxLogLines) return absl::OkStatus();
@@ -76,14 +80,22 @@ class GrpcClusterClient final : public ClusterClient {
     request.set_follow(options.follow);
     const auto reader = view_->ReadLogs(&context, request);
     bool enough = false;
+    bool heard = false;
     for (v1::LogBatch batch; reader->Read(&batch);) {
+      heard = true;
       const bool heartbeat = batch.lines().empty() && batch.dropped() == 0;
       if (enough || heartbeat || consume(batch)) continue;
       enough = true;
       context.TryCancel();
     }
     const grpc::Status status = reader->Finish();
-    return enough ? absl::OkStatus() : Explain(status);
+    if (enough) return absl::OkStatus();
+    absl::Status explained = Explain(status);
+    // A driver that ended without a word has ended too, as a watch sees it.
+    if (heard && options.follow && absl::IsUnavailable(explained) && OwnerEnds()) {
+      return absl::OkStatus();
+    }
+    return explained;
   }
 
   absl::Status StopCluster(absl::string_view reason, bool now) override {
@@ -154,6 +166,18 @@ class GrpcClusterClient final : public ClusterClient {
  private:
   const std::string& ViewToken() const {
     return options_.viewer_token.empty() ? options_.operator_token : options_.viewer_token;
+  }
+
+  // Whether the driver, whose connection broke, is gone or about to be: a process closes its sockets
+  // before it is no more.
+  bool OwnerEnds() const {
+    if (options_.owner_gone == nullptr) return false;
+    const absl::Time deadline = absl::Now() + kOwnerEnds;
+    while (!options_.owner_gone()) {
+      if (absl::Now() >= deadline || contexts_.cancelled()) return false;
+      absl::SleepFor(kOwnerPoll);
+    }
+    return true;
   }
 
   absl::Status Explain(const grpc::Status& status) const {

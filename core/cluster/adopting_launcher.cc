@@ -180,6 +180,13 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
       case AdoptionEffect::Kind::kStarted:
         if (events_.on_started) events_.on_started(effect.executor_id, effect.end.pid);
         break;
+      case AdoptionEffect::Kind::kNote:
+        if (options_.on_note) {
+          options_.on_note(effect.note);
+        } else {
+          MILLRACE_LOG(WARNING) << effect.note;
+        }
+        break;
       case AdoptionEffect::Kind::kEnded:
         events_.on_exit(effect.end);
         break;

@@ -20,6 +20,7 @@
 #ifndef CORE_CLUSTER_ADOPTING_LAUNCHER_H_
 #define CORE_CLUSTER_ADOPTING_LAUNCHER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,9 @@ struct AdoptingLauncherOptions {
   // How often a source that cannot push is asked.
   absl::Duration poll_interval = absl::Seconds(5);
   AdoptionOptions adoption;
+  // One line for a person: for whom the cluster waits and why, once it has waited for a while, and that
+  // this is over. From the launcher's thread; must not block. Unset: a warning in the log.
+  std::function<void(const std::string& line)> on_note;
 };
 
 // One thread, "mr-adopter", makes every decision; gRPC's threads and the resolver's watch hand it what

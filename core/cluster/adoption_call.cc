@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/proto/grpc_status.h"
 
 namespace millrace {
 namespace {
@@ -43,6 +44,9 @@ absl::Status ExplainAdoptError(const absl::Status& status, absl::string_view add
       return absl::UnauthenticatedError(
           absl::StrCat("the agent at ", address, " refused this driver: ", text,
                        "; give both the same secret"));
+    case absl::StatusCode::kResourceExhausted:
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the agent at ", address, " is taken: ", text));
     default:
       return absl::Status(status.code(), absl::StrCat("the agent at ", address, ": ", text));
   }
@@ -162,10 +166,7 @@ void AdoptionCall::OnReadDone(bool ok) {
 
 void AdoptionCall::OnDone(const grpc::Status& status) {
   const absl::Status result =
-      status.ok() ? absl::OkStatus()
-                  : ExplainAdoptError(absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                                                   status.error_message()),
-                                      address_);
+      status.ok() ? absl::OkStatus() : ExplainAdoptError(FromGrpcStatus(status), address_);
   const Callbacks callbacks = std::move(callbacks_);
   callbacks.on_done(result, std::move(self_));  // this object may be gone now
 }

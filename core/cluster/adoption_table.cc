@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
@@ -240,7 +239,7 @@ void AdoptionTable::Held(uint64_t call, const HeldInfo& info, Effects* effects) 
   slot->state = State::kHeld;
   slot->busy = false;
   if (slot->problem_logged) {
-    MILLRACE_LOG(WARNING) << NameOf(*slot) << " has its agent now, at " << slot->address;
+    Tell(*slot, absl::StrCat(NameOf(*slot), " has its agent now, at ", slot->address), effects);
   }
   slot->problem.clear();
   if (slot->replacement) {
@@ -359,18 +358,21 @@ void AdoptionTable::Retry(Slot& slot, const absl::Status& why, Effects* effects)
 }
 
 void AdoptionTable::OnBusy(Slot& slot, const absl::Status& why, Effects* effects) {
-  const std::string problem = absl::StrCat("the agent at ", slot.address, " is taken: ", why.message());
   if (!options_.wait_when_busy && !slot.replacement) {
-    Fail(slot, absl::ResourceExhaustedError(problem), effects);
+    Fail(slot, why, effects);
     return;
   }
   slot.busy = true;
   slot.retry_at = Now() + kBusyRetry;
-  Note(slot, problem, effects);
+  Note(slot, std::string(why.message()), effects);
   if (slot.replacement) return;
   for (Slot& other : slots_) {
+    if (other.named <= slot.named) continue;
     const bool asks = other.state == State::kDialling || other.state == State::kHeld;
-    if (asks && other.address > slot.address) HangUp(other, effects);
+    if (asks) HangUp(other, effects);
+    if (other.state != State::kWaiting || other.busy) continue;
+    Note(other, absl::StrCat("its agent is not asked before ", NameOf(slot), " has one"), effects);
+    other.problem_since = absl::InfiniteDuration();  // one slot is told of, not each
   }
 }
 
@@ -396,7 +398,7 @@ void AdoptionTable::Gone(Slot& slot, const absl::Status& why, Effects* effects) 
 
 void AdoptionTable::Note(Slot& slot, const std::string& problem, Effects* effects) {
   if (slot.problem == problem) return;
-  if (slot.problem.empty()) {
+  if (slot.problem.empty() || slot.problem_since == absl::InfiniteDuration()) {
     slot.problem_since = Now();
     slot.problem_logged = false;
   }
@@ -405,6 +407,12 @@ void AdoptionTable::Note(Slot& slot, const std::string& problem, Effects* effect
   effect.end.executor_id = slot.id.executor_id;
   effect.end.stderr_tail = {problem};
   effect.end.still_trying = true;
+  effects->push_back(effect);
+}
+
+void AdoptionTable::Tell(const Slot& slot, const std::string& note, Effects* effects) {
+  AdoptionEffect effect = {.kind = Kind::kNote, .executor_id = slot.id.executor_id};
+  effect.note = EscapeControls(note);
   effects->push_back(effect);
 }
 
@@ -462,7 +470,7 @@ void AdoptionTable::TickSlot(Slot& slot, Effects* effects) {
     }
     if (!slot.problem.empty() && !slot.problem_logged && now - slot.problem_since >= kQuiet) {
       slot.problem_logged = true;
-      MILLRACE_LOG(WARNING) << NameOf(slot) << " has no agent yet: " << slot.problem;
+      Tell(slot, absl::StrCat(NameOf(slot), " has no agent yet: ", slot.problem), effects);
     }
     if (now >= slot.retry_at && MayDial(slot)) Dial(slot, effects);
     return;
@@ -470,9 +478,10 @@ void AdoptionTable::TickSlot(Slot& slot, Effects* effects) {
   if (started && !slot.named.empty() && slot.named != slot.address) {
     if (!slot.id.restarts) {
       if (!std::exchange(slot.stay_logged, true)) {
-        MILLRACE_LOG(WARNING) << "the resolver names " << slot.named << " for " << NameOf(slot)
-                              << ", which runs at " << slot.address
-                              << " and stays there: max_restarts is 0";
+        Tell(slot,
+             absl::StrCat("the resolver names ", slot.named, " for ", NameOf(slot),
+                          ", which runs at ", slot.address, " and stays there: max_restarts is 0"),
+             effects);
       }
     } else if (now >= MoveDue(slot)) {
       Move(slot, effects);

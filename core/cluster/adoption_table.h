@@ -69,6 +69,7 @@ struct AdoptionEffect {
     kHangUp,   // end `call`, whose later events mean nothing
     kStarted,  // tell: the slot's agent is the process `end.pid`
     kEnded,    // tell `end`
+    kNote,     // tell a person `note`
   };
   Kind kind = Kind::kDial;
   int executor_id = 0;
@@ -77,6 +78,7 @@ struct AdoptionEffect {
   std::string adoption_id;
   bool now = false;
   AgentEnd end;
+  std::string note;
 };
 
 // Ownership: values only. Thread safety: not thread-safe. Blocking: never. Unknown calls and slots are
@@ -132,7 +134,7 @@ class AdoptionTable {
     absl::Duration retry_at;      // steady
     absl::Duration retry_delay;
     std::string problem;  // why there is no agent yet, as told
-    absl::Duration problem_since;
+    absl::Duration problem_since;  // InfiniteDuration(): not to be told of by itself
     bool problem_logged = false;
     absl::Duration named_since;  // steady: since when `named` is what it is
     int moves = 0;
@@ -158,6 +160,7 @@ class AdoptionTable {
   void Gone(Slot& slot, const absl::Status& why, Effects* effects);
   void Move(Slot& slot, Effects* effects);
   void Note(Slot& slot, const std::string& problem, Effects* effects);
+  static void Tell(const Slot& slot, const std::string& note, Effects* effects);
   [[nodiscard]] absl::Duration MoveDue(const Slot& slot) const;
   [[nodiscard]] bool MayDial(const Slot& slot) const;
   void TickSlot(Slot& slot, Effects* effects);

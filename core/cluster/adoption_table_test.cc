@@ -19,6 +19,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::_;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -75,6 +76,9 @@ class AdoptionTableTest : public ::testing::Test {
                                       effect.executor_id));
           last_end_ = effect.end;
           break;
+        case Kind::kNote:
+          notes_.push_back(effect.note);
+          break;
       }
     }
     return list;
@@ -94,6 +98,7 @@ class AdoptionTableTest : public ::testing::Test {
   int64_t epoch_ = 0;
   std::map<int, uint64_t> calls_;
   AgentEnd last_end_;
+  std::vector<std::string> notes_;
 };
 
 TEST_F(AdoptionTableTest, NothingIsStartedBeforeEverySlotHasItsAgent) {
@@ -150,13 +155,20 @@ TEST_F(AdoptionTableTest, WhileOneAgentIsTakenNoneOfAHigherAddressIsHeld) {
   Take();
   table_->Held(calls_[1], {}, &effects_);
   table_->CallOver(calls_[0], absl::ResourceExhaustedError("serves another"), &effects_);
-  EXPECT_THAT(Take(), ElementsAre("note 0", "hang up 1"));
+  EXPECT_THAT(Take(), ElementsAre("note 0", "hang up 1", "note 1"));
+  EXPECT_THAT(last_end_.stderr_tail, ElementsAre("its agent is not asked before worker:0 has one"));
   Advance(absl::Milliseconds(100));
   EXPECT_THAT(Take(), IsEmpty());
   Advance(absl::Seconds(1));
   EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+  table_->CallOver(calls_[0], absl::ResourceExhaustedError("serves another"), &effects_);
+  Advance(absl::Seconds(1));
+  Advance(absl::Seconds(1));
+  EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
+  EXPECT_THAT(notes_, ElementsAre("worker:0 has no agent yet: serves another"));
   table_->Held(calls_[0], {}, &effects_);
   EXPECT_THAT(Take(), ElementsAre("dial 1 b:1"));
+  EXPECT_THAT(notes_, ElementsAre(_, "worker:0 has its agent now, at a:1"));
 }
 
 TEST_F(AdoptionTableTest, AStreamThatBreaksIsTakenUpAgainAndNothingIsTold) {

@@ -155,6 +155,7 @@ class Cluster::Impl : public CoordinatorObserver {
   void OnMetric(int executor_id, const NodeRole& role, absl::string_view name, int64_t step,
                 double value) override;
   void OnRelaunch(int executor_id) override;
+  void OnRestart(const NodeRestart& restart) override;
   void OnFailure(const absl::Status& status) override;
   void OnOperatorStop(const absl::Status& status, bool now) override;
 
@@ -354,6 +355,15 @@ void Cluster::Impl::OnRelaunch(int executor_id) {
   coordinator_->ReportAgentExit(executor_id, {.status = asked});
 }
 
+void Cluster::Impl::OnRestart(const NodeRestart& restart) {
+  progress_.Clear();
+  if (options_.on_restart) {
+    options_.on_restart(restart);
+  } else {
+    MILLRACE_LOG(WARNING) << RestartText(restart);
+  }
+}
+
 void Cluster::Impl::OnFailure(const absl::Status& status) {
   bool shutting_down = false;
   {
@@ -461,6 +471,11 @@ absl::Status Cluster::Impl::Infer(const PartitionedSource& source, const Inferen
   job_options.queue = options.queue;
   job_options.feed_timeout = options.feed_timeout;
   job_options.batch_bytes = options.batch_bytes;
+  LedgerObserver observer(coordinator_.get(), /*progress=*/nullptr, job_options.feed_id,
+                          source.num_partitions(), /*num_epochs=*/1);
+  job_options.on_partition = [&observer](const PartitionProgress& report) {
+    observer.OnPartition(report);
+  };
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<InferenceJob> job,
       InferenceJob::Create(&source, job_options, directory_.get(), feeder_.get()));
@@ -468,6 +483,7 @@ absl::Status Cluster::Impl::Infer(const PartitionedSource& source, const Inferen
                         [&]() -> absl::Status {
                           MILLRACE_RETURN_IF_ERROR(
                               coordinator_->WaitFedEndpoints(options.feed_timeout));
+                          MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
                           return job->Collect(sink);
                         });
 }

@@ -105,6 +105,8 @@ struct ClusterOptions {
       on_output;
   // Once: what the cluster's error is about. Called before Shutdown, or Run that fails, returns it.
   std::function<void(const NodeFailure&)> on_failure;
+  // A node failed and is started again. Unset: a warning in the log (RestartText()).
+  std::function<void(const NodeRestart&)> on_restart;
   std::function<void(absl::string_view node, absl::string_view name, int64_t step, double value)>
       on_metric;
   // The ladder and rows/s on stderr. Unset: if stderr is a terminal.

@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/coordinator/wire_conversion.h"
 #include "core/proto/coordinator.pb.h"
+#include "core/proto/grpc_status.h"
 
 namespace millrace {
 

@@ -97,4 +97,12 @@ absl::Status FailureStatus(const NodeFailure& failure, int folded) {
   return absl::Status(failure.status.code(), FailureText(failure, folded));
 }
 
+std::string RestartText(const NodeRestart& restart) {
+  const absl::Duration after = absl::Trunc(restart.after, absl::Milliseconds(100));
+  return absl::StrCat(FirstLine(FailureText(restart.failure, 0)), "; ",
+                      restart.failure.role.ToString(), " is started again in ",
+                      absl::FormatDuration(after), " (restart ", restart.used, " of ", restart.max,
+                      ")");
+}
+
 }  // namespace millrace

@@ -4,7 +4,7 @@
 // and the first cause of a failure.
 //
 // Defines: SlotState, SlotStateName(), SlotStatus, NodeFailure, FailureText(), FailureStatus(),
-// QuarantinedHost, ClusterStatus.
+// NodeRestart, RestartText(), QuarantinedHost, ClusterStatus.
 //
 //   for (const SlotStatus& slot : coordinator->Snapshot().slots) {
 //     std::cout << slot.role.ToString() << " " << SlotStateName(slot.state) << "\n";
@@ -86,6 +86,7 @@ struct NodeFailure {
   int64_t pid = 0;      // of the node; 0: none ran
   absl::Status status;  // the code that the driver gets, and what happened: "was killed by SIGKILL"
   ExitStatus exit;      // kUnknown where no process ended
+  bool of_agent = false;  // it was the agent that ended: `exit` is its own, not the program's
   std::vector<std::string> stderr_tail;  // at most 50 lines, oldest first
   absl::Time time;                       // when the coordinator heard of it
   // The failure looks like the echo of another node's (UNAVAILABLE from a peer that died).
@@ -109,6 +110,17 @@ struct NodeFailure {
 
 // FailureText() under failure.status's code.
 [[nodiscard]] absl::Status FailureStatus(const NodeFailure& failure, int folded);
+
+// A failure that is healed: another attempt of the node follows.
+struct NodeRestart {
+  NodeFailure failure;
+  absl::Duration after;  // from the failure to the next attempt
+  int used = 0;          // restarts, this one included, within RestartPolicy::window
+  int max = 0;
+};
+
+// One line for people: FailureText()'s first, and "worker:1 is started again in 500ms (restart 1 of 3)".
+[[nodiscard]] std::string RestartText(const NodeRestart& restart);
 
 // Restarts keep off this host until then.
 struct QuarantinedHost {

@@ -49,6 +49,14 @@ TEST(ClusterStatusTest, AnEndWithoutWordsComesWithAdvice) {
             "to stderr");
 }
 
+TEST(ClusterStatusTest, ARestartIsOneLine) {
+  NodeRestart restart = {.failure = Killed(), .after = absl::Milliseconds(1234), .used = 1, .max = 3};
+  restart.failure.stderr_tail = {"step 1", "step 2"};
+  EXPECT_EQ(RestartText(restart),
+            "worker:1 (executor 3, attempt 0, host h, pid 123) was killed by SIGKILL. Last stderr line: "
+            "'step 2'; worker:1 is started again in 1.2s (restart 1 of 3)");
+}
+
 TEST(ClusterStatusTest, ForeignTextCanNeitherForgeLinesNorDriveATerminal) {
   NodeFailure failure = Killed();
   failure.host = "h\nx";

@@ -36,13 +36,17 @@ absl::Duration SampleInterval(absl::Duration heartbeat_interval, int slots) {
   return std::max(heartbeat_interval, absl::Seconds(slots / kMaxSamplesPerSecond));
 }
 
+std::vector<int> FedNodes(const CoordinatorOptions& options) {
+  std::vector<int> ids;
+  for (size_t i = 0; i < options.roles.size(); ++i) {
+    if (IsFedRole(options.roles[i].job_name)) ids.push_back(static_cast<int>(i));
+  }
+  return ids;
+}
+
 std::map<int, std::string> FedNames(const CoordinatorOptions& options) {
   std::map<int, std::string> names;
-  for (size_t i = 0; i < options.roles.size(); ++i) {
-    if (IsFedRole(options.roles[i].job_name)) {
-      names[static_cast<int>(i)] = options.roles[i].ToString();
-    }
-  }
+  for (const int id : FedNodes(options)) names[id] = options.roles[id].ToString();
   return names;
 }
 
@@ -52,6 +56,7 @@ ControlPlane::ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_
                            const CertificateAuthority* ca, ViewStore* view,
                            ClusterRecorder* recorder)
     : options_(options),
+      fed_nodes_(FedNodes(options)),
       node_spec_(std::move(node_spec)),
       ca_(ca),
       clock_(options.clock),
@@ -112,12 +117,9 @@ void ControlPlane::Perform(TableEffects& effects) {
     if (IsFedRole(options_.roles[start.executor_id].job_name)) SendFeedState(start.stream_id);
   }
   for (const int id : effects.relaunch) observer_.PostRelaunch(id);
-  for (const TableEffects::Restart& restart : effects.restarts) {
-    MILLRACE_LOG(WARNING) << FirstLine(FailureText(restart.failure, 0)) << "; "
-                          << restart.failure.role.ToString() << " is started again in "
-                          << absl::FormatDuration(absl::Trunc(restart.after,
-                                                              absl::Milliseconds(100)))
-                          << " (restart " << restart.used << " of " << restart.max << ")";
+  for (const NodeRestart& restart : effects.restarts) {
+    MILLRACE_LOG(INFO) << RestartText(restart);
+    observer_.PostRestart(restart);
     recorder_->Restart(restart.failure, restart.after, restart.used, restart.max);
   }
   for (NodeFailure& failure : effects.failures) {

@@ -88,7 +88,7 @@ class ControlPlane {
   ClusterStatus Snapshot() const;
   ClusterSpec spec() const;
   absl::Status first_cause() const;
-  std::vector<int> fed_nodes() const;
+  const std::vector<int>& fed_nodes() const { return fed_nodes_; }
   absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const;
   absl::Status Cause(int executor_id) const;
   absl::StatusOr<std::map<std::string, std::string>> PublishedEndpoints(int executor_id) const;
@@ -179,6 +179,7 @@ class ControlPlane {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   SlotStatus StatusOf(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  FeedRoute::State RouteState(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   FeedRoute RouteTo(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CauseOfSlot(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The node that a partition of this queue goes to; -1, with the state to tell, if none reads.
@@ -196,6 +197,7 @@ class ControlPlane {
   void RunTimer();
 
   const CoordinatorOptions options_;
+  const std::vector<int> fed_nodes_;  // executor ids, ascending
   const v1::NodeSpec node_spec_;
   const CertificateAuthority* const ca_;
   Clock* const clock_;

@@ -175,14 +175,6 @@ bool ControlPlane::Matches(NodeFilter filter, int executor_id) const {
   return IsFedRole(options_.roles[executor_id].job_name) == (filter == NodeFilter::kFed);
 }
 
-std::vector<int> ControlPlane::fed_nodes() const {
-  std::vector<int> ids;
-  for (size_t i = 0; i < options_.roles.size(); ++i) {
-    if (IsFedRole(options_.roles[i].job_name)) ids.push_back(static_cast<int>(i));
-  }
-  return ids;
-}
-
 absl::Status ControlPlane::CheckFed(int executor_id) const {
   if (executor_id < 0 || executor_id >= static_cast<int>(options_.roles.size())) {
     return absl::NotFoundError(absl::StrCat("no executor ", executor_id));
@@ -200,28 +192,33 @@ absl::StatusOr<FeedRoute> ControlPlane::LookupFeed(int executor_id) const {
   return RouteTo(executor_id);
 }
 
-FeedRoute ControlPlane::RouteTo(int executor_id) const {
-  const Node& node = nodes_[executor_id];
-  FeedRoute route;
-  route.executor_id = executor_id;
-  route.attempt = table_.attempt(executor_id);
+// Chooses among all fed nodes for each partition: copies nothing.
+FeedRoute::State ControlPlane::RouteState(int executor_id) const {
   switch (table_.state(executor_id)) {
     case SlotState::kFinished:
-      route.state = FeedRoute::State::kFinished;
-      return route;
+      return FeedRoute::State::kFinished;
     case SlotState::kFailed:
     case SlotState::kLost:
-      route.state = table_.AwaitsReplacement(executor_id) ? FeedRoute::State::kRestarting
-                                                          : FeedRoute::State::kFailed;
-      return route;
+      return table_.AwaitsReplacement(executor_id) ? FeedRoute::State::kRestarting
+                                                   : FeedRoute::State::kFailed;
     default:
       break;
   }
-  if (node.attempt != route.attempt || !node.feed.has_value()) {
-    route.state = route.attempt > 0 ? FeedRoute::State::kRestarting : FeedRoute::State::kStarting;
-    return route;
-  }
-  route.state = FeedRoute::State::kRunning;
+  const Node& node = nodes_[executor_id];
+  const uint32_t attempt = table_.attempt(executor_id);
+  if (node.attempt == attempt && node.feed.has_value()) return FeedRoute::State::kRunning;
+  return attempt > 0 ? FeedRoute::State::kRestarting : FeedRoute::State::kStarting;
+}
+
+FeedRoute ControlPlane::RouteTo(int executor_id) const {
+  const Node& node = nodes_[executor_id];
+  FeedRoute route;
+  route.state = RouteState(executor_id);
+  route.executor_id = executor_id;
+  route.node = table_.role(executor_id).ToString();
+  route.attempt = table_.attempt(executor_id);
+  route.host = table_.host(executor_id);
+  if (route.state != FeedRoute::State::kRunning) return route;
   route.nonce = table_.nonce(executor_id);
   route.tcp = node.feed->tcp();
   route.ipc = node.feed->ipc();

@@ -200,8 +200,7 @@ int ControlPlane::ChooseNode(const std::string& queue, const std::string& host,
   int64_t chosen_load = 0;
   int starting = -1, restarting = -1, failed = -1;
   for (const int id : fed_nodes()) {
-    const FeedRoute route = RouteTo(id);
-    switch (route.state) {
+    switch (RouteState(id)) {
       case FeedRoute::State::kStarting:
         starting = id;
         continue;
@@ -218,7 +217,7 @@ int ControlPlane::ChooseNode(const std::string& queue, const std::string& host,
     }
     const std::vector<std::string>& done = nodes_[id].done_queues;
     if (std::find(done.begin(), done.end(), queue) != done.end()) continue;
-    const bool near = !host.empty() && table_.Status(id).host == host;
+    const bool near = !host.empty() && table_.host(id) == host;
     const int64_t load = ledger_.OpenOn(id);
     if (chosen < 0 || (near && !chosen_near) || (near == chosen_near && load < chosen_load)) {
       chosen = id;
@@ -270,7 +269,7 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
     v1::LookupReply::State state = v1::LookupReply::STATE_UNSPECIFIED;
     // Who asks again is sent to the same node, as long as it reads.
     const std::optional<int> before = ledger_.Assigned(request.feed_id(), request.partition());
-    if (before.has_value() && RouteTo(*before).state == FeedRoute::State::kRunning &&
+    if (before.has_value() && RouteState(*before) == FeedRoute::State::kRunning &&
         nodes_[*before].done_queues.empty()) {
       id = *before;
     } else {
@@ -286,8 +285,9 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
   const FeedRoute route = RouteTo(id);
   reply->set_state(ToLookupState(route.state));
   reply->set_executor_id(id);
-  reply->set_node(table_.role(id).ToString());
+  reply->set_node(route.node);
   reply->set_attempt(route.attempt);
+  reply->set_host(route.host);
   if (route.state != FeedRoute::State::kRunning) return absl::OkStatus();
   reply->set_nonce(route.nonce);
   reply->mutable_endpoint()->set_tcp(route.tcp);
@@ -312,7 +312,9 @@ absl::StatusOr<FeedRoute> ControlPlane::ChooseFeed(absl::string_view feed_id, in
   if (absl::Status status = LookupPartition(request, &reply); !status.ok()) return status;
   return FeedRoute{.state = FromLookupState(reply.state()),
                    .executor_id = reply.executor_id(),
+                   .node = reply.node(),
                    .attempt = reply.attempt(),
+                   .host = reply.host(),
                    .nonce = reply.nonce(),
                    .tcp = reply.endpoint().tcp(),
                    .ipc = reply.endpoint().ipc(),

@@ -82,6 +82,8 @@ class CoordinatorObserver {
   // agents ends what is left of the old one and starts another. Not called for an agent that stays.
   // Where that cannot be done: ReportAgentExit with a status.
   virtual void OnRelaunch(int /*executor_id*/) {}
+  // A node failed and is started again: worth a line to a person (RestartText()).
+  virtual void OnRestart(const NodeRestart& /*restart*/) {}
   // An operator asks for the end of the cluster; its nodes have been asked (now: killed). `status` is
   // CANCELLED with the reason.
   virtual void OnOperatorStop(const absl::Status& /*status*/, bool /*now*/) {}
@@ -130,14 +132,16 @@ enum class NodeFilter {
 struct FeedRoute {
   enum class State {
     kStarting,    // not there yet, or it did not publish an endpoint yet
-    kRunning,     // the fields below are set
+    kRunning,     // all fields below are set
     kRestarting,  // a replacement is expected: keep the source, ask again
     kFinished,    // reads no more (as TERMINATED)
     kFailed,      // Cause() says why
   };
   State state = State::kStarting;
   int executor_id = 0;
+  std::string node;   // "worker:1"
   uint32_t attempt = 0;
+  std::string host;   // as its agent names it; empty before there was one
   std::string nonce;  // 16 hex digits: goes into OPEN
   std::string tcp;    // ZeroMQ endpoints; either may be empty
   std::string ipc;

@@ -14,6 +14,7 @@
 #include "core/coordinator/wire_conversion.h"
 #include "core/proto/coordinator.grpc.pb.h"
 #include "core/proto/coordinator.pb.h"
+#include "core/proto/grpc_status.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"

@@ -45,6 +45,13 @@ void ObserverQueue::PostRelaunch(int executor_id) {
   Push({[executor_id](CoordinatorObserver& observer) { observer.OnRelaunch(executor_id); }, false});
 }
 
+void ObserverQueue::PostRestart(NodeRestart restart) {
+  if (observer_ == nullptr) return;
+  MutexLock lock(&mu_);
+  Push({[restart = std::move(restart)](CoordinatorObserver& observer) { observer.OnRestart(restart); },
+        false});
+}
+
 void ObserverQueue::PostLog(int executor_id, const NodeRole& role, LogSource source,
                             std::vector<std::string> lines, uint64_t dropped) {
   if (observer_ == nullptr) return;

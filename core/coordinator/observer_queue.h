@@ -40,6 +40,7 @@ class ObserverQueue {
   void PostFailure(absl::Status status);
   void PostStopRequest(absl::Status status, bool now);
   void PostRelaunch(int executor_id);
+  void PostRestart(NodeRestart restart);
   void PostLog(int executor_id, const NodeRole& role, LogSource source,
                std::vector<std::string> lines, uint64_t dropped);
   void PostMetric(int executor_id, const NodeRole& role, std::string name, int64_t step,

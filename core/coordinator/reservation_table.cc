@@ -165,6 +165,7 @@ void ReservationTable::AgentExited(int executor_id, const AgentExitReport& repor
     }
     NodeFailure failure = Describe(slot, std::move(why));
     failure.exit = report.exit;
+    failure.of_agent = true;
     failure.stderr_tail = report.stderr_tail;
     if (!hopeless) slot.before_lost = slot.state;
     // One that was turned away because its slot was asked to stop is no failure either.

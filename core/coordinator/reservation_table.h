@@ -124,12 +124,6 @@ struct TableEffects {
     uint32_t attempt = 0;
     std::string nonce;
   };
-  struct Restart {  // a failure that is healed: another attempt is planned
-    NodeFailure failure;
-    absl::Duration after;
-    int used = 0;  // restarts, this one included
-    int max = 0;
-  };
   struct Change {  // of the ClusterSpec, each raising the epoch by one
     uint64_t epoch = 0;
     NodeRole role;
@@ -143,7 +137,7 @@ struct TableEffects {
   std::vector<StopNode> stop;
   std::vector<StartNode> start;
   std::vector<int> relaunch;  // slots whose launcher is to start another agent
-  std::vector<Restart> restarts;
+  std::vector<NodeRestart> restarts;
   std::vector<int> changed;   // executor ids whose SlotStatus changed; may repeat
   std::vector<int> ended;     // nodes that ended, in whatever way
   std::vector<int> replaced;  // slots with a new attempt, and those that came back from kLost
@@ -214,6 +208,10 @@ class ReservationTable {
   [[nodiscard]] uint32_t attempt(int executor_id) const { return slots_[executor_id].attempt; }
   [[nodiscard]] const std::string& nonce(int executor_id) const {
     return slots_[executor_id].nonce;
+  }
+  // Of its agent; empty before the first.
+  [[nodiscard]] const std::string& host(int executor_id) const {
+    return slots_[executor_id].host;
   }
   // The live stream; 0 if there is none.
   [[nodiscard]] uint64_t stream(int executor_id) const { return slots_[executor_id].stream_id; }

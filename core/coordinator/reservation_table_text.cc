@@ -13,7 +13,9 @@ namespace {
 constexpr int kMaxListedSlots = 20;
 
 std::string Seconds(absl::Duration duration) {
-  return absl::StrCat(absl::ToDoubleSeconds(absl::Trunc(duration, absl::Milliseconds(100))), " s");
+  // "0 s" would say that nobody waited.
+  const absl::Duration unit = absl::Milliseconds(duration < absl::Seconds(1) ? 1 : 100);
+  return absl::StrCat(absl::ToDoubleSeconds(absl::Trunc(duration, unit)), " s");
 }
 
 }  // namespace

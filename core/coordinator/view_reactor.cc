@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/coordinator/wire_conversion.h"
+#include "core/proto/grpc_status.h"
 
 namespace millrace {
 

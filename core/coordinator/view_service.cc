@@ -13,6 +13,7 @@
 #include "core/coordinator/attach_stream.h"
 #include "core/coordinator/view_reactor.h"
 #include "core/coordinator/wire_conversion.h"
+#include "core/proto/grpc_status.h"
 #include "core/proto/time_proto.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 

@@ -17,7 +17,6 @@ namespace {
 constexpr uint32_t kProtocol = 1;
 constexpr size_t kMaxNameBytes = 256;
 constexpr size_t kMaxErrorBytes = 16 << 10;
-constexpr size_t kMaxGrpcMessageBytes = 4 << 10;  // it travels as metadata
 constexpr size_t kMaxLineBytes = 2 << 10;
 constexpr int kMaxStderrLines = 50;
 
@@ -207,12 +206,6 @@ v1::Error ToErrorProto(const absl::Status& status) {
                              : static_cast<int>(status.code()));
   error.set_message(std::string(status.message()));
   return error;
-}
-
-grpc::Status ToGrpcStatus(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      Ellipsize(status.message(), kMaxGrpcMessageBytes));
 }
 
 }  // namespace millrace

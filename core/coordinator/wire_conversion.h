@@ -4,7 +4,7 @@
 // checked and cut to its bounds here, so that nothing behind it has to.
 //
 // Defines: ParseAgentMessage(), SerializeMessage(), CheckRegister(), ToNodeReport(), ToNodeSpec(),
-// ToSlotProto(), ToStatusProto(), FromErrorProto(), ToErrorProto(), ToGrpcStatus().
+// ToSlotProto(), ToStatusProto(), FromErrorProto(), ToErrorProto().
 //
 // Thread safety: pure functions.
 
@@ -22,7 +22,6 @@
 #include "core/proto/coordinator.pb.h"
 #include "google/protobuf/message_lite.h"
 #include "grpcpp/support/byte_buffer.h"
-#include "grpcpp/support/status.h"
 
 namespace millrace {
 
@@ -51,7 +50,6 @@ void ToSlotProto(const SlotStatus& slot, v1::SlotStatus* out);
 // Code 0 from outside is UNKNOWN: an Error is never OK.
 [[nodiscard]] absl::Status FromErrorProto(const v1::Error& error);
 [[nodiscard]] v1::Error ToErrorProto(const absl::Status& status);
-[[nodiscard]] grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace millrace
 
