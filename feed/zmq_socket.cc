@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
+#include "feed/large_blocks.h"
 
 namespace millrace {
 namespace {
@@ -189,6 +190,7 @@ bool IsPrincipal(absl::string_view text) {
 // ---------------------------------------------------------------------------------- ZmqContext
 
 absl::StatusOr<ZmqContext> ZmqContext::Create(int io_threads) {
+  KeepLargeBlocks();  // those of messages
   void* context = zmq_ctx_new();
   if (context == nullptr) return ZmqError(zmq_errno(), "cannot make a ZeroMQ context");
   std::shared_ptr<void> handle(context, [](void* ctx) {

@@ -68,8 +68,8 @@ inline constexpr int64_t kMaxMessageBytes = int64_t{1} << 30;
 // ends the I/O threads and waits for them (short: see ZmqSocket::Close). Thread safety: thread-safe.
 class ZmqContext {
  public:
-  // `io_threads`: one moves about 3 GB/s. Returns RESOURCE_EXHAUSTED if the system has no thread or
-  // descriptor left.
+  // `io_threads`: one moves about 3 GB/s. From here on the process's allocator keeps large blocks
+  // (feed/large_blocks.h). Returns RESOURCE_EXHAUSTED if the system has no thread or descriptor left.
   [[nodiscard]] static absl::StatusOr<ZmqContext> Create(int io_threads = 1);
 
  private:

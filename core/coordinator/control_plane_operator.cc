@@ -295,6 +295,7 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
   reply->mutable_endpoint()->set_key(route.key);
   reply->mutable_endpoint()->set_curve(route.curve);
   reply->mutable_endpoint()->set_curve_key(route.curve_key);
+  reply->set_host(table_.Status(id).host);
   if (record.ok() && record->last.executor_id == id && record->last.node_attempt == route.attempt) {
     reply->set_resume_row(record->last.rows_acked);
   }
