@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/base/fake_clock.h"
 #include "core/base/status_matchers.h"
+#include "core/coordinator/reservation_table_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -23,83 +23,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 using Kind = NodeReport::Kind;
-
-constexpr int64_t kAgentPid = 50;
-constexpr int64_t kNodePid = 60;
-
-AgentInfo Agent(const std::string& id) { return {id, "host-" + id, kAgentPid, id + ":1"}; }
-
-ExitStatus Code(int code) { return {.kind = ExitStatus::Kind::kExited, .code = code}; }
-ExitStatus Signal(int signal) { return {.kind = ExitStatus::Kind::kSignaled, .signal = signal}; }
-
-NodeReport Report(Kind kind, uint32_t attempt = 0) {
-  NodeReport report;
-  report.kind = kind;
-  report.attempt = attempt;
-  report.pid = kNodePid;
-  if (kind == Kind::kLaunchFailed) report.error = absl::NotFoundError("no such file");
-  return report;
-}
-
-NodeReport Exit(const ExitStatus& exit, bool as_asked = false, uint32_t attempt = 0) {
-  NodeReport report = Report(Kind::kExited, attempt);
-  report.exit = exit;
-  report.as_asked = as_asked;
-  return report;
-}
-
-// A table with its clock, and one slot that can be put into any state.
-struct Fixture {
-  explicit Fixture(int num_slots = 1) : table(Options(num_slots)) {}
-  explicit Fixture(TableOptions options) : table(WithClock(std::move(options))) {}
-
-  TableOptions Options(int num_slots) {
-    TableOptions options;
-    for (int i = 0; i < num_slots; ++i) options.roles.push_back({"worker", i});
-    return WithClock(std::move(options));
-  }
-  TableOptions WithClock(TableOptions options) {
-    options.clock = &clock;
-    return options;
-  }
-
-  // Takes slot `id` with agent "a<id>" and stream 1 + id, up to `state`.
-  void Bring(SlotState state, int id = 0) {
-    if (state == SlotState::kRequested) return;
-    table.AgentStarted(id, kAgentPid, &effects);
-    if (state == SlotState::kStarted) return;
-    const uint64_t stream = 1 + id;
-    ASSERT_THAT(table.Connect(id, Agent(absl::StrCat("a", id)), stream, &effects), IsOk());
-    if (state == SlotState::kConnected) return;
-    ASSERT_TRUE(table.Registered(id, stream, &effects));
-    if (state == SlotState::kRegistered) return;
-    table.Update(stream, Report(Kind::kReady), &effects);
-    if (state == SlotState::kReady) return;
-    table.Update(stream, Report(Kind::kRunning), &effects);
-    if (state == SlotState::kDraining) table.Update(stream, Report(Kind::kDraining), &effects);
-    if (state == SlotState::kFinished) table.Update(stream, Exit(Code(0)), &effects);
-    if (state == SlotState::kFailed) table.Update(stream, Exit(Code(1)), &effects);
-    if (state == SlotState::kLost) Silence(absl::Seconds(5));
-  }
-  void Silence(absl::Duration duration) {
-    clock.Advance(duration);
-    table.Tick(&effects);
-  }
-  // Time passes, and every live agent sends its heartbeats.
-  void Alive(absl::Duration duration) {
-    for (; duration > absl::ZeroDuration(); duration -= absl::Seconds(1)) {
-      for (int id = 0; id < table.size(); ++id) {
-        if (table.stream(id) != 0) table.Heard(table.stream(id));
-      }
-      clock.Advance(absl::Seconds(1));
-      table.Tick(&effects);
-    }
-  }
-
-  FakeClock clock;
-  ReservationTable table;
-  TableEffects effects;
-};
 
 // ---- every state × every event ------------------------------------------------------------------
 
@@ -131,7 +54,7 @@ const std::map<std::string, std::string> kExpected = {
     {"driver's stop",       "=    =    =    =    =    =    =    =    =    ="},
 };
 
-std::string Fire(Fixture& f, const std::string& event) {
+std::string Fire(TableFixture& f, const std::string& event) {
   ReservationTable& table = f.table;
   TableEffects* effects = &f.effects;
   auto connect = [&](const std::string& id) -> std::string {
@@ -178,7 +101,7 @@ TEST(ReservationTableTest, EveryEventInEveryStateDoesWhatTheTableSays) {
     ASSERT_EQ(cells.size(), size_t{kNumSlotStates}) << event;
     for (int i = 0; i < kNumSlotStates; ++i) {
       SCOPED_TRACE(absl::StrCat(event, " in ", SlotStateName(static_cast<SlotState>(i))));
-      Fixture f;
+      TableFixture f;
       f.Bring(static_cast<SlotState>(i));
       ASSERT_EQ(f.table.state(0), static_cast<SlotState>(i));
       f.effects = {};
@@ -207,7 +130,7 @@ TEST(ReservationTableTest, EveryEventInEveryStateDoesWhatTheTableSays) {
 // ---- the ladder ---------------------------------------------------------------------------------
 
 TEST(ReservationTableTest, TheSpecIsMadeWhenTheLastHasRegisteredAndGoesToAll) {
-  Fixture f(3);
+  TableFixture f(3);
   f.Bring(SlotState::kRegistered, 0);
   f.Bring(SlotState::kRegistered, 1);
   EXPECT_EQ(f.table.epoch(), 0u);
@@ -222,7 +145,7 @@ TEST(ReservationTableTest, TheSpecIsMadeWhenTheLastHasRegisteredAndGoesToAll) {
 }
 
 TEST(ReservationTableTest, EachStepHasItsTime) {
-  Fixture f;
+  TableFixture f;
   const absl::Time start = f.clock.Now();
   f.clock.Advance(absl::Seconds(1));
   f.table.AgentStarted(0, kAgentPid, &f.effects);
@@ -238,7 +161,7 @@ TEST(ReservationTableTest, EachStepHasItsTime) {
 }
 
 TEST(ReservationTableTest, AFastProgramThatFinishedCountsAsHavingRun) {
-  Fixture f(2);
+  TableFixture f(2);
   f.Bring(SlotState::kRegistered, 0);
   f.Bring(SlotState::kRegistered, 1);
   f.table.Update(1, Exit(Code(0)), &f.effects);
@@ -247,7 +170,7 @@ TEST(ReservationTableTest, AFastProgramThatFinishedCountsAsHavingRun) {
 }
 
 TEST(ReservationTableTest, AnySlotMeansTheLowestFreeOne) {
-  Fixture f(3);
+  TableFixture f(3);
   auto connect = [&](const std::string& id, uint64_t stream) {
     return f.table.Connect(std::nullopt, Agent(id), stream, &f.effects);
   };
@@ -261,7 +184,7 @@ TEST(ReservationTableTest, AnySlotMeansTheLowestFreeOne) {
 }
 
 TEST(ReservationTableTest, WrongRegistrationsAreRefused) {
-  Fixture f;
+  TableFixture f;
   EXPECT_THAT(f.table.Connect(1, Agent("a"), 1, &f.effects),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("0..0")));
   EXPECT_THAT(f.table.Connect(-1, Agent("a"), 1, &f.effects),
@@ -277,7 +200,7 @@ TEST(ReservationTableTest, WrongRegistrationsAreRefused) {
 // ---- coming back and taking over ----------------------------------------------------------------
 
 TEST(ReservationTableTest, TheSameAgentTakesUpItsSlotAndClosesItsOldStream) {
-  Fixture f;
+  TableFixture f;
   f.Bring(SlotState::kRunning);
   const std::string nonce = f.table.nonce(0);
   f.effects = {};
@@ -304,7 +227,7 @@ TEST(ReservationTableTest, ALostSlotIsTakenAfterItsLeaseWithHigherAttemptAndFres
   TableOptions options;
   options.roles = {{"worker", 0}, {"worker", 1}};
   options.restart.max_restarts = 1;
-  Fixture f(std::move(options));
+  TableFixture f(std::move(options));
   f.Bring(SlotState::kRunning, 1);
   f.Bring(SlotState::kRunning, 0);
   f.table.StreamLost(1, &f.effects);
@@ -341,7 +264,7 @@ TEST(ReservationTableTest, ALostSlotIsTakenAfterItsLeaseWithHigherAttemptAndFres
 }
 
 TEST(ReservationTableTest, AfterProvenDeathASlotIsTakenAtOnce) {
-  Fixture f(2);
+  TableFixture f(2);
   f.Bring(SlotState::kRegistered);
   f.table.AgentExited(0, {.exit = Signal(9), .replacement_coming = true}, &f.effects);
   EXPECT_EQ(f.table.state(0), SlotState::kLost);
@@ -360,7 +283,7 @@ TEST(ReservationTableTest, ASilentAgentIsLostAfterFiveSecondsAndMayComeBack) {
   TableOptions options;
   options.roles = {{"worker", 0}};
   options.restart.max_restarts = 1;
-  Fixture f(std::move(options));
+  TableFixture f(std::move(options));
   f.Bring(SlotState::kRunning);
   EXPECT_EQ(f.table.NextDeadline(), f.clock.SteadyNow() + absl::Seconds(5));
   f.Silence(absl::Seconds(4.9));
@@ -380,7 +303,7 @@ TEST(ReservationTableTest, ASilentAgentIsLostAfterFiveSecondsAndMayComeBack) {
 }
 
 TEST(ReservationTableTest, ALargeClusterThatGathersIsGivenTimeForItsHandshakes) {
-  Fixture f(2000);
+  TableFixture f(2000);
   f.Bring(SlotState::kRegistered);  // slot 0; the others are not there yet
   f.Silence(absl::Seconds(19.9));
   EXPECT_EQ(f.table.state(0), SlotState::kRegistered);
@@ -390,7 +313,7 @@ TEST(ReservationTableTest, ALargeClusterThatGathersIsGivenTimeForItsHandshakes) 
 }
 
 TEST(ReservationTableTest, AnAgentThatComesBackAfterItsReplacementStartedBeginsAnew) {
-  Fixture f(2);
+  TableFixture f(2);
   f.Bring(SlotState::kRegistered);
   f.table.AgentExited(0, {.exit = Signal(9), .replacement_coming = true}, &f.effects);
   f.table.AgentStarted(0, 51, &f.effects);
@@ -402,7 +325,7 @@ TEST(ReservationTableTest, AnAgentThatComesBackAfterItsReplacementStartedBeginsA
 }
 
 TEST(ReservationTableTest, WhenNoReplacementComesForALostSlotTheLauncherSaysSo) {
-  Fixture f(2);
+  TableFixture f(2);
   f.Bring(SlotState::kRegistered);
   f.Silence(absl::Seconds(5));
   EXPECT_THAT(f.effects.failures, IsEmpty());
@@ -414,7 +337,7 @@ TEST(ReservationTableTest, WhenNoReplacementComesForALostSlotTheLauncherSaysSo) 
 // ---- failures -----------------------------------------------------------------------------------
 
 TEST(ReservationTableTest, AFailureSaysWhoHowAndWithWhichLastLines) {
-  Fixture f;
+  TableFixture f;
   f.Bring(SlotState::kRunning);
   NodeReport report = Exit(Signal(9));
   for (int i = 0; i < 60; ++i) report.stderr_tail.push_back(absl::StrCat("line ", i));
@@ -432,7 +355,7 @@ TEST(ReservationTableTest, AFailureSaysWhoHowAndWithWhichLastLines) {
 
 TEST(ReservationTableTest, CodesFollowTheCause) {
   auto failure = [](const NodeReport& report, SlotState at) {
-    Fixture f;
+    TableFixture f;
     f.Bring(at);
     f.table.Update(1, report, &f.effects);
     EXPECT_THAT(f.effects.failures, SizeIs(1));
@@ -454,7 +377,7 @@ TEST(ReservationTableTest, CodesFollowTheCause) {
 }
 
 TEST(ReservationTableTest, WhatWasAskedIsNoFailureAndABadExitStillIs) {
-  Fixture f(3);
+  TableFixture f(3);
   for (int id = 0; id < 3; ++id) f.Bring(SlotState::kRegistered, id);
   for (int id = 0; id < 3; ++id) f.table.Update(1 + id, Report(Kind::kRunning), &f.effects);
   f.effects = {};
@@ -477,7 +400,7 @@ TEST(ReservationTableTest, WhatWasAskedIsNoFailureAndABadExitStillIs) {
 }
 
 TEST(ReservationTableTest, AnAgentThatWasTurnedAwayFromAStoppedSlotIsNoFailure) {
-  Fixture f;
+  TableFixture f;
   f.Bring(SlotState::kStarted);
   f.table.Stop(0, "over", false, &f.effects);
   f.table.AgentExited(0, {.exit = Code(3)}, &f.effects);
@@ -487,7 +410,7 @@ TEST(ReservationTableTest, AnAgentThatWasTurnedAwayFromAStoppedSlotIsNoFailure) 
 }
 
 TEST(ReservationTableTest, AStoppedNodeThatContinuesInTimeIsFine) {
-  Fixture f;
+  TableFixture f;
   f.Bring(SlotState::kRunning);
   f.table.Update(1, Report(Kind::kStopped), &f.effects);
   EXPECT_TRUE(f.table.Status(0).stopped);
@@ -500,7 +423,7 @@ TEST(ReservationTableTest, AStoppedNodeThatContinuesInTimeIsFine) {
 }
 
 TEST(ReservationTableTest, AStoppedNodeIsKilledWhenItsTimeIsOver) {
-  Fixture f;
+  TableFixture f;
   f.Bring(SlotState::kRunning);
   f.table.Update(1, Report(Kind::kStopped), &f.effects);
   f.effects = {};
@@ -514,7 +437,7 @@ TEST(ReservationTableTest, AStoppedNodeIsKilledWhenItsTimeIsOver) {
 }
 
 TEST(ReservationTableTest, AStoppedSlotTakesNoAgentAndHearsItWhenItComesBack) {
-  Fixture f(2);
+  TableFixture f(2);
   f.table.Stop(1, "over", false, &f.effects);
   EXPECT_TRUE(f.table.HasEnded(1));
   EXPECT_THAT(f.table.Connect(1, Agent("b"), 5, &f.effects),
@@ -531,7 +454,7 @@ TEST(ReservationTableTest, AStoppedSlotTakesNoAgentAndHearsItWhenItComesBack) {
 // ---- the reservation timeout --------------------------------------------------------------------
 
 TEST(ReservationTableTest, TheTimeoutNamesEachMissingSlotItsStepAndLastLines) {
-  Fixture f(4);
+  TableFixture f(4);
   f.Bring(SlotState::kRegistered, 0);
   f.Bring(SlotState::kConnected, 1);
   f.clock.Advance(absl::Seconds(2));
@@ -551,7 +474,7 @@ TEST(ReservationTableTest, TheTimeoutNamesEachMissingSlotItsStepAndLastLines) {
 }
 
 TEST(ReservationTableTest, AfterTheSpecTheTimeoutNamesWhoDoesNotStart) {
-  Fixture f(2);
+  TableFixture f(2);
   f.Bring(SlotState::kRegistered, 0);
   f.Bring(SlotState::kRegistered, 1);
   f.table.Update(1, Report(Kind::kRunning), &f.effects);
@@ -562,266 +485,11 @@ TEST(ReservationTableTest, AfterTheSpecTheTimeoutNamesWhoDoesNotStart) {
 }
 
 TEST(ReservationTableTest, TheTimeoutOfAHugeClusterIsStillReadable) {
-  Fixture f(1000);
+  TableFixture f(1000);
   const std::string text(f.table.ReservationTimeoutError(absl::Seconds(1)).message());
   EXPECT_THAT(text, HasSubstr("1000 of 1000 slots"));
   EXPECT_THAT(text, HasSubstr("and 980 more"));
   EXPECT_LT(text.size(), 4000u);
-}
-
-// ---- restarts -----------------------------------------------------------------------------------
-
-TableOptions Healing(int max_restarts) {
-  TableOptions options;
-  options.roles = {{"worker", 0}, {"worker", 1}};
-  options.restart.max_restarts = max_restarts;
-  return options;
-}
-
-// The node of slot 0 fails; its agent stays.
-NodeReport Failure(uint32_t attempt, const std::string& next_address = "a0:2") {
-  NodeReport report = Exit(Code(3), false, attempt);
-  report.next_address = next_address;
-  return report;
-}
-
-TEST(RestartTest, ANodeWhoseAgentStaysIsStartedAgainThereAfterItsBackoff) {
-  Fixture f(Healing(1));
-  f.Bring(SlotState::kRunning, 0);
-  f.Bring(SlotState::kRunning, 1);
-  const std::string nonce = f.table.nonce(0);
-  f.effects = {};
-  f.table.Update(1, Failure(0), &f.effects);
-  EXPECT_EQ(f.table.state(0), SlotState::kFailed);
-  EXPECT_TRUE(f.table.AwaitsReplacement(0));
-  EXPECT_FALSE(f.table.HasEnded(0));
-  EXPECT_THAT(f.effects.failures, IsEmpty());
-  ASSERT_THAT(f.effects.restarts, SizeIs(1));
-  EXPECT_EQ(f.effects.restarts[0].used, 1);
-  EXPECT_GE(f.effects.restarts[0].after, absl::Seconds(0.8));
-  EXPECT_LE(f.effects.restarts[0].after, absl::Seconds(1.2));
-  EXPECT_TRUE(f.table.Status(0).restart_at.has_value());
-  EXPECT_LE(f.table.NextDeadline(), f.clock.SteadyNow() + absl::Seconds(1.2));
-  f.effects = {};
-  f.Silence(absl::Seconds(0.7));
-  EXPECT_THAT(f.effects.start, IsEmpty());
-  f.Silence(absl::Seconds(0.6));
-  ASSERT_THAT(f.effects.start, SizeIs(1));
-  EXPECT_EQ(f.effects.start[0].stream_id, 1u);
-  EXPECT_EQ(f.effects.start[0].attempt, 1u);
-  EXPECT_NE(f.effects.start[0].nonce, nonce);
-  EXPECT_EQ(f.effects.start[0].nonce, f.table.nonce(0));
-  EXPECT_THAT(f.effects.replaced, ElementsAre(0));
-  ASSERT_THAT(f.effects.changes, SizeIs(1));
-  EXPECT_EQ(f.effects.changes[0].epoch, 2u);
-  EXPECT_EQ(f.effects.changes[0].address, "a0:2");
-  EXPECT_EQ(f.effects.changes[0].attempt, 1u);
-  EXPECT_THAT(f.effects.relaunch, IsEmpty());
-  EXPECT_EQ(f.table.state(0), SlotState::kRegistered);
-  EXPECT_FALSE(f.table.AllRan());
-  // The last word of the attempt before is fenced.
-  f.table.Update(1, Failure(0), &f.effects);
-  EXPECT_EQ(f.table.fenced_updates(), 1u);
-  f.table.Update(1, Report(Kind::kRunning, 1), &f.effects);
-  EXPECT_TRUE(f.table.AllRan());
-  EXPECT_EQ(f.table.Status(0).restarts, 1);
-}
-
-TEST(RestartTest, WhenTheBudgetIsUsedTheFailureTellsTheAttemptsBeforeAndTheAgentIsSentAway) {
-  Fixture f(Healing(2));
-  f.Bring(SlotState::kRunning, 0);
-  absl::Duration backoff;
-  for (uint32_t attempt = 0; attempt < 2; ++attempt) {
-    f.effects = {};
-    f.table.Update(1, Failure(attempt), &f.effects);
-    ASSERT_THAT(f.effects.restarts, SizeIs(1));
-    EXPECT_GT(f.effects.restarts[0].after, backoff);
-    backoff = f.effects.restarts[0].after;
-    f.Alive(absl::Seconds(3));
-    f.table.Update(1, Report(Kind::kRunning, attempt + 1), &f.effects);
-  }
-  f.effects = {};
-  f.table.Update(1, Failure(2), &f.effects);
-  ASSERT_THAT(f.effects.failures, SizeIs(1));
-  const NodeFailure& failure = f.effects.failures[0];
-  EXPECT_EQ(failure.no_restart, "2 of 2 restarts used");
-  EXPECT_THAT(failure.earlier_attempts, ElementsAre("attempt 0 exited with code 3",
-                                                    "attempt 1 exited with code 3"));
-  EXPECT_THAT(f.effects.stop, SizeIs(1));
-  EXPECT_FALSE(f.table.AwaitsReplacement(0));
-}
-
-TEST(RestartTest, RestartsOutsideTheWindowDoNotCount) {
-  TableOptions options = Healing(1);
-  options.restart.window = absl::Minutes(10);
-  Fixture f(std::move(options));
-  f.Bring(SlotState::kRunning, 0);
-  for (uint32_t attempt = 0; attempt < 5; ++attempt) {
-    f.table.Update(1, Failure(attempt), &f.effects);
-    EXPECT_EQ(f.table.Status(0).restarts, 1);
-    f.Alive(absl::Seconds(2));
-    f.table.Update(1, Report(Kind::kRunning, attempt + 1), &f.effects);
-    f.Alive(absl::Minutes(11));
-    EXPECT_EQ(f.table.Status(0).restarts, 0);
-  }
-  EXPECT_THAT(f.effects.failures, IsEmpty());
-  // Each run was long: the backoff is the first one again.
-  EXPECT_LE(f.effects.restarts.back().after, absl::Seconds(1.2));
-}
-
-TEST(RestartTest, ThreeFailuresInAMinuteOnAHostEndRestartsThere) {
-  Fixture f(Healing(10));
-  f.Bring(SlotState::kRunning, 0);
-  for (uint32_t attempt = 0; attempt < 3; ++attempt) {
-    f.table.Update(1, Failure(attempt), &f.effects);
-    f.Alive(absl::Seconds(3));
-    f.table.Update(1, Report(Kind::kRunning, attempt + 1), &f.effects);
-  }
-  ASSERT_THAT(f.effects.failures, SizeIs(1));
-  EXPECT_THAT(f.effects.failures[0].no_restart,
-              AllOf(HasSubstr("3 failures in 60 s on host host-a0: no restarts there until "),
-                    HasSubstr("2 of 10 restarts used")));
-  ASSERT_THAT(f.table.Quarantined(), SizeIs(1));
-  EXPECT_EQ(f.table.Quarantined()[0].host, "host-a0");
-  f.Alive(absl::Minutes(5));
-  EXPECT_THAT(f.table.Quarantined(), IsEmpty());
-}
-
-TEST(RestartTest, AnAgentThatDiedIsReplacedByItsLauncher) {
-  Fixture f(Healing(1));
-  f.Bring(SlotState::kRunning, 0);
-  f.table.AgentExited(0, {.exit = Signal(9), .pid = kAgentPid}, &f.effects);
-  EXPECT_EQ(f.table.state(0), SlotState::kLost);
-  EXPECT_THAT(f.effects.failures, IsEmpty());
-  f.effects = {};
-  f.Silence(absl::Seconds(2));
-  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
-  f.Silence(absl::Seconds(2));
-  EXPECT_THAT(f.effects.relaunch, SizeIs(1));  // once
-  // It could not: there is no second restart.
-  f.table.AgentExited(0, {.status = absl::ResourceExhaustedError("no processes left")}, &f.effects);
-  ASSERT_THAT(f.effects.failures, SizeIs(1));
-  EXPECT_THAT(f.effects.failures[0].status,
-              StatusIs(absl::StatusCode::kUnavailable,
-                       "was lost: its agent was killed by SIGKILL; no other agent could be "
-                       "started: no processes left"));
-}
-
-TEST(RestartTest, ASilentAgentHasItsLeaseToComeBackAndThenNothingIsUsed) {
-  Fixture f(Healing(1));
-  f.Bring(SlotState::kRunning, 0);
-  f.Silence(absl::Seconds(5));
-  f.effects = {};
-  f.Silence(absl::Seconds(9));
-  EXPECT_THAT(f.effects.relaunch, IsEmpty());
-  ASSERT_THAT(f.table.Connect(0, Agent("a0"), 9, &f.effects), IsOk());
-  EXPECT_EQ(f.table.Status(0).restarts, 0);
-  f.table.Registered(0, 9, &f.effects);
-  f.Silence(absl::Seconds(5));
-  f.Silence(absl::Seconds(10));
-  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
-}
-
-TEST(RestartTest, AStoppedNodeIsKilledForItsRestart) {
-  Fixture f(Healing(1));
-  f.Bring(SlotState::kRunning, 0);
-  f.table.Update(1, Report(Kind::kStopped), &f.effects);
-  f.effects = {};
-  for (int i = 0; i < 10; ++i) {
-    f.table.Heard(1);
-    f.clock.Advance(absl::Seconds(1));
-  }
-  f.table.Tick(&f.effects);
-  ASSERT_THAT(f.effects.stop, SizeIs(1));
-  EXPECT_TRUE(f.effects.stop[0].restart);
-  EXPECT_TRUE(f.effects.stop[0].now);
-  f.table.Update(1, Failure(0), &f.effects);
-  f.Alive(absl::Seconds(2));
-  EXPECT_THAT(f.effects.start, SizeIs(1));
-  EXPECT_EQ(f.table.attempt(0), 1u);
-}
-
-TEST(RestartTest, AnOperatorsRestartUsesNoBudget) {
-  Fixture f(Healing(0));
-  f.Bring(SlotState::kRunning, 0);
-  EXPECT_THAT(f.table.Restart(7, "x", &f.effects), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(f.table.Restart(1, "x", &f.effects),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("requested")));
-  ASSERT_THAT(f.table.Restart(0, "memory grows", &f.effects), IsOk());
-  ASSERT_THAT(f.effects.stop, SizeIs(1));
-  EXPECT_TRUE(f.effects.stop[0].restart);
-  EXPECT_EQ(f.effects.stop[0].reason, "memory grows");
-  f.table.Update(1, Report(Kind::kDraining), &f.effects);
-  NodeReport end = Failure(0);
-  end.as_asked = true;
-  f.table.Update(1, end, &f.effects);
-  EXPECT_THAT(f.effects.start, SizeIs(1));
-  EXPECT_EQ(f.table.state(0), SlotState::kRegistered);
-  EXPECT_EQ(f.table.attempt(0), 1u);
-  EXPECT_EQ(f.table.Status(0).restarts, 0);
-  EXPECT_THAT(f.effects.failures, IsEmpty());
-}
-
-TEST(RestartTest, AStopEndsTheWaitForARestartAndTheFailureCounts) {
-  Fixture f(Healing(1));
-  f.Bring(SlotState::kRunning, 0);
-  f.table.Update(1, Failure(0), &f.effects);
-  f.effects = {};
-  f.table.Stop(0, "done", false, &f.effects);
-  EXPECT_THAT(f.effects.stop, SizeIs(1));  // the agent that stayed may go
-  EXPECT_TRUE(f.table.HasEnded(0));
-  ASSERT_THAT(f.effects.failures, SizeIs(1));
-  EXPECT_EQ(f.effects.failures[0].no_restart, "the cluster was stopped before its next attempt");
-  f.Alive(absl::Seconds(60));
-  EXPECT_THAT(f.effects.start, IsEmpty());
-  EXPECT_THAT(f.effects.relaunch, IsEmpty());
-  EXPECT_THAT(f.table.Restart(0, "x", &f.effects),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
-}
-
-TEST(RestartTest, AProgramThatIsNotThereIsNotLookedForAgain) {
-  Fixture f(Healing(3));
-  f.Bring(SlotState::kReady, 0);
-  NodeReport report = Report(Kind::kLaunchFailed);
-  report.pid = 0;
-  f.table.Update(1, report, &f.effects);
-  ASSERT_THAT(f.effects.failures, SizeIs(1));
-  EXPECT_EQ(f.effects.failures[0].no_restart, "another attempt would end in the same way");
-}
-
-TEST(RestartTest, AnEchoOfAHealedFailureNamesIt) {
-  TableOptions options = Healing(0);
-  options.roles.push_back({"ps", 0});
-  options.restarts["ps"].max_restarts = 1;
-  Fixture f(std::move(options));
-  for (int id = 0; id < 3; ++id) f.Bring(SlotState::kRunning, id);
-  f.table.Update(3, Exit(Signal(9)), &f.effects);
-  EXPECT_THAT(f.effects.failures, IsEmpty());
-  NodeReport echo = Exit(Code(1));
-  echo.error = absl::UnavailableError("ps:0 is gone");
-  f.table.Update(1, echo, &f.effects);
-  ASSERT_THAT(f.effects.failures, SizeIs(1));
-  EXPECT_THAT(f.effects.failures[0].healed_nearby,
-              ElementsAre("ps:0, whose attempt 0 was killed by SIGKILL"));
-}
-
-TEST(RestartTest, AJumpOfTheWallClockChangesNothing) {
-  Fixture f(Healing(1));
-  f.Bring(SlotState::kRunning, 0);
-  f.table.Update(1, Failure(0), &f.effects);
-  f.effects = {};
-  for (const absl::Duration jump : {absl::Hours(1000), -absl::Hours(3000)}) {
-    f.clock.AdvanceWall(jump);
-    f.table.Tick(&f.effects);
-  }
-  EXPECT_TRUE(f.effects.empty());
-  f.Alive(absl::Seconds(2));
-  EXPECT_THAT(f.effects.start, SizeIs(1));
-  f.clock.AdvanceWall(absl::Hours(1000));
-  f.effects = {};
-  f.table.Tick(&f.effects);
-  EXPECT_TRUE(f.effects.empty());
-  EXPECT_EQ(f.table.state(0), SlotState::kRegistered);
 }
 
 }  // namespace

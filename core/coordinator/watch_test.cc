@@ -1,17 +1,13 @@
-// Readers, operators and feeders on a real coordinator, over gRPC and the client library.
+// Readers and operators on a real coordinator, over gRPC and the client library.
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,11 +22,12 @@
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
 #include "core/client/cluster_client.h"
-#include "core/client/feed_gateway_client.h"
 #include "core/coordinator/coordinator.h"
+#include "core/coordinator/coordinator_testing.h"
 #include "core/coordinator/fake_agent.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/ledger/tcp_fault_proxy.h"
 
 extern char** environ;
 
@@ -39,22 +36,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr absl::Duration kLong = absl::Seconds(60);
-
-std::unique_ptr<Coordinator> StartCluster(int num_executors,
-                                          InputMode mode = InputMode::kDirect,
-                                          const std::string& event_log_dir = "") {
-  CoordinatorOptions options;
-  options.roles = *DealRoles({.num_executors = num_executors});
-  options.node.program = "/bin/true";
-  options.node.input_mode = mode;
-  options.event_log_dir = event_log_dir;
-  options.lost_after = absl::Seconds(60);  // a busy machine is not a lost host
-  auto coordinator = Coordinator::Start(std::move(options));
-  EXPECT_THAT(coordinator, IsOk());
-  return *std::move(coordinator);
-}
 
 ClientOptions OptionsFor(const Coordinator& coordinator) {
   ClientOptions options;
@@ -70,12 +51,6 @@ std::unique_ptr<ClusterClient> ClientFor(const ClientOptions& options) {
   auto client = ClusterClient::Connect(options);
   EXPECT_THAT(client, IsOk());
   return *std::move(client);
-}
-
-std::unique_ptr<FakeAgent> Dial(const Coordinator& coordinator, int executor_id) {
-  FakeAgentOptions options = FakeAgentOptions::For(coordinator);
-  options.executor_id = executor_id;
-  return std::make_unique<FakeAgent>(options);
 }
 
 void SendMetric(FakeAgent& agent, int64_t step) {
@@ -172,93 +147,6 @@ bool HasEvent(const ClusterView& view, absl::string_view kind, absl::string_view
   });
 }
 
-// Forwards one port of this host; its connections can be broken.
-class Proxy {
- public:
-  explicit Proxy(int target) : target_(target) {
-    listener_.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address = Loopback(0);
-    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    EXPECT_EQ(listen(listener_.get(), 16), 0);
-    socklen_t size = sizeof(address);
-    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-    thread_ = Thread("proxy", [this] { Run(); });
-  }
-  ~Proxy() {
-    stop_.Notify();
-    thread_.Join();
-  }
-  int port() const { return port_; }
-  void Break() {
-    MutexLock lock(&mu_);
-    break_ = true;
-  }
-
- private:
-  static sockaddr_in Loopback(int port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return address;
-  }
-
-  void Run() {
-    std::vector<std::pair<UniqueFd, UniqueFd>> pairs;
-    while (!stop_.HasBeenNotified()) {
-      {
-        MutexLock lock(&mu_);
-        if (break_) pairs.clear();
-        break_ = false;
-      }
-      std::vector<pollfd> fds = {{listener_.get(), POLLIN, 0}};
-      for (const auto& [a, b] : pairs) {
-        fds.push_back({a.get(), POLLIN, 0});
-        fds.push_back({b.get(), POLLIN, 0});
-      }
-      poll(fds.data(), fds.size(), 10);
-      std::set<size_t> ended;
-      for (size_t i = 0; i < pairs.size(); ++i) {
-        auto& [a, b] = pairs[i];
-        if (!Copy(fds[1 + 2 * i], b.get()) || !Copy(fds[2 + 2 * i], a.get())) ended.insert(i);
-      }
-      for (auto it = ended.rbegin(); it != ended.rend(); ++it) {
-        pairs.erase(pairs.begin() + static_cast<ptrdiff_t>(*it));
-      }
-      if ((fds[0].revents & POLLIN) != 0) {
-        UniqueFd in(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        UniqueFd out(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        sockaddr_in address = Loopback(target_);
-        if (connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
-          pairs.emplace_back(std::move(in), std::move(out));
-        }
-      }
-    }
-  }
-
-  static bool Copy(const pollfd& from, int to) {
-    if (from.revents == 0) return true;
-    char buffer[65536];
-    const ssize_t size = read(from.fd, buffer, sizeof(buffer));
-    if (size <= 0) return false;
-    for (ssize_t done = 0; done < size;) {
-      const ssize_t sent = send(to, buffer + done, static_cast<size_t>(size - done), MSG_NOSIGNAL);
-      if (sent <= 0) return false;
-      done += sent;
-    }
-    return true;
-  }
-
-  const int target_;
-  UniqueFd listener_;
-  int port_ = 0;
-  Mutex mu_;
-  bool break_ ABSL_GUARDED_BY(mu_) = false;
-  Notification stop_;
-  Thread thread_;
-};
-
 // ---- watching -----------------------------------------------------------------------------------
 
 TEST(WatchTest, AReaderSeesTheClusterThenWhatChangesUntilItsEnd) {
@@ -327,9 +215,10 @@ TEST(WatchTest, AReaderWhoseConnectionBreaksResumesWithoutGapOrRepeat) {
   auto coordinator = StartCluster(1);
   auto agent = Dial(*coordinator, 0);
   ASSERT_THAT(coordinator->WaitRunning(), IsOk());
-  Proxy proxy(coordinator->port());
+  auto proxy = TcpFaultProxy::Start(coordinator->port(), [](bool) { return TcpFault{}; });
+  ASSERT_THAT(proxy, IsOk());
   ClientOptions options = OptionsFor(*coordinator);
-  options.address = absl::StrCat("127.0.0.1:", proxy.port());
+  options.address = absl::StrCat("127.0.0.1:", (*proxy)->port());
   Reader reader(options, {.interval = absl::Milliseconds(20), .log_lines = 1000});
   int64_t step = 0;
   for (int round = 0; round < 5; ++round) {
@@ -340,7 +229,7 @@ TEST(WatchTest, AReaderWhoseConnectionBreaksResumesWithoutGapOrRepeat) {
     }
     ASSERT_TRUE(reader.WaitUntil(
         [step](const Reader& r) { return !r.steps_.empty() && r.steps_.back() >= step - 40; }));
-    proxy.Break();
+    (*proxy)->CutAll();
   }
   ASSERT_TRUE(reader.WaitUntil([step](const Reader& r) {
     return static_cast<int64_t>(r.steps_.size()) >= step &&
@@ -644,141 +533,6 @@ TEST(OperatorTest, RestartNodeSaysWhyItCannot) {
   auto client = ClientFor(OptionsFor(*coordinator));
   EXPECT_THAT(client->RestartNode(3, "x"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(client->RestartNode(0, "x"), StatusIs(absl::StatusCode::kFailedPrecondition));
-}
-
-// ---- the feed gateway ---------------------------------------------------------------------------
-
-TEST(FeedGatewayTest, AFeederIsToldWhereToGoAndReportsBack) {
-  auto coordinator = StartCluster(2, InputMode::kFeed);
-  FeedGatewayOptions options{.address = coordinator->address(),
-                             .ca_pem = coordinator->ca_pem(),
-                             .agent_token = coordinator->tokens().agent,
-                             .timeout = kLong};
-  auto gateway = FeedGatewayClient::Connect(options);
-  ASSERT_THAT(gateway, IsOk());
-  FeedGatewayOptions wrong = options;
-  wrong.agent_token = coordinator->tokens().viewer;
-  v1::LookupRequest lookup;
-  lookup.set_feed_id("f");
-  EXPECT_THAT((*FeedGatewayClient::Connect(wrong))->Lookup(lookup),
-              StatusIs(absl::StatusCode::kPermissionDenied));
-  EXPECT_THAT((*gateway)->Lookup(lookup), StatusIs(absl::StatusCode::kNotFound));
-  ASSERT_THAT(coordinator->OpenFeed("f", "input", 4), IsOk());
-  auto reply = (*gateway)->Lookup(lookup);
-  ASSERT_THAT(reply, IsOk());
-  EXPECT_EQ(reply->state(), v1::LookupReply::STATE_STARTING);
-
-  auto first = Dial(*coordinator, 0);
-  auto second = Dial(*coordinator, 1);
-  ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
-  reply = (*gateway)->Lookup(lookup);
-  ASSERT_THAT(reply, IsOk());
-  EXPECT_EQ(reply->state(), v1::LookupReply::STATE_RUNNING);
-  EXPECT_EQ(reply->endpoint().key(), "secret");
-  EXPECT_EQ(reply->host(), "fake-host");
-  EXPECT_EQ(reply->nonce().size(), 16u);
-  EXPECT_EQ(reply->partition_state(), v1::PARTITION_STATE_PENDING);
-  // Asked again: the same node. Another partition: the node with fewer.
-  const int chosen = reply->executor_id();
-  EXPECT_EQ((*gateway)->Lookup(lookup)->executor_id(), chosen);
-  const auto driver_chose = coordinator->ChooseFeed("f", 0, "");
-  ASSERT_THAT(driver_chose, IsOk());
-  EXPECT_EQ(driver_chose->executor_id, chosen);
-  EXPECT_EQ(driver_chose->state, FeedRoute::State::kRunning);
-  EXPECT_EQ(driver_chose->key, "secret");
-  EXPECT_EQ(driver_chose->nonce, reply->nonce());
-  EXPECT_EQ(coordinator->ChooseFeed("f", 1, "")->executor_id, 1 - chosen);
-  lookup.set_partition(1);
-  EXPECT_EQ((*gateway)->Lookup(lookup)->executor_id(), 1 - chosen);
-  lookup.set_executor_id(chosen);
-  EXPECT_EQ((*gateway)->Lookup(lookup)->executor_id(), chosen);
-  lookup.set_executor_id(9);
-  EXPECT_THAT((*gateway)->Lookup(lookup), StatusIs(absl::StatusCode::kNotFound));
-  lookup.clear_executor_id();
-  lookup.set_partition(-1);
-  EXPECT_THAT((*gateway)->Lookup(lookup), StatusIs(absl::StatusCode::kInvalidArgument));
-
-  v1::ReportRequest report;
-  report.set_feed_id("f");
-  EXPECT_THAT((*gateway)->Report(report), StatusIs(absl::StatusCode::kInvalidArgument));
-  report.set_state(v1::PARTITION_STATE_FEEDING);
-  report.set_executor_id(chosen);
-  report.set_feeder_attempt(7);
-  report.set_rows_received(20);
-  report.set_rows_acked(10);
-  EXPECT_THAT((*gateway)->Report(report), IsOk());
-  lookup.set_partition(0);
-  reply = (*gateway)->Lookup(lookup);
-  EXPECT_EQ(reply->resume_row(), 10u);
-  EXPECT_EQ(reply->partition_state(), v1::PARTITION_STATE_FEEDING);
-  report.set_feeder_attempt(6);
-  EXPECT_THAT((*gateway)->Report(report), StatusIs(absl::StatusCode::kAborted));
-  report.set_feed_id("g");
-  EXPECT_THAT((*gateway)->Report(report), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_EQ(coordinator->FeedSummaryOf("f")->rows_acked, 10u);
-
-  // A key is told to the nodes that are there, and to those that come.
-  v1::AnnounceRequest announce;
-  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kInvalidArgument));
-  announce.set_principal("feeder/1");
-  announce.set_curve_key(std::string(40, ' '));
-  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kInvalidArgument));
-  announce.set_curve_key(std::string(40, 'a'));
-  EXPECT_THAT((*FeedGatewayClient::Connect(wrong))->Announce(announce),
-              StatusIs(absl::StatusCode::kPermissionDenied));
-  EXPECT_THAT((*gateway)->Announce(announce), IsOk());
-  EXPECT_THAT((*gateway)->Announce(announce), IsOk());
-  announce.set_principal("feeder/2");
-  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kAlreadyExists));
-  announce.set_principal("feeder/1");
-  announce.set_curve_key(std::string(40, 'b'));
-  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kAlreadyExists));
-  announce.set_principal("node/1");
-  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kInvalidArgument));
-  const auto told = [](const FakeAgent& agent) {
-    for (const auto& message : agent.received()) {
-      const auto& keys = message.feeder_keys().keys();
-      if (keys.count("feeder/1") > 0) return keys.at("feeder/1") == std::string(40, 'a');
-    }
-    return false;
-  };
-  EXPECT_TRUE(first->WaitUntil(told));
-  EXPECT_TRUE(second->WaitUntil(told));
-
-  v1::CauseRequest cause;
-  auto why = (*gateway)->Cause(cause);
-  ASSERT_THAT(why, IsOk());
-  EXPECT_FALSE(why->has_error() || why->has_first_cause());
-  cause.set_executor_id(5);
-  EXPECT_THAT((*gateway)->Cause(cause), StatusIs(absl::StatusCode::kNotFound));
-
-  // A program that reads no more is not chosen; then one that has failed is named.
-  FakeAgent& stays = chosen == 0 ? *second : *first;
-  FakeAgent& leaves = chosen == 0 ? *first : *second;
-  v1::AgentMessage sample;
-  sample.mutable_sample()->add_queues()->set_queue("input");
-  sample.mutable_sample()->mutable_queues(0)->set_program_done(true);
-  leaves.Send(sample);
-  const absl::Time deadline = absl::Now() + kLong;
-  do {
-    reply = (*gateway)->Lookup(lookup);
-    ASSERT_THAT(reply, IsOk());
-  } while (reply->executor_id() == chosen && absl::Now() < deadline);
-  EXPECT_EQ(reply->executor_id(), 1 - chosen);
-  stays.SendExit({.kind = ExitStatus::Kind::kSignaled, .signal = 9});
-  do {
-    reply = (*gateway)->Lookup(lookup);
-    ASSERT_THAT(reply, IsOk());
-  } while (reply->state() == v1::LookupReply::STATE_RUNNING && absl::Now() < deadline);
-  EXPECT_EQ(reply->state(), v1::LookupReply::STATE_FAILED);
-  EXPECT_EQ(coordinator->ChooseFeed("f", 0, "")->state, FeedRoute::State::kFailed);
-  cause.set_executor_id(1 - chosen);
-  why = (*gateway)->Cause(cause);
-  EXPECT_THAT(why->error().message(), HasSubstr("SIGKILL"));
-  EXPECT_THAT(why->first_cause().message(), HasSubstr("SIGKILL"));
-
-  coordinator->CloseFeed("f");
-  EXPECT_THAT((*gateway)->Lookup(lookup), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 // The child of AStoppedReaderProcessDelaysNothing: watches, and writes a byte for each update.

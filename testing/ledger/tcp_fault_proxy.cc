@@ -94,6 +94,11 @@ void TcpFaultProxy::Run() {
     }
     static_cast<void>(poll(polled.data(), polled.size(), kTurnMs));
     if (polled[0].revents != 0) return;
+    if (cut_all_.exchange(false)) {
+      std::for_each(open_.begin(), open_.end(), [](Connection& open) { Reset(&open); });
+      open_.clear();
+      continue;
+    }
     size_t next = 1;
     const size_t listeners = listeners_.size();
     std::vector<short> ready;

@@ -1,7 +1,7 @@
 // File: testing/ledger/tcp_fault_proxy.h
 //
-// Stands between a feeder and the data socket of a node, both on loopback, and breaks connections:
-// cut, held up, or dead without a word, after so many bytes.
+// Stands between a client and a server, such as a feeder and the data socket of a node, both on
+// loopback, and breaks connections: cut, held up, or dead without a word, after so many bytes.
 //
 // Defines: TcpFault, TcpFaultProxy.
 //
@@ -66,6 +66,8 @@ class TcpFaultProxy {
   TcpFaultProxy& operator=(const TcpFaultProxy&) = delete;
 
   [[nodiscard]] int port() const { return port_; }
+  // Cuts every connection that is open. Returns before it has happened.
+  void CutAll() { cut_all_ = true; }
   // Since the start: connections that were cut, stalled or delayed.
   [[nodiscard]] int faults() const { return faults_; }
   [[nodiscard]] int connections() const { return connections_; }
@@ -112,6 +114,7 @@ class TcpFaultProxy {
   const Plan plan_;
   std::atomic<int> faults_{0};
   std::atomic<int> connections_{0};
+  std::atomic<bool> cut_all_{false};
   // The thread's.
   std::list<Listener> listeners_;
   std::map<int, int> reply_ports_;  // by the feeder's port

@@ -1,0 +1,154 @@
+// The feed gateway of a real coordinator, over gRPC and the client library.
+
+#include <memory>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "core/base/status_matchers.h"
+#include "core/client/feed_gateway_client.h"
+#include "core/coordinator/coordinator.h"
+#include "core/coordinator/coordinator_testing.h"
+#include "core/coordinator/fake_agent.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(FeedGatewayTest, AFeederIsToldWhereToGoAndReportsBack) {
+  auto coordinator = StartCluster(2, InputMode::kFeed);
+  FeedGatewayOptions options{.address = coordinator->address(),
+                             .ca_pem = coordinator->ca_pem(),
+                             .agent_token = coordinator->tokens().agent,
+                             .timeout = kLong};
+  auto gateway = FeedGatewayClient::Connect(options);
+  ASSERT_THAT(gateway, IsOk());
+  FeedGatewayOptions wrong = options;
+  wrong.agent_token = coordinator->tokens().viewer;
+  v1::LookupRequest lookup;
+  lookup.set_feed_id("f");
+  EXPECT_THAT((*FeedGatewayClient::Connect(wrong))->Lookup(lookup),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT((*gateway)->Lookup(lookup), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_THAT(coordinator->OpenFeed("f", "input", 4), IsOk());
+  auto reply = (*gateway)->Lookup(lookup);
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_EQ(reply->state(), v1::LookupReply::STATE_STARTING);
+
+  auto first = Dial(*coordinator, 0);
+  auto second = Dial(*coordinator, 1);
+  ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
+  reply = (*gateway)->Lookup(lookup);
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_EQ(reply->state(), v1::LookupReply::STATE_RUNNING);
+  EXPECT_EQ(reply->endpoint().key(), "secret");
+  EXPECT_EQ(reply->host(), "fake-host");
+  EXPECT_EQ(reply->nonce().size(), 16u);
+  EXPECT_EQ(reply->partition_state(), v1::PARTITION_STATE_PENDING);
+  // Asked again: the same node. Another partition: the node with fewer.
+  const int chosen = reply->executor_id();
+  EXPECT_EQ((*gateway)->Lookup(lookup)->executor_id(), chosen);
+  const auto driver_chose = coordinator->ChooseFeed("f", 0, "");
+  ASSERT_THAT(driver_chose, IsOk());
+  EXPECT_EQ(driver_chose->executor_id, chosen);
+  EXPECT_EQ(driver_chose->state, FeedRoute::State::kRunning);
+  EXPECT_EQ(driver_chose->key, "secret");
+  EXPECT_EQ(driver_chose->nonce, reply->nonce());
+  EXPECT_EQ(coordinator->ChooseFeed("f", 1, "")->executor_id, 1 - chosen);
+  lookup.set_partition(1);
+  EXPECT_EQ((*gateway)->Lookup(lookup)->executor_id(), 1 - chosen);
+  lookup.set_executor_id(chosen);
+  EXPECT_EQ((*gateway)->Lookup(lookup)->executor_id(), chosen);
+  lookup.set_executor_id(9);
+  EXPECT_THAT((*gateway)->Lookup(lookup), StatusIs(absl::StatusCode::kNotFound));
+  lookup.clear_executor_id();
+  lookup.set_partition(-1);
+  EXPECT_THAT((*gateway)->Lookup(lookup), StatusIs(absl::StatusCode::kInvalidArgument));
+
+  v1::ReportRequest report;
+  report.set_feed_id("f");
+  EXPECT_THAT((*gateway)->Report(report), StatusIs(absl::StatusCode::kInvalidArgument));
+  report.set_state(v1::PARTITION_STATE_FEEDING);
+  report.set_executor_id(chosen);
+  report.set_feeder_attempt(7);
+  report.set_rows_received(20);
+  report.set_rows_acked(10);
+  EXPECT_THAT((*gateway)->Report(report), IsOk());
+  lookup.set_partition(0);
+  reply = (*gateway)->Lookup(lookup);
+  EXPECT_EQ(reply->resume_row(), 10u);
+  EXPECT_EQ(reply->partition_state(), v1::PARTITION_STATE_FEEDING);
+  report.set_feeder_attempt(6);
+  EXPECT_THAT((*gateway)->Report(report), StatusIs(absl::StatusCode::kAborted));
+  report.set_feed_id("g");
+  EXPECT_THAT((*gateway)->Report(report), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(coordinator->FeedSummaryOf("f")->rows_acked, 10u);
+
+  // A key is told to the nodes that are there, and to those that come.
+  v1::AnnounceRequest announce;
+  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kInvalidArgument));
+  announce.set_principal("feeder/1");
+  announce.set_curve_key(std::string(40, ' '));
+  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kInvalidArgument));
+  announce.set_curve_key(std::string(40, 'a'));
+  EXPECT_THAT((*FeedGatewayClient::Connect(wrong))->Announce(announce),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT((*gateway)->Announce(announce), IsOk());
+  EXPECT_THAT((*gateway)->Announce(announce), IsOk());
+  announce.set_principal("feeder/2");
+  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kAlreadyExists));
+  announce.set_principal("feeder/1");
+  announce.set_curve_key(std::string(40, 'b'));
+  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kAlreadyExists));
+  announce.set_principal("node/1");
+  EXPECT_THAT((*gateway)->Announce(announce), StatusIs(absl::StatusCode::kInvalidArgument));
+  const auto told = [](const FakeAgent& agent) {
+    for (const auto& message : agent.received()) {
+      const auto& keys = message.feeder_keys().keys();
+      if (keys.count("feeder/1") > 0) return keys.at("feeder/1") == std::string(40, 'a');
+    }
+    return false;
+  };
+  EXPECT_TRUE(first->WaitUntil(told));
+  EXPECT_TRUE(second->WaitUntil(told));
+
+  v1::CauseRequest cause;
+  auto why = (*gateway)->Cause(cause);
+  ASSERT_THAT(why, IsOk());
+  EXPECT_FALSE(why->has_error() || why->has_first_cause());
+  cause.set_executor_id(5);
+  EXPECT_THAT((*gateway)->Cause(cause), StatusIs(absl::StatusCode::kNotFound));
+
+  // A program that reads no more is not chosen; then one that has failed is named.
+  FakeAgent& stays = chosen == 0 ? *second : *first;
+  FakeAgent& leaves = chosen == 0 ? *first : *second;
+  v1::AgentMessage sample;
+  sample.mutable_sample()->add_queues()->set_queue("input");
+  sample.mutable_sample()->mutable_queues(0)->set_program_done(true);
+  leaves.Send(sample);
+  const absl::Time deadline = absl::Now() + kLong;
+  do {
+    reply = (*gateway)->Lookup(lookup);
+    ASSERT_THAT(reply, IsOk());
+  } while (reply->executor_id() == chosen && absl::Now() < deadline);
+  EXPECT_EQ(reply->executor_id(), 1 - chosen);
+  stays.SendExit({.kind = ExitStatus::Kind::kSignaled, .signal = 9});
+  do {
+    reply = (*gateway)->Lookup(lookup);
+    ASSERT_THAT(reply, IsOk());
+  } while (reply->state() == v1::LookupReply::STATE_RUNNING && absl::Now() < deadline);
+  EXPECT_EQ(reply->state(), v1::LookupReply::STATE_FAILED);
+  EXPECT_EQ(coordinator->ChooseFeed("f", 0, "")->state, FeedRoute::State::kFailed);
+  cause.set_executor_id(1 - chosen);
+  why = (*gateway)->Cause(cause);
+  EXPECT_THAT(why->error().message(), HasSubstr("SIGKILL"));
+  EXPECT_THAT(why->first_cause().message(), HasSubstr("SIGKILL"));
+
+  coordinator->CloseFeed("f");
+  EXPECT_THAT((*gateway)->Lookup(lookup), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+}  // namespace
+}  // namespace millrace
