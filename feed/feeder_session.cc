@@ -80,6 +80,11 @@ OpenFrame FeedSession::MakeOpen(const ReplyEndpoint& reply) const {
                    .reply = reply};
 }
 
+void FeedSession::CountSource(absl::Duration time) {
+  MutexLock lock(&mu_);
+  state_.times.source += time;
+}
+
 SessionState FeedSession::state() const {
   MutexLock lock(&mu_);
   return state_;
@@ -182,6 +187,14 @@ absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_
   }
 }
 
+absl::Status FeedSession::WaitToSend(absl::FunctionRef<bool()> ready) {
+  if (state_.end == SessionEnd::kOpen && ready()) return absl::OkStatus();
+  const absl::Duration began = clock_->SteadyNow();
+  absl::Status status = WaitFor(ready, /*done_is_ok=*/false);
+  state_.times.credit += clock_->SteadyNow() - began;
+  return status;
+}
+
 bool FeedSession::HasCredit(int64_t size_bytes) const {
   return state_.accepted && (size_bytes <= limit_ - sent_bytes_ || released_ == sent_bytes_);
 }
@@ -201,12 +214,15 @@ absl::StatusOr<FeedSession::Readiness> FeedSession::Ready(std::optional<int64_t>
 
 absl::StatusOr<FeedSession::Readiness> FeedSession::WaitReady(std::optional<int64_t> send_bytes) {
   MutexLock lock(&mu_);
-  MILLRACE_RETURN_IF_ERROR(WaitFor(
+  const absl::Duration began = clock_->SteadyNow();
+  const absl::Status status = WaitFor(
       [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
         const Readiness now = ReadinessNow(send_bytes);
         return now.can_send || now.has_result || now.done;
       },
-      /*done_is_ok=*/true));
+      /*done_is_ok=*/true);
+  if (send_bytes.has_value()) state_.times.credit += clock_->SteadyNow() - began;
+  MILLRACE_RETURN_IF_ERROR(status);
   return ReadinessNow(send_bytes);
 }
 
@@ -215,13 +231,16 @@ absl::StatusOr<FeedSession::Readiness> FeedSession::WaitReady(std::optional<int6
 absl::StatusOr<PreparedBatch> FeedSession::Prepare(const RecordBatch& batch) {
   PreparedBatch prepared;
   prepared.rows = batch.num_rows();
+  const absl::Duration began = clock_->SteadyNow();
   absl::StatusOr<EncodedBatch> encoded = EncodeBatch(batch);
+  const absl::Duration encode_time = clock_->SteadyNow() - began;
   if (!encoded.ok()) return Annotate(encoded.status(), Place());
   prepared.encoded = *std::move(encoded);
   prepared.size_bytes = static_cast<int64_t>(kBatchPrefixSize + prepared.encoded.byte_size());
 
   {
     MutexLock lock(&mu_);
+    state_.times.encode += encode_time;
     if (schema_.has_value()) {
       if (*schema_ == batch.schema()) return prepared;
       return absl::InvalidArgumentError(
@@ -234,8 +253,7 @@ absl::StatusOr<PreparedBatch> FeedSession::Prepare(const RecordBatch& batch) {
   MutexLock lock(&mu_);
   // Nothing but OPEN may go out before the session is accepted.
   MILLRACE_RETURN_IF_ERROR(
-      WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; },
-              /*done_is_ok=*/false));
+      WaitToSend([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; }));
   schema_ = batch.schema();
   SendFrame(FrameType::kSchema, *message, {});
   return prepared;
@@ -261,7 +279,9 @@ void FeedSession::SendBatch(PreparedBatch& batch) {
   state_.sent_rows += batch.rows;
   sent_bytes_ += batch.size_bytes;
   outbox_->CountBatch(batch.size_bytes);
+  const absl::Duration began = clock_->SteadyNow();
   SendFrame(FrameType::kBatch, metadata, std::move(batch.encoded.parts));
+  state_.times.wire += clock_->SteadyNow() - began;
 }
 
 absl::StatusOr<bool> FeedSession::TrySend(PreparedBatch& batch) {
@@ -276,9 +296,8 @@ absl::Status FeedSession::Send(const RecordBatch& batch) {
   if (batch.empty()) return absl::OkStatus();
   MILLRACE_ASSIGN_OR_RETURN(PreparedBatch prepared, Prepare(batch));
   MutexLock lock(&mu_);
-  MILLRACE_RETURN_IF_ERROR(
-      WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return HasCredit(prepared.size_bytes); },
-              /*done_is_ok=*/false));
+  MILLRACE_RETURN_IF_ERROR(WaitToSend(
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return HasCredit(prepared.size_bytes); }));
   SendBatch(prepared);
   return absl::OkStatus();
 }
@@ -289,8 +308,7 @@ absl::Status FeedSession::Finish(int64_t end_row) {
   MILLRACE_CHECK(end_row == state_.sent_rows)
       << "Finish(" << end_row << ") after " << state_.sent_rows << " rows";
   MILLRACE_RETURN_IF_ERROR(
-      WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; },
-              /*done_is_ok=*/false));
+      WaitToSend([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; }));
   state_.end_row = end_row;
   SendFrame(FrameType::kEndPartition, EncodeEndPartition({.end_row = end_row}), {});
   return absl::OkStatus();

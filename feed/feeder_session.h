@@ -90,6 +90,14 @@ enum class SessionEnd {
 
 [[nodiscard]] absl::string_view SessionEndName(SessionEnd end);
 
+// Where the time went that was spent on sending.
+struct FeederTimes {
+  absl::Duration source;  // reading the source; by TrainJob and InferenceJob
+  absl::Duration encode;  // making frames of its rows
+  absl::Duration credit;  // waiting for the node to take more
+  absl::Duration wire;    // handing frames to the socket
+};
+
 struct SessionState {
   bool accepted = false;  // the first CREDIT is here
   int64_t sent_rows = 0;  // as all below: rows before this one
@@ -98,6 +106,7 @@ struct SessionState {
   int64_t returned_rows = 0;       // inference: results that have arrived
   std::optional<int64_t> end_row;  // once Finish() was called
   int64_t wait_position = 0;       // of the last WAIT; 0 once accepted
+  FeederTimes times;
   SessionEnd end = SessionEnd::kOpen;
   absl::Status status;  // why it ended; OK for kOpen and kDone
 };
@@ -167,6 +176,9 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   // Nothing happens if it has ended already. May be called from any thread.
   void Abort(const absl::Status& status);
 
+  // Adds to state().times.source.
+  void CountSource(absl::Duration time);
+
   [[nodiscard]] SessionState state() const;
   [[nodiscard]] uint64_t id() const { return id_; }
   [[nodiscard]] const FeedTarget& target() const { return target_; }
@@ -209,6 +221,8 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   // Blocks until ready(), the end, or a deadline. `done_is_ok`: kDone is no error.
   absl::Status WaitFor(absl::FunctionRef<bool()> ready, bool done_is_ok)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The same before something is sent; counted as time without credit.
+  absl::Status WaitToSend(absl::FunctionRef<bool()> ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Blocks until Changed() or for `timeout`, maybe less; serves the feeder's sockets meanwhile.
   void WaitForChange(absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

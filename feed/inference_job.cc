@@ -186,7 +186,7 @@ InferenceReader::InferenceReader(std::shared_ptr<JobState> job, int partition)
 }
 
 InferenceReader::~InferenceReader() {
-  EndSession(absl::CancelledError("the reader of the results has gone"));
+  GiveUp(absl::CancelledError("the reader of the results has gone"));
   MutexLock lock(&job_->mu);
   job_->reading.erase(rows_.cancel());
 }
@@ -200,7 +200,7 @@ absl::StatusOr<std::optional<RecordBatch>> InferenceReader::Next() {
       MutexLock lock(&job_->mu);
       if (!job_->cancelled.ok()) error_ = job_->cancelled;
     }
-    EndSession(error_);
+    GiveUp(error_);
     return error_;
   }
   return results;
@@ -213,6 +213,27 @@ void InferenceReader::EndSession(const absl::Status& status) {
   MutexLock lock(&job_->mu);
   job_->sessions.erase(session_);
   session_.reset();
+}
+
+void InferenceReader::GiveUp(const absl::Status& status) {
+  if (session_ != nullptr) {
+    session_->Abort(status);
+    Report(PartitionProgress::State::kFailed);
+    EndSession(status);
+  } else if (told_.has_value() && told_->state == PartitionProgress::State::kRefeeding) {
+    told_->state = PartitionProgress::State::kFailed;
+    Tell();
+  }
+}
+
+void InferenceReader::Tell() const {
+  if (job_->options.on_partition) job_->options.on_partition(*told_);
+}
+
+void InferenceReader::Report(PartitionProgress::State state) {
+  told_ = SessionProgress(state, *session_);
+  told_at_ = job_->options.clock->SteadyNow();
+  Tell();
 }
 
 absl::Status InferenceReader::OpenSession() {
@@ -251,13 +272,18 @@ absl::Status InferenceReader::OpenSession() {
     cancelled = job_->cancelled;
     job_->sessions.insert(session_);
   }
+  Report(PartitionProgress::State::kFeeding);
   MILLRACE_RETURN_IF_ERROR(cancelled);
   return rows_.Seek(0);
 }
 
 // Reads the source for something to send, or says that there is no more.
 absl::Status InferenceReader::FillPending() {
+  const absl::Duration began = job_->options.clock->SteadyNow();
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<RecordBatch> batch, rows_.Next());
+  const absl::Duration now = job_->options.clock->SteadyNow();
+  session_->CountSource(now - began);
+  if (now - told_at_ >= kPartitionReportInterval) Report(PartitionProgress::State::kFeeding);
   if (!batch.has_value()) {
     finished_ = true;
     return session_->Finish(rows_.position());
@@ -315,6 +341,7 @@ absl::StatusOr<std::optional<RecordBatch>> InferenceReader::NextOrError() {
       return std::move(outcome->results);
     } else if (outcome->end) {
       ended_ = true;
+      Report(PartitionProgress::State::kAcknowledged);
       EndSession(absl::CancelledError("the session is done"));
     }
   }
@@ -347,6 +374,10 @@ absl::Status InferenceReader::Restart(const absl::Status& status) {
         "inference again"));
   }
   MILLRACE_LOG(WARNING) << session_->Place() << ": fed again from row 0: " << recovery.reason;
+  told_ = SessionProgress(PartitionProgress::State::kRefeeding, *session_);
+  told_->refed_rows = state.end == SessionEnd::kTerminated ? state.acked_rows : state.sent_rows;
+  told_->reason = recovery.reason;
+  Tell();
   EndSession(status);
   if (recovery.where != Recovery::Where::kElsewhere) next_target_ = std::move(recovery.target);
   return absl::OkStatus();

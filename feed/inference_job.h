@@ -44,6 +44,7 @@
 #include "feed/feeder_nodes.h"
 #include "feed/feeder_partition.h"
 #include "feed/node_directory.h"
+#include "feed/partition_progress.h"
 #include "feed/record_batch.h"
 #include "feed/source.h"
 
@@ -63,6 +64,9 @@ struct InferenceJobOptions {
   int64_t max_unread_bytes = int64_t{64} << 20;
   std::optional<int> max_feeding_threads;  // Collect(); absent: one per fed node; at most 256
   int64_t feeder_attempt = 0;
+  // Called whenever the state of a partition changes, and each kPartitionReportInterval while it is
+  // fed, by the threads that read results. Thread-safe, must not block; outlives job and readers.
+  std::function<void(const PartitionProgress&)> on_partition;
   Clock* clock = RealClock();  // not owned
 };
 
@@ -117,6 +121,10 @@ class InferenceReader {
   absl::Status Restart(const absl::Status& status);
   std::optional<RecordBatch> Deliver(RecordBatch results);
   void EndSession(const absl::Status& status);
+  // Ends the session, if one is open, and the partition before its last result.
+  void GiveUp(const absl::Status& status);
+  void Report(PartitionProgress::State state);
+  void Tell() const;
 
   const std::shared_ptr<inference_internal::JobState> job_;
   const int partition_;
@@ -132,6 +140,8 @@ class InferenceReader {
   int64_t delivered_ = 0;  // rows that Next() has returned; <= rows of the partition
   int restarts_ = 0;       // since delivered_ grew
   bool ended_ = false;     // Next() has returned nullopt
+  std::optional<PartitionProgress> told_;  // the last report
+  absl::Duration told_at_;                 // steady time
   absl::Status error_;
 };
 

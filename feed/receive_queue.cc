@@ -578,6 +578,12 @@ bool ReceiveQueue::Full() const {
   });
 }
 
+bool ReceiveQueue::HasQueued() const {
+  return std::any_of(sessions_.begin(), sessions_.end(), [](const SessionPtr& session) {
+    return session->next_row > session->handed_row.load(std::memory_order_relaxed);
+  });
+}
+
 ReceiveQueue::TrainFeed* ReceiveQueue::FindFeed(absl::string_view feed_id) {
   for (TrainFeed& feed : feeds_) {
     if (feed.id == feed_id) return &feed;

@@ -67,11 +67,12 @@ struct FeedQueueStats {
   int64_t queued_bytes = 0;  // now: received and not released
   // Where the time went. The program was inside NextBatch without rows (starved), or was reading
   // and was not (it computed); BATCHes were checked and decoded; some feeder had rows to send, as
-  // far as can be told here, and no credit (backpressured).
+  // far as can be told here, and no credit (backpressured); rows lay there for the program.
   absl::Duration wait_time;
   absl::Duration compute_time;
   absl::Duration decode_time;
   absl::Duration full_time;
+  absl::Duration queued_time;
   bool program_done = false;  // now: the program reads no more, in the mode it read last
 };
 
@@ -168,6 +169,8 @@ class ReceiveQueue {
   [[nodiscard]] WaitFrame Wait(const ReceiveSession& session) const;
   // Some session waits for credit, with nothing left to send its next BATCH by.
   [[nodiscard]] bool Full() const;
+  // Rows lie there that NextBatch has not returned.
+  [[nodiscard]] bool HasQueued() const;
   // An ACK moved by `rows`.
   void CountAcked(int64_t rows);
   [[nodiscard]] FeedQueueStats stats() const;

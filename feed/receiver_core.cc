@@ -260,6 +260,7 @@ ReceiverCore::Turn ReceiverCore::Collect() {
       turn.warnings.push_back(std::move(warning));
     }
     slot->full.Set(slot->queue.Full(), now);
+    slot->queued.Set(slot->queue.HasQueued(), now);
   }
   return turn;
 }
@@ -576,6 +577,7 @@ FeedReceiverStats ReceiverCore::stats() {
     queue.compute_time =
         std::max(absl::ZeroDuration(), slot->reading.Total(now) - queue.wait_time);
     queue.full_time = slot->full.Total(now);
+    queue.queued_time = slot->queued.Total(now);
   }
   stats.budget_bytes = options_.budget_bytes;
   stats.committed_bytes = CurrentBudget().committed;

@@ -165,6 +165,7 @@ class ReceiverCore {
     StageTimer reading;  // from the first Next() until no rows will come
     StageTimer waiting;  // in Next()
     StageTimer full;     // as Collect() saw it
+    StageTimer queued;   // as Collect() saw it
   };
   // The state of the budget.
   struct Budget {

@@ -100,15 +100,21 @@ absl::StatusOr<TrainResult> TrainJob::Run() {
 void TrainJob::EndThreads() {
   for (Thread& thread : threads_) thread.Join();
   threads_.clear();
-  std::vector<std::shared_ptr<FeedSession>> open;
+  // Nobody else is left to look at these.
+  std::list<WorkPtr> outstanding;
+  std::deque<WorkPtr> again;
   {
     MutexLock lock(&mu_);
-    for (const WorkPtr& work : outstanding_) open.push_back(work->session);
-    for (const WorkPtr& work : outstanding_) Count(*work);
+    outstanding.swap(outstanding_);
+    again.swap(again_);
   }
-  for (const std::shared_ptr<FeedSession>& session : open) {
-    session->Abort(absl::CancelledError("the Train call is over"));
+  for (const WorkPtr& work : outstanding) {
+    work->session->Abort(absl::CancelledError("the Train call is over"));
+    ReportEnd(*work);
+    MutexLock lock(&mu_);
+    Count(*work);
   }
+  for (const WorkPtr& work : again) ReportEnd(*work);
 }
 
 TrainResult TrainJob::TakeResult(absl::Duration began) {
@@ -158,22 +164,30 @@ void TrainJob::EndTerminated() {
   signal_->Raise();
 }
 
-void TrainJob::Report(PartitionProgress::State state, const Work& work, int64_t refed_rows,
+void TrainJob::Report(PartitionProgress::State state, Work& work, int64_t refed_rows,
                       absl::string_view reason) {
-  const SessionState session = work.session->state();
-  observer_->OnPartition({.state = state,
-                          .feed_id = work.session->options().feed_id,
-                          .node = work.session->target().node,
-                          .executor_id = work.session->target().executor_id,
-                          .node_attempt = work.session->target().attempt,
-                          .partition = work.partition,
-                          .data_epoch = work.epoch,
-                          .first_row = work.session->options().first_row,
-                          .received_rows = session.received_rows,
-                          .acked_rows = session.acked_rows,
-                          .next_row = state == PartitionProgress::State::kRefeeding ? work.first_row : 0,
-                          .refed_rows = refed_rows,
-                          .reason = std::string(reason)});
+  PartitionProgress report = SessionProgress(state, *work.session);
+  if (state == PartitionProgress::State::kRefeeding) {
+    report.next_row = work.first_row;
+    report.refed_rows = refed_rows;
+    report.reason = std::string(reason);
+  }
+  work.reported = options_.clock->SteadyNow();
+  observer_->OnPartition(report);
+}
+
+void TrainJob::ReportInTime(PartitionProgress::State state, Work& work) {
+  if (options_.clock->SteadyNow() - work.reported >= kPartitionReportInterval) Report(state, work);
+}
+
+void TrainJob::ReportEnd(Work& work) {
+  bool terminated;
+  {
+    MutexLock lock(&mu_);
+    terminated = failure_.ok();
+  }
+  Report(terminated ? PartitionProgress::State::kTerminated : PartitionProgress::State::kFailed,
+         work);
 }
 
 // -------------------------------------------------------------------------------- feeding threads
@@ -181,13 +195,15 @@ void TrainJob::Report(PartitionProgress::State state, const Work& work, int64_t 
 void TrainJob::FeedLoop() {
   while (WorkPtr work = TakeWork()) {
     const std::shared_ptr<SourceCancel> cancel = work->rows.cancel();
-    const absl::Status status = Feed(std::move(work));
+    const absl::Status status = Feed(work);
+    if (!status.ok()) Fail(status);
+    // What no node has received is over with the call.
+    if (work != nullptr && work->session != nullptr) ReportEnd(*work);
     {
       MutexLock lock(&mu_);
       --in_hand_;
       reading_.erase(cancel);
     }
-    if (!status.ok()) Fail(status);
     signal_->Raise();
   }
 }
@@ -216,8 +232,9 @@ TrainJob::WorkPtr TrainJob::TakeWork() {
   }
 }
 
-// Feeds `work` until a node has received all of it, or nobody reads, or the call fails.
-absl::Status TrainJob::Feed(WorkPtr work) {
+// Feeds `work` until a node has received all of it, and takes it away, or nobody reads, or the call
+// fails.
+absl::Status TrainJob::Feed(WorkPtr& work) {
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<FeedTarget> target, NextTarget(*work));
     if (!target.has_value()) {
@@ -276,12 +293,11 @@ void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
   if (refed_rows > 0) {
     MILLRACE_LOG(WARNING) << work.session->Place() << ": " << refed_rows
                           << " rows are fed again: " << recovery.reason;
-    MutexLock lock(&mu_);
-    result_.refed.push_back({.partition = work.partition,
-                             .data_epoch = work.epoch,
-                             .rows = refed_rows,
-                             .node = work.session->target().node,
-                             .reason = recovery.reason});
+    work.refed = RefedRows{.partition = work.partition,
+                           .data_epoch = work.epoch,
+                           .rows = refed_rows,
+                           .node = work.session->target().node,
+                           .reason = recovery.reason};
   }
   Report(PartitionProgress::State::kRefeeding, work, refed_rows, recovery.reason);
 }
@@ -305,15 +321,21 @@ absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, Work& work)
     }
     options.feed_id = feed_id_;
   }
-  MILLRACE_ASSIGN_OR_RETURN(work.session, feeder_->OpenSession(target, options));
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<FeedSession> session,
+                            feeder_->OpenSession(target, options));
   bool over;
   {
     MutexLock lock(&mu_);
     over = over_;
-    if (!over) feeding_.insert(work.session);
+    if (!over) {
+      work.session = session;
+      feeding_.insert(work.session);
+      if (work.refed.has_value()) result_.refed.push_back(*std::move(work.refed));
+      work.refed.reset();
+    }
   }
   if (over) {
-    work.session->Abort(absl::CancelledError("the Train call is over"));
+    session->Abort(absl::CancelledError("the Train call is over"));
     return false;
   }
   Report(PartitionProgress::State::kFeeding, work);
@@ -322,12 +344,16 @@ absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, Work& work)
 
 absl::Status TrainJob::Stream(Work& work) {
   FeedSession& session = *work.session;
+  absl::Duration began = options_.clock->SteadyNow();
   MILLRACE_RETURN_IF_ERROR(work.rows.Seek(work.first_row));
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<RecordBatch> batch, work.rows.Next());
+    session.CountSource(options_.clock->SteadyNow() - began);
     if (!batch.has_value()) break;
     MILLRACE_RETURN_IF_ERROR(session.Send(*batch));
     work.rows.Release(session.state().acked_rows);
+    ReportInTime(PartitionProgress::State::kFeeding, work);
+    began = options_.clock->SteadyNow();
   }
   MILLRACE_RETURN_IF_ERROR(session.Finish(work.rows.position()));
   return session.WaitReceived();
@@ -374,6 +400,7 @@ bool TrainJob::AllReceived() {
 // Sees which of the received partitions are acknowledged by now, and which have lost their node.
 void TrainJob::CollectOutstanding() {
   std::vector<WorkPtr> done;
+  std::vector<Work*> open;  // nobody else takes them from outstanding_
   {
     MutexLock lock(&mu_);
     for (auto it = outstanding_.begin(); it != outstanding_.end();) {
@@ -381,6 +408,7 @@ void TrainJob::CollectOutstanding() {
       const SessionState state = work.session->state();
       work.rows.Release(state.acked_rows);
       if (state.end == SessionEnd::kOpen) {
+        open.push_back(&work);
         ++it;
         continue;
       }
@@ -396,6 +424,7 @@ void TrainJob::CollectOutstanding() {
       it = outstanding_.erase(it);
     }
   }
+  for (Work* work : open) ReportInTime(PartitionProgress::State::kReceived, *work);
   for (const WorkPtr& work : done) {
     nodes_.Succeeded(work->session->target().node);
     Report(PartitionProgress::State::kAcknowledged, *work);

@@ -3,7 +3,7 @@
 // One Train call: every partition of a source, once per epoch, to the nodes that read a queue,
 // until every row is acknowledged.
 //
-// Defines: TrainJobOptions, PartitionProgress, TrainObserver, RefedRows, TrainResult, TrainJob.
+// Defines: TrainJobOptions, TrainObserver, RefedRows, TrainResult, TrainJob.
 //
 //   TrainJob job(feeder, directory, &source, &observer, {.feed_id = RandomHex(8), .num_epochs =
 //   3}); MILLRACE_ASSIGN_OR_RETURN(TrainResult result, job.Run());
@@ -55,6 +55,7 @@
 #include "feed/feeder_nodes.h"
 #include "feed/feeder_partition.h"
 #include "feed/node_directory.h"
+#include "feed/partition_progress.h"
 #include "feed/source.h"
 
 namespace millrace {
@@ -71,30 +72,13 @@ struct TrainJobOptions {
   Clock* clock = RealClock();  // not owned
 };
 
-// What became of a partition, for the ledger.
-struct PartitionProgress {
-  enum class State { kFeeding, kReceived, kAcknowledged, kRefeeding };
-  State state;
-  std::string feed_id;
-  std::string node;
-  int executor_id = -1;
-  int node_attempt = 0;
-  int64_t partition = 0;
-  int64_t data_epoch = 0;
-  int64_t first_row = 0;      // of the session
-  int64_t received_rows = 0;  // rows before this one
-  int64_t acked_rows = 0;
-  int64_t next_row = 0;    // kRefeeding: where the next session begins
-  int64_t refed_rows = 0;  // kRefeeding: rows sent again from there that a node may have used
-  std::string reason;      // kRefeeding
-};
-
 // Thread safety: implementations are thread-safe; called from feeding threads and from Run(),
 // without a lock held. Blocking: OnPartition() must not; FeedEnd() for a round trip.
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
 
+  // Whenever the state of a partition changes, and each kPartitionReportInterval while it is fed.
   virtual void OnPartition(const PartitionProgress& report) = 0;
 
   // Every partition of the feed is received, or (`aborted`) the call has failed: to be pushed to
@@ -158,6 +142,8 @@ class TrainJob {
     int64_t first_row = 0;                 // where the next session begins
     std::shared_ptr<FeedSession> session;  // the last one
     int breaks = 0;  // lost connections in a row without a row acknowledged in between
+    std::optional<RefedRows> refed;  // to be counted when the next session begins
+    absl::Duration reported;         // steady time of the last report
   };
   using WorkPtr = std::unique_ptr<Work>;
 
@@ -165,7 +151,7 @@ class TrainJob {
   // Feeding threads.
   void FeedLoop();
   WorkPtr TakeWork();
-  absl::Status Feed(WorkPtr work);
+  absl::Status Feed(WorkPtr& work);
   absl::StatusOr<std::optional<FeedTarget>> NextTarget(Work& work);
   absl::StatusOr<bool> OpenSession(const FeedTarget& target, Work& work);
   absl::Status Stream(Work& work);
@@ -185,8 +171,12 @@ class TrainJob {
   void CancelReading();
   void Count(const Work& work);  // the rows that its session, which is over, has fed
   void PrepareRefeed(Work& work, const Recovery& recovery);
-  void Report(PartitionProgress::State state, const Work& work, int64_t refed_rows = 0,
+  void Report(PartitionProgress::State state, Work& work, int64_t refed_rows = 0,
               absl::string_view reason = "");
+  // If the last report was kPartitionReportInterval ago.
+  void ReportInTime(PartitionProgress::State state, Work& work);
+  // Of a partition whose last session has ended, since the call is over.
+  void ReportEnd(Work& work);
 
   Feeder* const feeder_;
   NodeDirectory* const directory_;

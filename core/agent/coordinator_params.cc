@@ -344,6 +344,13 @@ Json FailureToJson(const NodeFailure& failure, int folded) {
 }
 
 Json SummaryToJson(const FeedSummary& summary) {
+  Json refed = Json::array();
+  for (const RefedSummary& rows : summary.refed) {
+    refed.push_back({{"executor_id", rows.executor_id},
+                     {"reason", rows.reason},
+                     {"times", rows.times},
+                     {"rows", rows.rows}});
+  }
   return {{"feed", summary.feed_id},
           {"queue", summary.queue},
           {"partitions", summary.partitions},
@@ -357,6 +364,11 @@ Json SummaryToJson(const FeedSummary& summary) {
           {"rows_returned", summary.rows_returned},
           {"partitions_refed", summary.partitions_refed},
           {"rows_refed", summary.rows_refed},
+          {"refed", refed},
+          {"source_us", summary.stages.source_us},
+          {"encode_us", summary.stages.encode_us},
+          {"credit_us", summary.stages.credit_us},
+          {"wire_us", summary.stages.wire_us},
           {"exactly_once", summary.exactly_once},
           {"closed", summary.closed},
           {"failed_partitions", summary.failed_partitions},

@@ -139,6 +139,18 @@ absl::StatusOr<v1::ReportRequest> ParseReport(const Json& params) {
   request.set_rows_acked(acked);
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t returned, GetCount(params, "rows_returned"));
   request.set_rows_returned(returned);
+  MILLRACE_ASSIGN_OR_RETURN(const uint64_t first_row, GetCount(params, "first_row"));
+  request.set_first_row(first_row);
+  const std::pair<const char*, void (v1::FeederStages::*)(uint64_t)> stages[] = {
+      {"source_us", &v1::FeederStages::set_source_us},
+      {"encode_us", &v1::FeederStages::set_encode_us},
+      {"credit_us", &v1::FeederStages::set_credit_us},
+      {"wire_us", &v1::FeederStages::set_wire_us},
+  };
+  for (const auto& [name, set] : stages) {
+    MILLRACE_ASSIGN_OR_RETURN(const uint64_t value, GetCount(params, name));
+    (request.mutable_stages()->*set)(value);
+  }
   MILLRACE_ASSIGN_OR_RETURN(*request.mutable_refed_reason(),
                             GetStringOr(params, "refed_reason", "", kWhere));
   return request;

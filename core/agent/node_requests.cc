@@ -263,6 +263,10 @@ absl::Status NodeRequests::Sample(const Json& params) {
     if (out->queue().size() > kMaxMetricNameBytes) {
       return absl::InvalidArgumentError(absl::StrCat("field \"", where, ".queue\" is too long"));
     }
+    if (queue.contains("queued_us")) {
+      MILLRACE_ASSIGN_OR_RETURN(const int64_t queued_us, count(queue, "queued_us", where));
+      out->set_queued_us(static_cast<uint64_t>(queued_us));
+    }
     const std::pair<const char*, void (v1::QueueSample::*)(uint64_t)> counters[] = {
         {"rows_received", &v1::QueueSample::set_rows_received},
         {"rows_acked", &v1::QueueSample::set_rows_acked},

@@ -67,7 +67,24 @@ OrderedJson QueueJson(const v1::QueueSample& queue) {
           {"wait_us", queue.wait_us()},
           {"compute_us", queue.compute_us()},
           {"decode_us", queue.decode_us()},
-          {"full_us", queue.full_us()}};
+          {"full_us", queue.full_us()},
+          {"queued_us", queue.queued_us()}};
+}
+
+OrderedJson StagesJson(const v1::FeederStages& stages) {
+  return {{"source_us", stages.source_us()},
+          {"encode_us", stages.encode_us()},
+          {"credit_us", stages.credit_us()},
+          {"wire_us", stages.wire_us()}};
+}
+
+OrderedJson LedgerJson(const v1::QueueLedger& queue) {
+  return {{"queue", queue.queue()},
+          {"rows_received", queue.rows_received()},
+          {"rows_acked", queue.rows_acked()},
+          {"rows_returned", queue.rows_returned()},
+          {"rows_refed", queue.rows_refed()},
+          {"feeders", StagesJson(queue.stages())}};
 }
 
 template <typename Value>
@@ -131,11 +148,27 @@ OrderedJson NodeJson(const v1::SlotStatus& slot, const v1::WatchUpdate::Node* no
   json["endpoints"] = endpoints;
   json["restarts"] = node == nullptr ? 0u : node->restarts();
   json["max_restarts"] = node == nullptr ? 0u : node->max_restarts();
+  OrderedJson ledger = OrderedJson::array();
+  if (node != nullptr) {
+    for (const v1::QueueLedger& queue : node->ledger()) ledger.push_back(LedgerJson(queue));
+  }
+  json["ledger"] = ledger;
   json["sample"] = node == nullptr ? OrderedJson(nullptr) : SampleJson(*node);
   return json;
 }
 
-OrderedJson FeedJson(const v1::FeedInfo& feed) {
+OrderedJson FeedJson(const ClusterView& view, const v1::FeedInfo& feed) {
+  OrderedJson refed = OrderedJson::array();
+  for (const v1::RefedRows& rows : feed.refed()) {
+    const bool one = rows.executor_id() >= 0 &&
+                     rows.executor_id() < static_cast<int>(view.slots().size());
+    refed.push_back(
+        {{"node", one ? OrderedJson(NodeName(view.slots()[static_cast<size_t>(rows.executor_id())]))
+                      : OrderedJson(nullptr)},
+         {"reason", rows.reason()},
+         {"times", rows.times()},
+         {"rows", rows.rows()}});
+  }
   return {{"feed", feed.feed_id()},
           {"queue", feed.queue()},
           {"partitions", feed.partitions()},
@@ -149,6 +182,8 @@ OrderedJson FeedJson(const v1::FeedInfo& feed) {
           {"rows_returned", feed.rows_returned()},
           {"partitions_refed", feed.partitions_refed()},
           {"rows_refed", feed.rows_refed()},
+          {"refed", refed},
+          {"feeders", StagesJson(feed.stages())},
           {"exactly_once", feed.exactly_once()},
           {"closed", feed.closed()},
           {"opened_ms", TimeMs(feed.has_opened(), feed.opened())}};
@@ -167,7 +202,7 @@ OrderedJson NodesJson(const ClusterView& view) {
 
 OrderedJson StatusJson(const ClusterView& view) {
   OrderedJson feeds = OrderedJson::array();
-  for (const auto& [id, feed] : view.feeds()) feeds.push_back(FeedJson(feed));
+  for (const auto& [id, feed] : view.feeds()) feeds.push_back(FeedJson(view, feed));
   return {{"time_ms", absl::ToUnixMillis(view.time())},
           {"cluster", ClusterJson(view.cluster())},
           {"nodes", NodesJson(view)["nodes"]},

@@ -96,11 +96,19 @@ std::string Heading(const ClusterView& view, const Styler& style) {
 }
 
 std::string FeedsText(const ClusterView& view, const Styler& style, size_t width) {
-  TextTable table({"FEED", "QUEUE", "PARTITIONS", "ROWS", "ACKED", "BACK", "NOTE"});
+  TextTable table({"FEED", "QUEUE", "PARTITIONS", "ROWS", "ACKED", "BACK", "RE-FED", "NOTE"});
+  std::string refed;  // why, below the table
   for (const auto& [id, feed] : view.feeds()) {
     std::string note = feed.closed() ? "closed" : "";
-    if (feed.partitions_refed() > 0) {
-      absl::StrAppend(&note, note.empty() ? "" : ", ", feed.partitions_refed(), " re-fed");
+    for (const v1::RefedRows& rows : feed.refed()) {
+      const bool one = rows.executor_id() >= 0 &&
+                       rows.executor_id() < static_cast<int>(view.slots().size());
+      absl::StrAppend(
+          &refed, style(Style::kYellow, "re-fed"), " in ", id, ": ", rows.rows(), " rows",
+          one ? absl::StrCat(" of ", NodeName(view.slots()[static_cast<size_t>(rows.executor_id())]))
+              : "",
+          rows.times() > 1 ? absl::StrCat(" (", rows.times(), " times)") : "", ": ",
+          EscapeControls(FirstLine(rows.reason())), "\n");
     }
     if (feed.failed() > 0) {
       absl::StrAppend(&note, note.empty() ? "" : ", ", feed.failed(), " failed");
@@ -111,9 +119,53 @@ std::string FeedsText(const ClusterView& view, const Styler& style, size_t width
                   {CountText(static_cast<double>(feed.rows_received()))},
                   {CountText(static_cast<double>(feed.rows_acked()))},
                   {feed.rows_returned() == 0 ? "" : CountText(static_cast<double>(feed.rows_returned()))},
+                  {feed.partitions_refed() == 0 ? "" : CountText(static_cast<double>(feed.rows_refed())),
+                   Style::kYellow},
                   {note, feed.failed() > 0 ? Style::kRed : Style::kPlain}});
   }
-  return view.feeds().empty() ? "" : absl::StrCat("\n", table.ToString(style, width));
+  if (view.feeds().empty()) return "";
+  return absl::StrCat("\n", table.ToString(style, width), refed);
+}
+
+std::string SecondsText(uint64_t us) {
+  return DurationText(absl::Microseconds(static_cast<int64_t>(us)));
+}
+
+// What was fed to each queue of each node, and where the time of both ends went. Empty if nothing was.
+std::string LedgerText(const ClusterView& view, const Styler& style, size_t width) {
+  TextTable table({"NODE", "QUEUE", "ROWS", "ACKED", "BACK", "RE-FED", "SOURCE", "ENCODE", "CREDIT",
+                   "WIRE", "DECODE", "QUEUED", "STARVED", "COMPUTE"});
+  bool any = false;
+  for (const v1::SlotStatus& slot : view.slots()) {
+    const v1::WatchUpdate::Node* node = NodeOf(view, slot);
+    if (node == nullptr) continue;
+    for (const v1::QueueLedger& queue : node->ledger()) {
+      any = true;
+      const v1::QueueSample* sample = nullptr;
+      for (const v1::QueueSample& one : node->sample().queues()) {
+        if (one.queue() == queue.queue()) sample = &one;
+      }
+      const auto time = [&](uint64_t (v1::QueueSample::*us)() const) {
+        return sample == nullptr ? "" : SecondsText((sample->*us)());
+      };
+      table.AddRow({{NodeName(slot), StyleOfRole(slot.job_name())},
+                    {queue.queue()},
+                    {CountText(static_cast<double>(queue.rows_received()))},
+                    {CountText(static_cast<double>(queue.rows_acked()))},
+                    {queue.rows_returned() == 0 ? "" : CountText(static_cast<double>(queue.rows_returned()))},
+                    {queue.rows_refed() == 0 ? "" : CountText(static_cast<double>(queue.rows_refed())),
+                     Style::kYellow},
+                    {SecondsText(queue.stages().source_us())},
+                    {SecondsText(queue.stages().encode_us())},
+                    {SecondsText(queue.stages().credit_us())},
+                    {SecondsText(queue.stages().wire_us())},
+                    {time(&v1::QueueSample::decode_us)},
+                    {time(&v1::QueueSample::queued_us)},
+                    {time(&v1::QueueSample::wait_us)},
+                    {time(&v1::QueueSample::compute_us)}});
+    }
+  }
+  return any ? absl::StrCat("\n", table.ToString(style, width)) : "";
 }
 
 // "node: error" for each slot that has one.
@@ -177,7 +229,7 @@ std::string NodesText(const ClusterView& view, const Styler& style, size_t width
          {StepText(node)},
          {published}});
   }
-  return table.ToString(style, width);
+  return absl::StrCat(table.ToString(style, width), LedgerText(view, style, width));
 }
 
 std::string EventText(const v1::Event& event, const Styler& style) {

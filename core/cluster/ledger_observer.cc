@@ -1,5 +1,6 @@
 #include "core/cluster/ledger_observer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/log.h"
@@ -16,8 +17,22 @@ PartitionState LedgerState(PartitionProgress::State state) {
       return PartitionState::kReceived;
     case PartitionProgress::State::kAcknowledged:
       return PartitionState::kDone;
+    case PartitionProgress::State::kTerminated:
+      return PartitionState::kPending;
+    case PartitionProgress::State::kFailed:
+      return PartitionState::kFailed;
   }
   return PartitionState::kFeeding;
+}
+
+FeederStages StagesOf(const FeederTimes& times) {
+  const auto us = [](absl::Duration time) {
+    return static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Microseconds(time)));
+  };
+  return {.source_us = us(times.source),
+          .encode_us = us(times.encode),
+          .credit_us = us(times.credit),
+          .wire_us = us(times.wire)};
 }
 
 }  // namespace
@@ -25,7 +40,7 @@ PartitionState LedgerState(PartitionProgress::State state) {
 LedgerObserver::~LedgerObserver() { coordinator_->CloseFeed(feed_id_); }
 
 absl::Status LedgerObserver::Open(absl::string_view queue) {
-  progress_->FeedStarted();
+  if (progress_ != nullptr) progress_->FeedStarted();
   return coordinator_->OpenFeed(feed_id_, queue, num_partitions_ * num_epochs_);
 }
 
@@ -34,9 +49,14 @@ void LedgerObserver::OnPartition(const PartitionProgress& report) {
   entry.partition = report.data_epoch * num_partitions_ + report.partition;
   entry.state = LedgerState(report.state);
   entry.executor_id = report.executor_id;
+  entry.first_row = static_cast<uint64_t>(report.first_row);
   entry.rows_received = static_cast<uint64_t>(report.received_rows);
   entry.rows_acked = static_cast<uint64_t>(report.acked_rows);
+  entry.rows_returned = static_cast<uint64_t>(report.returned_rows);
+  entry.stages = StagesOf(report.times);
   entry.node_attempt = static_cast<uint32_t>(report.node_attempt);
+  const bool over = report.state == PartitionProgress::State::kTerminated ||
+                    report.state == PartitionProgress::State::kFailed;
   {
     MutexLock lock(&mu_);
     const auto found = sessions_.find(entry.partition);
@@ -50,7 +70,8 @@ void LedgerObserver::OnPartition(const PartitionProgress& report) {
       session.refed_reason = report.refed_rows > 0 ? report.reason : "";
     } else if (found != sessions_.end()) {
       Session& session = found->second;
-      if (std::exchange(session.next, false)) {
+      // What is over will not be sent again after all.
+      if (!over && std::exchange(session.next, false)) {
         ++session.count;
         entry.refed_reason = std::exchange(session.refed_reason, "");
       }
@@ -60,7 +81,7 @@ void LedgerObserver::OnPartition(const PartitionProgress& report) {
   const absl::Status written = coordinator_->ReportPartition(feed_id_, entry);
   if (!written.ok()) MILLRACE_LOG(WARNING) << "the ledger did not take a partition: " << written;
 
-  if (report.state != PartitionProgress::State::kAcknowledged) return;
+  if (report.state != PartitionProgress::State::kAcknowledged || progress_ == nullptr) return;
   int64_t rows = 0;
   int64_t done = 0;
   {

@@ -311,6 +311,10 @@ void ClusterRecorder::FeedOpened(const FeedSummary& feed) {
 
 void ClusterRecorder::FeedChanged(const FeedSummary& feed) { view_->SetFeed(feed); }
 
+void ClusterRecorder::NodeFed(int executor_id, const std::vector<QueueLedger>& queues) {
+  view_->SetLedger(executor_id, queues);
+}
+
 void ClusterRecorder::PartitionRefed(const FeedSummary& feed, int64_t partition, int executor_id,
                                      absl::string_view reason) {
   Tell("feed", v1::Event::SEVERITY_WARNING, executor_id, 0,

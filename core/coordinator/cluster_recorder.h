@@ -59,6 +59,7 @@ class ClusterRecorder {
 
   void FeedOpened(const FeedSummary& feed);
   void FeedChanged(const FeedSummary& feed);
+  void NodeFed(int executor_id, const std::vector<QueueLedger>& queues);
   // `reason`: why a partition is fed again from row 0.
   void PartitionRefed(const FeedSummary& feed, int64_t partition, int executor_id,
                       absl::string_view reason);

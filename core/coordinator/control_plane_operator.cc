@@ -168,9 +168,18 @@ absl::Status ControlPlane::OpenFeed(absl::string_view feed_id, absl::string_view
 absl::Status ControlPlane::ReportPartition(absl::string_view feed_id,
                                            const PartitionReport& report) {
   MutexLock lock(&mu_);
+  // Rows that are fed again count where they were before.
+  int before = -1;
+  if (!report.refed_reason.empty()) {
+    const absl::StatusOr<PartitionRecord> record = ledger_.Partition(feed_id, report.partition);
+    if (record.ok()) before = record->last.executor_id;
+  }
   const absl::Status status = ledger_.Report(feed_id, report);
   if (!status.ok()) return status;
   const FeedSummary summary = *ledger_.Summary(feed_id);
+  for (const int id : {report.executor_id, before}) {
+    if (id >= 0) recorder_->NodeFed(id, ledger_.Queues(id));
+  }
   if (!report.refed_reason.empty()) {
     recorder_->PartitionRefed(summary, report.partition, report.executor_id, report.refed_reason);
   }
@@ -295,7 +304,6 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
   reply->mutable_endpoint()->set_key(route.key);
   reply->mutable_endpoint()->set_curve(route.curve);
   reply->mutable_endpoint()->set_curve_key(route.curve_key);
-  reply->set_host(table_.Status(id).host);
   if (record.ok() && record->last.executor_id == id && record->last.node_attempt == route.attempt) {
     reply->set_resume_row(record->last.rows_acked);
   }

@@ -22,6 +22,23 @@ absl::string_view PartitionStateName(PartitionState state) {
   return "unknown";
 }
 
+namespace {
+
+// The difference of two numbers that never fall; unsigned arithmetic mends itself where one does.
+void AddGrowth(const FeederStages& now, const FeederStages& before, FeederStages* sum) {
+  sum->source_us += now.source_us - before.source_us;
+  sum->encode_us += now.encode_us - before.encode_us;
+  sum->credit_us += now.credit_us - before.credit_us;
+  sum->wire_us += now.wire_us - before.wire_us;
+}
+
+// Rows of the session itself.
+uint64_t Own(uint64_t rows, const PartitionReport& report) {
+  return rows - std::min(rows, report.first_row);
+}
+
+}  // namespace
+
 bool FeedLedger::MakeRoom(std::string* removed) {
   if (static_cast<int>(order_.size()) < kMaxFeeds) return true;
   for (auto it = order_.begin(); it != order_.end(); ++it) {
@@ -134,6 +151,45 @@ int64_t FeedLedger::OpenOn(int executor_id) const {
   return it == open_.end() ? 0 : it->second;
 }
 
+void FeedLedger::CountSession(const PartitionReport& report, const PartitionReport& before,
+                              Feed* feed) {
+  AddGrowth(report.stages, before.stages, &feed->summary.stages);
+  if (report.executor_id < 0) return;
+  QueueLedger& queue = queues_[report.executor_id][feed->summary.queue];
+  queue.rows_received += Own(report.rows_received, report) - Own(before.rows_received, before);
+  queue.rows_acked += Own(report.rows_acked, report) - Own(before.rows_acked, before);
+  queue.rows_returned += Own(report.rows_returned, report) - Own(before.rows_returned, before);
+  AddGrowth(report.stages, before.stages, &queue.stages);
+}
+
+void FeedLedger::CountRefed(int executor_id, const std::string& reason, uint64_t rows, Feed* feed) {
+  if (executor_id >= 0) queues_[executor_id][feed->summary.queue].rows_refed += rows;
+  std::vector<RefedSummary>& refed = feed->summary.refed;
+  auto entry = std::find_if(refed.begin(), refed.end(), [&](const RefedSummary& other) {
+    return other.executor_id == executor_id && other.reason == reason;
+  });
+  if (entry == refed.end() && refed.size() > kMaxReasons) entry = refed.end() - 1;
+  if (entry == refed.end()) {
+    const bool last = refed.size() == kMaxReasons;
+    refed.push_back({.executor_id = last ? -1 : executor_id,
+                     .reason = last ? "other nodes and reasons" : reason});
+    entry = refed.end() - 1;
+  }
+  ++entry->times;
+  entry->rows += rows;
+}
+
+std::vector<QueueLedger> FeedLedger::Queues(int executor_id) const {
+  std::vector<QueueLedger> queues;
+  const auto node = queues_.find(executor_id);
+  if (node == queues_.end()) return queues;
+  for (const auto& [name, queue] : node->second) {
+    queues.push_back(queue);
+    queues.back().queue = name;
+  }
+  return queues;
+}
+
 absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport& report) {
   auto it = feeds_.find(feed_id);
   if (it == feeds_.end()) return absl::NotFoundError(absl::StrCat("no feed ", feed_id));
@@ -148,21 +204,24 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
   }
   auto [entry, is_new] = feed.partitions.try_emplace(report.partition);
   PartitionRecord& record = entry->second;
-  if (is_new) {
-    record.sessions = 1;
-  } else {
+  const bool new_session = is_new || report.feeder_attempt > record.last.feeder_attempt;
+  if (!is_new) {
     if (report.feeder_attempt < record.last.feeder_attempt) return absl::OkStatus();
     Count(record, -1, &feed.summary);
-    if (report.feeder_attempt > record.last.feeder_attempt) ++record.sessions;
   }
-  if (!report.refed_reason.empty() &&
-      (is_new || report.feeder_attempt > record.last.feeder_attempt)) {
+  if (new_session) ++record.sessions;
+  if (!report.refed_reason.empty() && new_session) {
     ++record.refed;
     // A session that resumes begins with the rows before it.
-    record.rows_refed += record.last.rows_received - std::min(record.last.rows_received,
-                                                              report.rows_received);
+    const uint64_t rows = Own(record.last.rows_received, report);
+    record.rows_refed += rows;
     record.refed_reason = report.refed_reason.substr(0, 1024);
+    CountRefed(is_new ? report.executor_id : record.last.executor_id, record.refed_reason, rows,
+               &feed);
   }
+  // A report of the same attempt about another node: the session before it came to nothing.
+  const bool goes_on = !new_session && report.executor_id == record.last.executor_id;
+  CountSession(report, goes_on ? record.last : PartitionReport(), &feed);
   record.last = report;
   record.last.refed_reason.clear();  // kept once, above
   Count(record, +1, &feed.summary);

@@ -3,7 +3,8 @@
 // The book of what was fed: for each feed (a Train call, a micro-batch, an Inference execution) and
 // each partition, where it went and how far it came.
 //
-// Defines: PartitionState, PartitionReport, PartitionRecord, FeedSummary, FeedLedger.
+// Defines: PartitionState, FeederStages, PartitionReport, PartitionRecord, RefedSummary, FeedSummary,
+// QueueLedger, FeedLedger.
 //
 //   ledger.Open("feed-7", "input", /*num_partitions=*/100);
 //   ledger.Report("feed-7", {.partition = 3, .state = PartitionState::kReceived, .executor_id = 2,
@@ -40,17 +41,29 @@ enum class PartitionState {
 // "pending", "feeding", "received", "done", "failed".
 [[nodiscard]] absl::string_view PartitionStateName(PartitionState state);
 
-// What a feeder tells of one partition. Row counts are cumulative within one session.
+// Where a feeder's time went, in microseconds.
+struct FeederStages {
+  uint64_t source_us = 0;  // reading the source
+  uint64_t encode_us = 0;  // making frames of its rows
+  uint64_t credit_us = 0;  // waiting for the node to take more
+  uint64_t wire_us = 0;    // handing frames to the socket
+};
+
+// What a feeder tells of one partition. Row counts and times are cumulative within one session.
 struct PartitionReport {
   int64_t partition = 0;
   PartitionState state = PartitionState::kFeeding;
   int executor_id = -1;         // the node that is fed; -1 only with kPending and kFailed
   uint32_t node_attempt = 0;
   uint64_t feeder_attempt = 0;  // of the feeder (Spark: taskAttemptId); grows with each session
+  uint64_t first_row = 0;       // of the session: rows before it were of earlier ones
+  // Rows of the partition before this one. Of a session that has ended early rows_received is how far
+  // the node may have used them.
   uint64_t rows_received = 0;
   uint64_t rows_acked = 0;
   uint64_t rows_returned = 0;
-  // Why it was fed again from row 0, if this session started over. Empty otherwise.
+  FeederStages stages;
+  // Why rows are sent again, if some are. Empty otherwise.
   std::string refed_reason;
 };
 
@@ -62,20 +75,40 @@ struct PartitionRecord {
   std::string refed_reason;  // the last one
 };
 
+// Rows that were sent again since this node had them, for one reason.
+struct RefedSummary {
+  int executor_id = -1;  // -1: several nodes
+  std::string reason;
+  int64_t times = 0;
+  uint64_t rows = 0;
+};
+
 struct FeedSummary {
   std::string feed_id;
   std::string queue;
   int64_t partitions = 0;  // announced by Open, or seen if more
   int64_t pending = 0, feeding = 0, received = 0, done = 0, failed = 0;
+  // Of the last session of each partition, those before it where it resumed included.
   uint64_t rows_received = 0, rows_acked = 0, rows_returned = 0;
   int64_t partitions_refed = 0;
   uint64_t rows_refed = 0;
+  // rows_refed by node and reason, oldest first; after kMaxReasons the rest is one.
+  std::vector<RefedSummary> refed;
+  FeederStages stages;  // of all sessions
   // No partition was fed again: every row was delivered exactly once.
   bool exactly_once = true;
   bool closed = false;
   // At most kMaxListed of each, lowest first.
   std::vector<int64_t> failed_partitions;
   std::vector<int64_t> refed_partitions;
+};
+
+// One queue of one node, all sessions and attempts together: rows that were sent twice count twice.
+struct QueueLedger {
+  std::string queue;
+  uint64_t rows_received = 0, rows_acked = 0, rows_returned = 0;
+  uint64_t rows_refed = 0;  // this node may have used them, and they were sent again, anywhere
+  FeederStages stages;
 };
 
 // Bounded: at most kMaxFeeds feeds are kept. When a new one is opened beyond that, the oldest
@@ -86,6 +119,7 @@ struct FeedSummary {
 class FeedLedger {
  public:
   static constexpr int kMaxListed = 100;
+  static constexpr size_t kMaxReasons = 16;
   static constexpr int kMaxFeeds = 1024;
   static constexpr int64_t kMaxPartitions = 1 << 20;  // per feed
 
@@ -119,6 +153,10 @@ class FeedLedger {
   // Of every feed, oldest first.
   [[nodiscard]] std::vector<FeedSummary> Summaries() const;
 
+  // Of every queue from which something was fed to this node, by name; feeds that are kept no more
+  // included.
+  [[nodiscard]] std::vector<QueueLedger> Queues(int executor_id) const;
+
   // Returns NOT_FOUND for an unknown feed, a closed one, or a partition without a report.
   [[nodiscard]] absl::StatusOr<PartitionRecord> Partition(absl::string_view feed_id,
                                                           int64_t partition) const;
@@ -139,6 +177,9 @@ class FeedLedger {
   };
 
   void Count(const PartitionRecord& record, int sign, FeedSummary* summary);
+  // Adds what the session of `report` has done since `before`, an earlier report of it or none.
+  void CountSession(const PartitionReport& report, const PartitionReport& before, Feed* feed);
+  void CountRefed(int executor_id, const std::string& reason, uint64_t rows, Feed* feed);
   void CountOpen(int executor_id, int by);
   void Unassign(Feed& feed, int64_t partition);
   static FeedSummary WithLists(const Feed& feed);
@@ -147,6 +188,7 @@ class FeedLedger {
   std::deque<std::string> order_;                  // ids of feeds_, oldest first
   absl::flat_hash_map<std::string, Feed> feeds_;
   absl::flat_hash_map<int, int64_t> open_;  // by executor id: see OpenOn(); no zeros
+  absl::flat_hash_map<int, std::map<std::string, QueueLedger>> queues_;  // by executor id and queue
 };
 
 }  // namespace millrace

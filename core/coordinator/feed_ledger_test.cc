@@ -78,7 +78,8 @@ TEST(FeedLedgerTest, OfAResumedPartitionOnlyWhatIsSentAgainIsCounted) {
   FeedLedger ledger;
   ASSERT_THAT(ledger.Open("f", "input", 1), IsOk());
   ASSERT_THAT(ledger.Report("f", At(0, State::kFeeding, 60, 1)), IsOk());
-  PartitionReport resumed = At(0, State::kFeeding, 45, 2);  // rows before 45 are acknowledged
+  PartitionReport resumed = At(0, State::kFeeding, 45, 2);
+  resumed.first_row = 45;  // rows before 45 are acknowledged
   resumed.refed_reason = "the connection to worker:1 was lost";
   ASSERT_THAT(ledger.Report("f", resumed), IsOk());
   EXPECT_EQ(ledger.Partition("f", 0)->rows_refed, 15u);

@@ -46,9 +46,14 @@ PartitionReport ToPartitionReport(const v1::ReportRequest& request) {
           .executor_id = request.executor_id(),
           .node_attempt = request.node_attempt(),
           .feeder_attempt = request.feeder_attempt(),
+          .first_row = request.first_row(),
           .rows_received = request.rows_received(),
           .rows_acked = request.rows_acked(),
           .rows_returned = request.rows_returned(),
+          .stages = {.source_us = request.stages().source_us(),
+                     .encode_us = request.stages().encode_us(),
+                     .credit_us = request.stages().credit_us(),
+                     .wire_us = request.stages().wire_us()},
           .refed_reason = request.refed_reason()};
 }
 

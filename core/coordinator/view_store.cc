@@ -15,6 +15,13 @@ namespace {
 constexpr size_t kEntryBytes = 200;
 constexpr size_t kLineBytes = sizeof(std::string);
 
+void ToFeederStages(const FeederStages& stages, v1::FeederStages* out) {
+  out->set_source_us(stages.source_us);
+  out->set_encode_us(stages.encode_us);
+  out->set_credit_us(stages.credit_us);
+  out->set_wire_us(stages.wire_us);
+}
+
 v1::FeedInfo ToFeedInfo(const FeedSummary& feed) {
   v1::FeedInfo info;
   info.set_feed_id(feed.feed_id);
@@ -34,6 +41,14 @@ v1::FeedInfo ToFeedInfo(const FeedSummary& feed) {
   info.set_closed(feed.closed);
   for (const int64_t partition : feed.failed_partitions) info.add_failed_partitions(partition);
   for (const int64_t partition : feed.refed_partitions) info.add_refed_partitions(partition);
+  for (const RefedSummary& refed : feed.refed) {
+    v1::RefedRows* out = info.add_refed();
+    out->set_executor_id(refed.executor_id);
+    out->set_reason(refed.reason);
+    out->set_times(refed.times);
+    out->set_rows(refed.rows);
+  }
+  ToFeederStages(feed.stages, info.mutable_stages());
   return info;
 }
 
@@ -173,6 +188,24 @@ void ViewStore::SetFeed(const FeedSummary& feed) {
   }
   entry.info = std::make_shared<const v1::FeedInfo>(std::move(info));
   entry.seq = Changed(kClusterNews);
+}
+
+void ViewStore::SetLedger(int executor_id, const std::vector<QueueLedger>& queues) {
+  auto value = std::make_shared<std::vector<v1::QueueLedger>>();
+  for (const QueueLedger& queue : queues) {
+    v1::QueueLedger& out = value->emplace_back();
+    out.set_queue(queue.queue);
+    out.set_rows_received(queue.rows_received);
+    out.set_rows_acked(queue.rows_acked);
+    out.set_rows_returned(queue.rows_returned);
+    out.set_rows_refed(queue.rows_refed);
+    ToFeederStages(queue.stages, out.mutable_stages());
+  }
+  MutexLock lock(&mu_);
+  Node* const node = Find(executor_id);
+  if (node == nullptr) return;
+  node->ledger = std::move(value);
+  node->node_seq = Changed(kNodeNews);
 }
 
 void ViewStore::RemoveFeed(absl::string_view feed_id) {

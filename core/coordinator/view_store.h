@@ -105,6 +105,7 @@ class ViewStore {
   void ChangeSpec(const NodeRole& role, const std::string& address, uint32_t attempt,
                   uint64_t epoch);
   void SetFeed(const FeedSummary& feed);
+  void SetLedger(int executor_id, const std::vector<QueueLedger>& queues);
   void RemoveFeed(absl::string_view feed_id);
   void AddMetric(int executor_id, uint32_t attempt, std::string name, int64_t step, double value,
                  absl::Time time);
@@ -181,6 +182,7 @@ class ViewStore {
     std::shared_ptr<const v1::NodeSample> sample;
     absl::Time received;
     std::shared_ptr<const std::map<std::string, std::string>> endpoints;
+    std::shared_ptr<const std::vector<v1::QueueLedger>> ledger;
     uint64_t node_seq = 0;
     std::unique_ptr<NodeLogs> logs;  // null: never wrote
   };

@@ -27,6 +27,7 @@ struct ViewStore::Gathered {
     std::shared_ptr<const v1::NodeSample> sample;
     absl::Time received;
     std::shared_ptr<const std::map<std::string, std::string>> endpoints;
+    std::shared_ptr<const std::vector<v1::QueueLedger>> ledger;
     std::shared_ptr<const SlotStatus> slot;
   };
   // The lines of an entry from `skip` on.
@@ -100,7 +101,7 @@ void ViewStore::GatherNodes(uint64_t after, Gathered* out) {
     if (node.slot_seq > after) out->slots.push_back(node.slot);
     if (node.node_seq > after) {
       out->nodes.push_back(
-          {static_cast<int>(i), node.sample, node.received, node.endpoints, node.slot});
+          {static_cast<int>(i), node.sample, node.received, node.endpoints, node.ledger, node.slot});
     }
   }
 }
@@ -255,6 +256,9 @@ v1::WatchUpdate ViewStore::Next(ViewCursor* cursor) {
     }
     if (value.endpoints != nullptr) {
       node->mutable_endpoints()->insert(value.endpoints->begin(), value.endpoints->end());
+    }
+    if (value.ledger != nullptr) {
+      for (const v1::QueueLedger& queue : *value.ledger) *node->add_ledger() = queue;
     }
     if (value.slot != nullptr) {
       node->set_restarts(static_cast<uint32_t>(value.slot->restarts));

@@ -27,6 +27,7 @@ Json FeedSampleJson(const FeedReceiverStats& stats) {
                       {"wait_us", absl::ToInt64Microseconds(queue.wait_time)},
                       {"compute_us", absl::ToInt64Microseconds(queue.compute_time)},
                       {"decode_us", absl::ToInt64Microseconds(queue.decode_time)},
+                      {"queued_us", absl::ToInt64Microseconds(queue.queued_time)},
                       {"full_us", absl::ToInt64Microseconds(queue.full_time)},
                       {"program_done", queue.program_done}});
   }
