@@ -34,9 +34,13 @@ public final class PartitionReport {
         .and("executor_id", route.executorId)
         .and("node_attempt", route.attempt)
         .and("feeder_attempt", feederAttempt)
-        .and("rows_received", session.receivedRows)
+        .and("rows_received", session.rowsInDoubt())
         .and("rows_acked", session.ackedRows)
         .and("rows_returned", session.returnedRows)
+        .and("source_us", session.sourceNanos / 1000)
+        .and("encode_us", session.encodeNanos / 1000)
+        .and("credit_us", session.creditNanos / 1000)
+        .and("wire_us", session.wireNanos / 1000)
         .and("refed_reason", refedReason);
   }
 }

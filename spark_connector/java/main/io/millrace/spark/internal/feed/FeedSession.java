@@ -98,6 +98,10 @@ public final class FeedSession {
   private BatchDecoder decoder; // of results
   private final ArrayDeque<Pending> results = new ArrayDeque<>();
   private long unreadBytes;
+  private long sourceNanos;
+  private long encodeNanos;
+  private long creditNanos;
+  private long wireNanos;
 
   FeedSession(FeedHub hub, long id, FeedTarget target, SessionOptions options, long openTimeoutNanos) {
     this.hub = hub;
@@ -129,7 +133,28 @@ public final class FeedSession {
     lock.lock();
     try {
       return new SessionState(
-          accepted, sentRows, receivedRows, ackedRows, returnedRows, waitPosition, end, error);
+          accepted, sentRows, receivedRows, ackedRows, returnedRows, waitPosition, end, error, sourceNanos,
+          encodeNanos, creditNanos, wireNanos);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Adds to the state's times what was spent on reading rows and on making a batch of them. */
+  public void countTimes(long readNanos, long encodedNanos) {
+    lock.lock();
+    try {
+      sourceNanos += readNanos;
+      encodeNanos += encodedNanos;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  void countWire(long nanos) {
+    lock.lock();
+    try {
+      wireNanos += nanos;
     } finally {
       lock.unlock();
     }
@@ -242,7 +267,14 @@ public final class FeedSession {
   public void send(ArrowSchema batchSchema, EncodedBatch batch) {
     lock.lock();
     try {
-      await(() -> hasCredit(creditBytes(batch)), true);
+      if (end != SessionEnd.OPEN || !hasCredit(creditBytes(batch))) {
+        long began = System.nanoTime();
+        try {
+          await(() -> hasCredit(creditBytes(batch)), true);
+        } finally {
+          creditNanos += System.nanoTime() - began;
+        }
+      }
       push(batchSchema, batch);
     } finally {
       lock.unlock();
@@ -502,7 +534,9 @@ public final class FeedSession {
           break;
         case ERROR:
           Messages message = Messages.decodeError(metadata);
-          endLocked(SessionEnd.ERROR, failure(message.code, place() + ": " + message.message));
+          // UNAVAILABLE: the node has seen the connection break before this side did.
+          SessionEnd how = message.code == StatusCode.UNAVAILABLE ? SessionEnd.BROKEN : SessionEnd.ERROR;
+          endLocked(how, failure(message.code, place() + ": " + message.message));
           break;
         default:
           throw new BadInputException("a node does not send " + header.typeName());

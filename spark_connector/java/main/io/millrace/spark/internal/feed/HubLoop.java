@@ -407,7 +407,10 @@ final class HubLoop implements Runnable {
       bytesSent += bytes;
     }
     FrameHeader header = new FrameHeader(type, entry.session.id(), entry.outSeq++, metadata.length);
-    if (!HubSockets.send(entry.connection.push, header.encode(), metadata, parts)) {
+    long began = System.nanoTime();
+    boolean sent = HubSockets.send(entry.connection.push, header.encode(), metadata, parts);
+    entry.session.countWire(System.nanoTime() - began);
+    if (!sent) {
       breakOff(entry, entry.connection.target.node + ": the connection is gone");
     }
   }

@@ -13,6 +13,11 @@ public final class SessionState {
   public final SessionEnd end;
   /** Why it ended; null for OPEN and DONE. */
   public final MillraceException error;
+  /** Where the time went that was spent on sending: section "report" of docs/control_protocol.md. */
+  public final long sourceNanos;
+  public final long encodeNanos;
+  public final long creditNanos;
+  public final long wireNanos;
 
   SessionState(
       boolean accepted,
@@ -22,7 +27,11 @@ public final class SessionState {
       long returnedRows,
       long waitPosition,
       SessionEnd end,
-      MillraceException error) {
+      MillraceException error,
+      long sourceNanos,
+      long encodeNanos,
+      long creditNanos,
+      long wireNanos) {
     this.accepted = accepted;
     this.sentRows = sentRows;
     this.receivedRows = receivedRows;
@@ -31,5 +40,25 @@ public final class SessionState {
     this.waitPosition = waitPosition;
     this.end = end;
     this.error = error;
+    this.sourceNanos = sourceNanos;
+    this.encodeNanos = encodeNanos;
+    this.creditNanos = creditNanos;
+    this.wireNanos = wireNanos;
+  }
+
+  /**
+   * The rows that the node may have used: where a session ended early these are all that were sent, since the
+   * last acknowledgements of a lost connection never came. After TERMINATED the node's word is the last one.
+   */
+  public long rowsInDoubt() {
+    switch (end) {
+      case OPEN:
+      case DONE:
+        return receivedRows;
+      case TERMINATED:
+        return ackedRows;
+      default:
+        return sentRows;
+    }
   }
 }

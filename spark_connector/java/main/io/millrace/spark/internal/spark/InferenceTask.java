@@ -150,11 +150,14 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     }
 
     private void encodeNext() {
+      long began = System.nanoTime();
       while (rows.hasNext() && !encoder.full()) {
         encoder.add(rows.next());
       }
       if (encoder.rows() > 0) {
+        long read = System.nanoTime();
         next = encoder.finish();
+        session.countTimes(read - began, System.nanoTime() - read);
       } else {
         session.finish(sent);
         finished = true;

@@ -2,6 +2,7 @@ package io.millrace.spark.internal.spark;
 
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FeedRoute;
 import io.millrace.spark.internal.cluster.PartitionReport;
@@ -102,13 +103,18 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       site.report(report, "feeding", session.state());
       long sent = 0;
       RowEncoder<T> encoder = encoders.create(ExecutorSite.pool());
+      long began = System.nanoTime();
       while (rows.hasNext()) {
         touched[0] = true;
         encoder.add(rows.next());
         if (encoder.full() || !rows.hasNext()) {
           sent += encoder.rows();
           rowsFed.add(encoder.rows());
-          session.send(encoder.schema(), encoder.finish());
+          long read = System.nanoTime();
+          EncodedBatch batch = encoder.finish();
+          session.countTimes(read - began, System.nanoTime() - read);
+          session.send(encoder.schema(), batch);
+          began = System.nanoTime();
         }
       }
       session.finish(sent);

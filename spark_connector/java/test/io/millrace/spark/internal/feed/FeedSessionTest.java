@@ -217,11 +217,27 @@ public final class FeedSessionTest {
   }
 
   @Test
+  public void unavailableIsTheNodesWordForALostConnection() throws Exception {
+    FeedSession session = open(FeedMode.TRAIN);
+    long id = node.accept();
+    node.credit(id, 1 << 20, 0);
+    session.send(Rows.SCHEMA, rows(0, 10));
+    node.receive(FrameType.SCHEMA);
+    node.receive(FrameType.BATCH);
+    node.error(id, StatusCode.UNAVAILABLE, "the reply connection is lost");
+    assertEquals(StatusCode.UNAVAILABLE, failure(session::awaitDone).code());
+    assertEquals(SessionEnd.BROKEN, session.state().end);
+    // No acknowledgement came, and yet the program may have used them all.
+    assertEquals(10, session.state().rowsInDoubt());
+  }
+
+  @Test
   public void terminatedIsTold() throws Exception {
     FeedSession session = open(FeedMode.TRAIN);
     node.reply(node.accept(), FrameType.TERMINATED, Messages.encodeTerminated("enough"));
     assertEquals(StatusCode.FAILED_PRECONDITION, failure(() -> session.finish(0)).code());
     assertEquals(SessionEnd.TERMINATED, session.state().end);
+    assertEquals(0, session.state().rowsInDoubt());
   }
 
   @Test
