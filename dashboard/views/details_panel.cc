@@ -364,6 +364,18 @@ void DetailsPanel::Feed(const ViewContext& context, const FeedState& feed, Comma
              : absl::StrCat(info.partitions_refed(), " partitions, ",
                             FormatCount(static_cast<int64_t>(info.rows_refed())), " rows"),
          theme.caution);
+    for (const v1::RefedRows& rows : info.refed()) {
+      const bool one = rows.executor_id() >= 0 &&
+                       rows.executor_id() < static_cast<int>(context.model.nodes().size());
+      Fact(theme, "",
+           absl::StrCat(FormatCount(static_cast<int64_t>(rows.rows())), " rows",
+                        one ? absl::StrCat(" of ", context.model.nodes()[static_cast<size_t>(
+                                                                             rows.executor_id())]
+                                                       .name)
+                            : "",
+                        ": ", rows.reason()),
+           theme.caution);
+    }
     Fact(theme, "rows",
          absl::StrCat(FormatCount(static_cast<int64_t>(info.rows_received())), " received, ",
                       FormatCount(static_cast<int64_t>(info.rows_acked())), " acknowledged, ",
@@ -371,6 +383,13 @@ void DetailsPanel::Feed(const ViewContext& context, const FeedState& feed, Comma
     Fact(theme, "pace",
          absl::StrCat(FormatSi(feed.rows_per_second, "rows/s"), " received, ",
                       FormatSi(feed.acked_per_second, "rows/s"), " acknowledged"));
+    const v1::FeederStages& stages = info.stages();
+    const auto span = [](uint64_t us) {
+      return FormatSpan(absl::Microseconds(static_cast<int64_t>(us)));
+    };
+    Fact(theme, "feeders",
+         absl::StrCat(span(stages.source_us()), " source, ", span(stages.encode_us()), " encode, ",
+                      span(stages.credit_us()), " no credit, ", span(stages.wire_us()), " wire"));
     Fact(theme, "left", info.closed() ? "ended" : FormatSpan(feed.eta));
     Fact(theme, "promise", info.exactly_once() ? "exactly once" : "at least once");
     EndFacts();
