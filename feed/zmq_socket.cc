@@ -1,6 +1,7 @@
 #include "feed/zmq_socket.h"
 
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -143,6 +144,17 @@ absl::StatusOr<bool> ReceivePart(void* socket, zmq_msg_t* msg) {
     return ZmqError(error, "cannot receive");
   }
   return true;
+}
+
+// libzmq's ZMQ_SNDBUF does not reach ipc connections.
+void RaiseSendBuffer(int fd) {
+  int domain = 0;
+  socklen_t size_bytes = sizeof(domain);
+  // An I/O thread may have closed the connection since, and its number be another socket's: of this
+  // domain it may have as much.
+  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size_bytes) != 0 || domain != AF_UNIX) return;
+  const int bytes = ZmqSocket::kIpcSendBufferBytes;
+  static_cast<void>(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)));  // or as it was
 }
 
 constexpr int kEvents = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CLOSED |
@@ -420,6 +432,9 @@ absl::StatusOr<std::optional<ZmqEvent>> ZmqSocket::NextEvent() {
     std::memcpy(&value, head.data() + sizeof(number), sizeof(value));
     const std::optional<ZmqEvent::Kind> kind = EventKind(number);
     if (!kind.has_value()) continue;
+    if (*kind == ZmqEvent::Kind::kConnected && absl::StartsWith(endpoint.view(), "ipc://")) {
+      RaiseSendBuffer(static_cast<int>(value));
+    }
     return std::optional<ZmqEvent>(
         ZmqEvent{.kind = *kind,
                  .endpoint = std::string(endpoint.view()),

@@ -206,8 +206,13 @@ class ZmqSocket {
   [[nodiscard]] absl::Status StartMonitor();
 
   // The next event, or nullopt if there is none. Requires StartMonitor(). Events are not ordered
-  // against messages: what a peer sent before it went is received after the event, if it came.
+  // against messages: what a peer sent before it went is received after the event, if it came. Raises
+  // the send buffer of an ipc connection that this side made.
   [[nodiscard]] absl::StatusOr<std::optional<ZmqEvent>> NextEvent();
+  // As the system allows (net.core.wmem_max); it counts its own part too and takes twice as much. With
+  // its default of 208 KiB, a message of a megabyte goes in five pieces, and the two I/O threads wake
+  // one another for each.
+  static constexpr int kIpcSendBufferBytes = 512 << 10;
 
   // Drops what was not sent within kCloseLinger; whoever lets the context go last waits that long if
   // a peer does not read. Idempotent.

@@ -4,8 +4,10 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -213,6 +215,18 @@ TEST_F(ZmqSocketTest, TheDeathOfThePeerIsAnEventAndSendsFindNoConnection) {
     }
     return refused;
   }));
+}
+
+TEST_F(ZmqSocketTest, AnIpcConnectionGetsALargeSendBuffer) {
+  int allowed = 0;
+  std::ifstream("/proc/sys/net/core/wmem_max") >> allowed;
+  ZmqSocket push = NewPush(ipc_, kKey);
+  const std::optional<ZmqEvent> event = WaitForEvent(push, ZmqEvent::Kind::kConnected);
+  ASSERT_TRUE(event.has_value());
+  int bytes = 0;
+  socklen_t size_bytes = sizeof(bytes);
+  ASSERT_EQ(getsockopt(event->fd, SOL_SOCKET, SO_SNDBUF, &bytes, &size_bytes), 0);
+  EXPECT_EQ(bytes, 2 * std::min(ZmqSocket::kIpcSendBufferBytes, allowed));
 }
 
 TEST_F(ZmqSocketTest, AZeroCopyBufferIsLetGoOnceItWasSent) {
