@@ -41,6 +41,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"wasb://c@a/x", "file://", "wasb://c@a/x"},
                     // Not among TFNode's ten.
                     Row{"gs://b/x", "hdfs://nn", "gs://b/x"},
+                    Row{"abfs://c@a/x", "hdfs://nn", "abfs://c@a/x"},
+                    Row{"abfss://c@a/x", "viewfs://v", "abfss://c@a/x"},
+                    Row{"wasbs://c@a/x", "hdfs://nn", "wasbs://c@a/x"},
                     Row{"file:/tmp/x", "hdfs://nn", "file:/tmp/x"}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -49,6 +52,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"/data/x", "viewfs://v", "viewfs://v/data/x"},
                     Row{"/data/x", "file://", "file:///data/x"},
                     Row{"/data/x", "s3a://bucket", "s3a://bucket/data/x"},
+                    Row{"/data/x", "gs://bucket", "gs://bucket/data/x"},
+                    Row{"/data/x", "abfs://c@a", "abfs://c@a/data/x"},
                     Row{"/", "hdfs://nn", "hdfs://nn/"},
                     // TFCluster cuts the slash of "file:///"; so do we, of every file system.
                     Row{"/data/x", "file:///", "file:///data/x"},
@@ -63,6 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"mnist", "file://", "file:///job/dir/mnist"},
                     Row{"mnist", "file:///", "file:///job/dir/mnist"},
                     Row{"mnist", "s3a://bucket", "s3a://bucket/mnist"},
+                    Row{"mnist", "gs://bucket", "gs://bucket/mnist"},
+                    Row{"mnist", "abfs://c@a", "abfs://c@a/mnist"},
                     Row{"mnist", "", "file:///job/dir/mnist"},
                     // No schemes: nothing, a digit or a space before the colon.
                     Row{"://x", "s3a://b", "s3a://b/://x"},

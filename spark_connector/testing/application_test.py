@@ -20,14 +20,17 @@ def main():
     parser.add_argument("--checks", required=True, help="main class")
     parser.add_argument("--executors", type=int, default=2)
     parser.add_argument("--cores", type=int, default=4)
+    parser.add_argument("--spark", help="3_5, 4; by default the first that is here")
+    parser.add_argument("--hosts", type=int, default=1, help="workers, each with --cores")
     parser.add_argument("--gpus", type=int, default=0, help="that Spark's worker offers")
+    parser.add_argument("--gpu-uuids", action="store_true", help="by UUID, not by index; the last is a MIG instance")
     parser.add_argument("--nvml", help="a libnvidia-ml.so with scripted GPUs: the host has three")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--kill-driver", action="store_true", help="when it says 'kill me'")
     parser.add_argument("only", nargs="*", help="names of checks")
     arguments = parser.parse_args()
     try:
-        spark_home()
+        spark_home(arguments.spark)
         java_home()
     except SparkUnavailable as why:
         print(f"skipped: {why}")
@@ -39,9 +42,18 @@ def main():
         folder.mkdir()
         node = folder / "the node"
         shutil.copy(arguments.node, node)
+        gpus = arguments.gpus
         if arguments.nvml:
-            environment |= _fake_gpus(pathlib.Path(root, "gpus"), pathlib.Path(arguments.nvml).resolve())
-        with SparkCluster(pathlib.Path(root, "spark"), cores=arguments.cores, gpus=arguments.gpus) as cluster:
+            made, uuids = _fake_gpus(pathlib.Path(root, "gpus"), pathlib.Path(arguments.nvml).resolve())
+            environment |= made
+            gpus = uuids[-gpus:] if arguments.gpu_uuids else gpus
+        with SparkCluster(
+            pathlib.Path(root, "spark"),
+            cores=arguments.cores,
+            gpus=gpus,
+            version=arguments.spark,
+            hosts=[f"127.0.0.{i + 1}" for i in range(arguments.hosts)],
+        ) as cluster:
             code, output = cluster.run(
                 arguments.checks,
                 [pathlib.Path(jar).resolve() for jar in (arguments.jar, arguments.connector)],
@@ -62,10 +74,17 @@ def main():
 
 
 def _fake_gpus(script, library):
-    """What makes millrace-gpu find GPUs. Their names are of this test alone: claims are the host's."""
-    gpus = [f"gpu {i} uuid=GPU-{i}-{os.getpid()}-{time.time_ns()} total=1000 mig_mode=0\n" for i in range(3)]
-    script.write_text("driver 550\nnvml 12\n" + "".join(gpus), encoding="utf-8")
-    return {"MILLRACE_NVML_LIBRARY": str(library), "FAKE_NVML_SCRIPT": str(script)}
+    """What makes millrace-gpu find GPUs, three whole ones and one with an instance, and their UUIDs.
+
+    The names are of this test alone: claims are the host's.
+    """
+    mine = f"{os.getpid()}-{time.time_ns()}"
+    lines = ["driver 550", "nvml 12"]
+    lines += [f"gpu {i} uuid=GPU-{i}-{mine} total=1000 mig_mode={int(i == 3)}" for i in range(4)]
+    lines += [f"mig 3 uuid=MIG-0-{mine} gi=1 ci=0 used=0 total=500"]
+    script.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    uuids = [f"GPU-{i}-{mine}" for i in range(3)] + [f"MIG-0-{mine}"]
+    return {"MILLRACE_NVML_LIBRARY": str(library), "FAKE_NVML_SCRIPT": str(script)}, uuids
 
 
 def _left():

@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>  // for std::ssize
 #include <memory>
+#include <numeric>  // for std::accumulate
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +46,48 @@ absl::Status Obey(const Orders& orders, int64_t value) {
   }
   if (orders.what == "die_at") ::raise(SIGKILL);
   if (orders.what == "stop_reading_at") return absl::CancelledError();
+  return absl::OkStatus();
+}
+
+// Of each row of the column "data" its length and the sum of its bytes; in training of all rows.
+absl::Status Measure(NodeContext& ctx) {
+  std::unique_ptr<DataFeed> train = ctx.GetDataFeed();
+  int64_t bytes = 0;
+  while (!train->ShouldStop()) {
+    MILLRACE_ASSIGN_OR_RETURN(const Batch batch, train->NextBatch(3));
+    for (int64_t row = 0; row < batch.num_rows(); ++row) {
+      bytes += std::ssize(batch.strings("data")[row]);
+    }
+  }
+  MILLRACE_RETURN_IF_ERROR(ctx.kv().Add("bytes", bytes));
+  std::unique_ptr<DataFeed> infer = ctx.GetDataFeed({.train_mode = false});
+  while (!infer->ShouldStop()) {
+    MILLRACE_ASSIGN_OR_RETURN(const Batch batch, infer->NextBatch(2));
+    if (batch.empty()) continue;
+    std::vector<int64_t> lengths;
+    std::vector<int64_t> sums;
+    for (int64_t row = 0; row < batch.num_rows(); ++row) {
+      const std::string_view data = batch.strings("data")[row];
+      lengths.push_back(std::ssize(data));
+      sums.push_back(std::accumulate(data.begin(), data.end(), int64_t{0}));
+    }
+    BatchBuilder results;
+    results.AddColumn("y", lengths);
+    results.AddColumn("sum", sums);
+    results.AddColumn("rank", std::vector<int64_t>(lengths.size(), bytes));
+    MILLRACE_ASSIGN_OR_RETURN(const RecordBatch answer, results.Build());
+    MILLRACE_RETURN_IF_ERROR(infer->BatchResults(answer));
+  }
+  return absl::OkStatus();
+}
+
+// Answers each row with itself, whatever its columns.
+absl::Status Echo(NodeContext& ctx) {
+  std::unique_ptr<DataFeed> infer = ctx.GetDataFeed({.train_mode = false});
+  while (!infer->ShouldStop()) {
+    MILLRACE_ASSIGN_OR_RETURN(const Batch batch, infer->NextBatch(4));
+    if (!batch.empty()) MILLRACE_RETURN_IF_ERROR(infer->BatchResults(batch.record_batch()));
+  }
   return absl::OkStatus();
 }
 
@@ -123,6 +168,8 @@ absl::Status Run(NodeContext& ctx, int argc, char** argv) {
     ctx.WaitForStop();
     return absl::OkStatus();
   }
+  if (what == "measure") return Measure(ctx);
+  if (what == "echo") return Echo(ctx);
   return Work(ctx, {.what = what, .number = argument.empty() ? -1 : std::atoll(argument.c_str())});
 }
 

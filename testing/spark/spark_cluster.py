@@ -152,9 +152,13 @@ class Application:
 
 
 class SparkCluster:
-    """Runs until close(). `gpus` are made up: the worker offers the addresses 0 to gpus - 1."""
+    """Runs until close(). `gpus` are made up: a number, for the addresses 0 to gpus - 1, or addresses.
 
-    def __init__(self, folder, cores=4, memory_mb=2048, gpus=0, version=None):
+    There is a worker on each of `hosts`, addresses of loopback, which are hosts of their own to Spark.
+    Each has `cores` and `memory_mb`, and offers all GPUs. A worker leaves on SIGPWR.
+    """
+
+    def __init__(self, folder, cores=4, memory_mb=2048, gpus=0, version=None, hosts=("127.0.0.1",)):
         self.home = spark_home(version)
         self._java = java_home()
         self._folder = pathlib.Path(folder)
@@ -163,7 +167,7 @@ class SparkCluster:
         # Executors whose worker is killed become this process's children.
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
-            self._start(cores, memory_mb, gpus)
+            self._start(cores, memory_mb, gpus, hosts)
         except BaseException:
             self.close()
             raise
@@ -197,17 +201,18 @@ class SparkCluster:
         self._daemons.append(daemon)
         return daemon
 
-    def _start(self, cores, memory_mb, gpus):
+    def _start(self, cores, memory_mb, gpus, hosts):
         (self._folder / "conf").mkdir(parents=True)
         worker_conf = self._folder / "worker.conf"
-        settings = {}
+        settings = {"spark.decommission.enabled": "true"}
         if gpus:
             script = self._folder / "find_gpus.sh"
-            addresses = json.dumps({"name": "gpu", "addresses": [str(i) for i in range(gpus)]})
-            script.write_text(f"#!/bin/sh\necho '{addresses}'\n", encoding="utf-8")
+            addresses = [str(i) for i in range(gpus)] if isinstance(gpus, int) else list(gpus)
+            found = json.dumps({"name": "gpu", "addresses": addresses})
+            script.write_text(f"#!/bin/sh\necho '{found}'\n", encoding="utf-8")
             script.chmod(0o755)
-            settings = {
-                "spark.worker.resource.gpu.amount": str(gpus),
+            settings |= {
+                "spark.worker.resource.gpu.amount": str(len(addresses)),
                 "spark.worker.resource.gpu.discoveryScript": str(script),
             }
         worker_conf.write_text("".join(f"{key} {value}\n" for key, value in settings.items()), encoding="utf-8")
@@ -219,14 +224,19 @@ class SparkCluster:
         )
         self.url = master.find(r"Starting Spark master at (spark://\S+)")
         self.master_ui = master.find(r"Bound MasterWebUI to \S+ and started at (\S+)")
-        self._worker = self._run(
-            "worker",
-            [spark_class, "org.apache.spark.deploy.worker.Worker"]
-            + ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-            + ["--cores", cores, "--memory", f"{memory_mb}m", "--work-dir", self._folder / "work"]
-            + ["--properties-file", worker_conf, self.url],
-        )
-        self._worker.find(r"(Successfully registered with master)")
+        self._workers = [
+            self._run(
+                f"worker-{i + 1}",
+                [spark_class, "org.apache.spark.deploy.worker.Worker"]
+                + ["--host", host, "--port", "0", "--webui-port", "0"]
+                + ["--cores", cores, "--memory", f"{memory_mb}m", "--work-dir", self._folder / f"work-{i + 1}"]
+                + ["--properties-file", worker_conf, self.url],
+                environment={"SPARK_LOCAL_IP": host, "SPARK_PUBLIC_DNS": host},
+            )
+            for i, host in enumerate(hosts)
+        ]
+        for worker in self._workers:
+            worker.find(r"(Successfully registered with master)")
 
     @staticmethod
     def _settings(executors):

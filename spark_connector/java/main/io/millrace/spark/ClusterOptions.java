@@ -244,8 +244,8 @@ public final class ClusterOptions {
     }
 
     /**
-     * GPUs that each node but a ps claims on its host, if Spark has not given its task some: what Spark's
-     * resource "gpu" gives is what the node gets. 0.
+     * GPUs of each node but a ps: the first of those that Spark's resource "gpu" gives its task; where Spark
+     * gives none, claimed on the node's host. 0: all that Spark gives, and none is claimed.
      */
     public Builder gpusPerNode(int value) {
       gpusPerNode = value;

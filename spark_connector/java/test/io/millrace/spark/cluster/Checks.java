@@ -4,13 +4,18 @@ import io.millrace.spark.ClusterOptions;
 import io.millrace.spark.InputMode;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.StatusCode;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.Paths;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -108,6 +113,53 @@ abstract class Checks {
   /** The numbers from 0 to count - 1 in a column x. */
   final Dataset<Row> numbers(long count, int partitions) {
     return spark.range(0, count, 1, partitions).toDF("x");
+  }
+
+  /** What {@code nodes} nodes that "sum" have been fed, added up; the training's feed must have ended. */
+  final long sumOfNodes(MillraceCluster cluster, int nodes) throws Exception {
+    Map<Long, Long> sums = new HashMap<>();
+    await(
+        "an answer of each node",
+        () -> { // which of them answers is Spark's choice of executors
+          for (Row row : cluster.inference(numbers(80, 16), RESULT).collectAsList()) {
+            sums.put(row.getLong(2), row.getLong(1));
+          }
+          return sums.size() == nodes;
+        });
+    long all = 0;
+    for (long sum : sums.values()) {
+      all += sum;
+    }
+    return all;
+  }
+
+  /** Waits until this holds. */
+  static void await(String what, Condition condition) throws Exception {
+    long began = System.nanoTime();
+    while (!condition.holds()) {
+      require(System.nanoTime() - began < 180_000_000_000L, "not within 180 s: " + what);
+      Thread.sleep(20);
+    }
+  }
+
+  /** Something that comes true. */
+  interface Condition {
+    boolean holds() throws Exception;
+  }
+
+  static long parentOf(long pid) throws IOException {
+    String stat = new String(Files.readAllBytes(Paths.get("/proc/" + pid + "/stat")), StandardCharsets.UTF_8);
+    return Long.parseLong(stat.substring(stat.lastIndexOf(')') + 4).split(" ")[0]);
+  }
+
+  /** The process of a node's executor: a node's process is its agent's child, and that the executor's. */
+  static long executorOf(NodeInfo node) throws IOException {
+    return parentOf(parentOf(node.pid()));
+  }
+
+  /** {@code signal} as kill takes it: "-9". */
+  static void kill(String signal, long pid) throws Exception {
+    new ProcessBuilder("/bin/kill", signal, Long.toString(pid)).start().waitFor();
   }
 
   static void require(boolean holds, String what) {

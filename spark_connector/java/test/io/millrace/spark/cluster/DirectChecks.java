@@ -33,6 +33,7 @@ public final class DirectChecks extends Checks {
     checks.check("psAndEvaluator", checks::psAndEvaluator);
     checks.check("driverPs", checks::driverPs);
     checks.check("stuckNodeIsKilled", checks::stuckNodeIsKilled);
+    checks.check("paths", checks::paths);
     checks.check("fails", checks::fails);
     checks.check("gpus", checks::gpus);
     checks.check("contextStopped", checks::contextStopped); // the last: there is no context after it
@@ -110,6 +111,16 @@ public final class DirectChecks extends Checks {
     long began = System.nanoTime();
     cluster.shutdown(ShutdownOptions.builder().graceMillis(500).build());
     require(System.nanoTime() - began < 30_000_000_000L, "it took too long");
+  }
+
+  /** Spaces and Unicode, in all paths that there are; that of the program has them anyway. */
+  private void paths() throws IOException {
+    Path out = newFolder();
+    Path work = Files.createDirectory(out.resolve("wörk ✓ dir"));
+    Path logs = out.resolve("lögs of nodes");
+    run(direct(2).workingDir(work.toString()).logDir(logs.toString()), "describe", out.toString()).shutdown();
+    requireContains(told(out, "worker-1"), "path=file://" + work + "/model ");
+    require(Files.exists(logs.resolve("worker-1.0.log")), "there is no log in " + logs);
   }
 
   private void fails() {

@@ -4,9 +4,7 @@ import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.TrainResult;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Paths;
+import java.util.List;
 
 /** Executors and the driver are killed; two executors of one core each. */
 public final class FaultChecks extends Checks {
@@ -19,27 +17,16 @@ public final class FaultChecks extends Checks {
     FaultChecks checks = new FaultChecks(args);
     checks.check("executor", checks::executor);
     checks.check("executorReplaced", checks::executorReplaced);
+    checks.check("displaced", checks::displaced);
+    checks.check("decommissioned", checks::decommissioned);
     checks.driver();
-  }
-
-  private static long parentOf(long pid) throws Exception {
-    String stat = new String(Files.readAllBytes(Paths.get("/proc/" + pid + "/stat")), StandardCharsets.UTF_8);
-    return Long.parseLong(stat.substring(stat.lastIndexOf(')') + 4).split(" ")[0]);
-  }
-
-  /** A node's process is its agent's child, and that the executor's. */
-  private static void killExecutorOf(NodeInfo node) throws Exception {
-    long executor = parentOf(parentOf(node.pid()));
-    new ProcessBuilder("/bin/kill", "-9", Long.toString(executor)).start().waitFor();
   }
 
   private void executor() throws Exception {
     MillraceCluster cluster = run(feed(2), "sum");
     long began = System.nanoTime();
-    killExecutorOf(cluster.clusterInfo().get(1));
-    while (cluster.failure() == null) {
-      Thread.sleep(5);
-    }
+    kill("-9", executorOf(cluster.clusterInfo().get(1)));
+    await("the cluster's failure", () -> cluster.failure() != null);
     System.out.println("INFO lost executor seen after " + (System.nanoTime() - began) / 1_000_000 + " ms");
     MillraceException e = requireError(cluster.failure().code(), () -> cluster.train(numbers(10, 2)));
     requireEqual("worker:1", e.node());
@@ -53,17 +40,57 @@ public final class FaultChecks extends Checks {
   /** With a restart left the node comes back on the executor that Spark starts in place of the lost one. */
   private void executorReplaced() throws Exception {
     MillraceCluster cluster = run(feed(2).maxRestarts(1), "sum");
-    killExecutorOf(cluster.clusterInfo().get(0));
+    kill("-9", executorOf(cluster.clusterInfo().get(0)));
     TrainResult result = cluster.train(numbers(1000, 6));
     requireEqual(1000L, result.rows());
     cluster.shutdown();
+  }
+
+  /**
+   * As before, while nobody feeds: the first slot that Spark has for the node is that of the other node's
+   * executor, where it has no place.
+   */
+  private void displaced() throws Exception {
+    MillraceCluster cluster = run(feed(2).maxRestarts(1), "sum");
+    kill("-9", executorOf(cluster.clusterInfo().get(1)));
+    awaitNextAttempt(cluster, 1);
+    List<NodeInfo> nodes = cluster.clusterInfo();
+    require(executorOf(nodes.get(0)) != executorOf(nodes.get(1)), "two nodes on one executor");
+    requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    cluster.shutdown();
+  }
+
+  private static void awaitNextAttempt(MillraceCluster cluster, int executorId) throws Exception {
+    await(
+        "the node's next attempt",
+        () -> {
+          NodeInfo node = cluster.clusterInfo().get(executorId);
+          return node.attempt() == 1 && node.state().equals("running");
+        });
+  }
+
+  /** Spark is asked to let an executor go, which it does at once, as no task runs there. */
+  private void decommissioned() throws Exception {
+    MillraceCluster cluster = run(feed(2).maxRestarts(1), "sum");
+    requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    kill("-PWR", executorOf(cluster.clusterInfo().get(0)));
+    awaitNextAttempt(cluster, 0);
+    requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    cluster.shutdown();
+    // Without a restart it is the cluster's failure, which says what has happened.
+    MillraceCluster other = run(feed(2), "sum");
+    kill("-PWR", executorOf(other.clusterInfo().get(1)));
+    await("the cluster's failure", () -> other.failure() != null);
+    System.out.println("INFO decommissioned executor: " + other.failure());
+    requireEqual("worker:1", other.failure().node());
+    requireError(other.failure().code(), other::shutdown);
   }
 
   /** The test kills this process and sees that nothing is left. */
   private void driver() throws Exception {
     MillraceCluster cluster = run(feed(2), "sum");
     require(cluster.failure() == null, "it failed");
-    System.out.println("CHECKS 2 ran; kill me");
+    System.out.println("CHECKS all but the driver's end ran; kill me");
     Thread.sleep(600_000);
   }
 }

@@ -9,12 +9,17 @@ import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.scheduler.AccumulableInfo;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import scala.Tuple2;
@@ -39,6 +44,7 @@ public final class FeedChecks extends Checks {
     checks.check("stopsReading", checks::stopsReading);
     checks.check("restarts", checks::restarts);
     checks.check("twoClusters", checks::twoClusters);
+    checks.check("progress", checks::progress);
     checks.check("wrongUse", checks::wrongUse);
     checks.end();
   }
@@ -56,7 +62,7 @@ public final class FeedChecks extends Checks {
     cluster.shutdown();
   }
 
-  private void trains() {
+  private void trains() throws Exception {
     MillraceCluster cluster = run(feed(2), "sum");
     for (NodeInfo info : cluster.clusterInfo()) {
       requireEqual("running", info.state());
@@ -67,15 +73,7 @@ public final class FeedChecks extends Checks {
     requireEqual(sc.sc(), cluster.sparkContext().sc());
     require(result.exactlyOnce() && !result.terminated(), result.toString());
     cluster.endFeed("input");
-    Map<Long, Long> sums = new HashMap<>();
-    for (Row row : cluster.inference(numbers(40, 8), RESULT).collectAsList()) {
-      sums.put(row.getLong(2), row.getLong(1));
-    }
-    long all = 0;
-    for (long sum : sums.values()) {
-      all += sum;
-    }
-    requireEqual(3L * 1000 * 999 / 2, all);
+    requireEqual(3L * 1000 * 999 / 2, sumOfNodes(cluster, 2));
     cluster.shutdown();
   }
 
@@ -184,6 +182,40 @@ public final class FeedChecks extends Checks {
     two.shutdown();
     requireEqual(100L, one.train(numbers(100, 4)).rows());
     one.shutdown();
+  }
+
+  /** What Spark's UI shows: descriptions of jobs, and rows as they are fed and returned. */
+  private void progress() throws Exception {
+    Map<String, Long> counts = new ConcurrentHashMap<>();
+    Set<String> descriptions = ConcurrentHashMap.newKeySet();
+    sc.sc()
+        .addSparkListener(
+            new SparkListener() {
+              @Override
+              public void onJobStart(SparkListenerJobStart job) {
+                descriptions.add(String.valueOf(job.properties().get("spark.job.description")));
+              }
+
+              @Override
+              public void onTaskEnd(SparkListenerTaskEnd task) {
+                scala.collection.Iterator<AccumulableInfo> all = task.taskInfo().accumulables().iterator();
+                while (all.hasNext()) {
+                  AccumulableInfo one = all.next();
+                  if (one.name().isDefined() && one.name().get().startsWith("Millrace rows")) {
+                    counts.merge(one.name().get(), (Long) one.update().get(), Long::sum);
+                  }
+                }
+              }
+            });
+    MillraceCluster cluster = run(feed(2), "sum");
+    cluster.train(numbers(100, 4), TrainOptions.builder().numEpochs(2).endOfFeed(true).build());
+    requireEqual(100, cluster.inference(numbers(100, 4), RESULT).collectAsList().size());
+    String prefix = "Millrace cluster " + cluster.clusterId() + ": ";
+    cluster.shutdown();
+    await("200 rows fed", () -> counts.getOrDefault("Millrace rows fed", 0L) == 200);
+    await("100 rows returned", () -> counts.getOrDefault("Millrace rows returned", 0L) == 100);
+    require(descriptions.contains(prefix + "2 nodes"), descriptions.toString());
+    require(descriptions.contains(prefix + "train, 2 epochs, queue 'input'"), descriptions.toString());
   }
 
   private void wrongUse() {

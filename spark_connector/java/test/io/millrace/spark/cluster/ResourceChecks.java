@@ -1,8 +1,10 @@
 package io.millrace.spark.cluster;
 
+import io.millrace.spark.ClusterOptions;
 import io.millrace.spark.InputMode;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeInfo;
 import io.millrace.spark.ShutdownOptions;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
@@ -24,7 +26,7 @@ import org.apache.spark.streaming.Milliseconds;
 import org.apache.spark.streaming.api.java.JavaDStream;
 
 /**
- * GPUs that Spark gives, dynamic allocation, speculation, and streams; two executors of one core and one GPU
+ * GPUs that Spark gives, dynamic allocation, and streams; two or three executors of one core and one GPU
  * each.
  */
 public final class ResourceChecks extends Checks {
@@ -36,29 +38,72 @@ public final class ResourceChecks extends Checks {
   public static void main(String[] args) {
     ResourceChecks checks = new ResourceChecks(args);
     checks.check("gpusOfSpark", checks::gpusOfSpark);
+    checks.check("gpusOfSparkCut", checks::gpusOfSparkCut);
     checks.check("dynamicAllocation", checks::dynamicAllocation);
+    checks.check("scaledDown", checks::scaledDown);
     checks.check("dstream", checks::dstream);
     checks.check("foreachBatch", checks::foreachBatch);
     checks.end();
   }
 
-  private void gpusOfSpark() throws Exception {
-    Path out = Files.createDirectory(Paths.get(folder, "gpus"));
-    run(feed(2).inputMode(InputMode.DIRECT), "describe", out.toString()).shutdown();
+  /** CUDA_VISIBLE_DEVICES of the workers of a cluster. */
+  private Set<String> gpusOf(String name, ClusterOptions.Builder options) throws Exception {
+    Path out = Files.createDirectory(Paths.get(folder, name));
+    run(options.inputMode(InputMode.DIRECT), "describe", out.toString()).shutdown();
     Set<String> gpus = new HashSet<>();
     for (String node : new String[] {"worker-0", "worker-1"}) {
       String text = new String(Files.readAllBytes(out.resolve(node)), StandardCharsets.UTF_8);
       gpus.add(text.replaceAll("(?s).*gpus=(\\S*).*", "$1"));
     }
+    return gpus;
+  }
+
+  /** Indices, UUIDs or MIG ids, as the workers were given them. */
+  private void gpusOfSpark() throws Exception {
+    Set<String> gpus = gpusOf("gpus", feed(2));
     requireEqual(2, gpus.size());
-    requireContains(gpus.toString(), "GPU-0-");
-    requireContains(gpus.toString(), "GPU-1-");
+    for (String gpu : gpus) {
+      require(gpu.matches("(GPU-[012]|MIG-0)-\\S*") && !gpu.contains(","), gpus.toString());
+    }
+    System.out.println("INFO GPUs of Spark: " + gpus);
+  }
+
+  /** What a node asks for is what it gets of Spark's, or an error before anything starts. */
+  private void gpusOfSparkCut() throws Exception {
+    requireEqual(2, gpusOf("gpus cut", feed(2).gpusPerNode(1)).size());
+    MillraceException e = requireError(StatusCode.FAILED_PRECONDITION, () -> run(feed(2).gpusPerNode(2), "sum"));
+    requireContains(e.getMessage(), "spark.task.resource.gpu.amount");
   }
 
   /** Two executors stay; a third node's might be taken away. */
   private void dynamicAllocation() {
     MillraceException e = requireError(StatusCode.FAILED_PRECONDITION, () -> run(feed(3), "sum"));
     requireContains(e.getMessage(), "spark.dynamicAllocation.minExecutors");
+  }
+
+  private int executors() {
+    return sc.sc().statusTracker().getExecutorInfos().length - 1; // without the driver
+  }
+
+  /** Spark takes the executor that has no node when it is idle; the others stay, though idle too. */
+  private void scaledDown() throws Exception {
+    JavaRDD<Integer> work = sc.parallelize(Arrays.asList(1, 2, 3), 3);
+    await(
+        "three executors",
+        () -> {
+          work.foreach(i -> Thread.sleep(2_000));
+          return executors() == 3;
+        });
+    MillraceCluster cluster = run(feed(2), "sum");
+    await("two executors", () -> executors() == 2);
+    Thread.sleep(3_000); // longer than any executor may be idle
+    requireEqual(2, executors());
+    requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    for (NodeInfo node : cluster.clusterInfo()) {
+      requireEqual("running", node.state());
+      requireEqual(0, node.attempt());
+    }
+    cluster.shutdown();
   }
 
   // Spark has no other way to make a stream from batches than what it has deprecated.
@@ -108,12 +153,7 @@ public final class ResourceChecks extends Checks {
     query.processAllAvailable();
     query.stop();
     cluster.endFeed("input");
-    long sum = 0;
-    Set<Long> ranks = new HashSet<>();
-    for (Row row : cluster.inference(numbers(20, 4), RESULT).collectAsList()) {
-      sum += ranks.add(row.getLong(2)) ? row.getLong(1) : 0;
-    }
-    requireEqual(50L * 49 / 2, sum);
+    requireEqual(50L * 49 / 2, sumOfNodes(cluster, 2));
     cluster.shutdown();
   }
 }

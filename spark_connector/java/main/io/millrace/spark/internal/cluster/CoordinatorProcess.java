@@ -9,6 +9,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.IntConsumer;
 import org.slf4j.Logger;
@@ -174,6 +175,16 @@ public final class CoordinatorProcess implements AutoCloseable {
 
   /** Why the cluster has failed; null while it has not. */
   public synchronized MillraceException firstCause() {
+    return firstCause;
+  }
+
+  /** As {@link #firstCause}, which may take a moment longer to come than the errors that follow from it. */
+  public synchronized MillraceException awaitFirstCause(long millis) throws InterruptedException {
+    long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
+    for (long left = millis; firstCause == null && left > 0; ) {
+      wait(left);
+      left = TimeUnit.NANOSECONDS.toMillis(until - System.nanoTime());
+    }
     return firstCause;
   }
 

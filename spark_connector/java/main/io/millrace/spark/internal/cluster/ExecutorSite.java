@@ -58,6 +58,7 @@ public final class ExecutorSite {
   private final Set<String> doneReading = new HashSet<>();
   private final List<Watched> watched = new ArrayList<>();
   private ControlChild gateway;
+  private int turn;
   private boolean announced;
   private long lastUseNanos = System.nanoTime();
   private int users;
@@ -136,15 +137,16 @@ public final class ExecutorSite {
     claimed.remove(agent.executorId());
   }
 
-  /** The node of this executor that a task had better feed; -1 if there is none. */
+  /** The node of this executor that a task had better feed, of several each in turn; -1 if there is none. */
   public synchronized int localNode(String queue) {
+    List<Integer> reading = new ArrayList<>();
     for (NodeAgent agent : agents.values()) {
       boolean fed = !agent.node().startsWith("ps:") && !agent.node().startsWith("evaluator:");
       if (fed && agent.isRunning() && !doneReading.contains(queue + "/" + agent.executorId())) {
-        return agent.executorId();
+        reading.add(agent.executorId());
       }
     }
-    return -1;
+    return reading.isEmpty() ? -1 : reading.get((turn++ & Integer.MAX_VALUE) % reading.size());
   }
 
   /** A node's program reads this queue no more. */

@@ -32,6 +32,7 @@ import org.slf4j.LoggerFactory;
 public final class ClusterRun {
   private static final Logger LOG = LoggerFactory.getLogger(ClusterRun.class);
   private static final long LOOK_MILLIS = 20;
+  private static final long CAUSE_MILLIS = 1_000;
   private static final long EXPLAIN_NANOS = TimeUnit.SECONDS.toNanos(3);
 
   private final JavaSparkContext spark;
@@ -88,6 +89,7 @@ public final class ClusterRun {
             coordinator.clusterId(),
             coordinator.address(),
             options.nodesPerExecutor(),
+            options.gpusPerNode(),
             options.inputMode() == InputMode.FEED,
             options.workingDir(),
             options.portRange());
@@ -184,8 +186,8 @@ public final class ClusterRun {
       Thread.currentThread().interrupt();
       throw new MillraceException(StatusCode.CANCELLED, "interrupted while the cluster started");
     } catch (ExecutionException e) {
-      MillraceException cause = coordinator.firstCause();
       MillraceException error = JobErrors.find(e);
+      MillraceException cause = firstCauseOf(error);
       if (cause != null) {
         throw JobErrors.again(cause);
       }
@@ -194,6 +196,15 @@ public final class ClusterRun {
         throw new MillraceException(error.code(), error.getMessage() + "; " + stage.explain(here));
       }
       throw JobErrors.again(error);
+    }
+  }
+
+  private MillraceException firstCauseOf(MillraceException error) {
+    try {
+      return coordinator.awaitFirstCause(error.code() == StatusCode.DEADLINE_EXCEEDED ? 0 : CAUSE_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return null;
     }
   }
 

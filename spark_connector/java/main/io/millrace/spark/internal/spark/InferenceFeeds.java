@@ -10,6 +10,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.LongAccumulator;
 
 /**
  * The ledger's feeds of inference calls. One is open as long as its results may be asked for, and nobody says
@@ -73,7 +74,8 @@ public final class InferenceFeeds {
       StructType resultSchema,
       FeedPlan plan,
       RowMaker<R> maker) {
-    return rows.mapPartitionsWithIndex(new InferenceTask<>(plan, encoders, resultSchema, maker), true)
+    LongAccumulator returned = rows.context().longAccumulator("Millrace rows returned"); // in Spark's UI
+    return rows.mapPartitionsWithIndex(new InferenceTask<>(plan, encoders, resultSchema, maker, returned), true)
         .setName("Millrace inference, queue '" + plan.queue + "'");
   }
 }

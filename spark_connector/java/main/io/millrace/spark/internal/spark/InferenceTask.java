@@ -18,8 +18,9 @@ import java.util.Iterator;
 import java.util.NoSuchElementException;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.Function2;
-import org.apache.spark.util.TaskCompletionListener;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.LongAccumulator;
+import org.apache.spark.util.TaskCompletionListener;
 
 /**
  * Feeds one partition to one node and hands out its results while they come: one for each row, in their
@@ -32,12 +33,19 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
   private final EncoderFactory<T> encoders;
   private final StructType resultSchema;
   private final RowMaker<R> maker;
+  private final LongAccumulator rowsReturned;
 
-  InferenceTask(FeedPlan plan, EncoderFactory<T> encoders, StructType resultSchema, RowMaker<R> maker) {
+  InferenceTask(
+      FeedPlan plan,
+      EncoderFactory<T> encoders,
+      StructType resultSchema,
+      RowMaker<R> maker,
+      LongAccumulator rowsReturned) {
     this.plan = plan;
     this.encoders = encoders;
     this.resultSchema = resultSchema;
     this.maker = maker;
+    this.rowsReturned = rowsReturned;
   }
 
   @Override
@@ -135,6 +143,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       switch (session.awaitReady(next)) {
         case RESULT:
           FeedResult result = session.nextResult();
+          from.rowsReturned.add(result.rows());
           results = from.maker.rows(reader, result);
           break;
         case SEND:

@@ -10,6 +10,7 @@ public final class NodePlan implements Serializable {
   final String clusterId;
   final CoordinatorAddress coordinator;
   final int nodesPerExecutor;
+  final int gpusPerNode;
   final boolean freesFedSlots;
   final String workingDir;
   final String portRange;
@@ -17,6 +18,7 @@ public final class NodePlan implements Serializable {
   /**
    * A plan.
    *
+   * @param gpusPerNode of those that Spark gives its task, how many a node may have; 0: all
    * @param freesFedSlots whether the tasks of chief, master and workers end once their nodes run
    * @param workingDir "" for the executor's own
    * @param portRange "" for any
@@ -25,12 +27,14 @@ public final class NodePlan implements Serializable {
       String clusterId,
       CoordinatorAddress coordinator,
       int nodesPerExecutor,
+      int gpusPerNode,
       boolean freesFedSlots,
       String workingDir,
       String portRange) {
     this.clusterId = clusterId;
     this.coordinator = coordinator;
     this.nodesPerExecutor = nodesPerExecutor;
+    this.gpusPerNode = gpusPerNode;
     this.freesFedSlots = freesFedSlots;
     this.workingDir = workingDir;
     this.portRange = portRange;

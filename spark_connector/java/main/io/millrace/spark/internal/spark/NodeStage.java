@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkExecutorInfo;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -13,16 +14,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The Spark jobs whose tasks hold a cluster's nodes: one for all nodes, and another for nodes that found no
- * place or are to be started anew. Each job has a thread of the driver. Thread-safe.
+ * The Spark jobs whose tasks hold a cluster's nodes: one for all nodes, and another for each node that found no
+ * place or is to be started anew. With speculation each node has a job from the start: Spark copies no task
+ * that is alone, and a copy would hold a slot that another node waits for. Each job has a thread of the driver.
+ * Thread-safe.
  */
 public final class NodeStage {
   private static final Logger LOG = LoggerFactory.getLogger(NodeStage.class);
+  private static final long EXPLAIN_NANOS = TimeUnit.SECONDS.toNanos(3);
 
   private final JavaSparkContext spark;
   private final NodePlan plan;
   private final List<NodeSlot> slots;
   private final String jobGroup;
+  private final boolean together;
   private final CollectionAccumulator<Integer> displaced;
   private final JavaRDD<String> nodes;
   private final List<JavaRDD<String>> kept = new CopyOnWriteArrayList<>();
@@ -38,15 +43,16 @@ public final class NodeStage {
     this.plan = plan;
     this.slots = new ArrayList<>(slots);
     this.jobGroup = "millrace-" + plan.clusterId + "-nodes";
+    this.together = !spark.getConf().getBoolean("spark.speculation", false);
     this.displaced = new CollectionAccumulator<>();
     spark.sc().register(displaced, "millrace " + plan.clusterId + ": nodes without a place");
-    this.nodes = rdd(this.slots);
+    this.nodes = rdd(this.slots, together ? displaced : null);
     nodes.setName("Millrace cluster " + plan.clusterId);
   }
 
-  private JavaRDD<String> rdd(List<NodeSlot> of) {
+  private JavaRDD<String> rdd(List<NodeSlot> of, CollectionAccumulator<Integer> without) {
     JavaRDD<String> made =
-        spark.parallelize(of, Math.max(1, of.size())).mapPartitions(new NodeTask(plan, displaced));
+        spark.parallelize(of, Math.max(1, of.size())).mapPartitions(new NodeTask(plan, without));
     if (spark.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
       // An executor that has a block is not idle, also when its node's task has ended.
       made.persist(StorageLevel.MEMORY_AND_DISK());
@@ -65,31 +71,76 @@ public final class NodeStage {
     return slots.size();
   }
 
-  /** Submits the job for all nodes. */
+  /** Submits the jobs for all nodes. */
   public void start() {
-    submit(nodes, slots.size() + (slots.size() == 1 ? " node" : " nodes"));
+    if (!together) {
+      for (int i = 0; i < slots.size(); i++) {
+        int partition = i;
+        submit(() -> placeAlone(partition));
+      }
+      return;
+    }
+    submit(
+        () -> {
+          describe(slots.size() + (slots.size() == 1 ? " node" : " nodes"));
+          LOG.debug("the node stage ended: {}", nodes.collect());
+        });
   }
 
-  /** Submits a job for one node again. */
+  /** Submits a job for one node again, and another each time that it lands where there is no place. */
   public void startAgain(int executorId) {
     for (NodeSlot slot : slots) {
       if (slot.executorId == executorId) {
-        submit(rdd(Arrays.asList(slot)), slot.node + " again");
+        submit(() -> place(slot));
         return;
       }
     }
   }
 
-  private synchronized void submit(JavaRDD<String> of, String what) {
+  private void placeAlone(int partition) {
+    NodeSlot slot = slots.get(partition);
+    describe(slot.node);
+    List<String> told = nodes.collectPartitions(new int[] {partition})[0];
+    if (told.isEmpty() && !isStopping()) {
+      place(slot);
+    }
+  }
+
+  private void place(NodeSlot slot) {
+    long explainAt = System.nanoTime() + EXPLAIN_NANOS;
+    long pause = EXPLAIN_NANOS;
+    describe(slot.node + " again");
+    while (true) {
+      JavaRDD<String> one = rdd(Arrays.asList(slot), null);
+      List<String> told = one.collect();
+      if (!told.isEmpty() || isStopping()) {
+        LOG.debug("a node's job ended: {}", told);
+        return;
+      }
+      if (kept.remove(one)) {
+        one.unpersist(false);
+      }
+      if (System.nanoTime() > explainAt) {
+        pause *= 2;
+        explainAt = System.nanoTime() + pause;
+        LOG.warn("cluster {}: {} has no place yet: it needs {}", plan.clusterId, slot.node, need());
+      }
+    }
+  }
+
+  private void describe(String what) {
+    spark.setJobGroup(jobGroup, "Millrace cluster " + plan.clusterId + ": " + what, true);
+  }
+
+  private synchronized void submit(Runnable body) {
     if (stopping || slots.isEmpty()) {
       return;
     }
     Thread job =
         new Thread(
             () -> {
-              spark.setJobGroup(jobGroup, "Millrace cluster " + plan.clusterId + ": " + what, true);
               try {
-                LOG.debug("the node stage ended: {}", of.collect());
+                body.run();
               } catch (Exception e) { // Spark's are checked ones, undeclared
                 onJobFailed(e);
               }
@@ -98,6 +149,10 @@ public final class NodeStage {
     job.setDaemon(true);
     jobs.add(job);
     job.start();
+  }
+
+  private synchronized boolean isStopping() {
+    return stopping;
   }
 
   private synchronized void onJobFailed(Exception e) {
@@ -112,7 +167,7 @@ public final class NodeStage {
     return error;
   }
 
-  /** Submits jobs for the nodes that found no place since the last call. To be called now and then. */
+  /** Submits jobs for the nodes of the first job that found no place since the last call, while they come. */
   public void replaceDisplaced() {
     List<Integer> all = displaced.value();
     List<Integer> fresh;
@@ -128,6 +183,11 @@ public final class NodeStage {
 
   /** How many nodes have a place, in words, and what may be short. */
   public String explain(int here) {
+    return "have " + here + " of " + slots.size() + " slots; each needs " + need();
+  }
+
+  /** What a node needs, and what Spark has. */
+  private String need() {
     int cores = Math.max(1, spark.getConf().getInt("spark.task.cpus", 1));
     int perExecutor = spark.getConf().getInt("spark.executor.cores", 0);
     int executors = 0;
@@ -140,9 +200,12 @@ public final class NodeStage {
     executors -= spark.isLocal() ? 0 : 1;
     String gpus = spark.getConf().get("spark.task.resource.gpu.amount", "");
     StringBuilder text = new StringBuilder();
-    text.append("have ").append(here).append(" of ").append(slots.size()).append(" slots; each needs an executor ");
-    text.append(plan.nodesPerExecutor == 1 ? "of its own" : "with fewer than " + plan.nodesPerExecutor + " nodes");
-    text.append(" with ").append(cores).append(cores == 1 ? " free core" : " free cores");
+    if (plan.nodesPerExecutor == 1) {
+      text.append("an executor of its own with ");
+    } else {
+      text.append("an executor with fewer than ").append(plan.nodesPerExecutor).append(" nodes and ");
+    }
+    text.append(cores).append(cores == 1 ? " free core" : " free cores");
     if (!gpus.isEmpty()) {
       text.append(" and ").append(gpus).append(" gpu");
     }

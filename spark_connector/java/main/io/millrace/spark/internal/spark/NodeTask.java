@@ -11,6 +11,7 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.FlatMapFunction;
 import org.apache.spark.resource.ResourceInformation;
@@ -23,14 +24,16 @@ import org.slf4j.LoggerFactory;
  * hold its Spark slot.
  *
  * <p>An executor that has a node already is not given another: the task waits a moment, so that its slot is
- * taken while others are looked for, and ends; the driver starts another for the node. A second attempt of a
- * task whose first one lives (speculation) starts nothing and waits for that.
+ * taken while others are looked for, and ends; the driver starts another for the node. A copy of a task whose
+ * first attempt lives (speculation) is refused the node's slot by the coordinator, and waits: were it to end
+ * well, Spark would end the first one, and the node with it.
  */
 final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
   private static final long serialVersionUID = 1L;
   private static final Logger LOG = LoggerFactory.getLogger(NodeTask.class);
   private static final long PARK_MILLIS = 1_000;
   private static final long ASK_AGAIN_MILLIS = 200;
+  private static final long MAX_ASK_AGAIN_MILLIS = 5_000;
 
   private final NodePlan plan;
   private final CollectionAccumulator<Integer> displaced;
@@ -38,7 +41,8 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
   /**
    * The tasks of one wave.
    *
-   * @param displaced where tasks that found no place on their executor leave their nodes' numbers
+   * @param displaced where tasks that found no place on their executor leave their nodes' numbers; null if
+   *     that they tell nothing says it
    */
   NodeTask(NodePlan plan, CollectionAccumulator<Integer> displaced) {
     this.plan = plan;
@@ -59,9 +63,11 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
 
   private String run(NodeSlot slot) throws InterruptedException {
     ExecutorSite site = ExecutorSite.of(plan.clusterId, plan.coordinator);
-    if (!site.claim(slot.executorId, plan.nodesPerExecutor)) {
+    if (!site.claim(slot.executorId, isCopy() ? Integer.MAX_VALUE : plan.nodesPerExecutor)) {
       Thread.sleep(PARK_MILLIS);
-      displaced.add(slot.executorId);
+      if (displaced != null) {
+        displaced.add(slot.executorId);
+      }
       return null;
     }
     NodeAgent agent = null;
@@ -81,9 +87,15 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
     }
   }
 
+  /** Whether the task's first attempt may still run. */
+  private static boolean isCopy() {
+    return TaskContext.get().attemptNumber() > 0
+        && SparkEnv.get().conf().getBoolean("spark.speculation", false);
+  }
+
   /** An agent that has its slot; waits while another one holds it. */
   private NodeAgent start(ExecutorSite site, NodeSlot slot) throws InterruptedException {
-    while (true) {
+    for (long pause = ASK_AGAIN_MILLIS; ; pause = Math.min(2 * pause, MAX_ASK_AGAIN_MILLIS)) {
       NodeAgent agent = site.startAgent(slot.executorId, params(slot));
       boolean running = agent.awaitRunning();
       MillraceException error = agent.error();
@@ -97,7 +109,7 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
       }
       LOG.info("{}; waiting for it", error.getMessage());
       agent.awaitEnd();
-      Thread.sleep(ASK_AGAIN_MILLIS);
+      Thread.sleep(pause);
       site.claim(slot.executorId, plan.nodesPerExecutor);
     }
   }
@@ -112,7 +124,8 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
     }
     List<String> gpus = gpusOfTask();
     if (!gpus.isEmpty() && !slot.isPs()) {
-      params.and("gpus", gpus);
+      boolean fewer = plan.gpusPerNode > 0 && plan.gpusPerNode < gpus.size();
+      params.and("gpus", fewer ? gpus.subList(0, plan.gpusPerNode) : gpus);
     }
     return params;
   }

@@ -6,6 +6,7 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.StatusCode;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Paths;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -42,12 +43,10 @@ final class OptionChecks {
     if (options.queues().isEmpty() && options.inputMode() == InputMode.FEED) {
       throw bad("queues is empty: without a queue nothing can be fed");
     }
-    if (program.isShipped() && !Files.isRegularFile(Paths.get(program.program()))) {
-      throw new MillraceException(
-          StatusCode.NOT_FOUND,
-          "the node program " + program.program() + " is no file of the driver's host; NodeProgram.path names "
-              + "one that is on every executor's");
+    if (program.isShipped()) {
+      checkFile(program.program());
     }
+    checkGpus(spark.getConf(), options.gpusPerNode());
     int ofSpark = options.numExecutors() - (options.driverPsNodes() ? options.numPs() : 0);
     checkAllocation(spark.getConf(), ofSpark, options.nodesPerExecutor());
     warnOfPlainTasks(spark);
@@ -63,8 +62,47 @@ final class OptionChecks {
     return new MillraceException(StatusCode.INVALID_ARGUMENT, message);
   }
 
+  private static void checkFile(String program) {
+    try {
+      if (Files.isRegularFile(Paths.get(program))) {
+        return;
+      }
+    } catch (InvalidPathException e) {
+      throw bad(
+          "the node program " + program + " cannot be named by this JVM, whose locale has the charset "
+              + System.getProperty("sun.jnu.encoding") + ": run the driver with LC_ALL=C.UTF-8");
+    }
+    throw new MillraceException(
+        StatusCode.NOT_FOUND,
+        "the node program " + program + " is no file of the driver's host; NodeProgram.path names one that is on "
+            + "every executor's");
+  }
+
+  /**
+   * GPUs that Spark gives come before those that a node claims on its host. A pod may see GPUs of its host that
+   * are not its own: there only Spark's count.
+   */
+  static void checkGpus(SparkConf conf, int gpusPerNode) {
+    if (gpusPerNode == 0) {
+      return;
+    }
+    double ofSpark = conf.getDouble("spark.task.resource.gpu.amount", 0);
+    if (ofSpark == 0 && conf.get("spark.master", "").startsWith("k8s://")) {
+      throw new MillraceException(
+          StatusCode.FAILED_PRECONDITION,
+          "gpusPerNode is " + gpusPerNode + ", and pods have only the GPUs that Spark asks for: set "
+              + "spark.executor.resource.gpu.amount and spark.task.resource.gpu.amount");
+    }
+    if (ofSpark > 0 && Math.ceil(ofSpark) < gpusPerNode) {
+      throw new MillraceException(
+          StatusCode.FAILED_PRECONDITION,
+          "gpusPerNode is " + gpusPerNode + ", and Spark gives each task " + ofSpark
+              + " (spark.task.resource.gpu.amount)");
+    }
+  }
+
   /** Executors that have nodes are kept (NodeStage), but Spark must have that many in the first place. */
-  private static void checkAllocation(SparkConf conf, int nodes, int nodesPerExecutor) {
+  static void checkAllocation(SparkConf conf, int nodes, int nodesPerExecutor) {
     if (!conf.getBoolean("spark.dynamicAllocation.enabled", false)) {
       return;
     }
@@ -76,6 +114,14 @@ final class OptionChecks {
           "spark.dynamicAllocation may take away executors that are needed: set "
               + "spark.dynamicAllocation.minExecutors to at least " + needed + " (it is " + min
               + "), or spark.dynamicAllocation.enabled=false");
+    }
+    // What keeps them is a block of an RDD, for as long as this says; without end by default.
+    String cached = "spark.dynamicAllocation.cachedExecutorIdleTimeout";
+    if (conf.contains(cached) && conf.getInt("spark.dynamicAllocation.maxExecutors", Integer.MAX_VALUE) > needed) {
+      throw new MillraceException(
+          StatusCode.FAILED_PRECONDITION,
+          cached + "=" + conf.get(cached) + " may take away executors that have nodes: leave it unset, or set "
+              + "spark.dynamicAllocation.maxExecutors to " + needed);
     }
   }
 

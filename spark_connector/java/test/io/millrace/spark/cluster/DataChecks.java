@@ -1,0 +1,145 @@
+package io.millrace.spark.cluster;
+
+import io.millrace.spark.InferenceOptions;
+import io.millrace.spark.MillraceCluster;
+import io.millrace.spark.TrainOptions;
+import io.millrace.spark.TrainResult;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.types.StructType;
+
+/** Rows of every kind and size, two executors of one core each. */
+public final class DataChecks extends Checks {
+  private static final int BIG = 100 << 20;
+
+  private DataChecks(String[] args) {
+    super(args);
+  }
+
+  /** Runs the checks. */
+  public static void main(String[] args) {
+    DataChecks checks = new DataChecks(args);
+    checks.check("bigRows", checks::bigRows);
+    checks.check("hugePartition", checks::hugePartition);
+    checks.check("nullsAndNesting", checks::nullsAndNesting);
+    checks.check("actionsAtOnce", checks::actionsAtOnce);
+    checks.check("unorderedSource", checks::unorderedSource);
+    checks.end();
+  }
+
+  /** Rows of 100 MB, of which a node may hold a quarter at most. */
+  private void bigRows() {
+    MillraceCluster cluster = run(feed(1).feedBudgetBytes(25 << 20), "measure");
+    JavaRDD<Row> rows =
+        sc.parallelize(Arrays.asList(1, 2), 2)
+            .map(
+                i -> {
+                  byte[] data = new byte[BIG + i];
+                  Arrays.fill(data, BIG, data.length, (byte) 3);
+                  return RowFactory.create(data);
+                });
+    Dataset<Row> big = spark.createDataFrame(rows, new StructType().add("data", "binary", false));
+    requireEqual(2L, cluster.train(big).rows());
+    cluster.endFeed("input");
+    List<Row> measured = cluster.inference(big, RESULT).collectAsList();
+    for (int i = 1; i <= 2; i++) {
+      requireEqual(RowFactory.create((long) BIG + i, 3L * i, 2L * BIG + 3), measured.get(i - 1));
+    }
+    cluster.shutdown();
+  }
+
+  /** One partition of 100 MB, far more than a node may hold, and another with a row. */
+  private void hugePartition() {
+    MillraceCluster cluster = run(feed(2).feedBudgetBytes(4 << 20), "sum");
+    long count = 400_000;
+    Dataset<Row> skewed =
+        numbers(count, 1).union(numbers(1, 1)).selectExpr("x", "array_repeat(CAST(x AS FLOAT), 64) AS image");
+    TrainResult result = cluster.train(skewed);
+    requireEqual(count + 1, result.rows());
+    require(result.exactlyOnce(), result.toString());
+    cluster.endFeed("input");
+    Row sums = cluster.inference(skewed, RESULT).selectExpr("count(*)", "sum(y % 1000)").first();
+    Row wanted = skewed.selectExpr("count(*)", "sum(x * x % 1000)").first();
+    requireEqual(wanted, sums);
+    cluster.shutdown();
+  }
+
+  /** Every type that a feed carries comes back as it went, in DataFrames and in RDDs. */
+  private void nullsAndNesting() {
+    MillraceCluster cluster = run(feed(2), "echo");
+    cluster.endFeed("input");
+    Dataset<Row> all =
+        spark
+            .range(0, 41, 1, 3)
+            .selectExpr(
+                "id",
+                "IF(id % 3 = 0, NULL, CAST(id AS TINYINT)) AS i8",
+                "IF(id % 4 = 0, NULL, CAST(id AS SMALLINT)) AS i16",
+                "IF(id % 5 = 0, NULL, CAST(id AS INT)) AS i32",
+                "IF(id % 2 = 0, NULL, id % 3 = 0) AS flag",
+                "IF(id % 7 = 0, NULL, CAST(id / 3 AS FLOAT)) AS f32",
+                "IF(id % 3 = 1, NULL, id / 7) AS f64",
+                "IF(id % 4 = 1, NULL, concat('zäh ', repeat('✓', CAST(id % 5 AS INT)))) AS text",
+                "IF(id % 4 = 2, NULL, CAST(repeat('\\u0001', CAST(id % 6 AS INT)) AS BINARY)) AS bytes",
+                "IF(id % 5 = 1, NULL, date_add(DATE'1969-12-20', CAST(id AS INT))) AS day",
+                "IF(id % 5 = 2, NULL, timestamp_micros(id * 1000001 - 7000000)) AS moment",
+                "CAST(NULL AS STRING) AS never",
+                "IF(id % 3 = 2, NULL, array(id, NULL, id + 1)) AS list",
+                "IF(id % 4 = 3, NULL, array(array(CAST(id AS FLOAT)), NULL, array())) AS lists",
+                "IF(id % 2 = 1, NULL, named_struct('a', id, 'b', IF(id % 4 = 0, NULL, 'b'),"
+                    + " 'c', named_struct('d', array(CAST(NULL AS INT), 1)))) AS nested",
+                "array(named_struct('k', id, 'v', IF(id % 3 = 0, NULL, 'v')), NULL) AS entries");
+    requireEqual(all.collectAsList(), cluster.inference(all, all.schema()).collectAsList());
+    requireEqual(
+        all.collectAsList(),
+        cluster.inference(all.toJavaRDD(), all.schema(), InferenceOptions.defaults()).collect());
+    cluster.shutdown();
+  }
+
+  /** Several actions, one after the other and at once, on what one call has returned. */
+  private void actionsAtOnce() throws Exception {
+    MillraceCluster cluster = run(feed(2), "square");
+    Dataset<Row> out = cluster.inference(numbers(500, 5), RESULT);
+    ExecutorService threads = Executors.newFixedThreadPool(3);
+    try {
+      List<Future<List<Row>>> actions = new ArrayList<>();
+      for (int i = 0; i < 3; i++) {
+        actions.add(threads.submit(() -> out.select("y").collectAsList()));
+      }
+      for (Future<List<Row>> action : actions) {
+        requireSquares(action.get(), 500);
+      }
+    } finally {
+      threads.shutdownNow();
+    }
+    requireEqual(1000L, out.union(out).count());
+    requireSquares(out.select("y").collectAsList(), 500);
+    cluster.shutdown();
+  }
+
+  private static void requireSquares(List<Row> rows, int count) {
+    requireEqual(count, rows.size());
+    for (int i = 0; i < count; i++) {
+      requireEqual((long) i * i, rows.get(i).getLong(0));
+    }
+  }
+
+  /** A shuffle's order is another one each time: whatever the epoch, every row comes once. */
+  private void unorderedSource() throws Exception {
+    MillraceCluster cluster = run(feed(2), "sum");
+    TrainResult result =
+        cluster.train(numbers(1000, 4).repartition(6), TrainOptions.builder().numEpochs(2).endOfFeed(true).build());
+    requireEqual(2000L, result.rows());
+    require(result.exactlyOnce(), result.toString());
+    requireEqual(2L * 1000 * 999 / 2, sumOfNodes(cluster, 2));
+    cluster.shutdown();
+  }
+}

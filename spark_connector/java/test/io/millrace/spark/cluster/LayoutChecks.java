@@ -1,0 +1,195 @@
+package io.millrace.spark.cluster;
+
+import io.millrace.spark.ClusterOptions;
+import io.millrace.spark.InputMode;
+import io.millrace.spark.MillraceCluster;
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeInfo;
+import io.millrace.spark.NodeProgram;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.TrainResult;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
+
+/**
+ * Which node runs where: two hosts with an executor of two cores each, and speculation that is eager to start
+ * copies of tasks, which Spark never does on the host of the first.
+ */
+public final class LayoutChecks extends Checks {
+  private final Copies copies = new Copies();
+
+  private LayoutChecks(String[] args) {
+    super(args);
+    sc.sc().addSparkListener(copies);
+  }
+
+  /** Runs the checks. */
+  public static void main(String[] args) {
+    LayoutChecks checks = new LayoutChecks(args);
+    if (checks.sc.getConf().contains("spark.speculation.task.duration.threshold")) {
+      checks.check("copyOfNodeAfterThreshold", checks::copyOfNodeAfterThreshold);
+      checks.end();
+    }
+    checks.check("onePerExecutor", checks::onePerExecutor);
+    checks.check("twoPerExecutor", checks::twoPerExecutor);
+    checks.check("copyOfNode", checks::copyOfNode);
+    checks.check("copyOfFeed", checks::copyOfFeed);
+    checks.check("programMissing", checks::programMissing);
+    checks.end();
+  }
+
+  /** Counts the copies of tasks, by stage. */
+  private static final class Copies extends SparkListener {
+    private final Map<Integer, AtomicInteger> byStage = new ConcurrentHashMap<>();
+
+    @Override
+    public void onTaskStart(SparkListenerTaskStart event) {
+      if (event.taskInfo().speculative()) {
+        byStage.computeIfAbsent(event.stageId(), id -> new AtomicInteger()).incrementAndGet();
+      }
+    }
+
+    int count() {
+      int all = 0;
+      for (AtomicInteger one : byStage.values()) {
+        all += one.get();
+      }
+      return all;
+    }
+  }
+
+  /** How many nodes each executor has. */
+  private static Map<Long, Integer> places(MillraceCluster cluster) throws Exception {
+    Map<Long, Integer> places = new HashMap<>();
+    for (NodeInfo node : cluster.clusterInfo()) {
+      places.merge(executorOf(node), 1, Integer::sum);
+    }
+    return places;
+  }
+
+  private void onePerExecutor() throws Exception {
+    MillraceCluster cluster = run(feed(2), "sum");
+    requireEqual(2, places(cluster).size());
+    cluster.shutdown();
+    MillraceException e =
+        requireError(StatusCode.DEADLINE_EXCEEDED, () -> run(feed(3).reservationTimeoutMillis(8_000), "sum"));
+    requireContains(e.getMessage(), "have 2 of 3 slots; each needs an executor of its own with 1 free core");
+  }
+
+  /** Four nodes on two executors; each executor's tasks feed both of its nodes. */
+  private void twoPerExecutor() throws Exception {
+    MillraceCluster cluster = run(feed(4).nodesPerExecutor(2), "sum");
+    for (int nodes : places(cluster).values()) {
+      requireEqual(2, nodes);
+    }
+    requireEqual(1000L, cluster.train(numbers(1000, 16)).rows());
+    cluster.endFeed("input");
+    requireEqual(1000L * 999 / 2, sumOfNodes(cluster, 4));
+    cluster.shutdown();
+  }
+
+  /** The task of a ps stays, long after all others have ended: it is not copied, and holds no other slot. */
+  private void copyOfNode() throws Exception {
+    int before = copies.count();
+    MillraceCluster cluster = run(feed(4).numPs(1).nodesPerExecutor(2), "sum");
+    long pid = cluster.clusterInfo().get(0).pid();
+    Thread.sleep(2_000); // ten times as long as Spark takes to see that a task is late
+    requireEqual(before, copies.count());
+    requireSamePs(cluster, pid);
+    cluster.shutdown();
+  }
+
+  private void requireSamePs(MillraceCluster cluster, long pid) {
+    requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    NodeInfo ps = cluster.clusterInfo().get(0);
+    requireEqual("running", ps.state());
+    requireEqual(0, ps.attempt());
+    requireEqual(pid, ps.pid());
+  }
+
+  /**
+   * With a threshold Spark copies a task that is alone too. The copy is refused by the coordinator, and waits;
+   * the first one lives.
+   */
+  private void copyOfNodeAfterThreshold() throws Exception {
+    int before = copies.count();
+    MillraceCluster cluster = run(feed(2).numPs(1), "sum");
+    long pid = cluster.clusterInfo().get(0).pid();
+    await("a copy of the ps's task", () -> copies.count() > before);
+    Thread.sleep(3_000); // that it does what it must not
+    requireSamePs(cluster, pid);
+    cluster.shutdown();
+  }
+
+  /** A copy of a task that feeds waits for the first one, and nothing is fed twice. */
+  private void copyOfFeed() throws Exception {
+    MillraceCluster cluster = run(feed(2), "sum");
+    int before = copies.count();
+    Path copied = Paths.get(folder, "there is a copy");
+    String wanted = copied.toString();
+    JavaRDD<Long> slow =
+        sc.parallelize(Arrays.asList(1L, 2L, 3L, 4L, 5L, 6L, 7L, 8L), 8)
+            .map(
+                x -> {
+                  for (int i = 0; x == 8 && i < 1200 && !Files.exists(Paths.get(wanted)); i++) {
+                    Thread.sleep(50);
+                  }
+                  return x;
+                });
+    Thread watch =
+        new Thread(
+            () -> {
+              try {
+                await("a copy of the task", () -> copies.count() > before);
+                Thread.sleep(1_000); // that it does what it must not
+                Files.createFile(copied);
+              } catch (Exception e) {
+                throw new AssertionError(e);
+              }
+            });
+    watch.start();
+    TrainResult result = cluster.train(slow);
+    watch.join();
+    requireEqual(8L, result.rows());
+    require(result.exactlyOnce(), result.toString());
+    cluster.endFeed("input");
+    requireEqual(36L, sumOfNodes(cluster, 2));
+    cluster.shutdown();
+  }
+
+  /** A program that one host has and the other has not. */
+  private void programMissing() throws Exception {
+    String target = node;
+    sc.parallelize(Arrays.asList(1, 2, 3, 4), 4)
+        .foreach(
+            i -> {
+              Thread.sleep(1_000); // so that both executors have tasks
+              if (SparkEnv.get().executorId().equals("0")) {
+                try {
+                  Files.createSymbolicLink(Paths.get("node here"), Paths.get(target));
+                } catch (java.nio.file.FileAlreadyExistsException e) {
+                  return; // by the task beside this one
+                }
+              }
+            });
+    ClusterOptions options = feed(2).inputMode(InputMode.DIRECT).build();
+    MillraceException e =
+        requireError(
+            StatusCode.NOT_FOUND,
+            () -> MillraceCluster.run(sc, NodeProgram.path("./node here", "wait"), options));
+    System.out.println("INFO program missing: " + e);
+    requireContains(e.getMessage(), "./node here");
+    requireContains(e.getMessage(), "install it on every host");
+    requireContains(e.node(), "worker:");
+  }
+}
