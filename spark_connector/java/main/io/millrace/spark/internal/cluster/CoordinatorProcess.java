@@ -162,7 +162,8 @@ public final class CoordinatorProcess implements AutoCloseable {
     }
   }
 
-  private void fail(MillraceException cause) {
+  /** Makes this the first cause if there is none: what only the driver knows of. */
+  public void fail(MillraceException cause) {
     synchronized (this) {
       if (firstCause != null) {
         return;

@@ -93,7 +93,7 @@ public final class ClusterRun {
             options.inputMode() == InputMode.FEED,
             options.workingDir(),
             options.portRange());
-    stage = new NodeStage(spark, plan, ofSpark);
+    stage = new NodeStage(spark, plan, ofSpark, this::onStageFailed);
     spark.sc().addSparkListener(executors);
   }
 
@@ -167,7 +167,7 @@ public final class ClusterRun {
     long explained = began;
     CompletableFuture<JsonObject> running = coordinator.send("wait_running", new Params());
     while (!running.isDone()) {
-      failIfStageHas();
+      failIfClusterHas();
       stage.replaceDisplaced();
       int here = agentsOfSpark();
       if (here < stage.size() && System.nanoTime() - explained > EXPLAIN_NANOS) {
@@ -213,10 +213,21 @@ public final class ClusterRun {
     return coordinator.slotsWithAgent(slots.size() - stage.size());
   }
 
-  private void failIfStageHas() {
-    Exception error = stage.error();
-    if (error != null && coordinator.firstCause() == null) {
-      throw JobErrors.typed(error, null);
+  /** Spark cannot hold a node any more. The node's own end explains more, if that is why. */
+  private void onStageFailed(Exception error) {
+    try {
+      if (coordinator.awaitFirstCause(CAUSE_MILLIS) == null) {
+        coordinator.fail(JobErrors.typed(error, null));
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private void failIfClusterHas() {
+    MillraceException cause = coordinator.firstCause();
+    if (cause != null) {
+      throw JobErrors.again(cause);
     }
   }
 

@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.apache.spark.SparkExecutorInfo;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -26,6 +27,7 @@ public final class NodeStage {
   private final JavaSparkContext spark;
   private final NodePlan plan;
   private final List<NodeSlot> slots;
+  private final Consumer<Exception> onError;
   private final String jobGroup;
   private final boolean together;
   private final CollectionAccumulator<Integer> displaced;
@@ -34,14 +36,18 @@ public final class NodeStage {
   // Guarded by this.
   private final List<Thread> jobs = new ArrayList<>();
   private int handledDisplaced;
-  private Exception error;
   private boolean stopping;
 
-  /** The stage of these nodes. */
-  public NodeStage(JavaSparkContext spark, NodePlan plan, List<NodeSlot> slots) {
+  /**
+   * The stage of these nodes.
+   *
+   * @param onError called with what Spark says when it could not run a job, on that job's thread; may block
+   */
+  public NodeStage(JavaSparkContext spark, NodePlan plan, List<NodeSlot> slots, Consumer<Exception> onError) {
     this.spark = spark;
     this.plan = plan;
     this.slots = new ArrayList<>(slots);
+    this.onError = onError;
     this.jobGroup = "millrace-" + plan.clusterId + "-nodes";
     this.together = !spark.getConf().getBoolean("spark.speculation", false);
     this.displaced = new CollectionAccumulator<>();
@@ -155,16 +161,10 @@ public final class NodeStage {
     return stopping;
   }
 
-  private synchronized void onJobFailed(Exception e) {
-    if (!stopping && error == null) {
-      error = e;
-      notifyAll();
+  private void onJobFailed(Exception e) {
+    if (!isStopping()) {
+      onError.accept(e);
     }
-  }
-
-  /** Why Spark could not run the tasks; null while it can. */
-  public synchronized Exception error() {
-    return error;
   }
 
   /** Submits jobs for the nodes of the first job that found no place since the last call, while they come. */
