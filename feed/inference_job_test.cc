@@ -140,6 +140,31 @@ TEST_F(InferenceJobTest, APartitionIsAnsweredRowForRow) {
   EXPECT_THAT(job->OpenPartition(-1), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST_F(InferenceJobTest, TellsTheLedgerHowFarPartitionsCame) {
+  AddNode("worker:0", FakeFeedNode::Echo());
+  const MemorySource source = Source(2, 105);
+  InferenceJobOptions options = Options();
+  std::vector<PartitionProgress> reports;  // all calls come from this thread
+  options.on_partition = [&](const PartitionProgress& report) { reports.push_back(report); };
+  auto job = Job(source, options);
+  std::vector<int64_t> values;
+  EXPECT_THAT(ReadAll(**job->OpenPartition(0), &values), IsOk());
+  ASSERT_GE(reports.size(), 2u);
+  EXPECT_EQ(reports.front().state, PartitionProgress::State::kFeeding);
+  EXPECT_EQ(reports.back().state, PartitionProgress::State::kAcknowledged);
+  EXPECT_EQ(reports.back().node, "worker:0");
+  EXPECT_EQ(reports.back().acked_rows, 105);
+  EXPECT_EQ(reports.back().returned_rows, 105);
+  EXPECT_GT(reports.back().times.source, absl::ZeroDuration());
+  EXPECT_GT(reports.back().times.wire, absl::ZeroDuration());
+  {
+    auto reader = job->OpenPartition(1);
+    ASSERT_THAT((*reader)->Next(), IsOk());
+  }  // given up
+  EXPECT_EQ(reports.back().partition, 1);
+  EXPECT_EQ(reports.back().state, PartitionProgress::State::kFailed);
+}
+
 TEST_F(InferenceJobTest, AnEmptyPartitionHasNoResults) {
   AddNode("worker:0", FakeFeedNode::Echo());
   const MemorySource source = Source(2, 0);

@@ -623,6 +623,7 @@ TEST_F(ReceiverCoreTest, CountsWhatWaitsAndWhereTheTimeWent) {
   Collect();
   clock_.Advance(absl::Seconds(3));
   EXPECT_EQ(stats().full_time, absl::Seconds(3));
+  EXPECT_EQ(stats().queued_time, absl::Seconds(3));
   EXPECT_EQ(stats().queued_rows, 10);
   EXPECT_EQ(stats().queued_bytes, 6000);
   EXPECT_EQ(stats().batches_received, 2);
@@ -632,6 +633,7 @@ TEST_F(ReceiverCoreTest, CountsWhatWaitsAndWhereTheTimeWent) {
   const absl::Duration full = stats().full_time;
   clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(stats().full_time, full);
+  EXPECT_EQ(stats().queued_time, absl::Seconds(3));
   EXPECT_EQ(stats().queued_rows, 0);
   EXPECT_FALSE(stats().program_done);
 
