@@ -6,6 +6,8 @@ import io.millrace.spark.internal.base.Text;
 import io.millrace.spark.internal.cluster.FeedSummary;
 import io.millrace.spark.internal.cluster.Params;
 import io.millrace.spark.internal.cluster.Slot;
+import io.millrace.spark.internal.rows.ColumnSlice;
+import io.millrace.spark.internal.rows.ColumnSlices;
 import io.millrace.spark.internal.spark.ClusterRun;
 import io.millrace.spark.internal.spark.EncoderFactory;
 import io.millrace.spark.internal.spark.Encoders;
@@ -96,6 +98,10 @@ public final class MillraceCluster implements AutoCloseable {
    *     DEADLINE_EXCEEDED without progress for the feed timeout; or a node's failure
    */
   public TrainResult train(Dataset<Row> data, TrainOptions options) {
+    JavaRDD<ColumnSlice> columns = ColumnSlices.of(data);
+    if (columns != null) {
+      return train(columns, Encoders.ofColumns(data.schema()), options);
+    }
     JavaRDD<InternalRow> rows = data.queryExecution().toRdd().toJavaRDD();
     return train(rows, Encoders.ofInternalRows(data.schema()), options);
   }
@@ -236,6 +242,12 @@ public final class MillraceCluster implements AutoCloseable {
    */
   public Dataset<Row> inference(Dataset<Row> data, StructType resultSchema, InferenceOptions options) {
     checkFeed(options.queue(), "inference");
+    JavaRDD<ColumnSlice> columns = ColumnSlices.of(data);
+    if (columns != null) {
+      FeedPlan plan = inferencePlan(options, columns.getNumPartitions());
+      return inferenceFeeds.results(
+          data.sparkSession(), columns, Encoders.ofColumns(data.schema()), resultSchema, plan);
+    }
     JavaRDD<InternalRow> rows = data.queryExecution().toRdd().toJavaRDD();
     FeedPlan plan = inferencePlan(options, rows.getNumPartitions());
     return inferenceFeeds.results(

@@ -48,6 +48,11 @@ public final class BatchBuilder {
     rows++;
   }
 
+  /** Every column has {@code count} more rows now. */
+  public void endRows(int count) {
+    rows += count;
+  }
+
   public int rows() {
     return rows;
   }

@@ -196,6 +196,18 @@ public final class ColumnBuilder {
     return data.address() + at;
   }
 
+  /**
+   * The memory of {@code count} rows of numbers in Arrow's form, to be filled by the caller before the next put;
+   * not for bools.
+   *
+   * @return its address
+   */
+  public long putRowsByAddress(int count) {
+    int at = data.extend(Math.multiplyExact(count, type.id().width));
+    rows += count;
+    return data.address() + at;
+  }
+
   // --------------------------------------------------------------------------------- lists and structs
 
   /**

@@ -120,13 +120,6 @@ public final class DirectBuffer {
     return detached;
   }
 
-  void append(ByteBuffer source) {
-    int at = extend(source.remaining());
-    ByteBuffer target = bytes.duplicate();
-    target.position(at);
-    target.put(source);
-  }
-
   static ByteBuffer view(ByteBuffer bytes, int from, int to) {
     ByteBuffer view = bytes.duplicate();
     view.clear();

@@ -5,6 +5,7 @@ import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.ColumnBuilder;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
@@ -168,6 +169,15 @@ abstract class FieldEncoder {
 
     @Override
     void putValue(SpecializedGetters row, int i) {
+      if (row instanceof UnsafeRow) {
+        // The place and the size of the bytes in the row's own memory: getBinary would make an array of them.
+        UnsafeRow unsafe = (UnsafeRow) row;
+        long place = unsafe.getLong(i);
+        int size = (int) place;
+        long source = unsafe.getBaseOffset() + (place >>> 32);
+        Platform.copyMemory(unsafe.getBaseObject(), source, null, column.putBytesByAddress(size), size);
+        return;
+      }
       byte[] bytes = row.getBinary(i);
       long address = column.putBytesByAddress(bytes.length);
       Platform.copyMemory(bytes, Platform.BYTE_ARRAY_OFFSET, null, address, bytes.length);

@@ -19,7 +19,7 @@ import io.millrace.spark.internal.arrow.EncodedBatch;
  */
 public abstract class RowEncoder<T> {
   // Large enough that a batch costs little beside its bytes, small enough that a node begins early.
-  private static final long BATCH_BYTES = 1 << 20;
+  static final long BATCH_BYTES = 1 << 20;
   private static final int BATCH_ROWS = 1 << 16;
 
   private BatchBuilder builder;

@@ -1,5 +1,7 @@
 package io.millrace.spark.internal.spark;
 
+import io.millrace.spark.internal.rows.ColumnEncoder;
+import io.millrace.spark.internal.rows.ColumnSlice;
 import io.millrace.spark.internal.rows.InternalRowEncoder;
 import io.millrace.spark.internal.rows.ObjectRowEncoder;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -12,6 +14,11 @@ public final class Encoders {
   /** Of {@code Dataset.queryExecution().toRdd()}. */
   public static EncoderFactory<InternalRow> ofInternalRows(StructType schema) {
     return pool -> new InternalRowEncoder(schema, pool);
+  }
+
+  /** Of {@code ColumnSlices.of}. */
+  public static EncoderFactory<ColumnSlice> ofColumns(StructType schema) {
+    return pool -> new ColumnEncoder(schema, pool);
   }
 
   /** Of an RDD's elements; the columns are those of the first. */

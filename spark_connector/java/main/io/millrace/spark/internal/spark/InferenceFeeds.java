@@ -49,10 +49,10 @@ public final class InferenceFeeds {
   }
 
   /** Results as a Dataset, lazily. */
-  public Dataset<Row> results(
+  public <T> Dataset<Row> results(
       SparkSession spark,
-      JavaRDD<InternalRow> rows,
-      EncoderFactory<InternalRow> encoders,
+      JavaRDD<T> rows,
+      EncoderFactory<T> encoders,
       StructType resultSchema,
       FeedPlan plan) {
     return DataFrames.create(

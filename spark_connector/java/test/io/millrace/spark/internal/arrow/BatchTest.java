@@ -253,15 +253,15 @@ public final class BatchTest {
   public void noBufferCrossesAPart() {
     ArrowSchema schema = new ArrowSchema(field("a", ArrowType.Id.INT64), field("b", ArrowType.Id.INT8));
     BatchBuilder builder = new BatchBuilder(schema, pool);
-    for (int row = 0; row < 5000; row++) {
+    for (int row = 0; row < 10_000; row++) {
       builder.column(0).putLong(row);
       builder.column(1).putByte((byte) row);
       builder.endRow();
     }
     EncodedBatch batch = builder.finish();
     assertEquals(2, batch.parts().size());
-    assertEquals(5000, batch.parts().get(0).capacity());
-    assertEquals(40_000, batch.parts().get(1).capacity());
+    assertEquals(10_000, batch.parts().get(0).capacity());
+    assertEquals(80_000, batch.parts().get(1).capacity());
     for (ByteBuffer part : batch.parts()) {
       assertEquals(0, part.position());
       assertEquals(part.capacity(), part.limit());

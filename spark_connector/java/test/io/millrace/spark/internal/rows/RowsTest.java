@@ -2,6 +2,7 @@ package io.millrace.spark.internal.rows;
 
 import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertNotNull;
+import static org.junit.Assert.assertNull;
 import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
@@ -12,7 +13,10 @@ import io.millrace.spark.internal.arrow.BatchDecoder;
 import io.millrace.spark.internal.arrow.BufferPool;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.base.BadInputException;
+import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -59,15 +63,15 @@ public final class RowsTest {
   }
 
   /** Encodes the rows and reads the batches as results. */
-  private static final class Echo implements Iterator<InternalRow> {
-    private final Iterator<InternalRow> rows;
-    private final RowEncoder<InternalRow> encoder;
+  private static final class Echo<T> implements Iterator<InternalRow> {
+    private final Iterator<T> rows;
+    private final RowEncoder<T> encoder;
     private final ResultReader reader;
     private Iterator<InternalRow> results = Collections.emptyIterator();
 
-    Echo(Iterator<InternalRow> rows, StructType schema) {
+    Echo(Iterator<T> rows, RowEncoder<T> encoder, StructType schema) {
       this.rows = rows;
-      this.encoder = new InternalRowEncoder(schema, new BufferPool(16 << 20));
+      this.encoder = encoder;
       this.reader = new ResultReader(schema);
     }
 
@@ -120,10 +124,59 @@ public final class RowsTest {
     Dataset<Row> df = spark.range(0, 3000, 1, 2).selectExpr(COLUMNS);
     StructType schema = df.schema();
     JavaRDD<InternalRow> echoed =
-        df.queryExecution().toRdd().toJavaRDD().mapPartitions(rows -> new Echo(rows, schema));
+        df.queryExecution()
+            .toRdd()
+            .toJavaRDD()
+            .mapPartitions(
+                rows -> new Echo<>(rows, new InternalRowEncoder(schema, new BufferPool(16 << 20)), schema));
     Dataset<Row> back = DataFrames.create(spark, () -> echoed, () -> null, schema);
     assertEquals(df.collectAsList(), back.collectAsList());
     assertEquals(schema, back.schema());
+  }
+
+  private static void checkColumns(Dataset<Row> df) {
+    StructType schema = df.schema();
+    JavaRDD<ColumnSlice> columns = ColumnSlices.of(df);
+    assertNotNull(columns);
+    JavaRDD<InternalRow> echoed =
+        columns.mapPartitions(
+            slices -> new Echo<>(slices, new ColumnEncoder(schema, new BufferPool(16 << 20)), schema));
+    List<Row> rows = df.collectAsList();
+    assertEquals(rows, DataFrames.create(spark(), () -> echoed, () -> null, schema).collectAsList());
+    assertTrue(rows.size() > 3000);
+  }
+
+  @Test
+  public void columnsComeBackAsTheyWere() throws IOException {
+    List<String> numbers = new ArrayList<>(Arrays.asList(COLUMNS[0], COLUMNS[1], COLUMNS[2]));
+    numbers.addAll(Arrays.asList(COLUMNS[4], COLUMNS[5], COLUMNS[6]));
+    // Spark caches these as columns; more than one slice of a megabyte in a batch.
+    Dataset<Row> cached = spark().range(0, 90_000, 1, 2).selectExpr(numbers.toArray(new String[0])).cache();
+    checkColumns(cached);
+    checkColumns(cached.select("f64", "id", "flag"));
+    // Days and moments too, values of a dictionary, and columns of nulls, or of one value for a whole file.
+    numbers.addAll(Arrays.asList(COLUMNS[3], COLUMNS[9], COLUMNS[10], COLUMNS[11], "id % 3 AS few"));
+    numbers.addAll(Arrays.asList("id % 2 AS part", "CAST(NULL AS float) AS none"));
+    Path folder = Files.createTempDirectory("columns");
+    spark()
+        .range(0, 5000, 1, 2)
+        .selectExpr(numbers.toArray(new String[0]))
+        .write()
+        .mode("overwrite")
+        .partitionBy("part")
+        .parquet(folder.toString());
+    checkColumns(spark().read().parquet(folder.toString()));
+    cached.unpersist();
+  }
+
+  @Test
+  public void whatIsNotInColumnsGoesAsRows() {
+    Dataset<Row> range = spark().range(0, 10, 1, 1).toDF();
+    assertNull(ColumnSlices.of(range));
+    Dataset<Row> cached = range.selectExpr("id", "CAST(id AS string) AS text").cache();
+    assertNull(ColumnSlices.of(cached));
+    assertNull(ColumnSlices.of(cached.selectExpr("id + 1 AS id")));
+    cached.unpersist();
   }
 
   @Test
