@@ -2,6 +2,7 @@ package io.millrace.spark.internal.rows;
 
 import java.time.LocalDateTime;
 import java.time.ZoneOffset;
+import java.util.Arrays;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -23,8 +24,9 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
+import scala.collection.JavaConverters;
 
-/** Rows of results as Java objects. Arrays are Object[], which Spark takes for a sequence. */
+/** Rows of results as the objects that Spark's own rows have. */
 final class RowConverter {
   private final StructField[] fields;
 
@@ -80,11 +82,12 @@ final class RowConverter {
     return row.getUTF8String(i).toString();
   }
 
-  private static Object[] elements(DataType type, ArrayData array) {
+  // A Scala sequence, which Row.getList and getSeq ask for; the same class in all Scalas.
+  private static Object elements(DataType type, ArrayData array) {
     Object[] elements = new Object[array.numElements()];
     for (int i = 0; i < elements.length; i++) {
       elements[i] = value(type, array, i);
     }
-    return elements;
+    return JavaConverters.asScalaBuffer(Arrays.asList(elements));
   }
 }
