@@ -13,7 +13,7 @@ SCHEMA_BYTES, ARRAY_BYTES, STREAM_BYTES = 72, 80, 40  # of the structs of the C 
 
 SCALARS = [
     pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
-    pa.float32(), pa.float64(), pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ms", "UTC"),
+    pa.float16(), pa.float32(), pa.float64(), pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ms", "UTC"),
     pa.timestamp("us", "Europe/Berlin"), pa.timestamp("ns", "+05:30"), pa.utf8(), pa.large_utf8(), pa.binary(),
     pa.large_binary(),
 ]  # fmt: skip

@@ -154,6 +154,26 @@ void AddCsv(Seeds* seeds) {
   }
 }
 
+// Trees of c_schema_fuzz.cc: a root of one column each, and what only looks like a format.
+void AddFormats(Seeds* seeds) {
+  const char* formats[] = {
+      "b",    "c",     "S",      "i",       "L",        "e",    "f",     "g",    "u",   "U",
+      "z",    "Z",     "tdD",    "tdm",     "tss:",     "tsm:UTC", "tsu:Europe/Berlin", "tsn:+05:30",
+      "n",    "w:4",   "d:9,2",  "d:38,10,256", "ttm",  "tDs",  "tiM",   "vu",   "vz",  "+r",
+      "w:",   "w:-1",  "d:",     "tsx:",    "+w:",      "+w:x", "+w:2147483648", "+ud:", "", "+"};
+  int index = 0;
+  for (const char* format : formats) {
+    seeds->Add("c_schema", absl::StrCat("format_", index++),
+               absl::StrCat("\x05+s\n\n", "\x04", format, "\nx\n"));
+  }
+  for (const char* list : {"+l", "+L", "+w:3", "+w:1152921504606846976", "+m", "+s", "+vl"}) {
+    seeds->Add("c_schema", absl::StrCat("nested_", index++),
+               absl::StrCat("\x05+s\n\n", "\x05", list, "\nx\n", "\x04i\nitem\n"));
+  }
+  seeds->Add("c_schema", "dictionary", "\x05+s\n\n\x14i\nx\n\x04u\n\n");
+  seeds->Add("c_schema", "twice", "\x06+s\n\n\x04i\nx\n\x04i\nx\n");
+}
+
 int Run(const std::string& folder) {
   Seeds seeds(folder);
   const Json golden = *ParseJson(*ReadFile("testing/golden/feed_frames.json"));
@@ -180,6 +200,7 @@ int Run(const std::string& folder) {
                                Nulls::kSome, 1),
                  &seeds);
   AddCsv(&seeds);
+  AddFormats(&seeds);
   std::printf("%d seeds\n", seeds.count());
   return 0;
 }

@@ -18,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TARGETS = {  # most bytes of an input
     "frame": 4096,
     "schema": 4096,
+    "c_schema": 1024,
     "batch": 8192,
     "csv": 4096,
     "arrow_file": 8192,
