@@ -1,7 +1,8 @@
 """Rows of a DataFrame into native nodes on Spark, beside Spark's own ways out of the JVM.
 
 A standalone cluster of this machine with two executors of one core; every way in turns, in one
-application. The peer's figures are notes, measured once; it is not run.
+application, then Millrace alone over CURVE, as from executors of other hosts. The peer runs with --peer
+only; otherwise its figures are notes, measured once.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import os
 import pathlib
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -30,31 +32,69 @@ _GOALS = {"a": 1.5, "b": 2.0, "c": 2.0, "d": 1.5, "s": 2.0, "echo of a": 1.0}
 _PEER_ROWS_PER_S = {"a": 19_700, "b": 11_600, "c": 4_600, "d": 10_700}
 
 
+def _settings(java_options=""):
+    return {
+        "spark.executor.memory": "1500m",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:-UsePerfData",
+        "spark.executor.extraJavaOptions": f"-XX:-UsePerfData {java_options}",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _submit(cluster, package, arguments, options=(), java_options=""):
+    """Runs the application; what it wrote."""
+    # For the Python of driver and executors, which has no other packages.
+    sites = [entry for entry in sys.path if entry.endswith("/site")]
+    code, output = cluster.run(
+        None,
+        [_ROOT / "testing/bench/spark_feed_app.py", (_ROOT / "spark_connector/millrace-spark.jar").resolve()],
+        [(_ROOT / "testing/bench/spark_feed_node").resolve(), f"--shapes={arguments.shapes}"]
+        + [f"--reps={arguments.reps}", f"--scale={arguments.scale}", *options],
+        conf=_settings(java_options),
+        executors=2,
+        environment={"PYTHONPATH": ":".join(sites)},
+        py_files=[package],
+    )
+    if code:
+        raise RuntimeError(f"the application ended with {code}:\n{output}")
+    return output
+
+
+def _submit_peer(cluster, root, arguments):
+    """TensorFlowOnSpark and TensorFlow from the registry, into a folder that goes with the run."""
+    packages = root / "peer"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for wanted in (["tensorflow-cpu==2.15.*", "setuptools<81"], ["--no-deps", "tensorflowonspark==2.2.5"]):
+        subprocess.run([*pip, "--target", str(packages), *wanted], env=environment, check=True)
+    code, output = cluster.run(
+        None,
+        [_ROOT / "testing/bench/spark_feed_peer.py"],
+        [f"--shapes={arguments.shapes}", f"--reps={arguments.reps}", f"--scale={arguments.scale}"],
+        conf=_settings(),
+        executors=2,
+        environment={"PYTHONPATH": str(packages), "TFOS_SERVER_HOST": "127.0.0.1", "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    if code:
+        raise RuntimeError(f"the peer's application ended with {code}:\n{output}")
+    return output
+
+
 def _run(arguments):
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
         package = pathlib.Path(root, "millrace.zip")
         with zipfile.ZipFile(package, "w") as archive:
             for path in sorted((_ROOT / "spark_connector/python/millrace").glob("*.py")):
                 archive.write(path, f"millrace/{path.name}")
-        # For the Python of driver and executors, which has no other packages.
-        sites = [entry for entry in sys.path if entry.endswith("/site")]
         with SparkCluster(pathlib.Path(root, "spark"), cores=2, memory_mb=4096) as cluster:
-            return cluster.run(
-                None,
-                [_ROOT / "testing/bench/spark_feed_app.py", (_ROOT / "spark_connector/millrace-spark.jar").resolve()],
-                [(_ROOT / "testing/bench/spark_feed_node").resolve(), f"--shapes={arguments.shapes}"]
-                + [f"--reps={arguments.reps}", f"--scale={arguments.scale}"],
-                conf={
-                    "spark.executor.memory": "1500m",
-                    "spark.driver.memory": "1g",
-                    "spark.driver.extraJavaOptions": "-XX:-UsePerfData",
-                    "spark.executor.extraJavaOptions": "-XX:-UsePerfData",
-                    "spark.ui.showConsoleProgress": "false",
-                },
-                executors=2,
-                environment={"PYTHONPATH": ":".join(sites)},
-                py_files=[package],
-            )
+            output = _submit(cluster, package, arguments)
+            if arguments.curve:
+                # Executors that take every node for one of another host.
+                output += _submit(cluster, package, arguments, ["--only-millrace"], "-Dmillrace.feed.curve=true")
+            if arguments.peer:
+                output += _submit_peer(cluster, pathlib.Path(root), arguments)
+            return output
 
 
 def _figures(output):
@@ -62,8 +102,15 @@ def _figures(output):
     for line in output.splitlines():
         if line.startswith("FIGURE "):
             figure = json.loads(line[len("FIGURE ") :])
-            found.setdefault((figure["shape"], figure["way"]), (figure["rows"], []))[1].append(figure["seconds"])
+            key = figure["shape"], figure["way"]
+            entry = found.setdefault(key, {"rows": figure["rows"], "seconds": [], "cpu": []})
+            entry["seconds"].append(figure["seconds"])
+            entry["cpu"].append(figure.get("cpu", {}))
     return found
+
+
+def _rate(entry, of=statistics.median):
+    return entry["rows"] / of(entry["seconds"])
 
 
 def _bench(name, ours, ref, unit, what, ratio, goal):
@@ -74,25 +121,55 @@ def _bench(name, ours, ref, unit, what, ratio, goal):
     }
 
 
+def _print_table(found):
+    print(f"\n{'shape':32} {'way':20} {'rows/s, best':>14} {'median':>14}")
+    for (shape, way), entry in found.items():
+        if shape != "-":
+            print(f"{_NAMES[shape]:32} {way:20} {_rate(entry, min):14,.0f} {_rate(entry):14,.0f}")
+
+
+def _cpu_per_row(entry):
+    """Nanoseconds of CPU for a row, by stage, over all repetitions: the kernel counts in hundredths of a second."""
+    total = {}
+    for cpu in entry["cpu"]:
+        for stage, seconds in cpu.items():
+            total[stage] = total.get(stage, 0.0) + seconds
+    return {stage: 1e9 * seconds / entry["rows"] / len(entry["cpu"]) for stage, seconds in total.items()}
+
+
+def _print_budget(found):
+    """Where the CPU time of a row goes; the scan is what the way without a sink takes in its task."""
+    columns = ["wire", "node", "python", "gc", "compiler", "other"]
+    print(f"\n{'CPU, ns a row':30} {'way':>19} " + " ".join(f"{name:>8}" for name in ["scan", "copy", *columns, "all"]))
+    for (shape, way), entry in found.items():
+        if shape == "-" or not all(entry["cpu"]):
+            continue
+        cpu = _cpu_per_row(entry)
+        task = scan = cpu.get("task", 0.0)
+        if (shape, "noop scan") in found:
+            scan = min(task, _cpu_per_row(found[shape, "noop scan"]).get("task", 0.0))
+        parts = [scan, task - scan, *(cpu.get(name, 0.0) for name in columns), sum(cpu.values())]
+        print(f"{_NAMES[shape]:30} {way:>19} " + " ".join(f"{part:8.0f}" for part in parts))
+
+
 def _report(found):
     reports = []
-    print(f"\n{'shape':32} {'way':12} {'rows/s, best':>14} {'median':>14}")
-    for (shape, way), (rows, seconds) in found.items():
-        if shape != "-":
-            best, median = rows / min(seconds), rows / statistics.median(seconds)
-            print(f"{_NAMES[shape]:32} {way:12} {best:14,.0f} {median:14,.0f}")
+    _print_table(found)
+    _print_budget(found)
+    print()
     for shape, goal in _GOALS.items():
         if (shape, "Millrace") in found:
-            rows, ours = found[shape, "Millrace"]
-            _, theirs = found[shape, "mapInArrow"]
-            ours, theirs = rows / statistics.median(ours), rows / statistics.median(theirs)
+            ours, theirs = _rate(found[shape, "Millrace"]), _rate(found[shape, "mapInArrow"])
             name = "spark_feed_" + shape.replace(" ", "_")
             reports.append(_bench(name, ours, theirs, "rows/s", "mapInArrow", ours / theirs, goal))
-        if shape in _PEER_ROWS_PER_S:
+        if (shape, "peer") in found:
+            ours, theirs = _rate(found[shape, "Millrace"]), _rate(found[shape, "peer"])
+            reports.append(_bench(f"spark_feed_{shape}_peer", ours, theirs, "rows/s", "the peer", ours / theirs, 50.0))
+        elif shape in _PEER_ROWS_PER_S:
             print(f"note: the peer has fed {_PEER_ROWS_PER_S[shape]:,} rows/s of {_NAMES[shape]}, measured once elsewhere")
-    for way in ("first run", "run", "shutdown"):
+    for way in ("first run", "run", "shutdown", "failure"):
         if ("-", way) in found:
-            seconds = statistics.median(found["-", way][1])
+            seconds = statistics.median(found["-", way]["seconds"])
             name = "spark_" + way.replace(" ", "_")
             reports.append(_bench(name, seconds, 1.0, "s", "a goal", 1.0 / seconds, 1.0))
     for report in reports:
@@ -108,16 +185,14 @@ def main():
     parser.add_argument("--shapes", default="a,b,c,d,s")
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rows")
+    parser.add_argument("--no-curve", dest="curve", action="store_false", help="without feeding over CURVE")
+    parser.add_argument("--peer", action="store_true", help="TensorFlowOnSpark too: installs TensorFlow, takes long")
     parser.add_argument("--json", help="a file for the figures")
     arguments = parser.parse_args()
     java_home()
     load = os.getloadavg()[0]
     print(f"{platform.node()}: {os.cpu_count()} CPUs, load {load:.1f}, {spark_home().name}, Python {platform.python_version()}")
-    code, output = _run(arguments)
-    if code:
-        print(output)
-        return code
-    reports = _report(_figures(output))
+    reports = _report(_figures(_run(arguments)))
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(reports, indent=2) + "\n", encoding="utf-8")
     return 0

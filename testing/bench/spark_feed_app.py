@@ -1,24 +1,109 @@
 """The application of the benchmark spark_feed: measures, and writes a line of JSON for each figure."""
 
 import argparse
+import contextlib
 import json
+import os
+import pathlib
+import signal
+import threading
 import time
 
-from millrace import InputMode, MillraceCluster, NodeProgram
+from millrace import InputMode, MillraceCluster, MillraceError, NodeProgram
 from pyspark.sql import SparkSession
 
-# Shape to rows and columns.
+# Shape to rows and columns; enough rows that starting a job is little of it.
 SHAPES = {
-    "a": (2_000_000, ["id AS x"]),
-    "b": (200_000, ["transform(sequence(0, 63), k -> CAST((id * 64 + k) % 1000 / 7 AS float)) AS x"]),
-    "c": (50_000, ["transform(sequence(0, 783), k -> CAST((id + k) % 256 / 255 AS float)) AS x"]),
-    "d": (50_000, ["CAST(repeat(substr('0123456789', 1 + CAST(id % 10 AS int), 1), 3072) AS binary) AS x"]),
-    "s": (200_000, [f"CAST((id * 64 + {k}) % 1000 / 7 AS float) AS f{k}" for k in range(64)]),
+    "a": (6_000_000, ["id AS x"]),
+    "b": (400_000, ["transform(sequence(0, 63), k -> CAST((id * 64 + k) % 1000 / 7 AS float)) AS x"]),
+    "c": (80_000, ["transform(sequence(0, 783), k -> CAST((id + k) % 256 / 255 AS float)) AS x"]),
+    "d": (80_000, ["CAST(repeat(substr('0123456789', 1 + CAST(id % 10 AS int), 1), 3072) AS binary) AS x"]),
+    "s": (400_000, [f"CAST((id * 64 + {k}) % 1000 / 7 AS float) AS f{k}" for k in range(64)]),
+}
+
+# Beginnings of the names of threads (the kernel keeps 15 bytes) to the stage that they work for.
+THREADS = {
+    "Executor task l": "task",  # scan and copy: what a scan takes is told apart by the way without a sink
+    "iothread": "wire",
+    "reaper": "wire",
+    "millrace-feed-h": "wire",
+    "GC Thread": "gc",
+    "G1 ": "gc",
+    "VM Thread": "gc",
+    "C1 CompilerThre": "compiler",
+    "C2 CompilerThre": "compiler",
 }
 
 
 def tell(**figure):
     print("FIGURE " + json.dumps(figure), flush=True)
+
+
+def processes():
+    """Pid to command line."""
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                yield int(entry.name), pathlib.Path(entry.path, "cmdline").read_bytes().decode("utf-8", "replace")
+
+
+def is_node(command, program):
+    # Executors run a copy of it.
+    return os.path.basename(command.split("\0")[0]) == os.path.basename(program)
+
+
+def node_pids(program):
+    return [pid for pid, command in processes() if is_node(command, program)]
+
+
+class CpuMeter:
+    """CPU seconds of executors, their Python workers and nodes, by stage."""
+
+    def __init__(self, application, program):
+        self._application = application
+        self._program = program
+        self._ticks = os.sysconf("SC_CLK_TCK")
+
+    def _stage(self, command, thread):
+        if is_node(command, self._program):
+            return "node"
+        if self._application in command:
+            return next((stage for name, stage in THREADS.items() if thread.startswith(name)), "other")
+        return "python" if "pyspark.daemon" in command else None
+
+    def _stat(self, folder):
+        stat = pathlib.Path(folder, "stat").read_text(encoding="utf-8", errors="replace")
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return stat[stat.index("(") + 1 : stat.rindex(")")], (int(user) + int(system)) / self._ticks
+
+    def read(self):
+        """Thread to its process, its stage and its seconds so far; minus the process: of threads that have ended."""
+        totals = {}
+        for pid, command in processes():
+            if self._stage(command, "") is None:
+                continue
+            with contextlib.suppress(OSError):
+                _, ended = self._stat(f"/proc/{pid}")
+                for thread in os.scandir(f"/proc/{pid}/task"):
+                    name, seconds = self._stat(thread.path)
+                    totals[int(thread.name)] = (pid, self._stage(command, name), seconds)
+                    ended -= seconds
+                # In an executor those that wrote to a Python worker.
+                totals[-pid] = (pid, self._stage(command, "Executor task l"), ended)
+        return totals
+
+
+def spent(before, after):
+    """CPU seconds by stage between two readings."""
+    stages = {}
+    for thread, (pid, stage, seconds) in after.items():
+        if thread in before:
+            seconds -= before[thread][2]
+        if thread < 0:
+            # Of those that ended meanwhile what they had before is known.
+            seconds -= sum(was[2] for tid, was in before.items() if tid > 0 and was[0] == pid and tid not in after)
+        stages[stage] = stages.get(stage, 0.0) + max(0.0, seconds)
+    return {stage: round(seconds, 3) for stage, seconds in stages.items() if seconds > 0}
 
 
 def timed(what):
@@ -57,13 +142,104 @@ def noop(df):
     df.write.format("noop").mode("overwrite").save()
 
 
-def measure(shape, rows, ways, reps):
-    """Each way in turns, after one round that does not count."""
-    for rep in range(-1, reps):
-        for name, run in ways.items():
-            seconds = timed(run)
-            if rep >= 0:
-                tell(shape=shape, way=name, rows=rows, seconds=seconds)
+class Bench:
+    def __init__(self, spark, arguments):
+        self.spark = spark
+        self.reps = arguments.reps
+        self.scale = arguments.scale
+        self.only_millrace = arguments.only_millrace
+        self.program = arguments.node
+        self.meter = CpuMeter(spark.sparkContext.applicationId, arguments.node)
+
+    def start(self):
+        return MillraceCluster.run(self.spark, NodeProgram.file(self.program), 2, input_mode=InputMode.FEED)
+
+    def measure(self, shape, rows, ways):
+        """Each way in turns, after two rounds that do not count: compilers need so long."""
+        for rep in range(-2, self.reps):
+            for name, run in ways.items():
+                before = self.meter.read()
+                seconds = timed(run)
+                if rep >= 0:
+                    tell(shape=shape, way=name, rows=rows, seconds=seconds, cpu=spent(before, self.meter.read()))
+
+    def frame(self, shape):
+        rows, columns = SHAPES[shape]
+        rows = int(rows * self.scale)
+        batch = 10_000 if shape in "as" else 1000
+        self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch)
+        df = self.spark.range(0, rows, 1, 2).selectExpr(*columns).cache()
+        expect_rows(df.count(), rows)
+        return df, rows
+
+    def turns(self):
+        """From run to running, and the end, of one cluster after another."""
+        for rep in range(self.reps + 1):
+            began = time.perf_counter()
+            cluster = self.start()
+            tell(shape="-", way="run" if rep else "first run", rows=0, seconds=time.perf_counter() - began)
+            tell(shape="-", way="shutdown", rows=0, seconds=timed(cluster.shutdown))
+
+    def kills(self):
+        """SIGKILL of a node while rows stream in, until train() has failed."""
+        df = self.spark.range(0, 100_000, 1, 2).selectExpr("id AS x").cache()
+        df.count()
+        for _ in range(self.reps):
+            cluster = self.start()
+            killed = []
+
+            def kill():
+                time.sleep(1)
+                os.kill(node_pids(self.program)[0], signal.SIGKILL)
+                killed.append(time.perf_counter())
+
+            killer = threading.Thread(target=kill)
+            killer.start()
+            try:
+                cluster.train(df, num_epochs=1000)
+                raise AssertionError("a killed node went unnoticed")
+            except MillraceError as error:
+                failed = time.perf_counter()
+                if "SIGKILL" not in str(error):
+                    raise
+            killer.join()
+            tell(shape="-", way="failure", rows=0, seconds=failed - killed[0])
+            with contextlib.suppress(MillraceError):
+                cluster.shutdown()
+        df.unpersist()
+
+    def feeds(self, cluster, shapes):
+        mark = " over CURVE" if self.only_millrace else ""
+        kept = None
+        for shape in shapes:
+            df, rows = self.frame(shape)
+            ways = {} if self.only_millrace else {
+                "noop scan": lambda: noop(df),
+                "mapInArrow": lambda: expect_rows(
+                    sum(r.n for r in df.mapInArrow(count_arrow, "n long").collect()), rows
+                ),
+                "mapInPandas": lambda: expect_rows(
+                    sum(r.n for r in df.mapInPandas(count_pandas, "n long").collect()), rows
+                ),
+            }
+            ways["Millrace" + mark] = lambda: expect_rows(cluster.train(df).rows, rows)
+            self.measure(shape, rows, ways)
+            if shape == "a":
+                kept = (df, rows)
+            else:
+                df.unpersist(True)
+        return kept
+
+    def echo(self, cluster, df, rows):
+        cluster.end_feed()
+        self.measure(
+            "echo of a",
+            rows,
+            {
+                "mapInArrow": lambda: noop(df.mapInArrow(echo_arrow, "y long")),
+                "Millrace": lambda: noop(cluster.inference(df, "y bigint")),
+            },
+        )
 
 
 def main():
@@ -72,48 +248,20 @@ def main():
     parser.add_argument("--shapes", default="a,b,c,d,s")
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--only-millrace", action="store_true", help="the feed alone")
     arguments = parser.parse_args()
     spark = SparkSession.builder.appName("spark_feed").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.range(1000).repartition(2).count()  # executors are there
-
-    cluster = None
-    for rep in range(arguments.reps + 1):
-        if cluster is not None:
-            tell(shape="-", way="shutdown", rows=0, seconds=timed(cluster.shutdown))
-        began = time.perf_counter()
-        cluster = MillraceCluster.run(spark, NodeProgram.file(arguments.node), 2, input_mode=InputMode.FEED)
-        tell(shape="-", way="run" if rep else "first run", rows=0, seconds=time.perf_counter() - began)
-
-    echo_data = None
-    for shape in arguments.shapes.split(","):
-        rows, columns = SHAPES[shape]
-        rows = int(rows * arguments.scale)
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 10_000 if shape in "as" else 1000)
-        df = spark.range(0, rows, 1, 2).selectExpr(*columns).cache()
-        expect_rows(df.count(), rows)
-        ways = {
-            "noop scan": lambda: noop(df),
-            "mapInArrow": lambda: expect_rows(sum(r.n for r in df.mapInArrow(count_arrow, "n long").collect()), rows),
-            "mapInPandas": lambda: expect_rows(
-                sum(r.n for r in df.mapInPandas(count_pandas, "n long").collect()), rows
-            ),
-            "Millrace": lambda: expect_rows(cluster.train(df).rows, rows),
-        }
-        measure(shape, rows, ways, arguments.reps)
-        if shape == "a":
-            echo_data = (df, rows)
-        else:
-            df.unpersist()
-    cluster.end_feed()
-    if echo_data:
-        df, rows = echo_data
-        ways = {
-            "mapInArrow": lambda: noop(df.mapInArrow(echo_arrow, "y long")),
-            "Millrace": lambda: noop(cluster.inference(df, "y bigint")),
-        }
-        measure("echo of a", rows, ways, arguments.reps)
-    tell(shape="-", way="shutdown", rows=0, seconds=timed(cluster.shutdown))
+    bench = Bench(spark, arguments)
+    if not arguments.only_millrace:
+        bench.turns()
+        bench.kills()
+    cluster = bench.start()
+    kept = bench.feeds(cluster, arguments.shapes.split(",") if arguments.shapes else [])
+    if kept and not arguments.only_millrace:
+        bench.echo(cluster, *kept)
+    cluster.shutdown()
     spark.stop()
 
 
