@@ -86,7 +86,7 @@ abstract class Checks {
     return ClusterOptions.builder()
         .numExecutors(executors)
         .inputMode(InputMode.FEED)
-        .reservationTimeoutMillis(180_000)
+        .reservationTimeoutMillis(400_000)
         .stopGraceMillis(2_000);
   }
 

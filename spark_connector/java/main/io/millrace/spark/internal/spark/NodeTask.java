@@ -63,7 +63,8 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
 
   private String run(NodeSlot slot) throws InterruptedException {
     ExecutorSite site = ExecutorSite.of(plan.clusterId, plan.coordinator);
-    if (!site.claim(slot.executorId, isCopy() ? Integer.MAX_VALUE : plan.nodesPerExecutor)) {
+    boolean copy = isCopy();
+    if (!copy && !site.claim(slot.executorId, plan.nodesPerExecutor)) {
       Thread.sleep(PARK_MILLIS);
       if (displaced != null) {
         displaced.add(slot.executorId);
@@ -73,7 +74,7 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
     NodeAgent agent = null;
     boolean keep = false;
     try {
-      agent = start(site, slot);
+      agent = start(site, slot, copy);
       keep = agent.awaitRunning() && plan.freesFedSlots && slot.isFed();
       if (!keep) {
         agent.awaitEnd();
@@ -94,7 +95,7 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
   }
 
   /** An agent that has its slot; waits while another one holds it. */
-  private NodeAgent start(ExecutorSite site, NodeSlot slot) throws InterruptedException {
+  private NodeAgent start(ExecutorSite site, NodeSlot slot, boolean copy) throws InterruptedException {
     for (long pause = ASK_AGAIN_MILLIS; ; pause = Math.min(2 * pause, MAX_ASK_AGAIN_MILLIS)) {
       NodeAgent agent = site.startAgent(slot.executorId, params(slot));
       boolean running = agent.awaitRunning();
@@ -105,12 +106,20 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
               && (error.code() == StatusCode.ALREADY_EXISTS && error.getMessage().contains("has a live agent")
                   || error.code() == StatusCode.UNAVAILABLE && error.getMessage().contains("is held for its agent"));
       if (!held) {
+        if (copy && running) { // it takes the first one's part, and a place, whatever else is here
+          site.claim(slot.executorId, Integer.MAX_VALUE);
+          if (agent.hasEnded()) {
+            site.unclaim(slot.executorId);
+          }
+        }
         return agent;
       }
       LOG.info("{}; waiting for it", error.getMessage());
       agent.awaitEnd();
       Thread.sleep(pause);
-      site.claim(slot.executorId, plan.nodesPerExecutor);
+      if (!copy) {
+        site.claim(slot.executorId, plan.nodesPerExecutor);
+      }
     }
   }
 
