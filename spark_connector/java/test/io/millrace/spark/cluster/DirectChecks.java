@@ -52,7 +52,7 @@ public final class DirectChecks extends Checks {
     return new String(Files.readAllBytes(of.resolve(node)), StandardCharsets.UTF_8);
   }
 
-  private void basic() throws IOException {
+  private void basic() throws Exception {
     Path out = newFolder();
     MillraceCluster cluster =
         run(direct(4).numPs(1).masterNode("chief").evalNode(true).defaultFs("hdfs://namenode:8020"), "describe",
@@ -60,10 +60,11 @@ public final class DirectChecks extends Checks {
     requireEqual(4, cluster.clusterInfo().size());
     requireEqual("hdfs://namenode:8020", cluster.defaultFs());
     requireError(StatusCode.FAILED_PRECONDITION, () -> cluster.train(numbers(1, 1)));
+    // These are stopped when chief and workers have ended, whatever they do.
+    requireContains(awaitFile(out.resolve("ps-0")), "executor=0 workers=2 rank=-1");
+    requireContains(awaitFile(out.resolve("evaluator-0")), "executor=2 workers=2 rank=-1");
     cluster.shutdown();
-    requireContains(told(out, "ps-0"), "executor=0 workers=2 rank=-1");
     requireContains(told(out, "chief-0"), "executor=1 workers=2 rank=0");
-    requireContains(told(out, "evaluator-0"), "executor=2 workers=2 rank=-1");
     requireContains(told(out, "worker-0"), "executor=3 workers=2 rank=1");
     requireContains(told(out, "worker-0"), "path=hdfs://namenode:8020/user/");
   }
@@ -135,10 +136,11 @@ public final class DirectChecks extends Checks {
   }
 
   /** Without GPUs of Spark's nodes claim what their host has: three there, made up. */
-  private void gpus() throws IOException {
+  private void gpus() throws Exception {
     Path out = newFolder();
-    run(direct(3).numPs(1).gpusPerNode(1), "describe", out.toString()).shutdown();
-    requireContains(told(out, "ps-0"), "gpus= ");
+    MillraceCluster cluster = run(direct(3).numPs(1).gpusPerNode(1), "describe", out.toString());
+    requireContains(awaitFile(out.resolve("ps-0")), "gpus= ");
+    cluster.shutdown();
     Set<String> claimed = new HashSet<>();
     for (String node : new String[] {"worker-0", "worker-1"}) {
       String gpu = told(out, node).replaceAll("(?s).*gpus=(\\S*).*", "$1");
