@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -40,8 +41,8 @@ constexpr absl::Duration kFirstData = absl::Seconds(15);
 // A source that gives more than this host can take is not waited for any longer.
 constexpr absl::Duration kCatchUp = absl::Seconds(5);
 // A window in which nothing happens is drawn this often, for the ages in it; what comes from the
-// cluster wakes it.
-constexpr absl::Duration kQuietFrame = absl::Seconds(1);
+// cluster wakes it, mostly each second: a little less often than that, so that each is one frame.
+constexpr absl::Duration kQuietFrame = absl::Milliseconds(1250);
 // Frames that ImGui needs until tables and docks have their sizes.
 constexpr int kSettlingFrames = 6;
 
@@ -111,7 +112,10 @@ absl::Status WaitForData(Session* session, absl::Duration after) {
     const LinkState& link = session->model().health().link;
     if (session->model().has_data() && first == absl::InfiniteFuture()) first = now;
     if (first != absl::InfiniteFuture()) {
-      if (now - first >= after + (any ? kCatchUp : absl::ZeroDuration())) return absl::OkStatus();
+      if (now - first >= after + (any ? kCatchUp : absl::ZeroDuration())) {
+        session->Settle();
+        return absl::OkStatus();
+      }
     } else if (Final(link)) {
       return absl::UnavailableError(link.reason);
     } else if (now - begin > kFirstData) {
@@ -209,7 +213,11 @@ absl::Status ShowWindow(const Options& options, const std::vector<Session*>& ses
     // Frames that follow an input at once: hover effects and scrolling settle within them.
     int lively = kSettlingFrames;
     while (!window->should_close()) {
-      if (window->Wait(lively > 0 ? absl::Milliseconds(4) : kQuietFrame)) lively = kSettlingFrames;
+      const bool behind = std::any_of(sessions.begin(), sessions.end(),
+                                      [](Session* each) { return each->behind(); });
+      if (window->Wait(lively > 0 || behind ? absl::Milliseconds(4) : kQuietFrame)) {
+        lively = kSettlingFrames;
+      }
       --lively;
       const absl::Time begin = absl::Now();
       for (size_t i = 0; i < sessions.size(); ++i) {

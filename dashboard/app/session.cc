@@ -7,7 +7,9 @@
 namespace millrace::dashboard {
 namespace {
 
-constexpr size_t kUpdatesAtOnce = 16;
+constexpr size_t kUpdatesAtOnce = 2;
+// What came so long ago is a past that is caught up with.
+constexpr absl::Duration kBacklog = absl::Seconds(2);
 
 }  // namespace
 
@@ -19,6 +21,7 @@ Session::~Session() = default;
 bool Session::Poll(absl::Time now, absl::Duration budget) {
   const absl::Time stop = absl::Now() + budget;
   bool any = false;
+  behind_ = false;
   for (;;) {
     updates_.clear();
     source_->Poll(now, kUpdatesAtOnce, &updates_);
@@ -38,7 +41,12 @@ bool Session::Poll(absl::Time now, absl::Duration budget) {
     }
     any = any || !updates_.empty();
     if (updates_.size() < kUpdatesAtOnce) break;
-    if (absl::Now() >= stop) return true;
+    if (absl::Now() >= stop) {
+      behind_ = true;
+      // Time goes on as far as it has been told.
+      if (updates_.back().arrived < now - kBacklog) return true;
+      break;
+    }
   }
   advanced_ = source_->ModelTime(now);
   model_.Advance(advanced_);

@@ -35,7 +35,11 @@ class Session {
 
   // Applies what has come, for at most `budget` of real time, and lets the model's time pass.
   // Returns whether anything came.
-  bool Poll(absl::Time now, absl::Duration budget = absl::Milliseconds(8));
+  bool Poll(absl::Time now, absl::Duration budget = absl::Milliseconds(3));
+  // The last Poll() had no time for all that had come: the next one should not wait.
+  [[nodiscard]] bool behind() const { return behind_; }
+  // As DashboardModel::Settle(): for one picture, rather than the next of many.
+  void Settle() { model_.Settle(); }
 
   [[nodiscard]] const DashboardModel& model() const { return model_; }
   [[nodiscard]] UpdateSource& source() { return *source_; }
@@ -55,6 +59,7 @@ class Session {
   DashboardModel model_;
   absl::Time advanced_ = absl::InfinitePast();  // what the model was last told
   std::vector<SourceUpdate> updates_;
+  bool behind_ = false;
 };
 
 }  // namespace millrace::dashboard

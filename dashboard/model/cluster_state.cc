@@ -63,7 +63,7 @@ absl::Time NodeState::since() const {
   return state >= 0 && state < kSlotStates ? reached[state] : absl::InfinitePast();
 }
 
-bool GpuState::throttled() const {
+bool SlowsDown(const std::vector<std::string>& throttle_reasons) {
   for (const std::string& reason : throttle_reasons) {
     if (reason != "gpu_idle" && reason != "applications_clocks_setting" && reason != "sync_boost" &&
         reason != "display_clock_setting" && reason != "sw_power_cap" && reason != "none") {

@@ -3,7 +3,7 @@
 // A cluster as the panels draw it: values that are current, rates already divided.
 //
 // Defines: Lately, ClusterFacts, NodeState, QueueState, HostState, GpuState, GpuMetric, NodeMetric,
-// ClusterMetric, FeedState.
+// ClusterMetric, FeedState, SlowsDown().
 //
 // Numbers that are not known are kUnknown (dashboard/model/history.h), never 0; check with Known().
 // Times are on the coordinator's clock; InfinitePast() means: not (yet). Rates are per second.
@@ -169,25 +169,29 @@ struct HostState {
   bool reports_gpus = false;  // an agent has said something about its GPUs
 };
 
+// What is read of every GPU again and again stands together, at the beginning.
 struct GpuState {
-  int host = -1;  // into DashboardModel::hosts()
+  absl::Time time = absl::InfinitePast();  // of the newest values
+  std::array<float, kGpuMetrics> values;   // by GpuMetric
+  Lately utilization_lately;
+  float power_limit_watts = kUnknown;
+  float max_clock_mhz = kUnknown;
+  int owner = -1;  // executor id of the node that has claimed it; -1: nobody
+  int host = -1;   // into DashboardModel::hosts()
   uint32_t index = 0;
+  bool slowed = false;  // of throttle_reasons: see throttled()
+  bool noted = false;   // it deserves a warning
+  bool throttle_known = false;
+  std::string error;  // why values are missing; empty: they are not
   std::string uuid;
   std::string parent_uuid;  // of a MIG instance; empty otherwise
   std::string name;
   std::string pci_bus_id;
-  std::string source;                      // "nvml", "nvidia-smi", "fake"
-  std::string error;                       // why values are missing; empty: they are not
-  absl::Time time = absl::InfinitePast();  // of the newest values
-  int owner = -1;  // executor id of the node that has claimed it; -1: nobody
+  std::string source;  // "nvml", "nvidia-smi", "fake"
 
-  std::array<float, kGpuMetrics> values;  // by GpuMetric
-  Lately utilization_lately;
   float memory_used_bytes = kUnknown;
   float memory_total_bytes = kUnknown;
-  float power_limit_watts = kUnknown;
   float memory_clock_mhz = kUnknown;
-  float max_clock_mhz = kUnknown;
   float pcie_rx_bytes_per_second = kUnknown;
   float pcie_tx_bytes_per_second = kUnknown;
   float sm_active_percent = kUnknown;
@@ -200,7 +204,6 @@ struct GpuState {
   float ecc_uncorrected = kUnknown;
   float xid_count = kUnknown;
   float last_xid = kUnknown;
-  bool throttle_known = false;
   std::vector<std::string> throttle_reasons;  // by their NVML names, lower case
   struct Process {
     int64_t pid = 0;
@@ -212,8 +215,11 @@ struct GpuState {
   [[nodiscard]] float value(GpuMetric metric) const { return values[static_cast<int>(metric)]; }
   // It runs slower than it could for its heat or its power brake; an idle GPU's and an
   // application's own limits do not count.
-  [[nodiscard]] bool throttled() const;
+  [[nodiscard]] bool throttled() const { return slowed; }
 };
+
+// Whether these reasons make GpuState::throttled().
+[[nodiscard]] bool SlowsDown(const std::vector<std::string>& throttle_reasons);
 
 // One feed of the ledger.
 struct FeedState {

@@ -1,6 +1,7 @@
 #include "dashboard/model/dashboard_model.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <utility>
 
@@ -18,9 +19,16 @@ constexpr absl::Duration kStaleAfter = absl::Seconds(3);
 // A coordinator without news says so every 5 s.
 constexpr absl::Duration kKeepAlive = absl::Seconds(5);
 constexpr absl::Duration kQuietFeed = absl::Milliseconds(2500);
-constexpr int kListedWarnings = 50;
-// From this many nodes on, what goes over all of them is done once a second.
+// From this many nodes or GPUs on, what goes over all of them is done in slices, one in each frame:
+// all of it in kCensusSpan.
 constexpr size_t kLarge = 1000;
+constexpr size_t kLargeGpus = 8000;
+constexpr absl::Duration kCensusSpan = absl::Milliseconds(500);
+
+uint64_t NextVersion() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
 
 // Percent, percent, 4 W, half a degree, 15 MHz (the step of NVIDIA's clocks), percent.
 std::vector<ByteHistory> MakeGpuHistories() {
@@ -39,12 +47,26 @@ DashboardModel::DashboardModel(ModelOptions options)
       node_history_(kNodeMetrics),
       cluster_history_(kClusterMetrics) {
   cluster_values_.fill(kUnknown);
+  slots_changed_ = hosts_changed_ = true;
+  Bump();
+}
+
+void DashboardModel::Bump() {
+  version_ = NextVersion();
+  queues_changed_ = false;
+  if (std::exchange(slots_changed_, false)) slots_version_ = version_;
+  if (std::exchange(hosts_changed_, false)) hosts_version_ = version_;
+}
+
+bool DashboardModel::large() const {
+  return nodes_.size() > kLarge || gpus_.size() > kLargeGpus;
 }
 
 void DashboardModel::Forget() {
   has_data_ = false;
   now_ = absl::UnixEpoch();
   data_time_ = last_arrival_ = viewer_now_ = derived_at_ = rate_from_ = absl::InfinitePast();
+  counted_at_ = absl::InfinitePast();
   all_ran_ = absl::InfinitePast();
   health_ = LinkHealth();
   cluster_ = ClusterFacts();
@@ -67,8 +89,12 @@ void DashboardModel::Forget() {
   cluster_values_.fill(kUnknown);
   warnings_.Clear();
   verdict_ = Verdict();
+  taker_.Clear();
   incarnation_.clear();
-  mid_transaction_ = false;
+  mid_transaction_ = mid_slots_ = false;
+  // What was derived from the nodes that there were must not outlive them.
+  slots_changed_ = hosts_changed_ = true;
+  Bump();
 }
 
 void DashboardModel::Refuse(absl::string_view why) {
@@ -78,7 +104,6 @@ void DashboardModel::Refuse(absl::string_view why) {
 
 void DashboardModel::Apply(const SourceUpdate& update) {
   if (update.restart) Forget();
-  ++version_;
   viewer_now_ = std::max(viewer_now_, update.arrived);
   health_.link = update.link;
   health_.dropped_updates += update.dropped;
@@ -87,6 +112,7 @@ void DashboardModel::Apply(const SourceUpdate& update) {
     last_arrival_ = update.arrived;
     TakeWatch(update);
   }
+  if (!update.more || queues_changed_) Bump();
 }
 
 void DashboardModel::TakeWatch(const SourceUpdate& update) {
@@ -139,65 +165,47 @@ void DashboardModel::TakeWatch(const SourceUpdate& update) {
   health_.dropped_events += watch.dropped_events();
   health_.dropped_log_lines += watch.dropped_log_lines();
   mid_transaction_ = update.more;
+  // Slots come before samples.
+  mid_slots_ = update.more && watch.nodes_size() == 0;
   if (update.more) return;
   ++health_.updates;
-  Summarise();
-}
-
-// Values of the whole cluster, once a transaction is complete.
-void DashboardModel::Summarise() {
-  double running = 0, rows = 0, bytes = 0, starved = 0, backpressured = 0, gpu = 0;
-  int fed = 0, timed = 0, gpus = 0;
   for (auto& [id, feed] : feeds_) {
     // A feed is told when it changes: one that is not has received nothing.
     if (data_time_ - feed_counters_[id].time > kQuietFeed && Known(feed.rows_per_second)) {
       feed.rows_per_second = feed.acked_per_second = 0;
     }
   }
-  for (const NodeState& node : nodes_) {
-    if (node.state == v1::SLOT_STATE_RUNNING) ++running;
-    if (node.ended() || IsOld(node.sampled)) continue;
-    if (Known(node.rows_per_second)) {
-      ++fed;
-      rows += node.rows_per_second;
-      bytes += node.bytes_per_second;
-    }
-    if (Known(node.starved)) {
-      ++timed;
-      starved += node.starved;
-      backpressured += node.backpressured;
-    }
+  if (!large()) {
+    CountAll();
+    TakeTotals();
   }
-  for (const GpuState& state : gpus_) {
-    const float utilization = state.value(GpuMetric::kUtilization);
-    if (!Known(utilization) || IsOld(state.time)) continue;
-    ++gpus;
-    gpu += utilization;
+}
+
+void DashboardModel::CountAll() {
+  taker_.Begin();
+  taker_.Count(*this, SIZE_MAX);
+}
+
+// Values of the whole cluster.
+void DashboardModel::TakeTotals() {
+  const Census& census = taker_.last();
+  if (all_ran_ == absl::InfinitePast() && cluster_.phase >= v1::ClusterInfo::PHASE_RUNNING &&
+      // It may have failed before.
+      (cluster_.phase != v1::ClusterInfo::PHASE_FAILED || census.all_ran)) {
+    all_ran_ = census.last_ran;
   }
-  if (all_ran_ == absl::InfinitePast() && cluster_.phase >= v1::ClusterInfo::PHASE_RUNNING) {
-    for (const NodeState& node : nodes_) {
-      // A later attempt says nothing of the start.
-      if (node.attempt == 0) all_ran_ = std::max(all_ran_, node.reached[v1::SLOT_STATE_RUNNING]);
-    }
-    if (cluster_.phase == v1::ClusterInfo::PHASE_FAILED) {
-      for (const NodeState& node : nodes_) {
-        if (node.attempt == 0 && node.reached[v1::SLOT_STATE_RUNNING] == absl::InfinitePast()) {
-          all_ran_ = absl::InfinitePast();  // it failed before
-        }
-      }
-    }
-  }
-  const auto set = [this](ClusterMetric metric, bool known, double value) {
+  const auto set = [this](ClusterMetric metric, float value) {
     const size_t i = static_cast<size_t>(metric);
-    cluster_values_[i] = known ? static_cast<float>(value) : kUnknown;
-    cluster_history_[i].Record(0, data_time_, cluster_values_[i]);
+    cluster_values_[i] = value;
+    cluster_history_[i].Record(0, data_time_, value);
   };
-  set(ClusterMetric::kRunning, !nodes_.empty(), running);
-  set(ClusterMetric::kRows, fed > 0, rows);
-  set(ClusterMetric::kBytes, fed > 0, bytes);
-  set(ClusterMetric::kGpuUtilization, gpus > 0, gpus > 0 ? gpu / gpus : 0);
-  set(ClusterMetric::kStarved, timed > 0, timed > 0 ? starved / timed : 0);
-  set(ClusterMetric::kBackpressured, timed > 0, timed > 0 ? backpressured / timed : 0);
+  set(ClusterMetric::kRunning,
+      census.nodes > 0 ? static_cast<float>(census.by_state[v1::SLOT_STATE_RUNNING]) : kUnknown);
+  set(ClusterMetric::kRows, census.rows_per_second);
+  set(ClusterMetric::kBytes, census.bytes_per_second);
+  set(ClusterMetric::kGpuUtilization, census.gpu_utilization);
+  set(ClusterMetric::kStarved, census.starved);
+  set(ClusterMetric::kBackpressured, census.backpressured);
 }
 
 void DashboardModel::Advance(absl::Time now) {
@@ -221,12 +229,36 @@ void DashboardModel::Advance(absl::Time now) {
     rate_bytes_ = health_.bytes;
     rate_updates_ = health_.updates;
   }
-  if (mid_transaction_) return;  // half of it would be nonsense
-  const absl::Duration since = viewer_now_ - derived_at_;
-  if (since < (nodes_.size() > kLarge ? absl::Seconds(1) : kDeriveEvery) &&
-      (derived_version_ == version_ || nodes_.size() > kLarge)) {
+  if (!large()) {
+    if (mid_transaction_) return;  // half of it would be nonsense
+    if (viewer_now_ - derived_at_ < kDeriveEvery && derived_version_ == version_) return;
+    CountAll();
+    Conclude();
     return;
   }
+  // Samples of a large cluster come all the time, but a part of its slots would be nonsense.
+  if (mid_slots_) return;
+  const absl::Duration elapsed = viewer_now_ - std::exchange(counted_at_, viewer_now_);
+  const double share = absl::FDivDuration(elapsed, kCensusSpan);
+  if (derived_at_ == absl::InfinitePast() || share >= 1) {
+    Settle();
+    return;
+  }
+  if (!taker_.under_way()) taker_.Begin();
+  const double all = static_cast<double>(nodes_.size() + hosts_.size() + gpus_.size());
+  if (!taker_.Count(*this, static_cast<size_t>(share * all) + 1)) return;
+  TakeTotals();
+  Conclude();
+}
+
+void DashboardModel::Settle() {
+  if (!has_data_ || mid_slots_) return;
+  CountAll();
+  TakeTotals();
+  Conclude();
+}
+
+void DashboardModel::Conclude() {
   derived_at_ = viewer_now_;
   derived_version_ = version_;
   verdict_ = MakeVerdict(*this);
@@ -241,14 +273,12 @@ void DashboardModel::Warn() {
     warnings_.Raise("stale", Mood::kBad,
                     absl::StrCat("Data are ", FormatSpan(health_.data_age), " old"), jump, true);
   }
-  int listed = 0;
-  for (const NodeState& node : nodes_) {
-    if (listed >= kListedWarnings) break;
+  for (const int id : census().noted_nodes) {
+    const NodeState& node = nodes_[id];
     Jump jump;
     jump.panel = Panel::kNodes;
     jump.selection.node = node.executor_id;
     const auto raise = [&](absl::string_view kind, Mood mood, absl::string_view text) {
-      ++listed;
       warnings_.Raise(absl::StrCat(kind, "/", node.executor_id), mood,
                       absl::StrCat(node.name, " ", text), jump);
     };
@@ -266,16 +296,14 @@ void DashboardModel::Warn() {
             absl::StrCat("was last sampled ", FormatAge(node.sampled, now_)));
     }
   }
-  listed = 0;
-  for (size_t i = 0; i < gpus_.size() && listed < kListedWarnings; ++i) {
+  for (const int i : census().noted_gpus) {
     const GpuState& gpu = gpus_[i];
     Jump jump;
     jump.panel = Panel::kGpus;
-    jump.selection.gpu = static_cast<int>(i);
+    jump.selection.gpu = i;
     const auto raise = [&](absl::string_view kind, Mood mood, absl::string_view text) {
-      ++listed;
-      warnings_.Raise(absl::StrCat(kind, "/gpu", i), mood,
-                      absl::StrCat(GpuName(static_cast<int>(i)), " ", text), jump);
+      warnings_.Raise(absl::StrCat(kind, "/gpu", i), mood, absl::StrCat(GpuName(i), " ", text),
+                      jump);
     };
     if (!gpu.error.empty()) raise("gpu-error", Mood::kBad, gpu.error);
     if (gpu.throttled()) {

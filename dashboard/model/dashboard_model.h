@@ -31,6 +31,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "dashboard/model/census.h"
 #include "dashboard/model/cluster_state.h"
 #include "dashboard/model/history.h"
 #include "dashboard/model/log_ring.h"
@@ -79,6 +80,9 @@ class DashboardModel {
   void Apply(const SourceUpdate& update);
   // Lets time pass: ages, gaps, warnings, verdict. `now` is on the viewer's clock.
   void Advance(absl::Time now);
+  // Lets totals, verdict and warnings be of what is known now, at once, however large the cluster
+  // is.
+  void Settle();
 
   // ---- what is known ----
 
@@ -133,13 +137,20 @@ class DashboardModel {
 
   // ---- what follows from it ----
 
+  // Of clusters with more than a thousand nodes it is counted over half a second, and verdict and
+  // warnings follow it.
+  [[nodiscard]] const Census& census() const { return taker_.last(); }
   [[nodiscard]] const Verdict& verdict() const { return verdict_; }
   [[nodiscard]] std::vector<const Warning*> warnings() const { return warnings_.active(); }
 
   // Of histories, log lines and metrics: nearly all that there is.
   [[nodiscard]] size_t memory_bytes() const;
-  // Changes with every update that was taken.
-  [[nodiscard]] uint64_t version() const { return version_; }
+  // Numbers that change with what is derived from them, once the transaction that changed it is
+  // complete. No two models give the same ones.
+  [[nodiscard]] uint64_t version() const { return version_; }              // anything
+  [[nodiscard]] uint64_t slots_version() const { return slots_version_; }  // slots
+  // Which hosts and GPUs there are, and which of them are not known.
+  [[nodiscard]] uint64_t hosts_version() const { return hosts_version_; }
 
  private:
   // Counters of the sample before, to divide by.
@@ -177,16 +188,26 @@ class DashboardModel {
   void TakeLogs(const v1::LogBatch& batch);
   int HostOf(const std::string& name);
   void Refuse(absl::string_view why);
-  void Summarise();
+  void Bump();
+  [[nodiscard]] bool large() const;
+  void CountAll();
+  void TakeTotals();
+  void Conclude();
   void Warn();
 
   ModelOptions options_;
   bool has_data_ = false;
   std::string incarnation_;
   bool mid_transaction_ = false;
+  bool mid_slots_ = false;  // a part of the slots is there
+  bool slots_changed_ = false;  // since slots_version_
+  bool hosts_changed_ = false;
+  bool queues_changed_ = false;  // there are more or fewer of them: lists of them are wrong at once
   absl::Time all_ran_ = absl::InfinitePast();
   absl::Time logs_known_until_ = absl::InfinitePast();
   uint64_t version_ = 0;
+  uint64_t slots_version_ = 0;
+  uint64_t hosts_version_ = 0;
   absl::Time viewer_now_ = absl::InfinitePast();
   absl::Time now_ = absl::UnixEpoch();
   absl::Time data_time_ = absl::InfinitePast();
@@ -195,6 +216,7 @@ class DashboardModel {
   absl::Duration clock_offset_;
   absl::Time derived_at_ = absl::InfinitePast();  // when verdict and warnings were last made
   uint64_t derived_version_ = 0;
+  absl::Time counted_at_ = absl::InfinitePast();  // of a large cluster: a slice of it
   // Between samples of one node, a moving average; for IsOld().
   absl::Duration sample_pace_ = absl::Seconds(1);
   absl::Time rate_from_ = absl::InfinitePast();
@@ -220,6 +242,7 @@ class DashboardModel {
   std::vector<FloatHistory> node_history_;
   std::vector<FloatHistory> cluster_history_;
   std::array<float, kClusterMetrics> cluster_values_;
+  CensusTaker taker_;
   WarningBoard warnings_;
   Verdict verdict_;
 };

@@ -86,13 +86,17 @@ bool DashboardModel::Reserve(int executor_id) {
 int DashboardModel::HostOf(const std::string& name) {
   if (name.empty()) return -1;
   const auto [found, fresh] = host_ids_.try_emplace(name, static_cast<int>(hosts_.size()));
-  if (fresh) hosts_.emplace_back().name = name;
+  if (fresh) {
+    hosts_.emplace_back().name = name;
+    hosts_changed_ = true;
+  }
   return found->second;
 }
 
 void DashboardModel::TakeSlot(const v1::SlotStatus& slot) {
   const int id = slot.executor_id();
   if (!Reserve(id)) return;
+  slots_changed_ = true;
   NodeState& node = nodes_[id];
   if (node.job != slot.job_name() || node.task != slot.task_index() || node.name.empty()) {
     node.job = slot.job_name();
@@ -206,6 +210,7 @@ void DashboardModel::TakeNode(const v1::WatchUpdate::Node& proto) {
 void DashboardModel::TakeQueues(const v1::NodeSample& sample, double seconds, NodeState* node,
                                 NodeCounters* before) {
   const size_t count = static_cast<size_t>(sample.queues_size());
+  queues_changed_ = queues_changed_ || node->queues.size() != count;
   node->queues.resize(count);
   before->queues.resize(count);
   node->rows_per_second = node->bytes_per_second = kUnknown;
@@ -260,11 +265,13 @@ void DashboardModel::TakeGpus(const v1::NodeSample& sample, NodeState* node, Nod
   if (node->host_index >= 0) {
     HostState& host = hosts_[node->host_index];
     if (!sample.gpus_unknown().empty()) {
+      hosts_changed_ = hosts_changed_ || host.gpus_unknown != sample.gpus_unknown();
       host.gpus_unknown = sample.gpus_unknown();
       host.reports_gpus = true;
       // Values of before are not those of now.
       for (const int gpu : host.gpus) gpus_[gpu].values.fill(kUnknown);
     } else if (sample.gpus_size() > 0) {
+      hosts_changed_ = hosts_changed_ || !host.gpus_unknown.empty();
       host.gpus_unknown.clear();
       host.reports_gpus = true;
     }
@@ -306,6 +313,7 @@ int DashboardModel::GpuOf(int host, const v1::GpuSample& sample) {
   const int id = static_cast<int>(gpus_.size());
   gpu_ids_.emplace(key, id);
   if (!sample.uuid().empty()) gpu_by_uuid_[sample.uuid()] = id;
+  hosts_changed_ = true;
   GpuState& gpu = gpus_.emplace_back();
   gpu.host = host;
   gpu.index = sample.index();
@@ -361,7 +369,12 @@ void DashboardModel::TakeGpu(const v1::GpuSample& proto, int id) {
   gpu.xid_count = known(proto.has_xid_count(), proto.xid_count());
   gpu.last_xid = known(proto.has_last_xid(), proto.last_xid());
   gpu.throttle_known = proto.throttle_known();
-  gpu.throttle_reasons.assign(proto.throttle_reasons().begin(), proto.throttle_reasons().end());
+  if (!std::equal(gpu.throttle_reasons.begin(), gpu.throttle_reasons.end(),
+                  proto.throttle_reasons().begin(), proto.throttle_reasons().end())) {
+    gpu.throttle_reasons.assign(proto.throttle_reasons().begin(), proto.throttle_reasons().end());
+    gpu.slowed = SlowsDown(gpu.throttle_reasons);
+  }
+  gpu.noted = gpu.slowed || !gpu.error.empty() || gpu.ecc_uncorrected > 0 || gpu.xid_count > 0;
   gpu.processes.resize(static_cast<size_t>(proto.processes_size()));
   for (int i = 0; i < proto.processes_size(); ++i) {
     gpu.processes[static_cast<size_t>(i)] = {

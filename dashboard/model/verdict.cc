@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -17,8 +16,6 @@ namespace {
 
 // From this mean utilisation on, in percent, GPUs count as busy.
 constexpr float kBusy = 70;
-// From this fraction of its time on, something is held up by what it waits for.
-constexpr float kHeldUp = 0.3f;
 constexpr size_t kMaxReason = 160;
 constexpr size_t kMaxQuoted = 60;
 
@@ -78,20 +75,11 @@ std::string LastTrouble(const DashboardModel& model, int executor_id) {
 }
 
 VerdictSentence Reserving(const DashboardModel& model) {
-  // The slot that holds everybody up: the lowest on the ladder, of those the one that is there
-  // longest.
-  const NodeState* slowest = nullptr;
-  int running = 0;
-  for (const NodeState& node : model.nodes()) {
-    if (node.state >= v1::SLOT_STATE_RUNNING) {
-      if (node.state == v1::SLOT_STATE_RUNNING) ++running;
-      continue;
-    }
-    if (slowest == nullptr || node.state < slowest->state ||
-        (node.state == slowest->state && node.since() < slowest->since())) {
-      slowest = &node;
-    }
-  }
+  // The slot that holds everybody up.
+  const Census& census = model.census();
+  const NodeState* const slowest =
+      census.slowest < 0 ? nullptr : &model.nodes()[static_cast<size_t>(census.slowest)];
+  const int running = census.by_state[v1::SLOT_STATE_RUNNING];
   VerdictSentence sentence;
   const int slots = static_cast<int>(model.nodes().size());
   const absl::Duration age = model.now() - model.cluster().started;
@@ -104,8 +92,8 @@ VerdictSentence Reserving(const DashboardModel& model) {
   }
   const absl::Duration waits = model.now() - std::max(slowest->since(), model.cluster().started);
   int behind = 0;
-  for (const NodeState& node : model.nodes()) {
-    if (node.state <= slowest->state) ++behind;
+  for (int state = 0; state <= std::min<int>(slowest->state, kSlotStates - 1); ++state) {
+    behind += census.by_state[state];
   }
   sentence.jump = To(Panel::kReservations, slowest->executor_id);
   sentence.evidence = absl::StrCat(running, " of ", slots, " run; ", behind, " at or below \"",
@@ -134,18 +122,12 @@ VerdictSentence Reserving(const DashboardModel& model) {
 VerdictSentence Running(const DashboardModel& model) {
   VerdictSentence sentence;
   sentence.jump = To(Panel::kReservations);
-  const NodeState* absent = nullptr;
-  int running = 0;
-  int finished = 0;
-  for (const NodeState& node : model.nodes()) {
-    if (node.state == v1::SLOT_STATE_RUNNING || node.state == v1::SLOT_STATE_DRAINING) {
-      ++running;
-    } else if (node.state == v1::SLOT_STATE_FINISHED) {
-      ++finished;
-    } else if (absent == nullptr) {
-      absent = &node;
-    }
-  }
+  const Census& census = model.census();
+  const NodeState* const absent =
+      census.absent < 0 ? nullptr : &model.nodes()[static_cast<size_t>(census.absent)];
+  const int running =
+      census.by_state[v1::SLOT_STATE_RUNNING] + census.by_state[v1::SLOT_STATE_DRAINING];
+  const int finished = census.by_state[v1::SLOT_STATE_FINISHED];
   const int slots = static_cast<int>(model.nodes().size());
   if (absent != nullptr) {
     sentence.mood = Mood::kWarning;
@@ -225,8 +207,7 @@ VerdictSentence Start(const DashboardModel& model) {
     case Phase::PHASE_RUNNING:
       return Running(model);
     case Phase::PHASE_STOPPING: {
-      int left = 0;
-      for (const NodeState& node : model.nodes()) left += node.ended() ? 0 : 1;
+      const int left = model.census().nodes - model.census().ended;
       sentence.mood = Mood::kBusy;
       sentence.text =
           absl::StrCat("Stopping: ", Plural(left, "node has", "nodes have"), " not ended yet.");
@@ -250,10 +231,7 @@ VerdictSentence Start(const DashboardModel& model) {
       sentence.jump = To(Panel::kTimeline, cluster.first_cause_executor);
       return sentence;
     case Phase::PHASE_ENDED: {
-      int finished = 0;
-      for (const NodeState& node : model.nodes()) {
-        finished += node.state == v1::SLOT_STATE_FINISHED ? 1 : 0;
-      }
+      const int finished = model.census().by_state[v1::SLOT_STATE_FINISHED];
       sentence.mood = Mood::kGood;
       sentence.text =
           absl::StrCat("Ended. ", FormatCount(finished), " of ",
@@ -269,104 +247,18 @@ VerdictSentence Start(const DashboardModel& model) {
 
 // ---- Q2: why are my GPUs idle ----
 
-struct GpuFacts {
-  int counted = 0;  // known and used
-  int unknown = 0;
-  float utilization = kUnknown;  // mean, lately
-  std::vector<int> throttled;    // hottest first
-  int hottest = -1;
-};
-
-GpuFacts CountGpus(const DashboardModel& model) {
-  GpuFacts facts;
-  bool claimed = false;
-  for (const GpuState& gpu : model.gpus()) claimed = claimed || gpu.owner >= 0;
-  double sum = 0;
-  for (size_t i = 0; i < model.gpus().size(); ++i) {
-    const GpuState& gpu = model.gpus()[i];
-    if (!Known(gpu.value(GpuMetric::kUtilization)) || model.IsOld(gpu.time)) {
-      ++facts.unknown;
-      continue;
-    }
-    if (gpu.throttled()) facts.throttled.push_back(static_cast<int>(i));
-    // Others may use the GPUs that no node has claimed.
-    if (claimed && gpu.owner < 0) continue;
-    sum += gpu.utilization_lately.mean;
-    ++facts.counted;
-  }
-  if (facts.counted > 0) facts.utilization = static_cast<float>(sum / facts.counted);
-  const auto temperature = [&](int gpu) {
-    return model.gpus()[gpu].value(GpuMetric::kTemperature);
-  };
-  std::stable_sort(facts.throttled.begin(), facts.throttled.end(),
-                   [&](int a, int b) { return temperature(a) > temperature(b); });
-  return facts;
-}
-
-struct FeedFacts {
-  int fed = 0;
-  float starved = kUnknown;  // mean of all fed nodes
-  int most_starved = -1;     // executor id
-  float most_starved_by = 0;
-  int fullest = -1;  // executor id of the one that holds back its feeders most
-  float fullest_by = 0;
-  float bytes_per_second = 0;
-  float rows_per_second = 0;
-  int richest = -1;  // receives most rows
-  float richest_share = 0;
-  int waiting = 0;  // nodes that wait more than kHeldUp of their time
-};
-
-FeedFacts CountFeed(const DashboardModel& model) {
-  FeedFacts facts;
-  double starved = 0;
-  int timed = 0;
-  float richest = 0;
-  for (const NodeState& node : model.nodes()) {
-    if (node.queues.empty() || node.ended()) continue;
-    const int id = node.executor_id;
-    const float rows = node.rows_lately.mean;
-    const float bytes = node.bytes_lately.mean;
-    const float waits = node.starved_lately.mean;
-    const float full = node.backpressured_lately.mean;
-    ++facts.fed;
-    if (Known(rows)) {
-      facts.rows_per_second += rows;
-      if (rows > richest) {
-        richest = rows;
-        facts.richest = id;
-      }
-    }
-    if (Known(bytes)) facts.bytes_per_second += bytes;
-    if (Known(full) && full > facts.fullest_by) {
-      facts.fullest_by = full;
-      facts.fullest = id;
-    }
-    if (!Known(waits)) continue;
-    ++timed;
-    starved += waits;
-    if (waits > kHeldUp) ++facts.waiting;
-    if (waits > facts.most_starved_by) {
-      facts.most_starved_by = waits;
-      facts.most_starved = id;
-    }
-  }
-  if (timed > 0) facts.starved = static_cast<float>(starved / timed);
-  if (facts.rows_per_second > 0) facts.richest_share = richest / facts.rows_per_second;
-  return facts;
-}
-
 std::string WhyIdle(const DashboardModel& model, VerdictSentence* sentence) {
-  const FeedFacts feed = CountFeed(model);
+  const Census& feed = model.census();
   if (model.cluster().input_mode != v1::INPUT_MODE_FEED) {
     sentence->jump = To(Panel::kGpus);
     return "the nodes read their own data (InputMode DIRECT)";
   }
   const bool open = std::any_of(model.feeds().begin(), model.feeds().end(),
                                 [](const auto& entry) { return !entry.second.info.closed(); });
-  sentence->evidence = absl::StrCat("lately: ", FormatSi(feed.rows_per_second, "rows/s"), ", ",
-                                    FormatBytesRate(feed.bytes_per_second), "; nodes wait ",
-                                    FormatFraction(feed.starved), " of their time on average");
+  sentence->evidence = absl::StrCat("lately: ", FormatSi(feed.rows_lately, "rows/s"), ", ",
+                                    FormatBytesRate(feed.bytes_lately), "; nodes wait ",
+                                    FormatFraction(feed.starved_lately),
+                                    " of their time on average");
   if (!open) {
     sentence->jump = To(Panel::kFeed);
     return model.feeds().empty() ? "no feed has been opened" : "no feed is open";
@@ -377,7 +269,7 @@ std::string WhyIdle(const DashboardModel& model, VerdictSentence* sentence) {
                         FormatFraction(feed.richest_share), " of the rows and ",
                         Plural(feed.waiting, "node waits", "nodes wait"));
   }
-  if (feed.fullest >= 0 && feed.fullest_by > kHeldUp) {
+  if (feed.fullest >= 0 && feed.fullest_by > Census::kHeldUp) {
     sentence->jump = To(Panel::kFeed, feed.fullest);
     std::string why =
         absl::StrCat("backpressure; ", model.NodeName(feed.fullest), " is slow, its queue is full ",
@@ -388,9 +280,9 @@ std::string WhyIdle(const DashboardModel& model, VerdictSentence* sentence) {
     }
     return why;
   }
-  if (feed.most_starved >= 0 && feed.most_starved_by > kHeldUp) {
+  if (feed.most_starved >= 0 && feed.most_starved_by > Census::kHeldUp) {
     sentence->jump = To(Panel::kFeed, feed.most_starved);
-    return absl::StrCat("starved; the source gives ", FormatBytesRate(feed.bytes_per_second),
+    return absl::StrCat("starved; the source gives ", FormatBytesRate(feed.bytes_lately),
                         " and node ", model.NodeName(feed.most_starved), " waits ",
                         FormatFraction(feed.most_starved_by), " of its time");
   }
@@ -405,20 +297,17 @@ VerdictSentence Gpus(const DashboardModel& model) {
     sentence.text = "GPUs: nothing is known yet.";
     return sentence;
   }
-  int reporting = 0;
-  int without = 0;
+  const Census& facts = model.census();
+  const int reporting = facts.hosts_reporting;
+  const int without = facts.hosts_without_gpus;
   std::string host_without;
   std::string why_unknown;
-  for (const HostState& host : model.hosts()) {
-    if (!host.reports_gpus) continue;
-    ++reporting;
-    if (host.gpus_unknown.empty()) continue;
-    ++without;
+  if (without > 0) {
+    const HostState& host = model.hosts()[static_cast<size_t>(facts.host_without_gpus)];
     host_without = host.name;
     why_unknown = host.gpus_unknown;
   }
-  const GpuFacts facts = CountGpus(model);
-  if (facts.counted == 0) {
+  if (facts.gpus_counted == 0) {
     if (model.cluster().phase >= Phase::PHASE_ENDED) {
       sentence.text = model.cluster().phase == Phase::PHASE_FAILED
                           ? "GPUs: free, the cluster has failed."
@@ -437,29 +326,30 @@ VerdictSentence Gpus(const DashboardModel& model) {
     }
     return sentence;
   }
-  const float idle = 100 - facts.utilization;
+  const float idle = 100 - facts.gpu_utilization_lately;
   const bool starting = model.cluster().phase == Phase::PHASE_RESERVING;
   if (starting) {
     sentence.text =
         absl::StrCat("GPUs idle ", FormatPercent(idle), ": the cluster has not started yet.");
-  } else if (facts.utilization >= kBusy) {
+  } else if (facts.gpu_utilization_lately >= kBusy) {
     sentence.mood = Mood::kGood;
-    sentence.text = absl::StrCat("GPUs busy: ", FormatPercent(facts.utilization), " on average");
-    if (facts.throttled.empty()) sentence.text += ".";
+    sentence.text =
+        absl::StrCat("GPUs busy: ", FormatPercent(facts.gpu_utilization_lately), " on average");
+    if (facts.gpus_throttled == 0) sentence.text += ".";
   } else {
     sentence.mood = Mood::kWarning;
     const std::string why = WhyIdle(model, &sentence);
     sentence.text = absl::StrCat("GPUs idle ", FormatPercent(idle), ": ", why);
-    if (facts.throttled.empty()) sentence.text += ".";
+    if (facts.gpus_throttled == 0) sentence.text += ".";
   }
-  if (!starting && !facts.throttled.empty()) {
-    const GpuState& hottest = model.gpus()[facts.throttled.front()];
+  if (!starting && facts.gpus_throttled > 0) {
+    const GpuState& hottest = model.gpus()[static_cast<size_t>(facts.hottest)];
     sentence.mood = Mood::kWarning;
-    if (facts.utilization >= kBusy) sentence.jump.selection.gpu = facts.throttled.front();
+    if (facts.gpu_utilization_lately >= kBusy) sentence.jump.selection.gpu = facts.hottest;
     absl::StrAppend(
-        &sentence.text, facts.utilization >= kBusy ? ", but " : "; ",
-        Plural(static_cast<int64_t>(facts.throttled.size()), "GPU throttles", "GPUs throttle"),
-        " for heat; hottest is ", model.GpuName(facts.throttled.front()), " at ",
+        &sentence.text, facts.gpu_utilization_lately >= kBusy ? ", but " : "; ",
+        Plural(facts.gpus_throttled, "GPU throttles", "GPUs throttle"),
+        " for heat; hottest is ", model.GpuName(facts.hottest), " at ",
         FormatNumber(std::round(hottest.value(GpuMetric::kTemperature))), " °C");
     const float clock = hottest.value(GpuMetric::kClock);
     if (Known(clock) && hottest.max_clock_mhz > 0 && clock < hottest.max_clock_mhz) {
@@ -544,17 +434,9 @@ VerdictSentence Failure(const DashboardModel& model) {
     return sentence;
   }
   // Nothing fatal: what was healed?
-  const NodeState* restless = nullptr;
-  int restarts = 0;
-  for (const NodeState& node : model.nodes()) {
-    const int of_node = static_cast<int>(std::max(node.restarts, node.attempt));
-    restarts += of_node;
-    if (of_node > 0 &&
-        (restless == nullptr ||
-         of_node > static_cast<int>(std::max(restless->restarts, restless->attempt)))) {
-      restless = &node;
-    }
-  }
+  const Census& census = model.census();
+  const NodeState* const restless =
+      census.restless < 0 ? nullptr : &model.nodes()[static_cast<size_t>(census.restless)];
   if (restless == nullptr) {
     sentence.mood = Mood::kGood;
     sentence.text = "No failures.";
@@ -562,7 +444,7 @@ VerdictSentence Failure(const DashboardModel& model) {
   }
   sentence.mood = Mood::kWarning;
   sentence.jump.selection.node = restless->executor_id;
-  const int of_it = static_cast<int>(std::max(restless->restarts, restless->attempt));
+  const int of_it = census.restless_restarts;
   sentence.text = absl::StrCat("Nothing fatal, but ", restless->name, " was started again ",
                                of_it == 1 ? "once" : absl::StrCat(of_it, " times"));
   const auto& events = timeline.events();
@@ -577,8 +459,8 @@ VerdictSentence Failure(const DashboardModel& model) {
                     ": ", WhatHappened(event->text, restless->name));
     break;
   }
-  if (restarts > of_it) {
-    absl::StrAppend(&sentence.text, "; ", Plural(restarts - of_it, "restart", "restarts"),
+  if (census.restarts > of_it) {
+    absl::StrAppend(&sentence.text, "; ", Plural(census.restarts - of_it, "restart", "restarts"),
                     " of other nodes");
   }
   sentence.text += ".";

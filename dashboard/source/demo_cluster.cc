@@ -63,7 +63,7 @@ DemoCluster::DemoCluster(const DemoShape& shape) : shape_(shape) {
     node.port = 41000 + i % 1000;
   }
   // As many samples as a coordinator takes: 2,500 a second.
-  sample_every_ = std::max(1, (n + 2499) / 2500);
+  sample_every_ = shape.sample_every > 0 ? shape.sample_every : std::max(1, (n + 2499) / 2500);
 }
 
 double DemoCluster::Noise(uint64_t a, uint64_t b, uint64_t c) const {

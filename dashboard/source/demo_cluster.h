@@ -23,6 +23,7 @@ struct DemoShape {
   int gpus_per_node = 8;
   std::string scenario;  // empty: all is well
   uint64_t seed = 1;
+  int sample_every = 0;  // seconds; 0: as DemoOptions
   absl::Time started;
 };
 

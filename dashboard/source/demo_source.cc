@@ -62,6 +62,7 @@ DemoShape ShapeOf(const DemoOptions& options, absl::Time started) {
   shape.gpus_per_node = options.gpus_per_node;
   shape.scenario = options.scenario;
   shape.seed = options.seed;
+  shape.sample_every = static_cast<int>(absl::ToInt64Seconds(options.sample_every));
   shape.started = started;
   return shape;
 }
@@ -179,6 +180,9 @@ absl::StatusOr<std::unique_ptr<UpdateSource>> MakeDemoSource(DemoOptions options
   }
   if (options.begin_at < absl::ZeroDuration()) {
     return absl::InvalidArgumentError("a demo cannot begin before its cluster");
+  }
+  if (options.sample_every < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("a demo cannot sample a node after less than no time");
   }
   if (options.scenario == "huge") options.nodes = std::max(options.nodes, kHugeNodes);
   if (options.begin_at == absl::InfiniteDuration()) options.begin_at = BeginAt(options.scenario);

@@ -27,6 +27,9 @@ struct DemoOptions {
   int gpus_per_node = 8;  // 0 to 16; each node is alone on its host
   std::string scenario;   // one of DemoScenarios(); empty: all is well
   uint64_t seed = 1;      // same options, same updates
+  // How often a node is sampled, in whole seconds. Zero: as a coordinator does, each second, and in
+  // clusters of more than 2,500 nodes as much less often as makes 2,500 a second.
+  absl::Duration sample_every;
   // How much of the scenario has happened when the source is first polled. Zero or more;
   // InfiniteDuration(): as much as shows what the scenario is about.
   absl::Duration begin_at = absl::InfiniteDuration();

@@ -6,6 +6,11 @@
 // {ready}; takes anything, arrives, says {first_bytes, second_bytes, sample_every} once each agent holds
 // its spec; takes anything, lets the nodes be running. Heartbeats go out each second from the
 // registration on; one of each `sample_every` is a sample, as often as the coordinator says.
+//
+// {first, gpus, lines, sample_every} make agents for //testing/bench:dashboard: number `first` and on, each
+// the only one of its host, which has so many GPUs; one of each `lines` agents writes a line each second,
+// the first kMetricNodes tell their loss, and samples come every `sample_every` seconds, whatever the
+// coordinator says.
 
 #include <unistd.h>
 
@@ -50,6 +55,7 @@ constexpr char kMethod[] = "/millrace.v1.Coordinator/Attach";
 // On two cores ten thousand handshakes take longer than the 20 s that a channel gives one by default.
 constexpr int kConnectTimeoutMs = 300'000;
 constexpr size_t kHeartbeatSlices = 100;  // of a second
+constexpr size_t kMetricNodes = 64;
 
 struct Setup {
   std::string address;
@@ -59,6 +65,10 @@ struct Setup {
   int agents = 0;
   bool bare = false;
   int sample_every = 1;  // of a bare server's agents
+  // For the dashboard.
+  int first = 0;  // number of the first agent
+  int gpus = -1;  // of each agent's host; -1: nothing but feed counters
+  int lines = 0;
 };
 
 grpc::ByteBuffer BytesOf(const v1::AgentMessage& message) {
@@ -124,7 +134,7 @@ class Tally {
 
   // In seconds, which is in heartbeats.
   int SampleEvery(const std::string& registered) const {
-    if (setup_.bare) return setup_.sample_every;
+    if (setup_.bare || setup_.gpus >= 0) return setup_.sample_every;
     v1::CoordinatorMessage message;
     if (!message.ParseFromString(registered)) return 1;
     return static_cast<int>(message.registered().sample_interval().seconds());
@@ -171,7 +181,7 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     v1::Register* hello = message.mutable_register_();
     hello->set_protocol(1);
     hello->set_agent_id(RandomHex(16));
-    hello->set_host("bench-host");
+    hello->set_host(setup.gpus < 0 ? "bench-host" : absl::StrCat("h", index));
     hello->set_pid(getpid());
     hello->set_address(absl::StrCat("10.", index / 65536 % 256, ".", index / 256 % 256, ".", index % 256,
                                     ":", 30000 + index % 30000));
@@ -225,41 +235,79 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   bool holds_spec_ = false;
 };
 
-// What the agent of a fed node says once in a sample interval, in place of a bare heartbeat.
-v1::AgentMessage Sample() {
-  v1::AgentMessage message;
-  v1::NodeSample* sample = message.mutable_sample();
+// What the agent of a fed node says once in a sample interval, in place of a bare heartbeat, `second`
+// seconds after the first.
+void FillSample(uint64_t second, v1::NodeSample* sample) {
   *sample->mutable_time() = TimeToProto(absl::Now());
-  sample->mutable_process()->set_cpu_us(123'456'789);
+  sample->mutable_process()->set_cpu_us(123'456'789 + second * 2'500'000);
   sample->mutable_process()->set_rss_bytes(uint64_t{3} << 30);
   sample->mutable_process()->set_threads(40);
   sample->mutable_process()->set_open_files(60);
   sample->set_feed_budget_bytes(256 << 20);
   sample->set_feed_held_bytes(100 << 20);
-  sample->set_step(12'345);
+  sample->set_step(static_cast<int64_t>(12'345 + second * 4));
   *sample->mutable_step_time() = TimeToProto(absl::Now());
-  v1::QueueSample* queue = sample->add_queues();
+  v1::QueueSample* queue = sample->queues_size() > 0 ? sample->mutable_queues(0) : sample->add_queues();
   queue->set_queue("input");
-  queue->set_rows_received(10'000'000);
-  queue->set_rows_acked(9'990'000);
-  queue->set_bytes_received(uint64_t{40} << 30);
-  queue->set_batches_received(40'000);
+  queue->set_rows_received(10'000'000 + second * 4'096);
+  queue->set_rows_acked(9'990'000 + second * 4'096);
+  queue->set_bytes_received((uint64_t{40} << 30) + second * (12 << 20));
+  queue->set_batches_received(40'000 + second * 4);
   queue->set_credit_outstanding_bytes(200 << 20);
-  queue->set_queued_rows(10'000);
-  queue->set_queued_bytes(100 << 20);
+  queue->set_queued_rows(10'000 + second % 100);
+  queue->set_queued_bytes((100 << 20) + second % 100);
   queue->set_open_sessions(4);
-  queue->set_partitions_received(250);
-  queue->set_wait_us(5'000'000);
-  queue->set_compute_us(600'000'000);
-  queue->set_decode_us(20'000'000);
-  queue->set_full_us(400'000'000);
-  return message;
+  queue->set_partitions_received(250 + second / 10);
+  queue->set_wait_us(5'000'000 + second * 300'000);
+  queue->set_compute_us(600'000'000 + second * 600'000);
+  queue->set_decode_us(20'000'000 + second * 50'000);
+  queue->set_full_us(400'000'000 + second * 100'000);
+}
+
+// As NVML tells them, with everything that an H100 tells.
+void FillGpus(int agent, int count, uint64_t second, v1::NodeSample* sample) {
+  sample->mutable_claimed_gpus()->Clear();
+  for (int i = 0; i < count; ++i) {
+    v1::GpuSample* gpu = i < sample->gpus_size() ? sample->mutable_gpus(i) : sample->add_gpus();
+    const uint64_t noise = (static_cast<uint64_t>(agent * 8 + i) * 2'654'435'761u + second * 40'503u) >> 7;
+    const auto busy = static_cast<float>(60 + noise % 40);
+    gpu->set_index(static_cast<uint32_t>(i));
+    gpu->set_uuid(absl::StrCat("GPU-8f2a6e10-5d1c-4f0b-", agent + 10'000, "-", i + 100'000'000'000));
+    gpu->set_name("NVIDIA H100 80GB HBM3");
+    gpu->set_pci_bus_id(absl::StrCat("00000000:", 10 + i, ":00.0"));
+    *gpu->mutable_time() = sample->time();
+    gpu->set_source("nvml");
+    gpu->set_utilization_percent(busy);
+    gpu->set_memory_utilization_percent(busy / 2);
+    gpu->set_memory_total_bytes(uint64_t{80} << 30);
+    gpu->set_memory_used_bytes((uint64_t{50} << 30) + noise % (uint64_t{4} << 30));
+    gpu->set_power_limit_watts(700);
+    gpu->set_power_watts(75 + 5.6F * busy);
+    gpu->set_temperature_celsius(34 + 0.36F * busy);
+    gpu->set_sm_clock_mhz(1'900 + static_cast<uint32_t>(noise % 6) * 15);
+    gpu->set_max_sm_clock_mhz(1'980);
+    gpu->set_memory_clock_mhz(2'619);
+    gpu->set_throttle_known(true);
+    gpu->set_pcie_generation(5);
+    gpu->set_pcie_width(16);
+    gpu->set_pcie_rx_bytes_per_second(1'500'000 + noise % 100'000);
+    gpu->set_pcie_tx_bytes_per_second(900'000 + noise % 100'000);
+    gpu->set_ecc_corrected(0);
+    gpu->set_ecc_uncorrected(0);
+    gpu->set_sm_active_percent(busy * 0.8F);
+    gpu->set_tensor_active_percent(busy * 0.4F);
+    gpu->set_dram_active_percent(busy * 0.38F);
+    v1::GpuProcess* process = gpu->processes_size() > 0 ? gpu->mutable_processes(0) : gpu->add_processes();
+    process->set_pid(4242);
+    process->set_memory_bytes(uint64_t{49} << 30);
+    sample->add_claimed_gpus(gpu->uuid());
+  }
 }
 
 // Each agent once a second, spread over it. `agents` grows while it runs.
 class Heart {
  public:
-  Heart(const Setup& setup, Tally* tally) {
+  Heart(const Setup& setup, Tally* tally) : setup_(setup) {
     agents_.reserve(setup.agents);
     thread_ = Thread("heart", [this, tally] { Beat(*tally); });
   }
@@ -276,7 +324,9 @@ class Heart {
 
  private:
   void Beat(Tally& tally) {
-    const grpc::ByteBuffer sample = BytesOf(Sample());
+    v1::AgentMessage message;
+    FillSample(0, message.mutable_sample());
+    const grpc::ByteBuffer sample = BytesOf(message);
     const grpc::ByteBuffer heartbeat = BytesOf(v1::AgentMessage());
     absl::Time next = absl::Now();
     for (size_t second = 0;; ++second) {
@@ -287,12 +337,44 @@ class Heart {
         MutexLock lock(&mu_);
         for (size_t i = slice; i < agents_.size(); i += kHeartbeatSlices) {
           const bool sampled = every > 0 && (i / kHeartbeatSlices + second) % every == 0;
-          agents_[i]->Send(sampled ? sample : heartbeat);
+          if (sampled && setup_.gpus >= 0) {
+            FillSample(second, message.mutable_sample());
+            FillGpus(setup_.first + static_cast<int>(i), setup_.gpus, second, message.mutable_sample());
+            agents_[i]->Send(BytesOf(message));
+          } else {
+            agents_[i]->Send(sampled ? sample : heartbeat);
+          }
         }
+        // Half a second away from the same agents' samples.
+        if (every > 0) Talk((slice + kHeartbeatSlices / 2) % kHeartbeatSlices, second);
       }
     }
   }
 
+  // The lines and metrics of a slice's agents.
+  void Talk(size_t slice, size_t second) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (setup_.lines == 0) return;
+    for (size_t i = slice; i < agents_.size(); i += kHeartbeatSlices) {
+      const size_t number = static_cast<size_t>(setup_.first) + i;
+      v1::AgentMessage message;
+      if (number < kMetricNodes) {
+        v1::MetricReport* metric = message.mutable_metric();
+        metric->set_name("loss");
+        metric->set_step(static_cast<int64_t>(second * 4));
+        *metric->mutable_time() = TimeToProto(absl::Now());
+        metric->set_value(2.3 / (1.0 + static_cast<double>(second) / 100) + static_cast<double>(i % 7) / 100);
+      } else if ((number + second) % static_cast<size_t>(setup_.lines) == 0) {
+        message.mutable_log()->set_source(v1::LogLines::SOURCE_STDOUT);
+        message.mutable_log()->add_lines(
+            absl::StrCat("I0102 10:41:07.123 step ", second * 4, " loss 0.4321 in 231 ms, 4,096 rows"));
+      } else {
+        continue;
+      }
+      agents_[i]->Send(BytesOf(message));
+    }
+  }
+
+  const Setup& setup_;
   Mutex mu_;
   std::vector<std::unique_ptr<Agent>> agents_ ABSL_GUARDED_BY(mu_);
   Thread thread_;
@@ -310,12 +392,17 @@ int Main() {
                        .csr_pem = MakeCertificateRequest(),
                        .agents = (*said)["agents"].get<int>(),
                        .bare = (*said)["bare"].get<bool>(),
-                       .sample_every = (*said)["sample_every"].get<int>()};
+                       .sample_every = (*said)["sample_every"].get<int>(),
+                       .first = said->value("first", 0),
+                       .gpus = said->value("gpus", -1),
+                       .lines = said->value("lines", 0)};
   Tally tally(setup);
   Heart heart(setup, &tally);
   JsonParent::Send(Json{{"ready", true}});
   if (!parent.Receive().has_value()) ::_exit(0);
-  for (int i = 0; i < setup.agents; ++i) heart.Add(std::make_unique<Agent>(setup, i, &tally));
+  for (int i = 0; i < setup.agents; ++i) {
+    heart.Add(std::make_unique<Agent>(setup, setup.first + i, &tally));
+  }
   JsonParent::Send(tally.WaitForAll());
   v1::AgentMessage running;
   running.mutable_node()->set_state(v1::NODE_STATE_RUNNING);

@@ -1,0 +1,32 @@
+// File: testing/bench/dashboard_hour.h
+//
+// The dashboard's model through an hour of the largest cluster, as fast as it goes.
+//
+// Defines: HourCost, RunHour().
+
+#ifndef TESTING_BENCH_DASHBOARD_HOUR_H_
+#define TESTING_BENCH_DASHBOARD_HOUR_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace millrace::bench {
+
+struct HourCost {
+  std::vector<double> part_ms;     // CPU of each part of an update
+  std::vector<double> advance_ms;  // CPU of letting time pass, 60 times a second
+  double samples = 0;              // of nodes and GPUs, per second of the cluster's time
+  double cpu_per_second = 0;       // CPU seconds per second of the cluster's time
+  double message_bytes = 0;        // per second of the cluster's time
+  double model_bytes = 0;          // at the end, as the model counts
+  double resident_bytes = 0;       // by which the process has grown
+};
+
+// `nodes` simulated nodes with 8 GPUs each, every one sampled each second, with feed counters, metrics and
+// log lines, for `seconds` of their time.
+[[nodiscard]] absl::StatusOr<HourCost> RunHour(int nodes, int seconds);
+
+}  // namespace millrace::bench
+
+#endif  // TESTING_BENCH_DASHBOARD_HOUR_H_
