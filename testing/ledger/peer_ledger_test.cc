@@ -1,7 +1,8 @@
-// The reference peer's feeder and the SDK's receiver, with broken connections between them, killed
-// nodes and killed feeders. What must hold is what ledger_test.cc says, where "re-fed" is what the
-// feeder itself counts, and all that a feeder had sent before it was killed. (The other way round,
-// the SDK's feeder and the reference peer's node, is a parameter of ledger_test.cc.)
+// A feeder process (the reference peer's, the SDK's own or Java's, by REFERENCE_FEEDER) and the SDK's
+// receiver, with broken connections between them, killed nodes and killed feeders. What must hold is
+// what ledger_test.cc says, where "re-fed" is what the feeder itself counts, and all that a feeder
+// had sent before it was killed. (The SDK's feeder and the reference peer's node are a parameter of
+// ledger_test.cc.)
 
 #include <algorithm>
 #include <csignal>
@@ -80,15 +81,16 @@ class PeerLedgerTest : public ::testing::TestWithParam<uint64_t> {
   }
   std::string Lookup() const { return JoinPath(folder_->path(), "lookup.json"); }
 
-  // Feeds everything. Kills the feeder after so many of its events, the node after so many.
-  FeederRun Feed(const std::string& mode, std::optional<int64_t> kill_feeder,
-                 std::optional<int64_t> kill_node) {
+  // Feeds everything. Kills the feeder after so many of its events, the node after so many. The node
+  // is told of the feed's end, as by a coordinator.
+  FeederRun Feed(const std::string& feed_id, const std::string& mode,
+                 std::optional<int64_t> kill_feeder, std::optional<int64_t> kill_node) {
     FeederRun run;
     WriteLookup();
     auto feeder = ChildProcess::Start(
         {EnvOr("REFERENCE_FEEDER", ""), "--lookup-file", Lookup(), "--reply", "tcp", "--mode", mode,
          "--partitions", absl::StrCat(partitions_), "--rows", absl::StrCat(rows_), "--batch-rows",
-         absl::StrCat(batch_rows_), "--columns", "id:int64,name:utf8", "--check-results",
+         absl::StrCat(batch_rows_), "--feed-id", feed_id, "--columns", "id:int64,name:utf8", "--check-results",
          mode == "inference" ? "echo" : "none", "--deadline", "80", "--feed-timeout", "20"});
     EXPECT_THAT(feeder, IsOk());
     if (!feeder.ok()) return run;
@@ -112,11 +114,15 @@ class PeerLedgerTest : public ::testing::TestWithParam<uint64_t> {
       }
       const absl::StatusOr<Json> event = ParseJson(*line);
       if (!event.ok()) continue;  // cut by a kill
+      if (event->value("event", "") == "feed_end") {
+        node_->Tell(absl::StrCat("feed_end ", event->at("feed").get<std::string>()));
+      }
       Note(*event, &run);
     }
     const auto exit = (*feeder)->Wait(kPatience);
     EXPECT_THAT(exit, IsOk());
     run.good = exit.ok() && exit->kind == ExitStatus::Kind::kExited && exit->code == 0;
+    node_->Tell(absl::StrCat(run.good ? "feed_end " : "feed_aborted ", feed_id));
     return run;
   }
 
@@ -143,7 +149,7 @@ class PeerLedgerTest : public ::testing::TestWithParam<uint64_t> {
     if (HasFatalFailure()) return false;
     *in_doubt = 0;
     if (Pick(0, 2) == 0) {
-      const FeederRun killed = Feed(mode, Pick(2, 60), std::nullopt);
+      const FeederRun killed = Feed("f1", mode, Pick(2, 60), std::nullopt);
       for (const auto& [partition, rows] : killed.sent) *in_doubt += rows;
       // Sent, and killed before it said so.
       if (killed.killed) *in_doubt += partitions_ * batch_rows_;
@@ -152,7 +158,7 @@ class PeerLedgerTest : public ::testing::TestWithParam<uint64_t> {
     }
     const std::optional<int64_t> kill_node =
         Pick(0, 2) == 0 ? std::optional(Pick(2, 60)) : std::nullopt;
-    const FeederRun run = Feed(mode, std::nullopt, kill_node);
+    const FeederRun run = Feed("f2", mode, std::nullopt, kill_node);
     *in_doubt += run.refed;
     EXPECT_THAT(node_->End(), IsOk());
     std::printf("seed %llu: %lld x %lld rows, %d faults; %s, at most %lld twice\n",

@@ -37,6 +37,7 @@ public final class LedgerFeeder {
   private static final long LOOKUP_MILLIS = 100;
 
   private final Path lookupFile;
+  private final String feedId;
   private final FeedMode mode;
   private final long rows;
   private final int batchRows;
@@ -46,6 +47,7 @@ public final class LedgerFeeder {
 
   private LedgerFeeder(Map<String, String> arguments) {
     lookupFile = Paths.get(arguments.get("--lookup-file"));
+    feedId = arguments.get("--feed-id");
     mode = arguments.get("--mode").equals("train") ? FeedMode.TRAIN : FeedMode.INFERENCE;
     rows = Long.parseLong(arguments.get("--rows"));
     batchRows = Integer.parseInt(arguments.get("--batch-rows"));
@@ -193,7 +195,7 @@ public final class LedgerFeeder {
       FeedSession session =
           hub.open(
               target,
-              SessionOptions.builder("ledger", mode)
+              SessionOptions.builder(feedId, mode)
                   .partition(number)
                   .firstRow(firstRow)
                   .feedTimeoutMillis(feedTimeoutMillis)
