@@ -1,8 +1,10 @@
 // millrace: the command line for people. README.md says what is where.
 
+#include <grpc/support/log.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,8 @@ namespace millrace::cli {
 namespace {
 
 int Main(std::vector<std::string> args) {
+  // What gRPC fails with comes as a Status; its own lines would stand between ours.
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   BlockTerminationSignals();
   const absl::StatusOr<CommandLine> line = ParseCommandLine(std::move(args));
   if (!line.ok()) {

@@ -109,6 +109,16 @@ class ReaderTest(CliTestCase):
         self.assertEqual(follow.returncode, 0, err)
         self.assertIn("chief:0| saved", out)
 
+    def test_following_ends_well_with_a_driver_that_was_killed(self):
+        process = self.start_cluster()
+        followers = [self.start_cli(what, "-f") for what in ("logs", "events")]
+        for follower in followers:
+            self.assertTrue(follower.stdout.readline())
+        process.kill()
+        for follower in followers:
+            _, err = follower.communicate(timeout=WAIT_S)
+            self.assertEqual((follower.returncode, err), (0, ""))
+
     def test_events(self):
         process = self.start_cluster()
         events = [json.loads(line) for line in self.run_cli("events", "--json").stdout.splitlines()]

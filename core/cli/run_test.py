@@ -41,6 +41,26 @@ class RunTest(CliTestCase):
         self.assertEqual(done.returncode, 137, done.stderr)
         self.assertIn("SIGKILL", done.stderr)
 
+    def test_a_killed_agent_is_69_whatever_it_was_killed_with(self):
+        process = self.start_cli("run", "--", "sh", "-c", "echo $PPID; exec sleep 600")
+        agent = int(process.stdout.readline().split("| ")[1])
+        os.kill(agent, signal.SIGKILL)
+        _, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 69, err)
+        self.assertRegex(err, "^millrace: worker:0 .*was lost: its agent was killed by SIGKILL")
+
+    def test_a_restart_is_one_line_of_millrace(self):
+        done = self.run_cli("run", "--restarts", "1", "--", "sh", "-c",
+                            'test -e "$0" || { : > "$0"; exit 3; }', self.path("once"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"\Amillrace: worker:0 .*exited with code 3.*; worker:0 is "
+                                      r"started again in .* \(restart 1 of 1\)\n\Z")
+
+    def test_a_short_reservation_timeout_is_told_as_it_is(self):
+        done = self.run_cli("run", "--reservation-timeout", "1ms", "--", "true")
+        self.assertEqual(done.returncode, 75, done.stderr)
+        self.assertRegex(done.stderr, r"^millrace: 1 of 1 slot did not arrive in 0\.[0-9]+ s: worker:0")
+
     def test_a_program_that_cannot_be_run_is_told_before_anything_starts(self):
         missing = self.run_cli("run", "--", "no-such-program-anywhere")
         self.assertEqual(missing.returncode, 127)

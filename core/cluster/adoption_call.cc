@@ -66,7 +66,14 @@ absl::Status ExplainAdoptError(const absl::Status& status, absl::string_view add
         "nobody listens on ", address,
         " (connection refused): is `millrace-agent agent --listen` running there?"));
   }
-  if (Mentions(text, {"Timeout", "timed out", "timeout", "Deadline", "No route", "unreachable"})) {
+  if (Mentions(text, {"Handshake read failed"})) {
+    return absl::UnavailableError(absl::StrCat(
+        "no word from what listens on ", address,
+        ", though it takes connections: is it an agent, and does nothing in between (a proxy, a "
+        "firewall) hold them up?"));
+  }
+  if (Mentions(text, {"Timeout", "timed out", "timeout", "Deadline", "No route", "unreachable",
+                      "tcp handshaker shutdown"})) {
     return absl::UnavailableError(absl::StrCat(
         "no answer from ", address, " in ", kConnectTimeoutMs / 1000,
         " s: is the port open between the driver and that host? (", text, ")"));

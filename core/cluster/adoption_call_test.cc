@@ -197,6 +197,9 @@ TEST(ExplainAdoptErrorTest, SaysWhatToDo) {
   EXPECT_THAT(explain("connect: Connection refused (111)"),
               HasSubstr("nobody listens on h:1 (connection refused)"));
   EXPECT_THAT(explain("Timeout occurred: FD Shutdown"), HasSubstr("is the port open"));
+  EXPECT_THAT(explain("ipv4:127.0.0.1:1: tcp handshaker shutdown"), HasSubstr("no answer from h:1 in 5 s"));
+  EXPECT_THAT(explain("ipv4:127.0.0.1:1: Handshake read failed"),
+              HasSubstr("no word from what listens on h:1"));
   EXPECT_THAT(explain("Ssl handshake failed: wrong version number"), HasSubstr("speaks no TLS"));
   EXPECT_EQ(ExplainAdoptError(absl::UnimplementedError(""), "h:1").code(),
             absl::StatusCode::kFailedPrecondition);
