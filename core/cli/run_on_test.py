@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import threading
@@ -17,12 +18,13 @@ def agent_path():
 
 
 class Agent:
-    """A millrace-agent that listens; what it says is in `lines`."""
+    """A millrace-agent that listens; what it says, and logs, is in `lines`."""
 
-    def __init__(self, host, secret, env):
+    def __init__(self, host, secret, env, port=0):
         self.process = subprocess.Popen(
-            [agent_path(), "agent", "--listen", f"{host}:0", "--secret-file", secret],
-            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+            [agent_path(), "agent", "--listen", f"{host}:{port}", "--secret-file", secret],
+            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True,
         )
         self.lines = []
         self.reader = threading.Thread(target=self._read)
@@ -49,12 +51,36 @@ class RunOnTest(CliTestCase):
         made = self.run_cli("agent-secret", "--file", self.secret)
         self.assertEqual(made.returncode, 0, made.stderr)
 
-    def start_agent(self, host):
-        agent = Agent(host, self.secret, self.env)
+    def start_agent(self, host, port=0):
+        agent = Agent(host, self.secret, self.env, port)
         self.addCleanup(agent.end)
-        line = self.wait_for(lambda: agent.said("listening on"), "an agent that listens")[0]
+        line = self.wait_for(lambda: agent.said("listen on") or agent.said("listening on"),
+                             "an agent that listens")[0]
+        if "cannot" in line:
+            return None  # the port is somebody else's
         agent.address = re.search(r"listening on ([^,]*),", line).group(1)
         return agent
+
+    def start_agents_of_step(self):
+        """Agents as srun starts them: two on one host, at ports next to each other, one on another."""
+        for _ in range(20):
+            first = self.start_agent("127.0.0.2")
+            port = int(first.address.rpartition(":")[2])
+            if port == 65535:
+                continue
+            rest = [self.start_agent("127.0.0.2", port + 1), self.start_agent("127.0.0.3", port)]
+            if all(rest):
+                return port, [first, *rest]
+        self.fail("no two free ports next to each other")
+
+    def failure_of(self, *args, code):
+        """The one line in which run says why it failed; the notes before are those of waiting."""
+        done = self.run_cli("run", *args)
+        self.assertEqual(done.returncode, code, done.stderr)
+        lines = done.stderr.splitlines()
+        for note in lines[:-1]:
+            self.assertRegex(note, "^millrace: [a-z]+:[0-9]+ has no agent yet: ")
+        return lines[-1]
 
     def on(self, **jobs):
         members = {job: [agent.address for agent in agents] for job, agents in jobs.items()}
@@ -114,6 +140,102 @@ class RunOnTest(CliTestCase):
         self.wait_for(lambda: agent.said("free again"), "the agent free again")
         done = self.run_cli("run", *self.on(worker=[agent]), "--", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_slurm_step_is_a_cluster(self):
+        port, agents = self.start_agents_of_step()
+        step = {
+            "SLURM_JOB_ID": "17", "SLURM_NTASKS": "8", "SLURM_JOB_NODELIST": "127.0.0.[2-9]",
+            "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "3",
+            "SLURM_STEP_NODELIST": "127.0.0.[2-3]", "SLURM_STEP_TASKS_PER_NODE": "2,1",
+            "SLURM_PROCID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "0",
+            "CUDA_VISIBLE_DEVICES": "",
+        }
+        args = ["--on", "slurm", "--job", "ps=1", "--job", "worker=2", "--port", str(port),
+                "--secret-file", self.secret]
+        done = self.run_cli("run", *args, "--", "sh", "-c",
+                            'test -n "$RANK" || exec sleep 600; echo "rank $RANK of $WORLD_SIZE"',
+                            env=step)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertCountEqual(done.stdout.splitlines(),
+                              ["worker:0| rank 0 of 2", "worker:1| rank 1 of 2"])
+        for executor, agent in enumerate(agents):
+            self.assertTrue(agent.said(f"adopted as executor {executor} of cluster"), agent.lines)
+            self.wait_for(lambda agent=agent: agent.said("free again"), "a free agent")
+        # Ranks are dealt as Slurm deals them.
+        done = self.run_cli("run", *args, "--", "true",
+                            env={**step, "SLURM_DISTRIBUTION": "cyclic"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(agents[2].said("adopted as executor 1 of cluster"), agents[2].lines)
+        self.assertIn("SLURM_", self.failure_of(*args, "--", "true", code=64))
+
+    def test_the_members_of_tf_config_are_a_cluster(self):
+        agents = [self.start_agent(f"127.0.0.{n}") for n in (2, 3)]
+        config = {"cluster": {"chief": [agents[1].address], "worker": [agents[0].address]},
+                  "task": {"type": "chief", "index": 0}}
+        args = ["--on", "tf-config", "--secret-file", self.secret, "--", "sh", "-c",
+                'echo "rank $RANK of $WORLD_SIZE"']
+        done = self.run_cli("run", *args, env={"TF_CONFIG": json.dumps(config)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertCountEqual(done.stdout.splitlines(),
+                              ["chief:0| rank 0 of 2", "worker:0| rank 1 of 2"])
+        self.assertTrue(agents[1].said("adopted as executor 0"), agents[1].lines)
+        done = self.run_cli("run", *args, env={"TF_CONFIG": "{"})
+        self.assertEqual(done.returncode, 64, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_secrets_that_are_not_the_agents_are_refused_and_logged(self):
+        agent = self.start_agent("127.0.0.2")
+        other = self.path("other.json")
+        self.assertEqual(self.run_cli("agent-secret", "--file", other).returncode, 0)
+        members = self.on(worker=[agent])[:-2]
+        line = self.failure_of(*members, "--secret-file", other, "--", "true", code=69)
+        self.assertRegex(line, f"^millrace: worker:0 .* what listens on {agent.address} has not the "
+                               "certificate of the agents' secret: .*nothing was sent to it$")
+        with open(self.secret, encoding="utf-8") as ours, open(other, encoding="utf-8") as theirs:
+            mixed = {**json.load(ours), "token": json.load(theirs)["token"]}
+        file = self.write("mixed.json", json.dumps(mixed), 0o600)
+        line = self.failure_of(*members, "--secret-file", file, "--", "true", code=69)
+        self.assertRegex(line, f"the agent at {agent.address} refused this driver: the token is not "
+                               "that of this agent's secret.*; give both the same secret$")
+        self.wait_for(lambda: agent.said("refused ipv4:127.0.0.1"), "the agent's word of it")
+        self.assertEqual(len(agent.said("the token is not that of this agent's secret")), 1)
+
+    def test_a_port_that_is_blocked_is_told(self):
+        with socket.socket() as silent, socket.socket() as full:
+            silent.bind(("127.0.0.2", 0))
+            silent.listen(16)  # connections come, and nobody speaks
+            full.bind(("127.0.0.3", 0))
+            full.listen(0)
+            waiting = []
+            for _ in range(64):  # until what comes is dropped, as by a firewall
+                client = socket.socket()
+                self.addCleanup(client.close)
+                client.settimeout(0.5)
+                waiting.append(client)
+                try:
+                    client.connect(full.getsockname())
+                except TimeoutError:
+                    break
+            for server, words in (
+                (silent, "no word from what listens on {}, though it takes connections: is it an agent"),
+                (full, "no answer from {} in 5 s: is the port open between the driver and that host"),
+            ):
+                address = "%s:%d" % server.getsockname()
+                with self.subTest(address=address):
+                    line = self.failure_of(
+                        "--on", "static", "--members", json.dumps({"worker": [address]}),
+                        "--secret-file", self.secret, "--reservation-timeout", "8s", "--", "true",
+                        code=75)
+                    self.assertRegex(
+                        line, "^millrace: 1 of 1 slot did not arrive in 8 s: worker:0 .*: '"
+                              + words.format(address))
+
+    def test_an_agent_that_cannot_dial_back_says_so(self):
+        agent = self.start_agent("127.0.0.2")
+        line = self.failure_of(*self.on(worker=[agent]), "--bind", "127.0.0.1", "--driver-host",
+                               "127.0.0.9", "--", "true", code=69)
+        self.assertRegex(line, "^millrace: worker:0 .*127\\.0\\.0\\.9:[0-9]+")
+        self.wait_for(lambda: agent.said("free again"), "the agent free again")
 
     def test_options_that_make_no_sense_are_told(self):
         for args, words in (
