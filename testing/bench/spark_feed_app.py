@@ -85,9 +85,10 @@ class CpuMeter:
             with contextlib.suppress(OSError):
                 _, ended = self._stat(f"/proc/{pid}")
                 for thread in os.scandir(f"/proc/{pid}/task"):
-                    name, seconds = self._stat(thread.path)
-                    totals[int(thread.name)] = (pid, self._stage(command, name), seconds)
-                    ended -= seconds
+                    with contextlib.suppress(OSError):  # it ends just now
+                        name, seconds = self._stat(thread.path)
+                        totals[int(thread.name)] = (pid, self._stage(command, name), seconds)
+                        ended -= seconds
                 # In an executor those that wrote to a Python worker.
                 totals[-pid] = (pid, self._stage(command, "Executor task l"), ended)
         return totals

@@ -1,8 +1,10 @@
 package io.millrace.spark.internal.rows;
 
+import java.lang.reflect.Method;
 import java.time.LocalDateTime;
 import java.time.ZoneOffset;
 import java.util.Arrays;
+import java.util.List;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -28,6 +30,9 @@ import scala.collection.JavaConverters;
 
 /** Rows of results as the objects that Spark's own rows have. */
 final class RowConverter {
+  // The same in all Scalas; not linked, since it returns a collection of Scala's (link_test).
+  private static final Method AS_SCALA_BUFFER = asScalaBuffer();
+
   private final StructField[] fields;
 
   RowConverter(StructType schema) {
@@ -82,12 +87,24 @@ final class RowConverter {
     return row.getUTF8String(i).toString();
   }
 
-  // A Scala sequence, which Row.getList and getSeq ask for; the same class in all Scalas.
+  private static Method asScalaBuffer() {
+    try {
+      return JavaConverters.class.getMethod("asScalaBuffer", List.class);
+    } catch (NoSuchMethodException e) {
+      throw new ExceptionInInitializerError(e);
+    }
+  }
+
+  // A Scala sequence, which Row.getList and getSeq ask for.
   private static Object elements(DataType type, ArrayData array) {
     Object[] elements = new Object[array.numElements()];
     for (int i = 0; i < elements.length; i++) {
       elements[i] = value(type, array, i);
     }
-    return JavaConverters.asScalaBuffer(Arrays.asList(elements));
+    try {
+      return AS_SCALA_BUFFER.invoke(null, Arrays.asList(elements));
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
   }
 }
