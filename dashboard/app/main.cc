@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -102,9 +103,18 @@ bool Final(const LinkState& link) {
   return link.kind == LinkState::Kind::kRefused || link.kind == LinkState::Kind::kLost;
 }
 
-// Polls until the first data are there and `after` has passed since.
+// Polls until the first data are there and `after` of the cluster's time has passed since.
 absl::Status WaitForData(Session* session, absl::Duration after) {
   const absl::Time begin = absl::Now();
+  if (Playback* playback = session->source().playback();
+      playback != nullptr && after > absl::ZeroDuration()) {
+    // All of it is there already.
+    playback->Seek(playback->position() + after);
+    while (session->Poll(begin)) {
+    }
+    session->Settle();
+    return absl::OkStatus();
+  }
   absl::Time first = absl::InfiniteFuture();
   for (;;) {
     const absl::Time now = absl::Now();
@@ -232,7 +242,8 @@ absl::Status ShowWindow(const Options& options, const std::vector<Session*>& ses
         clock.Add(absl::Now() - build);
       });
     }
-    ImGui::SaveIniSettingsToDisk(layout.empty() ? nullptr : layout.c_str());
+    if (!layout.empty()) ImGui::SaveIniSettingsToDisk(layout.c_str());
+    ImGui::GetIO().IniFilename = nullptr;  // ends before ImGui does, as do the settings
     window->ShutDownRenderer();
   }
   return absl::OkStatus();
@@ -267,4 +278,8 @@ int Main(std::vector<std::string> args) {
 }  // namespace
 }  // namespace millrace::dashboard
 
-int main(int argc, char** argv) { return millrace::dashboard::Main({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  // What a person should know of a connection is said by us, in one line.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  return millrace::dashboard::Main({argv + 1, argv + argc});
+}

@@ -46,7 +46,7 @@ absl::Status ReadSecret(const std::string& path, std::string* out) {
 
 absl::StatusOr<Options> ParseOptions(std::vector<std::string> args) {
   Options options;
-  std::string token_file, operator_token_file, ca_file, panel, size, after, theme = "dark";
+  std::string token_file, operator_token_file, ca_file, panel, size, after, theme;
   CLI::App app("millrace-dashboard");
   app.set_help_flag();
   app.add_flag("-h,--help", options.help);
@@ -101,11 +101,12 @@ absl::StatusOr<Options> ParseOptions(std::vector<std::string> args) {
     }
     options.after = duration;
   }
-  const std::optional<ThemeKind> kind = ThemeFromName(theme);
-  if (!kind.has_value())
-    return absl::InvalidArgumentError(
-        absl::StrCat("--theme ", theme, ": there are dark, light and colour-blind"));
-  options.theme = *kind;
+  if (!theme.empty()) {
+    options.theme = ThemeFromName(theme);
+    if (!options.theme.has_value())
+      return absl::InvalidArgumentError(
+          absl::StrCat("--theme ", theme, ": there are dark, light and colour-blind"));
+  }
   if (!options.connect.empty() && (token_file.empty() || ca_file.empty())) {
     return absl::InvalidArgumentError(
         "--connect needs --token-file and --ca; on the driver's host --cluster finds both by "
@@ -137,7 +138,7 @@ std::string HelpText() {
       "  --zoom               that panel alone\n"
       "  --select NODE        selected at first, such as worker:1\n"
       "  --dump-json          prints what it knows as JSON and ends; needs no display; --after T\n"
-      "  --theme T            dark, light, colour-blind\n"
+      "  --theme T            dark, light, colour-blind; without it the one that was chosen last\n"
       "  --scale S            0.5 to 4; without it the monitor's\n"
       "\n"
       "scenarios: ",

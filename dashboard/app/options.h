@@ -41,9 +41,9 @@ struct Options {
   std::optional<absl::Duration> after;
   bool dump_json = false;
 
-  ThemeKind theme = ThemeKind::kDark;
-  float scale = 0;     // 0: of the monitor
-  std::string select;  // node
+  std::optional<ThemeKind> theme;  // nullopt: the one that was chosen last, dark at first
+  float scale = 0;                 // 0: of the monitor
+  std::string select;              // node
 };
 
 // Returns INVALID_ARGUMENT naming the flag and what it takes, or the errors of reading the files.

@@ -1,80 +1,14 @@
 """Runs the program under a virtual X server: a picture of every panel, and what it says when it cannot."""
 
-import contextlib
 import json
 import os
 import shutil
-import struct
-import subprocess
 import tempfile
 import unittest
-import zlib
 
-PROGRAM = os.path.join(os.environ["TEST_SRCDIR"], "millrace/dashboard/app/millrace-dashboard")
+from dashboard_testing import colors, display, read_png, run
+
 PANELS = "verdict reservations nodes gpus feed metrics logs membership timeline details".split()
-SECONDS = 120
-
-
-def read_png(path):
-    """Returns (width, height, rows of RGB bytes) of a picture that png.cc wrote."""
-    with open(path, "rb") as file:
-        data = file.read()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n", path
-    at, packed, size = 8, b"", None
-    while at < len(data):
-        (length,) = struct.unpack(">I", data[at : at + 4])
-        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
-        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + body)
-        if kind == b"IHDR":
-            size = struct.unpack(">II", body[:8])
-        elif kind == b"IDAT":
-            packed += body
-        at += 12 + length
-    width, height = size
-    raw, rows, above = zlib.decompress(packed), [], bytes(width * 3)
-    for y in range(height):
-        line = raw[y * (width * 3 + 1) : (y + 1) * (width * 3 + 1)]
-        assert line[0] == 2
-        above = bytes((a + b) & 0xFF for a, b in zip(line[1:], above))
-        rows.append(above)
-    return width, height, rows
-
-
-def colors(rows, x0, y0, x1, y1):
-    found = set()
-    for row in rows[y0:y1]:
-        found.update(row[x * 3 : x * 3 + 3] for x in range(x0, x1))
-    return found
-
-
-@contextlib.contextmanager
-def display():
-    """A virtual screen of its own; yields the value of DISPLAY."""
-    read_end, write_end = os.pipe()
-    server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write_end), "-screen", "0", "640x480x24", "-nolisten", "tcp"],
-        pass_fds=[write_end],
-        stderr=subprocess.DEVNULL,
-    )
-    os.close(write_end)
-    try:
-        with os.fdopen(read_end) as pipe:
-            number = pipe.readline().strip()
-        assert number, "Xvfb did not start"
-        yield ":" + number
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def run(arguments, screen=None):
-    environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    environment["HOME"] = os.environ["TEST_TMPDIR"]
-    environment["XDG_CONFIG_HOME"] = os.environ["TEST_TMPDIR"]
-    environment["LIBGL_ALWAYS_SOFTWARE"] = "1"
-    if screen:
-        environment["DISPLAY"] = screen
-    return subprocess.run([PROGRAM] + arguments, env=environment, capture_output=True, text=True, timeout=SECONDS)
 
 
 @unittest.skipUnless(shutil.which("Xvfb"), "Xvfb is not installed (Debian package xvfb)")

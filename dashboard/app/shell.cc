@@ -30,6 +30,29 @@ std::string WindowName(Panel panel) {
   return absl::StrCat(PanelTitle(panel), "###", PanelName(panel));
 }
 
+// The panel that has the keyboard, be it a tab or not.
+std::optional<Panel> FocusedPanel() {
+  const ImGuiWindow* focused = ImGui::GetCurrentContext()->NavWindow;
+  if (focused == nullptr) return std::nullopt;
+  for (const Panel panel : kPanels) {
+    const ImGuiWindow* window = ImGui::FindWindowByName(WindowName(panel).c_str());
+    if (window != nullptr && focused->RootWindow == window->RootWindow) return panel;
+  }
+  return std::nullopt;
+}
+
+Mood TroubleMood(const LinkState& link) {
+  switch (link.kind) {
+    case LinkState::Kind::kRefused:
+    case LinkState::Kind::kLost:
+      return Mood::kBad;
+    case LinkState::Kind::kEnded:
+      return Mood::kNeutral;
+    default:
+      return Mood::kWarning;
+  }
+}
+
 constexpr const char* kKeyHelp[][2] = {
     {"1 to 9, 0", "show a panel: the tabs in order, then timeline, details, verdict"},
     {"Ctrl+P", "find a panel, node or action by name"},
@@ -49,7 +72,7 @@ constexpr const char* kKeyHelp[][2] = {
 
 Shell::Shell(ShellOptions options, ShellHost* host) : options_(std::move(options)), host_(host) {
   for (const Panel panel : kPanels) panels_[panel] = MakePanel(panel);
-  SetTheme(options_.theme);
+  SetTheme(options_.theme.value_or(settings_.theme));
   show_ = options_.panel.value_or(Panel::kReservations);
   if (options_.zoomed) zoomed_ = options_.panel;
 }
@@ -58,7 +81,19 @@ Shell::~Shell() = default;
 
 void Shell::SetTheme(ThemeKind kind) {
   theme_ = MakeTheme(kind, options_.fonts);
-  ApplyTheme(theme_, options_.scale * zoom_);
+  ApplyTheme(theme_, Scale());
+}
+
+void Shell::SetZoom(float zoom) {
+  settings_.zoom = std::clamp(zoom, 0.5F, 3.0F);
+  settings_.Changed();
+  ApplyTheme(theme_, Scale());
+}
+
+void Shell::Choose(ThemeKind kind) {
+  settings_.theme = kind;
+  settings_.Changed();
+  SetTheme(kind);
 }
 
 void Shell::Show(Panel panel) {
@@ -72,7 +107,7 @@ void Shell::Notify(std::string text, Mood mood) {
 }
 
 void Shell::BuildLayout(unsigned dockspace, float width, float height) {
-  const float scale = options_.scale * zoom_;
+  const float scale = Scale();
   ImGui::DockBuilderRemoveNode(dockspace);
   ImGui::DockBuilderAddNode(dockspace, ImGuiDockNodeFlags_DockSpace);
   ImGui::DockBuilderSetNodeSize(dockspace, ImVec2(width, height));
@@ -109,10 +144,17 @@ float Shell::DrawStatus(const ViewContext& context, Session* session, absl::Dura
   const float pad = 5 * context.scale;
   float height = row + pad * 2;
   if (playback != nullptr) height += row + ImGui::GetStyle().ItemSpacing.y;
-  if (banner) height += row + ImGui::GetStyle().ItemSpacing.y;
+  const float side = 10 * context.scale;
+  const std::string trouble =
+      banner ? absl::StrCat(MoodIcon(TroubleMood(health.link)), "  ", health.link.reason) : "";
+  if (banner) {
+    const float room = viewport->Size.x - 2 * side;
+    height += ImGui::CalcTextSize(trouble.c_str(), nullptr, false, room).y +
+              ImGui::GetStyle().ItemSpacing.y;
+  }
   ImGui::SetNextWindowPos(viewport->Pos);
   ImGui::SetNextWindowSize(ImVec2(viewport->Size.x, height));
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(10 * context.scale, pad));
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(side, pad));
   ImGui::PushStyleColor(ImGuiCol_WindowBg, theme_.background);
   constexpr ImGuiWindowFlags kFlags = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking |
                                       ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
@@ -137,12 +179,7 @@ float Shell::DrawStatus(const ViewContext& context, Session* session, absl::Dura
       if (actions.seek) playback->Seek(actions.position);
     }
     if (banner) {
-      const bool bad = health.link.kind == LinkState::Kind::kRefused ||
-                       health.link.kind == LinkState::Kind::kLost;
-      Text(theme_,
-           absl::StrCat(MoodIcon(bad ? Mood::kBad : Mood::kWarning), "  ", health.link.reason),
-           bad ? theme_.bad : theme_.caution);
-      Tip(health.link.reason);
+      WrappedText(trouble, MoodColor(theme_, TroubleMood(health.link)));
     }
   }
   ImGui::End();
@@ -168,7 +205,7 @@ void Shell::DrawQuestions(Session* session) {
   const auto begin = [&](const char* name) {
     const ImGuiViewport* viewport = ImGui::GetMainViewport();
     ImGui::SetNextWindowPos(viewport->GetCenter(), ImGuiCond_Always, ImVec2(0.5F, 0.5F));
-    ImGui::SetNextWindowSize(ImVec2(440 * options_.scale * zoom_, 0));
+    ImGui::SetNextWindowSize(ImVec2(440 * Scale(), 0));
     return ImGui::BeginPopupModal(name, nullptr,
                                   ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoMove |
                                       ImGuiWindowFlags_NoSavedSettings |
@@ -230,7 +267,7 @@ void Shell::DrawQuestions(Session* session) {
 void Shell::DrawNotices() {
   std::erase_if(notices_, [](const Notice& notice) { return ImGui::GetTime() > notice.until; });
   const ImGuiViewport* viewport = ImGui::GetMainViewport();
-  const float scale = options_.scale * zoom_;
+  const float scale = Scale();
   float y = viewport->Pos.y + viewport->Size.y - 16 * scale;
   for (size_t i = notices_.size(); i-- > 0;) {
     const Notice& notice = notices_[i];
@@ -266,7 +303,7 @@ void Shell::DrawKeys() {
     Heading(theme_, "KEYS");
     for (const auto& [key, what] : kKeyHelp) {
       Mono(theme_, key, theme_.accent);
-      ImGui::SameLine(150 * options_.scale * zoom_);
+      ImGui::SameLine(150 * Scale());
       Text(theme_, what, theme_.text);
     }
   }
@@ -280,13 +317,9 @@ void Shell::Keys(Session* session) {
   if (io.KeyCtrl) {
     if (pressed(ImGuiKey_P)) palette_.Open();
     if (pressed(ImGuiKey_Q)) host_->Quit();
-    const float before = zoom_;
-    if (pressed(ImGuiKey_Equal) || pressed(ImGuiKey_KeypadAdd))
-      zoom_ = std::min(3.0F, zoom_ * 1.1F);
-    if (pressed(ImGuiKey_Minus) || pressed(ImGuiKey_KeypadSubtract))
-      zoom_ = std::max(0.5F, zoom_ / 1.1F);
-    if (pressed(ImGuiKey_0)) zoom_ = 1;
-    if (zoom_ != before) SetTheme(theme_.kind);
+    if (pressed(ImGuiKey_Equal) || pressed(ImGuiKey_KeypadAdd)) SetZoom(settings_.zoom * 1.1F);
+    if (pressed(ImGuiKey_Minus) || pressed(ImGuiKey_KeypadSubtract)) SetZoom(settings_.zoom / 1.1F);
+    if (pressed(ImGuiKey_0)) SetZoom(1);
     return;
   }
   if (pressed(ImGuiKey_F1)) show_keys_ = !show_keys_;
@@ -298,15 +331,15 @@ void Shell::Keys(Session* session) {
   }
   if (pressed(ImGuiKey_Slash)) focus_filter_ = true;
   if (pressed(ImGuiKey_T))
-    SetTheme(theme_.kind == ThemeKind::kDark    ? ThemeKind::kLight
-             : theme_.kind == ThemeKind::kLight ? ThemeKind::kColorBlind
-                                                : ThemeKind::kDark);
+    Choose(theme_.kind == ThemeKind::kDark    ? ThemeKind::kLight
+           : theme_.kind == ThemeKind::kLight ? ThemeKind::kColorBlind
+                                              : ThemeKind::kDark);
   if (pressed(ImGuiKey_Z)) {
     if (zoomed_.has_value()) {
       show_ = zoomed_;
       zoomed_.reset();
     } else {
-      zoomed_ = front_;
+      zoomed_ = FocusedPanel().value_or(front_);
     }
   }
   if (pressed(ImGuiKey_Space) && !io.NavVisible) {
@@ -340,7 +373,7 @@ void Shell::RunPalette(const ViewContext& context, Session* session) {
     }
     for (const ThemeKind kind : {ThemeKind::kDark, ThemeKind::kLight, ThemeKind::kColorBlind}) {
       items.push_back(
-          {absl::StrCat("Theme: ", ThemeName(kind)), "T", [this, kind] { SetTheme(kind); }});
+          {absl::StrCat("Theme: ", ThemeName(kind)), "T", [this, kind] { Choose(kind); }});
     }
     items.push_back({"Live view", "Esc", [session] { session->brush.live = true; }});
     items.push_back({"Keys", "F1", [this] { show_keys_ = true; }});
@@ -389,7 +422,12 @@ void Shell::Carry(Session* session) {
       }
     }
     void operator()(const SelectCommand& command) const { session->selection = command.selection; }
-    void operator()(const BrushCommand& command) const { session->brush = command.brush; }
+    void operator()(const BrushCommand& command) const {
+      session->brush = command.brush;
+      if (!command.brush.live || command.brush.span == shell->settings_.span) return;
+      shell->settings_.span = command.brush.span;
+      shell->settings_.Changed();
+    }
     void operator()(const CopyCommand& command) const {
       shell->host_->Copy(command.text);
       shell->Notify("Copied", Mood::kGood);
@@ -414,6 +452,10 @@ void Shell::Carry(Session* session) {
 void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
   cluster_ = std::clamp(cluster_, 0, static_cast<int>(sessions.size()) - 1);
   Session* session = sessions[static_cast<size_t>(cluster_)];
+  if (settings_.TakeLoaded()) {
+    for (Session* each : sessions) each->brush.span = settings_.span;
+    SetTheme(options_.theme.value_or(settings_.theme));
+  }
   if (!options_.select.empty()) {
     const int node = session->model().FindNode(options_.select);
     if (node >= 0) {
@@ -429,7 +471,7 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
                       .theme = theme_,
                       .selection = session->selection,
                       .brush = session->brush,
-                      .scale = options_.scale * zoom_,
+                      .scale = Scale(),
                       .operator_allowed = session->operator_allowed(),
                       .clusters = {},
                       .cluster = cluster_,

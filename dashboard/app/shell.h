@@ -31,13 +31,14 @@
 #include "absl/time/time.h"
 #include "dashboard/app/palette.h"
 #include "dashboard/app/session.h"
+#include "dashboard/app/settings.h"
 #include "dashboard/views/panel.h"
 #include "dashboard/views/status_bar.h"
 
 namespace millrace::dashboard {
 
 struct ShellOptions {
-  ThemeKind theme = ThemeKind::kDark;
+  std::optional<ThemeKind> theme;  // nullopt: the one that was chosen last
   Fonts fonts;
   float scale = 1;
   std::optional<Panel> panel;  // in front at first
@@ -67,6 +68,8 @@ class Shell {
   // Of the frame before, for tests.
   [[nodiscard]] const std::vector<Command>& last_commands() const { return last_commands_; }
   [[nodiscard]] Panel front() const { return front_; }
+  // The panel that has the window to itself.
+  [[nodiscard]] std::optional<Panel> zoomed() const { return zoomed_; }
   [[nodiscard]] ThemeKind theme() const { return theme_.kind; }
   void Show(Panel panel);
 
@@ -87,11 +90,14 @@ class Shell {
   void Carry(Session* session);
   void Notify(std::string text, Mood mood);
   void SetTheme(ThemeKind kind);
+  void Choose(ThemeKind kind);  // and keep it
+  void SetZoom(float zoom);
+  [[nodiscard]] float Scale() const { return options_.scale * settings_.zoom; }
 
   ShellOptions options_;
   ShellHost* const host_;
+  Settings settings_;
   Theme theme_;
-  float zoom_ = 1;  // of the user, on top of the scale
   std::map<Panel, std::unique_ptr<PanelView>> panels_;
   StatusBar status_bar_;
   Palette palette_;

@@ -85,9 +85,9 @@ void DetailsPanel::NodeLines(const ViewContext& context, const NodeState& node) 
   const TimeRange range = Range(context);
   const bool old = model.IsOld(node.sampled) || model.health().stale;
   if (!ImGui::BeginTable("lines", 3, ImGuiTableFlags_SizingFixedFit)) return;
-  ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, 78 * context.scale);
+  ImGui::TableSetupColumn("name", ImGuiTableColumnFlags_WidthFixed, 56 * context.scale);
   ImGui::TableSetupColumn("line", ImGuiTableColumnFlags_WidthStretch);
-  ImGui::TableSetupColumn("value", ImGuiTableColumnFlags_WidthFixed, 112 * context.scale);
+  ImGui::TableSetupColumn("value", ImGuiTableColumnFlags_WidthFixed, 110 * context.scale);
   const auto line = [&](NodeMetric metric, const char* name, const std::string& value,
                         float ceiling, ImU32 color) {
     model.node_history(metric).Query(static_cast<size_t>(node.executor_id), range.from, range.to,
@@ -198,8 +198,8 @@ void DetailsPanel::NodeLogs(const ViewContext& context, const NodeState& node, C
       Text(theme, line.text.substr(0, 2000), LevelColor(theme, line.level));
       EndTip();
     }
-    ImGui::GetWindowDrawList()->AddText(at, LevelColor(theme, line.level), text.data(),
-                                        text.data() + text.size());
+    DrawShortened(ImGui::GetWindowDrawList(), at, at.x + ImGui::GetItemRectSize().x, text,
+                  LevelColor(theme, line.level));
     ImGui::PopID();
   }
   ImGui::PopFont();
@@ -367,14 +367,15 @@ void DetailsPanel::Feed(const ViewContext& context, const FeedState& feed, Comma
     for (const v1::RefedRows& rows : info.refed()) {
       const bool one = rows.executor_id() >= 0 &&
                        rows.executor_id() < static_cast<int>(context.model.nodes().size());
-      Fact(theme, "",
-           absl::StrCat(FormatCount(static_cast<int64_t>(rows.rows())), " rows",
-                        one ? absl::StrCat(" of ", context.model.nodes()[static_cast<size_t>(
-                                                                             rows.executor_id())]
-                                                       .name)
-                            : "",
-                        ": ", rows.reason()),
-           theme.caution);
+      Fact(
+          theme, "",
+          absl::StrCat(
+              FormatCount(static_cast<int64_t>(rows.rows())), " rows",
+              one ? absl::StrCat(
+                        " of ", context.model.nodes()[static_cast<size_t>(rows.executor_id())].name)
+                  : "",
+              ": ", rows.reason()),
+          theme.caution);
     }
     Fact(theme, "rows",
          absl::StrCat(FormatCount(static_cast<int64_t>(info.rows_received())), " received, ",

@@ -1,6 +1,7 @@
 #include "dashboard/views/feed_panel.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "dashboard/model/format.h"
@@ -25,30 +26,118 @@ enum Column {
   kColumns
 };
 
-double SortKey(const NodeState& node, const QueueState& queue, int column) {
+SortKey KeyOf(const NodeState& node, const QueueState& queue, int column) {
   switch (column) {
+    case kQueue:
+      return {.text = queue.name};
     case kRows:
-      return queue.rows_per_second;
+      return {.number = queue.rows_per_second};
     case kBytes:
-      return queue.bytes_per_second;
+      return {.number = queue.bytes_per_second};
     case kShare:
-      return queue.compute;
+      return {.number = queue.compute};
     case kStarved:
-      return queue.starved;
+      return {.number = queue.starved};
     case kFull:
-      return queue.backpressured;
+      return {.number = queue.backpressured};
     case kCredit:
-      return static_cast<double>(queue.credit_bytes);
+      return {.number = static_cast<double>(queue.credit_bytes)};
     case kQueued:
-      return static_cast<double>(queue.queued_rows);
+      return {.number = static_cast<double>(queue.queued_rows)};
     case kSessions:
-      return queue.open_sessions;
+      return {.number = static_cast<double>(queue.open_sessions)};
     default:
-      return node.executor_id;
+      return {.number = static_cast<double>(node.executor_id)};
   }
 }
 
+constexpr float kWide = 880;
+constexpr TableColumn kLaneColumns[kColumns] = {
+    {.name = "node", .tip = "Role and task", .width_px = 106},
+    {.name = "queue", .tip = "Of the node", .width_px = 60},
+    {.name = "rows/s", .tip = "Received", .width_px = 66, .number = true, .most_first = true},
+    {.name = "bytes/s", .tip = "Received", .width_px = 76, .number = true, .most_first = true},
+    {.name = "share of time",
+     .tip = "Of the node: waiting for rows, decoding, working",
+     .most_first = true},
+    {.name = "starved",
+     .tip = "Share of time in which the program waited for rows",
+     .width_px = 58,
+     .number = true,
+     .most_first = true},
+    {.name = "full",
+     .tip = "Backpressured: share of time in which feeders had no credit left",
+     .width_px = 46,
+     .number = true,
+     .most_first = true},
+    {.name = "credit",
+     .tip = "Bytes in flight and held, of the node's feed budget",
+     .width_px = 70,
+     .most_first = true,
+     .from_px = kWide},
+    {.name = "queued",
+     .tip = "Rows that wait in the node for its program",
+     .width_px = 62,
+     .number = true,
+     .most_first = true,
+     .from_px = kWide},
+    {.name = "sessions",
+     .tip = "Partitions that are fed now, and how many of them wait for their turn",
+     .width_px = 66,
+     .number = true,
+     .most_first = true,
+     .from_px = kWide}};
+
+constexpr TableColumn kLedgerColumns[] = {
+    {.name = "feed", .tip = "The queue that it feeds", .width_px = 130},
+    {.name = "partitions", .tip = "Done, received, being fed, failed"},
+    {.name = "feeders' time",
+     .tip = "Of all its feeders so far: the source, encoding, without credit, on the wire",
+     .width_px = 110,
+     .from_px = 860},
+    {.name = "done", .tip = "Partitions done, of all", .width_px = 104, .number = true},
+    {.name = "rows/s", .tip = "Received by all nodes", .width_px = 70, .number = true},
+    {.name = "rows", .tip = "Received by all nodes so far", .width_px = 70, .number = true},
+    {.name = "fed again",
+     .tip = "Partitions that had to be fed once more",
+     .width_px = 74,
+     .number = true},
+    {.name = "left",
+     .tip = "Time until all partitions are done, at this pace",
+     .width_px = 106,
+     .number = true}};
+
+// Where a feed's feeders spent their time so far.
+void StageBar(const Theme& theme, ImVec2 size, const v1::FeederStages& stages) {
+  const auto part = [](uint64_t us) { return static_cast<float>(us) / 1e6F; };
+  const BarPart parts[] = {{part(stages.source_us()), theme.starved},
+                           {part(stages.encode_us()), theme.decode},
+                           {part(stages.credit_us()), theme.caution},
+                           {part(stages.wire_us()), theme.joined}};
+  float total = 0;
+  for (const BarPart& each : parts) total += each.value;
+  if (total > 0) {
+    StackedBar(theme, size, total, parts);
+  } else {
+    MeterBar(theme, size, kUnknown, theme.unknown);
+  }
+  if (!BeginTip()) return;
+  if (total <= 0) {
+    Text(theme, "Its feeders have not told where their time goes.", theme.dim);
+  } else {
+    static constexpr const char* kNames[] = {"waiting for the source", "encoding",
+                                             "without credit: nodes are full", "on the wire"};
+    for (size_t i = 0; i < std::size(parts); ++i) {
+      LegendEntry(theme, parts[i].color,
+                  absl::StrCat(FormatFraction(parts[i].value / total), "  ", kNames[i]));
+    }
+  }
+  EndTip();
+}
+
 }  // namespace
+
+FeedPanel::FeedPanel() : table_("lanes", kLaneColumns) {}
 
 void FeedPanel::Refresh(const ViewContext& context) {
   const DashboardModel& model = context.model;
@@ -62,21 +151,9 @@ void FeedPanel::Refresh(const ViewContext& context) {
       lanes_.push_back({node.executor_id, static_cast<int>(i)});
     }
   }
-  const auto queue_of = [&](const Lane& lane) -> const QueueState& {
-    return model.nodes()[static_cast<size_t>(lane.node)].queues[static_cast<size_t>(lane.queue)];
-  };
-  if (column_ == kQueue) {
-    std::stable_sort(lanes_.begin(), lanes_.end(), [&](const Lane& a, const Lane& b) {
-      return descending_ ? queue_of(b).name < queue_of(a).name
-                         : queue_of(a).name < queue_of(b).name;
-    });
-    return;
-  }
-  std::stable_sort(lanes_.begin(), lanes_.end(), [&](const Lane& a, const Lane& b) {
-    const double x = SortKey(model.nodes()[static_cast<size_t>(a.node)], queue_of(a), column_);
-    const double y = SortKey(model.nodes()[static_cast<size_t>(b.node)], queue_of(b), column_);
-    if (!Known(x) || !Known(y)) return Known(x) && !Known(y);
-    return descending_ ? y < x : x < y;
+  table_.Sort(&lanes_, [&](const Lane& lane, int column) {
+    const NodeState& node = model.nodes()[static_cast<size_t>(lane.node)];
+    return KeyOf(node, node.queues[static_cast<size_t>(lane.queue)], column);
   });
 }
 
@@ -117,21 +194,13 @@ void FeedPanel::Ledgers(const ViewContext& context, Commands* commands) {
   constexpr ImGuiTableFlags kFlags = ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_RowBg |
                                      ImGuiTableFlags_NoBordersInBody | ImGuiTableFlags_ScrollY;
   const float rows = std::min<float>(4, static_cast<float>(model.feeds().size()));
-  if (!ImGui::BeginTable("ledgers", 7, kFlags, ImVec2(0, (rows + 1) * 23 * px + 4 * px))) return;
-  ImGui::TableSetupColumn("feed", ImGuiTableColumnFlags_WidthFixed, 130 * px);
-  ImGui::TableSetupColumn("partitions", ImGuiTableColumnFlags_WidthStretch);
-  ImGui::TableSetupColumn("done", ImGuiTableColumnFlags_WidthFixed, 104 * px);
-  ImGui::TableSetupColumn("rows/s", ImGuiTableColumnFlags_WidthFixed, 70 * px);
-  ImGui::TableSetupColumn("rows", ImGuiTableColumnFlags_WidthFixed, 70 * px);
-  ImGui::TableSetupColumn("fed again", ImGuiTableColumnFlags_WidthFixed, 74 * px);
-  ImGui::TableSetupColumn("left", ImGuiTableColumnFlags_WidthFixed, 92 * px);
-  ImGui::TableSetupScrollFreeze(0, 1);
-  ImGui::PushStyleColor(ImGuiCol_Text, theme.dim);
-  ImGui::TableHeadersRow();
-  ImGui::PopStyleColor();
+  if (!ImGui::BeginTable("ledgers", static_cast<int>(std::size(kLedgerColumns)), kFlags,
+                         ImVec2(0, (rows + 1) * 23 * px + 4 * px)))
+    return;
+  TableHeaders(theme, kLedgerColumns, px);
   for (const auto& [id, feed] : model.feeds()) {
     const v1::FeedInfo& info = feed.info;
-    ImGui::TableNextRow(0, 22 * px);
+    ImGui::TableNextRow(0, kRowHeight * px);
     ImGui::TableNextColumn();
     ImGui::PushID(id.c_str());
     if (ImGui::Selectable("##feed", context.selection.feed == id,
@@ -165,6 +234,10 @@ void FeedPanel::Ledgers(const ViewContext& context, Commands* commands) {
     ImGui::SetCursorPosY(ImGui::GetCursorPosY() + 5 * px);
     StackedBar(theme, ImVec2(ImGui::GetContentRegionAvail().x, 9 * px),
                static_cast<float>(info.partitions()), parts);
+    if (ImGui::TableNextColumn()) {
+      ImGui::SetCursorPosY(ImGui::GetCursorPosY() + 5 * px);
+      StageBar(theme, ImVec2(ImGui::GetContentRegionAvail().x, 9 * px), info.stages());
+    }
     ImGui::TableNextColumn();
     MonoRight(theme,
               info.partitions() == 0
@@ -218,9 +291,19 @@ void FeedPanel::LaneRow(const ViewContext& context, const Lane& lane, Commands* 
   const float px = context.scale;
   const NodeState& node = model.nodes()[static_cast<size_t>(lane.node)];
   const QueueState& queue = node.queues[static_cast<size_t>(lane.queue)];
-  const bool old = model.IsOld(node.sampled) || model.health().stale;
+  const bool past = !context.brush.live;
+  const bool old = past || model.IsOld(node.sampled) || model.health().stale;
+  // Of the past, what was kept is kept for a node: of one with several queues it is not known.
+  const auto at = [&](NodeMetric metric, float newest) {
+    if (!past) return newest;
+    return node.queues.size() > 1 ? kUnknown
+                                  : model.node_history(metric).ValueAt(
+                                        static_cast<size_t>(lane.node), context.brush.to);
+  };
+  const float starved = at(NodeMetric::kStarved, queue.starved);
+  const float full = at(NodeMetric::kBackpressured, queue.backpressured);
   const ImU32 ink = old ? theme.dim : theme.text;
-  ImGui::TableNextRow(0, 22 * px);
+  ImGui::TableNextRow(0, kRowHeight * px);
   ImGui::TableNextColumn();
   ImGui::PushID(lane.node);
   ImGui::PushID(lane.queue);
@@ -256,13 +339,13 @@ void FeedPanel::LaneRow(const ViewContext& context, const Lane& lane, Commands* 
   ImGui::TableNextColumn();
   Mono(theme, queue.name, theme.dim);
   ImGui::TableNextColumn();
-  MonoRight(theme, FormatSi(queue.rows_per_second, ""), ink);
+  MonoRight(theme, FormatSi(at(NodeMetric::kRows, queue.rows_per_second), ""), ink);
   ImGui::TableNextColumn();
-  MonoRight(theme, FormatBytesRate(queue.bytes_per_second), ink);
+  MonoRight(theme, FormatBytesRate(at(NodeMetric::kBytes, queue.bytes_per_second)), ink);
   ImGui::TableNextColumn();
   ImGui::SetCursorPosY(ImGui::GetCursorPosY() + 4 * px);
   const ImVec2 bar(ImGui::GetContentRegionAvail().x, 11 * px);
-  if (Known(queue.starved)) {
+  if (Known(starved) && !past) {
     const BarPart parts[] = {{queue.starved, theme.starved},
                              {queue.decode, theme.decode},
                              {queue.compute, theme.compute}};
@@ -271,11 +354,9 @@ void FeedPanel::LaneRow(const ViewContext& context, const Lane& lane, Commands* 
     MeterBar(theme, bar, kUnknown, theme.unknown);
   }
   ImGui::TableNextColumn();
-  MonoRight(theme, FormatFraction(queue.starved),
-            Known(queue.starved) && queue.starved > 0.5F ? theme.starved : ink);
+  MonoRight(theme, FormatFraction(starved), Known(starved) && starved > 0.5F ? theme.starved : ink);
   ImGui::TableNextColumn();
-  MonoRight(theme, FormatFraction(queue.backpressured),
-            Known(queue.backpressured) && queue.backpressured > 0.3F ? theme.caution : ink);
+  MonoRight(theme, FormatFraction(full), Known(full) && full > 0.3F ? theme.caution : ink);
   ImGui::TableNextColumn();
   ImGui::SetCursorPosY(ImGui::GetCursorPosY() + 4 * px);
   const float share = Known(node.feed_budget_bytes) && node.feed_budget_bytes > 0
@@ -301,56 +382,17 @@ void FeedPanel::Lanes(const ViewContext& context, Commands* commands) {
   ImGui::SameLine();
   if (IconButton(theme, icon::kDownload, "Export these lanes as CSV"))
     commands->Export("feed", Csv(context.model));
+  PastMark(context);
   ImGui::SameLine(0, 16 * px);
   const std::pair<const char*, ImU32> legend[] = {
       {"starved", theme.starved}, {"decode", theme.decode}, {"compute", theme.compute}};
   for (const auto& [name, color] : legend) {
-    const ImVec2 at = ImGui::GetCursorScreenPos();
-    ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(at.x, at.y + 7 * px),
-                                              ImVec2(at.x + 9 * px, at.y + 16 * px), color);
-    ImGui::Dummy(ImVec2(11 * px, 1));
-    ImGui::SameLine(0, 4 * px);
-    ImGui::AlignTextToFramePadding();
-    SmallText(theme, name, theme.dim);
+    LegendEntry(theme, color, name);
     ImGui::SameLine(0, 12 * px);
   }
   ImGui::NewLine();
-  constexpr ImGuiTableFlags kFlags =
-      ImGuiTableFlags_Sortable | ImGuiTableFlags_Hideable | ImGuiTableFlags_ScrollY |
-      ImGuiTableFlags_RowBg | ImGuiTableFlags_Resizable | ImGuiTableFlags_SizingFixedFit |
-      ImGuiTableFlags_NoBordersInBody | ImGuiTableFlags_BordersInnerV;
-  const bool narrow = ImGui::GetContentRegionAvail().x < 880 * px;
-  if (!ImGui::BeginTable("lanes", kColumns, kFlags)) return;
-  constexpr ImGuiTableColumnFlags kFixed = ImGuiTableColumnFlags_WidthFixed;
-  constexpr ImGuiTableColumnFlags kMostFirst =
-      ImGuiTableColumnFlags_WidthFixed | ImGuiTableColumnFlags_PreferSortDescending;
-  ImGui::TableSetupColumn("node", kFixed | ImGuiTableColumnFlags_DefaultSort, 106 * px);
-  ImGui::TableSetupColumn("queue", kFixed, 60 * px);
-  ImGui::TableSetupColumn("rows/s", kMostFirst, 66 * px);
-  ImGui::TableSetupColumn("bytes/s", kMostFirst, 76 * px);
-  ImGui::TableSetupColumn("share of time", ImGuiTableColumnFlags_WidthStretch |
-                                               ImGuiTableColumnFlags_PreferSortDescending);
-  ImGui::TableSetupColumn("starved", kMostFirst, 58 * px);
-  ImGui::TableSetupColumn("full", kMostFirst, 46 * px);
-  ImGui::TableSetupColumn("credit", kMostFirst, 70 * px);
-  ImGui::TableSetupColumn("queued", kMostFirst, 62 * px);
-  ImGui::TableSetupColumn("sessions", kMostFirst, 66 * px);
-  if (narrow != narrow_) {
-    narrow_ = narrow;
-    for (const int column : {kCredit, kQueued, kSessions})
-      ImGui::TableSetColumnEnabled(column, !narrow);
-  }
-  ImGui::TableSetupScrollFreeze(0, 1);
-  ImGui::PushStyleColor(ImGuiCol_Text, theme.dim);
-  ImGui::TableHeadersRow();
-  ImGui::PopStyleColor();
-  if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs();
-      specs != nullptr && specs->SpecsDirty) {
-    if (specs->SpecsCount > 0) {
-      column_ = specs->Specs[0].ColumnIndex;
-      descending_ = specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
-    }
-    specs->SpecsDirty = false;
+  if (!table_.Begin(theme, px)) return;
+  if (table_.TakeChange()) {
     dirty_ = true;
     Refresh(context);
   }
@@ -360,7 +402,7 @@ void FeedPanel::Lanes(const ViewContext& context, Commands* commands) {
     for (int i = clipper.DisplayStart; i < clipper.DisplayEnd; ++i)
       LaneRow(context, lanes_[static_cast<size_t>(i)], commands);
   }
-  ImGui::EndTable();
+  table_.End();
 }
 
 void FeedPanel::Draw(const ViewContext& context, Commands* commands) {

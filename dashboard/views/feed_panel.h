@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "dashboard/views/panel.h"
+#include "dashboard/views/table.h"
 
 namespace millrace::dashboard {
 
 class FeedPanel : public PanelView {
  public:
+  FeedPanel();
   void Draw(const ViewContext& context, Commands* commands) override;
 
  private:
@@ -34,9 +36,7 @@ class FeedPanel : public PanelView {
   std::vector<Lane> lanes_;
   uint64_t version_ = 0;
   bool dirty_ = true;
-  int column_ = 0;
-  bool descending_ = false;
-  bool narrow_ = false;  // without the columns that matter least
+  SortableTable table_;
 };
 
 }  // namespace millrace::dashboard

@@ -98,6 +98,7 @@ void GpusPanel::Toolbar(const ViewContext& context, Commands* commands) {
   ImGui::SameLine();
   if (IconButton(theme, icon::kDownload, "Export all GPUs as CSV"))
     commands->Export("gpus", Csv(context.model));
+  PastMark(context);
   // The legend: the map with its ends.
   const float ceiling = Ceiling(context.model);
   const ValueUnit unit = kUnits[metric_];
@@ -174,6 +175,8 @@ void GpusPanel::Wall(const ViewContext& context, float height, Commands* command
       if (places_[i].gpu == context.selection.gpu) selected = static_cast<int>(i);
     }
   }
+  const bool live = context.brush.live;
+  const ByteHistory& past = model.gpu_history(static_cast<GpuMetric>(metric_));
   const bool few = places_.size() <= 256;
   // Without a GPU of the selected node's there is nothing to bring out.
   const bool dim_others = context.selection.node >= 0 &&
@@ -185,36 +188,40 @@ void GpusPanel::Wall(const ViewContext& context, float height, Commands* command
       .count = static_cast<int>(places_.size()),
       .group = group_,
       .selected = selected,
-      .version = model.version() * 1'000'003 + lit,
+      .version =
+          (live ? model.version() : static_cast<uint64_t>(absl::ToUnixMillis(context.brush.to))) *
+              1'000'003 +
+          lit,
       .max_cell_px = 64,
       .aspect = few ? 1.7F : 1.0F,
       .label = [&](int group) {
         return model.hosts()[static_cast<size_t>(group_hosts_[static_cast<size_t>(group)])].name;
       }};
-  const CellGrid::Result result =
-      grid_.Draw(theme, "##gpus", ImVec2(ImGui::GetContentRegionAvail().x, height), layout,
-                 [&](int i, bool with_text) {
-                   const Place& place = places_[static_cast<size_t>(i)];
-                   CellGrid::Cell cell;
-                   cell.color = theme.unknown;
-                   cell.hatched = true;
-                   if (place.gpu < 0) {
-                     if (model.hosts()[static_cast<size_t>(place.host)].gpus_unknown.empty())
-                       cell.dimmed = true;
-                     if (with_text) cell.text = "?";
-                     return cell;
-                   }
-                   const GpuState& gpu = model.gpus()[static_cast<size_t>(place.gpu)];
-                   const float value = gpu.values[static_cast<size_t>(metric_)];
-                   if (Known(value) && !model.IsOld(gpu.time)) {
-                     cell.hatched = false;
-                     cell.color = Viridis(value / ceiling);
-                   }
-                   cell.dimmed = dim_others && gpu.owner != context.selection.node;
-                   cell.marked = gpu.throttled() || !gpu.error.empty();
-                   if (with_text) cell.text = Known(value) ? FormatNumber(std::round(value)) : "?";
-                   return cell;
-                 });
+  const CellGrid::Result result = grid_.Draw(
+      theme, "##gpus", ImVec2(ImGui::GetContentRegionAvail().x, height), layout,
+      [&](int i, bool with_text) {
+        const Place& place = places_[static_cast<size_t>(i)];
+        CellGrid::Cell cell;
+        cell.color = theme.unknown;
+        cell.hatched = true;
+        if (place.gpu < 0) {
+          if (model.hosts()[static_cast<size_t>(place.host)].gpus_unknown.empty())
+            cell.dimmed = true;
+          if (with_text) cell.text = "?";
+          return cell;
+        }
+        const GpuState& gpu = model.gpus()[static_cast<size_t>(place.gpu)];
+        const float value = live ? gpu.values[static_cast<size_t>(metric_)]
+                                 : past.ValueAt(static_cast<size_t>(place.gpu), context.brush.to);
+        if (Known(value) && !(live && model.IsOld(gpu.time))) {
+          cell.hatched = false;
+          cell.color = Viridis(value / ceiling);
+        }
+        cell.dimmed = dim_others && gpu.owner != context.selection.node;
+        cell.marked = gpu.throttled() || !gpu.error.empty();
+        if (with_text) cell.text = Known(value) ? FormatNumber(std::round(value)) : "?";
+        return cell;
+      });
   if (result.hovered < 0) return;
   const Place& place = places_[static_cast<size_t>(result.hovered)];
   GpuTip(context, place);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "dashboard/model/format.h"
 #include "dashboard/views/widgets.h"
 #include "implot.h"
@@ -37,27 +38,6 @@ int FormatTick(double value, char* buffer, int size, void* data) {
   std::copy_n(text.data(), length, buffer);
   buffer[length] = '\0';
   return static_cast<int>(length);
-}
-
-void SetupTimeTicks(const ViewContext& context, double from, double to, float width) {
-  static constexpr double kSteps[] = {1,   2,   5,    10,   15,   30,    60,    120,  300,
-                                      600, 900, 1800, 3600, 7200, 14400, 43200, 86400};
-  double step = kSteps[0];
-  for (const double candidate : kSteps) {
-    step = candidate;
-    if ((to - from) / candidate * (90 * context.scale) <= width) break;
-  }
-  std::vector<double> places;
-  std::vector<std::string> labels;
-  for (double at = std::ceil(from / step) * step; at <= to && places.size() < 64; at += step) {
-    places.push_back(at);
-    labels.push_back(absl::FormatTime(step < 60 ? "%H:%M:%S" : "%H:%M", FromSeconds(at),
-                                      context.model.options().zone));
-  }
-  std::vector<const char*> texts;
-  texts.reserve(labels.size());
-  for (const std::string& label : labels) texts.push_back(label.c_str());
-  ImPlot::SetupAxisTicks(ImAxis_X1, places.data(), static_cast<int>(places.size()), texts.data());
 }
 
 // One unbroken stretch of points.
@@ -120,11 +100,51 @@ void CursorTip(const ViewContext& context, absl::Span<const HistoryLine> lines, 
                 context.theme.dim);
     }
   }
+  SmallText(context.theme, "Drag: this span everywhere. Right click: CSV", context.theme.dim);
   ImGui::EndTooltip();
 }
 
-// Drag, double click and wheel within the plot just drawn.
-void Brush(const ViewContext& context, double from, double to, Commands* commands) {
+std::string Csv(const ViewContext& context, absl::Span<const HistoryLine> lines) {
+  CsvTable csv({"time", "line", "mean", "min", "max"});
+  for (const HistoryLine& line : lines) {
+    for (const HistoryPoint& point : line.points) {
+      csv.Cell(FormatDateTime(point.time, context.model.options().zone));
+      csv.Cell(line.name);
+      csv.Cell(static_cast<double>(point.mean));
+      csv.Cell(static_cast<double>(point.min));
+      csv.Cell(static_cast<double>(point.max));
+      csv.EndRow();
+    }
+  }
+  return csv.Take();
+}
+
+}  // namespace
+
+void SetupTimeTicks(const ViewContext& context, double from, double to, float width) {
+  static constexpr double kSteps[] = {1,   2,   5,    10,   15,   30,    60,    120,  300,
+                                      600, 900, 1800, 3600, 7200, 14400, 43200, 86400};
+  double step = kSteps[0];
+  for (const double candidate : kSteps) {
+    step = candidate;
+    if ((to - from) / candidate * (90 * context.scale) <= width) break;
+  }
+  std::vector<double> places;
+  std::vector<std::string> labels;
+  // A label stands around its tick: near the right edge it would be cut.
+  const double last = to - (to - from) * (30 * context.scale) / std::max(60.0F, width);
+  for (double at = std::ceil(from / step) * step; at <= last && places.size() < 64; at += step) {
+    places.push_back(at);
+    labels.push_back(absl::FormatTime(step < 60 ? "%H:%M:%S" : "%H:%M", FromSeconds(at),
+                                      context.model.options().zone));
+  }
+  std::vector<const char*> texts;
+  texts.reserve(labels.size());
+  for (const std::string& label : labels) texts.push_back(label.c_str());
+  ImPlot::SetupAxisTicks(ImAxis_X1, places.data(), static_cast<int>(places.size()), texts.data());
+}
+
+void BrushPlot(const ViewContext& context, double from, double to, Commands* commands) {
   const ImVec2 min = ImPlot::GetPlotPos();
   const ImVec2 size = ImPlot::GetPlotSize();
   const ImVec2 max(min.x + size.x, min.y + size.y);
@@ -169,8 +189,6 @@ void Brush(const ViewContext& context, double from, double to, Commands* command
     }
   }
 }
-
-}  // namespace
 
 std::string FormatValue(ValueUnit unit, double value) {
   if (!Known(value)) return "–";
@@ -265,8 +283,13 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
     ImPlot::GetPlotDrawList()->AddLine(ImVec2(x, min.y), ImVec2(x, max.y),
                                        Fade(context.theme.dim, 0.6F));
     CursorTip(context, lines, unit, from + (to - from) * (x - min.x) / std::max(1.0F, extent.x));
+    if (ImGui::IsMouseReleased(ImGuiMouseButton_Right)) {
+      absl::string_view name = id;
+      absl::ConsumePrefix(&name, "##");
+      commands->Export(absl::StrCat("plot-", name), Csv(context, lines));
+    }
   }
-  Brush(context, from, to, commands);
+  BrushPlot(context, from, to, commands);
   ImPlot::EndPlot();
   ImGui::PopFont();
 }
@@ -310,6 +333,29 @@ void Sparkline(const Theme& theme, ImVec2 size, absl::Span<const HistoryPoint> p
   flush();
   list->PopClipRect();
   ImGui::Dummy(size);
+}
+
+void PastMark(const ViewContext& context) {
+  if (context.brush.live) return;
+  ImGui::SameLine();
+  ImGui::AlignTextToFramePadding();
+  SmallText(context.theme,
+            absl::StrCat(icon::kClock, "  as of ",
+                         FormatClock(context.brush.to, context.model.options().zone)),
+            context.theme.caution);
+}
+
+const char* TrendArrow(const FloatHistory& history, absl::Time now) {
+  std::vector<HistoryPoint> points;
+  const auto mean = [&](absl::Time from, absl::Time to) {
+    history.Query(0, from, to, 1, &points);
+    return points.empty() ? kUnknown : points.front().mean;
+  };
+  const float lately = mean(now - absl::Seconds(8), now);
+  const float before = mean(now - absl::Seconds(40), now - absl::Seconds(8));
+  if (!Known(lately) || !Known(before)) return "";
+  const float least = std::max(std::fabs(before), std::fabs(lately)) * 0.05F;
+  return lately > before + least ? "↗" : lately < before - least ? "↘" : "→";
 }
 
 }  // namespace millrace::dashboard

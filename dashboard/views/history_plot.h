@@ -3,14 +3,15 @@
 // Histories over the shared time axis: a plot with an axis in units and the value at the cursor,
 // and the small line without axes that stands in tables.
 //
-// Defines: ValueUnit, FormatValue(), HistoryLine, HistoryPlot(), Sparkline().
+// Defines: ValueUnit, FormatValue(), HistoryLine, HistoryPlot(), Sparkline(), TrendArrow(),
+// BrushPlot(), SetupTimeTicks(), PointsFor().
 //
 //   const HistoryLine lines[] = {{"rows", points, theme.accent}};
 //   HistoryPlot(context, "##rows", size, lines, ValueUnit::kRows, &commands);
 //
-// Dragging over a plot sets the time brush, a double click goes back to the live view, the wheel
-// zooms about the cursor. Gaps are drawn as gaps; a span with several values has its band from
-// minimum to maximum under the mean.
+// Dragging over a plot sets the time brush, a double click goes back to the live view, Ctrl and the
+// wheel zoom about the cursor, a right click exports it as CSV. Gaps are drawn as gaps; a span with
+// several values has its band from minimum to maximum under the mean.
 //
 // Thread safety: between NewFrame() and Render(), on the window's thread.
 
@@ -53,10 +54,21 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
                  absl::Span<const HistoryLine> lines, ValueUnit unit, float ceiling,
                  Commands* commands);
 
+// For plots of other things over the same time, within BeginPlot(): ticks whose labels have room,
+// and what hands do to the time brush. Seconds since 1970.
+void SetupTimeTicks(const ViewContext& context, double from, double to, float width);
+void BrushPlot(const ViewContext& context, double from, double to, Commands* commands);
+
 // `points` between `from` and `to` as a line of its own scale (0 to the greatest value, or to
 // `ceiling` if that is not 0), at the cursor, which it advances.
 void Sparkline(const Theme& theme, ImVec2 size, absl::Span<const HistoryPoint> points,
                absl::Time from, absl::Time to, float ceiling, ImU32 color);
+
+// On the current line, if the past is looked at: as of when the values beside it are.
+void PastMark(const ViewContext& context);
+
+// "↗", "→" or "↘": how the last seconds compare with the half minute before them. Empty: not known.
+[[nodiscard]] const char* TrendArrow(const FloatHistory& history, absl::Time now);
 
 // How many points a plot of this width can show: one for each pixel column, two vertices each.
 [[nodiscard]] inline int PointsFor(float width) {

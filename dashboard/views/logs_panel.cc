@@ -148,12 +148,10 @@ void LogsPanel::Row(const ViewContext& context, uint64_t number, Commands* comma
     EndTip();
   }
   ImGui::PopID();
-  const float size = kMonoSize * px;
-  const float y = at.y + (height - size) / 2 - 1;
+  ImGui::PushFont(theme.fonts.mono, kMonoSize);
+  const float y = at.y + (height - ImGui::GetTextLineHeight()) / 2;
   const auto put = [&](float x, absl::string_view text, ImU32 color, float until) {
-    const ImVec4 clip(at.x + x, at.y, until, at.y + height);
-    list->AddText(theme.fonts.mono, size, ImVec2(at.x + x, y), color, text.data(),
-                  text.data() + text.size(), 0, &clip);
+    DrawShortened(list, ImVec2(at.x + x, y), until, text, color);
   };
   put(4 * px, FormatClock(line.time, model.options().zone), theme.dim, right);
   const ImU32 color = LevelColor(theme, line.level);
@@ -163,8 +161,9 @@ void LogsPanel::Row(const ViewContext& context, uint64_t number, Commands* comma
   }
   put(94 * px, LogLevelLetter(line.level), color, right);
   const ImU32 ink = theme.series[static_cast<size_t>(line.executor_id) % std::size(theme.series)];
-  put(112 * px, name, ink, std::min(right, at.x + 208 * px));
-  put(212 * px, line.text, line.level >= LogLevel::kWarning ? color : theme.text, right);
+  put(112 * px, name, ink, at.x + 218 * px);
+  put(226 * px, line.text, line.level >= LogLevel::kWarning ? color : theme.text, right);
+  ImGui::PopFont();
 }
 
 void LogsPanel::Lines(const ViewContext& context, Commands* commands) {

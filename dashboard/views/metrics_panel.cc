@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "dashboard/model/format.h"
+#include "dashboard/views/history_plot.h"
 #include "dashboard/views/widgets.h"
 #include "imgui.h"
 #include "implot.h"
@@ -20,21 +21,31 @@ constexpr size_t kMaxPlots = 24;
 // Lines are made anew at most so often: reading them takes longer than that.
 constexpr absl::Duration kRefreshEvery = absl::Milliseconds(500);
 
-int FormatAxis(double value, char* buffer, int size, void*) {
-  const std::string text = FormatSi(value, "");
-  return snprintf(buffer, static_cast<size_t>(size), "%s", text.c_str());
-}
-
 int FormatValueAxis(double value, char* buffer, int size, void*) {
   const std::string text = FormatNumber(std::round(value * 1e6) / 1e6);
   return snprintf(buffer, static_cast<size_t>(size), "%s", text.c_str());
 }
 
-int FormatTimeAxis(double value, char* buffer, int size, void* zone) {
-  const std::string text =
-      absl::FormatTime("%H:%M:%S", absl::FromUnixMicros(static_cast<int64_t>(value * 1e6)),
-                       *static_cast<const absl::TimeZone*>(zone));
-  return snprintf(buffer, static_cast<size_t>(size), "%s", text.c_str());
+double Seconds(absl::Time time) { return absl::ToUnixMicros(time) / 1e6; }
+
+// Round numbers of steps. A label stands around its tick: near the right edge it would be cut.
+void SetupStepTicks(double from, double to, float width, float scale) {
+  const double wanted = std::max(1.0, (to - from) * (70 * scale) / std::max(80.0F, width));
+  const double tens = std::pow(10.0, std::floor(std::log10(wanted)));
+  double step = 10 * tens;
+  for (const double factor : {5.0, 2.0, 1.0}) {
+    if (factor * tens >= wanted) step = factor * tens;
+  }
+  const double last = to - (to - from) * (30 * scale) / std::max(80.0F, width);
+  std::vector<double> places;
+  std::vector<std::string> labels;
+  for (double at = std::ceil(from / step) * step; at <= last && places.size() < 64; at += step) {
+    places.push_back(at);
+    labels.push_back(FormatSi(at, ""));
+  }
+  std::vector<const char*> texts;
+  for (const std::string& label : labels) texts.push_back(label.c_str());
+  ImPlot::SetupAxisTicks(ImAxis_X1, places.data(), static_cast<int>(places.size()), texts.data());
 }
 
 }  // namespace
@@ -74,8 +85,8 @@ void MetricsPanel::Refresh(const ViewContext& context) {
       uint32_t attempt = 0;
       for (size_t i = 0; i < samples.size(); ++i) {
         if (i % stride != 0 && i + 1 != samples.size()) continue;
-        const double x = axis_ == 0 ? static_cast<double>(samples[i].step)
-                                    : absl::ToUnixMicros(samples[i].time) / 1e6;
+        const double x =
+            axis_ == 0 ? static_cast<double>(samples[i].step) : Seconds(samples[i].time);
         if (!line.x.empty() && samples[i].attempt != attempt) {
           // The line of an attempt ends with it.
           line.x.push_back(line.x.back());
@@ -200,16 +211,20 @@ void MetricsPanel::DrawPlot(const ViewContext& context, const Plot& plot, ImVec2
                                  ImPlotFlags_NoInputs | ImPlotFlags_NoLegend;
   const ImVec2 room(size.x, size.y - ImGui::GetTextLineHeightWithSpacing());
   if (ImPlot::BeginPlot("##plot", room, kFlags)) {
-    absl::TimeZone zone = context.model.options().zone;
+    const absl::TimeZone zone = context.model.options().zone;
     ImPlot::SetupAxes(nullptr, nullptr, ImPlotAxisFlags_NoHighlight, ImPlotAxisFlags_NoHighlight);
     if (log_) ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
-    ImPlot::SetupAxisLimits(ImAxis_X1, plot.x_min, plot.x_max, ImPlotCond_Always);
+    // Over time it is the span of all panels, over steps all of them.
+    const TimeRange range = Range(context);
+    const double from = axis_ == 0 ? plot.x_min : Seconds(range.from);
+    const double to = axis_ == 0 ? plot.x_max : std::max(Seconds(range.to), from + 1);
+    ImPlot::SetupAxisLimits(ImAxis_X1, from, to, ImPlotCond_Always);
     ImPlot::SetupAxisLimits(ImAxis_Y1, plot.y_min, plot.y_max, ImPlotCond_Always);
     ImPlot::SetupAxisFormat(ImAxis_Y1, FormatValueAxis, nullptr);
     if (axis_ == 0) {
-      ImPlot::SetupAxisFormat(ImAxis_X1, FormatAxis, nullptr);
+      SetupStepTicks(from, to, size.x, context.scale);
     } else {
-      ImPlot::SetupAxisFormat(ImAxis_X1, FormatTimeAxis, &zone);
+      SetupTimeTicks(context, from, to, size.x);
     }
     ImPlot::SetupFinish();
     const bool any_selected =
@@ -284,6 +299,7 @@ void MetricsPanel::DrawPlot(const ViewContext& context, const Plot& plot, ImVec2
         }
       }
     }
+    if (axis_ == 1) BrushPlot(context, from, to, commands);
     ImPlot::EndPlot();
   }
   ImGui::EndGroup();

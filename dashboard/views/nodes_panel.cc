@@ -43,38 +43,99 @@ float GpuUtilization(const DashboardModel& model, const NodeState& node) {
   return count == 0 ? kUnknown : sum / static_cast<float>(count);
 }
 
-double SortKey(const DashboardModel& model, const NodeState& node, int column) {
+double SecondsInState(const DashboardModel& model, const NodeState& node) {
+  return node.since() == absl::InfinitePast() ? kUnknown
+                                              : absl::ToDoubleSeconds(model.now() - node.since());
+}
+
+SortKey KeyOf(const DashboardModel& model, const NodeState& node, int column) {
   switch (column) {
+    case kHost:
+      return {.text = node.host};
     case kPid:
-      return static_cast<double>(node.pid);
+      return {.number = static_cast<double>(node.pid)};
     case kState:
-      return static_cast<double>(node.state);
+      return {.number = static_cast<double>(node.state)};
     case kAge:
-      return node.since() == absl::InfinitePast()
-                 ? kUnknown
-                 : absl::ToDoubleSeconds(model.now() - node.since());
+      return {.number = SecondsInState(model, node)};
     case kAttempt:
-      return node.attempt;
+      return {.number = static_cast<double>(node.attempt)};
     case kCpu:
-      return node.cpu_percent;
+      return {.number = node.cpu_percent};
     case kRss:
-      return node.rss_bytes;
+      return {.number = node.rss_bytes};
     case kThreads:
-      return node.threads;
+      return {.number = node.threads};
     case kGpu:
-      return GpuUtilization(model, node);
+      return {.number = GpuUtilization(model, node)};
     case kRows:
-      return node.rows_per_second;
+      return {.number = node.rows_per_second};
     case kStarved:
-      return node.starved;
+      return {.number = node.starved};
     case kMetric:
-      return node.last_metric_value;
+      return {.number = node.last_metric_value};
     default:
-      return node.executor_id;
+      return {.number = static_cast<double>(node.executor_id)};
   }
 }
 
+// A panel beside the others in a window of 1280 pixels has room for 760.
+constexpr float kWide = 1000;
+constexpr TableColumn kHeaders[kColumns] = {
+    {.name = "node", .tip = "Role and task", .width_px = 92},
+    {.name = "host", .tip = "Where it runs", .width_px = 84},
+    {.name = "pid", .tip = "Of its program", .width_px = 66, .number = true, .from_px = kWide},
+    {.name = "state",
+     .tip = "On the ladder from requested to finished",
+     .width_px = 86,
+     .most_first = true},
+    {.name = "for",
+     .tip = "Time in this state",
+     .width_px = 74,
+     .number = true,
+     .most_first = true},
+    {.name = "try",
+     .tip = "Attempt: how often it was started again",
+     .width_px = 28,
+     .number = true,
+     .most_first = true},
+    {.name = "CPU", .tip = "100% is one core", .width_px = 48, .number = true, .most_first = true},
+    {.name = "memory",
+     .tip = "Resident, of the program and its children",
+     .width_px = 72,
+     .number = true,
+     .most_first = true},
+    {.name = "threads",
+     .tip = "Of the program",
+     .width_px = 58,
+     .number = true,
+     .most_first = true,
+     .from_px = kWide},
+    {.name = "GPU",
+     .tip = "Mean utilisation of the GPUs that it has claimed",
+     .width_px = 44,
+     .number = true,
+     .most_first = true},
+    {.name = "rows/s",
+     .tip = "Rows received from its feeders",
+     .width_px = 62,
+     .number = true,
+     .most_first = true},
+    {.name = "starved",
+     .tip = "Share of time in which its program waited for rows",
+     .width_px = 62,
+     .number = true,
+     .most_first = true,
+     .from_px = kWide},
+    {.name = "metric",
+     .tip = "The newest that it reported",
+     .width_px = 150,
+     .most_first = true,
+     .from_px = kWide}};
+
 }  // namespace
+
+NodesPanel::NodesPanel() : table_("nodes", kHeaders) {}
 
 void NodesPanel::Refresh(const ViewContext& context) {
   const DashboardModel& model = context.model;
@@ -91,25 +152,9 @@ void NodesPanel::Refresh(const ViewContext& context) {
       continue;
     order_.push_back(node.executor_id);
   }
-  if (column_ == kNode && !descending_) return;
-  if (column_ == kHost) {
-    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
-      const std::string& x = model.nodes()[static_cast<size_t>(a)].host;
-      const std::string& y = model.nodes()[static_cast<size_t>(b)].host;
-      return descending_ ? y < x : x < y;
-    });
-    return;
-  }
-  std::vector<std::pair<double, int>> keyed;
-  keyed.reserve(order_.size());
-  for (const int id : order_)
-    keyed.emplace_back(SortKey(model, model.nodes()[static_cast<size_t>(id)], column_), id);
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
-    // What is not known comes last either way.
-    if (!Known(a.first) || !Known(b.first)) return Known(a.first) && !Known(b.first);
-    return descending_ ? b.first < a.first : a.first < b.first;
+  table_.Sort(&order_, [&](int id, int column) {
+    return KeyOf(model, model.nodes()[static_cast<size_t>(id)], column);
   });
-  for (size_t i = 0; i < keyed.size(); ++i) order_[i] = keyed[i].second;
 }
 
 std::string NodesPanel::Csv(const DashboardModel& model) const {
@@ -124,7 +169,7 @@ std::string NodesPanel::Csv(const DashboardModel& model) const {
     csv.Cell(node.host);
     csv.Cell(node.pid);
     csv.Cell(SlotStateText(node.state));
-    csv.Cell(SortKey(model, node, kAge));
+    csv.Cell(SecondsInState(model, node));
     csv.Cell(int64_t{node.attempt});
     csv.Cell(node.cpu_percent);
     csv.Cell(node.rss_bytes);
@@ -156,6 +201,7 @@ void NodesPanel::Toolbar(const ViewContext& context, Commands* commands) {
   ImGui::SameLine();
   if (IconButton(context.theme, icon::kDownload, "Export this table as CSV"))
     commands->Export("nodes", Csv(context.model));
+  PastMark(context);
 }
 
 void NodesPanel::Row(const ViewContext& context, const NodeState& node, Commands* commands) {
@@ -164,7 +210,12 @@ void NodesPanel::Row(const ViewContext& context, const NodeState& node, Commands
   const bool old =
       model.health().stale || (node.sampled != absl::InfinitePast() && model.IsOld(node.sampled));
   const ImU32 ink = old ? theme.dim : theme.text;
-  ImGui::TableNextRow(0, 22 * context.scale);
+  const auto at = [&](NodeMetric metric, float newest) {
+    return context.brush.live ? newest
+                              : model.node_history(metric).ValueAt(
+                                    static_cast<size_t>(node.executor_id), context.brush.to);
+  };
+  ImGui::TableNextRow(0, kRowHeight * context.scale);
   ImGui::TableNextColumn();
   ImGui::PushID(node.executor_id);
   if (ImGui::Selectable("##row", context.selection.node == node.executor_id,
@@ -197,9 +248,9 @@ void NodesPanel::Row(const ViewContext& context, const NodeState& node, Commands
   ImGui::TableNextColumn();
   MonoRight(theme, absl::StrCat(node.attempt), node.attempt > 0 ? theme.caution : theme.dim);
   ImGui::TableNextColumn();
-  MonoRight(theme, FormatPercent(node.cpu_percent), ink);
+  MonoRight(theme, FormatPercent(at(NodeMetric::kCpu, node.cpu_percent)), ink);
   ImGui::TableNextColumn();
-  MonoRight(theme, FormatBytes(node.rss_bytes), ink);
+  MonoRight(theme, FormatBytes(at(NodeMetric::kRss, node.rss_bytes)), ink);
   ImGui::TableNextColumn();
   MonoRight(theme, FormatNumber(node.threads), ink);
   ImGui::TableNextColumn();
@@ -210,13 +261,16 @@ void NodesPanel::Row(const ViewContext& context, const NodeState& node, Commands
     MonoRight(theme, "–", theme.dim);
   }
   ImGui::TableNextColumn();
-  MonoRight(theme, Known(node.rows_per_second) ? FormatSi(node.rows_per_second, "") : "–", ink);
+  const float rows = at(NodeMetric::kRows, node.rows_per_second);
+  MonoRight(theme, Known(rows) ? FormatSi(rows, "") : "–", ink);
   ImGui::TableNextColumn();
-  MonoRight(theme, FormatFraction(node.starved),
-            Known(node.starved) && node.starved > 0.5F ? theme.starved : ink);
+  const float starved = at(NodeMetric::kStarved, node.starved);
+  MonoRight(theme, FormatFraction(starved), Known(starved) && starved > 0.5F ? theme.starved : ink);
   ImGui::TableNextColumn();
   if (!node.last_metric.empty()) {
-    Mono(theme, absl::StrCat(node.last_metric, " ", FormatNumber(node.last_metric_value)), ink);
+    ImGui::PushFont(theme.fonts.mono, kMonoSize);
+    ShortenedText(absl::StrCat(node.last_metric, " ", FormatNumber(node.last_metric_value)), ink);
+    ImGui::PopFont();
   }
 }
 
@@ -228,53 +282,8 @@ void NodesPanel::Draw(const ViewContext& context, Commands* commands) {
   }
   Refresh(context);
   Toolbar(context, commands);
-  constexpr ImGuiTableFlags kFlags =
-      ImGuiTableFlags_Sortable | ImGuiTableFlags_ScrollY | ImGuiTableFlags_ScrollX |
-      ImGuiTableFlags_RowBg | ImGuiTableFlags_Hideable | ImGuiTableFlags_Reorderable |
-      ImGuiTableFlags_Resizable | ImGuiTableFlags_BordersInnerV | ImGuiTableFlags_SizingFixedFit |
-      ImGuiTableFlags_NoBordersInBody;
-  const bool narrow = ImGui::GetContentRegionAvail().x < 1000 * context.scale;
-  if (!ImGui::BeginTable("nodes", kColumns, kFlags)) return;
-  const float px = context.scale;
-  struct Header {
-    const char* name;
-    float width;
-    ImGuiTableColumnFlags flags;
-  };
-  constexpr ImGuiTableColumnFlags kMostFirst = ImGuiTableColumnFlags_PreferSortDescending;
-  static constexpr Header kHeaders[kColumns] = {
-      {"node", 92, ImGuiTableColumnFlags_DefaultSort | ImGuiTableColumnFlags_NoHide},
-      {"host", 84, 0},
-      {"pid", 66, 0},
-      {"state", 86, kMostFirst},
-      {"for", 74, kMostFirst},
-      {"try", 28, kMostFirst},
-      {"CPU", 48, kMostFirst},
-      {"memory", 72, kMostFirst},
-      {"threads", 58, kMostFirst},
-      {"GPU", 44, kMostFirst},
-      {"rows/s", 62, kMostFirst},
-      {"starved", 62, kMostFirst},
-      {"metric", 150, kMostFirst}};
-  for (const Header& header : kHeaders)
-    ImGui::TableSetupColumn(header.name, ImGuiTableColumnFlags_WidthFixed | header.flags,
-                            header.width * px);
-  if (narrow != narrow_) {
-    narrow_ = narrow;
-    for (const int column : {kPid, kThreads, kStarved, kMetric})
-      ImGui::TableSetColumnEnabled(column, !narrow);
-  }
-  ImGui::TableSetupScrollFreeze(1, 1);
-  ImGui::PushStyleColor(ImGuiCol_Text, context.theme.dim);
-  ImGui::TableHeadersRow();
-  ImGui::PopStyleColor();
-  if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs();
-      specs != nullptr && specs->SpecsDirty) {
-    if (specs->SpecsCount > 0) {
-      column_ = specs->Specs[0].ColumnIndex;
-      descending_ = specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
-    }
-    specs->SpecsDirty = false;
+  if (!table_.Begin(context.theme, context.scale, ImGuiTableFlags_ScrollX, /*frozen=*/1)) return;
+  if (table_.TakeChange()) {
     dirty_ = true;
     Refresh(context);
   }
@@ -286,7 +295,7 @@ void NodesPanel::Draw(const ViewContext& context, Commands* commands) {
           commands);
     }
   }
-  ImGui::EndTable();
+  table_.End();
 }
 
 }  // namespace millrace::dashboard

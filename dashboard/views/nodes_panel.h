@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "dashboard/views/panel.h"
+#include "dashboard/views/table.h"
 
 namespace millrace::dashboard {
 
 class NodesPanel : public PanelView {
  public:
+  NodesPanel();
   void Draw(const ViewContext& context, Commands* commands) override;
 
  private:
@@ -28,9 +30,7 @@ class NodesPanel : public PanelView {
   std::vector<int> order_;  // executor ids that are shown
   uint64_t order_version_ = 0;
   bool dirty_ = true;
-  int column_ = 0;
-  bool descending_ = false;
-  bool narrow_ = false;  // without the columns that matter least
+  SortableTable table_;
 };
 
 }  // namespace millrace::dashboard

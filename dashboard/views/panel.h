@@ -9,8 +9,8 @@
 //    public:
 //     void Draw(const ViewContext& context, Commands* commands) override;
 //   };
-//   panel->Draw(context, &commands);       // between Begin() and End() of its window, which are the app's
-//   for (const Command& command : commands.all()) app.Carry(command);
+//   panel->Draw(context, &commands);       // between Begin() and End() of its window, which are
+//   the app's for (const Command& command : commands.all()) app.Carry(command);
 //
 // A panel keeps what is its own between frames (sort order, scroll place, filter text).
 //
@@ -93,11 +93,11 @@ struct ViewContext {
   const Theme& theme;
   const Selection& selection;
   const TimeBrush& brush;
-  float scale = 1;                 // of HiDPI: multiply sizes in pixels
-  bool operator_allowed = false;   // actions are shown at all
+  float scale = 1;                // of HiDPI: multiply sizes in pixels
+  bool operator_allowed = false;  // actions are shown at all
   std::vector<ClusterEntry> clusters;
-  int cluster = 0;                 // of `clusters`, the one that `model` is of
-  bool focus_filter = false;       // the user pressed "/": put the cursor into the filter field
+  int cluster = 0;            // of `clusters`, the one that `model` is of
+  bool focus_filter = false;  // the user pressed "/": put the cursor into the filter field
 };
 
 // What the time brush covers, on the coordinator's clock.

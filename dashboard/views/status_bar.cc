@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/client/cluster_view.h"
 #include "dashboard/model/format.h"
+#include "dashboard/views/history_plot.h"
 #include "dashboard/views/widgets.h"
 #include "imgui.h"
 
@@ -81,7 +82,8 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
   const LinkHealth& health = model.health();
   const float px = context.scale;
   const float width = ImGui::GetWindowWidth();
-  const float buttons = (context.operator_allowed ? 420.0F : 330.0F) * px;
+  // As wide as it was in the last frame.
+  const float buttons = right_width_ > 0 ? right_width_ : 420 * px;
   const ImVec2 line = ImGui::GetCursorPos();
 
   Items items(theme, px, width - buttons);
@@ -119,11 +121,15 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
   items.Add(absl::StrCat("epoch ", cluster.epoch), theme.dim, "Of the membership");
   const float bytes = model.cluster_value(ClusterMetric::kBytes);
   const float rows = model.cluster_value(ClusterMetric::kRows);
+  const auto trend = [&](ClusterMetric metric) {
+    return TrendArrow(model.cluster_history(metric), model.now());
+  };
   if (Known(bytes))
-    items.Add(absl::StrCat(FormatBytesRate(bytes), " in"), theme.text,
-              "Bytes that all nodes' feeds receive");
+    items.Add(absl::StrCat(FormatBytesRate(bytes), " in ", trend(ClusterMetric::kBytes)),
+              theme.text, "Bytes that all nodes' feeds receive; the last 8 s beside the 32 before");
   if (Known(rows))
-    items.Add(FormatSi(rows, "rows/s"), theme.text, "Rows that all nodes' feeds receive");
+    items.Add(absl::StrCat(FormatSi(rows, "rows/s"), " ", trend(ClusterMetric::kRows)), theme.text,
+              "Rows that all nodes' feeds receive; the last 8 s beside the 32 before");
   const uint64_t dropped = health.dropped_metrics + health.dropped_events +
                            health.dropped_log_lines + health.dropped_updates;
   if (dropped > 0)
@@ -136,6 +142,9 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
   if (facts.recording) items.Add("REC", theme.bad, "This session is recorded");
   items.Add(absl::StrCat("frame ", FormatSpan(facts.frame)), theme.dim,
             "To build a frame of this window");
+  items.Add(context.operator_allowed ? "operator" : "viewer", theme.dim,
+            context.operator_allowed ? "It may restart nodes and stop the cluster"
+                                     : "It only reads; the operator's token may do more");
 
   // From the right: time brush, palette, operator.
   ImGui::SetCursorPos(ImVec2(width - buttons, line.y));
@@ -174,6 +183,13 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
     if (ImGui::Button(absl::StrCat(icon::kStop, " Stop…").c_str())) commands->StopCluster();
     ImGui::PopStyleColor();
     Tip("Stop the cluster, after a question");
+  }
+  right_width_ = ImGui::GetItemRectMax().x - ImGui::GetWindowPos().x - (width - buttons) + 10 * px;
+  if (!live || facts.paused) {
+    // Paused is seen from afar.
+    const ImVec2 pos = ImGui::GetWindowPos();
+    ImGui::GetWindowDrawList()->AddRectFilled(pos, ImVec2(pos.x + width, pos.y + 3 * px),
+                                              theme.caution);
   }
 
   if (facts.replay) {

@@ -37,6 +37,9 @@ class StatusBar {
  public:
   // Within a window of its own, one line high (two with a recording).
   StatusActions Draw(const ViewContext& context, const StatusFacts& facts, Commands* commands);
+
+ private:
+  float right_width_ = 0;  // of the controls at the right
 };
 
 }  // namespace millrace::dashboard

@@ -95,7 +95,8 @@ Theme ColorBlind() {
 void SetPlotStyle(const Theme& theme, float scale) {
   ImPlotStyle& style = ImPlot::GetStyle();
   style = ImPlotStyle();
-  style.PlotPadding = ImVec2(4 * scale, 4 * scale);
+  style.PlotPadding = ImVec2(6 * scale, 8 * scale);  // half a line above the highest tick
+  style.PlotMinSize = ImVec2(60 * scale, 48 * scale);
   style.LabelPadding = ImVec2(4 * scale, 2 * scale);
   style.LegendPadding = ImVec2(6 * scale, 4 * scale);
   style.MousePosPadding = ImVec2(6 * scale, 4 * scale);

@@ -2,12 +2,12 @@
 //
 // How the dashboard looks: colours, which mean state and nothing else, fonts and icons.
 //
-// Defines: ThemeKind, Theme, Fonts, Icon names, StateColor(), StateLetter(), PhaseColor(), MoodColor(),
-// Viridis().
+// Defines: ThemeKind, Theme, Fonts, Icon names, StateColor(), StateLetter(), PhaseColor(),
+// MoodColor(), Viridis().
 //
 //   Theme theme = MakeTheme(ThemeKind::kDark, fonts);
-//   ApplyTheme(theme);                                       // to the current ImGui and ImPlot
-//   contexts draw_list->AddText(pos, theme.dim, "age");
+//   ApplyTheme(theme, scale);      // to the current contexts of ImGui and ImPlot
+//   draw_list->AddText(pos, theme.dim, "age");
 //
 // Colours are ImGui's packed RGBA (ImU32). A colour never stands alone: StateLetter() goes with it.
 //

@@ -127,11 +127,18 @@ const TimelineEvent* TimelinePanel::EventLane(const ViewContext& context, ImVec2
         nearest = std::fabs(mouse.x - x);
         hit = &event;
       }
-      if (x - drawn < 2 && !selected && !event.first_cause) continue;
+      const bool of_selected =
+          event.executor_id >= 0 && event.executor_id == context.selection.node;
+      if (x - drawn < 2 && !selected && !of_selected && !event.first_cause) continue;
       drawn = x;
       const ImVec2 at(x, (min.y + max.y) / 2);
       EventShape(list, at, radius, theme, event);
       if (selected) list->AddCircle(at, radius * 1.9F, theme.accent, 0, 1.5F);
+      // Those of the selected node stand on a line.
+      if (of_selected) {
+        list->AddLine(ImVec2(x - radius, max.y - 2), ImVec2(x + radius, max.y - 2), theme.accent,
+                      1.5F * context.scale);
+      }
     }
   }
   return hit;
@@ -321,6 +328,27 @@ void TimelinePanel::Refresh(const ViewContext& context) {
   }
 }
 
+std::string TimelinePanel::Csv(const DashboardModel& model) const {
+  CsvTable csv({"number", "time", "kind", "severity", "executor_id", "node", "attempt",
+                "first_cause", "folded", "text"});
+  for (const TimelineEvent& event : model.timeline().events()) {
+    csv.Cell(static_cast<int64_t>(event.number));
+    csv.Cell(FormatDateTime(event.time, model.options().zone));
+    csv.Cell(event.kind);
+    csv.Cell(event.severity == v1::Event::SEVERITY_ERROR     ? "error"
+             : event.severity == v1::Event::SEVERITY_WARNING ? "warning"
+                                                             : "info");
+    csv.Cell(int64_t{event.executor_id});
+    csv.Cell(event.executor_id < 0 ? "" : model.NodeName(event.executor_id));
+    csv.Cell(int64_t{event.attempt});
+    csv.Cell(event.first_cause ? "yes" : "no");
+    csv.Cell(event.folded ? "yes" : "no");
+    csv.Cell(event.text);
+    csv.EndRow();
+  }
+  return csv.Take();
+}
+
 void TimelinePanel::Row(const ViewContext& context, const TimelineEvent& event,
                         Commands* commands) {
   const Theme& theme = context.theme;
@@ -329,6 +357,8 @@ void TimelinePanel::Row(const ViewContext& context, const TimelineEvent& event,
   ImGui::TableNextRow(0, 22 * px);
   if (event.first_cause) {
     ImGui::TableSetBgColor(ImGuiTableBgTarget_RowBg1, Fade(theme.bad, 0.16F));
+  } else if (event.executor_id >= 0 && event.executor_id == context.selection.node) {
+    ImGui::TableSetBgColor(ImGuiTableBgTarget_RowBg1, Fade(theme.accent, 0.07F));
   }
   ImGui::TableNextColumn();
   ImGui::PushID(static_cast<int>(event.number));
@@ -368,10 +398,7 @@ void TimelinePanel::Row(const ViewContext& context, const TimelineEvent& event,
              theme, event);
   ImGui::TableNextColumn();
   if (event.folded) ImGui::Indent(10 * px);
-  Text(theme, Short(event.text),
-       event.first_cause ? theme.text
-       : event.folded    ? theme.dim
-                         : theme.text);
+  ShortenedText(Short(event.text), event.folded ? theme.dim : theme.text, /*tip=*/false);
   if (event.folded) ImGui::Unindent(10 * px);
 }
 
@@ -382,8 +409,11 @@ void TimelinePanel::List(const ViewContext& context, Commands* commands) {
   if (Choice(theme, "severity", kSeverities, &severity_)) dirty_ = true;
   ImGui::SameLine();
   if (FilterField(theme, "##events", "filter", false, 110, context.scale, &filter_)) dirty_ = true;
+  ImGui::SameLine(0, 2);
+  if (IconButton(theme, icon::kDownload, "Export all events as CSV"))
+    commands->Export("events", Csv(context.model));
   if (timeline.first_cause() != nullptr && timeline.folded() > 0) {
-    ImGui::SameLine();
+    ImGui::SameLine(0, 2);
     const std::string text =
         absl::StrCat(unfolded_ ? "hide " : "show ", timeline.folded(), " folded");
     if (ImGui::SmallButton(text.c_str())) {

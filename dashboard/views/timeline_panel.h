@@ -38,6 +38,7 @@ class TimelinePanel : public PanelView {
   void Refresh(const ViewContext& context);
   void List(const ViewContext& context, Commands* commands);
   void Row(const ViewContext& context, const TimelineEvent& event, Commands* commands);
+  [[nodiscard]] std::string Csv(const DashboardModel& model) const;
 
   std::vector<uint64_t> rows_;  // numbers of the events in the list, as they are shown
   uint64_t version_ = 0;

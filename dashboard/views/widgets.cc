@@ -13,6 +13,8 @@
 namespace millrace::dashboard {
 namespace {
 
+constexpr size_t kMaxShownChars = 2000;
+
 void Unformatted(absl::string_view text, ImU32 color) {
   ImGui::PushStyleColor(ImGuiCol_Text, color);
   ImGui::TextUnformatted(text.data(), text.data() + text.size());
@@ -60,6 +62,36 @@ void SmallText(const Theme& theme, absl::string_view text, ImU32 color) {
   ImGui::PushFont(theme.fonts.text, kSmallSize);
   Unformatted(text, color);
   ImGui::PopFont();
+}
+
+void DrawShortened(ImDrawList* list, ImVec2 at, float right, absl::string_view text, ImU32 color) {
+  // More than fits on any screen is not measured.
+  text = text.substr(0, kMaxShownChars);
+  const ImVec2 size = SizeOf(text);
+  if (at.x + size.x <= right) {
+    list->AddText(at, color, text.data(), text.data() + text.size());
+    return;
+  }
+  ImGui::PushStyleColor(ImGuiCol_Text, color);
+  ImGui::RenderTextEllipsis(list, at, ImVec2(right, at.y + size.y), right, text.data(),
+                            text.data() + text.size(), &size);
+  ImGui::PopStyleColor();
+}
+
+void ShortenedText(absl::string_view text, ImU32 color, bool tip) {
+  if (ImGui::GetCurrentWindow()->SkipItems) return;  // a column that is left out
+  const float room = std::max(1.0F, ImGui::GetContentRegionAvail().x);
+  const ImVec2 size = SizeOf(text.substr(0, kMaxShownChars));
+  if (size.x <= room) {
+    Unformatted(text, color);
+    return;
+  }
+  const ImVec2 at(
+      ImGui::GetCursorScreenPos().x,
+      ImGui::GetCursorScreenPos().y + ImGui::GetCurrentWindow()->DC.CurrLineTextBaseOffset);
+  DrawShortened(ImGui::GetWindowDrawList(), at, at.x + room, text, color);
+  ImGui::Dummy(ImVec2(room, size.y));
+  if (tip) Tip(text);
 }
 
 void WrappedText(absl::string_view text, ImU32 color) {
@@ -115,6 +147,7 @@ void StateShape(ImDrawList* list, ImVec2 center, float radius, const Theme& them
 }
 
 void StateBadge(const Theme& theme, v1::SlotState state, absl::string_view text) {
+  if (ImGui::GetCurrentWindow()->SkipItems) return;
   const float height = ImGui::GetTextLineHeight();
   // On the line of a text that is aligned with a button.
   const ImVec2 at(
@@ -129,6 +162,7 @@ void StateBadge(const Theme& theme, v1::SlotState state, absl::string_view text)
 }
 
 void StackedBar(const Theme& theme, ImVec2 size, float total, absl::Span<const BarPart> parts) {
+  if (ImGui::GetCurrentWindow()->SkipItems) return;
   const ImVec2 at = ImGui::GetCursorScreenPos();
   ImDrawList* list = ImGui::GetWindowDrawList();
   const ImVec2 end(at.x + size.x, at.y + size.y);
@@ -146,6 +180,7 @@ void StackedBar(const Theme& theme, ImVec2 size, float total, absl::Span<const B
 }
 
 void MeterBar(const Theme& theme, ImVec2 size, float value, ImU32 color) {
+  if (ImGui::GetCurrentWindow()->SkipItems) return;
   const ImVec2 at = ImGui::GetCursorScreenPos();
   ImDrawList* list = ImGui::GetWindowDrawList();
   const ImVec2 end(at.x + size.x, at.y + size.y);
@@ -165,6 +200,17 @@ void Hatch(ImDrawList* list, ImVec2 min, ImVec2 max, ImU32 color) {
     list->AddLine(ImVec2(x, max.y), ImVec2(x + height, min.y), color, 1);
   }
   list->PopClipRect();
+}
+
+void LegendEntry(const Theme& theme, ImU32 color, absl::string_view text) {
+  const float px = ImGui::GetStyle().FontScaleDpi;
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(at.x, at.y + 7 * px),
+                                            ImVec2(at.x + 9 * px, at.y + 16 * px), color, 2 * px);
+  ImGui::Dummy(ImVec2(11 * px, 1));
+  ImGui::SameLine(0, 4 * px);
+  ImGui::AlignTextToFramePadding();
+  SmallText(theme, text, theme.dim);
 }
 
 void EmptyState(const Theme& theme, const char* icon, absl::string_view title,

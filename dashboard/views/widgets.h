@@ -3,8 +3,9 @@
 // Small things that all panels draw with: headings, numbers, badges, bars, hatching, empty states,
 // tooltips, CSV.
 //
-// Defines: Heading(), Mono(), MonoRight(), SmallText(), KeyValue(), StateBadge(), StackedBar(),
-// MeterBar(), Hatch(), EmptyState(), BeginTip()/EndTip(), IconButton(), FilterField(), CsvTable.
+// Defines: Heading(), Text(), Mono(), MonoRight(), SmallText(), ShortenedText(), WrappedText(),
+// Fact(), StateBadge(), StackedBar(), MeterBar(), Hatch(), LegendEntry(), EmptyState(),
+// BeginTip()/EndTip(), IconButton(), Choice(), FilterField(), Matches(), CsvTable.
 //
 // Sizes in pixels are before HiDPI scaling where a parameter is named `..._px`; everything that
 // takes ImVec2 is in screen pixels.
@@ -33,6 +34,11 @@ void Mono(const Theme& theme, absl::string_view text, ImU32 color);
 // Ends at the right edge of the column or window.
 void MonoRight(const Theme& theme, absl::string_view text, ImU32 color);
 void SmallText(const Theme& theme, absl::string_view text, ImU32 color);
+// On one line: what has no room ends in an ellipsis, and a tooltip has all of it unless `tip` is
+// false (the caller has one of its own).
+void ShortenedText(absl::string_view text, ImU32 color, bool tip = true);
+// The same in the current font without taking room: from `at` to `right`.
+void DrawShortened(ImDrawList* list, ImVec2 at, float right, absl::string_view text, ImU32 color);
 // Wraps at the right edge.
 void WrappedText(absl::string_view text, ImU32 color);
 // One row of a two-column table of facts that BeginFacts() has begun: dim name, value in mono.
@@ -58,6 +64,9 @@ void StackedBar(const Theme& theme, ImVec2 size, float total, absl::Span<const B
 void MeterBar(const Theme& theme, ImVec2 size, float value, ImU32 color);
 // Diagonal lines: "not known".
 void Hatch(ImDrawList* list, ImVec2 min, ImVec2 max, ImU32 color);
+
+// A square of the colour and what it means, in small letters, on the current line.
+void LegendEntry(const Theme& theme, ImU32 color, absl::string_view text);
 
 // In the middle of what is left of the panel: what is missing, and what would bring it.
 void EmptyState(const Theme& theme, const char* icon, absl::string_view title,
