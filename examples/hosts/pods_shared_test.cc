@@ -95,9 +95,8 @@ TEST_F(PodsSharedTest, ATokenThatRotatesIsNothingToAClusterThatRunsAndItsWatchGo
   config["users"][0]["user"] = Json{{"tokenFile", token_file}};
   ASSERT_THAT(WriteFileAtomic(kubeconfig_, DumpJson(config)), IsOk());
 
-  const auto run = Run(UntilGo(), {"--restarts", "2"});
-  ASSERT_THAT(run->WaitForLine("worker:0| here", kLong), IsOk());
-  ASSERT_THAT(run->WaitForLine("worker:1| here", kLong), IsOk());
+  const auto run = Run(UntilGo(), {"--restarts", "5"});
+  ExpectHere(*run, 2);
   const std::string id = ClusterOf("worker-0");
 
   // Another token takes the place of the first, which the server then refuses.

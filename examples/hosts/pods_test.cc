@@ -64,8 +64,7 @@ TEST_F(PodsTest, AnApiServerThatRestartsIsNothingToAClusterThatRuns) {
   AddPod("worker-1", "worker", 1);
   if (HasFatalFailure()) return;
   const auto run = Run(UntilGo());
-  ASSERT_THAT(run->WaitForLine("worker:0| here", kLong), IsOk());
-  ASSERT_THAT(run->WaitForLine("worker:1| here", kLong), IsOk());
+  ExpectHere(*run, 2);
   ASSERT_THAT(server_->Restart(SIGKILL), IsOk());
   Go();
   ExpectEndsWell(*run);

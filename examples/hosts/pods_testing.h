@@ -112,6 +112,10 @@ class PodsTest : public ::testing::Test {
     return absl::StrCat("echo here; while ! test -e ", GoFile(), "; do sleep 0.1; done");
   }
   void Go() const { EXPECT_THAT(WriteFileAtomic(GoFile(), "now"), IsOk()); }
+  // In whatever order they come.
+  static void ExpectHere(ChildProcess& run, int nodes) {
+    for (int i = 0; i < nodes; ++i) ASSERT_THAT(run.WaitForLine("worker:", kLong), IsOk());
+  }
   static void ExpectEndsWell(ChildProcess& run) {
     const auto exit = run.Wait(kLong);
     ASSERT_THAT(exit, IsOk());
