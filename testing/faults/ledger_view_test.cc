@@ -1,4 +1,4 @@
-// The ledger as a reader sees it, through `millrace` and through the watch stream, while nodes of a
+// The ledger as a reader sees it, in what `millrace` prints and in the watch stream, while nodes of a
 // cluster are killed: exact at the end, by feed, by node and queue, and by reason.
 
 #include <signal.h>
@@ -25,11 +25,14 @@
 #include "core/base/status_macros.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
+#include "core/cli/terminal.h"
+#include "core/cli/view_json.h"
+#include "core/cli/view_text.h"
 #include "core/client/cluster_client.h"
 #include "core/client/cluster_file.h"
+#include "core/client/cluster_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "testing/child_process.h"
 #include "testing/faults/fault_test.h"
 #include "testing/faults/rows.h"
 
@@ -60,14 +63,12 @@ class LedgerViewTest : public FaultTest {
 
   static NodeProgram SlowProgram() { return Program("", "", {"--pause_ms=4"}); }
 
-  // `millrace COMMAND --json` of the cluster.
-  static absl::StatusOr<Json> Cli(const Cluster& cluster, const std::string& command) {
-    MILLRACE_ASSIGN_OR_RETURN(const auto process,
-                              ChildProcess::Start({RunfilePath("core/cli/millrace"), command,
-                                                   "--json", "--cluster", cluster.cluster_id()}));
-    MILLRACE_ASSIGN_OR_RETURN(const std::string line, process->WaitForLine("{", kPatience));
-    MILLRACE_RETURN_IF_ERROR(process->Wait(kPatience).status());
-    return ParseJson(line);
+  // What `millrace status --json` and `millrace nodes --json` print now.
+  absl::StatusOr<Json> Status() { return Look(cli::StatusJson); }
+  absl::StatusOr<Json> Nodes() { return Look(cli::NodesJson); }
+  absl::StatusOr<Json> Look(OrderedJson (*print)(const ClusterView& view)) {
+    MILLRACE_ASSIGN_OR_RETURN(const ClusterView view, client_->Snapshot());
+    return ParseJson(DumpJson(print(view)));
   }
 
   // Follows the watch stream of the cluster.
@@ -189,7 +190,7 @@ TEST_F(LedgerViewTest, TrainingWhoseNodesAreKilledIsExactInTheCliAndInTheWatchSt
   EXPECT_EQ(watched.done(), 8);
   EXPECT_FALSE(watched.exactly_once());
 
-  const absl::StatusOr<Json> status = Cli(**cluster, "status");
+  const absl::StatusOr<Json> status = Status();
   ASSERT_THAT(status, IsOk());
   const Json& feeds = status->at("feeds");
   ASSERT_THAT(feeds, SizeIs(1));
@@ -197,8 +198,12 @@ TEST_F(LedgerViewTest, TrainingWhoseNodesAreKilledIsExactInTheCliAndInTheWatchSt
   EXPECT_EQ(feeds[0].at("rows_refed"), result->refed_rows());
   EXPECT_EQ(RefedOf(feeds[0]), RefedOf(*result));
   EXPECT_EQ(feeds[0].at("exactly_once"), false);
+  const absl::StatusOr<ClusterView> view = client_->Snapshot();
+  ASSERT_THAT(view, IsOk());
+  EXPECT_THAT(cli::StatusText(*view, cli::Styler(false), 1000), HasSubstr("was restarted"));
+  EXPECT_THAT(cli::NodesText(*view, cli::Styler(false), 1000), HasSubstr("RE-FED"));
 
-  const absl::StatusOr<Json> nodes = Cli(**cluster, "nodes");
+  const absl::StatusOr<Json> nodes = Nodes();
   ASSERT_THAT(nodes, IsOk());
   std::map<std::string, int64_t> refed_by_node;
   for (const RefedRows& rows : result->refed) refed_by_node[rows.node] += rows.rows;
@@ -262,7 +267,7 @@ TEST_F(LedgerViewTest, InferenceIsInTheLedgerWithWhatCameBack) {
   }
   EXPECT_EQ(watched.rows_refed(), refed);
   EXPECT_EQ(watched.exactly_once(), refed == 0);
-  const absl::StatusOr<Json> nodes = Cli(**cluster, "nodes");
+  const absl::StatusOr<Json> nodes = Nodes();
   ASSERT_THAT(nodes, IsOk());
   int64_t returned = 0;
   for (const auto& [node, queue] : NodesOf(*nodes, "input")) {
@@ -286,7 +291,7 @@ TEST_F(LedgerViewTest, WhatAProgramDidNotReadIsNotAcknowledged) {
   EXPECT_EQ(watched.rows_refed(), static_cast<uint64_t>(result->refed_rows()));
   EXPECT_LT(watched.rows_acked(), static_cast<uint64_t>(kRows));
   EXPECT_EQ(watched.failed(), 0);
-  const absl::StatusOr<Json> nodes = Cli(**cluster, "nodes");
+  const absl::StatusOr<Json> nodes = Nodes();
   ASSERT_THAT(nodes, IsOk());
   int64_t acked = 0;
   for (const auto& [node, queue] : NodesOf(*nodes, "input")) {
