@@ -499,7 +499,11 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
   if (zoomed_.has_value()) {
     const Panel panel = *zoomed_;
     ImGui::SetNextWindowDockID(0, ImGuiCond_Always);
-    if (ImGui::Begin("###zoomed", nullptr, kHost & ~ImGuiWindowFlags_NoNavFocus)) {
+    // Those that are as long as they are scroll; the others fit themselves in.
+    ImGuiWindowFlags flags = kHost & ~ImGuiWindowFlags_NoNavFocus;
+    if (panel == Panel::kVerdict || panel == Panel::kDetails)
+      flags &= ~ImGuiWindowFlags_NoScrollbar;
+    if (ImGui::Begin("###zoomed", nullptr, flags)) {
       context.focus_filter = focus_filter_;
       panels_[panel]->Draw(context, &commands_);
       front_ = panel;
