@@ -63,6 +63,8 @@ void History<Codec>::Record(size_t series, absl::Time time, float value) {
     Close();
     open_.second = ten;
   }
+  // Soon, or what was said last before a long silence would be missing in what is kept for an hour.
+  CloseSome(ten - closing_.second > 6 * kCoarseSeconds ? SIZE_MAX : 2);
   if (open_.count.size() <= series) {
     open_.min.resize(series + 1, 0);
     open_.max.resize(series + 1, 0);
@@ -79,25 +81,41 @@ void History<Codec>::Record(size_t series, absl::Time time, float value) {
 
 template <typename Codec>
 void History<Codec>::Close() {
+  CloseSome(SIZE_MAX);
   if (open_.second >= 0 && !open_.count.empty()) {
+    std::swap(open_, closing_);
+    closed_ = 0;
+    const size_t size = closing_.count.size();
     Coarse& column = coarse_.emplace_back();
-    column.second = open_.second;
-    const size_t size = open_.count.size();
+    column.second = closing_.second;
     column.min.resize(size);
     column.max.resize(size);
     column.mean.resize(size);
-    for (size_t i = 0; i < size; ++i) {
-      if (open_.count[i] == 0) continue;
-      column.min[i] = codec_.Encode(open_.min[i]);
-      column.max[i] = codec_.Encode(open_.max[i]);
-      column.mean[i] = codec_.Encode(open_.sum[i] / open_.count[i]);
-    }
     while (static_cast<int>(coarse_.size()) > kCoarseColumns ||
-           coarse_.front().second <= open_.second - int64_t{kCoarseColumns} * kCoarseSeconds) {
+           coarse_.front().second <= closing_.second - int64_t{kCoarseColumns} * kCoarseSeconds) {
       coarse_.pop_front();
     }
+    open_.min.resize(size);
+    open_.max.resize(size);
+    open_.sum.resize(size);
+    open_.count.resize(size);
   }
   std::fill(open_.count.begin(), open_.count.end(), 0);
+}
+
+template <typename Codec>
+void History<Codec>::CloseSome(size_t count) {
+  const size_t size = closing_.count.size();
+  if (closed_ >= size) return;
+  Coarse& column = coarse_.back();
+  const size_t end = count < size - closed_ ? closed_ + count : size;
+  for (; closed_ < end; ++closed_) {
+    const size_t i = closed_;
+    if (closing_.count[i] == 0) continue;
+    column.min[i] = codec_.Encode(closing_.min[i]);
+    column.max[i] = codec_.Encode(closing_.max[i]);
+    column.mean[i] = codec_.Encode(closing_.sum[i] / closing_.count[i]);
+  }
 }
 
 template <typename Codec>
@@ -208,15 +226,19 @@ size_t History<Codec>::memory_bytes() const {
   for (const Coarse& column : coarse_) {
     bytes += CapacityBytes(column.min) + CapacityBytes(column.max) + CapacityBytes(column.mean);
   }
-  return bytes + CapacityBytes(open_.min) + CapacityBytes(open_.max) + CapacityBytes(open_.sum) +
-         CapacityBytes(open_.count);
+  for (const Open* ten : {&open_, &closing_}) {
+    bytes += CapacityBytes(ten->min) + CapacityBytes(ten->max) + CapacityBytes(ten->sum) +
+             CapacityBytes(ten->count);
+  }
+  return bytes;
 }
 
 template <typename Codec>
 void History<Codec>::Clear() {
   fine_.clear();
   coarse_.clear();
-  open_ = Open();
+  open_ = closing_ = Open();
+  closed_ = SIZE_MAX;
 }
 
 template class History<ByteCodec>;

@@ -108,12 +108,18 @@ class History {
     std::vector<uint16_t> count;
   };
 
+  // Begins another ten seconds. What the last ones were becomes a column with the records that
+  // follow: all at once would be tens of milliseconds for 80,000 series.
   void Close();
+  // Writes the next `count` series into that column.
+  void CloseSome(size_t count);
 
   Codec codec_;
   std::deque<Fine> fine_;      // by second, at most kFineColumns
   std::deque<Coarse> coarse_;  // by second, at most kCoarseColumns
   Open open_;
+  Open closing_;              // becomes coarse_.back()
+  size_t closed_ = SIZE_MAX;  // series of it that have
 };
 
 using ByteHistory = History<ByteCodec>;

@@ -11,6 +11,8 @@ namespace {
 
 constexpr float kTextFrom = 13;  // pixels of a cell's height, unscaled: a letter fits
 constexpr float kMinCell = 2;
+// Of a texture: less than half a millisecond.
+constexpr int kCellsPerFrame = 4096;
 
 }  // namespace
 
@@ -50,9 +52,7 @@ float CellGrid::Height(float width, const Layout& layout) {
   return static_cast<float>((groups + geometry.columns - 1) / geometry.columns) * geometry.row_h;
 }
 
-void CellGrid::Resize(int width, int height) {
-  if (!textures_.empty() && textures_.back()->Width == width && textures_.back()->Height == height)
-    return;
+void CellGrid::Resize(const Theme& theme, int width, int height) {
   if (!textures_.empty()) {
     // One that the renderer has never seen goes at once.
     textures_.back()->SetStatus(textures_.back()->Status == ImTextureStatus_WantCreate
@@ -67,46 +67,80 @@ void CellGrid::Resize(int width, int height) {
   });
   auto texture = std::make_unique<ImTextureData>();
   texture->Create(ImTextureFormat_RGBA32, width, height);
+  std::fill_n(static_cast<ImU32*>(static_cast<void*>(texture->GetPixels())),
+              static_cast<size_t>(width) * static_cast<size_t>(height), theme.panel);
   ImGui::RegisterUserTexture(texture.get());
   textures_.push_back(std::move(texture));
 }
 
-void CellGrid::Paint(const Theme& theme, ImVec2 size, const Geometry& geometry,
-                     const Layout& layout,
-                     absl::FunctionRef<Cell(int index, bool with_text)> cell_at) {
-  const int width = std::max(1, static_cast<int>(size.x));
-  const int height = std::max(1, static_cast<int>(size.y));
-  Resize(width, height);
+uint64_t CellGrid::CodeOf(const Cell& cell) {
+  return uint64_t{cell.color} << 4 | (cell.hatched ? 1 : 0) | (cell.dimmed ? 2 : 0) |
+         (cell.marked ? 4 : 0) | 8;
+}
+
+void CellGrid::PaintCell(const Theme& theme, const Geometry& geometry, int group, int index,
+                         const Cell& cell) {
   ImTextureData* texture = textures_.back().get();
-  auto* pixels = static_cast<ImU32*>(texture->GetPixels());
-  std::fill_n(pixels, static_cast<size_t>(width) * height, theme.panel);
-  for (int i = 0; i < layout.count; ++i) {
-    const Cell cell = cell_at(i, false);
-    const int group = i / layout.group;
-    const auto x0 = static_cast<int>(
-        static_cast<float>(group % geometry.columns) * geometry.group_w + geometry.label_w +
-        static_cast<float>(i % layout.group) * (geometry.cell_w + geometry.gap));
-    const auto y0 = static_cast<int>(static_cast<float>(group / geometry.columns) * geometry.row_h);
-    const int x1 = std::min(width, x0 + static_cast<int>(geometry.cell_w));
-    const int y1 = std::min(height, y0 + static_cast<int>(geometry.cell_h));
-    const ImU32 color =
-        cell.dimmed ? ImAlphaBlendColors(theme.panel, Fade(cell.color, 0.25F)) : cell.color;
-    for (int y = y0; y < y1; ++y) {
-      for (int x = x0; x < x1; ++x) {
-        const bool hatch = cell.hatched && (x + y) % 4 != 0;
-        const bool mark = cell.marked && x - x0 < (x1 - x0 + 1) / 2 && y - y0 < (y1 - y0 + 1) / 2;
-        pixels[static_cast<size_t>(y) * width + x] = mark ? theme.bad : hatch ? theme.panel : color;
-      }
+  auto* pixels = static_cast<ImU32*>(static_cast<void*>(texture->GetPixels()));
+  const int place = index / group;
+  const auto x0 = static_cast<int>(
+      static_cast<float>(place % geometry.columns) * geometry.group_w + geometry.label_w +
+      static_cast<float>(index % group) * (geometry.cell_w + geometry.gap));
+  const auto y0 = static_cast<int>(static_cast<float>(place / geometry.columns) * geometry.row_h);
+  const int x1 = std::min(texture->Width, x0 + static_cast<int>(geometry.cell_w));
+  const int y1 = std::min(texture->Height, y0 + static_cast<int>(geometry.cell_h));
+  const ImU32 color =
+      cell.dimmed ? ImAlphaBlendColors(theme.panel, Fade(cell.color, 0.25F)) : cell.color;
+  for (int y = y0; y < y1; ++y) {
+    ImU32* const row = pixels + static_cast<size_t>(y) * static_cast<size_t>(texture->Width);
+    for (int x = x0; x < x1; ++x) {
+      const bool hatch = cell.hatched && (x + y) % 4 != 0;
+      const bool mark = cell.marked && x - x0 < (x1 - x0 + 1) / 2 && y - y0 < (y1 - y0 + 1) / 2;
+      row[x] = mark ? theme.bad : hatch ? theme.panel : color;
     }
   }
-  if (texture->Status == ImTextureStatus_OK) {
-    const ImTextureRect all = {0, 0, static_cast<unsigned short>(width),
-                               static_cast<unsigned short>(height)};
-    texture->Updates.resize(0);
-    texture->Updates.push_back(all);
-    texture->UpdateRect = texture->UsedRect = all;
-    texture->SetStatus(ImTextureStatus_WantUpdates);
+}
+
+void CellGrid::Paint(const Theme& theme, const Geometry& geometry, const Layout& layout, int count,
+                     absl::FunctionRef<Cell(int index, bool with_text)> cell_at) {
+  ImTextureData* texture = textures_.back().get();
+  const int end = layout.count - next_ > count ? next_ + count : layout.count;
+  int first = -1;
+  int last = -1;
+  for (; next_ < end; ++next_) {
+    const Cell cell = cell_at(next_, false);
+    const uint64_t code = CodeOf(cell);
+    if (painted_[static_cast<size_t>(next_)] == code) continue;
+    painted_[static_cast<size_t>(next_)] = code;
+    PaintCell(theme, geometry, layout.group, next_, cell);
+    if (first < 0) first = next_;
+    last = next_;
   }
+  if (first < 0 || texture->Status == ImTextureStatus_WantCreate) return;
+  // The rows of these cells; the renderer takes them with this frame.
+  const auto row_of = [&](int index) {
+    return static_cast<float>(index / layout.group / geometry.columns) * geometry.row_h;
+  };
+  const int y0 = std::min(texture->Height, static_cast<int>(row_of(first)));
+  const int y1 = std::min(texture->Height,
+                          static_cast<int>(std::ceil(row_of(last) + geometry.cell_h)));
+  if (y1 <= y0) return;
+  const ImTextureRect rows = {0, static_cast<unsigned short>(y0),
+                              static_cast<unsigned short>(texture->Width),
+                              static_cast<unsigned short>(y1 - y0)};
+  if (texture->Status != ImTextureStatus_WantUpdates) {
+    texture->Updates.resize(0);
+    texture->UpdateRect = rows;
+  } else {
+    const int top = std::min<int>(texture->UpdateRect.y, y0);
+    const int bottom = std::max<int>(texture->UpdateRect.y + texture->UpdateRect.h, y1);
+    texture->UpdateRect.y = static_cast<unsigned short>(top);
+    texture->UpdateRect.h = static_cast<unsigned short>(bottom - top);
+  }
+  texture->Updates.push_back(rows);
+  texture->UsedRect = {0, 0, static_cast<unsigned short>(texture->Width),
+                       static_cast<unsigned short>(texture->Height)};
+  texture->SetStatus(ImTextureStatus_WantUpdates);
 }
 
 CellGrid::Result CellGrid::Draw(const Theme& theme, const char* id, ImVec2 size,
@@ -186,13 +220,27 @@ CellGrid::Result CellGrid::Draw(const Theme& theme, const char* id, ImVec2 size,
     }
     ImGui::PopFont();
   } else {
-    if (layout.version != painted_version_ || layout.count != painted_count_ ||
-        size.x != painted_size_.x || size.y != painted_size_.y || theme.panel != painted_panel_) {
-      Paint(theme, size, geometry, layout, cell_at);
-      painted_version_ = layout.version;
-      painted_count_ = layout.count;
-      painted_size_ = size;
-      painted_panel_ = theme.panel;
+    const bool anew = textures_.empty() || static_cast<int>(painted_.size()) != layout.count ||
+                      size.x != size_.x || size.y != size_.y || theme.panel != panel_ ||
+                      layout.group != group_;
+    if (anew) {
+      Resize(theme, static_cast<int>(size.x), static_cast<int>(size.y));
+      painted_.assign(static_cast<size_t>(layout.count), 0);
+      size_ = size;
+      panel_ = theme.panel;
+      group_ = layout.group;
+    }
+    if (anew || layout.look != look_) {
+      look_ = layout.look;
+      version_ = layout.version;
+      next_ = 0;
+      Paint(theme, geometry, layout, layout.count, cell_at);
+    } else if (next_ < layout.count) {
+      Paint(theme, geometry, layout, kCellsPerFrame, cell_at);
+    } else if (layout.version != version_) {
+      version_ = layout.version;
+      next_ = 0;
+      Paint(theme, geometry, layout, kCellsPerFrame, cell_at);
     }
     list->AddImage(textures_.back()->GetTexRef(), at, ImVec2(at.x + size.x, at.y + size.y));
   }

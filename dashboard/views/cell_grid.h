@@ -1,13 +1,13 @@
 // File: dashboard/views/cell_grid.h
 //
 // Many things as one small cell each, in groups side by side (a host's GPUs): up to a thousand
-// drawn as shapes with letters or values in them, more as a texture that is painted again only when
-// something changed.
+// drawn as shapes with letters or values in them, more as a texture of which only what has changed is
+// painted again, some thousand cells in a frame.
 //
 // Defines: CellGrid.
 //
-//   CellGrid::Result result = grid_.Draw(theme, "##slots", size, {.count = n, .group = 1, .version
-//   = model.version()},
+//   CellGrid::Result result = grid_.Draw(theme, "##slots", size,
+//                                        {.count = n, .group = 1, .version = model.version()},
 //                                        [&](int i) { return CellGrid::Cell{...}; });
 //   if (result.clicked) commands->Select({.node = result.hovered});
 //
@@ -44,7 +44,8 @@ class CellGrid {
     int count = 0;
     int group = 1;  // cells that stay side by side
     int selected = -1;
-    uint64_t version = 0;  // cells are asked for again when it changes
+    uint64_t version = 0;  // cells are asked for again when it changes, within some frames
+    uint64_t look = 0;     // all of them are asked for at once when it changes: what the user chose
     float max_cell_px = 64;
     float aspect = 1;  // width of a cell by its height
     // Names the group of a cell, drawn before it where there is room. Null: groups have no names.
@@ -78,15 +79,24 @@ class CellGrid {
     float gap = 0;
   };
   [[nodiscard]] static Geometry Fit(ImVec2 size, const Layout& layout, float label_w);
-  void Paint(const Theme& theme, ImVec2 size, const Geometry& geometry, const Layout& layout,
+  // What a cell looks like, as one number.
+  [[nodiscard]] static uint64_t CodeOf(const Cell& cell);
+  // Paints what has changed of the next `count` cells.
+  void Paint(const Theme& theme, const Geometry& geometry, const Layout& layout, int count,
              absl::FunctionRef<Cell(int index, bool with_text)> cell_at);
-  void Resize(int width, int height);
+  void PaintCell(const Theme& theme, const Geometry& geometry, int group, int index,
+                 const Cell& cell);
+  // An empty texture of this size.
+  void Resize(const Theme& theme, int width, int height);
 
   std::vector<std::unique_ptr<ImTextureData>> textures_;  // the last one is in use
-  uint64_t painted_version_ = 0;
-  int painted_count_ = -1;
-  ImVec2 painted_size_;
-  ImU32 painted_panel_ = 0;
+  std::vector<uint64_t> painted_;  // codes of the cells in the texture; 0: none
+  int next_ = 0;                   // cell that is asked for next; all of them have been at the end
+  uint64_t version_ = 0;           // that is being painted
+  uint64_t look_ = 0;
+  int group_ = 0;
+  ImVec2 size_;
+  ImU32 panel_ = 0;
 };
 
 }  // namespace millrace::dashboard

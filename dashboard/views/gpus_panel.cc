@@ -25,8 +25,8 @@ constexpr size_t kMaxLines = 8;
 
 void GpusPanel::Refresh(const ViewContext& context) {
   const DashboardModel& model = context.model;
-  if (version_ == model.version()) return;
-  version_ = model.version();
+  if (version_ == model.hosts_version()) return;
+  version_ = model.hosts_version();
   group_ = 1;
   for (const HostState& host : model.hosts())
     group_ = std::max(group_, static_cast<int>(host.gpus.size()));
@@ -46,19 +46,13 @@ void GpusPanel::Refresh(const ViewContext& context) {
 float GpusPanel::Ceiling(const DashboardModel& model) const {
   switch (static_cast<GpuMetric>(metric_)) {
     case GpuMetric::kPower: {
-      float limit = 0;
-      for (const GpuState& gpu : model.gpus()) {
-        if (Known(gpu.power_limit_watts)) limit = std::max(limit, gpu.power_limit_watts);
-      }
+      const float limit = model.census().power_limit_watts;
       return limit > 0 ? limit : 700;
     }
     case GpuMetric::kTemperature:
       return 100;
     case GpuMetric::kClock: {
-      float limit = 0;
-      for (const GpuState& gpu : model.gpus()) {
-        if (Known(gpu.max_clock_mhz)) limit = std::max(limit, gpu.max_clock_mhz);
-      }
+      const float limit = model.census().max_clock_mhz;
       return limit > 0 ? limit : 2000;
     }
     default:
@@ -94,7 +88,8 @@ std::string GpusPanel::Csv(const DashboardModel& model) const {
 void GpusPanel::Toolbar(const ViewContext& context, Commands* commands) {
   const Theme& theme = context.theme;
   const float px = context.scale;
-  if (Choice(theme, "metric", kMetrics, &metric_)) version_ = ~context.model.version();
+  // What has changed is in metric_.
+  static_cast<void>(Choice(theme, "metric", kMetrics, &metric_));
   ImGui::SameLine();
   if (IconButton(theme, icon::kDownload, "Export all GPUs as CSV"))
     commands->Export("gpus", Csv(context.model));
@@ -183,15 +178,15 @@ void GpusPanel::Wall(const ViewContext& context, float height, Commands* command
                           context.selection.node < static_cast<int>(model.nodes().size()) &&
                           !model.nodes()[static_cast<size_t>(context.selection.node)].gpus.empty();
   const uint64_t lit =
-      static_cast<uint64_t>(context.selection.node + 1) * 31 + static_cast<uint64_t>(metric_);
+      static_cast<uint64_t>(context.selection.node + 1) * kGpuMetrics +
+      static_cast<uint64_t>(metric_);
   const CellGrid::Layout layout{
       .count = static_cast<int>(places_.size()),
       .group = group_,
       .selected = selected,
       .version =
-          (live ? model.version() : static_cast<uint64_t>(absl::ToUnixMillis(context.brush.to))) *
-              1'000'003 +
-          lit,
+          live ? model.version() : static_cast<uint64_t>(absl::ToUnixMillis(context.brush.to)),
+      .look = lit,
       .max_cell_px = 64,
       .aspect = few ? 1.7F : 1.0F,
       .label = [&](int group) {

@@ -44,8 +44,8 @@ absl::Duration BringUp(const NodeState& node, absl::Time now) {
 
 void ReservationsPanel::Refresh(const ViewContext& context) {
   const DashboardModel& model = context.model;
-  if (version_ == model.version()) return;
-  version_ = model.version();
+  if (version_ == model.slots_version()) return;
+  version_ = model.slots_version();
   steps_.clear();
   slowest_step_ = -1;
   longest_ = absl::ZeroDuration();
@@ -140,7 +140,8 @@ CellGrid::Layout ReservationsPanel::GridLayout(const ViewContext& context) const
   const bool few = count <= kNamedCells;
   return {.count = static_cast<int>(count),
           .selected = context.selection.node,
-          .version = grid_version_,
+          .version = context.model.slots_version(),
+          .look = static_cast<uint64_t>(state_filter_ + 1),
           .max_cell_px = few ? 46.0F : 24.0F,
           .aspect = few ? 2.6F : 1.0F,
           .label = nullptr};
@@ -149,13 +150,6 @@ CellGrid::Layout ReservationsPanel::GridLayout(const ViewContext& context) const
 void ReservationsPanel::Grid(const ViewContext& context, float height, Commands* commands) {
   const Theme& theme = context.theme;
   const DashboardModel& model = context.model;
-  if (painted_filter_ != state_filter_ || grid_version_ >> 1 != model.version()) {
-    // Another filter paints again as another version does.
-    grid_version_ =
-        model.version() << 1 |
-        static_cast<uint64_t>((grid_version_ & 1) ^ (painted_filter_ != state_filter_ ? 1 : 0));
-    painted_filter_ = state_filter_;
-  }
   const bool few = model.nodes().size() <= kNamedCells;
   const CellGrid::Layout layout = GridLayout(context);
   const CellGrid::Result result =
@@ -359,7 +353,7 @@ void ReservationsPanel::Draw(const ViewContext& context, Commands* commands) {
   static constexpr const char* kOrders[] = {"slowest first", "by slot"};
   if (Choice(theme, "order", kOrders, &order)) {
     slowest_first_ = order == 0;
-    version_ = ~model.version();
+    version_ = 0;
     Refresh(context);
   }
   Waterfall(context, commands);

@@ -39,8 +39,6 @@ class ReservationsPanel : public PanelView {
   int state_filter_ = -1;  // a v1::SlotState; -1: all
   bool slowest_first_ = true;
   uint64_t version_ = 0;
-  int painted_filter_ = -1;
-  uint64_t grid_version_ = 0;
   std::vector<Step> steps_;
   int slowest_step_ = -1;   // into steps_
   absl::Duration longest_;  // bring-up of any slot

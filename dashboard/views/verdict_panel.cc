@@ -114,8 +114,8 @@ void VerdictPanel::Clusters(const ViewContext& context, Commands* commands) {
 
 void VerdictPanel::Roles(const ViewContext& context, Commands* commands) {
   const DashboardModel& model = context.model;
-  if (roles_version_ != model.version() || roles_.empty()) {
-    roles_version_ = model.version();
+  if (roles_version_ != model.slots_version()) {
+    roles_version_ = model.slots_version();
     roles_.clear();
     for (const NodeState& node : model.nodes()) {
       auto role = std::find_if(roles_.begin(), roles_.end(),
