@@ -20,6 +20,7 @@ import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import scala.Tuple2;
@@ -198,7 +199,7 @@ public final class FeedChecks extends Checks {
 
               @Override
               public void onTaskEnd(SparkListenerTaskEnd task) {
-                scala.collection.Iterator<AccumulableInfo> all = task.taskInfo().accumulables().iterator();
+                scala.collection.Iterator<AccumulableInfo> all = accumulables(task.taskInfo()).iterator();
                 while (all.hasNext()) {
                   AccumulableInfo one = all.next();
                   if (one.name().isDefined() && one.name().get().startsWith("Millrace rows")) {
@@ -216,6 +217,16 @@ public final class FeedChecks extends Checks {
     await("100 rows returned", () -> counts.getOrDefault("Millrace rows returned", 0L) == 100);
     require(descriptions.contains(prefix + "2 nodes"), descriptions.toString());
     require(descriptions.contains(prefix + "train, 2 epochs, queue 'input'"), descriptions.toString());
+  }
+
+  /** By reflection: what it returns is another type with Scala 2.12 than with 2.13. */
+  @SuppressWarnings("unchecked")
+  private static scala.collection.Iterable<AccumulableInfo> accumulables(TaskInfo info) {
+    try {
+      return (scala.collection.Iterable<AccumulableInfo>) TaskInfo.class.getMethod("accumulables").invoke(info);
+    } catch (ReflectiveOperationException e) {
+      throw new AssertionError(e);
+    }
   }
 
   private void wrongUse() {
