@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "dashboard/app/fonts.h"
+#include "dashboard/app/null_renderer.h"
 #include "dashboard/source/demo_source.h"
 #include "imgui_internal.h"
 #include "implot.h"
@@ -95,17 +96,7 @@ void ShellTest::Frame() {
   for (const auto& session : sessions_) sessions.push_back(session.get());
   shell_->Draw(sessions, absl::Milliseconds(1));
   ImGui::Render();
-  // What a renderer does with textures.
-  for (ImTextureData* texture : ImGui::GetPlatformIO().Textures) {
-    if (texture->Status == ImTextureStatus_WantCreate ||
-        texture->Status == ImTextureStatus_WantUpdates) {
-      texture->SetTexID(1);
-      texture->SetStatus(ImTextureStatus_OK);
-    } else if (texture->Status == ImTextureStatus_WantDestroy) {
-      texture->SetTexID(ImTextureID_Invalid);
-      texture->SetStatus(ImTextureStatus_Destroyed);
-    }
-  }
+  TakeTextures();
   if (ImGui::GetCurrentContext()->HoveredIdPreviousFrameItemCount > 1) {
     const ImVec2 at = io.MousePos;
     errors_.push_back(absl::StrCat("two items share an id at ", at.x, ",", at.y, " of ",

@@ -111,16 +111,18 @@ void DrawFor(DashboardViewer* viewer, absl::Duration span) {
   }
 }
 
+// A row with the median, the 99th percentile and the maximum.
+void AddPercentiles(const std::string& name, const std::vector<double>& ms, BenchTable* table) {
+  table->AddRow({name, FormatNumber(Percentile(ms, 0.5)), FormatNumber(Percentile(ms, 0.99)),
+                 FormatNumber(Percentile(ms, 1))});
+}
+
 void ReportFrames(const std::string& name, const std::string& what, const Frames& frames,
                   BenchReport* report) {
   BenchTable table({"CPU of the window's thread, ms a frame", "p50", "p99", "max"});
-  const auto row = [&](const std::string& part, const std::vector<double>& ms) {
-    table.AddRow({part, FormatNumber(Percentile(ms, 0.5)), FormatNumber(Percentile(ms, 0.99)),
-                  FormatNumber(Percentile(ms, 1))});
-  };
-  row("updates taken, the model's time passing", frames.poll_ms);
-  row("all ten panels built", frames.build_ms);
-  row("both", frames.all_ms);
+  AddPercentiles("updates taken, the model's time passing", frames.poll_ms, &table);
+  AddPercentiles("all ten panels built", frames.build_ms, &table);
+  AddPercentiles("both", frames.all_ms, &table);
   report->Add(table, absl::StrCat(frames.all_ms.size(), " frames, ", frames.vertices,
                                   " vertices in the last, of ", what));
   const double rate = 1 / frames.seconds;
@@ -417,12 +419,8 @@ absl::Status MeasureIdle(const Flags& flags, BenchReport* report) {
 absl::Status MeasureHour(const Flags& flags, BenchReport* report) {
   MILLRACE_ASSIGN_OR_RETURN(const HourCost hour, RunHour(flags.nodes, flags.hour_seconds));
   BenchTable table({"CPU ms", "p50", "p99", "max"});
-  const auto row = [&](const std::string& name, const std::vector<double>& ms) {
-    table.AddRow({name, FormatNumber(Percentile(ms, 0.5)), FormatNumber(Percentile(ms, 0.99)),
-                  FormatNumber(Percentile(ms, 1))});
-  };
-  row("one part of an update", hour.part_ms);
-  row("letting a frame's time pass", hour.advance_ms);
+  AddPercentiles("one part of an update", hour.part_ms, &table);
+  AddPercentiles("letting a frame's time pass", hour.advance_ms, &table);
   report->Add(table, absl::StrCat("The model through ", flags.hour_seconds, " s of ", flags.nodes,
                                   " nodes with ", kGpusPerNode, " GPUs, each sampled each second"));
   report->AddNote(absl::StrCat(

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "dashboard/app/fonts.h"
+#include "dashboard/app/null_renderer.h"
 #include "dashboard/app/panels.h"
 #include "dashboard/model/selection.h"
 #include "imgui.h"
@@ -30,20 +31,6 @@ constexpr size_t kMaxQueued = 256;  // as LiveOptions
 
 std::string WindowName(Panel panel) {
   return absl::StrCat(dashboard::PanelTitle(panel), "###", dashboard::PanelName(panel));
-}
-
-// What a renderer does with textures.
-void TakeTextures() {
-  for (ImTextureData* texture : ImGui::GetPlatformIO().Textures) {
-    if (texture->Status == ImTextureStatus_WantCreate ||
-        texture->Status == ImTextureStatus_WantUpdates) {
-      texture->SetTexID(1);
-      texture->SetStatus(ImTextureStatus_OK);
-    } else if (texture->Status == ImTextureStatus_WantDestroy) {
-      texture->SetTexID(ImTextureID_Invalid);
-      texture->SetStatus(ImTextureStatus_Destroyed);
-    }
-  }
 }
 
 }  // namespace
@@ -212,7 +199,7 @@ FrameCost DashboardViewer::Frame(absl::Time now) {
   shell_->Draw({session_.get()}, cost.build);
   ImGui::Render();
   const absl::Duration end = ThreadCpuTime();
-  TakeTextures();
+  dashboard::TakeTextures();
   vertices_ = ImGui::GetDrawData()->TotalVtxCount;
   cost.poll = polled - begin;
   cost.build = end - polled;
