@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/socket_address.h"
+#include "core/base/version.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -92,6 +93,15 @@ absl::Status FromCallStatus(const grpc::Status& status, const std::string& addre
       if (!absl::StartsWith(text, "Deadline Exceeded")) return absl::DeadlineExceededError(text);
       return absl::DeadlineExceededError(
           absl::StrCat("no answer from the coordinator at ", address, " in time: ", text));
+    case absl::StatusCode::kUnimplemented:
+      // What a gRPC server says of a service that it does not have; a reason of its own stands.
+      if (!text.empty() && !absl::StrContains(text, "ethod not found")) {
+        return absl::UnimplementedError(text);
+      }
+      return absl::UnimplementedError(
+          absl::StrCat("what listens on ", address,
+                       " speaks another version of Millrace's protocol than this program (",
+                       kMillraceVersion, "): use the release that its driver uses"));
     default:
       return absl::Status(code, text);
   }

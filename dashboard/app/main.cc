@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "dashboard/app/shell.h"
 #include "dashboard/app/window.h"
 #include "dashboard/model/model_json.h"
+#include "dashboard/source/cluster_finder.h"
 #include "dashboard/source/demo_source.h"
 #include "dashboard/source/live_source.h"
 #include "dashboard/source/recording.h"
@@ -46,6 +48,8 @@ constexpr absl::Duration kCatchUp = absl::Seconds(5);
 constexpr absl::Duration kQuietFrame = absl::Milliseconds(1250);
 // Frames that ImGui needs until tables and docks have their sizes.
 constexpr int kSettlingFrames = 6;
+// That a window which is left open collects; beyond it, what has ended first goes first.
+constexpr size_t kMaxClusters = 32;
 
 using Sources = std::vector<std::unique_ptr<UpdateSource>>;
 
@@ -74,9 +78,7 @@ absl::StatusOr<Sources> OpenSources(const Options& options) {
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, OpenLive(std::move(live)));
     sources.push_back(std::move(source));
   } else {
-    std::vector<std::string> which = options.clusters;
-    if (which.empty()) which.emplace_back();
-    for (const std::string& each : which) {
+    for (const std::string& each : options.clusters) {
       MILLRACE_ASSIGN_OR_RETURN(const ClusterFile cluster, FindClusterFile(each));
       MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source,
                                 OpenLive(LiveOptionsFrom(cluster)));
@@ -86,22 +88,55 @@ absl::StatusOr<Sources> OpenSources(const Options& options) {
   return sources;
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<Session>>> OpenSessions(const Options& options) {
-  MILLRACE_ASSIGN_OR_RETURN(Sources sources, OpenSources(options));
-  std::vector<std::unique_ptr<Session>> sessions;
-  for (auto& source : sources) {
-    std::unique_ptr<RecordingWriter> writer;
-    if (!options.record.empty() && sessions.empty()) {
-      MILLRACE_ASSIGN_OR_RETURN(writer, RecordingWriter::Create(options.record));
-    }
-    sessions.push_back(std::make_unique<Session>(std::move(source), std::move(writer)));
-  }
-  return sessions;
+// Without a flag that says what to show: what runs on this host.
+bool Follows(const Options& options) {
+  return options.demo < 0 && options.replay.empty() && options.connect.empty() &&
+         options.clusters.empty();
 }
 
 bool Final(const LinkState& link) {
   return link.kind == LinkState::Kind::kRefused || link.kind == LinkState::Kind::kLost;
 }
+
+// All that one window shows.
+class Sessions {
+ public:
+  explicit Sessions(const Options& options) : options_(options) {}
+
+  // The first one is recorded, if that was asked for.
+  absl::Status Add(std::unique_ptr<UpdateSource> source) {
+    std::unique_ptr<RecordingWriter> writer;
+    if (!options_.record.empty() && !std::exchange(recorded_, true)) {
+      MILLRACE_ASSIGN_OR_RETURN(writer, RecordingWriter::Create(options_.record));
+    }
+    owned_.push_back(std::make_unique<Session>(std::move(source), std::move(writer)));
+    all_.push_back(owned_.back().get());
+    return absl::OkStatus();
+  }
+
+  void Remove(size_t index) {
+    told_.erase(all_[index]);
+    all_.erase(all_.begin() + static_cast<ptrdiff_t>(index));
+    owned_.erase(owned_.begin() + static_cast<ptrdiff_t>(index));
+  }
+
+  [[nodiscard]] const std::vector<Session*>& all() const { return all_; }
+
+  // Says once on the terminal why a link is over: the window says it all the time.
+  void TellFinal(const Session& session) {
+    const LinkState& link = session.model().health().link;
+    if (!Final(link) || !told_.insert(&session).second) return;
+    std::fprintf(stderr, "millrace-dashboard: %s: %s\n", session.source().title().c_str(),
+                 link.reason.c_str());
+  }
+
+ private:
+  const Options& options_;
+  bool recorded_ = false;
+  std::vector<std::unique_ptr<Session>> owned_;
+  std::vector<Session*> all_;
+  std::set<const Session*> told_;
+};
 
 // Polls until the first data are there and `after` of the cluster's time has passed since.
 absl::Status WaitForData(Session* session, absl::Duration after) {
@@ -197,19 +232,46 @@ absl::Status DumpJson(const Options& options, Session* session) {
   return absl::OkStatus();
 }
 
-// Says once on the terminal why a link is over: the window says it all the time.
-void TellFinal(const Session& session, bool* told) {
-  const LinkState& link = session.model().health().link;
-  if (*told || !Final(link)) return;
-  *told = true;
-  std::fprintf(stderr, "millrace-dashboard: %s: %s\n", session.source().title().c_str(),
-               link.reason.c_str());
+// Adds the clusters that begin while the window is open. One takes the place of what has ended; what
+// lives stays in front.
+void AddNew(ClusterFinder* finder, Sessions* sessions, Shell* shell) {
+  const absl::Status problem = finder->problem();
+  shell->SetTrouble(std::string(problem.message()));
+  for (const ClusterFile& cluster : finder->TakeNew()) {
+    absl::StatusOr<std::unique_ptr<UpdateSource>> source = OpenLive(LiveOptionsFrom(cluster));
+    const absl::Status added = source.ok() ? sessions->Add(*std::move(source)) : source.status();
+    if (!added.ok()) {
+      shell->Notify(absl::StrCat(cluster.path, ": ", added.message()), Mood::kBad);
+      continue;
+    }
+    const std::vector<Session*>& all = sessions->all();
+    const auto over = [](const Session* session) {
+      const LinkState& link = session->model().health().link;
+      return Final(link) || link.kind == LinkState::Kind::kEnded;
+    };
+    if (all.size() == 1) continue;
+    const auto shown = static_cast<size_t>(std::max(shell->cluster(), 0));
+    if (shown < all.size() && over(all[shown])) {
+      shell->ShowCluster(static_cast<int>(all.size()) - 1);
+    } else {
+      shell->Notify(absl::StrCat(all.back()->source().title(), " has begun"), Mood::kGood);
+    }
+    for (size_t i = 0; all.size() > kMaxClusters && i + 1 < all.size(); ++i) {
+      if (!over(all[i]) || static_cast<int>(i) == shell->cluster()) continue;
+      sessions->Remove(i);
+      if (static_cast<int>(i) < shell->cluster()) shell->ShowCluster(shell->cluster() - 1);
+      break;
+    }
+  }
 }
 
-absl::Status ShowWindow(const Options& options, const std::vector<Session*>& sessions) {
+absl::Status ShowWindow(const Options& options, Sessions* sessions) {
+  const std::vector<Session*>& all = sessions->all();
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<Window> window,
-      Window::Open({.title = absl::StrCat("Millrace: ", sessions.front()->source().title()),
+      Window::Open({.title = all.empty()
+                                 ? "Millrace"
+                                 : absl::StrCat("Millrace: ", all.front()->source().title()),
                     .width = options.width,
                     .height = options.height,
                     .scale = options.scale}));
@@ -219,26 +281,29 @@ absl::Status ShowWindow(const Options& options, const std::vector<Session*>& ses
     WindowHost host(window.get());
     Shell shell(MakeShellOptions(options, *window), &host);
     FrameClock clock;
-    std::vector<char> told(sessions.size(), 0);
+    std::unique_ptr<ClusterFinder> finder;
+    if (Follows(options)) {
+      finder = std::make_unique<ClusterFinder>(
+          ClusterFinderOptions{.wake = [] { Window::Wake(); }});
+    }
     // Frames that follow an input at once: hover effects and scrolling settle within them.
     int lively = kSettlingFrames;
     while (!window->should_close()) {
-      const bool behind = std::any_of(sessions.begin(), sessions.end(),
-                                      [](Session* each) { return each->behind(); });
+      const bool behind =
+          std::any_of(all.begin(), all.end(), [](Session* each) { return each->behind(); });
       if (window->Wait(lively > 0 || behind ? absl::Milliseconds(4) : kQuietFrame)) {
         lively = kSettlingFrames;
       }
       --lively;
+      if (finder != nullptr) AddNew(finder.get(), sessions, &shell);
       const absl::Time begin = absl::Now();
-      for (size_t i = 0; i < sessions.size(); ++i) {
-        sessions[i]->Poll(begin);
-        bool said = told[i] != 0;
-        TellFinal(*sessions[i], &said);
-        told[i] = said ? 1 : 0;
+      for (Session* session : all) {
+        session->Poll(begin);
+        sessions->TellFinal(*session);
       }
       window->Frame([&] {
         const absl::Time build = absl::Now();
-        shell.Draw(sessions, clock.mean());
+        shell.Draw(all, clock.mean());
         clock.Add(absl::Now() - build);
       });
     }
@@ -247,6 +312,22 @@ absl::Status ShowWindow(const Options& options, const std::vector<Session*>& ses
     window->ShutDownRenderer();
   }
   return absl::OkStatus();
+}
+
+absl::Status Show(const Options& options, Sessions* sessions) {
+  const bool headless = options.dump_json || !options.screenshot.empty();
+  if (Follows(options) && headless) {
+    MILLRACE_ASSIGN_OR_RETURN(const ClusterFile cluster, NewestClusterFile());
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source,
+                              OpenLive(LiveOptionsFrom(cluster)));
+    MILLRACE_RETURN_IF_ERROR(sessions->Add(std::move(source)));
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(Sources sources, OpenSources(options));
+    for (auto& source : sources) MILLRACE_RETURN_IF_ERROR(sessions->Add(std::move(source)));
+  }
+  return options.dump_json             ? DumpJson(options, sessions->all().front())
+         : !options.screenshot.empty() ? Screenshot(options, sessions->all())
+                                       : ShowWindow(options, sessions);
 }
 
 int Main(std::vector<std::string> args) {
@@ -264,15 +345,10 @@ int Main(std::vector<std::string> args) {
     std::printf("millrace-dashboard %s\n", std::string(kMillraceVersion).c_str());
     return 0;
   }
-  const absl::StatusOr<std::vector<std::unique_ptr<Session>>> owned = OpenSessions(*options);
-  if (!owned.ok())
-    return fail(owned.status(), absl::IsInvalidArgument(owned.status()) ? kExitUsage : kExitFailed);
-  std::vector<Session*> sessions;
-  for (const auto& session : *owned) sessions.push_back(session.get());
-  const absl::Status status = options->dump_json             ? DumpJson(*options, sessions.front())
-                              : !options->screenshot.empty() ? Screenshot(*options, sessions)
-                                                             : ShowWindow(*options, sessions);
-  return status.ok() ? 0 : fail(status, kExitFailed);
+  Sessions sessions(*options);
+  const absl::Status status = Show(*options, &sessions);
+  if (status.ok()) return 0;
+  return fail(status, absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed);
 }
 
 }  // namespace

@@ -68,6 +68,17 @@ constexpr const char* kKeyHelp[][2] = {
     {"Ctrl+Q", "end"},
 };
 
+// What to type for something to look at.
+constexpr const char* kWelcome[][2] = {
+    {"START ONE", "millrace run -n 4 -- python3 train.py"},
+    {"AN EXAMPLE THAT TRAINS FOR A WHILE",
+     "./bazelw run -c opt //examples/digits -- --epochs 1000"},
+    {"A SIMULATED ONE, FOR A LOOK AROUND", "./bazelw run -c opt //:dashboard -- --demo 200"},
+    {"ONE THAT RUNS ELSEWHERE",
+     "millrace-dashboard --connect HOST:PORT --token-file TOKEN --ca CA.pem"},
+    {"WHAT WAS RECORDED", "millrace-dashboard --replay FILE"},
+};
+
 }  // namespace
 
 Shell::Shell(ShellOptions options, ShellHost* host) : options_(std::move(options)), host_(host) {
@@ -315,7 +326,7 @@ void Shell::Keys(Session* session) {
   focus_filter_ = false;
   const auto pressed = [](ImGuiKey key) { return ImGui::IsKeyPressed(key, /*repeat=*/false); };
   if (io.KeyCtrl) {
-    if (pressed(ImGuiKey_P)) palette_.Open();
+    if (pressed(ImGuiKey_P) && session != nullptr) palette_.Open();
     if (pressed(ImGuiKey_Q)) host_->Quit();
     if (pressed(ImGuiKey_Equal) || pressed(ImGuiKey_KeypadAdd)) SetZoom(settings_.zoom * 1.1F);
     if (pressed(ImGuiKey_Minus) || pressed(ImGuiKey_KeypadSubtract)) SetZoom(settings_.zoom / 1.1F);
@@ -325,15 +336,19 @@ void Shell::Keys(Session* session) {
   if (pressed(ImGuiKey_F1)) show_keys_ = !show_keys_;
   if (io.WantTextInput || palette_.open() || ImGui::IsPopupOpen(nullptr, ImGuiPopupFlags_AnyPopup))
     return;
+  if (pressed(ImGuiKey_T))
+    Choose(theme_.kind == ThemeKind::kDark    ? ThemeKind::kLight
+           : theme_.kind == ThemeKind::kLight ? ThemeKind::kColorBlind
+                                              : ThemeKind::kDark);
+  if (session == nullptr) {
+    if (pressed(ImGuiKey_Escape)) show_keys_ = false;
+    return;
+  }
   for (const Panel panel : kPanels) {
     const char key = PanelKey(panel);
     if (pressed(static_cast<ImGuiKey>(ImGuiKey_0 + (key - '0')))) Show(panel);
   }
   if (pressed(ImGuiKey_Slash)) focus_filter_ = true;
-  if (pressed(ImGuiKey_T))
-    Choose(theme_.kind == ThemeKind::kDark    ? ThemeKind::kLight
-           : theme_.kind == ThemeKind::kLight ? ThemeKind::kColorBlind
-                                              : ThemeKind::kDark);
   if (pressed(ImGuiKey_Z)) {
     if (zoomed_.has_value()) {
       show_ = zoomed_;
@@ -449,7 +464,63 @@ void Shell::Carry(Session* session) {
   commands_.Clear();
 }
 
+void Shell::DrawWelcome() {
+  const ImGuiViewport* viewport = ImGui::GetMainViewport();
+  const float scale = Scale();
+  ImGui::SetNextWindowPos(viewport->Pos);
+  ImGui::SetNextWindowSize(viewport->Size);
+  if (ImGui::Begin("###welcome", nullptr,
+                   ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking |
+                       ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+                       ImGuiWindowFlags_NoBringToFrontOnFocus)) {
+    const float width = std::min(700 * scale, viewport->Size.x - 40 * scale);
+    const float left = (viewport->Size.x - width) / 2;
+    ImGui::SetCursorPos(ImVec2(left, std::max(16 * scale, viewport->Size.y / 2 - 190 * scale)));
+    ImGui::BeginChild("###page", ImVec2(width, 0));
+    ImGui::PushFont(theme_.fonts.strong, 24);
+    Text(theme_, "No cluster of yours runs on this host", theme_.text);
+    ImGui::PopFont();
+    WrappedText(
+        "The first one that starts is shown here by itself, and each that starts after it joins "
+        "the list at the left.",
+        theme_.dim);
+    if (!trouble_.empty()) {
+      ImGui::Spacing();
+      WrappedText(absl::StrCat(MoodIcon(Mood::kWarning), "  ", trouble_), theme_.caution);
+    }
+    ImGui::Dummy(ImVec2(0, 8 * scale));
+    for (const auto& [what, command] : kWelcome) {
+      ImGui::Spacing();
+      Heading(theme_, what);
+      ImGui::PushID(command);
+      ImGui::PushFont(theme_.fonts.mono, kMonoSize);
+      ImGui::PushStyleVar(ImGuiStyleVar_ButtonTextAlign, ImVec2(0, 0.5F));
+      if (ImGui::Button(command, ImVec2(width, 28 * scale))) {
+        host_->Copy(command);
+        Notify("Copied", Mood::kGood);
+      }
+      ImGui::PopStyleVar();
+      ImGui::PopFont();
+      Tip("Click copies it");
+      ImGui::PopID();
+    }
+    ImGui::Dummy(ImVec2(0, 8 * scale));
+    SmallText(theme_, "T  another theme     F1  all keys     Ctrl+Q  end", theme_.dim);
+    ImGui::EndChild();
+  }
+  ImGui::End();
+}
+
 void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
+  if (sessions.empty()) {
+    if (settings_.TakeLoaded()) SetTheme(options_.theme.value_or(settings_.theme));
+    ++welcomes_;
+    Keys(nullptr);
+    DrawWelcome();
+    DrawKeys();
+    DrawNotices();
+    return;
+  }
   cluster_ = std::clamp(cluster_, 0, static_cast<int>(sessions.size()) - 1);
   Session* session = sessions[static_cast<size_t>(cluster_)];
   if (settings_.TakeLoaded()) {
@@ -517,7 +588,7 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
     ImGui::PopStyleVar();
     const ImGuiID dockspace = ImGui::GetID("dockspace");
     if (!std::exchange(layout_built_, true) &&
-        (ImGui::DockBuilderGetNode(dockspace) == nullptr || ImGui::GetFrameCount() > 1)) {
+        (ImGui::DockBuilderGetNode(dockspace) == nullptr || ImGui::GetFrameCount() > welcomes_ + 1)) {
       BuildLayout(dockspace, room.x, room.y);
     }
     ImGui::DockSpace(dockspace, ImVec2(0, 0), ImGuiDockNodeFlags_NoWindowMenuButton);

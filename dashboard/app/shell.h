@@ -25,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -62,8 +63,17 @@ class Shell {
   Shell(ShellOptions options, ShellHost* host);
   ~Shell();
 
-  // One frame. `sessions` holds at least one; `frame` is what the last frames took to build.
+  // One frame. Without a session it says how to get one; `frame` is what the last frames took to
+  // build.
   void Draw(const std::vector<Session*>& sessions, absl::Duration frame);
+
+  // Of `sessions`, the one that is shown.
+  [[nodiscard]] int cluster() const { return cluster_; }
+  void ShowCluster(int index) { cluster_ = index; }
+  // What may be why there is no session; empty: nothing.
+  void SetTrouble(std::string trouble) { trouble_ = std::move(trouble); }
+  // A short notice in the corner.
+  void Notify(std::string text, Mood mood);
 
   // Of the frame before, for tests.
   [[nodiscard]] const std::vector<Command>& last_commands() const { return last_commands_; }
@@ -85,10 +95,10 @@ class Shell {
   void DrawQuestions(Session* session);
   void DrawNotices();
   void DrawKeys();
-  void Keys(Session* session);
+  void Keys(Session* session);  // nullptr: there is none
   void RunPalette(const ViewContext& context, Session* session);
   void Carry(Session* session);
-  void Notify(std::string text, Mood mood);
+  void DrawWelcome();
   void SetTheme(ThemeKind kind);
   void Choose(ThemeKind kind);  // and keep it
   void SetZoom(float zoom);
@@ -105,6 +115,7 @@ class Shell {
   std::vector<Command> last_commands_;
   std::vector<Notice> notices_;
   int cluster_ = 0;
+  std::string trouble_;
   Panel front_ = Panel::kReservations;
   std::optional<Panel> show_;  // next frame
   std::optional<Panel> zoomed_;
@@ -114,6 +125,7 @@ class Shell {
   bool ask_stop_ = false;
   bool layout_built_ = false;
   int frames_ = 0;
+  int welcomes_ = 0;  // frames before there was a session
 };
 
 }  // namespace millrace::dashboard
