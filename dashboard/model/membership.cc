@@ -1,5 +1,6 @@
 #include "dashboard/model/membership.h"
 
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,11 @@ std::string HostOf(const std::string& address) {
 
 }  // namespace
 
+uint64_t Membership::NextVersion() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 absl::Status Membership::Apply(const v1::SpecUpdate& update, absl::Time time) {
   ClusterSpec spec = spec_;
   uint64_t epoch = epoch_;
@@ -32,6 +38,7 @@ absl::Status Membership::Apply(const v1::SpecUpdate& update, absl::Time time) {
     if (epochs_.size() > kMaxEpochs) epochs_.pop_front();
   }
   spec_ = std::move(spec);
+  version_ = NextVersion();
   return absl::OkStatus();
 }
 
@@ -48,6 +55,7 @@ std::vector<EnvironmentBridge> EnvironmentBridges(const ClusterSpec& spec, absl:
   int rank = -1;
   int local_rank = 0;
   std::string master;
+  const std::string own_host = HostOf(*own);
   for (const char* fed_job : {"chief", "master", "worker"}) {
     const auto tasks = spec.TaskMapOf(fed_job);
     if (!tasks.ok()) continue;
@@ -57,7 +65,7 @@ std::vector<EnvironmentBridge> EnvironmentBridges(const ClusterSpec& spec, absl:
         rank = next_rank;
         local_rank = on_this_host;
       }
-      if (HostOf(address) == HostOf(*own)) ++on_this_host;
+      if (HostOf(address) == own_host) ++on_this_host;
       ++next_rank;
     }
   }
@@ -71,6 +79,17 @@ std::vector<EnvironmentBridge> EnvironmentBridges(const ClusterSpec& spec, absl:
     bridges.push_back({"LOCAL_RANK", absl::StrCat(local_rank)});
   }
   return bridges;
+}
+
+const std::vector<EnvironmentBridge>& BridgeMemo::Get(const Membership& membership,
+                                                      absl::string_view job, int task) {
+  if (version_ != membership.version() || job_ != job || task_ != task) {
+    version_ = membership.version();
+    job_ = std::string(job);
+    task_ = task;
+    bridges_ = EnvironmentBridges(membership.spec(), job, task);
+  }
+  return bridges_;
 }
 
 }  // namespace millrace::dashboard

@@ -2,7 +2,7 @@
 //
 // The cluster's membership now, and what each epoch changed.
 //
-// Defines: MembershipEpoch, Membership, EnvironmentBridge, EnvironmentBridges().
+// Defines: MembershipEpoch, Membership, EnvironmentBridge, EnvironmentBridges(), BridgeMemo.
 //
 // Thread safety: not thread-safe; const methods may run concurrently.
 
@@ -41,13 +41,18 @@ class Membership {
   void Clear() { *this = Membership(); }
 
   [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
+  // Another one whenever spec() is: no two memberships give the same, but copies.
+  [[nodiscard]] uint64_t version() const { return version_; }
   // 0: not all nodes have registered yet.
   [[nodiscard]] uint64_t epoch() const { return epochs_.empty() ? 0 : epochs_.back().epoch; }
   // Oldest first.
   [[nodiscard]] const std::deque<MembershipEpoch>& epochs() const { return epochs_; }
 
  private:
+  static uint64_t NextVersion();
+
   ClusterSpec spec_;
+  uint64_t version_ = NextVersion();
   uint64_t epoch_ = 0;  // that spec_ is of; 0 before a snapshot
   std::deque<MembershipEpoch> epochs_;
 };
@@ -63,6 +68,21 @@ struct EnvironmentBridge {
 // spec.
 [[nodiscard]] std::vector<EnvironmentBridge> EnvironmentBridges(const ClusterSpec& spec,
                                                                 absl::string_view job, int task);
+
+// The bridges of the task that was asked for last: those of one among ten thousand are several
+// milliseconds of work, and asked for in every frame. Thread safety: not thread-safe.
+class BridgeMemo {
+ public:
+  // Valid until the next call.
+  [[nodiscard]] const std::vector<EnvironmentBridge>& Get(const Membership& membership,
+                                                          absl::string_view job, int task);
+
+ private:
+  uint64_t version_ = 0;  // no membership's
+  std::string job_;
+  int task_ = 0;
+  std::vector<EnvironmentBridge> bridges_;
+};
 
 }  // namespace millrace::dashboard
 

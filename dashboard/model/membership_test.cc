@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "core/base/status_matchers.h"
@@ -64,6 +65,29 @@ TEST(EnvironmentBridges, AreWhatTheAgentSets) {
   EXPECT_EQ(of_ps.count("RANK"), 0u);
   EXPECT_EQ(of_ps["MASTER_ADDR"], "h1");
   EXPECT_TRUE(EnvironmentBridges(Spec("h2:1"), "evaluator", 0).empty());
+}
+
+TEST(BridgeMemo, FollowsTheTaskTheMembershipAndTheCluster) {
+  const auto rank = [](const std::vector<EnvironmentBridge>& bridges) {
+    for (const EnvironmentBridge& bridge : bridges) {
+      if (bridge.name == "RANK") return bridge.value;
+    }
+    return std::string("none");
+  };
+  BridgeMemo memo;
+  Membership membership;
+  EXPECT_TRUE(memo.Get(membership, "worker", 1).empty());
+  ASSERT_THAT(membership.Apply(MakeSpecUpdate(Spec("h2:1"), 1), absl::UnixEpoch()), IsOk());
+  EXPECT_EQ(rank(memo.Get(membership, "worker", 1)), "2");
+  EXPECT_EQ(rank(memo.Get(membership, "worker", 0)), "1");
+  EXPECT_EQ(rank(memo.Get(membership, "chief", 0)), "0");
+  const char* const before = memo.Get(membership, "worker", 1).front().value.data();
+  EXPECT_EQ(memo.Get(membership, "worker", 1).front().value.data(), before);  // not made again
+  ASSERT_THAT(membership.Apply(MakeSpecUpdate(Spec("h3:1"), 2), absl::UnixEpoch()), IsOk());
+  EXPECT_NE(memo.Get(membership, "worker", 1).front().value.find("h3:1"), std::string::npos);
+  Membership other;
+  ASSERT_THAT(other.Apply(MakeSpecUpdate(Spec("h4:1"), 2), absl::UnixEpoch()), IsOk());
+  EXPECT_NE(memo.Get(other, "worker", 1).front().value.find("h4:1"), std::string::npos);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/base/thread.h"
+#include "dashboard/source/part_keeper.h"
 #include "dashboard/source/split_update.h"
 
 namespace millrace::dashboard {
@@ -174,7 +175,9 @@ class LiveSource final : public UpdateSource {
   // Both on "client-watch".
   void TakeUpdate(const v1::WatchUpdate& update) {
     uint64_t bytes = update.ByteSizeLong();
+    keeper_.Sweep();
     const auto parts = SplitUpdate(update);
+    for (const auto& part : parts) keeper_.Keep(part);
     {
       MutexLock lock(&mu_);
       if (link_.kind != LinkState::Kind::kLive) {
@@ -218,6 +221,7 @@ class LiveSource final : public UpdateSource {
 
   const LiveOptions options_;
   const std::unique_ptr<ClusterClient> client_;
+  PartKeeper keeper_;  // of "client-watch"
   Mutex mu_;
   CondVar taken_;
   std::deque<SourceUpdate> queue_ ABSL_GUARDED_BY(mu_);

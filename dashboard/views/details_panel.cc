@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "core/client/cluster_view.h"
 #include "dashboard/model/format.h"
+#include "dashboard/model/membership.h"
 #include "dashboard/views/widgets.h"
 #include "imgui.h"
 
@@ -14,6 +15,7 @@ namespace millrace::dashboard {
 namespace {
 
 constexpr size_t kTailLines = 14;
+constexpr size_t kShownValue = 2'048;  // bytes of a variable's value: a TF_CONFIG can have 300 KB
 // Of the ring that are looked through for a node's last lines.
 constexpr uint64_t kTailSearch = 200'000;
 
@@ -151,17 +153,19 @@ void DetailsPanel::NodeGpus(const ViewContext& context, const NodeState& node, C
 void DetailsPanel::NodeEnvironment(const ViewContext& context, const NodeState& node,
                                    Commands* commands) {
   const Theme& theme = context.theme;
-  const std::vector<EnvironmentBridge> bridges =
-      EnvironmentBridges(context.model.membership().spec(), node.job, node.task);
-  if (bridges.empty() && node.endpoints.empty()) return;
+  const Membership& membership = context.model.membership();
+  const bool member = membership.spec().TaskAddress(node.job, node.task).ok();
+  if (!member && node.endpoints.empty()) return;
   ImGui::Spacing();
   if (!ImGui::TreeNodeEx("environment and endpoints", ImGuiTreeNodeFlags_SpanAvailWidth)) return;
   if (BeginFacts("environment", 92, context.scale)) {
     for (const auto& [name, address] : node.endpoints) Fact(theme, name.c_str(), address);
-    for (const EnvironmentBridge& bridge : bridges) {
-      Fact(theme, bridge.name.c_str(), bridge.value);
+    for (const EnvironmentBridge& bridge : bridges_.Get(membership, node.job, node.task)) {
+      const absl::string_view value = bridge.value;
+      Fact(theme, bridge.name.c_str(),
+           value.size() > kShownValue ? absl::StrCat(value.substr(0, kShownValue), "…") : value);
       if (ImGui::IsItemClicked()) commands->Copy(absl::StrCat(bridge.name, "=", bridge.value));
-      Tip("Click copies it");
+      Tip(value.size() > kShownValue ? "Cut here; click copies all of it" : "Click copies it");
     }
     EndFacts();
   }

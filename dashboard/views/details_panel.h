@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "dashboard/model/membership.h"
 #include "dashboard/views/history_plot.h"
 #include "dashboard/views/panel.h"
 
@@ -36,6 +37,7 @@ class DetailsPanel : public PanelView {
             ImU32 color, bool old);
 
   std::vector<HistoryPoint> points_;
+  BridgeMemo bridges_;
   // The last lines of one node, found once per change of the ring.
   std::vector<uint64_t> tail_;
   int tail_node_ = -1;

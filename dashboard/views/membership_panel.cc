@@ -7,7 +7,6 @@
 #include "core/base/json.h"
 #include "core/client/cluster_view.h"
 #include "dashboard/model/format.h"
-#include "dashboard/model/membership.h"
 #include "dashboard/views/widgets.h"
 #include "imgui.h"
 
@@ -54,7 +53,7 @@ void MembershipPanel::Refresh(const ViewContext& context) {
       job.tasks.push_back({index, address, executor == executors.end() ? -1 : executor->second});
     }
   }
-  json_ = DumpJson(membership.spec().ToOrderedJson(), 2);
+  json_.clear();
 }
 
 void MembershipPanel::Epochs(const ViewContext& context) {
@@ -185,6 +184,7 @@ void MembershipPanel::Tree(const ViewContext& context, Commands* commands) {
 
 void MembershipPanel::Json(const ViewContext& context, Commands* commands) {
   const Theme& theme = context.theme;
+  if (json_.empty()) json_ = DumpJson(context.model.membership().spec().ToOrderedJson(), 2);
   if (IconButton(theme, icon::kCopy, "Copy the ClusterSpec as JSON")) commands->Copy(json_);
   ImGui::SameLine();
   SmallText(theme, absl::StrCat(FormatBytes(static_cast<double>(json_.size()))), theme.dim);
@@ -212,8 +212,7 @@ void MembershipPanel::Environment(const ViewContext& context, Commands* commands
     index = jobs_.front().tasks.front().index;
   }
   Text(theme, absl::StrCat("What ", job, ":", index, " finds in its environment"), theme.dim);
-  const std::vector<EnvironmentBridge> bridges =
-      EnvironmentBridges(model.membership().spec(), job, index);
+  const std::vector<EnvironmentBridge>& bridges = bridges_.Get(model.membership(), job, index);
   if (bridges.empty()) {
     EmptyState(theme, icon::kKey, "Not a member",
                "An evaluator, and a node that has not registered, is not in the ClusterSpec.");

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "dashboard/model/membership.h"
 #include "dashboard/views/panel.h"
 
 namespace millrace::dashboard {
@@ -43,7 +44,8 @@ class MembershipPanel : public PanelView {
   uint64_t epoch_ = 0;
   int cluster_ = -1;
   std::vector<Job> jobs_;
-  std::string json_;  // indented
+  std::string json_;  // indented; empty until it is looked at
+  BridgeMemo bridges_;
 };
 
 }  // namespace millrace::dashboard

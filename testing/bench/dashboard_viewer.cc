@@ -14,6 +14,7 @@
 #include "dashboard/app/null_renderer.h"
 #include "dashboard/app/panels.h"
 #include "dashboard/model/selection.h"
+#include "dashboard/source/part_keeper.h"
 #include "imgui.h"
 #include "imgui_internal.h"
 #include "implot.h"
@@ -75,13 +76,16 @@ ThreadedSource::~ThreadedSource() {
 
 void ThreadedSource::Run() {
   std::vector<SourceUpdate> updates;
+  dashboard::PartKeeper keeper;  // as a live source has
   while (!stopping_) {
     updates.clear();
+    keeper.Sweep();
     source_->Poll(absl::Now(), 16, &updates);
     if (updates.empty()) {
       absl::SleepFor(absl::Milliseconds(1));
       continue;
     }
+    for (const SourceUpdate& update : updates) keeper.Keep(update.watch);
     MutexLock lock(&mu_);
     while (queue_.size() >= kMaxQueued && !stopping_) taken_.Wait(&mu_);
     for (SourceUpdate& update : updates) queue_.push_back(std::move(update));
