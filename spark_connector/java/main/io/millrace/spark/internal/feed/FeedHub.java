@@ -22,10 +22,12 @@ public final class FeedHub implements AutoCloseable {
   private final HubQueue queue;
   private final HubLoop loop;
   private final Thread thread;
+  private final long openTimeoutNanos;
 
-  private FeedHub(HubQueue queue, HubLoop loop) {
+  private FeedHub(HubQueue queue, HubLoop loop, long openTimeoutNanos) {
     this.queue = queue;
     this.loop = loop;
+    this.openTimeoutNanos = openTimeoutNanos;
     this.thread = new Thread(loop, "millrace-feed-hub");
     thread.setDaemon(true);
   }
@@ -37,10 +39,15 @@ public final class FeedHub implements AutoCloseable {
    * @throws MillraceException RESOURCE_EXHAUSTED if the system gives no sockets
    */
   public static FeedHub start(Consumer<String> warnings) {
+    return start(warnings, OPEN_TIMEOUT_NANOS);
+  }
+
+  /** {@code openTimeoutNanos}: how long each step to a node's first answer may take. */
+  static FeedHub start(Consumer<String> warnings, long openTimeoutNanos) {
     Objects.requireNonNull(warnings);
     try {
       HubQueue queue = new HubQueue();
-      FeedHub hub = new FeedHub(queue, new HubLoop(queue, warnings));
+      FeedHub hub = new FeedHub(queue, new HubLoop(queue, warnings), openTimeoutNanos);
       hub.thread.start();
       return hub;
     } catch (IOException e) {
@@ -72,7 +79,7 @@ public final class FeedHub implements AutoCloseable {
    * node: that it cannot be reached, refuses or does not answer is told by the session.
    */
   public FeedSession open(FeedTarget target, SessionOptions options) {
-    FeedSession session = new FeedSession(this, Text.randomNonZero(), target, options, OPEN_TIMEOUT_NANOS);
+    FeedSession session = new FeedSession(this, Text.randomNonZero(), target, options, openTimeoutNanos);
     if (!queue.post(() -> loop.open(session))) {
       session.onEnd(SessionEnd.ABORTED, StatusCode.CANCELLED, session.place() + ": the feeder was stopped");
     }
@@ -83,9 +90,9 @@ public final class FeedHub implements AutoCloseable {
     queue.post(() -> loop.sendFrame(session, type, metadata, parts));
   }
 
-  /** {@code abort}: metadata of ABORT, null if the node knows already. */
-  void closeSession(FeedSession session, byte[] abort) {
-    queue.post(() -> loop.closeSession(session, abort));
+  /** {@code abort}: metadata of ABORT, null if the node knows already; {@code giveUp}: see HubLoop. */
+  void closeSession(FeedSession session, byte[] abort, boolean giveUp) {
+    queue.post(() -> loop.closeSession(session, abort, giveUp));
   }
 
   void poison(FeedSession session, String reason) {

@@ -72,11 +72,12 @@ public final class FeedSession {
   private final FeedTarget target;
   private final SessionOptions options;
   private final long openTimeoutNanos;
-  private final long openedNanos = System.nanoTime();
 
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
   // All below are guarded by lock.
+  private OpenStage stage = OpenStage.CONNECTING;
+  private long stageNanos = System.nanoTime();
   private boolean accepted;
   private boolean answered; // CREDIT or WAIT was seen
   private long sentRows;
@@ -191,7 +192,7 @@ public final class FeedSession {
         throw cancelled("the task was cancelled");
       }
       long now = System.nanoTime();
-      long left = openedNanos + openTimeoutNanos - now;
+      long left = stageNanos + openTimeoutNanos - now;
       if (answered) {
         long last = options.progress.lastNanos();
         long since = last - began > 0 ? last : began;
@@ -211,8 +212,8 @@ public final class FeedSession {
             SessionEnd.UNANSWERED,
             failure(
                 StatusCode.UNAVAILABLE,
-                place() + ": no answer to OPEN within " + TimeUnit.NANOSECONDS.toMillis(openTimeoutNanos)
-                    + " ms; the node's process hangs, or it cannot reach this feeder's reply endpoint"));
+                place() + ": no answer of the node at " + target.endpoint + ": after "
+                    + TimeUnit.NANOSECONDS.toMillis(openTimeoutNanos) + " ms " + stage.seen));
       }
     }
   }
@@ -245,6 +246,19 @@ public final class FeedSession {
               + " rows received, " + ackedRows + " acknowledged; the program is not calling NextBatch";
     }
     return failure(StatusCode.DEADLINE_EXCEEDED, what);
+  }
+
+  /**
+   * Blocks until the node has said that it knows the session, whether its turn has come or not. Nothing of the
+   * partition is lost before: one that ends as UNANSWERED may be opened again.
+   */
+  public void awaitAnswered() {
+    lock.lock();
+    try {
+      await(() -> answered, false);
+    } finally {
+      lock.unlock();
+    }
   }
 
   // ---------------------------------------------------------------------------------------- sending
@@ -468,7 +482,8 @@ public final class FeedSession {
       outstanding.clear();
     }
     boolean tell = how == SessionEnd.ABORTED || how == SessionEnd.BAD_PEER || how == SessionEnd.UNANSWERED;
-    hub.closeSession(this, tell ? Messages.encodeError(why.code(), why.getMessage()) : null);
+    byte[] abort = tell ? Messages.encodeError(why.code(), why.getMessage()) : null;
+    hub.closeSession(this, abort, how == SessionEnd.UNANSWERED);
     changed.signalAll();
     return true;
   }
@@ -492,6 +507,19 @@ public final class FeedSession {
   private void releaseUpTo(long bytes) {
     while (!outstanding.isEmpty() && outstanding.peekFirst().endBytes <= bytes) {
       outstanding.pollFirst().batch.release();
+    }
+  }
+
+  /** On a loaded host a new node answers late, but gets there step by step: each has its own time. */
+  void onStage(OpenStage reached) {
+    lock.lock();
+    try {
+      if (reached == OpenStage.CONNECTING || reached.compareTo(stage) > 0) {
+        stage = reached;
+        stageNanos = System.nanoTime();
+      }
+    } finally {
+      lock.unlock();
     }
   }
 

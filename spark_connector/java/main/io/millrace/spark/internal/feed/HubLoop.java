@@ -5,19 +5,15 @@ import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.Text;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
-import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
-import java.util.regex.Pattern;
 import org.zeromq.SocketType;
 import org.zeromq.ZMQ;
 
@@ -26,7 +22,6 @@ import org.zeromq.ZMQ;
  * that thread's, except where said.
  */
 final class HubLoop implements Runnable {
-  private static final Pattern NODE_PRINCIPAL = Pattern.compile("node/[A-Za-z0-9/_.:-]{1,59}");
   /** After a connection is lost: how long replies that were under way are waited for. */
   private static final long DRAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
   /** The same once a reply connection is closed too: what came over it is about to be handed over. */
@@ -53,9 +48,12 @@ final class HubLoop implements Runnable {
     final long refusedUntil = System.nanoTime() + MAX_REFUSED_NANOS;
     ZMQ.Socket push; // null while it waits for retryAt
     long retryAt; // 0: not waiting
+    boolean connected;
     boolean handshaken;
     String localAddress; // of a connection over CURVE, once it is there
     boolean lost;
+    /** No session begins over it any more; it is closed with its last one. */
+    boolean givenUp;
 
     Connection(FeedTarget target) {
       this.target = target;
@@ -80,7 +78,7 @@ final class HubLoop implements Runnable {
   private final HubQueue queue;
   private final Consumer<String> warnings;
   private final String principal = "feeder/" + Text.randomHex(8);
-  private final String replyKey = Text.randomHex(16);
+  private final ReplyAdmission admission = new ReplyAdmission();
   private final ZMQ.Context context;
   private final ZMQ.Socket zap;
   private final ZMQ.Socket reply;
@@ -88,11 +86,9 @@ final class HubLoop implements Runnable {
   private final ZMQ.Curve.KeyPair curveKeys = ZMQ.Curve.generateKeyPair();
   private final ZMQ.Socket curveReply;
   private final Map<String, String> curveReplies = new HashMap<>(); // local address to endpoint
-  private final Map<String, String> curveNodes = new HashMap<>(); // public key to principal, of lookups
 
   private final Map<String, Connection> connections = new HashMap<>();
   private final Map<Long, Entry> sessions = new HashMap<>();
-  private final Set<String> poisoned = new HashSet<>(); // bounded by the attempts of all nodes
   private int draining; // entries with brokenBy
   private int waiting; // connections with retryAt
 
@@ -171,6 +167,11 @@ final class HubLoop implements Runnable {
       byte[] abort = Messages.encodeError(StatusCode.CANCELLED, why);
       send(entry, FrameType.ABORT, abort, Collections.<ByteBuffer>emptyList());
     }
+    for (Entry entry : sessions.values()) {
+      if (entry.connection != null) {
+        disconnect(entry.connection, 50); // it may be one that was given up
+      }
+    }
     for (Connection connection : connections.values()) {
       disconnect(connection, 50);
     }
@@ -212,39 +213,22 @@ final class HubLoop implements Runnable {
 
   private void answerZap() {
     for (List<byte[]> request = HubSockets.receiveZap(zap); request != null; request = HubSockets.receiveZap(zap)) {
-      String admitted = principalOf(request);
+      String admitted = admission.principalOf(request);
       if (admitted == null) {
-        warnings.accept("refused a reply connection of " + describe(request));
+        warnings.accept("refused a reply connection of " + ReplyAdmission.describe(request));
+      } else {
+        tellLinked(admitted);
       }
       HubSockets.answerZap(zap, request, admitted);
     }
   }
 
-  // A request: version, id, domain, address, identity, mechanism, then user and password, or the public key.
-  private static String text(List<byte[]> request, int i) {
-    return new String(request.get(i), StandardCharsets.UTF_8);
-  }
-
-  private static String describe(List<byte[]> request) {
-    if (request.size() == 8) {
-      return Text.quoted(text(request, 6));
+  private void tellLinked(String node) {
+    for (Entry entry : sessions.values()) {
+      if (entry.opened && entry.session.target().principal().equals(node)) {
+        entry.session.onStage(OpenStage.LINKED);
+      }
     }
-    return request.size() == 7 ? "an unknown CURVE key, or one that is barred" : "nobody";
-  }
-
-  /** Whom the request admits, null for nobody. */
-  private String principalOf(List<byte[]> request) {
-    if (request.size() < 7 || !text(request, 2).equals(HubSockets.ZAP_DOMAIN)) {
-      return null;
-    }
-    String who = null;
-    if (text(request, 5).equals("PLAIN") && request.size() == 8) {
-      boolean known = MessageDigest.isEqual(request.get(7), replyKey.getBytes(StandardCharsets.UTF_8));
-      who = known && NODE_PRINCIPAL.matcher(text(request, 6)).matches() ? text(request, 6) : null;
-    } else if (text(request, 5).equals("CURVE") && request.get(6).length == 32) {
-      who = curveNodes.get(ZMQ.Curve.z85Encode(request.get(6)));
-    }
-    return who != null && !poisoned.contains(who) ? who : null;
   }
 
   private boolean drainReplies(ZMQ.Socket from) {
@@ -253,7 +237,7 @@ final class HubLoop implements Runnable {
       if (received == null) {
         return false;
       }
-      if (poisoned.contains(received.principal)) {
+      if (admission.isBarred(received.principal)) {
         continue;
       }
       try {
@@ -327,7 +311,7 @@ final class HubLoop implements Runnable {
   /** Nothing more is taken from a principal that broke the rules. */
   void poison(String who, String reason) {
     badFrames++;
-    if (!poisoned.add(who)) {
+    if (!admission.bar(who)) {
       return;
     }
     warnings.accept("a bad frame from " + who + ", nothing more is taken from it: " + reason);
@@ -346,27 +330,37 @@ final class HubLoop implements Runnable {
 
   void open(FeedSession session) {
     FeedTarget target = session.target();
-    if (poisoned.contains(target.principal())) {
+    if (admission.isBarred(target.principal())) {
       session.onEnd(
           SessionEnd.BAD_PEER,
           StatusCode.DATA_LOSS,
           session.place() + ": the node sent a bad frame earlier and is not spoken to any more");
       return;
     }
+    Entry entry = new Entry(session);
+    sessions.put(session.id(), entry);
+    attach(entry);
+  }
+
+  /** Gives a session that is not open yet its connection. */
+  private void attach(Entry entry) {
+    FeedSession session = entry.session;
+    FeedTarget target = session.target();
     Connection connection;
     try {
       connection = findOrConnect(target);
     } catch (RuntimeException e) {
+      entry.connection = null;
       session.onEnd(
           SessionEnd.BROKEN, StatusCode.UNAVAILABLE, session.place() + ": " + target.endpoint + ": " + e.getMessage());
       return;
     }
-    Entry entry = new Entry(session);
     entry.connection = connection;
     connection.sessions.add(session.id());
-    sessions.put(session.id(), entry);
-    if (!target.isCurve() || connection.handshaken) {
+    if (connection.handshaken) {
       sendOpen(entry);
+    } else if (connection.connected) {
+      session.onStage(OpenStage.CONNECTED);
     }
   }
 
@@ -382,8 +376,9 @@ final class HubLoop implements Runnable {
                 curveReplies.get(entry.connection.localAddress),
                 "",
                 curveKeys.publicKey)
-            : new OpenFrame(session.options(), target.nonce, replyEndpoint, replyKey, "");
+            : new OpenFrame(session.options(), target.nonce, replyEndpoint, admission.plainKey(), "");
     entry.opened = true;
+    session.onStage(admission.hasAdmitted(target.principal()) ? OpenStage.LINKED : OpenStage.OPENED);
     send(entry, FrameType.OPEN, open.encode(), Collections.<ByteBuffer>emptyList());
   }
 
@@ -415,7 +410,8 @@ final class HubLoop implements Runnable {
     }
   }
 
-  void closeSession(FeedSession session, byte[] abort) {
+  /** {@code giveUp}: whatever holds up this session's connection, the next one shall not wait for it too. */
+  void closeSession(FeedSession session, byte[] abort, boolean giveUp) {
     Entry entry = sessions.get(session.id());
     if (entry == null) {
       return;
@@ -423,8 +419,10 @@ final class HubLoop implements Runnable {
     if (abort != null) {
       send(entry, FrameType.ABORT, abort, Collections.<ByteBuffer>emptyList());
     }
-    if (entry.connection != null) {
-      entry.connection.sessions.remove(session.id());
+    Connection connection = entry.connection;
+    if (connection != null) {
+      connection.sessions.remove(session.id());
+      giveUp(connection, giveUp);
     }
     if (entry.brokenBy != 0) {
       draining--;
@@ -439,7 +437,7 @@ final class HubLoop implements Runnable {
     Connection connection = connections.get(key);
     if (connection == null) {
       if (target.isCurve()) {
-        curveNodes.put(target.curveKey, target.principal());
+        admission.expect(target.curveKey, target.principal());
       }
       connection = new Connection(target);
       connect(connection);
@@ -492,13 +490,15 @@ final class HubLoop implements Runnable {
     String place = connection.target.node + " at " + connection.target.endpoint;
     switch (event) {
       case ZMQ.EVENT_CONNECTED:
+        connection.connected = true;
         connection.localAddress = local;
+        for (long id : connection.sessions) {
+          sessions.get(id).session.onStage(OpenStage.CONNECTED);
+        }
         break;
       case ZMQ.HANDSHAKE_SUCCEEDED:
         connection.handshaken = true;
-        if (curve) {
-          openAll(connection, place);
-        }
+        openAll(connection, place);
         break;
       case ZMQ.EVENT_CONNECT_RETRIED:
         lose(connection, SessionEnd.BROKEN, StatusCode.UNAVAILABLE, place + ": nobody listens there");
@@ -513,6 +513,7 @@ final class HubLoop implements Runnable {
       case ZMQ.HANDSHAKE_FAILED_AUTH:
         if (curve && System.nanoTime() - connection.refusedUntil < 0) {
           disconnect(connection, 0);
+          connection.connected = false;
           connection.retryAt = System.nanoTime() + REFUSED_PAUSE_NANOS | 1; // never 0
           waiting++;
           break;
@@ -534,15 +535,11 @@ final class HubLoop implements Runnable {
     }
   }
 
-  /** The handshake over CURVE is done: the sessions that wait for it can be opened. */
+  /** The handshake is done: the sessions that wait for it can be opened. */
   private void openAll(Connection connection, String place) {
-    String local = connection.localAddress;
     try {
-      if (local == null) {
-        throw new IllegalStateException("the connection was lost at once");
-      }
-      if (!curveReplies.containsKey(local)) {
-        curveReplies.put(local, local + ":" + curveReply.bindToRandomPort(local));
+      if (connection.target.isCurve()) {
+        bindCurveReply(connection.localAddress);
       }
     } catch (RuntimeException e) {
       lose(
@@ -554,6 +551,15 @@ final class HubLoop implements Runnable {
     }
     for (long id : new ArrayList<>(connection.sessions)) {
       sendOpen(sessions.get(id));
+    }
+  }
+
+  private void bindCurveReply(String local) {
+    if (local == null) {
+      throw new IllegalStateException("the connection was lost at once");
+    }
+    if (!curveReplies.containsKey(local)) {
+      curveReplies.put(local, local + ":" + curveReply.bindToRandomPort(local));
     }
   }
 
@@ -580,7 +586,6 @@ final class HubLoop implements Runnable {
   }
 
   private void lose(Connection connection, SessionEnd end, StatusCode code, String why) {
-    connection.lost = true;
     for (long id : new ArrayList<>(connection.sessions)) {
       Entry entry = sessions.get(id);
       entry.connection = null;
@@ -591,11 +596,33 @@ final class HubLoop implements Runnable {
       }
     }
     connections.values().remove(connection);
+    retire(connection, 0);
+  }
+
+  /** Closes a connection that nobody uses any more. Those who wait for its handshake get another one. */
+  private void giveUp(Connection connection, boolean now) {
+    if (now) {
+      connection.givenUp = true;
+      connections.values().remove(connection);
+    }
+    if (!connection.givenUp || connection.handshaken && !connection.sessions.isEmpty()) {
+      return;
+    }
+    retire(connection, 50);
+    for (long id : connection.sessions) {
+      Entry entry = sessions.get(id);
+      entry.session.onStage(OpenStage.CONNECTING);
+      attach(entry);
+    }
+  }
+
+  private void retire(Connection connection, int lingerMillis) {
+    connection.lost = true;
     if (connection.retryAt != 0) {
       connection.retryAt = 0;
       waiting--;
     }
-    disconnect(connection, 0);
+    disconnect(connection, lingerMillis);
   }
 
   /** The session ends now if the node never spoke, otherwise when what it said has been read. */
@@ -636,7 +663,7 @@ final class HubLoop implements Runnable {
     for (Entry entry : due) {
       FeedSession session = entry.session;
       session.onEnd(SessionEnd.BROKEN, StatusCode.UNAVAILABLE, session.place() + ": " + entry.brokenWhy);
-      closeSession(session, null);
+      closeSession(session, null, false);
     }
   }
 }

@@ -63,9 +63,9 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     private final TaskContext task = TaskContext.get();
     private final ExecutorSite site;
     private final NodeFinder finder;
-    private final FeedRoute route;
-    private final FeedSession session;
-    private final PartitionReport report;
+    private FeedRoute route;
+    private FeedSession session;
+    private PartitionReport report;
     private final RowEncoder<T> encoder;
     private final ResultReader reader;
     private EncodedBatch next;
@@ -84,13 +84,6 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       site.enter();
       finder = new NodeFinder(plan, site, task, index);
       try {
-        FeedRoute found = finder.find();
-        if (found == null) {
-          throw new MillraceException(
-              StatusCode.FAILED_PRECONDITION,
-              "partition " + index + " (queue '" + plan.queue + "'): no node serves inference any more");
-        }
-        route = found;
         SessionOptions options =
             SessionOptions.builder(
                     plan.feed + "-" + task.stageId() + "." + task.stageAttemptNumber(), FeedMode.INFERENCE)
@@ -100,8 +93,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
                 .feedTimeoutMillis(plan.feedTimeoutMillis)
                 .cancelled(task::isInterrupted)
                 .build();
-        report = new PartitionReport(plan.feed, index, route, task.taskAttemptId(), "");
-        session = ExecutorSite.hub().open(route.target, options);
+        open(options);
         encoder = from.encoders.create(ExecutorSite.pool());
       } catch (RuntimeException e) {
         site.leave();
@@ -110,6 +102,28 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       // Whoever reads the results may stop before their end (limit), or be killed.
       task.addTaskCompletionListener((TaskCompletionListener) ended -> close());
       site.report(report, "feeding", session.state());
+    }
+
+    /** Opens the session with a node that answers. */
+    private void open(SessionOptions options) {
+      while (true) {
+        route = finder.find();
+        if (route == null) {
+          throw new MillraceException(
+              StatusCode.FAILED_PRECONDITION,
+              "partition " + index + " (queue '" + from.plan.queue + "'): no node serves inference any more");
+        }
+        session = ExecutorSite.hub().open(route.target, options);
+        try {
+          session.awaitAnswered();
+          report = new PartitionReport(from.plan.feed, index, route, task.taskAttemptId(), "");
+          return;
+        } catch (MillraceException e) {
+          if (session.state().end != SessionEnd.UNANSWERED || !finder.mayAskAgain()) {
+            throw explain(e);
+          }
+        }
+      }
     }
 
     private void close() {

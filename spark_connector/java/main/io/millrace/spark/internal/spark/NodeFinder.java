@@ -12,6 +12,7 @@ import org.apache.spark.TaskContext;
 final class NodeFinder {
   private static final long ASK_AGAIN_MILLIS = 50;
   private static final long TWIN_NANOS = TimeUnit.SECONDS.toNanos(10);
+  private static final int MAX_UNANSWERED = 3;
   private static final long DEATH_NANOS = TimeUnit.SECONDS.toNanos(5);
 
   private final FeedPlan plan;
@@ -20,6 +21,7 @@ final class NodeFinder {
   private final int partition;
   private final boolean speculation = SparkEnv.get().conf().getBoolean("spark.speculation", false);
   private final long began = System.nanoTime();
+  private int unanswered;
 
   NodeFinder(FeedPlan plan, ExecutorSite site, TaskContext task, int partition) {
     this.plan = plan;
@@ -61,6 +63,11 @@ final class NodeFinder {
       }
       pause(task);
     }
+  }
+
+  /** Whether a session that its node did not answer is to be opened again: every one has a connection of its own. */
+  boolean mayAskAgain() {
+    return ++unanswered < MAX_UNANSWERED;
   }
 
   /**

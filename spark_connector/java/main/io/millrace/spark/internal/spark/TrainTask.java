@@ -66,7 +66,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         }
         boolean[] touched = new boolean[1];
         FeedOutcome outcome = feedTo(route, index, rows, site, finder, touched);
-        // A node that read no more before the first row was taken from Spark: another one gets them all.
+        // A node that read no more, or did not answer, before the first row was taken from Spark.
         if (outcome.kind != FeedOutcome.Kind.AGAIN || touched[0]) {
           return outcome;
         }
@@ -101,6 +101,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     boolean received = false;
     try {
       site.report(report, "feeding", session.state());
+      session.awaitAnswered();
       long sent = 0;
       RowEncoder<T> encoder = encoders.create(ExecutorSite.pool());
       long began = System.nanoTime();
@@ -131,7 +132,8 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       }
       if (end == SessionEnd.BROKEN || end == SessionEnd.UNANSWERED || end == SessionEnd.REFUSED) {
         boolean gone = finder.isGone(route);
-        if (!gone && end != SessionEnd.BROKEN) {
+        boolean again = end == SessionEnd.BROKEN || end == SessionEnd.UNANSWERED && finder.mayAskAgain();
+        if (!gone && !again) {
           throw e;
         }
         return FeedOutcome.again(index, feeder, gone ? route.node + " ended" : e.getMessage());
