@@ -64,10 +64,10 @@ def main():
                 kill_at="kill me" if arguments.kill_driver else None,
             )
             left = _left()
-        told = "\n".join(line for line in output.splitlines() if re.match(r"(CHECKS?|INFO) ", line))
-        print(output if code and not arguments.kill_driver else told)
+    told = "\n".join(line for line in output.splitlines() if re.match(r"(CHECKS?|INFO) ", line))
     if arguments.kill_driver:
         code = 0 if "kill me" in output and "FAILED" not in told else 1
+    print(output if code else told)
     if left:
         print(f"processes are left: {left}")
     return 1 if code or left else 0

@@ -400,8 +400,5 @@ absl::Status Run() {
 
 int main() {
   millrace::StopDeadlockDetector();  // as RunNode and the coordinator do
-  const absl::Status status = millrace::bench::Run();
-  if (status.ok()) return 0;
-  millrace::bench::JsonParent::Send({{"error", status.ToString()}});
-  return 1;
+  return millrace::bench::JsonParent::ExitCode(millrace::bench::Run());
 }

@@ -139,6 +139,12 @@ std::optional<Json> JsonParent::Receive() {
 
 void JsonParent::Send(const Json& message) { WriteAll(STDOUT_FILENO, DumpJson(message) + "\n"); }
 
+int JsonParent::ExitCode(const absl::Status& status) {
+  if (status.ok()) return 0;
+  Send({{"error", status.ToString()}});
+  return 1;
+}
+
 void RaiseFileLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -54,13 +54,15 @@ class JsonChild {
   LineReader reader_;
 };
 
-// The other side: stdin and stdout of this process. Not thread-safe, except Send.
+// The other side: stdin and stdout of this process. Not thread-safe, except what is static.
 class JsonParent {
  public:
   JsonParent() : reader_(size_t{16} << 20) {}
   // Blocks. nullopt: the parent has ended this, or said what is no JSON.
   [[nodiscard]] std::optional<Json> Receive();
   static void Send(const Json& message);
+  // What main returns of a child whose work ended like this; the parent is told of an error.
+  [[nodiscard]] static int ExitCode(const absl::Status& status);
 
  private:
   LineReader reader_;

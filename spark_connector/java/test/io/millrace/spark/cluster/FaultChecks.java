@@ -57,6 +57,8 @@ public final class FaultChecks extends Checks {
     List<NodeInfo> nodes = cluster.clusterInfo();
     require(executorOf(nodes.get(0)) != executorOf(nodes.get(1)), "two nodes on one executor");
     requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    // Also if Spark did the lost task again by itself: then it, or the job for the node, had nothing to do.
+    await("the end of all jobs for nodes", () -> sc.statusTracker().getActiveJobIds().length == 0);
     cluster.shutdown();
   }
 

@@ -194,6 +194,12 @@ public final class CoordinatorProcess implements AutoCloseable {
     return slots.get(executorId);
   }
 
+  /** Whether an agent has this slot now. */
+  public boolean isHeld(int executorId) {
+    Slot slot = slot(executorId);
+    return slot != null && slot.isHeld();
+  }
+
   /** How many slots from number {@code first} on an agent has come for. */
   public synchronized int slotsWithAgent(int first) {
     int count = 0;

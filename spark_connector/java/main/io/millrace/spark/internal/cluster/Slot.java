@@ -34,4 +34,9 @@ public final class Slot {
   public boolean hasAgent() {
     return !state.equals("requested") && !state.equals("started");
   }
+
+  /** Whether an agent has it now: it has come, and has not ended or been lost. */
+  public boolean isHeld() {
+    return hasAgent() && !state.equals("finished") && !state.equals("failed") && !state.equals("lost");
+  }
 }

@@ -93,7 +93,7 @@ public final class ClusterRun {
             options.inputMode() == InputMode.FEED,
             options.workingDir(),
             options.portRange());
-    stage = new NodeStage(spark, plan, ofSpark, this::onStageFailed);
+    stage = new NodeStage(spark, plan, ofSpark, coordinator::isHeld, this::onStageFailed);
     spark.sc().addSparkListener(executors);
   }
 

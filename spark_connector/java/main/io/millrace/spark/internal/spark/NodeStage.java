@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.function.IntPredicate;
 import org.apache.spark.SparkExecutorInfo;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -27,6 +28,7 @@ public final class NodeStage {
   private final JavaSparkContext spark;
   private final NodePlan plan;
   private final List<NodeSlot> slots;
+  private final IntPredicate isHeld;
   private final Consumer<Exception> onError;
   private final String jobGroup;
   private final boolean together;
@@ -41,12 +43,19 @@ public final class NodeStage {
   /**
    * The stage of these nodes.
    *
+   * @param isHeld whether an agent has the slot of this executor id now; asked by any thread
    * @param onError called with what Spark says when it could not run a job, on that job's thread; may block
    */
-  public NodeStage(JavaSparkContext spark, NodePlan plan, List<NodeSlot> slots, Consumer<Exception> onError) {
+  public NodeStage(
+      JavaSparkContext spark,
+      NodePlan plan,
+      List<NodeSlot> slots,
+      IntPredicate isHeld,
+      Consumer<Exception> onError) {
     this.spark = spark;
     this.plan = plan;
     this.slots = new ArrayList<>(slots);
+    this.isHeld = isHeld;
     this.onError = onError;
     this.jobGroup = "millrace-" + plan.clusterId + "-nodes";
     this.together = !spark.getConf().getBoolean("spark.speculation", false);
@@ -125,6 +134,11 @@ public final class NodeStage {
       }
       if (kept.remove(one)) {
         one.unpersist(false);
+      }
+      // The executor was lost before Spark knew that the node's first task had ended, and it runs that again.
+      if (isHeld.test(slot.executorId)) {
+        LOG.debug("{} has a place already", slot.node);
+        return;
       }
       if (System.nanoTime() > explainAt) {
         pause *= 2;
