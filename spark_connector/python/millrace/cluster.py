@@ -21,11 +21,8 @@ class TrainResult:
 
     rows: int  # acknowledged by programs, over all epochs
     refed_rows: int  # fed again although a node had them: perhaps used twice
+    exactly_once: bool  # it is known that every row was delivered exactly once
     terminated: bool  # every program stopped reading before the end
-
-    @property
-    def exactly_once(self) -> bool:
-        return self.refed_rows == 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +125,7 @@ class MillraceCluster:
         )
         with translated():
             result = self._java.train(_java_frame(data), options)
-        return TrainResult(result.rows(), result.refedRows(), result.terminated())
+        return TrainResult(result.rows(), result.refedRows(), result.exactlyOnce(), result.terminated())
 
     def inference(
         self,

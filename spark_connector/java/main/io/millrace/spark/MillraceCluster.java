@@ -13,6 +13,7 @@ import io.millrace.spark.internal.spark.EncoderFactory;
 import io.millrace.spark.internal.spark.Encoders;
 import io.millrace.spark.internal.spark.FeedPlan;
 import io.millrace.spark.internal.spark.InferenceFeeds;
+import io.millrace.spark.internal.spark.SourceLevel;
 import io.millrace.spark.internal.spark.TrainRun;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -172,7 +173,7 @@ public final class MillraceCluster implements AutoCloseable {
   private <T> TrainResult trainOnce(JavaRDD<T> data, EncoderFactory<T> encoders, TrainOptions options) {
     int partitions = data.getNumPartitions();
     if (partitions == 0) {
-      return new TrainResult(0, 0, false);
+      return new TrainResult(0, 0, true, false);
     }
     JavaRDD<T> epochs = data;
     if (options.numEpochs() > 1) {
@@ -188,7 +189,8 @@ public final class MillraceCluster implements AutoCloseable {
             "train-" + Text.randomHex(8),
             options.queue(),
             options.feedTimeoutMillis(),
-            partitions);
+            partitions,
+            SourceLevel.isDeterminate(data));
     String description =
         "Millrace cluster " + clusterId() + ": train, " + options.numEpochs()
             + (options.numEpochs() == 1 ? " epoch" : " epochs") + ", queue '" + options.queue() + "'";
@@ -199,7 +201,7 @@ public final class MillraceCluster implements AutoCloseable {
     if (job.terminated()) {
       terminated = true;
     }
-    return new TrainResult(summary.rowsAcked, summary.rowsRefed, job.terminated());
+    return new TrainResult(summary.rowsAcked, summary.rowsRefed, summary.exactlyOnce, job.terminated());
   }
 
   private void checkFeed(String queue, String what) {
@@ -264,7 +266,8 @@ public final class MillraceCluster implements AutoCloseable {
   private FeedPlan inferencePlan(InferenceOptions options, int partitions) {
     String feed = inferenceFeeds.open(options.queue(), partitions);
     return new FeedPlan(
-        clusterId(), run.coordinator().address(), feed, options.queue(), options.feedTimeoutMillis(), partitions);
+        clusterId(), run.coordinator().address(), feed, options.queue(), options.feedTimeoutMillis(), partitions,
+        false); // it begins at row 0 whatever the source is
   }
 
   // ----------------------------------------------------------------------------------------- shutdown

@@ -4,11 +4,13 @@ package io.millrace.spark;
 public final class TrainResult {
   private final long rows;
   private final long refedRows;
+  private final boolean exactlyOnce;
   private final boolean terminated;
 
-  TrainResult(long rows, long refedRows, boolean terminated) {
+  TrainResult(long rows, long refedRows, boolean exactlyOnce, boolean terminated) {
     this.rows = rows;
     this.refedRows = refedRows;
+    this.exactlyOnce = exactlyOnce;
     this.terminated = terminated;
   }
 
@@ -17,14 +19,17 @@ public final class TrainResult {
     return rows;
   }
 
-  /** Rows that were fed again although a node had them: these may have been used twice. */
+  /**
+   * Rows that were fed again although a node had them: these may have been used twice. Of an executor that was
+   * lost while it fed, those are counted that it had told of, which it does each second.
+   */
   public long refedRows() {
     return refedRows;
   }
 
-  /** Whether every row was delivered exactly once. */
+  /** Whether it is known that every row was delivered exactly once: nothing had to be fed again. */
   public boolean exactlyOnce() {
-    return refedRows == 0;
+    return exactlyOnce;
   }
 
   /** Whether every program stopped reading before the end; rows may be unread. */

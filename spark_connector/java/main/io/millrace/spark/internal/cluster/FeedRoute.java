@@ -15,6 +15,8 @@ public final class FeedRoute {
   public final int executorId;
   public final String node;
   public final int attempt;
+  /** Rows of the partition before this one are acknowledged by this attempt of the node, as far as the ledger knows. */
+  public final long resumeRow;
   /** "pending", "feeding", "received", "done" or "failed". */
   public final String partitionState;
   /** Null unless the state is "running". */
@@ -25,6 +27,7 @@ public final class FeedRoute {
     executorId = (int) json.integer("executor_id");
     node = json.stringOrEmpty("node");
     attempt = json.has("attempt") ? (int) json.integer("attempt") : 0;
+    resumeRow = json.integer("resume_row");
     partitionState = json.string("partition_state");
     target = state.equals("running") ? readTarget(json) : null;
   }

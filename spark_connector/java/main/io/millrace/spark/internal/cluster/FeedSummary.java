@@ -11,6 +11,8 @@ public final class FeedSummary {
   public final long rowsReceived;
   public final long rowsAcked;
   public final long rowsRefed;
+  /** No partition was fed again that a node had a part of, or may have had. */
+  public final boolean exactlyOnce;
   /** At most 100, lowest first. */
   public final List<Integer> failedPartitions = new ArrayList<>();
 
@@ -19,6 +21,7 @@ public final class FeedSummary {
     rowsReceived = json.integer("rows_received");
     rowsAcked = json.integer("rows_acked");
     rowsRefed = json.integer("rows_refed");
+    exactlyOnce = json.bool("exactly_once");
     for (Object partition : json.list("failed_partitions")) {
       failedPartitions.add(((Long) partition).intValue());
     }

@@ -8,6 +8,7 @@ public final class PartitionReport {
   private final long partition;
   private final FeedRoute route;
   private final long feederAttempt;
+  private final long firstRow;
   private final String refedReason;
 
   /**
@@ -16,13 +17,16 @@ public final class PartitionReport {
    * @param feed of the ledger
    * @param partition of the ledger
    * @param feederAttempt Spark's task attempt id
+   * @param firstRow of the session: rows before it were acknowledged to earlier ones
    * @param refedReason why the partition is fed again; "" if it is not
    */
-  public PartitionReport(String feed, long partition, FeedRoute route, long feederAttempt, String refedReason) {
+  public PartitionReport(
+      String feed, long partition, FeedRoute route, long feederAttempt, long firstRow, String refedReason) {
     this.feed = feed;
     this.partition = partition;
     this.route = route;
     this.feederAttempt = feederAttempt;
+    this.firstRow = firstRow;
     this.refedReason = refedReason;
   }
 
@@ -34,6 +38,7 @@ public final class PartitionReport {
         .and("executor_id", route.executorId)
         .and("node_attempt", route.attempt)
         .and("feeder_attempt", feederAttempt)
+        .and("first_row", firstRow)
         .and("rows_received", session.rowsInDoubt())
         .and("rows_acked", session.ackedRows)
         .and("rows_returned", session.returnedRows)

@@ -58,6 +58,16 @@ public final class ColumnEncoder extends RowEncoder<ColumnSlice> {
     builder().endRows(slice.rows);
   }
 
+  @Override
+  protected int rowsOf(ColumnSlice slice) {
+    return slice.rows;
+  }
+
+  @Override
+  protected void addFrom(ColumnSlice slice, int first) {
+    add(new ColumnSlice(slice.batch, slice.from + first, slice.rows - first));
+  }
+
   private static void add(ColumnVector from, int first, int count, ColumnBuilder to) {
     boolean writable = from instanceof WritableColumnVector;
     if (writable && ((WritableColumnVector) from).isAllNull()) {

@@ -3,6 +3,7 @@ package io.millrace.spark.internal.rows;
 import io.millrace.spark.internal.arrow.ArrowSchema;
 import io.millrace.spark.internal.arrow.BatchBuilder;
 import io.millrace.spark.internal.arrow.EncodedBatch;
+import java.util.Iterator;
 
 /**
  * Makes batches of rows of one kind.
@@ -35,6 +36,34 @@ public abstract class RowEncoder<T> {
 
   /** Adds a row, which may be changed afterwards. */
   public abstract void add(T row);
+
+  /** How many rows {@code element} is; one, unless elements are pieces of columns. */
+  protected int rowsOf(T element) {
+    return 1;
+  }
+
+  /** Adds the rows of an element from row {@code first} of it on, which it must have. */
+  protected void addFrom(T element, int first) {
+    add(element);
+  }
+
+  /**
+   * Passes over {@code count} rows, and adds what comes after them in the element that has the last one.
+   *
+   * @return how many rows were passed over: fewer if there are no more
+   */
+  public final long skip(Iterator<T> elements, long count) {
+    long left = count;
+    while (left > 0 && elements.hasNext()) {
+      T element = elements.next();
+      int of = rowsOf(element);
+      if (of > left) {
+        addFrom(element, (int) left);
+      }
+      left -= Math.min(left, of);
+    }
+    return count - left;
+  }
 
   /** Of the batches; null if it is made of the first row, and that is yet to come. */
   public final ArrowSchema schema() {

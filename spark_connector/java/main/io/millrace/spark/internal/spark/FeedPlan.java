@@ -18,6 +18,8 @@ public final class FeedPlan implements Serializable {
   final long feedTimeoutMillis;
   /** Partitions of the data; partitions of the RDD from there on are those of later epochs. */
   final int partitions;
+  /** Training: each partition has the same rows, in the same order, whenever Spark computes it. */
+  final boolean determinate;
   /** What OPEN says: the ledger's feed, or "feed.n" once the feed before has ended. */
   private String openFeed;
   /** Why partitions are fed again. */
@@ -30,20 +32,22 @@ public final class FeedPlan implements Serializable {
       String feed,
       String queue,
       long feedTimeoutMillis,
-      int partitions) {
+      int partitions,
+      boolean determinate) {
     this.clusterId = clusterId;
     this.coordinator = coordinator;
     this.feed = feed;
     this.queue = queue;
     this.feedTimeoutMillis = feedTimeoutMillis;
     this.partitions = partitions;
+    this.determinate = determinate;
     this.openFeed = feed;
   }
 
   /** The plan for feeding some partitions again. */
   FeedPlan again(String nextOpenFeed, Map<Integer, String> why) {
     FeedPlan plan =
-        new FeedPlan(clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions);
+        new FeedPlan(clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate);
     plan.openFeed = nextOpenFeed;
     plan.refed = new HashMap<>(why);
     return plan;

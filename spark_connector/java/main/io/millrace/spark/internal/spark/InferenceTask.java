@@ -116,7 +116,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
         session = ExecutorSite.hub().open(route.target, options);
         try {
           session.awaitAnswered();
-          report = new PartitionReport(from.plan.feed, index, route, task.taskAttemptId(), "");
+          report = new PartitionReport(from.plan.feed, index, route, task.taskAttemptId(), 0, "");
           return;
         } catch (MillraceException e) {
           if (session.state().end != SessionEnd.UNANSWERED || !finder.mayAskAgain()) {

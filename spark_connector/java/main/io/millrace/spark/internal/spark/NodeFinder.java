@@ -31,13 +31,18 @@ final class NodeFinder {
   }
 
   /**
-   * A node that runs; waits at most feed_timeout for one.
+   * A node that runs; waits at most feed_timeout for one. That which has acknowledged a part of the partition
+   * comes first, wherever it is, if the partition can be resumed there.
    *
    * @return null if no node reads the queue any more
    * @throws MillraceException the cause, if the node has failed; DEADLINE_EXCEEDED; CANCELLED
    */
   FeedRoute find() {
     long asked = System.nanoTime();
+    FeedRoute resumed = plan.determinate && again() ? site.lookup(plan.feed, partition, -1) : null;
+    if (resumed != null && resumed.state.equals("running") && resumed.resumeRow > 0) {
+      return resumed;
+    }
     while (true) {
       int local = site.localNode(plan.queue);
       FeedRoute route = site.lookup(plan.feed, partition, local);
@@ -82,6 +87,10 @@ final class NodeFinder {
     }
     pause(task);
     return true;
+  }
+
+  private boolean again() {
+    return task.attemptNumber() > 0 || !plan.refedReason(partition).isEmpty();
   }
 
   /**

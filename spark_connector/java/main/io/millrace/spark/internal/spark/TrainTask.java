@@ -13,6 +13,7 @@ import io.millrace.spark.internal.feed.SessionOptions;
 import io.millrace.spark.internal.rows.RowEncoder;
 import java.util.Collections;
 import java.util.Iterator;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.Function2;
@@ -25,6 +26,7 @@ import org.apache.spark.util.LongAccumulator;
  */
 final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<FeedOutcome>> {
   private static final long serialVersionUID = 1L;
+  private static final long REPORT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   private final FeedPlan plan;
   private final EncoderFactory<T> encoders;
@@ -87,13 +89,15 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     if (refed.isEmpty() && task.attemptNumber() > 0) {
       refed = "attempt " + task.attemptNumber() + " of its Spark task";
     }
-    PartitionReport report = new PartitionReport(plan.feed, index, route, task.taskAttemptId(), refed);
+    long firstRow = plan.determinate ? route.resumeRow : 0;
+    PartitionReport report = new PartitionReport(plan.feed, index, route, task.taskAttemptId(), firstRow, refed);
     SessionOptions options =
         SessionOptions.builder(plan.openFeed(), FeedMode.TRAIN)
             .queue(plan.queue)
             .partition(index % plan.partitions)
             .dataEpoch(index / plan.partitions)
             .feederAttempt(task.taskAttemptId())
+            .firstRow(firstRow)
             .feedTimeoutMillis(plan.feedTimeoutMillis)
             .cancelled(task::isInterrupted)
             .build();
@@ -102,23 +106,8 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     try {
       site.report(report, "feeding", session.state());
       session.awaitAnswered();
-      long sent = 0;
-      RowEncoder<T> encoder = encoders.create(ExecutorSite.pool());
-      long began = System.nanoTime();
-      while (rows.hasNext()) {
-        touched[0] = true;
-        encoder.add(rows.next());
-        if (encoder.full() || !rows.hasNext()) {
-          sent += encoder.rows();
-          rowsFed.add(encoder.rows());
-          long read = System.nanoTime();
-          EncodedBatch batch = encoder.finish();
-          session.countTimes(read - began, System.nanoTime() - read);
-          session.send(encoder.schema(), batch);
-          began = System.nanoTime();
-        }
-      }
-      session.finish(sent);
+      long rowCount = feedRows(session, rows, encoders.create(ExecutorSite.pool()), firstRow, touched, report, site);
+      session.finish(rowCount);
       session.awaitReceived();
       received = true;
       site.report(report, "received", session.state());
@@ -145,5 +134,52 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         site.report(report, "failed", session.state());
       }
     }
+  }
+
+  /** Sends the rows from {@code firstRow} on; returns how many the partition has. */
+  private long feedRows(
+      FeedSession session,
+      Iterator<T> rows,
+      RowEncoder<T> encoder,
+      long firstRow,
+      boolean[] touched,
+      PartitionReport report,
+      ExecutorSite site) {
+    long sent = firstRow;
+    long began = System.nanoTime();
+    long reported = began;
+    boolean more = rows.hasNext();
+    touched[0] = more;
+    if (firstRow > 0) {
+      long passed = encoder.skip(rows, firstRow);
+      if (passed < firstRow) {
+        throw new MillraceException(
+            StatusCode.DATA_LOSS,
+            session.place() + ": the source has " + passed + " rows where it had " + firstRow
+                + " or more before; Spark calls it determinate, and it is not: checkpoint the data");
+      }
+      more = rows.hasNext();
+    }
+    while (more || encoder.rows() > 0) {
+      if (more) {
+        encoder.add(rows.next());
+        more = rows.hasNext();
+      }
+      if (encoder.full() || !more) {
+        sent += encoder.rows();
+        rowsFed.add(encoder.rows());
+        long read = System.nanoTime();
+        EncodedBatch batch = encoder.finish();
+        session.countTimes(read - began, System.nanoTime() - read);
+        session.send(encoder.schema(), batch);
+        began = System.nanoTime();
+        if (began - reported > REPORT_NANOS) {
+          // Where another task goes on, should this executor be lost.
+          site.report(report, "feeding", session.state());
+          began = reported = System.nanoTime();
+        }
+      }
+    }
+    return sent;
   }
 }

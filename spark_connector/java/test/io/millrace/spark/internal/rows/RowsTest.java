@@ -14,6 +14,7 @@ import io.millrace.spark.internal.arrow.BufferPool;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.base.BadInputException;
 import java.io.IOException;
+import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -77,7 +78,7 @@ public final class RowsTest {
 
     @Override
     public boolean hasNext() {
-      if (!results.hasNext() && rows.hasNext()) {
+      if (!results.hasNext() && (rows.hasNext() || encoder.rows() > 0)) {
         while (rows.hasNext() && !encoder.full()) {
           encoder.add(rows.next());
         }
@@ -144,6 +145,40 @@ public final class RowsTest {
     List<Row> rows = df.collectAsList();
     assertEquals(rows, DataFrames.create(spark(), () -> echoed, () -> null, schema).collectAsList());
     assertTrue(rows.size() > 3000);
+  }
+
+  /** All but the first rows of each partition, as a feed resumes there. */
+  private static <T> JavaRDD<InternalRow> after(int first, JavaRDD<T> elements, StructType schema, EncoderOf<T> of) {
+    return elements.mapPartitions(
+        all -> {
+          RowEncoder<T> encoder = of.create(schema, new BufferPool(16 << 20));
+          assertEquals(first, encoder.skip(all, first));
+          return new Echo<>(all, encoder, schema);
+        });
+  }
+
+  private interface EncoderOf<T> extends Serializable {
+    RowEncoder<T> create(StructType schema, BufferPool pool);
+  }
+
+  @Test
+  public void afterAnyRowAFeedGoesOn() {
+    Dataset<Row> df = spark().range(0, 70_000, 1, 1).selectExpr("id", "CAST(id AS float) AS f").cache();
+    List<Row> rows = df.collectAsList();
+    JavaRDD<ColumnSlice> columns = ColumnSlices.of(df);
+    StructType schema = df.schema();
+    for (int first : new int[] {1, 777, 10_000, 69_999, 70_000}) {
+      JavaRDD<InternalRow> ofColumns = after(first, columns, schema, ColumnEncoder::new);
+      JavaRDD<InternalRow> ofRows =
+          after(first, df.queryExecution().toRdd().toJavaRDD(), schema, InternalRowEncoder::new);
+      for (JavaRDD<InternalRow> one : Arrays.asList(ofColumns, ofRows)) {
+        assertEquals(
+            rows.subList(first, rows.size()), DataFrames.create(spark(), () -> one, () -> null, schema).collectAsList());
+      }
+    }
+    RowEncoder<ColumnSlice> encoder = new ColumnEncoder(schema, new BufferPool(1 << 20));
+    assertEquals(0, encoder.skip(Collections.<ColumnSlice>emptyIterator(), 5));
+    df.unpersist();
   }
 
   @Test
