@@ -13,6 +13,7 @@
 #include "core/client/client_channel.h"
 #include "core/proto/time_proto.h"
 #include "core/proto/watch.grpc.pb.h"
+#include "google/protobuf/arena.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
 
@@ -23,6 +24,13 @@ namespace {
 constexpr absl::Duration kLongestSilence = absl::Seconds(15);
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
+
+google::protobuf::ArenaOptions ArenaBlocks() {
+  google::protobuf::ArenaOptions options;
+  options.start_block_size = size_t{4} << 10;
+  options.max_block_size = size_t{64} << 10;
+  return options;
+}
 
 bool IsFinal(absl::StatusCode code) {
   switch (code) {
@@ -112,7 +120,9 @@ class GrpcClusterWatch final : public ClusterWatch {
     reader->StartCall(nullptr);
     bool ok = Next(queue, context, &mine);
     while (ok) {
-      v1::WatchUpdate update;
+      // Of ten thousand nodes it has a million pieces, which are not allocated one by one.
+      google::protobuf::Arena arena(ArenaBlocks());
+      v1::WatchUpdate& update = *google::protobuf::Arena::CreateMessage<v1::WatchUpdate>(&arena);
       reader->Read(&update, nullptr);
       ok = Next(queue, context, &mine);
       if (!ok) break;

@@ -45,7 +45,7 @@ void AddStep(DemoCluster* cluster, int second, absl::Time arrived, const LinkSta
              std::deque<SourceUpdate>* updates) {
   v1::WatchUpdate step = cluster->Step(second);
   uint64_t bytes = step.ByteSizeLong();
-  const auto parts = SplitUpdate(std::move(step));
+  const auto parts = SplitUpdate(step);
   for (size_t i = 0; i < parts.size(); ++i) {
     SourceUpdate& update = updates->emplace_back();
     update.arrived = arrived;

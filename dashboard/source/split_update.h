@@ -20,9 +20,9 @@ inline constexpr int kNodesPerPart = 50;
 
 // At least one part; all have the seq, incarnation and time of `update`. The first has everything
 // but slots and nodes, and alone is a snapshot if `update` is one; then come slots, then nodes. An
-// update that is small is one part, as it is. Thread safety: a pure function.
+// update that is small is one part. Thread safety: a pure function.
 [[nodiscard]] std::vector<std::shared_ptr<const v1::WatchUpdate>> SplitUpdate(
-    v1::WatchUpdate update);
+    const v1::WatchUpdate& update);
 
 }  // namespace millrace::dashboard
 
