@@ -582,9 +582,9 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
     ImGui::End();
   } else {
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));
-    ImGui::PushStyleColor(ImGuiCol_WindowBg, theme_.background);
-    ImGui::Begin("###host", nullptr, kHost);
-    ImGui::PopStyleColor();
+    // What the panels leave is cleared in this colour already (window.cc): where the processor fills
+    // the pixels, another layer of them is a fifth of a quiet window's time.
+    ImGui::Begin("###host", nullptr, kHost | ImGuiWindowFlags_NoBackground);
     ImGui::PopStyleVar();
     const ImGuiID dockspace = ImGui::GetID("dockspace");
     if (!std::exchange(layout_built_, true) &&

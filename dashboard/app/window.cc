@@ -152,7 +152,8 @@ class GlfwWindow : public Window {
       glfwGetFramebufferSize(window_, &width, &height);
     }
     gl_.Viewport(0, 0, width, height);
-    gl_.ClearColor(0, 0, 0, 1);
+    const ImVec4& background = ImGui::GetStyle().Colors[ImGuiCol_DockingEmptyBg];
+    gl_.ClearColor(background.x, background.y, background.z, 1);
     gl_.Clear(kColorBufferBit);
     ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
     if (!options_.off_screen) glfwSwapBuffers(window_);
