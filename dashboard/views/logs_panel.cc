@@ -170,6 +170,13 @@ void LogsPanel::Lines(const ViewContext& context, Commands* commands) {
   const DashboardModel& model = context.model;
   const auto& matches = filter_.matches();
   const float height = 18 * context.scale;
+  if (!follow_ && !matches.empty() && matches.front() != front_) {
+    // The oldest lines went: what is read stays where it is.
+    const auto place = static_cast<double>(filter_.LowerBound(top_line_));
+    const double offset = top_line_ >= matches.front() ? top_offset_ : 0;
+    ImGui::SetNextWindowScroll(ImVec2(-1, static_cast<float>(place * height + offset)));
+  }
+  front_ = matches.empty() ? 0 : matches.front();
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(0, 0));
   if (ImGui::BeginChild("lines", ImGui::GetContentRegionAvail(), 0)) {
     if (matches.empty()) {
@@ -186,6 +193,12 @@ void LogsPanel::Lines(const ViewContext& context, Commands* commands) {
       const size_t place = filter_.LowerBound(static_cast<uint64_t>(scroll_to_));
       ImGui::SetScrollY(static_cast<float>(place) * height);
       if (complete_) scroll_to_ = -1;
+    }
+    if (!matches.empty()) {
+      const double y = ImGui::GetScrollY();
+      const size_t top = std::min(matches.size() - 1, static_cast<size_t>(y / height));
+      top_line_ = matches[top];
+      top_offset_ = y - static_cast<double>(top) * height;
     }
     ImGuiListClipper clipper;
     clipper.Begin(static_cast<int>(matches.size()), height);

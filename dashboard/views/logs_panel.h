@@ -38,6 +38,10 @@ class LogsPanel : public PanelView {
   int shown_cluster_ = -1;
   TimeBrush shown_brush_;
   int64_t scroll_to_ = -1;  // number of a line; -1: stay
+  // What was on top in the last frame: the number of the line, and the pixels of it that were cut.
+  uint64_t top_line_ = 0;
+  double top_offset_ = 0;
+  uint64_t front_ = 0;  // number of the oldest line that matched then
 };
 
 }  // namespace millrace::dashboard
