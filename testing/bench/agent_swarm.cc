@@ -4,16 +4,19 @@
 //
 // Over stdin and stdout (json_child.h): takes {address, ca_pem, token, agents, bare, sample_every}, says
 // {ready}; takes anything, arrives, says {first_bytes, second_bytes, sample_every} once each agent holds
-// its spec; takes anything, lets the nodes be running. Heartbeats go out each second from the
+// its spec; takes {run}, lets the nodes be running, and says {cpu_s, samples}, those that it has sent, as
+// to any line. Heartbeats go out each second from the
 // registration on; one of each `sample_every` is a sample, as often as the coordinator says.
 //
-// {first, gpus, lines, sample_every} make agents for //testing/bench:dashboard: number `first` and on, each
+// {first, gpus, everything, lines, sample_every} make agents for //testing/bench:dashboard: number `first` and on, each
 // the only one of its host, which has so many GPUs; one of each `lines` agents writes a line each second,
 // the first kMetricNodes tell their loss, and samples come every `sample_every` seconds, whatever the
-// coordinator says.
+// coordinator says, or with 0 as it says. Those that speak at the same time share a connection: what is measured there is the
+// way from the coordinator to its viewer, not the ten thousand sockets at its other end.
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>  // grpc::ClientContext takes a time_point
 #include <memory>
@@ -56,6 +59,7 @@ constexpr char kMethod[] = "/millrace.v1.Coordinator/Attach";
 constexpr int kConnectTimeoutMs = 300'000;
 constexpr size_t kHeartbeatSlices = 100;  // of a second
 constexpr size_t kMetricNodes = 64;
+constexpr absl::Duration kLate = absl::Milliseconds(200);
 
 struct Setup {
   std::string address;
@@ -69,6 +73,7 @@ struct Setup {
   int first = 0;  // number of the first agent
   int gpus = -1;  // of each agent's host; -1: nothing but feed counters
   int lines = 0;
+  bool everything = false;  // that a GPU tells
 };
 
 grpc::ByteBuffer BytesOf(const v1::AgentMessage& message) {
@@ -134,7 +139,7 @@ class Tally {
 
   // In seconds, which is in heartbeats.
   int SampleEvery(const std::string& registered) const {
-    if (setup_.bare || setup_.gpus >= 0) return setup_.sample_every;
+    if (setup_.bare || (setup_.gpus >= 0 && setup_.sample_every > 0)) return setup_.sample_every;
     v1::CoordinatorMessage message;
     if (!message.ParseFromString(registered)) return 1;
     return static_cast<int>(message.registered().sample_interval().seconds());
@@ -162,19 +167,22 @@ class Tally {
   std::string error_ ABSL_GUARDED_BY(mu_);
 };
 
+std::shared_ptr<grpc::Channel> Dial(const Setup& setup) {
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = setup.ca_pem;
+  grpc::ChannelArguments arguments;
+  arguments.SetSslTargetNameOverride("millrace");
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  return grpc::CreateCustomChannel(setup.address, grpc::SslCredentials(tls), arguments);
+}
+
 // Dials when it is made. Thread-safe. Never destroyed: the process ends first.
 class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  Agent(const Setup& setup, int index, Tally* tally) : tally_(tally) {
-    grpc::SslCredentialsOptions tls;
-    tls.pem_root_certs = setup.ca_pem;
-    grpc::ChannelArguments arguments;
-    arguments.SetSslTargetNameOverride("millrace");
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
-    stub_ = std::make_unique<grpc::GenericStub>(
-        grpc::CreateCustomChannel(setup.address, grpc::SslCredentials(tls), arguments));
+  Agent(const Setup& setup, int index, std::shared_ptr<grpc::Channel> channel, Tally* tally)
+      : tally_(tally), stub_(std::make_unique<grpc::GenericStub>(std::move(channel))) {
     context_.AddMetadata("authorization", absl::StrCat("Bearer ", setup.token));
     context_.set_wait_for_ready(true);
     v1::AgentMessage message;
@@ -196,11 +204,13 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     StartCall();
   }
 
-  // Unless the one before is still on its way, or this agent is not registered.
-  void Send(const grpc::ByteBuffer& message) {
-    if (!registered_ || writing_.exchange(true)) return;
+  // Unless the one before is still on its way, or this agent is not registered. Returns whether it is
+  // sent.
+  bool Send(const grpc::ByteBuffer& message) {
+    if (!registered_ || writing_.exchange(true)) return false;
     outgoing_ = message;
     StartWrite(&outgoing_);
+    return true;
   }
 
  private:
@@ -264,8 +274,8 @@ void FillSample(uint64_t second, v1::NodeSample* sample) {
   queue->set_full_us(400'000'000 + second * 100'000);
 }
 
-// As NVML tells them, with everything that an H100 tells.
-void FillGpus(int agent, int count, uint64_t second, v1::NodeSample* sample) {
+// As NVML tells them: who they are, who uses them, six values; or with everything that an H100 tells.
+void FillGpus(int agent, int count, bool everything, uint64_t second, v1::NodeSample* sample) {
   sample->mutable_claimed_gpus()->Clear();
   for (int i = 0; i < count; ++i) {
     v1::GpuSample* gpu = i < sample->gpus_size() ? sample->mutable_gpus(i) : sample->add_gpus();
@@ -281,10 +291,15 @@ void FillGpus(int agent, int count, uint64_t second, v1::NodeSample* sample) {
     gpu->set_memory_utilization_percent(busy / 2);
     gpu->set_memory_total_bytes(uint64_t{80} << 30);
     gpu->set_memory_used_bytes((uint64_t{50} << 30) + noise % (uint64_t{4} << 30));
-    gpu->set_power_limit_watts(700);
     gpu->set_power_watts(75 + 5.6F * busy);
     gpu->set_temperature_celsius(34 + 0.36F * busy);
     gpu->set_sm_clock_mhz(1'900 + static_cast<uint32_t>(noise % 6) * 15);
+    v1::GpuProcess* process = gpu->processes_size() > 0 ? gpu->mutable_processes(0) : gpu->add_processes();
+    process->set_pid(4242);
+    process->set_memory_bytes(uint64_t{49} << 30);
+    sample->add_claimed_gpus(gpu->uuid());
+    if (!everything) continue;
+    gpu->set_power_limit_watts(700);
     gpu->set_max_sm_clock_mhz(1'980);
     gpu->set_memory_clock_mhz(2'619);
     gpu->set_throttle_known(true);
@@ -297,10 +312,6 @@ void FillGpus(int agent, int count, uint64_t second, v1::NodeSample* sample) {
     gpu->set_sm_active_percent(busy * 0.8F);
     gpu->set_tensor_active_percent(busy * 0.4F);
     gpu->set_dram_active_percent(busy * 0.38F);
-    v1::GpuProcess* process = gpu->processes_size() > 0 ? gpu->mutable_processes(0) : gpu->add_processes();
-    process->set_pid(4242);
-    process->set_memory_bytes(uint64_t{49} << 30);
-    sample->add_claimed_gpus(gpu->uuid());
   }
 }
 
@@ -322,6 +333,9 @@ class Heart {
     for (const std::unique_ptr<Agent>& agent : agents_) agent->Send(bytes);
   }
 
+  // With GPUs, so far.
+  [[nodiscard]] uint64_t samples() const { return samples_; }
+
  private:
   void Beat(Tally& tally) {
     v1::AgentMessage message;
@@ -332,6 +346,8 @@ class Heart {
     for (size_t second = 0;; ++second) {
       for (size_t slice = 0; slice < kHeartbeatSlices; ++slice) {
         next += absl::Seconds(1) / static_cast<int>(kHeartbeatSlices);
+        // What could not be sent in time is not sent twice as fast later.
+        next = std::max(next, absl::Now() - kLate);
         absl::SleepFor(next - absl::Now());
         const size_t every = tally.sample_every();
         MutexLock lock(&mu_);
@@ -339,8 +355,9 @@ class Heart {
           const bool sampled = every > 0 && (i / kHeartbeatSlices + second) % every == 0;
           if (sampled && setup_.gpus >= 0) {
             FillSample(second, message.mutable_sample());
-            FillGpus(setup_.first + static_cast<int>(i), setup_.gpus, second, message.mutable_sample());
-            agents_[i]->Send(BytesOf(message));
+            FillGpus(setup_.first + static_cast<int>(i), setup_.gpus, setup_.everything, second,
+                     message.mutable_sample());
+            samples_ += agents_[i]->Send(BytesOf(message)) ? 1 : 0;
           } else {
             agents_[i]->Send(sampled ? sample : heartbeat);
           }
@@ -377,6 +394,7 @@ class Heart {
   const Setup& setup_;
   Mutex mu_;
   std::vector<std::unique_ptr<Agent>> agents_ ABSL_GUARDED_BY(mu_);
+  std::atomic<uint64_t> samples_{0};
   Thread thread_;
 };
 
@@ -395,21 +413,28 @@ int Main() {
                        .sample_every = (*said)["sample_every"].get<int>(),
                        .first = said->value("first", 0),
                        .gpus = said->value("gpus", -1),
-                       .lines = said->value("lines", 0)};
+                       .lines = said->value("lines", 0),
+                       .everything = said->value("everything", false)};
   Tally tally(setup);
   Heart heart(setup, &tally);
   JsonParent::Send(Json{{"ready", true}});
   if (!parent.Receive().has_value()) ::_exit(0);
+  std::vector<std::shared_ptr<grpc::Channel>> shared(setup.gpus < 0 ? 0 : kHeartbeatSlices);
   for (int i = 0; i < setup.agents; ++i) {
-    heart.Add(std::make_unique<Agent>(setup, setup.first + i, &tally));
+    std::shared_ptr<grpc::Channel> channel;
+    if (!shared.empty()) channel = shared[static_cast<size_t>(i) % shared.size()];
+    if (channel == nullptr) channel = Dial(setup);
+    if (!shared.empty()) shared[static_cast<size_t>(i) % shared.size()] = channel;
+    heart.Add(std::make_unique<Agent>(setup, setup.first + i, std::move(channel), &tally));
   }
   JsonParent::Send(tally.WaitForAll());
   v1::AgentMessage running;
   running.mutable_node()->set_state(v1::NODE_STATE_RUNNING);
   running.mutable_node()->set_pid(4242);
-  while (parent.Receive().has_value()) {
-    heart.SendToAll(BytesOf(running));
-    JsonParent::Send(Json{{"cpu_s", absl::ToDoubleSeconds(SelfCpuTime())}});
+  while (const std::optional<Json> next = parent.Receive()) {
+    if (next->value("run", false)) heart.SendToAll(BytesOf(running));
+    JsonParent::Send(Json{{"cpu_s", absl::ToDoubleSeconds(SelfCpuTime())},
+                          {"samples", heart.samples()}});
   }
   ::_exit(0);  // the connections end with the process
 }

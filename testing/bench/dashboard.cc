@@ -2,11 +2,15 @@
 // each viewer, the time until it shows a cluster, an hour of history, and a window in which nothing
 // happens. See README.md.
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +29,7 @@
 #include "core/base/json.h"
 #include "core/base/status_macros.h"
 #include "dashboard/source/demo_source.h"
+#include "dashboard/source/lines_source.h"
 #include "dashboard/source/live_source.h"
 #include "grpcpp/grpcpp.h"
 #include "imgui.h"
@@ -39,6 +44,7 @@ namespace {
 
 using dashboard::DashboardModel;
 using dashboard::DemoOptions;
+using dashboard::LinesSource;
 using dashboard::LiveOptions;
 using dashboard::MakeDemoSource;
 using dashboard::MakeLiveSource;
@@ -54,7 +60,7 @@ constexpr absl::Duration kSettle = absl::Seconds(3);
 constexpr absl::Duration kSpan = absl::Seconds(15);
 
 struct Flags : BenchFlags {
-  std::vector<std::string> parts = {"frames", "live", "connect", "idle", "hour"};
+  std::vector<std::string> parts = {"frames", "logs", "live", "paced", "connect", "idle", "hour"};
   int nodes = 10'000;
   int connect_nodes = 1'000;
   int frames = 1'200;
@@ -168,12 +174,64 @@ absl::Status MeasureFrames(const Flags& flags, BenchReport* report) {
   return absl::OkStatus();
 }
 
+// ---- a million lines ----------------------------------------------------------------------------
+
+absl::Status MeasureLogs(const Flags& flags, BenchReport* report) {
+  constexpr uint64_t kLines = 1'000'000;
+  constexpr uint64_t kLinesPerFrame = 20;
+  auto source = std::make_unique<LinesSource>();
+  LinesSource* const lines = source.get();
+  DashboardViewer viewer(std::move(source));
+  lines->Write(kLines);
+  const absl::Time limit = absl::Now() + kStartTimeout;
+  while (viewer.model().logs().size() < kLines) {
+    if (absl::Now() > limit) return absl::DeadlineExceededError("no lines come");
+    viewer.Frame(absl::Now());
+  }
+  viewer.OpenAllPanels(absl::Now());
+  Frames following, searching;
+  const int count = std::max(1, flags.frames / 2);
+  const auto draw = [&](Frames* frames) {
+    for (int i = 0; i < count; ++i) {
+      lines->Write(kLinesPerFrame);
+      // A few letters more or less, so that all lines are searched anew, over and over.
+      if (frames == &searching && i % 64 == 0) viewer.Type(i % 128 == 0 ? "step 7" : "77");
+      frames->Add(viewer.Frame(absl::Now()));
+    }
+  };
+  draw(&following);
+  viewer.FocusSearch();
+  draw(&searching);
+  BenchTable table({"CPU of the window's thread, ms a frame", "p50", "p99", "max"});
+  AddPercentiles("the newest lines followed", following.all_ms, &table);
+  AddPercentiles("all lines searched", searching.all_ms, &table);
+  report->Add(table, absl::StrCat(count, " frames each, all ten panels open, a million log lines, ",
+                                  kLinesPerFrame, " more with each frame"));
+  report->AddNote(absl::StrCat("the model counts ",
+                               FormatNumber(static_cast<double>(viewer.model().memory_bytes()) /
+                                            kMegabyte),
+                               " MB"));
+  for (const auto& [name, frames] :
+       {std::pair{"dashboard_logs_follow_p99", &following}, {"dashboard_logs_search_p99", &searching}}) {
+    report->Add(Figure{.name = name,
+                       .unit = "ms",
+                       .ours = Percentile(frames->all_ms, 0.99),
+                       .ref = absl::ToDoubleMilliseconds(kFrame),
+                       .ref_is = "a frame at 60 Hz",
+                       .goal = AtMost(8)});
+  }
+  return absl::OkStatus();
+}
+
 // ---- a real coordinator -------------------------------------------------------------------------
 
 // A coordinator with agents, each in processes of their own.
 class BenchCluster {
  public:
-  static absl::StatusOr<std::unique_ptr<BenchCluster>> Start(int nodes, int gpus, int processes) {
+  // `sample_every` seconds, six values of each GPU; 0: as often as the coordinator asks for, everything
+  // that a GPU tells.
+  static absl::StatusOr<std::unique_ptr<BenchCluster>> Start(int nodes, int gpus, int processes,
+                                                             int sample_every) {
     std::unique_ptr<BenchCluster> cluster(new BenchCluster());
     MILLRACE_ASSIGN_OR_RETURN(cluster->server_,
                               JsonChild::Start(RunfilePath("testing/bench/dashboard_server")));
@@ -185,9 +243,10 @@ class BenchCluster {
       Json setup = cluster->address_;
       setup["agents"] = nodes / processes + (i < nodes % processes ? 1 : 0);
       setup["bare"] = false;
-      setup["sample_every"] = 1;
+      setup["sample_every"] = sample_every;
       setup["first"] = first;
       setup["gpus"] = gpus;
+      setup["everything"] = sample_every == 0;
       setup["lines"] = 10;
       first += setup["agents"].get<int>();
       MILLRACE_ASSIGN_OR_RETURN(auto swarm,
@@ -203,7 +262,7 @@ class BenchCluster {
     }
     // An agent whose heartbeat is being written just then is told the next time.
     for (int round = 0; round < 4; ++round) {
-      MILLRACE_RETURN_IF_ERROR(cluster->TellSwarms().status());
+      MILLRACE_RETURN_IF_ERROR(cluster->TellSwarms(/*run=*/true).status());
       absl::SleepFor(absl::Milliseconds(730));
     }
     return cluster;
@@ -224,18 +283,21 @@ class BenchCluster {
     return usage["cpu_s"].get<double>();
   }
 
+  // Samples of nodes that the agents have sent so far.
+  [[nodiscard]] absl::StatusOr<double> SamplesSent() { return TellSwarms(/*run=*/false); }
+
   [[nodiscard]] const Json& address() const { return address_; }
 
  private:
   BenchCluster() = default;
 
-  absl::StatusOr<double> TellSwarms() {
-    double cpu_s = 0;
+  absl::StatusOr<double> TellSwarms(bool run) {
+    double samples = 0;
     for (const auto& swarm : swarms_) {
-      MILLRACE_ASSIGN_OR_RETURN(const Json said, swarm->Ask(Json{{"run", true}}, kStartTimeout));
-      cpu_s += said["cpu_s"].get<double>();
+      MILLRACE_ASSIGN_OR_RETURN(const Json said, swarm->Ask(Json{{"run", run}}, kStartTimeout));
+      samples += said["samples"].get<double>();
     }
-    return cpu_s;
+    return samples;
   }
 
   Json address_;
@@ -261,58 +323,110 @@ absl::Status WaitForAll(DashboardViewer* viewer, int nodes) {
   return absl::OkStatus();
 }
 
-absl::Status MeasureLive(const Flags& flags, BenchReport* report) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<BenchCluster> cluster,
-                            BenchCluster::Start(flags.nodes, kGpusPerNode, flags.processes));
-  absl::SleepFor(kSettle);
-  Samples with, without, bytes, samples;
-  Frames frames;
-  const int rounds = std::max(1, flags.repetitions);
-  const int frames_each = std::max(1, flags.frames / rounds);
-  for (int round = 0; round < rounds; ++round) {
-    MILLRACE_ASSIGN_OR_RETURN(double before, cluster->CoordinatorCpu());
-    absl::Time begin = absl::Now();
-    absl::SleepFor(kSpan);
-    MILLRACE_ASSIGN_OR_RETURN(double after, cluster->CoordinatorCpu());
-    without.Add((after - before) / absl::ToDoubleSeconds(absl::Now() - begin));
-    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, cluster->Watch());
-    DashboardViewer viewer(std::move(source));
-    MILLRACE_RETURN_IF_ERROR(WaitForAll(&viewer, flags.nodes));
-    viewer.OpenAllPanels(absl::Now());
-    DrawFor(&viewer, kSettle);
-    MILLRACE_ASSIGN_OR_RETURN(before, cluster->CoordinatorCpu());
-    begin = absl::Now();
-    const Traffic traffic = viewer.traffic();
-    Draw(&viewer, frames_each, &frames);
-    if (absl::Now() - begin < kSpan) DrawFor(&viewer, begin + kSpan - absl::Now());
-    MILLRACE_ASSIGN_OR_RETURN(after, cluster->CoordinatorCpu());
-    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
-    with.Add((after - before) / seconds);
-    bytes.Add(static_cast<double>(viewer.traffic().bytes - traffic.bytes) / seconds / kMegabyte);
-    samples.Add(static_cast<double>(viewer.traffic().samples - traffic.samples) / seconds);
+// What has come over this process's TCP connections that are open now: TLS and HTTP/2 included.
+double ReceivedBytes() {
+  double bytes = 0;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    int fd = -1;
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (absl::SimpleAtoi(file.path().filename().native(), &fd) &&
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) {
+      bytes += static_cast<double>(info.tcpi_bytes_received);
+    }
   }
-  const std::string what = absl::StrCat(flags.nodes, " agents with ", kGpusPerNode,
-                                        " GPUs on a real coordinator, samples each second");
-  ReportFrames("dashboard_live", what, frames, report);
-  report->AddNote(absl::StrCat("coordinator: ", FormatNumber(without.Median()),
-                               " cores without a viewer, ", FormatNumber(with.Median()),
-                               " with one; medians of ", rounds));
-  report->Add(Figure{.name = "dashboard_updates",
+  return bytes;
+}
+
+struct LiveCost {
+  Samples with, without;  // cores of the coordinator
+  Samples viewer;         // cores of this process
+  Samples messages, wire;  // MB/s
+  Samples sent, applied;  // samples of nodes per second
+  Samples updates;        // per second: all that is new, at once
+  Frames frames;
+};
+
+absl::Status MeasureRound(BenchCluster* cluster, int nodes, int count, LiveCost* cost) {
+  MILLRACE_ASSIGN_OR_RETURN(double before, cluster->CoordinatorCpu());
+  absl::Time begin = absl::Now();
+  absl::SleepFor(kSpan);
+  MILLRACE_ASSIGN_OR_RETURN(double after, cluster->CoordinatorCpu());
+  cost->without.Add((after - before) / absl::ToDoubleSeconds(absl::Now() - begin));
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, cluster->Watch());
+  DashboardViewer viewer(std::move(source));
+  MILLRACE_RETURN_IF_ERROR(WaitForAll(&viewer, nodes));
+  viewer.OpenAllPanels(absl::Now());
+  DrawFor(&viewer, 2 * kSettle);
+  MILLRACE_ASSIGN_OR_RETURN(before, cluster->CoordinatorCpu());
+  MILLRACE_ASSIGN_OR_RETURN(const double sent, cluster->SamplesSent());
+  begin = absl::Now();
+  const Traffic traffic = viewer.traffic();
+  const uint64_t updates = viewer.model().health().updates;
+  const absl::Duration cpu = SelfCpuTime();
+  const double received = ReceivedBytes();
+  Draw(&viewer, count, &cost->frames);
+  if (absl::Now() - begin < kSpan) DrawFor(&viewer, begin + kSpan - absl::Now());
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  const auto rate = [seconds](uint64_t now, uint64_t then) {
+    return static_cast<double>(now - then) / seconds;
+  };
+  cost->viewer.Add(absl::ToDoubleSeconds(SelfCpuTime() - cpu) / seconds);
+  cost->wire.Add((ReceivedBytes() - received) / seconds / kMegabyte);
+  cost->messages.Add(rate(viewer.traffic().bytes, traffic.bytes) / kMegabyte);
+  cost->applied.Add(rate(viewer.traffic().samples, traffic.samples));
+  cost->updates.Add(rate(viewer.model().health().updates, updates));
+  MILLRACE_ASSIGN_OR_RETURN(const double sent_then, cluster->SamplesSent());
+  cost->sent.Add((sent_then - sent) / seconds);
+  MILLRACE_ASSIGN_OR_RETURN(after, cluster->CoordinatorCpu());
+  cost->with.Add((after - before) / absl::ToDoubleSeconds(absl::Now() - begin));
+  return absl::OkStatus();
+}
+
+absl::Status MeasureLive(const Flags& flags, int sample_every, BenchReport* report) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<BenchCluster> cluster,
+      BenchCluster::Start(flags.nodes, kGpusPerNode, flags.processes, sample_every));
+  absl::SleepFor(kSettle);
+  LiveCost cost;
+  const int rounds = std::max(1, flags.repetitions);
+  for (int round = 0; round < rounds; ++round) {
+    MILLRACE_RETURN_IF_ERROR(MeasureRound(cluster.get(), flags.nodes,
+                                          std::max(1, flags.frames / rounds), &cost));
+  }
+  const std::string name = sample_every > 0 ? "dashboard_live" : "dashboard_paced";
+  ReportFrames(name,
+               absl::StrCat(flags.nodes, " agents with ", kGpusPerNode,
+                            " GPUs on a real coordinator, ",
+                            sample_every > 0 ? "six values of each GPU each second"
+                                             : "all of a GPU as often as it asks for"),
+               cost.frames, report);
+  BenchTable table({"a viewer of it", "median", "min", "max"});
+  table.AddSamples("samples of nodes that the agents send, 1/s", cost.sent);
+  table.AddSamples("samples of nodes applied, 1/s", cost.applied);
+  table.AddSamples("updates applied, 1/s", cost.updates);
+  table.AddSamples("bytes of messages, MB/s", cost.messages);
+  table.AddSamples("bytes received, MB/s", cost.wire);
+  table.AddSamples("coordinator without it, cores", cost.without);
+  table.AddSamples("coordinator with it, cores", cost.with);
+  table.AddSamples("the viewer's process, cores", cost.viewer);
+  report->Add(table, absl::StrCat(rounds, " rounds, in turns without and with it"));
+  report->Add(Figure{.name = absl::StrCat(name, "_samples"),
                      .unit = "/s",
-                     .ours = samples.Median(),
-                     .ref = static_cast<double>(flags.nodes),
-                     .ref_is = "samples that the agents send each second",
+                     .ours = cost.applied.Median(),
+                     .ref = cost.sent.Median(),
+                     .ref_is = "what the agents send",
                      .goal = RatioAtLeast(0.95)});
-  report->Add(Figure{.name = "dashboard_wire",
+  report->Add(Figure{.name = absl::StrCat(name, "_wire"),
                      .unit = "MB/s",
-                     .ours = bytes.Median(),
-                     .ref = static_cast<double>(flags.nodes) * kGpusPerNode * 6 * 4 / kMegabyte,
-                     .ref_is = "six values of each GPU each second as floats",
+                     .ours = cost.wire.Median(),
+                     .ref = cost.applied.Median() * kGpusPerNode * 6 * 4 / kMegabyte,
+                     .ref_is = "six values of each GPU as floats",
                      .goal = AtMost(20)});
-  report->Add(Figure{.name = "dashboard_viewer_cpu",
+  report->Add(Figure{.name = absl::StrCat(name, "_viewer_cpu"),
                      .unit = "cores",
-                     .ours = with.Median() - without.Median(),
-                     .ref = without.Median(),
+                     .ours = cost.with.Median() - cost.without.Median(),
+                     .ref = cost.without.Median(),
                      .ref_is = "the coordinator without a viewer",
                      .goal = AtMost(0.5)});
   return absl::OkStatus();
@@ -320,7 +434,7 @@ absl::Status MeasureLive(const Flags& flags, BenchReport* report) {
 
 absl::Status MeasureConnect(const Flags& flags, BenchReport* report) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<BenchCluster> cluster,
-                            BenchCluster::Start(flags.connect_nodes, kGpusPerNode, 1));
+                            BenchCluster::Start(flags.connect_nodes, kGpusPerNode, 1, 1));
   absl::SleepFor(kSettle);
   Samples shown;
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, cluster->Watch());
@@ -381,7 +495,7 @@ absl::Status MeasureIdle(const Flags& flags, BenchReport* report) {
   MILLRACE_ASSIGN_OR_RETURN(TempDir dir, TempDir::Create());
   setenv("XDG_CONFIG_HOME", dir.path().c_str(), 1);
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<BenchCluster> cluster,
-                            BenchCluster::Start(/*nodes=*/4, kGpusPerNode, 1));
+                            BenchCluster::Start(/*nodes=*/4, kGpusPerNode, 1, 1));
   const std::string token = JoinPath(dir.path(), "token");
   const std::string ca = JoinPath(dir.path(), "ca.pem");
   MILLRACE_RETURN_IF_ERROR(
@@ -425,11 +539,12 @@ absl::Status MeasureHour(const Flags& flags, BenchReport* report) {
                                   " nodes with ", kGpusPerNode, " GPUs, each sampled each second"));
   report->AddNote(absl::StrCat(
       "a second of it is ", FormatNumber(hour.message_bytes / kMegabyte), " MB as messages and takes ",
-      FormatNumber(1000 * hour.cpu_per_second), " ms of CPU; resident memory grew by ",
+      FormatNumber(1000 * hour.cpu_per_second), " ms of CPU; the model counts ",
+      FormatNumber(hour.model_bytes / kMegabyte), " MB, resident memory grew by ",
       FormatNumber(hour.resident_bytes / kMegabyte), " MB"));
   report->Add(Figure{.name = "dashboard_memory",
                      .unit = "MB",
-                     .ours = hour.model_bytes / kMegabyte,
+                     .ours = std::max(hour.model_bytes, hour.resident_bytes) / kMegabyte,
                      .ref = static_cast<double>(flags.nodes) * kGpusPerNode * 6 * flags.hour_seconds *
                             4 / kMegabyte,
                      .ref_is = "each value of each second as a float",
@@ -448,7 +563,9 @@ absl::Status Main(const Flags& flags, BenchReport* report) {
     return std::find(flags.parts.begin(), flags.parts.end(), part) != flags.parts.end();
   };
   if (wanted("frames")) MILLRACE_RETURN_IF_ERROR(MeasureFrames(flags, report));
-  if (wanted("live")) MILLRACE_RETURN_IF_ERROR(MeasureLive(flags, report));
+  if (wanted("logs")) MILLRACE_RETURN_IF_ERROR(MeasureLogs(flags, report));
+  if (wanted("live")) MILLRACE_RETURN_IF_ERROR(MeasureLive(flags, /*sample_every=*/1, report));
+  if (wanted("paced")) MILLRACE_RETURN_IF_ERROR(MeasureLive(flags, /*sample_every=*/0, report));
   if (wanted("connect")) MILLRACE_RETURN_IF_ERROR(MeasureConnect(flags, report));
   if (wanted("idle")) MILLRACE_RETURN_IF_ERROR(MeasureIdle(flags, report));
   if (wanted("hour")) MILLRACE_RETURN_IF_ERROR(MeasureHour(flags, report));
@@ -465,9 +582,9 @@ int main(int argc, char** argv) {
   flags.AddTo(&app);
   app.add_option("--parts", flags.parts, "what is measured")
       ->delimiter(',')
-      ->check(CLI::IsMember({"frames", "live", "connect", "idle", "hour"}))
+      ->check(CLI::IsMember({"frames", "logs", "live", "paced", "connect", "idle", "hour"}))
       ->capture_default_str();
-  app.add_option("--nodes", flags.nodes, "of frames, live and hour, with 8 GPUs each")
+  app.add_option("--nodes", flags.nodes, "of frames, live, paced and hour, with 8 GPUs each")
       ->check(CLI::Range(1, 18'000))
       ->capture_default_str();
   app.add_option("--connect_nodes", flags.connect_nodes, "of connect")

@@ -1,5 +1,7 @@
 #include "testing/bench/dashboard_hour.h"
 
+#include <malloc.h>
+
 #include <memory>
 #include <utility>
 #include <vector>
@@ -71,6 +73,7 @@ class Second {
 }  // namespace
 
 absl::StatusOr<HourCost> RunHour(int nodes, int seconds) {
+  const double before = SelfResidentBytes();
   DemoOptions options;
   options.nodes = nodes;
   options.sample_every = absl::Seconds(1);
@@ -79,21 +82,21 @@ absl::StatusOr<HourCost> RunHour(int nodes, int seconds) {
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, MakeDemoSource(options));
   std::vector<SourceUpdate> updates;
   source->Poll(options.started + kBegin, 1'000'000, &updates);
-  const double before = SelfResidentBytes();
   DashboardModel model;
-  Second last;
+  auto last = std::make_unique<Second>();
   for (const SourceUpdate& update : updates) {
     model.Apply(update);
-    if (update.arrived == options.started + kBegin) last.Add(update);
+    if (update.arrived == options.started + kBegin) last->Add(update);
   }
   updates.clear();
+  source.reset();
 
   HourCost cost;
   absl::Duration taken;
   for (int second = 1; second <= seconds; ++second) {
     const absl::Time time = options.started + kBegin + absl::Seconds(second);
-    last.MoveTo(time, second);
-    for (const SourceUpdate& update : last.updates()) {
+    last->MoveTo(time, second);
+    for (const SourceUpdate& update : last->updates()) {
       const absl::Duration start = ThreadCpuTime();
       model.Apply(update);
       const absl::Duration part = ThreadCpuTime() - start;
@@ -113,7 +116,9 @@ absl::StatusOr<HourCost> RunHour(int nodes, int seconds) {
   }
   cost.samples /= seconds;
   cost.cpu_per_second = absl::ToDoubleSeconds(taken) / seconds;
-  cost.message_bytes = last.bytes();
+  cost.message_bytes = last->bytes();
+  last.reset();
+  malloc_trim(0);  // what the simulation left
   cost.model_bytes = static_cast<double>(model.memory_bytes());
   cost.resident_bytes = SelfResidentBytes() - before;
   return cost;

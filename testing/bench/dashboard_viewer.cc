@@ -180,6 +180,33 @@ void DashboardViewer::OpenAllPanels(absl::Time now) {
       << panels_drawn() << " panels are drawn, not all";
 }
 
+void DashboardViewer::FocusSearch() {
+  ImGuiIO& io = ImGui::GetIO();
+  const ImGuiWindow* window = ImGui::FindWindowByName(WindowName(Panel::kLogs).c_str());
+  MILLRACE_CHECK(window != nullptr);
+  // It is on top, to the left.
+  for (float y = 8; y < 96 && !io.WantTextInput; y += 8) {
+    mouse_ = {window->Pos.x + 60, window->Pos.y + y};
+    for (const bool down : {false, true, false}) {
+      io.AddMouseButtonEvent(0, down);
+      for (int i = 0; i < 2; ++i) Frame(absl::Now());
+    }
+  }
+  mouse_.reset();
+  MILLRACE_CHECK(io.WantTextInput) << "the search of the log lines is not where it was";
+}
+
+void DashboardViewer::Type(const std::string& text) {
+  ImGuiIO& io = ImGui::GetIO();
+  io.AddKeyEvent(ImGuiMod_Ctrl, true);
+  io.AddKeyEvent(ImGuiKey_A, true);
+  Frame(absl::Now());
+  io.AddKeyEvent(ImGuiKey_A, false);
+  io.AddKeyEvent(ImGuiMod_Ctrl, false);
+  Frame(absl::Now());
+  io.AddInputCharactersUTF8(text.c_str());
+}
+
 int DashboardViewer::panels_drawn() const {
   return static_cast<int>(std::count_if(kPanels.begin(), kPanels.end(), [](Panel panel) {
     const ImGuiWindow* window = ImGui::FindWindowByName(WindowName(panel).c_str());
@@ -193,8 +220,11 @@ FrameCost DashboardViewer::Frame(absl::Time now) {
   io.DeltaTime = 1.0F / 60;
   // A slow figure over all of the window: something is hovered in most frames.
   const double turn = ++frames_ / 97.0;
-  io.AddMousePosEvent(static_cast<float>(kWidth * (0.5 + 0.49 * std::sin(turn))),
-                      static_cast<float>(kHeight * (0.5 + 0.49 * std::sin(turn * 1.7))));
+  const std::pair<float, float> there = {
+      static_cast<float>(kWidth * (0.5 + 0.49 * std::sin(turn))),
+      static_cast<float>(kHeight * (0.5 + 0.49 * std::sin(turn * 1.7)))};
+  const auto [x, y] = mouse_.value_or(there);
+  io.AddMousePosEvent(x, y);
   const absl::Duration begin = ThreadCpuTime();
   session_->Poll(now);
   const absl::Duration polled = ThreadCpuTime();

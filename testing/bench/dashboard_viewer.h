@@ -17,7 +17,9 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -97,6 +99,10 @@ class DashboardViewer {
   void SetSource(std::unique_ptr<dashboard::UpdateSource> source);
   // Some frames in which every panel gets a place of its own, with a node selected.
   void OpenAllPanels(absl::Time now);
+  // Clicks into the field that searches log lines.
+  void FocusSearch();
+  // Other text for the field that has the cursor.
+  void Type(const std::string& text);
   // One frame, with the mouse somewhere else than in the frame before.
   FrameCost Frame(absl::Time now);
 
@@ -116,6 +122,7 @@ class DashboardViewer {
   CountingSource* counting_ = nullptr;  // of session_
   std::unique_ptr<dashboard::Shell> shell_;
   bool dock_ = false;
+  std::optional<std::pair<float, float>> mouse_;  // where it stays
   int frames_ = 0;
   int vertices_ = 0;
 };
