@@ -9,6 +9,7 @@ extern "C" const char* __tsan_default_suppressions() {
          "race:libgrpc\n"
          "race:libgpr\n"
          "race:libzmq\n"
+         "race:libsodium\n"  // libzmq's CURVE deciphers into its messages
          "race:libcrypto\n"
          "race:libssl\n"
          "race:libcares\n"
