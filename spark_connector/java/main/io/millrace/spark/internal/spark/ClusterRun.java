@@ -132,7 +132,8 @@ public final class ClusterRun {
             .and("stop_grace_ms", options.stopGraceMillis())
             .and("max_restarts", options.maxRestarts())
             .and("bind_address", bindAddress(conf.get("spark.driver.bindAddress", host)))
-            .and("advertise_host", host);
+            .and("advertise_host", host)
+            .and("cluster_file", true);
     Params env = new Params();
     env.putAll(options.env());
     env.putAll(program.env());
