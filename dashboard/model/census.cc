@@ -148,6 +148,7 @@ void CensusTaker::CountGpu(const DashboardModel& model, const GpuState& gpu, int
   if (!Known(utilization) || model.IsOld(gpu.time)) return;
   ++sums_.gpus;
   sums_.gpu += utilization;
+  if (gpu.owner >= 0) sums_.claimed_now += utilization;
   sums_.gpu_lately += gpu.utilization_lately.mean;
   if (gpu.owner >= 0) {
     ++sums_.claimed;
@@ -173,9 +174,10 @@ void CensusTaker::Finish(const DashboardModel& model) {
   }
   census_.starved = Mean(sums_.starved, sums_.timed);
   census_.backpressured = Mean(sums_.backpressured, sums_.timed);
-  census_.gpu_utilization = Mean(sums_.gpu, sums_.gpus);
   // Others may use the GPUs that no node has claimed.
   census_.gpus_counted = sums_.any_claimed ? sums_.claimed : sums_.gpus;
+  census_.gpu_utilization =
+      Mean(sums_.any_claimed ? sums_.claimed_now : sums_.gpu, census_.gpus_counted);
   census_.gpu_utilization_lately =
       Mean(sums_.any_claimed ? sums_.claimed_lately : sums_.gpu_lately, census_.gpus_counted);
   if (census_.nodes == 0 || model.nodes().empty()) census_.all_ran = false;

@@ -68,8 +68,8 @@ struct Census {
 
   // ---- GPUs; indexes into DashboardModel::gpus() ----
   int gpus_counted = 0;  // known, and claimed by a node if any is
-  float gpu_utilization_lately = kUnknown;  // mean of these
-  float gpu_utilization = kUnknown;         // newest, mean of all that are known
+  float gpu_utilization_lately = kUnknown;  // means of these
+  float gpu_utilization = kUnknown;         // newest
   int gpus_throttled = 0;
   int hottest = -1;  // of the throttled ones
   float power_limit_watts = kUnknown;  // the greatest
@@ -102,7 +102,7 @@ class CensusTaker {
     double rows = 0, bytes = 0;
     int fed = 0;
     float richest = 0;
-    double gpu = 0, gpu_lately = 0, claimed_lately = 0;
+    double gpu = 0, claimed_now = 0, gpu_lately = 0, claimed_lately = 0;
     int gpus = 0, claimed = 0;
     bool any_claimed = false;
     float hottest = 0;

@@ -31,7 +31,7 @@ CellGrid::Geometry CellGrid::Fit(ImVec2 size, const Layout& layout, float label_
     Geometry trial;
     trial.cell_h = cell_h;
     trial.cell_w = std::floor(cell_h * layout.aspect);
-    trial.gap = cell_h >= 20 ? 3 : cell_h >= 6 ? 1 : 0;
+    trial.gap = cell_h >= 20 ? 3 : cell_h >= 3 ? 1 : 0;
     trial.label_w = label_w;
     const float between = layout.group > 1 ? std::max(4.0F, trial.cell_w * 0.35F) : 0;
     trial.group_w =
@@ -42,6 +42,15 @@ CellGrid::Geometry CellGrid::Fit(ImVec2 size, const Layout& layout, float label_
     best = trial;
     if (static_cast<float>(rows) * trial.row_h <= size.y && trial.group_w <= size.x + between)
       break;
+  }
+  // What is left of the width goes to the cells of full rows, up to twice of what they had.
+  if (groups >= best.columns) {
+    const float between = layout.group > 1 ? std::max(4.0F, best.cell_w * 0.35F) : 0;
+    const float room = (size.x + between) / static_cast<float>(best.columns) - best.group_w;
+    const float more = std::floor(
+        std::clamp(room / static_cast<float>(layout.group), 0.0F, best.cell_w));
+    best.cell_w += more;
+    best.group_w += more * static_cast<float>(layout.group);
   }
   return best;
 }

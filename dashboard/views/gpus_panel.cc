@@ -212,7 +212,7 @@ void GpusPanel::Wall(const ViewContext& context, float height, Commands* command
           cell.hatched = false;
           cell.color = Viridis(value / ceiling);
         }
-        cell.dimmed = dim_others && gpu.owner != context.selection.node;
+        cell.dimmed = theme.stale || (dim_others && gpu.owner != context.selection.node);
         cell.marked = gpu.throttled() || !gpu.error.empty();
         if (with_text) cell.text = Known(value) ? FormatNumber(std::round(value)) : "?";
         return cell;
@@ -254,7 +254,7 @@ void GpusPanel::Past(const ViewContext& context, Commands* commands) {
       if (lines.size() < kMaxLines) add(gpu, false);
     }
   } else if (metric == GpuMetric::kUtilization) {
-    title = "mean utilisation of all GPUs";
+    title = "mean utilisation of the nodes' GPUs";
     HistoryLine line{.name = "mean", .color = theme.accent};
     model.cluster_history(ClusterMetric::kGpuUtilization)
         .Query(0, range.from, range.to, points, &line.points);

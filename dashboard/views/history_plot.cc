@@ -252,8 +252,9 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
   }
   ImPlot::SetupAxisTicks(ImAxis_Y1, ticks, 3, tick_labels);
   SetupTimeTicks(context, from, to, size.x > 0 ? size.x : ImGui::GetContentRegionAvail().x);
-  ImPlot::SetupLegend(ImPlotLocation_NorthWest,
-                      ImPlotLegendFlags_Horizontal | ImPlotLegendFlags_NoButtons);
+  ImPlot::SetupLegend(ImPlotLocation_NorthWest, ImPlotLegendFlags_Horizontal |
+                                                    ImPlotLegendFlags_NoButtons |
+                                                    ImPlotLegendFlags_Outside);
   ImPlot::SetupFinish();
 
   for (const HistoryLine& line : lines) {

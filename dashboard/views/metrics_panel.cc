@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "dashboard/model/format.h"
 #include "dashboard/views/history_plot.h"
 #include "dashboard/views/widgets.h"
@@ -164,10 +165,10 @@ void MetricsPanel::Toolbar(const ViewContext& context, Commands* commands) {
   }
   ImGui::SameLine();
   ImGui::AlignTextToFramePadding();
-  Text(theme, "smooth", theme.dim);
+  Text(theme, absl::StrFormat("smooth %.2f", static_cast<double>(smoothing_)), theme.dim);
   ImGui::SameLine();
-  ImGui::SetNextItemWidth(120 * context.scale);
-  if (ImGui::SliderFloat("##smooth", &smoothing_, 0.0F, 0.99F, "%.2f")) dirty_ = true;
+  ImGui::SetNextItemWidth(90 * context.scale);
+  if (ImGui::SliderFloat("##smooth", &smoothing_, 0.0F, 0.99F, "")) dirty_ = true;
   ImGui::SameLine();
   if (IconButton(theme, icon::kDownload, "Export these metrics as CSV")) {
     commands->Export("metrics", Csv(context.model));

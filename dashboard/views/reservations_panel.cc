@@ -40,12 +40,26 @@ absl::Duration BringUp(const NodeState& node, absl::Time now) {
   return (node.ended() ? node.since() : now) - begin;
 }
 
+// Of those that are not up yet, who is furthest behind; -1: all are up.
+int LastOnItsWay(const DashboardModel& model) {
+  const NodeState* last = nullptr;
+  for (const NodeState& node : model.nodes()) {
+    if (node.state >= v1::SLOT_STATE_READY || node.since() == absl::InfinitePast()) continue;
+    if (last == nullptr || node.state < last->state ||
+        (node.state == last->state && node.since() < last->since())) {
+      last = &node;
+    }
+  }
+  return last == nullptr ? -1 : last->executor_id;
+}
+
 }  // namespace
 
 void ReservationsPanel::Refresh(const ViewContext& context) {
   const DashboardModel& model = context.model;
   if (version_ == model.slots_version()) return;
   version_ = model.slots_version();
+  last_ = LastOnItsWay(model);
   steps_.clear();
   slowest_step_ = -1;
   longest_ = absl::ZeroDuration();
@@ -88,9 +102,13 @@ void ReservationsPanel::Refresh(const ViewContext& context) {
     std::vector<absl::Duration> took(order_.size());
     for (size_t i = 0; i < took.size(); ++i) {
       const NodeState& node = model.nodes()[i];
-      // Those on their way stay on top, the longest first.
-      took[i] = BringUp(node, model.now()) +
-                (node.state < v1::SLOT_STATE_RUNNING ? absl::Hours(1000) : absl::ZeroDuration());
+      took[i] = BringUp(node, model.now());
+      // Those on their way are on top: who holds up the others first, which is who is on the lowest
+      // step, and has been there longest.
+      if (node.state < v1::SLOT_STATE_RUNNING) {
+        took[i] = absl::Hours(1e6) * (v1::SLOT_STATE_RUNNING - node.state) +
+                  (model.now() - node.since());
+      }
     }
     std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
       return took[static_cast<size_t>(b)] < took[static_cast<size_t>(a)];
@@ -109,8 +127,11 @@ void ReservationsPanel::Ladder(const ViewContext& context) {
   for (int state = 1; state < kSlotStates; ++state) {
     const int count = cluster.by_state[static_cast<size_t>(state)];
     const auto slot_state = static_cast<v1::SlotState>(state);
-    const std::string text = absl::StrCat(StateLetter(slot_state), " ", SlotStateText(slot_state),
-                                          " ", FormatCount(count));
+    // States that no slot is in are only a letter, for the order of the ladder.
+    const std::string text =
+        count == 0 ? StateLetter(slot_state)
+                   : absl::StrCat(StateLetter(slot_state), "  ", SlotStateText(slot_state), " ",
+                                  FormatCount(count));
     const bool chosen = state_filter_ == state;
     if (!first) {
       ImGui::SameLine();
@@ -124,11 +145,13 @@ void ReservationsPanel::Ladder(const ViewContext& context) {
                                                        : Fade(theme.raised, 0.4F));
     ImGui::PushStyleColor(ImGuiCol_Text, count > 0 ? theme.text : Fade(theme.dim, 0.6F));
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    if (ImGui::Button(absl::StrCat("    ", text).c_str())) state_filter_ = chosen ? -1 : state;
+    if (ImGui::Button(absl::StrCat("     ", text).c_str())) state_filter_ = chosen ? -1 : state;
     const float height = ImGui::GetItemRectSize().y;
-    StateShape(ImGui::GetWindowDrawList(), ImVec2(at.x + 12 * px, at.y + height / 2), 4.5F * px,
+    StateShape(ImGui::GetWindowDrawList(), ImVec2(at.x + 11 * px, at.y + height / 2), 4.5F * px,
                theme, count > 0 ? slot_state : v1::SLOT_STATE_UNSPECIFIED);
     ImGui::PopStyleColor(2);
+    Tip(absl::StrCat(SlotStateText(slot_state), ": ", FormatCount(count),
+                     ". Click shows these alone"));
     ImGui::PopID();
   }
   ImGui::PopFont();
@@ -317,7 +340,16 @@ void ReservationsPanel::Draw(const ViewContext& context, Commands* commands) {
        theme.text);
   ImGui::PopFont();
   ImGui::SameLine(0, 16 * context.scale);
-  if (slowest_step_ >= 0) {
+  if (last_ >= 0) {
+    const NodeState& last = model.nodes()[static_cast<size_t>(last_)];
+    ImGui::AlignTextToFramePadding();
+    Text(theme,
+         absl::StrCat("last: ", last.name, ", ", SlotStateText(last.state), " for ",
+                      FormatSpan(model.now() - last.since())),
+         theme.caution);
+    if (ImGui::IsItemClicked()) commands->Select({.node = last_, .host = last.host_index});
+    ImGui::SameLine();
+  } else if (slowest_step_ >= 0) {
     const Step& step = steps_[static_cast<size_t>(slowest_step_)];
     ImGui::AlignTextToFramePadding();
     Text(theme,

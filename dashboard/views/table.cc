@@ -28,11 +28,17 @@ void Header(const Theme& theme, const ImGuiTable& table, int index, const TableC
   list->AddText(ImVec2(x, y), sorted ? theme.text : theme.dim, column.name);
   ImGui::PopFont();
   if (!sorted) return;
-  // Above the text where the least is on top, below it otherwise: there is always room for it.
+  // Up where the least is on top. Beside the name, or where that takes all the room, over or under it.
   const bool up = state.SortDirection == ImGuiSortDirection_Ascending;
-  const float middle = x + width / 2;
   const float half = 3.5F * scale;
-  const float base = up ? y + 1 * scale : y + line - 1 * scale;
+  const bool beside = room - width >= 4 * half;
+  const float middle = !beside         ? x + width / 2
+                       : column.number ? x - 2 * half
+                                       : x + width + 2 * half;
+  const float center = y + line * 0.54F;
+  const float base = beside ? (up ? center + half / 2 : center - half / 2)
+                     : up   ? y + 1 * scale
+                            : y + line - 1 * scale;
   const float tip = up ? base - half : base + half;
   list->AddTriangleFilled(ImVec2(middle - half, base), ImVec2(middle + half, base),
                           ImVec2(middle, tip), theme.accent);

@@ -150,6 +150,23 @@ Theme MakeTheme(ThemeKind kind, const Fonts& fonts) {
   return theme;
 }
 
+Theme StaleTheme(const Theme& theme) {
+  Theme stale = theme;
+  const auto grey = [&](ImU32 color) {
+    const ImVec4 from = Vec(color);
+    const float light = 0.3F * from.x + 0.59F * from.y + 0.11F * from.z;
+    return Mix(Mix(color, ImGui::ColorConvertFloat4ToU32(ImVec4(light, light, light, 1)), 0.85F),
+               theme.panel, 0.35F);
+  };
+  for (ImU32* color : {&stale.waiting, &stale.joined, &stale.good, &stale.finished, &stale.starved,
+                       &stale.compute, &stale.decode}) {
+    *color = grey(*color);
+  }
+  for (ImU32& color : stale.series) color = grey(color);
+  stale.stale = true;
+  return stale;
+}
+
 void ApplyTheme(const Theme& theme, float scale) {
   ImGuiStyle& style = ImGui::GetStyle();
   style = ImGuiStyle();

@@ -87,9 +87,14 @@ struct Theme {
   ImU32 compute = 0;     // share of time: works
   ImU32 decode = 0;      // share of time: decodes
   ImU32 series[8] = {};  // lines of a plot with several
+
+  bool stale = false;  // of values that are no longer known to be true
 };
 
 [[nodiscard]] Theme MakeTheme(ThemeKind kind, const Fonts& fonts);
+// The same with the colours of good and of passing states greyed, for data that have stopped coming.
+// What is wrong stays red and amber.
+[[nodiscard]] Theme StaleTheme(const Theme& theme);
 // Colours, spacing and plot style. `scale`: of HiDPI, 1 for 96 dpi.
 void ApplyTheme(const Theme& theme, float scale);
 

@@ -29,7 +29,7 @@ void VerdictPanel::Sentence(const ViewContext& context, const char* question,
   SmallText(theme, question, theme.dim);
   ImGui::SetCursorScreenPos(ImVec2(at.x + left, ImGui::GetCursorScreenPos().y - 3 * scale));
   ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width - left - pad);
-  Text(theme, sentence.text.empty() ? "–" : absl::string_view(sentence.text),
+  Text(theme, sentence.text.empty() ? "–" : WithUnitsKept(sentence.text),
        sentence.mood == Mood::kNeutral ? theme.dim : theme.text);
   ImGui::PopTextWrapPos();
   ImGui::EndGroup();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -94,9 +95,30 @@ void ShortenedText(absl::string_view text, ImU32 color, bool tip) {
   if (tip) Tip(text);
 }
 
+std::string WithUnitsKept(absl::string_view text) {
+  constexpr absl::string_view kUnits[] = {"ms", "s",  "min",  "h",    "d",    "µs",
+                                          "°C", "W",  "MHz",  "B",    "kB",   "MB",
+                                          "GB", "KiB", "MiB", "GiB",  "B/s",  "kB/s",
+                                          "MB/s", "GB/s", "k", "M", "rows/s", "GPUs", "slots"};
+  std::string kept;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == ' ' && i > 0 && absl::ascii_isdigit(static_cast<unsigned char>(text[i - 1]))) {
+      absl::string_view word = text.substr(i + 1);
+      word = word.substr(0, word.find_first_of(" ,;:)'\n"));
+      if (absl::EndsWith(word, ".")) word.remove_suffix(1);
+      if (std::find(std::begin(kUnits), std::end(kUnits), word) != std::end(kUnits)) {
+        kept += "\u00a0";
+        continue;
+      }
+    }
+    kept.push_back(text[i]);
+  }
+  return kept;
+}
+
 void WrappedText(absl::string_view text, ImU32 color) {
   ImGui::PushTextWrapPos(0.0F);
-  Unformatted(text, color);
+  Unformatted(WithUnitsKept(text), color);
   ImGui::PopTextWrapPos();
 }
 

@@ -39,8 +39,10 @@ void SmallText(const Theme& theme, absl::string_view text, ImU32 color);
 void ShortenedText(absl::string_view text, ImU32 color, bool tip = true);
 // The same in the current font without taking room: from `at` to `right`.
 void DrawShortened(ImDrawList* list, ImVec2 at, float right, absl::string_view text, ImU32 color);
-// Wraps at the right edge.
+// Wraps at the right edge, but not between a number and its unit.
 void WrappedText(absl::string_view text, ImU32 color);
+// The text with spaces that do not break between numbers and their units.
+[[nodiscard]] std::string WithUnitsKept(absl::string_view text);
 // One row of a two-column table of facts that BeginFacts() has begun: dim name, value in mono.
 // Empty values are left out.
 bool BeginFacts(const char* id, float name_px, float scale);
