@@ -58,11 +58,12 @@ def count_of(rows, color, within=24):
 
 
 @contextlib.contextmanager
-def display(size="640x480"):
-    """A virtual screen of its own; yields the value of DISPLAY."""
+def display(size="640x480", folder=None):
+    """A virtual screen of its own; yields the value of DISPLAY. read_screen() sees it through `folder`."""
     read_end, write_end = os.pipe()
     server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write_end), "-screen", "0", size + "x24", "-nolisten", "tcp"],
+        ["Xvfb", "-displayfd", str(write_end), "-screen", "0", size + "x24", "-nolisten", "tcp"]
+        + (["-fbdir", folder] if folder else []),
         pass_fds=[write_end],
         stderr=subprocess.DEVNULL,
     )
@@ -75,6 +76,22 @@ def display(size="640x480"):
     finally:
         server.terminate()
         server.wait()
+
+
+def read_screen(folder):
+    """Rows of RGB bytes of what is on the screen now. The file is a window dump: a header, colours, pixels."""
+    with open(os.path.join(folder, "Xvfb_screen0"), "rb") as file:
+        data = file.read()
+    header = struct.unpack(">25I", data[:100])
+    width, height, line = header[4], header[5], header[12]
+    begin = header[0] + 12 * header[19]
+    rows = []
+    for y in range(height):
+        pixels = data[begin + y * line : begin + y * line + width * 4]
+        row = bytearray(width * 3)
+        row[0::3], row[1::3], row[2::3] = pixels[2::4], pixels[1::4], pixels[0::4]
+        rows.append(bytes(row))
+    return rows
 
 
 def environment(screen=None, **more):

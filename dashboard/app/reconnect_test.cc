@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
@@ -15,6 +16,7 @@
 #include "core/coordinator/fake_agent.h"
 #include "dashboard/app/shell_testing.h"
 #include "dashboard/app/text_audit.h"
+#include "dashboard/model/format.h"
 #include "dashboard/source/live_source.h"
 #include "gtest/gtest.h"
 #include "testing/ledger/tcp_fault_proxy.h"
@@ -35,7 +37,7 @@ class ReconnectTest : public ShellTest {
     EXPECT_THAT(coordinator, IsOk());
     coordinator_ = *std::move(coordinator);
     auto proxy = TcpFaultProxy::Start(coordinator_->port(), [this](bool) {
-      return TcpFault{.kind = fault_};
+      return TcpFault{.kind = fault_, .after_bytes = fault_ == TcpFault::Kind::kStall ? 15'000 : 0};
     });
     EXPECT_THAT(proxy, IsOk());
     proxy_ = *std::move(proxy);
@@ -91,7 +93,7 @@ bool Has(const std::string& letters, absl::string_view text) {
 
 TEST_F(ReconnectTest, ACutNetworkIsSaidWithTheAgeOfTheDataAndFoundAgain) {
   ASSERT_TRUE(DrawUntil([](const std::string& letters) {
-    return Has(letters, "1/1running") && Has(letters, "All1slotready");
+    return Has(letters, "1/1running") && Has(letters, "Theslotwasready");
   }));
   Report(7);
   ASSERT_TRUE(DrawUntil([this](const std::string&) { return Step() == 7; }));
@@ -104,8 +106,11 @@ TEST_F(ReconnectTest, ACutNetworkIsSaidWithTheAgeOfTheDataAndFoundAgain) {
     return Has(letters, "connectionlost") && Has(letters, "cannotreachthecoordinatorat127.0.0.1:");
   }));
   Report(8);  // nobody sees it yet
-  ASSERT_TRUE(DrawUntil([](const std::string& letters) {
-    return Has(letters, "dataage6") && Has(letters, "whatisshownisasof");
+  ASSERT_TRUE(DrawUntil([this](const std::string& letters) {
+    const absl::Duration age = session().model().health().data_age;
+    const std::string told = absl::StrReplaceAll(FormatSpan(age), {{" ", ""}});
+    return age > absl::Seconds(6) && Has(letters, absl::StrCat("dataage", told)) &&
+           Has(letters, "whatisshownisasof");
   }));
   EXPECT_EQ(Step(), 7);
   // It keeps trying, and leaves more time each time: 0.1, 0.2, 0.4 s and so on up to 2 s.
@@ -126,17 +131,22 @@ TEST_F(ReconnectTest, ACutNetworkIsSaidWithTheAgeOfTheDataAndFoundAgain) {
 
 // Nothing is reset and nothing comes: only the silence tells.
 TEST_F(ReconnectTest, ANetworkThatSwallowsEverythingIsNoticed) {
-  ASSERT_TRUE(DrawUntil([](const std::string& letters) { return Has(letters, "1/1running"); }));
   fault_ = TcpFault::Kind::kStall;
-  proxy_->CutAll();  // what comes next stalls at once
+  proxy_->CutAll();  // the next connection stalls, once a little has passed
+  int step = 0;
+  ASSERT_TRUE(DrawUntil([&](const std::string& letters) {
+    if (!Has(letters, "1/1running") || !Has(letters, "live")) return false;
+    Report(++step);
+    return proxy_->faults() > 0;
+  }));
+  fault_ = TcpFault::Kind::kCut;
   ASSERT_TRUE(DrawUntil([](const std::string& letters) {
-    return Has(letters, "connectionlost") && Has(letters, "dataage1");
+    return Has(letters, "connectionlost") && Has(letters, "whatisshownisasof");
   }));
   fault_ = TcpFault::Kind::kNone;
-  proxy_->CutAll();
-  Report(3);
-  EXPECT_TRUE(DrawUntil([this](const std::string& letters) {
-    return Has(letters, "live") && !Has(letters, "connectionlost") && Step() == 3;
+  Report(++step);
+  EXPECT_TRUE(DrawUntil([&](const std::string& letters) {
+    return Has(letters, "live") && !Has(letters, "connectionlost") && Step() == step;
   }));
 }
 

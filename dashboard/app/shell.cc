@@ -15,6 +15,10 @@ namespace millrace::dashboard {
 namespace {
 
 constexpr double kNoticeSeconds = 5;
+// Of the time that is looked at, by keys.
+constexpr absl::Duration kLeastSpan = absl::Seconds(10);
+constexpr absl::Duration kMostSpan = absl::Hours(1);
+constexpr absl::Duration kRecordingStep = absl::Seconds(5);
 // Nodes that the palette looks through at each key.
 constexpr size_t kMaxPaletteNodes = 20'000;
 
@@ -59,6 +63,8 @@ constexpr const char* kKeyHelp[][2] = {
     {"/", "filter of the panel in front"},
     {"Space", "pause, and go on"},
     {"Esc", "back to the live view, then nothing selected"},
+    {",  .", "earlier, later: the span of time, or the place in a recording"},
+    {"-  =", "more time, less time"},
     {"Z", "the panel in front alone, and back"},
     {"T", "dark, light, colour-blind"},
     {"drag", "over any plot: that span of time in all panels"},
@@ -92,6 +98,7 @@ Shell::~Shell() = default;
 
 void Shell::SetTheme(ThemeKind kind) {
   theme_ = MakeTheme(kind, options_.fonts);
+  stale_theme_ = StaleTheme(theme_);
   ApplyTheme(theme_, Scale());
 }
 
@@ -321,6 +328,33 @@ void Shell::DrawKeys() {
   ImGui::End();
 }
 
+void Shell::MoveTime(Session* session, int move, int widen) {
+  TimeBrush& brush = session->brush;
+  if (Playback* playback = session->source().playback();
+      playback != nullptr && move != 0 && brush.live) {
+    playback->Seek(std::clamp(playback->position() + move * kRecordingStep, playback->begin(),
+                              playback->end()));
+  } else if (brush.live && widen != 0) {
+    brush.span = std::clamp(widen > 0 ? brush.span * 2 : brush.span / 2, kLeastSpan, kMostSpan);
+    settings_.span = brush.span;
+    settings_.Changed();
+  } else {
+    const absl::Time now = session->model().now();
+    if (brush.live) {
+      brush.to = now;
+      brush.from = now - brush.span;
+      brush.live = false;
+    }
+    const absl::Duration span =
+        std::clamp((brush.to - brush.from) * (widen > 0   ? 2.0
+                                              : widen < 0 ? 0.5
+                                                          : 1.0),
+                   kLeastSpan, kMostSpan);
+    brush.to = std::min(brush.to + move * span / 4, now);
+    brush.from = brush.to - span;
+  }
+}
+
 void Shell::Keys(Session* session) {
   const ImGuiIO& io = ImGui::GetIO();
   focus_filter_ = false;
@@ -368,6 +402,9 @@ void Shell::Keys(Session* session) {
       brush.from = brush.to - brush.span;
     }
   }
+  const int move = (pressed(ImGuiKey_Period) ? 1 : 0) - (pressed(ImGuiKey_Comma) ? 1 : 0);
+  const int widen = (pressed(ImGuiKey_Minus) ? 1 : 0) - (pressed(ImGuiKey_Equal) ? 1 : 0);
+  if (move != 0 || widen != 0) MoveTime(session, move, widen);
   if (pressed(ImGuiKey_Escape)) {
     if (show_keys_) {
       show_keys_ = false;
@@ -539,7 +576,7 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
     Notify(std::string(status.message()), Mood::kBad);
   Keys(session);
   ViewContext context{.model = session->model(),
-                      .theme = theme_,
+                      .theme = session->model().health().stale ? stale_theme_ : theme_,
                       .selection = session->selection,
                       .brush = session->brush,
                       .scale = Scale(),

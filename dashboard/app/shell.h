@@ -14,6 +14,7 @@
 //   /            filter of the panel in front              Space    pause and go on
 //   Esc          back to live, then nothing selected       T        next theme
 //   Z            the panel in front alone, and back        F1       these keys
+//   , .          earlier, later (of a recording: 5 s)      - =      more time, less time
 //   Ctrl+= - 0   larger, smaller, as it was                Ctrl+Q   ends the window
 //
 // Thread safety: on the window's thread. Lifetime: as CellGrid (dashboard/views/cell_grid.h).
@@ -95,6 +96,8 @@ class Shell {
   void DrawQuestions(Session* session);
   void DrawNotices();
   void DrawKeys();
+  // Each of -1, 0, 1: earlier or later, less or more time.
+  void MoveTime(Session* session, int move, int widen);
   void Keys(Session* session);  // nullptr: there is none
   void RunPalette(const ViewContext& context, Session* session);
   void Carry(Session* session);
@@ -108,6 +111,7 @@ class Shell {
   ShellHost* const host_;
   Settings settings_;
   Theme theme_;
+  Theme stale_theme_;
   std::map<Panel, std::unique_ptr<PanelView>> panels_;
   StatusBar status_bar_;
   Palette palette_;

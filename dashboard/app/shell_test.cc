@@ -2,18 +2,27 @@
 
 #include "dashboard/app/shell.h"
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "dashboard/app/palette.h"
 #include "dashboard/app/shell_testing.h"
+#include "dashboard/app/text_audit.h"
 #include "dashboard/source/demo_source.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "imgui_internal.h"
 
 namespace millrace::dashboard {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class ShellSizeTest : public ShellTest, public testing::WithParamInterface<int> {};
 
@@ -172,6 +181,42 @@ TEST_F(ShellTest, SpacePausesAndGoesOn) {
   EXPECT_TRUE(session().brush.live);
 }
 
+TEST_F(ShellTest, KeysMoveTheSpanOfTime) {
+  Open(8, "");
+  const absl::Duration span = session().brush.span;
+  Press(ImGuiKey_Minus);
+  EXPECT_TRUE(session().brush.live);
+  EXPECT_EQ(session().brush.span, 2 * span);
+  Press(ImGuiKey_Equal);
+  Press(ImGuiKey_Equal);
+  EXPECT_EQ(session().brush.span, span / 2);
+  Press(ImGuiKey_Comma);
+  ASSERT_FALSE(session().brush.live);
+  const absl::Time to = session().brush.to;
+  EXPECT_EQ(to - session().brush.from, span / 2);
+  EXPECT_LT(to, session().model().now());
+  Press(ImGuiKey_Period);
+  EXPECT_GT(session().brush.to, to);
+  for (int i = 0; i < 3; ++i) Press(ImGuiKey_Period);  // not beyond now
+  EXPECT_LE(session().brush.to, session().model().now());
+  Press(ImGuiKey_Equal);
+  EXPECT_EQ(session().brush.to - session().brush.from, span / 4);
+  Press(ImGuiKey_Escape);
+  EXPECT_TRUE(session().brush.live);
+}
+
+TEST_F(ShellTest, KeysMoveThePlaceInARecording) {
+  Open(8, "replay");
+  Playback* playback = session().source().playback();
+  ASSERT_NE(playback, nullptr);
+  playback->SetPaused(true);
+  const absl::Time position = playback->position();
+  Press(ImGuiKey_Comma);
+  EXPECT_EQ(playback->position(), position - absl::Seconds(5));
+  Press(ImGuiKey_Period);
+  EXPECT_EQ(playback->position(), position);
+}
+
 TEST_F(ShellTest, AViewerSeesNoOperatorsActions) {
   Open(8, "", nullptr, "worker:1");
   Press(ImGuiKey_P, ImGuiMod_Ctrl);
@@ -230,6 +275,66 @@ TEST(FuzzyScoreTest, LettersInOrderMatchAndBeginningsOfWordsAreBetter) {
   EXPECT_GE(FuzzyScore("w1", "worker:1"), 0);
   EXPECT_GT(FuzzyScore("worker:1", "worker:1"), FuzzyScore("worker:1", "worker:11"));
   EXPECT_GT(FuzzyScore("gp", "GPUs"), FuzzyScore("gp", "Log up"));
+}
+
+TEST_F(ShellTest, WithoutAClusterItSaysWhatToDoUntilOneComes) {
+  shell_ = std::make_unique<Shell>(ShellOptions{.fonts = fonts_}, &host_);
+  Frames(3);
+  EXPECT_THAT(VisibleLetters(), HasSubstr("Noclusterofyoursrunsonthishost"));
+  EXPECT_THAT(FindUnreadableText(), IsEmpty());
+  shell_->SetTrouble("x.json is open to other users: chmod 600 x.json");
+  for (const ImGuiKey key : {ImGuiKey_1, ImGuiKey_Space, ImGuiKey_Z, ImGuiKey_Escape, ImGuiKey_T})
+    Press(key);
+  Press(ImGuiKey_P, ImGuiMod_Ctrl);
+  EXPECT_THAT(VisibleLetters(), HasSubstr("chmod600x.json"));
+  EXPECT_EQ(shell_->theme(), ThemeKind::kLight);
+  for (float y = 200; y < 600 && host_.copied.empty(); y += 10) Click(640, y);
+  EXPECT_THAT(host_.copied, HasSubstr("millrace run"));
+
+  DemoOptions options;
+  options.nodes = 8;
+  auto source = MakeDemoSource(options);
+  ASSERT_TRUE(source.ok());
+  sessions_.push_back(std::make_unique<Session>(*std::move(source)));
+  while (session().Poll(absl::Now(), absl::Seconds(20))) {
+  }
+  Frames(8);
+  EXPECT_THAT(VisibleLetters(), HasSubstr("8/8running"));
+  EXPECT_TRUE(errors_.empty()) << errors_.front();
+}
+
+TEST_F(ShellTest, ClustersOfOneWindowAreToldApart) {
+  Open(50, "");
+  Open(2, "oom-cascade");
+  for (const Panel panel : kPanels) {
+    for (const int cluster : {0, 1, 0}) {
+      shell_->ShowCluster(cluster);
+      Press(KeyOf(panel));
+      ImGui::GetIO().AddMousePosEvent(600, 300);
+      Frames(2);
+      EXPECT_THAT(VisibleLetters(), HasSubstr(cluster == 0 ? "50/50running" : "0/2running"));
+    }
+  }
+  EXPECT_THAT(VisibleLetters(), HasSubstr("CLUSTERS"));
+  EXPECT_TRUE(errors_.empty()) << errors_.front();
+}
+
+TEST_F(ShellTest, ValuesThatAreNoLongerKnownAreGrey) {
+  Open(8, "stale");
+  const auto green = [] {
+    int count = 0;
+    const ImDrawData* data = ImGui::GetDrawData();
+    const ImU32 good = MakeTheme(ThemeKind::kDark, Fonts()).good;
+    for (const ImDrawList* list : data->CmdLists) {
+      for (const ImDrawVert& vertex : list->VtxBuffer) count += vertex.col == good ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_THAT(VisibleLetters(), HasSubstr("connectionlost"));
+  EXPECT_EQ(green(), 0);
+  Close();
+  Open(8, "");
+  EXPECT_GT(green(), 100);
 }
 
 }  // namespace
