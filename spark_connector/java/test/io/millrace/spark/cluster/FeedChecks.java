@@ -44,6 +44,7 @@ public final class FeedChecks extends Checks {
     checks.check("lostResults", checks::lostResults);
     checks.check("stopsReading", checks::stopsReading);
     checks.check("restarts", checks::restarts);
+    checks.check("unanswered", checks::unanswered);
     checks.check("twoClusters", checks::twoClusters);
     checks.check("progress", checks::progress);
     checks.check("wrongUse", checks::wrongUse);
@@ -172,6 +173,34 @@ public final class FeedChecks extends Checks {
     requireEqual(2000L, result.get().rows());
     requireEqual(1, cluster.clusterInfo().get(0).attempt());
     cluster.shutdown();
+  }
+
+  /** Nodes that stand still for longer than a first answer may take, and then go on. */
+  private void unanswered() throws Exception {
+    MillraceCluster sum = run(feed(1), "sum");
+    MillraceCluster square = run(feed(1), "square");
+    long[] pids = {sum.clusterInfo().get(0).pid(), square.clusterInfo().get(0).pid()};
+    for (long pid : pids) {
+      kill("-STOP", pid);
+    }
+    AtomicReference<TrainResult> trained = new AtomicReference<>();
+    AtomicReference<List<Row>> inferred = new AtomicReference<>();
+    Thread training = new Thread(() -> trained.set(sum.train(numbers(100, 1))));
+    Thread inferring = new Thread(() -> inferred.set(square.inference(numbers(100, 1), RESULT).collectAsList()));
+    training.start();
+    inferring.start();
+    Thread.sleep(7_000);
+    for (long pid : pids) {
+      kill("-CONT", pid);
+    }
+    training.join();
+    inferring.join();
+    require(trained.get() != null && inferred.get() != null, "an error for a node that lives");
+    requireEqual(100L, trained.get().rows());
+    require(trained.get().exactlyOnce(), trained.get().toString());
+    requireEqual(100, inferred.get().size());
+    sum.shutdown();
+    square.shutdown();
   }
 
   private void twoClusters() {
