@@ -57,12 +57,19 @@ class LiveTestCase(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def start(self, *command, **more):
-        process = subprocess.Popen(
-            command, env={**self.env, **more}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        """What it writes is told if it ends by itself."""
+        with open(self.path("output"), "ab") as output:
+            process = subprocess.Popen(
+                command, env={**self.env, **more}, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        self.addCleanup(self.tell, process)
         self.addCleanup(self.end, process)
         return process
+
+    def tell(self, process):
+        if 0 < (process.returncode or 0) != 143:  # of itself, not since it was asked to
+            with open(self.path("output"), "rb") as output:
+                print(process.args[0], "ended with", process.returncode, output.read()[-2000:].decode(errors="replace"))
 
     @staticmethod
     def end(process):
