@@ -316,7 +316,8 @@ void Sparkline(const Theme& theme, ImVec2 size, absl::Span<const HistoryPoint> p
   std::vector<ImVec2> run;
   const auto flush = [&] {
     if (run.size() > 1) {
-      list->AddPolyline(run.data(), static_cast<int>(run.size()), color, 1.25F);
+      list->AddPolyline(run.data(), static_cast<int>(run.size()), color,
+                        1.25F * ImGui::GetStyle().FontScaleDpi);
     } else if (run.size() == 1) {
       list->AddRectFilled(ImVec2(run[0].x - 0.5F, run[0].y - 0.5F),
                           ImVec2(run[0].x + 1, run[0].y + 1), color);
