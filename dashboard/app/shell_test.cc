@@ -2,6 +2,7 @@
 
 #include "dashboard/app/shell.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "dashboard/app/shell_testing.h"
 #include "dashboard/app/text_audit.h"
 #include "dashboard/source/demo_source.h"
+#include "dashboard/views/theme.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "imgui_internal.h"
@@ -23,6 +25,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 class ShellSizeTest : public ShellTest, public testing::WithParamInterface<int> {};
 
@@ -249,6 +252,38 @@ TEST_F(ShellTest, StoppingTheClusterIsAskedFirst) {
   Click(question->Pos.x + 40, question->Pos.y + question->Size.y - 18);
   EXPECT_EQ(actions.restarted, session().model().FindNode("worker:1"));
   EXPECT_EQ(actions.stopped, 0);
+}
+
+TEST_F(ShellTest, EveryTableIsExportedAsCsv) {
+  struct Table {
+    Panel panel;
+    const char* button;
+    const char* name;
+    const char* header;
+    int rows;  // at least
+  };
+  Open(50, "slow-node");
+  for (const Table& table : {
+           Table{Panel::kReservations, "Export the bring-up as CSV", "reservations",
+                 "executor_id,node,host,state,", 50},
+           Table{Panel::kNodes, "Export this table as CSV", "nodes", "executor_id,node,", 50},
+           Table{Panel::kGpus, "Export all GPUs as CSV", "gpus", "host,index,uuid,", 50 * 8},
+           Table{Panel::kFeed, "Export these lanes as CSV", "feed", "node,queue,", 1},
+           Table{Panel::kMetrics, "Export these metrics as CSV", "metrics", "metric,executor_id,", 10},
+           Table{Panel::kTimeline, "Export all events as CSV", "events", "number,time,", 1},
+           Table{Panel::kLogs, "Export these lines as CSV", "logs", "time,executor_id,", 10},
+           Table{Panel::kMembership, "Export all epochs and what they changed as CSV", "membership",
+                 "epoch,time,change,task,address,before", 1},
+       }) {
+    SCOPED_TRACE(table.name);
+    host_.saved_name.clear();
+    host_.saved.clear();
+    Press(KeyOf(table.panel));
+    PressIcon(icon::kDownload, table.button);
+    EXPECT_EQ(host_.saved_name, table.name);
+    EXPECT_THAT(host_.saved, StartsWith(table.header));
+    EXPECT_GT(std::count(host_.saved.begin(), host_.saved.end(), '\n'), table.rows);
+  }
 }
 
 TEST_F(ShellTest, SeveralClustersAreSwitchedByThePalette) {

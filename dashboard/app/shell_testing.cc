@@ -147,6 +147,17 @@ void ShellTest::Drag(float x0, float y0, float x1, float y1) {
   Frames(3);
 }
 
+void ShellTest::PressIcon(const char* icon, const char* what) {
+  std::vector<ImGuiID> windows;
+  for (const ImGuiWindow* window : ImGui::GetCurrentContext()->Windows) {
+    if (window->Active) windows.push_back(window->ID);
+  }
+  for (const ImGuiID window : windows) {
+    ImGui::ActivateItemByID(ImHashStr(icon, 0, ImHashStr(what, 0, window)));
+    Frames(2);
+  }
+}
+
 ImGuiWindow* ShellTest::Window(Panel panel) {
   return ImGui::FindWindowByName(absl::StrCat(PanelTitle(panel), "###", PanelName(panel)).c_str());
 }

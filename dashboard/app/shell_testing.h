@@ -82,6 +82,8 @@ class ShellTest : public testing::Test {
   void MoveTo(float x, float y);
   void Click(float x, float y, int button = 0);
   void Drag(float x0, float y0, float x1, float y1);
+  // Presses an IconButton() of any window that is open, wherever it is.
+  void PressIcon(const char* icon, const char* what);
   void Resize(float width, float height) { ImGui::GetIO().DisplaySize = ImVec2(width, height); }
   [[nodiscard]] ImGuiWindow* Window(Panel panel);
   [[nodiscard]] Session& session() { return *sessions_.front(); }

@@ -175,8 +175,10 @@ void DetailsPanel::NodeEnvironment(const ViewContext& context, const NodeState& 
 void DetailsPanel::NodeLogs(const ViewContext& context, const NodeState& node, Commands* commands) {
   const Theme& theme = context.theme;
   const LogRing& logs = context.model.logs();
-  if (tail_node_ != node.executor_id || tail_end_ != logs.end()) {
+  if (tail_cluster_ != context.cluster || tail_node_ != node.executor_id ||
+      tail_end_ != logs.end()) {
     tail_ = TailOf(logs, node.executor_id, kTailLines);
+    tail_cluster_ = context.cluster;
     tail_node_ = node.executor_id;
     tail_end_ = logs.end();
   }

@@ -40,6 +40,7 @@ class DetailsPanel : public PanelView {
   BridgeMemo bridges_;
   // The last lines of one node, found once per change of the ring.
   std::vector<uint64_t> tail_;
+  int tail_cluster_ = -1;
   int tail_node_ = -1;
   uint64_t tail_end_ = 0;
 };

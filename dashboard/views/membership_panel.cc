@@ -56,10 +56,39 @@ void MembershipPanel::Refresh(const ViewContext& context) {
   json_.clear();
 }
 
-void MembershipPanel::Epochs(const ViewContext& context) {
+std::string MembershipPanel::Csv(const DashboardModel& model) const {
+  CsvTable csv({"epoch", "time", "change", "task", "address", "before"});
+  for (const MembershipEpoch& epoch : model.membership().epochs()) {
+    const auto row = [&](absl::string_view change, absl::string_view job, int index,
+                         absl::string_view address, absl::string_view before) {
+      csv.Cell(static_cast<int64_t>(epoch.epoch));
+      csv.Cell(FormatDateTime(epoch.time, model.options().zone));
+      csv.Cell(change);
+      csv.Cell(job.empty() ? std::string() : absl::StrCat(job, ":", index));
+      csv.Cell(address);
+      csv.Cell(before);
+      csv.EndRow();
+    };
+    if (epoch.first) row("first known", "", 0, "", "");
+    for (const auto& task : epoch.diff.added) row("added", task.job, task.index, task.address, "");
+    for (const auto& task : epoch.diff.removed) {
+      row("removed", task.job, task.index, "", task.address);
+    }
+    for (const auto& move : epoch.diff.moved) {
+      row("moved", move.job, move.index, move.to, move.from);
+    }
+  }
+  return csv.Take();
+}
+
+void MembershipPanel::Epochs(const ViewContext& context, Commands* commands) {
   const Theme& theme = context.theme;
   const Membership& membership = context.model.membership();
+  ImGui::AlignTextToFramePadding();
   Heading(theme, "EPOCHS");
+  ImGui::SameLine();
+  if (IconButton(theme, icon::kDownload, "Export all epochs and what they changed as CSV"))
+    commands->Export("membership", Csv(context.model));
   const auto& epochs = membership.epochs();
   const float room = ImGui::GetContentRegionAvail().y;
   if (ImGui::BeginTable("epochs", 3, ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_ScrollY,
@@ -247,7 +276,7 @@ void MembershipPanel::Draw(const ViewContext& context, Commands* commands) {
   Refresh(context);
   const ImVec2 room = ImGui::GetContentRegionAvail();
   const float left = std::min(kEpochsPx * context.scale, room.x * 0.4F);
-  if (ImGui::BeginChild("left", ImVec2(left, room.y))) Epochs(context);
+  if (ImGui::BeginChild("left", ImVec2(left, room.y))) Epochs(context, commands);
   ImGui::EndChild();
   ImGui::SameLine(0, 12 * context.scale);
   if (ImGui::BeginChild("right", ImGui::GetContentRegionAvail())) {

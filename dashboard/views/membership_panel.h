@@ -34,7 +34,8 @@ class MembershipPanel : public PanelView {
   };
 
   void Refresh(const ViewContext& context);
-  void Epochs(const ViewContext& context);
+  void Epochs(const ViewContext& context, Commands* commands);
+  [[nodiscard]] std::string Csv(const DashboardModel& model) const;
   void Tree(const ViewContext& context, Commands* commands);
   void Json(const ViewContext& context, Commands* commands);
   void Environment(const ViewContext& context, Commands* commands);
