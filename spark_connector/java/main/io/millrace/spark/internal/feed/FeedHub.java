@@ -3,10 +3,11 @@ package io.millrace.spark.internal.feed;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.Text;
-import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
@@ -24,16 +25,15 @@ public final class FeedHub implements AutoCloseable {
   private final Thread thread;
   private final long openTimeoutNanos;
 
-  private FeedHub(HubQueue queue, HubLoop loop, long openTimeoutNanos) {
-    this.queue = queue;
+  private FeedHub(HubLoop loop, Thread thread, long openTimeoutNanos) {
+    this.queue = loop.queue();
     this.loop = loop;
+    this.thread = thread;
     this.openTimeoutNanos = openTimeoutNanos;
-    this.thread = new Thread(loop, "millrace-feed-hub");
-    thread.setDaemon(true);
   }
 
   /**
-   * Binds the reply socket and starts the thread.
+   * Starts the thread and binds the reply socket. An interrupt of the caller's is kept for later.
    *
    * @param warnings what a log should say: peers that break the rules; called on the hub's thread
    * @throws MillraceException RESOURCE_EXHAUSTED if the system gives no sockets
@@ -45,15 +45,39 @@ public final class FeedHub implements AutoCloseable {
   /** {@code openTimeoutNanos}: how long each step to a node's first answer may take. */
   static FeedHub start(Consumer<String> warnings, long openTimeoutNanos) {
     Objects.requireNonNull(warnings);
+    // On the hub's thread: a task may be interrupted at any time, which closes the channels that it opens.
+    FutureTask<HubLoop> opening = new FutureTask<>(() -> new HubLoop(new HubQueue(), warnings));
+    Thread thread = new Thread(() -> run(opening), "millrace-feed-hub");
+    thread.setDaemon(true);
+    thread.start();
+    boolean interrupted = false;
     try {
-      HubQueue queue = new HubQueue();
-      FeedHub hub = new FeedHub(queue, new HubLoop(queue, warnings), openTimeoutNanos);
-      hub.thread.start();
-      return hub;
-    } catch (IOException e) {
+      while (true) {
+        try {
+          return new FeedHub(opening.get(), thread, openTimeoutNanos);
+        } catch (InterruptedException e) {
+          interrupted = true;
+        }
+      }
+    } catch (ExecutionException e) {
       throw new MillraceException(
-          StatusCode.RESOURCE_EXHAUSTED, "the feed's sockets cannot be opened: " + e.getMessage());
+          StatusCode.RESOURCE_EXHAUSTED, "the feed's sockets cannot be opened: " + e.getCause().getMessage());
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
+  }
+
+  private static void run(FutureTask<HubLoop> opening) {
+    opening.run();
+    HubLoop loop;
+    try {
+      loop = opening.get();
+    } catch (InterruptedException | ExecutionException e) {
+      return; // start() tells; nobody interrupts this thread
+    }
+    loop.run();
   }
 
   /** "feeder/&lt;hex&gt;". */

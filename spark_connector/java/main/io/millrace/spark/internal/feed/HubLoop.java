@@ -5,6 +5,7 @@ import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.Text;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.Pipe;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -102,20 +103,26 @@ final class HubLoop implements Runnable {
     this.queue = queue;
     this.warnings = warnings;
     context = ZMQ.context(1);
+    List<ZMQ.Socket> opened = new ArrayList<>();
     try {
-      zap = HubSockets.zapServer(context);
-      reply = HubSockets.plainServer(context, SocketType.PULL);
+      opened.add(zap = HubSockets.zapServer(context));
+      opened.add(reply = HubSockets.plainServer(context, SocketType.PULL));
       int port = reply.bindToRandomPort("tcp://127.0.0.1");
       replyEndpoint = "tcp://127.0.0.1:" + port;
       // Death closes both connections of a node: the second event says that nothing more will come.
       reply.base().setEventHook(event -> queue.post(this::endDrain), ZMQ.EVENT_DISCONNECTED);
-      curveReply = HubSockets.curveServer(context, SocketType.PULL, curveKeys);
+      opened.add(curveReply = HubSockets.curveServer(context, SocketType.PULL, curveKeys));
       curveReply.base().setEventHook(event -> queue.post(this::endDrain), ZMQ.EVENT_DISCONNECTED);
     } catch (RuntimeException e) {
+      opened.forEach(ZMQ.Socket::close); // the context's end waits for them
       context.close();
       queue.free();
       throw new IOException(e.getMessage(), e);
     }
+  }
+
+  HubQueue queue() {
+    return queue;
   }
 
   String principal() {
@@ -135,7 +142,8 @@ final class HubLoop implements Runnable {
     String why = "the feeder was stopped";
     try {
       ZMQ.Poller poller = context.poller(4);
-      poller.register(queue.wake(), ZMQ.Poller.POLLIN);
+      Pipe.SourceChannel wake = queue.wake();
+      poller.register(wake, ZMQ.Poller.POLLIN);
       poller.register(zap, ZMQ.Poller.POLLIN);
       poller.register(reply, ZMQ.Poller.POLLIN);
       poller.register(curveReply, ZMQ.Poller.POLLIN);
@@ -144,6 +152,11 @@ final class HubLoop implements Runnable {
         poller.poll(more ? 0 : pollTimeoutMillis());
         answerZap();
         queue.rest();
+        if (wake != queue.wake()) {
+          poller.unregister(wake);
+          wake = queue.wake();
+          poller.register(wake, ZMQ.Poller.POLLIN);
+        }
         more = runCommands();
         more |= drainReplies(reply);
         more |= drainReplies(curveReply);

@@ -6,20 +6,29 @@ import java.nio.channels.Pipe;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 
-/** Work for the hub's thread, and what wakes it. Thread-safe; {@link #take} and {@link #free} are the hub's. */
+/**
+ * Work for the hub's thread, and what wakes it. Thread-safe; {@link #wake}, {@link #take}, {@link #rest} and
+ * {@link #free} are the hub's.
+ *
+ * <p>Java closes a channel whose writer is interrupted, and Spark interrupts tasks: a pipe that was closed so
+ * wakes the hub too, by its end, and is replaced.
+ */
 final class HubQueue {
   private final ConcurrentLinkedQueue<Runnable> work = new ConcurrentLinkedQueue<>();
   private final AtomicBoolean woken = new AtomicBoolean();
-  private final Pipe pipe;
+  private volatile Pipe pipe = openPipe();
   private volatile boolean closed;
 
-  HubQueue() throws IOException {
-    pipe = Pipe.open();
+  HubQueue() throws IOException {}
+
+  private static Pipe openPipe() throws IOException {
+    Pipe pipe = Pipe.open();
     pipe.source().configureBlocking(false);
     pipe.sink().configureBlocking(false);
+    return pipe;
   }
 
-  /** For the hub's poller: readable once there is work. */
+  /** For the hub's poller: readable once there is work. Another one after a {@link #rest} that replaced it. */
   Pipe.SourceChannel wake() {
     return pipe.source();
   }
@@ -47,11 +56,16 @@ final class HubQueue {
     if (!woken.compareAndSet(false, true)) {
       return;
     }
+    boolean interrupted = Thread.interrupted();
     try {
       pipe.sink().write(ByteBuffer.allocate(1));
     } catch (IOException e) {
-      // The hub has freed the pipe: it runs no more.
+      // Closed by an interrupt, which wakes the hub, or freed: the hub runs no more.
       woken.set(false);
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
   }
 
@@ -65,8 +79,15 @@ final class HubQueue {
     try {
       // Also when nobody is known to have signalled: a byte may come after the flag was taken back.
       ByteBuffer sink = ByteBuffer.allocate(16);
-      while (pipe.source().read(sink) > 0) {
+      int read = pipe.source().read(sink);
+      while (read > 0) {
         sink.clear();
+        read = pipe.source().read(sink);
+      }
+      if (read < 0) {
+        Pipe broken = pipe;
+        pipe = openPipe();
+        broken.source().close();
       }
     } catch (IOException e) {
       throw new IllegalStateException("the hub's pipe is broken", e);

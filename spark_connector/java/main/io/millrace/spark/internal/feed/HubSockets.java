@@ -73,6 +73,7 @@ final class HubSockets {
     ZMQ.Socket socket = context.socket(SocketType.REP);
     socket.setLinger(0);
     if (!socket.bind(ZAP_ENDPOINT)) {
+      socket.close();
       throw new IllegalStateException(ZAP_ENDPOINT + " cannot be bound");
     }
     return socket;
