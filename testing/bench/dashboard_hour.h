@@ -19,7 +19,8 @@ struct HourCost {
   double samples = 0;              // of nodes and GPUs, per second of the cluster's time
   double cpu_per_second = 0;       // CPU seconds per second of the cluster's time
   double message_bytes = 0;        // per second of the cluster's time
-  double model_bytes = 0;          // at the end, as the model counts
+  double history_bytes = 0;        // at the end: the past of values
+  double model_bytes = 0;          // at the end, as the model counts: log lines and states too
   double resident_bytes = 0;       // by which the process has grown
 };
 
