@@ -549,11 +549,6 @@ absl::Status MeasureHour(const Flags& flags, BenchReport* report) {
                             4 / kMegabyte,
                      .ref_is = "each value of each GPU and second as a float",
                      .goal = AtMost(1'000)});
-  report->Add(Figure{.name = "dashboard_memory",
-                     .unit = "MB",
-                     .ours = std::max(hour.model_bytes, hour.resident_bytes) / kMegabyte,
-                     .ref = hour.history_bytes / kMegabyte,
-                     .ref_is = "the past of values alone"});
   report->Add(Figure{.name = "dashboard_values",
                      .unit = "/s",
                      .ours = hour.samples * 6 / hour.cpu_per_second,
