@@ -75,7 +75,6 @@ public final class DataChecks extends Checks {
   /** Every type that a feed carries comes back as it went, in DataFrames and in RDDs. */
   private void nullsAndNesting() {
     MillraceCluster cluster = run(feed(2), "echo");
-    cluster.endFeed("input");
     Dataset<Row> all =
         spark
             .range(0, 41, 1, 3)
