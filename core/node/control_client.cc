@@ -310,7 +310,7 @@ absl::Status ControlClient::HandleFrames() {
 
 void ControlClient::Dispatch(const Json& frame) {
   if (frame.contains("push")) {
-    if (handlers_.on_push) handlers_.on_push(frame);
+    if (handlers_.on_push) handlers_.on_push(*this, frame);
     return;
   }
   const absl::StatusOr<int64_t> id = GetInt(frame, "id");

@@ -51,8 +51,9 @@ class ControlClient {
 
   struct Handlers {
     // One push frame. Runs on the channel's thread, one at a time; must not block and must not
-    // Call().
-    std::function<void(const Json&)> on_push;
+    // Call(). `control` is for answers: the first push may come before Start() has returned its
+    // owner the pointer, the last one while the owner destroys it.
+    std::function<void(ControlClient& control, const Json& frame)> on_push;
     // The channel ended from the other side (UNAVAILABLE), or what came was no frame (DATA_LOSS).
     // Runs on the channel's thread, at most once, and before any call fails because of it: who ends
     // the process here ends it before the program can do so in its own way.

@@ -39,7 +39,7 @@ class ControlClientTest : public testing::Test {
   void Start(UniqueFd fd) {
     absl::StatusOr<std::unique_ptr<ControlClient>> client = ControlClient::Start(
         std::move(fd), {.on_push =
-                            [this](const Json& frame) {
+                            [this](ControlClient&, const Json& frame) {
                               MutexLock lock(&mu_);
                               pushes_.push_back(frame);
                               changed_.SignalAll();

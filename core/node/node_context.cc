@@ -155,8 +155,7 @@ NodeContext::NodeContext(NodeConfig config, AgentGoneFn on_agent_gone)
       port_held_(config_.port_fd.has_value()),
       port_fd_(config_.port_fd.value_or(-1)) {}
 
-// The channel's thread uses the rest: it goes first.
-NodeContext::~NodeContext() { control_.reset(); }
+NodeContext::~NodeContext() = default;
 
 absl::Status NodeContext::StartReceiver() {
   if (!config_.input_feed || !IsFedJob(config_.job_name)) return absl::OkStatus();
@@ -180,7 +179,9 @@ absl::Status NodeContext::Connect(UniqueFd control_fd) {
   // Before the channel, whose pushes go to it.
   const absl::Status received = Annotate(StartReceiver(), "receiving the feed");
   ControlClient::Handlers handlers;
-  handlers.on_push = [this](const Json& frame) { OnPush(frame); };
+  handlers.on_push = [this](ControlClient& control, const Json& frame) {
+    OnPush(control, frame);
+  };
   handlers.on_closed = [this](const absl::Status& why) {
     // An agent may close the channel as soon as it knows how the node ends.
     if (!finished_.load()) on_agent_gone_(why);
@@ -205,7 +206,7 @@ absl::Status NodeContext::Connect(UniqueFd control_fd) {
 absl::Status NodeContext::Finish(const absl::Status& outcome) {
   if (finished_.exchange(true)) return outcome;
   const absl::Status end = receiver_ != nullptr ? receiver_->Finish(outcome) : outcome;
-  SendSample();
+  SendSample(*control_);
   // Should it not reach the agent: the exit code says the same with fewer words.
   control_
       ->Notify("exit",
@@ -218,7 +219,7 @@ absl::Status NodeContext::Finish(const absl::Status& outcome) {
 
 // ---- pushes -------------------------------------------------------------------------------------
 
-void NodeContext::OnPush(const Json& frame) {
+void NodeContext::OnPush(ControlClient& control, const Json& frame) {
   const std::string kind = GetString(frame, "push").value_or("");
   absl::Status status;
   if (kind == "spec") {
@@ -230,7 +231,7 @@ void NodeContext::OnPush(const Json& frame) {
   } else if (kind == "feeder_keys") {
     status = OnFeederKeys(frame);
   } else if (kind == "sample") {
-    SendSample();
+    SendSample(control);
   } else if (kind == "stop") {
     MILLRACE_LOG(INFO) << "asked to stop: " << GetStringOr(frame, "reason", "").value_or("");
     if (receiver_ != nullptr) receiver_->EndAllFeeds();
@@ -243,10 +244,10 @@ void NodeContext::OnPush(const Json& frame) {
   }
 }
 
-void NodeContext::SendSample() {
+void NodeContext::SendSample(ControlClient& control) {
   if (receiver_ == nullptr) return;
   // One that is lost is followed by the next.
-  control_->Notify("sample", FeedSampleJson(receiver_->stats())).IgnoreError();
+  control.Notify("sample", FeedSampleJson(receiver_->stats())).IgnoreError();
 }
 
 absl::Status NodeContext::OnSpec(const Json& frame) {

@@ -213,12 +213,12 @@ class NodeContext {
   [[nodiscard]] absl::StatusOr<std::vector<std::string>> Claim(const Json& params);
 
   // On the channel's thread.
-  void OnPush(const Json& frame);
+  void OnPush(ControlClient& control, const Json& frame);
   [[nodiscard]] absl::Status OnSpec(const Json& frame);
   [[nodiscard]] absl::Status OnFeedEnd(const Json& frame);
   [[nodiscard]] absl::Status OnEndFeed(const Json& frame);
   [[nodiscard]] absl::Status OnFeederKeys(const Json& frame);
-  void SendSample();
+  void SendSample(ControlClient& control);
 
   const NodeConfig config_;
   const std::string user_;  // whose home relative paths lie in
@@ -235,7 +235,8 @@ class NodeContext {
   std::shared_ptr<const MembershipFn> membership_fn_ ABSL_GUARDED_BY(mu_);  // null: none
   bool port_held_ ABSL_GUARDED_BY(mu_);  // by the agent too, as far as is known here
   UniqueFd port_fd_ ABSL_GUARDED_BY(mu_);
-  // After everything that its thread uses: closed first, by the destructor.
+  // After everything that its thread uses: closed first. Never reset() before: callbacks of the
+  // program on that thread may still use it (ReportMetric) while it ends.
   std::unique_ptr<ControlClient> control_;
   NodeKeyValue kv_{nullptr};
 };

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -604,6 +605,26 @@ TEST_F(NodeContextTest, TellsTheAgentHowItEnds) {
 TEST_F(NodeContextTest, TellsTheAgentOfSuccessToo) {
   EXPECT_THAT(CreateWorker().Finish(absl::OkStatus()), IsOk());
   EXPECT_EQ(agent_.WaitFor("exit").params, (Json{{"code", "OK"}, {"message", ""}}));
+}
+
+TEST(NodeContextLifeTest, TakesPushesFromItsFirstMomentToItsLast) {
+  for (int round = 0; round < 30; ++round) {
+    FakeAgentChannel agent;
+    std::atomic<bool> over{false};
+    NodeConfig config = Config("worker", 1, 1);
+    config.input_feed = true;
+    absl::StatusOr<Thread> pusher = Thread::Start("pusher", [&] {
+      while (!over.load()) agent.Push(Json{{"push", "sample"}});
+    });
+    ASSERT_THAT(pusher, IsOk());
+    auto context = NodeContext::Create(std::move(config), agent.TakeNodeEnd(),
+                                       [](const absl::Status&) {});
+    EXPECT_THAT(context, IsOk());
+    (void)agent.WaitFor("sample");
+    context->reset();
+    over.store(true);
+    pusher->Join();
+  }
 }
 
 TEST_F(NodeContextTest, NoticesThatTheAgentIsGone) {

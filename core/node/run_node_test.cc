@@ -208,6 +208,7 @@ TEST_F(RunNodeTest, IsNoNodeInsideANode) {
   EXPECT_THAT(Stderr(),
               HasSubstr(absl::StrCat("FAILED_PRECONDITION: MILLRACE_CONTROL_FD: descriptor ",
                                      kControlFd, " is not the control channel of an agent\n")));
+  agent_.WaitForEnd();
   EXPECT_EQ(agent_.requests().size(), 3u);  // of the outer one
 }
 
