@@ -8,14 +8,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "core/agent/exit_codes.h"
 #include "core/agent/gateway_calls.h"
 #include "core/base/exit_status.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
-#include "core/client/cluster_file.h"
 #include "core/coordinator/gateway_conversion.h"
 #include "core/proto/feed_gateway.pb.h"
 
@@ -61,27 +59,6 @@ absl::StatusOr<Json> ValueToJson(absl::string_view key, const std::string& value
   return Json{{"value", absl::Base64Escape(value)}};
 }
 
-// Empty if it cannot be written: a cluster that nobody can look at runs all the same.
-std::string WriteFileOf(const Coordinator& coordinator, const std::string& program) {
-  ClusterFile file;
-  file.cluster_id = coordinator.cluster_id();
-  file.address = coordinator.address();
-  file.ca_pem = coordinator.ca_pem();
-  file.viewer_token = coordinator.tokens().viewer;
-  file.operator_token = coordinator.tokens().operator_token;
-  file.started = absl::Now();
-  file.program = program;
-  absl::StatusOr<std::string> path = WriteClusterFile(file);
-  if (path.ok()) return *std::move(path);
-  MILLRACE_LOG(WARNING) << "there is no cluster file for dashboard and CLI: " << path.status();
-  return "";
-}
-
-struct Started {
-  std::shared_ptr<Coordinator> coordinator;
-  std::string cluster_file;
-};
-
 }  // namespace
 
 CoordinatorMode::CoordinatorMode(EventLoop* loop, Options options)
@@ -96,7 +73,6 @@ CoordinatorMode::CoordinatorMode(EventLoop* loop, Options options)
 CoordinatorMode::~CoordinatorMode() {
   loop_->Cancel(&end_timer_);
   if (coordinator_ != nullptr) coordinator_->Shutdown();
-  if (!cluster_file_.empty()) RemoveClusterFile(cluster_file_);
 }
 
 void CoordinatorMode::Start() {
@@ -195,20 +171,15 @@ void CoordinatorMode::StartCoordinator(const Json& id, const Json& params) {
   metric_events_ = start->metric_events;
   start->options.observer = this;
   starting_ = true;
-  const auto made = std::make_shared<Started>();
+  const auto made = std::make_shared<std::shared_ptr<Coordinator>>();
   calls_.Start(
-      [made, options = std::move(start->options),
-       cluster_file = start->cluster_file]() -> absl::StatusOr<Json> {
-        MILLRACE_ASSIGN_OR_RETURN(made->coordinator, Coordinator::Start(options));
-        if (cluster_file) {
-          made->cluster_file = WriteFileOf(*made->coordinator, options.node.program);
-        }
+      [made, options = std::move(start->options)]() -> absl::StatusOr<Json> {
+        MILLRACE_ASSIGN_OR_RETURN(*made, Coordinator::Start(options));
         return Json::object();
       },
       [this, id, made](const absl::StatusOr<Json>& outcome) {
         starting_ = false;
-        coordinator_ = made->coordinator;
-        cluster_file_ = made->cluster_file;
+        coordinator_ = *made;
         OnStarted(id, outcome);
       });
 }

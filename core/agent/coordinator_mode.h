@@ -101,7 +101,6 @@ class CoordinatorMode : private CoordinatorObserver {
   bool starting_ = false;
   bool log_events_ = false;     // before the coordinator starts; then constant
   bool metric_events_ = false;
-  std::string cluster_file_;  // empty: there is none
   uint64_t dropped_events_ = 0;  // not told yet
   bool ending_ = false;
   int exit_code_ = 0;

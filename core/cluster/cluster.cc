@@ -20,7 +20,6 @@
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
-#include "core/client/cluster_file.h"
 #include "core/cluster/cluster_directory.h"
 #include "core/cluster/ledger_observer.h"
 #include "core/cluster/progress.h"
@@ -160,7 +159,6 @@ class Cluster::Impl : public CoordinatorObserver {
   void OnOperatorStop(const absl::Status& status, bool now) override;
 
   absl::Status LaunchAgents();
-  void WriteClusterFile(const std::string& program);
   AgentTicket TicketOf(int executor_id) const;
   absl::Status CheckQueue(absl::string_view queue);
   absl::Status CheckFeed(absl::string_view queue, absl::Duration feed_timeout, int64_t batch_bytes);
@@ -184,7 +182,6 @@ class Cluster::Impl : public CoordinatorObserver {
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<ClusterDirectory> directory_;
   std::unique_ptr<Feeder> feeder_;  // null in InputMode DIRECT
-  std::string cluster_file_;        // empty: there is none
 
   Mutex mu_;
   CondVar changed_;
@@ -231,6 +228,7 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   options.quarantine = options_.quarantine;
   options.observer = this;
   options.event_log_dir = options_.log_dir;
+  options.cluster_file = options_.cluster_file;
   MILLRACE_ASSIGN_OR_RETURN(coordinator_, Coordinator::Start(std::move(options)));
   directory_ = std::make_unique<ClusterDirectory>(coordinator_.get(), roles_);
   if (options_.input_mode == InputMode::kFeed) {
@@ -242,7 +240,6 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
     options_.stop_request->Attach(
         [this](const std::string& reason, bool now) { OnStopRequest(reason, now); });
   }
-  if (options_.cluster_file) WriteClusterFile(program.path());
   MILLRACE_RETURN_IF_ERROR(LaunchAgents());
   const absl::Status running = coordinator_->WaitRunning();
   const bool asked = !coordinator_->stop_request().ok() ||
@@ -294,26 +291,6 @@ absl::Status Cluster::Impl::LaunchAgents() {
   MILLRACE_RETURN_IF_ERROR(launcher_.Launch(tickets, std::move(events)));
   launched_ = true;
   return absl::OkStatus();
-}
-
-// A cluster that nobody can look at runs all the same.
-void Cluster::Impl::WriteClusterFile(const std::string& program) {
-  ClusterFile file;
-  file.cluster_id = coordinator_->cluster_id();
-  file.address = coordinator_->address();
-  file.ca_pem = coordinator_->ca_pem();
-  file.viewer_token = coordinator_->tokens().viewer;
-  file.operator_token = coordinator_->tokens().operator_token;
-  file.started = absl::Now();
-  file.program = program;
-  file.log_dir = options_.log_dir;
-  absl::StatusOr<std::string> path = millrace::WriteClusterFile(file);
-  if (path.ok()) {
-    cluster_file_ = *std::move(path);
-  } else {
-    MILLRACE_LOG(WARNING) << "there is no cluster file for dashboard and CLI: " << path.status()
-                          << "; ClusterOptions::cluster_file = false does without";
-  }
 }
 
 // ---- what happens ----------------------------------------------------------------------------------
@@ -612,7 +589,6 @@ void Cluster::Impl::TearDown() {
   progress_.Clear();
   if (feeder_ != nullptr) feeder_->Stop();
   if (launched_) launcher_.Stop(kAgentExitWait);
-  if (!cluster_file_.empty()) RemoveClusterFile(cluster_file_);
   coordinator_->Shutdown();
 }
 

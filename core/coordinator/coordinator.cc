@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/local_interfaces.h"
 #include "core/base/port_range.h"
@@ -16,6 +17,7 @@
 #include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
+#include "core/client/cluster_file.h"
 #include "core/coordinator/certificate_authority.h"
 #include "core/coordinator/cluster_recorder.h"
 #include "core/coordinator/control_plane.h"
@@ -302,6 +304,7 @@ class GrpcCoordinator final : public Coordinator {
   }
 
   void Shutdown() override {
+    if (!cluster_file_.empty()) RemoveClusterFile(cluster_file_);  // before nobody answers
     if (plane_ != nullptr) plane_->Shutdown();   // streams hear why
     if (hub_ != nullptr) hub_->Stop();           // readers hear the last of it
     if (events_ != nullptr) events_->Stop();
@@ -309,6 +312,8 @@ class GrpcCoordinator final : public Coordinator {
   }
 
  private:
+  void PublishClusterFile(const CoordinatorOptions& options);
+
   template <typename Result, typename Body>
   Result Ledger(Body body) const {
     std::optional<Result> result;
@@ -328,6 +333,7 @@ class GrpcCoordinator final : public Coordinator {
   std::unique_ptr<ControlPlane> plane_;
   std::unique_ptr<CoordinatorServer> server_;
   std::string address_;
+  std::string cluster_file_;  // its path; empty: there is none
 };
 
 absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
@@ -375,7 +381,27 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
                                                                .recorder = recorder_.get(),
                                                                .program = program_.get()}));
   address_ = FormatHostPort(AdvertisedHost(options), server_->port());
+  if (options.cluster_file) PublishClusterFile(options);
   return absl::OkStatus();
+}
+
+void GrpcCoordinator::PublishClusterFile(const CoordinatorOptions& options) {
+  ClusterFile file;
+  file.cluster_id = cluster_id_;
+  file.address = address_;
+  file.ca_pem = ca_->ca_pem();
+  file.viewer_token = tokens().viewer;
+  file.operator_token = tokens().operator_token;
+  file.started = absl::Now();
+  file.program = options.node.program;
+  file.log_dir = options.node.log_dir;
+  absl::StatusOr<std::string> path = WriteClusterFile(file);
+  if (path.ok()) {
+    cluster_file_ = *std::move(path);
+  } else {  // a cluster that nobody can look at runs all the same
+    MILLRACE_LOG(WARNING) << "there is no cluster file for dashboard and CLI: " << path.status()
+                          << "; the option cluster_file = false does without";
+  }
 }
 
 }  // namespace

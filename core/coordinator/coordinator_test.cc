@@ -1,5 +1,10 @@
 #include "core/coordinator/coordinator.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,9 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/fake_clock.h"
+#include "core/base/file.h"
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
+#include "core/client/cluster_file.h"
 #include "core/coordinator/fake_agent.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -379,6 +386,41 @@ TEST(CoordinatorTest, BadOptionsAreNamedAndNothingIsStarted) {
   refused([](auto& o) { o.node.program = "/tmp"; o.node.shipped = true; }, "/tmp is a folder");
   refused([](auto& o) { o.bind_address = "203.0.113.7"; }, "203.0.113.7",
           absl::StatusCode::kUnavailable);
+}
+
+TEST(CoordinatorTest, IsFoundByItsFileWhileItLives) {
+  const auto dir = TempDir::Create();
+  ASSERT_THAT(dir, IsOk());
+  ::setenv("MILLRACE_CLUSTERS_DIR", JoinPath(dir->path(), "clusters").c_str(), 1);
+  CoordinatorOptions options = Options({.num_executors = 1});
+  options.node.log_dir = "/tmp/logs";
+  options.cluster_file = true;
+  const auto coordinator = Start(std::move(options));
+  const auto file = NewestClusterFile();
+  ASSERT_THAT(file, IsOk());
+  EXPECT_EQ(file->cluster_id, coordinator->cluster_id());
+  EXPECT_EQ(file->address, coordinator->address());
+  EXPECT_EQ(file->ca_pem, coordinator->ca_pem());
+  EXPECT_EQ(file->viewer_token, coordinator->tokens().viewer);
+  EXPECT_EQ(file->operator_token, coordinator->tokens().operator_token);
+  EXPECT_EQ(file->program, "/bin/true");
+  EXPECT_EQ(file->log_dir, "/tmp/logs");
+  EXPECT_EQ(file->pid, ::getpid());
+  coordinator->Shutdown();
+  EXPECT_THAT(NewestClusterFile(), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(CoordinatorTest, LivesWithoutAFileThatCannotBeWritten) {
+  const auto dir = TempDir::Create();
+  ASSERT_THAT(dir, IsOk());
+  ASSERT_EQ(::chmod(dir->path().c_str(), 0777), 0);  // others could put a false one there
+  ::setenv("MILLRACE_CLUSTERS_DIR", dir->path().c_str(), 1);
+  CoordinatorOptions options = Options({.num_executors = 1});
+  options.cluster_file = true;
+  const auto coordinator = Start(std::move(options));
+  FakeAgentGroup agents(FakeAgentOptions::For(*coordinator), 1);
+  EXPECT_THAT(coordinator->WaitRunning(kLong), IsOk());
+  EXPECT_TRUE(std::filesystem::is_empty(dir->path()));
 }
 
 TEST(CoordinatorTest, TwoCoordinatorsDoNotShareAPort) {
