@@ -43,57 +43,71 @@ public final class ResumeChecks extends Checks {
     checks.end();
   }
 
-  /** 1, but the first attempt of each task fails at its row {@link #TRIP_AT}, once what was sent is used. */
-  private static final class Trip implements UDF1<Long, Long> {
+  /** 1; the first attempt of each task does something at its row {@link #TRIP_AT}. */
+  private abstract static class Source implements UDF1<Long, Long> {
     private static final long serialVersionUID = 1L;
     private int row;
     private long task = -1;
 
     @Override
-    public Long call(Long id) throws Exception {
+    public final Long call(Long id) throws Exception {
       TaskContext context = TaskContext.get();
       if (context.taskAttemptId() != task) {
         task = context.taskAttemptId();
         row = 0;
       }
-      if (row++ == TRIP_AT && context.attemptNumber() == 0) {
-        Thread.sleep(5_000);
-        throw new IllegalStateException("the source fails, as it was told");
+      if (context.attemptNumber() == 0) {
+        Thread.sleep(pauseMillis());
+        if (row++ == TRIP_AT) {
+          trip();
+        }
       }
       return 1L;
     }
+
+    /** Before each row of a first attempt. */
+    abstract long pauseMillis();
+
+    abstract void trip() throws Exception;
   }
 
-  /** 1, slowly; each first attempt says at row {@link #TRIP_AT} which process it is, and waits for a file "go". */
-  private static final class Wait implements UDF1<Long, Long> {
+  /** Fails once what was sent is used. */
+  private static final class Trip extends Source {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    long pauseMillis() {
+      return 0;
+    }
+
+    @Override
+    void trip() throws Exception {
+      Thread.sleep(5_000);
+      throw new IllegalStateException("the source fails, as it was told");
+    }
+  }
+
+  /** Slow; says which process it is, and waits for a file "go". */
+  private static final class Wait extends Source {
     private static final long serialVersionUID = 1L;
     private final String folder;
-    private int row;
-    private long task = -1;
 
     Wait(String folder) {
       this.folder = folder;
     }
 
     @Override
-    public Long call(Long id) throws Exception {
-      TaskContext context = TaskContext.get();
-      if (context.taskAttemptId() != task) {
-        task = context.taskAttemptId();
-        row = 0;
+    long pauseMillis() {
+      return 100;
+    }
+
+    @Override
+    void trip() throws Exception {
+      String pid = new String(Files.readAllBytes(Paths.get("/proc/self/stat")), StandardCharsets.UTF_8).split(" ")[0];
+      Files.createFile(Paths.get(folder, "feeds-" + pid));
+      for (int i = 0; i < 3000 && !Files.exists(Paths.get(folder, "go")); i++) {
+        Thread.sleep(20);
       }
-      if (context.attemptNumber() > 0) {
-        return 1L;
-      }
-      Thread.sleep(100);
-      if (row++ == TRIP_AT) {
-        String pid = new String(Files.readAllBytes(Paths.get("/proc/self/stat")), StandardCharsets.UTF_8).split(" ")[0];
-        Files.createFile(Paths.get(folder, "feeds-" + pid));
-        for (int i = 0; i < 3000 && !Files.exists(Paths.get(folder, "go")); i++) {
-          Thread.sleep(20);
-        }
-      }
-      return 1L;
     }
   }
 
