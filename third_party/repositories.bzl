@@ -344,6 +344,10 @@ def _python_packages():
         requirements = "//testing/reference_peer:requirements.txt",
     )
     python_env(
+        name = "duckdb_packages",
+        requirements = "//testing/arrow_interop:duckdb_requirements.txt",
+    )
+    python_env(
         name = "python_kubernetes_packages",
         requirements = "//testing/bench:python_kubernetes_requirements.txt",
     )
