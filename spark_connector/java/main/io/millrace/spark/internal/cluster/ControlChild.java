@@ -54,7 +54,7 @@ final class ControlChild {
   private final Map<Long, CompletableFuture<JsonObject>> pending = new LinkedHashMap<>();
   private final ArrayList<String> lastLines = new ArrayList<>();
   private long nextId = 1;
-  private boolean gone;
+  private volatile boolean gone; // read without the lock too, which a child that reads slowly may hold up
 
   private ControlChild(String name, Process process, Listener listener) {
     this.name = name;
@@ -266,8 +266,9 @@ final class ControlChild {
     return exit;
   }
 
+  /** False from when requests fail because it is gone: {@link Listener#onExit} may be yet to come. */
   boolean isAlive() {
-    return !exit.isDone();
+    return !gone;
   }
 
   /** Closes its stdin: it ends what it runs and itself. */
@@ -279,16 +280,25 @@ final class ControlChild {
     }
   }
 
-  /** Waits for its end; false if it does not come in time, or the thread is interrupted (the flag stays). */
+  /** Waits for its end, also if the thread is interrupted (the flag stays); false if it does not come in time. */
   boolean awaitExit(long millis) {
+    long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
+    boolean interrupted = false;
     try {
-      exit.get(millis, TimeUnit.MILLISECONDS);
-      return true;
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      return false;
-    } catch (ExecutionException | TimeoutException e) {
-      return false;
+      while (true) {
+        try {
+          exit.get(Math.max(0, until - System.nanoTime()), TimeUnit.NANOSECONDS);
+          return true;
+        } catch (InterruptedException e) {
+          interrupted = true;
+        } catch (ExecutionException | TimeoutException e) {
+          return false;
+        }
+      }
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
   }
 

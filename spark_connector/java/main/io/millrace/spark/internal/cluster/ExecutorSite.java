@@ -12,6 +12,7 @@ import io.millrace.spark.internal.feed.SessionState;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -33,6 +34,9 @@ public final class ExecutorSite {
   private static final long WATCH_MILLIS = 10;
   private static final long REPORT_NANOS = TimeUnit.SECONDS.toNanos(1);
   private static final long GATEWAY_IDLE_NANOS = TimeUnit.SECONDS.toNanos(3);
+  /** How often the ledger is told of a session's end, should an agent or its connection be lost meanwhile. */
+  private static final int MAX_TELLS = 5;
+  private static final long TELL_AGAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
   private static final Map<String, ExecutorSite> SITES = new HashMap<>();
   private static final BufferPool POOL = new BufferPool(256L << 20);
@@ -43,6 +47,8 @@ public final class ExecutorSite {
     final FeedSession session;
     final PartitionReport report;
     long reportedRows;
+    int untold; // how often its end could not be told
+    long untoldNanos;
 
     Watched(FeedSession session, PartitionReport report) {
       this.session = session;
@@ -69,13 +75,15 @@ public final class ExecutorSite {
     this.coordinator = coordinator;
   }
 
-  /** This JVM's part of a cluster. */
-  public static ExecutorSite of(String clusterId, CoordinatorAddress coordinator) {
+  /**
+   * This JVM's part of a cluster, for a task that calls {@link #leave} at its end. It stays until then, however
+   * long the task stands still.
+   */
+  public static ExecutorSite enter(String clusterId, CoordinatorAddress coordinator) {
     synchronized (SITES) {
       ExecutorSite site = SITES.computeIfAbsent(clusterId, id -> new ExecutorSite(id, coordinator));
       synchronized (site) {
-        // From here on the watcher keeps it.
-        site.lastUseNanos = System.nanoTime();
+        site.users++;
         if (site.watcher == null) {
           site.watcher = new Thread(site::watch, "millrace-site");
           site.watcher.setDaemon(true);
@@ -125,16 +133,27 @@ public final class ExecutorSite {
       throw e;
     }
     synchronized (this) {
-      if (!agent.hasEnded()) {
+      if (agent.child().isAlive()) { // otherwise its exit may have been told already
         agents.put(executorId, agent);
+      } else {
+        claimed.remove(executorId);
       }
     }
     return agent;
   }
 
+  /** Gives a place to an agent that none was claimed for, whatever else is here; nothing if it has ended. */
+  public synchronized void keep(NodeAgent agent) {
+    if (agents.get(agent.executorId()) == agent) {
+      claimed.add(agent.executorId());
+    }
+  }
+
   private synchronized void onAgentExit(NodeAgent agent) {
-    agents.remove(agent.executorId(), agent);
-    claimed.remove(agent.executorId());
+    // One that was not taken for the node's has no place: that is the next attempt's, maybe.
+    if (agents.remove(agent.executorId(), agent)) {
+      claimed.remove(agent.executorId());
+    }
   }
 
   /** The node of this executor that a task had better feed, of several each in turn; -1 if there is none. */
@@ -160,7 +179,7 @@ public final class ExecutorSite {
     synchronized (this) {
       lastUseNanos = System.nanoTime();
       for (NodeAgent agent : agents.values()) {
-        if (agent.isRunning()) {
+        if (agent.isRunning() && agent.child().isAlive()) {
           return agent.child();
         }
       }
@@ -262,11 +281,6 @@ public final class ExecutorSite {
     }
   }
 
-  /** Keeps the site while a task feeds. */
-  public synchronized void enter() {
-    users++;
-  }
-
   /** The other end of {@link #enter}. */
   public synchronized void leave() {
     users--;
@@ -297,21 +311,21 @@ public final class ExecutorSite {
       if (all) {
         lastReport = System.nanoTime();
       }
+      Map<Watched, CompletableFuture<JsonObject>> told = new LinkedHashMap<>();
       Set<Watched> over = new HashSet<>();
-      List<CompletableFuture<JsonObject>> told = new ArrayList<>();
       for (Watched one : now) {
         if (follow(one, all, told)) {
           over.add(one);
         }
       }
       // Before the next round: a later report must not overtake an earlier one.
-      for (CompletableFuture<JsonObject> one : told) {
-        try {
-          ControlChild.await(one, "report");
-        } catch (MillraceException e) {
-          LOG.debug("the ledger did not take a partition: {}", e.getMessage()); // its cluster has ended
-        }
-      }
+      told.forEach(
+          (one, reply) -> {
+            if (!isTold(reply) && over.contains(one) && ++one.untold < MAX_TELLS) {
+              one.untoldNanos = System.nanoTime();
+              over.remove(one); // nobody else tells of its end
+            }
+          });
       synchronized (this) {
         watched.removeAll(over);
       }
@@ -321,21 +335,38 @@ public final class ExecutorSite {
     }
   }
 
-  /** Returns whether the session is over. */
-  private boolean follow(Watched one, boolean tell, List<CompletableFuture<JsonObject>> told) {
+  /** Returns whether the session is over, and the ledger being told. */
+  private boolean follow(Watched one, boolean tell, Map<Watched, CompletableFuture<JsonObject>> told) {
     SessionState state = one.session.state();
     boolean open = state.end == SessionEnd.OPEN;
     if (open && !(tell && state.ackedRows > one.reportedRows)) {
       return false;
     }
+    if (one.untold > 0 && System.nanoTime() - one.untoldNanos < TELL_AGAIN_NANOS) {
+      return false;
+    }
     one.reportedRows = state.ackedRows;
     String what = open ? "received" : state.end == SessionEnd.DONE ? "done" : "failed";
     try {
-      told.add(link().send("report", one.report.params(what, state)));
+      told.put(one, link().send("report", one.report.params(what, state)));
     } catch (MillraceException e) {
       LOG.warn("the ledger cannot be told of a partition: {}", e.getMessage());
     }
     return !open;
+  }
+
+  /**
+   * Waits for the answer to a report; false if none came: the agent of another node has ended, or has no connection
+   * just now, or all of the cluster has ended.
+   */
+  private static boolean isTold(CompletableFuture<JsonObject> reply) {
+    try {
+      ControlChild.await(reply, "report");
+      return true;
+    } catch (MillraceException e) {
+      LOG.debug("the ledger did not take a partition: {}", e.getMessage());
+      return e.code() != StatusCode.UNAVAILABLE;
+    }
   }
 
   /** Ends an idle gateway; returns true, and forgets the site, if nothing is left of the cluster here. */

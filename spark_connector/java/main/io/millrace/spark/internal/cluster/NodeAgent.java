@@ -23,7 +23,8 @@ public final class NodeAgent {
    * #awaitRunning} and {@link #awaitEnd}.
    *
    * @param params of "start", without the coordinator
-   * @param onExit called when the agent is gone, on a thread of its own; must not block
+   * @param onExit called when the agent is gone, before {@link #hasEnded} says so, on a thread of its own; must
+   *     not block
    */
   public static NodeAgent start(
       CoordinatorAddress coordinator, int executorId, Params params, Consumer<NodeAgent> onExit) {
@@ -78,6 +79,7 @@ public final class NodeAgent {
   }
 
   private void onAgentExit(int exitCode) {
+    onExit.accept(this); // first: who waits for the end may count on it
     synchronized (this) {
       ended = true;
       if (error == null && exitCode != 0) {
@@ -87,7 +89,6 @@ public final class NodeAgent {
       }
       notifyAll();
     }
-    onExit.accept(this);
   }
 
   public int executorId() {

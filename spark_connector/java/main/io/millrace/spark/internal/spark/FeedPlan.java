@@ -62,7 +62,8 @@ public final class FeedPlan implements Serializable {
     return refed.getOrDefault(partition, "");
   }
 
-  ExecutorSite site() {
-    return ExecutorSite.of(clusterId, coordinator);
+  /** The executor's part of the cluster, to be left when the task ends. */
+  ExecutorSite enterSite() {
+    return ExecutorSite.enter(clusterId, coordinator);
   }
 }

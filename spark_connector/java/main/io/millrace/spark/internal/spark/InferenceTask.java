@@ -16,6 +16,7 @@ import io.millrace.spark.internal.rows.RowEncoder;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.Function2;
 import org.apache.spark.sql.types.StructType;
@@ -71,7 +72,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     private EncodedBatch next;
     private long sent;
     private boolean finished;
-    private boolean over;
+    private final AtomicBoolean over = new AtomicBoolean(); // not only this task's thread may close it
     private Iterator<R> results = Collections.emptyIterator();
 
     Results(InferenceTask<T, R> from, int index, Iterator<T> rows) {
@@ -80,27 +81,21 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       this.rows = rows;
       reader = new ResultReader(from.resultSchema);
       FeedPlan plan = from.plan;
-      site = plan.site();
-      site.enter();
-      finder = new NodeFinder(plan, site, task, index);
-      try {
-        SessionOptions options =
-            SessionOptions.builder(
-                    plan.feed + "-" + task.stageId() + "." + task.stageAttemptNumber(), FeedMode.INFERENCE)
-                .queue(plan.queue)
-                .partition(index)
-                .feederAttempt(task.taskAttemptId())
-                .feedTimeoutMillis(plan.feedTimeoutMillis)
-                .cancelled(task::isInterrupted)
-                .build();
-        open(options);
-        encoder = from.encoders.create(ExecutorSite.pool());
-      } catch (RuntimeException e) {
-        site.leave();
-        throw e;
-      }
-      // Whoever reads the results may stop before their end (limit), or be killed.
+      // A session is never left behind: others wait for its end. Whoever reads the results may stop before theirs
+      // (limit), or be killed.
+      site = plan.enterSite();
       task.addTaskCompletionListener((TaskCompletionListener) ended -> close());
+      finder = new NodeFinder(plan, site, task, index);
+      encoder = from.encoders.create(ExecutorSite.pool());
+      open(
+          SessionOptions.builder(
+                  plan.feed + "-" + task.stageId() + "." + task.stageAttemptNumber(), FeedMode.INFERENCE)
+              .queue(plan.queue)
+              .partition(index)
+              .feederAttempt(task.taskAttemptId())
+              .feedTimeoutMillis(plan.feedTimeoutMillis)
+              .cancelled(task::isInterrupted)
+              .build());
       site.report(report, "feeding", session.state());
     }
 
@@ -127,17 +122,21 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     }
 
     private void close() {
-      if (!over) {
-        over = true;
-        session.abort(StatusCode.CANCELLED, "its task has ended");
-        site.report(report, session.state().end == SessionEnd.DONE ? "done" : "failed", session.state());
-        site.leave();
+      if (!over.compareAndSet(false, true)) {
+        return;
       }
+      if (session != null) {
+        session.abort(StatusCode.CANCELLED, "its task has ended");
+      }
+      if (report != null) { // its node has answered
+        site.report(report, session.state().end == SessionEnd.DONE ? "done" : "failed", session.state());
+      }
+      site.leave();
     }
 
     @Override
     public boolean hasNext() {
-      while (!results.hasNext() && !over) {
+      while (!results.hasNext() && !over.get()) {
         try {
           advance();
         } catch (MillraceException e) {

@@ -62,65 +62,61 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
   }
 
   private String run(NodeSlot slot) throws InterruptedException {
-    ExecutorSite site = ExecutorSite.of(plan.clusterId, plan.coordinator);
-    boolean copy = isCopy();
-    if (!copy && !site.claim(slot.executorId, plan.nodesPerExecutor)) {
-      Thread.sleep(PARK_MILLIS);
-      if (displaced != null) {
-        displaced.add(slot.executorId);
-      }
-      return null;
-    }
-    NodeAgent agent = null;
-    boolean keep = false;
+    ExecutorSite site = ExecutorSite.enter(plan.clusterId, plan.coordinator);
     try {
-      agent = start(site, slot, copy);
-      keep = agent.awaitRunning() && plan.freesFedSlots && slot.isFed();
-      if (!keep) {
-        agent.awaitEnd();
-      }
-      return outcome(slot, agent);
+      return run(site, slot, isCopy());
     } finally {
-      // Killed, or something unforeseen: the node goes with its task.
-      if (agent != null && !keep) {
-        agent.close();
-      }
+      site.leave();
     }
+  }
+
+  private String run(ExecutorSite site, NodeSlot slot, boolean copy) throws InterruptedException {
+    for (long pause = ASK_AGAIN_MILLIS; ; pause = Math.min(2 * pause, MAX_ASK_AGAIN_MILLIS)) {
+      if (!copy && !site.claim(slot.executorId, plan.nodesPerExecutor)) {
+        Thread.sleep(PARK_MILLIS);
+        if (displaced != null) {
+          displaced.add(slot.executorId);
+        }
+        return null;
+      }
+      NodeAgent agent = site.startAgent(slot.executorId, params(slot));
+      boolean running;
+      boolean keep = false;
+      try {
+        running = agent.awaitRunning();
+        if (running && copy) { // it takes the first one's part
+          site.keep(agent);
+        }
+        keep = running && plan.freesFedSlots && slot.isFed();
+        if (!keep) {
+          agent.awaitEnd();
+        }
+      } finally {
+        // Killed, or something unforeseen: the node goes with its task.
+        if (!keep) {
+          agent.close();
+        }
+      }
+      if (running || !isHeld(agent)) {
+        return outcome(slot, agent);
+      }
+      LOG.info("{}; waiting for it", agent.error().getMessage());
+      Thread.sleep(pause);
+    }
+  }
+
+  /** Whether the node's slot was refused to an agent, since another one has it. */
+  private static boolean isHeld(NodeAgent agent) {
+    MillraceException error = agent.error();
+    return error != null
+        && (error.code() == StatusCode.ALREADY_EXISTS && error.getMessage().contains("has a live agent")
+            || error.code() == StatusCode.UNAVAILABLE && error.getMessage().contains("is held for its agent"));
   }
 
   /** Whether the task's first attempt may still run. */
   private static boolean isCopy() {
     return TaskContext.get().attemptNumber() > 0
         && SparkEnv.get().conf().getBoolean("spark.speculation", false);
-  }
-
-  /** An agent that has its slot; waits while another one holds it. */
-  private NodeAgent start(ExecutorSite site, NodeSlot slot, boolean copy) throws InterruptedException {
-    for (long pause = ASK_AGAIN_MILLIS; ; pause = Math.min(2 * pause, MAX_ASK_AGAIN_MILLIS)) {
-      NodeAgent agent = site.startAgent(slot.executorId, params(slot));
-      boolean running = agent.awaitRunning();
-      MillraceException error = agent.error();
-      boolean held =
-          !running
-              && error != null
-              && (error.code() == StatusCode.ALREADY_EXISTS && error.getMessage().contains("has a live agent")
-                  || error.code() == StatusCode.UNAVAILABLE && error.getMessage().contains("is held for its agent"));
-      if (!held) {
-        if (copy && running) { // it takes the first one's part, and a place, whatever else is here
-          site.claim(slot.executorId, Integer.MAX_VALUE);
-          if (agent.hasEnded()) {
-            site.unclaim(slot.executorId);
-          }
-        }
-        return agent;
-      }
-      LOG.info("{}; waiting for it", error.getMessage());
-      agent.awaitEnd();
-      Thread.sleep(pause);
-      if (!copy) {
-        site.claim(slot.executorId, plan.nodesPerExecutor);
-      }
-    }
   }
 
   private Params params(NodeSlot slot) {

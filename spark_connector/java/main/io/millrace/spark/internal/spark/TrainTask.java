@@ -40,8 +40,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
 
   @Override
   public Iterator<FeedOutcome> call(Integer index, Iterator<T> rows) {
-    ExecutorSite site = plan.site();
-    site.enter();
+    ExecutorSite site = plan.enterSite();
     try {
       return Collections.singletonList(feed(index, rows, site)).iterator();
     } finally {

@@ -1,0 +1,134 @@
+package io.millrace.spark.internal.cluster;
+
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
+import static org.junit.Assert.assertThrows;
+import static org.junit.Assert.assertTrue;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Json;
+import io.millrace.spark.internal.base.JsonObject;
+import io.millrace.spark.internal.feed.FeedMode;
+import io.millrace.spark.internal.feed.FeedSession;
+import io.millrace.spark.internal.feed.FeedTarget;
+import io.millrace.spark.internal.feed.SessionOptions;
+import java.util.concurrent.CountDownLatch;
+import org.junit.Rule;
+import org.junit.Test;
+import org.junit.rules.TemporaryFolder;
+import org.junit.rules.TestName;
+import org.junit.rules.Timeout;
+
+/** What a JVM has of a cluster, with agents that end at the wrong moment. */
+public final class ExecutorSiteTest {
+  private static final CoordinatorAddress NOWHERE = new CoordinatorAddress("127.0.0.1:1", "", "");
+
+  @Rule public final Timeout timeout = Timeout.seconds(120);
+  @Rule public final TemporaryFolder folder = new TemporaryFolder();
+  @Rule public final TestName name = new TestName();
+
+  private FakeAgent fake(String cases) throws Exception {
+    return new FakeAgent(folder.getRoot().toPath(), cases, "");
+  }
+
+  private ExecutorSite site() {
+    return ExecutorSite.enter(name.getMethodName(), NOWHERE);
+  }
+
+  /** A session whose node is gone. */
+  private static FeedSession broken() {
+    FeedTarget nobody = new FeedTarget("worker:0", "nonce", "tcp://127.0.0.1:1", "key");
+    return ExecutorSite.hub().open(nobody, SessionOptions.builder("feed", FeedMode.TRAIN).build());
+  }
+
+  private static PartitionReport report() throws Exception {
+    JsonObject route =
+        Json.parseObject(
+            "{\"state\":\"finished\",\"executor_id\":0,\"resume_row\":0,\"partition_state\":\"feeding\"}", 4);
+    return new PartitionReport("feed", 3, new FeedRoute(route), 1, 0, "");
+  }
+
+  @Test
+  public void theLastWordOfASessionGoesAnotherWayIfTheAgentEnds() throws Exception {
+    FakeAgent fake =
+        fake("'agent start') " + FakeAgent.ANSWER + "; " + FakeAgent.RUNNING + ";; 'agent report') exit 0;;");
+    ExecutorSite site = site();
+    assertTrue(site.claim(0, 1));
+    assertTrue(site.startAgent(0, new Params()).awaitRunning());
+    site.watchUntilAcknowledged(broken(), report());
+    FakeAgent.await("a report", () -> fake.log().contains("gateway {") && fake.log().contains("\"failed\""));
+    site.leave();
+  }
+
+  @Test
+  public void anAgentThatEndsLateLeavesThePlaceToTheNext() throws Exception {
+    // What it has started holds its output open for a while after it was killed.
+    fake(
+        "'agent start') sleep 1 & "
+            + "echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"INTERNAL\\\",\\\"message\\\":\\\"no\\\"}}\";;");
+    ExecutorSite site = site();
+    assertTrue(site.claim(7, 1));
+    assertThrows(MillraceException.class, () -> site.startAgent(7, new Params()));
+    assertTrue("its place is free at once", site.claim(7, 1));
+    FakeAgent.await("the agent's end", () -> FakeAgent.threads("millrace-agent") == 0);
+    assertFalse("the place is that of the next attempt", site.claim(8, 1));
+    site.unclaim(7);
+    site.leave();
+  }
+
+  @Test
+  public void aChildThatHasEndedIsNotAliveToThoseWhoAskedIt() throws Exception {
+    fake("'agent start') exit 0;;");
+    CountDownLatch busy = new CountDownLatch(1);
+    ControlChild child =
+        ControlChild.start(
+            "agent",
+            "agent",
+            new ControlChild.Listener() {
+              @Override
+              public void onEvent(String event, JsonObject members) {}
+
+              @Override
+              public void onExit(int exitCode) {
+                try {
+                  busy.await();
+                } catch (InterruptedException e) {
+                  throw new AssertionError(e);
+                }
+              }
+            });
+    MillraceException e =
+        assertThrows(MillraceException.class, () -> child.call("start", ControlChild.noParams()));
+    assertEquals(StatusCode.UNAVAILABLE, e.code());
+    assertFalse("who tells of its end is slow", child.isAlive());
+    busy.countDown();
+    assertTrue(child.awaitExit(60_000));
+  }
+
+  @Test
+  public void aSiteStaysForATaskThatStandsStill() throws Exception {
+    FakeAgent fake = fake("");
+    ExecutorSite site = site();
+    Thread.sleep(5_000); // longer than one stays without a task
+    site.watchUntilAcknowledged(broken(), report());
+    site.leave();
+    FakeAgent.await("a report", () -> fake.log().contains("\"failed\""));
+    FakeAgent.await("the end of sites that were left", () -> FakeAgent.threads("millrace-site") == 0);
+  }
+
+  @Test
+  public void aCoordinatorIsWaitedForByAnInterruptedThread() throws Exception {
+    FakeAgent fake =
+        new FakeAgent(
+            folder.getRoot().toPath(),
+            "'coordinator start') echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"cluster_id\\\":\\\"c\\\",\\\"address\\\":"
+                + "\\\"a\\\",\\\"ca_pem\\\":\\\"\\\",\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[]}}\";;",
+            "sleep 0.5");
+    CoordinatorProcess coordinator = CoordinatorProcess.start(new Params(), cause -> {}, id -> {});
+    Thread.currentThread().interrupt();
+    coordinator.close();
+    assertTrue("the interrupt is kept", Thread.interrupted());
+    assertTrue("it has ended its nodes", fake.log().contains("coordinator ended"));
+  }
+}

@@ -1,0 +1,84 @@
+package io.millrace.spark.internal.spark;
+
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
+import static org.junit.Assert.assertTrue;
+
+import io.millrace.spark.internal.cluster.CoordinatorAddress;
+import io.millrace.spark.internal.cluster.ExecutorSite;
+import io.millrace.spark.internal.cluster.FakeAgent;
+import java.util.Collections;
+import java.util.concurrent.FutureTask;
+import org.apache.spark.TaskContext$;
+import org.junit.Rule;
+import org.junit.Test;
+import org.junit.rules.TemporaryFolder;
+import org.junit.rules.TestName;
+import org.junit.rules.Timeout;
+
+/** A task that holds a node, with agents that do as they are told. */
+public final class NodeTaskTest {
+  private static final CoordinatorAddress NOWHERE = new CoordinatorAddress("127.0.0.1:1", "", "");
+
+  @Rule public final Timeout timeout = Timeout.seconds(120);
+  @Rule public final TemporaryFolder folder = new TemporaryFolder();
+  @Rule public final TestName name = new TestName();
+
+  private FakeAgent fake(String cases) throws Exception {
+    return new FakeAgent(folder.getRoot().toPath(), cases, "");
+  }
+
+  private ExecutorSite site() {
+    return ExecutorSite.enter(name.getMethodName(), NOWHERE);
+  }
+
+  /** What the task tells: "worker:0: finished". */
+  private FutureTask<String> start(Thread[] thread) {
+    NodePlan plan = new NodePlan(name.getMethodName(), NOWHERE, 1, 0, true, "", "");
+    NodeTask task = new NodeTask(plan, null);
+    FutureTask<String> told =
+        new FutureTask<>(
+            () -> {
+              TaskContext$.MODULE$.setTaskContext(TaskContext$.MODULE$.empty());
+              StringBuilder all = new StringBuilder();
+              task.call(Collections.singletonList(new NodeSlot(0, "worker:0")).iterator()).forEachRemaining(all::append);
+              return all.toString();
+            });
+    thread[0] = new Thread(told, "task");
+    thread[0].start();
+    return told;
+  }
+
+  @Test
+  public void aTaskThatIsKilledBeforeItsNodeRunsTakesTheAgentWithIt() throws Exception {
+    FakeAgent fake = fake("");
+    Thread[] thread = new Thread[1];
+    start(thread);
+    FakeAgent.await("the agent's start", () -> fake.log().contains("\"method\":\"start\""));
+    while (thread[0].getState() != Thread.State.TIMED_WAITING) { // for the node to run
+      Thread.sleep(10);
+    }
+    thread[0].interrupt();
+    thread[0].join();
+    FakeAgent.await("the agent's end", () -> fake.log().contains("agent ended"));
+    FakeAgent.await("the place", () -> site().claim(1, 1));
+  }
+
+  @Test
+  public void aPlaceThatIsTakenWhileATaskWaitsForItsNodeIsNotTakenTwice() throws Exception {
+    FakeAgent fake =
+        fake(
+            "'agent start') " + FakeAgent.ANSWER + "; echo '{\"event\":\"state\",\"state\":\"failed\",\"code\":"
+                + "\"ALREADY_EXISTS\",\"message\":\"worker:0 has a live agent\"}'; exit 1;;");
+    ExecutorSite site = site();
+    FutureTask<String> told = start(new Thread[1]);
+    FakeAgent.await("the place, while the task waits", () -> site.claim(1, 1));
+    int before = fake.log().split("agent began", -1).length;
+    assertEquals("it says that it has no place", "", told.get());
+    assertEquals("no other agent was started", before, fake.log().split("agent began", -1).length);
+    assertFalse("nobody else's place is given back", site.claim(0, 1));
+    site.unclaim(1);
+    assertTrue(site.claim(0, 1));
+    site.leave();
+  }
+}
