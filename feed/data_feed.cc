@@ -153,15 +153,17 @@ absl::Status DataFeed::BatchResults(const RecordBatch& results) {
   if (place.session == nullptr) return absl::OkStatus();
   const RecordBatch wanted = results.Slice(place.skip, results.num_rows() - place.skip);
   MILLRACE_ASSIGN_OR_RETURN(std::vector<OutgoingFrame> frames,
-                            EncodeResults(wanted, place.session.get()));
+                            EncodeResults(wanted, place.session.get(), place.first_row));
   core_->AddResults(queue_, place.session, wanted.num_rows(), std::move(frames));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<OutgoingFrame>> DataFeed::EncodeResults(const RecordBatch& results,
-                                                                   ReceiveSession* session) {
+                                                                   ReceiveSession* session,
+                                                                   int64_t row) {
   std::vector<OutgoingFrame> frames;
-  // Only BatchResults touches result_schema and moves result_row of a session that is open.
+  // Only BatchResults touches result_schema. Everything else is the core's, under its lock: NextBatch
+  // may be giving the same rows up.
   if (!session->result_schema.has_value()) {
     MILLRACE_ASSIGN_OR_RETURN(std::string schema, EncodeSchema(results.schema()));
     frames.push_back({.header = {.type = FrameType::kSchema}, .metadata = std::move(schema)});
@@ -171,7 +173,6 @@ absl::StatusOr<std::vector<OutgoingFrame>> DataFeed::EncodeResults(const RecordB
         core_->node_name(), ": results of ", session->PartitionName(), " change their schema: ",
         Schema::DescribeDifference(*session->result_schema, results.schema())));
   }
-  int64_t row = session->result_row;
   for (const RecordBatch& piece : SliceBySize(results, kMaxResultBytes)) {
     MILLRACE_ASSIGN_OR_RETURN(EncodedBatch encoded, EncodeBatch(piece));
     frames.push_back({.header = {.type = FrameType::kResult},

@@ -232,6 +232,7 @@ absl::StatusOr<ReceiveQueue::ResultPlace> ReceiveQueue::PlaceResults(int64_t row
     Fail(session.get(), status);
     return status;
   }
+  place.first_row = session->result_row;
   place.session = std::move(session);
   return place;
 }

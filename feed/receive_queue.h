@@ -118,6 +118,7 @@ class ReceiveQueue {
   struct ResultPlace {
     int64_t skip = 0;
     SessionPtr session;
+    int64_t first_row = 0;  // of the session's partition: what the first of them answers
   };
   [[nodiscard]] absl::StatusOr<ResultPlace> PlaceResults(int64_t rows);
   // The results that PlaceResults gave a place to are in session->results.

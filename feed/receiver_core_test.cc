@@ -118,6 +118,13 @@ class ReceiverCoreTest : public testing::Test {
         return name;
     }
   }
+  std::shared_ptr<ReceiverCore> NewCore() {
+    return std::make_shared<ReceiverCore>(
+        ReceiverCore::Options{.node_name = "worker:0", .nonce = "nonce",
+                              .queues = {"input", "control"}, .budget_bytes = kBudget,
+                              .clock = &clock_},
+        [this] { ++wakes_; });
+  }
   int64_t Promised() const {
     int64_t sum = 0;
     for (const auto& [session, bytes] : promised_) sum += bytes;
@@ -126,11 +133,7 @@ class ReceiverCoreTest : public testing::Test {
 
   FakeClock clock_;
   std::atomic<int> wakes_{0};
-  std::shared_ptr<ReceiverCore> core_ = std::make_shared<ReceiverCore>(
-      ReceiverCore::Options{.node_name = "worker:0", .nonce = "nonce",
-                            .queues = {"input", "control"}, .budget_bytes = kBudget,
-                            .clock = &clock_},
-      [this] { ++wakes_; });
+  std::shared_ptr<ReceiverCore> core_ = NewCore();
   std::map<uint64_t, uint64_t> seqs_;
   std::map<uint64_t, int64_t> promised_;
   absl::Duration next_;
@@ -367,6 +370,31 @@ TEST_F(ReceiverCoreTest, ResultsKeepOneSchema) {
   const RecordBatch other = *BatchBuilder().AddColumn("id", std::vector<float>{1}).Build();
   EXPECT_THAT(feed->BatchResults(other), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(feed->BatchResults(Rows(0, 2)), IsOk());
+}
+
+// Both at once, which DataFeed allows: ThreadSanitizer looks at what encoding reads meanwhile.
+TEST_F(ReceiverCoreTest, RowsMayBeGivenUpWhileTheirResultsAreEncoded) {
+  BatchBuilder columns;  // many, so that it takes a while
+  for (int i = 0; i < 1000; ++i) {
+    columns.AddColumn(absl::StrCat("c", i), std::vector<int64_t>{i});
+  }
+  const RecordBatch answer = *columns.Build();
+  for (int round = 0; round < 20; ++round) {
+    core_ = NewCore();
+    seqs_.clear();
+    auto feed = GetFeed(/*train=*/false);
+    SessionPtr a = Open(1, FeedMode::kInference);
+    Due(1);
+    ASSERT_THAT(Feed(a, 1, 100), IsOk());
+    ASSERT_THAT(core_->EndPartition(a, 1), IsOk());
+    ASSERT_THAT(feed->NextBatch(1), IsOk());
+    Thread results("results", [&] { feed->BatchResults(answer).IgnoreError(); });  // too late
+    Thread next("next", [&] { EXPECT_THAT(feed->NextBatch(1), IsOk()); });
+    results.Join();
+    core_->EndAllFeeds();
+    next.Join();
+    EXPECT_THAT(Due(1).back(), testing::AnyOf("DONE 1/1", HasSubstr("row 0 is unanswered")));
+  }
 }
 
 TEST_F(ReceiverCoreTest, ExitAcknowledgesWhatWasHandedOutAndTerminatesTheRest) {
