@@ -13,7 +13,9 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.Row;
 
@@ -159,28 +161,35 @@ public final class DirectChecks extends Checks {
   /** Somebody stops the SparkContext and forgets the cluster: its coordinator ends too. */
   private void contextStopped() throws Exception {
     run(direct(2), "wait");
-    require(hasChild(), "there is no coordinator");
+    require(!children().isEmpty(), "there is no coordinator");
     spark.stop();
-    for (int i = 0; i < 400 && hasChild(); i++) {
+    for (int i = 0; i < 400 && !children().isEmpty(); i++) {
       Thread.sleep(50);
     }
-    require(!hasChild(), "the coordinator is still there");
+    require(children().isEmpty(), "still there: " + children());
   }
 
-  private static boolean hasChild() throws IOException {
+  /**
+   * Each child of this process: its pid, state and arguments. Zombies are none: the shell that Spark's launcher
+   * was before it became this JVM leaves one if it did not wait for its own child in time.
+   */
+  private static List<String> children() throws IOException {
     String self = Paths.get("/proc/self").toRealPath().getFileName().toString();
+    List<String> children = new ArrayList<>();
     try (DirectoryStream<Path> processes = Files.newDirectoryStream(Paths.get("/proc"), "[0-9]*")) {
       for (Path process : processes) {
         try {
           String stat = new String(Files.readAllBytes(process.resolve("stat")), StandardCharsets.UTF_8);
-          if (stat.substring(stat.lastIndexOf(')') + 4).split(" ")[0].equals(self)) {
-            return true;
+          String[] state = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
+          if (state[1].equals(self) && !state[0].equals("Z")) {
+            String arguments = new String(Files.readAllBytes(process.resolve("cmdline")), StandardCharsets.UTF_8);
+            children.add(process.getFileName() + " " + state[0] + " " + arguments.replace('\0', ' '));
           }
         } catch (IOException e) {
           continue; // it has ended
         }
       }
     }
-    return false;
+    return children;
   }
 }
