@@ -1,14 +1,15 @@
 #include "dashboard/app/window.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <utility>
 
 #define GLFW_INCLUDE_NONE
 #include "GLFW/glfw3.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/mutex.h"
 #include "imgui.h"
 #include "imgui_impl_glfw.h"
 #include "imgui_impl_opengl3.h"
@@ -60,7 +61,22 @@ struct Gl {
   }
 };
 
-std::atomic<bool> window_open{false};
+// Whether Wake() may call GLFW. Sources outlive the window, and their threads may be inside of Wake()
+// while it closes: the lock is held over the call. Never destroyed, for the same reason.
+struct WakeGate {
+  Mutex mu;
+  bool open ABSL_GUARDED_BY(mu) = false;
+
+  void Set(bool now) {
+    MutexLock lock(&mu);
+    open = now;
+  }
+};
+
+WakeGate& Gate() {
+  static auto* const gate = new WakeGate;
+  return *gate;
+}
 
 std::string LastGlfwError() {
   const char* text = nullptr;
@@ -81,11 +97,11 @@ class GlfwWindow : public Window {
     ImGui_ImplGlfw_InitForOpenGL(window_, !options_.off_screen);
     ImGui_ImplOpenGL3_Init("#version 150");
     glfwSetWindowUserPointer(window_, this);
-    window_open = true;
+    Gate().Set(true);
   }
 
   ~GlfwWindow() override {
-    window_open = false;
+    Gate().Set(false);
     ShutDownRenderer();
     ImPlot::DestroyContext();
     ImGui::DestroyContext();
@@ -232,7 +248,8 @@ absl::StatusOr<std::unique_ptr<Window>> Window::Open(const WindowOptions& option
 }
 
 void Window::Wake() {
-  if (window_open) glfwPostEmptyEvent();
+  MutexLock lock(&Gate().mu);
+  if (Gate().open) glfwPostEmptyEvent();  // does not wait
 }
 
 }  // namespace millrace::dashboard
