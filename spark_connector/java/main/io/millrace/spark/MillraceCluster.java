@@ -96,7 +96,8 @@ public final class MillraceCluster implements AutoCloseable {
    *
    * @throws MillraceException FAILED_PRECONDITION in InputMode DIRECT or after the queue's end; NOT_FOUND for an
    *     unknown queue; INVALID_ARGUMENT for bad options, or a column that a feed cannot carry;
-   *     DEADLINE_EXCEEDED without progress for the feed timeout; or a node's failure
+   *     DEADLINE_EXCEEDED without progress for the feed timeout; CANCELLED if Spark's job is, or this thread is
+   *     interrupted (its flag stays set, its job ends); or a node's failure
    */
   public TrainResult train(Dataset<Row> data, TrainOptions options) {
     JavaRDD<ColumnSlice> columns = ColumnSlices.of(data);

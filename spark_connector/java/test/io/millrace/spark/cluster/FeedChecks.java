@@ -14,6 +14,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.spark.SparkStageInfo;
 import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.scheduler.AccumulableInfo;
@@ -45,6 +46,8 @@ public final class FeedChecks extends Checks {
     checks.check("stopsReading", checks::stopsReading);
     checks.check("restarts", checks::restarts);
     checks.check("unanswered", checks::unanswered);
+    checks.check("interrupted", checks::interrupted);
+    checks.check("badColumns", checks::badColumns);
     checks.check("twoClusters", checks::twoClusters);
     checks.check("progress", checks::progress);
     checks.check("wrongUse", checks::wrongUse);
@@ -201,6 +204,58 @@ public final class FeedChecks extends Checks {
     requireEqual(100, inferred.get().size());
     sum.shutdown();
     square.shutdown();
+  }
+
+  /** The thread that trains is interrupted: the call ends, and its job with it; the cluster goes on. */
+  private void interrupted() throws Exception {
+    MillraceCluster cluster = run(feed(2), "sum");
+    JavaRDD<Long> slow =
+        sc.parallelize(Arrays.asList(1L, 2L, 3L, 4L), 4)
+            .map(
+                x -> {
+                  Thread.sleep(30_000);
+                  return x;
+                });
+    AtomicReference<MillraceException> error = new AtomicReference<>();
+    AtomicReference<Boolean> kept = new AtomicReference<>();
+    Thread training =
+        new Thread(
+            () -> {
+              error.set(requireError(StatusCode.CANCELLED, () -> cluster.train(slow)));
+              kept.set(Thread.interrupted());
+            });
+    await("the end of the nodes' job", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    training.start();
+    await("its tasks", () -> runningTasks() == 2);
+    training.interrupt();
+    training.join();
+    require(error.get() != null, "no such error");
+    requireContains(error.get().getMessage(), "interrupted");
+    require(kept.get(), "the interrupt is lost");
+    long began = System.nanoTime();
+    await("the end of its job", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    require(System.nanoTime() - began < 20_000_000_000L, "its tasks were not killed");
+    requireEqual(10L, cluster.train(numbers(10, 2)).rows());
+    cluster.shutdown();
+  }
+
+  private int runningTasks() {
+    int tasks = 0;
+    for (int stage : sc.statusTracker().getActiveStageIds()) {
+      SparkStageInfo info = sc.statusTracker().getStageInfo(stage);
+      tasks += info == null ? 0 : info.numActiveTasks();
+    }
+    return tasks;
+  }
+
+  /** A task that ends before its first row leaves nothing that others wait for. */
+  private void badColumns() {
+    MillraceCluster cluster = run(feed(1), "square");
+    Dataset<Row> bad = spark.range(3).selectExpr("CAST(id AS decimal(9, 2)) AS x");
+    requireActionError(StatusCode.INVALID_ARGUMENT, () -> cluster.inference(bad, RESULT).collectAsList());
+    InferenceOptions soon = InferenceOptions.builder().feedTimeoutMillis(20_000).build();
+    requireEqual(10, cluster.inference(numbers(10, 1), RESULT, soon).collectAsList().size());
+    cluster.shutdown();
   }
 
   private void twoClusters() {

@@ -253,6 +253,12 @@ public final class CoordinatorProcess implements AutoCloseable {
     call("close_feed", Params.of("feed", feed));
   }
 
+  /** Ends {@code openFeed} early and closes {@code feed}; does not wait, for threads that are interrupted. */
+  public void abortFeed(String openFeed, String feed) {
+    send("feed_end", Params.of("feed", openFeed).and("aborted", true));
+    send("close_feed", Params.of("feed", feed));
+  }
+
   /** The ledger's counts of an open feed. */
   public FeedSummary feedSummary(String feed) {
     try {

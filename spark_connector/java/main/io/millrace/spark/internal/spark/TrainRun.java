@@ -87,11 +87,12 @@ public final class TrainRun<T> {
       ended = true;
       return summary;
     } finally {
-      if (!ended && coordinator.firstCause() == null) {
-        coordinator.feedEnd(openFeed, true);
-      }
       if (coordinator.firstCause() == null) {
-        coordinator.closeFeed(plan.feed);
+        if (ended) {
+          coordinator.closeFeed(plan.feed);
+        } else {
+          coordinator.abortFeed(openFeed, plan.feed);
+        }
       }
     }
   }
@@ -142,7 +143,7 @@ public final class TrainRun<T> {
   private List<FeedOutcome> runJob(List<Integer> partitions, FeedPlan with) {
     failIfClusterHas();
     String what = partitions == null ? "" : ", " + partitions.size() + " partitions again";
-    try (JobLabel label = new JobLabel(spark, jobGroup, description + what)) {
+    try (JobLabel label = new JobLabel(spark, jobGroup, description + what, plan.feed)) {
       JavaRDD<FeedOutcome> fed = rdd.mapPartitionsWithIndex(new TrainTask<>(with, encoders, rowsFed), true);
       if (partitions == null) {
         return fed.collect();
@@ -157,6 +158,10 @@ public final class TrainRun<T> {
       throw e;
     } catch (Exception e) {
       // Spark's exceptions are checked ones, thrown from Scala without being declared.
+      if (e instanceof InterruptedException) {
+        spark.sc().cancelJobsWithTag(plan.feed); // Spark leaves it running
+        throw interrupted();
+      }
       throw JobErrors.typed(e, awaitFirstCause(JobErrors.isCancelled(e)));
     }
   }
@@ -262,8 +267,12 @@ public final class TrainRun<T> {
     try {
       Thread.sleep(LOOK_MILLIS);
     } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new MillraceException(StatusCode.CANCELLED, "the thread that trains was interrupted");
+      throw interrupted();
     }
+  }
+
+  private static MillraceException interrupted() {
+    Thread.currentThread().interrupt();
+    return new MillraceException(StatusCode.CANCELLED, "the thread that trains was interrupted");
   }
 }
