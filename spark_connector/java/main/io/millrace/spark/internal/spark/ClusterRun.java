@@ -93,8 +93,13 @@ public final class ClusterRun {
             options.inputMode() == InputMode.FEED,
             options.workingDir(),
             options.portRange());
-    stage = new NodeStage(spark, plan, ofSpark, coordinator::isHeld, this::onStageFailed);
-    spark.sc().addSparkListener(executors);
+    try {
+      stage = new NodeStage(spark, plan, ofSpark, coordinator::isHeld, this::onStageFailed);
+      spark.sc().addSparkListener(executors);
+    } catch (RuntimeException e) { // the SparkContext was stopped meanwhile
+      coordinator.close();
+      throw e;
+    }
   }
 
   private void react(Runnable what) {

@@ -24,6 +24,8 @@ import org.slf4j.LoggerFactory;
 public final class NodeStage {
   private static final Logger LOG = LoggerFactory.getLogger(NodeStage.class);
   private static final long EXPLAIN_NANOS = TimeUnit.SECONDS.toNanos(3);
+  private static final long STOP_NANOS = TimeUnit.SECONDS.toNanos(10);
+  private static final long CANCEL_AGAIN_MILLIS = 100;
 
   private final JavaSparkContext spark;
   private final NodePlan plan;
@@ -231,26 +233,42 @@ public final class NodeStage {
     return text.toString();
   }
 
-  /** Ends the jobs, and with them the nodes that they hold. Waits for the threads. */
+  /**
+   * Ends the jobs, and with them the nodes that they hold. Waits for the threads, ten seconds at most; an interrupt of
+   * the caller's is kept for later.
+   */
   public void stop() {
     List<Thread> running;
     synchronized (this) {
       stopping = true;
       running = new ArrayList<>(jobs);
     }
+    boolean interrupted = false;
+    long until = System.nanoTime() + STOP_NANOS;
+    cancelJobs();
+    for (Thread job : running) {
+      while (job.isAlive() && System.nanoTime() - until < 0) {
+        try {
+          job.join(CANCEL_AGAIN_MILLIS);
+        } catch (InterruptedException e) {
+          interrupted = true;
+        }
+        cancelJobs(); // one that a thread was about to submit waits for a slot by now
+      }
+    }
     if (!spark.sc().isStopped()) {
-      spark.cancelJobGroup(jobGroup);
       for (JavaRDD<String> one : kept) {
         one.unpersist(false);
       }
     }
-    for (Thread job : running) {
-      try {
-        job.join(10_000);
-      } catch (InterruptedException e) {
-        Thread.currentThread().interrupt();
-        return;
-      }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private void cancelJobs() {
+    if (!spark.sc().isStopped()) {
+      spark.cancelJobGroup(jobGroup);
     }
   }
 }

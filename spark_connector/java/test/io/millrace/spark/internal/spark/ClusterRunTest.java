@@ -1,0 +1,83 @@
+package io.millrace.spark.internal.spark;
+
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertTrue;
+
+import io.millrace.spark.ClusterOptions;
+import io.millrace.spark.NodeProgram;
+import io.millrace.spark.internal.cluster.CoordinatorAddress;
+import io.millrace.spark.internal.cluster.FakeAgent;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.SparkSession;
+import org.junit.Rule;
+import org.junit.Test;
+import org.junit.rules.TemporaryFolder;
+import org.junit.rules.Timeout;
+
+/** Clusters that end before they have begun; run by spark-submit, in this JVM alone. */
+public final class ClusterRunTest {
+  private static final CountDownLatch RELEASED = new CountDownLatch(1);
+
+  @Rule public final Timeout timeout = Timeout.seconds(120);
+  @Rule public final TemporaryFolder folder = new TemporaryFolder();
+
+  private static JavaSparkContext spark() {
+    return JavaSparkContext.fromSparkContext(SparkSession.builder().getOrCreate().sparkContext());
+  }
+
+  @Test
+  public void aStageThatIsStoppedAtOnceLeavesNoJobThatWaitsForASlot() throws Exception {
+    JavaSparkContext spark = spark();
+    Thread others =
+        new Thread(() -> spark.parallelize(Arrays.asList(1, 2), 2).foreach(i -> RELEASED.await()));
+    others.start();
+    FakeAgent.await("tasks in both slots", () -> spark.sc().statusTracker().getExecutorInfos()[0].numRunningTasks() == 2);
+    NodePlan plan = new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", ""), 1, 0, true, "", "");
+    NodeStage stage =
+        new NodeStage(spark, plan, Collections.singletonList(new NodeSlot(0, "worker:0")), id -> false, e -> {});
+    stage.start();
+    Thread.currentThread().interrupt();
+    stage.stop();
+    assertTrue("the interrupt is kept", Thread.interrupted());
+    assertEquals("its threads have ended", 0, FakeAgent.threads("millrace-nodes"));
+    assertEquals("its job has ended", 1, spark.statusTracker().getActiveJobIds().length);
+    RELEASED.countDown();
+    others.join();
+  }
+
+  @Test
+  public void aSparkContextThatIsStoppedMeanwhileTakesTheCoordinatorWithIt() throws Exception {
+    JavaSparkContext spark = spark();
+    Path go = folder.getRoot().toPath().resolve("go");
+    FakeAgent fake =
+        new FakeAgent(
+            folder.getRoot().toPath(),
+            "'coordinator start') while [ ! -e '" + go + "' ]; do sleep 0.05; done; "
+                + "echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"cluster_id\\\":\\\"c\\\",\\\"address\\\":\\\"a\\\","
+                + "\\\"ca_pem\\\":\\\"\\\",\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[\\\"worker:0\\\"]}}\";;",
+            "");
+    AtomicReference<Exception> error = new AtomicReference<>();
+    Thread starting =
+        new Thread(
+            () -> {
+              try {
+                ClusterRun.start(spark, NodeProgram.path("/bin/true"), ClusterOptions.builder().numExecutors(1).build());
+              } catch (RuntimeException e) {
+                error.set(e);
+              }
+            });
+    starting.start();
+    FakeAgent.await("the coordinator's start", () -> fake.log().contains("\"method\":\"start\""));
+    spark.stop();
+    Files.createFile(go);
+    starting.join();
+    assertTrue(String.valueOf(error.get()), error.get() instanceof IllegalStateException);
+    FakeAgent.await("the coordinator's end", () -> fake.log().contains("coordinator ended"));
+  }
+}
