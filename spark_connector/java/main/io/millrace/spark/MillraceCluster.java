@@ -147,7 +147,19 @@ public final class MillraceCluster implements AutoCloseable {
    */
   public VoidFunction2<Dataset<Row>, Long> trainBatches(TrainOptions options) {
     checkFeed(options.queue(), "trainBatches");
-    return (batch, id) -> train(batch, options);
+    return (batch, id) -> {
+      try {
+        train(batch, options);
+      } catch (MillraceException e) {
+        // stop() of the query interrupts its thread, and takes any other error for the query's.
+        if (e.code() == StatusCode.CANCELLED && Thread.interrupted()) {
+          InterruptedException stopped = new InterruptedException(e.getMessage());
+          stopped.initCause(e);
+          throw stopped;
+        }
+        throw e;
+      }
+    };
   }
 
   private <T> TrainResult train(JavaRDD<T> data, EncoderFactory<T> encoders, TrainOptions options) {

@@ -8,6 +8,7 @@ import io.millrace.spark.NodeProgram;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
+import java.nio.file.Paths;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -24,6 +25,7 @@ import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.streaming.StreamingQuery;
 import scala.Tuple2;
 
 /** Clusters that are fed, two executors of one core each. */
@@ -47,6 +49,7 @@ public final class FeedChecks extends Checks {
     checks.check("restarts", checks::restarts);
     checks.check("unanswered", checks::unanswered);
     checks.check("interrupted", checks::interrupted);
+    checks.check("stoppedQuery", checks::stoppedQuery);
     checks.check("badColumns", checks::badColumns);
     checks.check("twoClusters", checks::twoClusters);
     checks.check("progress", checks::progress);
@@ -246,6 +249,27 @@ public final class FeedChecks extends Checks {
       tasks += info == null ? 0 : info.numActiveTasks();
     }
     return tasks;
+  }
+
+  /** A streaming query that is stopped while it feeds a batch has ended well. */
+  private void stoppedQuery() throws Exception {
+    MillraceCluster cluster = run(feed(2), "slow", "500");
+    spark.conf().set("spark.sql.streaming.checkpointLocation", Paths.get(folder, "stopped").toString());
+    String in = Paths.get(folder, "batches").toString();
+    numbers(2000, 2).write().parquet(in);
+    StreamingQuery query =
+        spark
+            .readStream()
+            .schema("x bigint")
+            .parquet(in)
+            .writeStream()
+            .foreachBatch(cluster.trainBatches(TrainOptions.defaults()))
+            .start();
+    String group = "millrace-" + cluster.clusterId() + "-feed";
+    await("the feed of a batch", () -> sc.statusTracker().getJobIdsForGroup(group).length > 0);
+    query.stop();
+    require(query.exception().isEmpty(), "its error: " + query.exception());
+    cluster.close();
   }
 
   /** A task that ends before its first row leaves nothing that others wait for. */
