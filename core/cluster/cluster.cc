@@ -571,7 +571,10 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
 }
 
 void Cluster::Impl::Abort() {
-  shutdown_started_ = true;
+  {
+    MutexLock lock(&mu_);  // the observer's thread still looks at it
+    shutdown_started_ = true;
+  }
   if (coordinator_ == nullptr) return;
   CancelJobs(absl::CancelledError("the cluster is gone"));
   coordinator_->Stop(NodeFilter::kAll, "the driver gave the cluster up", /*now=*/true);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -309,6 +310,27 @@ TEST_F(ClusterTest, ShutdownStopsWhoDoesNotEndByItself) {
   for (const SlotStatus& slot : (*cluster)->Status().slots) {
     EXPECT_EQ(slot.state, SlotState::kFinished) << slot.role.ToString();
   }
+}
+
+// The observer's thread tells it and looks whether the cluster is being shut down, while the program
+// lets go of the cluster: nothing orders the two, as ThreadSanitizer sees it.
+TEST_F(ClusterTest, IsGivenUpWhileAFailureIsTold) {
+  const std::string end = JoinPath(::testing::TempDir(), "given_up");
+  std::filesystem::remove(end);
+  std::atomic<bool> told = false;
+  options_.num_executors = 1;
+  options_.on_failure = [&told](const NodeFailure&) { told.store(true, std::memory_order_relaxed); };
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster =
+      StartShell(absl::StrCat("until test -e ", end, "; do sleep 0.05; done; exit 3"));
+  ASSERT_THAT(cluster, IsOk());
+  ASSERT_THAT(WriteFileAtomic(end, "", 0600), IsOk());
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (!told.load(std::memory_order_relaxed) && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_TRUE(told.load(std::memory_order_relaxed));
+  cluster->reset();
+  std::filesystem::remove(end);
 }
 
 TEST_F(ClusterTest, OneDriverRunsSeveralClusters) {
