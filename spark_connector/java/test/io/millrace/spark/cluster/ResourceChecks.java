@@ -94,6 +94,10 @@ public final class ResourceChecks extends Checks {
           work.foreach(i -> Thread.sleep(2_000));
           return executors() == 3;
         });
+    // Of nodes that have ended nothing keeps an executor.
+    for (int i = 0; i < 10; i++) {
+      run(feed(2).inputMode(InputMode.DIRECT), "describe", folder).shutdown();
+    }
     MillraceCluster cluster = run(feed(2), "sum");
     await("two executors", () -> executors() == 2);
     Thread.sleep(3_000); // longer than any executor may be idle

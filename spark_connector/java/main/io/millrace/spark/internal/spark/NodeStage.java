@@ -8,8 +8,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.IntPredicate;
 import org.apache.spark.SparkExecutorInfo;
+import org.apache.spark.SparkJobInfo;
+import org.apache.spark.SparkStageInfo;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.java.JavaSparkStatusTracker;
 import org.apache.spark.storage.StorageLevel;
 import org.apache.spark.util.CollectionAccumulator;
 import org.slf4j.Logger;
@@ -26,6 +29,7 @@ public final class NodeStage {
   private static final long EXPLAIN_NANOS = TimeUnit.SECONDS.toNanos(3);
   private static final long STOP_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final long CANCEL_AGAIN_MILLIS = 100;
+  private static final long LOOK_MILLIS = 20;
 
   private final JavaSparkContext spark;
   private final NodePlan plan;
@@ -256,6 +260,15 @@ public final class NodeStage {
         cancelJobs(); // one that a thread was about to submit waits for a slot by now
       }
     }
+    // A task that ended after its RDD was given up would leave a block behind, and Spark's dynamic allocation would
+    // never let that executor go.
+    while (!kept.isEmpty() && tasksRun() && System.nanoTime() - until < 0) {
+      try {
+        Thread.sleep(LOOK_MILLIS);
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+    }
     if (!spark.sc().isStopped()) {
       for (JavaRDD<String> one : kept) {
         one.unpersist(false);
@@ -264,6 +277,21 @@ public final class NodeStage {
     if (interrupted) {
       Thread.currentThread().interrupt();
     }
+  }
+
+  /** Whether one of the jobs, which may have been cancelled, has tasks left. */
+  private boolean tasksRun() {
+    JavaSparkStatusTracker tracker = spark.statusTracker();
+    for (int id : spark.sc().isStopped() ? new int[0] : tracker.getJobIdsForGroup(jobGroup)) {
+      SparkJobInfo job = tracker.getJobInfo(id);
+      for (int stageId : job == null ? new int[0] : job.stageIds()) {
+        SparkStageInfo stage = tracker.getStageInfo(stageId);
+        if (stage != null && stage.numActiveTasks() > 0) {
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   private void cancelJobs() {
