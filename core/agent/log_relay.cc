@@ -32,8 +32,9 @@ bool LogRelay::TakeTokens(int64_t bytes) {
 }
 
 void LogRelay::Add(v1::LogLines::Source source, std::string line) {
-  // One byte more, so that empty lines are not free.
-  if (!TakeTokens(static_cast<int64_t>(line.size()) + 1)) {
+  // The agent's own few lines are never left out: what a node floods its log with must not hide that
+  // the log's disk is full. One byte more, so that empty lines are not free.
+  if (source != v1::LogLines::SOURCE_AGENT && !TakeTokens(static_cast<int64_t>(line.size()) + 1)) {
     ++dropped_;
   } else {
     if (batch_.lines_size() > 0 && batch_.source() != source) Flush();

@@ -1,7 +1,8 @@
 // File: core/agent/log_relay.h
 //
 // Lines of the node's output on their way to the coordinator: in batches, within a rate. What is over
-// the rate is dropped and counted; the file in log_dir has everything.
+// the rate is dropped and counted; the file in log_dir has everything. The agent's own lines are under
+// no rate.
 //
 //   LogRelay relay(&loop, {}, [&](v1::LogLines lines) { return link.SendDroppable(lines); });
 //   relay.Add(v1::LogLines::SOURCE_STDERR, "loss is nan");

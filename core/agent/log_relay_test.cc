@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "core/agent/event_loop.h"
 #include "core/base/fake_clock.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace millrace {
@@ -65,6 +66,15 @@ TEST_F(LogRelayTest, WhatIsOverTheRateIsDroppedAndCounted) {
   }
   EXPECT_EQ(lines, 256 + 64);
   EXPECT_EQ(dropped, 44u + 36u);
+}
+
+TEST_F(LogRelayTest, TheAgentsLinesAreNotDroppedForTheNodes) {
+  LogRelay relay = Make();
+  for (int i = 0; i < 300; ++i) relay.Add(v1::LogLines::SOURCE_STDOUT, std::string(1023, 'x'));
+  relay.Add(v1::LogLines::SOURCE_AGENT, "the disk is full");
+  relay.Flush();
+  EXPECT_EQ(batches_.back().source(), v1::LogLines::SOURCE_AGENT);
+  EXPECT_THAT(batches_.back().lines(), testing::ElementsAre("the disk is full"));
 }
 
 TEST_F(LogRelayTest, LinesThatCannotBeSentCountAsDropped) {
