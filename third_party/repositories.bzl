@@ -441,6 +441,22 @@ def _maven_jars():
         artifact = "org.hamcrest:hamcrest-core:1.3",
         sha256 = "66fdef91e9739348df7a096aa384a5685f4e875584cce89386a7a47251c4d8e9",
     )
+    # YARN's servers, of the Hadoop that Spark 3.5 has the client of, and what they take from Hadoop's own folder.
+    maven_jar(
+        name = "maven_org_apache_hadoop_hadoop_client_minicluster",
+        artifact = "org.apache.hadoop:hadoop-client-minicluster:3.3.4",
+        sha256 = "cd8a1703393946c302bb3a52d0fcd23f6f8ded4554bc0dac5d2ee673dbe2b40e",
+    )
+    maven_jar(
+        name = "maven_org_bouncycastle_bcpkix_jdk15on",
+        artifact = "org.bouncycastle:bcpkix-jdk15on:1.68",
+        sha256 = "fb8d0f8f673ad6e16c604732093d7aa31b26ff4e0bd9cae1d7f99984c06b8a0f",
+    )
+    maven_jar(
+        name = "maven_org_bouncycastle_bcprov_jdk15on",
+        artifact = "org.bouncycastle:bcprov-jdk15on:1.68",
+        sha256 = "f732a46c8de7e2232f2007c682a21d1f4cc8a8a0149b6b7bd6aa1afdc65a0f8d",
+    )
 
 # What the Spark connector is compiled against, and never holds: Spark brings it. Compiled against the oldest
 # line; a test links the class files against the others.

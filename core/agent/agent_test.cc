@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -29,6 +30,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -454,6 +456,20 @@ TEST_F(AgentTest, ShippedProgramThatIsHereIsUsedInPlace) {
   EXPECT_FALSE(agent_->ReadState("finished").is_null());
   EXPECT_EQ(agent_->WaitExit(), 0);
   EXPECT_EQ(Log(), absl::StrCat("from ", Path("work/here"), "\n"));
+}
+
+TEST_F(AgentTest, ShippedProgramThatIsHereByARelativePathRunsInAnotherFolder) {
+  const std::string here = Path("here");
+  FakeCoordinator::Options options;
+  options.program = std::filesystem::relative(here).string();
+  options.program_bytes = "#!/bin/sh\necho from $0\n";
+  std::ofstream(here) << options.program_bytes;
+  chmod(here.c_str(), 0755);
+  MakeCoordinator({}, options);
+  RunAgent();
+  EXPECT_FALSE(agent_->ReadState("finished").is_null());
+  EXPECT_EQ(agent_->WaitExit(), 0);
+  EXPECT_THAT(Log(), AllOf(StartsWith("from /"), EndsWith("/here\n")));
 }
 
 TEST_F(AgentTest, ShippedProgramWithAnotherDigestIsDataLoss) {

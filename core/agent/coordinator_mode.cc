@@ -173,8 +173,10 @@ void CoordinatorMode::StartCoordinator(const Json& id, const Json& params) {
   starting_ = true;
   const auto made = std::make_shared<std::shared_ptr<Coordinator>>();
   calls_.Start(
-      [made, options = std::move(start->options)]() -> absl::StatusOr<Json> {
+      [made, options = std::move(start->options),
+       cluster_file = start->cluster_file]() -> absl::StatusOr<Json> {
         MILLRACE_ASSIGN_OR_RETURN(*made, Coordinator::Start(options));
+        if (cluster_file) (*made)->PublishClusterFile();
         return Json::object();
       },
       [this, id, made](const absl::StatusOr<Json>& outcome) {

@@ -249,7 +249,7 @@ absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& params) {
   MILLRACE_RETURN_IF_ERROR(GetRestartsTo(params, &options));
   MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "log_events", &start.log_events));
   MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "metric_events", &start.metric_events));
-  MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "cluster_file", &options.cluster_file));
+  MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "cluster_file", &start.cluster_file));
   return start;
 }
 

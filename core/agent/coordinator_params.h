@@ -28,6 +28,8 @@ struct CoordinatorStart {
   // Which events the parent wants besides `slot`, `failure` and `relaunch`.
   bool log_events = false;
   bool metric_events = false;
+  // Whether dashboard and CLI find the cluster by itself (core/client/cluster_file.h).
+  bool cluster_file = false;
 };
 
 [[nodiscard]] absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& params);

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -70,7 +72,10 @@ absl::StatusOr<FetchedProgram> ProgramFetcher::Get(Shared* shared) {
   const Options& options = shared->options;
   if (!options.local_path.empty() && access(options.local_path.c_str(), X_OK) == 0) {
     const auto digest = Sha256HexOfFile(options.local_path);
-    if (digest.ok() && *digest == options.sha256) return FetchedProgram{options.local_path, false};
+    // Absolute: the node's working folder is another one than this process's.
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::absolute(options.local_path, error);
+    if (!error && digest.ok() && *digest == options.sha256) return FetchedProgram{path, false};
   }
   absl::Duration backoff = kFirstBackoff;
   for (int tries = 1;; ++tries) {

@@ -21,7 +21,7 @@
 namespace millrace {
 
 struct FetchedProgram {
-  std::string path;
+  std::string path;      // absolute
   bool fetched = false;  // the file was made here, and is the caller's to remove
 };
 
@@ -34,7 +34,9 @@ class ProgramFetcher {
     std::string token;
     std::string sha256;        // 64 hexadecimal digits
     int64_t size_bytes = 0;
-    std::string local_path;    // used as it is where it is executable and has the digest
+    // Used as it is where it is executable and has the digest. A relative one is that of this
+    // process's working folder: on YARN a container's, with the files of its application.
+    std::string local_path;
     std::string target_path;   // made (mode 0700) otherwise; must not exist
   };
   // Posted to the mailbox once, unless the fetcher is destroyed before. Errors: those of

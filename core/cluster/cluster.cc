@@ -228,7 +228,6 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   options.quarantine = options_.quarantine;
   options.observer = this;
   options.event_log_dir = options_.log_dir;
-  options.cluster_file = options_.cluster_file;
   MILLRACE_ASSIGN_OR_RETURN(coordinator_, Coordinator::Start(std::move(options)));
   directory_ = std::make_unique<ClusterDirectory>(coordinator_.get(), roles_);
   if (options_.input_mode == InputMode::kFeed) {
@@ -240,6 +239,7 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
     options_.stop_request->Attach(
         [this](const std::string& reason, bool now) { OnStopRequest(reason, now); });
   }
+  if (options_.cluster_file) coordinator_->PublishClusterFile();
   MILLRACE_RETURN_IF_ERROR(LaunchAgents());
   const absl::Status running = coordinator_->WaitRunning();
   const bool asked = !coordinator_->stop_request().ok() ||

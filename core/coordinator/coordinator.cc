@@ -311,9 +311,9 @@ class GrpcCoordinator final : public Coordinator {
     if (server_ != nullptr) server_->Shutdown();
   }
 
- private:
-  void PublishClusterFile(const CoordinatorOptions& options);
+  void PublishClusterFile() override;
 
+ private:
   template <typename Result, typename Body>
   Result Ledger(Body body) const {
     std::optional<Result> result;
@@ -333,6 +333,8 @@ class GrpcCoordinator final : public Coordinator {
   std::unique_ptr<ControlPlane> plane_;
   std::unique_ptr<CoordinatorServer> server_;
   std::string address_;
+  std::string program_path_;
+  std::string log_dir_;
   std::string cluster_file_;  // its path; empty: there is none
 };
 
@@ -381,11 +383,12 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
                                                                .recorder = recorder_.get(),
                                                                .program = program_.get()}));
   address_ = FormatHostPort(AdvertisedHost(options), server_->port());
-  if (options.cluster_file) PublishClusterFile(options);
+  program_path_ = options.node.program;
+  log_dir_ = options.node.log_dir;
   return absl::OkStatus();
 }
 
-void GrpcCoordinator::PublishClusterFile(const CoordinatorOptions& options) {
+void GrpcCoordinator::PublishClusterFile() {
   ClusterFile file;
   file.cluster_id = cluster_id_;
   file.address = address_;
@@ -393,8 +396,8 @@ void GrpcCoordinator::PublishClusterFile(const CoordinatorOptions& options) {
   file.viewer_token = tokens().viewer;
   file.operator_token = tokens().operator_token;
   file.started = absl::Now();
-  file.program = options.node.program;
-  file.log_dir = options.node.log_dir;
+  file.program = program_path_;
+  file.log_dir = log_dir_;
   absl::StatusOr<std::string> path = WriteClusterFile(file);
   if (path.ok()) {
     cluster_file_ = *std::move(path);

@@ -204,6 +204,10 @@ class Coordinator {
   // was asked to stop.
   virtual absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason) = 0;
 
+  // Lets dashboard and CLI on this host find the cluster (core/client/cluster_file.h) until Shutdown().
+  // Once. A file that cannot be written is a warning in the log. Blocks: disk I/O.
+  virtual void PublishClusterFile() = 0;
+
   // Ends all streams (CANCELLED), closes the port, joins every thread. Idempotent. Blocks for at
   // most a few seconds. Not from an observer.
   virtual void Shutdown() = 0;

@@ -119,9 +119,6 @@ struct CoordinatorOptions {
   Clock* clock = RealClock();               // not owned; outlives the coordinator
   // Where events.jsonl is written, on this host (core/coordinator/event_log.h). Empty: nowhere.
   std::string event_log_dir;
-  // Whether dashboard and CLI on this host find the cluster by itself (core/client/cluster_file.h),
-  // as long as the coordinator lives. A file that cannot be written is a warning in the log.
-  bool cluster_file = false;
   CoordinatorObserver* observer = nullptr;  // not owned; outlives the coordinator
 };
 

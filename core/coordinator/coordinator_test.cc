@@ -394,8 +394,8 @@ TEST(CoordinatorTest, IsFoundByItsFileWhileItLives) {
   ::setenv("MILLRACE_CLUSTERS_DIR", JoinPath(dir->path(), "clusters").c_str(), 1);
   CoordinatorOptions options = Options({.num_executors = 1});
   options.node.log_dir = "/tmp/logs";
-  options.cluster_file = true;
   const auto coordinator = Start(std::move(options));
+  coordinator->PublishClusterFile();
   const auto file = NewestClusterFile();
   ASSERT_THAT(file, IsOk());
   EXPECT_EQ(file->cluster_id, coordinator->cluster_id());
@@ -415,9 +415,8 @@ TEST(CoordinatorTest, LivesWithoutAFileThatCannotBeWritten) {
   ASSERT_THAT(dir, IsOk());
   ASSERT_EQ(::chmod(dir->path().c_str(), 0777), 0);  // others could put a false one there
   ::setenv("MILLRACE_CLUSTERS_DIR", dir->path().c_str(), 1);
-  CoordinatorOptions options = Options({.num_executors = 1});
-  options.cluster_file = true;
-  const auto coordinator = Start(std::move(options));
+  const auto coordinator = Start(Options({.num_executors = 1}));
+  coordinator->PublishClusterFile();
   FakeAgentGroup agents(FakeAgentOptions::For(*coordinator), 1);
   EXPECT_THAT(coordinator->WaitRunning(kLong), IsOk());
   EXPECT_TRUE(std::filesystem::is_empty(dir->path()));

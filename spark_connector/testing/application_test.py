@@ -10,6 +10,7 @@ import tempfile
 import time
 
 from spark_cluster import SparkCluster, SparkUnavailable, descendants, java_home, spark_home
+from yarn_cluster import YarnCluster
 
 
 def main():
@@ -26,6 +27,8 @@ def main():
     parser.add_argument("--gpu-uuids", action="store_true", help="by UUID, not by index; the last is a MIG instance")
     parser.add_argument("--nvml", help="a libnvidia-ml.so with scripted GPUs: the host has three")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--yarn", action="append", default=[], metavar="JAR", help="on YARN, whose servers these have")
+    parser.add_argument("--deploy-mode", choices=["client", "cluster"], default="client", help="on YARN")
     parser.add_argument("--kill-driver", action="store_true", help="when it says 'kill me'")
     parser.add_argument("only", nargs="*", help="names of checks")
     arguments = parser.parse_args()
@@ -47,17 +50,12 @@ def main():
             made, uuids = _fake_gpus(pathlib.Path(root, "gpus"), pathlib.Path(arguments.nvml).resolve())
             environment |= made
             gpus = uuids[-gpus:] if arguments.gpu_uuids else gpus
-        with SparkCluster(
-            pathlib.Path(root, "spark"),
-            cores=arguments.cores,
-            gpus=gpus,
-            version=arguments.spark,
-            hosts=[f"127.0.0.{i + 1}" for i in range(arguments.hosts)],
-        ) as cluster:
+        with _cluster(arguments, pathlib.Path(root, "spark"), gpus, node) as cluster:
             code, output = cluster.run(
                 arguments.checks,
                 [pathlib.Path(jar).resolve() for jar in (arguments.jar, arguments.connector)],
-                [node, folder, *arguments.only],
+                # The driver's container has it in its own folder.
+                [node.name if arguments.deploy_mode == "cluster" else node, folder, *arguments.only],
                 conf=dict(entry.split("=", 1) for entry in arguments.conf),
                 executors=arguments.executors,
                 environment=environment,
@@ -71,6 +69,15 @@ def main():
     if left:
         print(f"processes are left: {left}")
     return 1 if code or left else 0
+
+
+def _cluster(arguments, folder, gpus, node):
+    if not arguments.yarn:
+        hosts = [f"127.0.0.{i + 1}" for i in range(arguments.hosts)]
+        return SparkCluster(folder, cores=arguments.cores, gpus=gpus, version=arguments.spark, hosts=hosts)
+    jars = [pathlib.Path(jar).resolve() for jar in arguments.yarn]
+    files = [node] if arguments.deploy_mode == "cluster" else []
+    return YarnCluster(folder, jars, deploy_mode=arguments.deploy_mode, files=files)
 
 
 def _fake_gpus(script, library):

@@ -238,8 +238,7 @@ class SparkCluster:
         for worker in self._workers:
             worker.find(r"(Successfully registered with master)")
 
-    @staticmethod
-    def _settings(executors):
+    def _settings(self, executors):
         return {
             "spark.ui.port": "0",
             "spark.driver.host": "127.0.0.1",
@@ -248,7 +247,9 @@ class SparkCluster:
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
             "spark.cores.max": str(executors),
-            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData",
+            # What a driver that is killed leaves there goes with the folder.
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData "
+            f"-Djava.io.tmpdir={self._folder}",
             "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData",
             "spark.eventLog.enabled": "false",
         }
