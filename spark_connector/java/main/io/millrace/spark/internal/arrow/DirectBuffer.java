@@ -1,5 +1,7 @@
 package io.millrace.spark.internal.arrow;
 
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.nio.Buffer;
@@ -13,6 +15,8 @@ import java.nio.ByteOrder;
  * by {@link #address} (Spark's Platform.copyMemory) first calls {@link #extend}. Not thread-safe.
  */
 public final class DirectBuffer {
+  // A buffer is sent as it is, and a part of a message has at most so much (docs/feed_protocol.md, section 1).
+  private static final long MAX_BYTES = 1L << 30;
   // Of java.nio.Buffer; sun.misc.Unsafe is the one way to it that Java 8 to 24 have in common, and it is
   // read by reflection since `javac --release 8` does not show it.
   private static final Object UNSAFE;
@@ -88,11 +92,13 @@ public final class DirectBuffer {
   }
 
   private void growTo(long end) {
-    if (end > Integer.MAX_VALUE - 64) {
-      throw new IllegalStateException("a column of more than 2 GiB in one batch; feed fewer rows at once");
+    if (end > MAX_BYTES) {
+      throw new MillraceException(
+          StatusCode.INVALID_ARGUMENT,
+          "a row has more than 1 GiB in one column, and a message of a feed has no more: split it");
     }
     growth.count++;
-    long wanted = bytes == null ? sizeBefore : Math.min(2L * bytes.capacity(), Integer.MAX_VALUE - 64);
+    long wanted = bytes == null ? sizeBefore : Math.min(2L * bytes.capacity(), MAX_BYTES);
     wanted = Math.max(end, wanted);
     ByteBuffer wider = pool.take((int) wanted);
     if (bytes != null) {

@@ -253,10 +253,14 @@ public final class ClusterRun {
   private void onRelaunch(int executorId) {
     NodeSlot slot = slots.get(executorId);
     LOG.info("{}: another agent is started", slot.node);
-    if (options.driverPsNodes() && slot.isPs()) {
-      startOnDriver(slot);
-    } else {
-      stage.startAgain(executorId);
+    try {
+      if (options.driverPsNodes() && slot.isPs()) {
+        startOnDriver(slot);
+      } else {
+        stage.startAgain(executorId);
+      }
+    } catch (MillraceException e) {
+      coordinator.fail(e); // nobody else would know
     }
   }
 

@@ -6,6 +6,8 @@ import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -47,6 +49,14 @@ public final class BatchTest {
     ArrowSchema schema = new ArrowSchema(fields);
     assertEquals(schema, SchemaMessage.decode(ByteBuffer.wrap(SchemaMessage.encode(schema))));
     assertEquals(new ArrowSchema(), SchemaMessage.decode(ByteBuffer.wrap(SchemaMessage.encode(new ArrowSchema()))));
+  }
+
+  @Test
+  public void aRowThatNoMessageCanHaveIsRefused() {
+    ColumnBuilder column = new ColumnBuilder(ArrowType.of(ArrowType.Id.BINARY), pool, new DirectBuffer.Growth());
+    MillraceException e = assertThrows(MillraceException.class, () -> column.putBytesByAddress((1 << 30) + 1));
+    assertEquals(StatusCode.INVALID_ARGUMENT, e.code());
+    assertTrue(e.getMessage(), e.getMessage().contains("1 GiB"));
   }
 
   @Test
