@@ -203,7 +203,9 @@ public final class NodeStage {
 
   /** How many nodes have a place, in words, and what may be short. */
   public String explain(int here) {
-    return "have " + here + " of " + slots.size() + " slots; each needs " + need();
+    int starting = Math.min(tasks(), slots.size()) - here;
+    return "have " + here + " of " + slots.size() + " slots; each needs " + need()
+        + (starting > 0 ? ", " + starting + " of them to start an agent" : "");
   }
 
   /** What a node needs, and what Spark has. */
@@ -249,7 +251,7 @@ public final class NodeStage {
     }
     boolean interrupted = false;
     long until = System.nanoTime() + STOP_NANOS;
-    cancelJobs();
+    cancelJobs(running);
     for (Thread job : running) {
       while (job.isAlive() && System.nanoTime() - until < 0) {
         try {
@@ -257,12 +259,12 @@ public final class NodeStage {
         } catch (InterruptedException e) {
           interrupted = true;
         }
-        cancelJobs(); // one that a thread was about to submit waits for a slot by now
+        cancelJobs(running); // one that a thread was about to submit waits for a slot by now
       }
     }
     // A task that ended after its RDD was given up would leave a block behind, and Spark's dynamic allocation would
     // never let that executor go.
-    while (!kept.isEmpty() && tasksRun() && System.nanoTime() - until < 0) {
+    while (!kept.isEmpty() && tasks() > 0 && System.nanoTime() - until < 0) {
       try {
         Thread.sleep(LOOK_MILLIS);
       } catch (InterruptedException e) {
@@ -279,23 +281,23 @@ public final class NodeStage {
     }
   }
 
-  /** Whether one of the jobs, which may have been cancelled, has tasks left. */
-  private boolean tasksRun() {
+  /** How many tasks the jobs have, also those that were cancelled. */
+  private int tasks() {
+    int tasks = 0;
     JavaSparkStatusTracker tracker = spark.statusTracker();
     for (int id : spark.sc().isStopped() ? new int[0] : tracker.getJobIdsForGroup(jobGroup)) {
       SparkJobInfo job = tracker.getJobInfo(id);
       for (int stageId : job == null ? new int[0] : job.stageIds()) {
         SparkStageInfo stage = tracker.getStageInfo(stageId);
-        if (stage != null && stage.numActiveTasks() > 0) {
-          return true;
-        }
+        tasks += stage == null ? 0 : stage.numActiveTasks();
       }
     }
-    return false;
+    return tasks;
   }
 
-  private void cancelJobs() {
-    if (!spark.sc().isStopped()) {
+  private void cancelJobs(List<Thread> running) {
+    // Spark warns of a group without a job.
+    if (!spark.sc().isStopped() && running.stream().anyMatch(Thread::isAlive)) {
       spark.cancelJobGroup(jobGroup);
     }
   }
