@@ -38,13 +38,13 @@ public final class LayoutChecks extends Checks {
     LayoutChecks checks = new LayoutChecks(args);
     if (checks.sc.getConf().contains("spark.speculation.task.duration.threshold")) {
       checks.check("copyOfNodeAfterThreshold", checks::copyOfNodeAfterThreshold);
-      checks.end();
+    } else {
+      checks.check("onePerExecutor", checks::onePerExecutor);
+      checks.check("twoPerExecutor", checks::twoPerExecutor);
+      checks.check("copyOfNode", checks::copyOfNode);
+      checks.check("copyOfFeed", checks::copyOfFeed);
+      checks.check("programMissing", checks::programMissing);
     }
-    checks.check("onePerExecutor", checks::onePerExecutor);
-    checks.check("twoPerExecutor", checks::twoPerExecutor);
-    checks.check("copyOfNode", checks::copyOfNode);
-    checks.check("copyOfFeed", checks::copyOfFeed);
-    checks.check("programMissing", checks::programMissing);
     checks.end();
   }
 
