@@ -158,7 +158,12 @@ absl::Status Describe(NodeContext& ctx, const std::string& folder) {
 absl::Status Run(NodeContext& ctx, int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const std::string argument = argc > 2 ? argv[2] : "";
-  if (what == "describe") return Describe(ctx, argument);
+  if (what == "describe") {
+    MILLRACE_RETURN_IF_ERROR(Describe(ctx, argument));
+    // All at once: what one has, a GPU or an executor, the next could have when it has ended.
+    const bool is_fed = ctx.job_name() != "ps" && ctx.job_name() != "evaluator";
+    return is_fed ? ctx.Barrier("described") : absl::OkStatus();
+  }
   if (what == "describe_and_wait") {
     MILLRACE_RETURN_IF_ERROR(Describe(ctx, argument));
     ctx.WaitForStop();
