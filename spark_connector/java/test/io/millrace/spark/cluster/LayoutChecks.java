@@ -126,7 +126,7 @@ public final class LayoutChecks extends Checks {
     MillraceCluster cluster = run(feed(2).numPs(1), "sum");
     long pid = cluster.clusterInfo().get(0).pid();
     await("a copy of the ps's task", () -> copies.count() > before);
-    Thread.sleep(3_000); // that it does what it must not
+    Thread.sleep(6_000); // that it does what it must not
     requireSamePs(cluster, pid);
     cluster.shutdown();
   }

@@ -32,6 +32,7 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
   private static final long serialVersionUID = 1L;
   private static final Logger LOG = LoggerFactory.getLogger(NodeTask.class);
   private static final long PARK_MILLIS = 1_000;
+  private static final long COPY_WAITS_MILLIS = 3 * PARK_MILLIS;
   private static final long ASK_AGAIN_MILLIS = 200;
   private static final long MAX_ASK_AGAIN_MILLIS = 5_000;
 
@@ -71,6 +72,11 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
   }
 
   private String run(ExecutorSite site, NodeSlot slot, boolean copy) throws InterruptedException {
+    if (copy) {
+      // The first one may have found no place: then Spark ends this one with it, and a node would be lost that had
+      // just begun.
+      Thread.sleep(COPY_WAITS_MILLIS);
+    }
     for (long pause = ASK_AGAIN_MILLIS; ; pause = Math.min(2 * pause, MAX_ASK_AGAIN_MILLIS)) {
       if (!copy && !site.claim(slot.executorId, plan.nodesPerExecutor)) {
         Thread.sleep(PARK_MILLIS);
