@@ -14,28 +14,10 @@ import io.millrace.spark.internal.feed.FeedSession;
 import io.millrace.spark.internal.feed.FeedTarget;
 import io.millrace.spark.internal.feed.SessionOptions;
 import java.util.concurrent.CountDownLatch;
-import org.junit.Rule;
 import org.junit.Test;
-import org.junit.rules.TemporaryFolder;
-import org.junit.rules.TestName;
-import org.junit.rules.Timeout;
 
 /** What a JVM has of a cluster, with agents that end at the wrong moment. */
-public final class ExecutorSiteTest {
-  private static final CoordinatorAddress NOWHERE = new CoordinatorAddress("127.0.0.1:1", "", "");
-
-  @Rule public final Timeout timeout = Timeout.seconds(120);
-  @Rule public final TemporaryFolder folder = new TemporaryFolder();
-  @Rule public final TestName name = new TestName();
-
-  private FakeAgent fake(String cases) throws Exception {
-    return new FakeAgent(folder.getRoot().toPath(), cases, "");
-  }
-
-  private ExecutorSite site() {
-    return ExecutorSite.enter(name.getMethodName(), NOWHERE);
-  }
-
+public final class ExecutorSiteTest extends FakeAgentTest {
   /** A session whose node is gone. */
   private static FeedSession broken() {
     FeedTarget nobody = new FeedTarget("worker:0", "nonce", "tcp://127.0.0.1:1", "key");

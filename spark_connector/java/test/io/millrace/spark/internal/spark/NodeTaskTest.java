@@ -4,34 +4,16 @@ import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
 
-import io.millrace.spark.internal.cluster.CoordinatorAddress;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FakeAgent;
+import io.millrace.spark.internal.cluster.FakeAgentTest;
 import java.util.Collections;
 import java.util.concurrent.FutureTask;
 import org.apache.spark.TaskContext$;
-import org.junit.Rule;
 import org.junit.Test;
-import org.junit.rules.TemporaryFolder;
-import org.junit.rules.TestName;
-import org.junit.rules.Timeout;
 
 /** A task that holds a node, with agents that do as they are told. */
-public final class NodeTaskTest {
-  private static final CoordinatorAddress NOWHERE = new CoordinatorAddress("127.0.0.1:1", "", "");
-
-  @Rule public final Timeout timeout = Timeout.seconds(120);
-  @Rule public final TemporaryFolder folder = new TemporaryFolder();
-  @Rule public final TestName name = new TestName();
-
-  private FakeAgent fake(String cases) throws Exception {
-    return new FakeAgent(folder.getRoot().toPath(), cases, "");
-  }
-
-  private ExecutorSite site() {
-    return ExecutorSite.enter(name.getMethodName(), NOWHERE);
-  }
-
+public final class NodeTaskTest extends FakeAgentTest {
   /** What the task tells: "worker:0: finished". */
   private FutureTask<String> start(Thread[] thread) {
     NodePlan plan = new NodePlan(name.getMethodName(), NOWHERE, 1, 0, true, "", "");
@@ -55,9 +37,7 @@ public final class NodeTaskTest {
     Thread[] thread = new Thread[1];
     start(thread);
     FakeAgent.await("the agent's start", () -> fake.log().contains("\"method\":\"start\""));
-    while (thread[0].getState() != Thread.State.TIMED_WAITING) { // for the node to run
-      Thread.sleep(10);
-    }
+    FakeAgent.await("the wait for the node", () -> thread[0].getState() == Thread.State.TIMED_WAITING);
     thread[0].interrupt();
     thread[0].join();
     FakeAgent.await("the agent's end", () -> fake.log().contains("agent ended"));
