@@ -96,7 +96,8 @@ def read_screen(folder):
 
 def environment(screen=None, **more):
     env = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    env.update(HOME=os.environ["TEST_TMPDIR"], XDG_CONFIG_HOME=os.environ["TEST_TMPDIR"])
+    # Mesa takes the home for its cache from the password database, not from HOME.
+    env.update({name: os.environ["TEST_TMPDIR"] for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")})
     env["LIBGL_ALWAYS_SOFTWARE"] = "1"
     if screen:
         env["DISPLAY"] = screen

@@ -35,13 +35,33 @@ class WindowTestCase(unittest.TestCase):
         process.communicate(timeout=WAIT_S)
 
     def window(self, screen, *arguments):
-        process = subprocess.Popen(
-            [PROGRAM, "--size", "1280x720", *arguments],
-            env=environment(screen, MILLRACE_CLUSTERS_DIR=self.clusters), stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True,
-        )
+        """What it writes goes to a file, for wait_until_said, and is shown at the end."""
+        with open(self.path("said"), "wb") as said:
+            process = subprocess.Popen(
+                [PROGRAM, "--size", "1280x720", *arguments],
+                env=environment(screen, MILLRACE_CLUSTERS_DIR=self.clusters), stdout=subprocess.DEVNULL, stderr=said,
+            )
+        self.addCleanup(self.tell)
         self.addCleanup(self.end, process)
         return process
+
+    def lines(self):
+        with open(self.path("said"), encoding="utf-8", errors="replace") as file:
+            return file.read().split("\n")[:-1]
+
+    def tell(self):
+        print("the window wrote", self.lines())
+
+    def wait_until_said(self, window, text):
+        """Waits until the window has written a line of its own with `text`, whatever its libraries write beside it."""
+
+        def said():
+            ended = window.poll() is not None
+            found = any(line.startswith("millrace-dashboard: ") and text in line for line in self.lines())
+            self.assertFalse(ended and not found, "the window has ended")
+            return found
+
+        wait_for(said, f"a line with {text!r}")
 
     def cluster(self):
         """Starts two nodes that do nothing; returns the driver."""
@@ -71,8 +91,7 @@ class LeftOpenTest(WindowTestCase):
             first = self.cluster()
             wait_for(lambda: self.shown(GREEN) > MANY, "the first cluster runs")
             first.kill()  # no word to anybody
-            line = window.stderr.readline()
-            self.assertIn("its driver has ended", line)
+            self.wait_until_said(window, "its driver has ended")
             wait_for(lambda: count_of(read_screen(self.folder)[:80], RED, 60) > 20, "a red line")
             # What was alive a moment ago is no longer drawn as if it were.
             wait_for(lambda: self.shown(GREEN) < MANY // 2, "values that are greyed")
@@ -167,7 +186,7 @@ class OtherVersionTest(WindowTestCase):
     def test_the_window_stays_and_says_so(self):
         with display("1280x720", self.folder) as screen:
             window = self.window(screen, *self.arguments)
-            self.assertIn("speaks another version of Millrace's protocol", window.stderr.readline())
+            self.wait_until_said(window, "speaks another version of Millrace's protocol")
             wait_for(lambda: count_of(read_screen(self.folder)[:80], RED, 60) > 20, "a red line")
             self.assertIsNone(window.poll())
 
