@@ -1,6 +1,7 @@
 package io.millrace.spark;
 
 import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.Interrupts;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.base.Text;
 import io.millrace.spark.internal.cluster.FeedSummary;
@@ -152,7 +153,8 @@ public final class MillraceCluster implements AutoCloseable {
         train(batch, options);
       } catch (MillraceException e) {
         // stop() of the query interrupts its thread, and takes any other error for the query's.
-        if (e.code() == StatusCode.CANCELLED && Thread.interrupted()) {
+        if (Interrupts.isCauseOf(e)) {
+          Thread.interrupted();
           InterruptedException stopped = new InterruptedException(e.getMessage());
           stopped.initCause(e);
           throw stopped;
@@ -330,8 +332,7 @@ public final class MillraceCluster implements AutoCloseable {
         }
       }
     } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new MillraceException(StatusCode.CANCELLED, "interrupted while the stream went on");
+      throw Interrupts.cancelled("interrupted while the stream went on", e);
     } catch (RuntimeException e) {
       stream.stop(false, false);
       if (failure() == null) {

@@ -18,6 +18,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.SparkStageInfo;
 import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.function.VoidFunction2;
 import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerJobStart;
@@ -49,6 +50,7 @@ public final class FeedChecks extends Checks {
     checks.check("restarts", checks::restarts);
     checks.check("unanswered", checks::unanswered);
     checks.check("interrupted", checks::interrupted);
+    checks.check("interruptedBatch", checks::interruptedBatch);
     checks.check("stoppedQuery", checks::stoppedQuery);
     checks.check("badColumns", checks::badColumns);
     checks.check("twoClusters", checks::twoClusters);
@@ -240,6 +242,44 @@ public final class FeedChecks extends Checks {
     require(System.nanoTime() - began < 20_000_000_000L, "its tasks were not killed");
     requireEqual(10L, cluster.train(numbers(10, 2)).rows());
     cluster.shutdown();
+  }
+
+  /** As a stream's thread is: it drops what it does to itself while the interrupt() of another has not returned. */
+  private static final class StreamThread extends Thread {
+    StreamThread(Runnable body) {
+      super(body);
+    }
+
+    @Override
+    public void interrupt() {
+      if (Thread.currentThread() != this) {
+        super.interrupt();
+      }
+    }
+  }
+
+  /** A stream's thread that is interrupted in its batch hears of that, whatever became of its flag. */
+  private void interruptedBatch() throws Exception {
+    MillraceCluster cluster = run(feed(2), "slow", "500");
+    VoidFunction2<Dataset<Row>, Long> batches = cluster.trainBatches(TrainOptions.defaults());
+    Dataset<Row> batch = numbers(2000, 2);
+    AtomicReference<Exception> error = new AtomicReference<>();
+    Thread stream =
+        new StreamThread(
+            () -> {
+              try {
+                batches.call(batch, 0L);
+              } catch (Exception e) {
+                error.set(e);
+              }
+            });
+    stream.start();
+    String group = "millrace-" + cluster.clusterId() + "-feed";
+    await("the feed of a batch", () -> sc.statusTracker().getJobIdsForGroup(group).length > 0);
+    stream.interrupt();
+    stream.join();
+    require(error.get() instanceof InterruptedException, "its error: " + error.get());
+    cluster.close();
   }
 
   private int runningTasks() {

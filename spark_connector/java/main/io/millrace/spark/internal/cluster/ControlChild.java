@@ -3,6 +3,7 @@ package io.millrace.spark.internal.cluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.Interrupts;
 import io.millrace.spark.internal.base.Json;
 import io.millrace.spark.internal.base.JsonObject;
 import java.io.BufferedReader;
@@ -98,8 +99,7 @@ final class ControlChild {
               + (e instanceof TimeoutException ? "said nothing for 60 s" : "ended at once") + child.lastLines());
     } catch (InterruptedException e) {
       child.kill();
-      Thread.currentThread().interrupt();
-      throw new MillraceException(StatusCode.CANCELLED, "interrupted while the " + name + " started");
+      throw Interrupts.cancelled("interrupted while the " + name + " started", e);
     }
   }
 
@@ -161,8 +161,7 @@ final class ControlChild {
       }
       throw new MillraceException(StatusCode.INTERNAL, what + ": " + e.getCause());
     } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new MillraceException(StatusCode.CANCELLED, what + ": interrupted");
+      throw Interrupts.cancelled(what + ": interrupted", e);
     }
   }
 

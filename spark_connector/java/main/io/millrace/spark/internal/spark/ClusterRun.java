@@ -5,6 +5,7 @@ import io.millrace.spark.InputMode;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Interrupts;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
 import io.millrace.spark.internal.cluster.NodeAgent;
@@ -189,8 +190,7 @@ public final class ClusterRun {
     try {
       running.get();
     } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new MillraceException(StatusCode.CANCELLED, "interrupted while the cluster started");
+      throw Interrupts.cancelled("interrupted while the cluster started", e);
     } catch (ExecutionException e) {
       MillraceException error = JobErrors.find(e);
       MillraceException cause = firstCauseOf(error);
@@ -275,8 +275,7 @@ public final class ClusterRun {
     try {
       Thread.sleep(LOOK_MILLIS);
     } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new MillraceException(StatusCode.CANCELLED, "interrupted while the cluster started");
+      throw Interrupts.cancelled("interrupted while the cluster started", e);
     }
   }
 

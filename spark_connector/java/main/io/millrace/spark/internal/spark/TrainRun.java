@@ -2,6 +2,7 @@ package io.millrace.spark.internal.spark;
 
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Interrupts;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
 import io.millrace.spark.internal.cluster.FeedSummary;
 import io.millrace.spark.internal.cluster.Slot;
@@ -160,7 +161,7 @@ public final class TrainRun<T> {
       // Spark's exceptions are checked ones, thrown from Scala without being declared.
       if (e instanceof InterruptedException) {
         spark.sc().cancelJobsWithTag(plan.feed); // Spark leaves it running
-        throw interrupted();
+        throw interrupted((InterruptedException) e);
       }
       throw JobErrors.typed(e, awaitFirstCause(JobErrors.isCancelled(e)));
     }
@@ -267,12 +268,11 @@ public final class TrainRun<T> {
     try {
       Thread.sleep(LOOK_MILLIS);
     } catch (InterruptedException e) {
-      throw interrupted();
+      throw interrupted(e);
     }
   }
 
-  private static MillraceException interrupted() {
-    Thread.currentThread().interrupt();
-    return new MillraceException(StatusCode.CANCELLED, "the thread that trains was interrupted");
+  private static MillraceException interrupted(InterruptedException e) {
+    return Interrupts.cancelled("the thread that trains was interrupted", e);
   }
 }
