@@ -1,5 +1,7 @@
 #include "core/agent/node_environment.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -19,13 +21,6 @@ namespace {
 constexpr const char* kOwnVariables[] = {
     "MILLRACE_CONTROL_FD", "MILLRACE_CONTEXT_FILE", "MILLRACE_CONTEXT", "TF_CONFIG", "MASTER_ADDR",
     "MASTER_PORT",         "RANK",                  "WORLD_SIZE",       "LOCAL_RANK"};
-
-bool IsOwn(absl::string_view name) {
-  for (const char* own : kOwnVariables) {
-    if (name == own) return true;
-  }
-  return false;
-}
 
 struct Ranks {
   std::optional<int> rank;        // of this node, if it is fed
@@ -103,7 +98,7 @@ absl::StatusOr<std::map<std::string, std::string>> UserVariables(
     const size_t equals = entry.find('=');
     if (equals == std::string::npos || equals == 0) continue;
     const std::string name = entry.substr(0, equals);
-    if (!IsOwn(name)) variables[name] = entry.substr(equals + 1);
+    if (!IsNodeVariable(name)) variables[name] = entry.substr(equals + 1);
   }
   for (const auto& [name, value] : inputs.registered.node().env()) {
     MILLRACE_RETURN_IF_ERROR(CheckVariable(name, value));
@@ -117,6 +112,11 @@ absl::StatusOr<std::map<std::string, std::string>> UserVariables(
 }
 
 }  // namespace
+
+bool IsNodeVariable(absl::string_view name) {
+  return std::find(std::begin(kOwnVariables), std::end(kOwnVariables), name) !=
+         std::end(kOwnVariables);
+}
 
 std::string HostOf(const std::string& address) {
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);

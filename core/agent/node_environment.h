@@ -3,7 +3,7 @@
 // What a node finds when it starts: the context file and its environment
 // (docs/control_protocol.md, sections 3 and 4).
 //
-// Defines: NodeEnvironmentInputs, NodeEnvironment, MakeNodeEnvironment().
+// Defines: NodeEnvironmentInputs, NodeEnvironment, MakeNodeEnvironment(), IsNodeVariable().
 //
 //   MILLRACE_ASSIGN_OR_RETURN(NodeEnvironment made, MakeNodeEnvironment(inputs));
 //   MILLRACE_RETURN_IF_ERROR(WriteFileAtomic(inputs.context_path, made.context_json, 0600));
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "core/cluster_spec/cluster_spec.h"
 #include "core/proto/coordinator.pb.h"
 
@@ -55,6 +56,10 @@ struct NodeEnvironment {
   std::vector<std::string> variables;  // "NAME=value", sorted by name
   std::vector<std::string> left_out;   // names that were too large
 };
+
+// Whether Millrace alone says what this variable of a node is (RANK, TF_CONFIG, MILLRACE_CONTEXT_FILE,
+// ...): a value from anywhere else is lost. Thread safety: pure function.
+[[nodiscard]] bool IsNodeVariable(absl::string_view name);
 
 // The host of a task's address; the whole text if it has no port.
 [[nodiscard]] std::string HostOf(const std::string& address);

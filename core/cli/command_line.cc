@@ -1,6 +1,7 @@
 #include "core/cli/command_line.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "core/agent/node_environment.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cli/duration_text.h"
@@ -25,6 +27,30 @@ namespace {
 
 // The options of `run --on`.
 constexpr char kOnGroup[] = "on";
+
+// --log-dir as a path: "file:///x" is /x.
+absl::StatusOr<std::string> LocalFolder(const std::string& log_dir) {
+  absl::string_view path = log_dir;
+  const bool url = absl::ConsumePrefix(&path, "file://");
+  if (!absl::StrContains(path, "://") && (!url || absl::StartsWith(path, "/"))) {
+    return std::string(path);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--log-dir ", EscapeControls(log_dir),
+                   ": logs are files of the nodes' hosts: write a path, or file:///PATH"));
+}
+
+// What people write who come from mpirun; CLI11 takes it for -n with the value "p".
+absl::Status CheckNoNp(const std::vector<std::string>& args) {
+  for (const std::string& arg : args) {
+    if (arg == "--") break;
+    if (absl::StartsWith(arg, "-np")) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          EscapeControls(arg), " is mpirun's option: write -n NODES (millrace run --help says more)"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 // The parser, and what it fills in.
 class Parser {
@@ -55,6 +81,7 @@ class Parser {
   CLI::App* AddControl(CLI::App* parent, const std::string& name, bool json);
   CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value);
   absl::Status FinishOn();
+  absl::Status FinishEnv();
   absl::Status CheckCommand(const std::vector<std::string>& words) const;
   std::string Command() const;
   absl::StatusOr<CommandLine> Finish();
@@ -163,6 +190,31 @@ absl::Status Parser::FinishOn() {
   return absl::OkStatus();
 }
 
+// "NAME=VALUE", or "NAME" for the value that it has here.
+absl::Status Parser::FinishEnv() {
+  RunOptions& run = line_.run;
+  for (const std::string& entry : env_) {
+    const size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    if (name.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--env ", EscapeControls(entry), ": write NAME=VALUE, or NAME"));
+    }
+    if (IsNodeVariable(name) || (run.gpus_per_node > 0 && name == "CUDA_VISIBLE_DEVICES")) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--env ", name, ": millrace says to each node what its ", name, " is; take another name"));
+    }
+    const char* const here = equals == std::string::npos ? std::getenv(name.c_str()) : nullptr;
+    if (equals == std::string::npos && here == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--env ", EscapeControls(name),
+                       ": there is no such variable here to take it from; write NAME=VALUE"));
+    }
+    run.env[name] = here != nullptr ? here : entry.substr(equals + 1);
+  }
+  return absl::OkStatus();
+}
+
 // Both commands that look and commands that act fill the same choice; one command is parsed.
 void Parser::AddChoice(CLI::App* app) {
   app->add_option("--cluster", choice_.cluster);
@@ -268,6 +320,7 @@ absl::StatusOr<CommandLine> Parser::Parse(std::vector<std::string> args) {
   // "--" ends millrace's own options, wherever the parser would look for more.
   std::vector<std::string> program;
   bool split = false;
+  const std::vector<std::string> as_written = args;
   if (args[0] == "run") {
     const auto dashes = std::find(args.begin(), args.end(), "--");
     if (dashes != args.end()) {
@@ -288,6 +341,7 @@ absl::StatusOr<CommandLine> Parser::Parse(std::vector<std::string> args) {
     return line_;
   } catch (const CLI::ParseError& error) {
     const std::string command = Command();
+    if (command == "run") MILLRACE_RETURN_IF_ERROR(CheckNoNp(as_written));
     return absl::InvalidArgumentError(
         absl::StrCat(FirstLine(error.what()), " (millrace ", command, command.empty() ? "" : " ",
                      "--help says more)"));
@@ -329,14 +383,8 @@ absl::StatusOr<CommandLine> Parser::Finish() {
     return absl::InvalidArgumentError("no program to run: millrace run -n 4 -- PROGRAM [ARG...]");
   }
   MILLRACE_RETURN_IF_ERROR(FinishOn());
-  for (const std::string& entry : env_) {
-    const std::vector<std::string> parts = absl::StrSplit(entry, absl::MaxSplits('=', 1));
-    if (parts.size() != 2 || parts[0].empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--env ", EscapeControls(entry), ": write NAME=VALUE"));
-    }
-    run.env[parts[0]] = parts[1];
-  }
+  MILLRACE_RETURN_IF_ERROR(FinishEnv());
+  MILLRACE_ASSIGN_OR_RETURN(run.log_dir, LocalFolder(run.log_dir));
   static const auto* const kModes = new std::map<std::string, OutputMode>{
       {"prefixed", OutputMode::kPrefixed}, {"raw", OutputMode::kRaw}, {"none", OutputMode::kNone}};
   run.output = kModes->at(output_);

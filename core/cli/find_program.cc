@@ -3,6 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <fstream>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -12,6 +15,8 @@
 namespace millrace::cli {
 namespace {
 
+constexpr size_t kMaxInterpreterBytes = 256;  // the kernel reads no more
+
 bool IsFile(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
@@ -20,6 +25,25 @@ bool IsFile(const std::string& path) {
 bool IsFolder(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// Whether it is a script whose first line ends in CR LF: Linux takes the CR for a part of the
+// interpreter's name, and says that there is no such file.
+bool HasWindowsLineEnd(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(kMaxInterpreterBytes, '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(file.gcount()));
+  const size_t end = begin.find('\n');
+  return begin.rfind("#!", 0) == 0 && end != std::string::npos && begin[end - 1] == '\r';
+}
+
+absl::StatusOr<std::string> Runnable(const std::string& file, const std::string& shown) {
+  if (!HasWindowsLineEnd(file)) return file;
+  return absl::PermissionDeniedError(
+      absl::StrCat(shown, " has Windows line ends (CR LF), and Linux looks for an interpreter with a "
+                          "CR in its name: sed -i 's/\\r$//' ",
+                   shown));
 }
 
 }  // namespace
@@ -41,11 +65,13 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
       return absl::PermissionDeniedError(
           absl::StrCat(shown, " is not executable; chmod +x it, or name its interpreter first"));
     }
-    return file;
+    return Runnable(file, shown);
   }
   for (const absl::string_view entry : absl::StrSplit(path, ':')) {
     const std::string file = JoinPath(JoinPath(folder, entry), name);
-    if (IsFile(file) && ::access(file.c_str(), X_OK) == 0) return file;
+    if (IsFile(file) && ::access(file.c_str(), X_OK) == 0) {
+      return Runnable(file, EscapeControls(file));
+    }
   }
   const bool here = IsFile(JoinPath(folder, name));
   return absl::NotFoundError(absl::StrCat("there is no program '", shown, "' in PATH",

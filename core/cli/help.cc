@@ -64,7 +64,8 @@ Nodes
       --keep-port               the node inherits its reserved port's socket; otherwise it is closed
                                 just before the node starts
 What they see
-      --env NAME=VALUE          more environment; may be repeated
+      --env NAME=VALUE          more environment; may be repeated. NAME alone takes the value that
+                                it has here: every user of this machine can read a command line
       --working-dir DIR         where they run (here)
       --log-dir DIR             keep their whole output there, one file for each node and attempt
       --tensorboard             TensorBoard on --log-dir beside the chief, or else worker:0

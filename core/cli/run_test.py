@@ -122,6 +122,52 @@ class RunTest(CliTestCase):
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertEqual(done.stdout, "")
 
+    def test_what_mpirun_and_torchrun_take_is_told_in_their_words(self):
+        for args, told in (
+            (["-np", "2"], "-np is mpirun's option: write -n NODES"),
+            (["-np2"], "-np2 is mpirun's option: write -n NODES"),
+            (["--env", "RANK=7"], "--env RANK: millrace says to each node what its RANK is"),
+            (["--env", "TF_CONFIG={}"], "--env TF_CONFIG: millrace says"),
+            (["--gpus-per-node", "1", "--env", "CUDA_VISIBLE_DEVICES=0"],
+             "--env CUDA_VISIBLE_DEVICES: millrace says"),
+            (["--env", "=x"], "--env =x: write NAME=VALUE, or NAME"),
+            (["--env", "NOT_SET_HERE"], "--env NOT_SET_HERE: there is no such variable here"),
+            (["--log-dir", "hdfs://nn/logs"], "--log-dir hdfs://nn/logs: logs are files"),
+            (["--log-dir", "file://host/logs"], "--log-dir file://host/logs: logs are files"),
+        ):
+            with self.subTest(args=args):
+                done = self.run_cli("run", *args, "--", "true")
+                self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
+                self.assertTrue(done.stderr.startswith(f"millrace: {told}"), done.stderr)
+                self.assertEqual(os.listdir(self.folder), ["tmp"])
+        program = self.run_cli("run", "--output", "raw", "--", "echo", "-np", "2")
+        self.assertEqual((program.returncode, program.stdout), (0, "-np 2\n"), program.stderr)
+
+    def test_a_variable_without_value_is_taken_from_here(self):
+        done = self.run_cli("run", "--output", "raw", "--env", "KEY", "--env", "EMPTY", "--", "sh", "-c",
+                            'echo "$KEY|${EMPTY-unset}|$(tr "\\0" " " < /proc/$PPID/cmdline)"',
+                            env={"KEY": "secret=1", "EMPTY": ""})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("secret=1||"), done.stdout)
+        self.assertEqual(done.stdout.count("secret"), 1)
+
+    def test_logs_in_a_file_url_are_in_that_folder(self):
+        done = self.run_cli("run", "--log-dir", "file://" + self.path("logs"), "--", "echo", "hello")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertCountEqual(os.listdir(self.folder), ["clusters", "logs", "tmp"])
+        self.assertCountEqual(os.listdir(self.path("logs")), ["events.jsonl", "worker-0.0.log"])
+
+    def test_a_script_with_windows_line_ends_is_told_as_such(self):
+        self.write("dos", "#!/bin/sh\r\necho hello\r\n", 0o755)
+        for program, env in (("./dos", {}), ("dos", {"PATH": self.folder})):
+            with self.subTest(program=program):
+                done = self.run_cli("run", "--", program, env=env)
+                self.assertEqual((done.returncode, done.stdout), (126, ""), done.stderr)
+                self.assertRegex(done.stderr, r"^millrace: .*dos has Windows line ends \(CR LF\).*: "
+                                              r"sed -i 's/\\r\$//' .*dos\n$")
+        self.write("unix", "#!/bin/sh\n# \r\necho hello\n", 0o755)
+        self.assertEqual(self.run_cli("run", "--", "./unix").returncode, 0)
+
     def test_what_follows_the_program_is_the_programs(self):
         done = self.run_cli("run", "--output", "raw", PYTHON, "-c",
                             "import sys; print(sys.argv[1:])", "-n", "7", "--", "--help")
