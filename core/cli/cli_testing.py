@@ -1,13 +1,16 @@
 """Runs the real millrace, with a folder of its own for cluster files, and waits for it."""
 
+import fcntl
 import json
 import os
 import pty
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -44,14 +47,15 @@ class CliTestCase(unittest.TestCase):
         os.chmod(self.path(name), mode)
         return self.path(name)
 
-    def run_cli(self, *args, env=None, text=True, stdin=""):
+    def run_cli(self, *args, env=None, text=True, stdin="", stdout=subprocess.PIPE):
         """Runs millrace to its end."""
         return subprocess.run(
             [millrace_path(), *args],
             cwd=self.folder,
             env={**self.env, **(env or {})},
             input=stdin,
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=text,
             timeout=WAIT_S,
             check=False,
@@ -77,10 +81,14 @@ class CliTestCase(unittest.TestCase):
         self.addCleanup(end)
         return process
 
-    def run_on_terminal(self, *args, env=None):
-        """Runs millrace to its end on a terminal of 80 columns; returns (exit code, output)."""
+    def run_on_terminal(self, *args, env=None, rows=24, on_output=lambda output: None):
+        """Runs millrace to its end on a terminal of 80 columns; returns (exit code, output).
+
+        on_output is called with all that came so far, each time that something did.
+        """
         pid, fd = pty.fork()
         if pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
             os.chdir(self.folder)
             os.execve(millrace_path(), [millrace_path(), *args], {**self.env, **(env or {})})
         output = b""
@@ -96,6 +104,7 @@ class CliTestCase(unittest.TestCase):
             if not data:
                 break
             output += data
+            on_output(output.decode("utf-8", "replace"))
         else:
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)

@@ -1,18 +1,25 @@
 #include "core/cli/cluster_choice.h"
 
+#include <unistd.h>
+
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/cli/terminal.h"
 #include "core/client/cluster_file.h"
 
 namespace millrace::cli {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr size_t kMaxNamesBytes = 1000;  // of all clusters, in a message
 
 absl::StatusOr<ClientOptions> FromConnect(const ClusterChoice& choice) {
   if (!choice.cluster.empty()) {
@@ -35,9 +42,36 @@ absl::StatusOr<ClientOptions> FromConnect(const ClusterChoice& choice) {
   return options;
 }
 
+// "3fa4c1 (pid 712, python3), 80cd2e (pid 699, ./train)".
+std::string NamesOf(const std::vector<ClusterFile>& clusters) {
+  const std::string names =
+      absl::StrJoin(clusters, ", ", [](std::string* out, const ClusterFile& cluster) {
+        absl::StrAppend(out, cluster.cluster_id, " (pid ", cluster.pid,
+                        cluster.program.empty() ? "" : ", ", cluster.program, ")");
+      });
+  return Ellipsize(EscapeControls(names), kMaxNamesBytes);
+}
+
+absl::StatusOr<ClusterFile> Choose(const std::string& which, Purpose purpose) {
+  if (!which.empty()) return FindClusterFile(which);
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterFileList list, ListClusterFiles());
+  if (list.clusters.empty()) return NewestClusterFile();  // which says what was refused
+  if (list.clusters.size() == 1) return list.clusters.front();
+  const std::string text =
+      absl::StrCat(list.clusters.size(), " clusters of yours run here: ", NamesOf(list.clusters));
+  if (purpose == Purpose::kAct) {
+    return absl::InvalidArgumentError(absl::StrCat(text, "; say which one: --cluster ID"));
+  }
+  WriteAll(STDERR_FILENO, absl::StrCat("millrace: ", text,
+                                       "; this is the first one, the newest (--cluster ID takes "
+                                       "another)\n"));
+  return list.clusters.front();
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& choice) {
+absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& choice,
+                                                         Purpose purpose) {
   if (!choice.connect.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(ClientOptions options, FromConnect(choice));
     return ClusterClient::Connect(std::move(options));
@@ -45,7 +79,7 @@ absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& ch
   if (!choice.ca_file.empty() || !choice.token_file.empty()) {
     return absl::InvalidArgumentError("--ca and --token-file go with --connect HOST:PORT");
   }
-  absl::StatusOr<ClusterFile> file = FindClusterFile(choice.cluster);
+  const absl::StatusOr<ClusterFile> file = Choose(choice.cluster, purpose);
   if (!file.ok() && choice.cluster.empty() && absl::IsNotFound(file.status())) {
     return absl::UnavailableError(
         absl::StrCat(file.status().message(),

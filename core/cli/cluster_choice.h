@@ -2,7 +2,7 @@
 //
 // Which cluster a command is about, and the way to it.
 //
-// Defines: ClusterChoice, ConnectTo().
+// Defines: ClusterChoice, Purpose, ConnectTo().
 #ifndef CORE_CLI_CLUSTER_CHOICE_H_
 #define CORE_CLI_CLUSTER_CHOICE_H_
 
@@ -14,7 +14,8 @@
 
 namespace millrace::cli {
 
-// What the command line said. All empty: the newest cluster of this user on this machine.
+// What the command line said. All empty: the cluster of this user that runs on this machine; where
+// several do, the newest for who looks, and none for who acts.
 struct ClusterChoice {
   std::string cluster;  // a cluster's id, the beginning of one, or a cluster file
   // Or host:port, with both files.
@@ -23,10 +24,16 @@ struct ClusterChoice {
   std::string token_file;  // an operator's or a viewer's token
 };
 
-// Returns INVALID_ARGUMENT for options that do not go together, UNAVAILABLE if nothing was chosen and
-// no cluster runs, NOT_FOUND for a cluster or file that is not there. Does not reach out yet.
-// Blocking: disk.
-[[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& choice);
+enum class Purpose {
+  kLook,  // shows something: with several clusters a line on stderr says which one
+  kAct,   // changes something, or reads what only an operator may
+};
+
+// Returns INVALID_ARGUMENT for options that do not go together, and for kAct if nothing was chosen and
+// several clusters run, naming them; UNAVAILABLE if nothing was chosen and no cluster runs; NOT_FOUND
+// for a cluster or file that is not there. Does not reach out yet. Blocking: disk.
+[[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& choice,
+                                                                       Purpose purpose);
 
 }  // namespace millrace::cli
 

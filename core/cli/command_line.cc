@@ -243,6 +243,7 @@ void Parser::AddViews() {
   CLI::App* logs = AddView("logs");
   logs->add_flag("-f,--follow", view.follow);
   logs->add_option("-n,--lines", log_lines_)->check(CLI::Range(0, 1000));
+  logs->add_flag("--raw", view.raw);
   logs->add_option("NODE", view.nodes);
   AddView("clusters");
 }

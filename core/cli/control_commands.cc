@@ -14,6 +14,7 @@
 #include "core/base/json.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cli/answer.h"
 #include "core/cli/duration_text.h"
 #include "core/cli/report_error.h"
 #include "core/cli/terminal.h"
@@ -51,7 +52,7 @@ bool IsUtf8(absl::string_view text) {
 }
 
 // A value as it is; with a line end where a person reads it.
-void PrintValue(const ControlOptions& options, const std::string& value) {
+absl::Status PrintValue(const ControlOptions& options, const std::string& value) {
   if (options.json) {
     OrderedJson json = {{"key", options.key}};
     if (IsUtf8(value)) {
@@ -59,21 +60,18 @@ void PrintValue(const ControlOptions& options, const std::string& value) {
     } else {
       json["value_base64"] = absl::Base64Escape(value);
     }
-    WriteAll(STDOUT_FILENO, absl::StrCat(DumpJson(json), "\n"));
-    return;
+    return WriteAnswer(absl::StrCat(DumpJson(json), "\n"));
   }
   const bool line_end = IsTerminal(STDOUT_FILENO) && !absl::EndsWith(value, "\n");
-  WriteAll(STDOUT_FILENO, absl::StrCat(IsTerminal(STDOUT_FILENO) && !IsUtf8(value)
-                                           ? EscapeControls(value)
-                                           : value,
-                                       line_end ? "\n" : ""));
+  return WriteAnswer(absl::StrCat(
+      IsTerminal(STDOUT_FILENO) && !IsUtf8(value) ? EscapeControls(value) : value,
+      line_end ? "\n" : ""));
 }
 
 absl::Status Get(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
   MILLRACE_ASSIGN_OR_RETURN(const std::string value, client->KvGet(options.key, options.wait));
-  PrintValue(options, value);
-  return absl::OkStatus();
+  return PrintValue(options, value);
 }
 
 absl::Status Set(const ControlOptions& options) {
@@ -81,12 +79,12 @@ absl::Status Set(const ControlOptions& options) {
   if (value == "-") {
     MILLRACE_ASSIGN_OR_RETURN(value, ReadStdin());
   }
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
   return client->KvSet(options.key, value);
 }
 
 absl::Status List(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
   bool more = false;
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<KeyEntry> keys,
                             client->ListKeys(options.key, options.limit, &more));
@@ -95,15 +93,14 @@ absl::Status List(const ControlOptions& options) {
     for (const KeyEntry& entry : keys) {
       list.push_back({{"key", entry.key}, {"value_bytes", entry.value_bytes}});
     }
-    WriteAll(STDOUT_FILENO, absl::StrCat(DumpJson(OrderedJson{{"keys", list}, {"more", more}}), "\n"));
-    return absl::OkStatus();
+    return WriteAnswer(absl::StrCat(DumpJson(OrderedJson{{"keys", list}, {"more", more}}), "\n"));
   }
   TextTable table({"KEY", "SIZE"});
   for (const KeyEntry& entry : keys) table.AddRow({{entry.key}, {BytesText(entry.value_bytes)}});
   if (!keys.empty()) {
-    WriteAll(STDOUT_FILENO,
-             table.ToString(Styler::ForFd(STDOUT_FILENO),
-                            static_cast<size_t>(TerminalWidth(STDOUT_FILENO, 1200))));
+    MILLRACE_RETURN_IF_ERROR(
+        WriteAnswer(table.ToString(Styler::ForFd(STDOUT_FILENO),
+                                   static_cast<size_t>(TerminalWidth(STDOUT_FILENO, 1200)))));
   }
   if (more) {
     WriteAll(STDERR_FILENO, absl::StrCat("millrace: there are more than ", options.limit,
@@ -113,19 +110,19 @@ absl::Status List(const ControlOptions& options) {
 }
 
 absl::Status Delete(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
   return client->KvDelete(options.key).status();
 }
 
 absl::Status Stop(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
   const std::string reason =
       options.reason.empty() ? "stopped by `millrace stop`" : options.reason;
   return client->StopCluster(reason, options.now);
 }
 
 absl::Status Restart(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
   MILLRACE_ASSIGN_OR_RETURN(const ClusterView view,
                             client->Snapshot({.level = v1::WATCH_LEVEL_NODES}));
   const v1::SlotStatus* slot = view.FindSlot(options.node);
@@ -140,11 +137,9 @@ absl::Status Restart(const ControlOptions& options) {
     const OrderedJson json = {{"node", NodeName(*slot)},
                               {"executor_id", slot->executor_id()},
                               {"attempt", attempt}};
-    WriteAll(STDOUT_FILENO, absl::StrCat(DumpJson(json), "\n"));
-  } else {
-    WriteAll(STDOUT_FILENO, absl::StrCat(NodeName(*slot), " starts again as attempt ", attempt, "\n"));
+    return WriteAnswer(absl::StrCat(DumpJson(json), "\n"));
   }
-  return absl::OkStatus();
+  return WriteAnswer(absl::StrCat(NodeName(*slot), " starts again as attempt ", attempt, "\n"));
 }
 
 }  // namespace

@@ -29,13 +29,15 @@ Act
   help [COMMAND], version
 
 Every command has --help, with examples. Commands that look take --json: stable, documented in
-docs/cli.md. Without --cluster they take this user's newest running cluster.
+docs/cli.md. Without --cluster they take this user's running cluster: of several those that look
+take the newest, and those that act ask which.
 
 Exit codes (run: those of the node that failed first)
   0    all is well              64   the command line makes no sense
   66   no such node, key, file  69   no running cluster, or it cannot be reached
   70   it failed otherwise      75   a time limit passed
   77   the token is not accepted
+  141  nobody reads stdout any more
 
 Environment
   MILLRACE_LOG=error|warning|info|debug   what millrace itself logs on stderr (warning)
@@ -70,7 +72,8 @@ What they see
       --log-dir DIR             keep their whole output there, one file for each node and attempt
       --tensorboard             TensorBoard on --log-dir beside the chief, or else worker:0
 What you see
-      --output prefixed|raw|none    nodes' lines as "worker:1| line" (the default), bare, or not
+      --output prefixed|raw|none    nodes' lines as "worker:1| line" (the default), bare, or not; a
+                                terminal shows control characters escaped, unless raw
   -q, --quiet                   neither progress nor notes
 Time: 90s, 10m, 1.5h, never
       --reservation-timeout T   until all nodes run (10m)
@@ -137,7 +140,8 @@ key. Give it to both, and to nobody else: whoever has it runs programs as the ag
 )";
 
 #define MILLRACE_CLI_WHICH_CLUSTER                                                         \
-  "Which cluster (without any: your newest one on this machine)\n"                         \
+  "Which cluster (without any: the one of yours that runs on this machine; of several the\n" \
+  "newest is shown, and none is acted upon)\n"                                             \
   "      --cluster ID|FILE         a cluster's id, the beginning of one, or a cluster file\n" \
   "      --connect HOST:PORT --ca FILE --token-file FILE\n"                                \
   "                                a coordinator elsewhere, its certificate, a token\n"
@@ -195,6 +199,8 @@ NODE is a name (worker:1) or an executor id; without any: all nodes.
 
   -f, --follow                  and new ones, until the cluster is gone
   -n, --lines N                 so many of each node to begin with, at most 1,000 (20)
+      --raw                     control characters as they are; otherwise a terminal shows them
+                                escaped, and a pipe gets them
       --json                    one object a line
 
 )" MILLRACE_CLI_WHICH_CLUSTER;

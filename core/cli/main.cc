@@ -12,11 +12,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/text.h"
 #include "core/base/version.h"
+#include "core/cli/answer.h"
 #include "core/cli/command_line.h"
 #include "core/cli/control_commands.h"
 #include "core/cli/exit_code.h"
 #include "core/cli/help.h"
+#include "core/cli/report_error.h"
 #include "core/cli/resolve_command.h"
 #include "core/cli/run_command.h"
 #include "core/cli/secret_command.h"
@@ -33,7 +36,7 @@ int Main(std::vector<std::string> args) {
   BlockTerminationSignals();
   const absl::StatusOr<CommandLine> line = ParseCommandLine(std::move(args));
   if (!line.ok()) {
-    WriteAll(STDERR_FILENO, absl::StrCat("millrace: ", line.status().message(), "\n"));
+    WriteAll(STDERR_FILENO, absl::StrCat("millrace: ", EscapeControls(line.status().message()), "\n"));
     return absl::IsInvalidArgument(line.status()) ? kExitUsage : ExitCodeOfStatus(line.status());
   }
   if (line->command == "run") return Run(line->run);
@@ -52,12 +55,10 @@ int Main(std::vector<std::string> args) {
   if (line->command == "restart") return RestartNode(line->control);
   if (line->command == "agent-secret") return MakeSecret(line->secret);
   if (line->command == "version") {
-    WriteAll(STDOUT_FILENO, absl::StrCat("millrace ", kMillraceVersion,
-                                         " (coordinator protocol 1, agent protocol 1)\n"));
-    return kExitOk;
+    return ReportError(WriteAnswer(absl::StrCat(
+        "millrace ", kMillraceVersion, " (coordinator protocol 1, agent protocol 1)\n")));
   }
-  WriteAll(STDOUT_FILENO, HelpText(line->topic));
-  return kExitOk;
+  return ReportError(WriteAnswer(HelpText(line->topic)));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/cli/node_line.h"
 
 namespace millrace::cli {
 
@@ -37,9 +38,12 @@ void OutputRelay::Write(absl::string_view node, LogSource source,
                           "\n"));
   }
   const bool out = source == LogSource::kStdout;
+  const int fd = out ? options_.out_fd : options_.err_fd;
   const std::string prefix = Prefix(node, source);
+  const bool raw = options_.mode == OutputMode::kRaw && source != LogSource::kAgent;
+  const bool harmless = !raw && IsTerminal(fd);
   for (const std::string& line : lines) {
-    if (WriteAll(out ? options_.out_fd : options_.err_fd, absl::StrCat(prefix, line, "\n"))) continue;
+    if (WriteAll(fd, absl::StrCat(prefix, harmless ? HarmlessLine(line) : line, "\n"))) continue;
     if (out && !broken_.exchange(true) && options_.on_broken) options_.on_broken();
     return;
   }

@@ -83,6 +83,26 @@ class ReaderTest(CliTestCase):
         for line in out.splitlines():
             json.loads(line)
 
+    def test_watch_on_a_terminal_draws_in_place_what_fits(self):
+        process = self.start_cluster()
+        home = "\x1b[H\x1b[J"
+
+        def end_after_three_frames(output):
+            if output.count(home) >= 3:
+                self.write("end", "")
+
+        code, shown = self.run_on_terminal("status", "--watch", "--interval", "50ms", rows=6,
+                                           on_output=end_after_three_frames)
+        self.assertEqual(code, 0, shown)
+        before, *frames = shown.split(home)
+        self.assertEqual(before, "\r\n" * 6)
+        for frame in frames:
+            self.assertLess(frame.count("\n"), 6, frame)
+            self.assertRegex(frame, r"\n\.\.\. \d+ more lines: `millrace status` shows all\r\n$")
+        for erases_what_scrolled_away in ("\x1b[2J", "\x1b[3J"):
+            self.assertNotIn(erases_what_scrolled_away, shown)
+        self.end(process)
+
     def test_logs(self):
         process = self.start_cluster()
 
@@ -108,6 +128,20 @@ class ReaderTest(CliTestCase):
         out, err = follow.communicate(timeout=WAIT_S)
         self.assertEqual(follow.returncode, 0, err)
         self.assertIn("chief:0| saved", out)
+
+    def test_logs_on_a_terminal_have_no_control_characters_of_nodes(self):
+        process = self.start_cli("run", "--output", "none", "--", "sh", "-c",
+                                 r"printf '\033]0;title\007\n'; : > up; "
+                                 "while [ ! -e end ]; do sleep 0.05; done")
+        self.wait_for_file("up")
+        evil = "\x1b]0;title\x07"
+        piped = self.wait_for(lambda: self.run_cli("logs").stdout, "the line")
+        self.assertEqual(piped, f"worker:0| {evil}\n")
+        _, shown = self.run_on_terminal("logs", env={"NO_COLOR": "1"})
+        self.assertEqual(shown, r"worker:0| \x1b]0;title\x07" + "\r\n")
+        _, shown = self.run_on_terminal("logs", "--raw", env={"NO_COLOR": "1"})
+        self.assertEqual(shown, f"worker:0| {evil}\r\n")
+        self.end(process)
 
     def test_following_ends_well_with_a_driver_that_was_killed(self):
         process = self.start_cluster()
@@ -135,6 +169,35 @@ class ReaderTest(CliTestCase):
         _, err = follow.communicate(timeout=WAIT_S)
         self.assertEqual(follow.returncode, 0, err)
 
+    def test_a_reader_that_goes_away_ends_what_follows(self):
+        process = self.start_cluster()
+        for args in (["events", "-f"], ["logs", "-f"], ["status", "--watch", "--interval", "1h"],
+                     ["nodes", "--watch", "--json", "--interval", "50ms"],
+                     ["resolve", "cluster", "--watch"]):
+            with self.subTest(args=args):
+                follower = self.start_cli(*args)
+                self.assertTrue(follower.stdout.readline())
+                # Nothing happens in the cluster from here on: no write fails.
+                follower.stdout.close()
+                self.assertEqual(follower.wait(timeout=WAIT_S), 128 + signal.SIGPIPE)
+                self.assertEqual(follower.stderr.read(), "")
+        self.end(process)
+
+    def test_an_answer_that_cannot_be_written_is_an_error(self):
+        process = self.start_cluster()
+        self.assertEqual(self.run_cli("kv", "set", "stage", "two").returncode, 0)
+        for args in (["status"], ["status", "--watch"], ["nodes", "--json"], ["events"], ["events", "-f"],
+                     ["logs"], ["clusters"], ["clusters", "--json"], ["kv", "get", "stage"],
+                     ["kv", "list"], ["kv", "list", "--json"], ["resolve", "cluster"],
+                     ["resolve", "cluster", "--watch"], ["agent-secret", "--kubernetes", "agents"],
+                     ["help"], ["version"]):
+            with self.subTest(args=args), open("/dev/full", "w", encoding="ascii") as full:
+                done = self.run_cli(*args, stdout=full)
+                self.assertEqual(done.returncode, 70, done.stderr)
+                self.assertEqual(done.stderr,
+                                 "millrace: cannot write to stdout: No space left on device\n")
+        self.end(process)
+
     def test_kv(self):
         process = self.start_cluster()
         self.assertEqual(self.run_cli("kv", "get", "stage").returncode, 66)
@@ -158,6 +221,33 @@ class ReaderTest(CliTestCase):
         _, err = process.communicate(timeout=WAIT_S)
         self.assertNotEqual(process.returncode, 0)
         self.assertIn("enough for today", err)
+
+    def test_who_acts_says_which_of_two_clusters(self):
+        first = self.start_cluster()
+        second = self.start_cli("run", "--", "sh", "-c", NODE)
+        clusters = self.wait_for(
+            lambda: (lambda entries: len(entries) == 2 and entries)(
+                self.json_of("clusters", "--json")["clusters"]), "two clusters")
+        ids = [entry["id"] for entry in clusters]
+        for args in (["stop"], ["stop", "--now"], ["restart", "worker:0"], ["kv", "set", "a", "b"],
+                     ["kv", "get", "a"], ["kv", "list"], ["kv", "delete", "a"]):
+            with self.subTest(args=args):
+                done = self.run_cli(*args)
+                self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
+                self.assertRegex(done.stderr, rf"\Amillrace: 2 clusters of yours run here: {ids[0]} .*"
+                                              rf"{ids[1]} .*; say which one: --cluster ID\n\Z")
+        for args in (["status", "--json"], ["nodes"], ["events"], ["logs"]):
+            with self.subTest(args=args):
+                done = self.run_cli(*args)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, rf"\Amillrace: 2 clusters of yours run here: {ids[0]} .*; "
+                                              r"this is the first one, the newest .*\n\Z")
+        status = self.run_cli("status", "--json", "--cluster", ids[1])
+        self.assertEqual((json.loads(status.stdout)["cluster"]["id"], status.stderr), (ids[1], ""))
+        self.assertEqual(self.run_cli("stop", "--cluster", self.status["cluster"]["id"]).returncode, 0)
+        first.communicate(timeout=WAIT_S)
+        self.assertNotEqual(first.returncode, 0)
+        self.end(second)
 
     def test_restart(self):
         process = self.start_cluster()

@@ -1,18 +1,22 @@
 #include "core/cli/report_error.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/text.h"
+#include "core/cli/answer.h"
 #include "core/cli/exit_code.h"
 #include "core/cli/terminal.h"
 
 namespace millrace::cli {
 
 int ReportError(const absl::Status& status) {
+  if (NobodyReads(status)) return kExitSignalBase + SIGPIPE;
   if (!status.ok()) {
     const Styler style = Styler::ForFd(STDERR_FILENO);
-    WriteAll(STDERR_FILENO,
-             absl::StrCat(style(Style::kRed, "millrace:"), " ", status.message(), "\n"));
+    WriteAll(STDERR_FILENO, absl::StrCat(style(Style::kRed, "millrace:"), " ",
+                                         EscapeControls(status.message()), "\n"));
   }
   return ExitCodeOfStatus(status);
 }

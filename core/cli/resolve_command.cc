@@ -1,6 +1,5 @@
 #include "core/cli/resolve_command.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <memory>
@@ -18,6 +17,7 @@
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cli/answer.h"
 #include "core/cli/exit_code.h"
 #include "core/cli/make_resolver.h"
 #include "core/cli/report_error.h"
@@ -165,14 +165,14 @@ class Printer {
     healthy_ = update.status.ok();
   }
 
-  // From any thread.
-  void End(int exit_code) {
+  // From any thread. The first call counts.
+  void End(absl::StatusOr<int> exit_code) {
     MutexLock lock(&mu_);
-    if (!exit_code_.has_value()) exit_code_ = exit_code;
+    if (!exit_code_.has_value()) exit_code_ = std::move(exit_code);
     ended_.SignalAll();
   }
 
-  int Wait() {
+  absl::StatusOr<int> Wait() {
     MutexLock lock(&mu_);
     while (!exit_code_.has_value()) ended_.Wait(&mu_);
     return *exit_code_;
@@ -180,10 +180,11 @@ class Printer {
 
  private:
   void Write(const std::string& text) {
-    if (!WriteAll(STDOUT_FILENO, text)) End(kExitSignalBase + SIGPIPE);
+    if (absl::Status written = WriteAnswer(text); !written.ok()) End(std::move(written));
   }
   void Say(absl::string_view text) {
-    WriteAll(STDERR_FILENO, absl::StrCat(style_(Style::kYellow, "millrace:"), " ", text, "\n"));
+    WriteAll(STDERR_FILENO, absl::StrCat(style_(Style::kYellow, "millrace:"), " ",
+                                         EscapeControls(text), "\n"));
   }
 
   ClusterResolver* const resolver_;
@@ -193,7 +194,7 @@ class Printer {
   bool healthy_ = true;  // whether its status was OK
   Mutex mu_;
   CondVar ended_;
-  std::optional<int> exit_code_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::StatusOr<int>> exit_code_ ABSL_GUARDED_BY(mu_);
 };
 
 absl::StatusOr<int> Watch(const ResolveOptions& options) {
@@ -206,6 +207,7 @@ absl::StatusOr<int> Watch(const ResolveOptions& options) {
   Printer printer(resolver.get(), options.format);
   const SignalWatch signals(
       {.on_signal = [&](int signal, int) { printer.End(kExitSignalBase + signal); }});
+  const ReaderWatch reader([&] { printer.End(NobodyReadsError()); });
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<MembershipWatch> watch,
       resolver->Watch([&](const MembershipUpdate& update) { printer.Print(update); },
@@ -216,8 +218,7 @@ absl::StatusOr<int> Watch(const ResolveOptions& options) {
 absl::Status Ask(const ResolveOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterResolver> resolver, MakeResolver(options.description, options.tensorflow));
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, Answer(*resolver, options.format));
-  WriteAll(STDOUT_FILENO, text);
-  return absl::OkStatus();
+  return WriteAnswer(text);
 }
 
 }  // namespace
@@ -229,7 +230,6 @@ int Resolve(const ResolveOptions& options) {
   }
   // It holds nothing: a signal may end it at once, as it ends other programs.
   UnblockTerminationSignals();
-  signal(SIGPIPE, SIG_IGN);
   return ReportError(WithPythonClass(Ask(options)));
 }
 

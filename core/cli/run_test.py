@@ -210,6 +210,22 @@ class RunTest(CliTestCase):
         self.assertNotIn("\x1b[36m", shown)
 
 
+    def test_a_terminal_gets_no_control_characters_of_nodes(self):
+        evil = "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2Kworker:0| \u0085\tgood"
+        self.write("evil", evil + "\n")
+        run = ["run", "--", "sh", "-c", "cat evil; cat evil >&2"]
+        code, shown = self.run_on_terminal(*run, env={"NO_COLOR": "1"})
+        self.assertEqual(code, 0, shown)
+        harmless = r"worker:0| \x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2Kworker:0| \xc2\x85" + "\tgood"
+        self.assertEqual(shown.count(harmless), 2, shown)
+        self.assertNotIn("\x07", shown)
+        done = self.run_cli(*run)
+        self.assertEqual((done.returncode, done.stdout), (0, f"worker:0| {evil}\n"))
+        code, shown = self.run_on_terminal("run", "--output", "raw", *run[1:])
+        self.assertEqual(code, 0, shown)
+        self.assertEqual(shown.count(evil), 2, shown)
+
+
 class StopTest(CliTestCase):
     POLITE = "trap 'echo saved; exit 0' TERM; echo ready; : > up.$RANK; while :; do sleep 0.05; done"
     STUBBORN = "trap '' TERM; : > up.$RANK; while :; do sleep 0.05; done"

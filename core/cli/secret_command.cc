@@ -1,7 +1,5 @@
 #include "core/cli/secret_command.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <system_error>
 
@@ -10,8 +8,8 @@
 #include "core/agent/agent_secret.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
+#include "core/cli/answer.h"
 #include "core/cli/report_error.h"
-#include "core/cli/terminal.h"
 
 namespace millrace::cli {
 namespace {
@@ -35,8 +33,7 @@ absl::Status Make(const SecretOptions& options) {
   if (!options.dir.empty()) return WriteAgentSecretDir(options.dir, secret);
   MILLRACE_ASSIGN_OR_RETURN(const std::string manifest,
                             AgentSecretManifest(secret, options.kubernetes, options.name_space));
-  WriteAll(STDOUT_FILENO, manifest);
-  return absl::OkStatus();
+  return WriteAnswer(manifest);
 }
 
 }  // namespace

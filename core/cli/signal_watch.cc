@@ -35,7 +35,6 @@ void BlockTerminationSignals() {
 }
 
 void UnblockTerminationSignals() {
-  signal(SIGPIPE, SIG_DFL);
   const sigset_t set = TerminationSignals();
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }

@@ -18,7 +18,7 @@ namespace millrace::cli {
 // SIGINT, SIGTERM and SIGHUP wait for a SignalWatch from now on; SIGPIPE is ignored, so that a write
 // says that nobody reads.
 void BlockTerminationSignals();
-// The defaults again, for commands that hold nothing.
+// SIGINT, SIGTERM and SIGHUP end the process again, for commands that hold nothing.
 void UnblockTerminationSignals();
 
 // One thread, "cli-signals". Thread safety: single-threaded. Blocking: the destructor waits for a

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -14,12 +16,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "core/base/json.h"
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cli/answer.h"
+#include "core/cli/node_line.h"
 #include "core/cli/report_error.h"
+#include "core/cli/screen.h"
 #include "core/cli/terminal.h"
 #include "core/cli/view_json.h"
 #include "core/cli/view_text.h"
@@ -31,58 +37,72 @@ namespace millrace::cli {
 namespace {
 
 constexpr int kPipeWidth = 1000;  // nothing is cut where nobody counts columns
-constexpr char kClearScreen[] = "\x1b[H\x1b[2J\x1b[3J";
+constexpr size_t kScreenRows = 24;  // of a terminal that does not say how many it has
 
 using Render = std::function<std::string(const ClusterView& view)>;
 
 size_t Width() { return static_cast<size_t>(TerminalWidth(STDOUT_FILENO, kPipeWidth)); }
 
-// Runs a watch until it ends by itself. OK for a cluster that has ended.
-absl::Status WatchUntilGone(ClusterClient* client, const ClusterWatchOptions& options,
-                            std::function<void(const v1::WatchUpdate&, const ClusterView&)> update) {
+// Runs a watch until it ends by itself, `update` fails, or nobody reads stdout any more. OK for a
+// cluster that has ended.
+absl::Status WatchUntilGone(
+    ClusterClient* client, const ClusterWatchOptions& options,
+    const std::function<absl::Status(const v1::WatchUpdate&, const ClusterView&)>& update) {
   Mutex mu;
   CondVar ended;
-  bool done = false;
-  absl::Status result;
-  WatchCallbacks callbacks;
-  callbacks.on_update = std::move(update);
-  callbacks.on_state = [&](const WatchState& state) {
-    const bool gone = state.kind == WatchState::Kind::kGone;
-    if (!gone && state.kind != WatchState::Kind::kRefused) return;
+  std::optional<absl::Status> result;
+  const auto end = [&](const absl::Status& status) {
     MutexLock lock(&mu);
-    done = true;
-    // A driver that ended without a word has ended too; the reader's job is done.
-    result = gone ? absl::OkStatus() : state.reason;
+    if (!result.has_value()) result = status;
     ended.SignalAll();
   };
+  WatchCallbacks callbacks;
+  bool failed = false;  // the watch's thread's own
+  callbacks.on_update = [&](const v1::WatchUpdate& changes, const ClusterView& view) {
+    if (failed) return;
+    const absl::Status status = update(changes, view);
+    failed = !status.ok();
+    if (failed) end(status);
+  };
+  callbacks.on_state = [&](const WatchState& state) {
+    // A driver that ended without a word has ended too; the reader's job is done.
+    if (state.kind == WatchState::Kind::kGone) end(absl::OkStatus());
+    if (state.kind == WatchState::Kind::kRefused) end(state.reason);
+  };
+  const ReaderWatch reader([&] { end(NobodyReadsError()); });
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterWatch> watch,
                             client->Watch(options, std::move(callbacks)));
   {
     MutexLock lock(&mu);
-    while (!done) ended.Wait(&mu);
+    while (!result.has_value()) ended.Wait(&mu);
   }
   watch->Stop();
-  return result;
+  return *result;
 }
 
+// `where_all`: where a person finds what does not fit the screen.
 absl::Status Look(const ViewOptions& options, const Render& text,
-                  const std::function<OrderedJson(const ClusterView&)>& json) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice));
+                  const std::function<OrderedJson(const ClusterView&)>& json,
+                  absl::string_view where_all) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kLook));
   const bool screen = IsTerminal(STDOUT_FILENO) && !options.json;
+  bool first = true;
   const auto show = [&](const ClusterView& view) {
-    std::string out = options.json ? absl::StrCat(DumpJson(json(view)), "\n") : text(view);
-    if (options.watch && screen) out = absl::StrCat(kClearScreen, out);
-    if (options.watch && !screen && !options.json) out += "\n";
-    WriteAll(STDOUT_FILENO, out);
+    if (options.json) return WriteAnswer(absl::StrCat(DumpJson(json(view)), "\n"));
+    const std::string out = text(view);
+    if (!options.watch) return WriteAnswer(out);
+    if (!screen) return WriteAnswer(absl::StrCat(out, "\n"));
+    const ScreenSize size = {.columns = Width(), .rows = TerminalHeight(STDOUT_FILENO, kScreenRows)};
+    const auto frame = std::exchange(first, false) ? FirstFrame : NextFrame;
+    return WriteAnswer(frame(out, size, where_all));
   };
   if (!options.watch) {
     MILLRACE_ASSIGN_OR_RETURN(const ClusterView view,
                               client->Snapshot({.level = v1::WATCH_LEVEL_ALL}));
-    show(view);
-    return absl::OkStatus();
+    return show(view);
   }
   return WatchUntilGone(client.get(), {.interval = options.interval},
-                        [&](const v1::WatchUpdate&, const ClusterView& view) { show(view); });
+                        [&](const v1::WatchUpdate&, const ClusterView& view) { return show(view); });
 }
 
 std::string NameOf(const ClusterView& view, int executor_id) {
@@ -91,43 +111,44 @@ std::string NameOf(const ClusterView& view, int executor_id) {
 }
 
 absl::Status Events(const ViewOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kLook));
   const Styler style = Styler::ForFd(STDOUT_FILENO);
   const auto print = [&](const v1::Event& event, const ClusterView& view) {
-    WriteAll(STDOUT_FILENO,
-             options.json
-                 ? absl::StrCat(DumpJson(EventJson(event, NameOf(view, event.executor_id()))), "\n")
-                 : EventText(event, style));
+    return WriteAnswer(
+        options.json ? absl::StrCat(DumpJson(EventJson(event, NameOf(view, event.executor_id()))), "\n")
+                     : EventText(event, style));
   };
-  const auto print_last = [&](const ClusterView& view) {
+  const auto print_last = [&](const ClusterView& view) -> absl::Status {
     const auto& events = view.events();
     const size_t wanted = std::min(events.size(), static_cast<size_t>(options.lines));
     for (auto event = events.end() - static_cast<std::ptrdiff_t>(wanted); event != events.end();
          ++event) {
-      print(*event, view);
+      MILLRACE_RETURN_IF_ERROR(print(*event, view));
     }
+    return absl::OkStatus();
   };
   if (!options.follow) {
     MILLRACE_ASSIGN_OR_RETURN(const ClusterView view,
                               client->Snapshot({.level = v1::WATCH_LEVEL_NODES}));
-    print_last(view);
-    return absl::OkStatus();
+    return print_last(view);
   }
   bool first = true;
   uint64_t next = 0;  // number of the first event that was not printed
   return WatchUntilGone(
       client.get(), {.level = v1::WATCH_LEVEL_NODES, .interval = absl::Milliseconds(200)},
-      [&](const v1::WatchUpdate& update, const ClusterView& view) {
+      [&](const v1::WatchUpdate& update, const ClusterView& view) -> absl::Status {
         if (first) {
-          print_last(view);
+          MILLRACE_RETURN_IF_ERROR(print_last(view));
         } else {
-          // A snapshot after a lost connection brings old ones again.
           for (const v1::Event& event : update.events()) {
-            if (event.number() >= next) print(event, view);
+            // A snapshot after a lost connection brings old ones again.
+            if (event.number() < next) continue;
+            MILLRACE_RETURN_IF_ERROR(print(event, view));
           }
         }
         first = false;
         if (!view.events().empty()) next = view.events().back().number() + 1;
+        return absl::OkStatus();
       });
 }
 
@@ -148,7 +169,7 @@ absl::StatusOr<std::vector<int>> ExecutorIds(const ClusterView& view,
 }
 
 absl::Status Logs(const ViewOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kLook));
   MILLRACE_ASSIGN_OR_RETURN(const ClusterView view,
                             client->Snapshot({.level = v1::WATCH_LEVEL_NODES}));
   ReadLogsOptions read;
@@ -156,7 +177,14 @@ absl::Status Logs(const ViewOptions& options) {
   read.lines = options.lines;
   read.follow = options.follow;
   const Styler style = Styler::ForFd(STDOUT_FILENO);
-  return client->ReadLogs(read, [&](const v1::LogBatch& batch) {
+  const bool harmless = IsTerminal(STDOUT_FILENO) && !options.raw;
+  std::atomic<bool> unread = false;
+  const ReaderWatch reader([&] {
+    unread = true;
+    client->Cancel();
+  });
+  absl::Status written;
+  const absl::Status ended = client->ReadLogs(read, [&](const v1::LogBatch& batch) {
     const std::string node = NameOf(view, batch.executor_id());
     const std::string prefix =
         style(StyleOfRole(node),
@@ -174,11 +202,14 @@ absl::Status Logs(const ViewOptions& options) {
     }
     for (const std::string& line : batch.lines()) {
       absl::StrAppend(&out, options.json ? DumpJson(LogLineJson(batch, node, line))
-                                         : absl::StrCat(prefix, line),
+                                         : absl::StrCat(prefix, harmless ? HarmlessLine(line) : line),
                       "\n");
     }
-    return WriteAll(STDOUT_FILENO, out);
+    written = WriteAnswer(out);
+    return written.ok();
   });
+  if (!written.ok()) return written;
+  return unread ? NobodyReadsError() : ended;
 }
 
 absl::Status Clusters(const ViewOptions& options) {
@@ -189,16 +220,13 @@ absl::Status Clusters(const ViewOptions& options) {
   if (options.json) {
     OrderedJson list = OrderedJson::array();
     for (const ClusterFile& file : files.clusters) list.push_back(ClusterFileJson(file));
-    WriteAll(STDOUT_FILENO, absl::StrCat(DumpJson(OrderedJson{{"clusters", list}}), "\n"));
-    return absl::OkStatus();
+    return WriteAnswer(absl::StrCat(DumpJson(OrderedJson{{"clusters", list}}), "\n"));
   }
   if (files.clusters.empty()) {
     WriteAll(STDERR_FILENO, "millrace: no cluster of yours runs on this machine\n");
     return absl::OkStatus();
   }
-  WriteAll(STDOUT_FILENO,
-           ClustersText(files, absl::Now(), Styler::ForFd(STDOUT_FILENO), Width()));
-  return absl::OkStatus();
+  return WriteAnswer(ClustersText(files, absl::Now(), Styler::ForFd(STDOUT_FILENO), Width()));
 }
 
 }  // namespace
@@ -207,13 +235,14 @@ int ShowStatus(const ViewOptions& options) {
   const Styler style = Styler::ForFd(STDOUT_FILENO);
   return ReportError(Look(
       options, [&](const ClusterView& view) { return StatusText(view, style, Width()); },
-      StatusJson));
+      StatusJson, "`millrace status` shows all"));
 }
 
 int ShowNodes(const ViewOptions& options) {
   const Styler style = Styler::ForFd(STDOUT_FILENO);
   return ReportError(Look(
-      options, [&](const ClusterView& view) { return NodesText(view, style, Width()); }, NodesJson));
+      options, [&](const ClusterView& view) { return NodesText(view, style, Width()); }, NodesJson,
+      "`millrace nodes` shows all"));
 }
 
 int ShowEvents(const ViewOptions& options) { return ReportError(Events(options)); }

@@ -18,6 +18,7 @@ struct ViewOptions {
   bool watch = false;                            // status, nodes
   absl::Duration interval = absl::Seconds(1);    // of watch
   bool follow = false;                           // events, logs
+  bool raw = false;                              // logs: control characters, also on a terminal
   int lines = 0;                                 // events, logs: how many to begin with
   std::vector<std::string> nodes;                // logs: "worker:1" or executor ids; empty: all
 };
