@@ -15,15 +15,19 @@ constexpr absl::Duration kStartTime = absl::Seconds(60);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ListeningAgent>> ListeningAgent::Start(const std::string& host,
-                                                                      const std::string& secret) {
+                                                                      const std::string& secret,
+                                                                      int descriptor_limit) {
   std::error_code error;
   const bool folder = std::filesystem::is_directory(secret, error);
   const bool port = host.find(':') != std::string::npos;
-  MILLRACE_ASSIGN_OR_RETURN(
-      std::unique_ptr<ChildProcess> process,
-      ChildProcess::Start({RunfilePath("core/agent/millrace-agent"), "agent", "--listen",
-                           port ? host : absl::StrCat(host, ":0"),
-                           folder ? "--secret-dir" : "--secret-file", secret}));
+  std::vector<std::string> argv = {RunfilePath("core/agent/millrace-agent"), "agent", "--listen",
+                                   port ? host : absl::StrCat(host, ":0"),
+                                   folder ? "--secret-dir" : "--secret-file", secret};
+  if (descriptor_limit > 0) {
+    const std::string script = absl::StrCat("ulimit -n ", descriptor_limit, " && exec \"$0\" \"$@\"");
+    argv.insert(argv.begin(), {"/bin/sh", "-c", script});
+  }
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process, ChildProcess::Start(argv));
   MILLRACE_ASSIGN_OR_RETURN(const std::string line,
                             process->WaitForLine("millrace-agent: listening on ", kStartTime));
   const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" ,"));

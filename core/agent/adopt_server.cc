@@ -17,9 +17,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "core/base/connection_acceptor.h"
 #include "core/base/mutex.h"
 #include "core/base/random.h"
+#include "core/base/status_macros.h"
 #include "core/proto/adopt.grpc.pb.h"
+#include "core/proto/grpc_acceptor.h"
 #include "core/proto/grpc_status.h"
 
 namespace millrace {
@@ -152,12 +155,15 @@ class Service final : public ServiceBase {
  public:
   using ServiceBase::Adopt;  // the generated overload for the synchronous API
 
-  explicit Service(std::shared_ptr<const Shared> shared) : shared_(std::move(shared)) {}
+  Service(std::shared_ptr<const Shared> shared, ConnectionAcceptor* acceptor)
+      : shared_(std::move(shared)), acceptor_(acceptor) {}
 
   grpc::ServerBidiReactor<v1::AdoptRequest, v1::AdoptEvent>* Adopt(
       grpc::CallbackServerContext* context) override {
     const absl::Status admitted = Admit(*context);
-    if (!admitted.ok()) {
+    if (admitted.ok()) {
+      acceptor_->Admitted(context->peer());
+    } else {
       shared_->mailbox->Post([shared = shared_, peer = context->peer(), admitted] {
         shared->callbacks.on_refused(peer, admitted);
       });
@@ -179,23 +185,25 @@ class Service final : public ServiceBase {
   }
 
   const std::shared_ptr<const Shared> shared_;
+  ConnectionAcceptor* const acceptor_;
 };
 
 class GrpcAdoptServer final : public AdoptServer {
  public:
-  explicit GrpcAdoptServer(std::shared_ptr<const Shared> shared) : service_(std::move(shared)) {}
+  GrpcAdoptServer(std::shared_ptr<const Shared> shared, std::unique_ptr<ConnectionAcceptor> acceptor)
+      : acceptor_(std::move(acceptor)), service_(std::move(shared), acceptor_.get()) {}
   ~GrpcAdoptServer() override {
+    acceptor_->Stop();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
   }
 
-  absl::Status Listen(const HostPort& address, const AgentSecret& secret) {
+  absl::Status Listen(const AgentSecret& secret) {
     grpc::SslServerCredentialsOptions tls(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
     tls.pem_key_cert_pairs.push_back({secret.key_pem, secret.certificate_pem});
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(address.ToString(), grpc::SslServerCredentials(tls), &port_);
+    ConnectionAcceptor::Handler handler = AcceptForGrpc(grpc::SslServerCredentials(tls), &builder);
     builder.RegisterService(&service_);
     builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
@@ -204,17 +212,19 @@ class GrpcAdoptServer final : public AdoptServer {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kMinPingIntervalMs);
     server_ = builder.BuildAndStart();
-    if (server_ != nullptr && port_ != 0) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", address.ToString(),
-        ": is it an address of this host, the port free, and the secret's certificate that of its key?"));
+    if (server_ == nullptr) {
+      return absl::InvalidArgumentError(
+          "gRPC does not make a server of the secret: is its certificate that of its key?");
+    }
+    acceptor_->Start(std::move(handler));
+    return absl::OkStatus();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return acceptor_->port(); }
 
  private:
+  const std::unique_ptr<ConnectionAcceptor> acceptor_;
   Service service_;
-  int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
 
@@ -237,9 +247,13 @@ std::string PeerHost(const std::string& grpc_peer) {
 absl::StatusOr<std::unique_ptr<AdoptServer>> AdoptServer::Start(
     const HostPort& address, const AgentSecret& secret, std::shared_ptr<EventLoop::Mailbox> mailbox,
     Callbacks callbacks) {
-  auto server = std::make_unique<GrpcAdoptServer>(std::make_shared<const Shared>(
-      Shared{secret.token, std::move(mailbox), std::move(callbacks)}));
-  const absl::Status listening = server->Listen(address, secret);
+  MILLRACE_ASSIGN_OR_RETURN(
+      auto acceptor,
+      ConnectionAcceptor::Listen({.address = address, .thread_name = "adopt-accept"}));
+  auto server = std::make_unique<GrpcAdoptServer>(
+      std::make_shared<const Shared>(Shared{secret.token, std::move(mailbox), std::move(callbacks)}),
+      std::move(acceptor));
+  const absl::Status listening = server->Listen(secret);
   if (!listening.ok()) return listening;
   return server;
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/agent/local_address.h"
+#include "core/base/descriptor_limit.h"
 #include "core/base/file.h"
 #include "core/base/local_interfaces.h"
 #include "core/base/log.h"
@@ -147,6 +148,7 @@ absl::StatusOr<Json> Agent::StartNode(const Json& params) {
   if (link_ != nullptr) return absl::FailedPreconditionError("start was called before");
   if (exit_code_.has_value()) return absl::CancelledError("the agent is ending");
   MILLRACE_ASSIGN_OR_RETURN(params_, ParseStartParams(params));
+  SetOriginalDescriptorLimit(params_.descriptor_limit);
   if (!params_.advertise.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(params_.advertise, ResolveAdvertisedHost(params_.advertise));
   }

@@ -29,6 +29,7 @@
 #include "core/agent/gateway_mode.h"
 #include "core/agent/guard.h"
 #include "core/agent/listen_mode.h"
+#include "core/base/descriptor_limit.h"
 #include "core/base/local_interfaces.h"
 #include "core/base/log.h"
 #include "core/base/socket_address.h"
@@ -258,6 +259,7 @@ int Main(const std::vector<std::string>& args) {
   const int exit_code = ParseCommandLine(args, &line);
   if (exit_code >= 0) return exit_code;
   OpenStandardStreams();
+  RaiseDescriptorLimit();
   absl::Status status;
   if (!line.listen.empty()) {
     status = RunListen(std::move(line.listen_options));

@@ -18,6 +18,7 @@ extern "C" {
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/descriptor_limit.h"
 #include "core/base/exit_status.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
@@ -132,7 +133,9 @@ absl::Status AgentProcess::SendStart(const AgentTicket& ticket) {
                                    {"ca_pem", ticket.ca_pem},
                                    {"token", ticket.token}}},
               {"executor_id", ticket.executor_id},
-              {"runtime_dir", runtime_dir_}};
+              {"runtime_dir", runtime_dir_},
+              // An agent takes over this process's limit, which is raised.
+              {"descriptor_limit", OriginalDescriptorLimit()}};
   if (!ticket.working_dir.empty()) params["working_dir"] = ticket.working_dir;
   if (!ticket.advertise.empty()) params["advertise"] = ticket.advertise;
   const std::string line =

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "core/base/descriptor_limit.h"
 #include "core/base/status_macros.h"
 
 namespace millrace {
@@ -39,6 +40,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0) _exit(127);
+  RestoreDescriptorLimit();
   execve(argv[0], argv, env);
   _exit(127);
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/base/descriptor_limit.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/socket_address.h"
@@ -94,6 +95,7 @@ void ResetSignals() {
     }
   }
   CloseOnExecFrom(plan.lowest_free);
+  RestoreDescriptorLimit();
   if (plan.working_dir != nullptr && chdir(plan.working_dir) != 0) Fail(plan, Stage::kChdir);
   execve(plan.program, plan.argv, plan.env);
   Fail(plan, Stage::kExec);

@@ -5,6 +5,7 @@
 #ifndef CORE_AGENT_START_PARAMS_H_
 #define CORE_AGENT_START_PARAMS_H_
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,6 +31,8 @@ struct StartParams {
   // In place of what the cluster asks for. A count of 0 without ids: none, and the node sees none.
   std::optional<GpuRequest> gpus;
   absl::Duration connect_timeout = absl::Seconds(60);
+  // The node's soft limit of file descriptors; 0: that with which the agent was started.
+  int64_t descriptor_limit = 0;
 };
 
 // Returns INVALID_ARGUMENT, naming the field, for a missing or malformed one. Never quotes the token.

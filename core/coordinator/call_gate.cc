@@ -15,7 +15,11 @@ absl::Status CallGate::Admit(const grpc::CallbackServerContext& context, absl::s
     authorization = absl::string_view(first->second.data(), first->second.size());
   }
   absl::Status admitted = tokens_->Check(authorization, allowed);
-  if (!admitted.ok()) recorder_->Refused(method, context.peer(), admitted);
+  if (admitted.ok()) {
+    acceptor_->Admitted(context.peer());
+  } else {
+    recorder_->Refused(method, context.peer(), admitted);
+  }
   return admitted;
 }
 

@@ -1,6 +1,7 @@
 // File: core/coordinator/call_gate.h
 //
-// The check that every call passes first: its token. Who is turned away becomes an event.
+// The check that every call passes first: its token. Who is turned away becomes an event; whose call
+// is admitted is no stranger to the listener any more.
 //
 // Defines: CallGate.
 
@@ -11,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "core/base/connection_acceptor.h"
 #include "core/coordinator/access_tokens.h"
 #include "core/coordinator/cluster_recorder.h"
 #include "grpcpp/server_context.h"
@@ -20,9 +22,9 @@ namespace millrace {
 // Thread safety: thread-safe. Blocking: never.
 class CallGate {
  public:
-  // Neither is owned.
-  CallGate(const AccessTokens* tokens, ClusterRecorder* recorder)
-      : tokens_(tokens), recorder_(recorder) {}
+  // None is owned.
+  CallGate(const AccessTokens* tokens, ClusterRecorder* recorder, ConnectionAcceptor* acceptor)
+      : tokens_(tokens), recorder_(recorder), acceptor_(acceptor) {}
 
   // Returns as AccessTokens::Check().
   [[nodiscard]] absl::Status Admit(const grpc::CallbackServerContext& context,
@@ -32,6 +34,7 @@ class CallGate {
  private:
   const AccessTokens* const tokens_;
   ClusterRecorder* const recorder_;
+  ConnectionAcceptor* const acceptor_;
 };
 
 }  // namespace millrace

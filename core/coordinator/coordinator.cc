@@ -13,6 +13,7 @@
 #include "core/base/local_interfaces.h"
 #include "core/base/port_range.h"
 #include "core/base/deadlock_detector.h"
+#include "core/base/descriptor_limit.h"
 #include "core/base/random.h"
 #include "core/base/socket_address.h"
 #include "core/base/status.h"
@@ -188,7 +189,13 @@ class GrpcCoordinator final : public Coordinator {
   const CoordinatorTokens& tokens() const override { return tokens_.values(); }
   const std::string& cluster_id() const override { return cluster_id_; }
 
-  absl::Status WaitRunning(absl::Duration timeout) override { return plane_->WaitRunning(timeout); }
+  absl::Status WaitRunning(absl::Duration timeout) override {
+    const absl::Status status = plane_->WaitRunning(timeout);
+    const absl::Status shortage = server_->Shortage();
+    if (!absl::IsDeadlineExceeded(status) || shortage.ok()) return status;
+    // Agents that were turned away look like hosts that cannot reach this one.
+    return absl::Status(status.code(), absl::StrCat(shortage.message(), "; ", status.message()));
+  }
   absl::Status WaitFedEndpoints(absl::Duration timeout) override {
     return plane_->WaitFedEndpoints(timeout);
   }
@@ -411,6 +418,7 @@ void GrpcCoordinator::PublishClusterFile() {
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options) {
   StopDeadlockDetector();
+  RaiseDescriptorLimit();
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
   if (options.cluster_id.empty()) options.cluster_id = RandomHex(kClusterIdBytes);
   if (!options.advertise_host.empty()) {

@@ -6,14 +6,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/connection_acceptor.h"
 #include "core/base/mutex.h"
 #include "core/base/socket_address.h"
+#include "core/base/status_macros.h"
 #include "core/coordinator/call_gate.h"
 #include "core/coordinator/live_calls.h"
 #include "core/coordinator/view_service.h"
 #include "core/coordinator/wire_conversion.h"
 #include "core/proto/coordinator.grpc.pb.h"
 #include "core/proto/coordinator.pb.h"
+#include "core/proto/grpc_acceptor.h"
 #include "core/proto/grpc_status.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
@@ -29,10 +32,10 @@ namespace {
 constexpr int kMaxReceiveBytes = 2 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
 constexpr int kMaxStreamsPerConnection = 64;
-// A peer that does not finish its TLS handshake holds a socket and some memory no longer than this.
-// Two cores need more than a minute for the handshakes of 18,000 agents that come at once, and
-// whoever is cut off comes again.
-constexpr int kHandshakeTimeoutMs = 120'000;
+// A peer that does not finish its TLS handshake holds a socket and some memory no longer than this. The
+// acceptor hands on so few at once that it is time enough for each; where others wait, who stands
+// still goes earlier.
+constexpr int kHandshakeTimeoutMs = 60'000;
 constexpr int kMinPingIntervalMs = 5'000;
 constexpr std::chrono::milliseconds kShutdownGrace(500);
 
@@ -136,8 +139,9 @@ class Service final : public ServiceBase {
 
 class GrpcCoordinatorServer final : public CoordinatorServer {
  public:
-  explicit GrpcCoordinatorServer(const ServerOptions& options)
-      : gate_(options.tokens, options.recorder),
+  GrpcCoordinatorServer(const ServerOptions& options, std::unique_ptr<ConnectionAcceptor> acceptor)
+      : acceptor_(std::move(acceptor)),
+        gate_(options.tokens, options.recorder, acceptor_.get()),
         service_(options, &gate_, &calls_),
         view_({&gate_, options.plane, options.view, options.hub, &calls_}),
         control_({&gate_, options.plane, options.view, options.hub, &calls_}),
@@ -149,16 +153,13 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
     if (!identity.ok()) return identity.status();
     grpc::SslServerCredentialsOptions tls(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
     tls.pem_key_cert_pairs.push_back({identity->private_key_pem, identity->certificate_pem});
-    const std::string address = FormatHostPort(options.bind_address, options.port);
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(address, grpc::SslServerCredentials(tls), &port_);
+    ConnectionAcceptor::Handler handler = AcceptForGrpc(grpc::SslServerCredentials(tls), &builder);
     builder.RegisterService(&service_);
     builder.RegisterService(&view_);
     builder.RegisterService(&control_);
     builder.RegisterService(&gateway_);
     builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
-    // Two coordinators must not share a port.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
@@ -170,18 +171,17 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kMinPingIntervalMs);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port_ == 0) {
-      return absl::UnavailableError(absl::StrCat(
-          "cannot listen on ", address,
-          ": is it an address of this host, and the port free?"));
-    }
+    if (server_ == nullptr) return absl::InternalError("gRPC did not make a server");
+    acceptor_->Start(std::move(handler));
     return absl::OkStatus();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return acceptor_->port(); }
+  absl::Status Shortage() const override { return acceptor_->Shortage(); }
 
   void Shutdown() override {
     MutexLock lock(&mu_);  // held while it blocks: others have to wait for the same
+    acceptor_->Stop();
     if (server_ == nullptr) return;
     // Calls that are still there after the grace are cancelled.
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
@@ -190,13 +190,13 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
   }
 
  private:
+  const std::unique_ptr<ConnectionAcceptor> acceptor_;
   LiveCalls calls_;
   const CallGate gate_;
   Service service_;
   ViewService view_;
   ControlService control_;
   GatewayService gateway_;
-  int port_ = 0;
   Mutex mu_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -205,7 +205,11 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
 
 absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(
     const ServerOptions& options) {
-  auto server = std::make_unique<GrpcCoordinatorServer>(options);
+  ConnectionAcceptor::Options listening;
+  listening.address = {options.bind_address, static_cast<uint16_t>(options.port)};
+  listening.thread_name = "coord-accept";
+  MILLRACE_ASSIGN_OR_RETURN(auto acceptor, ConnectionAcceptor::Listen(listening));
+  auto server = std::make_unique<GrpcCoordinatorServer>(options, std::move(acceptor));
   if (absl::Status status = server->Listen(options); !status.ok()) return status;
   return server;
 }

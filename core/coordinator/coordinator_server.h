@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/coordinator/access_tokens.h"
 #include "core/coordinator/attach_reactor.h"
@@ -37,7 +38,7 @@ struct ServerOptions {
   ProgramSource* program = nullptr;  // null: nothing is shipped
 };
 
-// Threads: gRPC's own. Thread safety: Shutdown() may be called from any thread, once or more often.
+// Threads: gRPC's own, and one that accepts (core/base/connection_acceptor.h). Thread safety: Shutdown() may be called from any thread, once or more often.
 class CoordinatorServer {
  public:
   // Returns UNAVAILABLE, naming the address, if it cannot be bound; INTERNAL if OpenSSL fails.
@@ -46,6 +47,9 @@ class CoordinatorServer {
   virtual ~CoordinatorServer() = default;
 
   [[nodiscard]] virtual int port() const = 0;
+
+  // OK, or RESOURCE_EXHAUSTED if connections were turned away for want of file descriptors.
+  [[nodiscard]] virtual absl::Status Shortage() const = 0;
 
   // Takes no calls any more, ends those in progress (streams are given a moment to hear why) and
   // returns when gRPC holds nothing of ours. Blocks for at most a few seconds. Idempotent.
