@@ -17,6 +17,7 @@
 #include "feed/data_feed.h"
 #include "feed/feeder.h"
 #include "feed/frame.h"
+#include "feed/login.h"
 #include "feed/node_directory.h"
 #include "feed/receiver.h"
 #include "feed/record_batch.h"
@@ -257,7 +258,9 @@ TEST_F(CurveTest, APasswordIsOfNoUseAtTheEndpointForOtherHosts) {
   const ZmqContext context = *ZmqContext::Create();
   ZmqSocket push;
   EXPECT_NE(Handshake(context, receiver_->endpoints().curve,
-                      SocketOptions::Plain("feeder/x", receiver_->endpoints().key), &push),
+                      SocketOptions::Plain("feeder/x", FeederPassword(receiver_->endpoints().key,
+                                                                      "feeder/x", 1)),
+                      &push),
             ZmqEvent::Kind::kHandshakeSucceeded);
 }
 
@@ -273,7 +276,8 @@ TEST_F(CurveTest, RepliesOfASessionThatCameEncryptedAreEncrypted) {
   const std::string open = EncodeOpen({.feed_id = "f1",
                                        .queue = "input",
                                        .node_nonce = "5b0c9e1f22d3a4b6",
-                                       .reply = {.endpoint = "tcp://127.0.0.1:1", .key = "k"}});
+                                       .reply = {.endpoint = "tcp://127.0.0.1:1",
+                                                 .challenge = "c"}});
   FrameHeader header{.type = FrameType::kOpen, .session = 1};
   header.metadata_length = static_cast<uint32_t>(open.size());
   std::vector<ZmqMessage> parts;
@@ -313,7 +317,7 @@ TEST_F(CurveTest, AFeederAdmitsTheNodesOfItsLookupsAlone) {
   ASSERT_TRUE(message.has_value());
   const OpenFrame open = *DecodeOpen((*message)[1].view());
   EXPECT_EQ(open.reply.curve_key, feeder_->curve_key());
-  EXPECT_EQ(open.reply.key, "");
+  EXPECT_EQ(open.reply.challenge, "");
   ZmqSocket stranger;
   EXPECT_EQ(Handshake(context, open.reply.endpoint,
                       SocketOptions::Curve(*MakeCurveKeys(), open.reply.curve_key), &stranger),

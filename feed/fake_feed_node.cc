@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
+#include "feed/local_name.h"
 
 namespace millrace {
 namespace {
@@ -137,14 +138,16 @@ FakeFeedNode::FakeFeedNode(std::string name, Script script, std::string nonce)
     : name_(std::move(name)),
       nonce_(nonce.empty() ? RandomHex(8) : std::move(nonce)),
       key_(RandomHex(16)),
+      logins_(key_),
       script_(std::move(script)),
       context_(OrDie(ZmqContext::Create())) {
   zap_.emplace(OrDie(ZapServer::Create(context_, [this](const ZapRequest& request) {
-    return request.password == key_ ? std::optional(request.user) : std::nullopt;
+    return logins_.Accept(request.user, request.password) ? std::optional(request.user)
+                                                          : std::nullopt;
   })));
   pull_ = OrDie(ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
   tcp_ = OrDie(pull_.Bind("tcp://127.0.0.1:*"));
-  ipc_ = OrDie(pull_.Bind(absl::StrCat("ipc://@millrace-", RandomHex(8))));
+  ipc_ = OrDie(pull_.Bind(MakeLocalName()));
   pull_.DetachFromThread();
   wake_.emplace(OrDie(WakeFd::Create()));
   thread_ = Thread("fake-node", [this] { Run(); });
@@ -197,6 +200,7 @@ void FakeFeedNode::Handle(std::vector<ZmqMessage> parts) {
   const FrameHeader header = OrDie(DecodeHeader(parts[0].view()));
   const absl::string_view metadata = parts.size() > 1 ? parts[1].view() : absl::string_view();
   Session& session = sessions_[header.session];
+  if (header.type == FrameType::kOpen) session = Session();  // again, by another way
   MILLRACE_CHECK(header.seq == session.in_seq_) << "seq " << header.seq;
   ++session.in_seq_;
   Event event{.type = header.type, .session = header.session, .seq = header.seq};
@@ -208,9 +212,11 @@ void FakeFeedNode::Handle(std::vector<ZmqMessage> parts) {
     session.row = session.open.first_row;
     session.reply_ = session.open.reply.endpoint;
     if (!replies_.contains(session.reply_)) {
+      const std::string self = absl::StrCat("node/", nonce_);
       ZmqSocket push = OrDie(ZmqSocket::Create(
           context_, SocketType::kPush,
-          SocketOptions::Plain(absl::StrCat("node/", nonce_), session.open.reply.key)));
+          SocketOptions::Plain(self, NodePassword(key_, session.open.reply.challenge,
+                                                  std::string(parts[0].user_id()), self))));
       OrDie(push.Connect(session.reply_));
       replies_.emplace(session.reply_, std::move(push));
     }

@@ -30,6 +30,7 @@
 #include "core/base/thread.h"
 #include "feed/frame.h"
 #include "feed/ipc.h"
+#include "feed/login.h"
 #include "feed/node_directory.h"
 #include "feed/record_batch.h"
 #include "feed/zmq_socket.h"
@@ -133,6 +134,7 @@ class FakeFeedNode {
   const std::string name_;
   const std::string nonce_;
   const std::string key_;
+  FeederLogins logins_;
   const Script script_;
   ZmqContext context_;
   std::optional<ZapServer> zap_;

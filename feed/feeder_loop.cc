@@ -11,6 +11,8 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "feed/curve.h"
+#include "feed/local_name.h"
+#include "feed/login.h"
 
 namespace millrace {
 namespace {
@@ -36,6 +38,10 @@ const std::string& FeederLoop::EndpointOf(const Connection& connection) {
   return connection.target.ipc_endpoint;
 }
 
+std::string FeederLoop::PlaceOf(const Connection& connection) {
+  return absl::StrCat(connection.target.node, " at ", EndpointOf(connection));
+}
+
 absl::StatusOr<std::unique_ptr<FeederLoop>> FeederLoop::Create(
     const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox) {
   MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create(options.io_threads));
@@ -51,7 +57,7 @@ FeederLoop::FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbo
     : options_(options),
       outbox_(std::move(outbox)),
       principal_(absl::StrCat("feeder/", RandomHex(8))),
-      reply_key_(RandomHex(16)),
+      challenge_(MakeChallenge()),
       curve_keys_(std::move(curve_keys)),
       context_(std::move(context)) {}
 
@@ -65,7 +71,7 @@ absl::Status FeederLoop::Bind() {
   MILLRACE_RETURN_IF_ERROR(reply_.StartMonitor());
   MILLRACE_ASSIGN_OR_RETURN(reply_tcp_, reply_.Bind("tcp://127.0.0.1:*"));
   MILLRACE_ASSIGN_OR_RETURN(reply_ipc_,
-                            reply_.Bind(absl::StrCat("ipc://@millrace-", RandomHex(16))));
+                            reply_.Bind(MakeLocalName()));
   MILLRACE_ASSIGN_OR_RETURN(curve_reply_,
                             ZmqSocket::Create(context_, SocketType::kPull,
                                               SocketOptions::CurveServer(curve_keys_)));
@@ -77,7 +83,14 @@ absl::Status FeederLoop::Bind() {
   return absl::OkStatus();
 }
 
-std::optional<std::string> FeederLoop::Admit(const ZapRequest& request) const {
+bool FeederLoop::IsProof(const ZapRequest& request) const {
+  const auto node = plain_nodes_.find(request.user);
+  return node != plain_nodes_.end() &&
+         SecureEquals(request.password,
+                      NodePassword(node->second, challenge_, principal_, request.user));
+}
+
+std::optional<std::string> FeederLoop::Admit(const ZapRequest& request) {
   if (request.mechanism == "CURVE") {
     const auto node = curve_nodes_.find(request.curve_key);
     if (node != curve_nodes_.end() && !poisoned_.contains(node->second)) return node->second;
@@ -87,13 +100,14 @@ std::optional<std::string> FeederLoop::Admit(const ZapRequest& request) const {
                           << " from " << request.address;
     return std::nullopt;
   }
-  if (request.mechanism != "PLAIN" || !SecureEquals(reply_key_, request.password) ||
-      !absl::StartsWith(request.user, "node/") || !IsPrincipal(request.user) ||
-      poisoned_.contains(request.user)) {
+  if (request.mechanism != "PLAIN" || !IsProof(request) || poisoned_.contains(request.user)) {
     MILLRACE_LOG(WARNING) << "refused a reply connection of '"
                           << Ellipsize(EscapeControls(request.user), 64) << "' from "
                           << request.address;
     return std::nullopt;
+  }
+  for (const auto& [key, connection] : connections_) {
+    if (NodePrincipal(connection->target) == request.user) Proven(*connection);
   }
   return request.user;
 }
@@ -171,6 +185,7 @@ void FeederLoop::RunTurn(absl::Duration timeout) {
   HandleReplyEvents(reply_, closed);
   HandleReplyEvents(curve_reply_, curve_closed);
   ConnectAgain();
+  GiveUpUnproven();
   EndBroken();
 }
 
@@ -193,10 +208,11 @@ void FeederLoop::EndAll(const absl::Status& status) {
 
 absl::Duration FeederLoop::PollTimeout() const {
   absl::Duration timeout = absl::InfiniteDuration();
-  if (draining_ == 0 && waiting_ == 0) return timeout;
+  if (draining_ == 0 && waiting_ == 0 && unproven_ == 0) return timeout;
   const absl::Duration now = options_.clock->SteadyNow();
   for (const auto& [key, connection] : connections_) {
     if (connection->retry_at.has_value()) timeout = std::min(timeout, *connection->retry_at - now);
+    if (connection->prove_by.has_value()) timeout = std::min(timeout, *connection->prove_by - now);
   }
   for (const auto& [id, entry] : sessions_) {
     if (entry.broken_by.has_value()) timeout = std::min(timeout, *entry.broken_by - now);
@@ -249,15 +265,17 @@ void FeederLoop::Open(const std::shared_ptr<FeedSession>& session) {
 void FeederLoop::SendOpen(Entry& entry) {
   // A node that is reached by ipc reaches this process by ipc, and so on.
   const Connection& connection = *entry.connection;
-  ReplyEndpoint reply{.endpoint = reply_ipc_, .key = reply_key_, .curve_key = ""};
+  ReplyEndpoint reply{.endpoint = reply_ipc_, .challenge = challenge_, .curve_key = ""};
   if (connection.route == Route::kTcp) reply.endpoint = reply_tcp_;
   if (connection.route == Route::kCurve) {
-    // reply_key_ opens reply_ to processes of this host: it stays there.
     reply = {.endpoint = curve_replies_.at(connection.local_address),
-             .key = "",
+             .challenge = "",
              .curve_key = curve_keys_.public_key};
   }
   entry.session->OnLink(connection.link, reply);
+  if (connection.route != Route::kCurve && connection.handshaken && !connection.proven) {
+    entry.session->OnUnproven(PlaceOf(connection));
+  }
 }
 
 void FeederLoop::CloseSession(uint64_t id) {
@@ -281,10 +299,17 @@ absl::StatusOr<FeederLoop::Connection*> FeederLoop::FindOrConnect(const FeedTarg
     MILLRACE_ASSIGN_OR_RETURN(std::string node_key, DecodeCurveKey(target.curve_key));
     curve_nodes_.emplace(std::move(node_key), NodePrincipal(target));
   }
+  if (!target.key.empty()) plain_nodes_[NodePrincipal(target)] = target.key;
   auto connection = std::make_unique<Connection>();
   connection->target = target;
   connection->route = FirstRoute(target);
   connection->refused_until = options_.clock->SteadyNow() + options_.open_timeout / 2;
+  if (connection->route == Route::kTcp &&
+      WhereLocalName(target.ipc_endpoint) == LocalNamePlace::kElsewhere) {
+    return absl::UnavailableError(absl::StrCat(
+        target.node, " listens on another host, or in another network namespace, on loopback alone: ",
+        "give its agent an address that other hosts reach it at"));
+  }
   MILLRACE_RETURN_IF_ERROR(Connect(*connection));
   Connection* result = connection.get();
   connections_.emplace(key, std::move(connection));
@@ -293,7 +318,7 @@ absl::StatusOr<FeederLoop::Connection*> FeederLoop::FindOrConnect(const FeedTarg
 
 FeederLoop::Route FeederLoop::FirstRoute(const FeedTarget& target) const {
   if (options_.curve_only) return Route::kCurve;
-  if (!target.ipc_endpoint.empty()) return Route::kIpc;
+  if (WhereLocalName(target.ipc_endpoint) == LocalNamePlace::kHere) return Route::kIpc;
   return target.curve_endpoint.empty() ? Route::kTcp : Route::kCurve;
 }
 
@@ -304,7 +329,8 @@ absl::Status FeederLoop::Connect(Connection& connection) {
       ZmqSocket::Create(context_, SocketType::kPush,
                         connection.route == Route::kCurve
                             ? SocketOptions::Curve(curve_keys_, target.curve_key)
-                            : SocketOptions::Plain(principal_, target.key)));
+                            : SocketOptions::Plain(
+                                  principal_, FeederPassword(target.key, principal_, ++logins_))));
   MILLRACE_RETURN_IF_ERROR(push.StartMonitor());
   MILLRACE_RETURN_IF_ERROR(push.Connect(EndpointOf(connection)));
   connection.link = std::make_shared<FeederLink>(std::move(push));
@@ -321,33 +347,72 @@ void FeederLoop::Disconnect(Connection& connection) {
   connection.link.reset();
 }
 
-bool FeederLoop::TryAgain(Connection& connection, ZmqEvent::Kind why) {
+bool FeederLoop::HasOtherRoute(const Connection& connection) {
   const FeedTarget& target = connection.target;
-  if (why == ZmqEvent::Kind::kConnectFailed && connection.route == Route::kIpc) {
-    // An abstract socket of another network namespace: nothing but OPENs was sent.
-    if (target.curve_endpoint.empty() && target.tcp_endpoint.empty()) return false;
-    Disconnect(connection);
-    connection.route = target.curve_endpoint.empty() ? Route::kTcp : Route::kCurve;
-    const absl::Status status = Connect(connection);
-    if (!status.ok()) {
-      Lose(connection, SessionEnd::kBroken, status);
-      return true;
-    }
+  return connection.route == Route::kIpc &&
+         !(target.curve_endpoint.empty() && target.tcp_endpoint.empty());
+}
+
+// Whoever has the ipc endpoint, or nobody, has not shown that it is the node: nothing but OPENs was sent.
+bool FeederLoop::TakeOtherRoute(Connection& connection, const absl::Status& why) {
+  if (connection.proven || !HasOtherRoute(connection)) return false;
+  if (absl::IsUnauthenticated(why)) MILLRACE_LOG(WARNING) << why.message();
+  connection.earlier = why;
+  Disconnect(connection);
+  ExpectProof(connection, std::nullopt);
+  connection.handshaken = false;
+  connection.route = connection.target.curve_endpoint.empty() ? Route::kTcp : Route::kCurve;
+  connection.refused_until = options_.clock->SteadyNow() + options_.open_timeout / 2;
+  const absl::Status status = Connect(connection);
+  if (!status.ok()) {
+    Lose(connection, SessionEnd::kBroken, status);
+    return true;
+  }
+  for (const uint64_t id : connection.sessions) {
+    Entry& entry = sessions_.at(id);
     if (connection.route == Route::kTcp) {
-      for (const uint64_t id : connection.sessions) SendOpen(sessions_.at(id));
+      SendOpen(entry);
+    } else {
+      entry.session->OnConnecting();
     }
-    return true;
   }
+  return true;
+}
+
+bool FeederLoop::TryAgainLater(Connection& connection) {
   const absl::Duration now = options_.clock->SteadyNow();
-  if (why == ZmqEvent::Kind::kHandshakeFailedAuth && connection.route == Route::kCurve &&
-      now < connection.refused_until) {
-    // The announcement of this feeder's key may be on its way to the node.
-    Disconnect(connection);
-    connection.retry_at = now + kRefusedPause;
-    ++waiting_;
-    return true;
+  if (connection.route != Route::kCurve || now >= connection.refused_until) return false;
+  // The announcement of this feeder's key may be on its way to the node.
+  Disconnect(connection);
+  connection.retry_at = now + kRefusedPause;
+  ++waiting_;
+  return true;
+}
+
+void FeederLoop::ExpectProof(Connection& connection, std::optional<absl::Duration> by) {
+  if (connection.prove_by.has_value()) --unproven_;
+  connection.prove_by = by;
+  if (by.has_value()) ++unproven_;
+}
+
+void FeederLoop::Proven(Connection& connection) {
+  if (std::exchange(connection.proven, true)) return;
+  ExpectProof(connection, std::nullopt);
+  for (const uint64_t id : connection.sessions) sessions_.at(id).session->OnProof();
+}
+
+void FeederLoop::GiveUpUnproven() {
+  if (unproven_ == 0) return;
+  const absl::Duration now = options_.clock->SteadyNow();
+  std::vector<Connection*> due;
+  for (const auto& [key, connection] : connections_) {
+    if (connection->prove_by.has_value() && *connection->prove_by <= now) {
+      due.push_back(connection.get());
+    }
   }
-  return false;
+  for (Connection* connection : due) {
+    TakeOtherRoute(*connection, UnprovenError(PlaceOf(*connection), options_.open_timeout / 2));
+  }
 }
 
 void FeederLoop::ConnectAgain() {
@@ -369,7 +434,17 @@ void FeederLoop::ConnectAgain() {
 
 absl::Status FeederLoop::HandshakeDone(Connection& connection) {
   connection.handshaken = true;
-  if (connection.route != Route::kCurve) return absl::OkStatus();
+  if (connection.route != Route::kCurve) {
+    if (connection.proven) return absl::OkStatus();
+    const std::string place = PlaceOf(connection);
+    for (const uint64_t id : connection.sessions) {
+      sessions_.at(id).session->OnUnproven(place);
+    }
+    if (HasOtherRoute(connection)) {
+      ExpectProof(connection, options_.clock->SteadyNow() + options_.open_timeout / 2);
+    }
+    return absl::OkStatus();
+  }
   const std::string& local = connection.local_address;
   if (local.empty()) {
     return absl::UnavailableError(
@@ -388,7 +463,7 @@ absl::Status FeederLoop::HandshakeDone(Connection& connection) {
 }
 
 void FeederLoop::HandleEvents(Connection& connection) {
-  const std::string place = absl::StrCat(connection.target.node, " at ", EndpointOf(connection));
+  const std::string place = PlaceOf(connection);
   while (true) {
     absl::StatusOr<std::optional<ZmqEvent>> event = connection.link->socket().NextEvent();
     if (!event.ok()) return Lose(connection, SessionEnd::kBroken, event.status());
@@ -409,12 +484,11 @@ void FeederLoop::HandleEvents(Connection& connection) {
       case ZmqEvent::Kind::kAccepted:
         break;
       case ZmqEvent::Kind::kConnectFailed:
-        if (TryAgain(connection, kind)) return;
-        return Lose(connection, SessionEnd::kBroken,
+        return Fail(connection, SessionEnd::kBroken,
                     absl::UnavailableError(absl::StrCat(place, ": nobody listens there")));
       case ZmqEvent::Kind::kHandshakeFailedAuth:
-        if (TryAgain(connection, kind)) return;
-        return Lose(connection, SessionEnd::kRefused,
+        if (TryAgainLater(connection)) return;
+        return Fail(connection, SessionEnd::kRefused,
                     absl::UnauthenticatedError(absl::StrCat(
                         place, " refused the key of this feeder; the address belongs to another ",
                         "process, or this feeder is barred there after a bad frame",
@@ -422,11 +496,11 @@ void FeederLoop::HandleEvents(Connection& connection) {
                             ? ", or the coordinator has not announced its CURVE key"
                             : "")));
       case ZmqEvent::Kind::kHandshakeFailedOther:
-        return Lose(connection, SessionEnd::kBroken,
+        return Fail(connection, SessionEnd::kBroken,
                     absl::UnavailableError(
                         absl::StrCat(place, " does not speak the feed protocol's ZMTP")));
       case ZmqEvent::Kind::kDisconnected:
-        return Lose(connection, SessionEnd::kBroken,
+        return Fail(connection, SessionEnd::kBroken,
                     absl::UnavailableError(absl::StrCat(
                         place, connection.handshaken
                                    ? ": the connection is lost"
@@ -435,7 +509,18 @@ void FeederLoop::HandleEvents(Connection& connection) {
   }
 }
 
-void FeederLoop::Lose(Connection& connection, SessionEnd end, const absl::Status& why) {
+void FeederLoop::Fail(Connection& connection, SessionEnd end, const absl::Status& why) {
+  if (!TakeOtherRoute(connection, why)) Lose(connection, end, why);
+}
+
+void FeederLoop::Lose(Connection& connection, SessionEnd end, const absl::Status& last) {
+  // That another process has the node's address explains more than what came after it.
+  const absl::Status why =
+      connection.earlier.ok()
+          ? last
+          : absl::Status(absl::IsUnauthenticated(connection.earlier) ? connection.earlier.code()
+                                                                     : last.code(),
+                         absl::StrCat(connection.earlier.message(), "; then: ", last.message()));
   const std::set<uint64_t> ids = std::move(connection.sessions);
   for (const uint64_t id : ids) {
     Entry& entry = sessions_.at(id);
@@ -447,6 +532,7 @@ void FeederLoop::Lose(Connection& connection, SessionEnd end, const absl::Status
     }
   }
   if (connection.retry_at.has_value()) --waiting_;
+  ExpectProof(connection, std::nullopt);
   Disconnect(connection);
   for (auto it = connections_.begin(); it != connections_.end(); ++it) {
     if (it->second.get() == &connection) {
@@ -558,6 +644,8 @@ absl::Status FeederLoop::HandleFrame(const ZmqSocket& reply, absl::string_view p
     // the one meant. It is no bad peer: sessions with it will follow.
     const bool refusal = header->type == FrameType::kError && entry.in_seq == 0;
     if (!refusal) return absl::InvalidArgumentError("a frame for a session of another node");
+  } else if (entry.connection != nullptr) {
+    Proven(*entry.connection);
   }
   entry.reply_fd = parts[0].source_fd();
   entry.reply_socket = &reply;

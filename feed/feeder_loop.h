@@ -60,6 +60,11 @@ class FeederLoop {
     FeedTarget target;
     Route route = Route::kIpc;
     bool handshaken = false;  // ZMTP and ZAP are done
+    // PLAIN: the node has shown that it is the node, by its login to the reply socket or by what it sent
+    // over such a login of before. Until then another route, if there is one, is taken at this time.
+    bool proven = false;
+    std::optional<absl::Duration> prove_by;  // steady
+    absl::Status earlier;                    // why the route before this one was left
     std::shared_ptr<FeederLink> link;  // nullptr until retry_at
     std::set<uint64_t> sessions;  // keys of sessions_ whose connection is this one
     // CURVE: the OPENs wait for the handshake, which tells where replies come in and whether the node
@@ -84,8 +89,10 @@ class FeederLoop {
   FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox,
              ZmqContext context, CurveKeys curve_keys);
   absl::Status Bind();
-  [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request) const;
+  [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request);
+  [[nodiscard]] bool IsProof(const ZapRequest& request) const;
   [[nodiscard]] static const std::string& EndpointOf(const Connection& connection);
+  [[nodiscard]] static std::string PlaceOf(const Connection& connection);
   [[nodiscard]] Route FirstRoute(const FeedTarget& target) const;
 
   // These want the sockets to be this thread's.
@@ -105,11 +112,19 @@ class FeederLoop {
   void HandleEvents(Connection& connection);
   // Sends the OPENs that waited for it.
   [[nodiscard]] absl::Status HandshakeDone(Connection& connection);
-  // Another route, or the same one again later; false if this refusal or failure is the last.
-  bool TryAgain(Connection& connection, ZmqEvent::Kind why);
+  [[nodiscard]] static bool HasOtherRoute(const Connection& connection);
+  // False if there is none, or the node has been reached by this one.
+  bool TakeOtherRoute(Connection& connection, const absl::Status& why);
+  // False if this refusal is the last.
+  bool TryAgainLater(Connection& connection);
+  // Takes another route, or loses the connection.
+  void Fail(Connection& connection, SessionEnd end, const absl::Status& why);
+  void ExpectProof(Connection& connection, std::optional<absl::Duration> by);
+  void Proven(Connection& connection);
+  void GiveUpUnproven();
   void ConnectAgain();
   // The connection is of no use: its sessions end as `end`, or, if that is kBroken, drain.
-  void Lose(Connection& connection, SessionEnd end, const absl::Status& why);
+  void Lose(Connection& connection, SessionEnd end, const absl::Status& last);
   [[nodiscard]] std::vector<int> ReadClosed(ZmqSocket& reply);
   void HandleReplyEvents(const ZmqSocket& reply, const std::vector<int>& closed_fds);
   void Break(Entry& entry, const absl::Status& why);
@@ -137,7 +152,7 @@ class FeederLoop {
   const FeederOptions options_;
   const std::shared_ptr<FeederOutbox> outbox_;
   const std::string principal_;
-  const std::string reply_key_;
+  const std::string challenge_;  // what nodes' logins to reply_ answer
   const CurveKeys curve_keys_;
 
   SocketTurns turns_;
@@ -152,6 +167,9 @@ class FeederLoop {
   std::map<std::string, std::string> curve_replies_;  // endpoints of curve_reply_ by local address
   // Nodes by CURVE key, as the 32 bytes that ZAP tells: those that lookups told of.
   absl::flat_hash_map<std::string, std::string> curve_nodes_;
+  // Keys of nodes by principal: those that lookups told of. Bounded by the attempts of all nodes.
+  absl::flat_hash_map<std::string, std::string> plain_nodes_;
+  uint64_t logins_ = 0;  // made so far
   std::string reply_ipc_;
   std::string reply_tcp_;
   Poller poller_;
@@ -161,6 +179,7 @@ class FeederLoop {
   absl::flat_hash_map<uint64_t, Entry> sessions_;
   std::set<std::string, std::less<>> poisoned_;  // principals; bounded by the attempts of all nodes
   int waiting_ = 0;                              // connections with retry_at
+  int unproven_ = 0;                             // connections with prove_by
   int draining_ = 0;                             // entries with broken_by
 
   mutable Mutex stats_mu_;

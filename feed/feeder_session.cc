@@ -49,6 +49,13 @@ absl::string_view SessionEndName(SessionEnd end) {
   return "unknown";
 }
 
+absl::Status UnprovenError(absl::string_view place, absl::Duration time) {
+  return absl::UnauthenticatedError(absl::StrCat(
+      place, ": whoever listens there took this feeder's login and did not prove within ",
+      absl::FormatDuration(time), " that it is the node: another process has the node's address, or ",
+      "the node's process hangs or cannot reach this feeder's reply endpoint; it was sent no row"));
+}
+
 FeedSession::FeedSession(uint64_t id, FeedTarget target, SessionOptions options,
                          absl::Duration open_timeout, Clock* clock,
                          std::shared_ptr<FeederOutbox> outbox)
@@ -180,6 +187,11 @@ absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_
       continue;
     }
     if (answered_) return TimeoutErrorLocked();
+    if (!unproven_.empty()) {
+      EndLocked(SessionEnd::kUnanswered,
+                Annotate(UnprovenError(unproven_, open_timeout_), Place()));
+      continue;
+    }
     EndLocked(SessionEnd::kUnanswered,
               absl::UnavailableError(absl::StrCat(
                   Place(), ": no answer to OPEN within ", absl::FormatDuration(open_timeout_),
@@ -386,7 +398,25 @@ void FeedSession::OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& 
   if (state_.end != SessionEnd::kOpen) return;
   link_ = std::move(link);
   next_seq_ = 0;
+  opened_at_ = clock_->SteadyNow();
+  unproven_.clear();
   SendFrame(FrameType::kOpen, EncodeOpen(MakeOpen(reply)), {});
+}
+
+void FeedSession::OnConnecting() {
+  MutexLock lock(&mu_);
+  opened_at_ = clock_->SteadyNow();
+  unproven_.clear();
+}
+
+void FeedSession::OnUnproven(const std::string& place) {
+  MutexLock lock(&mu_);
+  unproven_ = place;
+}
+
+void FeedSession::OnProof() {
+  MutexLock lock(&mu_);
+  unproven_.clear();
 }
 
 void FeedSession::OnUnlink() {

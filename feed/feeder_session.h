@@ -3,7 +3,8 @@
 // The feeder's end of one session (docs/feed_protocol.md, section 4): one partition on its way to
 // one node, and, in inference mode, its results on their way back. Made by Feeder::OpenSession().
 //
-// Defines: SessionOptions, SessionEnd, SessionState, FeedProgress, PreparedBatch, FeedSession.
+// Defines: SessionOptions, SessionEnd, SessionState, FeedProgress, UnprovenError(), PreparedBatch,
+// FeedSession.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto session, feeder->OpenSession(target, {.feed_id = id}));
 //   while (...) MILLRACE_RETURN_IF_ERROR(session->Send(batch));   // blocks for credit
@@ -83,7 +84,7 @@ enum class SessionEnd {
   kError,       // the node's ERROR
   kBroken,      // the connection is lost; the directory knows more
   kRefused,     // the node does not know this feeder's key
-  kUnanswered,  // no CREDIT, WAIT or ERROR in time
+  kUnanswered,  // no CREDIT, WAIT or ERROR in time; UNAUTHENTICATED if who listens is not proven the node
   kBadPeer,     // the node broke the protocol
   kAborted,     // Abort() here, or Feeder::Stop()
 };
@@ -110,6 +111,10 @@ struct SessionState {
   SessionEnd end = SessionEnd::kOpen;
   absl::Status status;  // why it ended; OK for kOpen and kDone
 };
+
+// UNAUTHENTICATED: who listens at `place` ("worker:1 at tcp://127.0.0.1:4711") has not proven within `time`
+// that it is the node.
+[[nodiscard]] absl::Status UnprovenError(absl::string_view place, absl::Duration time);
 
 // A batch in wire form.
 struct PreparedBatch {
@@ -205,6 +210,11 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   bool OnEnd(SessionEnd end, const absl::Status& status);
   // Sends OPEN, and from here on whatever else, over `link`. Again if that one led nowhere.
   void OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply);
+  // Another way to the node is tried: the time for its first answer begins again, as it does in OnLink().
+  void OnConnecting();
+  // Who listens at `place` has taken this feeder's login; that it is the node it has not proven, and has.
+  void OnUnproven(const std::string& place);
+  void OnProof();
   // Nothing more is sent.
   void OnUnlink();
   // Sends ABORT for what this side ends without the node's fault.
@@ -244,7 +254,8 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   const SessionOptions options_;
   const absl::Duration open_timeout_;
   Clock* const clock_;
-  const absl::Duration opened_at_;
+  absl::Duration opened_at_ ABSL_GUARDED_BY(mu_);  // steady
+  std::string unproven_ ABSL_GUARDED_BY(mu_);      // as OnUnproven() told
   const std::shared_ptr<FeederOutbox> outbox_;
 
   mutable Mutex mu_;

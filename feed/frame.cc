@@ -79,7 +79,7 @@ absl::StatusOr<ReplyEndpoint> DecodeReply(const Json& open) {
   MILLRACE_ASSIGN_OR_RETURN(const Json* reply, GetObject(open, "reply"));
   ReplyEndpoint out;
   MILLRACE_ASSIGN_OR_RETURN(out.endpoint, GetString(*reply, "endpoint", "reply"));
-  MILLRACE_ASSIGN_OR_RETURN(out.key, GetString(*reply, "key", "reply"));
+  MILLRACE_ASSIGN_OR_RETURN(out.challenge, GetString(*reply, "challenge", "reply"));
   MILLRACE_ASSIGN_OR_RETURN(out.curve_key, GetStringOr(*reply, "curve_key", "", "reply"));
   if (out.endpoint.empty()) {
     return absl::InvalidArgumentError("field \"reply.endpoint\" must not be empty");
@@ -277,7 +277,7 @@ absl::string_view FeedModeName(FeedMode mode) {
 std::string EncodeOpen(const OpenFrame& frame) {
   OrderedJson reply;
   reply["endpoint"] = frame.reply.endpoint;
-  reply["key"] = frame.reply.key;
+  reply["challenge"] = frame.reply.challenge;
   if (!frame.reply.curve_key.empty()) reply["curve_key"] = frame.reply.curve_key;
   OrderedJson json;
   json["feed_id"] = frame.feed_id;

@@ -107,7 +107,7 @@ enum class FeedMode { kTrain, kInference };
 // Where a feeder listens for replies.
 struct ReplyEndpoint {
   std::string endpoint;   // "ipc://@millrace-0c2d", "tcp://127.0.0.1:40123"
-  std::string key;        // PLAIN password; secret
+  std::string challenge;  // what the node's login answers (feed/login.h); empty with curve_key
   std::string curve_key;  // Z85 public key; empty unless the endpoint is a CURVE server
 
   friend bool operator==(const ReplyEndpoint&, const ReplyEndpoint&) = default;

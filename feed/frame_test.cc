@@ -198,7 +198,7 @@ TEST(GoldenFramesTest, MessagesHaveTheValuesThatTheFileSays) {
         EXPECT_EQ(open.node_nonce, want.at("node_nonce"));
         EXPECT_EQ(open.first_row, want.at("first_row"));
         EXPECT_EQ(open.reply.endpoint, want.at("reply").at("endpoint"));
-        EXPECT_EQ(open.reply.key, want.at("reply").at("key"));
+        EXPECT_EQ(open.reply.challenge, want.at("reply").at("challenge"));
         EXPECT_EQ(open.reply.curve_key, want.at("reply").value("curve_key", ""));
         break;
       }
@@ -301,7 +301,7 @@ TEST(FrameTest, AnUnknownCodeIsUnknown) {
 
 TEST(FrameTest, ResumingIsForTraining) {
   OpenFrame open{.feed_id = "f", .queue = "q", .mode = FeedMode::kInference, .node_nonce = "n",
-                 .first_row = 5, .reply = {.endpoint = "ipc://@x", .key = "k"}};
+                 .first_row = 5, .reply = {.endpoint = "ipc://@x", .challenge = "c"}};
   EXPECT_THAT(DecodeOpen(EncodeOpen(open)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("first_row")));
   open.mode = FeedMode::kTrain;

@@ -32,13 +32,13 @@ struct FeedTarget {
   int executor_id = -1;
   int attempt = 0;
   std::string nonce;  // of the attempt
-  // Where the node receives rows. ipc is tried first. If nobody listens there (an abstract socket is
-  // visible in its own network namespace only), the node is on another host: CURVE, or tcp of a node
-  // without it. Any of them may be empty.
+  // Where the node receives rows; any of them may be empty. ipc is for feeders of the network namespace
+  // that its name tells (feed/local_name.h): in another one it may be somebody else's. All others, and
+  // those whom the ipc endpoint fails, come by CURVE, or by tcp to a node without it.
   std::string ipc_endpoint;
   std::string tcp_endpoint;    // loopback
   std::string curve_endpoint;  // the advertised address
-  std::string key;             // PLAIN password of ipc and tcp; secret
+  std::string key;             // what logins at ipc and tcp prove to know, both ways; secret
   std::string curve_key;       // Z85, public: the server's at curve_endpoint, and the node's own
   State state = State::kRunning;
 };

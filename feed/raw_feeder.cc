@@ -1,6 +1,7 @@
 #include "feed/raw_feeder.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -8,6 +9,8 @@
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
+#include "feed/local_name.h"
+#include "feed/login.h"
 
 namespace millrace {
 namespace {
@@ -20,22 +23,31 @@ T Must(absl::StatusOr<T> value) {
 
 void Must(const absl::Status& status) { MILLRACE_CHECK(status.ok()) << status; }
 
+// Several raw feeders of a test may have one principal.
+std::string NextPassword(const std::string& key, const std::string& principal) {
+  static std::atomic<uint64_t> count{0};
+  return FeederPassword(key, principal, ++count);
+}
+
 }  // namespace
 
 RawFeeder::RawFeeder(const std::string& endpoint, const std::string& key, std::string principal)
-    : reply_key(RandomHex(16)),
+    : challenge(MakeChallenge()),
       endpoint_(endpoint),
+      key_(key),
       principal_(std::move(principal)),
       context_(Must(ZmqContext::Create())) {
   zap_ = Must(ZapServer::Create(context_, [this](const ZapRequest& request) {
-    return request.password == reply_key ? std::optional(request.user) : std::nullopt;
+    const bool proven =
+        request.password == NodePassword(key_, challenge, principal_, request.user);
+    return proven ? std::optional(request.user) : std::nullopt;
   }));
-  push_ = Must(
-      ZmqSocket::Create(context_, SocketType::kPush, SocketOptions::Plain(principal_, key)));
+  push_ = Must(ZmqSocket::Create(context_, SocketType::kPush,
+                                 SocketOptions::Plain(principal_, NextPassword(key, principal_))));
   pull_ = Must(ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
   Must(push_.StartMonitor());
   Must(pull_.StartMonitor());
-  reply_endpoint_ = Must(pull_.Bind(absl::StrCat("ipc://@millrace-", RandomHex(8))));
+  reply_endpoint_ = Must(pull_.Bind(MakeLocalName()));
 }
 
 RawFeeder::~RawFeeder() = default;
@@ -57,7 +69,7 @@ OpenFrame RawFeeder::Open(const std::string& nonce) const {
   return {.feed_id = "f1",
           .queue = "input",
           .node_nonce = nonce,
-          .reply = {.endpoint = reply_endpoint_, .key = reply_key}};
+          .reply = {.endpoint = reply_endpoint_, .challenge = challenge}};
 }
 
 void RawFeeder::Send(FrameHeader header, absl::string_view metadata,

@@ -67,13 +67,15 @@ class RawFeeder {
   void CloseData() { push_.Close(); }
 
   absl::Duration patience = absl::Seconds(20);
-  std::string reply_key;
+  // What the reply socket expects of the node; a test may send another.
+  std::string challenge;
 
  private:
   // Takes what has come; waits up to `timeout` for something.
   void Turn(absl::Duration timeout);
 
   const std::string endpoint_;
+  const std::string key_;
   const std::string principal_;
   ZmqContext context_;
   std::optional<ZapServer> zap_;

@@ -11,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "feed/curve.h"
+#include "feed/local_name.h"
 
 namespace millrace {
 namespace {
@@ -25,7 +26,7 @@ constexpr size_t kMaxAnnounced = 65'536;
 // Beyond it the one that was poisoned first is forgotten: whoever has the key invents names at will.
 constexpr size_t kMaxPoisoned = 4096;
 
-// PLAIN passwords go over the wire as they are: to this host only.
+// PLAIN encrypts nothing: to this host only.
 bool IsLocalEndpoint(absl::string_view endpoint) {
   return absl::StartsWith(endpoint, "ipc://@") || absl::StartsWith(endpoint, "tcp://127.") ||
          absl::StartsWith(endpoint, "tcp://[::1]:") ||
@@ -60,6 +61,7 @@ absl::StatusOr<std::unique_ptr<ReceiverLoop>> ReceiverLoop::Create(
 
 absl::Status ReceiverLoop::Bind() {
   endpoints_.key = RandomHex(32);
+  logins_.emplace(endpoints_.key);
   MILLRACE_ASSIGN_OR_RETURN(
       zap_, ZapServer::Create(context_, [this](const ZapRequest& r) { return Admit(r); }));
   MILLRACE_ASSIGN_OR_RETURN(
@@ -70,7 +72,7 @@ absl::Status ReceiverLoop::Bind() {
                             BindTcp(&local_.socket, "127.0.0.1", options_.tcp_ports));
   endpoints_.tcp = TcpEndpoint("127.0.0.1", port);
   MILLRACE_ASSIGN_OR_RETURN(endpoints_.ipc,
-                            local_.socket.Bind(absl::StrCat("ipc://@millrace-", RandomHex(8))));
+                            local_.socket.Bind(MakeLocalName()));
   if (!options_.advertise_host.empty()) MILLRACE_RETURN_IF_ERROR(BindCurve());
   poller_.Add(local_.socket);
   if (curve_.socket.open()) poller_.Add(curve_.socket);
@@ -128,14 +130,14 @@ std::optional<std::string> ReceiverLoop::FindAnnounced(const std::string& curve_
   return it == announced_.end() ? std::nullopt : std::optional(it->second);
 }
 
-std::optional<std::string> ReceiverLoop::Admit(const ZapRequest& request) const {
+std::optional<std::string> ReceiverLoop::Admit(const ZapRequest& request) {
   if (request.mechanism == "CURVE") {
     std::optional<std::string> principal = FindAnnounced(request.curve_key);
     if (principal.has_value() && poisoned_.contains(*principal)) principal.reset();
     return principal;
   }
   if (request.mechanism != "PLAIN" || !IsPrincipal(request.user) ||
-      !SecureEquals(request.password, endpoints_.key) || poisoned_.contains(request.user)) {
+      !logins_->Accept(request.user, request.password) || poisoned_.contains(request.user)) {
     return std::nullopt;
   }
   return request.user;
@@ -518,11 +520,13 @@ std::optional<uint64_t> ReceiverLoop::FindLink(const std::string& principal,
   }
   if (links_of_principal >= kMaxLinksPerPrincipal) return std::nullopt;
   auto link = std::make_unique<Link>();
-  absl::StatusOr<ZmqSocket> socket =
-      ZmqSocket::Create(context_, SocketType::kPush,
-                        encrypted ? SocketOptions::Curve(curve_keys_, reply.curve_key)
-                                  : SocketOptions::Plain(absl::StrCat("node/", options_.nonce),
-                                                         reply.key));
+  const std::string self = absl::StrCat("node/", options_.nonce);
+  absl::StatusOr<ZmqSocket> socket = ZmqSocket::Create(
+      context_, SocketType::kPush,
+      encrypted
+          ? SocketOptions::Curve(curve_keys_, reply.curve_key)
+          : SocketOptions::Plain(
+                self, NodePassword(endpoints_.key, reply.challenge, principal, self)));
   if (!socket.ok() || !socket->StartMonitor().ok()) return std::nullopt;
   link->socket = *std::move(socket);
   if (!link->socket.Connect(reply.endpoint).ok()) return std::nullopt;

@@ -37,6 +37,7 @@
 #include "core/base/port_range.h"
 #include "feed/frame.h"
 #include "feed/ipc.h"
+#include "feed/login.h"
 #include "feed/receiver_core.h"
 #include "feed/receiver_waker.h"
 #include "feed/socket_turns.h"
@@ -47,8 +48,8 @@ namespace millrace {
 // Where feeders connect.
 struct FeedEndpoints {
   std::string tcp;  // "tcp://127.0.0.1:40123"
-  std::string ipc;  // "ipc://@millrace-..."
-  std::string key;  // PLAIN password of both, hex; secret
+  std::string ipc;  // of MakeLocalName()
+  std::string key;  // what PLAIN logins of both prove to know (feed/login.h), hex; secret
   // For feeders on other hosts; empty if the node was given no address to be reached at.
   std::string curve;      // "tcp://10.0.0.7:40124"
   std::string curve_key;  // Z85, public; of this server, and of the node as a client
@@ -132,7 +133,7 @@ class ReceiverLoop {
 
   [[nodiscard]] absl::Status Bind();
   [[nodiscard]] absl::Status BindCurve();
-  [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request) const;
+  [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request);
   [[nodiscard]] std::optional<std::string> FindAnnounced(const std::string& curve_key) const;
   // These want the sockets to be this thread's.
   void ClaimSockets();
@@ -186,6 +187,7 @@ class ReceiverLoop {
   const std::shared_ptr<ReceiverCore> core_;
   const std::shared_ptr<ReceiverWaker> waker_;
   std::optional<ZapServer> zap_;
+  std::optional<FeederLogins> logins_;
   DataSocket local_;  // PLAIN
   DataSocket curve_;  // its socket is closed without an advertised host
   CurveKeys curve_keys_;

@@ -260,10 +260,10 @@ INSTANTIATE_TEST_SUITE_P(
     Kinds, MisbehavingPeerTest,
     testing::Values(Misbehaviour{"wrong-key", "UNAUTHENTICATED", false},
                     Misbehaviour{"wrong-nonce", "FAILED_PRECONDITION", false},
-                    Misbehaviour{"wrong-reply-endpoint", "UNAVAILABLE", false},
-                    Misbehaviour{"wrong-reply-key", "UNAVAILABLE", false},
+                    Misbehaviour{"wrong-reply-endpoint", "UNAUTHENTICATED", false},
+                    Misbehaviour{"wrong-challenge", "UNAUTHENTICATED", false},
                     Misbehaviour{"duplicate-session", "ALREADY_EXISTS", false},
-                    Misbehaviour{"bad-open", "UNAVAILABLE", true},  // nobody to answer
+                    Misbehaviour{"bad-open", "UNAUTHENTICATED", true},  // nobody to answer
                     Misbehaviour{"skip-seq", "DATA_LOSS", false},
                     Misbehaviour{"repeat-seq", "DATA_LOSS", false},
                     Misbehaviour{"bad-magic", "INVALID_ARGUMENT", true},

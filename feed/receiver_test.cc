@@ -292,11 +292,11 @@ TEST_F(ReceiverTest, AReplyEndpointThatCannotBeReachedIsNotAnswered) {
   EXPECT_EQ(receiver_->stats().queues[0].sessions_opened, 1);
 }
 
-TEST_F(ReceiverTest, AWrongReplyKeyIsNotAnswered) {
+TEST_F(ReceiverTest, AnAnswerToAnotherChallengeIsWorthNothing) {
   Start();
   auto feeder = Feeder();
   OpenFrame open = feeder->Open(kNonce);
-  open.reply.key = "wrong";
+  open.reply.challenge = "another";
   feeder->Send({.type = FrameType::kOpen, .session = 7}, EncodeOpen(open));
   Open(feeder.get(), 8);
   EXPECT_EQ(receiver_->stats().queues[0].sessions_opened, 1);

@@ -8,7 +8,7 @@
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create());
 //   MILLRACE_ASSIGN_OR_RETURN(ZapServer zap, ZapServer::Create(context, [&](const ZapRequest& r) {
-//     return SecureEquals(r.password, key) ? std::optional(r.user) : std::nullopt;
+//     return logins.Accept(r.user, r.password) ? std::optional(r.user) : std::nullopt;
 //   }));
 //   MILLRACE_ASSIGN_OR_RETURN(ZmqSocket pull, ZmqSocket::Create(context, SocketType::kPull,
 //                                                               SocketOptions::PlainServer()));
@@ -142,7 +142,7 @@ struct SocketOptions {
 
   Security security = Security::kNone;
   std::string user;      // PLAIN client: the principal of this side; at most 255 bytes
-  std::string password;  // PLAIN client: the key of the server side; at most 255 bytes
+  std::string password;  // PLAIN client: at most 255 bytes (feed/login.h makes them)
   // CURVE, 40 characters of Z85 each. A server needs its secret key; a client its own pair and the
   // server's public key.
   std::string curve_secret_key;

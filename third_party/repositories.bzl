@@ -162,6 +162,13 @@ def _system_libraries():
         build_file = "//third_party:libzmq.BUILD",
     )
     system_library(
+        name = "libsodium",
+        modules = {"libsodium": "1.0.18"},
+        debian_package = "libsodium-dev",
+        headers = ["sodium.h", "sodium"],
+        build_file = "//third_party:libsodium.BUILD",
+    )
+    system_library(
         name = "org_zeromq_cppzmq",
         modules = {"cppzmq": "4.9"},
         debian_package = "cppzmq-dev",

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import arrow_body
 import frames
+import logins
 import render_doc
 
 FEEDER_SESSION = 0x1F2E3D4C5B6A7988
@@ -245,7 +246,7 @@ def sample_open(**changes):
         "feeder_attempt": 0,
         "node_nonce": "5b0c9e1f22d3a4b6",
         "first_row": 0,
-        "reply": {"endpoint": "ipc://@millrace-0c2d", "key": "f00d" * 16},
+        "reply": {"endpoint": "ipc://@millrace-0c2d", "challenge": "f00d" * 8},
     }
     value.update(changes)
     return value
@@ -262,7 +263,7 @@ def add_good(golden):
     golden.add_frame(
         "open_inference", "node", _open_frame(sample_open(mode="inference", queue="predict"), INFERENCE_SESSION)
     )
-    curve = {"endpoint": "tcp://198.51.100.7:40123", "key": "f00d" * 16, "curve_key": "0123456789abcdefghijklmnopqrstuvwxyzABCD"}
+    curve = {"endpoint": "tcp://198.51.100.7:40123", "challenge": "", "curve_key": "0123456789abcdefghijklmnopqrstuvwxyzABCD"}
     golden.add_frame("open_curve", "node", _open_frame(sample_open(reply=curve)))
     golden.add_frame("open_unknown_members", "node", _open_frame(sample_open(later={"a": [[[[1]]]]}, note="\u00fc{[")))
     first_rows = {"training": 100}
@@ -365,7 +366,7 @@ def refuse_json(golden):
         value = sample_open()
         del value[member]
         refuse(f"open_without_{member}", json.dumps(value).encode(), "json_member")
-    for member in ("endpoint", "key"):
+    for member in ("endpoint", "challenge"):
         value = sample_open()
         del value["reply"][member]
         refuse(f"open_without_reply_{member}", json.dumps(value).encode(), "json_member")
@@ -652,6 +653,22 @@ def refuse_values(golden):
         large.patched_body(f"large_list_offset_{name}", 7, "offsets", "<q", [value])
 
 
+def sample_logins():
+    key = "0123456789abcdef" * 4
+    feeder = "feeder/5b0c9e1f22d3a4b6"
+    node = "node/9f3c2a7be01d4c55"
+    for count, challenge in ((1, "f00d" * 8), (2**40 + 5, "00" * 16)):
+        yield {
+            "key": key,
+            "feeder": feeder,
+            "count": count,
+            "feeder_password": logins.feeder_password(key, feeder, count),
+            "node": node,
+            "challenge": challenge,
+            "node_password": logins.node_password(key, challenge, feeder, node),
+        }
+
+
 def make_golden():
     golden = _Golden()
     add_good(golden)
@@ -668,13 +685,14 @@ def make_golden():
         "about": "Feed protocol, version 1: docs/feed_protocol.md. Written by testing/golden/make_feed_frames.py.",
         "frames": golden.good,
         "malformed": golden.malformed,
+        "logins": list(sample_logins()),
     }
 
 
 def to_text(value):
-    """The file's text: one line per entry of the two lists, so that differences stay readable."""
+    """The file's text: one line per entry of the lists, so that differences stay readable."""
     lines = ["{", f' "about": {json.dumps(value["about"])},']
-    for name, last in (("frames", False), ("malformed", True)):
+    for name, last in (("frames", False), ("malformed", False), ("logins", True)):
         lines.append(f' "{name}": [')
         entries = [json.dumps(entry, separators=(", ", ": ")) for entry in value[name]]
         lines.append(",\n".join("  " + entry for entry in entries))

@@ -20,6 +20,7 @@ import zmq
 
 import arrow_body
 import frames
+import logins
 import misbehave
 import session as sessions
 import sockets
@@ -70,7 +71,10 @@ class Feeder:
         self.curve = curve
         self.curve_keys = sockets.new_curve_keys()
         self._context = zmq.Context()
-        self._inbox = sockets.Inbox(self._context, sockets.new_key(), "node", self.curve_keys)
+        self._challenge = logins.new_challenge()
+        self._logins = 0
+        self._nodes = {}  # keys by principal
+        self._inbox = sockets.Inbox(self._context, self._is_proof, "node", self.curve_keys)
         self._reply = reply
         self._outboxes = {}
         self._sessions = {}  # id: (session, outbox, node principal)
@@ -79,7 +83,25 @@ class Feeder:
     @property
     def reply_address(self):
         endpoint = self._inbox.tcp_endpoint if self._reply == "tcp" else self._inbox.ipc_endpoint
-        return frames.ReplyAddress(endpoint, self._inbox.key)
+        return frames.ReplyAddress(endpoint, self._challenge)
+
+    def _next_password(self, key):
+        # Feeders of tests may share a principal.
+        self._logins = max(self._logins + 1, time.time_ns())
+        return logins.feeder_password(key, self.principal, self._logins)
+
+    def _is_proof(self, node, password):
+        """Whether a login to the reply socket is that of a node that this feeder knows."""
+        key = self._nodes.get(node)
+        if key is None:
+            return False
+        right = logins.node_password(key, self._challenge, self.principal, node)
+        if not secrets.compare_digest(password.encode(), right.encode()):
+            return False
+        for opened, _, principal in self._sessions.values():
+            if principal == node:
+                opened.proven = True
+        return True
 
     def _curve_reply_address(self, node):
         """The reply socket towards `node`, which is admitted there from now on."""
@@ -91,19 +113,22 @@ class Feeder:
         """A new session with `node`; OPEN is on its way when this returns."""
         kind = tamper.kind if tamper else ""
         key = misbehave.OTHER_KEY if kind == "wrong-key" else node.key
-        endpoint = node.curve if self.curve else node.endpoint
+        self._nodes[f"node/{node.nonce}"] = node.key
+        # Elsewhere another process may have the node's local address.
+        curve = self.curve or (node.curve and logins.is_elsewhere(node.endpoint))
+        endpoint = node.curve if curve else node.endpoint
         outbox = self._outboxes.get(endpoint)
         if outbox is None or outbox.broken:
-            if self.curve:
+            if curve:
                 outbox = sockets.CurveOutbox(self._context, endpoint, self.curve_keys, node.curve_key)
             else:
-                outbox = sockets.Outbox(self._context, endpoint, self.principal, key)
+                outbox = sockets.Outbox(self._context, endpoint, self.principal, self._next_password(key))
             self._outboxes[endpoint] = outbox
-        reply = self._curve_reply_address(node) if self.curve else self.reply_address
+        reply = self._curve_reply_address(node) if curve else self.reply_address
         if kind == "wrong-reply-endpoint":
             reply = dataclasses.replace(reply, endpoint="ipc://@millrace-nobody-is-here")
-        elif kind == "wrong-reply-key":
-            reply = dataclasses.replace(reply, key=misbehave.OTHER_KEY)
+        elif kind == "wrong-challenge":
+            reply = dataclasses.replace(reply, challenge=misbehave.OTHER_KEY)
         message = frames.Open(
             **dataclasses.asdict(request),
             node_nonce="0" * 16 if kind == "wrong-nonce" else node.nonce,
@@ -115,6 +140,7 @@ class Feeder:
             self.emit(event, partition=request.partition, **fields)
 
         opened = sessions.Session(message, source, outbox.send, emit, time.monotonic(), limits, tamper)
+        opened.proven = bool(curve)
         self._sessions[opened.id] = (opened, outbox, f"node/{node.nonce}")
         return opened
 
@@ -134,6 +160,8 @@ class Feeder:
         for outbox in self._outboxes.values():
             outbox.update()
         for opened, outbox, _ in list(self._sessions.values()):
+            if outbox.state == "connected":
+                opened.server = outbox.endpoint
             if outbox.broken:
                 opened.on_connection(outbox.state, now)
             elif self._reply_connections.get(opened.id) in lost:
@@ -157,6 +185,7 @@ class Feeder:
             if node != principal:
                 raise frames.FrameError("principal", f"{principal} answered for {node}")
             self._reply_connections[frame.session] = self._inbox.connection
+            opened.proven = True
             opened.on_frame(frame, now)
         except frames.FrameError as error:
             if error.outcome == "unsupported":

@@ -43,7 +43,7 @@ EXPECTED = {
     "wrong-end-row": ("error", "DATA_LOSS"),
 }
 # These end by the 5 s of section 4, which session_test covers, or need a busy node: see below.
-NOT_SEEN_AT_ONCE = {"wrong-reply-endpoint", "wrong-reply-key", "bad-open", "send-before-credit", "exceed-credit"}
+NOT_SEEN_AT_ONCE = {"wrong-reply-endpoint", "wrong-challenge", "bad-open", "send-before-credit", "exceed-credit"}
 
 
 class FeederTestCase(unittest.TestCase):

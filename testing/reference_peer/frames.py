@@ -224,7 +224,7 @@ class ReplyAddress:
     """Where the node sends its answers. `curve_key` is empty with PLAIN."""
 
     endpoint: str
-    key: str
+    challenge: str
     curve_key: str = ""
 
 
@@ -269,7 +269,7 @@ class Open:
             first_row=first_row,
             reply=ReplyAddress(
                 _text(reply, "endpoint"),
-                _text(reply, "key"),
+                _text(reply, "challenge"),
                 _text(reply, "curve_key") if "curve_key" in reply else "",
             ),
         )

@@ -15,7 +15,7 @@ KINDS = {
     "wrong-key": "connects with another key: UNAUTHENTICATED",
     "wrong-nonce": "OPEN names another node attempt: FAILED_PRECONDITION",
     "wrong-reply-endpoint": "OPEN names a reply endpoint that nobody serves: no answer",
-    "wrong-reply-key": "OPEN names a reply key that this feeder refuses: no answer",
+    "wrong-challenge": "OPEN names another challenge than this feeder's: no answer",
     "duplicate-session": "sends OPEN twice with one session id: ALREADY_EXISTS",
     "bad-open": "OPEN with JSON that ends too early: bad frame",
     "send-before-credit": "SCHEMA and batches follow OPEN at once",

@@ -19,6 +19,7 @@ import pyarrow as pa
 import zmq
 
 import frames
+import logins
 import sockets
 from feeder import NodeInfo
 
@@ -88,7 +89,8 @@ class NodeStub:
         self._lock = threading.Lock()
         self._context = zmq.Context()
         self.curve_keys = sockets.new_curve_keys()
-        self._inbox = sockets.Inbox(self._context, sockets.new_key(), "feeder", self.curve_keys)
+        self._key = sockets.new_key()
+        self._inbox = sockets.Inbox(self._context, logins.FeederLogins(self._key).accept, "feeder", self.curve_keys)
         if curve_host is not None:
             self._inbox.bind_curve(curve_host)
         self._info = self._make_info()
@@ -137,7 +139,7 @@ class NodeStub:
         return NodeInfo(
             "running",
             self._inbox.ipc_endpoint,
-            self._inbox.key,
+            self._key,
             self.nonce,
             curve=self._inbox.curve_endpoint,
             curve_key=self.curve_keys.public if self._inbox.curve_endpoint else "",
@@ -196,13 +198,15 @@ class NodeStub:
         self.log.append((session.id, f"{code}: {text}"))
         self._sessions.pop(session.id, None)
 
-    def _outbox(self, reply):
+    def _outbox(self, feeder, reply):
         outbox = self._outboxes.get(reply.endpoint)
         if outbox is None or outbox.broken:
             if outbox is not None:
                 self._broken_outboxes.append(outbox)  # sessions may still name it
             curve = (self.curve_keys, reply.curve_key) if reply.curve_key else None
-            outbox = sockets.Outbox(self._context, reply.endpoint, f"node/{self.nonce}", reply.key, curve)
+            node = f"node/{self.nonce}"
+            password = logins.node_password(self._key, reply.challenge, feeder, node)
+            outbox = sockets.Outbox(self._context, reply.endpoint, node, password, curve)
             self._outboxes[reply.endpoint] = outbox
         return outbox
 
@@ -220,7 +224,7 @@ class NodeStub:
         if open_already is not None and open_already.principal == principal:
             self._fail(open_already, "ALREADY_EXISTS", f"session {frame.session:016x} is open already")
             return
-        session = _NodeSession(frame.session, principal, message, self._outbox(message.reply))
+        session = _NodeSession(frame.session, principal, message, self._outbox(principal, message.reply))
         session.next_row = message.first_row
         session.connection = self._inbox.connection
         if open_already is not None:

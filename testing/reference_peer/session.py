@@ -21,7 +21,7 @@ class Outcome:
     """How a session or a feed ended.
 
     kind: "done", "terminated", "error" (the node's ERROR), "protocol" (the node broke the rules),
-    "refused" (handshake), "unavailable" (no answer), "lost" (connection), "timeout" (no progress),
+    "refused" (handshake), "unproven" (not the node), "unavailable" (no answer), "lost" (connection), "timeout" (no progress),
     "aborted" (by this side) or "failed" (the coordinator says so). code: a gRPC status code's name.
     """
 
@@ -75,6 +75,8 @@ class Session:
         self.results = []
         self.end_row = None
         self.waited = False
+        self.proven = False  # the node has shown that it is the node
+        self.server = ""  # where somebody has taken the feeder's login
         self._source = source
         self._transmit = transmit
         self._emit = emit
@@ -117,7 +119,11 @@ class Session:
             self._end("lost", "UNAVAILABLE", "the connection to the node is lost")
             return
         if not self.accepted and not self.waited and now - self._opened_at >= OPEN_TIMEOUT_SECONDS:
-            self._end("unavailable", "UNAVAILABLE", "no CREDIT, WAIT or ERROR within 5 s")
+            if self.server and not self.proven:
+                text = f"whoever listens at {self.server} did not prove within 5 s that it is the node"
+                self._end("unproven", "UNAUTHENTICATED", text)
+            else:
+                self._end("unavailable", "UNAVAILABLE", "no CREDIT, WAIT or ERROR within 5 s")
             return
         if now - self._progress_at >= self._limits.feed_timeout:
             self.abort("DEADLINE_EXCEEDED", f"no progress in {self._limits.feed_timeout} s", "timeout")

@@ -16,6 +16,8 @@ import zmq
 from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
+import logins
+
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"millrace"
 MAX_MESSAGE_BYTES = 1 << 30
@@ -92,12 +94,13 @@ class Inbox:
     """Where others connect to, one per context: a PLAIN server PULL on loopback TCP and an abstract IPC
     address and, once bind_curve() was called, a CURVE server PULL.
 
-    `peers` is "feeder" or "node": the kind of principal that may connect. `admitted` holds the
-    principals that may come over CURVE, by their public keys.
+    `peers` is "feeder" or "node": the kind of principal that may connect. `accept(principal, password)`
+    says whether a PLAIN login is one (logins.py). `admitted` holds the principals that may come over
+    CURVE, by their public keys.
     """
 
-    def __init__(self, context, key, peers, curve_keys=None):
-        self.key = key
+    def __init__(self, context, accept, peers, curve_keys=None):
+        self._accept = accept
         self.curve_keys = curve_keys
         self.admitted = {}
         self.poisoned = set()
@@ -127,7 +130,7 @@ class Inbox:
             self._plain.close()
         self._plain = _Server(self._context, plain)
         self.tcp_endpoint = self._plain.bind("tcp://127.0.0.1:*")
-        self.ipc_endpoint = self._plain.bind(f"ipc://@millrace-{secrets.token_hex(8)}")
+        self.ipc_endpoint = self._plain.bind(logins.new_local_name())
         if self._curve is not None:
             self._curve.close()
             self._curve = None
@@ -201,7 +204,7 @@ class Inbox:
         if request[5] == b"CURVE" and len(request) == 7 and len(request[6]) == 32:
             principal = self.admitted.get(z85.encode(request[6]).decode(), "").encode()
         elif request[5] == b"PLAIN" and len(request) == 8:
-            right = secrets.compare_digest(request[7], self.key.encode())
+            right = self._accept(request[6].decode(errors="replace"), request[7].decode(errors="replace"))
             principal = request[6] if right else b""
         else:
             return b""
@@ -272,21 +275,21 @@ class CurveOutbox:
 
 
 class Outbox:
-    """A client PUSH to one endpoint, with its monitor: PLAIN or, with `curve` (own keys, the server's
-    public key), CURVE.
+    """A client PUSH to one endpoint, with its monitor: PLAIN with a password of logins.py or, with `curve`
+    (own keys, the server's public key), CURVE.
 
     `state` is "connecting", "connected", then "refused" (the handshake failed), "unreachable" (never
     connected) or "lost". The last three are final: nothing reconnects.
     """
 
-    def __init__(self, context, endpoint, principal, key, curve=None):
+    def __init__(self, context, endpoint, principal, password, curve=None):
         self.endpoint = endpoint
         self.state = "connecting"
         self._push = context.socket(zmq.PUSH)
         _set_common_options(self._push)
         if curve is None:
             self._push.plain_username = principal.encode()
-            self._push.plain_password = key.encode()
+            self._push.plain_password = password.encode()
         else:
             keys, server_key = curve
             self._push.curve_publickey = keys.public.encode()

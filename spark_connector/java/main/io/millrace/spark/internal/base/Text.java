@@ -30,8 +30,13 @@ public final class Text {
   public static String randomHex(int bytes) {
     byte[] random = new byte[bytes];
     RANDOM.nextBytes(random);
+    return hex(random);
+  }
+
+  /** As lower-case hex digits. */
+  public static String hex(byte[] bytes) {
     StringBuilder hex = new StringBuilder();
-    for (byte b : random) {
+    for (byte b : bytes) {
       hex.append(Character.forDigit((b >> 4) & 15, 16)).append(Character.forDigit(b & 15, 16));
     }
     return hex.toString();

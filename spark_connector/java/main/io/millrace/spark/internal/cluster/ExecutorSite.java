@@ -229,7 +229,7 @@ public final class ExecutorSite {
       params.and("executor_id", executorId);
     }
     try {
-      FeedRoute route = new FeedRoute(call("lookup", params));
+      FeedRoute route = new FeedRoute(call("lookup", params), nonce -> hub().hasMetAnother(nonce));
       if (route.target != null && route.target.isCurve()) {
         announce();
       }

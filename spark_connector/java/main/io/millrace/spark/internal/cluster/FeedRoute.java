@@ -1,8 +1,11 @@
 package io.millrace.spark.internal.cluster;
 
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.feed.FeedTarget;
+import java.util.function.Predicate;
 
 /** What a lookup answered: where a partition is to go. Immutable. */
 public final class FeedRoute {
@@ -22,23 +25,33 @@ public final class FeedRoute {
   /** Null unless the state is "running". */
   public final FeedTarget target;
 
-  FeedRoute(JsonObject json) throws BadInputException {
+  /**
+   * @param metAnother whether somebody else was met at the local address of the node with a nonce
+   */
+  FeedRoute(JsonObject json, Predicate<String> metAnother) throws BadInputException {
     state = json.string("state");
     executorId = (int) json.integer("executor_id");
     node = json.stringOrEmpty("node");
     attempt = json.has("attempt") ? (int) json.integer("attempt") : 0;
     resumeRow = json.integer("resume_row");
     partitionState = json.string("partition_state");
-    target = state.equals("running") ? readTarget(json) : null;
+    target = state.equals("running") ? readTarget(json, metAnother) : null;
   }
 
-  private FeedTarget readTarget(JsonObject json) throws BadInputException {
+  private FeedTarget readTarget(JsonObject json, Predicate<String> metAnother) throws BadInputException {
     JsonObject endpoint = json.object("endpoint");
     String curve = endpoint.stringOrEmpty("curve");
-    boolean here = !CURVE_ONLY && json.stringOrEmpty("host").equals(Hosts.local());
+    String nonce = json.string("nonce");
+    LocalPlace place = LocalPlace.of(endpoint.stringOrEmpty("ipc"));
+    boolean here = !CURVE_ONLY && place == LocalPlace.HERE && !metAnother.test(nonce);
     if (!here && !curve.isEmpty()) {
-      return FeedTarget.remote(node, json.string("nonce"), curve, endpoint.string("curve_key"));
+      return FeedTarget.remote(node, nonce, curve, endpoint.string("curve_key"));
     }
-    return new FeedTarget(node, json.string("nonce"), endpoint.string("tcp"), endpoint.string("key"));
+    if (place == LocalPlace.ELSEWHERE) {
+      throw new MillraceException(
+          StatusCode.UNAVAILABLE,
+          node + " listens on another host, or in another network namespace, on loopback alone");
+    }
+    return new FeedTarget(node, nonce, endpoint.string("tcp"), endpoint.string("key"));
   }
 }

@@ -93,6 +93,18 @@ public final class FeedHub implements AutoCloseable {
     return loop.curveKey();
   }
 
+  /**
+   * Whether somebody else was met at the local address of the node with this nonce: it is to be reached by its
+   * CURVE endpoint, if it has one.
+   */
+  public boolean hasMetAnother(String nonce) {
+    return loop.unproven.contains(nonce);
+  }
+
+  void noteUnproven(String nonce) {
+    loop.unproven.add(nonce);
+  }
+
   /** Batches sent since the start, and their bytes. */
   public FeedStats stats() {
     return loop.stats();

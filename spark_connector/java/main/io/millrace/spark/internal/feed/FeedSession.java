@@ -208,10 +208,15 @@ public final class FeedSession {
       } else if (answered) {
         throw timeout();
       } else {
+        // The servers of CURVE have proven who they are.
+        boolean unproven = stage == OpenStage.OPENED && !target.isCurve();
+        if (unproven) {
+          hub.noteUnproven(target.nonce);
+        }
         endLocked(
             SessionEnd.UNANSWERED,
             failure(
-                StatusCode.UNAVAILABLE,
+                unproven ? StatusCode.UNAUTHENTICATED : StatusCode.UNAVAILABLE,
                 place() + ": no answer of the node at " + target.endpoint + ": after "
                     + TimeUnit.NANOSECONDS.toMillis(openTimeoutNanos) + " ms " + stage.seen));
       }

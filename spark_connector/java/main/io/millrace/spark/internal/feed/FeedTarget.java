@@ -17,7 +17,7 @@ public final class FeedTarget {
    * @param node "worker:1"
    * @param nonce names the attempt
    * @param endpoint "tcp://127.0.0.1:40123"
-   * @param key PLAIN password of the endpoint; secret
+   * @param key what logins at the endpoint prove to know, both ways ({@link Logins}); secret
    */
   public FeedTarget(String node, String nonce, String endpoint, String key) {
     this(node, nonce, endpoint, key, "");

@@ -13,6 +13,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.zeromq.SocketType;
@@ -52,6 +53,8 @@ final class HubLoop implements Runnable {
     boolean connected;
     boolean handshaken;
     String localAddress; // of a connection over CURVE, once it is there
+    /** The node has shown that it is the node: by its login to the reply socket, or by a frame over one. */
+    boolean proven;
     boolean lost;
     /** No session begins over it any more; it is closed with its last one. */
     boolean givenUp;
@@ -79,7 +82,7 @@ final class HubLoop implements Runnable {
   private final HubQueue queue;
   private final Consumer<String> warnings;
   private final String principal = "feeder/" + Text.randomHex(8);
-  private final ReplyAdmission admission = new ReplyAdmission();
+  private final ReplyAdmission admission = new ReplyAdmission(principal);
   private final ZMQ.Context context;
   private final ZMQ.Socket zap;
   private final ZMQ.Socket reply;
@@ -92,7 +95,10 @@ final class HubLoop implements Runnable {
   private final Map<Long, Entry> sessions = new HashMap<>();
   private int draining; // entries with brokenBy
   private int waiting; // connections with retryAt
+  private long logins; // made so far
 
+  // Nonces of nodes at whose local address somebody else was met. For any thread.
+  final Set<String> unproven = ConcurrentHashMap.newKeySet();
   // Written by the thread, read by others.
   private volatile long batchesSent;
   private volatile long bytesSent;
@@ -239,6 +245,9 @@ final class HubLoop implements Runnable {
   private void tellLinked(String node) {
     for (Entry entry : sessions.values()) {
       if (entry.opened && entry.session.target().principal().equals(node)) {
+        if (entry.connection != null) {
+          entry.connection.proven = true;
+        }
         entry.session.onStage(OpenStage.LINKED);
       }
     }
@@ -294,6 +303,9 @@ final class HubLoop implements Runnable {
         return;
       }
       throw new BadInputException("a frame for a session of another node");
+    }
+    if (entry.connection != null) {
+      entry.connection.proven = true;
     }
     if (header.seq != entry.inSeq) {
       session.onEnd(
@@ -380,7 +392,6 @@ final class HubLoop implements Runnable {
   private void sendOpen(Entry entry) {
     FeedSession session = entry.session;
     FeedTarget target = session.target();
-    // The PLAIN key opens the reply socket to processes of this host: it stays here.
     OpenFrame open =
         target.isCurve()
             ? new OpenFrame(
@@ -389,9 +400,9 @@ final class HubLoop implements Runnable {
                 curveReplies.get(entry.connection.localAddress),
                 "",
                 curveKeys.publicKey)
-            : new OpenFrame(session.options(), target.nonce, replyEndpoint, admission.plainKey(), "");
+            : new OpenFrame(session.options(), target.nonce, replyEndpoint, admission.challenge(), "");
     entry.opened = true;
-    session.onStage(admission.hasAdmitted(target.principal()) ? OpenStage.LINKED : OpenStage.OPENED);
+    session.onStage(entry.connection.proven ? OpenStage.LINKED : OpenStage.OPENED);
     send(entry, FrameType.OPEN, open.encode(), Collections.<ByteBuffer>emptyList());
   }
 
@@ -449,9 +460,7 @@ final class HubLoop implements Runnable {
     String key = target.endpoint + " " + target.key + " " + target.curveKey;
     Connection connection = connections.get(key);
     if (connection == null) {
-      if (target.isCurve()) {
-        admission.expect(target.curveKey, target.principal());
-      }
+      admission.expect(target);
       connection = new Connection(target);
       connect(connection);
       connections.put(key, connection);
@@ -464,7 +473,8 @@ final class HubLoop implements Runnable {
     ZMQ.Socket push =
         target.isCurve()
             ? HubSockets.curveClient(context, SocketType.PUSH, curveKeys, target.curveKey)
-            : HubSockets.plainClient(context, SocketType.PUSH, principal, target.key);
+            : HubSockets.plainClient(
+                context, SocketType.PUSH, principal, Logins.feederPassword(target.key, principal, ++logins));
     // Called on JeroMQ's thread. What is told of a socket that has been given up comes too late.
     push.base()
         .setEventHook(
@@ -530,6 +540,9 @@ final class HubLoop implements Runnable {
           connection.retryAt = System.nanoTime() + REFUSED_PAUSE_NANOS | 1; // never 0
           waiting++;
           break;
+        }
+        if (!curve) {
+          unproven.add(connection.target.nonce);
         }
         lose(
             connection,

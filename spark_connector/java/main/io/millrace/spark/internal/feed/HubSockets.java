@@ -36,10 +36,10 @@ final class HubSockets {
     return socket;
   }
 
-  static ZMQ.Socket plainClient(ZMQ.Context context, SocketType type, String principal, String key) {
+  static ZMQ.Socket plainClient(ZMQ.Context context, SocketType type, String principal, String password) {
     ZMQ.Socket socket = create(context, type);
     socket.setPlainUsername(principal);
-    socket.setPlainPassword(key);
+    socket.setPlainPassword(password);
     return socket;
   }
 

@@ -19,11 +19,11 @@ final class OpenFrame {
   final String nodeNonce;
   final long firstRow;
   final String replyEndpoint;
-  final String replyKey;
+  final String replyChallenge;
   /** Z85; "" unless the reply endpoint is a CURVE server. */
   final String replyCurveKey;
 
-  OpenFrame(SessionOptions options, String nodeNonce, String replyEndpoint, String replyKey, String replyCurveKey) {
+  OpenFrame(SessionOptions options, String nodeNonce, String replyEndpoint, String replyChallenge, String replyCurveKey) {
     this(
         options.feedId,
         options.queue,
@@ -34,7 +34,7 @@ final class OpenFrame {
         nodeNonce,
         options.firstRow,
         replyEndpoint,
-        replyKey,
+        replyChallenge,
         replyCurveKey);
   }
 
@@ -48,7 +48,7 @@ final class OpenFrame {
       String nodeNonce,
       long firstRow,
       String replyEndpoint,
-      String replyKey,
+      String replyChallenge,
       String replyCurveKey) {
     this.feedId = feedId;
     this.queue = queue;
@@ -59,14 +59,14 @@ final class OpenFrame {
     this.nodeNonce = nodeNonce;
     this.firstRow = firstRow;
     this.replyEndpoint = replyEndpoint;
-    this.replyKey = replyKey;
+    this.replyChallenge = replyChallenge;
     this.replyCurveKey = replyCurveKey;
   }
 
   byte[] encode() {
     Map<String, Object> reply = new LinkedHashMap<>();
     reply.put("endpoint", replyEndpoint);
-    reply.put("key", replyKey);
+    reply.put("challenge", replyChallenge);
     if (!replyCurveKey.isEmpty()) {
       reply.put("curve_key", replyCurveKey);
     }
@@ -101,7 +101,7 @@ final class OpenFrame {
         open.string("node_nonce"),
         firstRow,
         reply.string("endpoint"),
-        reply.string("key"),
+        reply.string("challenge"),
         reply.stringOrEmpty("curve_key"));
   }
 }

@@ -4,8 +4,8 @@ package io.millrace.spark.internal.feed;
 enum OpenStage {
   CONNECTING("no connection to it"),
   CONNECTED("a connection, but no handshake: its process hangs or is starved"),
-  OPENED("OPEN was sent, and the node has not connected to this feeder's reply endpoint: its process hangs, or "
-      + "cannot reach it"),
+  OPENED("OPEN was sent, and the node has not connected to this feeder's reply endpoint: another process has its "
+      + "address, or its own hangs or cannot reach the endpoint; it was sent no row"),
   LINKED("OPEN was sent, the node has connected to this feeder's reply endpoint, and says nothing: its process hangs");
 
   /** What was seen until then. */

@@ -8,29 +8,35 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.regex.Pattern;
 import org.zeromq.ZMQ;
 
 /**
- * Who may connect to a hub's reply sockets: nodes that have its PLAIN key or whose CURVE key a lookup named, as
- * long as they keep to the protocol. For the hub's thread. Its sets are bounded by the attempts of all nodes.
+ * Who may connect to a hub's reply sockets: nodes that a lookup told of and that prove to know its PLAIN key, or
+ * have its CURVE key, as long as they keep to the protocol. For the hub's thread. Its sets are bounded by the attempts of all nodes.
  */
 final class ReplyAdmission {
-  private static final Pattern NODE_PRINCIPAL = Pattern.compile("node/[A-Za-z0-9/_.:-]{1,59}");
-
-  private final String plainKey = Text.randomHex(16);
+  private final String feeder;
+  private final String challenge = Text.randomHex(16);
+  private final Map<String, String> plainNodes = new HashMap<>(); // principal to key
   private final Map<String, String> curveNodes = new HashMap<>(); // public key to principal
-  private final Set<String> admitted = new HashSet<>();
   private final Set<String> barred = new HashSet<>();
 
-  /** What OPEN tells nodes of this host; secret. */
-  String plainKey() {
-    return plainKey;
+  ReplyAdmission(String feeder) {
+    this.feeder = feeder;
   }
 
-  /** From here on the node with this CURVE key is admitted. */
-  void expect(String curveKey, String principal) {
-    curveNodes.put(curveKey, principal);
+  /** What OPEN asks nodes of this host. */
+  String challenge() {
+    return challenge;
+  }
+
+  /** From here on this node is admitted. */
+  void expect(FeedTarget node) {
+    if (node.isCurve()) {
+      curveNodes.put(node.curveKey, node.principal());
+    } else {
+      plainNodes.put(node.principal(), node.key);
+    }
   }
 
   /** Nothing more is taken from it; false if it was so before. */
@@ -40,11 +46,6 @@ final class ReplyAdmission {
 
   boolean isBarred(String principal) {
     return barred.contains(principal);
-  }
-
-  /** Whether it has connected to a reply socket, now or earlier. */
-  boolean hasAdmitted(String principal) {
-    return admitted.contains(principal);
   }
 
   // A request: version, id, domain, address, identity, mechanism, then user and password, or the public key.
@@ -67,15 +68,17 @@ final class ReplyAdmission {
     }
     String who = null;
     if (text(request, 5).equals("PLAIN") && request.size() == 8) {
-      boolean known = MessageDigest.isEqual(request.get(7), plainKey.getBytes(StandardCharsets.UTF_8));
-      who = known && NODE_PRINCIPAL.matcher(text(request, 6)).matches() ? text(request, 6) : null;
+      who = isProof(text(request, 6), request.get(7)) ? text(request, 6) : null;
     } else if (text(request, 5).equals("CURVE") && request.get(6).length == 32) {
       who = curveNodes.get(ZMQ.Curve.z85Encode(request.get(6)));
     }
-    if (who == null || barred.contains(who)) {
-      return null;
-    }
-    admitted.add(who);
-    return who;
+    return who == null || barred.contains(who) ? null : who;
+  }
+
+  private boolean isProof(String node, byte[] password) {
+    String key = plainNodes.get(node);
+    return key != null
+        && MessageDigest.isEqual(
+            password, Logins.nodePassword(key, challenge, feeder, node).getBytes(StandardCharsets.UTF_8));
   }
 }

@@ -46,6 +46,7 @@ final class FakeNode implements AutoCloseable {
   private final Thread zap;
   private final Map<Long, Long> seqs = new HashMap<>();
   private ZMQ.Socket push;
+  private String feeder = ""; // that sent the last frame
   private boolean closed;
 
   FakeNode() {
@@ -72,7 +73,8 @@ final class FakeNode implements AutoCloseable {
         for (int i = 0; i < rest.length; i++) {
           rest[i] = handler.recvStr();
         }
-        boolean admitted = rest[5].equals(key);
+        long count = rest[5].length() < 16 ? 0 : Long.parseUnsignedLong(rest[5].substring(0, 16), 16);
+        boolean admitted = rest[5].equals(Logins.feederPassword(key, rest[4], count));
         handler.send(version, ZMQ.SNDMORE);
         handler.send(id, ZMQ.SNDMORE);
         handler.send(admitted ? "200" : "400", ZMQ.SNDMORE);
@@ -95,6 +97,7 @@ final class FakeNode implements AutoCloseable {
     while (System.nanoTime() < deadline) {
       HubSockets.Received received = HubSockets.receive(pull);
       if (received != null) {
+        feeder = received.principal;
         FrameHeader header = FrameHeader.decode(received.parts.get(0));
         header.checkParts(received.parts.size(), received.parts.size() > 1 ? received.parts.get(1).remaining() : 0);
         return new Frame(header, received.parts);
@@ -138,7 +141,11 @@ final class FakeNode implements AutoCloseable {
 
   void connectReply(OpenFrame open, String principal) {
     if (push == null) {
-      push = HubSockets.plainClient(context, SocketType.PUSH, principal, open.replyKey);
+      push = HubSockets.plainClient(
+              context,
+              SocketType.PUSH,
+              principal,
+              Logins.nodePassword(key, open.replyChallenge, feeder, principal));
       push.connect(open.replyEndpoint);
     }
   }

@@ -267,13 +267,13 @@ public final class FeedSessionTest {
   }
 
   @Test
-  public void aMuteNodeIsUnanswered() throws Exception {
+  public void aNodeThatDoesNotConnectBackIsNoneThatIsKnown() throws Exception {
     FeedSession session = open(FeedMode.TRAIN);
     MillraceException e = failure(() -> session.finish(0));
-    assertEquals(StatusCode.UNAVAILABLE, e.code());
+    assertEquals(StatusCode.UNAUTHENTICATED, e.code());
     assertEquals(SessionEnd.UNANSWERED, session.state().end);
     node.receive(FrameType.OPEN);
-    assertEquals(StatusCode.UNAVAILABLE, Messages.decodeError(node.receive(FrameType.ABORT).metadata).code);
+    assertEquals(StatusCode.UNAUTHENTICATED, Messages.decodeError(node.receive(FrameType.ABORT).metadata).code);
   }
 
   @Test

@@ -71,6 +71,19 @@ public final class GoldenFramesTest {
     }
   }
 
+  @Test
+  public void loginsAreThoseOfTheFile() throws Exception {
+    for (Object entry : file.list("logins")) {
+      JsonObject login = (JsonObject) entry;
+      String key = login.string("key");
+      String feeder = login.string("feeder");
+      assertEquals(login.string("feeder_password"), Logins.feederPassword(key, feeder, login.integer("count")));
+      assertEquals(
+          login.string("node_password"),
+          Logins.nodePassword(key, login.string("challenge"), feeder, login.string("node")));
+    }
+  }
+
   /** Decodes everything that the frame says; returns the metadata encoded again. */
   private byte[] recode(Golden golden, FrameHeader header) throws BadInputException {
     ByteBuffer metadata = golden.metadata();
