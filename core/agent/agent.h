@@ -44,6 +44,7 @@
 #include "core/base/clock.h"
 #include "core/base/exit_status.h"
 #include "core/base/json.h"
+#include "core/base/unique_fd.h"
 #include "core/cluster_spec/cluster_spec.h"
 #include "core/proto/coordinator.pb.h"
 
@@ -178,7 +179,9 @@ class Agent {
   uint64_t epoch_ = 0;
   ClusterSpec spec_;
   std::unique_ptr<ProgramFetcher> fetcher_;
-  std::string program_;  // resolved; empty until it is here
+  std::string program_path_;  // of a copy of the shipped program, if there is to be one
+  std::string program_;       // resolved; empty until it is here
+  std::shared_ptr<const UniqueFd> program_memory_;  // keeps program_, if that is in memory
   std::vector<Json> early_pushes_;  // for the node, from before it was launched
 
   // From the registration on.

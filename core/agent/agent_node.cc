@@ -48,13 +48,14 @@ void Agent::FetchProgram() {
     MaybeLaunch();
     return;
   }
+  if (program_path_.empty()) program_path_ = files_->Claim("program");
   fetcher_ = std::make_unique<ProgramFetcher>(
       ProgramFetcher::Options{.stub = link_->stub(),
                               .token = params_.coordinator.token,
                               .sha256 = node.sha256(),
                               .size_bytes = node.program_size(),
                               .local_path = node.program(),
-                              .target_path = files_->Claim("program")},
+                              .target_path = program_path_},
       loop_->mailbox(),
       [this](const absl::StatusOr<FetchedProgram>& program) { OnProgram(program); });
 }
@@ -67,6 +68,7 @@ void Agent::OnProgram(const absl::StatusOr<FetchedProgram>& program) {
     return;
   }
   program_ = program->path;
+  program_memory_ = program->memory;
   MaybeLaunch();
 }
 

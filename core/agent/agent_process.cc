@@ -20,10 +20,14 @@ extern "C" {
 #include "absl/strings/str_cat.h"
 #include "core/base/descriptor_limit.h"
 #include "core/base/exit_status.h"
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/base/process.h"
+#include "core/base/random.h"
 #include "core/base/status_code.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 
 extern char** environ;
 
@@ -99,10 +103,12 @@ bool ReadAvailable(int fd, LineReader* lines) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AgentProcess>> AgentProcess::Spawn(const std::string& agent_path,
-                                                                  const AgentTicket& ticket,
-                                                                  std::string runtime_dir,
-                                                                  const std::vector<std::string>* environment) {
+absl::StatusOr<std::unique_ptr<AgentProcess>> AgentProcess::Spawn(
+    const std::string& agent_path, const AgentTicket& ticket,
+    const std::vector<std::string>* environment) {
+  std::string runtime_dir = JoinPath(
+      EnvOr("TMPDIR", "/tmp"),
+      absl::StrCat("millrace-", ticket.cluster_id, "-", ticket.executor_id, ".", RandomHex(16)));
   std::unique_ptr<AgentProcess> agent(
       new AgentProcess(ticket.executor_id, std::move(runtime_dir)));
   MILLRACE_ASSIGN_OR_RETURN(auto in, MakePipe());
@@ -194,8 +200,7 @@ void AgentProcess::ReadErr() {
 }
 
 void AgentProcess::HandleErrLine(absl::string_view line) {
-  std::fprintf(stderr, "agent %d: %.*s\n", executor_id_, static_cast<int>(line.size()),
-               line.data());
+  std::fprintf(stderr, "agent %d: %s\n", executor_id_, EscapeControls(line).c_str());
   stderr_tail_.emplace_back(line);
   if (stderr_tail_.size() > kStderrLines) stderr_tail_.pop_front();
 }

@@ -28,11 +28,13 @@ namespace millrace {
 // runs and reaps it.
 class AgentProcess {
  public:
-  // Starts `agent_path` and sends it `ticket`. The agent makes `runtime_dir` and removes it; Reap()
-  // removes it after an agent that could not. Its environment is this process's, or `environment`.
-  // Returns the system's error.
+  // Starts `agent_path` and sends it `ticket`. Its runtime folder,
+  // $TMPDIR/millrace-<cluster id>-<executor id>.<random>, is made and removed by the agent; Reap()
+  // removes it after an agent that could not. Nobody can make it beforehand: its name is random,
+  // and stands in the ticket alone. Its environment is this process's, or `environment`. Returns
+  // the system's error.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AgentProcess>> Spawn(
-      const std::string& agent_path, const AgentTicket& ticket, std::string runtime_dir,
+      const std::string& agent_path, const AgentTicket& ticket,
       const std::vector<std::string>* environment = nullptr);
   ~AgentProcess();
   AgentProcess(const AgentProcess&) = delete;

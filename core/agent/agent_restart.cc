@@ -104,6 +104,8 @@ void Agent::OnStartAttempt(uint32_t attempt, const std::string& nonce) {
   endpoints_.reset();
   early_pushes_.clear();  // the coordinator says again what counts
   SetState(State::kRegistered);
+  // A shipped one is looked at again: its file may be another by now. In memory it is sealed.
+  if (!registered_->node().sha256().empty() && program_memory_ == nullptr) program_.clear();
   if (program_.empty()) {
     FetchProgram();
   } else {

@@ -15,9 +15,7 @@
 #include "absl/time/clock.h"
 #include "core/agent/agent_ticket.h"
 #include "core/agent/exit_codes.h"
-#include "core/base/file.h"
 #include "core/base/log.h"
-#include "core/base/process.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 
@@ -260,11 +258,8 @@ void ListenMode::OnStartAgent(const v1::StartAgent& start) {
   ticket.token = start.token();
   ticket.working_dir = start.working_dir();
   ticket.advertise = Advertised();
-  std::string runtime_dir = JoinPath(
-      EnvOr("TMPDIR", "/tmp"), absl::StrCat("millrace-", hold.cluster_id(), "-", hold.executor_id(),
-                                            "-", hold.adoption_id().substr(0, 8)));
-  absl::StatusOr<std::unique_ptr<AgentProcess>> agent = AgentProcess::Spawn(
-      "/proc/self/exe", ticket, std::move(runtime_dir), &options_.environment);
+  absl::StatusOr<std::unique_ptr<AgentProcess>> agent =
+      AgentProcess::Spawn("/proc/self/exe", ticket, &options_.environment);
   if (!agent.ok()) {
     v1::Ended ended;
     ended.set_error_code(static_cast<int>(agent.status().code()));

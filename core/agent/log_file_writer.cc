@@ -1,6 +1,5 @@
 #include "core/agent/log_file_writer.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/mutex.h"
+#include "core/base/safe_open.h"
 #include "core/base/unique_fd.h"
 
 namespace millrace {
@@ -22,9 +22,7 @@ absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  return fd;
+  return OpenForAppend(path, 0640);
 }
 
 absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& path) {

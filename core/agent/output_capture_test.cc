@@ -1,12 +1,16 @@
 #include "core/agent/output_capture.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/agent/event_loop.h"
@@ -67,7 +71,15 @@ TEST_F(OutputCaptureTest, BothStreamsGoToOneFileInAFolderThatIsMade) {
 }
 
 TEST_F(OutputCaptureTest, FullDiskIsOneWarningAndTheRelayGoesOn) {
-  Start("/dev/full");
+  // The kernel's limit of a file's size stands for the end of the disk.
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const absl::Cleanup restore = [&before] { setrlimit(RLIMIT_FSIZE, &before); };
+  Start(JoinPath(dir_.path(), "node.log"));
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(write(err_.get(), "line\n", 5), 5);
     const size_t want = lines_.size() + 1;
@@ -75,7 +87,26 @@ TEST_F(OutputCaptureTest, FullDiskIsOneWarningAndTheRelayGoesOn) {
     EXPECT_TRUE(capture_->Flush(absl::Seconds(20)));
   }
   ASSERT_TRUE(loop_->RunUntil([&] { return !warnings_.empty(); }, absl::Seconds(20)));
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("/dev/full")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("/node.log: File too large")));
+}
+
+// In a log folder that others may write to.
+TEST_F(OutputCaptureTest, ALogThatIsALinkOrAPipeIsOneWarningAndTheRelayGoesOn) {
+  const std::string target = JoinPath(dir_.path(), "target");
+  ASSERT_THAT(WriteFileAtomic(target, "mine"), IsOk());
+  ASSERT_EQ(symlink(target.c_str(), JoinPath(dir_.path(), "link").c_str()), 0);
+  ASSERT_EQ(mkfifo(JoinPath(dir_.path(), "pipe").c_str(), 0666), 0);
+  for (const char* name : {"link", "pipe"}) {
+    lines_.clear();
+    warnings_.clear();
+    Start(JoinPath(dir_.path(), name));
+    ASSERT_EQ(write(out_.get(), "line\n", 5), 5);
+    ASSERT_TRUE(loop_->RunUntil([&] { return lines_.size() == 1 && !warnings_.empty(); },
+                                absl::Seconds(20)));
+    EXPECT_TRUE(capture_->Flush(absl::Seconds(20)));
+    EXPECT_THAT(warnings_, ElementsAre(HasSubstr(JoinPath(dir_.path(), name))));
+  }
+  EXPECT_THAT(ReadFile(target), IsOkAndHolds("mine"));
 }
 
 TEST_F(OutputCaptureTest, TailKeepsTheLast50LinesEachAtMost2KiB) {

@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <grpcpp/client_context.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,6 +20,7 @@
 #include "absl/time/time.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
+#include "core/base/safe_open.h"
 #include "core/base/sha256.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
@@ -38,6 +42,90 @@ absl::Status WriteAll(int fd, absl::string_view bytes, const std::string& path) 
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> MakeTarget(const std::string& path) {
+  UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0700));
+  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
+  return file;
+}
+
+bool HasDigest(const std::string& path, int64_t size_bytes, const std::string& sha256) {
+  const absl::StatusOr<UniqueFd> file = OpenForRead(path);
+  struct stat info = {};
+  if (!file.ok() || fstat(file->get(), &info) != 0 || info.st_size != size_bytes) return false;
+  const auto digest = Sha256HexOfFile(absl::StrCat("/proc/self/fd/", file->get()));
+  return digest.ok() && *digest == sha256;
+}
+
+// Whether what is hashed at `path` is what exec finds there later, and can run there.
+bool IsSafeInPlace(const std::string& path) {
+  if (access(path.c_str(), X_OK) != 0) return false;
+  const absl::Status safe = CheckOnlyOwnerCanChange(path);
+  if (!safe.ok()) {
+    MILLRACE_LOG(INFO) << "the node program " << path
+                       << " is copied before it is run: " << safe.message();
+  }
+  return safe.ok();
+}
+
+// `bytes` of `from`, which others may be writing to: the copy is what is hashed.
+absl::Status CopyBytes(int from, int to, int64_t bytes) {
+  while (bytes > 0) {
+    // Shares the blocks where the file system can, otherwise copies within the kernel.
+    ssize_t copied = copy_file_range(from, nullptr, to, nullptr, static_cast<size_t>(bytes), 0);
+    if (copied < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
+                       errno == EOPNOTSUPP || errno == EPERM)) {
+      copied = sendfile(to, from, nullptr, static_cast<size_t>(bytes));
+    }
+    if (copied < 0 && errno == EINTR) continue;
+    if (copied < 0) return absl::ErrnoToStatus(errno, "cannot copy the node program");
+    if (copied == 0) return absl::DataLossError("the node program has become shorter");
+    bytes -= copied;
+  }
+  return absl::OkStatus();
+}
+
+// Makes options.target_path of the file at `local`. False: there is none, or it is another program.
+bool CopyLocal(const std::string& local, const ProgramFetcher::Options& options) {
+  const absl::StatusOr<UniqueFd> from = OpenForRead(local);
+  struct stat info = {};
+  if (!from.ok() || fstat(from->get(), &info) != 0 || info.st_size != options.size_bytes) {
+    return false;
+  }
+  absl::StatusOr<UniqueFd> to = MakeTarget(options.target_path);
+  absl::Status status = to.status();
+  if (status.ok()) status = CopyBytes(from->get(), to->get(), options.size_bytes);
+  if (to.ok()) to->reset();
+  if (status.ok() && HasDigest(options.target_path, options.size_bytes, options.sha256))
+    return true;
+  if (!status.ok()) MILLRACE_LOG(INFO) << "copying " << local << ": " << status.message();
+  unlink(options.target_path.c_str());
+  return false;
+}
+
+absl::StatusOr<FetchedProgram> MoveToMemory(const std::string& path) {
+  constexpr unsigned kMfdExec = 0x10;  // asked for from Linux 6.3 on, unknown before
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd from, OpenForRead(path));
+  UniqueFd memory(memfd_create("millrace-program", kFlags | kMfdExec));
+  if (!memory.valid()) memory.reset(memfd_create("millrace-program", kFlags));
+  struct stat info = {};
+  if (!memory.valid() || fstat(from.get(), &info) != 0 || fchmod(memory.get(), 0700) != 0) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("the node program cannot be run from ", path,
+                            ", whose file system is mounted noexec, nor from memory; set TMPDIR to "
+                            "another folder"));
+  }
+  MILLRACE_RETURN_IF_ERROR(CopyBytes(from.get(), memory.get(), info.st_size));
+  if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
+      0) {
+    return absl::ErrnoToStatus(errno, "cannot seal the node program in memory");
+  }
+  unlink(path.c_str());
+  auto kept = std::make_shared<const UniqueFd>(std::move(memory));
+  std::string found = absl::StrCat("/proc/", getpid(), "/fd/", kept->get());
+  return FetchedProgram{.path = std::move(found), .memory = std::move(kept)};
 }
 
 }  // namespace
@@ -70,18 +158,34 @@ ProgramFetcher::~ProgramFetcher() {
 
 absl::StatusOr<FetchedProgram> ProgramFetcher::Get(Shared* shared) {
   const Options& options = shared->options;
-  if (!options.local_path.empty() && access(options.local_path.c_str(), X_OK) == 0) {
-    const auto digest = Sha256HexOfFile(options.local_path);
-    // Absolute: the node's working folder is another one than this process's.
-    std::error_code error;
-    const std::filesystem::path path = std::filesystem::absolute(options.local_path, error);
-    if (!error && digest.ok() && *digest == options.sha256) return FetchedProgram{path, false};
+  if (!HasDigest(options.target_path, options.size_bytes, options.sha256)) {
+    unlink(options.target_path.c_str());
+    if (!options.local_path.empty()) {
+      std::error_code error;
+      // Absolute: the node's working folder is another one than this process's.
+      const std::string local = std::filesystem::absolute(options.local_path, error);
+      if (!error && IsSafeInPlace(local) && HasDigest(local, options.size_bytes, options.sha256)) {
+        return FetchedProgram{.path = local, .memory = nullptr};
+      }
+      if (error || !CopyLocal(local, options)) MILLRACE_RETURN_IF_ERROR(Fetch(shared));
+    } else {
+      MILLRACE_RETURN_IF_ERROR(Fetch(shared));
+    }
   }
+  struct statvfs system = {};
+  const bool noexec =
+      statvfs(options.target_path.c_str(), &system) == 0 && (system.f_flag & ST_NOEXEC) != 0;
+  if (noexec) return MoveToMemory(options.target_path);
+  return FetchedProgram{.path = options.target_path, .memory = nullptr};
+}
+
+absl::Status ProgramFetcher::Fetch(Shared* shared) {
+  const std::string& path = shared->options.target_path;
   absl::Duration backoff = kFirstBackoff;
   for (int tries = 1;; ++tries) {
     const absl::Status status = FetchOnce(shared);
-    if (status.ok()) return FetchedProgram{options.target_path, true};
-    unlink(options.target_path.c_str());
+    if (status.ok()) return status;
+    unlink(path.c_str());
     if (!absl::IsUnavailable(status) || tries == kTries || shared->cancelled.HasBeenNotified()) {
       return Annotate(status, "cannot fetch the node program from the coordinator");
     }
@@ -94,8 +198,7 @@ absl::StatusOr<FetchedProgram> ProgramFetcher::Get(Shared* shared) {
 absl::Status ProgramFetcher::FetchOnce(Shared* shared) {
   const Options& options = shared->options;
   const std::string& path = options.target_path;
-  UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0700));
-  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
+  MILLRACE_ASSIGN_OR_RETURN(UniqueFd file, MakeTarget(path));
 
   grpc::ClientContext context;
   context.AddMetadata("authorization", absl::StrCat("Bearer ", options.token));

@@ -1,9 +1,12 @@
 // File: core/agent/program_fetcher.h
 //
-// Gets the shipped node program onto this host: uses the file where the driver had it if it is the
-// same, fetches it from the coordinator otherwise.
+// Gets the shipped node program onto this host, so that what is run later by the path that comes
+// out is what was hashed. It is used in place where the driver had it if nobody but this user and
+// root can change it there; copied into the agent's own folder if others can; fetched from the
+// coordinator if it is not there or another one.
 //
-//   ProgramFetcher fetcher(options, loop->mailbox(), [](absl::StatusOr<FetchedProgram> program) {});
+//   ProgramFetcher fetcher(options, loop->mailbox(), [](absl::StatusOr<FetchedProgram> program)
+//   {});
 
 #ifndef CORE_AGENT_PROGRAM_FETCHER_H_
 #define CORE_AGENT_PROGRAM_FETCHER_H_
@@ -16,13 +19,17 @@
 #include "absl/status/statusor.h"
 #include "core/agent/event_loop.h"
 #include "core/base/thread.h"
+#include "core/base/unique_fd.h"
 #include "core/proto/coordinator.grpc.pb.h"
 
 namespace millrace {
 
 struct FetchedProgram {
-  std::string path;      // absolute
-  bool fetched = false;  // the file was made here, and is the caller's to remove
+  std::string path;  // absolute
+  // Set where the agent's folder is mounted noexec: the program, sealed, in memory. `path` leads to
+  // it
+  // (/proc/<pid>/fd/<n>) as long as this is open.
+  std::shared_ptr<const UniqueFd> memory;
 };
 
 // Ownership: owns its thread "program-fetch". Thread safety: create and destroy on one thread.
@@ -34,10 +41,12 @@ class ProgramFetcher {
     std::string token;
     std::string sha256;        // 64 hexadecimal digits
     int64_t size_bytes = 0;
-    // Used as it is where it is executable and has the digest. A relative one is that of this
-    // process's working folder: on YARN a container's, with the files of its application.
+    // Where the driver had it. A relative one is that of this process's working folder: on YARN a
+    // container's, with the files of its application.
     std::string local_path;
-    std::string target_path;   // made (mode 0700) otherwise; must not exist
+    // Of the copy (mode 0700), the caller's to remove, in a folder of this user's alone. One of an
+    // attempt before is used again if it still has the digest.
+    std::string target_path;
   };
   // Posted to the mailbox once, unless the fetcher is destroyed before. Errors: those of
   // FetchProgram (NOT_FOUND: the cluster ships no such program), DATA_LOSS if what came has another
@@ -52,6 +61,7 @@ class ProgramFetcher {
  private:
   struct Shared;
   static absl::StatusOr<FetchedProgram> Get(Shared* shared);
+  static absl::Status Fetch(Shared* shared);
   static absl::Status FetchOnce(Shared* shared);
 
   const std::shared_ptr<Shared> shared_;

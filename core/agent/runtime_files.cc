@@ -32,7 +32,8 @@ absl::StatusOr<std::unique_ptr<RuntimeFiles>> RuntimeFiles::Open(std::string dir
   std::unique_ptr<RuntimeFiles> files(
       new RuntimeFiles(std::move(dir), std::move(prefix), made, guard));
   struct stat info = {};
-  if (stat(files->dir().c_str(), &info) != 0) {
+  // Not what a link leads to, which somebody else may have made.
+  if (lstat(files->dir().c_str(), &info) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot use the runtime_dir ", files->dir()));
   }
   if (!S_ISDIR(info.st_mode)) {

@@ -57,14 +57,9 @@ class LocalLauncher::Watch {
 
   ~Watch() { Stop(absl::ZeroDuration()); }
 
-  // `round`: of the slot, so that what a killed agent left is removed from a folder of its own.
-  absl::Status Spawn(const AgentTicket& ticket, int round) {
-    const std::string base = EnvOr("TMPDIR", "/tmp");
-    std::string runtime_dir = JoinPath(
-        base, absl::StrCat("millrace-", ticket.cluster_id, "-", ticket.executor_id,
-                           round == 0 ? "" : absl::StrCat(".", round)));
+  absl::Status Spawn(const AgentTicket& ticket) {
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<AgentProcess> agent,
-                              AgentProcess::Spawn(agent_path_, ticket, std::move(runtime_dir)));
+                              AgentProcess::Spawn(agent_path_, ticket));
     if (events_.on_started) events_.on_started(ticket.executor_id, agent->pid());
     agents_[ticket.executor_id] = std::move(agent);
     return absl::OkStatus();
@@ -137,7 +132,7 @@ class LocalLauncher::Watch {
         events_.on_exit(there->second->Reap());
         agents_.erase(there);
       }
-      const absl::Status started = Spawn(ticket, ++rounds_[ticket.executor_id]);
+      const absl::Status started = Spawn(ticket);
       if (!started.ok()) {
         events_.on_exit({.executor_id = ticket.executor_id, .status = started});
       }
@@ -182,7 +177,6 @@ class LocalLauncher::Watch {
   const UniqueFd wake_;
   // Filled before the thread starts, then its own.
   std::map<int, std::unique_ptr<AgentProcess>> agents_;
-  std::map<int, int> rounds_;  // by executor id: agents started again
   Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<AgentTicket> due_ ABSL_GUARDED_BY(mu_);  // to be started again
@@ -218,7 +212,7 @@ absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Even
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::string agent_path, FindAgent(options_));
   auto watch = std::make_shared<Watch>(agent_path, std::move(events));
-  for (const AgentTicket& ticket : tickets) MILLRACE_RETURN_IF_ERROR(watch->Spawn(ticket, 0));
+  for (const AgentTicket& ticket : tickets) MILLRACE_RETURN_IF_ERROR(watch->Spawn(ticket));
   MILLRACE_RETURN_IF_ERROR(watch->Start());
   watch_ = std::move(watch);
   return absl::OkStatus();

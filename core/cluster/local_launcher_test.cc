@@ -8,10 +8,12 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
@@ -85,14 +87,20 @@ class LocalLauncherTest : public ::testing::Test {
     }
     return tickets;
   }
+  // The folder of an agent; empty if there is none.
   static std::string RuntimeDir(const std::string& cluster_id, int executor_id) {
-    return JoinPath(::getenv("TMPDIR"), absl::StrCat("millrace-", cluster_id, "-", executor_id));
+    const std::string prefix = absl::StrCat("millrace-", cluster_id, "-", executor_id, ".");
+    for (const auto& entry : std::filesystem::directory_iterator(::getenv("TMPDIR"))) {
+      if (absl::StartsWith(entry.path().filename().string(), prefix)) return entry.path().string();
+    }
+    return "";
   }
-  // The contents of a file that another process is about to write.
-  static std::string WaitForFile(const std::string& path) {
+  // What the fake agent was sent.
+  static std::string WaitForStart(const std::string& cluster_id, int executor_id) {
     const absl::Time deadline = absl::Now() + kDeadline;
     while (absl::Now() < deadline) {
-      const absl::StatusOr<std::string> text = ReadFile(path);
+      const absl::StatusOr<std::string> text =
+          ReadFile(JoinPath(RuntimeDir(cluster_id, executor_id), "start"));
       if (text.ok() && !text->empty() && text->back() == '\n') return *text;
       ::usleep(1000);
     }
@@ -114,7 +122,7 @@ TEST_F(LocalLauncherTest, TheTicketGoesThroughStdinAndTheTokenIsNeverInArgv) {
   ::setenv("FAKE_AGENT_MODE", "until_eof", 1);
   ASSERT_THAT(launcher_.Launch(Tickets(2, "ticket"), record_.events()), IsOk());
   for (const int executor_id : {0, 1}) {
-    const std::string start = WaitForFile(JoinPath(RuntimeDir("ticket", executor_id), "start"));
+    const std::string start = WaitForStart("ticket", executor_id);
     EXPECT_THAT(start, HasSubstr(absl::StrCat("\"executor_id\":", executor_id)));
     EXPECT_THAT(start, HasSubstr("\"token\":\"s3cret\""));
     EXPECT_THAT(start, HasSubstr("\"working_dir\":\"/\""));
@@ -126,7 +134,19 @@ TEST_F(LocalLauncherTest, TheTicketGoesThroughStdinAndTheTokenIsNeverInArgv) {
   launcher_.Stop(kDeadline);
   EXPECT_TRUE(record_.WaitForEnd(0)->exit.ok());
   EXPECT_TRUE(record_.WaitForEnd(1)->exit.ok());
-  EXPECT_FALSE(std::filesystem::exists(RuntimeDir("ticket", 0)));
+  EXPECT_EQ(RuntimeDir("ticket", 0), "");
+}
+
+TEST_F(LocalLauncherTest, TheFolderOfAnAgentIsAnotherEachTime) {
+  ::setenv("FAKE_AGENT_MODE", "until_eof", 1);
+  std::set<std::string> folders;
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_THAT(launcher_.Launch(Tickets(1, "again"), record_.events()), IsOk());
+    ASSERT_NE(WaitForStart("again", 0), "");
+    folders.insert(RuntimeDir("again", 0));
+    launcher_.Stop(kDeadline);
+  }
+  EXPECT_EQ(folders.size(), 3u);
 }
 
 TEST_F(LocalLauncherTest, AnAgentHasAProcessGroupOfItsOwn) {
@@ -147,7 +167,7 @@ TEST_F(LocalLauncherTest, AnAgentThatFailsSaysWhy) {
   EXPECT_EQ(end->exit.code, 3);
   EXPECT_THAT(end->status, StatusIs(absl::StatusCode::kUnauthenticated, "the token is unknown"));
   EXPECT_THAT(end->stderr_tail, ElementsAre("first words", "last words"));
-  EXPECT_FALSE(std::filesystem::exists(RuntimeDir("fail", 0)));
+  EXPECT_EQ(RuntimeDir("fail", 0), "");
 }
 
 TEST_F(LocalLauncherTest, WhatIsNoProtocolIsIgnored) {
@@ -162,19 +182,19 @@ TEST_F(LocalLauncherTest, WhatIsNoProtocolIsIgnored) {
 TEST_F(LocalLauncherTest, AnAgentThatDoesNotEndIsKilledAfterTheGrace) {
   ::setenv("FAKE_AGENT_MODE", "ignore_eof", 1);
   ASSERT_THAT(launcher_.Launch(Tickets(1, "stubborn"), record_.events()), IsOk());
-  WaitForFile(JoinPath(RuntimeDir("stubborn", 0), "start"));
+  WaitForStart("stubborn", 0);
   launcher_.Stop(absl::Milliseconds(50));
   EXPECT_EQ(record_.WaitForEnd(0)->exit.signal, SIGKILL);
-  EXPECT_FALSE(std::filesystem::exists(RuntimeDir("stubborn", 0)));
+  EXPECT_EQ(RuntimeDir("stubborn", 0), "");
 }
 
 TEST_F(LocalLauncherTest, AKilledAgentLeavesNoDirectory) {
   ::setenv("FAKE_AGENT_MODE", "ignore_eof", 1);
   ASSERT_THAT(launcher_.Launch(Tickets(1, "killed"), record_.events()), IsOk());
-  WaitForFile(JoinPath(RuntimeDir("killed", 0), "start"));
+  WaitForStart("killed", 0);
   ASSERT_EQ(::kill(static_cast<pid_t>(record_.pid(0)), SIGKILL), 0);
   EXPECT_EQ(record_.WaitForEnd(0)->exit.signal, SIGKILL);
-  EXPECT_FALSE(std::filesystem::exists(RuntimeDir("killed", 0)));
+  EXPECT_EQ(RuntimeDir("killed", 0), "");
 }
 
 TEST_F(LocalLauncherTest, OneLauncherRunsOneClusterAtATime) {

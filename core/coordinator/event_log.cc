@@ -1,6 +1,5 @@
 #include "core/coordinator/event_log.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,10 +15,15 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/base/safe_open.h"
+#include "core/base/status_macros.h"
 #include "core/proto/time_proto.h"
 
 namespace millrace {
 namespace {
+
+// As a node's log.
+constexpr mode_t kMode = 0640;
 
 constexpr absl::string_view SeverityName(v1::Event::Severity severity) {
   switch (severity) {
@@ -56,11 +60,10 @@ absl::StatusOr<std::unique_ptr<EventLog>> EventLog::Open(Options options) {
   std::error_code error;
   std::filesystem::create_directories(options.folder, error);  // open() says what is wrong
   std::string path = JoinPath(options.folder, "events.jsonl");
-  UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  MILLRACE_ASSIGN_OR_RETURN(UniqueFd file, OpenForAppend(path, kMode));
   struct stat info {};
-  if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is no regular file"));
+  if (fstat(file.get(), &info) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot look at ", path));
   }
   return std::unique_ptr<EventLog>(
       new EventLog(std::move(options), std::move(path), std::move(file), info.st_size));
@@ -145,10 +148,9 @@ void EventLog::Write(const std::string& line) {
 
 void EventLog::Rotate() {
   if (rename(path_.c_str(), absl::StrCat(path_, ".1").c_str()) != 0) return;
-  UniqueFd file(
-      open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!file.valid()) return;  // goes on in the old one
-  file_ = std::move(file);
+  absl::StatusOr<UniqueFd> file = OpenForAppend(path_, kMode);
+  if (!file.ok()) return;  // goes on in the old one
+  file_ = *std::move(file);
   size_ = 0;
   torn_ = false;
 }

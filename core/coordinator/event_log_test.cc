@@ -109,6 +109,26 @@ TEST(EventLogTest, AFullDiskLosesEventsAndNothingElse) {
   EXPECT_LE(broken, 1);  // the one at the end of the disk
 }
 
+TEST(EventLogTest, TheFileHasTheModeOfANodesLog) {
+  auto dir = TempDir::Create();
+  ASSERT_THAT(dir, IsOk());
+  const mode_t mask = umask(022);
+  const auto log = EventLog::Open({.folder = dir->path(), .cluster_id = "c"});
+  umask(mask);
+  ASSERT_THAT(log, IsOk());
+  struct stat info {};
+  ASSERT_EQ(stat((*log)->path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+}
+
+TEST(EventLogTest, APipeInItsPlaceIsRefused) {
+  auto dir = TempDir::Create();
+  ASSERT_THAT(dir, IsOk());
+  ASSERT_EQ(mkfifo(JoinPath(dir->path(), "events.jsonl").c_str(), 0666), 0);
+  const auto log = EventLog::Open({.folder = dir->path(), .cluster_id = "c"});
+  EXPECT_THAT(log.status().message(), HasSubstr("is no regular file"));
+}
+
 TEST(EventLogTest, AFolderThatCannotBeUsedIsSaid) {
   const auto log = EventLog::Open({.folder = "/proc/nothing/here", .cluster_id = "c"});
   EXPECT_THAT(log.status().message(),

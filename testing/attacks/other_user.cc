@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "core/base/exit_status.h"
 #include "core/base/status_macros.h"
@@ -61,6 +61,16 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> OtherUser::Start(
   std::vector<std::string> argv = AsOther(copy);
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return ChildProcess::Start(argv);
+}
+
+absl::Status OtherUser::Run(const std::vector<std::string>& argv) const {
+  std::vector<std::string> all = AsOther(argv[0]);
+  all.insert(all.end(), argv.begin() + 1, argv.end());
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> child, ChildProcess::Start(all));
+  MILLRACE_ASSIGN_OR_RETURN(const ExitStatus end, child->Wait(kPatience));
+  if (end.ok()) return absl::OkStatus();
+  return absl::UnknownError(
+      absl::StrCat(absl::StrJoin(argv, " "), " ended with ", DescribeExit(end)));
 }
 
 }  // namespace millrace

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "testing/child_process.h"
 
@@ -34,6 +35,10 @@ class OtherUser {
   // `program` is of this repository. It is copied to where the user can read it.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<ChildProcess>> Start(
       const std::string& program, const std::vector<std::string>& arguments) const;
+
+  // Runs a program of the system to its end, for at most 30 s: `argv[0]` is its path. An error
+  // unless it ends with 0.
+  [[nodiscard]] absl::Status Run(const std::vector<std::string>& argv) const;
 
  private:
   explicit OtherUser(std::string folder) : folder_(std::move(folder)) {}
