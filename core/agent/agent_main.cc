@@ -30,6 +30,7 @@
 #include "core/agent/guard.h"
 #include "core/agent/listen_mode.h"
 #include "core/base/descriptor_limit.h"
+#include "core/base/grpc_log.h"
 #include "core/base/local_interfaces.h"
 #include "core/base/log.h"
 #include "core/base/socket_address.h"
@@ -260,6 +261,7 @@ int Main(const std::vector<std::string>& args) {
   if (exit_code >= 0) return exit_code;
   OpenStandardStreams();
   RaiseDescriptorLimit();
+  if (line.listen.empty()) LogGrpcHere();  // who listens has more to say
   absl::Status status;
   if (!line.listen.empty()) {
     status = RunListen(std::move(line.listen_options));
@@ -270,7 +272,7 @@ int Main(const std::vector<std::string>& args) {
   } else {
     status = RunMode<GatewayMode>();
   }
-  std::fprintf(stderr, "millrace-agent: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "millrace-agent: %s\n", EscapeControls(status.message()).c_str());
   return kExitAgentFailed;
 }
 

@@ -1,11 +1,9 @@
 #include "core/agent/listen_mode.h"
 
-#include <grpc/support/log.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <utility>
 
@@ -15,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "core/agent/agent_ticket.h"
 #include "core/agent/exit_codes.h"
+#include "core/base/grpc_log.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
@@ -37,25 +36,11 @@ void Say(absl::string_view text) {
   std::fflush(stdout);
 }
 
-// gRPC tells of failed handshakes in its own log only: a driver that pins another certificate, or
-// somebody who is none.
-void OnGrpcLog(gpr_log_func_args* args) {
-  // Bounded, as refusals are: by gRPC's threads, so without a lock.
-  static std::atomic<int64_t> minute = 0;
-  static std::atomic<int> told = 0;
-  const bool handshake = absl::StrContains(args->message, "Handshake failed");
-  if (!handshake && args->severity != GPR_LOG_SEVERITY_ERROR) return;
-  const int64_t now = absl::ToUnixSeconds(absl::Now()) / 60;
-  if (minute.exchange(now) != now) told = 0;
-  if (++told > kMaxRefusals) return;
-  if (handshake) {
-    MILLRACE_LOG(WARNING) << "a caller and this agent did not agree on a connection: it pins the "
-                             "certificate of another secret, or is no driver ("
-                          << args->message << ")";
-  } else {
-    MILLRACE_LOG(WARNING) << "gRPC: " << args->message;
-  }
-}
+// gRPC tells of failed handshakes in its own log only.
+constexpr char kHandshakeFailed[] =
+    "a caller and this agent did not agree on a connection: it pins the certificate of another "
+    "secret, "
+    "or is no driver";
 
 std::string DriverOf(const v1::Hold& hold) {
   return absl::StrCat("cluster ", EscapeControls(Ellipsize(hold.cluster_id(), kMaxTextBytes)),
@@ -77,7 +62,7 @@ ListenMode::~ListenMode() {
 }
 
 void ListenMode::Start() {
-  gpr_set_log_function(OnGrpcLog);
+  LogGrpcHere(kHandshakeFailed);
   absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret, /*with_key=*/true);
   absl::Status status = secret.status();
   if (status.ok()) {
@@ -85,7 +70,7 @@ void ListenMode::Start() {
     status = Listen();
   }
   if (!status.ok()) {
-    std::fprintf(stderr, "millrace-agent: %s\n", std::string(status.message()).c_str());
+    std::fprintf(stderr, "millrace-agent: %s\n", EscapeControls(status.message()).c_str());
     Quit(kExitAgentFailed);
     return;
   }

@@ -3,9 +3,14 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -63,6 +68,44 @@ std::string ThreadName() {
   return EscapeControls(name);
 }
 
+// How many lines a place of the code may write in a window: a peer that causes them again and again
+// fills neither a disk nor a terminal.
+constexpr int kMaxLines = 50;
+constexpr std::chrono::seconds kWindow(10);
+
+struct Place {
+  std::chrono::steady_clock::time_point began;
+  int lines = 0;         // since then
+  int64_t left_out = 0;  // since the last one that was written
+};
+
+struct Admission {
+  bool write = true;
+  bool last = false;  // of this window
+  int64_t left_out = 0;
+};
+
+Admission Admit(const char* file, int line) {
+  // Never destroyed, as the logger; an entry for each place that logs.
+  static std::mutex* const mu = new std::mutex;
+  static auto* const places = new std::map<std::pair<const void*, int>, Place>;
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard<std::mutex> lock(*mu);
+  Place& place = (*places)[{file, line}];
+  Admission admission;
+  if (place.lines == 0 || now - place.began >= kWindow) {
+    admission.left_out = place.left_out;
+    place = Place{.began = now};
+  }
+  admission.write = place.lines < kMaxLines;
+  if (admission.write) {
+    admission.last = ++place.lines == kMaxLines;
+  } else {
+    ++place.left_out;
+  }
+  return admission;
+}
+
 void WriteLine(LogLevel level, absl::string_view file, int line, absl::string_view message) {
   std::string text = EscapeControls(message.substr(0, kMaxMessageBytes));
   if (message.size() > kMaxMessageBytes) {
@@ -118,7 +161,20 @@ namespace log_internal {
 LogMessage::LogMessage(LogLevel level, const char* file, int line)
     : level_(level), file_(file), line_(line) {}
 
-LogMessage::~LogMessage() { WriteLine(level_, file_, line_, stream_.str()); }
+LogMessage::~LogMessage() {
+  // Who asks for debug lines wants all of them.
+  const Admission admission = level_ == LogLevel::kDebug ? Admission() : Admit(file_, line_);
+  if (!admission.write) return;
+  if (admission.left_out > 0) {
+    WriteLine(level_, file_, line_,
+              absl::StrCat("(", admission.left_out, " lines like the next were left out)"));
+  }
+  WriteLine(level_, file_, line_, stream_.str());
+  if (admission.last) {
+    WriteLine(level_, file_, line_,
+              absl::StrCat("(more lines like this are left out for ", kWindow.count(), " s)"));
+  }
+}
 
 FatalMessage::FatalMessage(const char* condition, const char* file, int line)
     : file_(file), line_(line) {

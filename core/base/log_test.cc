@@ -54,6 +54,17 @@ TEST(LogTest, LevelsSelectLinesAndDisabledOperandsAreNotEvaluated) {
   EXPECT_FALSE(LogEnabled(LogLevel::kDebug) && !LogEnabled(LogLevel::kError));
 }
 
+TEST(LogTest, APlaceThatLogsAgainAndAgainIsHeldBack) {
+  const std::string text = Capture(LogLevel::kInfo, [] {
+    for (int i = 0; i < 100'000; ++i) MILLRACE_LOG(WARNING) << "refused somebody";
+    MILLRACE_LOG(WARNING) << "something else";
+  });
+  // A slow machine may begin another window, or a few.
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 1000);
+  EXPECT_THAT(text, AllOf(HasSubstr("] (more lines like this are left out for 10 s)\n"),
+                          HasSubstr("] something else\n")));
+}
+
 TEST(LogTest, APeersTextCannotForgeALineOrDriveATerminal) {
   const std::string text =
       Capture(LogLevel::kError,

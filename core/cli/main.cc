@@ -1,6 +1,5 @@
 // millrace: the command line for people. README.md says what is where.
 
-#include <grpc/support/log.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/grpc_log.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/cli/answer.h"
@@ -32,7 +32,8 @@ namespace {
 
 int Main(std::vector<std::string> args) {
   // What gRPC fails with comes as a Status; its own lines would stand between ours.
-  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) SilenceGrpc();
+  LogGrpcHere();
   BlockTerminationSignals();
   const absl::StatusOr<CommandLine> line = ParseCommandLine(std::move(args));
   if (!line.ok()) {

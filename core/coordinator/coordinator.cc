@@ -9,11 +9,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/log.h"
-#include "core/base/local_interfaces.h"
-#include "core/base/port_range.h"
 #include "core/base/deadlock_detector.h"
 #include "core/base/descriptor_limit.h"
+#include "core/base/grpc_log.h"
+#include "core/base/local_interfaces.h"
+#include "core/base/log.h"
+#include "core/base/port_range.h"
 #include "core/base/random.h"
 #include "core/base/socket_address.h"
 #include "core/base/status.h"
@@ -419,6 +420,7 @@ void GrpcCoordinator::PublishClusterFile() {
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options) {
   StopDeadlockDetector();
   RaiseDescriptorLimit();
+  LogGrpcHere();
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
   if (options.cluster_id.empty()) options.cluster_id = RandomHex(kClusterIdBytes);
   if (!options.advertise_host.empty()) {

@@ -17,6 +17,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/grpc_log.h"
 #include "core/base/log.h"
 #include "core/base/socket_address.h"
 #include "core/base/status_macros.h"
@@ -103,6 +104,7 @@ absl::StatusOr<std::unique_ptr<ClusterServer>> StartClusterServer(
   MILLRACE_RETURN_IF_ERROR(CheckTls(context));
   MILLRACE_ASSIGN_OR_RETURN(const HostPort advertised, ParseHostPort(context.address()));
   const HostPort address = ListenAddress(advertised);
+  LogGrpcHere();
   // To share the port with the reservation. Without one it must be ours alone: with SO_REUSEPORT
   // the system would deal connections between us and whoever listens there.
   const bool share = context.port_fd() >= 0;

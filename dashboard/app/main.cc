@@ -17,7 +17,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
+#include "core/base/grpc_log.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/client/cluster_file.h"
 #include "dashboard/app/fonts.h"
@@ -126,8 +128,9 @@ class Sessions {
   void TellFinal(const Session& session) {
     const LinkState& link = session.model().health().link;
     if (!Final(link) || !told_.insert(&session).second) return;
-    std::fprintf(stderr, "millrace-dashboard: %s: %s\n", session.source().title().c_str(),
-                 link.reason.c_str());
+    std::fprintf(stderr, "millrace-dashboard: %s: %s\n",
+                 EscapeControls(session.source().title()).c_str(),
+                 EscapeControls(link.reason).c_str());
   }
 
  private:
@@ -331,9 +334,10 @@ absl::Status Show(const Options& options, Sessions* sessions) {
 }
 
 int Main(std::vector<std::string> args) {
+  LogGrpcHere();
   const absl::StatusOr<Options> options = ParseOptions(std::move(args));
   const auto fail = [](const absl::Status& status, int code) {
-    std::fprintf(stderr, "millrace-dashboard: %s\n", std::string(status.message()).c_str());
+    std::fprintf(stderr, "millrace-dashboard: %s\n", EscapeControls(status.message()).c_str());
     return code;
   };
   if (!options.ok()) return fail(options.status(), kExitUsage);
