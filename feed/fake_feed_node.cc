@@ -31,6 +31,8 @@ void FakeFeedNode::Session::Credit(int64_t limit, int64_t released) {
 
 void FakeFeedNode::Session::CreditAll() { Credit(received_bytes + kPlenty, received_bytes); }
 
+void FakeFeedNode::Session::CreditNeeded() { Credit(needed, 0); }
+
 void FakeFeedNode::Session::Wait(int64_t position, int64_t progress) {
   Frame({.type = FrameType::kWait}, EncodeWait({.position = position, .progress = progress}));
 }
@@ -243,6 +245,8 @@ void FakeFeedNode::Handle(std::vector<ZmqMessage> parts) {
   } else if (header.type == FrameType::kEndPartition) {
     session.end_row = OrDie(DecodeEndPartition(metadata)).end_row;
     MILLRACE_CHECK(*session.end_row == session.row);
+  } else if (header.type == FrameType::kBlocked) {
+    event.bytes = session.needed = OrDie(DecodeBlocked(metadata)).needed;
   } else if (header.type == FrameType::kAbort) {
     session.abort = OrDie(DecodeError(metadata));
     event.abort = session.abort;

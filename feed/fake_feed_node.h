@@ -47,6 +47,7 @@ class FakeFeedNode {
     uint64_t id = 0;
     OpenFrame open;
     int64_t received_bytes = 0;  // of batches
+    int64_t needed = 0;          // of the last BLOCKED
     int64_t row = 0;             // rows before it were received
     std::optional<int64_t> end_row;
     std::optional<ErrorFrame> abort;
@@ -57,6 +58,8 @@ class FakeFeedNode {
     void Credit(int64_t limit, int64_t released);
     // Credit for everything, nothing outstanding.
     void CreditAll();
+    // For the batch of the last BLOCKED.
+    void CreditNeeded();
     void Wait(int64_t position, int64_t progress);
     void Received(int64_t row);
     void Ack(int64_t row);
@@ -115,7 +118,7 @@ class FakeFeedNode {
     OpenFrame open;  // of its session
     int64_t first_row = 0;
     int64_t rows = 0;
-    int64_t bytes = 0;  // of a batch
+    int64_t bytes = 0;  // of a batch; of BLOCKED: what is needed
     std::optional<ErrorFrame> abort;
   };
   [[nodiscard]] std::vector<Event> events() const;

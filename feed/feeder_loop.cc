@@ -717,6 +717,7 @@ absl::Status FeederLoop::Dispatch(FeedSession& session, const FrameHeader& heade
     case FrameType::kBatch:
     case FrameType::kEndPartition:
     case FrameType::kAbort:
+    case FrameType::kBlocked:
       break;
   }
   return absl::InvalidArgumentError(
@@ -732,7 +733,8 @@ void FeederLoop::AnswerForeign(absl::string_view principal, absl::string_view he
   const std::shared_ptr<FeedSession> session = it->second.session;
   if (NodePrincipal(session->target()) != principal) return;
   session->Abort(absl::UnimplementedError(
-      absl::StrCat(session->Place(), ": ", status.message(), "; the node's SDK is newer")));
+      absl::StrCat(session->Place(), ": ", status.message(), "; the node's SDK is ",
+                   foreign->version > kFrameVersion ? "newer" : "older")));
 }
 
 void FeederLoop::Poison(absl::string_view principal, const absl::Status& reason) {

@@ -35,10 +35,10 @@ absl::Status FeederPartition::Open() {
 }
 
 absl::Status FeederPartition::Seek(int64_t row) {
-  const bool kept = keep_ && reader_ != nullptr && row <= read_row_ &&
+  const bool kept = keep_ != nullptr && reader_ != nullptr && row <= read_row_ &&
                     (row == read_row_ || (!kept_.empty() && kept_.front().first_row <= row));
   if (!kept) {
-    kept_.clear();
+    DropAll();
     read_row_ = 0;
     MILLRACE_RETURN_IF_ERROR(Open());
   }
@@ -62,15 +62,22 @@ absl::StatusOr<bool> FeederPartition::Read() {
     if (!batch->has_value()) return false;
     for (RecordBatch& piece : SliceBySize(**batch, target_bytes_)) {
       const int64_t rows = piece.num_rows();
-      kept_.push_back({read_row_, std::move(piece)});
+      const int64_t bytes = keep_ == nullptr ? 0 : piece.byte_size();
+      kept_.push_back({read_row_, std::move(piece), bytes});
+      if (keep_ != nullptr) keep_->bytes_.fetch_add(bytes, std::memory_order_relaxed);
       read_row_ += rows;
+    }
+    // What Next() has returned can be read again.
+    while (keep_ != nullptr && keep_->bytes() > keep_->limit_ &&
+           kept_.front().first_row + kept_.front().rows.num_rows() <= position_) {
+      DropFirst();
     }
     if (!(*batch)->empty()) return true;
   }
 }
 
 absl::StatusOr<std::optional<RecordBatch>> FeederPartition::Next() {
-  if (!keep_) Release(position_);
+  if (keep_ == nullptr) Release(position_);
   if (position_ == read_row_) {
     MILLRACE_ASSIGN_OR_RETURN(const bool more, Read());
     if (!more) return std::optional<RecordBatch>();
@@ -87,8 +94,17 @@ absl::StatusOr<std::optional<RecordBatch>> FeederPartition::Next() {
 
 void FeederPartition::Release(int64_t row) {
   while (!kept_.empty() && kept_.front().first_row + kept_.front().rows.num_rows() <= row) {
-    kept_.pop_front();
+    DropFirst();
   }
+}
+
+void FeederPartition::DropFirst() {
+  if (keep_ != nullptr) keep_->bytes_.fetch_sub(kept_.front().bytes, std::memory_order_relaxed);
+  kept_.pop_front();
+}
+
+void FeederPartition::DropAll() {
+  while (!kept_.empty()) DropFirst();
 }
 
 }  // namespace millrace

@@ -3,9 +3,10 @@
 // The rows of one partition in batches of the size that a feed sends, with the memory to send some
 // of them again. Internal to feed/train_job.h and feed/inference_job.h.
 //
-// Defines: FeederPartition, SourceCancel.
+// Defines: FeederPartition, KeepBudget, SourceCancel.
 //
-//   FeederPartition rows(source, /*partition=*/3, /*data_epoch=*/0, 1 << 20, /*keep=*/true);
+//   KeepBudget keep(int64_t{256} << 20);
+//   FeederPartition rows(source, /*partition=*/3, /*data_epoch=*/0, 1 << 20, &keep);
 //   MILLRACE_RETURN_IF_ERROR(rows.Seek(0));
 //   while (true) {
 //     MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> batch, rows.Next());
@@ -18,6 +19,7 @@
 #ifndef FEED_FEEDER_PARTITION_H_
 #define FEED_FEEDER_PARTITION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -46,19 +48,37 @@ class SourceCancel {
   std::shared_ptr<RecordBatchReader> reader_ ABSL_GUARDED_BY(mu_);
 };
 
+// What the FeederPartitions of a feed keep of their rows, all of them together. Thread safety:
+// thread-safe.
+class KeepBudget {
+ public:
+  explicit KeepBudget(int64_t bytes) : limit_(bytes) {}
+  [[nodiscard]] int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class FeederPartition;
+
+  const int64_t limit_;
+  std::atomic<int64_t> bytes_{0};
+};
+
 // Thread safety: one thread at a time, cancel() aside. Blocking: Seek() and Next(), as the source
 // does.
 class FeederPartition {
  public:
-  // `source` outlives this. `keep`: batches stay referred to (not copied) until Release(), so that
-  // Seek() needs not read the source again.
+  // `source` and `keep` outlive this. Unless `keep` is nullptr, batches stay referred to (not
+  // copied) until Release(), so that Seek() needs not read the source again, as far as `keep` has
+  // room for them: beyond it the oldest ones go.
   FeederPartition(const PartitionedSource* source, int partition, int64_t data_epoch,
-                  int64_t target_bytes, bool keep)
+                  int64_t target_bytes, KeepBudget* keep)
       : source_(source),
         partition_(partition),
         data_epoch_(data_epoch),
         target_bytes_(target_bytes),
         keep_(keep) {}
+  ~FeederPartition() { DropAll(); }
+  FeederPartition(const FeederPartition&) = delete;
+  FeederPartition& operator=(const FeederPartition&) = delete;
 
   // The next Next() begins at `row`. Opens the source again, and skips what is before `row`, if
   // that row is not kept. Errors of the source, and DATA_LOSS if it has fewer rows now.
@@ -80,10 +100,13 @@ class FeederPartition {
   struct Piece {
     int64_t first_row;
     RecordBatch rows;
+    int64_t bytes;  // of keep_
   };
   // Reads the source until `kept_` has a piece at its end that was not there before; false at the
   // end.
   absl::StatusOr<bool> Read();
+  void DropFirst();
+  void DropAll();
   absl::Status SourceError(const absl::Status& status) const;
   absl::Status Open();
 
@@ -91,7 +114,7 @@ class FeederPartition {
   const int partition_;
   const int64_t data_epoch_;
   const int64_t target_bytes_;
-  const bool keep_;
+  KeepBudget* const keep_;  // nullptr: nothing is kept
 
   const std::shared_ptr<SourceCancel> cancel_ = std::make_shared<SourceCancel>();
   std::shared_ptr<RecordBatchReader> reader_;  // shared with cancel_

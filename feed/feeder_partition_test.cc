@@ -67,7 +67,8 @@ std::vector<int64_t> Firsts(FeederPartition& rows) {
 
 TEST(FeederPartitionTest, CutsBatchesToTheTargetSize) {
   CountingSource source;
-  FeederPartition rows(&source, 0, 0, /*target_bytes=*/16, /*keep=*/true);
+  KeepBudget keep(1 << 20);
+  FeederPartition rows(&source, 0, 0, /*target_bytes=*/16, &keep);
   ASSERT_THAT(rows.Seek(0), IsOk());
   EXPECT_THAT(Firsts(rows), ElementsAre(0, 2, 4, 6, 8));
   EXPECT_EQ(rows.position(), 10);
@@ -75,7 +76,8 @@ TEST(FeederPartitionTest, CutsBatchesToTheTargetSize) {
 
 TEST(FeederPartitionTest, KeptRowsComeAgainWithoutTheSource) {
   CountingSource source;
-  FeederPartition rows(&source, 0, 0, 1 << 20, /*keep=*/true);
+  KeepBudget keep(1 << 20);
+  FeederPartition rows(&source, 0, 0, 1 << 20, &keep);
   ASSERT_THAT(rows.Seek(0), IsOk());
   EXPECT_THAT(Firsts(rows), ElementsAre(0, 4));
   rows.Release(5);  // in the middle of the second batch, which stays
@@ -88,7 +90,8 @@ TEST(FeederPartitionTest, KeptRowsComeAgainWithoutTheSource) {
 
 TEST(FeederPartitionTest, RowsThatWereLetGoAreReadAgain) {
   CountingSource source;
-  FeederPartition rows(&source, 0, 0, 1 << 20, /*keep=*/true);
+  KeepBudget keep(1 << 20);
+  FeederPartition rows(&source, 0, 0, 1 << 20, &keep);
   ASSERT_THAT(rows.Seek(0), IsOk());
   EXPECT_THAT(Firsts(rows), ElementsAre(0, 4));
   rows.Release(10);
@@ -99,9 +102,28 @@ TEST(FeederPartitionTest, RowsThatWereLetGoAreReadAgain) {
   EXPECT_THAT(Firsts(rows), ElementsAre(0, 4));
 }
 
+TEST(FeederPartitionTest, WhatIsKeptHasABudgetAndTheSourceIsReadAgainBeyondIt) {
+  CountingSource source;
+  KeepBudget keep(4 * sizeof(int64_t));
+  std::optional<FeederPartition> rows;
+  rows.emplace(&source, 0, 0, /*target_bytes=*/16, &keep);
+  ASSERT_THAT(rows->Seek(0), IsOk());
+  EXPECT_THAT(Firsts(*rows), ElementsAre(0, 2, 4, 6, 8));
+  EXPECT_LE(keep.bytes(), 6 * 8) << "no more than the source's last batch";
+  ASSERT_THAT(rows->Seek(8), IsOk());
+  EXPECT_THAT(Firsts(*rows), ElementsAre(8));
+  EXPECT_EQ(source.opened, 1) << "kept";
+  ASSERT_THAT(rows->Seek(1), IsOk());
+  EXPECT_THAT(Firsts(*rows), ElementsAre(1, 2, 4, 6, 8));
+  EXPECT_EQ(source.opened, 2) << "not kept";
+  rows.reset();
+  EXPECT_EQ(keep.bytes(), 0);
+}
+
 TEST(FeederPartitionTest, WithoutKeepingSeekOpensTheSourceAgain) {
   CountingSource source;
-  FeederPartition rows(&source, 0, 0, 1 << 20, /*keep=*/false);
+  KeepBudget keep(1 << 20);
+  FeederPartition rows(&source, 0, 0, 1 << 20, /*keep=*/nullptr);
   ASSERT_THAT(rows.Seek(0), IsOk());
   ASSERT_THAT(rows.Next(), IsOk());
   ASSERT_THAT(rows.Seek(0), IsOk());
@@ -111,13 +133,14 @@ TEST(FeederPartitionTest, WithoutKeepingSeekOpensTheSourceAgain) {
 
 TEST(FeederPartitionTest, ASourceThatHasShrunkIsDataLoss) {
   CountingSource source;
-  FeederPartition rows(&source, 0, 0, 1 << 20, /*keep=*/true);
+  KeepBudget keep(1 << 20);
+  FeederPartition rows(&source, 0, 0, 1 << 20, &keep);
   EXPECT_THAT(rows.Seek(11), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("has 10 rows")));
 }
 
 TEST(FeederPartitionTest, ErrorsOfTheSourceNameThePartition) {
   FailingSource source;
-  FeederPartition rows(&source, 7, 2, 1 << 20, /*keep=*/false);
+  FeederPartition rows(&source, 7, 2, 1 << 20, /*keep=*/nullptr);
   EXPECT_THAT(rows.Seek(0), StatusIs(absl::StatusCode::kNotFound,
                                      HasSubstr("partition 7, epoch 2, after row 0: no such file")));
 }

@@ -322,7 +322,8 @@ TEST_F(FeederPeerTest, OptionalFramesOfUnknownTypeAreIgnoredAndCounted) {
 TEST_F(FeederPeerTest, AGreaterVersionIsUnimplemented) {
   FakeFeedNode node("worker:1", [](Session& session, FrameType type) {
     if (type == FrameType::kOpen) {
-      session.Frame({.type = FrameType::kCredit, .version = 2}, std::string(24, '\0'));
+      session.Frame({.type = FrameType::kCredit, .version = kFrameVersion + 1},
+                    std::string(24, '\0'));
     }
   });
   auto session = Open(node.target(), Options());

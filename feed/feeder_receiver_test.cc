@@ -229,6 +229,18 @@ TEST_F(FeederReceiverTest, ABatchLargerThanTheBudgetDoesNotBlock) {
   EXPECT_EQ(AllIds(), Range(12000));
 }
 
+TEST_F(FeederReceiverTest, ManyPartitionsOfOneBatchStayWithinTheBudget) {
+  Node& node = AddNode(Train(50), /*budget_bytes=*/1000);
+  const MemorySource source = *MemorySource::Split(Ids(0, 10000), 200);  // 400 bytes and a header
+  TrainJob job(feeder_.get(), &directory_, &source, this,
+               {.feed_id = "many", .feed_timeout = absl::Seconds(60), .max_feeding_threads = 32});
+  ASSERT_THAT(job.Run(), IsOk());
+  EXPECT_EQ(AllIds(), Range(10000));
+  const FeedReceiverStats stats = node.receiver().stats();
+  EXPECT_LE(stats.peak_committed_bytes, 1000);
+  EXPECT_GT(stats.peak_committed_bytes, 400);
+}
+
 TEST_F(FeederReceiverTest, ANodeThatLeavesEarlyIsReplacedByTheOthers) {
   AddNode(Train(10, /*batches=*/3));
   AddNode(Train(10));

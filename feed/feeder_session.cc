@@ -207,21 +207,27 @@ absl::Status FeedSession::WaitToSend(absl::FunctionRef<bool()> ready) {
   return status;
 }
 
-bool FeedSession::HasCredit(int64_t size_bytes) const {
-  return state_.accepted && (size_bytes <= limit_ - sent_bytes_ || released_ == sent_bytes_);
+bool FeedSession::HasCredit(int64_t size_bytes) {
+  if (!state_.accepted) return false;
+  const int64_t needed = sent_bytes_ + size_bytes;
+  if (needed <= limit_) return true;
+  if (std::exchange(needed_, needed) != needed) {
+    SendFrame(FrameType::kBlocked, EncodeBlocked({.needed = needed}), {});
+  }
+  return false;
 }
 
-FeedSession::Readiness FeedSession::ReadinessNow(std::optional<int64_t> send_bytes) const {
+FeedSession::Readiness FeedSession::ReadinessNow(std::optional<int64_t> send_bytes) {
   const bool done = state_.end == SessionEnd::kDone;
   return {.can_send = !done && send_bytes.has_value() && HasCredit(*send_bytes),
           .has_result = !results_.empty(),
           .done = done && results_.empty()};
 }
 
-absl::StatusOr<FeedSession::Readiness> FeedSession::Ready(std::optional<int64_t> send_bytes) {
+absl::StatusOr<FeedSession::Readiness> FeedSession::Ready() {
   MutexLock lock(&mu_);
   MILLRACE_RETURN_IF_ERROR(EndStatus(/*done_is_ok=*/true));
-  return ReadinessNow(send_bytes);
+  return ReadinessNow(std::nullopt);
 }
 
 absl::StatusOr<FeedSession::Readiness> FeedSession::WaitReady(std::optional<int64_t> send_bytes) {
@@ -253,6 +259,15 @@ absl::StatusOr<PreparedBatch> FeedSession::Prepare(const RecordBatch& batch) {
   {
     MutexLock lock(&mu_);
     state_.times.encode += encode_time;
+    if (prepared.size_bytes > kMaxBatchBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Place(), ": ",
+          prepared.rows == 1 ? absl::StrCat("row ", state_.sent_rows, " takes ")
+                             : absl::StrCat("rows ", state_.sent_rows, " to ",
+                                            state_.sent_rows + prepared.rows - 1, " take "),
+          prepared.size_bytes, " bytes, and a batch is at most ", kMaxBatchBytes,
+          prepared.rows == 1 ? ": cut the row's values into several rows" : ": send fewer rows"));
+    }
     if (schema_.has_value()) {
       if (*schema_ == batch.schema()) return prepared;
       return absl::InvalidArgumentError(
@@ -452,9 +467,10 @@ absl::Status FeedSession::OnCredit(const CreditFrame& frame) {
     if (frame.released > sent_bytes_) {
       return Bad("CREDIT: released", frame.released, "is more than was sent,", sent_bytes_);
     }
+    const bool relieved = IsBlocked() && frame.limit >= needed_;
+    if (!state_.accepted || relieved) Progressed();  // its turn has come
     limit_ = frame.limit;
     released_ = frame.released;
-    if (!state_.accepted) Progressed();  // its turn has come
     answered_ = true;
     state_.accepted = true;
     state_.wait_position = 0;
@@ -505,7 +521,9 @@ absl::Status FeedSession::OnAck(int64_t row) {
 absl::Status FeedSession::OnWait(const WaitFrame& frame) {
   {
     MutexLock lock(&mu_);
-    if (state_.end != SessionEnd::kOpen || state_.accepted) return absl::OkStatus();
+    // One for a session that is served already says that it waits for credit; it may be late.
+    const bool waits = !state_.accepted || IsBlocked();
+    if (state_.end != SessionEnd::kOpen || !waits) return absl::OkStatus();
     const bool first = !answered_;
     if (first || frame.position < state_.wait_position || frame.progress > wait_progress_) {
       Progressed();

@@ -145,7 +145,8 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   [[nodiscard]] absl::Status Send(const RecordBatch& batch);
 
   // Send() in two steps, for a thread that must not block: TrySend() returns false, and leaves
-  // `batch` alone, if there is no credit now.
+  // `batch` alone, if there is no credit now. The node is told what it needs, so `batch` is then
+  // the next one to be sent.
   [[nodiscard]] absl::StatusOr<PreparedBatch> Prepare(const RecordBatch& batch);
   [[nodiscard]] absl::StatusOr<bool> TrySend(PreparedBatch& batch);
 
@@ -161,14 +162,14 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
 
   // What a thread that feeds and reads results at once can do next.
   struct Readiness {
-    bool can_send = false;    // TrySend() of `send_bytes` would succeed
+    bool can_send = false;    // TrySend() of WaitReady()'s `send_bytes` would succeed
     bool has_result = false;  // NextResult() would not block
     bool done = false;        // every result was taken; NextResult() returns nullopt
   };
   // Blocks until one of them is true; without `send_bytes`, until one of the others is.
   [[nodiscard]] absl::StatusOr<Readiness> WaitReady(std::optional<int64_t> send_bytes);
-  // The same without blocking: all may be false.
-  [[nodiscard]] absl::StatusOr<Readiness> Ready(std::optional<int64_t> send_bytes);
+  // Without blocking, and without looking at what could be sent: all may be false.
+  [[nodiscard]] absl::StatusOr<Readiness> Ready();
 
   // Inference: the next results, in row order; nullopt after the last. Blocks. Decodes in the
   // calling thread; what does not decode is DATA_LOSS, and nothing more is taken from the node.
@@ -237,9 +238,10 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   void WaitForChange(absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status EndStatus(bool done_is_ok) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool HasCredit(int64_t size_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  Readiness ReadinessNow(std::optional<int64_t> send_bytes) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // True if a BATCH of that size may go; otherwise the node is told what is needed.
+  bool HasCredit(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsBlocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return needed_ > limit_; }
+  Readiness ReadinessNow(std::optional<int64_t> send_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] OpenFrame MakeOpen(const ReplyEndpoint& reply) const;
   void SendBatch(PreparedBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendFrame(FrameType type, const std::string& metadata, std::vector<BodyPart> body)
@@ -270,6 +272,7 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   // Credit, in BATCH bytes since OPEN. released_ <= sent_bytes_.
   int64_t sent_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t limit_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t needed_ ABSL_GUARDED_BY(mu_) = 0;  // of the last BLOCKED
   int64_t released_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<Schema> schema_ ABSL_GUARDED_BY(mu_);  // of what is sent, once SCHEMA went out
   // Results, not yet decoded: returned_rows ends the last of them.

@@ -1,5 +1,7 @@
 #include "feed/feeder.h"
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -12,14 +14,18 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "feed/batch_builder.h"
+#include "feed/column.h"
 #include "feed/fake_feed_node.h"
 #include "feed/frame.h"
 #include "feed/node_directory.h"
 #include "feed/record_batch.h"
+#include "feed/schema.h"
+#include "feed/types.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -118,7 +124,7 @@ TEST_F(FeederTest, NothingButOpenIsSentBeforeTheFirstCredit) {
               ElementsAre(FrameType::kOpen, FrameType::kSchema, FrameType::kBatch));
 }
 
-TEST_F(FeederTest, BatchesStayWithinTheCreditAndOneGoesWhenNothingIsOutstanding) {
+TEST_F(FeederTest, BatchesStayWithinTheCreditAndTheNodeIsToldWhatTheyNeed) {
   FakeFeedNode node("worker:1", [](Session& session, FrameType type) {
     if (type == FrameType::kOpen) session.Credit(1, 0);  // less than any batch
   });
@@ -127,28 +133,31 @@ TEST_F(FeederTest, BatchesStayWithinTheCreditAndOneGoesWhenNothingIsOutstanding)
   ASSERT_THAT(prepared, IsOk());
   const int64_t bytes = prepared->size_bytes;
   EXPECT_GT(bytes, 8000);
-  // Nothing is outstanding: a batch of any size may go.
-  EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(true));
-  prepared = session->Prepare(Ids(1000, 1000));
+  // Nothing is outstanding, and still nothing goes that the node has not granted.
   EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(false));
-  EXPECT_THAT(session->Ready(bytes)->can_send, false);
-  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 3; }));
-  EXPECT_EQ(node.events()[2].bytes, bytes) << "credit counts metadata and body";
-  // Credit for exactly the second.
-  node.Post([&](Session& s) { s.Credit(2 * bytes - 1, 0); });
-  node.Post([&](Session& s) { s.Received(1000); });
   EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(false));
-  node.Post([&](Session& s) { s.Credit(2 * bytes, 0); });
+  node.Post([&](Session& s) { s.Credit(bytes - 1, 0); });
+  node.Post([&](Session& s) { s.Credit(bytes, 0); });
   auto ready = session->WaitReady(bytes);
   ASSERT_THAT(ready, IsOk());
   EXPECT_TRUE(ready->can_send);
   EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(true));
-  // All released: once more without limit.
-  prepared = session->Prepare(Ids(2000, 1000));
-  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 4; }));
-  node.Post([&](Session& s) { s.Credit(2 * bytes, 2 * bytes); });
+  // Credit for exactly the second.
+  prepared = session->Prepare(Ids(1000, 1000));
+  node.Post([&](Session& s) { s.Credit(2 * bytes, 0); });
   EXPECT_THAT(session->WaitReady(bytes), IsOk());
   EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(true));
+  // What is let go is no credit by itself.
+  prepared = session->Prepare(Ids(2000, 1000));
+  node.Post([&](Session& s) { s.Credit(2 * bytes, 2 * bytes); });
+  EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(false));
+  EXPECT_TRUE(node.WaitFor([&](const auto& events) { return events.back().bytes == 3 * bytes; }));
+  const std::vector<FakeFeedNode::Event> events = node.events();
+  ASSERT_GT(events.size(), 3u);
+  EXPECT_EQ(events[2].type, FrameType::kBlocked);
+  EXPECT_EQ(events[2].bytes, bytes) << "the limit that the first batch needs";
+  EXPECT_EQ(events[3].type, FrameType::kBatch);
+  EXPECT_EQ(events[3].bytes, bytes) << "credit counts metadata and body";
 }
 
 TEST_F(FeederTest, LargeBuffersArriveAsTheyWere) {
@@ -160,6 +169,43 @@ TEST_F(FeederTest, LargeBuffersArriveAsTheyWere) {
   const std::vector<int64_t> values = node.values();
   ASSERT_EQ(values.size(), 300000u);
   for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<int64_t>(i) + 7);
+}
+
+// Ids, and a column of bytes: row 0 has 3 of them, row 1 has `large`, all on the system's zero
+// page.
+RecordBatch SmallAndLargeRow(size_t large) {
+  const size_t size = 3 + large;
+  void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  MILLRACE_CHECK(memory != MAP_FAILED);
+  auto offsets = std::make_shared<std::vector<int64_t>>(
+      std::vector<int64_t>{0, 3, static_cast<int64_t>(size)});
+  auto ids = std::make_shared<std::vector<int64_t>>(std::vector<int64_t>{0, 1});
+  ColumnData id{.type = Type::Int64(), .length = 2};
+  id.data = reinterpret_cast<const uint8_t*>(ids->data());
+  id.data_bytes = 16;
+  ColumnData column{.type = Type::LargeBinary(), .length = 2};
+  column.offsets = reinterpret_cast<const uint8_t*>(offsets->data());
+  column.data = static_cast<const uint8_t*>(memory);
+  column.data_bytes = static_cast<int64_t>(size);
+  std::vector<std::shared_ptr<const void>> owners = {
+      ids, offsets, std::shared_ptr<const void>(memory, [size](void* m) { munmap(m, size); })};
+  const Schema schema =
+      *SchemaBuilder().Add("id", Type::Int64()).Add("image", Type::LargeBinary()).Build();
+  return RecordBatch::FromColumns(schema, 2, {std::move(id), std::move(column)}, std::move(owners));
+}
+
+TEST_F(FeederTest, ARowThatNoBatchCanHaveIsRefusedAndNamed) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+  auto session = Open(node.target(), Options());
+  const RecordBatch rows = SmallAndLargeRow(size_t{1} << 30);
+  const std::vector<RecordBatch> batches = SliceBySize(rows);
+  ASSERT_EQ(batches.size(), 2u);
+  EXPECT_THAT(session->Send(batches[0]), IsOk());
+  EXPECT_THAT(session->Send(batches[1]),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("worker:1, partition"), HasSubstr("row 1 takes 10737"),
+                             HasSubstr("at most 1073741824"))));
+  EXPECT_EQ(session->state().end, SessionEnd::kOpen);
 }
 
 TEST_F(FeederTest, AChangedSchemaIsInvalidAndNamesTheColumn) {

@@ -131,6 +131,7 @@ size_t MaxMetadataSize(FrameType type) {
     case FrameType::kSchema:
       return kMaxSchemaMetadataSize;
     case FrameType::kEndPartition:
+    case FrameType::kBlocked:
     case FrameType::kReceived:
     case FrameType::kAck:
       return 8;
@@ -150,7 +151,7 @@ size_t MaxMetadataSize(FrameType type) {
 bool IsKnownFrameType(FrameType type) {
   const auto value = static_cast<uint8_t>(type);
   return (value >= static_cast<uint8_t>(FrameType::kOpen) &&
-          value <= static_cast<uint8_t>(FrameType::kAbort)) ||
+          value <= static_cast<uint8_t>(FrameType::kBlocked)) ||
          (value >= static_cast<uint8_t>(FrameType::kCredit) &&
           value <= static_cast<uint8_t>(FrameType::kError));
 }
@@ -167,6 +168,8 @@ std::string FrameTypeName(FrameType type) {
       return "END_PARTITION";
     case FrameType::kAbort:
       return "ABORT";
+    case FrameType::kBlocked:
+      return "BLOCKED";
     case FrameType::kCredit:
       return "CREDIT";
     case FrameType::kReceived:
@@ -210,12 +213,12 @@ absl::StatusOr<FrameHeader> DecodeHeader(absl::string_view bytes) {
   }
   FrameHeader header;
   header.version = Load<uint8_t>(bytes, 4);
-  if (header.version > kFrameVersion) {
+  if (header.version == 0) return absl::InvalidArgumentError("frame version 0");
+  if (header.version != kFrameVersion) {
     return absl::UnimplementedError(absl::StrCat("feed protocol version ", header.version,
-                                                 " is not known here, the greatest is ",
+                                                 " is not spoken here, only version ",
                                                  kFrameVersion));
   }
-  if (header.version == 0) return absl::InvalidArgumentError("frame version 0");
   header.type = static_cast<FrameType>(Load<uint8_t>(bytes, 5));
   header.flags = Load<uint16_t>(bytes, 6);
   header.session = Load<uint64_t>(bytes, 8);
@@ -238,7 +241,7 @@ std::optional<FrameHeader> DecodeForeignHeader(absl::string_view bytes) {
   }
   FrameHeader header;
   header.version = Load<uint8_t>(bytes, 4);
-  if (header.version <= kFrameVersion) return std::nullopt;
+  if (header.version == 0 || header.version == kFrameVersion) return std::nullopt;
   header.type = static_cast<FrameType>(Load<uint8_t>(bytes, 5));
   header.session = Load<uint64_t>(bytes, 8);
   header.seq = Load<uint64_t>(bytes, 16);
@@ -336,6 +339,14 @@ std::string EncodeEndPartition(const EndPartitionFrame& frame) {
 absl::StatusOr<EndPartitionFrame> DecodeEndPartition(absl::string_view metadata) {
   EndPartitionFrame out;
   MILLRACE_RETURN_IF_ERROR(LoadNumbers("END_PARTITION", metadata, {&out.end_row}));
+  return out;
+}
+
+std::string EncodeBlocked(const BlockedFrame& frame) { return StoreNumbers({frame.needed}); }
+
+absl::StatusOr<BlockedFrame> DecodeBlocked(absl::string_view metadata) {
+  BlockedFrame out;
+  MILLRACE_RETURN_IF_ERROR(LoadNumbers("BLOCKED", metadata, {&out.needed}));
   return out;
 }
 

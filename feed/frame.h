@@ -39,12 +39,13 @@ namespace millrace {
 // The underlying byte is open: a FrameType read from a peer may be none of these
 // (IsKnownFrameType).
 enum class FrameType : uint8_t {
-  kOpen = 1,           // feeder -> node
-  kSchema = 2,         // both
-  kBatch = 3,          // feeder -> node
-  kEndPartition = 4,   // feeder -> node
-  kAbort = 5,          // feeder -> node
-  kCredit = 16,        // node -> feeder, as all below
+  kOpen = 1,          // feeder -> node
+  kSchema = 2,        // both
+  kBatch = 3,         // feeder -> node
+  kEndPartition = 4,  // feeder -> node
+  kAbort = 5,         // feeder -> node
+  kBlocked = 6,       // feeder -> node
+  kCredit = 16,       // node -> feeder, as all below
   kReceived = 17,
   kAck = 18,
   kResult = 19,
@@ -60,13 +61,15 @@ enum class FrameType : uint8_t {
 [[nodiscard]] std::string FrameTypeName(FrameType type);
 
 inline constexpr size_t kFrameHeaderSize = 32;
-inline constexpr uint8_t kFrameVersion = 1;
+inline constexpr uint8_t kFrameVersion = 2;
 inline constexpr uint16_t kFrameFlagOptional = 1;  // who does not know the type ignores the frame
 
 inline constexpr size_t kMaxJsonMetadataSize = size_t{64} << 10;
 inline constexpr int kMaxJsonMetadataDepth = 8;
 inline constexpr size_t kMaxSchemaMetadataSize = size_t{16} << 20;
 inline constexpr int64_t kMaxFrameRows = (int64_t{1} << 31) - 1;
+// Of a BATCH or RESULT, metadata and body together.
+inline constexpr int64_t kMaxBatchBytes = int64_t{1} << 30;
 
 struct FrameHeader {
   FrameType type{};
@@ -83,11 +86,11 @@ struct FrameHeader {
 // Exactly kFrameHeaderSize bytes.
 [[nodiscard]] std::string EncodeHeader(const FrameHeader& header);
 
-// Returns UNIMPLEMENTED if the version is greater than ours, INVALID_ARGUMENT if the size, the
+// Returns UNIMPLEMENTED if the version is another than ours, INVALID_ARGUMENT if the size, the
 // magic, version 0, reserved flags, session 0 or the trailing zero is wrong. Unknown types decode.
 [[nodiscard]] absl::StatusOr<FrameHeader> DecodeHeader(absl::string_view bytes);
 
-// What can be told of a header of a greater version, so that its sender can be answered: version,
+// What can be told of a header of another version, so that its sender can be answered: version,
 // type, session and seq stay where they are in every version. nullopt if this is no such header.
 [[nodiscard]] std::optional<FrameHeader> DecodeForeignHeader(absl::string_view bytes);
 
@@ -153,9 +156,14 @@ struct EndPartitionFrame {
   friend bool operator==(const EndPartitionFrame&, const EndPartitionFrame&) = default;
 };
 
+struct BlockedFrame {
+  int64_t needed = 0;  // the limit that the next BATCH needs
+  friend bool operator==(const BlockedFrame&, const BlockedFrame&) = default;
+};
+
 struct CreditFrame {
   int64_t limit = 0;     // BATCH bytes that may have been sent since OPEN
-  int64_t released = 0;  // of which let go; at most what was sent, which may exceed the limit
+  int64_t released = 0;  // of which let go; at most what was sent
   friend bool operator==(const CreditFrame&, const CreditFrame&) = default;
 };
 
@@ -180,6 +188,8 @@ struct WaitFrame {
 // 2^63-1.
 [[nodiscard]] std::string EncodeEndPartition(const EndPartitionFrame& frame);
 [[nodiscard]] absl::StatusOr<EndPartitionFrame> DecodeEndPartition(absl::string_view metadata);
+[[nodiscard]] std::string EncodeBlocked(const BlockedFrame& frame);
+[[nodiscard]] absl::StatusOr<BlockedFrame> DecodeBlocked(absl::string_view metadata);
 [[nodiscard]] std::string EncodeCredit(const CreditFrame& frame);
 [[nodiscard]] absl::StatusOr<CreditFrame> DecodeCredit(absl::string_view metadata);
 [[nodiscard]] std::string EncodeRow(const RowFrame& frame);

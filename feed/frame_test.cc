@@ -100,6 +100,10 @@ absl::StatusOr<std::string> Recode(const FrameHeader& header, absl::string_view 
       MILLRACE_ASSIGN_OR_RETURN(EndPartitionFrame frame, DecodeEndPartition(metadata));
       return EncodeEndPartition(frame);
     }
+    case FrameType::kBlocked: {
+      MILLRACE_ASSIGN_OR_RETURN(BlockedFrame frame, DecodeBlocked(metadata));
+      return EncodeBlocked(frame);
+    }
     case FrameType::kCredit: {
       MILLRACE_ASSIGN_OR_RETURN(CreditFrame frame, DecodeCredit(metadata));
       return EncodeCredit(frame);
@@ -209,6 +213,9 @@ TEST(GoldenFramesTest, MessagesHaveTheValuesThatTheFileSays) {
         EXPECT_EQ(prefix.rows, want.at("rows"));
         break;
       }
+      case FrameType::kBlocked:
+        EXPECT_EQ(DecodeBlocked(Metadata(golden))->needed, want.at("needed"));
+        break;
       case FrameType::kCredit: {
         const CreditFrame credit = *DecodeCredit(Metadata(golden));
         EXPECT_EQ(credit.limit, want.at("limit"));
@@ -269,7 +276,11 @@ TEST(FrameTest, AnyPrefixOfAFrameIsRefused) {
 TEST(FrameTest, ForeignHeadersTellWhoAsks) {
   std::string bytes = EncodeHeader({.type = FrameType::kOpen, .session = 77, .seq = 3});
   EXPECT_FALSE(DecodeForeignHeader(bytes).has_value());
-  bytes[4] = 2;
+  for (const int version : {1, 3, 255}) {
+    bytes[4] = static_cast<char>(version);
+    EXPECT_THAT(DecodeHeader(bytes), StatusIs(absl::StatusCode::kUnimplemented));
+    EXPECT_TRUE(DecodeForeignHeader(bytes).has_value());
+  }
   bytes[7] = 0x40;  // a flag of that version
   EXPECT_THAT(DecodeHeader(bytes), StatusIs(absl::StatusCode::kUnimplemented));
   ASSERT_TRUE(DecodeForeignHeader(bytes).has_value());

@@ -180,7 +180,8 @@ using inference_internal::JobState;
 InferenceReader::InferenceReader(std::shared_ptr<JobState> job, int partition)
     : job_(std::move(job)),
       partition_(partition),
-      rows_(job_->source, partition, /*data_epoch=*/0, job_->options.batch_bytes, /*keep=*/false) {
+      rows_(job_->source, partition, /*data_epoch=*/0, job_->options.batch_bytes,
+            /*keep=*/nullptr) {
   MutexLock lock(&job_->mu);
   job_->reading.insert(rows_.cancel());
 }
@@ -308,23 +309,25 @@ absl::StatusOr<InferenceReader::Outcome> InferenceReader::Step() {
     MILLRACE_RETURN_IF_ERROR(OpenSession());
     return Outcome{};
   }
-  std::optional<int64_t> size_bytes;
-  if (pending_.has_value()) size_bytes = pending_->size_bytes;
-  MILLRACE_ASSIGN_OR_RETURN(const FeedSession::Readiness ready, session_->Ready(size_bytes));
+  MILLRACE_ASSIGN_OR_RETURN(const FeedSession::Readiness ready, session_->Ready());
   const bool may_send = MaySend(ready);
   if (may_send && !pending_.has_value()) {
     MILLRACE_RETURN_IF_ERROR(FillPending());
     return Outcome{};
   }
-  if (may_send && ready.can_send) {
-    sent_rows_ += pending_->rows;
-    sent_bytes_ += pending_->size_bytes;
-    MILLRACE_RETURN_IF_ERROR(session_->TrySend(*pending_).status());
-    pending_.reset();
-    return Outcome{};
+  if (may_send) {
+    MILLRACE_ASSIGN_OR_RETURN(const bool sent, session_->TrySend(*pending_));
+    if (sent) {
+      sent_rows_ += pending_->rows;
+      sent_bytes_ += pending_->size_bytes;
+      pending_.reset();
+      return Outcome{};
+    }
   }
   if (!ready.has_result && !ready.done) {
-    MILLRACE_RETURN_IF_ERROR(session_->WaitReady(may_send ? size_bytes : std::nullopt).status());
+    std::optional<int64_t> size_bytes;
+    if (may_send) size_bytes = pending_->size_bytes;
+    MILLRACE_RETURN_IF_ERROR(session_->WaitReady(size_bytes).status());
     return Outcome{};
   }
   MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> results, session_->NextResult());

@@ -191,7 +191,7 @@ class SlowPullTest : public InferenceJobTest {
   int64_t BatchesSentAfterTwoPulls(InferenceJobOptions options) {
     AddNode("worker:0", [](Session& session, FrameType type) {
       if (type == FrameType::kOpen) session.Credit(1, 0);
-      if (type == FrameType::kBatch && session.row < 50) session.Credit(1, session.received_bytes);
+      if (type == FrameType::kBlocked && session.row < 50) session.CreditNeeded();
       if (type == FrameType::kBatch && session.row == 50) {
         for (int i = 0; i < 4; ++i) session.Result(session.batches[i], 10 * i);
         session.CreditAll();

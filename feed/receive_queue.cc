@@ -459,12 +459,11 @@ absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {
     return absl::InvalidArgumentError(
         absl::StrCat("BATCH ", session->accepted ? "after END_PARTITION" : "before CREDIT"));
   }
-  const CreditFrame& credit = session->credit_sent;
-  const bool alone = credit.released == session->received_bytes;
-  if (!alone && session->received_bytes + rows.bytes > credit.limit) {
+  if (session->blocked() || session->received_bytes + rows.bytes > session->credit_sent.limit) {
     return absl::ResourceExhaustedError(
         absl::StrCat("BATCH of ", rows.bytes, " bytes after ", session->received_bytes,
-                     " exceeds the credit of ", credit.limit));
+                     " exceeds the credit of ", session->credit_sent.limit,
+                     session->blocked() ? ", which BLOCKED has given back" : ""));
   }
   if (rows.first_row != session->next_row) {
     absl::Status status = absl::DataLossError(
@@ -487,6 +486,22 @@ absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {
     if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) feed->begun = true;
   }
   session->buffered.push_back(std::move(rows));
+  return absl::OkStatus();
+}
+
+absl::Status ReceiveQueue::Block(ReceiveSession* session, int64_t needed, uint64_t order) {
+  if (session->stage == ReceiveSession::Stage::kEnded) return absl::OkStatus();
+  if (!session->accepted || session->stage != ReceiveSession::Stage::kServed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("BLOCKED ", session->accepted ? "after END_PARTITION" : "before CREDIT"));
+  }
+  const int64_t size = needed - session->received_bytes;
+  if (size < 1 || size > kMaxBatchBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("BLOCKED for a BATCH of ", size, " bytes; it has 1 to ", kMaxBatchBytes));
+  }
+  session->needed = needed;
+  session->blocked_order = order;
   return absl::OkStatus();
 }
 
@@ -572,11 +587,8 @@ FeedQueueStats ReceiveQueue::stats() const {
 }
 
 bool ReceiveQueue::Full() const {
-  return std::any_of(sessions_.begin(), sessions_.end(), [](const SessionPtr& session) {
-    if (session->stage != ReceiveSession::Stage::kServed || !session->accepted) return false;
-    if (session->released_bytes == session->received_bytes) return false;  // one may always come
-    return session->credit_sent.limit - session->received_bytes < session->largest_batch_bytes;
-  });
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [](const SessionPtr& session) { return session->blocked(); });
 }
 
 bool ReceiveQueue::HasQueued() const {

@@ -146,6 +146,8 @@ class ReceiveQueue {
   // Returns DATA_LOSS if rows are missing or repeated (the session is failed), INVALID_ARGUMENT or
   // RESOURCE_EXHAUSTED if no honest feeder could have sent this (the caller poisons).
   [[nodiscard]] absl::Status AddRows(ReceiveSession* session, BufferedRows rows);
+  // BLOCKED. Returns INVALID_ARGUMENT if no honest feeder could have sent this.
+  [[nodiscard]] absl::Status Block(ReceiveSession* session, int64_t needed, uint64_t order);
   [[nodiscard]] absl::Status EndPartition(ReceiveSession* session, int64_t end_row);
   // All partitions of the feed are received, or the call has failed (`aborted`). Sessions that are
   // not complete end with ABORTED; with `aborted` all do, and rows not returned are dropped.
@@ -166,14 +168,16 @@ class ReceiveQueue {
   // Sessions that have ended since the last call.
   [[nodiscard]] std::vector<SessionPtr> TakeEnded() { return std::exchange(ended_, {}); }
   [[nodiscard]] std::vector<std::string> TakeWarnings() { return std::exchange(warnings_, {}); }
-  // What WAIT says to a waiting session.
+  // What WAIT says to a session that waits to be served.
   [[nodiscard]] WaitFrame Wait(const ReceiveSession& session) const;
-  // Some session waits for credit, with nothing left to send its next BATCH by.
+  // Some session waits for credit.
   [[nodiscard]] bool Full() const;
   // Rows lie there that NextBatch has not returned.
   [[nodiscard]] bool HasQueued() const;
   // An ACK moved by `rows`.
   void CountAcked(int64_t rows);
+  // Grows whenever a session moves.
+  [[nodiscard]] int64_t progress() const { return progress_; }
   [[nodiscard]] FeedQueueStats stats() const;
   [[nodiscard]] const std::string& name() const { return name_; }
 

@@ -449,11 +449,34 @@ TEST_F(ReceiveQueueTest, RowsBeyondTheCreditAreRefused) {
   EXPECT_THAT(Feed(a, 40), IsOk());
 }
 
-TEST_F(ReceiveQueueTest, OneBatchOfAnySizeMayComeWhenNothingIsOutstanding) {
+TEST_F(ReceiveQueueTest, ABlockedSessionHasGivenItsCreditBack) {
   queue_.SetMode(FeedMode::kTrain);
   SessionPtr a = Train(0);
-  ASSERT_THAT(Feed(a, 500), IsOk());
-  EXPECT_THAT(Feed(a, 1), StatusIs(absl::StatusCode::kResourceExhausted));
+  ASSERT_THAT(Feed(a, 60), IsOk());
+  EXPECT_EQ(a->CommittedBytes(), 1000);
+  ASSERT_THAT(queue_.Block(a.get(), 600 + 500, 1), IsOk());
+  EXPECT_EQ(a->CommittedBytes(), 600);
+  EXPECT_TRUE(queue_.Full());
+  EXPECT_THAT(Feed(a, 1), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("BLOCKED")));
+  a->credit_sent.limit = 1100;
+  EXPECT_FALSE(queue_.Full());
+  EXPECT_THAT(Feed(a, 50), IsOk());
+}
+
+TEST_F(ReceiveQueueTest, ABlockedThatNoFeederWouldSendIsRefused) {
+  SessionPtr early = Train(0);  // the program does not read
+  EXPECT_THAT(queue_.Block(early.get(), 10, 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("before CREDIT")));
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr a = Train(1);
+  ASSERT_THAT(Feed(a, 10), IsOk());
+  EXPECT_THAT(queue_.Block(a.get(), 100, 1), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(queue_.Block(a.get(), 100 + kMaxBatchBytes + 1, 1),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(queue_.Block(a.get(), 100 + kMaxBatchBytes, 1), IsOk());
+  ASSERT_THAT(queue_.EndPartition(a.get(), 10), IsOk());
+  EXPECT_THAT(queue_.Block(a.get(), 110, 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("after END_PARTITION")));
 }
 
 TEST_F(ReceiveQueueTest, SchemasOfAFeedMustBeEqual) {

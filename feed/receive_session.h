@@ -67,18 +67,18 @@ struct ReceiveSession {
     return absl::StrCat("partition ", open.partition);
   }
   [[nodiscard]] bool train() const { return open.mode == FeedMode::kTrain; }
+  // The feeder has rows to send, and waits for the limit that they need.
+  [[nodiscard]] bool blocked() const {
+    return stage == Stage::kServed && credit_sent.limit < needed;
+  }
+  // Bytes that the feeder may send. Nothing while it is blocked: it has given the rest back.
+  [[nodiscard]] int64_t AheadBytes() const {
+    return stage == Stage::kServed && !blocked() ? credit_sent.limit - received_bytes : 0;
+  }
   // Bytes of the budget that this session may hold or is holding.
   [[nodiscard]] int64_t CommittedBytes() const {
-    switch (stage) {
-      case Stage::kServed:
-        return std::max(credit_sent.limit, received_bytes) - credit_sent.released;
-      case Stage::kReceived:  // what is left of its limit will not be used
-        return received_bytes - released_bytes;
-      case Stage::kWaiting:
-      case Stage::kEnded:
-        return 0;
-    }
-    return 0;
+    if (stage == Stage::kWaiting || stage == Stage::kEnded) return 0;
+    return received_bytes - released_bytes + AheadBytes();
   }
 
   enum class Stage {
@@ -122,6 +122,8 @@ struct ReceiveSession {
   int64_t received_bytes = 0;
   int64_t released_bytes = 0;
   int64_t largest_batch_bytes = 0;
+  int64_t needed = 0;          // of the last BLOCKED: the limit that the next BATCH needs
+  uint64_t blocked_order = 0;  // of BLOCKEDs: who has said so before
   bool accepted = false;    // the first CREDIT is out
   CreditFrame credit_sent;  // what the feeder has been told
 

@@ -15,6 +15,7 @@ namespace {
 using Stage = ReceiveSession::Stage;
 
 // ACKs move without a word to the socket thread, so it looks this often while there are sessions.
+// A promise that was not used for as long is none that a waiting program can count on.
 constexpr absl::Duration kSweep = absl::Milliseconds(100);
 constexpr absl::Duration kWaitInterval = absl::Seconds(1);
 // Between two RECEIVED, and two ACKs, of a session. One of each per BATCH woke three threads of two
@@ -40,7 +41,10 @@ void Emit(ReceiveSession* session, FrameType type, std::string metadata,
 }  // namespace
 
 ReceiverCore::ReceiverCore(Options options, std::function<void()> wake, Serve serve)
-    : options_(std::move(options)), wake_(std::move(wake)), serve_(std::move(serve)) {
+    : options_(std::move(options)),
+      budget_(options_.budget_bytes),
+      wake_(std::move(wake)),
+      serve_(std::move(serve)) {
   MILLRACE_CHECK(!options_.queues.empty() && options_.clock != nullptr);
   for (const std::string& name : options_.queues) {
     slots_.push_back(std::make_unique<Slot>(name, options_.node_name));
@@ -114,8 +118,15 @@ absl::Status ReceiverCore::AddRows(const SessionPtr& session, BufferedRows rows)
   MutexLock lock(&mu_);
   Slot* slot = SlotOf(*session);
   absl::Status status = slot->queue.AddRows(session.get(), std::move(rows));
+  slot->moved = options_.clock->SteadyNow();
   Refill(slot);
   return status;
+}
+
+absl::Status ReceiverCore::Block(const SessionPtr& session, int64_t needed) {
+  MutexLock lock(&mu_);
+  session->next_wait = options_.clock->SteadyNow() + kWaitInterval;
+  return SlotOf(*session)->queue.Block(session.get(), needed, ++blocked_);
 }
 
 absl::Status ReceiverCore::EndPartition(const SessionPtr& session, int64_t end_row) {
@@ -189,45 +200,56 @@ void ReceiverCore::Break(const absl::Status& status) {
 
 // --------------------------------------------------------------------------------------- Frames
 
-ReceiverCore::Budget ReceiverCore::CurrentBudget() {
-  Budget budget;
-  int64_t sending = 0;
+int64_t ReceiverCore::Committed() {
+  int64_t bytes = 0;
+  for (const auto& slot : slots_) bytes += ReceiveBudget::Committed(slot->queue);
+  return bytes;
+}
+
+bool ReceiverCore::IsStarved(const Slot& slot, absl::Duration now) {
+  if (!slot.queue.asking() || slot.outcome.has_value()) return false;
+  const bool stale = now - slot.moved >= kSweep;
+  for (const SessionPtr& session : slot.queue.sessions()) {
+    if (session->open.mode != slot.queue.mode() || session->AheadBytes() == 0) continue;
+    // What it needed is on its way; what it was promised ahead of need may be, or its source waits.
+    if (session->needed > session->received_bytes || !stale) return false;
+  }
+  return true;
+}
+
+std::vector<ReceiveBudget::Queue> ReceiverCore::QueuesForBudget(absl::Duration now) {
+  std::vector<ReceiveBudget::Queue> queues;
+  queues.reserve(slots_.size());
   for (const auto& slot : slots_) {
-    for (const SessionPtr& session : slot->queue.sessions()) {
-      if (session->stage == Stage::kServed) ++sending;
-      budget.committed += session->CommittedBytes();
+    queues.push_back({.queue = &slot->queue, .starved = IsStarved(*slot, now)});
+  }
+  return queues;
+}
+
+void ReceiverCore::CollectCredit(absl::Duration now, Turn* turn) {
+  for (const ReceiveBudget::Grant& grant : budget_.Grants(QueuesForBudget(now))) {
+    ReceiveSession& session = *grant.session;
+    session.credit_sent = {.limit = grant.limit, .released = session.released_bytes};
+    session.accepted = true;
+    SlotOf(session)->moved = now;
+    Emit(&session, FrameType::kCredit, EncodeCredit(session.credit_sent), &turn->frames);
+  }
+  peak_committed_ = std::max(peak_committed_, Committed());
+}
+
+// Who waits for credit is told that it was not forgotten.
+void ReceiverCore::CollectBlocked(absl::Duration now, Turn* turn) {
+  int64_t progress = 0;
+  for (const auto& slot : slots_) progress += slot->queue.progress();
+  int64_t position = 0;
+  for (ReceiveSession* session : ReceiveBudget::Blocked(QueuesForBudget(now))) {
+    ++position;
+    if (session->next_wait <= now) {
+      Emit(session, FrameType::kWait, EncodeWait({.position = position, .progress = progress}),
+           &turn->frames);
+      session->next_wait = now + kWaitInterval;
     }
   }
-  budget.share = options_.budget_bytes / std::max<int64_t>(1, sending);
-  return budget;
-}
-
-std::optional<CreditFrame> ReceiverCore::DueCredit(const ReceiveSession& session,
-                                                   const Budget& budget) {
-  if (session.stage != Stage::kServed) return std::nullopt;
-  const CreditFrame& sent = session.credit_sent;
-  const int64_t others = budget.committed - session.CommittedBytes();
-  const int64_t room = std::max<int64_t>(0, options_.budget_bytes - others);
-  const CreditFrame next{
-      .limit = std::max(sent.limit, session.released_bytes + std::min(budget.share, room)),
-      .released = session.released_bytes};
-  if (!session.accepted) return next;
-  if (next == sent) return std::nullopt;
-  const int64_t raise = next.limit - sent.limit;
-  const bool fits = sent.limit - session.received_bytes >= session.largest_batch_bytes;
-  if (raise >= std::max<int64_t>(1, budget.share / 8) || (raise > 0 && !fits)) return next;
-  // Idle: a batch larger than what is left of the limit may wait for exactly this.
-  const bool idle = next.released == session.received_bytes && next.released != sent.released;
-  if (idle && (budget.sweep || sent.limit - session.received_bytes < budget.share / 2)) return next;
-  return std::nullopt;
-}
-
-bool ReceiverCore::CreditIsDue(const std::vector<ReceiveSession*>& sessions) {
-  const Budget budget = CurrentBudget();
-  return std::any_of(sessions.begin(), sessions.end(), [&](ReceiveSession* session) {
-    mu_.AssertHeld();
-    return DueCredit(*session, budget).has_value();
-  });
 }
 
 ReceiverCore::Turn ReceiverCore::Collect() {
@@ -241,12 +263,11 @@ ReceiverCore::Turn ReceiverCore::Collect() {
       if (!slot->queue.FinishIfDone(sessions[i].get())) ++i;  // otherwise it has left the list
     }
   }
-  Budget budget = CurrentBudget();
-  budget.sweep = now >= next_sweep_;
-  if (budget.sweep) next_sweep_ = now + kSweep;
+  CollectCredit(now, &turn);
+  CollectBlocked(now, &turn);
   for (const auto& slot : slots_) {
     for (const SessionPtr& session : slot->queue.sessions()) {
-      CollectOpen(slot.get(), session, now, &budget, &turn);
+      CollectOpen(slot.get(), session, now, &turn);
     }
     std::vector<SessionPtr> ended = slot->queue.TakeEnded();
     for (const SessionPtr& session : ended) {
@@ -266,7 +287,7 @@ ReceiverCore::Turn ReceiverCore::Collect() {
 }
 
 void ReceiverCore::CollectOpen(Slot* slot, const SessionPtr& session, absl::Duration now,
-                               Budget* budget, Turn* turn) {
+                               Turn* turn) {
   if (session->stage == Stage::kWaiting) {
     if (session->next_wait <= now) {
       Emit(session.get(), FrameType::kWait, EncodeWait(slot->queue.Wait(*session)), &turn->frames);
@@ -277,13 +298,6 @@ void ReceiverCore::CollectOpen(Slot* slot, const SessionPtr& session, absl::Dura
   }
   turn->next = std::min(turn->next, kSweep);
   if (session->detached) return;
-  if (const std::optional<CreditFrame> credit = DueCredit(*session, *budget); credit.has_value()) {
-    const int64_t before = session->CommittedBytes();
-    session->credit_sent = *credit;
-    session->accepted = true;
-    budget->committed += session->CommittedBytes() - before;
-    Emit(session.get(), FrameType::kCredit, EncodeCredit(*credit), &turn->frames);
-  }
   CollectRows(slot, session.get(), now, turn);
 }
 
@@ -419,8 +433,6 @@ absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMod
                                                            int64_t rows,
                                                            std::optional<TakenRows> current) {
   Slot& slot = *slots_[queue];
-  std::vector<ReceiveSession*> touched;
-  if (current.has_value()) touched.push_back(current->session.get());
   // Holds what Ask() lets go, so that large memory is freed without the lock.
   std::optional<TakenRows> keep = current;
   bool wake = false;
@@ -440,8 +452,7 @@ absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMod
     Refill(&slot);
     if (slot.outcome == ReceiveQueue::State::kReady) {
       delivery = slot.queue.Take();
-      for (const TakenRows& piece : delivery->pieces) touched.push_back(piece.session.get());
-      wake = CreditIsDue(touched);
+      wake = !budget_.Grants(QueuesForBudget(options_.clock->SteadyNow())).empty();
     }
     if (!slot.outcome.has_value()) {
       mu_.Unlock();
@@ -580,7 +591,8 @@ FeedReceiverStats ReceiverCore::stats() {
     queue.queued_time = slot->queued.Total(now);
   }
   stats.budget_bytes = options_.budget_bytes;
-  stats.committed_bytes = CurrentBudget().committed;
+  stats.committed_bytes = Committed();
+  stats.peak_committed_bytes = peak_committed_;
   stats.poisoned_principals = poisoned_;
   stats.refused_sessions = refused_;
   stats.dropped_frames = dropped_frames_.load(std::memory_order_relaxed);

@@ -12,12 +12,7 @@
 //   for (const OutgoingFrame& frame : core.Collect().frames) Send(frame);      // CREDIT
 //   MILLRACE_RETURN_IF_ERROR(core.AddRows(session, {rows, 0, bytes}));
 //
-// Credit (section 5). The target of each session that sends is an equal share of the budget; a
-// limit is raised only so far that the sum of what was promised, limit - released over all
-// sessions, stays within the budget. A CREDIT goes out when it moves a limit by an eighth of the
-// share, or when the sender may be waiting for it: its usual batch does not fit any more, or it has
-// nothing outstanding and might have a batch larger than its limit (told at once if less than half
-// a share is left, otherwise within a tenth of a second).
+// Credit (section 5) is given as feed/receive_budget.h says.
 
 #ifndef FEED_RECEIVER_CORE_H_
 #define FEED_RECEIVER_CORE_H_
@@ -39,6 +34,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
+#include "feed/receive_budget.h"
 #include "feed/receive_queue.h"
 #include "feed/receive_session.h"
 #include "feed/socket_turns.h"
@@ -50,7 +46,8 @@ namespace millrace {
 struct FeedReceiverStats {
   std::vector<FeedQueueStats> queues;  // in the order of FeedReceiverOptions::queues
   int64_t budget_bytes = 0;
-  int64_t committed_bytes = 0;       // now: sum of limit - released over all sessions
+  int64_t committed_bytes = 0;       // now: what sessions hold and may send
+  int64_t peak_committed_bytes = 0;  // the most of it so far
   int64_t poisoned_principals = 0;
   int64_t dropped_frames = 0;        // of poisoned principals and of sessions that have ended
   int64_t refused_sessions = 0;      // OPENs that were answered by ERROR
@@ -90,6 +87,7 @@ class ReceiverCore {
   // As in ReceiveQueue. Sessions that have ended take everything and do nothing.
   [[nodiscard]] absl::StatusOr<Schema> SetSchema(const SessionPtr& session, const Schema& schema);
   [[nodiscard]] absl::Status AddRows(const SessionPtr& session, BufferedRows rows);
+  [[nodiscard]] absl::Status Block(const SessionPtr& session, int64_t needed);
   [[nodiscard]] absl::Status EndPartition(const SessionPtr& session, int64_t end_row);
   void Abort(const SessionPtr& session);
   void Fail(const SessionPtr& session, const absl::Status& status);
@@ -162,35 +160,31 @@ class ReceiverCore {
     int readers[2] = {0, 0};                     // live DataFeeds by FeedMode
     QueueReader reader[2];                       // what they share, by FeedMode
     std::atomic<bool> may_stop{false};           // some mode may have ended
+    absl::Duration moved{};  // steady time when credit was given last, or a BATCH came
     StageTimer reading;  // from the first Next() until no rows will come
     StageTimer waiting;  // in Next()
     StageTimer full;     // as Collect() saw it
     StageTimer queued;   // as Collect() saw it
   };
-  // The state of the budget.
-  struct Budget {
-    int64_t share = 0;
-    int64_t committed = 0;
-    bool sweep = false;  // also send what is not urgent
-  };
-
   void WaitForOutcome(Slot* slot, uint64_t ask) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Refill(Slot* slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RefillAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] Slot* FindSlot(absl::string_view queue);
   [[nodiscard]] Slot* SlotOf(const ReceiveSession& session) { return FindSlot(session.open.queue); }
-  [[nodiscard]] Budget CurrentBudget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  [[nodiscard]] std::optional<CreditFrame> DueCredit(const ReceiveSession& session,
-                                                     const Budget& budget)
+  [[nodiscard]] int64_t Committed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The queues as the budget looks at them.
+  [[nodiscard]] std::vector<ReceiveBudget::Queue> QueuesForBudget(absl::Duration now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  [[nodiscard]] bool CreditIsDue(const std::vector<ReceiveSession*>& sessions)
+  [[nodiscard]] bool IsStarved(const Slot& slot, absl::Duration now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CollectCredit(absl::Duration now, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CollectBlocked(absl::Duration now, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] absl::Status CheckOpen(absl::string_view principal, const OpenFrame& open)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RefuseLocked(uint64_t link, uint64_t id, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void CollectOpen(Slot* slot, const SessionPtr& session, absl::Duration now, Budget* budget,
-                   Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CollectOpen(Slot* slot, const SessionPtr& session, absl::Duration now, Turn* turn)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectRows(Slot* slot, ReceiveSession* session, absl::Duration now, Turn* turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectEnded(Slot* slot, ReceiveSession* session, absl::Duration now, Turn* turn)
@@ -198,6 +192,7 @@ class ReceiverCore {
   [[nodiscard]] std::vector<SessionPtr> AllSessions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
+  const ReceiveBudget budget_;
   const std::function<void()> wake_;
   const Serve serve_;
   std::atomic<int64_t> dropped_frames_{0};
@@ -208,7 +203,8 @@ class ReceiverCore {
   std::vector<OutgoingFrame> refusals_ ABSL_GUARDED_BY(mu_);
   int64_t poisoned_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t refused_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::Duration next_sweep_ ABSL_GUARDED_BY(mu_){};
+  uint64_t blocked_ ABSL_GUARDED_BY(mu_) = 0;  // BLOCKEDs so far
+  int64_t peak_committed_ ABSL_GUARDED_BY(mu_) = 0;
   int waiting_ ABSL_GUARDED_BY(mu_) = 0;  // threads in WaitForOutcome()
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_well_ ABSL_GUARDED_BY(mu_) = false;  // with OK; implies finished_

@@ -61,6 +61,12 @@ class ReceiverCoreTest : public testing::Test {
     return core_->AddRows(session,
                           {.rows = Rows(first, rows), .first_row = first, .bytes = bytes});
   }
+  // The session says what its next BATCH needs, and gets it.
+  void Grant(const SessionPtr& session, int64_t bytes) {
+    ASSERT_THAT(core_->Block(session, session->received_bytes + bytes), IsOk());
+    Collect();
+    ASSERT_FALSE(session->blocked());
+  }
   std::unique_ptr<DataFeed> GetFeed(bool train = true, InputMapping mapping = {}) {
     const FeedMode mode = train ? FeedMode::kTrain : FeedMode::kInference;
     const absl::StatusOr<size_t> queue = core_->OpenReader("input", mode);
@@ -82,10 +88,9 @@ class ReceiverCoreTest : public testing::Test {
       EXPECT_EQ(frame.header.seq, seqs_[frame.header.session]++) << Text(frame);
       if (frame.header.type == FrameType::kCredit) {
         const CreditFrame credit = *DecodeCredit(frame.metadata);
-        promised_[frame.header.session] = credit.limit - credit.released;
+        EXPECT_GE(credit.limit, credit.released) << Text(frame);
       }
     }
-    for (const SessionPtr& session : turn.ended) promised_.erase(session->id);
     next_ = turn.next;
     return std::move(turn.frames);
   }
@@ -125,17 +130,12 @@ class ReceiverCoreTest : public testing::Test {
                               .clock = &clock_},
         [this] { ++wakes_; });
   }
-  int64_t Promised() const {
-    int64_t sum = 0;
-    for (const auto& [session, bytes] : promised_) sum += bytes;
-    return sum;
-  }
+  int64_t Committed() { return core_->stats().committed_bytes; }
 
   FakeClock clock_;
   std::atomic<int> wakes_{0};
   std::shared_ptr<ReceiverCore> core_ = NewCore();
   std::map<uint64_t, uint64_t> seqs_;
-  std::map<uint64_t, int64_t> promised_;
   absl::Duration next_;
 };
 
@@ -193,91 +193,60 @@ TEST_F(ReceiverCoreTest, WaitComesAtOnceAndEachSecond) {
 
 // --------------------------------------------------------------------------------------- Credit
 
-TEST_F(ReceiverCoreTest, OneSessionGetsTheWholeBudget) {
+TEST_F(ReceiverCoreTest, AQuarterOfTheBudgetIsPromisedAheadOfNeed) {
   auto feed = GetFeed();
-  Open(1);
-  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8000/0"));
+  SessionPtr first = Open(1);
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 500/0"));
+  for (uint64_t id = 2; id <= 4; ++id) Open(id);
+  EXPECT_THAT(Due(4), ElementsAre("CREDIT 500/0"));
+  Open(5);
+  EXPECT_THAT(Due(5), ElementsAre("CREDIT 0/0")) << "accepted, but the quarter is promised";
+  ASSERT_THAT(Feed(first, 1, 450), IsOk());
+  EXPECT_THAT(Due(5), ElementsAre("CREDIT 400/0")) << "an equal part of it";
 }
 
-TEST_F(ReceiverCoreTest, SessionsShareTheBudgetAndItIsNeverExceeded) {
+TEST_F(ReceiverCoreTest, CreditMovesByQuartersOfAPart) {
   auto feed = GetFeed();
   SessionPtr a = Open(1);
-  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8000/0"));
-  SessionPtr b = Open(2);
-  EXPECT_THAT(Due(2), ElementsAre("CREDIT 0/0")) << "accepted, but everything is promised";
-  EXPECT_LE(Promised(), kBudget);
-  // As `a` is used up its limit stays, until it has half; what it frees goes to `b`.
-  for (int i = 0; i < 40; ++i) {
-    for (const SessionPtr& s : {a, b}) {
-      if (s->received_bytes + 500 > s->credit_sent.limit) continue;
-      ASSERT_THAT(Feed(s, 1, 500), IsOk());
-    }
-    ASSERT_THAT(feed->NextBatch(1), IsOk());
+  Due(1);
+  ASSERT_THAT(Feed(a, 1, 100), IsOk());
+  EXPECT_THAT(Due(1), IsEmpty()) << "100 bytes are no quarter of 500";
+  ASSERT_THAT(Feed(a, 1, 100), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 700/0", "RECEIVED 1"));
+}
+
+TEST_F(ReceiverCoreTest, TheBudgetIsFilledAndNotExceeded) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Collect();
+  while (a->received_bytes + 400 <= a->credit_sent.limit) {
+    ASSERT_THAT(Feed(a, 1, 400), IsOk());
     Collect();
-    ASSERT_LE(Promised(), kBudget) << "turn " << i;
   }
-  EXPECT_LE(a->CommittedBytes(), kBudget / 2);
-  EXPECT_GE(b->CommittedBytes(), kBudget / 2 - 1000);
-  EXPECT_GT(b->received_bytes, 3000);
-}
-
-TEST_F(ReceiverCoreTest, CreditMovesByEighthsOfTheShare) {
-  auto feed = GetFeed();
-  SessionPtr a = Open(1);
-  Due(1);
-  ASSERT_THAT(Feed(a, 1, 400), IsOk());
-  ASSERT_THAT(Feed(a, 1, 400), IsOk());
-  ASSERT_THAT(Feed(a, 1, 400), IsOk());
-  ASSERT_THAT(Feed(a, 1, 400), IsOk());
-  Due(1);
+  EXPECT_EQ(a->received_bytes, kBudget);
+  ASSERT_THAT(core_->Block(a, kBudget + 400), IsOk());
+  EXPECT_THAT(Due(1), IsEmpty());
   ASSERT_THAT(feed->NextBatch(1), IsOk());
-  ASSERT_THAT(feed->NextBatch(1), IsOk());
+  EXPECT_THAT(Due(1), IsEmpty()) << "the program has the row in hand";
   ASSERT_THAT(feed->NextBatch(1), IsOk());
   clock_.Advance(kReportInterval);
-  EXPECT_THAT(Due(1), ElementsAre("ACK 2")) << "800 bytes are less than an eighth";
-  ASSERT_THAT(feed->NextBatch(1), IsOk());
-  clock_.Advance(kReportInterval);
-  EXPECT_THAT(Due(1), ElementsAre("CREDIT 9200/1200", "ACK 3"));
-}
-
-TEST_F(ReceiverCoreTest, AStarvingSenderGetsEveryBitOfCreditAtOnce) {
-  auto feed = GetFeed();
-  SessionPtr a = Open(1);
-  Due(1);
-  for (int i = 0; i < 20; ++i) ASSERT_THAT(Feed(a, 1, 400), IsOk());
-  Due(1);
-  ASSERT_THAT(feed->NextBatch(1), IsOk());
-  ASSERT_THAT(feed->NextBatch(1), IsOk());
-  clock_.Advance(kReportInterval);
-  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8400/400", "ACK 1"));
-}
-
-TEST_F(ReceiverCoreTest, AnIdleSessionLearnsSoonThatNothingIsOutstanding) {
-  auto feed = GetFeed();
-  SessionPtr a = Open(1), b = Open(2, FeedMode::kTrain, 1);
-  Collect();
-  ASSERT_THAT(Feed(a, 1, 10), IsOk());
-  ASSERT_THAT(Feed(b, 1, 10), IsOk());
-  Collect();
-  ASSERT_THAT(feed->NextBatch(1), IsOk());
-  ASSERT_THAT(feed->NextBatch(1), IsOk());  // the row of `b`
-  EXPECT_THAT(Due(1), ElementsAre("ACK 1"));
-  clock_.Advance(next_);
-  EXPECT_LE(next_, absl::Milliseconds(100));
-  // Half of the budget, and a batch of any size may be waiting for this.
-  EXPECT_THAT(Due(1), ElementsAre("CREDIT 4010/10"));
-  ASSERT_THAT(Feed(a, 1, 9000), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8400/400", "RECEIVED 19", "ACK 1"));
+  EXPECT_EQ(core_->stats().peak_committed_bytes, kBudget);
 }
 
 TEST_F(ReceiverCoreTest, ReadingWakesTheSocketThreadWhenCreditIsDueAndOtherwiseLeavesItAlone) {
   auto feed = GetFeed();
   SessionPtr a = Open(1);
   Collect();
-  for (int i = 0; i < 7; ++i) ASSERT_THAT(Feed(a, 2, 900), IsOk());
-  Collect();
+  while (a->received_bytes + 400 <= a->credit_sent.limit) {
+    ASSERT_THAT(Feed(a, 2, 400), IsOk());
+    Collect();
+  }
+  EXPECT_EQ(a->received_bytes, kBudget);
+  ASSERT_THAT(core_->Block(a, kBudget + 800), IsOk());
   wakes_ = 0;
   for (int i = 0; i < 4; ++i) ASSERT_THAT(feed->NextBatch(1), IsOk());
-  EXPECT_EQ(wakes_, 0) << "900 bytes are no eighth of 8000";
+  EXPECT_EQ(wakes_, 0) << "400 bytes are free, and 800 are needed";
   ASSERT_THAT(feed->NextBatch(1), IsOk());
   EXPECT_EQ(wakes_, 1);
 }
@@ -294,13 +263,15 @@ TEST_F(ReceiverCoreTest, ABatchLargerThanTheBudgetIsRead) {
   });
   int64_t sent = 0;
   while (!done.WaitForNotificationWithTimeout(absl::ZeroDuration())) {
-    if (sent + 1000 <= a->credit_sent.limit && a->next_row < 100) {
+    if (a->next_row < 100 && sent + 1000 <= a->credit_sent.limit) {
       ASSERT_THAT(Feed(a, 1, 1000), IsOk());
       sent += 1000;
+    } else if (a->next_row < 100 && !a->blocked()) {
+      ASSERT_THAT(core_->Block(a, sent + 1000), IsOk());
     }
     clock_.Advance(absl::Milliseconds(100));
     Collect();
-    ASSERT_LE(Promised(), kBudget);
+    ASSERT_LE(Committed(), kBudget);
   }
   reader.Join();
   ASSERT_THAT(batch, IsOk());
@@ -313,11 +284,11 @@ TEST_F(ReceiverCoreTest, ABatchLargerThanTheBudgetIsRead) {
 TEST_F(ReceiverCoreTest, ATrainSessionFromOpenToDone) {
   auto feed = GetFeed();
   SessionPtr a = Open(1);
-  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8000/0"));
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 500/0"));
   ASSERT_THAT(Feed(a, 2, 100), IsOk());
   ASSERT_THAT(Feed(a, 2, 100), IsOk());
   ASSERT_THAT(Feed(a, 1, 100), IsOk());
-  EXPECT_THAT(Due(1), ElementsAre("RECEIVED 4")) << "one frame for two batches";
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 800/0", "RECEIVED 4")) << "one frame for two batches";
   ASSERT_THAT(core_->EndPartition(a, 5), IsOk());
   EXPECT_THAT(Due(1), ElementsAre("RECEIVED 5")) << "the last batch counts once its end is here";
   EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(0, 1));
@@ -575,7 +546,7 @@ TEST_F(ReceiverCoreTest, AQueueIsReadInOneModeAtATime) {
   EXPECT_TRUE(feed->ShouldStop());
   EXPECT_FALSE(serve->ShouldStop());
   SessionPtr a = Open(1, FeedMode::kInference);
-  EXPECT_THAT(Due(1), ElementsAre("CREDIT 8000/0"));
+  EXPECT_THAT(Due(1), ElementsAre("CREDIT 500/0"));
   Open(2);
   EXPECT_THAT(Due(2), ElementsAre("TERMINATED"));
 }
@@ -607,12 +578,16 @@ TEST_F(ReceiverCoreTest, RowsSurviveABusyReaderAndABusySender) {
   while (a->next_row < kRows || b->next_row < kRows) {
     for (const SessionPtr& s : {a, b}) {
       const int64_t n = std::min<int64_t>(1 + (s->next_row * 7) % 60, kRows - s->next_row);
-      if (n == 0 || s->received_bytes + n * 10 > s->credit_sent.limit) continue;
+      if (n == 0 || s->blocked()) continue;
+      if (s->received_bytes + n * 10 > s->credit_sent.limit) {
+        ASSERT_THAT(core_->Block(s, s->received_bytes + n * 10), IsOk());
+        continue;
+      }
       ASSERT_THAT(Feed(s, n, n * 10), IsOk());
     }
     clock_.Advance(absl::Milliseconds(1));
     Collect();
-    ASSERT_LE(Promised(), kBudget);
+    ASSERT_LE(Committed(), kBudget);
   }
   ASSERT_THAT(core_->EndPartition(a, kRows), IsOk());
   ASSERT_THAT(core_->EndPartition(b, kRows), IsOk());
@@ -638,6 +613,7 @@ TEST_F(ReceiverCoreTest, CountsWhatWaitsAndWhereTheTimeWent) {
   while (stats().wait_time == absl::ZeroDuration()) clock_.Advance(absl::Milliseconds(1));
   clock_.Advance(absl::Seconds(2));
   EXPECT_GE(stats().wait_time, absl::Seconds(2));
+  Grant(a, 3000);
   ASSERT_THAT(Feed(a, 10, 3000), IsOk());
   reader.Join();
   const absl::Duration waited = stats().wait_time;
@@ -647,7 +623,9 @@ TEST_F(ReceiverCoreTest, CountsWhatWaitsAndWhereTheTimeWent) {
   EXPECT_EQ(stats().full_time, absl::ZeroDuration());
 
   // Backpressured: of 8,000 bytes 6,000 are held, and another 3,000 do not fit.
+  Grant(a, 3000);
   ASSERT_THAT(Feed(a, 10, 3000), IsOk());
+  ASSERT_THAT(core_->Block(a, 9000), IsOk());
   Collect();
   clock_.Advance(absl::Seconds(3));
   EXPECT_EQ(stats().full_time, absl::Seconds(3));

@@ -39,7 +39,8 @@ bool IsCurveReply(const ReplyEndpoint& reply) {
 
 bool IsFromFeeder(FrameType type) {
   return type == FrameType::kOpen || type == FrameType::kSchema || type == FrameType::kBatch ||
-         type == FrameType::kEndPartition || type == FrameType::kAbort;
+         type == FrameType::kEndPartition || type == FrameType::kAbort ||
+         type == FrameType::kBlocked;
 }
 
 }  // namespace
@@ -419,6 +420,10 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
     return absl::OkStatus();
   }
   if (header.type == FrameType::kBatch) return HandleBatch(&session, parts);
+  if (header.type == FrameType::kBlocked) {
+    MILLRACE_ASSIGN_OR_RETURN(const BlockedFrame blocked, DecodeBlocked(metadata));
+    return core_->Block(session.core, blocked.needed);
+  }
   MILLRACE_ASSIGN_OR_RETURN(EndPartitionFrame end, DecodeEndPartition(metadata));
   const absl::Status status = core_->EndPartition(session.core, end.end_row);
   return absl::IsDataLoss(status) ? absl::OkStatus() : status;
@@ -445,6 +450,10 @@ absl::Status ReceiverLoop::HandleBatch(Session* session, std::vector<ZmqMessage>
     const uint8_t* data = part->data();  // a short message holds its bytes itself: only now
     const size_t size = part->size();
     body.push_back({.data = data, .size = size, .owner = std::move(part)});
+  }
+  if (bytes > kMaxBatchBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a BATCH of ", bytes, " bytes, at most ", kMaxBatchBytes, " are allowed"));
   }
   const absl::Duration before = options_.clock->SteadyNow();
   MILLRACE_ASSIGN_OR_RETURN(

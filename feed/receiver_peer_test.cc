@@ -268,6 +268,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Misbehaviour{"repeat-seq", "DATA_LOSS", false},
                     Misbehaviour{"bad-magic", "INVALID_ARGUMENT", true},
                     Misbehaviour{"bad-version", "UNIMPLEMENTED", false},
+                    Misbehaviour{"old-version", "UNIMPLEMENTED", false},
                     Misbehaviour{"unknown-type", "INVALID_ARGUMENT", true},
                     Misbehaviour{"optional-type", "OK", false},
                     Misbehaviour{"session-0", "INVALID_ARGUMENT", true},

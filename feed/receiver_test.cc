@@ -265,12 +265,14 @@ TEST_F(ReceiverTest, AGreaterVersionIsUnimplemented) {
   Start();
   auto feeder = Feeder();
   Open(feeder.get(), 7);
-  feeder->Send({.type = FrameType::kSchema, .version = 2, .session = 7, .seq = 1}, "any");
+  feeder->Send({.type = FrameType::kSchema, .version = kFrameVersion + 1, .session = 7, .seq = 1},
+               "any");
   EXPECT_EQ(feeder->AwaitError(7).code, absl::StatusCode::kUnimplemented);
-  feeder->Send({.type = FrameType::kOpen, .version = 2, .session = 8},
+  feeder->Send({.type = FrameType::kOpen, .version = kFrameVersion + 1, .session = 8},
                EncodeOpen(feeder->Open(kNonce)));
   EXPECT_EQ(feeder->AwaitError(8).code, absl::StatusCode::kUnimplemented);
-  feeder->Send({.type = FrameType::kOpen, .version = 2, .session = 9}, "not JSON any more");
+  feeder->Send({.type = FrameType::kOpen, .version = kFrameVersion + 1, .session = 9},
+               "not JSON any more");
   Open(feeder.get(), 10);
   EXPECT_EQ(receiver_->stats().dropped_frames, 1);
 }

@@ -36,6 +36,7 @@ TrainJob::TrainJob(Feeder* feeder, NodeDirectory* directory, const PartitionedSo
       observer_(observer),
       options_(std::move(options)),
       nodes_(directory_, options_.queue, options_.feed_timeout, options_.clock),
+      keep_(options_.keep_bytes),
       feed_id_(options_.feed_id) {}
 
 absl::Status TrainJob::Validate() const {
@@ -51,6 +52,10 @@ absl::Status TrainJob::Validate() const {
   if (options_.batch_bytes < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("batch_bytes must be positive, found ", options_.batch_bytes));
+  }
+  if (options_.keep_bytes < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("keep_bytes must not be negative, found ", options_.keep_bytes));
   }
   if (options_.max_feeding_threads.value_or(1) < 1) {
     return absl::InvalidArgumentError(absl::StrCat("max_feeding_threads must be at least 1, found ",
@@ -217,7 +222,8 @@ TrainJob::WorkPtr TrainJob::TakeWork() {
       work = std::move(again_.front());
       again_.pop_front();
     } else if (next_epoch_ < options_.num_epochs) {
-      work = std::make_unique<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes);
+      work = std::make_unique<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes,
+                                    &keep_);
       if (++next_partition_ == source_->num_partitions()) {
         next_partition_ = 0;
         ++next_epoch_;

@@ -68,6 +68,9 @@ struct TrainJobOptions {
   absl::Duration feed_timeout = absl::Seconds(600);
   std::optional<int> max_feeding_threads;  // absent: one per fed node; at most 256
   int64_t batch_bytes = int64_t{1} << 20;  // size that batches are cut to
+  // Batches that were sent and are not acknowledged are kept, up to this size in all, to be sent
+  // again; beyond it the source is read again. Only of a deterministic source.
+  int64_t keep_bytes = int64_t{256} << 20;
   int64_t feeder_attempt = 0;
   Clock* clock = RealClock();  // not owned
 };
@@ -132,10 +135,11 @@ class TrainJob {
  private:
   // A partition that is not over yet. Held by one thread at a time.
   struct Work {
-    Work(const PartitionedSource* source, int partition, int64_t epoch, int64_t batch_bytes)
+    Work(const PartitionedSource* source, int partition, int64_t epoch, int64_t batch_bytes,
+         KeepBudget* keep)
         : partition(partition),
           epoch(epoch),
-          rows(source, partition, epoch, batch_bytes, source->deterministic()) {}
+          rows(source, partition, epoch, batch_bytes, source->deterministic() ? keep : nullptr) {}
     const int partition;
     const int64_t epoch;
     FeederPartition rows;
@@ -184,6 +188,7 @@ class TrainJob {
   TrainObserver* const observer_;
   const TrainJobOptions options_;
   FeederNodes nodes_;
+  KeepBudget keep_;
   const std::shared_ptr<ChangeSignal> signal_ = std::make_shared<ChangeSignal>();  // wakes Watch()
 
   Mutex mu_;

@@ -269,7 +269,7 @@ TEST_F(TrainJobTest, AnErrorOfANodeFailsTheCallAndAbortsTheOthers) {
     if (type == FrameType::kBatch) session.Error(absl::InvalidArgumentError("column x: bad"));
   });
   AddNode("worker:1", [](Session& session, FrameType type) {
-    if (type == FrameType::kOpen) session.Credit(1, 0);  // one batch, then never again
+    if (type == FrameType::kOpen) session.Credit(1, 0);  // less than any batch
   });
   const MemorySource source = Source(4, 50);
   EXPECT_THAT(Run(source, Options()),

@@ -127,12 +127,13 @@ int Main(const Flags& flags) {
       (*receiver)->GetDataFeed({.train_mode = flags.mode == "train", .qname_in = flags.queue});
   absl::Status status = feed.ok() ? Serve(**feed, flags) : feed.status();
   status = (*receiver)->Finish(std::move(status));
+  const int64_t peak_bytes = (*receiver)->stats().peak_committed_bytes;
   {
     MutexLock lock(&mu);
     finished = true;
     receiver->reset();  // closes the sockets: what is on its way out goes out
   }
-  Say({{"event", "stopped"}, {"status", status.ToString()}});
+  Say({{"event", "stopped"}, {"status", status.ToString()}, {"peak_bytes", peak_bytes}});
   ::_exit(status.ok() ? 0 : 1);
 }
 

@@ -43,6 +43,9 @@ void DecodeMetadata(FrameType type, absl::string_view metadata) {
     case FrameType::kEndPartition:
       RoundTrip<EndPartitionFrame>(DecodeEndPartition, EncodeEndPartition, metadata);
       break;
+    case FrameType::kBlocked:
+      RoundTrip<BlockedFrame>(DecodeBlocked, EncodeBlocked, metadata);
+      break;
     case FrameType::kCredit:
       RoundTrip<CreditFrame>(DecodeCredit, EncodeCredit, metadata);
       break;

@@ -278,6 +278,7 @@ def add_good(golden):
     golden.add("end_partition", "node", frames.EndPartition(104), FEEDER_SESSION, 20)
     golden.add("end_partition_empty", "node", frames.EndPartition(0), FEEDER_SESSION, 1)
     golden.add("abort", "node", frames.Abort("CANCELLED", "the task was killed"), FEEDER_SESSION, 21)
+    golden.add("blocked", "node", frames.Blocked(9 << 20), FEEDER_SESSION, 3)
     golden.add("credit", "feeder", frames.Credit(8 << 20, 0), FEEDER_SESSION, 0)
     golden.add("credit_above_4_gib", "feeder", frames.Credit(5 << 30, (5 << 30) - 4096), FEEDER_SESSION, 1)
     golden.add("received", "feeder", frames.Received(104), FEEDER_SESSION, 2)
@@ -298,7 +299,7 @@ def add_good(golden):
 # --- frames to refuse -----------------------------------------------------------------------------
 
 
-def _header(kind, metadata_length, session=FEEDER_SESSION, seq=0, magic=b"MRF1", version=1, flags=0, zero=0):
+def _header(kind, metadata_length, session=FEEDER_SESSION, seq=0, magic=b"MRF1", version=frames.VERSION, flags=0, zero=0):
     return frames.HEADER.pack(magic, version, kind, flags, session, seq, metadata_length, zero)
 
 
@@ -316,7 +317,8 @@ def refuse_headers(golden):
     refuse("magic_lower_case", _header(16, 16, magic=b"mrf1"), "magic")
     refuse("magic_reversed", _header(16, 16, magic=b"1FRM"), "magic")
     refuse("version_0", _header(16, 16, version=0), "version")
-    refuse("version_2", _header(16, 16, version=2), "version", "unimplemented")
+    refuse("version_1", _header(16, 16, version=1), "version", "unimplemented")
+    refuse("version_3", _header(16, 16, version=3), "version", "unimplemented")
     refuse("version_255", _header(16, 16, version=255), "version", "unimplemented")
     refuse("type_0", _header(0, 16), "type")
     refuse("type_200_not_optional", _header(200, 16), "type")
@@ -339,7 +341,7 @@ def refuse_headers(golden):
 
 def refuse_binary_metadata(golden):
     sizes = [(4, "end_partition", "node", 8), (16, "credit", "feeder", 16), (17, "received", "feeder", 8)]
-    sizes += [(18, "ack", "feeder", 8), (20, "done", "feeder", 16), (21, "wait", "feeder", 16)]
+    sizes += [(6, "blocked", "node", 8), (18, "ack", "feeder", 8), (20, "done", "feeder", 16), (21, "wait", "feeder", 16)]
     for kind, name, receiver, size in sizes:
         for wrong in (0, size - 1, size + 1):
             frame = frames.Frame(kind, FEEDER_SESSION, 1, bytes(wrong))
@@ -682,7 +684,7 @@ def make_golden():
     refuse_buffers(golden)
     refuse_values(golden)
     return {
-        "about": "Feed protocol, version 1: docs/feed_protocol.md. Written by testing/golden/make_feed_frames.py.",
+        "about": "Feed protocol, version 2: docs/feed_protocol.md. Written by testing/golden/make_feed_frames.py.",
         "frames": golden.good,
         "malformed": golden.malformed,
         "logins": list(sample_logins()),

@@ -12,6 +12,7 @@ EXAMPLES = [
     "batch_training_in_parts",
     "end_partition",
     "abort",
+    "blocked",
     "credit",
     "received",
     "ack",
@@ -52,7 +53,7 @@ def _stretch(start, data, note, text=False):
 def _header_lines(entry, part):
     header = entry["header"]
     return [
-        _line(0, part[:16], f"MRF1, version 1, type {header['type']}, flags 0, session 0x{header['session']}"),
+        _line(0, part[:16], f"MRF1, version {header['version']}, type {header['type']}, flags 0, session 0x{header['session']}"),
         _line(16, part[16:], f"seq {header['seq']}, metadata_length {header['metadata_length']}, zero"),
     ]
 

@@ -1,7 +1,6 @@
 """A node of the ledger tests that is the reference peer's: as ledger_node.cc, same arguments.
 
-MODE is train or inference. Its program takes every batch at once, so MAX_BITE and SEED say nothing, and
-BUDGET_BYTES are the credit of each session.
+MODE is train or inference. Its program takes every batch at once, so MAX_BITE and SEED say nothing.
 """
 
 import struct
@@ -39,7 +38,7 @@ def wait_for_end(path):
 
 def main():
     _mode, _seed, _max_bite, budget_bytes, nonce, log, control = sys.argv[1:]
-    with LoggingNode(log, window_bytes=int(budget_bytes), nonce=nonce) as node:
+    with LoggingNode(log, budget_bytes=int(budget_bytes), nonce=nonce) as node:
         info = node.tcp_info
         print("ready", info.endpoint, info.key, flush=True)
         wait_for_end(control)

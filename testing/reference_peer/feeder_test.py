@@ -28,6 +28,7 @@ EXPECTED = {
     "repeat-seq": ("error", "DATA_LOSS"),
     "bad-magic": ("error", "INVALID_ARGUMENT"),
     "bad-version": ("error", "UNIMPLEMENTED"),
+    "old-version": ("error", "UNIMPLEMENTED"),
     "unknown-type": ("error", "INVALID_ARGUMENT"),
     "optional-type": ("done", "OK"),
     "session-0": ("error", "INVALID_ARGUMENT"),
@@ -130,7 +131,7 @@ class FeederTest(FeederTestCase):
             self.assertEqual(feed.outcome, sessions.Outcome("done", "OK", "0 rows in, 0 rows out"))
 
     def test_many_partitions_share_a_small_window(self):
-        node = self.node(window_bytes=900)
+        node = self.node(budget_bytes=900)
         feeder = self.feeder()
         feeds = [
             feeders.PartitionFeed(feeder, node.lookup, self.request(partition=p), self.source(p)) for p in range(4)
@@ -141,7 +142,7 @@ class FeederTest(FeederTestCase):
             self.assert_rows(node, partition, 100)
 
     def test_inference_results_come_back_one_partition_after_another(self):
-        node = self.node(window_bytes=2000)
+        node = self.node(budget_bytes=2000)
         feeder = self.feeder()
         feeds = [
             feeders.PartitionFeed(feeder, node.lookup, self.request("inference", p), self.source(p)) for p in range(3)
@@ -178,7 +179,7 @@ class FeederTest(FeederTestCase):
         self.assertEqual((feed.outcome.kind, feed.outcome.message), ("failed", "exit code 1"))
 
     def test_termination_ends_the_feed(self):
-        node = self.node(window_bytes=500, terminate_after_rows=30)
+        node = self.node(budget_bytes=500, terminate_after_rows=30)
         feed = feeders.feed_partition(self.feeder(), node.lookup, self.request(), self.source())
         self.assertEqual(feed.outcome.kind, "terminated")
         self.assertTrue(feed.outcome.ok)
@@ -235,7 +236,7 @@ class MisbehaviourTest(FeederTestCase):
         self.assertEqual(other.outcome.kind, "done")
 
     def test_credit_that_is_ignored_is_refused(self):
-        node = self.node(window_bytes=500)
+        node = self.node(budget_bytes=500)
         node.hold(True)
         self.assertEqual(self.feed(node, "exceed-credit").outcome.code, "RESOURCE_EXHAUSTED")
 

@@ -1,4 +1,4 @@
-"""Frames of the feed protocol, version 1: encoding and decoding of every type.
+"""Frames of the feed protocol, version 2: encoding and decoding of every type.
 
 Written from docs/feed_protocol.md alone; section numbers below are that page's.
 
@@ -18,7 +18,7 @@ import struct
 import arrow_body
 
 MAGIC = b"MRF1"
-VERSION = 1
+VERSION = 2
 FLAG_OPTIONAL = 1
 MAX_JSON_BYTES = 64 << 10
 MAX_JSON_NESTING = 8
@@ -41,6 +41,7 @@ class FrameType(enum.IntEnum):
     BATCH = 3
     END_PARTITION = 4
     ABORT = 5
+    BLOCKED = 6
     CREDIT = 16
     RECEIVED = 17
     ACK = 18
@@ -51,7 +52,7 @@ class FrameType(enum.IntEnum):
     ERROR = 23
 
 
-_TO_NODE = {FrameType.OPEN, FrameType.SCHEMA, FrameType.BATCH, FrameType.END_PARTITION, FrameType.ABORT}
+_TO_NODE = {kind for kind in FrameType if kind < FrameType.CREDIT}
 _TO_FEEDER = (set(FrameType) - _TO_NODE) | {FrameType.SCHEMA}
 _WITH_BODY = {FrameType.BATCH, FrameType.RESULT}
 
@@ -60,9 +61,9 @@ class FrameError(Exception):
     """A frame that its receiver must not use.
 
     `outcome` is what becomes of it: "bad_frame" (section 7: poisons the principal), "unimplemented"
-    (section 2: a greater version) or "unsupported" (section 3: a schema of other types; it ends the
+    (section 2: another version) or "unsupported" (section 3: a schema of other types; it ends the
     session). `reason` is a stable word for tests, the text is for people. `session` is
-    the header's, where a greater version has to be answered.
+    the header's, where another version has to be answered.
     """
 
     def __init__(self, reason, text, outcome="bad_frame", session=0):
@@ -112,10 +113,10 @@ class Frame:
         magic, version, kind, flags, session, seq, metadata_length, zero = HEADER.unpack(header)
         if magic != MAGIC:
             raise FrameError("magic", f"magic {magic.hex()}")
-        if version > VERSION:
-            raise FrameError("version", f"version {version}, this peer speaks 1", "unimplemented", session)
-        if version < VERSION:
-            raise FrameError("version", f"version {version}")
+        if version == 0:
+            raise FrameError("version", "version 0")
+        if version != VERSION:
+            raise FrameError("version", f"version {version}, this peer speaks {VERSION}", "unimplemented", session)
         if flags & ~FLAG_OPTIONAL:
             raise FrameError("flags", f"flags {flags:#x}")
         if zero:
@@ -381,6 +382,12 @@ class Abort(_JsonText):
 
 
 @dataclasses.dataclass(frozen=True)
+class Blocked(_Binary):
+    needed: int
+    TYPE = FrameType.BLOCKED
+
+
+@dataclasses.dataclass(frozen=True)
 class Credit(_Binary):
     limit: int
     released: int
@@ -432,6 +439,7 @@ _CLASSES = {
     FrameType.BATCH: Batch,
     FrameType.END_PARTITION: EndPartition,
     FrameType.ABORT: Abort,
+    FrameType.BLOCKED: Blocked,
     FrameType.CREDIT: Credit,
     FrameType.RECEIVED: Received,
     FrameType.ACK: Ack,

@@ -23,7 +23,8 @@ KINDS = {
     "skip-seq": "leaves out one seq: DATA_LOSS",
     "repeat-seq": "uses a seq twice: DATA_LOSS",
     "bad-magic": "magic XXXX: bad frame",
-    "bad-version": "version 2: UNIMPLEMENTED",
+    "bad-version": "version 255: UNIMPLEMENTED",
+    "old-version": "version 1: UNIMPLEMENTED",
     "unknown-type": "type 200 before a batch: bad frame",
     "optional-type": "type 200 with OPTIONAL before a batch, which is allowed: ignored",
     "session-0": "header with session 0: bad frame",
@@ -134,7 +135,12 @@ class Misbehaviour:
 
     @staticmethod
     def _bad_version(frame):
-        frame.version = 2
+        frame.version = 255
+        return [frame.parts()]
+
+    @staticmethod
+    def _old_version(frame):
+        frame.version = 1
         return [frame.parts()]
 
     def _unknown_type(self, frame):

@@ -42,11 +42,11 @@ def main():
     parser.add_argument("--nonce", default=None, help="random when it is not given")
     parser.add_argument("--curve-host", help="an address of this host for a CURVE endpoint")
     parser.add_argument("--announce", action="append", default=[], metavar="PRINCIPAL=KEY", help="a feeder that may come over CURVE")
-    parser.add_argument("--window-bytes", type=int, default=1 << 20)
+    parser.add_argument("--budget-bytes", type=int, default=1 << 20)
     arguments = parser.parse_args()
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    with TellingNode(arguments.window_bytes, nonce=arguments.nonce, curve_host=arguments.curve_host) as node:
+    with TellingNode(arguments.budget_bytes, nonce=arguments.nonce, curve_host=arguments.curve_host) as node:
         for announced in arguments.announce:
             principal, _, key = announced.partition("=")
             node.announce(principal, key)

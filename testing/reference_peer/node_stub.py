@@ -52,19 +52,30 @@ class _NodeSession:
     end_row: int | None = None
     sent_bytes: int = 0
     limit: int = 0
+    needed: int = 0  # of the last BLOCKED
     rows_out: int = 0
     results_begun: bool = False
     unsent: list = dataclasses.field(default_factory=list)
     waited_at: float = 0.0
     connection: int | None = None  # that its frames come over
 
+    @property
+    def released_bytes(self):
+        return self.sent_bytes - sum(size for _, _, size in self.unsent)
+
+    @property
+    def held_bytes(self):
+        """What the node holds of it, and what it may still send."""
+        may_send = self.limit - self.sent_bytes if self.end_row is None else 0
+        return self.sent_bytes - self.released_bytes + may_send
+
 
 class NodeStub:
-    """A node attempt. `window_bytes` is the credit of each session beyond what was released."""
+    """A node attempt. `budget_bytes` is what its sessions may hold and send, all of them together."""
 
     def __init__(
         self,
-        window_bytes=1 << 20,
+        budget_bytes=1 << 20,
         result_rows=3,
         break_after_rows=None,
         terminate_after_rows=None,
@@ -74,7 +85,8 @@ class NodeStub:
         self.nonce = nonce or secrets.token_hex(8)
         self.log = []  # (session, text) of every ERROR sent, newest last
         self.moved = threading.Event()  # set once the connections were broken and `info` is new
-        self._window_bytes = window_bytes
+        self._budget_bytes = budget_bytes
+        self._blocked = []  # sessions that wait for credit, the first one longest
         self._result_rows = result_rows
         self._break_after_rows = break_after_rows
         self._terminate_after_rows = terminate_after_rows
@@ -161,6 +173,7 @@ class NodeStub:
             for session in [s for s in self._sessions.values() if s.outbox.broken]:
                 del self._sessions[session.id]
             self._serve()
+            self._grant()
         for outbox in [*self._outboxes.values(), *self._broken_outboxes]:
             outbox.close()
         self._inbox.close()
@@ -261,6 +274,8 @@ class NodeStub:
                 self._on_schema(session, message)
             elif isinstance(message, frames.Batch):
                 self._on_batch(session, message, frame.credit_bytes)
+            elif isinstance(message, frames.Blocked):
+                self._on_blocked(session, message)
             else:
                 self._on_end_partition(session, message)
         except _SessionError as error:
@@ -280,8 +295,7 @@ class NodeStub:
             raise _SessionError("FAILED_PRECONDITION", "a BATCH before SCHEMA or after END_PARTITION")
         if message.first_row != session.next_row:
             raise _SessionError("DATA_LOSS", f"a batch from row {message.first_row} after {session.next_row} rows")
-        outstanding = sum(batch_bytes for _, _, batch_bytes in session.unsent)
-        if session.sent_bytes + size > session.limit and outstanding:
+        if session.sent_bytes + size > session.limit:
             raise _SessionError("RESOURCE_EXHAUSTED", f"{session.sent_bytes + size} bytes, the limit is {session.limit}")
         record_batch = message.record_batch(session.schema)
         session.sent_bytes += size
@@ -292,6 +306,30 @@ class NodeStub:
         if self._break_after_rows is not None and self._rows_seen >= self._break_after_rows:
             self._break_after_rows = None
             self._break_connections()
+
+    def _on_blocked(self, session, message):
+        if message.needed <= session.sent_bytes or session.end_row is not None:
+            raise _SessionError("INVALID_ARGUMENT", f"BLOCKED({message.needed}) after {session.sent_bytes} bytes")
+        session.needed = message.needed
+        session.waited_at = time.monotonic()
+        if message.needed > session.limit and session.id not in self._blocked:
+            self._blocked.append(session.id)
+
+    def _grant(self):
+        """Section 5: who has waited longest goes first, and a batch larger than the budget comes alone."""
+        self._blocked = [s for s in self._blocked if s in self._sessions]
+        used = sum(s.held_bytes for s in self._sessions.values())
+        while self._blocked:
+            session = self._sessions[self._blocked[0]]
+            size = session.needed - session.sent_bytes
+            if used and used + size > self._budget_bytes:
+                break
+            self._blocked.pop(0)
+            used += size
+            session.limit = session.needed
+            self._send(session, frames.Credit(session.limit, session.released_bytes))
+        for position, session in enumerate(self._blocked, 1):
+            self._send_wait(self._sessions[session], position)
 
     def _on_end_partition(self, session, message):
         if session.end_row is not None or message.end_row != session.next_row:
@@ -337,8 +375,7 @@ class NodeStub:
     def _serve_session(self, session):
         if not session.accepted:
             session.accepted = True
-            session.limit = self._window_bytes
-            self._send(session, frames.Credit(session.limit, 0))
+            self._send(session, frames.Credit(0, 0))
         if self._hold.is_set():
             return
         while session.unsent and session.id in self._sessions:
@@ -359,9 +396,6 @@ class NodeStub:
         if opened.mode == "inference":
             self._send_results(session, first_row, record_batch)
         self._send(session, frames.Ack(first_row + record_batch.num_rows))
-        released = session.sent_bytes - sum(size for _, _, size in session.unsent)
-        session.limit = released + self._window_bytes
-        self._send(session, frames.Credit(session.limit, released))
         if self._terminate_after_rows is not None and total >= self._terminate_after_rows:
             self._send(session, frames.Terminated("the program has stopped reading"))
             del self._sessions[session.id]

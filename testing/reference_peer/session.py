@@ -68,6 +68,7 @@ class Session:
         self.limit = 0
         self.released = 0
         self.sent_bytes = 0
+        self.needed = 0  # of the last BLOCKED
         self.next_row = open_message.first_row
         self.received_row = open_message.first_row
         self.acked_row = open_message.first_row
@@ -149,9 +150,10 @@ class Session:
             self._pending = frames.Batch.from_record_batch(self.next_row, record_batch, cuts)
         if not self._schema_sent:
             return frames.Schema(self._source.schema)
-        size = self._pending.frame(self.id, 0).credit_bytes
-        fits = self.sent_bytes + size <= self.limit or self.released == self.sent_bytes
-        return self._pending if fits or self._tamper.ignores_credit else None
+        needed = self.sent_bytes + self._pending.frame(self.id, 0).credit_bytes
+        if needed <= self.limit or self._tamper.ignores_credit:
+            return self._pending
+        return frames.Blocked(needed) if needed != self.needed else None
 
     def _send_next(self, now):
         if self._paused_until is not None:
@@ -167,6 +169,9 @@ class Session:
             self._emit("end_partition", row=self.end_row)
         elif isinstance(message, frames.Schema):
             self._schema_sent = True
+        elif isinstance(message, frames.Blocked):
+            self.needed = message.needed
+            self._emit("blocked", needed=message.needed)
         else:
             self._pending = None
             self.sent_bytes += message.frame(self.id, 0).credit_bytes
@@ -256,9 +261,9 @@ class Session:
             raise ProtocolError("INTERNAL", "CREDIT fell")
         if message.released > self.sent_bytes:
             raise ProtocolError("INTERNAL", f"released {message.released} of {self.sent_bytes} bytes sent")
+        if not self.accepted or self.limit < self.needed <= message.limit:
+            self._progress_at = now  # its turn has come
         self.limit, self.released = message.limit, message.released
-        if not self.accepted:
-            self._progress_at = now
         self.accepted = True
         self._emit("credit", limit=self.limit, released=self.released)
 

@@ -75,30 +75,32 @@ class SendingTest(unittest.TestCase):
     def test_a_partition_without_rows_needs_no_schema(self):
         self.assertEqual(_served(rows=0).kinds(), ["Open", "EndPartition"])
 
-    def test_one_batch_of_any_size_may_go_when_nothing_is_outstanding(self):
+    def test_a_batch_goes_when_the_limit_allows_it_and_blocked_says_what_it_needs(self):
         talk = Conversation()
         talk.answer(frames.Credit(1, 0))
         talk.step()
-        self.assertEqual(talk.kinds(), ["Open", "Schema", "Batch"])
-        sent = talk.session.sent_bytes
-        talk.answer(frames.Credit(sent + 1, sent - 1))
+        talk.step()
+        self.assertEqual(talk.kinds(), ["Open", "Schema", "Blocked"])
+        size = talk.sent[2].needed
+        talk.answer(frames.Credit(size - 1, 0))
         talk.step()
         self.assertEqual(len(talk.sent), 3)
-        talk.answer(frames.Credit(sent + 1, sent))
+        talk.answer(frames.Credit(size, 0))
         talk.step()
-        self.assertEqual(len(talk.sent), 4)
+        self.assertEqual(talk.kinds()[3:], ["Batch", "Blocked"])
+        self.assertEqual(talk.session.sent_bytes, size)
+        self.assertEqual(talk.sent[4].needed, 2 * size)
+        talk.answer(frames.Credit(size, size))
+        talk.step()
+        self.assertEqual(len(talk.sent), 5, "what is let go is no credit by itself")
 
-    def test_a_batch_that_fits_exactly_is_sent(self):
-        talk = Conversation()
+    def test_a_wait_for_credit_counts_as_progress_when_it_moves(self):
+        talk = Conversation(limits=sessions.Limits(feed_timeout=10.0))
         talk.answer(frames.Credit(1, 0))
-        talk.step()
-        size = talk.session.sent_bytes
-        talk.answer(frames.Credit(2 * size - 1, 0))
-        talk.step()
-        self.assertEqual(len(talk.sent), 3)
-        talk.answer(frames.Credit(2 * size, 0))
-        talk.step()
-        self.assertEqual(talk.session.sent_bytes, 2 * size)
+        for second in range(1, 25):
+            talk.wait_until(float(second))
+            talk.answer(frames.Wait(3, second if second <= 12 else 12))
+        self.assertEqual(talk.session.outcome.code, "DEADLINE_EXCEEDED")
 
 
 class EndTest(unittest.TestCase):

@@ -56,13 +56,13 @@ public final class FeedSession {
     }
   }
 
-  /** A batch that was sent, until the node has let go of it. */
+  /** A batch that was sent, until the node has it: its memory is used again then. */
   private static final class Outstanding {
-    final long endBytes;
+    final long endRow;
     final EncodedBatch batch;
 
-    Outstanding(long endBytes, EncodedBatch batch) {
-      this.endBytes = endBytes;
+    Outstanding(long endRow, EncodedBatch batch) {
+      this.endRow = endRow;
       this.batch = batch;
     }
   }
@@ -94,6 +94,7 @@ public final class FeedSession {
   private long sentBytes;
   private long limit;
   private long released;
+  private long needed; // of the last BLOCKED
   private final ArrayDeque<Outstanding> outstanding = new ArrayDeque<>();
   private ArrowSchema schema; // of what is sent, once SCHEMA went out
   private BatchDecoder decoder; // of results
@@ -273,13 +274,24 @@ public final class FeedSession {
     return BatchPrefix.BYTES + batch.bytes();
   }
 
+  /** True if a batch of that size may go; otherwise the node is told what is needed. */
   private boolean hasCredit(long bytes) {
-    return accepted && (bytes <= limit - sentBytes || released == sentBytes);
+    if (!accepted) {
+      return false;
+    }
+    if (bytes <= limit - sentBytes) {
+      return true;
+    }
+    if (needed != sentBytes + bytes) {
+      needed = sentBytes + bytes;
+      hub.sendFrame(this, FrameType.BLOCKED, Counts.encode(needed), Collections.<ByteBuffer>emptyList());
+    }
+    return false;
   }
 
   /**
    * Sends a batch as the rows after those sent before; blocks until the node has accepted the session and has
-   * credit for it. The batch is the session's from here on: its memory is reused once the node has let go.
+   * credit for it. The batch is the session's from here on: its memory is reused once the node has it.
    *
    * @throws MillraceException INVALID_ARGUMENT if the schema is not that of the batches before
    */
@@ -300,7 +312,10 @@ public final class FeedSession {
     }
   }
 
-  /** As {@link #send}, for a thread that must not block: false, and nothing done, without credit now. */
+  /**
+   * As {@link #send}, for a thread that must not block: false without credit now. The node is told what the batch
+   * needs, so it is then the next one to be sent.
+   */
   public boolean trySend(ArrowSchema batchSchema, EncodedBatch batch) {
     lock.lock();
     try {
@@ -334,7 +349,7 @@ public final class FeedSession {
     byte[] metadata = new BatchPrefix(sentRows, batch.rows()).encode(batch.message());
     sentRows += batch.rows();
     sentBytes += creditBytes(batch);
-    outstanding.addLast(new Outstanding(sentBytes, batch));
+    outstanding.addLast(new Outstanding(sentRows, batch));
     hub.sendFrame(this, FrameType.BATCH, metadata, batch.parts());
   }
 
@@ -509,8 +524,8 @@ public final class FeedSession {
 
   // ----------------------------------------------- what the node says; for the hub, on its thread
 
-  private void releaseUpTo(long bytes) {
-    while (!outstanding.isEmpty() && outstanding.peekFirst().endBytes <= bytes) {
+  private void releaseUpTo(long row) {
+    while (!outstanding.isEmpty() && outstanding.peekFirst().endRow <= row) {
       outstanding.pollFirst().batch.release();
     }
   }
@@ -590,12 +605,11 @@ public final class FeedSession {
     require(credit.first >= limit, "CREDIT: the limit fell: now and before", credit.first, limit);
     require(credit.second >= released, "CREDIT: released fell: now and before", credit.second, released);
     require(credit.second <= sentBytes, "CREDIT: more released than sent:", credit.second, sentBytes);
-    limit = credit.first;
-    released = credit.second;
-    releaseUpTo(released);
-    if (!accepted) {
+    if (!accepted || needed > limit && needed <= credit.first) {
       options.progress.advance(); // its turn has come
     }
+    limit = credit.first;
+    released = credit.second;
     answered = true;
     accepted = true;
     waitPosition = 0;
@@ -612,6 +626,7 @@ public final class FeedSession {
       options.progress.advance();
     }
     receivedRows = row;
+    releaseUpTo(row);
     if (row == endRow) {
       endReceived = true;
     }
@@ -625,10 +640,12 @@ public final class FeedSession {
     }
     ackedRows = row;
     receivedRows = Math.max(receivedRows, row);
+    releaseUpTo(row);
   }
 
   private void onWait(Counts wait) {
-    if (accepted) {
+    // One for a session that is served already says that it waits for credit; it may be late.
+    if (accepted && needed <= limit) {
       return;
     }
     if (!answered || wait.first < waitPosition || wait.second > waitProgress) {

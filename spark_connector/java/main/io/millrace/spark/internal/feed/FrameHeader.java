@@ -8,7 +8,7 @@ import java.nio.ByteOrder;
 /** The 32 bytes that begin every frame (docs/feed_protocol.md, section 2). Immutable. */
 public final class FrameHeader {
   static final int BYTES = 32;
-  static final int VERSION = 1;
+  static final int VERSION = 2;
   static final int MAX_JSON_BYTES = 64 << 10;
   static final int MAX_SCHEMA_BYTES = 16 << 20;
 
@@ -63,7 +63,7 @@ public final class FrameHeader {
   /**
    * Decodes a header; unknown types decode too.
    *
-   * @throws BadInputException UNIMPLEMENTED if the version is greater than ours ({@link #decodeForeign} says
+   * @throws BadInputException UNIMPLEMENTED if the version is another than ours ({@link #decodeForeign} says
    *     whose frame it was); INVALID_ARGUMENT if anything else is wrong
    */
   static FrameHeader decode(ByteBuffer bytes) throws BadInputException {
@@ -71,7 +71,7 @@ public final class FrameHeader {
     if (header == null) {
       throw new BadInputException("a header that is not a frame's");
     }
-    if (header.version > VERSION) {
+    if (header.version != VERSION && header.version != 0) {
       throw new BadInputException(
           StatusCode.UNIMPLEMENTED, "feed protocol version " + header.version + ", this end speaks " + VERSION);
     }

@@ -7,6 +7,7 @@ public enum FrameType {
   BATCH(3, 0),
   END_PARTITION(4, 8),
   ABORT(5, 0),
+  BLOCKED(6, 8),
   CREDIT(16, 16),
   RECEIVED(17, 8),
   ACK(18, 8),

@@ -329,7 +329,8 @@ final class HubLoop implements Runnable {
     FrameHeader foreign = FrameHeader.decodeForeign(received.parts.get(0));
     Entry entry = foreign == null ? null : sessions.get(foreign.session);
     if (entry != null && entry.session.target().principal().equals(received.principal)) {
-      entry.session.abort(StatusCode.UNIMPLEMENTED, message + "; the node's SDK is newer");
+      String which = foreign.version > FrameHeader.VERSION ? "newer" : "older";
+      entry.session.abort(StatusCode.UNIMPLEMENTED, message + "; the node's SDK is " + which);
     }
   }
 

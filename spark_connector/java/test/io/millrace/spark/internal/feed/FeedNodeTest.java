@@ -85,6 +85,31 @@ public final class FeedNodeTest {
   }
 
   @Test
+  public void manyPartitionsOfOneBatchStayWithinTheBudget() throws Exception {
+    int partitions = 100;
+    int rows = 2000;
+    int budget = 150_000;
+    ExecutorService tasks = Executors.newFixedThreadPool(32);
+    try (NodeProcess node = new NodeProcess("--batch-rows=500", "--budget-bytes=" + budget)) {
+      List<Future<FeedSession>> fed = new ArrayList<>();
+      for (int p = 0; p < partitions; p++) {
+        int partition = p;
+        fed.add(tasks.submit(() -> feed(node, partition, (long) partition * rows, rows, rows)));
+      }
+      for (Future<FeedSession> one : fed) {
+        one.get();
+      }
+      node.say("feed_end feed");
+      node.awaitRows((long) partitions * rows);
+      node.say("end");
+      long peak = node.await("stopped").count("peak_bytes");
+      assertTrue("peak " + peak, peak <= budget && peak > 8 * rows);
+    } finally {
+      tasks.shutdownNow();
+    }
+  }
+
+  @Test
   public void aPartitionWithoutRowsIsReceived() throws Exception {
     try (NodeProcess node = new NodeProcess()) {
       FeedSession session = feed(node, 0, 0, 0, 1);

@@ -75,6 +75,15 @@ public final class FeedSessionTest {
     return session;
   }
 
+  /** Until a CREDIT is here. */
+  private static void awaitAccepted(FeedSession session) throws InterruptedException {
+    long deadline = System.nanoTime() + 10_000_000_000L;
+    while (!session.state().accepted && System.nanoTime() < deadline) {
+      Thread.sleep(1);
+    }
+    assertTrue(session.state().accepted);
+  }
+
   // -------------------------------------------------------------------------------------- the rules
 
   @Test
@@ -89,15 +98,26 @@ public final class FeedSessionTest {
     assertFalse(node.comesWithin(200));
     node.connectReply(open, node.target().principal());
     node.credit(frame.header.session, 10, 0);
-    // More than the limit, but nothing is outstanding.
+    // More than the limit: the node is told, once, and grants it.
+    awaitAccepted(session);
+    assertFalse(session.trySend(Rows.SCHEMA, batch));
+    assertFalse(session.trySend(Rows.SCHEMA, batch));
+    FakeNode.Frame blocked = node.receive(FrameType.BLOCKED);
+    assertEquals(1, blocked.header.seq);
+    assertEquals(FeedSession.creditBytes(batch), Counts.decode(blocked.metadata).first);
+    node.credit(frame.header.session, FeedSession.creditBytes(batch), 0);
     session.send(Rows.SCHEMA, batch);
-    assertEquals(1, node.receive(FrameType.SCHEMA).header.seq);
+    assertEquals(2, node.receive(FrameType.SCHEMA).header.seq);
     FakeNode.Frame first = node.receive(FrameType.BATCH);
-    assertEquals(2, first.header.seq);
+    assertEquals(3, first.header.seq);
     assertEquals(FeedSession.creditBytes(batch), first.credit());
-    assertFalse(session.trySend(Rows.SCHEMA, rows(10, 10)));
-    node.credit(frame.header.session, 10, first.credit());
-    session.send(Rows.SCHEMA, rows(10, 10));
+    // What the node has let go is no credit by itself.
+    EncodedBatch next = rows(10, 10);
+    node.credit(frame.header.session, first.credit(), first.credit());
+    assertFalse(session.trySend(Rows.SCHEMA, next));
+    assertEquals(2 * first.credit(), Counts.decode(node.receive(FrameType.BLOCKED).metadata).first);
+    node.credit(frame.header.session, 2 * first.credit(), first.credit());
+    session.send(Rows.SCHEMA, next);
     assertEquals(10, BatchPrefix.decode(node.receive(FrameType.BATCH).metadata).firstRow);
     session.finish(20);
     assertEquals(20, Counts.decode(node.receive(FrameType.END_PARTITION).metadata).first);
@@ -143,14 +163,14 @@ public final class FeedSessionTest {
   }
 
   @Test
-  public void releasedMemoryIsUsedAgain() throws Exception {
+  public void memoryOfWhatTheNodeHasIsUsedAgain() throws Exception {
     FeedSession session = open(FeedMode.TRAIN);
     long id = node.accept();
     node.credit(id, MUCH, 0);
     EncodedBatch batch = rows(0, 10_000);
     session.send(Rows.SCHEMA, batch);
     long kept = pool.keptBytes();
-    node.credit(id, MUCH, FeedSession.creditBytes(batch));
+    node.reply(id, FrameType.RECEIVED, Counts.encode(10_000));
     Rows.await(() -> pool.keptBytes() > kept);
   }
 
@@ -500,7 +520,7 @@ public final class FeedSessionTest {
             FeedMode.TRAIN,
             id -> {
               byte[] header = new FrameHeader(FrameType.ACK, id, 1, 0).encode();
-              header[4] = 2;
+              header[4] = FrameHeader.VERSION + 1;
               current.raw(header, new byte[0]);
             });
     assertEquals(SessionEnd.ABORTED, state.end);

@@ -98,6 +98,7 @@ public final class GoldenFramesTest {
       case TERMINATED:
         return Messages.encodeTerminated(Messages.decodeTerminated(metadata).message);
       case END_PARTITION:
+      case BLOCKED:
       case RECEIVED:
       case ACK:
         return Counts.encode(Counts.decode(metadata).first);
