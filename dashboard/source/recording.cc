@@ -29,6 +29,8 @@ constexpr size_t kFileHeaderBytes = 8;
 constexpr size_t kFrameHeaderBytes = 4 + 4 + 1 + 8 + 4;
 constexpr absl::Duration kSeekPointEvery = absl::Minutes(1);
 constexpr uint32_t kMaxFrameBytes = 512u << 20;
+// Of the bytes before and after zlib, which gets to 1,032. What claims more is not even allocated.
+constexpr uint64_t kMaxRatio = 1040;
 constexpr size_t kWriteBytes = 256 << 10;
 
 // ---- little-endian, as the file is ----
@@ -57,7 +59,7 @@ FrameHeader ParseHeader(const char* at) {
   FrameHeader header;
   header.bytes = static_cast<uint32_t>(Get(at, 4));
   header.original_bytes = static_cast<uint32_t>(Get(at + 4, 4));
-  header.kind = static_cast<PlaybackFrames::Kind>(at[8]);
+  header.kind = static_cast<PlaybackFrames::Kind>(Get(at + 8, 1));
   header.arrived = absl::FromUnixMicros(static_cast<int64_t>(Get(at + 9, 8)));
   header.checksum = static_cast<uint32_t>(Get(at + 17, 4));
   return header;
@@ -245,7 +247,7 @@ class FileFrames final : public PlaybackFrames {
       if (bytes.size() < kFrameHeaderBytes) break;
       const FrameHeader header = ParseHeader(bytes.data());
       if (header.bytes > kMaxFrameBytes || header.original_bytes > kMaxFrameBytes ||
-          header.kind > Kind::kSeekPoint ||
+          header.original_bytes > kMaxRatio * header.bytes || header.kind > Kind::kSeekPoint ||
           (!frames_.empty() && header.arrived < frames_.back().header.arrived)) {
         damage_ = absl::StrCat(path_, " is damaged at byte ", offset, "; it plays up to there");
         break;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/status_matchers.h"
@@ -163,6 +165,18 @@ TEST_F(Recording, SurvivesAnyTruncation) {
     (*source)->Poll(absl::FromUnixSeconds(5), 1000, &updates);
     EXPECT_FALSE(updates.empty()) << size;
   }
+}
+
+TEST_F(Recording, DoesNotBelieveASizeThatZlibCannotReach) {
+  // 8 bytes that claim to have been 500 MB, and a kind that is none.
+  const std::string payload(8, 'x');
+  const std::string rest(12, '\0');  // arrival and checksum
+  Write(absl::StrCat("MRECORD1", absl::string_view("\x08\0\0\0\0\0\0\x1e\x01", 9), rest, payload));
+  EXPECT_THAT(OpenRecording(path_),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("damaged at byte 8;")));
+  Write(absl::StrCat("MRECORD1", absl::string_view("\x08\0\0\0\x08\0\0\0\xff", 9), rest, payload));
+  EXPECT_THAT(OpenRecording(path_),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("damaged at byte 8;")));
 }
 
 TEST_F(Recording, RefusesWhatIsNone) {

@@ -1,6 +1,7 @@
 // What a node writes to its agent over the control channel, and what the coordinator answers.
 //
-//   byte 0   bit 0: the rest is JSON, one frame a line, to which lengths are put; otherwise it is what
+//   byte 0   bit 0: the rest is JSON, one frame a line, to which lengths are put; otherwise it is
+//   what
 //              comes over the socket
 //            bit 1: the coordinator is away from the beginning; bit 2: it comes back at the end
 
@@ -43,26 +44,27 @@ class Agent {
  public:
   explicit Agent(bool connected)
       : connected_(connected),
-        requests_({.reply = [this](const Json& frame) { Reply(frame); },
-                   .send = [this](v1::AgentMessage message,
-                                  bool droppable) { return Send(std::move(message), droppable); },
-                   .on_hello = [] {},
-                   .on_ready = [](const v1::NodeEndpoints&) {},
-                   .on_log = [](absl::string_view, absl::string_view) {},
-                   .on_release_port = [] {},
-                   .on_gpu_claim = [this](const GpuRequest&,
-                                          Claimed done) { claims_.push_back(std::move(done)); },
-                   .on_gpu_release = [](const std::vector<std::string>&) { return absl::OkStatus(); },
-                   .on_sample = [](const v1::NodeSample&) {},
-                   .on_step = [](int64_t) {},
-                   .on_exit = [](const absl::Status&) {}}) {}
+        requests_(
+            {.reply = [this](const Json& frame) { Reply(frame); },
+             .send = [this](v1::AgentMessage message,
+                            bool droppable) { return Send(std::move(message), droppable); },
+             .on_hello = [] {},
+             .on_ready = [](const v1::NodeEndpoints&) {},
+             .on_log = [](absl::string_view, absl::string_view) {},
+             .on_release_port = [] {},
+             .on_gpu_claim = [this](const GpuRequest&,
+                                    Claimed done) { claims_.push_back(std::move(done)); },
+             .on_gpu_release = [](const std::vector<std::string>&) { return absl::OkStatus(); },
+             .on_sample = [](const v1::NodeSample&) {},
+             .on_step = [](int64_t) {},
+             .on_exit = [](const absl::Status&) {}}) {}
 
   void Run(absl::string_view bytes) {
     auto loop = EventLoop::Create();
     FUZZ_CHECK(loop.ok());
     auto channel = ControlChannel::Create(
-        loop->get(),
-        {.on_frame = [this](const Json& frame) { requests_.HandleFrame(frame); }, .on_closed = [] {}});
+        loop->get(), {.on_frame = [this](const Json& frame) { requests_.HandleFrame(frame); },
+                      .on_closed = [] {}});
     FUZZ_CHECK(channel.ok());
     channel_ = channel->get();
     {

@@ -33,7 +33,8 @@ using dashboard::SourceUpdate;
 using dashboard::UpdateSource;
 
 constexpr absl::string_view kHead = "MRECORD1";
-// A view has a place for each executor id up to the greatest; a million of them are legal, and slow.
+// A view has a place for each executor id up to the greatest; a million of them are legal, and
+// slow.
 constexpr int kMaxExecutorId = 1000;
 constexpr size_t kUpdatesAPoll = 16;
 
@@ -97,7 +98,8 @@ size_t Play(UpdateSource* source) {
       }
       FUZZ_CHECK(update.arrived >= last);
       last = update.arrived;
-      if (update.watch != nullptr && IsSmall(*update.watch)) view.Apply(*update.watch).IgnoreError();
+      if (update.watch != nullptr && IsSmall(*update.watch))
+        view.Apply(*update.watch).IgnoreError();
     }
     played += updates.size();
     quiet = updates.empty() ? quiet + 1 : 0;

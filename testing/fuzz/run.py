@@ -22,6 +22,8 @@ TARGETS = {  # most bytes of an input
     "batch": 8192,
     "csv": 4096,
     "arrow_file": 8192,
+    "control": 8192,
+    "recording": 8192,
 }
 # One input never takes long or much memory: a hostile length must not be believed.
 LIMITS = ["-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=64"]
