@@ -250,7 +250,8 @@ TEST_F(AdoptedClusterTest, AClusterWaitsForAgentsThatAnotherOneHas) {
       third = Cluster::Run(waiting, NodeProgram::Path("true"), direct);
     });
     absl::SleepFor(absl::Milliseconds(300));  // it is likely to have been refused once
-    EXPECT_THAT((*cluster)->Shutdown({.grace = absl::ZeroDuration()}), IsOk());
+    EXPECT_THAT((*cluster)->Shutdown({.grace = absl::ZeroDuration()}),
+                StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("worker:1")));
   }
   ASSERT_THAT(third, IsOk());
   EXPECT_THAT((*third)->Shutdown(), IsOk());
@@ -336,7 +337,8 @@ TEST_F(AdoptedClusterTest, ASecretThatWasReplacedIsTakenAndTheOldOneRefused) {
   WriteSecret("secret.json");
   ASSERT_THAT(agent->WaitFor("the secret was replaced", kLong), IsOk());
   EXPECT_EQ((*running)->Status().slots[0].attempt, 0u);
-  EXPECT_THAT((*running)->Shutdown({.grace = absl::ZeroDuration()}), IsOk());
+  EXPECT_THAT((*running)->Shutdown({.timeout = absl::Milliseconds(1)}),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("worker:0")));
 
   auto next = Start(&resolver, 1, "describe");
   ASSERT_THAT(next, IsOk());

@@ -544,8 +544,19 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
   if (!coordinator_->first_cause().ok()) {
     coordinator_->Stop(NodeFilter::kAll, "another node has failed");
   }
-  if (!coordinator_->WaitEnded(NodeFilter::kFed, std::min(options.grace, options.timeout)).ok()) {
-    coordinator_->Stop(NodeFilter::kFed, "the grace of the shutdown is over");
+  const bool fed = options_.input_mode == InputMode::kFeed;
+  const absl::Duration grace = std::min(options.grace, options.timeout);
+  // Who is not fed ends when its work is done, which the end of a feed says nothing about.
+  const absl::Status workers =
+      coordinator_->WaitEnded(NodeFilter::kFed, fed ? grace : options.timeout);
+  const bool out_of_grace = fed && options.grace < options.timeout;
+  const absl::string_view over = out_of_grace ? "grace" : "timeout";
+  if (!workers.ok()) {
+    coordinator_->Stop(NodeFilter::kFed, absl::StrCat("the ", over, " of the shutdown is over"));
+  } else if (!fed && options_.eval_node && options.grace < absl::InfiniteDuration()) {
+    // It may evaluate what the workers saved last.
+    coordinator_->WaitEnded(NodeFilter::kPsAndEvaluator, std::min(grace, deadline - absl::Now()))
+        .IgnoreError();
   }
   coordinator_->Stop(NodeFilter::kPsAndEvaluator, "the cluster is shut down");
   // What was asked to stop has its stop_grace, also where the timeout is shorter.
@@ -561,13 +572,19 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
       return absl::DeadlineExceededError(absl::StrCat(
           "Shutdown killed what was left after its timeout of ",
           absl::FormatDuration(options.timeout), ": ", ended.message(),
+          workers.ok() ? "" : absl::StrCat("; asked to stop before, since ", workers.message()),
           "; raise ShutdownOptions::timeout, or lower its grace or ClusterOptions::stop_grace"));
     }
   }
   if (!cause.ok()) return cause;
   if (const absl::Status stopped = coordinator_->stop_request(); !stopped.ok()) return stopped;
   const bool asked = options_.stop_request != nullptr && options_.stop_request->requested();
-  return asked ? options_.stop_request->status() : ended;
+  if (asked) return options_.stop_request->status();
+  if (!absl::IsDeadlineExceeded(workers)) return ended;
+  return absl::DeadlineExceededError(absl::StrCat(
+      "Shutdown stopped programs that had not ended by themselves when its ", over, " of ",
+      absl::FormatDuration(out_of_grace ? options.grace : options.timeout), " was over: ",
+      workers.message(), "; raise ShutdownOptions::", over, " if they need more time"));
 }
 
 void Cluster::Impl::Abort() {

@@ -141,10 +141,13 @@ struct InferenceOptions {
 };
 
 struct ShutdownOptions {
-  // Time for workers to end by themselves after the end of their data (saving a model); after it they
-  // are asked to stop. The seed's grace_secs.
+  // FEED: time for workers to end by themselves after the end of their data (saving a model); after
+  // it they are asked to stop. DIRECT: workers end when their work is done, in `timeout`; from then
+  // on this is the time of an evaluator for its last evaluation (infinite: none). The peer's
+  // grace_secs.
   absl::Duration grace = absl::InfiniteDuration();
-  // The longest time for all of it; then everything is killed, and the error says who was left.
+  // The longest time for all of it; then everything is stopped, and killed after
+  // ClusterOptions::stop_grace.
   absl::Duration timeout = absl::Hours(72);
 };
 
@@ -211,9 +214,9 @@ class Cluster {
   // come back. Returns as Train for a wrong queue or mode.
   absl::Status EndFeed(absl::string_view queue = "input");
 
-  // Ends all queues, waits for the workers, then stops ps and evaluator. Returns the first failure of
-  // any node, however late, or DEADLINE_EXCEEDED naming who had to be killed. Idempotent: later calls
-  // return the same.
+  // Ends all queues, waits for the workers, then stops ps and evaluator. Returns the first failure
+  // of any node, however late, or DEADLINE_EXCEEDED naming the workers that had to be stopped and
+  // the nodes that had to be killed. Idempotent: later calls return the same.
   absl::Status Shutdown(const ShutdownOptions& options = {});
 
   // ---- what there is -------------------------------------------------------------------------------

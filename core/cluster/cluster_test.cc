@@ -141,7 +141,6 @@ TEST_F(ClusterTest, SaysWhatItIs) {
   EXPECT_EQ(status.slots[0].role.ToString(), "ps:0");
   EXPECT_GT(status.slots[0].node_pid, 0);
   EXPECT_EQ(status.slots[2].address, *(*cluster)->cluster_spec().TaskAddress("worker", 1));
-  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(1)}), IsOk());
 }
 
 TEST_F(ClusterTest, APlainProgramReadsItsEnvironment) {
@@ -301,13 +300,54 @@ TEST_F(ClusterTest, AFailureAfterTheDataIsTheErrorOfShutdown) {
   EXPECT_EQ((*cluster)->Shutdown(), status);  // again: the same
 }
 
-TEST_F(ClusterTest, ShutdownStopsWhoDoesNotEndByItself) {
+TEST_F(ClusterTest, WorkersThatAreNotFedEndWhenTheirWorkIsDoneWhateverTheGrace) {
   options_.num_ps = 1;
-  options_.eval_node = true;
-  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("wait");
+  const std::string model = JoinPath(::testing::TempDir(), "model");
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster =
+      StartShell(absl::StrCat("[ -z \"$RANK\" ] && exec sleep 1000; "  // the ps
+                              "sleep 3; echo trained > ",
+                              model, ".$RANK"));
   ASSERT_THAT(cluster, IsOk());
-  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(50)}), IsOk());
-  for (const SlotStatus& slot : (*cluster)->Status().slots) {
+  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(10)}), IsOk());
+  for (const char* index : {".0", ".1"}) {
+    EXPECT_THAT(ReadFile(absl::StrCat(model, index)), IsOkAndHolds("trained\n"));
+  }
+}
+
+TEST_F(ClusterTest, AnEvaluatorHasTheGraceFromTheEndOfTheWorkersOn) {
+  options_.num_executors = 2;
+  options_.eval_node = true;
+  const std::string score = JoinPath(::testing::TempDir(), "score");
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster =
+      StartShell(absl::StrCat("[ -z \"$RANK\" ] && { sleep 3; echo 7 > ", score, "; }; true"));
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Minutes(5)}), IsOk());
+  EXPECT_THAT(ReadFile(score), IsOkAndHolds("7\n"));
+}
+
+TEST_F(ClusterTest, WhoDoesNotEndByItselfIsStoppedAndNamed) {
+  options_.num_ps = 1;
+  absl::StatusOr<std::unique_ptr<Cluster>> direct =
+      StartShell("[ \"$RANK\" = 0 ] || exec sleep 1000");
+  ASSERT_THAT(direct, IsOk());
+  EXPECT_THAT(
+      (*direct)->Shutdown({.grace = absl::ZeroDuration(), .timeout = absl::Seconds(3)}),
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               AllOf(HasSubstr("its timeout of 3s was over: 1 node has not ended"),
+                     HasSubstr("worker:1 (executor 2"), ::testing::Not(HasSubstr("worker:0")))));
+
+  options_.num_ps = 0;
+  options_.input_mode = InputMode::kFeed;
+  LocalLauncher other;
+  NodeProgram program = NodeProgram::Path("sleep");
+  absl::StatusOr<std::unique_ptr<Cluster>> fed =
+      Cluster::Run(other, program.Args({"1000"}), options_);
+  ASSERT_THAT(fed, IsOk());
+  EXPECT_THAT((*fed)->Shutdown({.grace = absl::Milliseconds(50)}),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(HasSubstr("its grace of 50ms was over: 3 nodes have not ended"),
+                             HasSubstr("worker:0"), HasSubstr("worker:2"))));
+  for (const SlotStatus& slot : (*fed)->Status().slots) {
     EXPECT_EQ(slot.state, SlotState::kFinished) << slot.role.ToString();
   }
 }
@@ -343,7 +383,7 @@ TEST_F(ClusterTest, OneDriverRunsSeveralClusters) {
   ASSERT_THAT(second, IsOk());
   EXPECT_NE((*first)->cluster_id(), (*second)->cluster_id());
   EXPECT_THAT((*second)->Shutdown(), IsOk());
-  EXPECT_THAT((*first)->Shutdown({.grace = absl::Milliseconds(1)}), IsOk());
+  EXPECT_EQ((*first)->Status().slots[0].state, SlotState::kRunning);
 }
 
 }  // namespace

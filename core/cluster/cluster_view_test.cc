@@ -103,7 +103,8 @@ TEST_F(ClusterViewTest, ItsFileLeadsToItAndGoesWithIt) {
                 IsOk());
   }
   EXPECT_EQ(lines, 2);
-  EXPECT_THAT(cluster->Shutdown({.grace = absl::ZeroDuration()}), IsOk());
+  EXPECT_THAT(cluster->Shutdown({.timeout = absl::Milliseconds(1)}),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(NewestClusterFile(), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(client->Snapshot(), StatusIs(absl::StatusCode::kUnavailable));
   const auto events = ReadFile(JoinPath(options_.log_dir, "events.jsonl"));

@@ -164,6 +164,10 @@ absl::Status Run(NodeContext& ctx, int argc, char** argv) {
     const bool is_fed = ctx.job_name() != "ps" && ctx.job_name() != "evaluator";
     return is_fed ? ctx.Barrier("described") : absl::OkStatus();
   }
+  if (what == "describe_late") {  // after work that takes a while
+    absl::SleepFor(absl::Seconds(3));
+    return Describe(ctx, argument);
+  }
   if (what == "describe_and_wait") {
     MILLRACE_RETURN_IF_ERROR(Describe(ctx, argument));
     ctx.WaitForStop();

@@ -17,6 +17,7 @@
 namespace millrace::faults {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
 // A call without progress for so long is stuck; its error says where.
@@ -161,7 +162,9 @@ TEST_F(FeedFaultsTest, ANodeThatNeverReadsEndsInATimeoutThoughItsQueueSendsWait)
   ASSERT_THAT(cluster, IsOk());
   EXPECT_THAT((*cluster)->Train(RowSource(1000, 4), {.feed_timeout = absl::Seconds(3)}),
               DoesNotRead("train", "3s"));
-  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}), IsOk());
+  EXPECT_THAT(
+      (*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("its grace of 1ms was over")));
 }
 
 TEST_F(FeedFaultsTest, ANodeThatStopsReadingEndsInATimeout) {
@@ -175,7 +178,9 @@ TEST_F(FeedFaultsTest, ANodeThatStopsReadingEndsInATimeout) {
       MatchesRegex("worker:1 acknowledged no row of partition [0-3] \\(queue 'input'\\) for "
                    "2s: 250 rows received, 0 acknowledged; the program is not calling "
                    "NextBatch"));
-  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}), IsOk());
+  EXPECT_THAT(
+      (*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("its grace of 1ms was over")));
 }
 
 TEST_F(FeedFaultsTest, ANodeThatNeverAnswersEndsInATimeout) {
@@ -187,7 +192,9 @@ TEST_F(FeedFaultsTest, ANodeThatNeverAnswersEndsInATimeout) {
                 "worker:0 received 100 rows of partition 0 (queue 'input') and returned none "
                 "for 2s: 100 rows sent, 0 returned; the program is not calling "
                 "BatchResults"));
-  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}), IsOk());
+  EXPECT_THAT(
+      (*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("its grace of 1ms was over")));
 }
 
 TEST_F(FeedFaultsTest, InferenceOnANodeThatStillTrainsEndsInATimeout) {

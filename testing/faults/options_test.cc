@@ -160,7 +160,6 @@ TEST_F(OptionsTest, AClusterInDirectModeIsNotFed) {
   EXPECT_THAT((*cluster)->Train(RowSource(10, 1)), FailsWith(kPrecondition, line));
   EXPECT_THAT((*cluster)->Inference(RowSource(10, 1)), FailsWith(kPrecondition, line));
   EXPECT_THAT((*cluster)->EndFeed(), FailsWith(kPrecondition, line));
-  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}), IsOk());
 }
 
 TEST_F(OptionsTest, ALauncherServesOneClusterAtATime) {

@@ -28,6 +28,7 @@
 namespace millrace::faults {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
@@ -103,7 +104,9 @@ TEST_F(ShutdownFaultsTest, ANodeThatDoesNotStopIsTerminatedAfterItsGrace) {
   auto cluster = Run(options, Program("ignores_stop", "worker:1"));
   ASSERT_THAT(cluster, IsOk());
   ASSERT_TRUE(log_.WaitForLine("worker:1", "started"));
-  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}), IsOk());
+  EXPECT_THAT(
+      (*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("its grace of 1ms was over")));
 }
 
 TEST_F(ShutdownFaultsTest, ANodeThatIgnoresSigtermIsKilled) {
@@ -112,7 +115,9 @@ TEST_F(ShutdownFaultsTest, ANodeThatIgnoresSigtermIsKilled) {
   auto cluster = Run(options, Program("ignores_sigterm", "worker:1"));
   ASSERT_THAT(cluster, IsOk());
   ASSERT_TRUE(log_.WaitForLine("worker:1", "started"));
-  EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}), IsOk());
+  EXPECT_THAT(
+      (*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("its grace of 1ms was over")));
 }
 
 TEST_F(ShutdownFaultsTest, ANodeThatOutlastsTheTimeoutIsNamedAndKilled) {
@@ -123,11 +128,13 @@ TEST_F(ShutdownFaultsTest, ANodeThatOutlastsTheTimeoutIsNamedAndKilled) {
   ASSERT_TRUE(log_.WaitForLine("worker:1", "started"));
   EXPECT_THAT(
       (*cluster)->Shutdown({.timeout = absl::Seconds(1)}),
-      FailsWith(absl::StatusCode::kDeadlineExceeded,
-                "Shutdown killed what was left after its timeout of 1s: 1 node has not ended "
-                "within 1 s: worker:1 (executor 1, draining, host HOST, pid PID); raise "
-                "ShutdownOptions::timeout, or lower its grace or "
-                "ClusterOptions::stop_grace"));
+      FailsWith(
+          absl::StatusCode::kDeadlineExceeded,
+          "Shutdown killed what was left after its timeout of 1s: 1 node has not ended "
+          "within 1 s: worker:1 (executor 1, draining, host HOST, pid PID); asked to stop "
+          "before, since 1 node has not ended within 1 s: worker:1 (executor 1, running, host "
+          "HOST, pid PID); raise ShutdownOptions::timeout, or lower its grace or "
+          "ClusterOptions::stop_grace"));
 }
 
 TEST_F(ShutdownFaultsTest, AStubbornGrandchildIsGoneAfterShutdown) {

@@ -156,8 +156,10 @@ class MillraceCluster:
     def shutdown(self, grace: Optional[float] = None, timeout: Optional[float] = _THREE_DAYS) -> None:
         """Ends all queues, waits for chief, master and workers, then stops ps and evaluator. Idempotent.
 
-        grace: how long workers may take before they are asked to stop; timeout: all of it, then
-        everything is killed. None is without end.
+        grace: in InputMode.FEED how long workers may take after the end of their rows, then they are
+        asked to stop and the error names them; in InputMode.DIRECT, where workers end when their work
+        is done, how long an evaluator may take after them (None: no time). timeout: all of it, then
+        everything is stopped. None is without end.
         """
         options = self._options("ShutdownOptions", graceMillis=millis(grace), timeoutMillis=millis(timeout))
         with translated():

@@ -296,8 +296,8 @@ public final class MillraceCluster implements AutoCloseable {
    * Ends all queues, waits for chief, master and workers, then stops ps and evaluator. Idempotent: later calls
    * end as the first one did.
    *
-   * @throws MillraceException the first failure of any node, however late; DEADLINE_EXCEEDED naming the nodes
-   *     that had to be killed
+   * @throws MillraceException the first failure of any node, however late; DEADLINE_EXCEEDED naming the
+   *     workers that had to be stopped as grace or timeout was over, and the nodes that had to be killed
    */
   public synchronized void shutdown(ShutdownOptions options) {
     if (!shut) {

@@ -38,7 +38,11 @@ public final class ShutdownOptions implements Serializable {
 
     private Builder() {}
 
-    /** How long workers may take to end by themselves after the end of their rows; then they are asked to stop. -1, without end. */
+    /**
+     * FEED: how long workers may take to end by themselves after the end of their rows; then they are asked to
+     * stop, and the error names them. DIRECT: workers end when their work is done, in the timeout; from then on
+     * this is an evaluator's time for its last evaluation. -1: without end, and none for an evaluator.
+     */
     public Builder graceMillis(long value) {
       graceMillis = value;
       return this;

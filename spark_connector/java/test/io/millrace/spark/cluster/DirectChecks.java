@@ -34,7 +34,8 @@ public final class DirectChecks extends Checks {
     checks.check("ports", checks::ports);
     checks.check("psAndEvaluator", checks::psAndEvaluator);
     checks.check("driverPs", checks::driverPs);
-    checks.check("stuckNodeIsKilled", checks::stuckNodeIsKilled);
+    checks.check("graceCutsNoWork", checks::graceCutsNoWork);
+    checks.check("stuckNodeIsNamed", checks::stuckNodeIsNamed);
     checks.check("paths", checks::paths);
     checks.check("fails", checks::fails);
     checks.check("gpus", checks::gpus);
@@ -105,15 +106,29 @@ public final class DirectChecks extends Checks {
     String stat = new String(Files.readAllBytes(Paths.get("/proc/" + agent + "/stat")), StandardCharsets.UTF_8);
     String parent = stat.substring(stat.lastIndexOf(')') + 4).split(" ")[0];
     requireEqual(Paths.get("/proc/self").toRealPath().getFileName().toString(), parent);
-    cluster.shutdown(ShutdownOptions.builder().graceMillis(0).build());
+    requireError(
+        StatusCode.DEADLINE_EXCEEDED, () -> cluster.shutdown(ShutdownOptions.builder().timeoutMillis(1).build()));
     requireEqual(false, Files.exists(Paths.get("/proc/" + ps.pid())));
   }
 
-  private void stuckNodeIsKilled() {
+  /** Nodes work for seconds under a grace of none: they end their work. */
+  private void graceCutsNoWork() throws Exception {
+    Path out = newFolder();
+    MillraceCluster cluster = run(direct(2), "describe_late", out.toString());
+    cluster.shutdown(ShutdownOptions.builder().graceMillis(0).build());
+    requireContains(told(out, "worker-0"), "rank=0");
+    requireContains(told(out, "worker-1"), "rank=1");
+  }
+
+  private void stuckNodeIsNamed() {
     MillraceCluster cluster = run(direct(2), "wait");
-    long began = System.nanoTime();
-    cluster.shutdown(ShutdownOptions.builder().graceMillis(500).build());
-    require(System.nanoTime() - began < 30_000_000_000L, "it took too long");
+    MillraceException e =
+        requireError(
+            StatusCode.DEADLINE_EXCEEDED,
+            () -> cluster.shutdown(ShutdownOptions.builder().graceMillis(0).timeoutMillis(1500).build()));
+    requireContains(e.getMessage(), "timeout of 1.5 s was over");
+    requireContains(e.getMessage(), "worker:0");
+    requireContains(e.getMessage(), "worker:1");
   }
 
   /** Spaces and Unicode, in all paths that there are; that of the program has them anyway. */

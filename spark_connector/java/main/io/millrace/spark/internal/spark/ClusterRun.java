@@ -317,10 +317,11 @@ public final class ClusterRun {
   /**
    * Ends the queues, waits for the workers, then for all others.
    *
-   * @param graceMillis for workers to end by themselves; -1: without end
+   * @param graceMillis for fed workers to end by themselves, of others for the evaluator after them; -1:
+   *     without end (none for an evaluator)
    * @param timeoutMillis of all of it; -1: without end
-   * @throws MillraceException the first failure of any node, however late; DEADLINE_EXCEEDED naming who had
-   *     to be killed
+   * @throws MillraceException the first failure of any node, however late; DEADLINE_EXCEEDED naming the
+   *     workers that had to be stopped, or who had to be killed
    */
   public void shutdown(long graceMillis, long timeoutMillis) {
     long began = System.nanoTime();
@@ -342,27 +343,43 @@ public final class ClusterRun {
 
   private void end(long graceMillis, long timeoutMillis, long began) {
     coordinator.call("end_feed", new Params());
+    boolean isFed = options.inputMode() == InputMode.FEED;
     long left = left(timeoutMillis, began);
-    boolean fedEnded = awaitEnded("fed", graceMillis < 0 ? left : left < 0 ? graceMillis : Math.min(graceMillis, left));
-    if (!fedEnded) {
-      coordinator.call("stop", Params.of("filter", "fed").and("reason", "the cluster is shut down"));
-      fedEnded = awaitEnded("fed", left(timeoutMillis, began));
+    // Who is not fed ends when its work is done, which the end of a feed says nothing about.
+    String stuck = awaitEnded("fed", isFed ? least(graceMillis, left) : left);
+    if (stuck != null) {
+      coordinator.call("stop", Params.of("filter", "fed").and("reason", "the time of the shutdown is over"));
+    } else if (!isFed && options.evalNode() && graceMillis >= 0) {
+      awaitEnded("ps_and_evaluator", least(graceMillis, left(timeoutMillis, began))); // the last evaluation
     }
     coordinator.call("stop", Params.of("filter", "all").and("reason", "the cluster is shut down"));
-    if (awaitEnded("all", left(timeoutMillis, began)) && fedEnded) {
-      return;
+    // What was asked to stop has its stop_grace, also where the timeout is shorter.
+    long rest = left(timeoutMillis, began);
+    if (rest >= 0) {
+      rest = Math.max(rest, Math.min(options.stopGraceMillis(), timeoutMillis));
     }
-    StringBuilder late = new StringBuilder();
-    for (Slot slot : coordinator.status()) {
-      if (slot.nodePid != 0) {
-        late.append(late.length() == 0 ? "" : ", ").append(slot.node()).append(" on ").append(slot.host);
-      }
+    String late = awaitEnded("all", rest);
+    if (late != null) {
+      coordinator.call("stop", Params.of("filter", "all").and("reason", "its time is over").and("now", true));
+      awaitEnded("all", TimeUnit.SECONDS.toMillis(10));
     }
-    coordinator.call("stop", Params.of("filter", "all").and("reason", "its time is over").and("now", true));
-    awaitEnded("all", TimeUnit.SECONDS.toMillis(10));
-    throw new MillraceException(
-        StatusCode.DEADLINE_EXCEEDED,
-        "the cluster did not end within " + timeoutMillis / 1000.0 + " s; killed: " + late);
+    if (stuck != null || late != null) {
+      boolean graceIsOver = isFed && graceMillis >= 0 && (timeoutMillis < 0 || graceMillis < timeoutMillis);
+      throw new MillraceException(
+          StatusCode.DEADLINE_EXCEEDED,
+          (stuck == null
+                  ? ""
+                  : "stopped programs that had not ended by themselves when the shutdown's "
+                      + (graceIsOver ? "grace of " + graceMillis / 1000.0 : "timeout of " + timeoutMillis / 1000.0)
+                      + " s was over: " + stuck)
+              + (stuck == null || late == null ? "" : "; ")
+              + (late == null ? "" : "killed when its timeout of " + timeoutMillis / 1000.0 + " s was over: " + late));
+    }
+  }
+
+  /** Of two times the one that ends first; negative: without end. */
+  private static long least(long a, long b) {
+    return a < 0 ? b : b < 0 ? a : Math.min(a, b);
   }
 
   private static long left(long timeoutMillis, long began) {
@@ -371,13 +388,14 @@ public final class ClusterRun {
         : Math.max(0, timeoutMillis - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began));
   }
 
-  private boolean awaitEnded(String filter, long millis) {
+  /** Null: they have ended; otherwise who has not. */
+  private String awaitEnded(String filter, long millis) {
     try {
       coordinator.call("wait_ended", Params.of("filter", filter).and("timeout_ms", millis));
-      return true;
+      return null;
     } catch (MillraceException e) {
       if (e.code() == StatusCode.DEADLINE_EXCEEDED) {
-        return false;
+        return e.getMessage();
       }
       throw e;
     }
