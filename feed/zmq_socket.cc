@@ -22,6 +22,10 @@ namespace {
 
 constexpr int kHeartbeatIntervalMs = 1000;
 constexpr int kHeartbeatTimeoutMs = 4000;
+// A server's, from the connection on: whoever has no login yet holds a descriptor no longer.
+constexpr int kHandshakeMs = 2000;
+// Of what a PUSH is sent, which are commands alone: its server need not be whom it is taken for.
+constexpr int64_t kMaxCommandBytes = 4096;
 constexpr int kMaxSockets = 65536;  // of a context; libzmq's default of 1023 is 300 nodes
 constexpr size_t kMaxZapUserIdBytes = 255;
 // Of one poll(), whose timeout is an int of milliseconds.
@@ -79,7 +83,8 @@ absl::Status SetCommonOptions(void* socket, int64_t max_message_bytes) {
   return absl::OkStatus();
 }
 
-absl::Status SetZapDomain(void* socket) {
+absl::Status SetServerOptions(void* socket) {
+  MILLRACE_RETURN_IF_ERROR(SetOption(socket, ZMQ_HANDSHAKE_IVL, kHandshakeMs, "HANDSHAKE_IVL"));
   MILLRACE_RETURN_IF_ERROR(
       SetOption(socket, ZMQ_ZAP_DOMAIN, std::string(kZapDomain), "ZAP_DOMAIN"));
   // A draft option in the headers of 4.3 but not behind a macro in every build: without it a
@@ -96,14 +101,14 @@ absl::Status SetSecurity(void* socket, const SocketOptions& options) {
     case Security::kNone:
       return absl::OkStatus();
     case Security::kPlainServer:
-      MILLRACE_RETURN_IF_ERROR(SetZapDomain(socket));
+      MILLRACE_RETURN_IF_ERROR(SetServerOptions(socket));
       return SetOption(socket, ZMQ_PLAIN_SERVER, 1, "PLAIN_SERVER");
     case Security::kPlainClient:
       MILLRACE_RETURN_IF_ERROR(
           SetOption(socket, ZMQ_PLAIN_USERNAME, options.user, "PLAIN_USERNAME"));
       return SetOption(socket, ZMQ_PLAIN_PASSWORD, options.password, "PLAIN_PASSWORD");
     case Security::kCurveServer:
-      MILLRACE_RETURN_IF_ERROR(SetZapDomain(socket));
+      MILLRACE_RETURN_IF_ERROR(SetServerOptions(socket));
       MILLRACE_RETURN_IF_ERROR(SetOption(socket, ZMQ_CURVE_SERVER, 1, "CURVE_SERVER"));
       return SetOption(socket, ZMQ_CURVE_SECRETKEY, options.curve_secret_key, "CURVE_SECRETKEY");
     case Security::kCurveClient:
@@ -295,7 +300,8 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Create(const ZmqContext& context, SocketTyp
   socket.handle_ = zmq_socket(context.handle_.get(), ZmqType(type));
   if (socket.handle_ == nullptr) return ZmqError(zmq_errno(), "cannot make a ZeroMQ socket");
   socket.receives_ = type != SocketType::kPush;
-  MILLRACE_RETURN_IF_ERROR(SetCommonOptions(socket.handle_, options.max_message_bytes));
+  MILLRACE_RETURN_IF_ERROR(SetCommonOptions(
+      socket.handle_, type == SocketType::kPush ? kMaxCommandBytes : options.max_message_bytes));
   MILLRACE_RETURN_IF_ERROR(SetSecurity(socket.handle_, options));
   return socket;
 }

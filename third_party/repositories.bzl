@@ -155,25 +155,11 @@ def _system_libraries():
         build_file = "//third_party:openssl.BUILD",
     )
     system_library(
-        name = "org_zeromq_libzmq",
-        modules = {"libzmq": "4.3.4"},
-        debian_package = "libzmq3-dev",
-        headers = ["zmq.h", "zmq_utils.h"],
-        build_file = "//third_party:libzmq.BUILD",
-    )
-    system_library(
         name = "libsodium",
         modules = {"libsodium": "1.0.18"},
         debian_package = "libsodium-dev",
         headers = ["sodium.h", "sodium"],
         build_file = "//third_party:libsodium.BUILD",
-    )
-    system_library(
-        name = "org_zeromq_cppzmq",
-        modules = {"cppzmq": "4.9"},
-        debian_package = "cppzmq-dev",
-        headers = ["zmq.hpp", "zmq_addon.hpp"],
-        build_file = "//third_party:cppzmq.BUILD",
     )
     system_library(
         name = "com_google_googletest",
@@ -317,6 +303,47 @@ _IMGUI_CONFIG = """\
 #endif
 """
 
+# libzmq's configuration for Linux, which its configure script would write; libsodium for CURVE.
+_LIBZMQ_PLATFORM = """\
+#ifndef __ZMQ_PLATFORM_HPP_INCLUDED__
+#define __ZMQ_PLATFORM_HPP_INCLUDED__
+
+#define HAVE_ACCEPT4 1
+#define HAVE_CLOCK_GETTIME 1
+#define HAVE_FORK 1
+#define HAVE_IF_NAMETOINDEX 1
+#define HAVE_MKDTEMP 1
+#define HAVE_POSIX_MEMALIGN 1
+#define HAVE_STRNLEN 1
+#define ZMQ_CACHELINE_SIZE 64
+#define ZMQ_HAVE_CURVE 1
+#define ZMQ_HAVE_EVENTFD 1
+#define ZMQ_HAVE_EVENTFD_CLOEXEC 1
+#define ZMQ_HAVE_IFADDRS 1
+#define ZMQ_HAVE_IPC 1
+#define ZMQ_HAVE_LINUX 1
+#define ZMQ_HAVE_NOEXCEPT 1
+#define ZMQ_HAVE_O_CLOEXEC 1
+#define ZMQ_HAVE_PPOLL 1
+#define ZMQ_HAVE_PTHREAD_SETNAME_2 1
+#define ZMQ_HAVE_PTHREAD_SET_AFFINITY 1
+#define ZMQ_HAVE_SOCK_CLOEXEC 1
+#define ZMQ_HAVE_SO_BINDTODEVICE 1
+#define ZMQ_HAVE_SO_KEEPALIVE 1
+#define ZMQ_HAVE_SO_PEERCRED 1
+#define ZMQ_HAVE_TCP_KEEPCNT 1
+#define ZMQ_HAVE_TCP_KEEPIDLE 1
+#define ZMQ_HAVE_TCP_KEEPINTVL 1
+#define ZMQ_HAVE_UIO 1
+#define ZMQ_IOTHREAD_POLLER_USE_EPOLL 1
+#define ZMQ_IOTHREAD_POLLER_USE_EPOLL_CLOEXEC 1
+#define ZMQ_POLL_BASED_ON_POLL 1
+#define ZMQ_USE_CV_IMPL_STL11 1
+#define ZMQ_USE_LIBSODIUM 1
+
+#endif
+"""
+
 def _source_distributions():
     pypi_source(
         name = "nanoarrow",
@@ -326,6 +353,49 @@ def _source_distributions():
         build_backend = "mesonpy",
         files = {"generated/nanoarrow/nanoarrow_config.h": _NANOARROW_CONFIG},
         build_file = "//third_party:nanoarrow.BUILD",
+    )
+
+    # libzmq as its Python binding carries it, unchanged but for these edits.
+    pypi_source(
+        name = "org_zeromq_libzmq",
+        package = "pyzmq",
+        version = "25.1.2",
+        sha256 = "93f1aa311e8bb912e34f004cf186407a4e90eec4f0ecc0efd26056bf7eda0226",
+        build_backend = "setuptools.build_meta",
+        include = ["bundled/zeromq/*"],
+        links = {"include": "bundled/zeromq/include"},
+        files = {"bundled/zeromq/src/platform.hpp": _LIBZMQ_PLATFORM},
+        # A frame is allocated with the length that it tells: what a stranger tells before the handshake is done
+        # is limited to what a handshake needs.
+        edits = {
+            "bundled/zeromq/src/i_decoder.hpp": [
+                "    virtual msg_t *msg () = 0;\n",
+                "    virtual msg_t *msg () = 0;\n\n    virtual void limit_to_handshake (bool) {}\n",
+            ],
+            "bundled/zeromq/src/v2_decoder.hpp": [
+                "    msg_t *msg () { return &_in_progress; }\n",
+                "    msg_t *msg () { return &_in_progress; }\n" +
+                "    void limit_to_handshake (bool limited_) { _limited = limited_; }\n",
+                "    const int64_t _max_msg_size;\n",
+                "    const int64_t _max_msg_size;\n    bool _limited = false;\n",
+            ],
+            "bundled/zeromq/src/v2_decoder.cpp": [
+                "    //  Message size must not exceed the maximum allowed size.\n",
+                "    if (_limited && msg_size_ > 4096) {\n        errno = EMSGSIZE;\n        return -1;\n    }\n" +
+                "    //  Message size must not exceed the maximum allowed size.\n",
+            ],
+            "bundled/zeromq/src/zmtp_engine.cpp": [
+                "bool zmq::zmtp_engine_t::handshake_v3_x (const bool downgrade_sub_)\n{\n",
+                "bool zmq::zmtp_engine_t::handshake_v3_x (const bool downgrade_sub_)\n{\n" +
+                "    _decoder->limit_to_handshake (true);\n",
+            ],
+            "bundled/zeromq/src/stream_engine_base.cpp": [
+                "void zmq::stream_engine_base_t::mechanism_ready ()\n{\n",
+                "void zmq::stream_engine_base_t::mechanism_ready ()\n{\n" +
+                "    if (_decoder)\n        _decoder->limit_to_handshake (false);\n",
+            ],
+        },
+        build_file = "//third_party:libzmq.BUILD",
     )
 
     # Dear ImGui and ImPlot as the Python binding carries them: the docking branch, and an ImPlot that
@@ -420,12 +490,34 @@ def _maven_jars():
                 "                rc = handleErrorReason(new String(msg.data(), 6, 3, zmq.ZMQ.CHARSET)) == 0 ? 0 : ZError.EPROTO;\n" +
                 "            }\n",
             ],
+            # A frame is allocated with the length that it tells, a gigabyte for any stranger, and the error that
+            # follows ends the I/O thread: until the handshake is done the length is limited to what that needs.
+            "zmq/io/coder/Decoder.java": [
+                "    protected final long maxmsgsize;\n",
+                "    protected final long maxmsgsize;\n    private boolean limited;\n\n" +
+                "    public void limitToHandshake(boolean limited)\n    {\n        this.limited = limited;\n    }\n",
+                "        if (maxmsgsize >= 0) {\n            if (size > maxmsgsize) {\n",
+                "        if (limited && (size < 0 || size > 4096)) {\n            errno(ZError.EMSGSIZE);\n" +
+                "            return Step.Result.ERROR;\n        }\n" +
+                "        if (maxmsgsize >= 0) {\n            if (size > maxmsgsize) {\n",
+            ],
             # An exception here, where a stranger's bytes are read, ends the service of the I/O thread. And it has
             # the event that a handshake succeeded, and never tells of it.
             "zmq/io/StreamEngine.java": [
                 "        if (metadata.isEmpty()) {\n            metadata = null;\n        }\n",
                 "        if (metadata.isEmpty()) {\n            metadata = null;\n        }\n" +
-                "        socket.eventHandshakeSucceeded(endpoint, 0);\n",
+                "        socket.eventHandshakeSucceeded(endpoint, 0);\n" +
+                "        if (decoder instanceof V2Decoder) {\n            ((V2Decoder) decoder).limitToHandshake(false);\n        }\n" +
+                "        if (hasHandshakeTimer) {\n            ioObject.cancelTimer(HANDSHAKE_TIMER_ID);\n" +
+                "            hasHandshakeTimer = false;\n        }\n",
+                # Its time for a handshake was one for the greeting.
+                "        handshaking = false;\n\n        if (hasHandshakeTimer) {\n",
+                "        handshaking = false;\n\n        if (hasHandshakeTimer && mechanism == null) {\n",
+                "            zmtpVersion = Protocol.V3;\n\n            encoder = new V2Encoder(errno, outBatchSize);\n" +
+                "            decoder = new V2Decoder(errno, inBatchSize, options.maxMsgSize, options.allocator);\n",
+                "            zmtpVersion = Protocol.V3;\n\n            encoder = new V2Encoder(errno, outBatchSize);\n" +
+                "            decoder = new V2Decoder(errno, inBatchSize, options.maxMsgSize, options.allocator);\n" +
+                "            ((V2Decoder) decoder).limitToHandshake(true);\n",
                 "        int rc = mechanism.processHandshakeCommand(msg);\n",
                 "        int rc;\n        try {\n            rc = mechanism.processHandshakeCommand(msg);\n        }\n" +
                 "        catch (RuntimeException e) {\n            rc = ZError.EPROTO;\n        }\n",

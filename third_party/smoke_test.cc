@@ -24,7 +24,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <zmq.hpp>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
@@ -83,15 +82,20 @@ TEST(SmokeTest, FullyStaticGrpcWithTlsRuns) {
 TEST(SmokeTest, ZeroMqHasCurveAndIpc) {
   EXPECT_EQ(zmq_has("curve"), 1);
   EXPECT_EQ(zmq_has("ipc"), 1);
-  zmq::context_t context;
-  zmq::socket_t pull(context, zmq::socket_type::pull);
-  pull.bind("tcp://127.0.0.1:*");
-  zmq::socket_t push(context, zmq::socket_type::push);
-  push.connect(pull.get(zmq::sockopt::last_endpoint));
-  ASSERT_TRUE(push.send(zmq::str_buffer("grain"), zmq::send_flags::none));
-  zmq::message_t message;
-  ASSERT_TRUE(pull.recv(message));
-  EXPECT_EQ(message.to_string_view(), "grain");
+  void* const context = zmq_ctx_new();
+  void* const pull = zmq_socket(context, ZMQ_PULL);
+  ASSERT_EQ(zmq_bind(pull, "tcp://127.0.0.1:*"), 0);
+  char endpoint[64];
+  size_t size = sizeof(endpoint);
+  ASSERT_EQ(zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, endpoint, &size), 0);
+  void* const push = zmq_socket(context, ZMQ_PUSH);
+  ASSERT_EQ(zmq_connect(push, endpoint), 0);
+  ASSERT_EQ(zmq_send(push, "grain", 5, 0), 5);
+  char text[16];
+  EXPECT_EQ(std::string(text, static_cast<size_t>(zmq_recv(pull, text, sizeof(text), 0))), "grain");
+  zmq_close(push);
+  zmq_close(pull);
+  zmq_ctx_term(context);
 }
 
 TEST(SmokeTest, GlooSumsOverOneRank) {

@@ -36,6 +36,14 @@ def _sha256(ctx, path):
     result = ctx.execute(["sha256sum", path])
     return result.stdout.split(" ")[0] if result.return_code == 0 else ""
 
+def _edit(ctx, path, edits):
+    text = ctx.read(path)
+    for i in range(0, len(edits), 2):
+        if text.count(edits[i]) != 1:
+            fail("%s of %s does not hold this text once:\n%s" % (path, ctx.attr.package, edits[i]))
+        text = text.replace(edits[i], edits[i + 1])
+    ctx.file(path, text, executable = False)
+
 def _pypi_source_impl(ctx):
     requirement = "%s==%s" % (ctx.attr.package, ctx.attr.version)
     home = ctx.os.environ.get("HOME", "")
@@ -99,6 +107,8 @@ def _pypi_source_impl(ctx):
         ctx.symlink(target, link)
     for path, content in ctx.attr.files.items():
         ctx.file(path, content, executable = False)
+    for path, edits in ctx.attr.edits.items():
+        _edit(ctx, path, edits)
     ctx.file("WORKSPACE", "workspace(name = \"%s\")\n" % ctx.name, executable = False)
     ctx.symlink(ctx.attr.build_file, "BUILD")
 
@@ -118,6 +128,7 @@ pypi_source = repository_rule(
         ),
         "links": attr.string_dict(doc = "Symlinks to add: name to target."),
         "files": attr.string_dict(doc = "Files to add: name to content."),
+        "edits": attr.string_list_dict(doc = "File to pairs: a text that it holds once, the text in its place."),
         "build_file": attr.label(mandatory = True, allow_single_file = True),
     },
 )

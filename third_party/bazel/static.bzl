@@ -10,7 +10,7 @@
     )
 
 The system libraries that such a binary may reach are the ones with complete static archives: gRPC,
-Protobuf, Abseil, OpenSSL, c-ares, RE2, zlib. libzmq and libcurl do not link statically. Sanitizer
+Protobuf, Abseil, OpenSSL, c-ares, RE2, zlib. libcurl does not link statically. Sanitizer
 runtimes cannot be part of a static executable, so the feature is dropped under them.
 """
 

@@ -8,7 +8,7 @@ extern "C" const char* __tsan_default_suppressions() {
   return "race:libabsl_\n"
          "race:libgrpc\n"
          "race:libgpr\n"
-         "race:libzmq\n"
+         "race:zmq::\n"
          "race:libsodium\n"  // libzmq's CURVE deciphers into its messages
          "race:libcrypto\n"
          "race:libssl\n"

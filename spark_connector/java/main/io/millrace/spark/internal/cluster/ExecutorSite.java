@@ -65,7 +65,7 @@ public final class ExecutorSite {
   private final List<Watched> watched = new ArrayList<>();
   private ControlChild gateway;
   private int turn;
-  private boolean announced;
+  private FeedHub announced;
   private long lastUseNanos = System.nanoTime();
   private int users;
   private Thread watcher;
@@ -94,9 +94,9 @@ public final class ExecutorSite {
     }
   }
 
-  /** The feeder of this JVM. */
+  /** The feeder of this JVM; another one if that has lost its I/O thread. */
   public static synchronized FeedHub hub() {
-    if (hub == null) {
+    if (hub == null || !hub.isAlive()) {
       hub = FeedHub.start(warning -> LOG.warn("feed: {}", warning));
     }
     return hub;
@@ -241,15 +241,16 @@ public final class ExecutorSite {
 
   /** Makes this JVM's feeder known to nodes of other hosts, before it first comes to one. */
   private void announce() {
+    FeedHub feeder = hub();
     synchronized (this) {
-      if (announced) {
+      if (announced == feeder) {
         return;
       }
     }
     // Two tasks may both do it: it is the same key, and none of them goes on before it is known.
-    call("announce", Params.of("principal", hub().principal()).and("curve_key", hub().curveKey()));
+    call("announce", Params.of("principal", feeder.principal()).and("curve_key", feeder.curveKey()));
     synchronized (this) {
-      announced = true;
+      announced = feeder;
     }
   }
 

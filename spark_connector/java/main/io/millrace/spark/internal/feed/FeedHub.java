@@ -105,6 +105,11 @@ public final class FeedHub implements AutoCloseable {
     loop.unproven.add(nonce);
   }
 
+  /** False once it can send no more and has ended its sessions as BROKEN: another one is to take its place. */
+  public boolean isAlive() {
+    return loop.isAlive();
+  }
+
   /** Batches sent since the start, and their bytes. */
   public FeedStats stats() {
     return loop.stats();

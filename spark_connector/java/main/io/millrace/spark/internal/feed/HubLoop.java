@@ -82,6 +82,7 @@ final class HubLoop implements Runnable {
   private final HubQueue queue;
   private final Consumer<String> warnings;
   private final String principal = "feeder/" + Text.randomHex(8);
+  private final BoundedLines refusals = new BoundedLines();
   private final ReplyAdmission admission = new ReplyAdmission(principal);
   private final ZMQ.Context context;
   private final ZMQ.Socket zap;
@@ -99,6 +100,8 @@ final class HubLoop implements Runnable {
 
   // Nonces of nodes at whose local address somebody else was met. For any thread.
   final Set<String> unproven = ConcurrentHashMap.newKeySet();
+  /** What has ended JeroMQ's I/O thread; null while it runs. For any thread. */
+  private volatile Throwable dead;
   // Written by the thread, read by others.
   private volatile long batchesSent;
   private volatile long bytesSent;
@@ -109,6 +112,12 @@ final class HubLoop implements Runnable {
     this.queue = queue;
     this.warnings = warnings;
     context = ZMQ.context(1);
+    // Called on JeroMQ's thread as it ends, perhaps for want of memory: nothing goes over a socket any more.
+    context.setUncaughtExceptionHandler(
+        (thread, e) -> {
+          dead = e;
+          queue.post(() -> {});
+        });
     List<ZMQ.Socket> opened = new ArrayList<>();
     try {
       opened.add(zap = HubSockets.zapServer(context));
@@ -139,6 +148,11 @@ final class HubLoop implements Runnable {
     return curveKeys.publicKey;
   }
 
+  /** False once nothing can be sent any more: JeroMQ's I/O thread has ended. */
+  boolean isAlive() {
+    return dead == null;
+  }
+
   FeedStats stats() {
     return new FeedStats(batchesSent, bytesSent, resultsReceived, badFrames);
   }
@@ -154,7 +168,7 @@ final class HubLoop implements Runnable {
       poller.register(reply, ZMQ.Poller.POLLIN);
       poller.register(curveReply, ZMQ.Poller.POLLIN);
       boolean more = false;
-      while (!queue.closed()) {
+      while (!queue.closed() && dead == null) {
         poller.poll(more ? 0 : pollTimeoutMillis());
         answerZap();
         queue.rest();
@@ -170,6 +184,10 @@ final class HubLoop implements Runnable {
         connectAgain();
       }
       poller.close();
+      if (dead != null) {
+        why = "the feeder's I/O thread ended: " + dead;
+        warnings.accept(why + "; its sessions are broken, and a new feeder takes its place");
+      }
     } catch (RuntimeException e) {
       why = "the feeder's thread ended: " + e;
       warnings.accept(why);
@@ -182,6 +200,11 @@ final class HubLoop implements Runnable {
     queue.close();
     runCommands();
     for (Entry entry : new ArrayList<>(sessions.values())) {
+      if (dead != null) {
+        // Like a lost connection: whoever feeds may try again, with another hub.
+        entry.session.onEnd(SessionEnd.BROKEN, StatusCode.UNAVAILABLE, entry.session.place() + ": " + why);
+        continue;
+      }
       entry.session.onEnd(SessionEnd.ABORTED, StatusCode.CANCELLED, entry.session.place() + ": " + why);
       byte[] abort = Messages.encodeError(StatusCode.CANCELLED, why);
       send(entry, FrameType.ABORT, abort, Collections.<ByteBuffer>emptyList());
@@ -199,7 +222,9 @@ final class HubLoop implements Runnable {
     curveReply.base().setEventHook(null, 0);
     curveReply.close();
     zap.close();
-    context.close();
+    if (dead == null) {
+      context.close(); // it waits for the I/O thread
+    }
     queue.free();
   }
 
@@ -234,7 +259,10 @@ final class HubLoop implements Runnable {
     for (List<byte[]> request = HubSockets.receiveZap(zap); request != null; request = HubSockets.receiveZap(zap)) {
       String admitted = admission.principalOf(request);
       if (admitted == null) {
-        warnings.accept("refused a reply connection of " + ReplyAdmission.describe(request));
+        String line = refusals.line("refused a reply connection of " + ReplyAdmission.describe(request));
+        if (line != null) {
+          warnings.accept(line);
+        }
       } else {
         tellLinked(admitted);
       }

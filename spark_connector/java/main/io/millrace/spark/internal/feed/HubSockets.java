@@ -15,6 +15,9 @@ import zmq.io.Metadata;
 /** JeroMQ as the feed uses it. */
 final class HubSockets {
   static final long MAX_MESSAGE_BYTES = 1L << 30;
+  /** Of what a PUSH is sent, which are commands alone: its server need not be the node. */
+  private static final long MAX_COMMAND_BYTES = 4096;
+  private static final int HANDSHAKE_MILLIS = 2000;
   static final String ZAP_DOMAIN = "millrace";
   static final String ZAP_ENDPOINT = "inproc://zeromq.zap.01";
 
@@ -30,7 +33,7 @@ final class HubSockets {
     socket.setReconnectIVL(NEVER_MILLIS);
     socket.setHeartbeatIvl(1000);
     socket.setHeartbeatTimeout(4000);
-    socket.setMaxMsgSize(MAX_MESSAGE_BYTES);
+    socket.setMaxMsgSize(type == SocketType.PUSH ? MAX_COMMAND_BYTES : MAX_MESSAGE_BYTES);
     socket.setSndHWM(0);
     socket.setRcvHWM(0);
     return socket;
@@ -46,6 +49,7 @@ final class HubSockets {
   static ZMQ.Socket plainServer(ZMQ.Context context, SocketType type) {
     ZMQ.Socket socket = create(context, type);
     socket.setPlainServer(true);
+    socket.setHandshakeIvl(HANDSHAKE_MILLIS);
     socket.setZAPDomain(ZAP_DOMAIN);
     return socket;
   }
@@ -62,6 +66,7 @@ final class HubSockets {
   static ZMQ.Socket curveServer(ZMQ.Context context, SocketType type, ZMQ.Curve.KeyPair keys) {
     ZMQ.Socket socket = create(context, type);
     socket.setCurveServer(true);
+    socket.setHandshakeIvl(HANDSHAKE_MILLIS);
     socket.setCurvePublicKey(ZMQ.Curve.z85Decode(keys.publicKey));
     socket.setCurveSecretKey(ZMQ.Curve.z85Decode(keys.secretKey));
     socket.setZAPDomain(ZAP_DOMAIN);

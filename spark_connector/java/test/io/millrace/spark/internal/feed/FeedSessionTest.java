@@ -18,7 +18,9 @@ import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.arrow.SchemaMessage;
 import io.millrace.spark.internal.base.BadInputException;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.OutputStream;
+import java.lang.reflect.Field;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.ByteBuffer;
@@ -26,6 +28,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -33,6 +36,8 @@ import org.junit.After;
 import org.junit.Rule;
 import org.junit.Test;
 import org.junit.rules.Timeout;
+import org.zeromq.ZMQ;
+import zmq.SocketBase;
 
 /** A hub and its sessions against a node that does as it is told, right or wrong. */
 public final class FeedSessionTest {
@@ -579,6 +584,109 @@ public final class FeedSessionTest {
     session.finish(0);
     node.reply(open.header.session, FrameType.DONE, Counts.encode(0, 0));
     session.awaitDone();
+  }
+
+  private static byte[] greeting() {
+    byte[] greeting = new byte[64];
+    greeting[0] = (byte) 0xff;
+    greeting[9] = 0x7f;
+    greeting[10] = 3;
+    System.arraycopy("PLAIN".getBytes(StandardCharsets.UTF_8), 0, greeting, 12, 5);
+    return greeting;
+  }
+
+  private int replyPort(OpenFrame open) {
+    return Integer.parseInt(open.replyEndpoint.substring(open.replyEndpoint.lastIndexOf(':') + 1));
+  }
+
+  private void finish(FeedSession session, FakeNode.Frame open) throws Exception {
+    node.connectReply(OpenFrame.decode(open.metadata), node.target().principal());
+    node.credit(open.header.session, MUCH, 0);
+    session.finish(0);
+    node.reply(open.header.session, FrameType.DONE, Counts.encode(0, 0));
+    session.awaitDone();
+  }
+
+  /** Each tells of 896 MiB that are to come: together more than a test's JVM has. */
+  @Test
+  public void lengthsThatStrangersTellAreNotAllocated() throws Exception {
+    FeedSession session = open(FeedMode.TRAIN);
+    FakeNode.Frame open = node.receive(FrameType.OPEN);
+    byte[] told = join(greeting(), new byte[] {6, 0, 0, 0, 0, 0x38, 0, 0, 0});
+    Runtime runtime = Runtime.getRuntime();
+    long before = runtime.totalMemory() - runtime.freeMemory();
+    List<Socket> strangers = new ArrayList<>();
+    for (int i = 0; i < runtime.maxMemory() / (896L << 20) + 2; i++) {
+      Socket socket = new Socket("127.0.0.1", replyPort(OpenFrame.decode(open.metadata)));
+      strangers.add(socket);
+      socket.getOutputStream().write(told);
+      InputStream in = socket.getInputStream();
+      while (in.read(new byte[64]) >= 0) {
+        // its greeting; then it closes
+      }
+    }
+    long held = runtime.totalMemory() - runtime.freeMemory() - before;
+    assertTrue(held + " bytes", held < 100 << 20);
+    finish(session, open);
+    for (Socket socket : strangers) {
+      socket.close();
+    }
+  }
+
+  @Test
+  public void theEndOfTheIoThreadIsToldAndBreaksTheSessions() throws Exception {
+    List<String> lines = new CopyOnWriteArrayList<>();
+    try (FeedHub doomed = FeedHub.start(lines::add)) {
+      FeedSession session = doomed.open(node.target(), options(FeedMode.TRAIN).build());
+      FakeNode.Frame open = node.receive(FrameType.OPEN);
+      assertTrue(doomed.isAlive());
+      Field loop = FeedHub.class.getDeclaredField("loop");
+      loop.setAccessible(true);
+      Field reply = HubLoop.class.getDeclaredField("reply");
+      reply.setAccessible(true);
+      SocketBase base = ((ZMQ.Socket) reply.get(loop.get(doomed))).base();
+      base.setEventHook(null, 0);
+      // Called on JeroMQ's thread, as its own code is that may find no memory.
+      base.setEventHook(
+          event -> {
+            throw new OutOfMemoryError("as if");
+          },
+          ZMQ.EVENT_ACCEPTED);
+      new Socket("127.0.0.1", replyPort(OpenFrame.decode(open.metadata))).close();
+      MillraceException e = failure(() -> session.finish(0));
+      assertEquals(StatusCode.UNAVAILABLE, e.code());
+      assertTrue(e.getMessage(), e.getMessage().contains("I/O thread ended"));
+      assertEquals(SessionEnd.BROKEN, session.state().end);
+      assertFalse(doomed.isAlive());
+    }
+    assertTrue(lines.toString(), lines.toString().contains("a new feeder takes its place"));
+  }
+
+  @Test
+  public void strangersHaveFewLinesOfTheLog() throws Exception {
+    List<String> lines = new CopyOnWriteArrayList<>();
+    try (FeedHub quiet = FeedHub.start(lines::add)) {
+      FeedSession session = quiet.open(node.target(), options(FeedMode.TRAIN).build());
+      FakeNode.Frame open = node.receive(FrameType.OPEN);
+      byte[] hello = {4, 10, 5, 'H', 'E', 'L', 'L', 'O', 1, 'x', 1, 'y'};
+      List<Socket> strangers = new ArrayList<>();
+      for (int i = 0; i < 50; i++) {
+        Socket socket = new Socket("127.0.0.1", replyPort(OpenFrame.decode(open.metadata)));
+        strangers.add(socket);
+        socket.getOutputStream().write(join(greeting(), hello));
+      }
+      for (Socket socket : strangers) {
+        try (InputStream in = socket.getInputStream()) {
+          while (in.read(new byte[64]) >= 0) {
+            // a refusal; at the latest the time for handshakes ends it
+          }
+        } catch (IOException e) {
+          assertNotNull("it was cut off", e);
+        }
+      }
+      finish(session, open);
+    }
+    assertTrue(lines.toString(), !lines.isEmpty() && lines.size() <= 20);
   }
 
   private static byte[] join(byte[] first, byte[] second) {
