@@ -1,7 +1,9 @@
 #include "core/agent/agent_secret.h"
 
+#include <fcntl.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,11 +25,14 @@
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/base/unique_fd.h"
 
 namespace millrace {
 namespace {
 
-constexpr absl::Duration kBackdate = absl::Hours(1);
+// A clock that is set to local time is up to 14 hours off, and one that is a day off is found
+// often.
+constexpr absl::Duration kBackdate = absl::Hours(25);
 constexpr size_t kMaxFileBytes = size_t{64} << 10;
 constexpr size_t kMinTokenBytes = 32;
 constexpr size_t kMaxTokenBytes = 4096;
@@ -57,10 +62,11 @@ bool FillIn(X509* certificate, EVP_PKEY* key, absl::Duration validity) {
   return serial != nullptr && X509_set_version(certificate, X509_VERSION_3) == 1 &&
          BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(certificate)) != nullptr &&
          ASN1_TIME_set(X509_getm_notBefore(certificate), absl::ToTimeT(from)) != nullptr &&
-         ASN1_TIME_set(X509_getm_notAfter(certificate), absl::ToTimeT(from + validity)) != nullptr &&
+         ASN1_TIME_set(X509_getm_notAfter(certificate), absl::ToTimeT(absl::Now() + validity)) !=
+             nullptr &&
          X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8,
-                                    reinterpret_cast<const unsigned char*>("millrace agent"), -1, -1,
-                                    0) == 1 &&
+                                    reinterpret_cast<const unsigned char*>("millrace agent"), -1,
+                                    -1, 0) == 1 &&
          X509_set_issuer_name(certificate, name) == 1 && X509_set_pubkey(certificate, key) == 1 &&
          AddExtension(certificate, NID_basic_constraints, "critical,CA:FALSE") &&
          AddExtension(certificate, NID_key_usage, "critical,digitalSignature") &&
@@ -85,10 +91,35 @@ absl::Status CheckSecret(const AgentSecret& secret, bool with_key) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> ReadAll(int fd, const std::string& path) {
+  std::string text;
+  char buffer[4096];
+  while (true) {
+    const ssize_t n = ::read(fd, buffer, sizeof(buffer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return absl::ErrnoToStatus(errno, path);
+    if (n == 0) return text;
+    text.append(buffer, static_cast<size_t>(n));
+    if (text.size() > kMaxFileBytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(path, " has more than ", kMaxFileBytes, " bytes: it is no secret"));
+    }
+  }
+}
+
 // One file of a secret. A group may read it: a pod that is not root gets its Secret that way.
 absl::StatusOr<std::string> ReadPrivate(const std::string& path) {
+  // The file that is looked at is the one that is read. O_NONBLOCK: a pipe must not hold us.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return absl::ErrnoToStatus(errno, path);
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, path);
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(path + " is no regular file");
+  // Root's: what Kubernetes mounts, and /etc.
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        path, " belongs to user ", info.st_uid, ", who can change it: it must be this user's (",
+        ::geteuid(), ") or root's; make a copy if you trust who wrote it"));
+  }
   if ((info.st_mode & S_IRWXO) != 0) {
     return absl::PermissionDeniedError(absl::StrCat(
         path, " is open to every user of this host; chmod 600 it, or give a Kubernetes Secret "
@@ -98,7 +129,7 @@ absl::StatusOr<std::string> ReadPrivate(const std::string& path) {
     return absl::PermissionDeniedError(
         absl::StrCat(path, " can be changed by its group; chmod 600 it"));
   }
-  return ReadFile(path, kMaxFileBytes);
+  return ReadAll(fd.get(), path);
 }
 
 absl::StatusOr<AgentSecret> ReadFromFile(const std::string& path, bool with_key) {

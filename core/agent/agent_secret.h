@@ -47,15 +47,17 @@ struct SecretPlace {
   [[nodiscard]] const std::string& path() const { return file.empty() ? dir : file; }
 };
 
-// A fresh token, and a fresh P-256 key with a certificate of its own for kAgentCertificateName, valid
-// from one hour ago (clocks of hosts differ) for `validity`. Returns INTERNAL if OpenSSL fails.
+// A fresh token, and a fresh P-256 key with a certificate of its own for kAgentCertificateName,
+// valid from 25 hours ago (clocks of hosts differ) for `validity`. Returns INTERNAL if OpenSSL
+// fails.
 [[nodiscard]] absl::StatusOr<AgentSecret> MakeAgentSecret(
     absl::Duration validity = absl::Hours(24 * 3650));
 
-// Reads it afresh. `with_key`: agents need the key, drivers do not, and need not be able to read it.
-// Returns NOT_FOUND, PERMISSION_DENIED if others than owner and group may read or write it,
-// INVALID_ARGUMENT if it is no secret, INVALID_ARGUMENT if not exactly one place is set. Errors name
-// the path and never quote the secret.
+// Reads it afresh. `with_key`: agents need the key, drivers do not, and need not be able to read
+// it. Returns NOT_FOUND, PERMISSION_DENIED if it belongs to another user than this one or root, or
+// others than owner and group may read it, or others than the owner may write it, INVALID_ARGUMENT
+// if it is no secret, INVALID_ARGUMENT if not exactly one place is set. Errors name the path and
+// never quote the secret.
 [[nodiscard]] absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place, bool with_key);
 
 // Replaces the file (mode 0600).

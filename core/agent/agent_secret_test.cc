@@ -1,6 +1,7 @@
 #include "core/agent/agent_secret.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -69,6 +70,22 @@ TEST_F(AgentSecretTest, WhatOthersMayReadIsRefused) {
             absl::StatusCode::kPermissionDenied);
   ASSERT_EQ(::chmod(Path("s.json").c_str(), 0440), 0);  // as a pod's group reads it
   EXPECT_THAT(ReadAgentSecret({.file = Path("s.json")}, true), IsOk());
+}
+
+TEST_F(AgentSecretTest, WhatAnotherUserCanChangeIsRefused) {
+  ASSERT_THAT(WriteAgentSecretFile(Path("s.json"), secret_), IsOk());
+  if (::chown(Path("s.json").c_str(), 65534, static_cast<gid_t>(-1)) != 0) {
+    GTEST_SKIP() << "only root, outside of a user namespace, can give a file away";
+  }
+  const auto read = ReadAgentSecret({.file = Path("s.json")}, true);
+  EXPECT_EQ(read.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("belongs to user 65534"));
+}
+
+TEST_F(AgentSecretTest, APipeInItsPlaceHoldsNobodyUp) {
+  ASSERT_EQ(::mkfifo(Path("s.json").c_str(), 0600), 0);
+  EXPECT_EQ(ReadAgentSecret({.file = Path("s.json")}, true).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(AgentSecretTest, WhatIsNoSecretIsRefusedWithoutBeingQuoted) {

@@ -21,7 +21,9 @@
 namespace millrace {
 namespace {
 
-constexpr absl::Duration kBackdate = absl::Hours(1);
+// A clock that is set to local time is up to 14 hours off, and one that is a day off is found
+// often.
+constexpr absl::Duration kBackdate = absl::Hours(25);
 
 absl::Status OpenSslError(absl::string_view what) {
   return absl::InternalError(absl::StrCat("OpenSSL: ", what, ": ", TakeOpenSslError()));

@@ -35,7 +35,7 @@ class CertificateAuthority {
 
   struct Options {
     std::string cluster_id;  // goes into the CA's name
-    // Certificates are valid from one hour before they are made (clocks of hosts differ), for:
+    // Certificates are valid from 25 hours before they are made (clocks of hosts differ), for:
     absl::Duration validity = absl::Hours(24 * 3650);
     Clock* clock = RealClock();  // not owned
   };

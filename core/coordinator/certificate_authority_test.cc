@@ -120,14 +120,14 @@ TEST_F(CertificateAuthorityTest, ANodesLeafCarriesTheChosenNameAndNoneOfTheReque
   EXPECT_EQ(EVP_PKEY_eq(X509_get0_pubkey(certificate.get()), key_.get()), 1);
 }
 
-TEST_F(CertificateAuthorityTest, ValidityBeginsAnHourBackAndEndsAfterTenYears) {
+TEST_F(CertificateAuthorityTest, ValidityBeginsADayBackAndEndsAfterTenYears) {
   auto leaf = ca_->SignNodeRequest(Request(key_.get(), key_.get()), kName);
   ASSERT_THAT(leaf, IsOk());
   auto valid = [&](absl::Duration after) {
     return Verifies(*leaf, ca_->ca_pem(), X509_PURPOSE_SSL_SERVER, kName, clock_.Now() + after);
   };
-  EXPECT_TRUE(valid(-absl::Minutes(59)));
-  EXPECT_FALSE(valid(-absl::Minutes(61)));
+  EXPECT_TRUE(valid(-absl::Hours(24)));
+  EXPECT_FALSE(valid(-absl::Hours(26)));
   EXPECT_TRUE(valid(absl::Hours(24 * 3649)));
   EXPECT_FALSE(valid(absl::Hours(24 * 3651)));
 }
