@@ -5,11 +5,16 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "absl/strings/match.h"
+#include <memory>
+#include <numeric>
+#include <vector>
+
 #include "absl/strings/numbers.h"
 
 namespace millrace {
 namespace {
+
+constexpr size_t kMaxDescriptorsToTry = 1024;  // an agent has some thirty
 
 struct Endpoint {
   std::string host;
@@ -35,37 +40,58 @@ bool Describe(const sockaddr_storage& address, Endpoint* endpoint) {
   return true;
 }
 
+// The local host of `fd` if that is a TCP connection to `peer_port`. Other threads open and close
+// descriptors meanwhile: an error only means "not this one".
+std::string LocalHostOf(int fd, uint16_t peer_port) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  Endpoint peer;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      !Describe(address, &peer) || peer.port != peer_port) {
+    return "";
+  }
+  Endpoint local;
+  size = sizeof(address);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      !Describe(address, &local)) {
+    return "";
+  }
+  return local.host;
+}
+
+// The descriptors of this process; without /proc all that there may be, as far as numbers go that
+// are given out: the lowest free one is.
+std::vector<int> Descriptors() {
+  std::vector<int> descriptors;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
+  if (folder == nullptr) {
+    descriptors.resize(kMaxDescriptorsToTry);
+    std::iota(descriptors.begin(), descriptors.end(), 0);
+    return descriptors;
+  }
+  while (const dirent* entry = readdir(folder.get())) {
+    int fd = -1;
+    if (absl::SimpleAtoi(entry->d_name, &fd)) descriptors.push_back(fd);
+  }
+  return descriptors;
+}
+
 }  // namespace
 
 std::string LocalHostTowards(uint16_t peer_port) {
-  std::string host;
-  DIR* folder = opendir("/proc/self/fd");
-  if (folder == nullptr) return host;
-  while (const dirent* entry = readdir(folder)) {
-    int fd = -1;
-    if (!absl::SimpleAtoi(entry->d_name, &fd)) continue;
-    // Other threads open and close descriptors meanwhile: an error only means "not this one".
-    sockaddr_storage address = {};
-    socklen_t size = sizeof(address);
-    Endpoint peer;
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-        !Describe(address, &peer) || peer.port != peer_port) {
-      continue;
-    }
-    Endpoint local;
-    size = sizeof(address);
-    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
-        Describe(address, &local)) {
-      host = local.host;
-      break;
-    }
+  for (const int fd : Descriptors()) {
+    std::string host = LocalHostOf(fd, peer_port);
+    if (!host.empty()) return host;
   }
-  closedir(folder);
-  return host;
+  return "";
 }
 
 bool IsLoopbackHost(absl::string_view host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+  if (host == "localhost" || host == "::1") return true;
+  // 127.example.org may be any host.
+  in_addr address{};
+  return inet_pton(AF_INET, std::string(host).c_str(), &address) == 1 &&
+         (ntohl(address.s_addr) >> 24) == 127;
 }
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <cerrno>
 #include <memory>
 #include <utility>
 
@@ -57,7 +58,12 @@ absl::StatusOr<Thread> Thread::Start(absl::string_view name, absl::AnyInvocable<
   const int error = pthread_create(&handle, nullptr, &RunThread, info.get());
   pthread_sigmask(SIG_SETMASK, &previous, nullptr);
   if (error != 0) {
-    return absl::ErrnoToStatus(error, absl::StrCat("cannot start thread \"", name, "\""));
+    return absl::ErrnoToStatus(
+        error,
+        absl::StrCat("cannot start thread \"", name,
+                     error == EAGAIN ? "\" (has this user too many processes and threads? ulimit "
+                                       "-u, pids.max of its control group)"
+                                     : "\""));
   }
   (void)info.release();  // RunThread owns it now
   Thread thread;

@@ -28,6 +28,7 @@
 #include "core/cli/duration_text.h"
 #include "core/cli/exit_code.h"
 #include "core/cli/find_program.h"
+#include "core/cli/limits.h"
 #include "core/cli/make_resolver.h"
 #include "core/cli/signal_watch.h"
 #include "core/cli/terminal.h"
@@ -120,6 +121,15 @@ absl::Status CheckLogDir(const std::string& log_dir) {
   return absl::InvalidArgumentError(absl::StrCat("--log-dir ", EscapeControls(log_dir),
                                                  ": nothing can be written there: ",
                                                  error.message()));
+}
+
+// Where the whole output of a node that failed is; empty if it is kept nowhere.
+std::string LogText(const NodeFailure& failure, const std::string& log_dir) {
+  if (log_dir.empty()) return "";
+  return absl::StrCat("; its output: ",
+                      EscapeControls(JoinPath(
+                          log_dir, absl::StrCat(failure.role.job_name, "-", failure.role.task_index,
+                                                ".", failure.attempt, ".log"))));
 }
 
 // One run, from options to exit code.
@@ -249,10 +259,10 @@ int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
     failure = failure_;
   }
   if (!failure.has_value() && interruption_.broken_pipe) return kExitSignalBase + SIGPIPE;
-  const std::string text = FirstLine(status.message());
+  const std::string text = absl::StrCat(
+      FirstLine(status.message()), failure.has_value() ? LogText(*failure, options_.log_dir) : "");
   console_.Fail(absl::IsCancelled(status) ? absl::StrCat("stopped: ", text) : text);
   if (failure.has_value()) {
-    if (!options_.log_dir.empty()) console_.Note(absl::StrCat("logs: ", options_.log_dir));
     return ExitCodeOfFailure(*failure);
   }
   if (interruption_.timed_out) return kExitTimeout;
@@ -317,6 +327,12 @@ int Run(RunOptions options) {
   if (!logs.ok()) {
     console.Fail(logs.message());
     return kExitUsage;
+  }
+  const absl::Status limits =
+      options.on.has_value() ? absl::OkStatus() : CheckLimits(ReadLimits(), options.num_executors);
+  if (!limits.ok()) {
+    console.Fail(limits.message());
+    return kExitFailed;
   }
   return Runner(options, *roles, *program, resolver.get()).Run();
 }

@@ -1,7 +1,10 @@
 """`millrace run` from end to end: real agents, real programs."""
 
 import os
+import resource
+import shutil
 import signal
+import subprocess
 import unittest
 
 from cli_testing import PYTHON, WAIT_S, CliTestCase, millrace_path
@@ -34,6 +37,15 @@ class RunTest(CliTestCase):
         told = [line for line in done.stderr.splitlines() if line.startswith("millrace: ")]
         self.assertEqual(len(told), 1, done.stderr)
         self.assertRegex(told[0], "worker:1 .*exited with code 3.*out of cheese")
+
+    def test_the_error_names_the_file_with_the_output_of_the_node_that_failed(self):
+        done = self.run_cli("run", "-n", "2", "--log-dir", "logs", "--", "sh", "-c",
+                            'test "$RANK" = 1 || exec sleep 600; echo out of cheese >&2; exit 3')
+        self.assertEqual(done.returncode, 3, done.stderr)
+        error = done.stderr.splitlines()[-1]
+        self.assertTrue(error.endswith("; its output: logs/worker-1.0.log"), error)
+        with open(self.path("logs/worker-1.0.log"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "out of cheese\n")
 
     def test_a_killed_node_is_128_and_the_signal(self):
         done = self.run_cli("run", "-n", "2", "--", "sh", "-c",
@@ -400,6 +412,59 @@ class RestartTest(CliTestCase):
             line = process.stderr.readline()
             self.assertTrue(line, "millrace ended without TensorBoard's address")
         return line.strip().rsplit(" ", 1)[1]
+
+
+class LimitsTest(CliTestCase):
+    """What a run needs of its machine is told before anything starts, and nothing is left behind."""
+
+    def refused(self, prefix, *args, limit=None, program=None):
+        done = subprocess.run(
+            [*prefix, program or millrace_path(), "run", *args, "--", "echo", "hello"],
+            cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=WAIT_S, check=False,
+            preexec_fn=limit and (lambda: resource.setrlimit(limit[0], (limit[1], limit[1]))))
+        self.assertEqual((done.returncode, done.stdout), (70, ""), done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertEqual(os.listdir(self.path("tmp")), [])
+        self.assertFalse(os.path.exists(self.path("clusters")))
+        return done.stderr
+
+    def test_files_that_may_not_be_written(self):
+        self.assertIn("ulimit -f unlimited", self.refused([], limit=(resource.RLIMIT_FSIZE, 0)))
+
+    def test_too_few_descriptors(self):
+        told = self.refused([], "-n", "64", limit=(resource.RLIMIT_NOFILE, 100))
+        self.assertRegex(told, r"^millrace: 64 nodes take about \d+ file descriptors, and 100 are allowed")
+
+    def test_too_few_processes(self):
+        prefix, program = [], millrace_path()
+        if os.geteuid() == 0:  # whom no limit holds
+            os.chmod(self.folder, 0o755)
+            os.chmod(self.path("tmp"), 0o777)
+            program = shutil.copy(program, self.path("millrace"))
+            prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+            if subprocess.run([*prefix, program, "version"], capture_output=True, check=False).returncode:
+                self.skipTest("another user cannot run a program in this folder")
+        told = self.refused(prefix, limit=(resource.RLIMIT_NPROC, 20), program=program)
+        self.assertRegex(told, r"processes and threads; this user has \d+ now and may have 20: ulimit -u")
+
+    def test_no_proc(self):
+        hide = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@"']
+        if subprocess.run([*hide, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no mount namespace can be made here")
+        root = os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"]
+        done = subprocess.run(
+            [*hide, millrace_path(), "run", "--reservation-timeout", "60s", "-n", "2", "--", "echo", "hello"],
+            cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_S,
+            check=False, env={**self.env, "MILLRACE_AGENT": f"{root}/millrace/core/agent/millrace-agent"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertCountEqual(done.stdout.splitlines(), ["worker:0| hello", "worker:1| hello"])
+
+    def test_no_loopback(self):
+        prefix = ["unshare", "--map-root-user", "--net"]
+        if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no network namespace can be made here")
+        self.assertIn("ip link set lo up", self.refused(prefix))
 
 
 class HelpTest(CliTestCase):

@@ -29,7 +29,9 @@ sigset_t TerminationSignals() {
 }  // namespace
 
 void BlockTerminationSignals() {
+  // A write that cannot be done is an error, not the end.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   const sigset_t set = TerminationSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
