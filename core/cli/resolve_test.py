@@ -104,6 +104,12 @@ class ResolveTest(CliTestCase):
         self.assertIn("resolvers[0].jobs", self.refused(64, "union", "--resolver", '{"type": "slurm", "jobs": 7}'))
         self.assertIn("http://driver:4040", self.refused(64, "spark", "driver:4040"))
 
+    def test_an_error_that_quotes_has_no_control_characters(self):
+        env = {"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_TASKS_PER_NODE": "2,1",
+               "SLURM_STEP_NODELIST": "n[1-2\x1b]0;title\x07]"}
+        told = self.refused(64, "slurm", "--tensorflow", "--gpus-per-node", "0", env=env)
+        self.assertIn(r"n[1-2\x1b]0;title\x07]", told)
+
     def test_tf_config(self):
         config = {"cluster": SPEC, "task": {"type": "ps", "index": 0}, "environment": "cloud"}
         env = {"TF_CONFIG": json.dumps(config)}
