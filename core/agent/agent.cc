@@ -140,7 +140,8 @@ void Agent::OnRequest(const Json& id, const std::string& method, const Json& par
   } else {
     parent_.Reply(id, absl::UnimplementedError(absl::StrCat(
                           "no method \"", Ellipsize(method, 64),
-                          "\"; an agent knows start, stop, status, lookup, cause, report and announce")));
+                          "\"; an agent knows start, stop, status, lookup, cause, report, announce "
+                          "and agent_gone")));
   }
 }
 
@@ -198,7 +199,7 @@ void Agent::OnParentGone(const absl::Status& status) {
     return;
   }
   exit_code_ = kExitFinished;  // as asked: nobody is left to whom the node's end is a failure
-  end_reason_ = absl::CancelledError(absl::StrCat("the parent of the agent of ", NodeName(), " on ",
+  end_reason_ = absl::UnavailableError(absl::StrCat("the parent of the agent of ", NodeName(), " on ",
                                                   LocalHostname(),
                                                   " ended, and the node with it"));
   if (runner_ != nullptr && runner_->alive()) {

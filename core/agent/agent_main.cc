@@ -52,7 +52,9 @@ constexpr char kHelp[] = R"(millrace-agent: Millrace on a host, driven by a pare
   millrace-agent --help | --version
 
 The parent writes requests to stdin, one JSON object a line, and reads replies and events from stdout;
-logs go to stderr. End of file on stdin ends everything at once.
+logs go to stderr. End of file on stdin ends everything at once. A coordinator has a session of its
+own, so that an interrupt of its parent's terminal or notebook does not end it; --new-session gives one
+to the others.
 
   agent        {"id": 1, "method": "start", "params": {
                    "coordinator": {"address": "host:port", "ca_pem": "...", "token": "..."},
@@ -94,6 +96,7 @@ int Usage(const std::string& problem) {
 struct CommandLine {
   std::string mode;
   bool parent_stdin = false;
+  bool new_session = false;
   std::string listen;
   ListenOptions listen_options;
 };
@@ -159,13 +162,15 @@ int ParseCommandLine(const std::vector<std::string>& args, CommandLine* line) {
     std::string parent;
     if (TakeValue(args, "--parent", &i, &parent) && parent == "stdin") {
       line->parent_stdin = true;
+    } else if (args[i] == "--new-session") {
+      line->new_session = true;
     } else if (!TakeValue(args, "--listen", &i, &line->listen) &&
                !TakeValue(args, "--secret-file", &i, &listen.secret.file) &&
                !TakeValue(args, "--secret-dir", &i, &listen.secret.dir) &&
                !TakeValue(args, "--advertise", &i, &listen.advertise)) {
       return Usage(absl::StrCat("unknown argument \"", EscapeControls(args[i]),
-                                "\"; there are --parent=stdin, --listen, --secret-dir, "
-                                "--secret-file and --advertise"));
+                                "\"; there are --parent=stdin, --new-session, --listen, "
+                                "--secret-dir, --secret-file and --advertise"));
     }
   }
   if (!line->listen.empty() || !listen.secret.empty() || !listen.advertise.empty()) {
@@ -262,6 +267,9 @@ int Main(const std::vector<std::string>& args) {
   OpenStandardStreams();
   RaiseDescriptorLimit();
   if (line.listen.empty()) LogGrpcHere();  // who listens has more to say
+  // What a terminal or a notebook sends to its processes is for the parent: who ends with it is told by
+  // the end of stdin. Fails only for the leader of a group, which has one of its own.
+  if (line.new_session || line.mode == "coordinator") (void)setsid();
   absl::Status status;
   if (!line.listen.empty()) {
     status = RunListen(std::move(line.listen_options));

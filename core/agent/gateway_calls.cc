@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/socket_address.h"
+#include "core/base/status_code.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/proto/feed_gateway.grpc.pb.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::chrono::seconds kDeadline(10);
 constexpr absl::string_view kWhere = "params";
+constexpr size_t kMaxErrorBytes = 2048;
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 
 // In the order of the protos' numbers, from 1.
@@ -62,6 +64,7 @@ Json ErrorToJson(bool present, const v1::Error& error) {
 
 Json ReportToJson(const v1::ReportReply&) { return Json::object(); }
 Json AnnounceToJson(const v1::AnnounceReply&) { return Json::object(); }
+Json AgentGoneToJson(const v1::AgentGoneReply&) { return Json::object(); }
 
 }  // namespace
 
@@ -72,7 +75,8 @@ Json LookupToJson(const v1::LookupReply& reply) {
                {"attempt", reply.attempt()},
                {"host", reply.host()},
                {"resume_row", reply.resume_row()},
-               {"partition_state", StateJson(kPartitionStates, reply.partition_state())}};
+               {"partition_state", StateJson(kPartitionStates, reply.partition_state())},
+               {"partition_error", ErrorToJson(reply.has_partition_error(), reply.partition_error())}};
   if (reply.state() == v1::LookupReply::STATE_RUNNING) {
     json["nonce"] = reply.nonce();
     json["endpoint"] = {{"tcp", reply.endpoint().tcp()},
@@ -153,6 +157,14 @@ absl::StatusOr<v1::ReportRequest> ParseReport(const Json& params) {
   }
   MILLRACE_ASSIGN_OR_RETURN(*request.mutable_refed_reason(),
                             GetStringOr(params, "refed_reason", "", kWhere));
+  if (params.contains("error") && !params["error"].is_null()) {
+    constexpr absl::string_view kError = "params.error";
+    MILLRACE_ASSIGN_OR_RETURN(const Json* error, GetObject(params, "error", kWhere));
+    MILLRACE_ASSIGN_OR_RETURN(const std::string code, GetString(*error, "code", kError));
+    MILLRACE_ASSIGN_OR_RETURN(const std::string message, GetString(*error, "message", kError));
+    request.mutable_error()->set_code(static_cast<int>(StatusCodeFromName(code)));
+    request.mutable_error()->set_message(Ellipsize(message, kMaxErrorBytes));
+  }
   return request;
 }
 
@@ -163,12 +175,29 @@ absl::StatusOr<v1::AnnounceRequest> ParseAnnounce(const Json& params) {
   return request;
 }
 
+absl::StatusOr<v1::AgentGoneRequest> ParseAgentGone(const Json& params) {
+  v1::AgentGoneRequest request;
+  MILLRACE_ASSIGN_OR_RETURN(const int id, GetExecutorId(params));
+  request.set_executor_id(id);
+  MILLRACE_ASSIGN_OR_RETURN(*request.mutable_agent_id(), GetString(params, "agent_id", kWhere));
+  if (params.contains("signal")) {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t signal,
+                              GetIntInRange(params, "signal", 1, 127, kWhere));
+    request.set_signal(static_cast<int>(signal));
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t code,
+                              GetIntInRange(params, "exit_code", 0, 255, kWhere));
+    request.set_exit_code(static_cast<int>(code));
+  }
+  return request;
+}
+
 GatewayCalls::GatewayCalls(EventLoop* loop, std::string token, ChannelSource channel)
     : loop_(loop), token_(std::move(token)), channel_(std::move(channel)) {}
 
 bool GatewayCalls::Knows(absl::string_view method) {
   return method == "lookup" || method == "cause" || method == "report" ||
-         method == "announce";
+         method == "announce" || method == "agent_gone";
 }
 
 template <typename Request, typename Reply, typename Method>
@@ -234,6 +263,11 @@ void GatewayCalls::Start(const std::string& method, const Json& params, Done don
          static_cast<void (Async::*)(grpc::ClientContext*, const v1::AnnounceRequest*,
                                      v1::AnnounceReply*, Finish)>(&Async::Announce),
          &AnnounceToJson);
+  } else if (method == "agent_gone") {
+    call(ParseAgentGone(params),
+         static_cast<void (Async::*)(grpc::ClientContext*, const v1::AgentGoneRequest*,
+                                     v1::AgentGoneReply*, Finish)>(&Async::AgentGone),
+         &AgentGoneToJson);
   } else {
     call(ParseReport(params),
          static_cast<void (Async::*)(grpc::ClientContext*, const v1::ReportRequest*, v1::ReportReply*,

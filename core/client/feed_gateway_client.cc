@@ -37,6 +37,12 @@ class GrpcFeedGatewayClient final : public FeedGatewayClient {
            })
         .status();
   }
+  absl::Status AgentGone(const v1::AgentGoneRequest& request) override {
+    return Call<v1::AgentGoneReply>([&](grpc::ClientContext* context, v1::AgentGoneReply* reply) {
+             return stub_->AgentGone(context, request, reply);
+           })
+        .status();
+  }
   void Cancel() override { contexts_.CancelAll(); }
 
  private:

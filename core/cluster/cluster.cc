@@ -505,6 +505,7 @@ absl::Status Cluster::Impl::EndFeed(absl::string_view queue) {
   MILLRACE_RETURN_IF_ERROR(CheckQueue(queue));
   {
     MutexLock lock(&mu_);
+    if (!cancelled_.ok()) return cancelled_;
     ended_.insert(std::string(queue));
   }
   coordinator_->EndFeed(queue);

@@ -1,5 +1,6 @@
 #include "core/cluster/cluster.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -298,6 +299,26 @@ TEST_F(ClusterTest, AFailureAfterTheDataIsTheErrorOfShutdown) {
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal,
                                AllOf(HasSubstr("worker:1"), HasSubstr("could not save the model"))));
   EXPECT_EQ((*cluster)->Shutdown(), status);  // again: the same
+}
+
+TEST_F(ClusterTest, EveryCallOnAFailedClusterEndsWithItsFirstCauseThoughOtherNodesRun) {
+  std::atomic<bool> told = false;
+  options_.input_mode = InputMode::kFeed;
+  options_.num_executors = 2;
+  options_.on_failure = [&told](const NodeFailure&) { told.store(true); };
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
+  ASSERT_THAT(cluster, IsOk());
+  ASSERT_THAT((*cluster)->Train(Rows(10, 2)), IsOk());
+  ASSERT_EQ(::kill(static_cast<pid_t>((*cluster)->Status().slots[1].node_pid), SIGKILL), 0);
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (!told.load() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
+  const auto is_first_cause =
+      StatusIs(absl::StatusCode::kAborted, AllOf(HasSubstr("worker:1"), HasSubstr("SIGKILL")));
+  EXPECT_THAT((*cluster)->Train(Rows(10, 2)), is_first_cause);
+  EXPECT_THAT((*cluster)->EndFeed(), is_first_cause);
+  EXPECT_THAT((*cluster)->Inference(Rows(10, 2)).status(), is_first_cause);
+  EXPECT_EQ((*cluster)->Status().slots[0].state, SlotState::kRunning);
+  EXPECT_THAT((*cluster)->Shutdown(), is_first_cause);
 }
 
 TEST_F(ClusterTest, WorkersThatAreNotFedEndWhenTheirWorkIsDoneWhateverTheGrace) {

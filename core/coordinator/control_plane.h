@@ -127,6 +127,7 @@ class ControlPlane {
   absl::Status CauseOf(int executor_id, v1::CauseReply* reply) const;
   absl::Status ReportByFeeder(const v1::ReportRequest& request);
   absl::Status AnnounceFeeder(absl::string_view principal, absl::string_view curve_key);
+  absl::Status AgentGone(const v1::AgentGoneRequest& request);
 
   // Ends every stream and wait with CANCELLED; joins the threads. Idempotent.
   void Shutdown();
@@ -180,6 +181,9 @@ class ControlPlane {
 
   SlotStatus StatusOf(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   FeedRoute::State RouteState(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether what follows the rows that `last` has acknowledged may be fed to `route`.
+  bool MayResume(const PartitionReport& last, const FeedRoute& route) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   FeedRoute RouteTo(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CauseOfSlot(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The node that a partition of this queue goes to; -1, with the state to tell, if none reads.

@@ -270,6 +270,16 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
       ledger_.Partition(request.feed_id(), request.partition());
   reply->set_partition_state(
       ToPartitionStateProto(record.ok() ? record->last.state : PartitionState::kPending));
+  if (record.ok() && !record->last.error.ok()) {
+    *reply->mutable_partition_error() = ToErrorProto(record->last.error);
+  }
+  if (const NodeFailure* cause = causes_.cause(); cause != nullptr) {
+    // Nodes that still run end with the cluster: nothing more is fed to them.
+    reply->set_state(v1::LookupReply::STATE_FAILED);
+    reply->set_executor_id(cause->executor_id);
+    reply->set_node(cause->role.ToString());
+    return absl::OkStatus();
+  }
   int id = -1;
   if (request.has_executor_id()) {
     id = request.executor_id();
@@ -304,10 +314,20 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
   reply->mutable_endpoint()->set_key(route.key);
   reply->mutable_endpoint()->set_curve(route.curve);
   reply->mutable_endpoint()->set_curve_key(route.curve_key);
-  if (record.ok() && record->last.executor_id == id && record->last.node_attempt == route.attempt) {
-    reply->set_resume_row(record->last.rows_acked);
-  }
+  if (record.ok() && MayResume(record->last, route)) reply->set_resume_row(record->last.rows_acked);
   return absl::OkStatus();
+}
+
+bool ControlPlane::MayResume(const PartitionReport& last, const FeedRoute& route) const {
+  if (last.executor_id < 0) return false;
+  if (last.executor_id == route.executor_id) return last.node_attempt == route.attempt;
+  // A program that stopped reading has used what it acknowledged, and no more: the rest is another's. Not so
+  // if it failed, which takes what it had learnt along.
+  const bool nothing_in_doubt =
+      last.state == PartitionState::kFailed && last.rows_received == last.rows_acked;
+  const FeedRoute::State before = RouteState(last.executor_id);
+  return nothing_in_doubt && last.node_attempt == table_.attempt(last.executor_id) &&
+         (before == FeedRoute::State::kRunning || before == FeedRoute::State::kFinished);
 }
 
 absl::StatusOr<FeedRoute> ControlPlane::ChooseFeed(absl::string_view feed_id, int64_t partition,
@@ -340,6 +360,25 @@ absl::Status ControlPlane::CauseOf(int executor_id, v1::CauseReply* reply) const
   if (!cause.ok()) *reply->mutable_error() = ToErrorProto(cause);
   if (causes_.cause() != nullptr) *reply->mutable_first_cause() = ToErrorProto(causes_.status());
   return absl::OkStatus();
+}
+
+absl::Status ControlPlane::AgentGone(const v1::AgentGoneRequest& request) {
+  if (request.agent_id().empty()) {
+    return absl::InvalidArgumentError("AgentGoneRequest.agent_id is unset");
+  }
+  AgentExitReport report = {.agent_id = request.agent_id()};
+  if (request.signal() != 0) {
+    report.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = request.signal()};
+  } else {
+    report.exit = {.kind = ExitStatus::Kind::kExited, .code = request.exit_code()};
+  }
+  bool known = true;
+  Do([&](TableEffects* effects) {
+    known = table_.Has(request.executor_id());
+    if (known) table_.AgentExited(request.executor_id(), report, effects);
+  });
+  if (known) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no executor ", request.executor_id()));
 }
 
 absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {

@@ -150,5 +150,127 @@ TEST(FeedGatewayTest, AFeederIsToldWhereToGoAndReportsBack) {
   EXPECT_THAT((*gateway)->Lookup(lookup), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
+TEST(FeedGatewayTest, AFailedClusterIsNotFedThoughOtherNodesRun) {
+  auto coordinator = StartCluster(2, InputMode::kFeed);
+  auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
+                                             .ca_pem = coordinator->ca_pem(),
+                                             .agent_token = coordinator->tokens().agent,
+                                             .timeout = kLong});
+  ASSERT_THAT(gateway, IsOk());
+  ASSERT_THAT(coordinator->OpenFeed("f", "input", 4), IsOk());
+  auto first = Dial(*coordinator, 0);
+  auto second = Dial(*coordinator, 1);
+  ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
+  second->SendExit({.kind = ExitStatus::Kind::kSignaled, .signal = 9});
+  EXPECT_THAT(coordinator->WaitFailure(kLong), StatusIs(absl::StatusCode::kAborted));
+  v1::LookupRequest lookup;
+  lookup.set_feed_id("f");
+  for (const bool asks_for_node : {false, true}) {
+    if (asks_for_node) lookup.set_executor_id(0);
+    const auto reply = (*gateway)->Lookup(lookup);
+    ASSERT_THAT(reply, IsOk());
+    EXPECT_EQ(reply->state(), v1::LookupReply::STATE_FAILED);
+    EXPECT_EQ(reply->executor_id(), 1);
+    EXPECT_EQ(reply->node(), "worker:1");
+  }
+}
+
+TEST(FeedGatewayTest, RowsAfterThoseThatAnotherNodeUsedAreFedWhereItStoppedReading) {
+  auto coordinator = StartCluster(2, InputMode::kFeed);
+  auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
+                                             .ca_pem = coordinator->ca_pem(),
+                                             .agent_token = coordinator->tokens().agent,
+                                             .timeout = kLong});
+  ASSERT_THAT(gateway, IsOk());
+  ASSERT_THAT(coordinator->OpenFeed("f", "input", 4), IsOk());
+  auto first = Dial(*coordinator, 0);
+  auto second = Dial(*coordinator, 1);
+  ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
+  v1::ReportRequest report;
+  report.set_feed_id("f");
+  report.set_state(v1::PARTITION_STATE_FAILED);
+  report.set_executor_id(0);
+  report.set_feeder_attempt(1);
+  report.set_rows_received(10);
+  report.set_rows_acked(10);
+  v1::LookupRequest other;
+  other.set_feed_id("f");
+  other.set_executor_id(1);
+  ASSERT_THAT((*gateway)->Report(report), IsOk());
+  EXPECT_EQ((*gateway)->Lookup(other)->resume_row(), 10u);
+  // What it may have used, and what it had not acknowledged, is another matter.
+  report.set_rows_received(20);
+  ASSERT_THAT((*gateway)->Report(report), IsOk());
+  EXPECT_EQ((*gateway)->Lookup(other)->resume_row(), 0u);
+  report.set_rows_received(10);
+  report.set_state(v1::PARTITION_STATE_FEEDING);
+  ASSERT_THAT((*gateway)->Report(report), IsOk());
+  EXPECT_EQ((*gateway)->Lookup(other)->resume_row(), 0u);
+  // The same once it has ended well; what a node that failed had learnt is lost.
+  report.set_state(v1::PARTITION_STATE_FAILED);
+  ASSERT_THAT((*gateway)->Report(report), IsOk());
+  first->SendExit({.kind = ExitStatus::Kind::kExited, .code = 0});
+  const absl::Time deadline = absl::Now() + kLong;
+  while (coordinator->Snapshot().slots[0].state != SlotState::kFinished && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  ASSERT_EQ(coordinator->Snapshot().slots[0].state, SlotState::kFinished);
+  EXPECT_EQ((*gateway)->Lookup(other)->resume_row(), 10u);
+}
+
+TEST(FeedGatewayTest, WhatASessionEndedWithIsToldToTheNext) {
+  auto coordinator = StartCluster(1, InputMode::kFeed);
+  auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
+                                             .ca_pem = coordinator->ca_pem(),
+                                             .agent_token = coordinator->tokens().agent,
+                                             .timeout = kLong});
+  ASSERT_THAT(gateway, IsOk());
+  ASSERT_THAT(coordinator->OpenFeed("f", "input", 1), IsOk());
+  v1::LookupRequest lookup;
+  lookup.set_feed_id("f");
+  EXPECT_FALSE((*gateway)->Lookup(lookup)->has_partition_error());
+  v1::ReportRequest report;
+  report.set_feed_id("f");
+  report.set_state(v1::PARTITION_STATE_FAILED);
+  report.set_executor_id(-1);
+  report.mutable_error()->set_code(static_cast<int>(absl::StatusCode::kDeadlineExceeded));
+  report.mutable_error()->set_message("too late");
+  ASSERT_THAT((*gateway)->Report(report), IsOk());
+  const auto reply = (*gateway)->Lookup(lookup);
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_EQ(reply->partition_error().code(),
+            static_cast<int>(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(reply->partition_error().message(), "too late");
+}
+
+TEST(FeedGatewayTest, AnAgentWhoseDeathWasSeenIsLostAtOnce) {
+  auto coordinator = StartCluster(2, InputMode::kFeed);
+  auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
+                                             .ca_pem = coordinator->ca_pem(),
+                                             .agent_token = coordinator->tokens().agent,
+                                             .timeout = kLong});
+  ASSERT_THAT(gateway, IsOk());
+  auto first = Dial(*coordinator, 0);
+  FakeAgentOptions options = FakeAgentOptions::For(*coordinator);
+  options.executor_id = 1;
+  options.agent_id = "the second";
+  FakeAgent second(options);
+  ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
+  v1::AgentGoneRequest gone;
+  gone.set_executor_id(1);
+  gone.set_signal(9);
+  EXPECT_THAT((*gateway)->AgentGone(gone), StatusIs(absl::StatusCode::kInvalidArgument));
+  gone.set_agent_id("another agent's");
+  EXPECT_THAT((*gateway)->AgentGone(gone), IsOk());
+  EXPECT_EQ(coordinator->Snapshot().slots[1].state, SlotState::kRunning);
+  gone.set_agent_id("the second");
+  EXPECT_THAT((*gateway)->AgentGone(gone), IsOk());
+  EXPECT_THAT(coordinator->WaitFailure(kLong),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("SIGKILL")));
+  EXPECT_EQ(coordinator->Snapshot().slots[1].state, SlotState::kLost);
+  gone.set_executor_id(7);
+  EXPECT_THAT((*gateway)->AgentGone(gone), StatusIs(absl::StatusCode::kNotFound));
+}
+
 }  // namespace
 }  // namespace millrace

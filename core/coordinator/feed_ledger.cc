@@ -32,6 +32,12 @@ void AddGrowth(const FeederStages& now, const FeederStages& before, FeederStages
   sum->wire_us += now.wire_us - before.wire_us;
 }
 
+// The session begins where the one before has ended, which left nothing in doubt.
+bool GoesOnAfter(const PartitionReport& last, const PartitionReport& report) {
+  return last.state == PartitionState::kFailed && last.rows_acked > 0 &&
+         last.rows_received == last.rows_acked && report.first_row == last.rows_acked;
+}
+
 // Rows of the session itself.
 uint64_t Own(uint64_t rows, const PartitionReport& report) {
   return rows - std::min(rows, report.first_row);
@@ -210,7 +216,7 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
     Count(record, -1, &feed.summary);
   }
   if (new_session) ++record.sessions;
-  if (!report.refed_reason.empty() && new_session) {
+  if (!report.refed_reason.empty() && new_session && !GoesOnAfter(record.last, report)) {
     ++record.refed;
     // A session that resumes begins with the rows before it.
     const uint64_t rows = Own(record.last.rows_received, report);

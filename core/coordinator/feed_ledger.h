@@ -65,6 +65,8 @@ struct PartitionReport {
   FeederStages stages;
   // Why rows are sent again, if some are. Empty otherwise.
   std::string refed_reason;
+  // Of a session that has ended, where whoever comes next had better not try the same again.
+  absl::Status error;
 };
 
 struct PartitionRecord {

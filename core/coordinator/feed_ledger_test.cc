@@ -86,6 +86,20 @@ TEST(FeedLedgerTest, OfAResumedPartitionOnlyWhatIsSentAgainIsCounted) {
   EXPECT_FALSE(ledger.Summary("f")->exactly_once);
 }
 
+TEST(FeedLedgerTest, WhatFollowsASessionThatLeftNothingInDoubtIsNotFedAgain) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 1), IsOk());
+  PartitionReport terminated = At(0, State::kFailed, 45, 1);
+  terminated.rows_acked = 45;
+  ASSERT_THAT(ledger.Report("f", terminated), IsOk());
+  PartitionReport rest = At(0, State::kFeeding, 45, 2);
+  rest.first_row = 45;
+  rest.refed_reason = "worker:1 reads no more";
+  ASSERT_THAT(ledger.Report("f", rest), IsOk());
+  EXPECT_EQ(ledger.Partition("f", 0)->rows_refed, 0u);
+  EXPECT_TRUE(ledger.Summary("f")->exactly_once);
+}
+
 TEST(FeedLedgerTest, WhatADeadNodeHeldIsFedAgain) {
   FeedLedger ledger;
   ASSERT_THAT(ledger.Open("f", "input", 3), IsOk());

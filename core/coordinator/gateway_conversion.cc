@@ -1,5 +1,8 @@
 #include "core/coordinator/gateway_conversion.h"
 
+#include "absl/status/status.h"
+#include "core/coordinator/wire_conversion.h"
+
 namespace millrace {
 
 static_assert(static_cast<int>(PartitionState::kPending) + 1 == v1::PARTITION_STATE_PENDING);
@@ -54,7 +57,8 @@ PartitionReport ToPartitionReport(const v1::ReportRequest& request) {
                      .encode_us = request.stages().encode_us(),
                      .credit_us = request.stages().credit_us(),
                      .wire_us = request.stages().wire_us()},
-          .refed_reason = request.refed_reason()};
+          .refed_reason = request.refed_reason(),
+          .error = request.has_error() ? FromErrorProto(request.error()) : absl::OkStatus()};
 }
 
 }  // namespace millrace

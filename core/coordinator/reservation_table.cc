@@ -122,7 +122,9 @@ void ReservationTable::AgentExited(int executor_id, const AgentExitReport& repor
   Slot* found = Find(executor_id);
   if (found == nullptr) return;
   Slot& slot = *found;
-  if (report.pid != 0 && slot.agent_pid != 0 && report.pid != slot.agent_pid) {
+  const bool other_pid =
+      report.pid != 0 && slot.agent_pid != 0 && report.pid != slot.agent_pid;
+  if (other_pid || (!report.agent_id.empty() && report.agent_id != slot.agent_id)) {
     ++fenced_;
     return;
   }
@@ -456,7 +458,9 @@ void ReservationTable::NodeEnded(Slot& slot, const NodeReport& report, TableEffe
     failure.stderr_tail.erase(failure.stderr_tail.begin(),
                               failure.stderr_tail.end() - kMaxStderrLines);
   }
+  // The program's own word, not that of an agent which killed it.
   failure.consequence = report.kind == NodeReport::Kind::kExited &&
+                        report.exit.kind == ExitStatus::Kind::kExited &&
                         report.error.code() == absl::StatusCode::kUnavailable;
   Fail(slot, SlotState::kFailed, std::move(failure), /*replaceable=*/false, effects);
 }

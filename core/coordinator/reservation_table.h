@@ -103,7 +103,8 @@ struct AgentExitReport {
   absl::Status status;
   std::vector<std::string> stderr_tail;
   bool replacement_coming = false;
-  int64_t pid = 0;  // 0: the one that was there
+  int64_t pid = 0;       // 0: the one that was there
+  std::string agent_id;  // the same, where pids of several hosts may meet; empty: not told
 };
 
 // What follows from an event, in the order in which it should be done.

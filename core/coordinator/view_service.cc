@@ -296,4 +296,12 @@ grpc::ServerUnaryReactor* GatewayService::Announce(grpc::CallbackServerContext* 
   return Done(context, status);
 }
 
+grpc::ServerUnaryReactor* GatewayService::AgentGone(grpc::CallbackServerContext* context,
+                                                    const v1::AgentGoneRequest* request,
+                                                    v1::AgentGoneReply* /*reply*/) {
+  absl::Status status = parts_.gate->Admit(*context, "AgentGone", {TokenKind::kAgent});
+  if (status.ok()) status = parts_.plane->AgentGone(*request);
+  return Done(context, status);
+}
+
 }  // namespace millrace

@@ -83,6 +83,7 @@ using GatewayServiceBase = v1::FeedGateway::CallbackService;
 
 class GatewayService final : public GatewayServiceBase {
  public:
+  using GatewayServiceBase::AgentGone;
   using GatewayServiceBase::Announce;
   using GatewayServiceBase::Cause;
   using GatewayServiceBase::Lookup;
@@ -102,6 +103,9 @@ class GatewayService final : public GatewayServiceBase {
   grpc::ServerUnaryReactor* Announce(grpc::CallbackServerContext* context,
                                      const v1::AnnounceRequest* request,
                                      v1::AnnounceReply* reply) override;
+  grpc::ServerUnaryReactor* AgentGone(grpc::CallbackServerContext* context,
+                                      const v1::AgentGoneRequest* request,
+                                      v1::AgentGoneReply* reply) override;
 
  private:
   const ServiceParts parts_;
