@@ -115,6 +115,10 @@ public final class ClusterOptions {
     return from.stopGraceMillis;
   }
 
+  public long stopTimeoutMillis() {
+    return from.stopTimeoutMillis;
+  }
+
   public Map<String, String> env() {
     return from.env;
   }
@@ -132,7 +136,7 @@ public final class ClusterOptions {
     private boolean tensorboard;
     private boolean releasePort = true;
     private long reservationTimeoutMillis = 600_000;
-    private int nodesPerExecutor = 1;
+    private int nodesPerExecutor;
     private int gpusPerNode;
     private int maxRestarts;
     private String defaultFs = "";
@@ -142,6 +146,7 @@ public final class ClusterOptions {
     private String coordinatorPortRange = "";
     private long feedBudgetBytes = 256L << 20;
     private long stopGraceMillis = 5_000;
+    private long stopTimeoutMillis = 10_000;
     private Map<String, String> env = Collections.emptyMap();
 
     private Builder() {}
@@ -168,6 +173,7 @@ public final class ClusterOptions {
       coordinatorPortRange = other.coordinatorPortRange;
       feedBudgetBytes = other.feedBudgetBytes;
       stopGraceMillis = other.stopGraceMillis;
+      stopTimeoutMillis = other.stopTimeoutMillis;
       env = other.env;
     }
 
@@ -237,7 +243,10 @@ public final class ClusterOptions {
       return this;
     }
 
-    /** How many nodes one executor may have. 1. */
+    /**
+     * How many nodes one executor may have. 0, the default: one, if there are as many executors as nodes, otherwise as
+     * many as are needed; so local[4], or one executor of four cores, has up to four.
+     */
     public Builder nodesPerExecutor(int value) {
       nodesPerExecutor = value;
       return this;
@@ -297,6 +306,12 @@ public final class ClusterOptions {
     /** How long a node that was asked to stop may take. 5,000 ms. */
     public Builder stopGraceMillis(long value) {
       stopGraceMillis = value;
+      return this;
+    }
+
+    /** How long a node may stay stopped by a signal (SIGSTOP) before it has failed. 10,000 ms. */
+    public Builder stopTimeoutMillis(long value) {
+      stopTimeoutMillis = value;
       return this;
     }
 

@@ -20,7 +20,9 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
@@ -32,6 +34,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.streaming.api.java.JavaDStream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A cluster of node programs on the executors of a Spark application.
@@ -45,15 +49,20 @@ import org.apache.spark.streaming.api.java.JavaDStream;
  * }</pre>
  *
  * <p>Every call that fails throws a {@link MillraceException}: the cluster's first cause, with its node, how
- * it ended and what it wrote last, within a second of its death. The SparkContext is never stopped, and is as
+ * it ended and what it wrote last, within a second of its death. So does every call after it, until shutdown.
+ * The SparkContext is never stopped, and is as
  * good as before after a cluster that has failed: another one can be started.
  *
  * <p>Thread-safe; train calls on one queue run one after another. The cluster ends with its driver.
  */
 public final class MillraceCluster implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(MillraceCluster.class);
+
   private final ClusterRun run;
   private final InferenceFeeds inferenceFeeds;
   private final Map<String, Object> trainLocks = new TreeMap<>();
+  private final Set<String> trainedQueues = ConcurrentHashMap.newKeySet();
+  private final Set<String> endedQueues = ConcurrentHashMap.newKeySet();
   private volatile boolean terminated;
   private volatile boolean shut;
   // Guarded by this.
@@ -171,6 +180,13 @@ public final class MillraceCluster implements AutoCloseable {
     }
     checkFeed(options.queue(), "train");
     synchronized (trainLock(options.queue())) {
+      if (endedQueues.contains(options.queue())) {
+        throw new MillraceException(
+            StatusCode.FAILED_PRECONDITION,
+            "training on queue '" + options.queue() + "' has ended (endFeed, or endOfFeed of an earlier call), and "
+                + "does not come back: run another cluster");
+      }
+      trainedQueues.add(options.queue());
       TrainResult result = trainOnce(data, encoders, options);
       if (options.endOfFeed()) {
         endFeed(options.queue());
@@ -211,7 +227,8 @@ public final class MillraceCluster implements AutoCloseable {
             + (options.numEpochs() == 1 ? " epoch" : " epochs") + ", queue '" + options.queue() + "'";
     TrainRun<T> job =
         new TrainRun<>(
-            run.spark(), run.coordinator(), plan, epochs, encoders, run.feedGroup(), description, run.executors());
+            run.spark(), run.coordinator(), plan, epochs, encoders, run.feedTag(), description, run.executors(),
+            run::nodeNeeds);
     FeedSummary summary = job.run();
     if (job.terminated()) {
       terminated = true;
@@ -231,6 +248,7 @@ public final class MillraceCluster implements AutoCloseable {
     if (shut) {
       throw new MillraceException(StatusCode.FAILED_PRECONDITION, what + " after shutdown");
     }
+    run.failIfClusterHas();
   }
 
   /**
@@ -239,6 +257,7 @@ public final class MillraceCluster implements AutoCloseable {
    */
   public void endFeed(String queue) {
     checkFeed(queue, "endFeed");
+    endedQueues.add(queue);
     run.coordinator().call("end_feed", Params.of("queue", queue));
   }
 
@@ -279,6 +298,16 @@ public final class MillraceCluster implements AutoCloseable {
   }
 
   private FeedPlan inferencePlan(InferenceOptions options, int partitions) {
+    String queue = options.queue();
+    if (trainedQueues.contains(queue) && !endedQueues.contains(queue) && !terminated) {
+      LOG.warn(
+          "cluster {}: inference on queue '{}', whose training has not ended: its rows wait for endFeed(\"{}\") or a "
+              + "train call with endOfFeed, at most {} s (feed_timeout)",
+          clusterId(),
+          queue,
+          queue,
+          options.feedTimeoutMillis() / 1000.0);
+    }
     String feed = inferenceFeeds.open(options.queue(), partitions);
     return new FeedPlan(
         clusterId(), run.coordinator().address(), feed, options.queue(), options.feedTimeoutMillis(), partitions,

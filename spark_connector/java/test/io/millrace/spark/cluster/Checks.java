@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.SparkStageInfo;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -142,6 +143,16 @@ abstract class Checks {
       require(System.nanoTime() - began < 180_000_000_000L, "not within 180 s: " + what);
       Thread.sleep(20);
     }
+  }
+
+  /** How many tasks run, of all jobs. */
+  final int runningTasks() {
+    int tasks = 0;
+    for (int stage : sc.statusTracker().getActiveStageIds()) {
+      SparkStageInfo info = sc.statusTracker().getStageInfo(stage);
+      tasks += info == null ? 0 : info.numActiveTasks();
+    }
+    return tasks;
   }
 
   /** Something that comes true. */

@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
-import org.apache.spark.SparkStageInfo;
+import org.apache.spark.api.java.JavaFutureAction;
 import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.function.VoidFunction2;
@@ -274,21 +274,12 @@ public final class FeedChecks extends Checks {
               }
             });
     stream.start();
-    String group = "millrace-" + cluster.clusterId() + "-feed";
-    await("the feed of a batch", () -> sc.statusTracker().getJobIdsForGroup(group).length > 0);
+    String tag = "millrace-" + cluster.clusterId() + "-feed";
+    await("the feed of a batch", () -> sc.sc().statusTracker().getJobIdsForTag(tag).length > 0);
     stream.interrupt();
     stream.join();
     require(error.get() instanceof InterruptedException, "its error: " + error.get());
     cluster.close();
-  }
-
-  private int runningTasks() {
-    int tasks = 0;
-    for (int stage : sc.statusTracker().getActiveStageIds()) {
-      SparkStageInfo info = sc.statusTracker().getStageInfo(stage);
-      tasks += info == null ? 0 : info.numActiveTasks();
-    }
-    return tasks;
   }
 
   /** A streaming query that is stopped while it feeds a batch has ended well. */
@@ -305,8 +296,8 @@ public final class FeedChecks extends Checks {
             .writeStream()
             .foreachBatch(cluster.trainBatches(TrainOptions.defaults()))
             .start();
-    String group = "millrace-" + cluster.clusterId() + "-feed";
-    await("the feed of a batch", () -> sc.statusTracker().getJobIdsForGroup(group).length > 0);
+    String tag = "millrace-" + cluster.clusterId() + "-feed";
+    await("the feed of a batch", () -> sc.sc().statusTracker().getJobIdsForTag(tag).length > 0);
     query.stop();
     require(query.exception().isEmpty(), "its error: " + query.exception());
     cluster.close();
@@ -377,7 +368,7 @@ public final class FeedChecks extends Checks {
     }
   }
 
-  private void wrongUse() {
+  private void wrongUse() throws Exception {
     requireError(StatusCode.INVALID_ARGUMENT, () -> run(feed(0), "sum"));
     requireError(StatusCode.INVALID_ARGUMENT, () -> run(feed(2).masterNode("boss"), "sum"));
     MillraceException missing =
@@ -388,9 +379,15 @@ public final class FeedChecks extends Checks {
         requireError(
             StatusCode.NOT_FOUND, () -> MillraceCluster.run(sc, NodeProgram.path("/nowhere/n"), feed(1).build()));
     requireContains(absent.getMessage(), "/nowhere/n");
-    MillraceException few =
-        requireError(StatusCode.DEADLINE_EXCEEDED, () -> run(feed(3).reservationTimeoutMillis(5_000), "sum"));
-    requireContains(few.getMessage(), "have 2 of 3 slots");
+    MillraceException few = requireError(StatusCode.FAILED_PRECONDITION, () -> run(feed(3), "sum"));
+    requireContains(few.getMessage(), "3 nodes need a task slot each");
+    JavaFutureAction<Void> other = sc.parallelize(Arrays.asList(1), 1).foreachAsync(i -> Thread.sleep(600_000));
+    await("a task in one of two slots", () -> runningTasks() == 1);
+    MillraceException taken =
+        requireError(StatusCode.DEADLINE_EXCEEDED, () -> run(feed(2).reservationTimeoutMillis(5_000), "sum"));
+    requireContains(taken.getMessage(), "have 1 of 2 slots");
+    other.cancel(true);
+    await("its end", () -> runningTasks() == 0);
     MillraceCluster cluster = run(feed(1), "sum");
     requireError(StatusCode.NOT_FOUND, () -> cluster.train(numbers(1, 1), TrainOptions.builder().queue("q").build()));
     requireError(

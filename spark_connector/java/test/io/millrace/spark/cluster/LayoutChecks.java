@@ -82,8 +82,11 @@ public final class LayoutChecks extends Checks {
     requireEqual(2, places(cluster).size());
     cluster.shutdown();
     MillraceException e =
-        requireError(StatusCode.DEADLINE_EXCEEDED, () -> run(feed(3).reservationTimeoutMillis(8_000), "sum"));
-    requireContains(e.getMessage(), "have 2 of 3 slots; each needs an executor of its own with 1 free core");
+        requireError(StatusCode.FAILED_PRECONDITION, () -> run(feed(3).nodesPerExecutor(1), "sum"));
+    requireContains(e.getMessage(), "(2 executors of 2 cores) with nodesPerExecutor 1: set it to 2");
+    MillraceCluster shared = run(feed(3), "sum");
+    requireEqual(2, places(shared).size());
+    shared.shutdown();
   }
 
   /** Four nodes on two executors; each executor's tasks feed both of its nodes. */

@@ -36,6 +36,16 @@ final class ControlChild {
   private static final int MAX_DEPTH = 32;
   private static final int KEPT_LINES = 20;
 
+  /**
+   * This JVM is a driver, with a terminal or a notebook maybe, whose interrupts are not for its children. Those of an
+   * executor stay in the session of their container, which may be killed by it.
+   */
+  private static volatile boolean inDriver;
+
+  static void setInDriver() {
+    inDriver = true;
+  }
+
   /** What the child tells. Called on its reading thread, in order. */
   interface Listener {
     /** Any event but the first, "ready". */
@@ -74,6 +84,9 @@ final class ControlChild {
   static ControlChild start(String name, String mode, Listener listener) {
     String program = AgentProgram.path();
     ProcessBuilder builder = new ProcessBuilder(program, mode, "--parent=stdin");
+    if (inDriver) {
+      builder.command().add("--new-session");
+    }
     // What a task may write to is java.io.tmpdir; Spark removes it with the executor.
     builder.environment().put("TMPDIR", System.getProperty("java.io.tmpdir"));
     Process process;

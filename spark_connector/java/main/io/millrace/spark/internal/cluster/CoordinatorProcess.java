@@ -44,6 +44,7 @@ public final class CoordinatorProcess implements AutoCloseable {
    */
   public static CoordinatorProcess start(
       Params params, Consumer<MillraceException> onFailure, IntConsumer onRelaunch) {
+    ControlChild.setInDriver();
     CoordinatorProcess coordinator = new CoordinatorProcess(onFailure, onRelaunch);
     try {
       coordinator.readStart(coordinator.child.call("start", params));
@@ -198,6 +199,12 @@ public final class CoordinatorProcess implements AutoCloseable {
   public boolean isHeld(int executorId) {
     Slot slot = slot(executorId);
     return slot != null && slot.isHeld();
+  }
+
+  /** Whether this slot's node is yet to be started, or to be started again. */
+  public boolean needsAgent(int executorId) {
+    Slot slot = slot(executorId);
+    return slot == null || !slot.isHeld() && !slot.state.equals("finished");
   }
 
   /** How many slots from number {@code first} on an agent has come for. */

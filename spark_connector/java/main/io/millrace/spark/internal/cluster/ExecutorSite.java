@@ -36,6 +36,8 @@ public final class ExecutorSite {
   private static final long GATEWAY_IDLE_NANOS = TimeUnit.SECONDS.toNanos(3);
   /** How often the ledger is told of a session's end, should an agent or its connection be lost meanwhile. */
   private static final int MAX_TELLS = 5;
+  /** How gRPC begins to say that nobody listens. */
+  private static final String UNREACHABLE = "failed to connect";
   private static final long TELL_AGAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
   private static final Map<String, ExecutorSite> SITES = new HashMap<>();
@@ -63,6 +65,7 @@ public final class ExecutorSite {
   private final Set<Integer> claimed = new HashSet<>();
   private final Set<String> doneReading = new HashSet<>();
   private final List<Watched> watched = new ArrayList<>();
+  private final List<Params> deaths = new ArrayList<>(); // of agents, not told yet
   private ControlChild gateway;
   private int turn;
   private FeedHub announced;
@@ -137,9 +140,18 @@ public final class ExecutorSite {
         agents.put(executorId, agent);
       } else {
         claimed.remove(executorId);
+        noteDeath(agent);
       }
     }
     return agent;
+  }
+
+  private synchronized void noteDeath(NodeAgent agent) {
+    Params death = agent.takeDeath();
+    if (death != null) {
+      deaths.add(death);
+      notifyAll();
+    }
   }
 
   /** Gives a place to an agent that none was claimed for, whatever else is here; nothing if it has ended. */
@@ -154,6 +166,7 @@ public final class ExecutorSite {
     if (agents.remove(agent.executorId(), agent)) {
       claimed.remove(agent.executorId());
     }
+    noteDeath(agent);
   }
 
   /** The node of this executor that a task had better feed, of several each in turn; -1 if there is none. */
@@ -213,6 +226,12 @@ public final class ExecutorSite {
       // The node has finished, and its agent with it: there is another way.
       if (e.code() == StatusCode.UNAVAILABLE && !link.isAlive()) {
         return link().call(method, params);
+      }
+      if (e.code() == StatusCode.UNAVAILABLE && e.getMessage().startsWith(UNREACHABLE)) {
+        throw new MillraceException(
+            StatusCode.UNAVAILABLE,
+            "cluster " + clusterId + " has ended, or " + Hosts.local() + " cannot reach its coordinator at "
+                + coordinator.address() + ": " + e.getMessage());
       }
       throw e;
     }
@@ -275,11 +294,20 @@ public final class ExecutorSite {
 
   /** Tells the ledger; that it cannot be told is logged. */
   public void report(PartitionReport report, String state, SessionState session) {
+    report(report, state, session, null);
+  }
+
+  /** As {@link #report}, with an error that another attempt would end with too. */
+  public void report(PartitionReport report, String state, SessionState session, MillraceException error) {
     try {
-      call("report", report.params(state, session));
+      call("report", report.params(state, session).and("error", errorJson(error)));
     } catch (MillraceException e) {
       LOG.warn("the ledger did not take a partition: {}", e.getMessage());
     }
+  }
+
+  private static Params errorJson(MillraceException error) {
+    return error == null ? null : Params.of("code", error.code().name()).and("message", error.getMessage());
   }
 
   /** The other end of {@link #enter}. */
@@ -302,12 +330,15 @@ public final class ExecutorSite {
       List<Watched> now;
       synchronized (this) {
         try {
-          wait(watched.isEmpty() ? 500 : WATCH_MILLIS);
+          if (deaths.isEmpty()) {
+            wait(watched.isEmpty() ? 500 : WATCH_MILLIS);
+          }
         } catch (InterruptedException e) {
           LOG.debug("an interrupt that nobody sends");
         }
         now = new ArrayList<>(watched);
       }
+      tellDeaths();
       boolean all = System.nanoTime() - lastReport > REPORT_NANOS;
       if (all) {
         lastReport = System.nanoTime();
@@ -332,6 +363,23 @@ public final class ExecutorSite {
       }
       if (now.isEmpty() && isOver()) {
         return;
+      }
+    }
+  }
+
+  /** Says which agents were killed: otherwise the coordinator would wait for their leases. */
+  private void tellDeaths() {
+    List<Params> now;
+    synchronized (this) {
+      now = new ArrayList<>(deaths);
+      deaths.clear();
+    }
+    for (Params death : now) {
+      LOG.warn("the agent of node {} was killed by signal {}", death.get("executor_id"), death.get("signal"));
+      try {
+        call("agent_gone", death);
+      } catch (MillraceException e) {
+        LOG.warn("the coordinator cannot be told: {}", e.getMessage()); // it sees that the lease is over
       }
     }
   }
@@ -375,8 +423,8 @@ public final class ExecutorSite {
     ControlChild idle;
     synchronized (SITES) {
       synchronized (this) {
-        boolean used = users > 0 || !watched.isEmpty() || System.nanoTime() - lastUseNanos < GATEWAY_IDLE_NANOS;
-        if (used) {
+        boolean busy = users > 0 || !watched.isEmpty() || !deaths.isEmpty();
+        if (busy || System.nanoTime() - lastUseNanos < GATEWAY_IDLE_NANOS) {
           return false;
         }
         idle = gateway;

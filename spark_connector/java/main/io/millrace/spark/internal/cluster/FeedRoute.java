@@ -22,6 +22,8 @@ public final class FeedRoute {
   public final long resumeRow;
   /** "pending", "feeding", "received", "done" or "failed". */
   public final String partitionState;
+  /** With what the last session of the partition has ended, where it was reported; otherwise null. */
+  public final MillraceException partitionError;
   /** Null unless the state is "running". */
   public final FeedTarget target;
 
@@ -35,6 +37,11 @@ public final class FeedRoute {
     attempt = json.has("attempt") ? (int) json.integer("attempt") : 0;
     resumeRow = json.integer("resume_row");
     partitionState = json.string("partition_state");
+    JsonObject error = json.members().get("partition_error") == null ? null : json.object("partition_error");
+    partitionError =
+        error == null
+            ? null
+            : new MillraceException(StatusCode.fromName(error.string("code")), error.string("message"));
     target = state.equals("running") ? readTarget(json, metAnother) : null;
   }
 

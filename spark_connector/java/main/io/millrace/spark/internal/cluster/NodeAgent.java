@@ -8,10 +8,15 @@ import java.util.function.Consumer;
 
 /** The agent of one node, a child of this JVM, and the node with it. Thread-safe. */
 public final class NodeAgent {
+  private static final int KILLED = 128; // and the signal, in an exit code of Java's
+
   private final int executorId;
   private final ControlChild child;
   private final Consumer<NodeAgent> onExit;
   // Guarded by this.
+  private String agentId = "";
+  private int exitCode;
+  private boolean deathTaken;
   private String state = "";
   private String node = "";
   private int attempt;
@@ -30,8 +35,15 @@ public final class NodeAgent {
       CoordinatorAddress coordinator, int executorId, Params params, Consumer<NodeAgent> onExit) {
     NodeAgent agent = new NodeAgent(executorId, onExit);
     try {
-      agent.child.call("start", params.and("coordinator", coordinator.toJson()).and("executor_id", executorId));
+      JsonObject started =
+          agent.child.call("start", params.and("coordinator", coordinator.toJson()).and("executor_id", executorId));
+      synchronized (agent) {
+        agent.agentId = started.stringOrEmpty("agent_id");
+      }
       return agent;
+    } catch (BadInputException e) {
+      agent.child.kill();
+      throw new MillraceException(StatusCode.INTERNAL, "an agent's answer to start makes no sense: " + e.getMessage());
     } catch (RuntimeException e) {
       agent.child.kill();
       throw e;
@@ -78,14 +90,17 @@ public final class NodeAgent {
     notifyAll();
   }
 
-  private void onAgentExit(int exitCode) {
+  private void onAgentExit(int code) {
+    synchronized (this) {
+      exitCode = code;
+    }
     onExit.accept(this); // first: who waits for the end may count on it
     synchronized (this) {
       ended = true;
-      if (error == null && exitCode != 0) {
+      if (error == null && code != 0) {
         error =
             new MillraceException(
-                StatusCode.UNAVAILABLE, "the agent of node " + executorId + " ended with code " + exitCode);
+                StatusCode.UNAVAILABLE, "the agent of node " + executorId + " ended with code " + code);
       }
       notifyAll();
     }
@@ -119,6 +134,18 @@ public final class NodeAgent {
   /** Why it could not do its part or its node failed; null if neither. */
   public synchronized MillraceException error() {
     return error;
+  }
+
+  /**
+   * What the coordinator is to be told of an agent that was killed, once: null if it lives, has ended by itself and
+   * told so, or this was asked before.
+   */
+  synchronized Params takeDeath() {
+    if (exitCode <= KILLED || agentId.isEmpty() || deathTaken) {
+      return null;
+    }
+    deathTaken = true;
+    return Params.of("executor_id", executorId).and("agent_id", agentId).and("signal", exitCode - KILLED);
   }
 
   /** Waits until its node runs or it has ended, which it returns as false. */

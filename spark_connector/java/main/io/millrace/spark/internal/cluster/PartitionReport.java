@@ -15,6 +15,7 @@ public final class PartitionReport {
    * What all reports of one session have in common.
    *
    * @param feed of the ledger
+   * @param route null if no node was found
    * @param partition of the ledger
    * @param feederAttempt Spark's task attempt id
    * @param firstRow of the session: rows before it were acknowledged to earlier ones
@@ -30,22 +31,27 @@ public final class PartitionReport {
     this.refedReason = refedReason;
   }
 
-  /** The parameters of "report". */
+  /** The parameters of "report"; {@code session} is null if none was opened. */
   Params params(String state, SessionState session) {
-    return Params.of("feed", feed)
-        .and("partition", partition)
-        .and("state", state)
-        .and("executor_id", route.executorId)
-        .and("node_attempt", route.attempt)
-        .and("feeder_attempt", feederAttempt)
-        .and("first_row", firstRow)
+    Params params =
+        Params.of("feed", feed)
+            .and("partition", partition)
+            .and("state", state)
+            .and("executor_id", route == null ? -1 : route.executorId)
+            .and("node_attempt", route == null ? 0 : route.attempt)
+            .and("feeder_attempt", feederAttempt)
+            .and("first_row", firstRow)
+            .and("refed_reason", refedReason);
+    if (session == null) {
+      return params;
+    }
+    return params
         .and("rows_received", session.rowsInDoubt())
         .and("rows_acked", session.ackedRows)
         .and("rows_returned", session.returnedRows)
         .and("source_us", session.sourceNanos / 1000)
         .and("encode_us", session.encodeNanos / 1000)
         .and("credit_us", session.creditNanos / 1000)
-        .and("wire_us", session.wireNanos / 1000)
-        .and("refed_reason", refedReason);
+        .and("wire_us", session.wireNanos / 1000);
   }
 }

@@ -13,6 +13,8 @@ public final class Slot {
   public final String host;
   public final String address;
   public final long nodePid;
+  /** It has said where it is fed. */
+  public final boolean hasFeed;
 
   Slot(JsonObject json) throws BadInputException {
     executorId = (int) json.integer("executor_id");
@@ -23,11 +25,17 @@ public final class Slot {
     host = json.string("host");
     address = json.string("address");
     nodePid = json.integer("node_pid");
+    hasFeed = json.bool("has_feed");
   }
 
   /** "worker:1". */
   public String node() {
     return jobName + ":" + taskIndex;
+  }
+
+  /** Chief, master or worker. */
+  public boolean isFed() {
+    return !jobName.equals("ps") && !jobName.equals("evaluator");
   }
 
   /** Whether an agent has come for it. */

@@ -237,7 +237,8 @@ public final class FeedSession {
       what =
           target.node + " did not begin to read " + partition + " for " + lapse + ": " + waitPosition
               + " session(s) before it did not advance; the program is not reading this queue in "
-              + options.mode.wireName + " mode";
+              + options.mode.wireName + " mode"
+              + (options.mode == FeedMode.INFERENCE ? "; one that trains on it does so until endFeed" : "");
     } else if (options.mode == FeedMode.INFERENCE) {
       what =
           target.node + " received " + receivedRows + " rows of " + partition + " and returned " + returnedRows

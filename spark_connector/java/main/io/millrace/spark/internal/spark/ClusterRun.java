@@ -34,7 +34,10 @@ public final class ClusterRun {
   private static final Logger LOG = LoggerFactory.getLogger(ClusterRun.class);
   private static final long LOOK_MILLIS = 20;
   private static final long CAUSE_MILLIS = 1_000;
+  /** How long a program that begins may fail, for want of a library maybe, to be told by the call that starts it. */
+  private static final long FEED_MILLIS = 3_000;
   private static final long EXPLAIN_NANOS = TimeUnit.SECONDS.toNanos(3);
+  private static final long LATE_EXECUTORS_NANOS = TimeUnit.SECONDS.toNanos(30);
 
   private final JavaSparkContext spark;
   private final ClusterOptions options;
@@ -89,13 +92,13 @@ public final class ClusterRun {
         new NodePlan(
             coordinator.clusterId(),
             coordinator.address(),
-            options.nodesPerExecutor(),
+            Capacity.of(spark.getConf()).nodesPerExecutor(ofSpark.size(), options.nodesPerExecutor()),
             options.gpusPerNode(),
             options.inputMode() == InputMode.FEED,
             options.workingDir(),
             options.portRange());
     try {
-      stage = new NodeStage(spark, plan, ofSpark, coordinator::isHeld, this::onStageFailed);
+      stage = new NodeStage(spark, plan, ofSpark, coordinator::isHeld, coordinator::needsAgent, this::onStageFailed);
       spark.sc().addSparkListener(executors);
     } catch (RuntimeException e) { // the SparkContext was stopped meanwhile
       coordinator.close();
@@ -136,6 +139,7 @@ public final class ClusterRun {
             .and("feed_budget_bytes", options.feedBudgetBytes())
             .and("reservation_timeout_ms", options.reservationTimeoutMillis())
             .and("stop_grace_ms", options.stopGraceMillis())
+            .and("stop_timeout_ms", options.stopTimeoutMillis())
             .and("max_restarts", options.maxRestarts())
             .and("bind_address", bindAddress(conf.get("spark.driver.bindAddress", host)))
             .and("advertise_host", host)
@@ -179,20 +183,38 @@ public final class ClusterRun {
       int here = agentsOfSpark();
       if (here < stage.size() && System.nanoTime() - explained > EXPLAIN_NANOS) {
         explained = System.nanoTime() + EXPLAIN_NANOS; // then half as often
+        if (options.nodesPerExecutor() == 0 && System.nanoTime() - began > spreadNanos()) {
+          stage.spread();
+        }
         LOG.warn("cluster {}: {}", coordinator.clusterId(), stage.explain(here));
       }
       pause();
     }
     await(running);
+    if (options.inputMode() == InputMode.FEED) {
+      await(coordinator.send("wait_fed_endpoints", Params.of("timeout_ms", FEED_MILLIS)), true);
+    }
+  }
+
+  /** How long executors are waited for, before those that are there share the nodes. */
+  private long spreadNanos() {
+    return Capacity.of(spark.getConf()).isKnown() ? LATE_EXECUTORS_NANOS : EXPLAIN_NANOS;
   }
 
   private void await(CompletableFuture<JsonObject> running) {
+    await(running, false);
+  }
+
+  private void await(CompletableFuture<JsonObject> running, boolean mayBeLate) {
     try {
       running.get();
     } catch (InterruptedException e) {
       throw Interrupts.cancelled("interrupted while the cluster started", e);
     } catch (ExecutionException e) {
       MillraceException error = JobErrors.find(e);
+      if (mayBeLate && error.code() == StatusCode.DEADLINE_EXCEEDED) {
+        return;
+      }
       MillraceException cause = firstCauseOf(error);
       if (cause != null) {
         throw JobErrors.again(cause);
@@ -230,7 +252,8 @@ public final class ClusterRun {
     }
   }
 
-  private void failIfClusterHas() {
+  /** Throws the cluster's first cause, if it has failed. */
+  public void failIfClusterHas() {
     MillraceException cause = coordinator.firstCause();
     if (cause != null) {
       throw JobErrors.again(cause);
@@ -265,9 +288,12 @@ public final class ClusterRun {
   }
 
   private void onFailure() {
+    if (coordinator == null) {
+      return; // it has ended before it had begun, which the constructor tells
+    }
     LOG.error("cluster {} has failed: {}", coordinator.clusterId(), coordinator.firstCause().getMessage());
     if (!spark.sc().isStopped()) {
-      spark.cancelJobGroup(feedGroup());
+      spark.sc().cancelJobsWithTag(feedTag());
     }
   }
 
@@ -303,12 +329,17 @@ public final class ClusterRun {
     return stage.rdd();
   }
 
+  /** What a node that is to be started needs, and what Spark has. */
+  public String nodeNeeds() {
+    return stage.need();
+  }
+
   public ExecutorWatch executors() {
     return executors;
   }
 
-  /** The job group of what feeds the cluster: cancelled when it fails. */
-  public String feedGroup() {
+  /** The tag of the jobs that feed the cluster: they are cancelled when it fails. */
+  public String feedTag() {
     return "millrace-" + coordinator.clusterId() + "-feed";
   }
 

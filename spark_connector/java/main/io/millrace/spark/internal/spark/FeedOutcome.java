@@ -12,6 +12,8 @@ final class FeedOutcome implements Serializable {
     RECEIVED,
     /** To be fed again, to whatever node reads then. */
     AGAIN,
+    /** No node reads now, and one will: nothing was fed. */
+    LATER,
     /** No node reads the queue any more. */
     TERMINATED,
     /** The cluster cannot go on. */
@@ -22,7 +24,7 @@ final class FeedOutcome implements Serializable {
   final Kind kind;
   /** Spark's id of the executor that fed it. */
   final String feeder;
-  /** Why, for AGAIN. */
+  /** Why, for AGAIN; for LATER why it is fed again already, "" if it is not. */
   final String reason;
   /** For FAILED. */
   final MillraceException error;
@@ -41,6 +43,10 @@ final class FeedOutcome implements Serializable {
 
   static FeedOutcome again(int partition, String feeder, String reason) {
     return new FeedOutcome(partition, Kind.AGAIN, feeder, reason, null);
+  }
+
+  static FeedOutcome later(int partition, String feeder, String reason) {
+    return new FeedOutcome(partition, Kind.LATER, feeder, reason, null);
   }
 
   static FeedOutcome terminated(int partition, String feeder) {

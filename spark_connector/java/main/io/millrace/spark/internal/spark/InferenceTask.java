@@ -11,6 +11,7 @@ import io.millrace.spark.internal.feed.FeedResult;
 import io.millrace.spark.internal.feed.FeedSession;
 import io.millrace.spark.internal.feed.SessionEnd;
 import io.millrace.spark.internal.feed.SessionOptions;
+import io.millrace.spark.internal.feed.SessionState;
 import io.millrace.spark.internal.rows.ResultReader;
 import io.millrace.spark.internal.rows.RowEncoder;
 import java.util.Collections;
@@ -72,6 +73,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     private EncodedBatch next;
     private long sent;
     private boolean finished;
+    private MillraceException hopeless; // what another attempt would end with too
     private final AtomicBoolean over = new AtomicBoolean(); // not only this task's thread may close it
     private Iterator<R> results = Collections.emptyIterator();
 
@@ -87,7 +89,8 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       task.addTaskCompletionListener((TaskCompletionListener) ended -> close());
       finder = new NodeFinder(plan, site, task, index);
       encoder = from.encoders.create(ExecutorSite.pool());
-      open(
+      finder.failAgain();
+      openOrTell(
           SessionOptions.builder(
                   plan.feed + "-" + task.stageId() + "." + task.stageAttemptNumber(), FeedMode.INFERENCE)
               .queue(plan.queue)
@@ -97,6 +100,25 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
               .cancelled(task::isInterrupted)
               .build());
       site.report(report, "feeding", session.state());
+    }
+
+    private void openOrTell(SessionOptions options) {
+      try {
+        open(options);
+      } catch (MillraceException e) {
+        if (report == null) {
+          report = new PartitionReport(from.plan.feed, index, route, task.taskAttemptId(), 0, "");
+        }
+        noteHopeless(e);
+        throw e;
+      }
+    }
+
+    /** Time was given as long as the user wants: Spark's next attempt shall not wait for as long again. */
+    private void noteHopeless(MillraceException e) {
+      if (e.code() == StatusCode.DEADLINE_EXCEEDED) {
+        hopeless = e;
+      }
     }
 
     /** Opens the session with a node that answers. */
@@ -128,8 +150,9 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       if (session != null) {
         session.abort(StatusCode.CANCELLED, "its task has ended");
       }
-      if (report != null) { // its node has answered
-        site.report(report, session.state().end == SessionEnd.DONE ? "done" : "failed", session.state());
+      SessionState state = session == null ? null : session.state();
+      if (report != null && (state != null || hopeless != null)) {
+        site.report(report, state != null && state.end == SessionEnd.DONE ? "done" : "failed", state, hopeless);
       }
       site.leave();
     }
@@ -141,6 +164,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
           advance();
         } catch (MillraceException e) {
           MillraceException why = explain(e);
+          noteHopeless(why);
           close();
           throw why;
         }

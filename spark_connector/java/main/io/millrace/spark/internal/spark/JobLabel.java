@@ -2,24 +2,33 @@ package io.millrace.spark.internal.spark;
 
 import org.apache.spark.api.java.JavaSparkContext;
 
-/** Group, description and tag of the jobs that a thread submits, until it is closed; then those before. */
+/**
+ * Tags and a description of the jobs that a thread submits, until it is closed. The caller's group, tags and
+ * description stay, so that whoever cancels by these reaches our jobs too.
+ */
 final class JobLabel implements AutoCloseable {
+  private static final String DESCRIPTION = "spark.job.description";
+  private static final String INTERRUPT = "spark.job.interruptOnCancel";
+  private static final String TAGS = "spark.job.tags";
   // Spark has no getters for most of them.
-  private static final String[] PROPERTIES = {
-    "spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel", "spark.job.tags"
-  };
+  private static final String[] PROPERTIES = {DESCRIPTION, INTERRUPT, TAGS};
 
   private final JavaSparkContext spark;
   private final String[] before = new String[PROPERTIES.length];
 
-  /** {@code tag} is that of these jobs alone, by which they are cancelled. */
-  JobLabel(JavaSparkContext spark, String group, String description, String tag) {
+  /** {@code description} is for people, where the caller has given none. */
+  JobLabel(JavaSparkContext spark, String description, String... tags) {
     this.spark = spark;
     for (int i = 0; i < PROPERTIES.length; i++) {
       before[i] = spark.getLocalProperty(PROPERTIES[i]);
     }
-    spark.setJobGroup(group, description, true);
-    spark.sc().addJobTag(tag);
+    if (spark.getLocalProperty(DESCRIPTION) == null) {
+      spark.setLocalProperty(DESCRIPTION, description);
+    }
+    spark.setLocalProperty(INTERRUPT, "true");
+    for (String tag : tags) {
+      spark.sc().addJobTag(tag);
+    }
   }
 
   @Override

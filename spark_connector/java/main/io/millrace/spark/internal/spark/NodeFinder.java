@@ -31,33 +31,17 @@ final class NodeFinder {
   }
 
   /**
-   * A node that runs; waits at most feed_timeout for one. That which has acknowledged a part of the partition
-   * comes first, wherever it is, if the partition can be resumed there.
+   * A node that runs; waits at most feed_timeout for one.
    *
    * @return null if no node reads the queue any more
-   * @throws MillraceException the cause, if the node has failed; DEADLINE_EXCEEDED; CANCELLED
+   * @throws MillraceException the cause, if the node or the cluster has failed; DEADLINE_EXCEEDED; CANCELLED
    */
   FeedRoute find() {
     long asked = System.nanoTime();
-    FeedRoute resumed = plan.determinate && again() ? site.lookup(plan.feed, partition, -1) : null;
-    if (resumed != null && resumed.state.equals("running") && resumed.resumeRow > 0) {
-      return resumed;
-    }
     while (true) {
-      int local = site.localNode(plan.queue);
-      FeedRoute route = site.lookup(plan.feed, partition, local);
-      switch (route.state) {
-        case "running":
-          return route;
-        case "failed":
-          throw site.cause(route.executorId, route.node);
-        case "finished":
-          if (local < 0) {
-            return null;
-          }
-          site.stopPreferring(local, plan.queue);
-          continue;
-        default: // starting, restarting
+      FeedRoute route = look();
+      if (route == null || route.target != null) {
+        return route;
       }
       if (System.nanoTime() - asked > TimeUnit.MILLISECONDS.toNanos(plan.feedTimeoutMillis)) {
         throw new MillraceException(
@@ -67,6 +51,53 @@ final class NodeFinder {
                 + (route.node.isEmpty() ? "they are " : route.node + " is ") + route.state);
       }
       pause(task);
+    }
+  }
+
+  /**
+   * For a task of a job that is not ours, whose later attempts are Spark's idea: throws that with which the one before
+   * has ended, if another would end so too.
+   */
+  void failAgain() {
+    if (task.attemptNumber() > 0) {
+      MillraceException error = site.lookup(plan.feed, partition, -1).partitionError;
+      if (error != null) {
+        throw error;
+      }
+    }
+  }
+
+  /**
+   * The node to feed now: that which has acknowledged a part of the partition, wherever it is, if the partition can
+   * be resumed there; then that of this executor; then another.
+   *
+   * @return null if no node reads the queue any more; without a target if none runs now, and one will
+   * @throws MillraceException the cause, if the node or the cluster has failed
+   */
+  FeedRoute look() {
+    if (plan.determinate && again()) {
+      FeedRoute resumed = site.lookup(plan.feed, partition, -1);
+      if (resumed.target != null && resumed.resumeRow > 0) {
+        return resumed;
+      }
+    }
+    for (int local = site.localNode(plan.queue); ; local = site.localNode(plan.queue)) {
+      FeedRoute route = site.lookup(plan.feed, partition, local);
+      if (local >= 0 && route.state.equals("restarting")) {
+        route = site.lookup(plan.feed, partition, -1);
+      }
+      switch (route.state) {
+        case "failed":
+          throw site.cause(route.executorId, route.node);
+        case "finished":
+          if (local < 0) {
+            return null;
+          }
+          site.stopPreferring(local, plan.queue);
+          continue;
+        default: // running, starting, restarting
+          return route;
+      }
     }
   }
 

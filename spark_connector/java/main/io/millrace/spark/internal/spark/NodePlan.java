@@ -39,4 +39,9 @@ public final class NodePlan implements Serializable {
     this.workingDir = workingDir;
     this.portRange = portRange;
   }
+
+  /** The same plan for executors that may have so many nodes. */
+  NodePlan withNodesPerExecutor(int nodes) {
+    return new NodePlan(clusterId, coordinator, nodes, gpusPerNode, freesFedSlots, workingDir, portRange);
+  }
 }

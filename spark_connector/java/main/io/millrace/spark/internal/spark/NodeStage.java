@@ -29,12 +29,14 @@ public final class NodeStage {
   private static final long EXPLAIN_NANOS = TimeUnit.SECONDS.toNanos(3);
   private static final long STOP_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final long CANCEL_AGAIN_MILLIS = 100;
+  private static final long MAX_PAUSE_MILLIS = 5_000;
   private static final long LOOK_MILLIS = 20;
 
   private final JavaSparkContext spark;
-  private final NodePlan plan;
+  private volatile NodePlan plan;
   private final List<NodeSlot> slots;
   private final IntPredicate isHeld;
+  private final IntPredicate needsAgent;
   private final Consumer<Exception> onError;
   private final String jobGroup;
   private final boolean together;
@@ -50,6 +52,7 @@ public final class NodeStage {
    * The stage of these nodes.
    *
    * @param isHeld whether an agent has the slot of this executor id now; asked by any thread
+   * @param needsAgent whether that slot's node is to be started; asked by any thread
    * @param onError called with what Spark says when it could not run a job, on that job's thread; may block
    */
   public NodeStage(
@@ -57,11 +60,13 @@ public final class NodeStage {
       NodePlan plan,
       List<NodeSlot> slots,
       IntPredicate isHeld,
+      IntPredicate needsAgent,
       Consumer<Exception> onError) {
     this.spark = spark;
     this.plan = plan;
     this.slots = new ArrayList<>(slots);
     this.isHeld = isHeld;
+    this.needsAgent = needsAgent;
     this.onError = onError;
     this.jobGroup = "millrace-" + plan.clusterId + "-nodes";
     this.together = !spark.getConf().getBoolean("spark.speculation", false);
@@ -131,6 +136,7 @@ public final class NodeStage {
     long explainAt = System.nanoTime() + EXPLAIN_NANOS;
     long pause = EXPLAIN_NANOS;
     describe(slot.node + " again");
+    int tries = 0;
     while (true) {
       JavaRDD<String> one = rdd(Arrays.asList(slot), null);
       List<String> told = one.collect();
@@ -141,6 +147,7 @@ public final class NodeStage {
       if (kept.remove(one)) {
         one.unpersist(false);
       }
+      waitForChange(++tries);
       // The executor was lost before Spark knew that the node's first task had ended, and it runs that again.
       if (isHeld.test(slot.executorId)) {
         LOG.debug("{} has a place already", slot.node);
@@ -152,6 +159,37 @@ public final class NodeStage {
         LOG.warn("cluster {}: {} has no place yet: it needs {}", plan.clusterId, slot.node, need());
       }
     }
+  }
+
+  /** Between jobs that find no place: another executor may come, or one be given up. */
+  private void waitForChange(int tries) {
+    long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.min(100L * tries * tries, MAX_PAUSE_MILLIS));
+    int executors = executors();
+    try {
+      while (System.nanoTime() - until < 0 && !isStopping() && executors == executors()) {
+        Thread.sleep(LOOK_MILLIS);
+      }
+    } catch (InterruptedException e) {
+      LOG.debug("an interrupt that nobody sends");
+    }
+  }
+
+  /** Lets executors have more nodes, if there are too few executors for one node each. */
+  void spread() {
+    int executors = executors();
+    int needed = executors == 0 ? 1 : (slots.size() + executors - 1) / executors;
+    if (needed > plan.nodesPerExecutor) {
+      LOG.info("cluster {}: {} nodes share {} executors", plan.clusterId, slots.size(), executors);
+      plan = plan.withNodesPerExecutor(needed);
+    }
+  }
+
+  private int executors() {
+    if (spark.sc().isStopped()) {
+      return 0;
+    }
+    // Off local mode the driver is in the list too.
+    return spark.sc().statusTracker().getExecutorInfos().length - (spark.isLocal() ? 0 : 1);
   }
 
   private void describe(String what) {
@@ -182,9 +220,18 @@ public final class NodeStage {
   }
 
   private void onJobFailed(Exception e) {
-    if (!isStopping()) {
-      onError.accept(e);
+    if (isStopping()) {
+      return;
     }
+    // Not by us. What runs goes on: see NodeTask.
+    if (JobErrors.isCancelled(e) && slots.stream().noneMatch(slot -> needsAgent.test(slot.executorId))) {
+      LOG.warn(
+          "cluster {}: Spark's jobs that hold nodes were cancelled (Ctrl-C in PySpark cancels all jobs); the nodes "
+              + "run on, and their slots are free for other tasks",
+          plan.clusterId);
+      return;
+    }
+    onError.accept(e);
   }
 
   /** Submits jobs for the nodes of the first job that found no place since the last call, while they come. */
@@ -209,17 +256,14 @@ public final class NodeStage {
   }
 
   /** What a node needs, and what Spark has. */
-  private String need() {
+  public String need() {
     int cores = Math.max(1, spark.getConf().getInt("spark.task.cpus", 1));
     int perExecutor = spark.getConf().getInt("spark.executor.cores", 0);
-    int executors = 0;
+    int executors = executors();
     int busy = 0;
     for (SparkExecutorInfo executor : spark.sc().statusTracker().getExecutorInfos()) {
-      executors++;
       busy += executor.numRunningTasks();
     }
-    // Off local mode the driver is in the list too.
-    executors -= spark.isLocal() ? 0 : 1;
     String gpus = spark.getConf().get("spark.task.resource.gpu.amount", "");
     StringBuilder text = new StringBuilder();
     if (plan.nodesPerExecutor == 1) {

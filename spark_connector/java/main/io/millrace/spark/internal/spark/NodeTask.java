@@ -86,7 +86,7 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
         return null;
       }
       NodeAgent agent = site.startAgent(slot.executorId, params(slot));
-      boolean running;
+      boolean running = false;
       boolean keep = false;
       try {
         running = agent.awaitRunning();
@@ -97,8 +97,13 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
         if (!keep) {
           agent.awaitEnd();
         }
+      } catch (InterruptedException e) {
+        // Its job was cancelled: with the cluster, whose end ends the node, or by somebody who cancelled all jobs, as
+        // PySpark does at Ctrl-C. That is for calls under way.
+        keep = running;
+        throw e;
       } finally {
-        // Killed, or something unforeseen: the node goes with its task.
+        // Killed as it began, or something unforeseen: the node goes with its task.
         if (!keep) {
           agent.close();
         }

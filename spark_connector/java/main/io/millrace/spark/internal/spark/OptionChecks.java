@@ -24,10 +24,12 @@ final class OptionChecks {
       throw new MillraceException(StatusCode.FAILED_PRECONDITION, "the SparkContext is stopped");
     }
     positive("numExecutors", options.numExecutors());
-    positive("nodesPerExecutor", options.nodesPerExecutor());
     positive("reservationTimeoutMillis", options.reservationTimeoutMillis());
-    if (options.numPs() < 0 || options.maxRestarts() < 0 || options.gpusPerNode() < 0) {
-      throw bad("numPs, maxRestarts and gpusPerNode must not be negative");
+    if (options.numPs() < 0
+        || options.maxRestarts() < 0
+        || options.gpusPerNode() < 0
+        || options.nodesPerExecutor() < 0) {
+      throw bad("numPs, maxRestarts, gpusPerNode and nodesPerExecutor must not be negative");
     }
     if (!options.masterNode().isEmpty()
         && !options.masterNode().equals("chief")
@@ -48,7 +50,10 @@ final class OptionChecks {
     }
     checkGpus(spark.getConf(), options.gpusPerNode());
     int ofSpark = options.numExecutors() - (options.driverPsNodes() ? options.numPs() : 0);
-    checkAllocation(spark.getConf(), ofSpark, options.nodesPerExecutor());
+    Capacity capacity = Capacity.of(spark.getConf());
+    capacity.check(ofSpark, options.nodesPerExecutor());
+    checkAllocation(
+        spark.getConf(), ofSpark, capacity.nodesPerExecutor(ofSpark, options.nodesPerExecutor()));
     warnOfPlainTasks(spark);
   }
 

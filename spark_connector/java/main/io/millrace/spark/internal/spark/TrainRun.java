@@ -14,6 +14,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.util.LongAccumulator;
@@ -33,9 +34,10 @@ public final class TrainRun<T> {
   private final FeedPlan plan;
   private final JavaRDD<T> rdd;
   private final EncoderFactory<T> encoders;
-  private final String jobGroup;
+  private final String clusterTag;
   private final String description;
   private final ExecutorWatch executors;
+  private final Supplier<String> nodeNeeds;
   /** In Spark's UI. */
   private final LongAccumulator rowsFed;
   /** Spark's executor that fed each partition that was received. */
@@ -48,8 +50,9 @@ public final class TrainRun<T> {
    * A call.
    *
    * @param rdd of all epochs, one after the other
-   * @param jobGroup of its jobs, which are cancelled by it when the cluster fails
+   * @param clusterTag of its jobs, which are cancelled by it when the cluster fails
    * @param description of its jobs, for people
+   * @param nodeNeeds what a node that is to be started needs, and what Spark has
    */
   public TrainRun(
       JavaSparkContext spark,
@@ -57,17 +60,19 @@ public final class TrainRun<T> {
       FeedPlan plan,
       JavaRDD<T> rdd,
       EncoderFactory<T> encoders,
-      String jobGroup,
+      String clusterTag,
       String description,
-      ExecutorWatch executors) {
+      ExecutorWatch executors,
+      Supplier<String> nodeNeeds) {
     this.spark = spark;
     this.coordinator = coordinator;
     this.plan = plan;
     this.rdd = rdd;
     this.encoders = encoders;
-    this.jobGroup = jobGroup;
+    this.clusterTag = clusterTag;
     this.description = description;
     this.executors = executors;
+    this.nodeNeeds = nodeNeeds;
     this.openFeed = plan.openFeed();
     this.rowsFed = spark.sc().longAccumulator("Millrace rows fed");
   }
@@ -75,11 +80,12 @@ public final class TrainRun<T> {
   /**
    * Feeds everything; the ledger's last word.
    *
-   * @throws MillraceException the cluster's first cause; DEADLINE_EXCEEDED without progress for feed_timeout;
-   *     what a node refused
+   * @throws MillraceException the cluster's first cause; FAILED_PRECONDITION if every program has ended before;
+   *     DEADLINE_EXCEEDED without progress for feed_timeout; what a node refused
    */
   public FeedSummary run() {
     int all = rdd.getNumPartitions();
+    awaitNodes(true);
     coordinator.openFeed(plan.feed, plan.queue, all);
     boolean ended = false;
     try {
@@ -103,17 +109,84 @@ public final class TrainRun<T> {
     return !terminated.isEmpty();
   }
 
+  /**
+   * Waits for a node that reads: at the beginning for all that have not come so far, later for any.
+   *
+   * <p>This, and no task, waits: whatever starts the node needs a core too.
+   */
+  private void awaitNodes(boolean all) {
+    long began = System.nanoTime();
+    while (true) {
+      failIfClusterHas();
+      int reading = 0;
+      List<String> starting = new ArrayList<>();
+      List<String> restarting = new ArrayList<>();
+      List<String> ended = new ArrayList<>();
+      for (Slot slot : coordinator.status()) {
+        if (!slot.isFed()) {
+          continue;
+        }
+        if (slot.state.equals("finished")) {
+          ended.add(slot.node());
+        } else if (slot.isHeld() && slot.hasFeed) {
+          reading++;
+        } else {
+          (slot.isHeld() && slot.attempt == 0 ? starting : restarting).add(slot.node());
+        }
+      }
+      if (starting.isEmpty() && restarting.isEmpty() && reading == 0) {
+        if (all) {
+          throw new MillraceException(
+              StatusCode.FAILED_PRECONDITION,
+              "there is no node to feed: " + String.join(", ", ended) + " ended before this call; a program that "
+                  + "trains reads until ShouldStop()");
+        }
+        return;
+      }
+      if (reading > 0 && (!all || starting.isEmpty())) {
+        return;
+      }
+      if (isOver(began)) {
+        throw new MillraceException(StatusCode.DEADLINE_EXCEEDED, absence(starting, restarting));
+      }
+      pause();
+    }
+  }
+
+  private boolean isOver(long since) {
+    return System.nanoTime() - since > TimeUnit.MILLISECONDS.toNanos(plan.feedTimeoutMillis);
+  }
+
+  private String lapse() {
+    return " for " + plan.feedTimeoutMillis / 1000.0 + " s (feed_timeout)";
+  }
+
+  private String absence(List<String> starting, List<String> restarting) {
+    String text = "queue '" + plan.queue + "': no node to feed" + lapse();
+    if (!starting.isEmpty()) {
+      text += "; " + String.join(", ", starting)
+          + " published no feed endpoint: does the program call RunNode and GetDataFeed?";
+    }
+    if (!restarting.isEmpty()) {
+      text += "; to be started again: " + String.join(", ", restarting) + ", each needs " + nodeNeeds.get();
+    }
+    return text;
+  }
+
   /** Feeds these partitions, null for all, until each is received or nobody reads. */
   private void feed(List<Integer> partitions, Map<Integer, String> why) {
     List<Integer> left = partitions;
     Map<Integer, String> reasons = why;
     int withoutProgress = 0;
+    long since = System.nanoTime();
     while (left == null || !left.isEmpty()) {
       List<FeedOutcome> outcomes = runJob(left, plan.again(openFeed, reasons));
       int before = left == null ? outcomes.size() : left.size();
+      boolean tried = false;
       left = new ArrayList<>();
       reasons = new TreeMap<>();
       for (FeedOutcome outcome : outcomes) {
+        tried |= outcome.kind != FeedOutcome.Kind.LATER;
         switch (outcome.kind) {
           case RECEIVED:
             feeders.put(outcome.partition, outcome.feeder);
@@ -122,20 +195,33 @@ public final class TrainRun<T> {
             terminated.add(outcome.partition);
             break;
           case AGAIN:
+          case LATER:
             left.add(outcome.partition);
-            reasons.put(outcome.partition, outcome.reason);
+            if (!outcome.reason.isEmpty()) {
+              reasons.put(outcome.partition, outcome.reason);
+            }
             break;
           default:
             throw firstCauseOr(outcome.error);
         }
       }
-      withoutProgress = left.size() < before ? 0 : withoutProgress + 1;
-      if (withoutProgress == MAX_ROUNDS_WITHOUT_PROGRESS) {
+      if (left.size() < before) {
+        withoutProgress = 0;
+        since = System.nanoTime();
+      } else if (tried && ++withoutProgress == MAX_ROUNDS_WITHOUT_PROGRESS) {
         throw firstCauseOr(
             new MillraceException(
                 StatusCode.UNAVAILABLE,
                 "partition " + left.get(0) + " (queue '" + plan.queue + "') could not be fed in "
                     + MAX_ROUNDS_WITHOUT_PROGRESS + " attempts: " + reasons.get(left.get(0))));
+      } else if (!tried && isOver(since)) {
+        throw new MillraceException(
+            StatusCode.DEADLINE_EXCEEDED,
+            "queue '" + plan.queue + "': no node took a row" + lapse() + ", and the last that ran has ended");
+      }
+      if (!left.isEmpty()) {
+        pause();
+        awaitNodes(false);
       }
     }
   }
@@ -144,7 +230,7 @@ public final class TrainRun<T> {
   private List<FeedOutcome> runJob(List<Integer> partitions, FeedPlan with) {
     failIfClusterHas();
     String what = partitions == null ? "" : ", " + partitions.size() + " partitions again";
-    try (JobLabel label = new JobLabel(spark, jobGroup, description + what, plan.feed)) {
+    try (JobLabel label = new JobLabel(spark, description + what, clusterTag, plan.feed)) {
       JavaRDD<FeedOutcome> fed = rdd.mapPartitionsWithIndex(new TrainTask<>(with, encoders, rowsFed), true);
       if (partitions == null) {
         return fed.collect();
@@ -155,10 +241,11 @@ public final class TrainRun<T> {
         outcomes.addAll(one);
       }
       return outcomes;
-    } catch (RuntimeException e) {
+    } catch (MillraceException e) {
       throw e;
     } catch (Exception e) {
-      // Spark's exceptions are checked ones, thrown from Scala without being declared.
+      // Spark's exceptions are checked ones, thrown from Scala without being declared; 4.x throws what a function of
+      // the user's has thrown, whatever it is.
       if (e instanceof InterruptedException) {
         spark.sc().cancelJobsWithTag(plan.feed); // Spark leaves it running
         throw interrupted((InterruptedException) e);
@@ -193,12 +280,12 @@ public final class TrainRun<T> {
         lastProgress = progress;
         since = System.nanoTime();
       }
-      if (System.nanoTime() - since > TimeUnit.MILLISECONDS.toNanos(plan.feedTimeoutMillis)) {
+      if (isOver(since)) {
         throw new MillraceException(
             StatusCode.DEADLINE_EXCEEDED,
-            "queue '" + plan.queue + "': no row acknowledged for " + plan.feedTimeoutMillis / 1000.0
-                + " s (feed_timeout): " + summary.rowsReceived + " rows received, " + summary.rowsAcked
-                + " acknowledged; the program is not calling NextBatch");
+            "queue '" + plan.queue + "': no row acknowledged" + lapse() + ": " + summary.rowsReceived
+                + " rows received, " + summary.rowsAcked + " acknowledged; the program is not calling NextBatch on "
+                + String.join(", ", unfinished().keySet()));
       }
       pause();
     }
@@ -219,9 +306,11 @@ public final class TrainRun<T> {
       }
     }
     if (!orphans.isEmpty()) {
-      for (Integer partition : unfinished()) {
-        if (orphans.contains(partition)) {
-          lost.put(partition, "the executor that fed it was lost before the rows were acknowledged");
+      for (List<Integer> ofNode : unfinished().values()) {
+        for (Integer partition : ofNode) {
+          if (orphans.contains(partition)) {
+            lost.put(partition, "the executor that fed it was lost before the rows were acknowledged");
+          }
         }
       }
       feeders.keySet().removeAll(orphans);
@@ -229,12 +318,13 @@ public final class TrainRun<T> {
     return lost;
   }
 
-  private List<Integer> unfinished() {
-    List<Integer> unfinished = new ArrayList<>();
+  /** Partitions that are not done, by the node that was fed last. */
+  private Map<String, List<Integer>> unfinished() {
+    Map<String, List<Integer>> unfinished = new TreeMap<>();
     for (Slot slot : coordinator.status()) {
       for (int attempt = 0; attempt <= slot.attempt; attempt++) {
         for (Long partition : coordinator.unfinishedPartitions(plan.feed, slot.executorId, attempt)) {
-          unfinished.add(partition.intValue());
+          unfinished.computeIfAbsent(slot.node(), node -> new ArrayList<>()).add(partition.intValue());
         }
       }
     }

@@ -54,9 +54,13 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     NodeFinder finder = new NodeFinder(plan, site, task, index);
     try {
       while (true) {
-        FeedRoute route = finder.find();
+        FeedRoute route = finder.look();
         if (route == null) {
           return FeedOutcome.terminated(index, feeder);
+        }
+        if (route.target == null) {
+          // Were this task to wait, the one that starts the node might find no core.
+          return FeedOutcome.later(index, feeder, refedReason(index));
         }
         if (task.attemptNumber() > 0 && finder.waitForTwin(route)) {
           continue;
@@ -80,14 +84,18 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     }
   }
 
+  /** Why the partition is fed again; "" if it is not. */
+  private String refedReason(int index) {
+    String reason = plan.refedReason(index);
+    int attempt = TaskContext.get().attemptNumber();
+    return reason.isEmpty() && attempt > 0 ? "attempt " + attempt + " of its Spark task" : reason;
+  }
+
   private FeedOutcome feedTo(
       FeedRoute route, int index, Iterator<T> rows, ExecutorSite site, NodeFinder finder, boolean[] touched) {
     TaskContext task = TaskContext.get();
     String feeder = SparkEnv.get().executorId();
-    String refed = plan.refedReason(index);
-    if (refed.isEmpty() && task.attemptNumber() > 0) {
-      refed = "attempt " + task.attemptNumber() + " of its Spark task";
-    }
+    String refed = refedReason(index);
     long firstRow = plan.determinate ? route.resumeRow : 0;
     PartitionReport report = new PartitionReport(plan.feed, index, route, task.taskAttemptId(), firstRow, refed);
     SessionOptions options =

@@ -44,6 +44,35 @@ public final class ExecutorSiteTest extends FakeAgentTest {
   }
 
   @Test
+  public void anAgentThatIsKilledIsToldByItsParent() throws Exception {
+    FakeAgent fake =
+        fake(
+            "'agent start') echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"agent_id\\\":\\\"a7\\\"}}\"; "
+                + "kill -9 $$;;");
+    ExecutorSite site = site();
+    assertTrue(site.claim(7, 1));
+    site.startAgent(7, new Params()).awaitEnd();
+    FakeAgent.await("its death", () -> fake.log().contains("\"agent_gone\""));
+    assertTrue(fake.log(), fake.log().contains("{\"executor_id\":7,\"agent_id\":\"a7\",\"signal\":9}"));
+    assertTrue("its place is free", site.claim(7, 1));
+    site.unclaim(7);
+    site.leave();
+  }
+
+  @Test
+  public void aClusterThatHasEndedIsNamedAsThat() throws Exception {
+    fake(
+        "'gateway lookup') echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"UNAVAILABLE\\\","
+            + "\\\"message\\\":\\\"failed to connect to all addresses\\\"}}\";;");
+    ExecutorSite site = site();
+    MillraceException e = assertThrows(MillraceException.class, () -> site.lookup("feed", 0, -1));
+    assertEquals(StatusCode.UNAVAILABLE, e.code());
+    assertTrue(e.getMessage(), e.getMessage().contains("has ended, or "));
+    assertTrue(e.getMessage(), e.getMessage().contains("its coordinator at "));
+    site.leave();
+  }
+
+  @Test
   public void anAgentThatEndsLateLeavesThePlaceToTheNext() throws Exception {
     // What it has started holds its output open for a while after it was killed.
     fake(
@@ -112,5 +141,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     coordinator.close();
     assertTrue("the interrupt is kept", Thread.interrupted());
     assertTrue("it has ended its nodes", fake.log().contains("coordinator ended"));
+    // What a terminal sends to the driver's processes is not for it.
+    assertTrue(fake.log(), fake.log().contains("coordinator --parent=stdin --new-session began"));
   }
 }

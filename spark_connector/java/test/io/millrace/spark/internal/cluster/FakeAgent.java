@@ -35,7 +35,7 @@ public final class FakeAgent {
     String text =
         "#!/bin/sh\n"
             + "note() { echo \"$*\" >> '" + log + "'; }\n"
-            + "note \"$1 began\"\n"
+            + "note \"$* began\"\n"
             + "echo '{\"event\":\"ready\",\"protocol\":1}'\n"
             + "while IFS= read -r line; do\n"
             + "  note \"$1 $line\"\n"
@@ -55,7 +55,7 @@ public final class FakeAgent {
     agent.set(null, script);
   }
 
-  /** What its processes were asked and did, a line each: "MODE began", "MODE REQUEST", "MODE ended". */
+  /** What its processes were asked and did, a line each: "MODE FLAGS began", "MODE REQUEST", "MODE ended". */
   public String log() throws IOException {
     return Files.exists(log) ? new String(Files.readAllBytes(log), StandardCharsets.UTF_8) : "";
   }

@@ -40,7 +40,8 @@ public final class ClusterRunTest {
     FakeAgent.await("tasks in both slots", () -> spark.sc().statusTracker().getExecutorInfos()[0].numRunningTasks() == 2);
     NodePlan plan = new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", ""), 1, 0, true, "", "");
     NodeStage stage =
-        new NodeStage(spark, plan, Collections.singletonList(new NodeSlot(0, "worker:0")), id -> false, e -> {});
+        new NodeStage(
+            spark, plan, Collections.singletonList(new NodeSlot(0, "worker:0")), id -> false, id -> true, e -> {});
     stage.start();
     Thread.currentThread().interrupt();
     stage.stop();

@@ -1,0 +1,210 @@
+package io.millrace.spark.cluster;
+
+import io.millrace.spark.ClusterOptions;
+import io.millrace.spark.InferenceOptions;
+import io.millrace.spark.MillraceCluster;
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeInfo;
+import io.millrace.spark.NodeProgram;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.TrainOptions;
+import io.millrace.spark.TrainResult;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+
+/**
+ * What a cluster does that has lost a node, has failed, is asked for the impossible, or whose jobs somebody cancels;
+ * two executors of one core each.
+ */
+public final class RecoveryChecks extends Checks {
+  private RecoveryChecks(String[] args) {
+    super(args);
+  }
+
+  /** Runs the checks. */
+  public static void main(String[] args) {
+    RecoveryChecks checks = new RecoveryChecks(args);
+    checks.check("failedStaysFailed", checks::failedStaysFailed);
+    checks.check("trainAfterEnd", checks::trainAfterEnd);
+    checks.check("inferenceTooEarly", checks::inferenceTooEarly);
+    checks.check("noFeed", checks::noFeed);
+    checks.check("brokenProgram", checks::brokenProgram);
+    checks.check("afterShutdown", checks::afterShutdown);
+    checks.check("jobsCancelled", checks::jobsCancelled);
+    checks.check("nodeKilled", checks::nodeKilled);
+    checks.check("agentKilled", checks::agentKilled);
+    checks.check("allExecutorsKilled", checks::allExecutorsKilled);
+    checks.end();
+  }
+
+  /** The node that is left answers no more. */
+  private void failedStaysFailed() throws Exception {
+    MillraceCluster cluster = run(feed(2), "square");
+    Dataset<Row> before = cluster.inference(numbers(100, 4), RESULT);
+    requireEqual(100L, before.count());
+    kill("-9", cluster.clusterInfo().get(1).pid());
+    await("the cluster's failure", () -> cluster.failure() != null);
+    for (Check call :
+        new Check[] {
+          () -> cluster.inference(numbers(10, 1), RESULT),
+          () -> cluster.train(numbers(10, 1)),
+          () -> cluster.trainBatches(TrainOptions.defaults()),
+          () -> cluster.endFeed("input"),
+        }) {
+      requireEqual("worker:1", requireError(StatusCode.ABORTED, call).node());
+    }
+    // What was asked for before, and is computed now.
+    requireContains(requireActionError(StatusCode.ABORTED, before::count).getMessage(), "SIGKILL");
+    requireError(StatusCode.ABORTED, cluster::shutdown);
+  }
+
+  private void trainAfterEnd() {
+    MillraceCluster cluster = run(feed(2), "sum");
+    cluster.train(numbers(100, 4), TrainOptions.builder().endOfFeed(true).build());
+    MillraceException e = requireError(StatusCode.FAILED_PRECONDITION, () -> cluster.train(numbers(100, 4)));
+    requireContains(e.getMessage(), "training on queue 'input' has ended");
+    requireEqual(100L, cluster.inference(numbers(100, 4), RESULT).count());
+    cluster.shutdown();
+  }
+
+  /** Its time is waited for once, though Spark tries four times. */
+  private void inferenceTooEarly() throws Exception {
+    long timeoutMillis = 8_000;
+    List<Long> failed = new CopyOnWriteArrayList<>();
+    SparkListener listener =
+        new SparkListener() {
+          @Override
+          public void onTaskEnd(SparkListenerTaskEnd task) {
+            if (task.taskInfo().failed()) {
+              failed.add(task.taskInfo().duration());
+            }
+          }
+        };
+    MillraceCluster cluster = run(feed(1), "sum");
+    cluster.train(numbers(100, 2));
+    sc.sc().addSparkListener(listener);
+    InferenceOptions options = InferenceOptions.builder().feedTimeoutMillis(timeoutMillis).build();
+    MillraceException e =
+        requireActionError(
+            StatusCode.DEADLINE_EXCEEDED, () -> cluster.inference(numbers(10, 1), RESULT, options).count());
+    requireContains(e.getMessage(), "endFeed");
+    await("all attempts", () -> failed.size() == 4);
+    sc.sc().removeSparkListener(listener);
+    long waited = failed.stream().filter(millis -> millis >= timeoutMillis).count();
+    require(waited == 1, "attempts took " + failed + " ms");
+    cluster.endFeed("input");
+    requireEqual(10L, cluster.inference(numbers(10, 1), RESULT).count());
+    cluster.shutdown();
+  }
+
+  /** Programs that were not written for a feed, and one that has ended. */
+  private void noFeed() {
+    MillraceCluster sleeps = MillraceCluster.run(sc, NodeProgram.path("/bin/sleep", "600"), feed(2).build());
+    TrainOptions soon = TrainOptions.builder().feedTimeoutMillis(2_000).build();
+    MillraceException e = requireError(StatusCode.DEADLINE_EXCEEDED, () -> sleeps.train(numbers(100, 16), soon));
+    requireContains(e.getMessage(), "worker:0, worker:1 published no feed endpoint");
+    sleeps.close();
+    requireError(
+        StatusCode.FAILED_PRECONDITION,
+        () -> {
+          try (MillraceCluster ends = MillraceCluster.run(sc, NodeProgram.path("/bin/true"), feed(2).build())) {
+            ends.train(numbers(100, 4));
+          }
+        });
+    MillraceCluster stopped = run(feed(1), "stop_reading_at", "0");
+    require(stopped.train(numbers(100, 1)).terminated(), "it goes on reading");
+    stopped.shutdown();
+  }
+
+  /** A program that cannot begin, for want of a library say, is told by the call that starts it. */
+  private void brokenProgram() throws Exception {
+    Path program = Paths.get(folder, "broken");
+    Files.write(program, "#!/bin/sh\nsleep 0.2; echo no such library >&2; exit 127\n".getBytes(StandardCharsets.UTF_8));
+    require(program.toFile().setExecutable(true), "not executable");
+    MillraceException e =
+        requireError(
+            StatusCode.ABORTED,
+            () -> MillraceCluster.run(sc, NodeProgram.file(program.toString()), feed(2).build()));
+    requireContains(e.getMessage(), "exited with code 127");
+    requireContains(e.stderrLines().toString(), "no such library");
+  }
+
+  private void afterShutdown() {
+    MillraceCluster cluster = run(feed(1), "square");
+    Dataset<Row> lazy = cluster.inference(numbers(10, 1), RESULT);
+    cluster.shutdown();
+    MillraceException e = requireActionError(StatusCode.UNAVAILABLE, lazy::count);
+    requireContains(e.getMessage(), "cluster " + cluster.clusterId() + " has ended");
+  }
+
+  /** As PySpark does at Ctrl-C. */
+  private void jobsCancelled() throws Exception {
+    ClusterOptions.Builder options = feed(2).inputMode(io.millrace.spark.InputMode.DIRECT);
+    MillraceCluster cluster = run(options, "wait");
+    await("the job of the nodes", () -> sc.statusTracker().getActiveJobIds().length > 0);
+    List<NodeInfo> before = cluster.clusterInfo();
+    sc.sc().cancelAllJobs();
+    await("its end", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    requireEqual(10L, numbers(10, 4).count()); // in the slots of the nodes: what would end these has come
+    require(cluster.failure() == null, "it failed: " + cluster.failure());
+    for (int i = 0; i < 2; i++) {
+      requireEqual("running", cluster.clusterInfo().get(i).state());
+      requireEqual(before.get(i).pid(), cluster.clusterInfo().get(i).pid());
+    }
+    cluster.close();
+  }
+
+  private void nodeKilled() throws Exception {
+    killed("node", cluster -> kill("-9", cluster.clusterInfo().get(0).pid()));
+  }
+
+  private void agentKilled() throws Exception {
+    killed("agent", cluster -> kill("-9", parentOf(cluster.clusterInfo().get(0).pid())));
+  }
+
+  /** No node is left, and the tasks that feed must not hold the cores that the nodes need. */
+  private void allExecutorsKilled() throws Exception {
+    killed(
+        "executors",
+        cluster -> {
+          long[] pids = {executorOf(cluster.clusterInfo().get(0)), executorOf(cluster.clusterInfo().get(1))};
+          kill("-9", pids[0]);
+          kill("-9", pids[1]);
+        });
+  }
+
+  private interface Killer {
+    void kill(MillraceCluster cluster) throws Exception;
+  }
+
+  /** Training goes on, to its end, after something was killed in the middle. */
+  private void killed(String what, Killer killer) throws Exception {
+    MillraceCluster cluster = run(feed(2).maxRestarts(3).feedBudgetBytes(1 << 20), "slow", "5");
+    long count = 4_000;
+    Dataset<Row> data = numbers(count, 16).selectExpr("x", "repeat('a', 20000) AS pad");
+    AtomicReference<TrainResult> result = new AtomicReference<>();
+    Thread training = new Thread(() -> result.set(cluster.train(data)));
+    training.start();
+    await("a task that feeds", () -> runningTasks() > 0);
+    Thread.sleep(500);
+    killer.kill(cluster);
+    long killed = System.nanoTime();
+    training.join();
+    System.out.println(
+        "INFO " + what + " killed: " + result.get() + ", ended after " + (System.nanoTime() - killed) / 1_000_000
+            + " ms");
+    require(result.get() != null, "train failed");
+    requireEqual(count, result.get().rows());
+    requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    cluster.shutdown();
+  }
+}
