@@ -3,10 +3,13 @@
     python_checks.py NODE
 """
 
+import pathlib
 import sys
+import time
 
 from millrace import InputMode, MillraceCluster, MillraceError, NodeProgram
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
 
 def expect(holds, what):
@@ -52,6 +55,49 @@ def failures_are_errors(spark, node):
     cluster.close()
 
 
+def a_function_that_raises_is_told_as_on_every_spark(spark, node):
+    cluster = MillraceCluster.run(spark, NodeProgram.file(node, "sum"), 1, input_mode=InputMode.FEED, stop_grace=1)
+
+    @udf("bigint")
+    def raises(_):
+        raise ValueError("cannot bear this")
+
+    try:
+        cluster.train(spark.range(20).select(raises("id").alias("x")))
+        expect(False, "no error")
+    except MillraceError as error:
+        expect(error.code == "ABORTED" and "cannot bear this" in error.message, repr(error))
+    cluster.close()
+
+
+def streams_are_fed(spark, node):
+    folder = pathlib.Path(node).parent
+    cluster = MillraceCluster.run(
+        spark, NodeProgram.file(node, "slow", "200"), 2, input_mode=InputMode.FEED, stop_timeout=20
+    )
+    rows = str(folder / "batches")
+    spark.range(0, 70, 1, 2).withColumnRenamed("id", "x").write.parquet(rows)
+    query = (
+        spark.readStream.schema("x bigint")
+        .parquet(rows)
+        .writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+        .foreachBatch(cluster.train_batches())
+        .start()
+    )
+    query.processAllAvailable()
+    fed = sum(progress["numInputRows"] for progress in query.recentProgress)
+    expect(fed == 70, query.recentProgress)
+    # Stopped in the middle of a batch.
+    spark.range(0, 7000, 1, 2).withColumnRenamed("id", "x").write.mode("append").parquet(rows)
+    tracker = spark.sparkContext.statusTracker()
+    deadline = time.monotonic() + 120
+    while not tracker.getActiveJobsIds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    query.stop()
+    expect(query.exception() is None, query.exception())
+    cluster.close()
+
+
 def wrong_use_is_told(spark, node):
     for program, data, code in (
         (NodeProgram.file("/nonexistent/node"), None, "NOT_FOUND"),
@@ -73,7 +119,13 @@ def wrong_use_is_told(spark, node):
 def main():
     spark = SparkSession.builder.appName("millrace python").getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
-    for check in (trains_and_answers, failures_are_errors, wrong_use_is_told):
+    for check in (
+        trains_and_answers,
+        failures_are_errors,
+        a_function_that_raises_is_told_as_on_every_spark,
+        streams_are_fed,
+        wrong_use_is_told,
+    ):
         check(spark, sys.argv[1])
         print(f"CHECK {check.__name__} ok", flush=True)
     spark.stop()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Union
 
-from millrace.error import MillraceError, require_class, translated
+from millrace.error import MillraceError, is_interrupt, require_class, translated
 from millrace.options import InputMode, NodeProgram, cluster_options, millis
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class MillraceCluster:
         coordinator_port_range: Optional[str] = None,
         feed_budget_bytes: Optional[int] = None,
         stop_grace: Optional[float] = None,
+        stop_timeout: Optional[float] = None,
         env: Optional[Mapping[str, str]] = None,
     ) -> "MillraceCluster":
         """Starts a cluster and returns when every node runs.
@@ -126,6 +127,36 @@ class MillraceCluster:
         with translated():
             result = self._java.train(_java_frame(data), options)
         return TrainResult(result.rows(), result.refedRows(), result.exactlyOnce(), result.terminated())
+
+    def train_batches(
+        self,
+        num_epochs: int = 1,
+        feed_timeout: float = 600.0,
+        queue: str = "input",
+    ) -> Callable[["DataFrame", int], None]:
+        """What Structured Streaming is to do with each batch: feed it.
+
+            stream.writeStream.foreachBatch(cluster.train_batches()).start()
+
+        A query that is stopped while it feeds a batch ends without an error.
+        """
+        options = self._options(
+            "TrainOptions", numEpochs=num_epochs, feedTimeoutMillis=millis(feed_timeout), queue=queue
+        )
+        with translated():
+            feed = self._java.trainBatches(options)
+
+        def feed_batch(batch: "DataFrame", _: int) -> None:
+            try:
+                with translated():
+                    feed.call(batch._jdf, None)  # py4j would make an Integer of the batch's number, not a Long
+            except MillraceError as error:
+                # An InterruptedException with our error as its cause: Spark knows by its text that it was stopped.
+                if is_interrupt(error.__cause__):
+                    raise error.__cause__ from None
+                raise
+
+        return feed_batch
 
     def inference(
         self,

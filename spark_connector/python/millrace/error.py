@@ -57,6 +57,12 @@ def translated() -> Iterator[None]:
         raise found from error
 
 
+def is_interrupt(error: Optional[BaseException]) -> bool:
+    """Whether the JVM's thread was interrupted."""
+    java = getattr(error, "java_exception", None)
+    return java is not None and java.getClass().getName() == "java.lang.InterruptedException"
+
+
 def require_class(jvm: Any) -> Any:
     """The class MillraceCluster; an error that says what to do if the jar is not there."""
     found = jvm.io.millrace.spark.MillraceCluster

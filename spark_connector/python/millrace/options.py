@@ -76,7 +76,11 @@ _TEXT = {
     "feed_port_range": "feedPortRange",
     "coordinator_port_range": "coordinatorPortRange",
 }
-_SECONDS = {"reservation_timeout": "reservationTimeoutMillis", "stop_grace": "stopGraceMillis"}
+_SECONDS = {
+    "reservation_timeout": "reservationTimeoutMillis",
+    "stop_grace": "stopGraceMillis",
+    "stop_timeout": "stopTimeoutMillis",
+}
 
 
 def cluster_options(gateway: Any, values: Mapping[str, Any]) -> Any:
