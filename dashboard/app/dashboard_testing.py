@@ -112,10 +112,10 @@ def run(arguments, screen=None, **more):
     )
 
 
-def wait_for(condition, what):
-    deadline = time.monotonic() + WAIT_S
+def wait_for(condition, what, within_s=WAIT_S):
+    deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if value := condition():
             return value
         time.sleep(0.05)
-    raise AssertionError(f"{what}: not within {WAIT_S} s")
+    raise AssertionError(f"{what}: not within {within_s} s")

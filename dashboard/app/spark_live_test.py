@@ -90,7 +90,8 @@ class SparkLiveTest(unittest.TestCase):
                 return self.model(learns)
 
             try:
-                model = wait_for(seen, "rows, metrics and GPUs")
+                # A driver and four executors start, on a machine that may be busy with other Sparks.
+                model = wait_for(seen, "rows, metrics and GPUs", within_s=600)
             except AssertionError:
                 for log in (self.folder / "spark").glob("application-*.log"):
                     print(log.read_text(encoding="utf-8", errors="replace")[-4000:])
