@@ -61,6 +61,7 @@ final class FakeNode implements AutoCloseable {
     zap = new Thread(() -> answerZap(handler), "fake-node-zap");
     zap.start();
     pull = HubSockets.plainServer(context, SocketType.PULL);
+    pull.setHandshakeIvl(30_000); // a hub on a busy machine may take longer than a stranger is given
     endpoint = "tcp://127.0.0.1:" + pull.bindToRandomPort("tcp://127.0.0.1");
   }
 
