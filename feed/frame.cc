@@ -295,6 +295,13 @@ std::string EncodeOpen(const OpenFrame& frame) {
   return DumpJson(json);
 }
 
+absl::StatusOr<ReplyEndpoint> DecodeOpenReply(absl::string_view metadata) {
+  MILLRACE_ASSIGN_OR_RETURN(Json json, ParseMetadata("OPEN", metadata));
+  absl::StatusOr<ReplyEndpoint> reply = DecodeReply(json);
+  if (!reply.ok()) return Annotate(reply.status(), "OPEN metadata");
+  return reply;
+}
+
 absl::StatusOr<OpenFrame> DecodeOpen(absl::string_view metadata) {
   MILLRACE_ASSIGN_OR_RETURN(Json json, ParseMetadata("OPEN", metadata));
   absl::StatusOr<OpenFrame> open = DecodeOpenObject(json);

@@ -132,7 +132,9 @@ struct OpenFrame {
 
 // JSON. Decode returns INVALID_ARGUMENT naming the member that is absent or wrong, or
 // RESOURCE_EXHAUSTED if the text is over kMaxJsonMetadataSize. Unknown members are ignored.
+// DecodeOpenReply() is for an OPEN that has a mistake: whoever can be told of it is.
 [[nodiscard]] std::string EncodeOpen(const OpenFrame& frame);
+[[nodiscard]] absl::StatusOr<ReplyEndpoint> DecodeOpenReply(absl::string_view metadata);
 [[nodiscard]] absl::StatusOr<OpenFrame> DecodeOpen(absl::string_view metadata);
 
 // BATCH and RESULT: their metadata is this prefix, then one encapsulated RecordBatch message.

@@ -378,7 +378,7 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
       return HandleOpen(data, principal, header, metadata, (*parts)[0].source_fd(),
                         absl::OkStatus());
     }
-    MILLRACE_RETURN_IF_ERROR(DecodeOpen(metadata));
+    MILLRACE_RETURN_IF_ERROR(DecodeOpenReply(metadata));
     FailSession(it, absl::AlreadyExistsError("the session is open already"));
     return absl::OkStatus();
   }
@@ -471,7 +471,11 @@ absl::Status ReceiverLoop::HandleBatch(Session* session, std::vector<ZmqMessage>
 absl::Status ReceiverLoop::HandleOpen(DataSocket* data, const std::string& principal,
                                       const FrameHeader& header, absl::string_view metadata, int fd,
                                       absl::Status refusal) {
-  MILLRACE_ASSIGN_OR_RETURN(OpenFrame open, DecodeOpen(metadata));
+  // Damage poisons; who made a mistake, and can be told, is told.
+  MILLRACE_ASSIGN_OR_RETURN(ReplyEndpoint reply, DecodeOpenReply(metadata));
+  absl::StatusOr<OpenFrame> decoded = DecodeOpen(metadata);
+  if (refusal.ok()) refusal = decoded.status();
+  OpenFrame open = decoded.ok() ? *std::move(decoded) : OpenFrame{.reply = std::move(reply)};
   auto connection = data->connections.find(fd);
   if (connection == data->connections.end()) {
     // Its ACCEPTED may have come since the events were read; a lost one waits there too.

@@ -267,6 +267,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Misbehaviour{"skip-seq", "DATA_LOSS", false},
                     Misbehaviour{"repeat-seq", "DATA_LOSS", false},
                     Misbehaviour{"bad-magic", "INVALID_ARGUMENT", true},
+                    Misbehaviour{"open-mode", "INVALID_ARGUMENT", false},
+                    Misbehaviour{"open-partition", "INVALID_ARGUMENT", false},
                     Misbehaviour{"bad-version", "UNIMPLEMENTED", false},
                     Misbehaviour{"old-version", "UNIMPLEMENTED", false},
                     Misbehaviour{"unknown-type", "INVALID_ARGUMENT", true},

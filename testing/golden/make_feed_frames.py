@@ -349,8 +349,8 @@ def refuse_binary_metadata(golden):
 
 
 def refuse_json(golden):
-    def refuse(name, data, reason, kind=1, receiver="node"):
-        golden.refuse(name, receiver, frames.Frame(kind, FEEDER_SESSION, 0, data).parts(), reason)
+    def refuse(name, data, reason, kind=1, receiver="node", outcome="bad_frame"):
+        golden.refuse(name, receiver, frames.Frame(kind, FEEDER_SESSION, 0, data).parts(), reason, outcome)
 
     text = json.dumps(sample_open(), separators=(",", ":")).encode()
     refuse("open_without_metadata", b"", "json")
@@ -367,7 +367,8 @@ def refuse_json(golden):
     for member in sample_open():
         value = sample_open()
         del value[member]
-        refuse(f"open_without_{member}", json.dumps(value).encode(), "json_member")
+        outcome = "bad_frame" if member == "reply" else "refused"
+        refuse(f"open_without_{member}", json.dumps(value).encode(), "json_member", outcome=outcome)
     for member in ("endpoint", "challenge"):
         value = sample_open()
         del value["reply"][member]
@@ -380,12 +381,13 @@ def refuse_json(golden):
         ("open_first_row_null", {"first_row": None}),
         ("open_first_row_negative", {"first_row": -(2**63)}),
         ("open_queue_number", {"queue": 1}),
-        ("open_reply_text", {"reply": "ipc://@millrace-0c2d"}),
         ("open_mode_unknown", {"mode": "predict"}),
+        ("open_feed_id_empty", {"feed_id": ""}),
         ("open_inference_with_first_row", {"mode": "inference", "first_row": 5}),
     ]
     for name, change in wrong:
-        refuse(name, json.dumps(sample_open(**change)).encode(), "json_member")
+        refuse(name, json.dumps(sample_open(**change)).encode(), "json_member", outcome="refused")
+    refuse("open_reply_text", json.dumps(sample_open(reply="ipc://@millrace-0c2d")).encode(), "json_member")
     refuse("abort_garbage", b"{code", "json", 5)
     refuse("abort_without_code", b'{"message":"x"}', "json_member", 5)
     refuse("error_without_code", b'{"message":"x"}', "json_member", 23, "feeder")

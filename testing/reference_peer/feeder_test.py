@@ -27,6 +27,8 @@ EXPECTED = {
     "skip-seq": ("error", "DATA_LOSS"),
     "repeat-seq": ("error", "DATA_LOSS"),
     "bad-magic": ("error", "INVALID_ARGUMENT"),
+    "open-mode": ("error", "INVALID_ARGUMENT"),
+    "open-partition": ("error", "INVALID_ARGUMENT"),
     "bad-version": ("error", "UNIMPLEMENTED"),
     "old-version": ("error", "UNIMPLEMENTED"),
     "unknown-type": ("error", "INVALID_ARGUMENT"),

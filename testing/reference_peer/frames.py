@@ -60,14 +60,16 @@ _WITH_BODY = {FrameType.BATCH, FrameType.RESULT}
 class FrameError(Exception):
     """A frame that its receiver must not use.
 
-    `outcome` is what becomes of it: "bad_frame" (section 7: poisons the principal), "unimplemented"
+    `outcome` is what becomes of it: "bad_frame" (section 7: poisons the principal), "refused" (section 3:
+    an OPEN with a mistake, which is answered; `reply` says where), "unimplemented"
     (section 2: another version) or "unsupported" (section 3: a schema of other types; it ends the
     session). `reason` is a stable word for tests, the text is for people. `session` is
     the header's, where another version has to be answered.
     """
 
-    def __init__(self, reason, text, outcome="bad_frame", session=0):
+    def __init__(self, reason, text, outcome="bad_frame", session=0, reply=None):
         super().__init__(text)
+        self.reply = reply
         self.reason = reason
         self.outcome = outcome
         self.session = session
@@ -253,14 +255,31 @@ class Open:
         reply = value.get("reply")
         if not isinstance(reply, dict):
             raise FrameError("json_member", "reply is missing or no object")
+        address = ReplyAddress(
+            _text(reply, "endpoint"),
+            _text(reply, "challenge"),
+            _text(reply, "curve_key") if "curve_key" in reply else "",
+        )
+        if not address.endpoint:
+            raise FrameError("json_member", "reply.endpoint is empty")
+        try:
+            return cls._from_members(value, address)
+        except FrameError as error:
+            raise FrameError(error.reason, str(error), "refused", frame.session, address) from error
+
+    @classmethod
+    def _from_members(cls, value, address):
         mode = _text(value, "mode")
         if mode not in ("train", "inference"):
             raise FrameError("json_member", f"mode {mode!r}")
         first_row = _count(value, "first_row")
         if first_row and mode == "inference":
             raise FrameError("json_member", f"first_row {first_row} in inference mode")
+        feed_id = _text(value, "feed_id")
+        if not feed_id:
+            raise FrameError("json_member", "feed_id is empty")
         return cls(
-            feed_id=_text(value, "feed_id"),
+            feed_id=feed_id,
             queue=_text(value, "queue"),
             mode=mode,
             partition=_count(value, "partition"),
@@ -268,11 +287,7 @@ class Open:
             feeder_attempt=_count(value, "feeder_attempt"),
             node_nonce=_text(value, "node_nonce"),
             first_row=first_row,
-            reply=ReplyAddress(
-                _text(reply, "endpoint"),
-                _text(reply, "challenge"),
-                _text(reply, "curve_key") if "curve_key" in reply else "",
-            ),
+            reply=address,
         )
 
 

@@ -5,6 +5,7 @@ BATCH number `at` (from 0) of the session.
 """
 
 import os
+import re
 import struct
 
 import arrow_body
@@ -18,6 +19,8 @@ KINDS = {
     "wrong-challenge": "OPEN names another challenge than this feeder's: no answer",
     "duplicate-session": "sends OPEN twice with one session id: ALREADY_EXISTS",
     "bad-open": "OPEN with JSON that ends too early: bad frame",
+    "open-mode": "OPEN with the mode predict: INVALID_ARGUMENT",
+    "open-partition": "OPEN with a text for the partition: INVALID_ARGUMENT",
     "send-before-credit": "SCHEMA and batches follow OPEN at once",
     "exceed-credit": "ignores the limit",
     "skip-seq": "leaves out one seq: DATA_LOSS",
@@ -103,6 +106,10 @@ class Misbehaviour:
             return [frame.parts(), frame.parts()], 1
         if self.kind == "bad-open":
             frame.metadata = frame.metadata[:-1]
+        elif self.kind == "open-mode":
+            frame.metadata = re.sub(rb'"mode":"[a-z]+"', b'"mode":"predict"', frame.metadata)
+        elif self.kind == "open-partition":
+            frame.metadata = re.sub(rb'"partition":([0-9]+)', rb'"partition":"\1"', frame.metadata)
         return [frame.parts()], 1
 
     def _batch(self, frame):

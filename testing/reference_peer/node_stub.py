@@ -190,7 +190,17 @@ class NodeStub:
                 return
             self._in_session(session, frame)
         except frames.FrameError as error:
-            self._on_bad_frame(principal, error)
+            if error.outcome == "refused":
+                self._refuse(principal, frame, error)
+            else:
+                self._on_bad_frame(principal, error)
+
+    def _refuse(self, principal, frame, error):
+        """An OPEN with a mistake, whose sender can be told."""
+        if self._may_reply_to(error.reply):
+            session = _NodeSession(frame.session, principal, None, self._outbox(principal, error.reply))
+            self._send(session, frames.Error("INVALID_ARGUMENT", str(error)))
+            self.log.append((frame.session, f"INVALID_ARGUMENT: {error}"))
 
     def _on_bad_frame(self, principal, error):
         session = self._sessions.get(error.session)

@@ -90,6 +90,9 @@ final class OpenFrame {
     if (mode == FeedMode.INFERENCE && firstRow != 0) {
       throw new BadInputException("\"first_row\" is not 0 in inference mode");
     }
+    if (open.string("feed_id").isEmpty()) {
+      throw new BadInputException("\"feed_id\" is empty");
+    }
     JsonObject reply = open.object("reply");
     return new OpenFrame(
         open.string("feed_id"),
