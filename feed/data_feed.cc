@@ -12,8 +12,9 @@
 namespace millrace {
 namespace {
 
-// A RESULT stays well below the largest message part.
-constexpr int64_t kMaxResultBytes = int64_t{64} << 20;
+// A RESULT is at most about as large, unless one row is larger: a feeder's credit may be exceeded
+// by one.
+constexpr int64_t kMaxResultBytes = int64_t{4} << 20;
 
 FeedMode ModeOf(const DataFeedOptions& options) {
   return options.train_mode ? FeedMode::kTrain : FeedMode::kInference;
@@ -175,6 +176,12 @@ absl::StatusOr<std::vector<OutgoingFrame>> DataFeed::EncodeResults(const RecordB
   }
   for (const RecordBatch& piece : SliceBySize(results, kMaxResultBytes)) {
     MILLRACE_ASSIGN_OR_RETURN(EncodedBatch encoded, EncodeBatch(piece));
+    const auto bytes = static_cast<int64_t>(kBatchPrefixSize + encoded.byte_size());
+    if (bytes > kMaxBatchBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          core_->node_name(), ": the result for row ", row, " of ", session->PartitionName(),
+          " takes ", bytes, " bytes, and a result is at most ", kMaxBatchBytes));
+    }
     frames.push_back({.header = {.type = FrameType::kResult},
                       .metadata = EncodeBatchPrefix({.first_row = row, .rows = piece.num_rows()}) +
                                   encoded.metadata,

@@ -58,7 +58,8 @@ struct DataFeedOptions {
 // Thread safety: thread-safe, meant for one reading thread. NextBatch calls take turns, and so do
 // BatchResults calls; one of each may run at the same time, and the other methods at any time. With
 // several threads in NextBatch a row counts as used when any of them asks for the next batch.
-// Blocking: NextBatch; BatchResults encodes, and waits for nothing.
+// Blocking: NextBatch; BatchResults encodes, and waits while the feeder has not taken enough of the
+// results before (docs/feed_protocol.md, section 5).
 class DataFeed {
  public:
   // Used by FeedReceiver. `queue` and the mode were opened by core->OpenReader.

@@ -252,6 +252,7 @@ void FakeFeedNode::Handle(std::vector<ZmqMessage> parts) {
     event.abort = session.abort;
     session.ended = true;
   }
+  if (header.type == FrameType::kResultCredit) return;  // its results are small
   event.open = session.open;
   {
     MutexLock lock(&mu_);

@@ -718,6 +718,7 @@ absl::Status FeederLoop::Dispatch(FeedSession& session, const FrameHeader& heade
     case FrameType::kEndPartition:
     case FrameType::kAbort:
     case FrameType::kBlocked:
+    case FrameType::kResultCredit:
       break;
   }
   return absl::InvalidArgumentError(

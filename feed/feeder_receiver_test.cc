@@ -2,6 +2,7 @@
 // against real receivers.
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/base/random.h"
@@ -227,6 +229,44 @@ TEST_F(FeederReceiverTest, ABatchLargerThanTheBudgetDoesNotBlock) {
   const MemorySource source = *MemorySource::Split(Ids(0, 12000), 4);
   ASSERT_THAT(RunTrain(source), IsOk());
   EXPECT_EQ(AllIds(), Range(12000));
+}
+
+// 8 bytes a row are answered by 256 KiB: what nobody reads is not made.
+TEST_F(FeederReceiverTest, ASlowReaderHoldsTheProgramUp) {
+  constexpr int64_t kValues = 32 << 10;
+  constexpr int64_t kRows = 300;
+  auto answered = std::make_shared<std::atomic<int64_t>>(0);
+  AddNode([answered](Node& node) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(auto feed, node.receiver().GetDataFeed({.train_mode = false}));
+    while (!feed->ShouldStop()) {
+      MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(1));
+      if (batch.empty()) break;
+      MILLRACE_ASSIGN_OR_RETURN(
+          const RecordBatch results,
+          BatchBuilder()
+              .AddFixedSizeList("x", std::vector<int64_t>(kValues), static_cast<int>(kValues))
+              .Build());
+      MILLRACE_RETURN_IF_ERROR(feed->BatchResults(results));
+      ++*answered;
+    }
+    return absl::OkStatus();
+  });
+  const MemorySource source = *MemorySource::Split(Ids(0, kRows), 1);
+  auto job = *InferenceJob::Create(&source, {.feed_id = "slow"}, &directory_, feeder_.get());
+  auto reader = *job->OpenPartition(0);
+  ASSERT_THAT(reader->Next(), IsOk());
+  // 16 MiB are 64 results.
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (*answered < 64 && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
+  absl::SleepFor(absl::Milliseconds(500));  // in which it could answer all
+  EXPECT_GE(*answered, 64);
+  EXPECT_LE(*answered, 70);
+  while (true) {
+    auto results = reader->Next();
+    ASSERT_THAT(results, IsOk());
+    if (!results->has_value()) break;
+  }
+  EXPECT_EQ(reader->rows(), kRows);
 }
 
 TEST_F(FeederReceiverTest, ManyPartitionsOfOneBatchStayWithinTheBudget) {

@@ -68,6 +68,7 @@ FeedSession::FeedSession(uint64_t id, FeedTarget target, SessionOptions options,
       outbox_(std::move(outbox)) {
   const int64_t row = options_.first_row;
   state_.sent_rows = state_.received_rows = state_.acked_rows = state_.returned_rows = row;
+  if (options_.mode == FeedMode::kInference) result_limit_ = options_.result_window_bytes;
 }
 
 std::string FeedSession::Place() const {
@@ -76,15 +77,17 @@ std::string FeedSession::Place() const {
 }
 
 OpenFrame FeedSession::MakeOpen(const ReplyEndpoint& reply) const {
-  return OpenFrame{.feed_id = options_.feed_id,
-                   .queue = options_.queue,
-                   .mode = options_.mode,
-                   .partition = options_.partition,
-                   .data_epoch = options_.data_epoch,
-                   .feeder_attempt = options_.feeder_attempt,
-                   .node_nonce = target_.nonce,
-                   .first_row = options_.first_row,
-                   .reply = reply};
+  return OpenFrame{
+      .feed_id = options_.feed_id,
+      .queue = options_.queue,
+      .mode = options_.mode,
+      .partition = options_.partition,
+      .data_epoch = options_.data_epoch,
+      .feeder_attempt = options_.feeder_attempt,
+      .node_nonce = target_.nonce,
+      .first_row = options_.first_row,
+      .result_limit = options_.mode == FeedMode::kInference ? options_.result_window_bytes : 0,
+      .reply = reply};
 }
 
 void FeedSession::CountSource(absl::Duration time) {
@@ -366,6 +369,11 @@ absl::StatusOr<std::optional<RecordBatch>> FeedSession::NextResult() {
     result = std::move(results_.front());
     results_.pop_front();
     unread_bytes_ -= result.size_bytes;
+    const int64_t limit = result_bytes_ - unread_bytes_ + options_.result_window_bytes;
+    if (limit - result_limit_ >= std::max<int64_t>(1, options_.result_window_bytes / 4)) {
+      result_limit_ = limit;
+      SendFrame(FrameType::kResultCredit, EncodeResultCredit({.limit = limit}), {});
+    }
     decoder = decoder_;
   }
   absl::StatusOr<RecordBatch> batch = decoder->Decode(
@@ -565,6 +573,9 @@ absl::Status FeedSession::OnResult(const BatchPrefix& prefix, std::string messag
       return absl::InvalidArgumentError("RESULT for a training session");
     }
     if (decoder_ == nullptr) return absl::InvalidArgumentError("RESULT before SCHEMA");
+    if (result_bytes_ >= result_limit_) {
+      return Bad("RESULT after", result_bytes_, "bytes, and the credit is", result_limit_);
+    }
     const int64_t end = prefix.first_row + prefix.rows;
     if (prefix.first_row != state_.returned_rows || end > state_.sent_rows) {
       out_of_order = true;
@@ -577,10 +588,11 @@ absl::Status FeedSession::OnResult(const BatchPrefix& prefix, std::string messag
                                                                                     : "too many",
                                           "; run the partition again")));
     } else {
-      int64_t size_bytes = static_cast<int64_t>(message.size());
+      auto size_bytes = static_cast<int64_t>(kBatchPrefixSize + message.size());
       for (const BodyPart& part : parts) size_bytes += static_cast<int64_t>(part.size);
       state_.returned_rows = end;
       unread_bytes_ += size_bytes;
+      result_bytes_ += size_bytes;
       results_.push_back({prefix, std::move(message), std::move(parts), size_bytes});
       Progressed();
       Changed();

@@ -68,6 +68,9 @@ struct SessionOptions {
   int64_t data_epoch = 0;
   int64_t feeder_attempt = 0;
   int64_t first_row = 0;  // train only: the row to resume at
+  // Inference: bytes of results that the node may send ahead of those that were taken, and one
+  // more.
+  int64_t result_window_bytes = int64_t{16} << 20;
   // The longest wait without progress (docs/feed_protocol.md, section 6).
   absl::Duration feed_timeout = absl::Seconds(600);
   std::shared_ptr<FeedProgress> progress;  // nullptr: one of its own
@@ -278,6 +281,8 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   // Results, not yet decoded: returned_rows ends the last of them.
   std::deque<PendingResult> results_ ABSL_GUARDED_BY(mu_);
   int64_t unread_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t result_bytes_ ABSL_GUARDED_BY(mu_) = 0;  // that came
+  int64_t result_limit_ ABSL_GUARDED_BY(mu_) = 0;  // that the node was told
   std::shared_ptr<const BatchDecoder> decoder_ ABSL_GUARDED_BY(mu_);
 };
 

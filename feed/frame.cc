@@ -105,6 +105,7 @@ absl::StatusOr<OpenFrame> DecodeOpenObject(const Json& json) {
                             GetIntInRange(json, "feeder_attempt", 0, kMaxInt64));
   MILLRACE_ASSIGN_OR_RETURN(out.node_nonce, GetString(json, "node_nonce"));
   MILLRACE_ASSIGN_OR_RETURN(out.first_row, GetIntInRange(json, "first_row", 0, kMaxInt64));
+  MILLRACE_ASSIGN_OR_RETURN(out.result_limit, GetIntInRange(json, "result_limit", 0, kMaxInt64));
   MILLRACE_ASSIGN_OR_RETURN(out.reply, DecodeReply(json));
   if (out.feed_id.empty()) {
     return absl::InvalidArgumentError("field \"feed_id\" must not be empty");
@@ -132,6 +133,7 @@ size_t MaxMetadataSize(FrameType type) {
       return kMaxSchemaMetadataSize;
     case FrameType::kEndPartition:
     case FrameType::kBlocked:
+    case FrameType::kResultCredit:
     case FrameType::kReceived:
     case FrameType::kAck:
       return 8;
@@ -151,7 +153,7 @@ size_t MaxMetadataSize(FrameType type) {
 bool IsKnownFrameType(FrameType type) {
   const auto value = static_cast<uint8_t>(type);
   return (value >= static_cast<uint8_t>(FrameType::kOpen) &&
-          value <= static_cast<uint8_t>(FrameType::kBlocked)) ||
+          value <= static_cast<uint8_t>(FrameType::kResultCredit)) ||
          (value >= static_cast<uint8_t>(FrameType::kCredit) &&
           value <= static_cast<uint8_t>(FrameType::kError));
 }
@@ -170,6 +172,8 @@ std::string FrameTypeName(FrameType type) {
       return "ABORT";
     case FrameType::kBlocked:
       return "BLOCKED";
+    case FrameType::kResultCredit:
+      return "RESULT_CREDIT";
     case FrameType::kCredit:
       return "CREDIT";
     case FrameType::kReceived:
@@ -291,6 +295,7 @@ std::string EncodeOpen(const OpenFrame& frame) {
   json["feeder_attempt"] = frame.feeder_attempt;
   json["node_nonce"] = frame.node_nonce;
   json["first_row"] = frame.first_row;
+  json["result_limit"] = frame.result_limit;
   json["reply"] = std::move(reply);
   return DumpJson(json);
 }
@@ -354,6 +359,16 @@ std::string EncodeBlocked(const BlockedFrame& frame) { return StoreNumbers({fram
 absl::StatusOr<BlockedFrame> DecodeBlocked(absl::string_view metadata) {
   BlockedFrame out;
   MILLRACE_RETURN_IF_ERROR(LoadNumbers("BLOCKED", metadata, {&out.needed}));
+  return out;
+}
+
+std::string EncodeResultCredit(const ResultCreditFrame& frame) {
+  return StoreNumbers({frame.limit});
+}
+
+absl::StatusOr<ResultCreditFrame> DecodeResultCredit(absl::string_view metadata) {
+  ResultCreditFrame out;
+  MILLRACE_RETURN_IF_ERROR(LoadNumbers("RESULT_CREDIT", metadata, {&out.limit}));
   return out;
 }
 

@@ -45,6 +45,7 @@ enum class FrameType : uint8_t {
   kEndPartition = 4,  // feeder -> node
   kAbort = 5,         // feeder -> node
   kBlocked = 6,       // feeder -> node
+  kResultCredit = 7,  // feeder -> node
   kCredit = 16,       // node -> feeder, as all below
   kReceived = 17,
   kAck = 18,
@@ -125,6 +126,7 @@ struct OpenFrame {
   int64_t feeder_attempt = 0;  // for logs and the ledger
   std::string node_nonce;      // the node attempt meant
   int64_t first_row = 0;       // 0, or in train mode the row to resume at
+  int64_t result_limit = 0;    // as in ResultCreditFrame, to begin with; 0 in train mode
   ReplyEndpoint reply;
 
   friend bool operator==(const OpenFrame&, const OpenFrame&) = default;
@@ -169,6 +171,11 @@ struct CreditFrame {
   friend bool operator==(const CreditFrame&, const CreditFrame&) = default;
 };
 
+struct ResultCreditFrame {
+  int64_t limit = 0;  // a RESULT may be sent while fewer RESULT bytes than these were
+  friend bool operator==(const ResultCreditFrame&, const ResultCreditFrame&) = default;
+};
+
 struct RowFrame {  // RECEIVED and ACK
   int64_t row = 0;  // all rows before this one
   friend bool operator==(const RowFrame&, const RowFrame&) = default;
@@ -192,6 +199,8 @@ struct WaitFrame {
 [[nodiscard]] absl::StatusOr<EndPartitionFrame> DecodeEndPartition(absl::string_view metadata);
 [[nodiscard]] std::string EncodeBlocked(const BlockedFrame& frame);
 [[nodiscard]] absl::StatusOr<BlockedFrame> DecodeBlocked(absl::string_view metadata);
+[[nodiscard]] std::string EncodeResultCredit(const ResultCreditFrame& frame);
+[[nodiscard]] absl::StatusOr<ResultCreditFrame> DecodeResultCredit(absl::string_view metadata);
 [[nodiscard]] std::string EncodeCredit(const CreditFrame& frame);
 [[nodiscard]] absl::StatusOr<CreditFrame> DecodeCredit(absl::string_view metadata);
 [[nodiscard]] std::string EncodeRow(const RowFrame& frame);

@@ -104,6 +104,10 @@ absl::StatusOr<std::string> Recode(const FrameHeader& header, absl::string_view 
       MILLRACE_ASSIGN_OR_RETURN(BlockedFrame frame, DecodeBlocked(metadata));
       return EncodeBlocked(frame);
     }
+    case FrameType::kResultCredit: {
+      MILLRACE_ASSIGN_OR_RETURN(ResultCreditFrame frame, DecodeResultCredit(metadata));
+      return EncodeResultCredit(frame);
+    }
     case FrameType::kCredit: {
       MILLRACE_ASSIGN_OR_RETURN(CreditFrame frame, DecodeCredit(metadata));
       return EncodeCredit(frame);
@@ -201,6 +205,7 @@ TEST(GoldenFramesTest, MessagesHaveTheValuesThatTheFileSays) {
         EXPECT_EQ(open.feeder_attempt, want.at("feeder_attempt"));
         EXPECT_EQ(open.node_nonce, want.at("node_nonce"));
         EXPECT_EQ(open.first_row, want.at("first_row"));
+        EXPECT_EQ(open.result_limit, want.at("result_limit"));
         EXPECT_EQ(open.reply.endpoint, want.at("reply").at("endpoint"));
         EXPECT_EQ(open.reply.challenge, want.at("reply").at("challenge"));
         EXPECT_EQ(open.reply.curve_key, want.at("reply").value("curve_key", ""));
@@ -215,6 +220,9 @@ TEST(GoldenFramesTest, MessagesHaveTheValuesThatTheFileSays) {
       }
       case FrameType::kBlocked:
         EXPECT_EQ(DecodeBlocked(Metadata(golden))->needed, want.at("needed"));
+        break;
+      case FrameType::kResultCredit:
+        EXPECT_EQ(DecodeResultCredit(Metadata(golden))->limit, want.at("limit"));
         break;
       case FrameType::kCredit: {
         const CreditFrame credit = *DecodeCredit(Metadata(golden));

@@ -69,6 +69,7 @@ OpenFrame RawFeeder::Open(const std::string& nonce) const {
   return {.feed_id = "f1",
           .queue = "input",
           .node_nonce = nonce,
+          .result_limit = int64_t{1} << 30,
           .reply = {.endpoint = reply_endpoint_, .challenge = challenge}};
 }
 

@@ -25,6 +25,11 @@ absl::Status Unanswered(absl::string_view node, const ReceiveSession& session, i
                    RowRange(session.result_row, asked_rows), " unanswered"));
 }
 
+// Nothing is missing but the feeder's credit for the last results.
+bool IsAnswered(const ReceiveSession& session) {
+  return !session.train() && session.end_row.has_value() && session.result_row >= *session.end_row;
+}
+
 template <typename Container>
 void EraseSession(Container* container, const ReceiveSession* session) {
   container->erase(std::remove_if(container->begin(), container->end(),
@@ -259,7 +264,7 @@ void ReceiveQueue::EndFeed(FeedMode mode, absl::string_view why) {
   stop = std::string(why);
   for (const SessionPtr& session : SessionsOf(mode)) {
     const bool complete = session->stage == ReceiveSession::Stage::kReceived;
-    if (mode == FeedMode::kTrain && complete) continue;
+    if (mode == FeedMode::kTrain ? complete : IsAnswered(*session)) continue;
     Reject(session.get(), why);
   }
   for (TrainFeed& feed : feeds_) feed.ended = feed.ended || mode == FeedMode::kTrain;
@@ -270,7 +275,7 @@ absl::Status ReceiveQueue::Terminate(FeedMode mode, absl::string_view why) {
   (mode == FeedMode::kTrain ? train_stop_ : inference_stop_) = std::string(why);
   for (const SessionPtr& session : SessionsOf(mode)) {
     session->used_row = session->handed_row.load();
-    if (FinishIfDone(session.get())) continue;
+    if (FinishIfDone(session.get()) || IsAnswered(*session)) continue;
     if (mode == FeedMode::kTrain) {
       End(session.get(), FrameType::kTerminated, EncodeTerminated({.message = std::string(why)}));
     } else if (session->handed_row > session->result_row) {
@@ -352,7 +357,7 @@ bool ReceiveQueue::FinishIfDone(ReceiveSession* session) {
   if (session->stage != ReceiveSession::Stage::kReceived) return false;
   const int64_t end_row = *session->end_row;
   const int64_t done_row = session->train() ? session->used_row.load() : session->result_row;
-  if (done_row < end_row) return false;
+  if (done_row < end_row || !session->ResultsFit()) return false;
   const int64_t rows = end_row - session->open.first_row;
   if (!session->train()) session->used_row = end_row;
   End(session, FrameType::kDone,
@@ -502,6 +507,17 @@ absl::Status ReceiveQueue::Block(ReceiveSession* session, int64_t needed, uint64
   }
   session->needed = needed;
   session->blocked_order = order;
+  return absl::OkStatus();
+}
+
+absl::Status ReceiveQueue::RaiseResultLimit(ReceiveSession* session, int64_t limit) {
+  if (session->stage == ReceiveSession::Stage::kEnded) return absl::OkStatus();
+  if (session->train()) return absl::InvalidArgumentError("RESULT_CREDIT for a training session");
+  if (limit < session->result_limit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("RESULT_CREDIT: limit ", limit, " after ", session->result_limit));
+  }
+  session->result_limit = limit;
   return absl::OkStatus();
 }
 

@@ -148,6 +148,8 @@ class ReceiveQueue {
   [[nodiscard]] absl::Status AddRows(ReceiveSession* session, BufferedRows rows);
   // BLOCKED. Returns INVALID_ARGUMENT if no honest feeder could have sent this.
   [[nodiscard]] absl::Status Block(ReceiveSession* session, int64_t needed, uint64_t order);
+  // RESULT_CREDIT. Returns INVALID_ARGUMENT if no honest feeder could have sent this.
+  [[nodiscard]] absl::Status RaiseResultLimit(ReceiveSession* session, int64_t limit);
   [[nodiscard]] absl::Status EndPartition(ReceiveSession* session, int64_t end_row);
   // All partitions of the feed are received, or the call has failed (`aborted`). Sessions that are
   // not complete end with ABORTED; with `aborted` all do, and rows not returned are dropped.
@@ -159,7 +161,8 @@ class ReceiveQueue {
   // The connection is gone. A complete training partition will still be read; anything else ends.
   // `status` is what the feeder gets, if it can still be told.
   void Disconnect(ReceiveSession* session, const absl::Status& status);
-  // Ends, with DONE, what is done: all rows used (train) or answered (inference). True if it was.
+  // Ends, with DONE, what is done: all rows used (train), or answered, and the answers may be sent
+  // (inference). True if it was.
   bool FinishIfDone(ReceiveSession* session);
 
   // ---- What ReceiverCore looks at.

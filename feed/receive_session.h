@@ -38,6 +38,7 @@ struct OutgoingFrame {
   FrameHeader header;
   std::string metadata;
   std::vector<BodyPart> body;
+  int64_t body_bytes = 0;  // RESULT: what it takes of the feeder's credit
 };
 
 // The rows of one BATCH.
@@ -60,6 +61,7 @@ struct ReceiveSession {
         open(std::move(open)) {
     next_row = last_batch_row = received_sent = acked_sent = this->open.first_row;
     handed_row = used_row = this->open.first_row;
+    result_limit = this->open.result_limit;
   }
 
   // For errors and logs: "partition 3".
@@ -67,6 +69,11 @@ struct ReceiveSession {
     return absl::StrCat("partition ", open.partition);
   }
   [[nodiscard]] bool train() const { return open.mode == FeedMode::kTrain; }
+  // Every frame of `results` may be sent.
+  [[nodiscard]] bool ResultsFit() const {
+    if (results.empty()) return true;
+    return result_sent_bytes + result_unsent_bytes - results.back().body_bytes < result_limit;
+  }
   // The feeder has rows to send, and waits for the limit that they need.
   [[nodiscard]] bool blocked() const {
     return stage == Stage::kServed && credit_sent.limit < needed;
@@ -116,7 +123,11 @@ struct ReceiveSession {
 
   std::deque<BufferedRows> buffered;  // not taken by the reader yet
   std::optional<Schema> result_schema;
-  std::vector<OutgoingFrame> results;  // SCHEMA and RESULT frames to send; link and header unset
+  std::deque<OutgoingFrame> results;  // SCHEMA and RESULT frames to send; link and header unset
+  // Credit of results, in their bytes. One may be sent while result_sent_bytes < result_limit.
+  int64_t result_limit = 0;
+  int64_t result_sent_bytes = 0;
+  int64_t result_unsent_bytes = 0;  // of `results`
 
   // Credit.
   int64_t received_bytes = 0;

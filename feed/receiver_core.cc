@@ -129,6 +129,11 @@ absl::Status ReceiverCore::Block(const SessionPtr& session, int64_t needed) {
   return SlotOf(*session)->queue.Block(session.get(), needed, ++blocked_);
 }
 
+absl::Status ReceiverCore::RaiseResultLimit(const SessionPtr& session, int64_t limit) {
+  MutexLock lock(&mu_);
+  return SlotOf(*session)->queue.RaiseResultLimit(session.get(), limit);
+}
+
 absl::Status ReceiverCore::EndPartition(const SessionPtr& session, int64_t end_row) {
   MutexLock lock(&mu_);
   Slot* slot = SlotOf(*session);
@@ -196,6 +201,7 @@ void ReceiverCore::Break(const absl::Status& status) {
     slot->may_stop = true;
     slot->changed.SignalAll();
   }
+  collected_.SignalAll();
 }
 
 // --------------------------------------------------------------------------------------- Frames
@@ -283,6 +289,7 @@ ReceiverCore::Turn ReceiverCore::Collect() {
     slot->full.Set(slot->queue.Full(), now);
     slot->queued.Set(slot->queue.HasQueued(), now);
   }
+  if (sending_ > 0) collected_.SignalAll();
   return turn;
 }
 
@@ -319,13 +326,7 @@ void ReceiverCore::CollectRows(Slot* slot, ReceiveSession* session, absl::Durati
   } else {
     waits = received > session->received_sent;
   }
-  for (OutgoingFrame& result : session->results) {
-    result.link = session->link;
-    result.header.session = session->id;
-    result.header.seq = session->next_seq++;
-    turn->frames.push_back(std::move(result));
-  }
-  session->results.clear();
+  CollectResults(session, turn);
   const int64_t used = session->used_row.load(std::memory_order_relaxed);
   if (used > session->acked_sent && due) {
     slot->queue.CountAcked(used - session->acked_sent);
@@ -336,6 +337,21 @@ void ReceiverCore::CollectRows(Slot* slot, ReceiveSession* session, absl::Durati
     waits = waits || used > session->acked_sent;
   }
   if (waits) turn->next = std::min(turn->next, session->next_report - now);
+}
+
+void ReceiverCore::CollectResults(ReceiveSession* session, Turn* turn) {
+  while (!session->results.empty()) {
+    OutgoingFrame& result = session->results.front();
+    const bool counts = result.header.type == FrameType::kResult;
+    if (counts && session->result_sent_bytes >= session->result_limit) return;
+    session->result_sent_bytes += result.body_bytes;
+    session->result_unsent_bytes -= result.body_bytes;
+    result.link = session->link;
+    result.header.session = session->id;
+    result.header.seq = session->next_seq++;
+    turn->frames.push_back(std::move(result));
+    session->results.pop_front();
+  }
 }
 
 void ReceiverCore::CollectEnded(Slot* slot, ReceiveSession* session, absl::Duration now,
@@ -500,12 +516,26 @@ void ReceiverCore::AddResults(size_t queue, const SessionPtr& session, int64_t r
       session->result_row += rows;  // answered, though nobody listens any more
       return;
     }
-    session->results.insert(session->results.end(), std::make_move_iterator(frames.begin()),
-                            std::make_move_iterator(frames.end()));
+    for (OutgoingFrame& frame : frames) {
+      if (frame.header.type == FrameType::kResult) {
+        frame.body_bytes = static_cast<int64_t>(frame.metadata.size());
+        for (const BodyPart& part : frame.body) {
+          frame.body_bytes += static_cast<int64_t>(part.size);
+        }
+        session->result_unsent_bytes += frame.body_bytes;
+      }
+      session->results.push_back(std::move(frame));
+    }
     slots_[queue]->queue.ResultsAdded(session, rows);
     Refill(slots_[queue].get());
   }
   wake_();
+  MutexLock lock(&mu_);
+  ++sending_;
+  while (session->stage != Stage::kEnded && !session->ResultsFit() && broken_.ok()) {
+    collected_.WaitWithTimeout(&mu_, kRecheck);
+  }
+  --sending_;
 }
 
 absl::Status ReceiverCore::Terminate(size_t queue, FeedMode mode) {

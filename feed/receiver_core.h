@@ -88,6 +88,7 @@ class ReceiverCore {
   [[nodiscard]] absl::StatusOr<Schema> SetSchema(const SessionPtr& session, const Schema& schema);
   [[nodiscard]] absl::Status AddRows(const SessionPtr& session, BufferedRows rows);
   [[nodiscard]] absl::Status Block(const SessionPtr& session, int64_t needed);
+  [[nodiscard]] absl::Status RaiseResultLimit(const SessionPtr& session, int64_t limit);
   [[nodiscard]] absl::Status EndPartition(const SessionPtr& session, int64_t end_row);
   void Abort(const SessionPtr& session);
   void Fail(const SessionPtr& session, const absl::Status& status);
@@ -129,6 +130,8 @@ class ReceiverCore {
   // No rows will come; does not block. Cheap while the queue has not ended.
   [[nodiscard]] bool Stopped(size_t queue, FeedMode mode);
   // See ReceiveQueue. `frames` are SCHEMA and RESULT frames without link and header but the type.
+  // AddResults() blocks until they are sent, or may be: as long as the feeder does not take what
+  // came before. It returns as well when the session ends.
   [[nodiscard]] absl::StatusOr<ReceiveQueue::ResultPlace> PlaceResults(size_t queue, int64_t rows);
   void AddResults(size_t queue, const SessionPtr& session, int64_t rows,
                   std::vector<OutgoingFrame> frames);
@@ -187,6 +190,7 @@ class ReceiverCore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectRows(Slot* slot, ReceiveSession* session, absl::Duration now, Turn* turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CollectResults(ReceiveSession* session, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectEnded(Slot* slot, ReceiveSession* session, absl::Duration now, Turn* turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] std::vector<SessionPtr> AllSessions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -206,6 +210,8 @@ class ReceiverCore {
   uint64_t blocked_ ABSL_GUARDED_BY(mu_) = 0;  // BLOCKEDs so far
   int64_t peak_committed_ ABSL_GUARDED_BY(mu_) = 0;
   int waiting_ ABSL_GUARDED_BY(mu_) = 0;  // threads in WaitForOutcome()
+  CondVar collected_;                     // results may have been sent
+  int sending_ ABSL_GUARDED_BY(mu_) = 0;  // threads in AddResults() that wait for that
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_well_ ABSL_GUARDED_BY(mu_) = false;  // with OK; implies finished_
   absl::Status broken_ ABSL_GUARDED_BY(mu_);  // OK until Break()

@@ -53,8 +53,12 @@ class ReceiverCoreTest : public testing::Test {
   SessionPtr Open(uint64_t id, FeedMode mode = FeedMode::kTrain, int64_t partition = 0,
                   std::string principal = "feeder/a") {
     return core_->Open(principal, id, /*link=*/1, /*connection=*/1,
-                       {.feed_id = "f1", .queue = "input", .mode = mode, .partition = partition,
-                        .node_nonce = "nonce"});
+                       {.feed_id = "f1",
+                        .queue = "input",
+                        .mode = mode,
+                        .partition = partition,
+                        .node_nonce = "nonce",
+                        .result_limit = result_limit_});
   }
   absl::Status Feed(const SessionPtr& session, int64_t rows, int64_t bytes) {
     const int64_t first = session->next_row;
@@ -132,6 +136,7 @@ class ReceiverCoreTest : public testing::Test {
   }
   int64_t Committed() { return core_->stats().committed_bytes; }
 
+  int64_t result_limit_ = 1 << 20;  // of the next Open()
   FakeClock clock_;
   std::atomic<int> wakes_{0};
   std::shared_ptr<ReceiverCore> core_ = NewCore();
@@ -329,6 +334,54 @@ TEST_F(ReceiverCoreTest, AnInferenceSessionFromOpenToDone) {
   ASSERT_THAT(feed->BatchResults(Rows(12, 1)), IsOk());
   EXPECT_THAT(Due(1), ElementsAre("RESULT 2+1", "ACK 3", "DONE 3/3"));
   EXPECT_EQ(core_->stats().queues[0].rows_returned, 3);
+}
+
+TEST_F(ReceiverCoreTest, BatchResultsWaitsUntilTheFeederTakesWhatCameBefore) {
+  auto feed = GetFeed(/*train=*/false);
+  result_limit_ = 1;  // the first result may go beyond it
+  SessionPtr a = Open(1, FeedMode::kInference);
+  Due(1);
+  ASSERT_THAT(Feed(a, 3, 100), IsOk());
+  ASSERT_THAT(core_->EndPartition(a, 3), IsOk());
+  ASSERT_THAT(feed->NextBatch(3), IsOk());
+  ASSERT_THAT(feed->BatchResults(Rows(10, 1)), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("RECEIVED 3", "SCHEMA", "RESULT 0+1"));
+
+  std::atomic<bool> answered{false};
+  Thread program("program", [&] {
+    EXPECT_THAT(feed->BatchResults(Rows(11, 2)), IsOk());
+    answered = true;
+  });
+  while (core_->stats().queues[0].rows_returned < 3) EXPECT_THAT(Due(1), IsEmpty());
+  for (int i = 0; i < 100; ++i) EXPECT_THAT(Due(1), IsEmpty()) << "no DONE either";
+  EXPECT_FALSE(answered);
+  ASSERT_THAT(core_->RaiseResultLimit(a, 1 << 20), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("RESULT 1+2", "ACK 3", "DONE 3/3"));
+  program.Join();
+  EXPECT_TRUE(answered);
+}
+
+TEST_F(ReceiverCoreTest, AnEndedSessionKeepsNoProgramWaiting) {
+  auto feed = GetFeed(/*train=*/false);
+  result_limit_ = 0;
+  SessionPtr a = Open(1, FeedMode::kInference);
+  Due(1);
+  ASSERT_THAT(Feed(a, 3, 100), IsOk());
+  ASSERT_THAT(feed->NextBatch(3), IsOk());
+  Thread program("program", [&] { EXPECT_THAT(feed->BatchResults(Rows(0, 3)), IsOk()); });
+  while (core_->stats().queues[0].rows_returned < 3) Collect();
+  core_->Abort(a);
+  Collect();
+  program.Join();
+}
+
+TEST_F(ReceiverCoreTest, AResultCreditThatNoFeederWouldSendIsRefused) {
+  auto feed = GetFeed(/*train=*/false);
+  SessionPtr a = Open(1, FeedMode::kInference);
+  EXPECT_THAT(core_->RaiseResultLimit(a, 5), StatusIs(absl::StatusCode::kInvalidArgument));
+  SessionPtr b = Open(2);
+  EXPECT_THAT(core_->RaiseResultLimit(b, 1 << 30),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("training")));
 }
 
 TEST_F(ReceiverCoreTest, ResultsKeepOneSchema) {

@@ -40,7 +40,7 @@ bool IsCurveReply(const ReplyEndpoint& reply) {
 bool IsFromFeeder(FrameType type) {
   return type == FrameType::kOpen || type == FrameType::kSchema || type == FrameType::kBatch ||
          type == FrameType::kEndPartition || type == FrameType::kAbort ||
-         type == FrameType::kBlocked;
+         type == FrameType::kBlocked || type == FrameType::kResultCredit;
 }
 
 }  // namespace
@@ -423,6 +423,10 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
   if (header.type == FrameType::kBlocked) {
     MILLRACE_ASSIGN_OR_RETURN(const BlockedFrame blocked, DecodeBlocked(metadata));
     return core_->Block(session.core, blocked.needed);
+  }
+  if (header.type == FrameType::kResultCredit) {
+    MILLRACE_ASSIGN_OR_RETURN(const ResultCreditFrame credit, DecodeResultCredit(metadata));
+    return core_->RaiseResultLimit(session.core, credit.limit);
   }
   MILLRACE_ASSIGN_OR_RETURN(EndPartitionFrame end, DecodeEndPartition(metadata));
   const absl::Status status = core_->EndPartition(session.core, end.end_row);

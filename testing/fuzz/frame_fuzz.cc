@@ -46,6 +46,9 @@ void DecodeMetadata(FrameType type, absl::string_view metadata) {
     case FrameType::kBlocked:
       RoundTrip<BlockedFrame>(DecodeBlocked, EncodeBlocked, metadata);
       break;
+    case FrameType::kResultCredit:
+      RoundTrip<ResultCreditFrame>(DecodeResultCredit, EncodeResultCredit, metadata);
+      break;
     case FrameType::kCredit:
       RoundTrip<CreditFrame>(DecodeCredit, EncodeCredit, metadata);
       break;

@@ -246,6 +246,7 @@ def sample_open(**changes):
         "feeder_attempt": 0,
         "node_nonce": "5b0c9e1f22d3a4b6",
         "first_row": 0,
+        "result_limit": 0,
         "reply": {"endpoint": "ipc://@millrace-0c2d", "challenge": "f00d" * 8},
     }
     value.update(changes)
@@ -261,7 +262,7 @@ def add_good(golden):
     golden.add_frame("open_train", "node", _open_frame(sample_open()))
     golden.add_frame("open_resume", "node", _open_frame(sample_open(first_row=4096, feeder_attempt=2, data_epoch=1)))
     golden.add_frame(
-        "open_inference", "node", _open_frame(sample_open(mode="inference", queue="predict"), INFERENCE_SESSION)
+        "open_inference", "node", _open_frame(sample_open(mode="inference", queue="predict", result_limit=16 << 20), INFERENCE_SESSION)
     )
     curve = {"endpoint": "tcp://198.51.100.7:40123", "challenge": "", "curve_key": "0123456789abcdefghijklmnopqrstuvwxyzABCD"}
     golden.add_frame("open_curve", "node", _open_frame(sample_open(reply=curve)))
@@ -279,6 +280,7 @@ def add_good(golden):
     golden.add("end_partition_empty", "node", frames.EndPartition(0), FEEDER_SESSION, 1)
     golden.add("abort", "node", frames.Abort("CANCELLED", "the task was killed"), FEEDER_SESSION, 21)
     golden.add("blocked", "node", frames.Blocked(9 << 20), FEEDER_SESSION, 3)
+    golden.add("result_credit", "node", frames.ResultCredit(21 << 20), INFERENCE_SESSION, 4)
     golden.add("credit", "feeder", frames.Credit(8 << 20, 0), FEEDER_SESSION, 0)
     golden.add("credit_above_4_gib", "feeder", frames.Credit(5 << 30, (5 << 30) - 4096), FEEDER_SESSION, 1)
     golden.add("received", "feeder", frames.Received(104), FEEDER_SESSION, 2)
@@ -341,7 +343,7 @@ def refuse_headers(golden):
 
 def refuse_binary_metadata(golden):
     sizes = [(4, "end_partition", "node", 8), (16, "credit", "feeder", 16), (17, "received", "feeder", 8)]
-    sizes += [(6, "blocked", "node", 8), (18, "ack", "feeder", 8), (20, "done", "feeder", 16), (21, "wait", "feeder", 16)]
+    sizes += [(6, "blocked", "node", 8), (7, "result_credit", "node", 8), (18, "ack", "feeder", 8), (20, "done", "feeder", 16), (21, "wait", "feeder", 16)]
     for kind, name, receiver, size in sizes:
         for wrong in (0, size - 1, size + 1):
             frame = frames.Frame(kind, FEEDER_SESSION, 1, bytes(wrong))

@@ -13,6 +13,7 @@ EXAMPLES = [
     "end_partition",
     "abort",
     "blocked",
+    "result_credit",
     "credit",
     "received",
     "ack",

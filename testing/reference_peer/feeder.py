@@ -133,6 +133,7 @@ class Feeder:
             **dataclasses.asdict(request),
             node_nonce="0" * 16 if kind == "wrong-nonce" else node.nonce,
             first_row=first_row,
+            result_limit=sessions.RESULT_WINDOW_BYTES if request.mode == "inference" else 0,
             reply=reply,
         )
 

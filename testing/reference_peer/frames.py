@@ -42,6 +42,7 @@ class FrameType(enum.IntEnum):
     END_PARTITION = 4
     ABORT = 5
     BLOCKED = 6
+    RESULT_CREDIT = 7
     CREDIT = 16
     RECEIVED = 17
     ACK = 18
@@ -241,6 +242,7 @@ class Open:
     feeder_attempt: int
     node_nonce: str
     first_row: int
+    result_limit: int
     reply: ReplyAddress
 
     def frame(self, session, seq):
@@ -287,6 +289,7 @@ class Open:
             feeder_attempt=_count(value, "feeder_attempt"),
             node_nonce=_text(value, "node_nonce"),
             first_row=first_row,
+            result_limit=_count(value, "result_limit"),
             reply=address,
         )
 
@@ -403,6 +406,12 @@ class Blocked(_Binary):
 
 
 @dataclasses.dataclass(frozen=True)
+class ResultCredit(_Binary):
+    limit: int
+    TYPE = FrameType.RESULT_CREDIT
+
+
+@dataclasses.dataclass(frozen=True)
 class Credit(_Binary):
     limit: int
     released: int
@@ -455,6 +464,7 @@ _CLASSES = {
     FrameType.END_PARTITION: EndPartition,
     FrameType.ABORT: Abort,
     FrameType.BLOCKED: Blocked,
+    FrameType.RESULT_CREDIT: ResultCredit,
     FrameType.CREDIT: Credit,
     FrameType.RECEIVED: Received,
     FrameType.ACK: Ack,

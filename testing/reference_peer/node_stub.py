@@ -54,6 +54,9 @@ class _NodeSession:
     limit: int = 0
     needed: int = 0  # of the last BLOCKED
     rows_out: int = 0
+    results: list = dataclasses.field(default_factory=list)  # that wait for credit
+    result_bytes: int = 0
+    result_limit: int = 0
     results_begun: bool = False
     unsent: list = dataclasses.field(default_factory=list)
     waited_at: float = 0.0
@@ -249,6 +252,7 @@ class NodeStub:
             return
         session = _NodeSession(frame.session, principal, message, self._outbox(principal, message.reply))
         session.next_row = message.first_row
+        session.result_limit = message.result_limit
         session.connection = self._inbox.connection
         if open_already is not None:
             self._send(session, frames.Error("ALREADY_EXISTS", f"session {frame.session:016x} is open already"))
@@ -286,6 +290,10 @@ class NodeStub:
                 self._on_batch(session, message, frame.credit_bytes)
             elif isinstance(message, frames.Blocked):
                 self._on_blocked(session, message)
+            elif isinstance(message, frames.ResultCredit):
+                if message.limit < session.result_limit:
+                    raise _SessionError("INVALID_ARGUMENT", "RESULT_CREDIT fell")
+                session.result_limit = message.limit
             else:
                 self._on_end_partition(session, message)
         except _SessionError as error:
@@ -388,10 +396,11 @@ class NodeStub:
             self._send(session, frames.Credit(0, 0))
         if self._hold.is_set():
             return
-        while session.unsent and session.id in self._sessions:
+        while session.unsent and not session.results and session.id in self._sessions:
             first_row, record_batch, _ = session.unsent.pop(0)
             self._program_takes(session, first_row, record_batch)
-        if session.end_row is not None and session.id in self._sessions:
+        self._send_waiting_results(session)
+        if session.end_row is not None and not session.unsent and not session.results and session.id in self._sessions:
             rows_in = session.end_row - session.open_message.first_row
             self._send(session, frames.Done(rows_in, session.rows_out))
             del self._sessions[session.id]
@@ -416,5 +425,12 @@ class NodeStub:
             self._send(session, frames.Schema(session.schema))
         for start in range(0, record_batch.num_rows, self._result_rows):
             part = record_batch.slice(start, self._result_rows)
-            self._send(session, frames.Result.from_record_batch(first_row + start, part))
+            session.results.append(frames.Result.from_record_batch(first_row + start, part))
             session.rows_out += part.num_rows
+        self._send_waiting_results(session)
+
+    def _send_waiting_results(self, session):
+        while session.results and session.result_bytes < session.result_limit and session.id in self._sessions:
+            result = session.results.pop(0)
+            session.result_bytes += result.frame(session.id, 0).credit_bytes
+            self._send(session, result)

@@ -14,6 +14,8 @@ OPEN_TIMEOUT_SECONDS = 5.0
 # A node may close its connection right after DONE, which travels on another connection.
 LOST_GRACE_SECONDS = 0.25
 BATCHES_PER_STEP = 16
+# What the node may send of results ahead of those that were taken; OPEN says it first.
+RESULT_WINDOW_BYTES = 64 << 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Session:
         self.acked_row = open_message.first_row
         self.result_row = open_message.first_row
         self.results = []
+        self.result_bytes = 0
+        self.result_limit = open_message.result_limit
         self.end_row = None
         self.waited = False
         self.proven = False  # the node has shown that it is the node
@@ -234,18 +238,17 @@ class Session:
         message = frames.decode(frame)
         try:
             if message is not None:
-                self._handle(message, now)
+                self._handle(message, now, frame.credit_bytes)
         except ProtocolError as error:
             self.abort(error.code, str(error), "protocol")
 
-    def _handle(self, message, now):
+    def _handle(self, message, now, size):
         handlers = {
             frames.Credit: self._on_credit,
             frames.Received: self._on_received,
             frames.Ack: self._on_ack,
             frames.Wait: self._on_wait,
             frames.Schema: self._on_schema,
-            frames.Result: self._on_result,
         }
         if isinstance(message, frames.Error):
             self._end("error", message.code, message.message)
@@ -253,6 +256,8 @@ class Session:
             self._end("terminated", "OK", message.message)
         elif isinstance(message, frames.Done):
             self._on_done(message)
+        elif isinstance(message, frames.Result):
+            self._on_result(message, now, size)
         else:
             handlers[type(message)](message, now)
 
@@ -298,9 +303,11 @@ class Session:
         self._result_schema = message.schema
         self._emit("result_schema", fields=[f"{field.name}: {field.type}" for field in message.schema])
 
-    def _on_result(self, message, now):
+    def _on_result(self, message, now, size):
         if not self.inference or self._result_schema is None:
             raise ProtocolError("INTERNAL", "a RESULT that has no place here")
+        if self.result_bytes >= self.result_limit:
+            raise frames.FrameError("result_credit", f"a RESULT after {self.result_bytes} of {self.result_limit} bytes")
         if message.first_row != self.result_row:
             kind = "gap" if message.first_row > self.result_row else "overlap"
             raise ProtocolError("DATA_LOSS", f"{kind}: results from row {message.first_row} after {self.result_row}")
@@ -308,6 +315,10 @@ class Session:
             raise ProtocolError("DATA_LOSS", f"results up to row {message.first_row + message.rows}, {self.next_row} sent")
         self.results.append(message.record_batch(self._result_schema))
         self.result_row += message.rows
+        self.result_bytes += size
+        if self.result_bytes + RESULT_WINDOW_BYTES - self.result_limit >= RESULT_WINDOW_BYTES // 4:
+            self.result_limit = self.result_bytes + RESULT_WINDOW_BYTES
+            self._send(frames.ResultCredit(self.result_limit))
         self._progress_at = now
         self._emit("result", first_row=message.first_row, rows=message.rows)
 

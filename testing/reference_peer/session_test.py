@@ -1,6 +1,7 @@
 """The feeder's session without sockets: what it sends when, and what it makes of answers."""
 
 import unittest
+from unittest import mock
 
 import pyarrow as pa
 
@@ -17,7 +18,9 @@ class Conversation:
     def __init__(self, mode="train", rows=30, first_row=0, **options):
         self.source = sources.NumberedRows(SCHEMA, 0, rows, 10)
         self.sent = []
-        opened = frames.Open("f", "input", mode, 0, 0, 0, "n", first_row, frames.ReplyAddress("ipc://@x", "k"))
+        limit = sessions.RESULT_WINDOW_BYTES if mode == "inference" else 0
+        reply = frames.ReplyAddress("ipc://@x", "k")
+        opened = frames.Open("f", "input", mode, 0, 0, 0, "n", first_row, limit, reply)
         self.session = sessions.Session(opened, self.source, self._transmit, lambda *_, **__: None, 0.0, **options)
         self._seq = 0
         self.now = 0.0
@@ -101,6 +104,18 @@ class SendingTest(unittest.TestCase):
             talk.wait_until(float(second))
             talk.answer(frames.Wait(3, second if second <= 12 else 12))
         self.assertEqual(talk.session.outcome.code, "DEADLINE_EXCEEDED")
+
+
+class ResultCreditTest(unittest.TestCase):
+    def test_results_that_are_taken_make_room_for_more(self):
+        with mock.patch.object(sessions, "RESULT_WINDOW_BYTES", 64):
+            talk = _served("inference")
+            self.assertEqual(talk.sent[0].result_limit, 64)
+            talk.answer(frames.Schema(talk.source.schema))
+            talk.result(0, 5)
+            self.assertEqual(talk.sent[-1], frames.ResultCredit(talk.session.result_bytes + 64))
+            talk.result(5, 5)
+            self.assertEqual(talk.sent[-1], frames.ResultCredit(talk.session.result_bytes + 64))
 
 
 class EndTest(unittest.TestCase):

@@ -4,7 +4,10 @@ import io.millrace.spark.internal.base.BadInputException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
-/** Metadata that is one or two numbers: END_PARTITION, BLOCKED, RECEIVED and ACK; CREDIT, DONE and WAIT. */
+/**
+ * Metadata that is one or two numbers: END_PARTITION, BLOCKED, RESULT_CREDIT, RECEIVED and ACK; CREDIT, DONE and
+ * WAIT.
+ */
 final class Counts {
   final long first;
   final long second;

@@ -38,6 +38,9 @@ import java.util.function.BooleanSupplier;
 public final class FeedSession {
   private static final long CANCEL_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
+  /** Bytes of results that the node may send ahead of those that were taken, and one more. */
+  static final long RESULT_WINDOW_BYTES = 16 << 20;
+
   private static final class Pending {
     final BatchPrefix prefix;
     final ByteBuffer message;
@@ -48,7 +51,7 @@ public final class FeedSession {
       this.prefix = prefix;
       this.message = message;
       this.parts = parts;
-      long sum = message.remaining();
+      long sum = BatchPrefix.BYTES + message.remaining();
       for (ByteBuffer part : parts) {
         sum += part.remaining();
       }
@@ -100,6 +103,8 @@ public final class FeedSession {
   private BatchDecoder decoder; // of results
   private final ArrayDeque<Pending> results = new ArrayDeque<>();
   private long unreadBytes;
+  private long resultBytes; // that came
+  private long resultLimit = RESULT_WINDOW_BYTES; // that the node was told
   private long sourceNanos;
   private long encodeNanos;
   private long creditNanos;
@@ -452,6 +457,11 @@ public final class FeedSession {
       }
       unreadBytes -= result.bytes;
       with = decoder;
+      long limit = resultBytes - unreadBytes + RESULT_WINDOW_BYTES;
+      if (limit - resultLimit >= RESULT_WINDOW_BYTES / 4 && end == SessionEnd.OPEN) {
+        resultLimit = limit;
+        hub.sendFrame(this, FrameType.RESULT_CREDIT, Counts.encode(limit), Collections.<ByteBuffer>emptyList());
+      }
     } finally {
       lock.unlock();
     }
@@ -668,6 +678,7 @@ public final class FeedSession {
     if (options.mode != FeedMode.INFERENCE || decoder == null) {
       throw new BadInputException("RESULT for a training session, or before SCHEMA");
     }
+    require(resultBytes < resultLimit, "RESULT beyond its credit: bytes, and the limit", resultBytes, resultLimit);
     BatchPrefix prefix = BatchPrefix.decode(metadata);
     long last = prefix.firstRow + prefix.rows;
     if (prefix.firstRow != returnedRows || last > sentRows) {
@@ -686,6 +697,7 @@ public final class FeedSession {
     Pending pending = new Pending(prefix, message.slice(), body);
     returnedRows = last;
     unreadBytes += pending.bytes;
+    resultBytes += pending.bytes;
     results.addLast(pending);
     options.progress.advance();
   }

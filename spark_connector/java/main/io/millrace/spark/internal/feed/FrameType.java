@@ -8,6 +8,7 @@ public enum FrameType {
   END_PARTITION(4, 8),
   ABORT(5, 0),
   BLOCKED(6, 8),
+  RESULT_CREDIT(7, 8),
   CREDIT(16, 16),
   RECEIVED(17, 8),
   ACK(18, 8),

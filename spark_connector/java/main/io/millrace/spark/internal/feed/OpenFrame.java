@@ -18,6 +18,7 @@ final class OpenFrame {
   final long feederAttempt;
   final String nodeNonce;
   final long firstRow;
+  final long resultLimit;
   final String replyEndpoint;
   final String replyChallenge;
   /** Z85; "" unless the reply endpoint is a CURVE server. */
@@ -33,6 +34,7 @@ final class OpenFrame {
         options.feederAttempt,
         nodeNonce,
         options.firstRow,
+        options.mode == FeedMode.INFERENCE ? FeedSession.RESULT_WINDOW_BYTES : 0,
         replyEndpoint,
         replyChallenge,
         replyCurveKey);
@@ -47,6 +49,7 @@ final class OpenFrame {
       long feederAttempt,
       String nodeNonce,
       long firstRow,
+      long resultLimit,
       String replyEndpoint,
       String replyChallenge,
       String replyCurveKey) {
@@ -58,6 +61,7 @@ final class OpenFrame {
     this.feederAttempt = feederAttempt;
     this.nodeNonce = nodeNonce;
     this.firstRow = firstRow;
+    this.resultLimit = resultLimit;
     this.replyEndpoint = replyEndpoint;
     this.replyChallenge = replyChallenge;
     this.replyCurveKey = replyCurveKey;
@@ -79,6 +83,7 @@ final class OpenFrame {
     open.put("feeder_attempt", feederAttempt);
     open.put("node_nonce", nodeNonce);
     open.put("first_row", firstRow);
+    open.put("result_limit", resultLimit);
     open.put("reply", reply);
     return Json.write(open).getBytes(StandardCharsets.UTF_8);
   }
@@ -103,6 +108,7 @@ final class OpenFrame {
         open.count("feeder_attempt"),
         open.string("node_nonce"),
         firstRow,
+        open.count("result_limit"),
         reply.string("endpoint"),
         reply.string("challenge"),
         reply.stringOrEmpty("curve_key"));

@@ -219,6 +219,29 @@ public final class FeedSessionTest {
     assertNull(session.nextResult());
   }
 
+  @Test
+  public void resultsThatAreTakenMakeRoomForMore() throws Exception {
+    FeedSession session = open(FeedMode.INFERENCE);
+    FakeNode.Frame frame = node.receive(FrameType.OPEN);
+    OpenFrame open = OpenFrame.decode(frame.metadata);
+    assertEquals(FeedSession.RESULT_WINDOW_BYTES, open.resultLimit);
+    node.connectReply(open, node.target().principal());
+    long id = frame.header.session;
+    node.credit(id, MUCH, 0);
+    int rows = 200_000;
+    session.send(Rows.SCHEMA, rows(0, rows));
+    node.receive(FrameType.SCHEMA);
+    long bytes = node.receive(FrameType.BATCH).credit();
+    assertTrue(bytes > FeedSession.RESULT_WINDOW_BYTES / 4);
+    node.reply(id, FrameType.SCHEMA, SchemaMessage.encode(Rows.SCHEMA));
+    result(id, 0, rows);
+    Rows.await(() -> session.unreadBytes() > 0);
+    assertFalse(node.comesWithin(50));
+    assertEquals(rows, session.nextResult().rows());
+    assertEquals(
+        FeedSession.RESULT_WINDOW_BYTES + bytes, Counts.decode(node.receive(FrameType.RESULT_CREDIT).metadata).first);
+  }
+
   private void result(long id, long firstRow, int rows) {
     EncodedBatch batch = rows(firstRow, rows);
     node.reply(

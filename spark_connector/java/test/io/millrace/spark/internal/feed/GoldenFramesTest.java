@@ -99,6 +99,7 @@ public final class GoldenFramesTest {
         return Messages.encodeTerminated(Messages.decodeTerminated(metadata).message);
       case END_PARTITION:
       case BLOCKED:
+      case RESULT_CREDIT:
       case RECEIVED:
       case ACK:
         return Counts.encode(Counts.decode(metadata).first);
