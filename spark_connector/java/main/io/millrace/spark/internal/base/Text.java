@@ -53,16 +53,21 @@ public final class Text {
 
   /** A name of a peer's as it may stand in a message: at most 100 characters, harmless to a terminal. */
   public static String quoted(String name) {
-    StringBuilder out = new StringBuilder("\"");
     int end = Math.min(name.length(), 100);
-    for (int i = 0; i < end; i++) {
-      char c = name.charAt(i);
+    return "\"" + escaped(name.substring(0, end)) + (end < name.length() ? "...\"" : "\"");
+  }
+
+  /** What a peer says, as it may stand in a message: harmless to a terminal. */
+  public static String escaped(String text) {
+    StringBuilder out = new StringBuilder(text.length());
+    for (int i = 0; i < text.length(); i++) {
+      char c = text.charAt(i);
       if (Character.isISOControl(c)) {
         out.append(String.format("\\x%02x", (int) c));
       } else {
         out.append(c);
       }
     }
-    return out.append(end < name.length() ? "...\"" : "\"").toString();
+    return out.toString();
   }
 }

@@ -7,6 +7,7 @@ import io.millrace.spark.internal.arrow.BatchDecoder;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.arrow.SchemaMessage;
 import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.Text;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.Collections;
@@ -589,13 +590,13 @@ public final class FeedSession {
               failure(
                   StatusCode.FAILED_PRECONDITION,
                   place() + ": the program reads this queue no more: "
-                      + Messages.decodeTerminated(metadata).message));
+                      + Text.escaped(Messages.decodeTerminated(metadata).message)));
           break;
         case ERROR:
           Messages message = Messages.decodeError(metadata);
           // UNAVAILABLE: the node has seen the connection break before this side did.
           SessionEnd how = message.code == StatusCode.UNAVAILABLE ? SessionEnd.BROKEN : SessionEnd.ERROR;
-          endLocked(how, failure(message.code, place() + ": " + message.message));
+          endLocked(how, failure(message.code, place() + ": " + Text.escaped(message.message)));
           break;
         default:
           throw new BadInputException("a node does not send " + header.typeName());

@@ -256,11 +256,12 @@ public final class FeedSessionTest {
   @Test
   public void errorsOfTheNodeAreTyped() throws Exception {
     FeedSession session = open(FeedMode.TRAIN);
-    node.error(node.accept(), StatusCode.NOT_FOUND, "no queue 'input'; there are: x");
+    node.error(node.accept(), StatusCode.NOT_FOUND, "no queue 'input'; there are: x\u001b[2J");
     MillraceException e = failure(() -> session.send(Rows.SCHEMA, rows(0, 1)));
     assertEquals(StatusCode.NOT_FOUND, e.code());
     assertEquals("worker:0", e.node());
     assertTrue(e.getMessage(), e.getMessage().contains("worker:0, partition 3 (queue 'input'): no queue"));
+    assertTrue(e.getMessage(), e.getMessage().endsWith("x\\x1b[2J"));
     assertEquals(SessionEnd.ERROR, session.state().end);
   }
 
