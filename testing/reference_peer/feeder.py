@@ -404,29 +404,29 @@ def _lookup_from(arguments):
     return lookup
 
 
-def _report_results(arguments, feed, source, partition):
+def _report_results(arguments, feed, source, partition, emit):
     """Prints and checks what came back. True when nothing was wrong."""
     good = True
     row = 0
     for batch in feed.results:
         if arguments.print_results:
             columns = {name: arrow_body.plain_values(batch.column(name)) for name in batch.schema.names}
-            _print_event("rows", partition=partition, first_row=row, columns=columns)
+            emit("rows", partition=partition, first_row=row, columns=columns)
         if arguments.check_results == "echo":
             expected = source.slice(row, batch.num_rows)
             same = all(found.equals(wanted) for found, wanted in zip(batch.columns, expected.columns))
             if not same or batch.schema.names != expected.schema.names:
-                _print_event("wrong_result", partition=partition, first_row=row, rows=batch.num_rows)
+                emit("wrong_result", partition=partition, first_row=row, rows=batch.num_rows)
                 good = False
         row += batch.num_rows
     return good
 
 
-def main(arguments=None):
+def main(arguments=None, emit=_print_event):
     arguments = _parse_arguments(arguments)
     schema = sources.parse_columns(arguments.columns)
-    feeder = Feeder(arguments.principal, arguments.reply, _print_event, bool(arguments.curve))
-    _print_event(
+    feeder = Feeder(arguments.principal, arguments.reply, emit, bool(arguments.curve))
+    emit(
         "start",
         principal=feeder.principal,
         pid=os.getpid(),
@@ -457,9 +457,9 @@ def main(arguments=None):
     in_time = feeder.run([feed for feed, _ in feeds.values()], arguments.deadline)
     good = in_time
     for partition, (feed, source) in feeds.items():
-        good = _report_results(arguments, feed, source, partition) and good
+        good = _report_results(arguments, feed, source, partition, emit) and good
         good = good and feed.outcome.ok
-    _print_event("finish", ok=good, bad_messages=feeder.bad_messages, deadline_exceeded=not in_time)
+    emit("finish", ok=good, bad_messages=feeder.bad_messages, deadline_exceeded=not in_time)
     feeder.close()
     return 0 if good else 1
 

@@ -43,6 +43,34 @@ KINDS = {
     "wrong-end-row": "END_PARTITION names one row too many",
 }
 
+# How a feed that misbehaves has to end (kind and code of its outcome), where that can be seen at once. The rest ends by
+# the 5 s of section 4, or wants a node that is busy or that does not read.
+EXPECTED = {
+    "wrong-key": "refused UNAUTHENTICATED",
+    "wrong-nonce": "error FAILED_PRECONDITION",
+    "duplicate-session": "error ALREADY_EXISTS",
+    "skip-seq": "error DATA_LOSS",
+    "repeat-seq": "error DATA_LOSS",
+    "bad-magic": "error INVALID_ARGUMENT",
+    "open-mode": "error INVALID_ARGUMENT",
+    "open-partition": "error INVALID_ARGUMENT",
+    "bad-version": "error UNIMPLEMENTED",
+    "old-version": "error UNIMPLEMENTED",
+    "unknown-type": "error INVALID_ARGUMENT",
+    "optional-type": "done OK",
+    "session-0": "error INVALID_ARGUMENT",
+    "long-metadata-length": "error INVALID_ARGUMENT",
+    "cut-buffer": "error INVALID_ARGUMENT",
+    "short-body": "error INVALID_ARGUMENT",
+    "huge-length": "error INVALID_ARGUMENT",
+    "huge-buffer": "error INVALID_ARGUMENT",
+    "garbage-batch": "error INVALID_ARGUMENT",
+    "row-gap": "error DATA_LOSS",
+    "second-schema": "error INVALID_ARGUMENT",
+    "credit-frame": "error INVALID_ARGUMENT",
+    "wrong-end-row": "error DATA_LOSS",
+}
+
 OTHER_KEY = "0" * 64
 
 

@@ -37,6 +37,19 @@ def tell(event, **fields):
     print(json.dumps({"event": event, **fields}), flush=True)
 
 
+def addresses(node):
+    """What a feeder has to know of it."""
+    info = node.info
+    return {
+        "nonce": info.nonce,
+        "key": info.key,
+        "ipc": info.endpoint,
+        "tcp": node.tcp_info.endpoint,
+        "curve": info.curve,
+        "curve_key": info.curve_key,
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(prog="node", description="A node whose program takes every batch at once.")
     parser.add_argument("--nonce", default=None, help="random when it is not given")
@@ -50,16 +63,7 @@ def main():
         for announced in arguments.announce:
             principal, _, key = announced.partition("=")
             node.announce(principal, key)
-        info = node.info
-        tell(
-            "ready",
-            nonce=info.nonce,
-            key=info.key,
-            ipc=info.endpoint,
-            tcp=node.tcp_info.endpoint,
-            curve=info.curve,
-            curve_key=info.curve_key,
-        )
+        tell("ready", **addresses(node))
         ended.wait()
 
 

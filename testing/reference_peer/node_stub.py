@@ -283,7 +283,7 @@ class NodeStub:
             if isinstance(message, frames.Abort):
                 del self._sessions[session.id]
             elif not session.accepted:
-                raise _SessionError("FAILED_PRECONDITION", "only OPEN may be sent before the first CREDIT")
+                raise frames.FrameError("order", "only OPEN may be sent before the first CREDIT")
             elif isinstance(message, frames.Schema):
                 self._on_schema(session, message)
             elif isinstance(message, frames.Batch):
@@ -292,7 +292,7 @@ class NodeStub:
                 self._on_blocked(session, message)
             elif isinstance(message, frames.ResultCredit):
                 if message.limit < session.result_limit:
-                    raise _SessionError("INVALID_ARGUMENT", "RESULT_CREDIT fell")
+                    raise frames.FrameError("credit", "RESULT_CREDIT fell")
                 session.result_limit = message.limit
             else:
                 self._on_end_partition(session, message)
@@ -301,7 +301,7 @@ class NodeStub:
 
     def _on_schema(self, session, message):
         if session.schema is not None:
-            raise _SessionError("FAILED_PRECONDITION", "SCHEMA came twice")
+            raise frames.FrameError("order", "SCHEMA came twice")
         first = self._schemas.setdefault(session.open_message.feed_id, message.schema)
         if not first.equals(message.schema):
             different = next((f.name for f, g in zip(message.schema, first) if f != g), "their number")
@@ -310,11 +310,11 @@ class NodeStub:
 
     def _on_batch(self, session, message, size):
         if session.schema is None or session.end_row is not None:
-            raise _SessionError("FAILED_PRECONDITION", "a BATCH before SCHEMA or after END_PARTITION")
+            raise frames.FrameError("order", "a BATCH before SCHEMA or after END_PARTITION")
         if message.first_row != session.next_row:
             raise _SessionError("DATA_LOSS", f"a batch from row {message.first_row} after {session.next_row} rows")
         if session.sent_bytes + size > session.limit:
-            raise _SessionError("RESOURCE_EXHAUSTED", f"{session.sent_bytes + size} bytes, the limit is {session.limit}")
+            raise frames.FrameError("credit", f"{session.sent_bytes + size} bytes, the limit is {session.limit}")
         record_batch = message.record_batch(session.schema)
         session.sent_bytes += size
         session.next_row += message.rows
@@ -327,7 +327,7 @@ class NodeStub:
 
     def _on_blocked(self, session, message):
         if message.needed <= session.sent_bytes or session.end_row is not None:
-            raise _SessionError("INVALID_ARGUMENT", f"BLOCKED({message.needed}) after {session.sent_bytes} bytes")
+            raise frames.FrameError("credit", f"BLOCKED({message.needed}) after {session.sent_bytes} bytes")
         session.needed = message.needed
         session.waited_at = time.monotonic()
         if message.needed > session.limit and session.id not in self._blocked:
