@@ -198,7 +198,10 @@ class GrpcAdoptServer final : public AdoptServer {
   }
 
   absl::Status Listen(const AgentSecret& secret) {
-    grpc::SslServerCredentialsOptions tls(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+    // A stranger's handshake ends before the first byte of HTTP/2 is looked at.
+    grpc::SslServerCredentialsOptions tls(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    tls.pem_root_certs = secret.certificate_pem;
     tls.pem_key_cert_pairs.push_back({secret.key_pem, secret.certificate_pem});
     grpc::ServerBuilder builder;
     ConnectionAcceptor::Handler handler = AcceptForGrpc(grpc::SslServerCredentials(tls), &builder);

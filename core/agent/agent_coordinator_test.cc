@@ -45,6 +45,7 @@ class AgentCoordinatorTest : public ::testing::Test {
     return {{"coordinator",
              {{"address", coordinator_->address()},
               {"ca_pem", coordinator_->ca_pem()},
+              {"identity_pem", coordinator_->agent_identity_pem()},
               {"token", coordinator_->tokens().agent}}},
             {"executor_id", 0},
             {"runtime_dir", JoinPath(dir_.path(), "run")},

@@ -57,7 +57,8 @@ own, so that an interrupt of its parent's terminal or notebook does not end it; 
 to the others.
 
   agent        {"id": 1, "method": "start", "params": {
-                   "coordinator": {"address": "host:port", "ca_pem": "...", "token": "..."},
+                   "coordinator": {"address": "host:port", "ca_pem": "...",
+                                   "identity_pem": "...", "token": "..."},
                    "executor_id": 0}}
                {"id": 2, "method": "stop", "params": {"reason": "enough", "now": false}}
   coordinator  {"id": 1, "method": "start", "params": {

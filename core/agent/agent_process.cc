@@ -137,6 +137,7 @@ AgentProcess::~AgentProcess() {
 absl::Status AgentProcess::SendStart(const AgentTicket& ticket) {
   Json params{{"coordinator", Json{{"address", ticket.coordinator_address},
                                    {"ca_pem", ticket.ca_pem},
+                                   {"identity_pem", ticket.identity_pem},
                                    {"token", ticket.token}}},
               {"executor_id", ticket.executor_id},
               {"runtime_dir", runtime_dir_},

@@ -50,7 +50,7 @@ bool AddExtension(X509* certificate, int nid, const char* value) {
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-// Signs itself, and no other: it is the anchor that drivers pin and the leaf that agents show.
+// Signs itself, and no other: it is the anchor that both sides pin and the leaf that both show.
 bool FillIn(X509* certificate, EVP_PKEY* key, absl::Duration validity) {
   std::string bytes = RandomBytes(16);
   bytes[0] = static_cast<char>((bytes[0] & 0x3f) | 0x40);  // positive, never short
@@ -70,12 +70,12 @@ bool FillIn(X509* certificate, EVP_PKEY* key, absl::Duration validity) {
          X509_set_issuer_name(certificate, name) == 1 && X509_set_pubkey(certificate, key) == 1 &&
          AddExtension(certificate, NID_basic_constraints, "critical,CA:FALSE") &&
          AddExtension(certificate, NID_key_usage, "critical,digitalSignature") &&
-         AddExtension(certificate, NID_ext_key_usage, "serverAuth") &&
+         AddExtension(certificate, NID_ext_key_usage, "serverAuth,clientAuth") &&
          AddExtension(certificate, NID_subject_alt_name, alternative.c_str()) &&
          X509_sign(certificate, key, EVP_sha256()) > 0;
 }
 
-absl::Status CheckSecret(const AgentSecret& secret, bool with_key) {
+absl::Status CheckSecret(const AgentSecret& secret) {
   const bool visible =
       std::all_of(secret.token.begin(), secret.token.end(),
                   [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
@@ -85,7 +85,7 @@ absl::Status CheckSecret(const AgentSecret& secret, bool with_key) {
   if (!absl::StrContains(secret.certificate_pem, "-----BEGIN CERTIFICATE-----")) {
     return absl::InvalidArgumentError("its certificate is no PEM");
   }
-  if (with_key && !absl::StrContains(secret.key_pem, "PRIVATE KEY-----")) {
+  if (!absl::StrContains(secret.key_pem, "PRIVATE KEY-----")) {
     return absl::InvalidArgumentError("its key is no PEM");
   }
   return absl::OkStatus();
@@ -132,7 +132,7 @@ absl::StatusOr<std::string> ReadPrivate(const std::string& path) {
   return ReadAll(fd.get(), path);
 }
 
-absl::StatusOr<AgentSecret> ReadFromFile(const std::string& path, bool with_key) {
+absl::StatusOr<AgentSecret> ReadFromFile(const std::string& path) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadPrivate(path));
   // What the parser says may quote the text.
   const absl::StatusOr<Json> json = ParseJson(text);
@@ -140,20 +140,16 @@ absl::StatusOr<AgentSecret> ReadFromFile(const std::string& path, bool with_key)
   AgentSecret secret;
   MILLRACE_ASSIGN_OR_RETURN(secret.token, GetString(*json, "token"));
   MILLRACE_ASSIGN_OR_RETURN(secret.certificate_pem, GetString(*json, "certificate"));
-  if (with_key) {
-    MILLRACE_ASSIGN_OR_RETURN(secret.key_pem, GetString(*json, "key"));
-  }
+  MILLRACE_ASSIGN_OR_RETURN(secret.key_pem, GetString(*json, "key"));
   return secret;
 }
 
-absl::StatusOr<AgentSecret> ReadFromDir(const std::string& dir, bool with_key) {
+absl::StatusOr<AgentSecret> ReadFromDir(const std::string& dir) {
   AgentSecret secret;
   MILLRACE_ASSIGN_OR_RETURN(secret.token, ReadPrivate(JoinPath(dir, "token")));
   absl::StripAsciiWhitespace(&secret.token);
   MILLRACE_ASSIGN_OR_RETURN(secret.certificate_pem, ReadPrivate(JoinPath(dir, "tls.crt")));
-  if (with_key) {
-    MILLRACE_ASSIGN_OR_RETURN(secret.key_pem, ReadPrivate(JoinPath(dir, "tls.key")));
-  }
+  MILLRACE_ASSIGN_OR_RETURN(secret.key_pem, ReadPrivate(JoinPath(dir, "tls.key")));
   return secret;
 }
 
@@ -193,15 +189,15 @@ absl::StatusOr<AgentSecret> MakeAgentSecret(absl::Duration validity) {
                      .key_pem = BioText(key_pem.get())};
 }
 
-absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place, bool with_key) {
+absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place) {
   if (place.file.empty() == place.dir.empty()) {
     return absl::InvalidArgumentError(
         "the agents' secret is in one place: a file or a folder; `millrace agent-secret` makes it");
   }
-  absl::StatusOr<AgentSecret> secret = place.dir.empty() ? ReadFromFile(place.file, with_key)
-                                                         : ReadFromDir(place.dir, with_key);
+  absl::StatusOr<AgentSecret> secret =
+      place.dir.empty() ? ReadFromFile(place.file) : ReadFromDir(place.dir);
   absl::Status status = secret.status();
-  if (status.ok()) status = CheckSecret(*secret, with_key);
+  if (status.ok()) status = CheckSecret(*secret);
   if (status.ok()) return secret;
   return Annotate(status, absl::StrCat("the agents' secret ", place.path()));
 }

@@ -1,7 +1,7 @@
 // File: core/agent/agent_secret.h
 //
 // What a driver and the agents that it adopts have in common: a token, and a certificate with its key
-// by which agents prove who they are. Made once for a set of hosts or pods; it outlives clusters.
+// by which both prove to each other who they are. Made once for a set of hosts or pods; it outlives clusters.
 //
 // Defines: AgentSecret, SecretPlace, MakeAgentSecret(), ReadAgentSecret(), WriteAgentSecretFile(),
 // WriteAgentSecretDir(), AgentSecretManifest().
@@ -31,8 +31,8 @@ inline constexpr char kAgentCertificateName[] = "agent.millrace";
 // Secrets: never in argv, environments, logs or error texts.
 struct AgentSecret {
   std::string token;            // 64 hex digits: proves the driver to the agent
-  std::string certificate_pem;  // of every agent of this secret; drivers pin it
-  std::string key_pem;          // of the certificate; empty where only the driver's part was read
+  std::string certificate_pem;  // of every agent and driver of this secret; the other side pins it
+  std::string key_pem;          // of the certificate
 
   friend bool operator==(const AgentSecret&, const AgentSecret&) = default;
 };
@@ -53,12 +53,11 @@ struct SecretPlace {
 [[nodiscard]] absl::StatusOr<AgentSecret> MakeAgentSecret(
     absl::Duration validity = absl::Hours(24 * 3650));
 
-// Reads it afresh. `with_key`: agents need the key, drivers do not, and need not be able to read
-// it. Returns NOT_FOUND, PERMISSION_DENIED if it belongs to another user than this one or root, or
-// others than owner and group may read it, or others than the owner may write it, INVALID_ARGUMENT
-// if it is no secret, INVALID_ARGUMENT if not exactly one place is set. Errors name the path and
-// never quote the secret.
-[[nodiscard]] absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place, bool with_key);
+// Reads it afresh. Returns NOT_FOUND, PERMISSION_DENIED if it belongs to another user than this one or
+// root, or others than owner and group may read it, or others than the owner may write it,
+// INVALID_ARGUMENT if it is no secret, INVALID_ARGUMENT if not exactly one place is set. Errors name
+// the path and never quote the secret.
+[[nodiscard]] absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place);
 
 // Replaces the file (mode 0600).
 [[nodiscard]] absl::Status WriteAgentSecretFile(const std::string& path, const AgentSecret& secret);

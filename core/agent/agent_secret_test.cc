@@ -43,33 +43,28 @@ TEST_F(AgentSecretTest, ComesBackFromAFileAndFromAFolder) {
   ASSERT_THAT(WriteAgentSecretFile(Path("s.json"), secret_), IsOk());
   ASSERT_THAT(WriteAgentSecretDir(Path("d/e"), secret_), IsOk());
   for (const SecretPlace& place : {SecretPlace{.file = Path("s.json")}, SecretPlace{.dir = Path("d/e")}}) {
-    const auto read = ReadAgentSecret(place, /*with_key=*/true);
+    const auto read = ReadAgentSecret(place);
     ASSERT_THAT(read, IsOk());
     EXPECT_EQ(*read, secret_);
-    const auto driver = ReadAgentSecret(place, /*with_key=*/false);
-    ASSERT_THAT(driver, IsOk());
-    EXPECT_EQ(driver->key_pem, "");
   }
   struct stat info {};
   ASSERT_EQ(::stat(Path("s.json").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
-  // A driver's folder may lack the key.
   std::filesystem::remove(Path("d/e/tls.key"));
-  EXPECT_THAT(ReadAgentSecret({.dir = Path("d/e")}, false), IsOk());
-  EXPECT_EQ(ReadAgentSecret({.dir = Path("d/e")}, true).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadAgentSecret({.dir = Path("d/e")}).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(AgentSecretTest, WhatOthersMayReadIsRefused) {
   ASSERT_THAT(WriteAgentSecretFile(Path("s.json"), secret_), IsOk());
   ASSERT_EQ(::chmod(Path("s.json").c_str(), 0644), 0);
-  const auto read = ReadAgentSecret({.file = Path("s.json")}, true);
+  const auto read = ReadAgentSecret({.file = Path("s.json")});
   EXPECT_EQ(read.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(read.status().message()), AllOf(HasSubstr(Path("s.json")), HasSubstr("chmod 600")));
   ASSERT_EQ(::chmod(Path("s.json").c_str(), 0620), 0);
-  EXPECT_EQ(ReadAgentSecret({.file = Path("s.json")}, true).status().code(),
+  EXPECT_EQ(ReadAgentSecret({.file = Path("s.json")}).status().code(),
             absl::StatusCode::kPermissionDenied);
   ASSERT_EQ(::chmod(Path("s.json").c_str(), 0440), 0);  // as a pod's group reads it
-  EXPECT_THAT(ReadAgentSecret({.file = Path("s.json")}, true), IsOk());
+  EXPECT_THAT(ReadAgentSecret({.file = Path("s.json")}), IsOk());
 }
 
 TEST_F(AgentSecretTest, WhatAnotherUserCanChangeIsRefused) {
@@ -77,14 +72,14 @@ TEST_F(AgentSecretTest, WhatAnotherUserCanChangeIsRefused) {
   if (::chown(Path("s.json").c_str(), 65534, static_cast<gid_t>(-1)) != 0) {
     GTEST_SKIP() << "only root, outside of a user namespace, can give a file away";
   }
-  const auto read = ReadAgentSecret({.file = Path("s.json")}, true);
+  const auto read = ReadAgentSecret({.file = Path("s.json")});
   EXPECT_EQ(read.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(read.status().message()), HasSubstr("belongs to user 65534"));
 }
 
 TEST_F(AgentSecretTest, APipeInItsPlaceHoldsNobodyUp) {
   ASSERT_EQ(::mkfifo(Path("s.json").c_str(), 0600), 0);
-  EXPECT_EQ(ReadAgentSecret({.file = Path("s.json")}, true).status().code(),
+  EXPECT_EQ(ReadAgentSecret({.file = Path("s.json")}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
@@ -93,13 +88,13 @@ TEST_F(AgentSecretTest, WhatIsNoSecretIsRefusedWithoutBeingQuoted) {
                                   std::string(R"({"token": "hunter2", "certificate": "x", "key": "y"})"),
                                   std::string(100000, 'x')}) {
     ASSERT_THAT(WriteFileAtomic(Path("s.json"), text), IsOk());
-    const auto read = ReadAgentSecret({.file = Path("s.json")}, true);
+    const auto read = ReadAgentSecret({.file = Path("s.json")});
     ASSERT_FALSE(read.ok());
     EXPECT_THAT(std::string(read.status().message()), AllOf(HasSubstr(Path("s.json")), Not(HasSubstr("hunter2"))));
   }
-  EXPECT_EQ(ReadAgentSecret({.file = Path("none.json")}, true).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(ReadAgentSecret({}, true).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(ReadAgentSecret({.file = "a", .dir = "b"}, true).status().code(),
+  EXPECT_EQ(ReadAgentSecret({.file = Path("none.json")}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadAgentSecret({}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReadAgentSecret({.file = "a", .dir = "b"}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

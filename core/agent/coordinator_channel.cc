@@ -36,6 +36,12 @@ absl::StatusOr<CoordinatorEndpoint> ParseCoordinatorEndpoint(const Json& params)
     return absl::InvalidArgumentError(
         "field \"params.coordinator.ca_pem\" holds no PEM certificate");
   }
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.identity_pem, GetString(*object, "identity_pem", where));
+  if (!absl::StrContains(endpoint.identity_pem, "-----BEGIN CERTIFICATE-----") ||
+      !absl::StrContains(endpoint.identity_pem, "PRIVATE KEY-----")) {
+    return absl::InvalidArgumentError(
+        "field \"params.coordinator.identity_pem\" does not hold a PEM certificate with its key");
+  }
   MILLRACE_ASSIGN_OR_RETURN(endpoint.token, GetString(*object, "token", where));
   const bool printable =
       std::all_of(endpoint.token.begin(), endpoint.token.end(),
@@ -48,7 +54,8 @@ absl::StatusOr<CoordinatorEndpoint> ParseCoordinatorEndpoint(const Json& params)
 }
 
 std::shared_ptr<grpc::Channel> MakeCoordinatorChannel(const CoordinatorEndpoint& endpoint) {
-  return MakeClientChannel(endpoint.address, endpoint.ca_pem, kMaxMessageBytes);
+  return MakeClientChannel(endpoint.address, endpoint.ca_pem, endpoint.identity_pem,
+                           kMaxMessageBytes);
 }
 
 }  // namespace millrace

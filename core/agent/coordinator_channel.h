@@ -1,7 +1,7 @@
 // File: core/agent/coordinator_channel.h
 //
-// How a coordinator is reached: its address, the CA that must have signed its certificate, and the
-// token of each call.
+// How a coordinator is reached: its address, the CA that must have signed its certificate, the client
+// certificate that it asks for, and the token of each call.
 //
 // Defines: CoordinatorEndpoint, ParseCoordinatorEndpoint(), MakeCoordinatorChannel().
 //
@@ -22,13 +22,14 @@ namespace millrace {
 struct CoordinatorEndpoint {
   std::string address;  // host:port
   std::string ca_pem;   // the cluster's CA: nothing else is trusted
-  std::string token;    // a secret
+  std::string identity_pem;  // a client certificate of that CA with its key; a secret
+  std::string token;         // a secret
 };
 
 // params.coordinator of `start`. Returns INVALID_ARGUMENT naming the field. Never quotes the token.
 [[nodiscard]] absl::StatusOr<CoordinatorEndpoint> ParseCoordinatorEndpoint(const Json& params);
 
-// A channel with a connection of its own, TLS pinned to the endpoint's CA.
+// A channel with a connection of its own, TLS pinned to the endpoint's CA, under its identity.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeCoordinatorChannel(
     const CoordinatorEndpoint& endpoint);
 

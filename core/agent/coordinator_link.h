@@ -3,7 +3,8 @@
 // The agent's connection to its coordinator: dials, registers, keeps up heartbeats, and dials again
 // within the lease when the stream breaks.
 //
-//   CoordinatorLink link(&loop, {.address = "10.0.0.1:4000", .ca_pem = pem, .token = token},
+//   CoordinatorLink link(&loop, {.address = "10.0.0.1:4000", .ca_pem = pem,
+//                         .identity_pem = identity, .token = token},
 //                        {.make_register = ..., .on_registered = ..., .on_message = ...,
 //                         .on_lost = ..., .on_end = ...});
 //   link.Start();

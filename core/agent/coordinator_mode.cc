@@ -202,6 +202,7 @@ void CoordinatorMode::OnStarted(const Json& id, const absl::StatusOr<Json>& outc
                          {"address", coordinator_->address()},
                          {"port", coordinator_->port()},
                          {"ca_pem", coordinator_->ca_pem()},
+                         {"identity_pem", coordinator_->agent_identity_pem()},
                          {"tokens",
                           {{"agent", tokens.agent},
                            {"operator", tokens.operator_token},

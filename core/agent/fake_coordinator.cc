@@ -96,7 +96,11 @@ void FakeCoordinator::Shutdown() {
 std::string FakeCoordinator::address() const { return absl::StrCat("127.0.0.1:", port_); }
 
 Json FakeCoordinator::StartParams() const {
-  return {{"address", address()}, {"ca_pem", certificate_}, {"token", kToken}};
+  // It asks for no client certificate: any will do.
+  return {{"address", address()},
+          {"ca_pem", certificate_},
+          {"identity_pem", key_ + certificate_},
+          {"token", kToken}};
 }
 
 v1::Registered FakeCoordinator::MakeRegistered() const {

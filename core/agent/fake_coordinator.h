@@ -46,7 +46,7 @@ class FakeCoordinator final : private v1::Coordinator::Service {
   explicit FakeCoordinator(Options options);
   ~FakeCoordinator() override;
 
-  // {"address", "ca_pem", "token"}.
+  // {"address", "ca_pem", "identity_pem", "token"}.
   [[nodiscard]] Json StartParams() const;
   [[nodiscard]] std::string address() const;
 

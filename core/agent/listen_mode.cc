@@ -63,7 +63,7 @@ ListenMode::~ListenMode() {
 
 void ListenMode::Start() {
   LogGrpcHere(kHandshakeFailed);
-  absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret, /*with_key=*/true);
+  absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret);
   absl::Status status = secret.status();
   if (status.ok()) {
     secret_ = *std::move(secret);
@@ -105,7 +105,7 @@ absl::Status ListenMode::Listen() {
 // up again by their drivers; the agent that runs knows nothing of it.
 void ListenMode::CheckSecret() {
   secret_timer_ = loop_->After(kSecretPoll, [this] { CheckSecret(); });
-  absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret, /*with_key=*/true);
+  absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret);
   if (!secret.ok()) {
     // It may be half-written; what was read before goes on to hold.
     if (secret.status() != secret_problem_) {
@@ -240,6 +240,7 @@ void ListenMode::OnStartAgent(const v1::StartAgent& start) {
   ticket.coordinator_address = FormatHostPort(start.coordinator_host(), start.coordinator_port());
   ticket.cluster_id = hold.cluster_id();
   ticket.ca_pem = start.ca_pem();
+  ticket.identity_pem = start.identity_pem();
   ticket.token = start.token();
   ticket.working_dir = start.working_dir();
   ticket.advertise = Advertised();

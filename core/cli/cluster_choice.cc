@@ -25,13 +25,16 @@ absl::StatusOr<ClientOptions> FromConnect(const ClusterChoice& choice) {
   if (!choice.cluster.empty()) {
     return absl::InvalidArgumentError("--cluster and --connect both name a cluster: give one");
   }
-  if (choice.ca_file.empty() || choice.token_file.empty()) {
+  if (choice.ca_file.empty() || choice.identity_file.empty() || choice.token_file.empty()) {
     return absl::InvalidArgumentError(
-        "--connect needs --ca FILE (the cluster's certificate) and --token-file FILE");
+        "--connect needs --ca FILE (the cluster's certificate), --identity FILE (a client certificate "
+        "with its key) and --token-file FILE: ca_pem, identity_pem and viewer_token of the cluster "
+        "file");
   }
   ClientOptions options;
   options.address = choice.connect;
   MILLRACE_ASSIGN_OR_RETURN(options.ca_pem, ReadFile(choice.ca_file, kMaxFileBytes));
+  MILLRACE_ASSIGN_OR_RETURN(options.identity_pem, ReadFile(choice.identity_file, kMaxFileBytes));
   MILLRACE_ASSIGN_OR_RETURN(const std::string token, ReadFile(choice.token_file, kMaxFileBytes));
   // Which of the two it is, the coordinator knows.
   options.viewer_token = std::string(absl::StripAsciiWhitespace(token));
@@ -76,8 +79,9 @@ absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& ch
     MILLRACE_ASSIGN_OR_RETURN(ClientOptions options, FromConnect(choice));
     return ClusterClient::Connect(std::move(options));
   }
-  if (!choice.ca_file.empty() || !choice.token_file.empty()) {
-    return absl::InvalidArgumentError("--ca and --token-file go with --connect HOST:PORT");
+  if (!choice.ca_file.empty() || !choice.identity_file.empty() || !choice.token_file.empty()) {
+    return absl::InvalidArgumentError(
+        "--ca, --identity and --token-file go with --connect HOST:PORT");
   }
   const absl::StatusOr<ClusterFile> file = Choose(choice.cluster, purpose);
   if (!file.ok() && choice.cluster.empty() && absl::IsNotFound(file.status())) {

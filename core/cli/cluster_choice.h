@@ -18,9 +18,10 @@ namespace millrace::cli {
 // several do, the newest for who looks, and none for who acts.
 struct ClusterChoice {
   std::string cluster;  // a cluster's id, the beginning of one, or a cluster file
-  // Or host:port, with both files.
+  // Or host:port, with all three files.
   std::string connect;
   std::string ca_file;
+  std::string identity_file;  // a client certificate of the cluster with its key
   std::string token_file;  // an operator's or a viewer's token
 };
 

@@ -220,6 +220,7 @@ void Parser::AddChoice(CLI::App* app) {
   app->add_option("--cluster", choice_.cluster);
   app->add_option("--connect", choice_.connect);
   app->add_option("--ca", choice_.ca_file);
+  app->add_option("--identity", choice_.identity_file);
   app->add_option("--token-file", choice_.token_file);
 }
 

@@ -143,8 +143,9 @@ key. Give it to both, and to nobody else: whoever has it runs programs as the ag
   "Which cluster (without any: the one of yours that runs on this machine; of several the\n" \
   "newest is shown, and none is acted upon)\n"                                             \
   "      --cluster ID|FILE         a cluster's id, the beginning of one, or a cluster file\n" \
-  "      --connect HOST:PORT --ca FILE --token-file FILE\n"                                \
-  "                                a coordinator elsewhere, its certificate, a token\n"
+  "      --connect HOST:PORT --ca FILE --identity FILE --token-file FILE\n"                \
+  "                                a coordinator elsewhere: its CA's certificate, a client\n" \
+  "                                certificate with its key, a token\n"
 
 constexpr char kStatus[] = R"(usage: millrace status [OPTIONS]
 

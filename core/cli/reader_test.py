@@ -288,9 +288,10 @@ class ReaderTest(CliTestCase):
         with open(self.json_of("clusters", "--json")["clusters"][0]["file"], encoding="utf-8") as file:
             cluster = json.load(file)
         self.write("ca.pem", cluster["ca_pem"])
+        self.write("identity.pem", cluster["identity_pem"], 0o600)
         self.write("token", cluster["viewer_token"] + "\n", 0o600)
         self.write("wrong", "0" * 64, 0o600)
-        way = ["--connect", cluster["address"], "--ca", "ca.pem", "--token-file"]
+        way = ["--connect", cluster["address"], "--ca", "ca.pem", "--identity", "identity.pem", "--token-file"]
         status = self.json_of("status", "--json", *way, "token")
         self.assertEqual(status["cluster"]["id"], cluster["cluster_id"])
         wrong = self.run_cli("status", *way, "wrong")

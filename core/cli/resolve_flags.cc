@@ -215,6 +215,7 @@ void ResolveFlags::AddTo(CLI::App* app) {
   cluster->add_option("--cluster", cluster_);
   cluster->add_option("--connect", connect_);
   cluster->add_option("--ca", ca_file_);
+  cluster->add_option("--identity", identity_file_);
   cluster->add_option("--token-file", token_file_);
   AddWaiting(cluster);
 
@@ -338,6 +339,7 @@ absl::StatusOr<OrderedJson> ResolveFlags::Describe(const std::string& source) co
     SetText("cluster", cluster_, &description);
     SetText("address", connect_, &description);
     SetText("ca_file", ca_file_, &description);
+    SetText("identity_file", identity_file_, &description);
     SetText("token_file", token_file_, &description);
     status = DescribeWaiting(&description);
   }

@@ -98,6 +98,7 @@ class ResolveFlags {
   // cluster
   std::string cluster_;
   std::string connect_;
+  std::string identity_file_;
   std::string token_file_;
   // union
   std::vector<std::string> resolvers_;

@@ -33,7 +33,8 @@ bool IsNoTls(absl::string_view text) {
 
 }  // namespace
 
-absl::Status CheckEndpoint(const std::string& address, const std::string& ca_pem) {
+absl::Status CheckEndpoint(const std::string& address, const std::string& ca_pem,
+                           const std::string& identity_pem) {
   if (absl::StatusOr<HostPort> parsed = ParseHostPort(address); !parsed.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the coordinator's address: ", parsed.status().message()));
@@ -41,14 +42,23 @@ absl::Status CheckEndpoint(const std::string& address, const std::string& ca_pem
   if (!absl::StrContains(ca_pem, "BEGIN CERTIFICATE")) {
     return absl::InvalidArgumentError("the cluster's CA certificate is missing or no PEM");
   }
+  if (!absl::StrContains(identity_pem, "BEGIN CERTIFICATE") ||
+      !absl::StrContains(identity_pem, "PRIVATE KEY-----")) {
+    return absl::InvalidArgumentError(
+        "the identity is missing or no PEM: a client certificate of the cluster with its key");
+  }
   return absl::OkStatus();
 }
 
 std::shared_ptr<grpc::Channel> MakeClientChannel(const std::string& address,
                                                  const std::string& ca_pem,
+                                                 const std::string& identity_pem,
                                                  int max_message_bytes) {
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = ca_pem;
+  // Each reader takes its own kind of block out of the text.
+  tls.pem_private_key = identity_pem;
+  tls.pem_cert_chain = identity_pem;
   grpc::ChannelArguments arguments;
   arguments.SetSslTargetNameOverride("millrace");
   arguments.SetMaxReceiveMessageSize(max_message_bytes);

@@ -23,16 +23,18 @@
 
 namespace millrace {
 
-// Returns INVALID_ARGUMENT if the address is no host:port, or there is no certificate.
-[[nodiscard]] absl::Status CheckEndpoint(const std::string& address, const std::string& ca_pem);
+// Returns INVALID_ARGUMENT if the address is no host:port, the CA is no certificate, or the identity is
+// not a certificate with its key.
+[[nodiscard]] absl::Status CheckEndpoint(const std::string& address, const std::string& ca_pem,
+                                         const std::string& identity_pem);
 
 // A snapshot of 10,000 nodes with eight GPUs each is some 40 MB.
 inline constexpr int kMaxSnapshotBytes = 256 << 20;
 
-// TLS that trusts `ca_pem` only and expects a coordinator's name. Shares its connection with no
-// other channel. Readers, feeders and agents (core/agent/coordinator_channel.h) all dial by this.
+// TLS that trusts `ca_pem` only, expects a coordinator's name, and shows the client certificate of
+// `identity_pem`, which holds its key as well. Shares its connection with no other channel. Readers, feeders and agents (core/agent/coordinator_channel.h) all dial by this.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeClientChannel(
-    const std::string& address, const std::string& ca_pem,
+    const std::string& address, const std::string& ca_pem, const std::string& identity_pem,
     int max_message_bytes = kMaxSnapshotBytes);
 
 // InfiniteDuration(): no deadline.

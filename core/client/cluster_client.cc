@@ -31,7 +31,7 @@ class GrpcClusterClient final : public ClusterClient {
  public:
   explicit GrpcClusterClient(ClientOptions options)
       : options_(std::move(options)),
-        channel_(MakeClientChannel(options_.address, options_.ca_pem)),
+        channel_(MakeClientChannel(options_.address, options_.ca_pem, options_.identity_pem)),
         view_(v1::ClusterView::NewStub(channel_)),
         control_(v1::ClusterControl::NewStub(channel_)) {}
 
@@ -227,6 +227,7 @@ ClientOptions ClientOptionsFrom(const ClusterFile& cluster) {
   ClientOptions options;
   options.address = cluster.address;
   options.ca_pem = cluster.ca_pem;
+  options.identity_pem = cluster.identity_pem;
   options.viewer_token = cluster.viewer_token;
   options.operator_token = cluster.operator_token;
   options.owner_gone = [cluster] { return ClusterOwnerGone(cluster); };
@@ -234,7 +235,7 @@ ClientOptions ClientOptionsFrom(const ClusterFile& cluster) {
 }
 
 absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(ClientOptions options) {
-  MILLRACE_RETURN_IF_ERROR(CheckEndpoint(options.address, options.ca_pem));
+  MILLRACE_RETURN_IF_ERROR(CheckEndpoint(options.address, options.ca_pem, options.identity_pem));
   if (options.viewer_token.empty() && options.operator_token.empty()) {
     return absl::InvalidArgumentError("there is neither a viewer's nor an operator's token");
   }

@@ -43,6 +43,7 @@ namespace millrace {
 struct ClientOptions {
   std::string address;         // host:port
   std::string ca_pem;          // of the cluster
+  std::string identity_pem;    // a client certificate of the cluster with its key. A secret.
   std::string viewer_token;    // for looking; an operator's will do too. A secret.
   std::string operator_token;  // for StopCluster, RestartNode, Kv. Empty: these are refused here.
   absl::Duration timeout = absl::Seconds(10);  // of each call that does not say otherwise

@@ -146,6 +146,7 @@ absl::StatusOr<ClusterFile> Parse(const std::string& text) {
   }
   MILLRACE_ASSIGN_OR_RETURN(cluster.address, GetString(json, "address"));
   MILLRACE_ASSIGN_OR_RETURN(cluster.ca_pem, GetString(json, "ca_pem"));
+  MILLRACE_ASSIGN_OR_RETURN(cluster.identity_pem, GetString(json, "identity_pem"));
   MILLRACE_ASSIGN_OR_RETURN(cluster.viewer_token, GetString(json, "viewer_token"));
   MILLRACE_ASSIGN_OR_RETURN(cluster.host, GetStringOr(json, "host", ""));
   MILLRACE_ASSIGN_OR_RETURN(cluster.pid, GetIntOr(json, "pid", 0));
@@ -176,6 +177,7 @@ OrderedJson ToJson(const ClusterFile& cluster) {
   json["pid_namespace"] = cluster.pid_namespace;
   json["viewer_token"] = cluster.viewer_token;
   json["ca_pem"] = cluster.ca_pem;
+  json["identity_pem"] = cluster.identity_pem;
   return json;
 }
 

@@ -10,7 +10,8 @@
 //   MILLRACE_ASSIGN_OR_RETURN(auto client, ClusterClient::Connect(ClientOptionsFrom(cluster)));
 //
 // In ClustersDir(), mode 0700, two files of mode 0600:
-//   <id>.json       address, CA, viewer token: enough to look. May be given to a viewer.
+//   <id>.json       address, CA, client certificate with its key, viewer token: enough to look. May be
+//                   given to a viewer.
 //   <id>.operator   the operator token: stop nodes, read and write the key-value store. May not.
 // Both are replaced atomically. A symbolic link, another owner than this user, or a mode that lets
 // others in is refused: PERMISSION_DENIED, saying what to do.
@@ -35,6 +36,7 @@ struct ClusterFile {
   std::string cluster_id;      // 1 to 128 of A-Z a-z 0-9 . _ -
   std::string address;         // of the coordinator, host:port
   std::string ca_pem;
+  std::string identity_pem;    // a client certificate of that CA with its key; a secret
   std::string viewer_token;    // a secret
   std::string operator_token;  // a secret; empty: there is no <id>.operator beside the file
   // The process that runs the coordinator; WriteClusterFile() fills these in.

@@ -37,6 +37,7 @@ class ClusterFileTest : public testing::Test {
     cluster.cluster_id = id;
     cluster.address = "10.0.0.1:1234";
     cluster.ca_pem = "-----BEGIN CERTIFICATE-----\n...\n";
+    cluster.identity_pem = "-----BEGIN PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\n...\n";
     cluster.viewer_token = "viewer-secret";
     cluster.operator_token = "operator-secret";
     cluster.started = started;

@@ -13,7 +13,8 @@ class GrpcFeedGatewayClient final : public FeedGatewayClient {
  public:
   explicit GrpcFeedGatewayClient(FeedGatewayOptions options)
       : options_(std::move(options)),
-        stub_(v1::FeedGateway::NewStub(MakeClientChannel(options_.address, options_.ca_pem))) {}
+        stub_(v1::FeedGateway::NewStub(
+            MakeClientChannel(options_.address, options_.ca_pem, options_.identity_pem))) {}
 
   absl::StatusOr<v1::LookupReply> Lookup(const v1::LookupRequest& request) override {
     return Call<v1::LookupReply>([&](grpc::ClientContext* context, v1::LookupReply* reply) {
@@ -66,7 +67,7 @@ class GrpcFeedGatewayClient final : public FeedGatewayClient {
 
 absl::StatusOr<std::unique_ptr<FeedGatewayClient>> FeedGatewayClient::Connect(
     FeedGatewayOptions options) {
-  MILLRACE_RETURN_IF_ERROR(CheckEndpoint(options.address, options.ca_pem));
+  MILLRACE_RETURN_IF_ERROR(CheckEndpoint(options.address, options.ca_pem, options.identity_pem));
   if (options.agent_token.empty()) return absl::InvalidArgumentError("there is no agent token");
   return std::make_unique<GrpcFeedGatewayClient>(std::move(options));
 }

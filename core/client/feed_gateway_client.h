@@ -26,6 +26,7 @@ namespace millrace {
 struct FeedGatewayOptions {
   std::string address;      // host:port
   std::string ca_pem;       // of the cluster
+  std::string identity_pem;  // a client certificate of the cluster with its key; a secret
   std::string agent_token;  // a secret
   absl::Duration timeout = absl::Seconds(10);  // of each call
 };

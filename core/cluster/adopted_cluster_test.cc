@@ -271,7 +271,7 @@ TEST_F(AdoptedClusterTest, AnAgentWithAnotherSecretIsNotSpokenTo) {
 
 TEST_F(AdoptedClusterTest, ADriverWithAnotherTokenIsRefused) {
   const auto agent = StartAgent();
-  AgentSecret secret = *ReadAgentSecret({.file = secret_}, true);
+  AgentSecret secret = *ReadAgentSecret({.file = secret_});
   secret.token = MakeAgentSecret()->token;
   ASSERT_THAT(WriteAgentSecretFile(JoinPath(dir_.path(), "token.json"), secret), IsOk());
   launcher_options_.secret.file = JoinPath(dir_.path(), "token.json");
@@ -328,7 +328,7 @@ TEST_F(AdoptedClusterTest, AResolverThatFailsIsWaitedForAndOneThatRefusesIsNot) 
 
 TEST_F(AdoptedClusterTest, ASecretThatWasReplacedIsTakenAndTheOldOneRefused) {
   const auto agent = StartAgent();
-  const AgentSecret old = *ReadAgentSecret({.file = secret_}, true);
+  const AgentSecret old = *ReadAgentSecret({.file = secret_});
   ASSERT_THAT(WriteAgentSecretFile(JoinPath(dir_.path(), "old.json"), old), IsOk());
   ScriptedResolver resolver(Workers({agent->address()}));
   options_.input_mode = InputMode::kDirect;

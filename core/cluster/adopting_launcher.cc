@@ -196,7 +196,7 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
   void Dial(const AdoptionEffect& effect) {
     const uint64_t id = effect.call;
     // A driver reads what it needs only.
-    const absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret, /*with_key=*/false);
+    const absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret);
     if (!secret.ok()) {
       Post([this, id, status = secret.status()](AdoptionTable::Effects* effects) {
         table_.CallOver(id, status, effects);
@@ -258,6 +258,7 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
                                                              : own.host);
     start.set_coordinator_port(own.port);
     start.set_ca_pem(ticket.ca_pem);
+    start.set_identity_pem(ticket.identity_pem);
     start.set_token(ticket.token);
     start.set_working_dir(ticket.working_dir);
     Send(effect.call, std::move(request));
@@ -295,7 +296,7 @@ absl::Status AdoptingLauncher::Launch(const std::vector<AgentTicket>& tickets, E
   if (board_ != nullptr) {
     return absl::FailedPreconditionError("this AdoptingLauncher runs a cluster already; use another");
   }
-  MILLRACE_RETURN_IF_ERROR(ReadAgentSecret(options_.secret, /*with_key=*/false).status());
+  MILLRACE_RETURN_IF_ERROR(ReadAgentSecret(options_.secret).status());
   auto board = std::make_shared<Board>(options_, tickets, std::move(events));
   MILLRACE_RETURN_IF_ERROR(board->Start(resolver_));
   board_ = std::move(board);

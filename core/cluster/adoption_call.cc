@@ -89,6 +89,8 @@ std::shared_ptr<AdoptionCall> AdoptionCall::Start(const std::string& address,
                                                   Callbacks callbacks) {
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = secret.certificate_pem;
+  tls.pem_private_key = secret.key_pem;
+  tls.pem_cert_chain = secret.certificate_pem;
   grpc::ChannelArguments arguments;
   arguments.SetSslTargetNameOverride(kAgentCertificateName);
   arguments.SetMaxReceiveMessageSize(kMaxEventBytes);

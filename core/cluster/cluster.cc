@@ -265,6 +265,7 @@ AgentTicket Cluster::Impl::TicketOf(int executor_id) const {
           .coordinator_address = coordinator_->address(),
           .cluster_id = coordinator_->cluster_id(),
           .ca_pem = coordinator_->ca_pem(),
+          .identity_pem = coordinator_->agent_identity_pem(),
           .token = coordinator_->tokens().agent,
           .working_dir = options_.working_dir,
           .job_name = role.job_name,

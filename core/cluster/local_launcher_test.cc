@@ -82,6 +82,7 @@ class LocalLauncherTest : public ::testing::Test {
                          .coordinator_address = "127.0.0.1:1",
                          .cluster_id = cluster_id,
                          .ca_pem = "PEM",
+                         .identity_pem = "PEM",
                          .token = "s3cret",
                          .working_dir = "/"});
     }

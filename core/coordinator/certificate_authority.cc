@@ -198,12 +198,22 @@ absl::StatusOr<std::unique_ptr<CertificateAuthority>> CertificateAuthority::Crea
 }
 
 absl::StatusOr<CertificateAuthority::Identity> CertificateAuthority::IssueServer() const {
+  return Issue(std::string(kServerName), "serverAuth");
+}
+
+absl::StatusOr<CertificateAuthority::Identity> CertificateAuthority::IssueClient(
+    absl::string_view kind) const {
+  return Issue(absl::StrCat(kind, ".client.", kServerName), "clientAuth");
+}
+
+absl::StatusOr<CertificateAuthority::Identity> CertificateAuthority::Issue(
+    const std::string& name, const std::string& extended_key_usage) const {
   MILLRACE_ASSIGN_OR_RETURN(UniqueKey key, MakeKey());
   const Profile profile = {
-      .common_name = std::string(kServerName),
-      .dns_name = std::string(kServerName),
+      .common_name = name,
+      .dns_name = name,
       .key_usage = "critical,digitalSignature",
-      .extended_key_usage = "serverAuth",
+      .extended_key_usage = extended_key_usage,
       .constraints = "critical,CA:FALSE",
   };
   MILLRACE_ASSIGN_OR_RETURN(

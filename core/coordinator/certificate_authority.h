@@ -7,6 +7,7 @@
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto ca, CertificateAuthority::Create({.cluster_id = id}));
 //   MILLRACE_ASSIGN_OR_RETURN(auto server, ca->IssueServer());         // DNS name "millrace"
+//   MILLRACE_ASSIGN_OR_RETURN(auto viewer, ca->IssueClient("viewer"));
 //   MILLRACE_ASSIGN_OR_RETURN(std::string leaf,
 //                             ca->SignNodeRequest(csr_pem, "worker-1.node.millrace"));
 //
@@ -43,6 +44,9 @@ class CertificateAuthority {
   struct Identity {
     std::string certificate_pem;
     std::string private_key_pem;  // a secret
+
+    // Both in one text, as they are passed on. A secret.
+    [[nodiscard]] std::string ToPem() const { return private_key_pem + certificate_pem; }
   };
 
   // Returns INTERNAL if OpenSSL fails.
@@ -59,6 +63,10 @@ class CertificateAuthority {
   // A fresh key with a certificate for kServerName (serverAuth).
   [[nodiscard]] absl::StatusOr<Identity> IssueServer() const;
 
+  // A fresh key with a certificate for "<kind>.client.millrace" (clientAuth): without one of this CA
+  // nobody comes through a TLS handshake with the coordinator. `kind`: a DNS label.
+  [[nodiscard]] absl::StatusOr<Identity> IssueClient(absl::string_view kind) const;
+
   // Signs the public key of a PKCS#10 request under the one DNS name `dns_name` (serverAuth and
   // clientAuth, no CA). Names, extensions and attributes of the request are ignored.
   //
@@ -71,6 +79,10 @@ class CertificateAuthority {
   struct Key;  // owns the CA's EVP_PKEY and X509
 
   CertificateAuthority(Options options, std::unique_ptr<Key> key, std::string ca_pem);
+
+  // For a fresh key, under one name.
+  [[nodiscard]] absl::StatusOr<Identity> Issue(const std::string& name,
+                                               const std::string& extended_key_usage) const;
 
   const Options options_;
   const std::unique_ptr<Key> key_;

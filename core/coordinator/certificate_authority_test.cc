@@ -108,6 +108,17 @@ TEST_F(CertificateAuthorityTest, TheServerIsMillraceAndNothingElse) {
   EXPECT_THAT(server->private_key_pem, HasSubstr("BEGIN PRIVATE KEY"));
 }
 
+TEST_F(CertificateAuthorityTest, AClientIsNoServer) {
+  auto viewer = ca_->IssueClient("viewer");
+  ASSERT_THAT(viewer, IsOk());
+  const std::string& pem = viewer->certificate_pem;
+  const std::string name = "viewer.client.millrace";
+  EXPECT_TRUE(Verifies(pem, ca_->ca_pem(), X509_PURPOSE_SSL_CLIENT, name, clock_.Now()));
+  EXPECT_FALSE(Verifies(pem, ca_->ca_pem(), X509_PURPOSE_SSL_SERVER, name, clock_.Now()));
+  EXPECT_FALSE(Verifies(pem, ca_->ca_pem(), X509_PURPOSE_SSL_CLIENT, "millrace", clock_.Now()));
+  EXPECT_EQ(viewer->ToPem(), viewer->private_key_pem + pem);
+}
+
 TEST_F(CertificateAuthorityTest, ANodesLeafCarriesTheChosenNameAndNoneOfTheRequest) {
   auto leaf = ca_->SignNodeRequest(Request(key_.get(), key_.get()), kName);
   ASSERT_THAT(leaf, IsOk());

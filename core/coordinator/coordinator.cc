@@ -187,6 +187,8 @@ class GrpcCoordinator final : public Coordinator {
   std::string address() const override { return address_; }
   int port() const override { return server_->port(); }
   const std::string& ca_pem() const override { return ca_->ca_pem(); }
+  const std::string& agent_identity_pem() const override { return agent_identity_pem_; }
+  const std::string& viewer_identity_pem() const override { return viewer_identity_pem_; }
   const CoordinatorTokens& tokens() const override { return tokens_.values(); }
   const std::string& cluster_id() const override { return cluster_id_; }
 
@@ -333,6 +335,8 @@ class GrpcCoordinator final : public Coordinator {
   const std::string cluster_id_;
   const AccessTokens tokens_;
   std::unique_ptr<CertificateAuthority> ca_;
+  std::string agent_identity_pem_;
+  std::string viewer_identity_pem_;
   std::unique_ptr<ProgramSource> program_;  // null: nothing is shipped
   std::unique_ptr<EventLog> events_;        // null: none is written
   std::unique_ptr<ViewStore> view_;
@@ -349,6 +353,10 @@ class GrpcCoordinator final : public Coordinator {
 absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(
       ca_, CertificateAuthority::Create({.cluster_id = cluster_id_, .clock = options.clock}));
+  MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity agent, ca_->IssueClient("agent"));
+  MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity viewer, ca_->IssueClient("viewer"));
+  agent_identity_pem_ = agent.ToPem();
+  viewer_identity_pem_ = viewer.ToPem();
   std::string sha256;
   int64_t program_size = 0;
   if (options.node.shipped) {
@@ -401,6 +409,7 @@ void GrpcCoordinator::PublishClusterFile() {
   file.cluster_id = cluster_id_;
   file.address = address_;
   file.ca_pem = ca_->ca_pem();
+  file.identity_pem = viewer_identity_pem_;
   file.viewer_token = tokens().viewer;
   file.operator_token = tokens().operator_token;
   file.started = absl::Now();

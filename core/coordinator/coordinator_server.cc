@@ -151,7 +151,10 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
   absl::Status Listen(const ServerOptions& options) {
     auto identity = options.ca->IssueServer();
     if (!identity.ok()) return identity.status();
-    grpc::SslServerCredentialsOptions tls(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+    // A stranger's handshake ends before the first byte of HTTP/2 is looked at.
+    grpc::SslServerCredentialsOptions tls(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    tls.pem_root_certs = options.ca->ca_pem();
     tls.pem_key_cert_pairs.push_back({identity->private_key_pem, identity->certificate_pem});
     grpc::ServerBuilder builder;
     ConnectionAcceptor::Handler handler = AcceptForGrpc(grpc::SslServerCredentials(tls), &builder);

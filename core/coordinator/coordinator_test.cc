@@ -401,6 +401,7 @@ TEST(CoordinatorTest, IsFoundByItsFileWhileItLives) {
   EXPECT_EQ(file->cluster_id, coordinator->cluster_id());
   EXPECT_EQ(file->address, coordinator->address());
   EXPECT_EQ(file->ca_pem, coordinator->ca_pem());
+  EXPECT_EQ(file->identity_pem, coordinator->viewer_identity_pem());
   EXPECT_EQ(file->viewer_token, coordinator->tokens().viewer);
   EXPECT_EQ(file->operator_token, coordinator->tokens().operator_token);
   EXPECT_EQ(file->program, "/bin/true");

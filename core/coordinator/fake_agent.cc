@@ -40,14 +40,18 @@ FakeAgentOptions FakeAgentOptions::For(const Coordinator& coordinator) {
   FakeAgentOptions options;
   options.address = coordinator.address();
   options.ca_pem = coordinator.ca_pem();
+  options.identity_pem = coordinator.agent_identity_pem();
   options.token = coordinator.tokens().agent;
   return options;
 }
 
 std::shared_ptr<grpc::Channel> MakeAgentChannel(const std::string& address,
-                                                const std::string& ca_pem) {
+                                                const std::string& ca_pem,
+                                                const std::string& identity_pem) {
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = ca_pem;
+  tls.pem_private_key = identity_pem;
+  tls.pem_cert_chain = identity_pem;
   grpc::ChannelArguments arguments;
   arguments.SetSslTargetNameOverride("millrace");
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -57,7 +61,7 @@ std::shared_ptr<grpc::Channel> MakeAgentChannel(const std::string& address,
 
 FakeAgent::FakeAgent(FakeAgentOptions options)
     : options_(std::move(options)),
-      channel_(MakeAgentChannel(options_.address, options_.ca_pem)),
+      channel_(MakeAgentChannel(options_.address, options_.ca_pem, options_.identity_pem)),
       stub_(v1::Coordinator::NewStub(channel_)) {
   context_.AddMetadata("authorization", absl::StrCat("Bearer ", options_.token));
   context_.set_wait_for_ready(true);

@@ -42,6 +42,7 @@ namespace millrace {
 struct FakeAgentOptions {
   std::string address;  // of the coordinator
   std::string ca_pem;
+  std::string identity_pem;
   std::string token;
   std::string agent_id;            // empty: random
   std::optional<int> executor_id;  // nullopt: any slot
@@ -56,9 +57,11 @@ struct FakeAgentOptions {
   [[nodiscard]] static FakeAgentOptions For(const Coordinator& coordinator);
 };
 
-// A channel with TLS that trusts `ca_pem` only and expects the coordinator's name; never shared.
+// A channel with TLS that trusts `ca_pem` only, expects the coordinator's name and shows the certificate
+// of `identity_pem` ("": none); never shared.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeAgentChannel(const std::string& address,
-                                                              const std::string& ca_pem);
+                                                              const std::string& ca_pem,
+                                                              const std::string& identity_pem);
 
 // One stream, dialled on construction. Thread safety: thread-safe. Blocking: the Wait functions and
 // the destructor, which cancels the stream.

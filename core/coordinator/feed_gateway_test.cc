@@ -21,6 +21,7 @@ TEST(FeedGatewayTest, AFeederIsToldWhereToGoAndReportsBack) {
   auto coordinator = StartCluster(2, InputMode::kFeed);
   FeedGatewayOptions options{.address = coordinator->address(),
                              .ca_pem = coordinator->ca_pem(),
+                             .identity_pem = coordinator->agent_identity_pem(),
                              .agent_token = coordinator->tokens().agent,
                              .timeout = kLong};
   auto gateway = FeedGatewayClient::Connect(options);
@@ -154,6 +155,7 @@ TEST(FeedGatewayTest, AFailedClusterIsNotFedThoughOtherNodesRun) {
   auto coordinator = StartCluster(2, InputMode::kFeed);
   auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
                                              .ca_pem = coordinator->ca_pem(),
+                                             .identity_pem = coordinator->agent_identity_pem(),
                                              .agent_token = coordinator->tokens().agent,
                                              .timeout = kLong});
   ASSERT_THAT(gateway, IsOk());
@@ -179,6 +181,7 @@ TEST(FeedGatewayTest, RowsAfterThoseThatAnotherNodeUsedAreFedWhereItStoppedReadi
   auto coordinator = StartCluster(2, InputMode::kFeed);
   auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
                                              .ca_pem = coordinator->ca_pem(),
+                                             .identity_pem = coordinator->agent_identity_pem(),
                                              .agent_token = coordinator->tokens().agent,
                                              .timeout = kLong});
   ASSERT_THAT(gateway, IsOk());
@@ -222,6 +225,7 @@ TEST(FeedGatewayTest, WhatASessionEndedWithIsToldToTheNext) {
   auto coordinator = StartCluster(1, InputMode::kFeed);
   auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
                                              .ca_pem = coordinator->ca_pem(),
+                                             .identity_pem = coordinator->agent_identity_pem(),
                                              .agent_token = coordinator->tokens().agent,
                                              .timeout = kLong});
   ASSERT_THAT(gateway, IsOk());
@@ -247,6 +251,7 @@ TEST(FeedGatewayTest, AnAgentWhoseDeathWasSeenIsLostAtOnce) {
   auto coordinator = StartCluster(2, InputMode::kFeed);
   auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
                                              .ca_pem = coordinator->ca_pem(),
+                                             .identity_pem = coordinator->agent_identity_pem(),
                                              .agent_token = coordinator->tokens().agent,
                                              .timeout = kLong});
   ASSERT_THAT(gateway, IsOk());

@@ -44,6 +44,7 @@ ClientOptions OptionsFor(const Coordinator& coordinator) {
   ClientOptions options;
   options.address = coordinator.address();
   options.ca_pem = coordinator.ca_pem();
+  options.identity_pem = coordinator.viewer_identity_pem();
   options.viewer_token = coordinator.tokens().viewer;
   options.operator_token = coordinator.tokens().operator_token;
   options.timeout = kLong;
@@ -296,6 +297,7 @@ TEST(WatchTest, AStoppedReaderProcessDelaysNothing) {
   file.cluster_id = coordinator->cluster_id();
   file.address = coordinator->address();
   file.ca_pem = coordinator->ca_pem();
+  file.identity_pem = coordinator->viewer_identity_pem();
   file.viewer_token = coordinator->tokens().viewer;
   const auto path = WriteClusterFile(file);
   ASSERT_THAT(path, IsOk());

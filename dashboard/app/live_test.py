@@ -299,10 +299,11 @@ class Relay:
 
 class TroubleTest(ClusterTestCase):
     def connect_arguments(self, address):
-        for name, key in (("token", "viewer_token"), ("ca", "ca_pem")):
+        for name, key in (("token", "viewer_token"), ("ca", "ca_pem"), ("identity", "identity_pem")):
             with open(self.path(name), "w", encoding="utf-8") as file:
                 file.write(self.cluster[key])
-        return ["--connect", address, "--token-file", self.path("token"), "--ca", self.path("ca")]
+        return ["--connect", address, "--token-file", self.path("token"), "--ca", self.path("ca"),
+                "--identity", self.path("identity")]
 
     def expect_refusal(self, arguments, *texts, code=1):
         """The exit code and one line that says what is the matter."""

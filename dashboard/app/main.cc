@@ -75,6 +75,7 @@ absl::StatusOr<Sources> OpenSources(const Options& options) {
     LiveOptions live;
     live.client.address = options.connect;
     live.client.ca_pem = options.ca_pem;
+    live.client.identity_pem = options.identity_pem;
     live.client.viewer_token = options.token;
     live.client.operator_token = options.operator_token;
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UpdateSource> source, OpenLive(std::move(live)));

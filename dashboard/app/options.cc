@@ -46,7 +46,7 @@ absl::Status ReadSecret(const std::string& path, std::string* out) {
 
 absl::StatusOr<Options> ParseOptions(std::vector<std::string> args) {
   Options options;
-  std::string token_file, operator_token_file, ca_file, panel, size, after, theme;
+  std::string token_file, operator_token_file, ca_file, identity_file, panel, size, after, theme;
   CLI::App app("millrace-dashboard");
   app.set_help_flag();
   app.add_flag("-h,--help", options.help);
@@ -56,6 +56,7 @@ absl::StatusOr<Options> ParseOptions(std::vector<std::string> args) {
   app.add_option("--token-file", token_file);
   app.add_option("--operator-token-file", operator_token_file);
   app.add_option("--ca", ca_file);
+  app.add_option("--identity", identity_file);
   app.add_option("--replay", options.replay);
   app.add_option("--demo", options.demo)->check(CLI::Range(0, 100'000));
   app.add_option("--scenario", options.scenario);
@@ -107,14 +108,16 @@ absl::StatusOr<Options> ParseOptions(std::vector<std::string> args) {
       return absl::InvalidArgumentError(
           absl::StrCat("--theme ", theme, ": there are dark, light and colour-blind"));
   }
-  if (!options.connect.empty() && (token_file.empty() || ca_file.empty())) {
+  if (!options.connect.empty() &&
+      (token_file.empty() || ca_file.empty() || identity_file.empty())) {
     return absl::InvalidArgumentError(
-        "--connect needs --token-file and --ca; on the driver's host --cluster finds both by "
-        "itself");
+        "--connect needs --token-file, --ca and --identity; on the driver's host --cluster finds all "
+        "three by itself");
   }
   MILLRACE_RETURN_IF_ERROR(ReadSecret(token_file, &options.token));
   MILLRACE_RETURN_IF_ERROR(ReadSecret(operator_token_file, &options.operator_token));
   MILLRACE_RETURN_IF_ERROR(ReadSecret(ca_file, &options.ca_pem));
+  MILLRACE_RETURN_IF_ERROR(ReadSecret(identity_file, &options.identity_pem));
   return options;
 }
 
@@ -125,7 +128,8 @@ std::string HelpText() {
       "  millrace-dashboard                        the cluster on this host that was started last\n"
       "  millrace-dashboard --cluster C [--cluster C ...]   by id, its beginning, or its file; "
       "several in one window\n"
-      "  millrace-dashboard --connect HOST:PORT --token-file F --ca F [--operator-token-file F]\n"
+      "  millrace-dashboard --connect HOST:PORT --token-file F --ca F --identity F\n"
+      "                     [--operator-token-file F]\n"
       "  millrace-dashboard --replay FILE          what --record wrote\n"
       "  millrace-dashboard --demo N [--scenario S]         N simulated nodes with 8 GPUs each\n"
       "\n"

@@ -28,6 +28,7 @@ struct Options {
   std::string token;                  // contents of --token-file; a secret
   std::string operator_token;         // contents of --operator-token-file; a secret
   std::string ca_pem;                 // contents of --ca
+  std::string identity_pem;           // contents of --identity
   std::string replay;
   int demo = -1;  // nodes; -1: no demo
   std::string scenario;

@@ -48,6 +48,7 @@ class ReconnectTest : public ShellTest {
     LiveOptions live;
     live.client.address = absl::StrCat("127.0.0.1:", proxy_->port());
     live.client.ca_pem = coordinator_->ca_pem();
+    live.client.identity_pem = coordinator_->viewer_identity_pem();
     live.client.viewer_token = coordinator_->tokens().viewer;
     live.interval = absl::Milliseconds(100);
     auto source = MakeLiveSource(std::move(live));

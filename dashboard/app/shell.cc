@@ -81,7 +81,7 @@ constexpr const char* kWelcome[][2] = {
      "./bazelw run -c opt //examples/digits -- --epochs 1000"},
     {"A SIMULATED ONE, FOR A LOOK AROUND", "./bazelw run -c opt //:dashboard -- --demo 200"},
     {"ONE THAT RUNS ELSEWHERE",
-     "millrace-dashboard --connect HOST:PORT --token-file TOKEN --ca CA.pem"},
+     "millrace-dashboard --connect HOST:PORT --token-file TOKEN --ca CA.pem --identity ID.pem"},
     {"WHAT WAS RECORDED", "millrace-dashboard --replay FILE"},
 };
 

@@ -173,7 +173,12 @@ class OtherVersionTest(WindowTestCase):
             file.write("x" * 43)
         server = OtherVersion(self.path("ca"), self.path("key"))
         self.addCleanup(server.close)
-        self.arguments = ["--connect", server.address, "--token-file", self.path("token"), "--ca", self.path("ca")]
+        with open(self.path("identity"), "w", encoding="utf-8") as identity:
+            for part in ("key", "ca"):
+                with open(self.path(part), encoding="utf-8") as file:
+                    identity.write(file.read())
+        self.arguments = ["--connect", server.address, "--token-file", self.path("token"), "--ca", self.path("ca"),
+                          "--identity", self.path("identity")]
 
     def test_another_version_is_said_in_one_line(self):
         ran = run([*self.arguments, "--dump-json"])

@@ -35,6 +35,7 @@ class ClusterFinderTest : public testing::Test {
     cluster.cluster_id = id;
     cluster.address = "127.0.0.1:1";
     cluster.ca_pem = "-----BEGIN CERTIFICATE-----";
+    cluster.identity_pem = "-----BEGIN PRIVATE KEY----------BEGIN CERTIFICATE-----";
     cluster.viewer_token = "token";
     cluster.started = absl::Now();
     auto path = WriteClusterFile(cluster);

@@ -41,6 +41,7 @@ LiveOptions OptionsFor(const Coordinator& coordinator) {
   LiveOptions options;
   options.client.address = coordinator.address();
   options.client.ca_pem = coordinator.ca_pem();
+  options.client.identity_pem = coordinator.viewer_identity_pem();
   options.client.viewer_token = coordinator.tokens().viewer;
   options.client.timeout = kLong;
   options.interval = absl::Milliseconds(50);

@@ -59,6 +59,7 @@ ClusterMembersResolver::Options OptionsFor(const Coordinator& coordinator) {
   ClusterMembersResolver::Options options;
   options.client.address = coordinator.address();
   options.client.ca_pem = coordinator.ca_pem();
+  options.client.identity_pem = coordinator.viewer_identity_pem();
   options.client.viewer_token = coordinator.tokens().viewer;
   options.client.timeout = kLong;
   return options;
@@ -253,6 +254,7 @@ TEST(ClusterMembersResolverTest, AClusterFileIsEnough) {
   const auto path = WriteClusterFile({.cluster_id = coordinator->cluster_id(),
                                       .address = coordinator->address(),
                                       .ca_pem = coordinator->ca_pem(),
+                                      .identity_pem = coordinator->viewer_identity_pem(),
                                       .viewer_token = coordinator->tokens().viewer});
   ASSERT_THAT(path, IsOk());
   const auto ps = Dial(*coordinator, 0);

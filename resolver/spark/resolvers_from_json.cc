@@ -139,24 +139,28 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeClusterMembersResolverFromJ
     const ResolverMakers& /*makers*/) {
   MILLRACE_RETURN_IF_ERROR(CheckBehavior(behavior, where, "cluster"));
   MILLRACE_RETURN_IF_ERROR(CheckMembers(description,
-                                        {"cluster", "address", "ca_file", "token_file",
-                                         "completeness", "wait_timeout_s", "timeout_s"},
+                                        {"cluster", "address", "ca_file", "identity_file",
+                                         "token_file", "completeness", "wait_timeout_s", "timeout_s"},
                                         where));
   const Json object = description;
   ClusterMembersResolver::Options options;
   MILLRACE_ASSIGN_OR_RETURN(options.cluster, GetStringOr(object, "cluster", "", where));
   MILLRACE_ASSIGN_OR_RETURN(options.client.address, GetStringOr(object, "address", "", where));
   MILLRACE_ASSIGN_OR_RETURN(const std::string ca_file, GetStringOr(object, "ca_file", "", where));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string identity_file,
+                            GetStringOr(object, "identity_file", "", where));
   MILLRACE_ASSIGN_OR_RETURN(const std::string token_file,
                             GetStringOr(object, "token_file", "", where));
   const bool has_address = !options.client.address.empty();
-  if (has_address == ca_file.empty() || has_address == token_file.empty()) {
-    return Annotate(absl::InvalidArgumentError(
-                        "address, ca_file and token_file go together: give all of them or none"),
+  if (has_address == ca_file.empty() || has_address == identity_file.empty() ||
+      has_address == token_file.empty()) {
+    return Annotate(absl::InvalidArgumentError("address, ca_file, identity_file and token_file go "
+                                               "together: give all of them or none"),
                     where);
   }
   if (has_address) {
     MILLRACE_ASSIGN_OR_RETURN(options.client.ca_pem, ReadFile(ca_file, kMaxFileBytes));
+    MILLRACE_ASSIGN_OR_RETURN(options.client.identity_pem, ReadFile(identity_file, kMaxFileBytes));
     MILLRACE_ASSIGN_OR_RETURN(const std::string token, ReadFile(token_file, kMaxFileBytes));
     options.client.viewer_token = std::string(absl::StripAsciiWhitespace(token));
   }

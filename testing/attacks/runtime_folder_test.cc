@@ -43,6 +43,7 @@ class RuntimeFolderTest : public AgentTest {
             .coordinator_address = params.value("address", ""),
             .cluster_id = "known",
             .ca_pem = params.value("ca_pem", ""),
+            .identity_pem = params.value("identity_pem", ""),
             .token = params.value("token", ""),
             .working_dir = "/"};
   }

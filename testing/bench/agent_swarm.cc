@@ -2,7 +2,7 @@
 // //testing/bench:reservation lets arrive at a coordinator, or at bare_grpc_server, all at once. Their
 // streams are raw bytes on both, so that this side costs the same.
 //
-// Over stdin and stdout (json_child.h): takes {address, ca_pem, token, agents, bare, sample_every}, says
+// Over stdin and stdout (json_child.h): takes {address, ca_pem, identity_pem, token, agents, bare, sample_every}, says
 // {ready}; takes anything, arrives, says {first_bytes, second_bytes, sample_every} once each agent holds
 // its spec; takes {run}, lets the nodes be running, and says {cpu_s, samples}, those that it has sent, as
 // to any line. Heartbeats go out each second from the
@@ -64,6 +64,7 @@ constexpr absl::Duration kLate = absl::Milliseconds(200);
 struct Setup {
   std::string address;
   std::string ca_pem;
+  std::string identity_pem;  // empty: the server asks for no client certificate
   std::string token;
   std::string csr_pem;
   int agents = 0;
@@ -170,6 +171,8 @@ class Tally {
 std::shared_ptr<grpc::Channel> Dial(const Setup& setup) {
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = setup.ca_pem;
+  tls.pem_private_key = setup.identity_pem;
+  tls.pem_cert_chain = setup.identity_pem;
   grpc::ChannelArguments arguments;
   arguments.SetSslTargetNameOverride("millrace");
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -406,6 +409,7 @@ int Main() {
   if (!said.has_value()) return 1;
   const Setup setup = {.address = (*said)["address"].get<std::string>(),
                        .ca_pem = (*said)["ca_pem"].get<std::string>(),
+                       .identity_pem = said->value("identity_pem", ""),
                        .token = (*said)["token"].get<std::string>(),
                        .csr_pem = MakeCertificateRequest(),
                        .agents = (*said)["agents"].get<int>(),

@@ -272,6 +272,7 @@ class BenchCluster {
     LiveOptions live;
     live.client.address = address_["address"].get<std::string>();
     live.client.ca_pem = address_["ca_pem"].get<std::string>();
+    live.client.identity_pem = address_["identity_pem"].get<std::string>();
     live.client.viewer_token = address_["viewer_token"].get<std::string>();
     return MakeLiveSource(std::move(live));
   }
@@ -498,15 +499,18 @@ absl::Status MeasureIdle(const Flags& flags, BenchReport* report) {
                             BenchCluster::Start(/*nodes=*/4, kGpusPerNode, 1, 1));
   const std::string token = JoinPath(dir.path(), "token");
   const std::string ca = JoinPath(dir.path(), "ca.pem");
+  const std::string identity = JoinPath(dir.path(), "identity.pem");
   MILLRACE_RETURN_IF_ERROR(
       WriteFileAtomic(token, cluster->address()["viewer_token"].get<std::string>(), 0600));
   MILLRACE_RETURN_IF_ERROR(
       WriteFileAtomic(ca, cluster->address()["ca_pem"].get<std::string>(), 0600));
+  MILLRACE_RETURN_IF_ERROR(
+      WriteFileAtomic(identity, cluster->address()["identity_pem"].get<std::string>(), 0600));
   MILLRACE_ASSIGN_OR_RETURN(
       const auto window,
       ChildProcess::Start({RunfilePath("dashboard/app/millrace-dashboard"), "--connect",
                            cluster->address()["address"].get<std::string>(), "--token-file", token,
-                           "--ca", ca}));
+                           "--ca", ca, "--identity", identity}));
   absl::SleepFor(2 * kSettle);
   Samples percent;
   for (int i = 0; i < flags.repetitions; ++i) {

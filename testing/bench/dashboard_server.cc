@@ -1,7 +1,8 @@
 // The coordinator that //testing/bench:dashboard looks at, as a process of its own: the one that drivers
 // embed, of a fed cluster, with a feed whose ledger goes on.
 //
-// Over stdin and stdout (json_child.h): takes {agents}, says {address, ca_pem, token, viewer_token}; then
+// Over stdin and stdout (json_child.h): takes {agents}, says {address, ca_pem, identity_pem, token,
+// viewer_token}; then
 // answers each line as ServeUsage() does.
 
 #include <cstdint>
@@ -58,6 +59,7 @@ int Main() {
   const Thread feed("feed", [&] { Feed(coordinator->get(), agents); });
   ServeUsage(&parent, Json{{"address", (*coordinator)->address()},
                            {"ca_pem", (*coordinator)->ca_pem()},
+                           {"identity_pem", (*coordinator)->agent_identity_pem()},
                            {"token", (*coordinator)->tokens().agent},
                            {"viewer_token", (*coordinator)->tokens().viewer}});
 }

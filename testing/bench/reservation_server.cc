@@ -26,6 +26,7 @@ int Main() {
   MILLRACE_CHECK(coordinator.ok()) << coordinator.status();
   ServeUsage(&parent, Json{{"address", (*coordinator)->address()},
                            {"ca_pem", (*coordinator)->ca_pem()},
+                           {"identity_pem", (*coordinator)->agent_identity_pem()},
                            {"token", (*coordinator)->tokens().agent}});
 }
 

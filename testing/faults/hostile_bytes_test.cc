@@ -103,9 +103,12 @@ class HostileBytesTest : public FaultTest {
     return stub->GetStatus(&context, v1::GetStatusRequest(), &reply);
   }
 
-  std::shared_ptr<grpc::ChannelCredentials> Tls(const std::string& ca_pem) const {
+  std::shared_ptr<grpc::ChannelCredentials> Tls(const std::string& ca_pem,
+                                                const std::string& identity_pem) const {
     grpc::SslCredentialsOptions options;
     options.pem_root_certs = ca_pem;
+    options.pem_private_key = identity_pem;
+    options.pem_cert_chain = identity_pem;
     return grpc::SslCredentials(options);
   }
 
@@ -128,19 +131,22 @@ TEST_F(HostileBytesTest, EveryPortOfAClusterIsKnown) {
   }
 }
 
-TEST_F(HostileBytesTest, CallsWithoutTlsOrTokenAreRefused) {
+TEST_F(HostileBytesTest, CallsWithoutTlsOrCertificateOrTokenAreRefused) {
   const std::string& token = tickets_.ticket().token;
   const std::string& ca_pem = tickets_.ticket().ca_pem;
+  const std::string& identity = tickets_.ticket().identity_pem;
   EXPECT_EQ(Call(grpc::InsecureChannelCredentials(), absl::StrCat("Bearer ", token)).error_code(),
             grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(Call(Tls(""), absl::StrCat("Bearer ", token)).error_code(),
+  EXPECT_EQ(Call(Tls("", identity), absl::StrCat("Bearer ", token)).error_code(),
             grpc::StatusCode::UNAVAILABLE);  // another CA
+  EXPECT_EQ(Call(Tls(ca_pem, ""), absl::StrCat("Bearer ", token)).error_code(),
+            grpc::StatusCode::UNAVAILABLE);  // the handshake ends
   for (const std::string& wrong : {std::string(), std::string("Bearer "), token,
                                    absl::StrCat("Bearer ", token, "0"), std::string("Bearer 00")}) {
-    EXPECT_EQ(Call(Tls(ca_pem), wrong).error_code(), grpc::StatusCode::UNAUTHENTICATED) << wrong;
+    EXPECT_EQ(Call(Tls(ca_pem, identity), wrong).error_code(), grpc::StatusCode::UNAUTHENTICATED) << wrong;
   }
   // Known, but not for this.
-  EXPECT_EQ(Call(Tls(ca_pem), absl::StrCat("Bearer ", token)).error_code(),
+  EXPECT_EQ(Call(Tls(ca_pem, identity), absl::StrCat("Bearer ", token)).error_code(),
             grpc::StatusCode::PERMISSION_DENIED);
 }
 

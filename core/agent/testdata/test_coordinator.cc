@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   if (!coordinator.ok()) return 96;
   const millrace::Json reach = {{"address", (*coordinator)->address()},
                                 {"ca_pem", (*coordinator)->ca_pem()},
+                                {"identity_pem", (*coordinator)->agent_identity_pem()},
                                 {"token", (*coordinator)->tokens().agent}};
   std::printf("%s\n", millrace::DumpJson(reach).c_str());
   std::fflush(stdout);

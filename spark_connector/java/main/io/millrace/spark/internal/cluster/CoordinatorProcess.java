@@ -80,7 +80,10 @@ public final class CoordinatorProcess implements AutoCloseable {
       clusterId = result.string("cluster_id");
       address =
           new CoordinatorAddress(
-              result.string("address"), result.string("ca_pem"), result.object("tokens").string("agent"));
+              result.string("address"),
+              result.string("ca_pem"),
+              result.string("identity_pem"),
+              result.object("tokens").string("agent"));
       roles = new ArrayList<>();
       for (Object role : result.list("roles")) {
         roles.add((String) role);

@@ -7,7 +7,7 @@ import org.junit.rules.Timeout;
 
 /** What tests with {@link FakeAgent} have in common: each has a cluster of its own, named after it. */
 public abstract class FakeAgentTest {
-  protected static final CoordinatorAddress NOWHERE = new CoordinatorAddress("127.0.0.1:1", "", "");
+  protected static final CoordinatorAddress NOWHERE = new CoordinatorAddress("127.0.0.1:1", "", "", "");
 
   @Rule public final Timeout timeout = Timeout.seconds(120);
   @Rule public final TemporaryFolder folder = new TemporaryFolder();

@@ -38,7 +38,7 @@ public final class ClusterRunTest {
         new Thread(() -> spark.parallelize(Arrays.asList(1, 2), 2).foreach(i -> RELEASED.await()));
     others.start();
     FakeAgent.await("tasks in both slots", () -> spark.sc().statusTracker().getExecutorInfos()[0].numRunningTasks() == 2);
-    NodePlan plan = new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", ""), 1, 0, true, "", "");
+    NodePlan plan = new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 1, 0, true, "", "");
     NodeStage stage =
         new NodeStage(
             spark, plan, Collections.singletonList(new NodeSlot(0, "worker:0")), id -> false, id -> true, e -> {});
@@ -61,7 +61,7 @@ public final class ClusterRunTest {
             folder.getRoot().toPath(),
             "'coordinator start') while [ ! -e '" + go + "' ]; do sleep 0.05; done; "
                 + "echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"cluster_id\\\":\\\"c\\\",\\\"address\\\":\\\"a\\\","
-                + "\\\"ca_pem\\\":\\\"\\\",\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[\\\"worker:0\\\"]}}\";;",
+                + "\\\"ca_pem\\\":\\\"\\\",\\\"identity_pem\\\":\\\"\\\",\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[\\\"worker:0\\\"]}}\";;",
             "");
     AtomicReference<Exception> error = new AtomicReference<>();
     Thread starting =
