@@ -25,8 +25,10 @@ constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
 constexpr absl::Duration kMaxDial = absl::Seconds(20);
 // How long a call on a channel that could not connect may take to say why.
 constexpr absl::Duration kFailFast = absl::Seconds(2);
-// How long a coordinator may take to end a stream that the agent has half-closed.
-constexpr absl::Duration kFinishTimeout = absl::Seconds(5);
+// How long a coordinator may take to end a stream that the agent has half-closed. One that does not
+// answer at all is found out sooner, by the channel's keepalive, and then dialled within the lease: it
+// may have been stopped for a while, and what is cancelled it would never read.
+constexpr absl::Duration kFinishTimeout = absl::Seconds(15);
 
 std::chrono::system_clock::time_point SystemTimeAfter(absl::Duration delay) {
   return std::chrono::system_clock::now() + absl::ToChronoMilliseconds(delay);
@@ -138,6 +140,7 @@ void CoordinatorLink::Start() {
 
 void CoordinatorLink::StartGiveUpTimer(absl::Duration after) {
   loop_->Cancel(&give_up_timer_);
+  if (paused_) return;
   give_up_timer_ = loop_->After(after, [this, after] {
     const absl::string_view address = options_.endpoint.address;
     const std::string last = Ellipsize(
@@ -285,8 +288,18 @@ void CoordinatorLink::Finish() {
   finishing_ = true;
   if (!registered_) return;
   stream_->Finish();
+  StartFinishTimer();
+}
+
+void CoordinatorLink::StartFinishTimer() {
   loop_->Cancel(&timer_);
-  timer_ = loop_->After(kFinishTimeout, [this] { End(absl::OkStatus()); });
+  timer_ = loop_->After(kFinishTimeout, [this] {
+    if (paused_) {
+      StartFinishTimer();
+    } else {
+      End(absl::OkStatus());
+    }
+  });
 }
 
 void CoordinatorLink::OnStreamDone(const absl::Status& done) {
@@ -322,8 +335,24 @@ void CoordinatorLink::OnStreamDone(const absl::Status& done) {
   Retry(status);
 }
 
+void CoordinatorLink::SetPaused(bool paused) {
+  if (ended_ || paused_ == paused) return;
+  paused_ = paused;
+  if (paused) {
+    loop_->Cancel(&give_up_timer_);
+    return;
+  }
+  if (registered_) return;
+  StartGiveUpTimer(ever_registered_ ? lease_ : options_.connect_timeout);
+  if (std::exchange(dial_when_resumed_, false)) Dial();
+}
+
 void CoordinatorLink::Retry(const absl::Status& why) {
   last_error_ = why;
+  if (paused_) {
+    dial_when_resumed_ = true;
+    return;
+  }
   // +-20 %, so that the agents of a cluster do not come back all at once.
   const double jitter = 0.8 + 0.4 * static_cast<double>(RandomU64() % 1000) / 1000.0;
   timer_ = loop_->After(backoff_ * jitter, [this] { Dial(); });

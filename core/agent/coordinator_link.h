@@ -89,6 +89,10 @@ class CoordinatorLink {
   // Half-closes after what was sent, now or as soon as there is a stream again.
   void Finish();
 
+  // Paused: the coordinator may be silent or gone for any time, and is not dialled. Afterwards the
+  // lease begins anew.
+  void SetPaused(bool paused);
+
   [[nodiscard]] bool registered() const { return registered_; }
   // For other calls to the same coordinator. Thread-safe objects.
   [[nodiscard]] std::shared_ptr<v1::Coordinator::Stub> stub() const { return stub_; }
@@ -100,6 +104,7 @@ class CoordinatorLink {
   void OnDialled(const std::string& local_host);  // empty: not connected
   void StartStream();
   void StartGiveUpTimer(absl::Duration after);
+  void StartFinishTimer();
   void OnRegistered(const v1::Registered& registered);
   void OnStreamDone(const absl::Status& status);
   void Retry(const absl::Status& why);
@@ -117,6 +122,8 @@ class CoordinatorLink {
   bool registered_ = false;  // on stream_
   bool ever_registered_ = false;
   bool finishing_ = false;
+  bool paused_ = false;
+  bool dial_when_resumed_ = false;  // only while paused_
   bool ended_ = false;
   absl::Status reattach_why_;         // set: the stream was broken by Reattach()
   absl::Duration lease_ = absl::Seconds(10);

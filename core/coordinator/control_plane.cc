@@ -17,7 +17,10 @@ namespace {
 
 constexpr size_t kMaxFeederKeysPerMessage = 4096;
 
-TableOptions ToTableOptions(const CoordinatorOptions& options) {
+// How long the end of an agent waits for the end of its stream, which says how its node ended.
+constexpr absl::Duration kLastWords = absl::Seconds(2);
+
+TableOptions ToTableOptions(const CoordinatorOptions& options, Clock* clock) {
   TableOptions table;
   table.roles = options.roles;
   table.lost_after = options.lost_after;
@@ -26,8 +29,15 @@ TableOptions ToTableOptions(const CoordinatorOptions& options) {
   table.restart = options.restart;
   table.restarts = options.restarts;
   table.quarantine = options.quarantine;
-  table.clock = options.clock;
+  table.clock = clock;
   return table;
+}
+
+// A deadline that comes up while the timer sleeps is at least twice as far away. A second at most, so
+// that a jump of the wall clock, by which waits are timed, delays nothing for long.
+absl::Duration LongestSleep(const CoordinatorOptions& options) {
+  return std::min({absl::Seconds(1), options.lost_after / 2, options.lease / 2,
+                   options.node.stop_timeout / 2});
 }
 
 // A sample each heartbeat, but of large clusters no more than `kMaxSamplesPerSecond` altogether.
@@ -59,16 +69,14 @@ ControlPlane::ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_
       fed_nodes_(FedNodes(options)),
       node_spec_(std::move(node_spec)),
       ca_(ca),
-      clock_(options.clock),
+      longest_sleep_(LongestSleep(options)),
+      attended_(options.clock, 2 * longest_sleep_),
+      clock_(&attended_),
       view_(view),
       recorder_(recorder),
       started_at_(clock_->SteadyNow()),
-      // A deadline that comes up while the timer sleeps is at least twice as far away. A second at
-      // most, so that a jump of the wall clock, by which waits are timed, delays nothing for long.
-      longest_sleep_(std::min({absl::Seconds(1), options.lost_after / 2, options.lease / 2,
-                               options.node.stop_timeout / 2})),
       observer_(options.observer),
-      table_(ToTableOptions(options)),
+      table_(ToTableOptions(options, clock_)),
       barriers_(FedNames(options)),
       causes_(options.lost_after + options.heartbeat_interval),
       nodes_(options.roles.size()),
@@ -359,7 +367,42 @@ void ControlPlane::StreamEnded(uint64_t stream_id) {
     if (shut_down_) return;
     table_.StreamLost(stream_id, effects);
     DropStream(stream_id);
+    TellHeldExits(effects);
   });
+}
+
+void ControlPlane::AgentExited(int executor_id, const AgentExitReport& report) {
+  Do([&](TableEffects* effects) {
+    if (HoldExit(executor_id, report)) {
+      const absl::Duration due = clock_->SteadyNow() + kLastWords;
+      held_exits_.push_back({executor_id, report, table_.stream(executor_id), due});
+      WakeTimerFor(due);
+    } else {
+      table_.AgentExited(executor_id, report, effects);
+    }
+  });
+}
+
+bool ControlPlane::HoldExit(int executor_id, const AgentExitReport& report) const {
+  // Only one that ended by itself has said all it had to say.
+  if (shut_down_ || report.exit.kind != ExitStatus::Kind::kExited || !report.status.ok() ||
+      report.replacement_coming || !table_.Has(executor_id)) {
+    return false;
+  }
+  return table_.stream(executor_id) != 0 && !IsEnded(table_.state(executor_id));
+}
+
+void ControlPlane::TellHeldExits(TableEffects* effects) {
+  const absl::Duration now = clock_->SteadyNow();
+  std::vector<HeldExit> held;
+  held.swap(held_exits_);
+  for (HeldExit& exit : held) {
+    if (table_.stream(exit.executor_id) == exit.stream_id && now < exit.due) {
+      held_exits_.push_back(std::move(exit));
+    } else {
+      table_.AgentExited(exit.executor_id, exit.report, effects);
+    }
+  }
 }
 
 void ControlPlane::Shutdown() {
@@ -392,8 +435,9 @@ void ControlPlane::RunTimer() {
       MutexLock lock(&mu_);
       if (shut_down_) return;
       const absl::Duration now = clock_->SteadyNow();
-      const absl::Duration next = std::min({table_.NextDeadline(), kv_.NextDeadline(),
-                                            barriers_.NextDeadline(), causes_.NextDeadline()});
+      absl::Duration next = std::min({table_.NextDeadline(), kv_.NextDeadline(),
+                                      barriers_.NextDeadline(), causes_.NextDeadline()});
+      for (const HeldExit& exit : held_exits_) next = std::min(next, exit.due);
       const absl::Duration sleep = std::clamp(next - now, absl::Milliseconds(1), longest_sleep_);
       timer_wakes_at_ = now + sleep;
       timer_wake_.WaitWithTimeout(&mu_, sleep);
@@ -401,6 +445,7 @@ void ControlPlane::RunTimer() {
     }
     Do([&](TableEffects* effects) {
       if (shut_down_) return;
+      TellHeldExits(effects);
       table_.Tick(effects);
       ReplyKv(kv_.Expire(clock_->SteadyNow()));
       ReplyBarrier(barriers_.Expire(clock_->SteadyNow()));

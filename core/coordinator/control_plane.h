@@ -36,6 +36,7 @@
 #include "core/base/thread.h"
 #include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/attach_stream.h"
+#include "core/coordinator/attended_clock.h"
 #include "core/coordinator/barrier_set.h"
 #include "core/coordinator/certificate_authority.h"
 #include "core/coordinator/cluster_recorder.h"
@@ -147,6 +148,13 @@ class ControlPlane {
     bool registered = false;  // Registered was queued: other messages may follow
   };
   using Streams = std::vector<std::shared_ptr<AttachStream>>;
+  // The end of an agent that is not told to the table yet.
+  struct HeldExit {
+    int executor_id = 0;
+    AgentExitReport report;
+    uint64_t stream_id = 0;  // its stream
+    absl::Duration due;      // steady; then in any case
+  };
 
   // Runs `body` under the lock, carries out the effects, then writes.
   void Do(absl::FunctionRef<void(TableEffects*)> body) ABSL_LOCKS_EXCLUDED(mu_);
@@ -198,17 +206,23 @@ class ControlPlane {
   // The first cause, or CANCELLED after Cancel() or Shutdown().
   std::optional<absl::Status> Interrupted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WakeTimerFor(absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether the end of an agent is told to the table later, since its stream may hold its last words.
+  bool HoldExit(int executor_id, const AgentExitReport& report) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Tells the table of the ends that are due, or whose stream has ended.
+  void TellHeldExits(TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RunTimer();
 
   const CoordinatorOptions options_;
   const std::vector<int> fed_nodes_;  // executor ids, ascending
   const v1::NodeSpec node_spec_;
   const CertificateAuthority* const ca_;
-  Clock* const clock_;
+  const absl::Duration longest_sleep_;  // of the timer
+  AttendedClock attended_;
+  Clock* const clock_;                  // attended_
   ViewStore* const view_;
   ClusterRecorder* const recorder_;
-  const absl::Duration started_at_;      // steady
-  const absl::Duration longest_sleep_;  // of the timer
+  const absl::Duration started_at_;     // steady
   ObserverQueue observer_;
 
   mutable Mutex mu_;
@@ -222,6 +236,7 @@ class ControlPlane {
   std::vector<Node> nodes_ ABSL_GUARDED_BY(mu_);  // by executor id
   absl::flat_hash_map<uint64_t, Stream> streams_ ABSL_GUARDED_BY(mu_);
   uint64_t next_stream_id_ ABSL_GUARDED_BY(mu_) = 1;
+  std::vector<HeldExit> held_exits_ ABSL_GUARDED_BY(mu_);
   Streams to_flush_ ABSL_GUARDED_BY(mu_);  // have something queued; empty outside of Do()
   grpc::ByteBuffer whole_spec_ ABSL_GUARDED_BY(mu_);  // of whole_spec_epoch_
   uint64_t whole_spec_epoch_ ABSL_GUARDED_BY(mu_) = 0;

@@ -284,10 +284,6 @@ void ControlPlane::AgentStarted(int executor_id, int64_t pid) {
   Do([&](TableEffects* effects) { table_.AgentStarted(executor_id, pid, effects); });
 }
 
-void ControlPlane::AgentExited(int executor_id, const AgentExitReport& report) {
-  Do([&](TableEffects* effects) { table_.AgentExited(executor_id, report, effects); });
-}
-
 void ControlPlane::Stop(NodeFilter filter, absl::string_view reason, bool now) {
   Do([&](TableEffects* effects) {
     if (!shut_down_) recorder_->Stopping(filter, reason, now);

@@ -26,6 +26,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -232,11 +233,37 @@ TEST(CoordinatorTest, TheReservationTimeoutNamesWhoIsMissing) {
   coordinator->ReportAgentStarted(1, 77);
   auto agent = AgentFor(*coordinator, 0, "a");
   ASSERT_TRUE(Registers(*agent));
-  clock.Advance(absl::Seconds(600));
+  for (int second = 0; second < 600; ++second) {
+    clock.Advance(absl::Seconds(1));
+    static_cast<void>(coordinator->Snapshot());  // it runs meanwhile, and looks at its clock
+  }
   EXPECT_THAT(coordinator->WaitRunning(),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("1 of 2 slots did not arrive in 600 s: worker:1 (executor 1) "
                                  "started 600 s ago, not connected")));
+}
+
+// A driver that was stopped meanwhile sees the agent's end before it reads what the agent wrote.
+TEST(CoordinatorTest, AnAgentThatEndedByItselfHasItsLastWordsHeard) {
+  auto coordinator = Start(Options({.num_executors = 1}));
+  auto agent = AgentFor(*coordinator, 0, "a");
+  ASSERT_THAT(coordinator->WaitRunning(kLong), IsOk());
+  coordinator->ReportAgentExit(0, {.exit = {.kind = ExitStatus::Kind::kExited, .code = 1}});
+  agent->SendExit({.kind = ExitStatus::Kind::kExited, .code = 3}, {"out of cheese"});
+  agent->HalfClose();
+  EXPECT_THAT(coordinator->WaitFailure(kLong),
+              StatusIs(absl::StatusCode::kAborted,
+                       AllOf(HasSubstr("exited with code 3"), HasSubstr("out of cheese"))));
+}
+
+TEST(CoordinatorTest, AnAgentThatEndedWithoutAWordIsLost) {
+  auto coordinator = Start(Options({.num_executors = 1}));
+  auto agent = AgentFor(*coordinator, 0, "a");
+  ASSERT_THAT(coordinator->WaitRunning(kLong), IsOk());
+  coordinator->ReportAgentExit(0, {.exit = {.kind = ExitStatus::Kind::kExited, .code = 0}});
+  EXPECT_THAT(coordinator->WaitFailure(kLong),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("was lost: its agent exited with code 0")));
 }
 
 TEST(CoordinatorTest, AnAgentThatCannotStartFailsTheCluster) {
