@@ -26,6 +26,8 @@
 namespace millrace {
 namespace {
 
+// For what sidecars leave behind, to be killed and reaped.
+constexpr absl::Duration kOrphanTime = absl::Milliseconds(200);
 // The agent must be gone a second after its parent.
 constexpr absl::Duration kHurry = absl::Milliseconds(700);
 // How long a node without its coordinator has to end itself, at most.
@@ -213,6 +215,13 @@ void Agent::OnParentGone(const absl::Status& status) {
 
 void Agent::OnTerminationSignal(int signal) {
   Stop(absl::StrCat("the agent got ", SignalName(signal)), /*now=*/stop_asked_);
+}
+
+void Agent::SetPaused(bool paused) {
+  if (paused_ == paused) return;
+  paused_ = paused;
+  if (runner_ != nullptr) runner_->SetPaused(paused);
+  if (link_ != nullptr) link_->SetPaused(paused);
 }
 
 // ---- coordinator -----------------------------------------------------------------------------------
@@ -415,6 +424,11 @@ int Agent::Cleanup() {
   if (runner_ != nullptr) {
     runner_->Kill();
     runner_->Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(3));
+  }
+  // A daemon that left its sidecar's process group became an orphan of this process with the sidecar's
+  // end, after that of the node.
+  if (registered_.has_value() && registered_->node().sidecars_size() > 0) {
+    reaper_->EndOrphans(kOrphanTime);
   }
   if (retired_ != nullptr) retired_->Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(3));
   if (files_ != nullptr) files_->Remove();

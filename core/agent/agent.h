@@ -72,6 +72,10 @@ class Agent {
   // As the parent's `stop`; a second call kills the node.
   void OnTerminationSignal(int signal);
 
+  // Stops the node where it is, for as long as it takes, or lets it go on. Meanwhile the agent holds
+  // the node for a coordinator that is silent: that one is stopped too.
+  void SetPaused(bool paused);
+
   // Kills what is left, removes the files, dismisses the guard, tells the parent what it has not read
   // yet. Returns the exit code. Takes at most a few hundred milliseconds (more if the node's log still has to reach the
   // disk and nobody is in a hurry).
@@ -201,6 +205,7 @@ class Agent {
   std::optional<v1::NodeEndpoints> endpoints_;
 
   bool stop_asked_ = false;         // by parent, coordinator or signal: the end is no failure
+  bool paused_ = false;
   bool restart_asked_ = false;      // by the coordinator: another attempt follows
   absl::Status node_error_;         // with kRestarting: how the attempt ended
   bool hurry_ = false;              // the parent is gone or asked for now

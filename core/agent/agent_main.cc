@@ -1,18 +1,17 @@
 // millrace-agent: a slot of a cluster and its node, a coordinator, or a gateway to one, each driven by
 // a parent process.
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,6 +33,7 @@
 #include "core/base/local_interfaces.h"
 #include "core/base/log.h"
 #include "core/base/socket_address.h"
+#include "core/base/standard_streams.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
@@ -83,7 +83,7 @@ Environment:
   TMPDIR         where an agent keeps the node's files if `start` names no runtime_dir
 
 SIGTERM, SIGINT and SIGHUP stop a node as `stop` does, and the second one kills it; they end a
-coordinator or gateway. docs/control_protocol.md describes the conversations.
+coordinator or gateway. SIGTSTP pauses a node, SIGCONT lets it go on. docs/control_protocol.md describes the conversations.
 )";
 
 int Usage(const std::string& problem) {
@@ -182,18 +182,15 @@ int ParseCommandLine(const std::vector<std::string>& args, CommandLine* line) {
   return -1;
 }
 
-// Descriptors 0, 1 and 2 are open afterwards, so that no other file gets their numbers.
-void OpenStandardStreams() {
-  for (int fd = 0; fd < 3; ++fd) {
-    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
-  }
-}
-
-absl::StatusOr<UniqueFd> BlockTerminationSignals() {
+// `with_pause`: also those that pause an agent's node.
+absl::StatusOr<UniqueFd> BlockTerminationSignals(bool with_pause = false) {
   signal(SIGPIPE, SIG_IGN);
   sigset_t set;
   sigemptyset(&set);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
+  if (with_pause) {
+    for (const int number : {SIGTSTP, SIGCONT}) sigaddset(&set, number);
+  }
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   UniqueFd fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, "cannot create a signalfd");
@@ -214,7 +211,14 @@ absl::Status Serve(EventLoop* loop, int signals, Mode* mode) {
   MILLRACE_RETURN_IF_ERROR(loop->Watch(signals, EPOLLIN, [&](uint32_t) {
     signalfd_siginfo info;
     while (read(signals, &info, sizeof(info)) == sizeof(info)) {
-      mode->OnTerminationSignal(static_cast<int>(info.ssi_signo));
+      const int signal = static_cast<int>(info.ssi_signo);
+      if constexpr (std::is_same_v<Mode, Agent>) {
+        if (signal == SIGTSTP || signal == SIGCONT) {
+          mode->SetPaused(signal == SIGTSTP);
+          continue;
+        }
+      }
+      mode->OnTerminationSignal(signal);
     }
   }));
   mode->Start();
@@ -231,7 +235,7 @@ absl::Status RunAgent() {
   // The guard first: it is a fork of a process that has one thread and no state yet.
   absl::StatusOr<Guard> guard = Guard::Start();
   if (!guard.ok()) return guard.status();
-  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockTerminationSignals());
+  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockTerminationSignals(/*with_pause=*/true));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ChildReaper> reaper,
                             ChildReaper::Create(loop.get()));

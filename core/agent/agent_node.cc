@@ -152,6 +152,7 @@ NodeRunner::Hooks Agent::RunnerHooks() {
             if (state_ == State::kDraining) return;  // a stop came between fork and exec
             SendUpdate(MakeUpdate(v1::NODE_STATE_RUNNING));
             SetState(State::kRunning, {{"pid", pid}});
+            if (paused_) runner_->SetPaused(true);
             StartSidecars();
           },
       .on_stopped = [this](int signal) { OnNodeStopped(signal); },

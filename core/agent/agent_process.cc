@@ -206,8 +206,10 @@ void AgentProcess::HandleErrLine(absl::string_view line) {
   if (stderr_tail_.size() > kStderrLines) stderr_tail_.pop_front();
 }
 
-void AgentProcess::Kill() {
-  if (pid_fd_.valid()) ::pidfd_send_signal(pid_fd_.get(), SIGKILL, nullptr, 0);
+void AgentProcess::Kill() { Signal(SIGKILL); }
+
+void AgentProcess::Signal(int signal) {
+  if (pid_fd_.valid()) ::pidfd_send_signal(pid_fd_.get(), signal, nullptr, 0);
 }
 
 AgentEnd AgentProcess::Reap(std::optional<ExitStatus> known) {

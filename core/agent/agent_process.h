@@ -55,6 +55,8 @@ class AgentProcess {
   // Ends the agent: closing its stdin asks it to, SIGKILL does it.
   void CloseStdin() { in_.reset(); }
   void Kill();
+  // SIGTSTP pauses its node, SIGCONT lets it go on (docs/control_protocol.md).
+  void Signal(int signal);
 
   // To be called once pid_fd() is readable: reaps the agent, removes its directory, and says how it
   // ended. (What a killed agent's node leaves is ended by the agent's guard, core/agent/guard.h.)

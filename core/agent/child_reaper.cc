@@ -16,6 +16,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
@@ -83,6 +85,15 @@ int ChildReaper::KillOrphans() {
     if (kill(pid, SIGKILL) == 0) ++killed;
   }
   return killed;
+}
+
+void ChildReaper::EndOrphans(absl::Duration timeout) {
+  constexpr absl::Duration kPause = absl::Milliseconds(5);
+  const absl::Duration deadline = RealClock()->SteadyNow() + timeout;
+  while (KillOrphans() > 0 && RealClock()->SteadyNow() < deadline) {
+    absl::SleepFor(kPause);
+    Reap();
+  }
 }
 
 void ChildReaper::Reap() {

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/agent/event_loop.h"
 #include "core/base/exit_status.h"
 #include "core/base/unique_fd.h"
@@ -23,7 +24,8 @@
 namespace millrace {
 
 // At most one per process: it waits for every child there is.
-// Ownership: the loop must outlive it. Thread safety: the loop's thread only. Blocking: never.
+// Ownership: the loop must outlive it. Thread safety: the loop's thread only. Blocking: EndOrphans()
+// only.
 class ChildReaper {
  public:
   using Callback = absl::AnyInvocable<void(const ExitStatus&)>;
@@ -45,6 +47,8 @@ class ChildReaper {
   // Kills (SIGKILL) every child that is not registered: orphans of the node that left its process
   // group. Returns how many there were; each may leave orphans of its own, so call it until 0.
   int KillOrphans();
+  // Does that, and reaps them, until there are none or `timeout` has passed. Blocking.
+  void EndOrphans(absl::Duration timeout);
 
  private:
   ChildReaper(EventLoop* loop, UniqueFd signals);

@@ -16,6 +16,7 @@
 #ifndef CORE_AGENT_NODE_PROCESS_H_
 #define CORE_AGENT_NODE_PROCESS_H_
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <string>
@@ -82,6 +83,8 @@ class NodeProcess {
   // at the earliest a second after SIGTERM, SIGKILL. A stopped process is continued after SIGTERM. A
   // second call can only shorten the first. Does nothing if there is no process.
   void Stop(absl::Duration grace, bool sigterm_now);
+  // SIGSTOP to the process group, or SIGCONT.
+  void SetPaused(bool paused) { SignalGroup(paused ? SIGSTOP : SIGCONT); }
   // SIGKILL to the process group. Idempotent.
   void Kill();
 

@@ -142,6 +142,13 @@ void NodeRunner::Stop(absl::string_view reason, absl::Duration grace) {
   process_.Stop(grace, /*sigterm_now=*/!cooperative);
 }
 
+void NodeRunner::SetPaused(bool paused) {
+  if (paused_ == paused) return;
+  paused_ = paused;
+  loop_->Cancel(&stopped_timer_);
+  process_.SetPaused(paused);
+}
+
 std::vector<std::string> NodeRunner::StderrTail() const {
   return capture_ == nullptr ? std::vector<std::string>() : capture_->StderrTail();
 }
@@ -149,6 +156,7 @@ std::vector<std::string> NodeRunner::StderrTail() const {
 void NodeRunner::OnChange(const ExitStatus& status) {
   switch (status.kind) {
     case ExitStatus::Kind::kStopped: {
+      if (paused_) break;
       hooks_.on_stopped(status.signal);
       loop_->Cancel(&stopped_timer_);
       stopped_timer_ = loop_->After(stop_timeout_, [this, signal = status.signal] {

@@ -94,6 +94,9 @@ class NodeRunner {
   // The cooperative stop: push `stop`; SIGTERM at once for a plain program.
   void Stop(absl::string_view reason, absl::Duration grace);
   void Kill() { process_.Kill(); }
+  // SIGSTOP and SIGCONT to its process group. Stopped in this way it may stay so for any time, and
+  // nobody is told.
+  void SetPaused(bool paused);
 
   [[nodiscard]] bool alive() const { return process_.alive(); }
   [[nodiscard]] pid_t pid() const { return process_.pid(); }
@@ -127,6 +130,7 @@ class NodeRunner {
   absl::Duration stop_timeout_;
   std::optional<absl::Status> said_exit_;
   int killed_as_stopped_by_ = 0;
+  bool paused_ = false;
   EventLoop::TimerId stopped_timer_ = EventLoop::kNoTimer;
   std::optional<ExitStatus> exit_;   // set: the process has ended, the rest is being wound up
   int wind_up_rounds_ = 0;

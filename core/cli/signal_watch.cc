@@ -19,10 +19,25 @@ namespace {
 // poll() takes an int of milliseconds; a longer wait is taken in parts.
 constexpr absl::Duration kMaxPoll = absl::Hours(24);
 
+bool IsIgnored(int number) {
+  struct sigaction action {};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 sigset_t TerminationSignals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    // A signalfd would read it all the same.
+    if (!IsIgnored(number)) sigaddset(&set, number);
+  }
+  return set;
+}
+
+sigset_t SuspendSignal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTSTP);
   return set;
 }
 
@@ -36,6 +51,11 @@ void BlockTerminationSignals() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+void BlockSuspendSignal() {
+  const sigset_t set = SuspendSignal();
+  if (!IsIgnored(SIGTSTP)) pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
 void UnblockTerminationSignals() {
   const sigset_t set = TerminationSignals();
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
@@ -43,7 +63,8 @@ void UnblockTerminationSignals() {
 
 SignalWatch::SignalWatch(Callbacks callbacks, absl::Duration timeout)
     : callbacks_(std::move(callbacks)) {
-  const sigset_t set = TerminationSignals();
+  sigset_t set = TerminationSignals();
+  if (callbacks_.on_suspend && !IsIgnored(SIGTSTP)) sigaddset(&set, SIGTSTP);
   signals_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   end_.reset(eventfd(0, EFD_CLOEXEC));
   MILLRACE_CHECK(signals_.valid() && end_.valid()) << "no descriptor left";
@@ -54,6 +75,19 @@ SignalWatch::~SignalWatch() {
   const uint64_t one = 1;
   MILLRACE_CHECK(write(end_.get(), &one, sizeof(one)) == sizeof(one));
   thread_.Join();
+}
+
+absl::Duration SignalWatch::Suspend() {
+  const absl::Time start = absl::Now();
+  if (!callbacks_.on_suspend()) return absl::ZeroDuration();
+  // As if nobody had blocked it: the shell sees a job that Ctrl-Z has stopped. All of the process stops
+  // here, unless there is no shell that could continue it.
+  const sigset_t set = SuspendSignal();
+  raise(SIGTSTP);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  callbacks_.on_resume();
+  return absl::Now() - start;
 }
 
 void SignalWatch::Run(absl::Duration timeout) {
@@ -68,7 +102,11 @@ void SignalWatch::Run(absl::Duration timeout) {
     if (fds[0].revents != 0) return;
     signalfd_siginfo info;
     while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
-      callbacks_.on_signal(static_cast<int>(info.ssi_signo), ++count);
+      if (info.ssi_signo == SIGTSTP) {
+        deadline += Suspend();
+      } else {
+        callbacks_.on_signal(static_cast<int>(info.ssi_signo), ++count);
+      }
     }
     if (absl::Now() >= deadline) {
       deadline = absl::InfiniteFuture();

@@ -1,6 +1,6 @@
 // File: core/cli/signal_watch.h
 //
-// Ctrl-C and its like, and a time limit, as calls on a thread.
+// Ctrl-C, Ctrl-Z and their like, and a time limit, as calls on a thread.
 //
 //   BlockTerminationSignals();              // first in main, before there are threads
 //   SignalWatch watch({.on_signal = [&](int signal, int count) { stop.Request(..., count > 1); }});
@@ -15,9 +15,12 @@
 
 namespace millrace::cli {
 
-// SIGINT, SIGTERM and SIGHUP wait for a SignalWatch from now on; SIGPIPE is ignored, so that a write
-// says that nobody reads.
+// SIGINT, SIGTERM and SIGHUP wait for a SignalWatch from now on, but for those that whoever started this
+// program has ignored (nohup, a script's background job); SIGPIPE is ignored, so that a write says that
+// nobody reads.
 void BlockTerminationSignals();
+// SIGTSTP (Ctrl-Z) waits for a SignalWatch too, unless it is ignored.
+void BlockSuspendSignal();
 // SIGINT, SIGTERM and SIGHUP end the process again, for commands that hold nothing.
 void UnblockTerminationSignals();
 
@@ -29,6 +32,10 @@ class SignalWatch {
     // `count`: from 1, how many signals there were in all.
     std::function<void(int signal, int count)> on_signal;
     std::function<void()> on_timeout;  // `timeout` after the watch began; once
+    // With BlockSuspendSignal(). Returns whether this process is to stop now; then on_resume follows
+    // when it goes on, and the time between does not count for `timeout`.
+    std::function<bool()> on_suspend;
+    std::function<void()> on_resume;
   };
   explicit SignalWatch(Callbacks callbacks, absl::Duration timeout = absl::InfiniteDuration());
   ~SignalWatch();
@@ -37,6 +44,8 @@ class SignalWatch {
 
  private:
   void Run(absl::Duration timeout);
+  // How long this process was stopped.
+  absl::Duration Suspend();
 
   const Callbacks callbacks_;
   UniqueFd signals_;

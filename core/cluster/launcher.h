@@ -43,6 +43,14 @@ class Launcher {
   virtual absl::Status Relaunch(const AgentTicket& /*ticket*/) {
     return absl::UnimplementedError("this launcher does not start agents again");
   }
+  // Stops all nodes where they are, as Ctrl-Z does, until Resume(): agents keep them, however long the
+  // driver is silent. Does not wait until they have stopped. Thread safety: from any thread. Returns
+  // UNIMPLEMENTED where agents cannot be told (the default), FAILED_PRECONDITION if nothing is launched
+  // (any more).
+  virtual absl::Status Pause() {
+    return absl::UnimplementedError("this launcher cannot pause its nodes");
+  }
+  virtual void Resume() {}
   // Ends every agent and removes what Launch made; after `grace` by force. Idempotent.
   virtual void Stop(absl::Duration grace) = 0;
   // The address at which these agents reach the driver: what the coordinator binds. "127.0.0.1" for

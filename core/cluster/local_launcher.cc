@@ -1,6 +1,7 @@
 #include "core/cluster/local_launcher.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -73,6 +74,14 @@ class LocalLauncher::Watch {
     return absl::OkStatus();
   }
 
+  // Returns once all agents have been told.
+  void SetPaused(bool paused) {
+    MutexLock lock(&mu_);
+    pause_wanted_ = paused;
+    Wake();
+    while (paused_ != pause_wanted_ && !ended_) paused_changed_.WaitWithTimeout(&mu_, absl::Seconds(1));
+  }
+
   absl::Status Start() {
     if (!wake_.valid()) return absl::ErrnoToStatus(errno, "making an event descriptor");
     MILLRACE_ASSIGN_OR_RETURN(thread_, Thread::Start("mr-launcher", [this] { Run(); }));
@@ -104,7 +113,10 @@ class LocalLauncher::Watch {
       {
         MutexLock lock(&mu_);
         if (stopping_) {
-          if (agents_.empty()) return;
+          if (agents_.empty()) {
+            ended_ = true;
+            return;
+          }
           if (!std::exchange(asked, true)) {
             for (auto& [id, agent] : agents_) agent->CloseStdin();
           }
@@ -112,6 +124,11 @@ class LocalLauncher::Watch {
             for (auto& [id, agent] : agents_) agent->Kill();
           }
           if (!killed) timeout = kill_at_ - absl::Now();
+        }
+        if (paused_ != pause_wanted_) {
+          paused_ = pause_wanted_;
+          for (auto& [id, agent] : agents_) agent->Signal(paused_ ? SIGTSTP : SIGCONT);
+          paused_changed_.SignalAll();
         }
       }
       for (const AgentEnd& end : Poll(timeout)) events_.on_exit(end);
@@ -179,6 +196,10 @@ class LocalLauncher::Watch {
   std::map<int, std::unique_ptr<AgentProcess>> agents_;
   Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;  // the thread's work is done
+  CondVar paused_changed_;
+  bool pause_wanted_ ABSL_GUARDED_BY(mu_) = false;
+  bool paused_ ABSL_GUARDED_BY(mu_) = false;  // what agents were told
   std::vector<AgentTicket> due_ ABSL_GUARDED_BY(mu_);  // to be started again
   absl::Time kill_at_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   Thread thread_;
@@ -218,22 +239,30 @@ absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Even
   return absl::OkStatus();
 }
 
+std::shared_ptr<LocalLauncher::Watch> LocalLauncher::CurrentWatch() {
+  MutexLock lock(&mu_);
+  return watch_;
+}
+
+absl::Status LocalLauncher::Pause() {
+  const std::shared_ptr<Watch> watch = CurrentWatch();
+  if (watch == nullptr) return absl::FailedPreconditionError("this LocalLauncher runs no cluster");
+  watch->SetPaused(true);
+  return absl::OkStatus();
+}
+
+void LocalLauncher::Resume() {
+  if (const std::shared_ptr<Watch> watch = CurrentWatch(); watch != nullptr) watch->SetPaused(false);
+}
+
 absl::Status LocalLauncher::Relaunch(const AgentTicket& ticket) {
-  std::shared_ptr<Watch> watch;
-  {
-    MutexLock lock(&mu_);
-    watch = watch_;
-  }
+  const std::shared_ptr<Watch> watch = CurrentWatch();
   if (watch == nullptr) return absl::FailedPreconditionError("this LocalLauncher runs no cluster");
   return watch->Relaunch(ticket);
 }
 
 void LocalLauncher::Stop(absl::Duration grace) {
-  std::shared_ptr<Watch> watch;
-  {
-    MutexLock lock(&mu_);
-    watch = watch_;
-  }
+  const std::shared_ptr<Watch> watch = CurrentWatch();
   if (watch == nullptr) return;
   watch->Stop(grace);
   MutexLock lock(&mu_);

@@ -35,6 +35,8 @@ class LocalLauncher : public Launcher {
   // system's error if a process cannot be made.
   absl::Status Launch(const std::vector<AgentTicket>& tickets, Events events) override;
   absl::Status Relaunch(const AgentTicket& ticket) override;
+  absl::Status Pause() override;
+  void Resume() override;
   void Stop(absl::Duration grace) override;
   [[nodiscard]] std::string DriverBindAddress() const override { return "127.0.0.1"; }
 
@@ -44,6 +46,8 @@ class LocalLauncher : public Launcher {
  private:
   class Watch;  // the agents of one cluster and the thread that watches them
   const LocalLauncherOptions options_;
+  std::shared_ptr<Watch> CurrentWatch();
+
   Mutex mu_;
   std::shared_ptr<Watch> watch_ ABSL_GUARDED_BY(mu_);  // null while nothing is launched
 };
