@@ -65,7 +65,8 @@ ReservationTable::ReservationTable(TableOptions options)
     : options_(std::move(options)),
       clock_(options_.clock),
       slots_(options_.roles.size()),
-      quarantine_(options_.quarantine) {
+      quarantine_(options_.quarantine),
+      node_quarantine_(options_.quarantine) {
   const absl::Time now = clock_->Now();
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].role = options_.roles[i];

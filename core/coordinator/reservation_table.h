@@ -308,6 +308,8 @@ class ReservationTable {
   void BeginAttempt(Slot& slot);
   void ForgetOldRestarts(Slot& slot) const;
   absl::Status CheckHost(const Slot& slot, const AgentInfo& agent) const;
+  // All nodes whose host is known are on this one: their failures tell nothing about it.
+  [[nodiscard]] bool IsOnlyHost(absl::string_view host) const;
   // The silence after which an agent counts as lost, now.
   [[nodiscard]] absl::Duration LostAfter() const;
   void TickSlot(Slot& slot, absl::Duration now, TableEffects* effects);
@@ -317,7 +319,8 @@ class ReservationTable {
   const TableOptions options_;
   Clock* const clock_;
   std::vector<Slot> slots_;  // by executor id; never resized
-  HostQuarantine quarantine_;
+  HostQuarantine quarantine_;        // by host, where the nodes are on several
+  HostQuarantine node_quarantine_;   // by node ("worker:1"), where all are on one
   absl::flat_hash_map<uint64_t, int> by_stream_;     // exactly the live streams
   absl::flat_hash_map<std::string, int> by_agent_;   // agent_id of each slot that has one
   int first_free_ = 0;   // no slot below it is free and has never had an agent

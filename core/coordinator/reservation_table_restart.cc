@@ -69,7 +69,13 @@ bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffect
   }
   const RestartPolicy& policy = *slot.policy;
   if (policy.max_restarts == 0 || slot.stop_asked) return false;
-  quarantine_.RecordFailure(slot.host, now);
+  const bool only_host = IsOnlyHost(slot.host);
+  const std::string node = slot.role.ToString();
+  if (only_host) {
+    node_quarantine_.RecordFailure(node, now);
+  } else {
+    quarantine_.RecordFailure(slot.host, now);
+  }
   ForgetOldRestarts(slot);
   if (IsFinal(*failure)) {
     failure->no_restart = "another attempt would end in the same way";
@@ -82,7 +88,14 @@ bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffect
     }
     return false;
   }
-  if (quarantine_.IsClosed(slot.host, now)) {
+  if (only_host && node_quarantine_.IsClosed(node, now)) {
+    failure->no_restart = absl::StrCat(
+        quarantine_.policy().failures, " failures of ", node, " in ",
+        Seconds(quarantine_.policy().window), ", where quarantine begins, ",
+        Used(slot.restarts.size(), policy.max_restarts));
+    return false;
+  }
+  if (!only_host && quarantine_.IsClosed(slot.host, now)) {
     const absl::Time until = clock_->Now() + (quarantine_.Until(slot.host) - now);
     failure->no_restart = absl::StrCat(
         quarantine_.policy().failures, " failures in ", Seconds(quarantine_.policy().window),
@@ -169,6 +182,12 @@ absl::Status ReservationTable::Restart(int executor_id, absl::string_view reason
   effects->stop.push_back({slot->stream_id, std::string(reason), /*now=*/false, /*restart=*/true});
   effects->changed.push_back(executor_id);
   return absl::OkStatus();
+}
+
+bool ReservationTable::IsOnlyHost(absl::string_view host) const {
+  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return slot.host.empty() || slot.host == host;
+  });
 }
 
 // For an agent that would replace one that failed.

@@ -120,6 +120,7 @@ TEST(RestartTest, RestartsOutsideTheWindowDoNotCount) {
 TEST(RestartTest, ThreeFailuresInAMinuteOnAHostEndRestartsThere) {
   TableFixture f(Healing(10));
   f.Bring(SlotState::kRunning, 0);
+  f.Bring(SlotState::kRunning, 1);  // on another host
   for (uint32_t attempt = 0; attempt < 3; ++attempt) {
     f.table.Update(1, Failure(attempt), &f.effects);
     f.Alive(absl::Seconds(3));
@@ -153,6 +154,38 @@ TEST(RestartTest, AnAgentThatDiedIsReplacedByItsLauncher) {
               StatusIs(absl::StatusCode::kUnavailable,
                        "was lost: its agent was killed by SIGKILL; no other agent could be "
                        "started: no processes left"));
+}
+
+TEST(RestartTest, OnOneHostEachNodeIsCountedForItself) {
+  TableOptions options;
+  for (int i = 0; i < 4; ++i) options.roles.push_back({"worker", i});
+  options.restart.max_restarts = 5;
+  TableFixture f(std::move(options));
+  auto agent = [](int id) {
+    return AgentInfo{absl::StrCat("a", id), "the-host", kAgentPid, absl::StrCat("h:", id)};
+  };
+  for (int id = 0; id < 4; ++id) {
+    ASSERT_THAT(f.table.Connect(id, agent(id), 1 + id, &f.effects), IsOk());
+    f.table.Registered(id, 1 + id, &f.effects);
+    f.table.Update(1 + id, Report(Kind::kRunning), &f.effects);
+  }
+  auto fail = [&](int id) {
+    f.table.Update(1 + id, Failure(f.table.attempt(id)), &f.effects);
+    f.Alive(absl::Seconds(6));
+    f.table.Update(1 + id, Report(Kind::kRunning, f.table.attempt(id)), &f.effects);
+  };
+  for (int id = 0; id < 4; ++id) fail(id);
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+  for (int id = 0; id < 4; ++id) EXPECT_EQ(f.table.attempt(id), 1u);
+  EXPECT_THAT(f.table.Quarantined(), IsEmpty());
+  fail(2);
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+  fail(2);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_EQ(f.effects.failures[0].no_restart,
+            "3 failures of worker:2 in 60 s, where quarantine begins, 2 of 5 restarts used");
+  fail(3);
+  EXPECT_EQ(f.table.attempt(3), 2u);
 }
 
 TEST(RestartTest, ASilentAgentHasItsLeaseToComeBackAndThenNothingIsUsed) {
