@@ -61,8 +61,8 @@ class CliTestCase(unittest.TestCase):
             check=False,
         )
 
-    def start_cli(self, *args, env=None):
-        """Starts millrace; killed at the end of the test at the latest."""
+    def start_cli(self, *args, env=None, **options):
+        """Starts millrace; killed at the end of the test at the latest. `options` are Popen's."""
         process = subprocess.Popen(
             [millrace_path(), *args],
             cwd=self.folder,
@@ -71,6 +71,7 @@ class CliTestCase(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            **options,
         )
 
         def end():

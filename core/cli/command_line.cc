@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <system_error>
@@ -11,6 +12,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -79,6 +81,7 @@ class Parser {
   void AddChoice(CLI::App* app);
   CLI::App* AddView(const std::string& name);
   CLI::App* AddControl(CLI::App* parent, const std::string& name, bool json);
+  void AddQuarantine();
   CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value);
   absl::Status FinishOn();
   absl::Status FinishEnv();
@@ -109,6 +112,26 @@ CLI::Option* Parser::AddDuration(CLI::App* app, const std::string& name, absl::D
   });
 }
 
+// "3/60s", or "never".
+void Parser::AddQuarantine() {
+  run_->add_option_function<std::string>("--quarantine", [this](const std::string& text) {
+    QuarantinePolicy& policy = line_.run.quarantine;
+    if (text == "never") {
+      policy.failures = std::numeric_limits<int>::max();
+      return;
+    }
+    const std::vector<std::string> parts = absl::StrSplit(text, '/');
+    const absl::StatusOr<absl::Duration> window = ParseDurationText(parts.back());
+    int failures = 0;
+    if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &failures) || failures < 1 || !window.ok()) {
+      throw CLI::ValidationError("--quarantine", absl::StrCat("write FAILURES/TIME, as 3/60s, or "
+                                                              "never; found ", EscapeControls(text)));
+    }
+    policy.failures = failures;
+    policy.window = *window;
+  });
+}
+
 void Parser::AddRun() {
   RunOptions& run = line_.run;
   run_ = app_.add_subcommand("run");
@@ -130,6 +153,10 @@ void Parser::AddRun() {
   AddDuration(run_, "--reservation-timeout", &run.reservation_timeout);
   AddDuration(run_, "--timeout", &run.timeout);
   AddDuration(run_, "--stop-grace", &run.stop_grace);
+  AddDuration(run_, "--stop-timeout", &run.stop_timeout);
+  AddDuration(run_, "--backoff", &run.backoff);
+  AddDuration(run_, "--max-backoff", &run.max_backoff);
+  AddQuarantine();
   const std::vector<CLI::Option*> here = run_->get_options();
   resolve_.AddOnTo(run_);
   run_->add_option("--secret-file", on_.secret.file);

@@ -60,8 +60,9 @@ Nodes
       --num-ps N                of them parameter servers, the first ones (0)
       --master-node chief|master    the node after them leads
       --eval-node               the node after that evaluates; all others are workers
-      --restarts N              how often a node that fails is started again (0); three failures
-                                within a minute keep restarts off the host for five
+      --restarts N              how often a node that fails is started again (0)
+      --quarantine N/T          a node that fails N times within T is not (3/60s; never); on several
+                                hosts: no node of a host on which so many failed
       --gpus-per-node N         GPUs that each node gets for itself (0)
       --keep-port               the node inherits its reserved port's socket; otherwise it is closed
                                 just before the node starts
@@ -79,6 +80,9 @@ Time: 90s, 10m, 1.5h, never
       --reservation-timeout T   until all nodes run (10m)
       --timeout T               for all of it (never)
       --stop-grace T            for a node that was asked to stop, until it is killed (5s)
+      --stop-timeout T          for a node that somebody stopped (SIGSTOP), until it is killed (10s)
+      --backoff T, --max-backoff T
+                                before a restart (1s), doubled after each short run up to that (30s)
 
 Elsewhere: on agents that listen (millrace-agent agent --listen), docs/hosts.md, docs/kubernetes.md
       --on SOURCE               static, kubernetes, slurm, tf-config, or the JSON of any resolver
@@ -104,10 +108,13 @@ A node finds in its environment
   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT    as torch.distributed wants it
   TF_CONFIG                                                 as tf.distribute wants it
   MILLRACE_CONTEXT_FILE                                     all of it (docs/control_protocol.md)
+  PYTHONUNBUFFERED=1, unless it is set: Python's lines come as they are printed
 Its stdin is empty. stdout goes to stdout, stderr to stderr, line by line; a line over 2 KiB comes
 in parts.
 
 Ctrl-C (or SIGTERM, SIGHUP) stops the nodes in order: SIGTERM, then --stop-grace. Twice: kills them.
+What was ignored before (nohup) stays ignored. Ctrl-Z pauses nodes of this machine until fg or bg;
+--timeout and --stop-timeout do not count that.
 
 Exit codes
   0         all nodes ended well

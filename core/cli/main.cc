@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,6 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/grpc_log.h"
+#include "core/base/process.h"
+#include "core/base/standard_streams.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/cli/answer.h"
@@ -30,7 +34,23 @@
 namespace millrace::cli {
 namespace {
 
+// `bazel run //:millrace` starts this program in its own folder of Bazel's tree; paths on the command
+// line mean the folder where the person stood. Not told to nodes: they may be elsewhere.
+void EnterFolderOfBazelRun() {
+  const std::string folder = EnvOr("BUILD_WORKING_DIRECTORY", "");
+  if (folder.empty()) return;
+  std::error_code error;
+  const std::string here = std::filesystem::current_path(error).string();
+  const absl::StatusOr<std::string> self = SelfExecutablePath();
+  if (self.ok() && absl::StartsWith(here, absl::StrCat(*self, ".runfiles"))) {
+    std::filesystem::current_path(folder, error);
+  }
+  unsetenv("BUILD_WORKING_DIRECTORY");
+}
+
 int Main(std::vector<std::string> args) {
+  OpenStandardStreams();
+  EnterFolderOfBazelRun();
   // What gRPC fails with comes as a Status; its own lines would stand between ours.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) SilenceGrpc();
   LogGrpcHere();

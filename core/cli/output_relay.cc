@@ -1,6 +1,7 @@
 #include "core/cli/output_relay.h"
 
 #include <algorithm>  // for std::max
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,7 +45,7 @@ void OutputRelay::Write(absl::string_view node, LogSource source,
   const bool harmless = !raw && IsTerminal(fd);
   for (const std::string& line : lines) {
     if (WriteAll(fd, absl::StrCat(prefix, harmless ? HarmlessLine(line) : line, "\n"))) continue;
-    if (out && !broken_.exchange(true) && options_.on_broken) options_.on_broken();
+    if (out && !broken_.exchange(true) && options_.on_broken) options_.on_broken(errno);
     return;
   }
 }

@@ -39,8 +39,8 @@ class OutputRelay {
     std::string log_dir;    // where lines that were left out are; may be empty
     int out_fd = 1;
     int err_fd = 2;
-    // stdout has no reader any more. Called once.
-    std::function<void()> on_broken;
+    // stdout takes no more: EPIPE where it has no reader, ENOSPC, ... Called once.
+    std::function<void(int error)> on_broken;
   };
 
   explicit OutputRelay(Options options);

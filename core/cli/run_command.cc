@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "core/base/exit_status.h"
@@ -83,11 +85,23 @@ struct Interruption {
   std::atomic<int> signal = 0;
   std::atomic<bool> timed_out = false;
   std::atomic<bool> broken_pipe = false;
+  std::atomic<bool> unwritable = false;  // stdout, for another reason
 };
 
 std::string CurrentFolder() {
   std::error_code error;
   return std::filesystem::current_path(error).string();
+}
+
+// The names of ClusterOptions in messages, as options of the command.
+std::string InWordsOfTheCommand(absl::string_view text) {
+  // What the program said stays.
+  const size_t end = std::min(text.find(" Last stderr line: "), text.size());
+  return absl::StrCat(
+      absl::StrReplaceAll(text.substr(0, end),
+                          {{"longer than stop_timeout", "longer than --stop-timeout"},
+                           {"where quarantine begins", "where quarantine begins (--quarantine)"}}),
+      text.substr(end));
 }
 
 size_t LongestName(const std::vector<NodeRole>& roles) {
@@ -141,19 +155,19 @@ class Runner {
         roles_(std::move(roles)),
         program_(std::move(program)),
         resolver_(resolver),
+        launcher_(MakeLauncher()),
         console_(options.quiet),
         relay_({.mode = options.output,
                 .name_width = LongestName(roles_),
                 .log_dir = options.log_dir,
-                .on_broken = [this] {
-                  interruption_.broken_pipe = true;
-                  stop_.Request("nobody reads stdout any more");
-                }}) {}
+                .on_broken = [this](int error) { OnBrokenOutput(error); }}) {}
 
   int Run() {
     const absl::Time start = absl::Now();
     const SignalWatch watch({.on_signal = [this](int signal, int count) { OnSignal(signal, count); },
-                             .on_timeout = [this] { OnTimeout(); }},
+                             .on_timeout = [this] { OnTimeout(); },
+                             .on_suspend = [this] { return OnSuspend(); },
+                             .on_resume = [this] { launcher_->Resume(); }},
                             options_.timeout);
     const absl::Status status = RunCluster();
     return Conclude(status, absl::Now() - start);
@@ -161,16 +175,20 @@ class Runner {
 
  private:
   ClusterOptions MakeOptions();
+  std::map<std::string, std::string> NodeEnv() const;
   std::unique_ptr<Launcher> MakeLauncher() const;
   absl::Status RunCluster();
   int Conclude(const absl::Status& status, absl::Duration elapsed);
   void OnSignal(int signal, int count);
   void OnTimeout();
+  bool OnSuspend();
+  void OnBrokenOutput(int error);
 
   const RunOptions& options_;
   const std::vector<NodeRole> roles_;
   const std::string program_;
   ClusterResolver* const resolver_;  // null: this machine
+  const std::unique_ptr<Launcher> launcher_;
   const Console console_;
   Interruption interruption_;
   StopRequest stop_;
@@ -193,6 +211,23 @@ void Runner::OnTimeout() {
   stop_.Request(absl::StrCat("--timeout of ", DurationText(options_.timeout), " is over"));
 }
 
+void Runner::OnBrokenOutput(int error) {
+  interruption_.broken_pipe = error == EPIPE;
+  interruption_.unwritable = error != EPIPE;
+  stop_.Request(error == EPIPE
+                    ? "nobody reads stdout any more"
+                    : absl::StrCat("cannot write to stdout: ",
+                                   std::generic_category().message(error)));
+}
+
+bool Runner::OnSuspend() {
+  const absl::Status paused = launcher_->Pause();
+  if (!absl::IsUnimplemented(paused)) return true;
+  console_.Tell("Ctrl-Z does not pause nodes of other hosts, which would end without their driver: "
+                "it is ignored");
+  return false;
+}
+
 ClusterOptions Runner::MakeOptions() {
   ClusterOptions options;
   options.num_executors = options_.num_executors;
@@ -205,7 +240,11 @@ ClusterOptions Runner::MakeOptions() {
   options.release_port = options_.release_port;
   options.reservation_timeout = options_.reservation_timeout;
   options.stop_grace = options_.stop_grace;
+  options.stop_timeout = options_.stop_timeout;
   options.restart.max_restarts = options_.restarts;
+  options.restart.initial_backoff = options_.backoff;
+  options.restart.max_backoff = std::max(options_.backoff, options_.max_backoff);
+  options.quarantine = options_.quarantine;
   options.gpus_per_node = options_.gpus_per_node;
   options.tensorboard = options_.tensorboard;
   options.log_bytes_per_second =
@@ -237,13 +276,21 @@ std::unique_ptr<Launcher> Runner::MakeLauncher() const {
   return std::make_unique<AdoptingLauncher>(resolver_, options);
 }
 
+// Python keeps what it writes to a pipe until there is enough of it, and loses that when it is killed.
+constexpr char kPythonUnbuffered[] = "PYTHONUNBUFFERED";
+
+std::map<std::string, std::string> Runner::NodeEnv() const {
+  std::map<std::string, std::string> env = options_.env;
+  if (std::getenv(kPythonUnbuffered) == nullptr) env.emplace(kPythonUnbuffered, "1");
+  return env;
+}
+
 absl::Status Runner::RunCluster() {
   const bool ship = options_.on.has_value() && options_.on->ship;
   NodeProgram program = ship ? NodeProgram::File(program_) : NodeProgram::Path(program_);
-  program.Args({options_.program.begin() + 1, options_.program.end()}).Env(options_.env);
-  const std::unique_ptr<Launcher> launcher = MakeLauncher();
+  program.Args({options_.program.begin() + 1, options_.program.end()}).Env(NodeEnv());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
-                            Cluster::Run(*launcher, program, MakeOptions()));
+                            Cluster::Run(*launcher_, program, MakeOptions()));
   console_.Note(absl::StrCat("cluster ", cluster->cluster_id(), " runs: ", RolesText(roles_)));
   return cluster->Shutdown({.timeout = absl::InfiniteDuration()});
 }
@@ -259,12 +306,14 @@ int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
     failure = failure_;
   }
   if (!failure.has_value() && interruption_.broken_pipe) return kExitSignalBase + SIGPIPE;
-  const std::string text = absl::StrCat(
-      FirstLine(status.message()), failure.has_value() ? LogText(*failure, options_.log_dir) : "");
+  const std::string text =
+      InWordsOfTheCommand(absl::StrCat(FirstLine(status.message()),
+                                       failure.has_value() ? LogText(*failure, options_.log_dir) : ""));
   console_.Fail(absl::IsCancelled(status) ? absl::StrCat("stopped: ", text) : text);
   if (failure.has_value()) {
     return ExitCodeOfFailure(*failure);
   }
+  if (interruption_.unwritable) return kExitFailed;
   if (interruption_.timed_out) return kExitTimeout;
   if (interruption_.signal != 0) return kExitSignalBase + interruption_.signal;
   return ExitCodeOfStatus(status);
@@ -293,6 +342,7 @@ absl::StatusOr<std::vector<NodeRole>> RolesOf(RunOptions* options, ClusterResolv
 }  // namespace
 
 int Run(RunOptions options) {
+  BlockSuspendSignal();
   const Console console(options.quiet);
   std::unique_ptr<ClusterResolver> resolver;
   if (options.on.has_value()) {

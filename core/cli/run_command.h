@@ -13,6 +13,7 @@
 #include "core/agent/agent_secret.h"
 #include "core/base/json.h"
 #include "core/cli/output_relay.h"
+#include "core/coordinator/restart_policy.h"
 
 namespace millrace::cli {
 
@@ -46,12 +47,16 @@ struct RunOptions {
   absl::Duration reservation_timeout = absl::Minutes(10);
   absl::Duration timeout = absl::InfiniteDuration();
   absl::Duration stop_grace = absl::Seconds(5);
+  absl::Duration stop_timeout = absl::Seconds(10);
+  absl::Duration backoff = absl::Seconds(1);
+  absl::Duration max_backoff = absl::Seconds(30);
+  QuarantinePolicy quarantine;
   std::vector<std::string> program;  // and its arguments
 };
 
 // Runs it until all workers have ended, and then stops ps and evaluator. Returns the exit code that
 // kRunHelp describes; whatever went wrong is on stderr. Blocking. The caller has called
-// BlockTerminationSignals().
+// BlockTerminationSignals(), and there are no threads yet.
 int Run(RunOptions options);
 
 }  // namespace millrace::cli

@@ -5,6 +5,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 from cli_testing import PYTHON, WAIT_S, CliTestCase, millrace_path
@@ -299,6 +300,144 @@ class StopTest(CliTestCase):
         self.wait_for(lambda: os.listdir(self.path("tmp")) == [], "nothing in TMPDIR")
 
 
+def state_of(pid):
+    """The letter of /proc/PID/stat: T is stopped, Z has ended; "" if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return stat.read().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+class CtrlZTest(CliTestCase):
+    # For each node, and for what it starts in turn.
+    COUNT = ("echo $$ > tmp.$RANK; mv tmp.$RANK up.$RANK; "
+             "while [ ! -e done ]; do echo >> count.$RANK; sleep 0.02; done; echo well")
+
+    def start(self, *options):
+        # A process group of its own, as a shell gives to each job.
+        process = self.start_cli("run", "-n", "2", *options, "--", "sh", "-c", self.COUNT,
+                                 process_group=0)
+        nodes = []
+        for rank in (0, 1):
+            self.wait_for_file(f"up.{rank}")
+            with open(self.path(f"up.{rank}"), encoding="ascii") as file:
+                nodes.append(int(file.read()))
+        return process, nodes
+
+    def pause(self, process, nodes):
+        process.send_signal(signal.SIGTSTP)
+        for pid in (process.pid, *nodes):
+            self.wait_for(lambda pid=pid: state_of(pid) == "T", f"process {pid} stopped")
+
+    def counts(self):
+        return [os.path.getsize(self.path(f"count.{rank}")) for rank in (0, 1)]
+
+    def test_pauses_the_nodes_until_fg(self):
+        # A node that somebody else stops for so long has failed.
+        process, nodes = self.start("--stop-timeout", "1s")
+        self.pause(process, nodes)
+        before = self.counts()
+        time.sleep(3)
+        self.assertEqual(self.counts(), before)
+        process.send_signal(signal.SIGCONT)
+        self.wait_for(lambda: all(now > was for now, was in zip(self.counts(), before)),
+                      "nodes that go on")
+        self.write("done", "")
+        out, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual((process.returncode, err), (0, ""))
+        self.assertCountEqual(out.splitlines(), ["worker:0| well", "worker:1| well"])
+
+    def test_a_long_pause_is_one_too(self):
+        # Longer than agents wait for a coordinator that does not answer: 11 s, and a lease of 10 s.
+        process, nodes = self.start()
+        self.pause(process, nodes)
+        time.sleep(25)
+        process.send_signal(signal.SIGCONT)
+        self.write("done", "")
+        out, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertCountEqual(out.splitlines(), ["worker:0| well", "worker:1| well"])
+
+    def test_nothing_is_left_of_one_that_is_killed_while_it_is_stopped(self):
+        process, nodes = self.start()
+        self.pause(process, nodes)
+        process.kill()
+        for pid in nodes:
+            self.wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"the end of {pid}")
+
+    def test_a_pause_is_not_counted_by_timeout(self):
+        process, nodes = self.start("--timeout", "20s")
+        self.pause(process, nodes)
+        time.sleep(21)
+        process.send_signal(signal.SIGCONT)
+        self.write("done", "")
+        _, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 0, err)
+
+
+class IgnoredSignalsTest(CliTestCase):
+    def test_what_was_ignored_before_stays_ignored(self):
+        for number in (signal.SIGHUP, signal.SIGINT):
+            with self.subTest(signal=number):
+                process = self.start_cli(
+                    "run", "--", "sh", "-c", ": > up; while [ ! -e done ]; do sleep 0.05; done; rm done up",
+                    preexec_fn=lambda number=number: signal.signal(number, signal.SIG_IGN))
+                self.wait_for_file("up")
+                process.send_signal(number)  # as nohup's terminal does when it closes
+                # It would come after that one.
+                self.wait_for(lambda: self.json_of("status", "--json")["cluster"]["phase"] == "running",
+                              "a cluster that runs")
+                self.write("done", "")
+                _, err = process.communicate(timeout=WAIT_S)
+                self.assertEqual((process.returncode, err), (0, ""))
+
+
+class PausedDriverTest(CliTestCase):
+    """A driver that is stopped, as by a debugger or a pause of its machine, and goes on later."""
+
+    # Longer than the silence after which an agent is lost (5 s).
+    PAUSE_S = 7
+
+    def start(self, script, *options):
+        process = self.start_cli("run", "-n", "2", *options, "--", "sh", "-c", script)
+        self.wait_for_file("up.0")
+        self.wait_for_file("up.1")
+        return process
+
+    def stop(self, process):
+        process.send_signal(signal.SIGSTOP)
+        self.wait_for(lambda: state_of(process.pid) == "T", "a driver that is stopped")
+
+    UP = ": > up.$RANK; "
+
+    def test_its_cluster_goes_on(self):
+        process = self.start(self.UP + "while [ ! -e done ]; do sleep 0.05; done; echo well")
+        self.stop(process)
+        time.sleep(self.PAUSE_S)
+        process.send_signal(signal.SIGCONT)
+        # It counts silence again: a node that were to be lost would be within this time.
+        time.sleep(2)
+        self.write("done", "")
+        out, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual((process.returncode, err), (0, ""))
+        self.assertCountEqual(out.splitlines(), ["worker:0| well", "worker:1| well"])
+
+    def test_how_nodes_ended_meanwhile_is_what_counts(self):
+        process = self.start(self.UP + "while [ ! -e done ]; do sleep 0.05; done; echo last words; "
+                                       ": > over.$RANK; test $RANK = 0 || { echo out of cheese >&2; exit 3; }")
+        self.stop(process)
+        self.write("done", "")
+        time.sleep(self.PAUSE_S)
+        for rank in (0, 1):
+            self.assertTrue(os.path.exists(self.path(f"over.{rank}")))
+        process.send_signal(signal.SIGCONT)
+        out, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 3, err)
+        self.assertRegex(err, "(?m)^millrace: worker:1 .*exited with code 3.*out of cheese")
+        self.assertCountEqual(out.splitlines(), ["worker:0| last words", "worker:1| last words"])
+
+
 class TensorBoardTest(CliTestCase):
     FAKE = f"""#!{PYTHON}
 import http.server, sys
@@ -334,6 +473,27 @@ server.serve_forever()
         with open("/proc/net/tcp", encoding="ascii") as table:
             return table.read()
 
+    def test_nothing_is_left_of_one_that_daemonizes(self):
+        os.mkdir(self.path("bin"))
+        self.write("bin/tensorboard", self.FAKE.replace("import http.server, sys", """import http.server, os, sys
+if os.fork() != 0:
+    os.wait()
+    sys.exit()
+os.setsid()""").replace('open("board.up", "w").close()', 'open("board.up", "w").write(str(os.getpid()))'), 0o755)
+        path = self.path("bin") + os.pathsep + self.env.get("PATH", "/usr/bin:/bin")
+        process = self.start_cli("run", "--tensorboard", "--log-dir", "logs", "--", "sh", "-c",
+                                 "while [ ! -e done ]; do sleep 0.05; done", env={"PATH": path})
+        line = ""
+        while "tensorboard: http://" not in line:
+            line = process.stderr.readline()
+            self.assertTrue(line, "millrace ended without TensorBoard's address")
+        with open(self.path("board.up"), encoding="ascii") as file:
+            pid = int(file.read())
+        self.write("done", "")
+        process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 0)
+        self.assertFalse(os.path.exists(f"/proc/{pid}"), "the daemon is there still")
+
     def test_a_host_without_it_says_so_and_goes_on(self):
         os.mkdir(self.path("bin"))
         self.write("bin/python3", "#!/bin/sh\nexit 1\n", 0o755)
@@ -345,6 +505,61 @@ server.serve_forever()
         self.write("done", "")
         process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 0)
+
+
+class StartedByBazelTest(CliTestCase):
+    def test_paths_mean_the_folder_where_the_person_stood(self):
+        """As ./bazelw run //:millrace -- run -n 3 -- python3 examples/env_only/allreduce.py does it."""
+        program = self.path("bin/millrace")
+        started_in = self.path("bin/millrace.runfiles/millrace")
+        os.makedirs(started_in)
+        shutil.copy(millrace_path(), program)
+        os.makedirs(self.path("here/examples"))
+        self.write("here/examples/where.py", "import os; print(os.getcwd())")
+        agent = os.path.join(os.path.dirname(os.path.dirname(millrace_path())), "agent", "millrace-agent")
+        env = {**self.env, "BUILD_WORKING_DIRECTORY": self.path("here"), "MILLRACE_AGENT": agent}
+        args = [program, "run", "-n", "2", "--log-dir", "logs", "--", PYTHON, "examples/where.py"]
+        done = subprocess.run(args, cwd=started_in, env=env, capture_output=True, text=True,
+                              timeout=WAIT_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        here = os.path.realpath(self.path("here"))
+        self.assertCountEqual(done.stdout.splitlines(), [f"worker:0| {here}", f"worker:1| {here}"])
+        self.assertTrue(os.path.exists(self.path("here/logs/worker-0.0.log")))
+        # Started in any other folder, by a program that bazel run has started, say, that one counts.
+        done = subprocess.run([program, "run", "--", "pwd"], cwd=self.path("bin"), env=env,
+                              capture_output=True, text=True, timeout=WAIT_S, check=False)
+        self.assertEqual(done.stdout, f"worker:0| {os.path.realpath(self.path('bin'))}\n", done.stderr)
+
+
+class PythonOutputTest(CliTestCase):
+    PROGRAM = ["--", PYTHON, "-c", "import os, signal; print('here'); os.kill(os.getpid(), signal.SIGKILL)"]
+
+    def test_what_python_printed_before_it_was_killed_is_there(self):
+        done = self.run_cli("run", *self.PROGRAM)
+        self.assertEqual((done.returncode, done.stdout), (137, "worker:0| here\n"), done.stderr)
+
+    def test_who_wants_it_buffered_says_so(self):
+        for options, env in ((["--env", "PYTHONUNBUFFERED="], {}), ([], {"PYTHONUNBUFFERED": ""})):
+            with self.subTest(options=options):
+                done = self.run_cli("run", *options, *self.PROGRAM, env=env)
+                self.assertEqual((done.returncode, done.stdout), (137, ""), done.stderr)
+
+
+class StdoutTest(CliTestCase):
+    def test_a_full_disk_is_told(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([millrace_path(), "run", "-n", "2", "--", "sh", "-c", "echo y; sleep 600"],
+                                  cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=WAIT_S, check=False)
+        self.assertEqual((done.returncode, done.stderr),
+                         (70, "millrace: stopped: cannot write to stdout: No space left on device\n"))
+
+    def test_without_stdout_it_runs_to_its_end(self):
+        script = f'exec {millrace_path()} run -n 2 -- sh -c "echo y; echo z >&2; exit \\$RANK" >&-'
+        done = subprocess.run(["sh", "-c", script], cwd=self.folder, env=self.env, capture_output=True,
+                              text=True, timeout=WAIT_S, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("worker:1| z\n", done.stderr)
 
 
 class RestartTest(CliTestCase):
@@ -365,6 +580,32 @@ class RestartTest(CliTestCase):
         self.assertEqual(self.log_lines("worker-1.1.log"), ["two"])
         self.assertEqual(self.log_lines("worker-0.0.log"), ["two"])
         self.assertFalse(os.path.exists(self.path("logs/worker-0.1.log")))
+
+    def test_nodes_that_fail_at_the_same_time_are_each_started_again(self):
+        done = self.run_cli(
+            "run", "-n", "4", "--restarts", "3", "--backoff", "100ms", "--", "sh", "-c",
+            'if [ ! -e failed.$RANK ]; then : > failed.$RANK; '
+            "while [ $(ls failed.* | wc -l) -lt 4 ]; do sleep 0.02; done; exit 3; fi; echo well")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertCountEqual(done.stdout.splitlines(), [f"worker:{rank}| well" for rank in range(4)])
+
+    def test_quarantine_is_an_option(self):
+        script = "echo try >> tries; test $(wc -l < tries) -gt 4 || exit 3"
+        done = self.run_cli("run", "--restarts", "9", "--backoff", "10ms", "--max-backoff", "20ms", "--",
+                            "sh", "-c", script)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("3 failures of worker:0 in 60 s, where quarantine begins (--quarantine)", done.stderr)
+        os.remove(self.path("tries"))
+        done = self.run_cli("run", "--restarts", "9", "--backoff", "10ms", "--max-backoff", "20ms",
+                            "--quarantine", "never", "--", "sh", "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for value in ("3", "0/60s", "3/soon"):
+            self.assertEqual(self.run_cli("run", "--quarantine", value, "--", "true").returncode, 64)
+
+    def test_a_message_names_the_commands_options(self):
+        done = self.run_cli("run", "--stop-timeout", "500ms", "--", "sh", "-c", "kill -STOP $$")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("longer than --stop-timeout", done.stderr)
 
     def test_one_that_fails_again_is_the_clusters_failure(self):
         done = self.run_cli(

@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/grpc_log.h"
+#include "core/base/standard_streams.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
@@ -360,6 +361,7 @@ int Main(std::vector<std::string> args) {
 }  // namespace millrace::dashboard
 
 int main(int argc, char** argv) {
+  millrace::OpenStandardStreams();
   // What a person should know of a connection is said by us, in one line.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   return millrace::dashboard::Main({argv + 1, argv + argc});
