@@ -425,8 +425,8 @@ int Agent::Cleanup() {
     runner_->Kill();
     runner_->Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(3));
   }
-  // A daemon that left its sidecar's process group became an orphan of this process with the sidecar's
-  // end, after that of the node.
+  // A daemon that left its sidecar's process group became an orphan of this process with the
+  // sidecar's end, after that of the node.
   if (registered_.has_value() && registered_->node().sidecars_size() > 0) {
     reaper_->EndOrphans(kOrphanTime);
   }

@@ -72,8 +72,8 @@ class Agent {
   // As the parent's `stop`; a second call kills the node.
   void OnTerminationSignal(int signal);
 
-  // Stops the node where it is, for as long as it takes, or lets it go on. Meanwhile the agent holds
-  // the node for a coordinator that is silent: that one is stopped too.
+  // Stops the node where it is, for as long as it takes, or lets it go on. Meanwhile the agent
+  // holds the node for a coordinator that is silent: that one is stopped too.
   void SetPaused(bool paused);
 
   // Kills what is left, removes the files, dismisses the guard, tells the parent what it has not read

@@ -83,7 +83,8 @@ Environment:
   TMPDIR         where an agent keeps the node's files if `start` names no runtime_dir
 
 SIGTERM, SIGINT and SIGHUP stop a node as `stop` does, and the second one kills it; they end a
-coordinator or gateway. SIGTSTP pauses a node, SIGCONT lets it go on. docs/control_protocol.md describes the conversations.
+coordinator or gateway. SIGTSTP pauses a node, SIGCONT lets it go on. docs/control_protocol.md
+describes the conversations.
 )";
 
 int Usage(const std::string& problem) {

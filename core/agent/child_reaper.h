@@ -24,8 +24,8 @@
 namespace millrace {
 
 // At most one per process: it waits for every child there is.
-// Ownership: the loop must outlive it. Thread safety: the loop's thread only. Blocking: EndOrphans()
-// only.
+// Ownership: the loop must outlive it. Thread safety: the loop's thread only. Blocking:
+// EndOrphans() only.
 class ChildReaper {
  public:
   using Callback = absl::AnyInvocable<void(const ExitStatus&)>;

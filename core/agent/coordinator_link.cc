@@ -26,8 +26,8 @@ constexpr absl::Duration kMaxDial = absl::Seconds(20);
 // How long a call on a channel that could not connect may take to say why.
 constexpr absl::Duration kFailFast = absl::Seconds(2);
 // How long a coordinator may take to end a stream that the agent has half-closed. One that does not
-// answer at all is found out sooner, by the channel's keepalive, and then dialled within the lease: it
-// may have been stopped for a while, and what is cancelled it would never read.
+// answer at all is found out sooner, by the channel's keepalive, and then dialled within the lease:
+// it may have been stopped for a while, and what is cancelled it would never read.
 constexpr absl::Duration kFinishTimeout = absl::Seconds(15);
 
 std::chrono::system_clock::time_point SystemTimeAfter(absl::Duration delay) {

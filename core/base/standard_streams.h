@@ -10,9 +10,9 @@
 
 namespace millrace {
 
-// Opens /dev/null as each of the descriptors 0, 1 and 2 that is closed, so that no file or socket which
-// is opened later gets its number, and with it what is meant for the terminal.
-// Thread safety: before there are threads. Blocking: never.
+// Opens /dev/null as each of the descriptors 0, 1 and 2 that is closed, so that no file or socket
+// which is opened later gets its number, and with it what is meant for the terminal. Thread safety:
+// before there are threads. Blocking: never.
 void OpenStandardStreams();
 
 }  // namespace millrace

@@ -123,9 +123,11 @@ void Parser::AddQuarantine() {
     const std::vector<std::string> parts = absl::StrSplit(text, '/');
     const absl::StatusOr<absl::Duration> window = ParseDurationText(parts.back());
     int failures = 0;
-    if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &failures) || failures < 1 || !window.ok()) {
+    if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &failures) || failures < 1 ||
+        !window.ok()) {
       throw CLI::ValidationError("--quarantine", absl::StrCat("write FAILURES/TIME, as 3/60s, or "
-                                                              "never; found ", EscapeControls(text)));
+                                                              "never; found ",
+                                                              EscapeControls(text)));
     }
     policy.failures = failures;
     policy.window = *window;

@@ -34,8 +34,8 @@
 namespace millrace::cli {
 namespace {
 
-// `bazel run //:millrace` starts this program in its own folder of Bazel's tree; paths on the command
-// line mean the folder where the person stood. Not told to nodes: they may be elsewhere.
+// `bazel run //:millrace` starts this program in its own folder of Bazel's tree; paths on the
+// command line mean the folder where the person stood. Not told to nodes: they may be elsewhere.
 void EnterFolderOfBazelRun() {
   const std::string folder = EnvOr("BUILD_WORKING_DIRECTORY", "");
   if (folder.empty()) return;

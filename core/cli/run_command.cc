@@ -164,11 +164,12 @@ class Runner {
 
   int Run() {
     const absl::Time start = absl::Now();
-    const SignalWatch watch({.on_signal = [this](int signal, int count) { OnSignal(signal, count); },
-                             .on_timeout = [this] { OnTimeout(); },
-                             .on_suspend = [this] { return OnSuspend(); },
-                             .on_resume = [this] { launcher_->Resume(); }},
-                            options_.timeout);
+    const SignalWatch watch(
+        {.on_signal = [this](int signal, int count) { OnSignal(signal, count); },
+         .on_timeout = [this] { OnTimeout(); },
+         .on_suspend = [this] { return OnSuspend(); },
+         .on_resume = [this] { launcher_->Resume(); }},
+        options_.timeout);
     const absl::Status status = RunCluster();
     return Conclude(status, absl::Now() - start);
   }
@@ -214,17 +215,17 @@ void Runner::OnTimeout() {
 void Runner::OnBrokenOutput(int error) {
   interruption_.broken_pipe = error == EPIPE;
   interruption_.unwritable = error != EPIPE;
-  stop_.Request(error == EPIPE
-                    ? "nobody reads stdout any more"
-                    : absl::StrCat("cannot write to stdout: ",
-                                   std::generic_category().message(error)));
+  stop_.Request(error == EPIPE ? "nobody reads stdout any more"
+                               : absl::StrCat("cannot write to stdout: ",
+                                              std::generic_category().message(error)));
 }
 
 bool Runner::OnSuspend() {
   const absl::Status paused = launcher_->Pause();
   if (!absl::IsUnimplemented(paused)) return true;
-  console_.Tell("Ctrl-Z does not pause nodes of other hosts, which would end without their driver: "
-                "it is ignored");
+  console_.Tell(
+      "Ctrl-Z does not pause nodes of other hosts, which would end without their driver: "
+      "it is ignored");
   return false;
 }
 
@@ -276,7 +277,8 @@ std::unique_ptr<Launcher> Runner::MakeLauncher() const {
   return std::make_unique<AdoptingLauncher>(resolver_, options);
 }
 
-// Python keeps what it writes to a pipe until there is enough of it, and loses that when it is killed.
+// Python keeps what it writes to a pipe until there is enough of it, and loses that when it is
+// killed.
 constexpr char kPythonUnbuffered[] = "PYTHONUNBUFFERED";
 
 std::map<std::string, std::string> Runner::NodeEnv() const {

@@ -15,9 +15,9 @@
 
 namespace millrace::cli {
 
-// SIGINT, SIGTERM and SIGHUP wait for a SignalWatch from now on, but for those that whoever started this
-// program has ignored (nohup, a script's background job); SIGPIPE is ignored, so that a write says that
-// nobody reads.
+// SIGINT, SIGTERM and SIGHUP wait for a SignalWatch from now on, but for those that whoever started
+// this program has ignored (nohup, a script's background job); SIGPIPE is ignored, so that a write
+// says that nobody reads.
 void BlockTerminationSignals();
 // SIGTSTP (Ctrl-Z) waits for a SignalWatch too, unless it is ignored.
 void BlockSuspendSignal();
@@ -32,8 +32,8 @@ class SignalWatch {
     // `count`: from 1, how many signals there were in all.
     std::function<void(int signal, int count)> on_signal;
     std::function<void()> on_timeout;  // `timeout` after the watch began; once
-    // With BlockSuspendSignal(). Returns whether this process is to stop now; then on_resume follows
-    // when it goes on, and the time between does not count for `timeout`.
+    // With BlockSuspendSignal(). Returns whether this process is to stop now; then on_resume
+    // follows when it goes on, and the time between does not count for `timeout`.
     std::function<bool()> on_suspend;
     std::function<void()> on_resume;
   };

@@ -43,10 +43,10 @@ class Launcher {
   virtual absl::Status Relaunch(const AgentTicket& /*ticket*/) {
     return absl::UnimplementedError("this launcher does not start agents again");
   }
-  // Stops all nodes where they are, as Ctrl-Z does, until Resume(): agents keep them, however long the
-  // driver is silent. Does not wait until they have stopped. Thread safety: from any thread. Returns
-  // UNIMPLEMENTED where agents cannot be told (the default), FAILED_PRECONDITION if nothing is launched
-  // (any more).
+  // Stops all nodes where they are, as Ctrl-Z does, until Resume(): agents keep them, however long
+  // the driver is silent. Does not wait until they have stopped. Thread safety: from any thread.
+  // Returns UNIMPLEMENTED where agents cannot be told (the default), FAILED_PRECONDITION if nothing
+  // is launched (any more).
   virtual absl::Status Pause() {
     return absl::UnimplementedError("this launcher cannot pause its nodes");
   }

@@ -79,7 +79,8 @@ class LocalLauncher::Watch {
     MutexLock lock(&mu_);
     pause_wanted_ = paused;
     Wake();
-    while (paused_ != pause_wanted_ && !ended_) paused_changed_.WaitWithTimeout(&mu_, absl::Seconds(1));
+    while (paused_ != pause_wanted_ && !ended_)
+      paused_changed_.WaitWithTimeout(&mu_, absl::Seconds(1));
   }
 
   absl::Status Start() {
@@ -199,7 +200,7 @@ class LocalLauncher::Watch {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;  // the thread's work is done
   CondVar paused_changed_;
   bool pause_wanted_ ABSL_GUARDED_BY(mu_) = false;
-  bool paused_ ABSL_GUARDED_BY(mu_) = false;  // what agents were told
+  bool paused_ ABSL_GUARDED_BY(mu_) = false;           // what agents were told
   std::vector<AgentTicket> due_ ABSL_GUARDED_BY(mu_);  // to be started again
   absl::Time kill_at_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   Thread thread_;
@@ -252,7 +253,8 @@ absl::Status LocalLauncher::Pause() {
 }
 
 void LocalLauncher::Resume() {
-  if (const std::shared_ptr<Watch> watch = CurrentWatch(); watch != nullptr) watch->SetPaused(false);
+  if (const std::shared_ptr<Watch> watch = CurrentWatch(); watch != nullptr)
+    watch->SetPaused(false);
 }
 
 absl::Status LocalLauncher::Relaunch(const AgentTicket& ticket) {

@@ -6,7 +6,8 @@
 //
 //   AttendedClock clock(RealClock(), /*longest_gap=*/absl::Seconds(2));
 //   ...                       // a timer reads it at least every second
-//   clock.SteadyNow();        // after Ctrl-Z and fg, or a pause of the machine: as if it had not been
+//   clock.SteadyNow();        // after Ctrl-Z and fg, or a pause of the machine: as if it had not
+//   been
 
 #ifndef CORE_COORDINATOR_ATTENDED_CLOCK_H_
 #define CORE_COORDINATOR_ATTENDED_CLOCK_H_
@@ -18,10 +19,10 @@
 
 namespace millrace {
 
-// A process that was stopped and continued finds that much time has passed, and messages that it could
-// not read. What is measured by this clock (silence, leases, limits of waits) does not count that time:
-// of two reads that are further apart than `longest_gap` nothing between them counts. So somebody must
-// read it more often than that.
+// A process that was stopped and continued finds that much time has passed, and messages that it
+// could not read. What is measured by this clock (silence, leases, limits of waits) does not count
+// that time: of two reads that are further apart than `longest_gap` nothing between them counts. So
+// somebody must read it more often than that.
 //
 // Thread safety: thread-safe. Blocking: never.
 class AttendedClock final : public Clock {

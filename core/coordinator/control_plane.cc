@@ -33,11 +33,11 @@ TableOptions ToTableOptions(const CoordinatorOptions& options, Clock* clock) {
   return table;
 }
 
-// A deadline that comes up while the timer sleeps is at least twice as far away. A second at most, so
-// that a jump of the wall clock, by which waits are timed, delays nothing for long.
+// A deadline that comes up while the timer sleeps is at least twice as far away. A second at most,
+// so that a jump of the wall clock, by which waits are timed, delays nothing for long.
 absl::Duration LongestSleep(const CoordinatorOptions& options) {
-  return std::min({absl::Seconds(1), options.lost_after / 2, options.lease / 2,
-                   options.node.stop_timeout / 2});
+  return std::min(
+      {absl::Seconds(1), options.lost_after / 2, options.lease / 2, options.node.stop_timeout / 2});
 }
 
 // A sample each heartbeat, but of large clusters no more than `kMaxSamplesPerSecond` altogether.

@@ -206,7 +206,8 @@ class ControlPlane {
   // The first cause, or CANCELLED after Cancel() or Shutdown().
   std::optional<absl::Status> Interrupted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WakeTimerFor(absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether the end of an agent is told to the table later, since its stream may hold its last words.
+  // Whether the end of an agent is told to the table later, since its stream may hold its last
+  // words.
   bool HoldExit(int executor_id, const AgentExitReport& report) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Tells the table of the ends that are due, or whose stream has ended.
@@ -219,10 +220,10 @@ class ControlPlane {
   const CertificateAuthority* const ca_;
   const absl::Duration longest_sleep_;  // of the timer
   AttendedClock attended_;
-  Clock* const clock_;                  // attended_
+  Clock* const clock_;  // attended_
   ViewStore* const view_;
   ClusterRecorder* const recorder_;
-  const absl::Duration started_at_;     // steady
+  const absl::Duration started_at_;  // steady
   ObserverQueue observer_;
 
   mutable Mutex mu_;

@@ -319,8 +319,8 @@ class ReservationTable {
   const TableOptions options_;
   Clock* const clock_;
   std::vector<Slot> slots_;  // by executor id; never resized
-  HostQuarantine quarantine_;        // by host, where the nodes are on several
-  HostQuarantine node_quarantine_;   // by node ("worker:1"), where all are on one
+  HostQuarantine quarantine_;                        // by host, where the nodes are on several
+  HostQuarantine node_quarantine_;                   // by node ("worker:1"), where all are on one
   absl::flat_hash_map<uint64_t, int> by_stream_;     // exactly the live streams
   absl::flat_hash_map<std::string, int> by_agent_;   // agent_id of each slot that has one
   int first_free_ = 0;   // no slot below it is free and has never had an agent

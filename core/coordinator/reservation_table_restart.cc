@@ -89,10 +89,10 @@ bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffect
     return false;
   }
   if (only_host && node_quarantine_.IsClosed(node, now)) {
-    failure->no_restart = absl::StrCat(
-        quarantine_.policy().failures, " failures of ", node, " in ",
-        Seconds(quarantine_.policy().window), ", where quarantine begins, ",
-        Used(slot.restarts.size(), policy.max_restarts));
+    failure->no_restart =
+        absl::StrCat(quarantine_.policy().failures, " failures of ", node, " in ",
+                     Seconds(quarantine_.policy().window), ", where quarantine begins, ",
+                     Used(slot.restarts.size(), policy.max_restarts));
     return false;
   }
   if (!only_host && quarantine_.IsClosed(slot.host, now)) {
@@ -185,9 +185,8 @@ absl::Status ReservationTable::Restart(int executor_id, absl::string_view reason
 }
 
 bool ReservationTable::IsOnlyHost(absl::string_view host) const {
-  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-    return slot.host.empty() || slot.host == host;
-  });
+  return std::all_of(slots_.begin(), slots_.end(),
+                     [&](const Slot& slot) { return slot.host.empty() || slot.host == host; });
 }
 
 // For an agent that would replace one that failed.

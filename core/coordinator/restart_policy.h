@@ -31,8 +31,8 @@ struct RestartPolicy {
 };
 
 // A host on which this many nodes or agents failed within `window` gets no restarts for `duration`:
-// the fault is likely the host's, or a program's that cannot run. Where all nodes are on one host each
-// is counted for itself, and one that failed so often is not started again.
+// the fault is likely the host's, or a program's that cannot run. Where all nodes are on one host
+// each is counted for itself, and one that failed so often is not started again.
 struct QuarantinePolicy {
   int failures = 3;
   absl::Duration window = absl::Seconds(60);
