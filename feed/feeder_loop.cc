@@ -701,16 +701,17 @@ absl::Status FeederLoop::Dispatch(FeedSession& session, const FrameHeader& heade
     }
     case FrameType::kTerminated: {
       MILLRACE_ASSIGN_OR_RETURN(const TerminatedFrame frame, DecodeTerminated(metadata));
-      session.OnEnd(
-          SessionEnd::kTerminated,
-          absl::FailedPreconditionError(absl::StrCat(
-              session.Place(), ": the program reads this queue no more: ", frame.message)));
+      session.OnEnd(SessionEnd::kTerminated,
+                    absl::FailedPreconditionError(
+                        absl::StrCat(session.Place(), ": the program reads this queue no more: ",
+                                     EscapeControls(frame.message))));
       return absl::OkStatus();
     }
     case FrameType::kError: {
       MILLRACE_ASSIGN_OR_RETURN(const ErrorFrame frame, DecodeError(metadata));
       session.OnEnd(SessionEnd::kError,
-                    absl::Status(frame.code, absl::StrCat(session.Place(), ": ", frame.message)));
+                    absl::Status(frame.code, absl::StrCat(session.Place(), ": ",
+                                                          EscapeControls(frame.message))));
       return absl::OkStatus();
     }
     case FrameType::kOpen:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/agent/exit_codes.h"
@@ -455,6 +456,7 @@ absl::StatusOr<Json> CoordinatorMode::Report(const Json& params) {
 
 absl::StatusOr<Json> CoordinatorMode::CloseFeed(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
+  MILLRACE_RETURN_IF_ERROR(coordinator_->FeedSummaryOf(feed).status());
   coordinator_->CloseFeed(feed);
   return Json::object();
 }
@@ -487,9 +489,22 @@ absl::StatusOr<Json> CoordinatorMode::Announce(const Json& params) {
   return ToOutcome(coordinator_->AnnounceFeeder(request.principal(), request.curve_key()));
 }
 
+// Of a known feed, or of a later round of one: "<feed>.<n>", which nobody opens.
+absl::Status CoordinatorMode::CheckFeedOrRound(const std::string& feed) const {
+  const absl::Status status = coordinator_->FeedSummaryOf(feed).status();
+  const size_t dot = feed.rfind('.');
+  int round = 0;
+  if (status.ok() || dot == std::string::npos || !absl::SimpleAtoi(feed.substr(dot + 1), &round) ||
+      !coordinator_->FeedSummaryOf(feed.substr(0, dot)).ok()) {
+    return status;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Json> CoordinatorMode::FeedEnd(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
   MILLRACE_ASSIGN_OR_RETURN(const bool aborted, GetBoolOr(params, "aborted", false, kWhere));
+  MILLRACE_RETURN_IF_ERROR(CheckFeedOrRound(feed));
   coordinator_->FeedEnd(feed, aborted);
   return Json::object();
 }

@@ -84,6 +84,7 @@ class CoordinatorMode : private CoordinatorObserver {
   absl::StatusOr<Json> Unfinished(const Json& params);
   absl::StatusOr<Json> Announce(const Json& params);
   absl::StatusOr<Json> FeedEnd(const Json& params);
+  absl::Status CheckFeedOrRound(const std::string& feed) const;
   absl::StatusOr<Json> EndFeed(const Json& params);
   absl::StatusOr<Json> KvSet(const Json& params);
   absl::StatusOr<Json> KvAdd(const Json& params);

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
 #include "core/coordinator/control_plane.h"
@@ -156,6 +157,11 @@ void ControlPlane::ListKeys(absl::string_view prefix, size_t limit,
 
 absl::Status ControlPlane::OpenFeed(absl::string_view feed_id, absl::string_view queue,
                                     int64_t num_partitions) {
+  const std::vector<std::string>& queues = options_.node.queues;
+  if (std::find(queues.begin(), queues.end(), queue) == queues.end()) {
+    return absl::NotFoundError(absl::StrCat("feed ", feed_id, ": no queue \"", queue,
+                                            "\"; there are: ", absl::StrJoin(queues, ", ")));
+  }
   MutexLock lock(&mu_);
   const bool known = ledger_.Summary(feed_id).ok();
   std::string removed;
@@ -168,20 +174,19 @@ absl::Status ControlPlane::OpenFeed(absl::string_view feed_id, absl::string_view
 absl::Status ControlPlane::ReportPartition(absl::string_view feed_id,
                                            const PartitionReport& report) {
   MutexLock lock(&mu_);
-  // Rows that are fed again count where they were before.
-  int before = -1;
-  if (!report.refed_reason.empty()) {
-    const absl::StatusOr<PartitionRecord> record = ledger_.Partition(feed_id, report.partition);
-    if (record.ok()) before = record->last.executor_id;
-  }
+  const absl::StatusOr<PartitionRecord> last = ledger_.Partition(feed_id, report.partition);
   const absl::Status status = ledger_.Report(feed_id, report);
   if (!status.ok()) return status;
+  const PartitionRecord record = *ledger_.Partition(feed_id, report.partition);
+  const bool refed = record.refed > (last.ok() ? last->refed : 0);
+  // Rows that are fed again count where they were before.
+  const int before = refed && last.ok() ? last->last.executor_id : -1;
   const FeedSummary summary = *ledger_.Summary(feed_id);
   for (const int id : {report.executor_id, before}) {
     if (id >= 0) recorder_->NodeFed(id, ledger_.Queues(id));
   }
-  if (!report.refed_reason.empty()) {
-    recorder_->PartitionRefed(summary, report.partition, report.executor_id, report.refed_reason);
+  if (refed) {
+    recorder_->PartitionRefed(summary, report.partition, report.executor_id, record.refed_reason);
   }
   recorder_->FeedChanged(summary);
   return absl::OkStatus();
@@ -261,10 +266,9 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
     return absl::FailedPreconditionError(
         absl::StrCat("feed ", request.feed_id(), " has ended: nothing of it is fed any more"));
   }
-  if (request.partition() < 0 || request.partition() >= FeedLedger::kMaxPartitions) {
-    return absl::InvalidArgumentError(absl::StrCat("partition ", request.partition(),
-                                                   " is outside 0..",
-                                                   FeedLedger::kMaxPartitions - 1));
+  if (absl::Status status = ledger_.CheckPartition(request.feed_id(), request.partition());
+      !status.ok()) {
+    return status;
   }
   const absl::StatusOr<PartitionRecord> record =
       ledger_.Partition(request.feed_id(), request.partition());

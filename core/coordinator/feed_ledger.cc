@@ -38,6 +38,14 @@ bool GoesOnAfter(const PartitionReport& last, const PartitionReport& report) {
          last.rows_received == last.rows_acked && report.first_row == last.rows_acked;
 }
 
+// A takeover that its feeder gives no reason for.
+constexpr absl::string_view kTakenOver = "another session took the partition over";
+
+// Every row has its result: whoever runs the partition once more begins a new execution.
+bool IsReturned(const PartitionReport& report) {
+  return report.state == PartitionState::kDone && report.rows_returned > 0;
+}
+
 // Rows of the session itself.
 uint64_t Own(uint64_t rows, const PartitionReport& report) {
   return rows - std::min(rows, report.first_row);
@@ -208,6 +216,11 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
                                                    report.partition, " is outside 0..",
                                                    kMaxPartitions - 1));
   }
+  if (report.rows_acked > report.rows_received) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("feed ", feed_id, ", partition ", report.partition, ": ", report.rows_acked,
+                     " rows acknowledged of ", report.rows_received, " received"));
+  }
   auto [entry, is_new] = feed.partitions.try_emplace(report.partition);
   PartitionRecord& record = entry->second;
   const bool new_session = is_new || report.feeder_attempt > record.last.feeder_attempt;
@@ -216,12 +229,15 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
     Count(record, -1, &feed.summary);
   }
   if (new_session) ++record.sessions;
-  if (!report.refed_reason.empty() && new_session && !GoesOnAfter(record.last, report)) {
+  // A session that resumes begins with the rows before it. What the one before had beyond is sent
+  // again, whether the feeder says so or not.
+  const uint64_t rows = Own(record.last.rows_received, report);
+  if (new_session && !GoesOnAfter(record.last, report) &&
+      (!report.refed_reason.empty() || (rows > 0 && !IsReturned(record.last)))) {
     ++record.refed;
-    // A session that resumes begins with the rows before it.
-    const uint64_t rows = Own(record.last.rows_received, report);
     record.rows_refed += rows;
-    record.refed_reason = report.refed_reason.substr(0, 1024);
+    record.refed_reason =
+        report.refed_reason.empty() ? std::string(kTakenOver) : report.refed_reason.substr(0, 1024);
     CountRefed(is_new ? report.executor_id : record.last.executor_id, record.refed_reason, rows,
                &feed);
   }
@@ -239,6 +255,15 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
   }
   if (record.refed > 0) feed.refed.insert(report.partition);
   return absl::OkStatus();
+}
+
+absl::Status FeedLedger::CheckPartition(absl::string_view feed_id, int64_t partition) const {
+  const auto it = feeds_.find(feed_id);
+  if (it == feeds_.end()) return absl::NotFoundError(absl::StrCat("no feed ", feed_id));
+  const int64_t partitions = it->second.announced;
+  if (partition >= 0 && partition < partitions) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("feed ", feed_id, " has no partition ", partition,
+                                                 ": it was opened with ", partitions));
 }
 
 void FeedLedger::Close(absl::string_view feed_id) {

@@ -63,7 +63,8 @@ struct PartitionReport {
   uint64_t rows_acked = 0;
   uint64_t rows_returned = 0;
   FeederStages stages;
-  // Why rows are sent again, if some are. Empty otherwise.
+  // Why rows are sent again, if some are. Empty otherwise. What is sent again counts without a
+  // reason too: a session that takes a partition over before the row that the one before came to.
   std::string refed_reason;
   // Of a session that has ended, where whoever comes next had better not try the same again.
   absl::Status error;
@@ -134,7 +135,7 @@ class FeedLedger {
 
   // Takes the report of a session. A report of a lower feeder_attempt than the last one is ignored.
   // Returns NOT_FOUND for an unknown feed, FAILED_PRECONDITION for a closed one, INVALID_ARGUMENT
-  // if the partition is outside 0..kMaxPartitions-1.
+  // if the partition is outside 0..kMaxPartitions-1, or more rows are acknowledged than received.
   absl::Status Report(absl::string_view feed_id, const PartitionReport& report);
 
   // A node was chosen for a partition that nobody reports on yet. Until somebody does it counts as
@@ -145,6 +146,9 @@ class FeedLedger {
   // Partitions of all feeds that were assigned to this node, are fed to it, or wait there to be
   // acknowledged.
   [[nodiscard]] int64_t OpenOn(int executor_id) const;
+
+  // Returns NOT_FOUND for an unknown feed, INVALID_ARGUMENT for a partition that it does not have.
+  [[nodiscard]] absl::Status CheckPartition(absl::string_view feed_id, int64_t partition) const;
 
   // The feed has ended. Unknown and closed ones: nothing happens.
   void Close(absl::string_view feed_id);

@@ -100,6 +100,58 @@ TEST(FeedLedgerTest, WhatFollowsASessionThatLeftNothingInDoubtIsNotFedAgain) {
   EXPECT_TRUE(ledger.Summary("f")->exactly_once);
 }
 
+TEST(FeedLedgerTest, ATakeoverCountsByWhatIsKnownWithoutAReason) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 3), IsOk());
+  PartitionReport first = At(0, State::kDone, 1000, 1);
+  first.rows_acked = 1000;
+  ASSERT_THAT(ledger.Report("f", first), IsOk());
+  PartitionReport second = At(0, State::kFeeding, 0, 2);
+  ASSERT_THAT(ledger.Report("f", second), IsOk());
+  second = At(0, State::kDone, 1000, 2);
+  second.rows_acked = 1000;
+  ASSERT_THAT(ledger.Report("f", second), IsOk());
+  FeedSummary summary = *ledger.Summary("f");
+  EXPECT_FALSE(summary.exactly_once);
+  EXPECT_EQ(summary.rows_refed, 1000u);
+  ASSERT_EQ(summary.refed.size(), 1u);
+  EXPECT_EQ(summary.refed[0].reason, "another session took the partition over");
+
+  // One that resumes where the one before had come to sends nothing again.
+  ASSERT_THAT(ledger.Report("f", At(1, State::kFailed, 40, 1)), IsOk());
+  PartitionReport resumed = At(1, State::kFeeding, 40, 2);
+  resumed.first_row = 40;
+  ASSERT_THAT(ledger.Report("f", resumed), IsOk());
+  EXPECT_EQ(ledger.Partition("f", 1)->refed, 0);
+
+  // A second execution of an inference is no second delivery.
+  PartitionReport returned = At(2, State::kDone, 7, 1);
+  returned.rows_acked = returned.rows_returned = 7;
+  ASSERT_THAT(ledger.Report("f", returned), IsOk());
+  ASSERT_THAT(ledger.Report("f", At(2, State::kFeeding, 0, 2)), IsOk());
+  EXPECT_EQ(ledger.Partition("f", 2)->refed, 0);
+}
+
+TEST(FeedLedgerTest, MoreAcknowledgedThanReceivedIsRefused) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 1), IsOk());
+  PartitionReport report = At(0, State::kFeeding, 10);
+  report.rows_acked = 11;
+  EXPECT_THAT(ledger.Report("f", report),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("partition 0: 11 rows acknowledged of 10 received")));
+}
+
+TEST(FeedLedgerTest, APartitionThatAFeedDoesNotHaveIsInvalid) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 2), IsOk());
+  EXPECT_THAT(ledger.CheckPartition("f", 1), IsOk());
+  EXPECT_THAT(ledger.CheckPartition("f", 2),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("it was opened with 2")));
+  EXPECT_THAT(ledger.CheckPartition("f", -1), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ledger.CheckPartition("g", 0), StatusIs(absl::StatusCode::kNotFound));
+}
+
 TEST(FeedLedgerTest, WhatADeadNodeHeldIsFedAgain) {
   FeedLedger ledger;
   ASSERT_THAT(ledger.Open("f", "input", 3), IsOk());
