@@ -57,9 +57,9 @@ class CurveReceiverPeerTest : public testing::Test {
   void Feed(const std::string& mode, const std::string& curve_key) {
     auto feeder = ChildProcess::Start(
         {EnvOr("REFERENCE_FEEDER", ""), "--curve", receiver_->endpoints().curve,
-         absl::StrCat("--curve-key=", curve_key), "--nonce", kNonce, "--feed-id", "f1", "--mode", mode, "--rows", "1000",
-         "--columns", "id:int64", "--check-results", mode == "inference" ? "echo" : "none",
-         "--deadline", "60"});
+         absl::StrCat("--curve-key=", curve_key), "--nonce", kNonce, "--feed-id", "f1", "--mode",
+         mode, "--rows", "1000", "--columns", "id:int64", "--check-results",
+         mode == "inference" ? "echo" : "none", "--deadline", "60"});
     ASSERT_THAT(feeder, IsOk());
     feeder_ = *std::move(feeder);
     const auto start = WaitForEvent(*feeder_, "start");

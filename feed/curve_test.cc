@@ -258,8 +258,8 @@ TEST_F(CurveTest, APasswordIsOfNoUseAtTheEndpointForOtherHosts) {
   const ZmqContext context = *ZmqContext::Create();
   ZmqSocket push;
   EXPECT_NE(Handshake(context, receiver_->endpoints().curve,
-                      SocketOptions::Plain("feeder/x", FeederPassword(receiver_->endpoints().key,
-                                                                      "feeder/x", 1)),
+                      SocketOptions::Plain(
+                          "feeder/x", FeederPassword(receiver_->endpoints().key, "feeder/x", 1)),
                       &push),
             ZmqEvent::Kind::kHandshakeSucceeded);
 }
@@ -273,11 +273,11 @@ TEST_F(CurveTest, RepliesOfASessionThatCameEncryptedAreEncrypted) {
   ASSERT_EQ(Handshake(context, receiver_->endpoints().curve,
                       SocketOptions::Curve(keys, receiver_->endpoints().curve_key), &push),
             ZmqEvent::Kind::kHandshakeSucceeded);
-  const std::string open = EncodeOpen({.feed_id = "f1",
-                                       .queue = "input",
-                                       .node_nonce = "5b0c9e1f22d3a4b6",
-                                       .reply = {.endpoint = "tcp://127.0.0.1:1",
-                                                 .challenge = "c"}});
+  const std::string open =
+      EncodeOpen({.feed_id = "f1",
+                  .queue = "input",
+                  .node_nonce = "5b0c9e1f22d3a4b6",
+                  .reply = {.endpoint = "tcp://127.0.0.1:1", .challenge = "c"}});
   FrameHeader header{.type = FrameType::kOpen, .session = 1};
   header.metadata_length = static_cast<uint32_t>(open.size());
   std::vector<ZmqMessage> parts;

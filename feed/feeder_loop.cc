@@ -70,8 +70,7 @@ absl::Status FeederLoop::Bind() {
       reply_, ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
   MILLRACE_RETURN_IF_ERROR(reply_.StartMonitor());
   MILLRACE_ASSIGN_OR_RETURN(reply_tcp_, reply_.Bind("tcp://127.0.0.1:*"));
-  MILLRACE_ASSIGN_OR_RETURN(reply_ipc_,
-                            reply_.Bind(MakeLocalName()));
+  MILLRACE_ASSIGN_OR_RETURN(reply_ipc_, reply_.Bind(MakeLocalName()));
   MILLRACE_ASSIGN_OR_RETURN(curve_reply_,
                             ZmqSocket::Create(context_, SocketType::kPull,
                                               SocketOptions::CurveServer(curve_keys_)));
@@ -307,7 +306,8 @@ absl::StatusOr<FeederLoop::Connection*> FeederLoop::FindOrConnect(const FeedTarg
   if (connection->route == Route::kTcp &&
       WhereLocalName(target.ipc_endpoint) == LocalNamePlace::kElsewhere) {
     return absl::UnavailableError(absl::StrCat(
-        target.node, " listens on another host, or in another network namespace, on loopback alone: ",
+        target.node,
+        " listens on another host, or in another network namespace, on loopback alone: ",
         "give its agent an address that other hosts reach it at"));
   }
   MILLRACE_RETURN_IF_ERROR(Connect(*connection));
@@ -353,7 +353,8 @@ bool FeederLoop::HasOtherRoute(const Connection& connection) {
          !(target.curve_endpoint.empty() && target.tcp_endpoint.empty());
 }
 
-// Whoever has the ipc endpoint, or nobody, has not shown that it is the node: nothing but OPENs was sent.
+// Whoever has the ipc endpoint, or nobody, has not shown that it is the node: nothing but OPENs was
+// sent.
 bool FeederLoop::TakeOtherRoute(Connection& connection, const absl::Status& why) {
   if (connection.proven || !HasOtherRoute(connection)) return false;
   if (absl::IsUnauthenticated(why)) MILLRACE_LOG(WARNING) << why.message();

@@ -60,8 +60,9 @@ class FeederLoop {
     FeedTarget target;
     Route route = Route::kIpc;
     bool handshaken = false;  // ZMTP and ZAP are done
-    // PLAIN: the node has shown that it is the node, by its login to the reply socket or by what it sent
-    // over such a login of before. Until then another route, if there is one, is taken at this time.
+    // PLAIN: the node has shown that it is the node, by its login to the reply socket or by what it
+    // sent over such a login of before. Until then another route, if there is one, is taken at this
+    // time.
     bool proven = false;
     std::optional<absl::Duration> prove_by;  // steady
     absl::Status earlier;                    // why the route before this one was left

@@ -52,7 +52,8 @@ absl::string_view SessionEndName(SessionEnd end) {
 absl::Status UnprovenError(absl::string_view place, absl::Duration time) {
   return absl::UnauthenticatedError(absl::StrCat(
       place, ": whoever listens there took this feeder's login and did not prove within ",
-      absl::FormatDuration(time), " that it is the node: another process has the node's address, or ",
+      absl::FormatDuration(time),
+      " that it is the node: another process has the node's address, or ",
       "the node's process hangs or cannot reach this feeder's reply endpoint; it was sent no row"));
 }
 

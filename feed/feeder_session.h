@@ -87,7 +87,8 @@ enum class SessionEnd {
   kError,       // the node's ERROR
   kBroken,      // the connection is lost; the directory knows more
   kRefused,     // the node does not know this feeder's key
-  kUnanswered,  // no CREDIT, WAIT or ERROR in time; UNAUTHENTICATED if who listens is not proven the node
+  kUnanswered,  // no CREDIT, WAIT or ERROR in time; UNAUTHENTICATED if who listens is not proven
+                // the node
   kBadPeer,     // the node broke the protocol
   kAborted,     // Abort() here, or Feeder::Stop()
 };
@@ -115,8 +116,8 @@ struct SessionState {
   absl::Status status;  // why it ended; OK for kOpen and kDone
 };
 
-// UNAUTHENTICATED: who listens at `place` ("worker:1 at tcp://127.0.0.1:4711") has not proven within `time`
-// that it is the node.
+// UNAUTHENTICATED: who listens at `place` ("worker:1 at tcp://127.0.0.1:4711") has not proven
+// within `time` that it is the node.
 [[nodiscard]] absl::Status UnprovenError(absl::string_view place, absl::Duration time);
 
 // A batch in wire form.
@@ -214,9 +215,11 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   bool OnEnd(SessionEnd end, const absl::Status& status);
   // Sends OPEN, and from here on whatever else, over `link`. Again if that one led nowhere.
   void OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply);
-  // Another way to the node is tried: the time for its first answer begins again, as it does in OnLink().
+  // Another way to the node is tried: the time for its first answer begins again, as it does in
+  // OnLink().
   void OnConnecting();
-  // Who listens at `place` has taken this feeder's login; that it is the node it has not proven, and has.
+  // Who listens at `place` has taken this feeder's login; that it is the node it has not proven,
+  // and has.
   void OnUnproven(const std::string& place);
   void OnProof();
   // Nothing more is sent.

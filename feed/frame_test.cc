@@ -319,8 +319,12 @@ TEST(FrameTest, AnUnknownCodeIsUnknown) {
 }
 
 TEST(FrameTest, ResumingIsForTraining) {
-  OpenFrame open{.feed_id = "f", .queue = "q", .mode = FeedMode::kInference, .node_nonce = "n",
-                 .first_row = 5, .reply = {.endpoint = "ipc://@x", .challenge = "c"}};
+  OpenFrame open{.feed_id = "f",
+                 .queue = "q",
+                 .mode = FeedMode::kInference,
+                 .node_nonce = "n",
+                 .first_row = 5,
+                 .reply = {.endpoint = "ipc://@x", .challenge = "c"}};
   EXPECT_THAT(DecodeOpen(EncodeOpen(open)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("first_row")));
   open.mode = FeedMode::kTrain;

@@ -32,9 +32,10 @@ struct FeedTarget {
   int executor_id = -1;
   int attempt = 0;
   std::string nonce;  // of the attempt
-  // Where the node receives rows; any of them may be empty. ipc is for feeders of the network namespace
-  // that its name tells (feed/local_name.h): in another one it may be somebody else's. All others, and
-  // those whom the ipc endpoint fails, come by CURVE, or by tcp to a node without it.
+  // Where the node receives rows; any of them may be empty. ipc is for feeders of the network
+  // namespace that its name tells (feed/local_name.h): in another one it may be somebody else's.
+  // All others, and those whom the ipc endpoint fails, come by CURVE, or by tcp to a node without
+  // it.
   std::string ipc_endpoint;
   std::string tcp_endpoint;    // loopback
   std::string curve_endpoint;  // the advertised address

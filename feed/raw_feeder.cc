@@ -38,8 +38,7 @@ RawFeeder::RawFeeder(const std::string& endpoint, const std::string& key, std::s
       principal_(std::move(principal)),
       context_(Must(ZmqContext::Create())) {
   zap_ = Must(ZapServer::Create(context_, [this](const ZapRequest& request) {
-    const bool proven =
-        request.password == NodePassword(key_, challenge, principal_, request.user);
+    const bool proven = request.password == NodePassword(key_, challenge, principal_, request.user);
     return proven ? std::optional(request.user) : std::nullopt;
   }));
   push_ = Must(ZmqSocket::Create(context_, SocketType::kPush,

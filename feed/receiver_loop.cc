@@ -72,8 +72,7 @@ absl::Status ReceiverLoop::Bind() {
   MILLRACE_ASSIGN_OR_RETURN(const int port,
                             BindTcp(&local_.socket, "127.0.0.1", options_.tcp_ports));
   endpoints_.tcp = TcpEndpoint("127.0.0.1", port);
-  MILLRACE_ASSIGN_OR_RETURN(endpoints_.ipc,
-                            local_.socket.Bind(MakeLocalName()));
+  MILLRACE_ASSIGN_OR_RETURN(endpoints_.ipc, local_.socket.Bind(MakeLocalName()));
   if (!options_.advertise_host.empty()) MILLRACE_RETURN_IF_ERROR(BindCurve());
   poller_.Add(local_.socket);
   if (curve_.socket.open()) poller_.Add(curve_.socket);
@@ -540,10 +539,9 @@ std::optional<uint64_t> ReceiverLoop::FindLink(const std::string& principal,
   const std::string self = absl::StrCat("node/", options_.nonce);
   absl::StatusOr<ZmqSocket> socket = ZmqSocket::Create(
       context_, SocketType::kPush,
-      encrypted
-          ? SocketOptions::Curve(curve_keys_, reply.curve_key)
-          : SocketOptions::Plain(
-                self, NodePassword(endpoints_.key, reply.challenge, principal, self)));
+      encrypted ? SocketOptions::Curve(curve_keys_, reply.curve_key)
+                : SocketOptions::Plain(
+                      self, NodePassword(endpoints_.key, reply.challenge, principal, self)));
   if (!socket.ok() || !socket->StartMonitor().ok()) return std::nullopt;
   link->socket = *std::move(socket);
   if (!link->socket.Connect(reply.endpoint).ok()) return std::nullopt;

@@ -3,8 +3,8 @@
 // ZeroMQ as the feed protocol uses it: the one place of the tree that calls libzmq, beside the keys
 // of feed/curve.h. Nothing here throws; every failure is an absl::Status.
 //
-// Defines: ZmqContext, ZmqMessage, CurveKeys, SocketOptions, ZmqSocket, ZmqEvent, ZapRequest, ZapServer,
-// WakeFd, Poller, IsPrincipal().
+// Defines: ZmqContext, ZmqMessage, CurveKeys, SocketOptions, ZmqSocket, ZmqEvent, ZapRequest,
+// ZapServer, WakeFd, Poller, IsPrincipal().
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create());
 //   MILLRACE_ASSIGN_OR_RETURN(ZapServer zap, ZapServer::Create(context, [&](const ZapRequest& r) {

@@ -20,11 +20,15 @@ absl::StatusOr<std::unique_ptr<ListeningAgent>> ListeningAgent::Start(const std:
   std::error_code error;
   const bool folder = std::filesystem::is_directory(secret, error);
   const bool port = host.find(':') != std::string::npos;
-  std::vector<std::string> argv = {RunfilePath("core/agent/millrace-agent"), "agent", "--listen",
+  std::vector<std::string> argv = {RunfilePath("core/agent/millrace-agent"),
+                                   "agent",
+                                   "--listen",
                                    port ? host : absl::StrCat(host, ":0"),
-                                   folder ? "--secret-dir" : "--secret-file", secret};
+                                   folder ? "--secret-dir" : "--secret-file",
+                                   secret};
   if (descriptor_limit > 0) {
-    const std::string script = absl::StrCat("ulimit -n ", descriptor_limit, " && exec \"$0\" \"$@\"");
+    const std::string script =
+        absl::StrCat("ulimit -n ", descriptor_limit, " && exec \"$0\" \"$@\"");
     argv.insert(argv.begin(), {"/bin/sh", "-c", script});
   }
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> process, ChildProcess::Start(argv));

@@ -25,8 +25,9 @@ namespace millrace {
 // Lifetime: the destructor kills it; what it runs ends with it.
 class ListeningAgent {
  public:
-  // `host` may have a port. `secret` is a file, or a folder. `descriptor_limit`: its soft and hard limit
-  // of file descriptors; 0: the test's. Returns DEADLINE_EXCEEDED, or OUT_OF_RANGE if it ended.
+  // `host` may have a port. `secret` is a file, or a folder. `descriptor_limit`: its soft and hard
+  // limit of file descriptors; 0: the test's. Returns DEADLINE_EXCEEDED, or OUT_OF_RANGE if it
+  // ended.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ListeningAgent>> Start(
       const std::string& host, const std::string& secret, int descriptor_limit = 0);
 

@@ -190,7 +190,8 @@ class Service final : public ServiceBase {
 
 class GrpcAdoptServer final : public AdoptServer {
  public:
-  GrpcAdoptServer(std::shared_ptr<const Shared> shared, std::unique_ptr<ConnectionAcceptor> acceptor)
+  GrpcAdoptServer(std::shared_ptr<const Shared> shared,
+                  std::unique_ptr<ConnectionAcceptor> acceptor)
       : acceptor_(std::move(acceptor)), service_(std::move(shared), acceptor_.get()) {}
   ~GrpcAdoptServer() override {
     acceptor_->Stop();
@@ -254,7 +255,8 @@ absl::StatusOr<std::unique_ptr<AdoptServer>> AdoptServer::Start(
       auto acceptor,
       ConnectionAcceptor::Listen({.address = address, .thread_name = "adopt-accept"}));
   auto server = std::make_unique<GrpcAdoptServer>(
-      std::make_shared<const Shared>(Shared{secret.token, std::move(mailbox), std::move(callbacks)}),
+      std::make_shared<const Shared>(
+          Shared{secret.token, std::move(mailbox), std::move(callbacks)}),
       std::move(acceptor));
   const absl::Status listening = server->Listen(secret);
   if (!listening.ok()) return listening;

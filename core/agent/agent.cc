@@ -201,9 +201,9 @@ void Agent::OnParentGone(const absl::Status& status) {
     return;
   }
   exit_code_ = kExitFinished;  // as asked: nobody is left to whom the node's end is a failure
-  end_reason_ = absl::UnavailableError(absl::StrCat("the parent of the agent of ", NodeName(), " on ",
-                                                  LocalHostname(),
-                                                  " ended, and the node with it"));
+  end_reason_ =
+      absl::UnavailableError(absl::StrCat("the parent of the agent of ", NodeName(), " on ",
+                                          LocalHostname(), " ended, and the node with it"));
   if (runner_ != nullptr && runner_->alive()) {
     runner_->Kill();
   } else if (runner_ == nullptr && registered_.has_value()) {

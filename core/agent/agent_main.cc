@@ -273,8 +273,8 @@ int Main(const std::vector<std::string>& args) {
   OpenStandardStreams();
   RaiseDescriptorLimit();
   if (line.listen.empty()) LogGrpcHere();  // who listens has more to say
-  // What a terminal or a notebook sends to its processes is for the parent: who ends with it is told by
-  // the end of stdin. Fails only for the leader of a group, which has one of its own.
+  // What a terminal or a notebook sends to its processes is for the parent: who ends with it is
+  // told by the end of stdin. Fails only for the leader of a group, which has one of its own.
   if (line.new_session || line.mode == "coordinator") (void)setsid();
   absl::Status status;
   if (!line.listen.empty()) {

@@ -1,7 +1,8 @@
 // File: core/agent/agent_secret.h
 //
-// What a driver and the agents that it adopts have in common: a token, and a certificate with its key
-// by which both prove to each other who they are. Made once for a set of hosts or pods; it outlives clusters.
+// What a driver and the agents that it adopts have in common: a token, and a certificate with its
+// key by which both prove to each other who they are. Made once for a set of hosts or pods; it
+// outlives clusters.
 //
 // Defines: AgentSecret, SecretPlace, MakeAgentSecret(), ReadAgentSecret(), WriteAgentSecretFile(),
 // WriteAgentSecretDir(), AgentSecretManifest().
@@ -53,10 +54,10 @@ struct SecretPlace {
 [[nodiscard]] absl::StatusOr<AgentSecret> MakeAgentSecret(
     absl::Duration validity = absl::Hours(24 * 3650));
 
-// Reads it afresh. Returns NOT_FOUND, PERMISSION_DENIED if it belongs to another user than this one or
-// root, or others than owner and group may read it, or others than the owner may write it,
-// INVALID_ARGUMENT if it is no secret, INVALID_ARGUMENT if not exactly one place is set. Errors name
-// the path and never quote the secret.
+// Reads it afresh. Returns NOT_FOUND, PERMISSION_DENIED if it belongs to another user than this one
+// or root, or others than owner and group may read it, or others than the owner may write it,
+// INVALID_ARGUMENT if it is no secret, INVALID_ARGUMENT if not exactly one place is set. Errors
+// name the path and never quote the secret.
 [[nodiscard]] absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place);
 
 // Replaces the file (mode 0600).

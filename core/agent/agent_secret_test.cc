@@ -92,7 +92,8 @@ TEST_F(AgentSecretTest, WhatIsNoSecretIsRefusedWithoutBeingQuoted) {
     ASSERT_FALSE(read.ok());
     EXPECT_THAT(std::string(read.status().message()), AllOf(HasSubstr(Path("s.json")), Not(HasSubstr("hunter2"))));
   }
-  EXPECT_EQ(ReadAgentSecret({.file = Path("none.json")}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadAgentSecret({.file = Path("none.json")}).status().code(),
+            absl::StatusCode::kNotFound);
   EXPECT_EQ(ReadAgentSecret({}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ReadAgentSecret({.file = "a", .dir = "b"}).status().code(),
             absl::StatusCode::kInvalidArgument);

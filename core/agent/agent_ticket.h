@@ -24,7 +24,8 @@ struct AgentTicket {
   std::string coordinator_address;  // host:port
   std::string cluster_id;
   std::string ca_pem;
-  std::string identity_pem;  // a client certificate of that CA with its key: secret, as the token is
+  std::string
+      identity_pem;   // a client certificate of that CA with its key: secret, as the token is
   std::string token;  // secret: stdin, a 0600 file or an encrypted call; never argv or environment
   std::string working_dir;  // of the node; empty: the agent's own
   // The slot's role, for launchers that find agents by it, and whether its node may be started again

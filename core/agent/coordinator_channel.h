@@ -1,7 +1,7 @@
 // File: core/agent/coordinator_channel.h
 //
-// How a coordinator is reached: its address, the CA that must have signed its certificate, the client
-// certificate that it asks for, and the token of each call.
+// How a coordinator is reached: its address, the CA that must have signed its certificate, the
+// client certificate that it asks for, and the token of each call.
 //
 // Defines: CoordinatorEndpoint, ParseCoordinatorEndpoint(), MakeCoordinatorChannel().
 //

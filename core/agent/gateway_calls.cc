@@ -69,14 +69,15 @@ Json AgentGoneToJson(const v1::AgentGoneReply&) { return Json::object(); }
 }  // namespace
 
 Json LookupToJson(const v1::LookupReply& reply) {
-  Json json = {{"state", StateJson(kRouteStates, reply.state())},
-               {"executor_id", reply.executor_id()},
-               {"node", reply.node()},
-               {"attempt", reply.attempt()},
-               {"host", reply.host()},
-               {"resume_row", reply.resume_row()},
-               {"partition_state", StateJson(kPartitionStates, reply.partition_state())},
-               {"partition_error", ErrorToJson(reply.has_partition_error(), reply.partition_error())}};
+  Json json = {
+      {"state", StateJson(kRouteStates, reply.state())},
+      {"executor_id", reply.executor_id()},
+      {"node", reply.node()},
+      {"attempt", reply.attempt()},
+      {"host", reply.host()},
+      {"resume_row", reply.resume_row()},
+      {"partition_state", StateJson(kPartitionStates, reply.partition_state())},
+      {"partition_error", ErrorToJson(reply.has_partition_error(), reply.partition_error())}};
   if (reply.state() == v1::LookupReply::STATE_RUNNING) {
     json["nonce"] = reply.nonce();
     json["endpoint"] = {{"tcp", reply.endpoint().tcp()},
@@ -196,8 +197,8 @@ GatewayCalls::GatewayCalls(EventLoop* loop, std::string token, ChannelSource cha
     : loop_(loop), token_(std::move(token)), channel_(std::move(channel)) {}
 
 bool GatewayCalls::Knows(absl::string_view method) {
-  return method == "lookup" || method == "cause" || method == "report" ||
-         method == "announce" || method == "agent_gone";
+  return method == "lookup" || method == "cause" || method == "report" || method == "announce" ||
+         method == "agent_gone";
 }
 
 template <typename Request, typename Reply, typename Method>

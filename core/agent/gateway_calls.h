@@ -56,7 +56,8 @@ class GatewayCalls {
 [[nodiscard]] Json LookupToJson(const v1::LookupReply& reply);
 [[nodiscard]] Json CauseToJson(const v1::CauseReply& reply);
 
-// Parameters of `lookup`, `cause`, `report`, `announce` and `agent_gone`. Return INVALID_ARGUMENT naming the field.
+// Parameters of `lookup`, `cause`, `report`, `announce` and `agent_gone`. Return INVALID_ARGUMENT
+// naming the field.
 [[nodiscard]] absl::StatusOr<v1::LookupRequest> ParseLookup(const Json& params);
 [[nodiscard]] absl::StatusOr<v1::CauseRequest> ParseCause(const Json& params);
 [[nodiscard]] absl::StatusOr<v1::ReportRequest> ParseReport(const Json& params);

@@ -83,9 +83,9 @@ absl::StatusOr<Address> ParseNumeric(const HostPort& text) {
     address.v6()->sin6_port = htons(text.port);
     address.size = sizeof(sockaddr_in6);
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen on ", text.ToString(), ": \"", text.host,
-                     "\" is no numeric address; name one of this host, or 0.0.0.0 or [::] for all"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot listen on ", text.ToString(), ": \"", text.host,
+        "\" is no numeric address; name one of this host, or 0.0.0.0 or [::] for all"));
   }
   return address;
 }
@@ -126,14 +126,14 @@ std::string FromGrpcPeer(absl::string_view peer) {
 }
 
 struct Connection {
-  std::string peer;        // host:port
-  std::string host;        // of the peer; empty: this one, which may have as many as it likes
-  absl::Duration since;    // steady: when it came into its state
-  UniqueFd fd;             // silent and ready
-  bool ready = false;      // of those two
-  int number = -1;         // handshaking: of the descriptor, which is the server's
-  uint64_t socket = 0;     // handshaking: see SocketId()
-  bool cut = false;        // handshaking: shut down, and not gone yet
+  std::string peer;      // host:port
+  std::string host;      // of the peer; empty: this one, which may have as many as it likes
+  absl::Duration since;  // steady: when it came into its state
+  UniqueFd fd;           // silent and ready
+  bool ready = false;    // of those two
+  int number = -1;       // handshaking: of the descriptor, which is the server's
+  uint64_t socket = 0;   // handshaking: see SocketId()
+  bool cut = false;      // handshaking: shut down, and not gone yet
 };
 
 // Nothing has moved for `limit`, and what came was read: the peer is the one who is waited for.
@@ -197,8 +197,8 @@ class EpollAcceptor final : public ConnectionAcceptor {
     MutexLock lock(&mu_);
     if (turned_away_ == 0) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat(
-        "this process has run out of file descriptors (EMFILE; its limit is ", limit_, ") and turned ",
-        turned_away_, turned_away_ == 1 ? " connection" : " connections",
+        "this process has run out of file descriptors (EMFILE; its limit is ", limit_,
+        ") and turned ", turned_away_, turned_away_ == 1 ? " connection" : " connections",
         " away: raise the hard limit (ulimit -Hn) of the user that runs it"));
   }
 
@@ -544,8 +544,8 @@ absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(
     const int error = errno;
     const std::string what = absl::StrCat("cannot listen on ", options.address.ToString(), ": ");
     if (error == EMFILE || error == ENFILE) {
-      return absl::ErrnoToStatus(
-          error, absl::StrCat(what, "out of file descriptors (the limit is ", DescriptorLimit(), ")"));
+      return absl::ErrnoToStatus(error, absl::StrCat(what, "out of file descriptors (the limit is ",
+                                                     DescriptorLimit(), ")"));
     }
     return absl::UnavailableError(absl::StrCat(
         what, std::strerror(error), "; is it an address of this host, and the port free?"));

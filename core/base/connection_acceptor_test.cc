@@ -37,7 +37,8 @@ UniqueFd Connect(int port, const char* source = "127.0.0.1") {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   inet_pton(AF_INET, source, &address.sin_addr);
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return UniqueFd();
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+    return UniqueFd();
   inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
   address.sin_port = htons(static_cast<uint16_t>(port));
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
@@ -228,7 +229,8 @@ TEST(ConnectionAcceptorTest, TheWildcardTakesBothFamilies) {
   EXPECT_TRUE(Connect((*acceptor)->port()).valid());
 }
 
-// ---- without descriptors, in a process of its own --------------------------------------------------
+// ---- without descriptors, in a process of its own
+// --------------------------------------------------
 
 // Returns what the child printed; "" is well.
 template <typename Body>
@@ -255,42 +257,43 @@ std::string InChild(Body body) {
 }
 
 TEST(ConnectionAcceptorTest, WithoutDescriptorsItTurnsAwaySaysSoAndGoesOn) {
-  EXPECT_EQ(InChild([]() -> std::string {
-              rlimit limit{64, 64};
-              if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return "setrlimit";
-              Server server({});
-              // Sockets that are to connect while there are no descriptors left.
-              std::vector<UniqueFd> clients;
-              for (int i = 0; i < 8; ++i) {
-                clients.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-              }
-              std::vector<UniqueFd> hoard;
-              while (true) {
-                UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-                if (!fd.valid()) break;
-                hoard.push_back(std::move(fd));
-              }
-              sockaddr_in address{};
-              address.sin_family = AF_INET;
-              address.sin_port = htons(static_cast<uint16_t>(server.port()));
-              address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-              for (const UniqueFd& client : clients) {
-                if (connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-                  return "connect";
-                }
-                if (!Ends(client)) return "a connection that cannot be taken was left to wait";
-              }
-              const std::string said(server.acceptor().Shortage().message());
-              if (said.find("EMFILE") == std::string::npos || said.find("64") == std::string::npos) {
-                return "said: " + said;
-              }
-              hoard.clear();
-              clients.clear();
-              const UniqueFd talker = Connect(server.port());
-              Say(talker, kHello);
-              return server.WaitForCount(1) ? "" : "nobody gets in again";
-            }),
-            "");
+  EXPECT_EQ(
+      InChild([]() -> std::string {
+        rlimit limit{64, 64};
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return "setrlimit";
+        Server server({});
+        // Sockets that are to connect while there are no descriptors left.
+        std::vector<UniqueFd> clients;
+        for (int i = 0; i < 8; ++i) {
+          clients.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        }
+        std::vector<UniqueFd> hoard;
+        while (true) {
+          UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+          if (!fd.valid()) break;
+          hoard.push_back(std::move(fd));
+        }
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(static_cast<uint16_t>(server.port()));
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        for (const UniqueFd& client : clients) {
+          if (connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+            return "connect";
+          }
+          if (!Ends(client)) return "a connection that cannot be taken was left to wait";
+        }
+        const std::string said(server.acceptor().Shortage().message());
+        if (said.find("EMFILE") == std::string::npos || said.find("64") == std::string::npos) {
+          return "said: " + said;
+        }
+        hoard.clear();
+        clients.clear();
+        const UniqueFd talker = Connect(server.port());
+        Say(talker, kHello);
+        return server.WaitForCount(1) ? "" : "nobody gets in again";
+      }),
+      "");
 }
 
 // Silent connections do not use up the descriptors: 200 at a limit of 64.

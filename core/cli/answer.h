@@ -21,12 +21,13 @@ namespace millrace::cli {
 // gone, or the error of the disk. Thread safety: thread-safe. Blocking: as long as stdout does.
 [[nodiscard]] absl::Status WriteAnswer(absl::string_view text);
 
-// The Status of a command whose answer nobody reads any more: no error to talk about (exit code 141).
+// The Status of a command whose answer nobody reads any more: no error to talk about (exit code
+// 141).
 [[nodiscard]] absl::Status NobodyReadsError();
 [[nodiscard]] bool NobodyReads(const absl::Status& status);
 
-// Calls back when the last reader of stdout has gone, also while there is nothing to write: a pipe or
-// a socket that was closed at its other end. Files and terminals never are.
+// Calls back when the last reader of stdout has gone, also while there is nothing to write: a pipe
+// or a socket that was closed at its other end. Files and terminals never are.
 //
 // One thread, "cli-reader". Thread safety: single-threaded. Blocking: the destructor waits for a
 // callback under way.

@@ -27,7 +27,8 @@ absl::StatusOr<ClientOptions> FromConnect(const ClusterChoice& choice) {
   }
   if (choice.ca_file.empty() || choice.identity_file.empty() || choice.token_file.empty()) {
     return absl::InvalidArgumentError(
-        "--connect needs --ca FILE (the cluster's certificate), --identity FILE (a client certificate "
+        "--connect needs --ca FILE (the cluster's certificate), --identity FILE (a client "
+        "certificate "
         "with its key) and --token-file FILE: ca_pem, identity_pem and viewer_token of the cluster "
         "file");
   }

@@ -30,9 +30,9 @@ enum class Purpose {
   kAct,   // changes something, or reads what only an operator may
 };
 
-// Returns INVALID_ARGUMENT for options that do not go together, and for kAct if nothing was chosen and
-// several clusters run, naming them; UNAVAILABLE if nothing was chosen and no cluster runs; NOT_FOUND
-// for a cluster or file that is not there. Does not reach out yet. Blocking: disk.
+// Returns INVALID_ARGUMENT for options that do not go together, and for kAct if nothing was chosen
+// and several clusters run, naming them; UNAVAILABLE if nothing was chosen and no cluster runs;
+// NOT_FOUND for a cluster or file that is not there. Does not reach out yet. Blocking: disk.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& choice,
                                                                        Purpose purpose);
 

@@ -47,8 +47,9 @@ absl::Status CheckNoNp(const std::vector<std::string>& args) {
   for (const std::string& arg : args) {
     if (arg == "--") break;
     if (absl::StartsWith(arg, "-np")) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          EscapeControls(arg), " is mpirun's option: write -n NODES (millrace run --help says more)"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(EscapeControls(arg),
+                       " is mpirun's option: write -n NODES (millrace run --help says more)"));
     }
   }
   return absl::OkStatus();
@@ -230,8 +231,9 @@ absl::Status Parser::FinishEnv() {
           absl::StrCat("--env ", EscapeControls(entry), ": write NAME=VALUE, or NAME"));
     }
     if (IsNodeVariable(name) || (run.gpus_per_node > 0 && name == "CUDA_VISIBLE_DEVICES")) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--env ", name, ": millrace says to each node what its ", name, " is; take another name"));
+      return absl::InvalidArgumentError(absl::StrCat("--env ", name,
+                                                     ": millrace says to each node what its ", name,
+                                                     " is; take another name"));
     }
     const char* const here = equals == std::string::npos ? std::getenv(name.c_str()) : nullptr;
     if (equals == std::string::npos && here == nullptr) {

@@ -52,8 +52,8 @@ TEST(CommandLineTest, ReadersTakeAClusterInThreeWays) {
   EXPECT_EQ(line->view.lines, 5);
   EXPECT_EQ(line->view.choice.cluster, "3f");
   EXPECT_THAT(line->view.nodes, ElementsAre("worker:1", "0"));
-  const auto stop = ParseCommandLine({"stop", "--now", "--connect", "h:1", "--ca", "c", "--identity",
-                                      "i", "--token-file", "t"});
+  const auto stop = ParseCommandLine(
+      {"stop", "--now", "--connect", "h:1", "--ca", "c", "--identity", "i", "--token-file", "t"});
   ASSERT_THAT(stop, IsOk());
   EXPECT_TRUE(stop->control.now);
   EXPECT_EQ(stop->control.choice.connect, "h:1");

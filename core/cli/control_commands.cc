@@ -63,13 +63,14 @@ absl::Status PrintValue(const ControlOptions& options, const std::string& value)
     return WriteAnswer(absl::StrCat(DumpJson(json), "\n"));
   }
   const bool line_end = IsTerminal(STDOUT_FILENO) && !absl::EndsWith(value, "\n");
-  return WriteAnswer(absl::StrCat(
-      IsTerminal(STDOUT_FILENO) && !IsUtf8(value) ? EscapeControls(value) : value,
-      line_end ? "\n" : ""));
+  return WriteAnswer(
+      absl::StrCat(IsTerminal(STDOUT_FILENO) && !IsUtf8(value) ? EscapeControls(value) : value,
+                   line_end ? "\n" : ""));
 }
 
 absl::Status Get(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+                            ConnectTo(options.choice, Purpose::kAct));
   MILLRACE_ASSIGN_OR_RETURN(const std::string value, client->KvGet(options.key, options.wait));
   return PrintValue(options, value);
 }
@@ -79,12 +80,14 @@ absl::Status Set(const ControlOptions& options) {
   if (value == "-") {
     MILLRACE_ASSIGN_OR_RETURN(value, ReadStdin());
   }
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+                            ConnectTo(options.choice, Purpose::kAct));
   return client->KvSet(options.key, value);
 }
 
 absl::Status List(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+                            ConnectTo(options.choice, Purpose::kAct));
   bool more = false;
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<KeyEntry> keys,
                             client->ListKeys(options.key, options.limit, &more));
@@ -98,9 +101,8 @@ absl::Status List(const ControlOptions& options) {
   TextTable table({"KEY", "SIZE"});
   for (const KeyEntry& entry : keys) table.AddRow({{entry.key}, {BytesText(entry.value_bytes)}});
   if (!keys.empty()) {
-    MILLRACE_RETURN_IF_ERROR(
-        WriteAnswer(table.ToString(Styler::ForFd(STDOUT_FILENO),
-                                   static_cast<size_t>(TerminalWidth(STDOUT_FILENO, 1200)))));
+    MILLRACE_RETURN_IF_ERROR(WriteAnswer(table.ToString(
+        Styler::ForFd(STDOUT_FILENO), static_cast<size_t>(TerminalWidth(STDOUT_FILENO, 1200)))));
   }
   if (more) {
     WriteAll(STDERR_FILENO, absl::StrCat("millrace: there are more than ", options.limit,
@@ -110,19 +112,22 @@ absl::Status List(const ControlOptions& options) {
 }
 
 absl::Status Delete(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+                            ConnectTo(options.choice, Purpose::kAct));
   return client->KvDelete(options.key).status();
 }
 
 absl::Status Stop(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+                            ConnectTo(options.choice, Purpose::kAct));
   const std::string reason =
       options.reason.empty() ? "stopped by `millrace stop`" : options.reason;
   return client->StopCluster(reason, options.now);
 }
 
 absl::Status Restart(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kAct));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+                            ConnectTo(options.choice, Purpose::kAct));
   MILLRACE_ASSIGN_OR_RETURN(const ClusterView view,
                             client->Snapshot({.level = v1::WATCH_LEVEL_NODES}));
   const v1::SlotStatus* slot = view.FindSlot(options.node);

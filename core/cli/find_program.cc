@@ -41,8 +41,9 @@ bool HasWindowsLineEnd(const std::string& path) {
 absl::StatusOr<std::string> Runnable(const std::string& file, const std::string& shown) {
   if (!HasWindowsLineEnd(file)) return file;
   return absl::PermissionDeniedError(
-      absl::StrCat(shown, " has Windows line ends (CR LF), and Linux looks for an interpreter with a "
-                          "CR in its name: sed -i 's/\\r$//' ",
+      absl::StrCat(shown,
+                   " has Windows line ends (CR LF), and Linux looks for an interpreter with a "
+                   "CR in its name: sed -i 's/\\r$//' ",
                    shown));
 }
 

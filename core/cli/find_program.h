@@ -11,8 +11,9 @@
 namespace millrace::cli {
 
 // `name` itself, made absolute, if it has a slash (relative to `folder`); otherwise the first
-// executable file of that name in `path`, the value of PATH. Returns NOT_FOUND, or PERMISSION_DENIED
-// for a file without the run bit or a script with Windows line ends, saying what to do.
+// executable file of that name in `path`, the value of PATH. Returns NOT_FOUND, or
+// PERMISSION_DENIED for a file without the run bit or a script with Windows line ends, saying what
+// to do.
 [[nodiscard]] absl::StatusOr<std::string> FindProgram(const std::string& name,
                                                       const std::string& folder,
                                                       const std::string& path);

@@ -146,11 +146,11 @@ key. Give it to both, and to nobody else: whoever has it runs programs as the ag
       --valid T                 for how long the certificate is (87600h)
 )";
 
-#define MILLRACE_CLI_WHICH_CLUSTER                                                         \
-  "Which cluster (without any: the one of yours that runs on this machine; of several the\n" \
-  "newest is shown, and none is acted upon)\n"                                             \
+#define MILLRACE_CLI_WHICH_CLUSTER                                                            \
+  "Which cluster (without any: the one of yours that runs on this machine; of several the\n"  \
+  "newest is shown, and none is acted upon)\n"                                                \
   "      --cluster ID|FILE         a cluster's id, the beginning of one, or a cluster file\n" \
-  "      --connect HOST:PORT --ca FILE --identity FILE --token-file FILE\n"                \
+  "      --connect HOST:PORT --ca FILE --identity FILE --token-file FILE\n"                   \
   "                                a coordinator elsewhere: its CA's certificate, a client\n" \
   "                                certificate with its key, a token\n"
 

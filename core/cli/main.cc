@@ -57,7 +57,8 @@ int Main(std::vector<std::string> args) {
   BlockTerminationSignals();
   const absl::StatusOr<CommandLine> line = ParseCommandLine(std::move(args));
   if (!line.ok()) {
-    WriteAll(STDERR_FILENO, absl::StrCat("millrace: ", EscapeControls(line.status().message()), "\n"));
+    WriteAll(STDERR_FILENO,
+             absl::StrCat("millrace: ", EscapeControls(line.status().message()), "\n"));
     return absl::IsInvalidArgument(line.status()) ? kExitUsage : ExitCodeOfStatus(line.status());
   }
   if (line->command == "run") return Run(line->run);
@@ -76,8 +77,8 @@ int Main(std::vector<std::string> args) {
   if (line->command == "restart") return RestartNode(line->control);
   if (line->command == "agent-secret") return MakeSecret(line->secret);
   if (line->command == "version") {
-    return ReportError(WriteAnswer(absl::StrCat(
-        "millrace ", kMillraceVersion, " (coordinator protocol 1, agent protocol 1)\n")));
+    return ReportError(WriteAnswer(absl::StrCat("millrace ", kMillraceVersion,
+                                                " (coordinator protocol 1, agent protocol 1)\n")));
   }
   return ReportError(WriteAnswer(HelpText(line->topic)));
 }

@@ -7,10 +7,9 @@
 namespace millrace::cli {
 
 std::string HarmlessLine(absl::string_view line) {
-  return absl::StrJoin(absl::StrSplit(line, '\t'), "\t",
-                       [](std::string* out, absl::string_view part) {
-                         out->append(EscapeControls(part));
-                       });
+  return absl::StrJoin(
+      absl::StrSplit(line, '\t'), "\t",
+      [](std::string* out, absl::string_view part) { out->append(EscapeControls(part)); });
 }
 
 }  // namespace millrace::cli

@@ -10,8 +10,8 @@
 
 namespace millrace::cli {
 
-// `line` with its control characters escaped, except tabs: what a node writes cannot set a terminal's
-// title or clipboard, or write over other lines. Thread safety: a pure function.
+// `line` with its control characters escaped, except tabs: what a node writes cannot set a
+// terminal's title or clipboard, or write over other lines. Thread safety: a pure function.
 [[nodiscard]] std::string HarmlessLine(absl::string_view line);
 
 }  // namespace millrace::cli

@@ -45,8 +45,8 @@ class OutputRelay {
 
   explicit OutputRelay(Options options);
 
-  // Lines of stdout go to stdout, all others to stderr. A line is written with one call, so that lines
-  // never mix. On a terminal control characters are escaped, unless the mode is kRaw.
+  // Lines of stdout go to stdout, all others to stderr. A line is written with one call, so that
+  // lines never mix. On a terminal control characters are escaped, unless the mode is kRaw.
   void Write(absl::string_view node, LogSource source, const std::vector<std::string>& lines,
              uint64_t dropped);
 

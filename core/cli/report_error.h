@@ -6,8 +6,8 @@
 
 namespace millrace::cli {
 
-// "millrace: what went wrong" on stderr, on one line and with control characters escaped, unless it is
-// OK or nobody reads the answer (answer.h); the exit code (exit_code.h).
+// "millrace: what went wrong" on stderr, on one line and with control characters escaped, unless it
+// is OK or nobody reads the answer (answer.h); the exit code (exit_code.h).
 int ReportError(const absl::Status& status);
 
 }  // namespace millrace::cli

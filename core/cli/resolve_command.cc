@@ -183,8 +183,8 @@ class Printer {
     if (absl::Status written = WriteAnswer(text); !written.ok()) End(std::move(written));
   }
   void Say(absl::string_view text) {
-    WriteAll(STDERR_FILENO, absl::StrCat(style_(Style::kYellow, "millrace:"), " ",
-                                         EscapeControls(text), "\n"));
+    WriteAll(STDERR_FILENO,
+             absl::StrCat(style_(Style::kYellow, "millrace:"), " ", EscapeControls(text), "\n"));
   }
 
   ClusterResolver* const resolver_;

@@ -308,9 +308,8 @@ int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
     failure = failure_;
   }
   if (!failure.has_value() && interruption_.broken_pipe) return kExitSignalBase + SIGPIPE;
-  const std::string text =
-      InWordsOfTheCommand(absl::StrCat(FirstLine(status.message()),
-                                       failure.has_value() ? LogText(*failure, options_.log_dir) : ""));
+  const std::string text = InWordsOfTheCommand(absl::StrCat(
+      FirstLine(status.message()), failure.has_value() ? LogText(*failure, options_.log_dir) : ""));
   console_.Fail(absl::IsCancelled(status) ? absl::StrCat("stopped: ", text) : text);
   if (failure.has_value()) {
     return ExitCodeOfFailure(*failure);

@@ -54,8 +54,7 @@ size_t TerminalHeight(int fd, size_t fallback) {
 }
 
 std::string NextFrame(absl::string_view text, const ScreenSize& size, absl::string_view where_all) {
-  const std::vector<absl::string_view> lines =
-      absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
+  const std::vector<absl::string_view> lines = absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
   // The cursor stands on the last row, so that nothing scrolls.
   const size_t rows = std::max<size_t>(2, size.rows) - 1;
   size_t shown = FittingLines(lines, rows, size.columns);
@@ -64,15 +63,16 @@ std::string NextFrame(absl::string_view text, const ScreenSize& size, absl::stri
   std::string frame = kHomeAndEraseBelow;
   for (size_t i = 0; i < shown; ++i) absl::StrAppend(&frame, lines[i], "\n");
   if (cut) {
-    absl::StrAppend(
-        &frame,
-        FitText(absl::StrCat("... ", lines.size() - shown, " more lines: ", where_all), size.columns),
-        "\n");
+    absl::StrAppend(&frame,
+                    FitText(absl::StrCat("... ", lines.size() - shown, " more lines: ", where_all),
+                            size.columns),
+                    "\n");
   }
   return frame;
 }
 
-std::string FirstFrame(absl::string_view text, const ScreenSize& size, absl::string_view where_all) {
+std::string FirstFrame(absl::string_view text, const ScreenSize& size,
+                       absl::string_view where_all) {
   return std::string(size.rows, '\n') + NextFrame(text, size, where_all);
 }
 

@@ -24,8 +24,9 @@ struct ScreenSize {
 // Rows of the terminal behind `fd`; `fallback` where it is none, or does not say.
 [[nodiscard]] size_t TerminalHeight(int fd, size_t fallback);
 
-// What draws `text`, lines with their ends, from the upper left corner of an empty screen. A text that is too long for the screen is cut at the last row, which says how many lines are not
-// shown, and `where_all` says where they are. The cursor is left below the text.
+// What draws `text`, lines with their ends, from the upper left corner of an empty screen. A text
+// that is too long for the screen is cut at the last row, which says how many lines are not shown,
+// and `where_all` says where they are. The cursor is left below the text.
 //
 // Thread safety: pure functions.
 [[nodiscard]] std::string NextFrame(absl::string_view text, const ScreenSize& size,

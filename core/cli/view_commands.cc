@@ -84,7 +84,8 @@ absl::Status WatchUntilGone(
 absl::Status Look(const ViewOptions& options, const Render& text,
                   const std::function<OrderedJson(const ClusterView&)>& json,
                   absl::string_view where_all) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kLook));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+                            ConnectTo(options.choice, Purpose::kLook));
   const bool screen = IsTerminal(STDOUT_FILENO) && !options.json;
   bool first = true;
   const auto show = [&](const ClusterView& view) {
@@ -92,7 +93,8 @@ absl::Status Look(const ViewOptions& options, const Render& text,
     const std::string out = text(view);
     if (!options.watch) return WriteAnswer(out);
     if (!screen) return WriteAnswer(absl::StrCat(out, "\n"));
-    const ScreenSize size = {.columns = Width(), .rows = TerminalHeight(STDOUT_FILENO, kScreenRows)};
+    const ScreenSize size = {.columns = Width(),
+                             .rows = TerminalHeight(STDOUT_FILENO, kScreenRows)};
     const auto frame = std::exchange(first, false) ? FirstFrame : NextFrame;
     return WriteAnswer(frame(out, size, where_all));
   };
@@ -101,8 +103,9 @@ absl::Status Look(const ViewOptions& options, const Render& text,
                               client->Snapshot({.level = v1::WATCH_LEVEL_ALL}));
     return show(view);
   }
-  return WatchUntilGone(client.get(), {.interval = options.interval},
-                        [&](const v1::WatchUpdate&, const ClusterView& view) { return show(view); });
+  return WatchUntilGone(
+      client.get(), {.interval = options.interval},
+      [&](const v1::WatchUpdate&, const ClusterView& view) { return show(view); });
 }
 
 std::string NameOf(const ClusterView& view, int executor_id) {
@@ -111,12 +114,14 @@ std::string NameOf(const ClusterView& view, int executor_id) {
 }
 
 absl::Status Events(const ViewOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kLook));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+                            ConnectTo(options.choice, Purpose::kLook));
   const Styler style = Styler::ForFd(STDOUT_FILENO);
   const auto print = [&](const v1::Event& event, const ClusterView& view) {
     return WriteAnswer(
-        options.json ? absl::StrCat(DumpJson(EventJson(event, NameOf(view, event.executor_id()))), "\n")
-                     : EventText(event, style));
+        options.json
+            ? absl::StrCat(DumpJson(EventJson(event, NameOf(view, event.executor_id()))), "\n")
+            : EventText(event, style));
   };
   const auto print_last = [&](const ClusterView& view) -> absl::Status {
     const auto& events = view.events();
@@ -169,7 +174,8 @@ absl::StatusOr<std::vector<int>> ExecutorIds(const ClusterView& view,
 }
 
 absl::Status Logs(const ViewOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, ConnectTo(options.choice, Purpose::kLook));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+                            ConnectTo(options.choice, Purpose::kLook));
   MILLRACE_ASSIGN_OR_RETURN(const ClusterView view,
                             client->Snapshot({.level = v1::WATCH_LEVEL_NODES}));
   ReadLogsOptions read;
@@ -201,8 +207,9 @@ absl::Status Logs(const ViewOptions& options) {
                       "\n");
     }
     for (const std::string& line : batch.lines()) {
-      absl::StrAppend(&out, options.json ? DumpJson(LogLineJson(batch, node, line))
-                                         : absl::StrCat(prefix, harmless ? HarmlessLine(line) : line),
+      absl::StrAppend(&out,
+                      options.json ? DumpJson(LogLineJson(batch, node, line))
+                                   : absl::StrCat(prefix, harmless ? HarmlessLine(line) : line),
                       "\n");
     }
     written = WriteAnswer(out);

@@ -23,8 +23,8 @@
 
 namespace millrace {
 
-// Returns INVALID_ARGUMENT if the address is no host:port, the CA is no certificate, or the identity is
-// not a certificate with its key.
+// Returns INVALID_ARGUMENT if the address is no host:port, the CA is no certificate, or the
+// identity is not a certificate with its key.
 [[nodiscard]] absl::Status CheckEndpoint(const std::string& address, const std::string& ca_pem,
                                          const std::string& identity_pem);
 
@@ -32,7 +32,8 @@ namespace millrace {
 inline constexpr int kMaxSnapshotBytes = 256 << 20;
 
 // TLS that trusts `ca_pem` only, expects a coordinator's name, and shows the client certificate of
-// `identity_pem`, which holds its key as well. Shares its connection with no other channel. Readers, feeders and agents (core/agent/coordinator_channel.h) all dial by this.
+// `identity_pem`, which holds its key as well. Shares its connection with no other channel.
+// Readers, feeders and agents (core/agent/coordinator_channel.h) all dial by this.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeClientChannel(
     const std::string& address, const std::string& ca_pem, const std::string& identity_pem,
     int max_message_bytes = kMaxSnapshotBytes);

@@ -10,7 +10,8 @@
 //   MILLRACE_ASSIGN_OR_RETURN(auto client, ClusterClient::Connect(ClientOptionsFrom(cluster)));
 //
 // In ClustersDir(), mode 0700, two files of mode 0600:
-//   <id>.json       address, CA, client certificate with its key, viewer token: enough to look. May be
+//   <id>.json       address, CA, client certificate with its key, viewer token: enough to look. May
+//   be
 //                   given to a viewer.
 //   <id>.operator   the operator token: stop nodes, read and write the key-value store. May not.
 // Both are replaced atomically. A symbolic link, another owner than this user, or a mode that lets

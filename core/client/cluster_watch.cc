@@ -102,9 +102,8 @@ class GrpcClusterWatch final : public ClusterWatch {
 
   // One call, until it ends. OK: the cluster ended it. `*heard`: at least one update came.
   absl::Status WatchOnce(bool* heard) {
-    const auto stub =
-        v1::ClusterView::NewStub(
-            MakeClientChannel(client_.address, client_.ca_pem, client_.identity_pem));
+    const auto stub = v1::ClusterView::NewStub(
+        MakeClientChannel(client_.address, client_.ca_pem, client_.identity_pem));
     grpc::ClientContext context;
     PrepareCall(client_.viewer_token.empty() ? client_.operator_token : client_.viewer_token,
                 absl::InfiniteDuration(), &context);

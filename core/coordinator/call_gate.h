@@ -1,7 +1,7 @@
 // File: core/coordinator/call_gate.h
 //
-// The check that every call passes first: its token. Who is turned away becomes an event; whose call
-// is admitted is no stranger to the listener any more.
+// The check that every call passes first: its token. Who is turned away becomes an event; whose
+// call is admitted is no stranger to the listener any more.
 //
 // Defines: CallGate.
 

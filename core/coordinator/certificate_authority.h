@@ -63,8 +63,8 @@ class CertificateAuthority {
   // A fresh key with a certificate for kServerName (serverAuth).
   [[nodiscard]] absl::StatusOr<Identity> IssueServer() const;
 
-  // A fresh key with a certificate for "<kind>.client.millrace" (clientAuth): without one of this CA
-  // nobody comes through a TLS handshake with the coordinator. `kind`: a DNS label.
+  // A fresh key with a certificate for "<kind>.client.millrace" (clientAuth): without one of this
+  // CA nobody comes through a TLS handshake with the coordinator. `kind`: a DNS label.
   [[nodiscard]] absl::StatusOr<Identity> IssueClient(absl::string_view kind) const;
 
   // Signs the public key of a PKCS#10 request under the one DNS name `dns_name` (serverAuth and

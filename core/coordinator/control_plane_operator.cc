@@ -325,8 +325,8 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
 bool ControlPlane::MayResume(const PartitionReport& last, const FeedRoute& route) const {
   if (last.executor_id < 0) return false;
   if (last.executor_id == route.executor_id) return last.node_attempt == route.attempt;
-  // A program that stopped reading has used what it acknowledged, and no more: the rest is another's. Not so
-  // if it failed, which takes what it had learnt along.
+  // A program that stopped reading has used what it acknowledged, and no more: the rest is
+  // another's. Not so if it failed, which takes what it had learnt along.
   const bool nothing_in_doubt =
       last.state == PartitionState::kFailed && last.rows_received == last.rows_acked;
   const FeedRoute::State before = RouteState(last.executor_id);

@@ -354,7 +354,8 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(
       ca_, CertificateAuthority::Create({.cluster_id = cluster_id_, .clock = options.clock}));
   MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity agent, ca_->IssueClient("agent"));
-  MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity viewer, ca_->IssueClient("viewer"));
+  MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity viewer,
+                            ca_->IssueClient("viewer"));
   agent_identity_pem_ = agent.ToPem();
   viewer_identity_pem_ = viewer.ToPem();
   std::string sha256;

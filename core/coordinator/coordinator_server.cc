@@ -32,9 +32,9 @@ namespace {
 constexpr int kMaxReceiveBytes = 2 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
 constexpr int kMaxStreamsPerConnection = 64;
-// A peer that does not finish its TLS handshake holds a socket and some memory no longer than this. The
-// acceptor hands on so few at once that it is time enough for each; where others wait, who stands
-// still goes earlier.
+// A peer that does not finish its TLS handshake holds a socket and some memory no longer than this.
+// The acceptor hands on so few at once that it is time enough for each; where others wait, who
+// stands still goes earlier.
 constexpr int kHandshakeTimeoutMs = 60'000;
 constexpr int kMinPingIntervalMs = 5'000;
 constexpr std::chrono::milliseconds kShutdownGrace(500);

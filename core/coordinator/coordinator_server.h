@@ -38,7 +38,8 @@ struct ServerOptions {
   ProgramSource* program = nullptr;  // null: nothing is shipped
 };
 
-// Threads: gRPC's own, and one that accepts (core/base/connection_acceptor.h). Thread safety: Shutdown() may be called from any thread, once or more often.
+// Threads: gRPC's own, and one that accepts (core/base/connection_acceptor.h). Thread safety:
+// Shutdown() may be called from any thread, once or more often.
 class CoordinatorServer {
  public:
   // Returns UNAVAILABLE, naming the address, if it cannot be bound; INTERNAL if OpenSSL fails.

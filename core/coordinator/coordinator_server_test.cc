@@ -184,9 +184,8 @@ TEST(AttachTest, ShutdownEndsStreamsWithCancelled) {
 
 TEST(AttachTest, ADeadlineOfTheClientEndsOnlyItsStream) {
   auto coordinator = StartCluster(2);
-  auto stub = v1::Coordinator::NewStub(
-      MakeAgentChannel(coordinator->address(), coordinator->ca_pem(),
-                       coordinator->agent_identity_pem()));
+  auto stub = v1::Coordinator::NewStub(MakeAgentChannel(
+      coordinator->address(), coordinator->ca_pem(), coordinator->agent_identity_pem()));
   grpc::ClientContext context;
   context.AddMetadata("authorization", "Bearer " + coordinator->tokens().agent);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
@@ -315,8 +314,9 @@ TEST(TransportTest, WithoutTlsOrWithAnotherCaThereIsNoService) {
   Reader plain(*coordinator, token,
                grpc::CreateChannel(coordinator->address(), grpc::InsecureChannelCredentials()));
   EXPECT_THAT(plain.GetStatus(&status), StatusIs(absl::StatusCode::kUnavailable));
-  Reader wrong(*coordinator, token, MakeAgentChannel(coordinator->address(), other->ca_pem(),
-                                                     other->agent_identity_pem()));
+  Reader wrong(
+      *coordinator, token,
+      MakeAgentChannel(coordinator->address(), other->ca_pem(), other->agent_identity_pem()));
   EXPECT_THAT(wrong.GetStatus(&status), StatusIs(absl::StatusCode::kUnavailable));
   Reader right(*coordinator, token);
   EXPECT_THAT(right.GetStatus(&status), IsOk());

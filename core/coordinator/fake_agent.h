@@ -57,8 +57,8 @@ struct FakeAgentOptions {
   [[nodiscard]] static FakeAgentOptions For(const Coordinator& coordinator);
 };
 
-// A channel with TLS that trusts `ca_pem` only, expects the coordinator's name and shows the certificate
-// of `identity_pem` ("": none); never shared.
+// A channel with TLS that trusts `ca_pem` only, expects the coordinator's name and shows the
+// certificate of `identity_pem` ("": none); never shared.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeAgentChannel(const std::string& address,
                                                               const std::string& ca_pem,
                                                               const std::string& identity_pem);

@@ -242,8 +242,7 @@ TEST(FeedGatewayTest, WhatASessionEndedWithIsToldToTheNext) {
   ASSERT_THAT((*gateway)->Report(report), IsOk());
   const auto reply = (*gateway)->Lookup(lookup);
   ASSERT_THAT(reply, IsOk());
-  EXPECT_EQ(reply->partition_error().code(),
-            static_cast<int>(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(reply->partition_error().code(), static_cast<int>(absl::StatusCode::kDeadlineExceeded));
   EXPECT_EQ(reply->partition_error().message(), "too late");
 }
 

@@ -123,8 +123,7 @@ void ReservationTable::AgentExited(int executor_id, const AgentExitReport& repor
   Slot* found = Find(executor_id);
   if (found == nullptr) return;
   Slot& slot = *found;
-  const bool other_pid =
-      report.pid != 0 && slot.agent_pid != 0 && report.pid != slot.agent_pid;
+  const bool other_pid = report.pid != 0 && slot.agent_pid != 0 && report.pid != slot.agent_pid;
   if (other_pid || (!report.agent_id.empty() && report.agent_id != slot.agent_id)) {
     ++fenced_;
     return;

@@ -24,8 +24,8 @@
 
 namespace millrace {
 
-// Gives the server that `builder` will make a way in for connections, under `credentials`. The result
-// is called after BuildAndStart() only, on one thread.
+// Gives the server that `builder` will make a way in for connections, under `credentials`. The
+// result is called after BuildAndStart() only, on one thread.
 [[nodiscard]] ConnectionAcceptor::Handler AcceptForGrpc(
     const std::shared_ptr<grpc::ServerCredentials>& credentials, grpc::ServerBuilder* builder);
 

@@ -111,7 +111,8 @@ absl::StatusOr<Options> ParseOptions(std::vector<std::string> args) {
   if (!options.connect.empty() &&
       (token_file.empty() || ca_file.empty() || identity_file.empty())) {
     return absl::InvalidArgumentError(
-        "--connect needs --token-file, --ca and --identity; on the driver's host --cluster finds all "
+        "--connect needs --token-file, --ca and --identity; on the driver's host --cluster finds "
+        "all "
         "three by itself");
   }
   MILLRACE_RETURN_IF_ERROR(ReadSecret(token_file, &options.token));

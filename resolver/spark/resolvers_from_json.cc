@@ -138,10 +138,11 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeClusterMembersResolverFromJ
     const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
     const ResolverMakers& /*makers*/) {
   MILLRACE_RETURN_IF_ERROR(CheckBehavior(behavior, where, "cluster"));
-  MILLRACE_RETURN_IF_ERROR(CheckMembers(description,
-                                        {"cluster", "address", "ca_file", "identity_file",
-                                         "token_file", "completeness", "wait_timeout_s", "timeout_s"},
-                                        where));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckMembers(description,
+                   {"cluster", "address", "ca_file", "identity_file", "token_file", "completeness",
+                    "wait_timeout_s", "timeout_s"},
+                   where));
   const Json object = description;
   ClusterMembersResolver::Options options;
   MILLRACE_ASSIGN_OR_RETURN(options.cluster, GetStringOr(object, "cluster", "", where));

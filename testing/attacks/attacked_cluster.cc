@@ -14,7 +14,8 @@
 
 namespace millrace::attacks {
 
-std::vector<std::string> Limited(const std::string& limit, const std::vector<std::string>& command) {
+std::vector<std::string> Limited(const std::string& limit,
+                                 const std::vector<std::string>& command) {
   std::vector<std::string> argv = {"/bin/sh", "-c",
                                    absl::StrCat("ulimit ", limit, " && exec \"$0\" \"$@\"")};
   argv.insert(argv.end(), command.begin(), command.end());

@@ -27,8 +27,8 @@ inline constexpr absl::Duration kPatience = absl::Seconds(120);
 [[nodiscard]] std::vector<std::string> Limited(const std::string& limit,
                                                const std::vector<std::string>& command);
 
-// The command `millrace run ARGUMENTS...`. Its agent and its cluster file are found by the environment
-// that AttackedCluster::SetEnvironment() makes.
+// The command `millrace run ARGUMENTS...`. Its agent and its cluster file are found by the
+// environment that AttackedCluster::SetEnvironment() makes.
 [[nodiscard]] std::vector<std::string> MillraceRun(const std::vector<std::string>& arguments);
 
 // A connection to `host_port`, over which `bytes` were sent.

@@ -1,4 +1,5 @@
-// File descriptors run short: connections that say nothing, and limits that are too low for a cluster.
+// File descriptors run short: connections that say nothing, and limits that are too low for a
+// cluster.
 
 #include <memory>
 #include <string>
@@ -31,7 +32,8 @@ using ::testing::HasSubstr;
 
 // The beginning of a TLS record of 512 bytes, a ClientHello, whose rest never comes.
 const std::string& HalfHello() {
-  static const auto* const bytes = new std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
+  static const auto* const bytes =
+      new std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
   return *bytes;
 }
 
@@ -69,9 +71,9 @@ TEST_F(DescriptorAttackTest, AnAgentThatListensIsAdoptedAmongIdleConnections) {
   ASSERT_THAT(agent, IsOk());
   std::vector<UniqueFd> idle;
   for (int i = 0; i < 100; ++i) idle.push_back(Connect((*agent)->address(), ""));
-  const auto resolver = StaticResolver::Create(
-      {.cluster_spec = *ClusterSpec::Create(
-           {{"worker", ClusterSpec::TaskList{(*agent)->address()}}})});
+  const auto resolver =
+      StaticResolver::Create({.cluster_spec = *ClusterSpec::Create(
+                                  {{"worker", ClusterSpec::TaskList{(*agent)->address()}}})});
   ASSERT_THAT(resolver, IsOk());
   AdoptingLauncherOptions options;
   options.secret.file = secret;
@@ -99,8 +101,7 @@ TEST_F(DescriptorAttackTest, AHardLimitThatIsTooLowIsNamed) {
   const std::string errors = JoinPath(dir_.path(), "stderr");
   std::vector<std::string> command = MillraceRun(
       {"-n", "24", "--quiet", "--reservation-timeout", "20s", "--", "/bin/sleep", "1000"});
-  auto driver = ChildProcess::Start(
-      Limited(absl::StrCat("-n 120 && exec 2>", errors), command));
+  auto driver = ChildProcess::Start(Limited(absl::StrCat("-n 120 && exec 2>", errors), command));
   ASSERT_THAT(driver, IsOk());
   const absl::StatusOr<ExitStatus> end = (*driver)->Wait(kPatience);
   ASSERT_THAT(end, IsOk());

@@ -1,5 +1,5 @@
-// HTTP/2 from strangers: gRPC 1.51 copies an unfinished HPACK string again for each CONTINUATION frame
-// (CVE-2023-33953), so nobody without a certificate of the cluster may come so far.
+// HTTP/2 from strangers: gRPC 1.51 copies an unfinished HPACK string again for each CONTINUATION
+// frame (CVE-2023-33953), so nobody without a certificate of the cluster may come so far.
 
 #include <openssl/bio.h>
 #include <openssl/pem.h>
@@ -9,7 +9,6 @@
 #include <sys/time.h>
 
 #include <algorithm>
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -45,8 +44,11 @@ std::string Frame(char type, int stream, absl::string_view payload) {
 // A header whose value is announced with kAttackBytes and a byte more, in frames.
 std::string UnfinishedHeader() {
   std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, "");
-  std::string block("\0\x01" "a\x7f", 4);
-  for (size_t rest = kAttackBytes + 1 - 127; ; rest >>= 7) {
+  std::string block(
+      "\0\x01"
+      "a\x7f",
+      4);
+  for (size_t rest = kAttackBytes + 1 - 127;; rest >>= 7) {
     block += static_cast<char>((rest & 0x7f) | (rest >= 0x80 ? 0x80 : 0));
     if (rest < 0x80) break;
   }

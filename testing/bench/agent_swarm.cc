@@ -1,18 +1,19 @@
 // Many simulated agents in one process, each with its own TLS connection, token and stream: what
-// //testing/bench:reservation lets arrive at a coordinator, or at bare_grpc_server, all at once. Their
-// streams are raw bytes on both, so that this side costs the same.
+// //testing/bench:reservation lets arrive at a coordinator, or at bare_grpc_server, all at once.
+// Their streams are raw bytes on both, so that this side costs the same.
 //
-// Over stdin and stdout (json_child.h): takes {address, ca_pem, identity_pem, token, agents, bare, sample_every}, says
-// {ready}; takes anything, arrives, says {first_bytes, second_bytes, sample_every} once each agent holds
-// its spec; takes {run}, lets the nodes be running, and says {cpu_s, samples}, those that it has sent, as
-// to any line. Heartbeats go out each second from the
+// Over stdin and stdout (json_child.h): takes {address, ca_pem, identity_pem, token, agents, bare,
+// sample_every}, says {ready}; takes anything, arrives, says {first_bytes, second_bytes,
+// sample_every} once each agent holds its spec; takes {run}, lets the nodes be running, and says
+// {cpu_s, samples}, those that it has sent, as to any line. Heartbeats go out each second from the
 // registration on; one of each `sample_every` is a sample, as often as the coordinator says.
 //
-// {first, gpus, everything, lines, sample_every} make agents for //testing/bench:dashboard: number `first` and on, each
-// the only one of its host, which has so many GPUs; one of each `lines` agents writes a line each second,
-// the first kMetricNodes tell their loss, and samples come every `sample_every` seconds, whatever the
-// coordinator says, or with 0 as it says. Those that speak at the same time share a connection: what is measured there is the
-// way from the coordinator to its viewer, not the ten thousand sockets at its other end.
+// {first, gpus, everything, lines, sample_every} make agents for //testing/bench:dashboard: number
+// `first` and on, each the only one of its host, which has so many GPUs; one of each `lines` agents
+// writes a line each second, the first kMetricNodes tell their loss, and samples come every
+// `sample_every` seconds, whatever the coordinator says, or with 0 as it says. Those that speak at
+// the same time share a connection: what is measured there is the way from the coordinator to its
+// viewer, not the ten thousand sockets at its other end.
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// The coordinator that //testing/bench:dashboard looks at, as a process of its own: the one that drivers
-// embed, of a fed cluster, with a feed whose ledger goes on.
+// The coordinator that //testing/bench:dashboard looks at, as a process of its own: the one that
+// drivers embed, of a fed cluster, with a feed whose ledger goes on.
 //
 // Over stdin and stdout (json_child.h): takes {agents}, says {address, ca_pem, identity_pem, token,
 // viewer_token}; then

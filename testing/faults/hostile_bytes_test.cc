@@ -143,7 +143,8 @@ TEST_F(HostileBytesTest, CallsWithoutTlsOrCertificateOrTokenAreRefused) {
             grpc::StatusCode::UNAVAILABLE);  // the handshake ends
   for (const std::string& wrong : {std::string(), std::string("Bearer "), token,
                                    absl::StrCat("Bearer ", token, "0"), std::string("Bearer 00")}) {
-    EXPECT_EQ(Call(Tls(ca_pem, identity), wrong).error_code(), grpc::StatusCode::UNAUTHENTICATED) << wrong;
+    EXPECT_EQ(Call(Tls(ca_pem, identity), wrong).error_code(), grpc::StatusCode::UNAUTHENTICATED)
+        << wrong;
   }
   // Known, but not for this.
   EXPECT_EQ(Call(Tls(ca_pem, identity), absl::StrCat("Bearer ", token)).error_code(),
