@@ -27,7 +27,6 @@
 namespace millrace::attacks {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 // The beginning of a TLS record of 512 bytes, a ClientHello, whose rest never comes.
@@ -108,7 +107,7 @@ TEST_F(DescriptorAttackTest, AHardLimitThatIsTooLowIsNamed) {
   EXPECT_FALSE(end->ok());
   const absl::StatusOr<std::string> said = ReadFile(errors, 1 << 20);
   ASSERT_THAT(said, IsOk());
-  EXPECT_THAT(*said, AnyOf(HasSubstr("EMFILE"), HasSubstr("Too many open files")));
+  EXPECT_THAT(*said, HasSubstr("file descriptors"));
 }
 
 }  // namespace
