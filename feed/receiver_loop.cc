@@ -5,8 +5,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "core/base/log.h"
+#include "core/base/loopback.h"
 #include "core/base/random.h"
+#include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
@@ -28,9 +31,10 @@ constexpr size_t kMaxPoisoned = 4096;
 
 // PLAIN encrypts nothing: to this host only.
 bool IsLocalEndpoint(absl::string_view endpoint) {
-  return absl::StartsWith(endpoint, "ipc://@") || absl::StartsWith(endpoint, "tcp://127.") ||
-         absl::StartsWith(endpoint, "tcp://[::1]:") ||
-         absl::StartsWith(endpoint, "tcp://localhost:");
+  if (absl::StartsWith(endpoint, "ipc://@")) return true;
+  if (!absl::ConsumePrefix(&endpoint, "tcp://")) return false;
+  const absl::StatusOr<HostPort> address = ParseHostPort(endpoint);
+  return address.ok() && IsLoopbackHost(address->host);
 }
 
 bool IsCurveReply(const ReplyEndpoint& reply) {

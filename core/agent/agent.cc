@@ -10,7 +10,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/agent/local_address.h"
 #include "core/base/descriptor_limit.h"
 #include "core/base/file.h"
 #include "core/base/local_interfaces.h"

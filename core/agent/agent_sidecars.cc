@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/agent/agent.h"
-#include "core/agent/local_address.h"
 #include "core/base/log.h"
+#include "core/base/loopback.h"
 #include "core/base/socket_address.h"
 
 namespace millrace {

@@ -86,12 +86,4 @@ std::string LocalHostTowards(uint16_t peer_port) {
   return "";
 }
 
-bool IsLoopbackHost(absl::string_view host) {
-  if (host == "localhost" || host == "::1") return true;
-  // 127.example.org may be any host.
-  in_addr address{};
-  return inet_pton(AF_INET, std::string(host).c_str(), &address) == 1 &&
-         (ntohl(address.s_addr) >> 24) == 127;
-}
-
 }  // namespace millrace

@@ -11,17 +11,12 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/string_view.h"
-
 namespace millrace {
 
 // The numeric local address of an open TCP connection of this process to `peer_port` (gRPC does not
 // tell that of its own); IPv4 as such also when the socket is IPv6. Empty if there is none.
 // Thread safety: thread-safe. Blocking: never (procfs).
 [[nodiscard]] std::string LocalHostTowards(uint16_t peer_port);
-
-// "localhost", 127.0.0.0/8, ::1.
-[[nodiscard]] bool IsLoopbackHost(absl::string_view host);
 
 }  // namespace millrace
 

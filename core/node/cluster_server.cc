@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/grpc_log.h"
 #include "core/base/log.h"
+#include "core/base/loopback.h"
 #include "core/base/socket_address.h"
 #include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
@@ -37,7 +38,7 @@ absl::Status CheckTls(const NodeContext& context) {
 HostPort ListenAddress(const HostPort& advertised) {
   const std::string& host = advertised.host;
   if (host == "localhost") return {"127.0.0.1", advertised.port};
-  if (absl::StartsWith(host, "127.") || host == "::1") return advertised;
+  if (IsLoopbackHost(host)) return advertised;
   return {absl::StrContains(host, ":") ? "::" : "0.0.0.0", advertised.port};
 }
 

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/base/clock.h"
+#include "core/base/loopback.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 
@@ -110,10 +111,6 @@ std::string WithHost(const std::string& url, const std::string& host) {
   std::string replaced = text;
   curl_free(text);
   return replaced;
-}
-
-bool IsThisHost(absl::string_view host) {
-  return host == "localhost" || absl::StartsWith(host, "127.") || host == "[::1]";
 }
 
 // Rounded up, at most an hour: infinite waits are begun again.
@@ -344,7 +341,7 @@ void HttpClient::Transfer::SetOptions() {
   if (!options_.proxy_url.empty()) {
     curl_easy_setopt(easy_, CURLOPT_PROXY, options_.proxy_url.c_str());
     curl_easy_setopt(easy_, CURLOPT_NOPROXY, "");
-  } else if (options_.proxy == Proxy::kNone || IsThisHost(url_.host)) {
+  } else if (options_.proxy == Proxy::kNone || IsLoopbackHost(url_.host)) {
     curl_easy_setopt(easy_, CURLOPT_PROXY, "");
   }
 
