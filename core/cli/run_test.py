@@ -310,13 +310,22 @@ def state_of(pid):
 
 
 class CtrlZTest(CliTestCase):
-    # For each node, and for what it starts in turn.
-    COUNT = ("echo $$ > tmp.$RANK; mv tmp.$RANK up.$RANK; "
-             "while [ ! -e done ]; do echo >> count.$RANK; sleep 0.02; done; echo well")
+    # Not a shell: one that waits for a child between vfork and exec is no stopped process itself.
+    COUNT = """
+import os, time
+rank = os.environ["RANK"]
+count = open(f"count.{rank}", "wb", buffering=0)
+with open(f"tmp.{rank}", "w") as file: file.write(str(os.getpid()))
+os.rename(f"tmp.{rank}", f"up.{rank}")
+while not os.path.exists("done"):
+    count.write(b".")
+    time.sleep(0.02)
+print("well")
+"""
 
     def start(self, *options):
         # A process group of its own, as a shell gives to each job.
-        process = self.start_cli("run", "-n", "2", *options, "--", "sh", "-c", self.COUNT,
+        process = self.start_cli("run", "-n", "2", *options, "--", PYTHON, "-c", self.COUNT,
                                  process_group=0)
         nodes = []
         for rank in (0, 1):
@@ -353,7 +362,15 @@ class CtrlZTest(CliTestCase):
         process, nodes = self.start()
         self.pause(process, nodes)
         time.sleep(25)
+        resumed_ms = time.time() * 1000
         process.send_signal(signal.SIGCONT)
+
+        def agents_are_back():
+            nodes = self.json_of("nodes", "--json")["nodes"]
+            return all(node["sample"] and node["sample"]["time_ms"] > resumed_ms for node in nodes)
+
+        # A line that a node writes before its agent has dialled again would not be relayed.
+        self.wait_for(agents_are_back, "samples of both nodes")
         self.write("done", "")
         out, err = process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 0, err)
