@@ -177,14 +177,17 @@ TEST_F(TrainJobTest, EveryRowArrivesExactlyOnce) {
   EXPECT_GE(observer_.Count(PartitionProgress::State::kFeeding), 7);
   EXPECT_GE(observer_.Count(PartitionProgress::State::kReceived), 7);
   EXPECT_EQ(observer_.Count(PartitionProgress::State::kAcknowledged), 7);
+  absl::Duration credit;
   for (const PartitionProgress& report : observer_.reports()) {
     if (report.state != PartitionProgress::State::kAcknowledged) continue;
     EXPECT_EQ(report.acked_rows, 33);
     EXPECT_GT(report.times.source, absl::ZeroDuration());
     EXPECT_GT(report.times.encode, absl::ZeroDuration());
-    EXPECT_GT(report.times.credit, absl::ZeroDuration());  // until it was accepted
     EXPECT_GT(report.times.wire, absl::ZeroDuration());
+    credit += report.times.credit;
   }
+  // Until they were accepted: on a slow machine some are before they have something to send.
+  EXPECT_GT(credit, absl::ZeroDuration());
 }
 
 TEST_F(TrainJobTest, EpochsFollowOneAnotherWithinOneFeed) {
