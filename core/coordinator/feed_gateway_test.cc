@@ -17,13 +17,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// As an agent of the cluster.
+FeedGatewayOptions AgentOptions(const Coordinator& coordinator) {
+  return {.address = coordinator.address(),
+          .ca_pem = coordinator.ca_pem(),
+          .identity_pem = coordinator.agent_identity_pem(),
+          .agent_token = coordinator.tokens().agent,
+          .timeout = kLong};
+}
+
 TEST(FeedGatewayTest, AFeederIsToldWhereToGoAndReportsBack) {
   auto coordinator = StartCluster(2, InputMode::kFeed);
-  FeedGatewayOptions options{.address = coordinator->address(),
-                             .ca_pem = coordinator->ca_pem(),
-                             .identity_pem = coordinator->agent_identity_pem(),
-                             .agent_token = coordinator->tokens().agent,
-                             .timeout = kLong};
+  const FeedGatewayOptions options = AgentOptions(*coordinator);
   auto gateway = FeedGatewayClient::Connect(options);
   ASSERT_THAT(gateway, IsOk());
   FeedGatewayOptions wrong = options;
@@ -153,11 +158,7 @@ TEST(FeedGatewayTest, AFeederIsToldWhereToGoAndReportsBack) {
 
 TEST(FeedGatewayTest, AFailedClusterIsNotFedThoughOtherNodesRun) {
   auto coordinator = StartCluster(2, InputMode::kFeed);
-  auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
-                                             .ca_pem = coordinator->ca_pem(),
-                                             .identity_pem = coordinator->agent_identity_pem(),
-                                             .agent_token = coordinator->tokens().agent,
-                                             .timeout = kLong});
+  auto gateway = FeedGatewayClient::Connect(AgentOptions(*coordinator));
   ASSERT_THAT(gateway, IsOk());
   ASSERT_THAT(coordinator->OpenFeed("f", "input", 4), IsOk());
   auto first = Dial(*coordinator, 0);
@@ -179,11 +180,7 @@ TEST(FeedGatewayTest, AFailedClusterIsNotFedThoughOtherNodesRun) {
 
 TEST(FeedGatewayTest, RowsAfterThoseThatAnotherNodeUsedAreFedWhereItStoppedReading) {
   auto coordinator = StartCluster(2, InputMode::kFeed);
-  auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
-                                             .ca_pem = coordinator->ca_pem(),
-                                             .identity_pem = coordinator->agent_identity_pem(),
-                                             .agent_token = coordinator->tokens().agent,
-                                             .timeout = kLong});
+  auto gateway = FeedGatewayClient::Connect(AgentOptions(*coordinator));
   ASSERT_THAT(gateway, IsOk());
   ASSERT_THAT(coordinator->OpenFeed("f", "input", 4), IsOk());
   auto first = Dial(*coordinator, 0);
@@ -223,11 +220,7 @@ TEST(FeedGatewayTest, RowsAfterThoseThatAnotherNodeUsedAreFedWhereItStoppedReadi
 
 TEST(FeedGatewayTest, WhatASessionEndedWithIsToldToTheNext) {
   auto coordinator = StartCluster(1, InputMode::kFeed);
-  auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
-                                             .ca_pem = coordinator->ca_pem(),
-                                             .identity_pem = coordinator->agent_identity_pem(),
-                                             .agent_token = coordinator->tokens().agent,
-                                             .timeout = kLong});
+  auto gateway = FeedGatewayClient::Connect(AgentOptions(*coordinator));
   ASSERT_THAT(gateway, IsOk());
   ASSERT_THAT(coordinator->OpenFeed("f", "input", 1), IsOk());
   v1::LookupRequest lookup;
@@ -248,11 +241,7 @@ TEST(FeedGatewayTest, WhatASessionEndedWithIsToldToTheNext) {
 
 TEST(FeedGatewayTest, AnAgentWhoseDeathWasSeenIsLostAtOnce) {
   auto coordinator = StartCluster(2, InputMode::kFeed);
-  auto gateway = FeedGatewayClient::Connect({.address = coordinator->address(),
-                                             .ca_pem = coordinator->ca_pem(),
-                                             .identity_pem = coordinator->agent_identity_pem(),
-                                             .agent_token = coordinator->tokens().agent,
-                                             .timeout = kLong});
+  auto gateway = FeedGatewayClient::Connect(AgentOptions(*coordinator));
   ASSERT_THAT(gateway, IsOk());
   auto first = Dial(*coordinator, 0);
   FakeAgentOptions options = FakeAgentOptions::For(*coordinator);
