@@ -507,15 +507,18 @@ def _maven_jars():
                 "        if (metadata.isEmpty()) {\n            metadata = null;\n        }\n",
                 "        if (metadata.isEmpty()) {\n            metadata = null;\n        }\n" +
                 "        socket.eventHandshakeSucceeded(endpoint, 0);\n" +
-                "        if (decoder instanceof V2Decoder) {\n            ((V2Decoder) decoder).limitToHandshake(false);\n        }\n" +
+                "        if (decoder instanceof V2Decoder) {\n" +
+                "            ((V2Decoder) decoder).limitToHandshake(false);\n        }\n" +
                 "        if (hasHandshakeTimer) {\n            ioObject.cancelTimer(HANDSHAKE_TIMER_ID);\n" +
                 "            hasHandshakeTimer = false;\n        }\n",
                 # Its time for a handshake was one for the greeting.
                 "        handshaking = false;\n\n        if (hasHandshakeTimer) {\n",
                 "        handshaking = false;\n\n        if (hasHandshakeTimer && mechanism == null) {\n",
-                "            zmtpVersion = Protocol.V3;\n\n            encoder = new V2Encoder(errno, outBatchSize);\n" +
+                "            zmtpVersion = Protocol.V3;\n\n" +
+                "            encoder = new V2Encoder(errno, outBatchSize);\n" +
                 "            decoder = new V2Decoder(errno, inBatchSize, options.maxMsgSize, options.allocator);\n",
-                "            zmtpVersion = Protocol.V3;\n\n            encoder = new V2Encoder(errno, outBatchSize);\n" +
+                "            zmtpVersion = Protocol.V3;\n\n" +
+                "            encoder = new V2Encoder(errno, outBatchSize);\n" +
                 "            decoder = new V2Decoder(errno, inBatchSize, options.maxMsgSize, options.allocator);\n" +
                 "            ((V2Decoder) decoder).limitToHandshake(true);\n",
                 "        int rc = mechanism.processHandshakeCommand(msg);\n",

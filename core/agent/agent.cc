@@ -262,7 +262,8 @@ void Agent::OnRegistered(const v1::Registered& registered) {
     return;
   }
   MILLRACE_LOG(WARNING) << "attached to the coordinator again";
-  // What happened between Register and its answer could not be sent, and was not in Register either.
+  // What happened between Register and its answer could not be sent, and was not in Register
+  // either.
   if (last_update_.has_value()) SendUpdate(*last_update_);
   SendEndpoints();
   if (runner_ != nullptr) runner_->OnRegistered();

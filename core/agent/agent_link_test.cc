@@ -180,7 +180,8 @@ TEST_F(AgentTest, ParentsGarbageIsAnsweredWithTypedErrors) {
       {R"({"id":1,"method":"status","params":[]})", "INVALID_ARGUMENT"},
       {R"({"id":1,"method":"fly"})", "UNIMPLEMENTED"},
       {R"({"id":1,"method":"start","params":{}})", "INVALID_ARGUMENT"},
-      {R"({"id":1,"method":"start","params":{"coordinator":{"address":"h","ca_pem":"","identity_pem":"","token":""}}})",
+      {R"({"id":1,"method":"start","params":{"coordinator":{)"
+       R"("address":"h","ca_pem":"","identity_pem":"","token":""}}})",
        "INVALID_ARGUMENT"},
       {R"({"id":1,"method":"stop","params":{"now":"yes"}})", "INVALID_ARGUMENT"},
   };

@@ -52,9 +52,9 @@ constexpr char kHelp[] = R"(millrace-agent: Millrace on a host, driven by a pare
   millrace-agent --help | --version
 
 The parent writes requests to stdin, one JSON object a line, and reads replies and events from stdout;
-logs go to stderr. End of file on stdin ends everything at once. A coordinator has a session of its
-own, so that an interrupt of its parent's terminal or notebook does not end it; --new-session gives one
-to the others.
+logs go to stderr. End of file on stdin ends everything at once. A coordinator has a session of
+its own, so that an interrupt of its parent's terminal or notebook does not end it; --new-session
+gives one to the others.
 
   agent        {"id": 1, "method": "start", "params": {
                    "coordinator": {"address": "host:port", "ca_pem": "...",

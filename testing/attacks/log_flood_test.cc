@@ -42,8 +42,8 @@ bool IsRefused(int port, const std::string& bytes) {
 
 TEST(LogFloodTest, WhoIsRefusedAgainAndAgainFillsNoTerminal) {
   AgentHarness coordinator({"coordinator", "--parent=stdin"});
-  coordinator.Send(
-      R"({"id":1,"method":"start","params":{"num_executors":1,"program":"/bin/true","cluster_file":false}})");
+  coordinator.Send(R"({"id":1,"method":"start",)"
+                   R"("params":{"num_executors":1,"program":"/bin/true","cluster_file":false}})");
   const Json started = coordinator.ReadReply();
   ASSERT_TRUE(started.contains("result")) << DumpJson(started);
   const int port = started["result"].value("port", 0);

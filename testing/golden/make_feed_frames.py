@@ -261,10 +261,13 @@ def _open_frame(value, session=FEEDER_SESSION):
 def add_good(golden):
     golden.add_frame("open_train", "node", _open_frame(sample_open()))
     golden.add_frame("open_resume", "node", _open_frame(sample_open(first_row=4096, feeder_attempt=2, data_epoch=1)))
-    golden.add_frame(
-        "open_inference", "node", _open_frame(sample_open(mode="inference", queue="predict", result_limit=16 << 20), INFERENCE_SESSION)
-    )
-    curve = {"endpoint": "tcp://198.51.100.7:40123", "challenge": "", "curve_key": "0123456789abcdefghijklmnopqrstuvwxyzABCD"}
+    inference = sample_open(mode="inference", queue="predict", result_limit=16 << 20)
+    golden.add_frame("open_inference", "node", _open_frame(inference, INFERENCE_SESSION))
+    curve = {
+        "endpoint": "tcp://198.51.100.7:40123",
+        "challenge": "",
+        "curve_key": "0123456789abcdefghijklmnopqrstuvwxyzABCD",
+    }
     golden.add_frame("open_curve", "node", _open_frame(sample_open(reply=curve)))
     golden.add_frame("open_unknown_members", "node", _open_frame(sample_open(later={"a": [[[[1]]]]}, note="\u00fc{[")))
     first_rows = {"training": 100}
@@ -301,7 +304,9 @@ def add_good(golden):
 # --- frames to refuse -----------------------------------------------------------------------------
 
 
-def _header(kind, metadata_length, session=FEEDER_SESSION, seq=0, magic=b"MRF1", version=frames.VERSION, flags=0, zero=0):
+def _header(
+    kind, metadata_length, session=FEEDER_SESSION, seq=0, magic=b"MRF1", version=frames.VERSION, flags=0, zero=0
+):
     return frames.HEADER.pack(magic, version, kind, flags, session, seq, metadata_length, zero)
 
 
@@ -343,7 +348,8 @@ def refuse_headers(golden):
 
 def refuse_binary_metadata(golden):
     sizes = [(4, "end_partition", "node", 8), (16, "credit", "feeder", 16), (17, "received", "feeder", 8)]
-    sizes += [(6, "blocked", "node", 8), (7, "result_credit", "node", 8), (18, "ack", "feeder", 8), (20, "done", "feeder", 16), (21, "wait", "feeder", 16)]
+    sizes += [(6, "blocked", "node", 8), (7, "result_credit", "node", 8), (18, "ack", "feeder", 8)]
+    sizes += [(20, "done", "feeder", 16), (21, "wait", "feeder", 16)]
     for kind, name, receiver, size in sizes:
         for wrong in (0, size - 1, size + 1):
             frame = frames.Frame(kind, FEEDER_SESSION, 1, bytes(wrong))

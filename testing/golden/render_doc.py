@@ -53,8 +53,9 @@ def _stretch(start, data, note, text=False):
 
 def _header_lines(entry, part):
     header = entry["header"]
+    first = f"MRF1, version {header['version']}, type {header['type']}, flags 0, session 0x{header['session']}"
     return [
-        _line(0, part[:16], f"MRF1, version {header['version']}, type {header['type']}, flags 0, session 0x{header['session']}"),
+        _line(0, part[:16], first),
         _line(16, part[16:], f"seq {header['seq']}, metadata_length {header['metadata_length']}, zero"),
     ]
 

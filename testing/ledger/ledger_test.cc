@@ -157,9 +157,9 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
       // (docs/feed_protocol.md, section 9).
       EXPECT_THAT(std::string(status.message()), testing::HasSubstr("did not prove within"));
     } else {
-      EXPECT_THAT(status.code(), testing::AnyOf(absl::StatusCode::kUnavailable,
-                                                absl::StatusCode::kDeadlineExceeded,
-                                                absl::StatusCode::kAborted))
+      EXPECT_THAT(status.code(),
+                  testing::AnyOf(absl::StatusCode::kUnavailable,
+                                 absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kAborted))
           << status;
     }
     EXPECT_THAT(std::string(status.message()), testing::HasSubstr("worker:")) << status;

@@ -18,7 +18,8 @@ def _lines(text):
 
 class ConformanceTest(unittest.TestCase):
     def run_feeder(self, info, *arguments):
-        command = [PROGRAM.resolve(), "feeder", "--endpoint", info["ipc"], "--key", info["key"], "--nonce", info["nonce"]]
+        command = [PROGRAM.resolve(), "feeder", "--endpoint", info["ipc"]]
+        command += ["--key", info["key"], "--nonce", info["nonce"]]
         result = subprocess.run(
             [*command, "--rows", "100", "--batch-rows", "20", *arguments],
             stdout=subprocess.PIPE,

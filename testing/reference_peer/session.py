@@ -23,8 +23,9 @@ class Outcome:
     """How a session or a feed ended.
 
     kind: "done", "terminated", "error" (the node's ERROR), "protocol" (the node broke the rules),
-    "refused" (handshake), "unproven" (not the node), "unavailable" (no answer), "lost" (connection), "timeout" (no progress),
-    "aborted" (by this side) or "failed" (the coordinator says so). code: a gRPC status code's name.
+    "refused" (handshake), "unproven" (not the node), "unavailable" (no answer), "lost" (connection),
+    "timeout" (no progress), "aborted" (by this side) or "failed" (the coordinator says so). code: a gRPC status
+    code's name.
     """
 
     kind: str

@@ -24,7 +24,12 @@ final class OpenFrame {
   /** Z85; "" unless the reply endpoint is a CURVE server. */
   final String replyCurveKey;
 
-  OpenFrame(SessionOptions options, String nodeNonce, String replyEndpoint, String replyChallenge, String replyCurveKey) {
+  OpenFrame(
+      SessionOptions options,
+      String nodeNonce,
+      String replyEndpoint,
+      String replyChallenge,
+      String replyCurveKey) {
     this(
         options.feedId,
         options.queue,

@@ -12,7 +12,8 @@ import org.zeromq.ZMQ;
 
 /**
  * Who may connect to a hub's reply sockets: nodes that a lookup told of and that prove to know its PLAIN key, or
- * have its CURVE key, as long as they keep to the protocol. For the hub's thread. Its sets are bounded by the attempts of all nodes.
+ * have its CURVE key, as long as they keep to the protocol. For the hub's thread. Its sets are bounded by the
+ * attempts of all nodes.
  */
 final class ReplyAdmission {
   private final String feeder;

@@ -134,7 +134,8 @@ public final class ExecutorSiteTest extends FakeAgentTest {
         new FakeAgent(
             folder.getRoot().toPath(),
             "'coordinator start') echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"cluster_id\\\":\\\"c\\\",\\\"address\\\":"
-                + "\\\"a\\\",\\\"ca_pem\\\":\\\"\\\",\\\"identity_pem\\\":\\\"\\\",\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[]}}\";;",
+                + "\\\"a\\\",\\\"ca_pem\\\":\\\"\\\","
+                + "\\\"identity_pem\\\":\\\"\\\",\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[]}}\";;",
             "sleep 0.5");
     CoordinatorProcess coordinator = CoordinatorProcess.start(new Params(), cause -> {}, id -> {});
     Thread.currentThread().interrupt();

@@ -61,7 +61,8 @@ public final class ClusterRunTest {
             folder.getRoot().toPath(),
             "'coordinator start') while [ ! -e '" + go + "' ]; do sleep 0.05; done; "
                 + "echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"cluster_id\\\":\\\"c\\\",\\\"address\\\":\\\"a\\\","
-                + "\\\"ca_pem\\\":\\\"\\\",\\\"identity_pem\\\":\\\"\\\",\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[\\\"worker:0\\\"]}}\";;",
+                + "\\\"ca_pem\\\":\\\"\\\",\\\"identity_pem\\\":\\\"\\\","
+                + "\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[\\\"worker:0\\\"]}}\";;",
             "");
     AtomicReference<Exception> error = new AtomicReference<>();
     Thread starting =
