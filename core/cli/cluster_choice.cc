@@ -9,11 +9,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cli/duration_text.h"
 #include "core/cli/terminal.h"
 #include "core/client/cluster_file.h"
+#include "core/client/ended_cluster.h"
 
 namespace millrace::cli {
 namespace {
@@ -56,6 +59,24 @@ std::string NamesOf(const std::vector<ClusterFile>& clusters) {
   return Ellipsize(EscapeControls(names), kMaxNamesBytes);
 }
 
+// What became of the last cluster, for who looks for one too late.
+void TellOfTheLast() {
+  const absl::StatusOr<std::string> folder = ClustersDir();
+  if (!folder.ok()) return;
+  const std::vector<EndedCluster> list = ListEndedClusters(*folder);
+  if (list.empty()) return;
+  const EndedCluster& last = list.front();
+  const std::string text = absl::StrCat(
+      "the last cluster, ", last.cluster_id, " (", last.program, "), ",
+      last.outcome == "lost"      ? "was lost"
+      : last.outcome == "stopped" ? "was stopped"
+                                  : last.outcome,
+      " ", DurationText(absl::Now() - last.ended), " ago", last.cause.empty() ? "" : ": ",
+      last.cause,
+      last.log_dir.empty() ? "" : absl::StrCat("; its output and events.jsonl: ", last.log_dir));
+  WriteAll(STDERR_FILENO, absl::StrCat("millrace: ", EscapeControls(text), "\n"));
+}
+
 absl::StatusOr<ClusterFile> Choose(const std::string& which, Purpose purpose) {
   if (!which.empty()) return FindClusterFile(which);
   MILLRACE_ASSIGN_OR_RETURN(const ClusterFileList list, ListClusterFiles());
@@ -86,6 +107,7 @@ absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& ch
   }
   const absl::StatusOr<ClusterFile> file = Choose(choice.cluster, purpose);
   if (!file.ok() && choice.cluster.empty() && absl::IsNotFound(file.status())) {
+    TellOfTheLast();
     return absl::UnavailableError(
         absl::StrCat(file.status().message(),
                      " with --cluster FILE, or start one: `millrace run -n 2 -- PROGRAM`"));

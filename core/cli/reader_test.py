@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import unittest
 
@@ -70,7 +71,7 @@ class ReaderTest(CliTestCase):
         by_file = self.json_of("status", "--json", "--cluster", clusters[0]["file"])
         self.assertEqual(by_file["cluster"]["id"], cluster["id"])
         self.end(process)
-        self.assertEqual(os.listdir(self.path("clusters")), [])
+        self.assertEqual(os.listdir(self.path("clusters")), ["ended"])
 
     def test_watch_ends_with_the_cluster(self):
         process = self.start_cluster()
@@ -314,6 +315,30 @@ class NoClusterTest(CliTestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertEqual(self.json_of("clusters", "--json"), {"clusters": []})
 
+    def test_a_run_that_failed_is_told_of_afterwards(self):
+        done = self.run_cli("run", "-n", "2", "--log-dir", "logs", "--", "sh", "-c",
+                            'test "$RANK" = 1 || exec sleep 600; echo out of cheese >&2; exit 3')
+        self.assertEqual(done.returncode, 3, done.stderr)
+        error = done.stderr.splitlines()[-1]
+        log = re.search(r"; its output: (\S+)$", error)
+        self.assertTrue(log, error)
+        with open(self.path(log.group(1)), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "out of cheese\n")
+        cause = error.removeprefix("millrace: ").removesuffix(log.group(0))
+        for command in ("status", "nodes", "events", "logs"):
+            with self.subTest(command=command):
+                later = self.run_cli(command)
+                self.assertEqual((later.returncode, later.stdout), (69, ""), later.stderr)
+                last, none = later.stderr.splitlines()
+                self.assertRegex(last, r"^millrace: the last cluster, [0-9a-f]+ \(.*sh\), failed .* ago: ")
+                self.assertIn(cause, last)
+                self.assertTrue(last.endswith(f"; its output and events.jsonl: {self.path('logs')}"), last)
+                self.assertIn("no cluster of yours runs", none)
+        # What ended well is the last one then.
+        self.assertEqual(self.run_cli("run", "--", "true").returncode, 0)
+        self.assertRegex(self.run_cli("status").stderr,
+                         r"\Amillrace: the last cluster, [0-9a-f]+ \(.*true\), ended .* ago\n")
+
     def test_a_cluster_that_is_not_there(self):
         done = self.run_cli("status", "--cluster", "feed")
         self.assertEqual(done.returncode, 66, done.stderr)
@@ -328,7 +353,9 @@ class NoClusterTest(CliTestCase):
         process.wait(timeout=WAIT_S)
         done = self.run_cli("status")
         self.assertEqual(done.returncode, 69, done.stderr)
-        self.assertEqual(os.listdir(self.path("clusters")), [])
+        self.assertEqual(os.listdir(self.path("clusters")), ["ended"])
+        self.assertRegex(done.stderr, r"\Amillrace: the last cluster, [0-9a-f]+ \(.*sh\), was lost .* ago: "
+                                      r"its driver was killed\nmillrace: no cluster of yours runs")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,9 @@
 #include "core/client/cluster_file.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -15,13 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/process.h"
 #include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
-#include "core/base/unique_fd.h"
+#include "core/client/ended_cluster.h"
+#include "core/client/private_file.h"
 
 namespace millrace {
 namespace {
@@ -29,7 +27,6 @@ namespace {
 constexpr char kSuffix[] = ".json";
 constexpr char kOperatorSuffix[] = ".operator";
 constexpr int64_t kFormat = 1;
-constexpr size_t kMaxFileBytes = size_t{256} << 10;
 constexpr size_t kMaxClusterIdChars = 128;
 // A temporary file of a writer that was killed; a live one has it for milliseconds.
 constexpr time_t kStaleTemporarySeconds = 600;
@@ -50,80 +47,6 @@ std::string PidNamespace() {
 
 std::string OperatorPath(const std::string& path) {
   return absl::StrCat(path.substr(0, path.size() - (sizeof(kSuffix) - 1)), kOperatorSuffix);
-}
-
-absl::Status CheckMine(const struct stat& info, const std::string& path, const char* mode) {
-  if (info.st_uid != geteuid()) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        path, " belongs to user ", info.st_uid, ", not to you (", geteuid(),
-        "): it is not read. Make a copy of your own if you trust who wrote it"));
-  }
-  if ((info.st_mode & 077) != 0) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(path, " is open to other users: chmod ", mode, " ", path));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
-  // O_NONBLOCK: a pipe put there must not hold us.
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  if (!fd.valid()) {
-    if (errno == ELOOP) {
-      return absl::PermissionDeniedError(
-          absl::StrCat(path, " is a symbolic link, which is not followed; name the file itself"));
-    }
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  }
-  struct stat info {};
-  if (fstat(fd.get(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot look at ", path));
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
-  }
-  MILLRACE_RETURN_IF_ERROR(CheckMine(info, path, "600"));
-  // The file that was looked at, whatever the name means by now.
-  absl::StatusOr<std::string> text =
-      ReadFile(absl::StrCat("/proc/self/fd/", fd.get()), kMaxFileBytes);
-  if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("cannot read ", path));
-  return text;
-}
-
-absl::Status MakeFolders(const std::string& folder) {
-  for (size_t slash = folder.find('/', 1); slash != std::string::npos;
-       slash = folder.find('/', slash + 1)) {
-    const std::string part = folder.substr(0, slash);
-    if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", part));
-    }
-  }
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", folder));
-  }
-  return absl::OkStatus();
-}
-
-// NOT_FOUND if there is no such folder.
-absl::Status CheckFolder(const std::string& folder) {
-  struct stat info {};
-  if (lstat(folder.c_str(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot look at ", folder));
-  }
-  if (!S_ISDIR(info.st_mode)) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(folder, " is no folder (a symbolic link is not followed)"));
-  }
-  return CheckMine(info, folder, "700");
-}
-
-absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(folder.c_str()), closedir);
-  if (dir == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", folder));
-  std::vector<std::string> names;
-  while (const dirent* entry = readdir(dir.get())) names.emplace_back(entry->d_name);
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 void RemoveIfStaleTemporary(const std::string& path) {
@@ -202,7 +125,7 @@ absl::StatusOr<std::string> WriteFiles(const std::string& folder, const ClusterF
 
 // Of `folder`, which was checked. Removes what is stale.
 absl::StatusOr<ClusterFileList> List(const std::string& folder) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(folder));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesInFolder(folder));
   ClusterFileList list;
   for (const std::string& name : names) {
     const std::string path = JoinPath(folder, name);
@@ -216,6 +139,14 @@ absl::StatusOr<ClusterFileList> List(const std::string& folder) {
     if (!absl::EndsWith(name, kSuffix)) continue;
     absl::StatusOr<ClusterFile> cluster = ReadClusterFile(path);
     if (cluster.ok() && ClusterOwnerGone(*cluster)) {
+      const EndedCluster lost = {.cluster_id = cluster->cluster_id,
+                                 .program = cluster->program,
+                                 .log_dir = cluster->log_dir,
+                                 .started = cluster->started,
+                                 .ended = absl::Now(),
+                                 .outcome = "lost",
+                                 .cause = "its driver was killed"};
+      RecordEndedCluster(folder, lost).IgnoreError();
       RemoveClusterFile(path);
     } else if (cluster.ok()) {
       list.clusters.push_back(*std::move(cluster));
@@ -255,8 +186,8 @@ absl::StatusOr<std::string> WriteClusterFile(const ClusterFile& cluster) {
         absl::StrCat("\"", cluster.cluster_id, "\" is no cluster id"));
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::string folder, ClustersDir());
-  MILLRACE_RETURN_IF_ERROR(MakeFolders(folder));
-  MILLRACE_RETURN_IF_ERROR(CheckFolder(folder));
+  MILLRACE_RETURN_IF_ERROR(MakePrivateFolders(folder));
+  MILLRACE_RETURN_IF_ERROR(CheckPrivateFolder(folder));
   List(folder).status().IgnoreError();  // for what it removes
   ClusterFile mine = cluster;
   mine.host = LocalHostname();
@@ -266,7 +197,7 @@ absl::StatusOr<std::string> WriteClusterFile(const ClusterFile& cluster) {
   absl::StatusOr<std::string> path = WriteFiles(folder, mine);
   // Another process may just have removed the folder with its own last file.
   for (int i = 0; i < 3 && absl::IsNotFound(path.status()); ++i) {
-    MILLRACE_RETURN_IF_ERROR(MakeFolders(folder));
+    MILLRACE_RETURN_IF_ERROR(MakePrivateFolders(folder));
     path = WriteFiles(folder, mine);
   }
   return path;
@@ -276,7 +207,7 @@ void RemoveClusterFile(const std::string& path) {
   if (!absl::EndsWith(path, kSuffix)) return;
   unlink(path.c_str());
   unlink(OperatorPath(path).c_str());
-  // Nothing of ours is left in a home where no cluster runs. Folders that hold something stay.
+  // Folders that hold nothing, not even a record of what has ended, go.
   const absl::StatusOr<std::string> folder = ClustersDir();
   if (!folder.ok() || !EnvOr("MILLRACE_CLUSTERS_DIR", "").empty()) return;
   if (path.substr(0, path.rfind('/')) != *folder) return;
@@ -284,7 +215,7 @@ void RemoveClusterFile(const std::string& path) {
 }
 
 absl::StatusOr<ClusterFile> ReadClusterFile(const std::string& path) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadSecretFile(path));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadPrivateFile(path));
   absl::StatusOr<ClusterFile> cluster = Parse(text);
   if (!cluster.ok()) {
     return Annotate(cluster.status(), absl::StrCat(path, " is no cluster file"));
@@ -292,7 +223,7 @@ absl::StatusOr<ClusterFile> ReadClusterFile(const std::string& path) {
   cluster->path = path;
   if (!absl::EndsWith(path, kSuffix)) return cluster;
   const std::string operator_path = OperatorPath(path);
-  absl::StatusOr<std::string> secret = ReadSecretFile(operator_path);
+  absl::StatusOr<std::string> secret = ReadPrivateFile(operator_path);
   if (absl::IsNotFound(secret.status())) return cluster;
   if (!secret.ok()) return secret.status();
   const absl::StatusOr<Json> json = ParseJson(*secret);
@@ -315,7 +246,7 @@ bool ClusterOwnerGone(const ClusterFile& cluster) {
 
 absl::StatusOr<ClusterFileList> ListClusterFiles() {
   MILLRACE_ASSIGN_OR_RETURN(const std::string folder, ClustersDir());
-  const absl::Status checked = CheckFolder(folder);
+  const absl::Status checked = CheckPrivateFolder(folder);
   if (absl::IsNotFound(checked)) return ClusterFileList();
   if (!checked.ok()) return checked;
   return List(folder);

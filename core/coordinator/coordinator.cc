@@ -1,11 +1,14 @@
 #include "core/coordinator/coordinator.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -19,7 +22,9 @@
 #include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/client/cluster_file.h"
+#include "core/client/ended_cluster.h"
 #include "core/coordinator/certificate_authority.h"
 #include "core/coordinator/cluster_recorder.h"
 #include "core/coordinator/control_plane.h"
@@ -314,7 +319,7 @@ class GrpcCoordinator final : public Coordinator {
   }
 
   void Shutdown() override {
-    if (!cluster_file_.empty()) RemoveClusterFile(cluster_file_);  // before nobody answers
+    WithdrawClusterFile();                       // before nobody answers
     if (plane_ != nullptr) plane_->Shutdown();   // streams hear why
     if (hub_ != nullptr) hub_->Stop();           // readers hear the last of it
     if (events_ != nullptr) events_->Stop();
@@ -324,6 +329,8 @@ class GrpcCoordinator final : public Coordinator {
   void PublishClusterFile() override;
 
  private:
+  void WithdrawClusterFile();
+
   template <typename Result, typename Body>
   Result Ledger(Body body) const {
     std::optional<Result> result;
@@ -348,6 +355,7 @@ class GrpcCoordinator final : public Coordinator {
   std::string program_path_;
   std::string log_dir_;
   std::string cluster_file_;  // its path; empty: there is none
+  absl::Time published_;
 };
 
 absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
@@ -413,7 +421,7 @@ void GrpcCoordinator::PublishClusterFile() {
   file.identity_pem = viewer_identity_pem_;
   file.viewer_token = tokens().viewer;
   file.operator_token = tokens().operator_token;
-  file.started = absl::Now();
+  file.started = published_ = absl::Now();
   file.program = program_path_;
   file.log_dir = log_dir_;
   absl::StatusOr<std::string> path = WriteClusterFile(file);
@@ -423,6 +431,32 @@ void GrpcCoordinator::PublishClusterFile() {
     MILLRACE_LOG(WARNING) << "there is no cluster file for dashboard and CLI: " << path.status()
                           << "; the option cluster_file = false does without";
   }
+}
+
+// A record of what became of the cluster takes the file's place.
+void GrpcCoordinator::WithdrawClusterFile() {
+  const std::string path = std::exchange(cluster_file_, "");
+  if (path.empty()) return;
+  EndedCluster ended = {.cluster_id = cluster_id_,
+                        .program = program_path_,
+                        .log_dir = log_dir_,
+                        .started = published_,
+                        .ended = absl::Now(),
+                        .outcome = "ended",
+                        .cause = ""};
+  std::error_code error;
+  if (!log_dir_.empty() && !absl::StrContains(log_dir_, "://")) {
+    ended.log_dir = std::filesystem::absolute(log_dir_, error).string();
+  }
+  const absl::Status cause = first_cause();
+  const absl::Status stopped = stop_request();
+  if (!cause.ok() || !stopped.ok()) {
+    ended.outcome = cause.ok() ? "stopped" : "failed";
+    ended.cause = FirstLine((cause.ok() ? stopped : cause).message());
+  }
+  const absl::Status recorded = RecordEndedCluster(path.substr(0, path.rfind('/')), ended);
+  if (!recorded.ok()) MILLRACE_LOG(WARNING) << "no record of the cluster's end: " << recorded;
+  RemoveClusterFile(path);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "core/client/cluster_file.h"
+#include "core/client/ended_cluster.h"
 #include "core/coordinator/fake_agent.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -434,8 +435,16 @@ TEST(CoordinatorTest, IsFoundByItsFileWhileItLives) {
   EXPECT_EQ(file->program, "/bin/true");
   EXPECT_EQ(file->log_dir, "/tmp/logs");
   EXPECT_EQ(file->pid, ::getpid());
+  EXPECT_TRUE(ListEndedClusters(JoinPath(dir->path(), "clusters")).empty());
+  coordinator->Shutdown();
   coordinator->Shutdown();
   EXPECT_THAT(NewestClusterFile(), StatusIs(absl::StatusCode::kNotFound));
+  const auto ended = ListEndedClusters(JoinPath(dir->path(), "clusters"));
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].cluster_id, coordinator->cluster_id());
+  EXPECT_EQ(ended[0].program, "/bin/true");
+  EXPECT_EQ(ended[0].log_dir, "/tmp/logs");
+  EXPECT_EQ(ended[0].outcome, "ended");
 }
 
 TEST(CoordinatorTest, LivesWithoutAFileThatCannotBeWritten) {
