@@ -214,12 +214,8 @@ class ZmqSocket {
   // one another for each.
   static constexpr int kIpcSendBufferBytes = 512 << 10;
 
-  // Drops what was not sent within kCloseLinger; whoever lets the context go last waits that long if
-  // a peer does not read. Idempotent.
-  //
-  // Not at once: with LINGER 0 libzmq 4.3.4 aborts the process (session_base.cpp, clean_pipes) when
-  // the connection breaks in the middle of a multipart message while the socket is being closed, as
-  // happens when a node is killed and its feeder gives it up.
+  // Drops what was not sent within kCloseLinger: what was said last goes out to a peer that reads.
+  // Whoever lets the context go last waits that long if one does not. Idempotent.
   void Close();
   static constexpr absl::Duration kCloseLinger = absl::Milliseconds(50);
 
