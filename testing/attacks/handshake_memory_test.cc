@@ -1,27 +1,24 @@
 // A stranger who tells great lengths before any handshake is done: what they are told to, no side
 // allocates.
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
 #include "core/base/unique_fd.h"
+#include "feed/data_feed.h"
 #include "feed/fake_feed_node.h"
 #include "feed/feeder.h"
 #include "feed/login.h"
@@ -30,9 +27,11 @@
 #include "feed/zmq_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/attacks/raw_peer.h"
 #include "testing/ledger/ledger_rows.h"
+#include "testing/process_table.h"
 
-namespace millrace {
+namespace millrace::attacks {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
@@ -42,6 +41,7 @@ constexpr int64_t kToldBytes = 900 * kMiB;
 constexpr int64_t kSentBytes = 192 * kMiB;
 constexpr int64_t kSystemBuffers = 32 * kMiB;
 constexpr int kConnections = 3;
+constexpr char kNonce[] = "5b0c9e1f22d3a4b6";
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
 int64_t ResidentBytes() {
@@ -52,33 +52,7 @@ int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-sockaddr_in Address(absl::string_view endpoint) {
-  int port = 0;
-  EXPECT_TRUE(absl::SimpleAtoi(endpoint.substr(endpoint.rfind(':') + 1), &port)) << endpoint;
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port))};
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
-UniqueFd Connect(absl::string_view endpoint) {
-  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const sockaddr_in address = Address(endpoint);
-  EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0)
-      << endpoint;
-  return fd;
-}
-
-// ZMTP 3.0's greeting, and the header of a command of kToldBytes.
-std::string Greeting(absl::string_view mechanism, bool as_server) {
-  std::string greeting(64, '\0');
-  greeting[0] = '\xff';
-  greeting[9] = '\x7f';
-  greeting[10] = 3;
-  std::memcpy(&greeting[12], mechanism.data(), mechanism.size());
-  greeting[32] = as_server ? 1 : 0;
-  return greeting;
-}
-
+// The header of a command of kToldBytes.
 std::string GreatCommand() {
   std::string header = {'\x06'};
   for (int shift = 56; shift >= 0; shift -= 8) {
@@ -103,15 +77,6 @@ int64_t Flood(int fd, const std::string& begin) {
   return sent;
 }
 
-void Say(int fd, const std::string& bytes) {
-  EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
-}
-
-void Hear(int fd, size_t size) {
-  std::string bytes(size, '\0');
-  EXPECT_EQ(recv(fd, bytes.data(), size, MSG_WAITALL), static_cast<ssize_t>(size));
-}
-
 bool HandshakeSucceeds(ZmqSocket* socket) {
   Poller poller;
   poller.AddMonitor(*socket);
@@ -131,7 +96,7 @@ void ExpectNothingIsHeld(absl::string_view endpoint, absl::string_view mechanism
   const int64_t before = ResidentBytes();
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < kConnections; ++i) {
-    strangers.push_back(Connect(endpoint));
+    strangers.push_back(ConnectTo(endpoint));
     EXPECT_LT(Flood(strangers.back().get(), Greeting(mechanism, false) + GreatCommand()),
               kSystemBuffers)
         << endpoint;
@@ -141,7 +106,7 @@ void ExpectNothingIsHeld(absl::string_view endpoint, absl::string_view mechanism
 
 TEST(HandshakeMemoryTest, ANodeHoldsNothingThatAStrangerSends) {
   auto node = FeedReceiver::Start(
-      {.node_name = "worker:0", .nonce = "5b0c9e1f22d3a4b6", .advertise_host = "127.0.0.1"});
+      {.node_name = "worker:0", .nonce = kNonce, .advertise_host = "127.0.0.1"});
   ASSERT_THAT(node, IsOk());
   ExpectNothingIsHeld((*node)->endpoints().tcp, "PLAIN");
   ExpectNothingIsHeld((*node)->endpoints().curve, "CURVE");
@@ -161,24 +126,49 @@ TEST(HandshakeMemoryTest, AFeedersReplySocketHoldsNothingThatAStrangerSends) {
   EXPECT_THAT((*session)->WaitDone(), IsOk());
 }
 
+// The socket for nodes of other hosts too, which is bound when the first of them is reached. Its
+// port is told to that node alone: strangers try what there is.
+TEST(HandshakeMemoryTest, NoPortOfAFeedHoldsWhatAStrangerSends) {
+  auto node = FeedReceiver::Start(
+      {.node_name = "worker:0", .nonce = kNonce, .advertise_host = "127.0.0.1"});
+  ASSERT_THAT(node, IsOk());
+  auto feed = (*node)->GetDataFeed({.train_mode = true});
+  ASSERT_THAT(feed, IsOk());
+  auto feeder = Feeder::Start({.curve_only = true});
+  ASSERT_THAT(feeder, IsOk());
+  ASSERT_THAT((*node)->AnnounceFeeder((*feeder)->principal(), (*feeder)->curve_key()), IsOk());
+  auto session = (*feeder)->OpenSession({.node = "worker:0",
+                                         .nonce = kNonce,
+                                         .curve_endpoint = (*node)->endpoints().curve,
+                                         .curve_key = (*node)->endpoints().curve_key},
+                                        {.feed_id = "f1", .feed_timeout = kPatience});
+  ASSERT_THAT(session, IsOk());
+  ASSERT_THAT((*session)->Send(LedgerRows(0, 0, 0, 10)), IsOk());
+  const auto rows = (*feed)->NextBatch(10);  // they come once the node has replied
+  ASSERT_THAT(rows, IsOk());
+  EXPECT_EQ(rows->num_rows(), 10);
+  int ports = 0;
+  for (const BoundSocket& socket : FindBoundSockets({getpid()})) {
+    if (socket.kind != BoundSocket::Kind::kTcp) continue;
+    ++ports;
+    const std::string endpoint = absl::StrCat("tcp://127.0.0.1:", socket.port);
+    ExpectNothingIsHeld(endpoint, "CURVE");
+    ExpectNothingIsHeld(endpoint, "PLAIN");
+  }
+  EXPECT_GE(ports, 3) << "two of the node's and the feeder's";
+}
+
 // Who listens at a node's address is a stranger too.
 TEST(HandshakeMemoryTest, AFeederHoldsNothingThatAServerSends) {
-  const UniqueFd server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = Address("tcp://127.0.0.1:0");
-  socklen_t size = sizeof(address);
-  ASSERT_EQ(bind(server.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(listen(server.get(), 5), 0);
-  ASSERT_EQ(getsockname(server.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const LoopbackListener server;
   auto feeder = Feeder::Start({});
   ASSERT_THAT(feeder, IsOk());
-  const FeedTarget target{.node = "worker:0",
-                          .nonce = "5b0c9e1f22d3a4b6",
-                          .tcp_endpoint = absl::StrCat("tcp://127.0.0.1:", ntohs(address.sin_port)),
-                          .key = "0123"};
+  const FeedTarget target{
+      .node = "worker:0", .nonce = kNonce, .tcp_endpoint = server.endpoint(), .key = "0123"};
   const int64_t before = ResidentBytes();
   auto session = (*feeder)->OpenSession(target, {.feed_id = "f1", .feed_timeout = kPatience});
   ASSERT_THAT(session, IsOk());
-  const UniqueFd fd(accept(server.get(), nullptr, nullptr));
+  const UniqueFd fd = server.Accept();
   EXPECT_LT(Flood(fd.get(), Greeting("PLAIN", true) + GreatCommand()), kSystemBuffers);
   EXPECT_LT(ResidentBytes() - before, kSystemBuffers);
 }
@@ -186,12 +176,7 @@ TEST(HandshakeMemoryTest, AFeederHoldsNothingThatAServerSends) {
 // A PUSH socket takes commands, and no messages, of a server that has done the handshake: one that
 // takes every login and proves nothing.
 TEST(HandshakeMemoryTest, APushTakesNoMessageOfItsServer) {
-  const UniqueFd server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = Address("tcp://127.0.0.1:0");
-  socklen_t size = sizeof(address);
-  ASSERT_EQ(bind(server.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(listen(server.get(), 5), 0);
-  ASSERT_EQ(getsockname(server.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const LoopbackListener server;
   const auto context = ZmqContext::Create();
   ASSERT_THAT(context, IsOk());
   auto push =
@@ -199,14 +184,9 @@ TEST(HandshakeMemoryTest, APushTakesNoMessageOfItsServer) {
                         SocketOptions::Plain("feeder/x", FeederPassword("k", "feeder/x", 1)));
   ASSERT_THAT(push, IsOk());
   ASSERT_THAT(push->StartMonitor(), IsOk());
-  ASSERT_THAT(push->Connect(absl::StrCat("tcp://127.0.0.1:", ntohs(address.sin_port))), IsOk());
-  const UniqueFd fd(accept(server.get(), nullptr, nullptr));
-  // Greeting and HELLO, with a name of 8 and a password of 80 bytes; then INITIATE.
-  Say(fd.get(), Greeting("PLAIN", true));
-  Hear(fd.get(), 64 + 2 + 6 + 1 + 8 + 1 + 80);
-  Say(fd.get(), std::string("\x04\x08\x07WELCOME", 10));
-  Hear(fd.get(), 2 + 9);
-  Say(fd.get(), std::string("\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PULL", 28));
+  ASSERT_THAT(push->Connect(server.endpoint()), IsOk());
+  const UniqueFd fd = server.Accept();
+  ServePlainHandshake(fd.get());
   ASSERT_TRUE(HandshakeSucceeds(&*push));
   const int64_t before = ResidentBytes();
   std::string message = GreatCommand();
@@ -216,4 +196,4 @@ TEST(HandshakeMemoryTest, APushTakesNoMessageOfItsServer) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::attacks
