@@ -7,10 +7,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/agent/agent_harness.h"
 #include "core/agent/agent_test_fixture.h"
 #include "core/agent/fake_coordinator.h"
+#include "core/base/fake_clock.h"
+#include "core/base/status_matchers.h"
+#include "core/coordinator/certificate_authority.h"
 #include "core/proto/time_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -122,6 +126,24 @@ TEST_F(AgentTest, CoordinatorWithAnotherCaIsNotTrusted) {
   EXPECT_THAT(agent_->ReadEvent("error").value("message", ""), HasSubstr("certificate"));
   EXPECT_EQ(agent_->WaitExit(), 3);
   EXPECT_EQ(coordinator_->registrations(), 0);
+}
+
+TEST_F(AgentTest, ACoordinatorWhoseClockIsDaysAheadIsToldOfAtOnce) {
+  MakeCoordinator({});
+  FakeClock ahead(absl::Now() + absl::Hours(48));
+  const auto ca = CertificateAuthority::Create({.cluster_id = "c", .clock = &ahead});
+  ASSERT_THAT(ca, IsOk());
+  agent_ = std::make_unique<AgentHarness>();
+  Json params = Params();
+  params["coordinator"]["ca_pem"] = (*ca)->ca_pem();
+  params["connect_timeout_ms"] = 3'600'000;
+  agent_->Start(params);
+  const Json error = agent_->ReadEvent("error");
+  EXPECT_EQ(error.value("code", ""), "FAILED_PRECONDITION");
+  EXPECT_THAT(error.value("message", ""),
+              AllOf(HasSubstr(coordinator_->address()), HasSubstr("this host's clock says 20"),
+                    HasSubstr("made the certificate said 20"), HasSubstr("set the clocks")));
+  EXPECT_EQ(agent_->WaitExit(), 3);
 }
 
 TEST_F(AgentTest, CoordinatorIsFoundByName) {

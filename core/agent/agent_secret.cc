@@ -1,14 +1,12 @@
 #include "core/agent/agent_secret.h"
 
 #include <fcntl.h>
-#include <openssl/pem.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <ctime>
 #include <filesystem>
 #include <system_error>
 
@@ -18,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "core/base/certificate.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/openssl.h"
@@ -30,50 +29,12 @@
 namespace millrace {
 namespace {
 
-// A clock that is set to local time is up to 14 hours off, and one that is a day off is found
-// often.
-constexpr absl::Duration kBackdate = absl::Hours(25);
+// Time to hand a new secret to every host.
+constexpr absl::Duration kRenewBefore = absl::Hours(24 * 30);
 constexpr size_t kMaxFileBytes = size_t{64} << 10;
 constexpr size_t kMinTokenBytes = 32;
 constexpr size_t kMaxTokenBytes = 4096;
 constexpr size_t kMaxNameBytes = 253;
-
-absl::Status OpenSslError(absl::string_view what) {
-  return absl::InternalError(absl::StrCat("OpenSSL: ", what, ": ", TakeOpenSslError()));
-}
-
-bool AddExtension(X509* certificate, int nid, const char* value) {
-  X509V3_CTX context;
-  X509V3_set_ctx_nodb(&context);
-  X509V3_set_ctx(&context, certificate, certificate, nullptr, nullptr, 0);
-  const UniqueExtension extension(X509V3_EXT_conf_nid(nullptr, &context, nid, value));
-  return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
-}
-
-// Signs itself, and no other: it is the anchor that both sides pin and the leaf that both show.
-bool FillIn(X509* certificate, EVP_PKEY* key, absl::Duration validity) {
-  std::string bytes = RandomBytes(16);
-  bytes[0] = static_cast<char>((bytes[0] & 0x3f) | 0x40);  // positive, never short
-  const UniqueBn serial(BN_bin2bn(reinterpret_cast<const unsigned char*>(bytes.data()),
-                                  static_cast<int>(bytes.size()), nullptr));
-  const absl::Time from = absl::Now() - kBackdate;
-  X509_NAME* const name = X509_get_subject_name(certificate);
-  const std::string alternative = absl::StrCat("DNS:", kAgentCertificateName);
-  return serial != nullptr && X509_set_version(certificate, X509_VERSION_3) == 1 &&
-         BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(certificate)) != nullptr &&
-         ASN1_TIME_set(X509_getm_notBefore(certificate), absl::ToTimeT(from)) != nullptr &&
-         ASN1_TIME_set(X509_getm_notAfter(certificate), absl::ToTimeT(absl::Now() + validity)) !=
-             nullptr &&
-         X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8,
-                                    reinterpret_cast<const unsigned char*>("millrace agent"), -1,
-                                    -1, 0) == 1 &&
-         X509_set_issuer_name(certificate, name) == 1 && X509_set_pubkey(certificate, key) == 1 &&
-         AddExtension(certificate, NID_basic_constraints, "critical,CA:FALSE") &&
-         AddExtension(certificate, NID_key_usage, "critical,digitalSignature") &&
-         AddExtension(certificate, NID_ext_key_usage, "serverAuth,clientAuth") &&
-         AddExtension(certificate, NID_subject_alt_name, alternative.c_str()) &&
-         X509_sign(certificate, key, EVP_sha256()) > 0;
-}
 
 absl::Status CheckSecret(const AgentSecret& secret) {
   const bool visible =
@@ -89,6 +50,30 @@ absl::Status CheckSecret(const AgentSecret& secret) {
     return absl::InvalidArgumentError("its key is no PEM");
   }
   return absl::OkStatus();
+}
+
+std::string DateOf(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%d", time, absl::UTCTimeZone());
+}
+
+std::string HowToRenew(const SecretPlace& place) {
+  return absl::StrCat("`millrace agent-secret ", place.dir.empty() ? "--file " : "--dir ",
+                      place.path(), " --replace` makes a new one",
+                      place.dir.empty() ? "" : " (--kubernetes: a mounted Secret)",
+                      ", which every agent and driver must get");
+}
+
+absl::Status CheckTime(const AgentSecret& secret, const SecretPlace& place) {
+  const absl::Time now = absl::Now();
+  const absl::StatusOr<CertificateValidity> valid = ReadCertificateValidity(secret.certificate_pem);
+  if (!valid.ok()) return absl::InvalidArgumentError("its certificate is no certificate");
+  if (valid->until < now) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("its certificate has expired on ", DateOf(valid->until),
+                     " (this host's clock says ", DateOf(now), "); ", HowToRenew(place)));
+  }
+  const std::string clocks = ClockMismatch(secret.certificate_pem, now);
+  return clocks.empty() ? absl::OkStatus() : absl::FailedPreconditionError(clocks);
 }
 
 absl::StatusOr<std::string> ReadAll(int fd, const std::string& path) {
@@ -170,23 +155,26 @@ absl::Status CheckObjectName(absl::string_view what, absl::string_view name) {
 }  // namespace
 
 absl::StatusOr<AgentSecret> MakeAgentSecret(absl::Duration validity) {
-  const UniqueKey key(EVP_EC_gen("P-256"));
-  if (key == nullptr) return OpenSslError("cannot make a P-256 key");
-  const UniqueCertificate certificate(X509_new());
-  if (certificate == nullptr || !FillIn(certificate.get(), key.get(), validity)) {
-    return OpenSslError("cannot make the agents' certificate");
-  }
-  const UniqueBio certificate_pem(BIO_new(BIO_s_mem()));
-  const UniqueBio key_pem(BIO_new(BIO_s_secmem()));
-  if (certificate_pem == nullptr || key_pem == nullptr ||
-      PEM_write_bio_X509(certificate_pem.get(), certificate.get()) != 1 ||
-      PEM_write_bio_PKCS8PrivateKey(key_pem.get(), key.get(), nullptr, nullptr, 0, nullptr,
-                                    nullptr) != 1) {
-    return OpenSslError("cannot encode the agents' certificate");
-  }
-  return AgentSecret{.token = RandomHex(32),
-                     .certificate_pem = BioText(certificate_pem.get()),
-                     .key_pem = BioText(key_pem.get())};
+  MILLRACE_ASSIGN_OR_RETURN(const UniqueKey key, MakeP256Key());
+  // Signs itself, and no other: it is the anchor that both sides pin and the leaf that both show.
+  const CertificateProfile profile = {
+      .common_name = "millrace agent",
+      .dns_name = kAgentCertificateName,
+      .key_usage = "critical,digitalSignature",
+      .extended_key_usage = "serverAuth,clientAuth",
+      .constraints = "critical,CA:FALSE",
+      .validity = validity,
+  };
+  MILLRACE_ASSIGN_OR_RETURN(
+      const UniqueCertificate certificate,
+      MakeCertificate(
+          profile, absl::Now(), [&](X509* x509) { return X509_set_pubkey(x509, key.get()) == 1; },
+          nullptr, key.get()));
+  AgentSecret secret;
+  secret.token = RandomHex(32);
+  MILLRACE_ASSIGN_OR_RETURN(secret.certificate_pem, CertificatePem(certificate.get()));
+  MILLRACE_ASSIGN_OR_RETURN(secret.key_pem, PrivateKeyPem(key.get()));
+  return secret;
 }
 
 absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place) {
@@ -198,8 +186,16 @@ absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place) {
       place.dir.empty() ? ReadFromFile(place.file) : ReadFromDir(place.dir);
   absl::Status status = secret.status();
   if (status.ok()) status = CheckSecret(*secret);
+  if (status.ok()) status = CheckTime(*secret, place);
   if (status.ok()) return secret;
   return Annotate(status, absl::StrCat("the agents' secret ", place.path()));
+}
+
+std::string RenewalNotice(const AgentSecret& secret, const SecretPlace& place, absl::Time now) {
+  const absl::StatusOr<CertificateValidity> valid = ReadCertificateValidity(secret.certificate_pem);
+  if (!valid.ok() || valid->until - now >= kRenewBefore) return "";
+  return absl::StrCat("the agents' secret ", place.path(), " expires on ", DateOf(valid->until),
+                      ": ", HowToRenew(place));
 }
 
 absl::Status WriteAgentSecretFile(const std::string& path, const AgentSecret& secret) {

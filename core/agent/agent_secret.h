@@ -4,8 +4,8 @@
 // key by which both prove to each other who they are. Made once for a set of hosts or pods; it
 // outlives clusters.
 //
-// Defines: AgentSecret, SecretPlace, MakeAgentSecret(), ReadAgentSecret(), WriteAgentSecretFile(),
-// WriteAgentSecretDir(), AgentSecretManifest().
+// Defines: AgentSecret, SecretPlace, MakeAgentSecret(), ReadAgentSecret(), RenewalNotice(),
+// WriteAgentSecretFile(), WriteAgentSecretDir(), AgentSecretManifest().
 //
 //   MILLRACE_ASSIGN_OR_RETURN(AgentSecret secret, MakeAgentSecret());
 //   MILLRACE_RETURN_IF_ERROR(WriteAgentSecretDir("/etc/millrace/agent", secret));
@@ -28,6 +28,9 @@ namespace millrace {
 
 // The name in every agent's certificate.
 inline constexpr char kAgentCertificateName[] = "agent.millrace";
+
+// A secret that was copied or forgotten ends at some time.
+inline constexpr absl::Duration kAgentSecretValidity = absl::Hours(24 * 365);
 
 // Secrets: never in argv, environments, logs or error texts.
 struct AgentSecret {
@@ -52,13 +55,18 @@ struct SecretPlace {
 // valid from 25 hours ago (clocks of hosts differ) for `validity`. Returns INTERNAL if OpenSSL
 // fails.
 [[nodiscard]] absl::StatusOr<AgentSecret> MakeAgentSecret(
-    absl::Duration validity = absl::Hours(24 * 3650));
+    absl::Duration validity = kAgentSecretValidity);
 
 // Reads it afresh. Returns NOT_FOUND, PERMISSION_DENIED if it belongs to another user than this one
 // or root, or others than owner and group may read it, or others than the owner may write it,
-// INVALID_ARGUMENT if it is no secret, INVALID_ARGUMENT if not exactly one place is set. Errors
-// name the path and never quote the secret.
+// INVALID_ARGUMENT if it is no secret or not exactly one place is set, FAILED_PRECONDITION if its
+// certificate has expired or, by this host's clock, is of the future. Errors name the path, say
+// what to do, and never quote the secret.
 [[nodiscard]] absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place);
+
+// One line for people if `secret` expires within 30 days: when, and what to do; otherwise empty.
+[[nodiscard]] std::string RenewalNotice(const AgentSecret& secret, const SecretPlace& place,
+                                        absl::Time now);
 
 // Replaces the file (mode 0600).
 [[nodiscard]] absl::Status WriteAgentSecretFile(const std::string& path, const AgentSecret& secret);

@@ -8,6 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
@@ -83,10 +85,36 @@ TEST_F(AgentSecretTest, APipeInItsPlaceHoldsNobodyUp) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(AgentSecretTest, TheLastMonthOfItsYearIsToldOf) {
+  const SecretPlace file = {.file = "s.json"};
+  const absl::Time now = absl::Now();
+  EXPECT_EQ(RenewalNotice(secret_, file, now), "");
+  EXPECT_EQ(RenewalNotice(secret_, file, now + absl::Hours(24 * 334)), "");
+  EXPECT_THAT(RenewalNotice(secret_, file, now + absl::Hours(24 * 336)),
+              AllOf(StartsWith("the agents' secret s.json expires on 20"),
+                    HasSubstr("`millrace agent-secret --file s.json --replace`")));
+  EXPECT_THAT(RenewalNotice(secret_, {.dir = "d"}, now + absl::Hours(24 * 336)),
+              HasSubstr("`millrace agent-secret --dir d --replace` makes a new one (--kubernetes"));
+}
+
+TEST_F(AgentSecretTest, AnExpiredOneIsRefusedAndSaysWhatToRun) {
+  const AgentSecret expired = *MakeAgentSecret(-absl::Hours(1));
+  ASSERT_THAT(WriteAgentSecretFile(Path("s.json"), expired), IsOk());
+  EXPECT_THAT(ReadAgentSecret({.file = Path("s.json")}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("has expired on 20"),
+                             HasSubstr(absl::StrCat("`millrace agent-secret --file ",
+                                                    Path("s.json"), " --replace`")))));
+}
+
 TEST_F(AgentSecretTest, WhatIsNoSecretIsRefusedWithoutBeingQuoted) {
-  for (const std::string& text : {std::string(), std::string("hunter2"), std::string("[]"), std::string("{}"),
-                                  std::string(R"({"token": "hunter2", "certificate": "x", "key": "y"})"),
-                                  std::string(100000, 'x')}) {
+  for (const std::string& text :
+       {std::string(), std::string("hunter2"), std::string("[]"), std::string("{}"),
+        std::string(R"({"token": "hunter2", "certificate": "x", "key": "y"})"),
+        absl::StrCat(R"({"token": ")", std::string(32, 'h'),
+                     R"(", "certificate": "-----BEGIN CERTIFICATE-----hunter2",)",
+                     R"( "key": "PRIVATE KEY-----"})"),
+        std::string(100000, 'x')}) {
     ASSERT_THAT(WriteFileAtomic(Path("s.json"), text), IsOk());
     const auto read = ReadAgentSecret({.file = Path("s.json")});
     ASSERT_FALSE(read.ok());

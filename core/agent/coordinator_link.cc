@@ -10,7 +10,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/agent/local_address.h"
+#include "core/base/certificate.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/socket_address.h"
@@ -134,6 +136,17 @@ CoordinatorLink::~CoordinatorLink() {
 }
 
 void CoordinatorLink::Start() {
+  // TLS would only say "certificate verify failed", at every attempt.
+  const std::string clocks = ClockMismatch(options_.endpoint.ca_pem, absl::Now());
+  if (!clocks.empty()) {
+    loop_->Defer([this, alive = std::weak_ptr<bool>(alive_), clocks] {
+      if (alive.expired()) return;
+      End(absl::FailedPreconditionError(absl::StrCat("the certificate of the coordinator at ",
+                                                     options_.endpoint.address,
+                                                     " does not agree with the clock: ", clocks)));
+    });
+    return;
+  }
   StartGiveUpTimer(options_.connect_timeout);
   Dial();
 }

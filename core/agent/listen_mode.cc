@@ -75,6 +75,7 @@ void ListenMode::Start() {
     return;
   }
   Say(absl::StrCat("listening on ", options_.address.ToString(), ", version ", options_.version));
+  SayRenewal();
   secret_timer_ = loop_->After(kSecretPoll, [this] { CheckSecret(); });
   if (!options_.parent_stdin) return;
   const absl::Status watched = loop_->Watch(STDIN_FILENO, EPOLLIN, [this](uint32_t) {
@@ -115,15 +116,27 @@ void ListenMode::CheckSecret() {
     return;
   }
   secret_problem_ = absl::OkStatus();
-  if (*secret == secret_ && server_ != nullptr) return;
+  if (*secret == secret_ && server_ != nullptr) {
+    SayRenewal();
+    return;
+  }
   const bool changed = !(*secret == secret_);
   secret_ = *std::move(secret);
+  renewal_said_ = false;
   const absl::Status status = Listen();
   if (status.ok()) {
     Say("the secret was replaced; the one of before is refused");
   } else if (changed) {
     MILLRACE_LOG(ERROR) << "with the new secret: " << status.message();  // tried again
   }
+}
+
+// Once for each secret, at the start or when its time comes.
+void ListenMode::SayRenewal() {
+  if (renewal_said_) return;
+  const std::string notice = RenewalNotice(secret_, options_.secret, absl::Now());
+  renewal_said_ = !notice.empty();
+  if (renewal_said_) Say(notice);
 }
 
 std::string ListenMode::Advertised() const {

@@ -68,6 +68,7 @@ class ListenMode {
 
   absl::Status Listen();
   void CheckSecret();
+  void SayRenewal();
   void OnRequest(const std::shared_ptr<AdoptStream>& stream, const v1::AdoptRequest& request);
   void OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold);
   absl::Status CheckHold(const v1::Hold& hold) const;
@@ -91,6 +92,7 @@ class ListenMode {
   ChildReaper* const reaper_;
   ListenOptions options_;  // the port is set once it is bound
   AgentSecret secret_;
+  bool renewal_said_ = false;    // of secret_
   absl::Status secret_problem_;  // told; why the present file is not taken
   std::unique_ptr<AdoptServer> server_;
   EventLoop::TimerId secret_timer_ = EventLoop::kNoTimer;

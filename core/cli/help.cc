@@ -127,7 +127,8 @@ Exit codes
   130       stopped by Ctrl-C (129: SIGHUP, 143: SIGTERM)
 )";
 
-constexpr char kAgentSecret[] = R"(usage: millrace agent-secret --file FILE|--dir DIR|--kubernetes NAME
+constexpr char kAgentSecret[] =
+    R"(usage: millrace agent-secret --file FILE|--dir DIR|--kubernetes NAME
 
 Makes what drivers and the agents that they adopt have in common: a token, a certificate and its
 key. Give it to both, and to nobody else: whoever has it runs programs as the agents.
@@ -143,7 +144,7 @@ key. Give it to both, and to nobody else: whoever has it runs programs as the ag
       --namespace NAME          of that Secret (kubectl's)
       --replace                 one that is there; agents and drivers take the new one up at once,
                                 and refuse those that have the old one
-      --valid T                 for how long the certificate is (87600h)
+      --valid T                 for how long its certificate is valid (8760h, a year)
 )";
 
 #define MILLRACE_CLI_WHICH_CLUSTER                                                            \

@@ -102,6 +102,26 @@ class RunOnTest(CliTestCase):
         self.assertEqual(self.run_cli("agent-secret").returncode, 64)
         self.assertEqual(self.run_cli("agent-secret", "--kubernetes", "No Name").returncode, 64)
 
+    def test_a_secret_that_ends_soon_is_told_of_and_one_that_has_ended_refused(self):
+        def renew(valid):
+            made = self.run_cli("agent-secret", "--file", self.secret, "--replace", "--valid", valid)
+            self.assertEqual(made.returncode, 0, made.stderr)
+
+        renew("240h")
+        agent = self.start_agent("127.0.0.2")
+        again = f"`millrace agent-secret --file {self.secret} --replace` makes a new one"
+        self.wait_for(lambda: agent.said("expires on 20"), "the agent's notice")
+        self.assertIn(again, agent.said("expires on 20")[0])
+        done = self.run_cli("run", *self.on(worker=[agent]), "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"\Amillrace: the agents' secret \S+ expires on 20\S+: `.*")
+        self.assertIn(again, done.stderr)
+        renew("1ms")
+        self.wait_for(lambda: agent.said("the secret of before is kept: "), "the agent's warning")
+        told = self.failure_of(*self.on(worker=[agent]), "--", "true", code=70)
+        self.assertIn("has expired on 20", told)
+        self.assertIn(again, told)
+
     def test_the_cluster_is_what_the_members_are(self):
         agents = [self.start_agent(f"127.0.0.{n}") for n in (2, 3, 4)]
         done = self.run_cli(
@@ -227,7 +247,7 @@ class RunOnTest(CliTestCase):
                         "--secret-file", self.secret, "--reservation-timeout", "8s", "--", "true",
                         code=75)
                     self.assertRegex(
-                        line, "^millrace: 1 of 1 slot did not arrive in 8 s: worker:0 .*: '"
+                        line, "^millrace: 1 of 1 slot did not arrive in 8[^ ]* s: worker:0 .*: '"
                               + words.format(address))
 
     def test_an_agent_that_cannot_dial_back_says_so(self):

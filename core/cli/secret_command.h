@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "core/agent/agent_secret.h"
 
 namespace millrace::cli {
 
@@ -17,7 +18,7 @@ struct SecretOptions {
   std::string kubernetes;  // the Secret's name; its manifest goes to stdout
   std::string name_space;  // of the Secret; empty: kubectl's
   bool replace = false;    // one that is there
-  absl::Duration valid = absl::Hours(24 * 3650);
+  absl::Duration valid = kAgentSecretValidity;
 };
 
 // Returns the exit code; what went wrong is on stderr. Blocking: disk I/O.

@@ -51,6 +51,14 @@ std::vector<AdoptionSlot> SlotsOf(const std::vector<AgentTicket>& tickets) {
   return slots;
 }
 
+void Note(const AdoptingLauncherOptions& options, const std::string& text) {
+  if (options.on_note) {
+    options.on_note(text);
+  } else {
+    MILLRACE_LOG(WARNING) << text;
+  }
+}
+
 }  // namespace
 
 class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
@@ -181,11 +189,7 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
         if (events_.on_started) events_.on_started(effect.executor_id, effect.end.pid);
         break;
       case AdoptionEffect::Kind::kNote:
-        if (options_.on_note) {
-          options_.on_note(effect.note);
-        } else {
-          MILLRACE_LOG(WARNING) << effect.note;
-        }
+        Note(options_, effect.note);
         break;
       case AdoptionEffect::Kind::kEnded:
         events_.on_exit(effect.end);
@@ -296,7 +300,9 @@ absl::Status AdoptingLauncher::Launch(const std::vector<AgentTicket>& tickets, E
   if (board_ != nullptr) {
     return absl::FailedPreconditionError("this AdoptingLauncher runs a cluster already; use another");
   }
-  MILLRACE_RETURN_IF_ERROR(ReadAgentSecret(options_.secret).status());
+  MILLRACE_ASSIGN_OR_RETURN(const AgentSecret secret, ReadAgentSecret(options_.secret));
+  const std::string notice = RenewalNotice(secret, options_.secret, absl::Now());
+  if (!notice.empty()) Note(options_, notice);
   auto board = std::make_shared<Board>(options_, tickets, std::move(events));
   MILLRACE_RETURN_IF_ERROR(board->Start(resolver_));
   board_ = std::move(board);
