@@ -7,7 +7,12 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.JsonObject;
+import io.millrace.spark.internal.cluster.CoordinatorProcess;
+import io.millrace.spark.internal.cluster.Params;
+import io.millrace.spark.internal.spark.ClusterRun;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -134,6 +139,23 @@ abstract class Checks {
       all += sum;
     }
     return all;
+  }
+
+  /** How many rows the ledger has as acknowledged, of all feeds of the cluster. */
+  static long acknowledged(MillraceCluster cluster) throws Exception {
+    return ledger(cluster, "rows_acked");
+  }
+
+  /** A number of the ledger's summaries, of all feeds of the cluster together. */
+  static long ledger(MillraceCluster cluster, String member) throws Exception {
+    Field run = MillraceCluster.class.getDeclaredField("run");
+    run.setAccessible(true);
+    CoordinatorProcess coordinator = ((ClusterRun) run.get(cluster)).coordinator();
+    long sum = 0;
+    for (Object feed : coordinator.call("feed_summary", new Params()).list("feeds")) {
+      sum += ((JsonObject) feed).integer(member);
+    }
+    return sum;
   }
 
   /** Waits until this holds. */

@@ -173,9 +173,8 @@ public final class FeedChecks extends Checks {
     AtomicReference<TrainResult> result = new AtomicReference<>();
     Thread training = new Thread(() -> result.set(cluster.train(numbers(2000, 4))));
     training.start();
-    Thread.sleep(1000);
-    long pid = cluster.clusterInfo().get(0).pid();
-    new ProcessBuilder("/bin/kill", "-9", Long.toString(pid)).start().waitFor();
+    await("rows that are used", () -> acknowledged(cluster) > 0);
+    kill("-9", cluster.clusterInfo().get(0).pid());
     training.join();
     require(result.get() != null, "train failed");
     requireEqual(2000L, result.get().rows());

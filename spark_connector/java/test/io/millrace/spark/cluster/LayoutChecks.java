@@ -17,6 +17,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
@@ -173,10 +174,13 @@ public final class LayoutChecks extends Checks {
   /** A program that one host has and the other has not. */
   private void programMissing() throws Exception {
     String target = node;
+    String tasks = Files.createTempDirectory(Paths.get(folder), "tasks").toString();
     sc.parallelize(Arrays.asList(1, 2, 3, 4), 4)
         .foreach(
             i -> {
-              Thread.sleep(1_000); // so that both executors have tasks
+              Files.createFile(Paths.get(tasks, Long.toString(TaskContext.get().taskAttemptId())));
+              // All slots have one: so both executors do.
+              await("the other tasks", () -> Paths.get(tasks).toFile().list().length >= 4);
               if (SparkEnv.get().executorId().equals("0")) {
                 try {
                   Files.createSymbolicLink(Paths.get("node here"), Paths.get(target));

@@ -194,8 +194,7 @@ public final class RecoveryChecks extends Checks {
     AtomicReference<TrainResult> result = new AtomicReference<>();
     Thread training = new Thread(() -> result.set(cluster.train(data)));
     training.start();
-    await("a task that feeds", () -> runningTasks() > 0);
-    Thread.sleep(500);
+    await("rows that are used", () -> acknowledged(cluster) > 0);
     killer.kill(cluster);
     long killed = System.nanoTime();
     training.join();

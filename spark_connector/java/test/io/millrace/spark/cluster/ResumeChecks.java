@@ -9,7 +9,9 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.TaskContext;
@@ -29,6 +31,8 @@ import org.apache.spark.sql.types.DataTypes;
 public final class ResumeChecks extends Checks {
   private static final int ROWS = 50; // of a partition
   private static final int TRIP_AT = 40;
+  private static final int SENT = 36; // by then: the batch before that row goes with it
+  private static final int MAX_UNUSED = 12; // incomplete batches of two nodes
 
   private ResumeChecks(String[] args) {
     super(args);
@@ -43,72 +47,65 @@ public final class ResumeChecks extends Checks {
     checks.end();
   }
 
-  /** 1; the first attempt of each task does something at its row {@link #TRIP_AT}. */
-  private abstract static class Source implements UDF1<Long, Long> {
+  /**
+   * 1; the first attempt of each task stands still at its row {@link #TRIP_AT}: says with a file which process it is,
+   * and waits for a file "go". Then it fails, if it is to.
+   */
+  private static final class Source implements UDF1<Long, Long> {
     private static final long serialVersionUID = 1L;
+    private final String files;
+    private final boolean fails;
     private int row;
     private long task = -1;
 
+    Source(Path files, boolean fails) {
+      this.files = files.toString();
+      this.fails = fails;
+    }
+
     @Override
-    public final Long call(Long id) throws Exception {
+    public Long call(Long id) throws Exception {
       TaskContext context = TaskContext.get();
       if (context.taskAttemptId() != task) {
         task = context.taskAttemptId();
         row = 0;
       }
-      if (context.attemptNumber() == 0) {
-        Thread.sleep(pauseMillis());
-        if (row++ == TRIP_AT) {
-          trip();
-        }
+      if (context.attemptNumber() == 0 && row++ == TRIP_AT) {
+        trip();
       }
       return 1L;
     }
 
-    /** Before each row of a first attempt. */
-    abstract long pauseMillis();
-
-    abstract void trip() throws Exception;
-  }
-
-  /** Fails once what was sent is used. */
-  private static final class Trip extends Source {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    long pauseMillis() {
-      return 0;
-    }
-
-    @Override
-    void trip() throws Exception {
-      Thread.sleep(5_000);
-      throw new IllegalStateException("the source fails, as it was told");
-    }
-  }
-
-  /** Slow; says which process it is, and waits for a file "go". */
-  private static final class Wait extends Source {
-    private static final long serialVersionUID = 1L;
-    private final String folder;
-
-    Wait(String folder) {
-      this.folder = folder;
-    }
-
-    @Override
-    long pauseMillis() {
-      return 100;
-    }
-
-    @Override
-    void trip() throws Exception {
+    private void trip() throws Exception {
       String pid = new String(Files.readAllBytes(Paths.get("/proc/self/stat")), StandardCharsets.UTF_8).split(" ")[0];
-      Files.createFile(Paths.get(folder, "feeds-" + pid));
-      for (int i = 0; i < 3000 && !Files.exists(Paths.get(folder, "go")); i++) {
-        Thread.sleep(20);
+      Files.createFile(Paths.get(files, "feeds-" + TaskContext.getPartitionId() + "-" + pid));
+      await("the word to go on", () -> Files.exists(Paths.get(files, "go")));
+      if (fails) {
+        throw new IllegalStateException("the source fails, as it was told");
       }
     }
+  }
+
+  private Path newFolder() throws IOException {
+    return Files.createTempDirectory(Paths.get(folder), "resume");
+  }
+
+  /**
+   * Trains. Every one of the partitions stands still at {@link #TRIP_AT}, until the ledger knows that the nodes have
+   * used all rows that were sent but {@link #MAX_UNUSED}, and {@code atTrip} has run.
+   */
+  private TrainResult train(MillraceCluster cluster, Dataset<Row> data, int partitions, Path files, Check atTrip)
+      throws Exception {
+    AtomicReference<TrainResult> result = new AtomicReference<>();
+    Thread training = new Thread(() -> result.set(cluster.train(data)));
+    training.start();
+    await("all feeders", () -> feeders(files).size() == partitions);
+    await("rows that are used", () -> acknowledged(cluster) >= partitions * SENT - MAX_UNUSED);
+    atTrip.run();
+    Files.createFile(files.resolve("go"));
+    training.join();
+    require(result.get() != null, "train failed");
+    return result.get();
   }
 
   private Dataset<Row> rows(Dataset<Row> ids, UDF1<Long, Long> x) {
@@ -125,10 +122,11 @@ public final class ResumeChecks extends Checks {
 
   private void determinate() throws Exception {
     MillraceCluster cluster = run(feed(2), "sum");
-    TrainResult result = cluster.train(rows(spark.range(0, 2 * ROWS, 1, 2).toDF(), new Trip()));
+    Path files = newFolder();
+    Dataset<Row> data = rows(spark.range(0, 2 * ROWS, 1, 2).toDF(), new Source(files, true));
+    TrainResult result = train(cluster, data, 2, files, () -> {});
     requireEqual(2L * ROWS, result.rows());
-    // Both partitions were fed again, after 35 of 40 rows.
-    require(result.refedRows() > 0 && result.refedRows() <= 2 * 12, "fed again: " + result);
+    require(result.refedRows() > 0 && result.refedRows() <= MAX_UNUSED, "fed again: " + result);
     require(!result.exactlyOnce(), result.toString());
     long used = used(cluster);
     System.out.println("INFO determinate: " + result + ", used " + used);
@@ -139,10 +137,11 @@ public final class ResumeChecks extends Checks {
   /** After a shuffle that does not sort: what comes again may come in another order. */
   private void shuffled() throws Exception {
     MillraceCluster cluster = run(feed(2), "sum");
+    Path files = newFolder();
     Dataset<Row> ids = spark.range(0, 2 * ROWS, 1, 3).toDF().repartition(2, functions.col("id"));
-    TrainResult result = cluster.train(rows(ids, new Trip()));
+    TrainResult result = train(cluster, rows(ids, new Source(files, true)), 2, files, () -> {});
     requireEqual(2L * ROWS, result.rows());
-    require(result.refedRows() >= TRIP_AT, "fed again: " + result);
+    require(result.refedRows() >= SENT, "fed again: " + result);
     require(!result.exactlyOnce(), result.toString());
     long used = used(cluster);
     System.out.println("INFO shuffled: " + result + ", used " + used);
@@ -153,42 +152,39 @@ public final class ResumeChecks extends Checks {
   /** The executor that has no node is killed while it feeds the node of another one. */
   private void lostExecutor() throws Exception {
     MillraceCluster cluster = run(feed(2), "sum");
-    Path files = Files.createTempDirectory(Paths.get(folder), "resume");
-    AtomicReference<TrainResult> result = new AtomicReference<>();
-    Dataset<Row> data = rows(spark.range(0, 3 * ROWS, 1, 3).toDF(), new Wait(files.toString()));
-    Thread training = new Thread(() -> result.set(cluster.train(data)));
-    training.start();
+    Path files = newFolder();
     Set<Long> withNode = new HashSet<>();
     for (NodeInfo node : cluster.clusterInfo()) {
       withNode.add(executorOf(node));
     }
-    Set<Long> without = new HashSet<>();
-    await(
-        "a feeder without a node",
-        () -> {
-          without.addAll(feeders(files));
-          without.removeAll(withNode);
-          return !without.isEmpty();
-        });
-    Thread.sleep(3_000); // its last rows are used
-    kill("-9", without.iterator().next());
-    Files.createFile(files.resolve("go"));
-    training.join();
-    require(result.get() != null, "train failed");
-    requireEqual(3L * ROWS, result.get().rows());
-    require(!result.get().exactlyOnce(), result.get().toString());
+    Dataset<Row> data = rows(spark.range(0, 3 * ROWS, 1, 3).toDF(), new Source(files, false));
+    TrainResult result =
+        train(
+            cluster,
+            data,
+            3,
+            files,
+            () -> {
+              Set<Long> without = new HashSet<>(feeders(files));
+              without.removeAll(withNode);
+              requireEqual(1, without.size());
+              kill("-9", without.iterator().next());
+            });
+    requireEqual(3L * ROWS, result.rows());
+    require(!result.exactlyOnce(), result.toString());
     long used = used(cluster);
-    System.out.println("INFO lostExecutor: " + result.get() + ", used " + used);
-    // 35 rows were used and each second the ledger was told: from row 0 all of them would be used twice.
-    require(used >= 3 * ROWS && used < 3 * ROWS + 30, "used " + used);
+    System.out.println("INFO lostExecutor: " + result + ", used " + used);
+    // From row 0 all that its partition has used would be used twice.
+    require(used >= 3 * ROWS && used <= 3 * ROWS + MAX_UNUSED, "used " + used);
     cluster.shutdown();
   }
 
-  private static Set<Long> feeders(Path files) throws IOException {
-    Set<Long> pids = new HashSet<>();
+  /** The processes that stand still, one for each partition. */
+  private static List<Long> feeders(Path files) throws IOException {
+    List<Long> pids = new ArrayList<>();
     try (DirectoryStream<Path> all = Files.newDirectoryStream(files, "feeds-*")) {
       for (Path file : all) {
-        pids.add(Long.parseLong(file.getFileName().toString().substring("feeds-".length())));
+        pids.add(Long.parseLong(file.getFileName().toString().split("-")[2]));
       }
     }
     return pids;

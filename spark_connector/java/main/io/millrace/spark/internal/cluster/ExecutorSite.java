@@ -7,12 +7,10 @@ import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.feed.FeedHub;
 import io.millrace.spark.internal.feed.FeedSession;
-import io.millrace.spark.internal.feed.SessionEnd;
 import io.millrace.spark.internal.feed.SessionState;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -24,7 +22,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * What one JVM, an executor's, has of one cluster: the agents of its nodes, the way to the coordinator, and
- * the sessions whose rows are received but not yet acknowledged.
+ * the sessions of which the ledger is told.
  *
  * <p>Thread-safe. Made when first asked for; gone when nothing is left of the cluster here. The hub, which
  * owns the sockets, and the memory of batches are shared by all clusters and stay.
@@ -34,27 +32,23 @@ public final class ExecutorSite {
   private static final long WATCH_MILLIS = 10;
   private static final long REPORT_NANOS = TimeUnit.SECONDS.toNanos(1);
   private static final long GATEWAY_IDLE_NANOS = TimeUnit.SECONDS.toNanos(3);
-  /** How often the ledger is told of a session's end, should an agent or its connection be lost meanwhile. */
-  private static final int MAX_TELLS = 5;
+  private static final long ROUTE_NANOS = TimeUnit.SECONDS.toNanos(1);
   /** How gRPC begins to say that nobody listens. */
   private static final String UNREACHABLE = "failed to connect";
-  private static final long TELL_AGAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
   private static final Map<String, ExecutorSite> SITES = new HashMap<>();
   private static final BufferPool POOL = new BufferPool(256L << 20);
   private static FeedHub hub;
 
-  /** A session that was received, until its rows are acknowledged. */
-  private static final class Watched {
-    final FeedSession session;
-    final PartitionReport report;
-    long reportedRows;
-    int untold; // how often its end could not be told
-    long untoldNanos;
+  /** Where the node of an agent was to be reached. */
+  private static final class KnownRoute {
+    final FeedRoute route;
+    final NodeAgent agent;
+    final long nanos = System.nanoTime();
 
-    Watched(FeedSession session, PartitionReport report) {
-      this.session = session;
-      this.report = report;
+    KnownRoute(FeedRoute route, NodeAgent agent) {
+      this.route = route;
+      this.agent = agent;
     }
   }
 
@@ -64,13 +58,15 @@ public final class ExecutorSite {
   private final TreeMap<Integer, NodeAgent> agents = new TreeMap<>();
   private final Set<Integer> claimed = new HashSet<>();
   private final Set<String> doneReading = new HashSet<>();
-  private final List<Watched> watched = new ArrayList<>();
+  private final List<FollowedSession> followed = new ArrayList<>();
+  private final Map<Integer, KnownRoute> routes = new HashMap<>(); // of nodes of this executor
   private final List<Params> deaths = new ArrayList<>(); // of agents, not told yet
   private ControlChild gateway;
   private int turn;
   private FeedHub announced;
   private long lastUseNanos = System.nanoTime();
   private int users;
+  private boolean woken;
   private Thread watcher;
 
   private ExecutorSite(String clusterId, CoordinatorAddress coordinator) {
@@ -258,6 +254,36 @@ public final class ExecutorSite {
     }
   }
 
+  /**
+   * As {@link #lookup}, of a node of this executor, for a partition that nobody has fed yet. The coordinator is asked
+   * once a second: that the node has ended its agent tells here first.
+   */
+  public FeedRoute lookupFirst(String feed, long partition, int executorId) {
+    NodeAgent agent;
+    synchronized (this) {
+      agent = agents.get(executorId);
+      KnownRoute known = routes.get(executorId);
+      boolean same =
+          known != null && known.agent == agent && agent.isRunning() && agent.attempt() == known.route.attempt;
+      if (same && System.nanoTime() - known.nanos < ROUTE_NANOS) {
+        return known.route;
+      }
+      routes.remove(executorId);
+    }
+    FeedRoute route = lookup(feed, partition, executorId);
+    if (agent != null && route.target != null && route.resumeRow == 0) {
+      synchronized (this) {
+        routes.put(executorId, new KnownRoute(route, agent));
+      }
+    }
+    return route;
+  }
+
+  /** The next {@link #lookupFirst} asks: a session with this node has not come to its end. */
+  public synchronized void forgetRoute(int executorId) {
+    routes.remove(executorId);
+  }
+
   /** Makes this JVM's feeder known to nodes of other hosts, before it first comes to one. */
   private void announce() {
     FeedHub feeder = hub();
@@ -316,50 +342,67 @@ public final class ExecutorSite {
     lastUseNanos = System.nanoTime();
   }
 
-  // -------------------------------------------------------------------------- after a task has ended
+  // -------------------------------------------------------------- what the ledger is told of sessions
 
-  /** Follows a session whose rows are received, until they are acknowledged, and tells the ledger. */
-  public synchronized void watchUntilAcknowledged(FeedSession session, PartitionReport report) {
-    watched.add(new Watched(session, report));
+  /**
+   * Tells the ledger that a session begins; {@link FollowedSession#awaitBegun} has its answer. From then on it is told
+   * each second how far the session came, and how it ends, also when the task has ended.
+   */
+  public FollowedSession follow(FeedSession session, PartitionReport report) {
+    FollowedSession one =
+        new FollowedSession(this, session, report, () -> sendReport(report.params("feeding", session.state())));
+    synchronized (this) {
+      followed.add(one);
+      notifyAll();
+    }
+    return one;
+  }
+
+  CompletableFuture<JsonObject> sendReport(Params params) {
+    return link().send("report", params);
+  }
+
+  /** Something has happened that the ledger is to know at once. */
+  synchronized void wake() {
+    woken = true;
     notifyAll();
   }
 
   private void watch() {
     long lastReport = System.nanoTime();
     while (true) {
-      List<Watched> now;
+      List<FollowedSession> now;
       synchronized (this) {
         try {
-          if (deaths.isEmpty()) {
-            wait(watched.isEmpty() ? 500 : WATCH_MILLIS);
+          if (deaths.isEmpty() && !woken) {
+            wait(followed.isEmpty() ? 500 : WATCH_MILLIS);
           }
         } catch (InterruptedException e) {
           LOG.debug("an interrupt that nobody sends");
         }
-        now = new ArrayList<>(watched);
+        woken = false;
+        now = new ArrayList<>(followed);
       }
       tellDeaths();
       boolean all = System.nanoTime() - lastReport > REPORT_NANOS;
       if (all) {
         lastReport = System.nanoTime();
       }
-      Map<Watched, CompletableFuture<JsonObject>> told = new LinkedHashMap<>();
-      Set<Watched> over = new HashSet<>();
-      for (Watched one : now) {
-        if (follow(one, all, told)) {
-          over.add(one);
+      List<FollowedSession> told = new ArrayList<>();
+      for (FollowedSession one : now) {
+        if (one.tell(all)) {
+          told.add(one);
         }
       }
       // Before the next round: a later report must not overtake an earlier one.
-      told.forEach(
-          (one, reply) -> {
-            if (!isTold(reply) && over.contains(one) && ++one.untold < MAX_TELLS) {
-              one.untoldNanos = System.nanoTime();
-              over.remove(one); // nobody else tells of its end
-            }
-          });
+      Set<FollowedSession> over = new HashSet<>();
+      for (FollowedSession one : told) {
+        if (one.awaitAnswer()) {
+          over.add(one);
+        }
+      }
       synchronized (this) {
-        watched.removeAll(over);
+        followed.removeAll(over);
       }
       if (now.isEmpty() && isOver()) {
         return;
@@ -384,46 +427,12 @@ public final class ExecutorSite {
     }
   }
 
-  /** Returns whether the session is over, and the ledger being told. */
-  private boolean follow(Watched one, boolean tell, Map<Watched, CompletableFuture<JsonObject>> told) {
-    SessionState state = one.session.state();
-    boolean open = state.end == SessionEnd.OPEN;
-    if (open && !(tell && state.ackedRows > one.reportedRows)) {
-      return false;
-    }
-    if (one.untold > 0 && System.nanoTime() - one.untoldNanos < TELL_AGAIN_NANOS) {
-      return false;
-    }
-    one.reportedRows = state.ackedRows;
-    String what = open ? "received" : state.end == SessionEnd.DONE ? "done" : "failed";
-    try {
-      told.put(one, link().send("report", one.report.params(what, state)));
-    } catch (MillraceException e) {
-      LOG.warn("the ledger cannot be told of a partition: {}", e.getMessage());
-    }
-    return !open;
-  }
-
-  /**
-   * Waits for the answer to a report; false if none came: the agent of another node has ended, or has no connection
-   * just now, or all of the cluster has ended.
-   */
-  private static boolean isTold(CompletableFuture<JsonObject> reply) {
-    try {
-      ControlChild.await(reply, "report");
-      return true;
-    } catch (MillraceException e) {
-      LOG.debug("the ledger did not take a partition: {}", e.getMessage());
-      return e.code() != StatusCode.UNAVAILABLE;
-    }
-  }
-
   /** Ends an idle gateway; returns true, and forgets the site, if nothing is left of the cluster here. */
   private boolean isOver() {
     ControlChild idle;
     synchronized (SITES) {
       synchronized (this) {
-        boolean busy = users > 0 || !watched.isEmpty() || !deaths.isEmpty();
+        boolean busy = users > 0 || !followed.isEmpty() || !deaths.isEmpty();
         if (busy || System.nanoTime() - lastUseNanos < GATEWAY_IDLE_NANOS) {
           return false;
         }

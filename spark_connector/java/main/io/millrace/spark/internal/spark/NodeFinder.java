@@ -82,7 +82,10 @@ final class NodeFinder {
       }
     }
     for (int local = site.localNode(plan.queue); ; local = site.localNode(plan.queue)) {
-      FeedRoute route = site.lookup(plan.feed, partition, local);
+      FeedRoute route =
+          local >= 0 && isFirst()
+              ? site.lookupFirst(plan.feed, partition, local)
+              : site.lookup(plan.feed, partition, local);
       if (local >= 0 && route.state.equals("restarting")) {
         route = site.lookup(plan.feed, partition, -1);
       }
@@ -112,12 +115,18 @@ final class NodeFinder {
    * seconds is taken over from, and its rows count as fed again.
    */
   boolean waitForTwin(FeedRoute route) {
-    boolean held = route.partitionState.equals("feeding") || route.partitionState.equals("received");
+    // The first one says so before its first row; until then it is as if it had not begun.
+    boolean held = !route.partitionState.equals("done") && !route.partitionState.equals("failed");
     if (!speculation || !held || System.nanoTime() - began > TWIN_NANOS) {
       return false;
     }
     pause(task);
     return true;
+  }
+
+  /** Whether nobody has fed the partition before. */
+  private boolean isFirst() {
+    return !again() && task.stageAttemptNumber() == 0;
   }
 
   private boolean again() {

@@ -5,6 +5,7 @@ import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FeedRoute;
+import io.millrace.spark.internal.cluster.FollowedSession;
 import io.millrace.spark.internal.cluster.PartitionReport;
 import io.millrace.spark.internal.feed.FeedMode;
 import io.millrace.spark.internal.feed.FeedSession;
@@ -13,9 +14,9 @@ import io.millrace.spark.internal.feed.SessionOptions;
 import io.millrace.spark.internal.rows.RowEncoder;
 import java.util.Collections;
 import java.util.Iterator;
-import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
 import org.apache.spark.api.java.function.Function2;
 import org.apache.spark.util.LongAccumulator;
 
@@ -26,7 +27,6 @@ import org.apache.spark.util.LongAccumulator;
  */
 final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<FeedOutcome>> {
   private static final long serialVersionUID = 1L;
-  private static final long REPORT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   private final FeedPlan plan;
   private final EncoderFactory<T> encoders;
@@ -109,19 +109,24 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
             .cancelled(task::isInterrupted)
             .build();
     FeedSession session = ExecutorSite.hub().open(route.target, options);
+    FollowedSession told = site.follow(session, report);
     boolean received = false;
     try {
-      site.report(report, "feeding", session.state());
       session.awaitAnswered();
-      long rowCount = feedRows(session, rows, encoders.create(ExecutorSite.pool()), firstRow, touched, report, site);
+      if (!told.awaitBegun()) {
+        throw takenOver(session);
+      }
+      long rowCount = feedRows(session, rows, encoders.create(ExecutorSite.pool()), firstRow, touched);
       session.finish(rowCount);
       session.awaitReceived();
       received = true;
-      site.report(report, "received", session.state());
-      site.watchUntilAcknowledged(session, report);
+      told.setReceived();
       return FeedOutcome.received(index, feeder);
     } catch (MillraceException e) {
       SessionEnd end = session.state().end;
+      if (told.isTakenOver()) {
+        throw takenOver(session);
+      }
       if (end == SessionEnd.TERMINATED) {
         site.stopPreferring(route.executorId, plan.queue);
         return FeedOutcome.again(index, feeder, e.getMessage());
@@ -137,24 +142,23 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       throw e;
     } finally {
       if (!received) {
+        site.forgetRoute(route.executorId);
         session.abort(StatusCode.CANCELLED, "its task has ended");
-        site.report(report, "failed", session.state());
+        told.awaitEndTold();
       }
     }
   }
 
+  /** Another attempt of this task feeds the partition, on another executor: this one ends, without being a failure. */
+  private static TaskKilledException takenOver(FeedSession session) {
+    return new TaskKilledException(session.place() + ": another attempt has taken the partition over");
+  }
+
   /** Sends the rows from {@code firstRow} on; returns how many the partition has. */
   private long feedRows(
-      FeedSession session,
-      Iterator<T> rows,
-      RowEncoder<T> encoder,
-      long firstRow,
-      boolean[] touched,
-      PartitionReport report,
-      ExecutorSite site) {
+      FeedSession session, Iterator<T> rows, RowEncoder<T> encoder, long firstRow, boolean[] touched) {
     long sent = firstRow;
     long began = System.nanoTime();
-    long reported = began;
     boolean more = rows.hasNext();
     touched[0] = more;
     if (firstRow > 0) {
@@ -180,11 +184,6 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         session.countTimes(read - began, System.nanoTime() - read);
         session.send(encoder.schema(), batch);
         began = System.nanoTime();
-        if (began - reported > REPORT_NANOS) {
-          // Where another task goes on, should this executor be lost.
-          site.report(report, "feeding", session.state());
-          began = reported = System.nanoTime();
-        }
       }
     }
     return sent;

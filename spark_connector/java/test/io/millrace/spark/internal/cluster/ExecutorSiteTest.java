@@ -12,7 +12,10 @@ import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.feed.FeedMode;
 import io.millrace.spark.internal.feed.FeedSession;
 import io.millrace.spark.internal.feed.FeedTarget;
+import io.millrace.spark.internal.feed.SessionEnd;
 import io.millrace.spark.internal.feed.SessionOptions;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.util.concurrent.CountDownLatch;
 import org.junit.Test;
 
@@ -38,8 +41,40 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     ExecutorSite site = site();
     assertTrue(site.claim(0, 1));
     assertTrue(site.startAgent(0, new Params()).awaitRunning());
-    site.watchUntilAcknowledged(broken(), report());
+    site.follow(broken(), report());
     FakeAgent.await("a report", () -> fake.log().contains("gateway {") && fake.log().contains("\"failed\""));
+    site.leave();
+  }
+
+  private static final String TAKEN_OVER =
+      "echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"ABORTED\\\",\\\"message\\\":\\\"another has it\\\"}}\"";
+
+  @Test
+  public void aSessionDoesNotBeginWhereAnotherAttemptHasThePartition() throws Exception {
+    fake("'gateway report') " + TAKEN_OVER + ";;");
+    ExecutorSite site = site();
+    FollowedSession told = site.follow(broken(), report());
+    assertFalse("rows may go", told.awaitBegun());
+    assertTrue(told.isTakenOver());
+    told.awaitEndTold();
+    site.leave();
+  }
+
+  @Test
+  public void aSessionEndsWhenAnotherAttemptTakesThePartitionOver() throws Exception {
+    fake("'gateway report') case $line in *'\"received\"'*) " + TAKEN_OVER + ";; *) " + FakeAgent.ANSWER + ";; esac;;");
+    ExecutorSite site = site();
+    try (ServerSocket silent = new ServerSocket(0, 10, InetAddress.getLoopbackAddress())) {
+      FeedTarget node = new FeedTarget("worker:0", "nonce", "tcp://127.0.0.1:" + silent.getLocalPort(), "key");
+      FeedSession session = ExecutorSite.hub().open(node, SessionOptions.builder("feed", FeedMode.TRAIN).build());
+      FollowedSession told = site.follow(session, report());
+      assertTrue(told.awaitBegun());
+      assertEquals(SessionEnd.OPEN, session.state().end);
+      told.setReceived(); // news for the ledger, though no row moves
+      FakeAgent.await("the session's end", () -> session.state().end == SessionEnd.ABORTED);
+      assertTrue(told.isTakenOver());
+      told.awaitEndTold();
+    }
     site.leave();
   }
 
@@ -122,7 +157,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     FakeAgent fake = fake("");
     ExecutorSite site = site();
     Thread.sleep(5_000); // longer than one stays without a task
-    site.watchUntilAcknowledged(broken(), report());
+    site.follow(broken(), report());
     site.leave();
     FakeAgent.await("a report", () -> fake.log().contains("\"failed\""));
     FakeAgent.await("the end of sites that were left", () -> FakeAgent.threads("millrace-site") == 0);

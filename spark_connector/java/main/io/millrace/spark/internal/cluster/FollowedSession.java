@@ -1,0 +1,161 @@
+package io.millrace.spark.internal.cluster;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.JsonObject;
+import io.millrace.spark.internal.feed.FeedSession;
+import io.millrace.spark.internal.feed.SessionEnd;
+import io.millrace.spark.internal.feed.SessionState;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A session of which the ledger is told: that it begins, each second how far it came, and how it ended. The task that
+ * feeds says what it knows; the thread of the {@link ExecutorSite} tells, one report after the other.
+ *
+ * <p>Thread-safe, except where said.
+ */
+public final class FollowedSession {
+  private static final Logger LOG = LoggerFactory.getLogger(FollowedSession.class);
+  /** How often the ledger is told of the end, should an agent or its connection be lost meanwhile. */
+  private static final int MAX_TELLS = 5;
+  private static final long TELL_AGAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+
+  private final ExecutorSite site;
+  private final FeedSession session;
+  private final PartitionReport report;
+  private final Supplier<CompletableFuture<JsonObject>> beginning;
+  private volatile CompletableFuture<JsonObject> begun;
+  private final CompletableFuture<Void> ended = new CompletableFuture<>();
+  private volatile boolean received;
+  private volatile boolean takenOver;
+  // The site's thread alone has these.
+  private CompletableFuture<JsonObject> answer;
+  private boolean isLast; // what is told now
+  private boolean toldReceived;
+  private long toldRows;
+  private long toldAcked;
+  private int untold; // how often the end could not be told
+  private long untoldNanos;
+
+  FollowedSession(
+      ExecutorSite site,
+      FeedSession session,
+      PartitionReport report,
+      Supplier<CompletableFuture<JsonObject>> beginning) {
+    this.site = site;
+    this.session = session;
+    this.report = report;
+    this.beginning = beginning;
+    begun = beginning.get();
+  }
+
+  /**
+   * Waits until the ledger has the beginning: no row may go before.
+   *
+   * @return false if another attempt has taken the partition over
+   * @throws MillraceException if the ledger cannot be told
+   */
+  public boolean awaitBegun() {
+    try {
+      try {
+        ControlChild.await(begun, "report");
+      } catch (MillraceException e) {
+        if (e.code() != StatusCode.UNAVAILABLE) {
+          throw e;
+        }
+        // The node has finished, and its agent with it: there is another way.
+        begun = beginning.get();
+        ControlChild.await(begun, "report");
+      }
+    } catch (MillraceException e) {
+      takenOver = e.code() == StatusCode.ABORTED;
+      if (takenOver) {
+        return false;
+      }
+      throw e;
+    }
+    return true;
+  }
+
+  /** The node holds every row: the task has ended well. */
+  public void setReceived() {
+    received = true;
+  }
+
+  /** Another attempt feeds the partition: this session was ended. */
+  public boolean isTakenOver() {
+    return takenOver;
+  }
+
+  /** After the end of the session: waits until the ledger knows, or an interrupt; it is told anyway. */
+  public void awaitEndTold() {
+    site.wake();
+    try {
+      ended.get();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    } catch (ExecutionException e) {
+      throw new IllegalStateException(e); // nobody ends it so
+    }
+  }
+
+  /**
+   * Sends what there is to tell; returns whether it did. For the site's thread.
+   *
+   * @param progress whether rows are a reason, and not only the end
+   */
+  boolean tell(boolean progress) {
+    if (!begun.isDone() || untold > 0 && System.nanoTime() - untoldNanos < TELL_AGAIN_NANOS) {
+      return false;
+    }
+    boolean all = received;
+    SessionState state = session.state();
+    isLast = state.end != SessionEnd.OPEN;
+    boolean news = all != toldReceived || state.ackedRows > toldAcked || state.receivedRows > toldRows;
+    if (!isLast && !(progress && news)) {
+      return false;
+    }
+    toldReceived = all;
+    toldAcked = state.ackedRows;
+    toldRows = state.receivedRows;
+    String open = all ? "received" : "feeding";
+    try {
+      answer = site.sendReport(report.params(isLast ? state.end == SessionEnd.DONE ? "done" : "failed" : open, state));
+    } catch (MillraceException e) {
+      answer = new CompletableFuture<>();
+      answer.completeExceptionally(e);
+    }
+    return true;
+  }
+
+  /** Waits for the answer to what was told; returns whether all was told. For the site's thread. */
+  boolean awaitAnswer() {
+    boolean known = true;
+    try {
+      ControlChild.await(answer, "report");
+    } catch (MillraceException e) {
+      // No answer came: the agent of another node has ended, or has no connection just now, or all of the cluster has
+      // ended.
+      LOG.debug("the ledger did not take a partition: {}", e.getMessage());
+      known = e.code() != StatusCode.UNAVAILABLE;
+      if (e.code() == StatusCode.ABORTED && !isLast) {
+        takenOver = true;
+        session.abort(StatusCode.ABORTED, "another attempt has taken the partition over");
+      }
+    }
+    if (!isLast) {
+      return false;
+    }
+    if (!known && ++untold < MAX_TELLS) {
+      untoldNanos = System.nanoTime(); // nobody else tells of its end
+      return false;
+    }
+    ended.complete(null);
+    return true;
+  }
+}
