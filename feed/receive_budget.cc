@@ -60,7 +60,9 @@ std::vector<ReceiveBudget::Grant> ReceiveBudget::Grants(absl::Span<const Queue> 
   GrantNeeded(queues, &use, &grants);
   for (const Queue& queue : queues) {
     for (const auto& session : queue.queue->sessions()) {
-      if (session->stage == Stage::kServed && !session->blocked()) {
+      const bool first = !session->accepted;
+      if (session->stage == Stage::kServed && !session->blocked() &&
+          (first || queue.queue->HasTurn(*session))) {
         GrantAhead(session.get(), &use, &grants);
       }
     }
@@ -71,14 +73,19 @@ std::vector<ReceiveBudget::Grant> ReceiveBudget::Grants(absl::Span<const Queue> 
 void ReceiveBudget::GrantNeeded(absl::Span<const Queue> queues, Use* use,
                                 std::vector<Grant>* grants) const {
   absl::flat_hash_set<const ReceiveSession*> starved;
+  absl::flat_hash_set<const ReceiveSession*> unread;  // their feed has lost its turn
   for (const Queue& queue : queues) {
-    if (!queue.starved) continue;
     for (const auto& session : queue.queue->sessions()) {
-      if (session->open.mode == queue.queue->mode()) starved.insert(session.get());
+      if (!queue.queue->HasTurn(*session)) {
+        unread.insert(session.get());
+      } else if (queue.starved && session->open.mode == queue.queue->mode()) {
+        starved.insert(session.get());
+      }
     }
   }
   absl::flat_hash_set<std::string> relieved;  // queues that have got something
   for (ReceiveSession* session : Blocked(queues)) {
+    if (unread.contains(session)) continue;
     const int64_t size = session->needed - session->received_bytes;
     use->blocked = use->blocked || (use->committed > 0 && size > bytes_ - use->committed);
     const bool beyond = starved.contains(session) && !relieved.contains(session->open.queue);

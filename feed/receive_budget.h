@@ -19,6 +19,7 @@
 //   - What is left is promised ahead of need, a quarter of the budget at most, in equal parts (of a
 //     sixteenth at most) to the sessions whose BATCHes fit into such a part. Few sessions with
 //     small BATCHes never wait for an answer.
+//   - A session whose feed has lost its turn gets nothing more.
 //   - A BATCH that is larger than the budget comes when nothing else is there.
 //   - The program must not wait for rows that nobody may send. A queue in which it does so
 //     (Queue::starved) gets one BATCH beyond the budget: what other queues hold will not be read

@@ -10,7 +10,7 @@ namespace millrace {
 namespace {
 
 // Ended feeds that are remembered. A late session of an older one would begin a feed of its own,
-// which holds up later feeds only if it brings rows.
+// which holds up later feeds until it loses its turn.
 constexpr size_t kMaxEndedFeeds = 1024;
 
 std::string RowRange(int64_t first, int64_t end) {
@@ -488,7 +488,10 @@ absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {
   stats_.decode_time += rows.decode_time;
   ++progress_;
   if (session->train()) {
-    if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) feed->begun = true;
+    if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) {
+      feed->begun = true;
+      ++feed->moves;
+    }
   }
   session->buffered.push_back(std::move(rows));
   return absl::OkStatus();
@@ -538,10 +541,10 @@ absl::Status ReceiveQueue::EndPartition(ReceiveSession* session, int64_t end_row
   session->stage = ReceiveSession::Stage::kReceived;
   ++stats_.partitions_received;
   ++progress_;
-  if (session->train() && session->buffered.empty()) {
-    if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) {
-      EraseSession(&feed->sessions, session);
-    }
+  if (TrainFeed* feed = session->train() ? FindFeed(session->open.feed_id) : nullptr;
+      feed != nullptr) {
+    ++feed->moves;
+    if (session->buffered.empty()) EraseSession(&feed->sessions, session);
   }
   FinishIfDone(session);
   return absl::OkStatus();
@@ -566,6 +569,35 @@ void ReceiveQueue::Serve() {
       session->stage = ReceiveSession::Stage::kServed;
     }
   }
+}
+
+bool ReceiveQueue::HasTurn(const ReceiveSession& session) const {
+  if (!turn_passed_ || !session.train()) return true;
+  const TrainFeed* feed = ServedFeed();
+  return feed == nullptr || feed->id == session.open.feed_id;
+}
+
+std::optional<ReceiveQueue::Holder> ReceiveQueue::holder() const {
+  if (!asking_ || complete_ || mode_ != FeedMode::kTrain || feeds_.empty()) return std::nullopt;
+  const TrainFeed& front = feeds_.front();
+  const bool has_rows =
+      std::any_of(front.sessions.begin(), front.sessions.end(),
+                  [](const SessionPtr& session) { return !session->buffered.empty(); });
+  const bool others_wait = std::any_of(feeds_.begin() + 1, feeds_.end(), [](const TrainFeed& feed) {
+    return !feed.sessions.empty();
+  });
+  if (front.ended || has_rows || !others_wait) return std::nullopt;
+  return Holder{.feed_id = front.id, .moves = front.moves};
+}
+
+void ReceiveQueue::PassTurn() {
+  turn_passed_ = true;
+  feeds_.push_back(std::move(feeds_.front()));
+  feeds_.pop_front();
+  warnings_.push_back(absl::StrCat("the feed ", feeds_.back().id,
+                                   " brings no rows, has not ended, and keeps the feed ",
+                                   feeds_.front().id, " waiting, which is read before it now"));
+  Serve();
 }
 
 WaitFrame ReceiveQueue::Wait(const ReceiveSession& session) const {

@@ -13,9 +13,9 @@
 //   queue.Ask(64, std::nullopt);                // the program wants 64 rows
 //   if (queue.Fill() == ReceiveQueue::State::kReady) Use(queue.Take());
 //
-// Order of rows. Train: feeds in the order of their first OPEN; within a feed, sessions take turns
-// batch by batch; a delivery never spans two feeds. Inference: sessions one after another, in the
-// order of OPEN; a delivery never spans two sessions.
+// Order of rows. Train: feeds in the order of their first OPEN, each until its FeedEnd or
+// PassTurn(); within a feed, sessions take turns batch by batch; a delivery never spans two feeds.
+// Inference: sessions one after another, in the order of OPEN; a delivery never spans two sessions.
 //
 // Copies. If the rows asked for lie in one BATCH, the delivery is that BATCH and the reader slices
 // it. Otherwise it is a list of pieces, to be joined. Their credit is released as soon as the list
@@ -154,6 +154,8 @@ class ReceiveQueue {
   // All partitions of the feed are received, or the call has failed (`aborted`). Sessions that are
   // not complete end with ABORTED; with `aborted` all do, and rows not returned are dropped.
   void FeedEnd(absl::string_view feed_id, bool aborted);
+  // The holder() goes behind the other feeds; what comes of it is read when it has the turn again.
+  void PassTurn();
 
   // Ends a session: its rows that NextBatch has not returned are dropped.
   void Fail(ReceiveSession* session, const absl::Status& status);
@@ -181,6 +183,16 @@ class ReceiveQueue {
   void CountAcked(int64_t rows);
   // Grows whenever a session moves.
   [[nodiscard]] int64_t progress() const { return progress_; }
+  // Its rows would be read next: false while another training feed has the turn.
+  [[nodiscard]] bool HasTurn(const ReceiveSession& session) const;
+  // The training feed that keeps a program and the sessions of other feeds waiting. It stands still
+  // as long as this does not change.
+  struct Holder {
+    std::string feed_id;
+    int64_t moves = 0;  // BATCHes and ends of partitions that have come
+    bool operator==(const Holder&) const = default;
+  };
+  [[nodiscard]] std::optional<Holder> holder() const;
   [[nodiscard]] FeedQueueStats stats() const;
   [[nodiscard]] const std::string& name() const { return name_; }
 
@@ -191,6 +203,7 @@ class ReceiveQueue {
     std::vector<SessionPtr> sessions;  // those with rows that are not taken, or still to come
     size_t turn = 0;                   // of `sessions`, whose batch is next
     bool begun = false;                // rows of it have come
+    int64_t moves = 0;                 // BATCHes and ends of partitions that have come
     bool ended = false;                // FeedEnd: no session of it will come
   };
 
@@ -219,8 +232,9 @@ class ReceiveQueue {
   std::optional<FeedMode> mode_;  // nullopt until the program reads
 
   std::vector<SessionPtr> sessions_;     // all open ones, by OPEN
-  std::deque<TrainFeed> feeds_;          // by first OPEN
+  std::deque<TrainFeed> feeds_;          // by first OPEN, or PassTurn()
   std::deque<SessionPtr> inference_;     // by OPEN; the front one is served
+  bool turn_passed_ = false;             // ever
   std::deque<std::string> ended_feeds_;  // the last few: late sessions of theirs are refused
   // Inference schemas of the feed in hand; execution by execution there is one.
   std::string inference_feed_;

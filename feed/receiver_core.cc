@@ -24,6 +24,9 @@ constexpr absl::Duration kReportInterval = absl::Milliseconds(20);
 // Nothing in this file depends on it being short: a waiting NextBatch is woken.
 constexpr absl::Duration kRecheck = absl::Seconds(10);
 constexpr int kMaxSessionsPerPrincipal = 4096;
+// A feed whose turn it is, and that nobody has ended, may bring nothing for as long while others
+// wait.
+constexpr absl::Duration kTurnPatience = absl::Seconds(10);
 
 size_t Index(FeedMode mode) { return static_cast<size_t>(mode); }
 
@@ -217,6 +220,7 @@ bool ReceiverCore::IsStarved(const Slot& slot, absl::Duration now) {
   const bool stale = now - slot.moved >= kSweep;
   for (const SessionPtr& session : slot.queue.sessions()) {
     if (session->open.mode != slot.queue.mode() || session->AheadBytes() == 0) continue;
+    if (!slot.queue.HasTurn(*session)) continue;
     // What it needed is on its way; what it was promised ahead of need may be, or its source waits.
     if (session->needed > session->received_bytes || !stale) return false;
   }
@@ -258,6 +262,18 @@ void ReceiverCore::CollectBlocked(absl::Duration now, Turn* turn) {
   }
 }
 
+void ReceiverCore::PassTurn(Slot* slot, absl::Duration now) {
+  std::optional<ReceiveQueue::Holder> holder = slot->queue.holder();
+  if (holder != slot->holder) {
+    slot->holder = std::move(holder);
+    slot->held_since = now;
+  } else if (holder.has_value() && now - slot->held_since >= kTurnPatience) {
+    slot->holder.reset();
+    slot->queue.PassTurn();
+    Refill(slot);
+  }
+}
+
 ReceiverCore::Turn ReceiverCore::Collect() {
   MutexLock lock(&mu_);
   Turn turn;
@@ -268,6 +284,7 @@ ReceiverCore::Turn ReceiverCore::Collect() {
     for (size_t i = 0; i < sessions.size();) {
       if (!slot->queue.FinishIfDone(sessions[i].get())) ++i;  // otherwise it has left the list
     }
+    PassTurn(slot.get(), now);
   }
   CollectCredit(now, &turn);
   CollectBlocked(now, &turn);

@@ -164,6 +164,8 @@ class ReceiverCore {
     QueueReader reader[2];                       // what they share, by FeedMode
     std::atomic<bool> may_stop{false};           // some mode may have ended
     absl::Duration moved{};  // steady time when credit was given last, or a BATCH came
+    std::optional<ReceiveQueue::Holder> holder;  // as Collect() saw it, since
+    absl::Duration held_since{};
     StageTimer reading;  // from the first Next() until no rows will come
     StageTimer waiting;  // in Next()
     StageTimer full;     // as Collect() saw it
@@ -180,6 +182,8 @@ class ReceiverCore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] bool IsStarved(const Slot& slot, absl::Duration now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A feed that keeps others waiting for too long loses its turn.
+  void PassTurn(Slot* slot, absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectCredit(absl::Duration now, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectBlocked(absl::Duration now, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] absl::Status CheckOpen(absl::string_view principal, const OpenFrame& open)
