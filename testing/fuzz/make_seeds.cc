@@ -174,6 +174,71 @@ void AddFormats(Seeds* seeds) {
   seeds->Add("c_schema", "twice", "\x06+s\n\n\x04i\nx\n\x04i\nx\n");
 }
 
+void AddTexts(absl::string_view target, const std::vector<std::string>& texts, Seeds* seeds) {
+  int index = 0;
+  for (const std::string& text : texts) seeds->Add(target, absl::StrCat(index++), text);
+}
+
+void AddForeignFiles(Seeds* seeds) {
+  AddTexts(
+      "hostlist",
+      {"n1", "n[1-3]", "n[01-03,7],m", "a[1-2]b[3-4]", "2(x3),1", "4", "n[1-1000000000]", "n[3-1]",
+       "n[", "n]", "n[1-2", "2(x1000000000)", "2(x", "n[1-2],,n3", "n[00000000000000000001]"},
+      seeds);
+  AddTexts(
+      "tf_config",
+      {R"({"cluster": {"ps": ["h:1"], "worker": ["h:2", "h:3"]},)"
+       R"( "task": {"type": "ps", "index": 0}})",
+       R"({"cluster": {"worker": {"1": "h:2"}}, "task": {"type": "worker", "index": "1"}})",
+       R"({"cluster": {}, "environment": "cloud", "rpc_layer": "grpc"})", "{}", "[]", "",
+       R"({"cluster": {"worker": "h:1"}, "task": {"index": -1}})", R"({"cluster": 7, "task": []})",
+       R"({"cluster": {"a": ["h:1"]}, "task": {"type": "\u001b]0;x\u0007", "index": 1e99}})"},
+      seeds);
+  AddTexts(
+      "gpu_lines",
+      {R"({"type":"ready","protocol":1,"driver_version":"550","nvml_version":"12","gpus":[)"
+       R"({"index":0,"uuid":"GPU-a","name":"A"}]})",
+       R"({"type":"sample","time_ms":1,"gpus":[{"index":0,"uuid":"GPU-a","memory_used_bytes":1}]})",
+       R"({"type":"stuck","gpu":3,"call":"nvmlDeviceGetName"})",
+       R"({"type":"error","message":"no\nNVML"})", "{", "[]",
+       "0, GPU-a, A, 00000000:01:00.0, 550.1, 7, 8, 100, 200, 33.5, 70, 40, 1, 2, 3, 4, 16, "
+       "[N/A]\n",
+       "0, GPU-a\n"},
+      seeds);
+  AddTexts("json_lines",
+           {"\xff{\"id\":1,\"method\":\"start\",\"params\":{}}\n",
+            "\x02{\"coordinator\":{\"address\":\"h:1\",\"token\":\"t\",\"ca_pem\":\"p\"},"
+            "\"executor_id\":0,\"env\":{\"A\":\"b\"},\"gpus\":{\"count\":1}}\r\n\n[1e308,-0]\n",
+            "\x01" + std::string(1200, '['), "\x10{\"a\":\"\\ud800\"}\n{\"a\":1,\"a\":2}\n"},
+           seeds);
+  const std::string cluster =
+      R"({"format": 1, "cluster_id": "c1", "address": "127.0.0.1:4000", "viewer_token": "v",)"
+      R"( "ca_pem": "-----BEGIN CERTIFICATE-----",)"
+      R"( "identity_pem": "-----BEGIN CERTIFICATE-----", "pid": 7, "pid_started": 9,)"
+      R"( "started": "2026-01-01T00:00:00+00:00", "program": "p", "log_dir": "l"})";
+  AddTexts("cluster_file",
+           {cluster,
+            absl::StrCat(cluster, std::string(1, '\0'), R"({"format": 1, "operator_token": "o"})"),
+            "{}", R"({"format": 2})", R"({"format": 1, "cluster_id": "../x", "address": ""})",
+            absl::StrCat(cluster, std::string(1, '\0'), "[]")},
+           seeds);
+  AddTexts(
+      "kube_config",
+      {"apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: k\n  cluster:\n"
+       "    server: https://h:6443\n    certificate-authority-data: LS0t\ncontexts:\n- name: c\n"
+       "  context:\n    cluster: k\n    user: u\n    namespace: n\nusers:\n- name: u\n  user:\n"
+       "    token: t\n",
+       "{\"current-context\": \"c\", \"clusters\": [{\"name\": \"k\", \"cluster\": {\"server\": "
+       "\"https://h\", \"insecure-skip-tls-verify\": true}}], \"contexts\": [{\"name\": \"c\", "
+       "\"context\": {\"cluster\": \"k\", \"user\": \"u\"}}], \"users\": [{\"name\": \"u\", "
+       "\"user\": "
+       "{\"exec\": {\"command\": \"get-token\", \"apiVersion\": "
+       "\"client.authentication.k8s.io/v1\"}}}]}",
+       "a: &a [*a, *a]\n", "clusters: 7\n", "- -\n", "? \n",
+       "current-context: [c]\nclusters: {}\n"},
+      seeds);
+}
+
 int Run(const std::string& folder) {
   Seeds seeds(folder);
   const Json golden = *ParseJson(*ReadFile("testing/golden/feed_frames.json"));
@@ -201,6 +266,7 @@ int Run(const std::string& folder) {
                  &seeds);
   AddCsv(&seeds);
   AddFormats(&seeds);
+  AddForeignFiles(&seeds);
   std::printf("%d seeds\n", seeds.count());
   return 0;
 }

@@ -24,6 +24,12 @@ TARGETS = {  # most bytes of an input
     "arrow_file": 8192,
     "control": 8192,
     "recording": 8192,
+    "kube_config": 4096,
+    "cluster_file": 4096,
+    "hostlist": 512,
+    "tf_config": 2048,
+    "json_lines": 2048,
+    "gpu_lines": 4096,
 }
 # One input never takes long or much memory: a hostile length must not be believed.
 LIMITS = ["-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=64"]
