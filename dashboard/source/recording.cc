@@ -1,6 +1,5 @@
 #include "dashboard/source/recording.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -12,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/base/safe_open.h"
 #include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
 #include "core/client/cluster_view.h"
@@ -313,16 +313,15 @@ class FileFrames final : public PlaybackFrames {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RecordingWriter>> RecordingWriter::Create(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd.valid()) return Errno("cannot create the recording", path);
+  MILLRACE_ASSIGN_OR_RETURN(UniqueFd fd, OpenForAppend(path, 0600));
+  if (ftruncate(fd.get(), 0) != 0) return Errno("cannot empty the recording", path);
   auto writer = std::make_unique<FileWriter>(path, std::move(fd));
   MILLRACE_RETURN_IF_ERROR(writer->Flush());
   return writer;
 }
 
 absl::StatusOr<std::unique_ptr<UpdateSource>> OpenRecording(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return Errno("cannot open the recording", path);
+  MILLRACE_ASSIGN_OR_RETURN(UniqueFd fd, OpenForRead(path));
   auto frames = std::make_unique<FileFrames>(path, std::move(fd));
   MILLRACE_RETURN_IF_ERROR(frames->Index());
   PlaybackOptions options;

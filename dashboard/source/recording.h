@@ -33,7 +33,9 @@ namespace millrace::dashboard {
 // Thread safety: not thread-safe. Blocking: disk I/O.
 class RecordingWriter {
  public:
-  // Creates or replaces `path`, mode 0600. Returns the error of the disk, naming the path.
+  // Creates `path` with mode 0600, or replaces what is in it. Returns FAILED_PRECONDITION if it is
+  // no regular file of this user alone (core/base/safe_open.h), or the error of the disk; both name
+  // the path.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<RecordingWriter>> Create(
       const std::string& path);
   virtual ~RecordingWriter() = default;
@@ -46,8 +48,9 @@ class RecordingWriter {
 };
 
 // Begins at the beginning, playing at speed 1 from the first Poll() on. Disk I/O happens here and
-// in Poll(). Returns NOT_FOUND, INVALID_ARGUMENT if it is no recording or of a newer version
-// (naming both versions), or DATA_LOSS if it is damaged before its first update.
+// in Poll(). Returns NOT_FOUND, FAILED_PRECONDITION if it is no regular file, INVALID_ARGUMENT if
+// it is no recording or of a newer version (naming both versions), or DATA_LOSS if it is damaged
+// before its first update.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<UpdateSource>> OpenRecording(const std::string& path);
 
 }  // namespace millrace::dashboard

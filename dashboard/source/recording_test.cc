@@ -1,5 +1,8 @@
 #include "dashboard/source/recording.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -195,6 +198,30 @@ TEST_F(Recording, RefusesWhatIsNone) {
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("holds no update")));
   EXPECT_THAT(RecordingWriter::Create(JoinPath(dir_.path(), "no/such/folder")),
               StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(Recording, NothingIsWrittenThroughALink) {
+  const std::string other = JoinPath(dir_.path(), "other");
+  ASSERT_THAT(WriteFileAtomic(other, "mine"), IsOk());
+  ASSERT_EQ(symlink(other.c_str(), path_.c_str()), 0);
+  EXPECT_THAT(RecordingWriter::Create(path_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(path_)));
+  EXPECT_EQ(*ReadFile(other), "mine");
+}
+
+TEST_F(Recording, APipeInItsPlaceHoldsNobodyUp) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THAT(RecordingWriter::Create(path_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(path_)));
+  EXPECT_THAT(OpenRecording(path_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(path_)));
+}
+
+TEST_F(Recording, OfAShorterSessionHoldsNothingOfTheOneBefore) {
+  ASSERT_THAT(WriteFileAtomic(path_, std::string(100'000, 'x')), IsOk());
+  const auto writer = RecordingWriter::Create(path_);
+  ASSERT_THAT(writer, IsOk());
+  EXPECT_EQ(ReadFile(path_)->size(), (*writer)->bytes_written());
 }
 
 }  // namespace
