@@ -266,6 +266,7 @@ void Agent::OnRegistered(const v1::Registered& registered) {
   // either.
   if (last_update_.has_value()) SendUpdate(*last_update_);
   SendEndpoints();
+  for (const auto& [attempt, output] : outputs_) output->OnRegistered();
   if (runner_ != nullptr) runner_->OnRegistered();
 }
 
@@ -318,6 +319,9 @@ void Agent::OnMessage(const v1::CoordinatorMessage& message) {
       break;
     case v1::CoordinatorMessage::kStart:
       OnStartAttempt(message.start().attempt(), message.start().nonce());
+      break;
+    case v1::CoordinatorMessage::kOutputCredit:
+      OnOutputCredit(message.output_credit().attempt(), message.output_credit().offset());
       break;
     case v1::CoordinatorMessage::kKv:
       if (runner_ != nullptr) runner_->HandleKvReply(message.kv());
@@ -388,7 +392,8 @@ void Agent::Conclude(const absl::Status& node_error, v1::NodeUpdate update) {
   if (files_ != nullptr) files_->Remove();
   // The coordinator is told; on_end follows. After a fatal error there is no link to wait for.
   if (was_registered && link_ != nullptr && *exit_code_ != kExitAgentFailed) {
-    link_->Finish();
+    link_finishes_ = true;
+    FinishLink();
   } else {
     Quit(*exit_code_);
   }

@@ -35,6 +35,7 @@
 #include "core/agent/guard.h"
 #include "core/agent/node_key.h"
 #include "core/agent/node_runner.h"
+#include "core/agent/output_sender.h"
 #include "core/agent/parent_link.h"
 #include "core/agent/port_reservation.h"
 #include "core/agent/program_fetcher.h"
@@ -134,6 +135,12 @@ class Agent {
   absl::Status ReservePort();
   void OnStartAttempt(uint32_t attempt, const std::string& nonce);
   void Retire(absl::Duration deadline);
+
+  // The node's output, where the driver wants all of it (agent_output.cc).
+  void OpenOutput(NodeRunner::Hooks* hooks);
+  void OnOutputCredit(uint32_t attempt, uint64_t offset);
+  // Ends the link once the coordinator was told everything.
+  void FinishLink();
   void LeaveWithoutAnother();
 
   // Programs beside the node (agent_sidecars.cc).
@@ -201,6 +208,8 @@ class Agent {
   std::string context_path_;
   std::vector<std::unique_ptr<SidecarRunner>> sidecars_;
   std::map<std::string, std::string> sidecar_urls_;  // by name
+  std::map<uint32_t, std::unique_ptr<OutputSender>> outputs_;  // by attempt, until all was taken
+  bool link_finishes_ = false;                 // the agent is over; what it waits for is outputs_
   std::optional<v1::NodeUpdate> last_update_;  // sent again with every Register
   std::optional<v1::NodeEndpoints> endpoints_;
 

@@ -119,7 +119,9 @@ absl::Status Agent::Launch() {
   }
   context_path_ = options.environment.context_path;
   guard_->SetMark(absl::StrCat("MILLRACE_CONTEXT_FILE=", context_path_));
-  runner_ = std::make_unique<NodeRunner>(loop_, reaper_, RunnerHooks());
+  NodeRunner::Hooks hooks = RunnerHooks();
+  if (node.output_window_bytes() > 0) OpenOutput(&hooks);
+  runner_ = std::make_unique<NodeRunner>(loop_, reaper_, std::move(hooks));
   MILLRACE_RETURN_IF_ERROR(runner_->Launch(std::move(options)));
   guard_->SetGroup(runner_->pid());
   for (const Json& frame : early_pushes_) runner_->Push(frame);
@@ -245,6 +247,7 @@ void Agent::OnNodeEnded(const ExitStatus& exit) {
 }
 
 void Agent::OnLaunchFailed(const absl::Status& status) {
+  if (registered_.has_value()) outputs_.erase(registered_->attempt());  // no program, no output
   guard_->SetGroup(0);
   EndGpus();
   v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_LAUNCH_FAILED);

@@ -117,6 +117,11 @@ absl::Status NodeRunner::Launch(Options options) {
       OutputCapture::Callbacks{
           .on_line = [this](OutputCapture::Source source,
                             std::string line) { OnLine(source, std::move(line)); },
+          .on_bytes =
+              hooks_.on_bytes == nullptr
+                  ? std::function<void(OutputCapture::Source, absl::string_view)>()
+                  : [this](OutputCapture::Source source,
+                           absl::string_view bytes) { hooks_.on_bytes(ToProto(source), bytes); },
           .on_warning =
               [this](const std::string& text) {
                 MILLRACE_LOG(WARNING) << text;
@@ -181,6 +186,7 @@ void NodeRunner::OnEnded(const ExitStatus& status) {
   channel_->Drain();
   channel_->Close();
   sampler_.Finish();
+  capture_->Release();
   // After this callback: the process is still a zombie, and would count as an orphan.
   wind_up_timer_ = loop_->After(absl::ZeroDuration(), [this] { WindUp(); });
 }
@@ -195,6 +201,7 @@ void NodeRunner::WindUp() {
   }
   capture_->Finish();
   relay_.Flush();
+  if (hooks_.on_output_end) hooks_.on_output_end();
   hooks_.on_ended(*exit_);
 }
 

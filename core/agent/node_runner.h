@@ -52,6 +52,9 @@ class NodeRunner {
                        std::function<void(const absl::StatusOr<std::vector<std::string>>&)> done)>
         on_gpu_claim;
     std::function<absl::Status(const std::vector<std::string>& ids)> on_gpu_release;
+    // Everything that the node writes, and that nothing follows. May be null.
+    std::function<void(v1::LogLines::Source, absl::string_view)> on_bytes;
+    std::function<void()> on_output_end;
     // exec succeeded.
     std::function<void(pid_t)> on_running;
     // The process was stopped by a signal (its number), or goes on (0).
@@ -94,6 +97,10 @@ class NodeRunner {
   // The cooperative stop: push `stop`; SIGTERM at once for a plain program.
   void Stop(absl::string_view reason, absl::Duration grace);
   void Kill() { process_.Kill(); }
+  // The node's pipes are not read meanwhile, so that it waits.
+  void HoldOutput(bool hold) {
+    if (capture_ != nullptr) capture_->SetHeld(hold);
+  }
   // SIGSTOP and SIGCONT to its process group. Stopped in this way it may stay so for any time, and
   // nobody is told.
   void SetPaused(bool paused);

@@ -53,6 +53,7 @@ absl::Status OutputCapture::Start(UniqueFd out, UniqueFd err) {
 void OutputCapture::AddLine(absl::string_view line) {
   std::string text = ReplaceInvalidUtf8(line.substr(0, kMaxLineBytes));
   WriteFile(absl::StrCat(text, "\n"));
+  if (callbacks_.on_bytes) callbacks_.on_bytes(Source::kStderr, absl::StrCat(text, "\n"));
   LineCutter(kMaxLineBytes).Append(absl::StrCat(text, "\n"), [this](std::string cut) {
     EmitLine(Source::kStderr, std::move(cut));
   });
@@ -81,6 +82,7 @@ bool OutputCapture::ReadSome(Stream* stream) {
   }
   const absl::string_view bytes(buffer_.data(), static_cast<size_t>(got));
   WriteFile(bytes);
+  if (callbacks_.on_bytes) callbacks_.on_bytes(stream->source, bytes);
   stream->lines.Append(
       bytes, [&](std::string line) { EmitLine(stream->source, std::move(line)); });
   return true;
@@ -108,13 +110,27 @@ void OutputCapture::WriteFile(absl::string_view bytes) {
   if (file_.Append(bytes) > kMaxQueuedBytes && !paused_) SetPaused(true);
 }
 
-void OutputCapture::SetPaused(bool paused) {
-  paused_ = paused;
+void OutputCapture::SetHeld(bool held) {
+  held_ = held && !released_;
+  UpdateReading();
+}
+
+void OutputCapture::Release() {
+  released_ = true;
+  SetHeld(false);
+}
+
+void OutputCapture::UpdateReading() {
   for (Stream& stream : streams_) {
     if (stream.fd.valid()) {
-      loop_->SetEvents(stream.fd.get(), paused ? 0u : uint32_t{EPOLLIN});
+      loop_->SetEvents(stream.fd.get(), paused_ || held_ ? 0u : uint32_t{EPOLLIN});
     }
   }
+}
+
+void OutputCapture::SetPaused(bool paused) {
+  paused_ = paused;
+  UpdateReading();
   loop_->Cancel(&pause_timer_);
   if (!paused) return;
   pause_timer_ = loop_->After(kMaxPause, [this] {

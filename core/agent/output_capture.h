@@ -45,6 +45,8 @@ class OutputCapture {
   struct Callbacks {
     // One line, valid UTF-8, at most kMaxLineBytes.
     absl::AnyInvocable<void(Source, std::string)> on_line;
+    // Everything, as it was read. May be null.
+    std::function<void(Source, absl::string_view)> on_bytes;
     // Something about the log file, for people; once.
     std::function<void(const std::string&)> on_warning;
   };
@@ -59,6 +61,11 @@ class OutputCapture {
 
   // A line that the node sent by other means; goes where a line of stderr goes.
   void AddLine(absl::string_view line);
+
+  // Held pipes are not read, so that the node waits, until they are held no more.
+  void SetHeld(bool held);
+  // The node has ended: its pipes are read to their end, whatever SetHeld() says from now on.
+  void Release();
 
   // Both pipes are at their end: nobody holds the other side any more.
   [[nodiscard]] bool ended() const { return !streams_[0].fd.valid() && !streams_[1].fd.valid(); }
@@ -85,6 +92,7 @@ class OutputCapture {
   void EmitLine(Source source, std::string line);
   void WriteFile(absl::string_view bytes);
   void SetPaused(bool paused);
+  void UpdateReading();
   void OnDrained();
 
   EventLoop* const loop_;
@@ -95,6 +103,8 @@ class OutputCapture {
   std::vector<char> buffer_;
   bool dropping_ = false;  // the file does not keep up: bytes for it are counted, not queued
   bool paused_ = false;    // the pipes are not read until the file has caught up
+  bool held_ = false;
+  bool released_ = false;
   uint64_t dropped_bytes_ = 0;
   EventLoop::TimerId pause_timer_ = EventLoop::kNoTimer;
   LogFileWriter file_;  // last: its callbacks refer to the members above

@@ -23,6 +23,13 @@ def millrace_path():
     return os.path.join(root, "millrace", "core", "cli", "millrace")
 
 
+def pending_signals(pid):
+    """The signals that the process was sent and has not taken, as a bit set."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        pending = [line.split()[1] for line in status if line.startswith("ShdPnd:")]
+    return int(pending[0], 16)
+
+
 class CliTestCase(unittest.TestCase):
     """A test with an empty folder, and no cluster of anybody else in sight."""
 

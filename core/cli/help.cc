@@ -110,7 +110,7 @@ A node finds in its environment
   MILLRACE_CONTEXT_FILE                                     all of it (docs/control_protocol.md)
   PYTHONUNBUFFERED=1, unless it is set: Python's lines come as they are printed
 Its stdin is empty. stdout goes to stdout, stderr to stderr, line by line; a line over 2 KiB comes
-in parts.
+in parts, but raw. Nodes wait while nobody reads.
 
 Ctrl-C (or SIGTERM, SIGHUP) stops the nodes in order: SIGTERM, then --stop-grace. Twice: kills them.
 What was ignored before (nohup) stays ignored. Ctrl-Z pauses nodes of this machine until fg or bg;

@@ -1,53 +1,235 @@
 #include "core/cli/output_relay.h"
 
-#include <algorithm>  // for std::max
+#include <limits.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
 #include "core/cli/node_line.h"
 
 namespace millrace::cli {
+namespace {
+
+// A longer line comes in parts, but for kRaw.
+constexpr size_t kMaxLineBytes = 2048;
+// Of a line in kRaw that does not end: then it mixes with others.
+constexpr size_t kMaxRawPartial = size_t{1} << 20;
+constexpr absl::Duration kMaxPoll = absl::Hours(1);
+
+absl::Duration Now() { return RealClock()->SteadyNow(); }
+
+bool IsFile(int fd) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+}  // namespace
 
 OutputRelay::OutputRelay(Options options)
     : options_(std::move(options)),
       out_style_(Styler::ForFd(options_.out_fd)),
-      err_style_(Styler::ForFd(options_.err_fd)) {}
+      err_style_(Styler::ForFd(options_.err_fd)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  MILLRACE_CHECK(wake_.valid()) << "no descriptor left";
+  thread_ = Thread("cli-output", [this] { Run(); });
+}
+
+OutputRelay::~OutputRelay() {
+  Abandon();
+  Finish();
+}
+
+void OutputRelay::Write(absl::string_view node, LogSource source, std::string bytes,
+                        std::function<void()> taken) {
+  MutexLock lock(&mu_);
+  items_.push_back({std::string(node), source, std::move(bytes), std::move(taken)});
+  changed_.SignalAll();
+}
+
+void OutputRelay::Say(absl::string_view node, absl::string_view line) {
+  MutexLock lock(&mu_);
+  items_.push_back({std::string(node), LogSource::kAgent, std::string(line), nullptr});
+  changed_.SignalAll();
+}
+
+void OutputRelay::Wake() {
+  const uint64_t one = 1;
+  MILLRACE_CHECK(::write(wake_.get(), &one, sizeof(one)) == sizeof(one));
+}
+
+void OutputRelay::GiveUpAfter(absl::Duration stuck, absl::Duration total) {
+  {
+    MutexLock lock(&mu_);
+    stuck_ = std::min(stuck_, stuck);
+    deadline_ = std::min(deadline_, Now() + total);
+  }
+  Wake();
+}
+
+void OutputRelay::Abandon() {
+  {
+    MutexLock lock(&mu_);
+    abandoned_ = true;
+  }
+  Wake();
+}
+
+OutputRelay::Losses OutputRelay::Finish() {
+  {
+    MutexLock lock(&mu_);
+    finishing_ = true;
+    changed_.SignalAll();
+  }
+  if (thread_.joinable()) thread_.Join();
+  MutexLock lock(&mu_);
+  return losses_;
+}
+
+void OutputRelay::Run() {
+  while (true) {
+    Item item;
+    {
+      MutexLock lock(&mu_);
+      while (items_.empty() && !finishing_) changed_.WaitWithTimeout(&mu_, absl::Seconds(60));
+      if (items_.empty()) break;
+      item = std::move(items_.front());
+      items_.pop_front();
+    }
+    Relay(item);
+    if (item.taken) item.taken();
+  }
+  // Of nodes whose end nobody told.
+  while (!partials_.empty()) RelayPartial(partials_.begin()->first);
+}
+
+void OutputRelay::Relay(const Item& item) {
+  if (options_.mode == OutputMode::kNone) return;
+  const bool end = item.taken != nullptr && item.bytes.empty();
+  if (!end) {
+    Put(item.node, item.source, Format(item));
+    return;
+  }
+  for (const LogSource source : {LogSource::kStdout, LogSource::kStderr}) {
+    RelayPartial({item.node, source});
+  }
+}
+
+void OutputRelay::RelayPartial(const PartialKey& key) {
+  const auto found = partials_.find(key);
+  if (found == partials_.end()) return;
+  const auto& [node, source] = key;
+  std::string text = std::move(found->second.raw);
+  const std::string prefix = Prefix(node, source);
+  found->second.lines.Finish(
+      [&](const std::string& line) { absl::StrAppend(&text, FormatLine(prefix, source, line)); });
+  Put(node, source, text);
+  partials_.erase(found);
+}
+
+void OutputRelay::Put(const std::string& node, LogSource source, absl::string_view text) {
+  const bool out = source == LogSource::kStdout;
+  int* const error = out ? &out_error_ : &err_error_;
+  if (*error == 0) {
+    *error = WriteOut(out ? options_.out_fd : options_.err_fd, &text);
+    if (*error == 0) return;
+    if (out && *error != ECANCELED && options_.on_broken) options_.on_broken(*error);
+  }
+  if (*error == EPIPE || text.empty() || source == LogSource::kAgent) return;
+  MutexLock lock(&mu_);
+  if (losses_.error == 0) losses_.error = *error;
+  Loss& loss = losses_.by_node[node];
+  loss.bytes += text.size();
+  loss.lines += static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n'));
+}
 
 std::string OutputRelay::Prefix(absl::string_view node, LogSource source) const {
   // What an agent says about its node is millrace speaking.
   if (source == LogSource::kAgent) {
     return err_style_(Style::kDim, absl::StrCat("millrace: ", node, ": "));
   }
-  if (options_.mode == OutputMode::kRaw) return "";
-  const bool out = source == LogSource::kStdout;
-  const Styler& style = out ? out_style_ : err_style_;
+  const Styler& style = source == LogSource::kStdout ? out_style_ : err_style_;
   std::string name(node);
   if (style.enabled()) name.resize(std::max(name.size(), options_.name_width), ' ');
   return style(StyleOfRole(node), absl::StrCat(name, "| "));
 }
 
-void OutputRelay::Write(absl::string_view node, LogSource source,
-                        const std::vector<std::string>& lines, uint64_t dropped) {
-  if (options_.mode == OutputMode::kNone) return;
-  if (dropped > 0) {
-    WriteAll(options_.err_fd,
-             absl::StrCat(Prefix(node, LogSource::kAgent), dropped,
-                          dropped == 1 ? " line" : " lines", " left out here",
-                          options_.log_dir.empty() ? "; --log-dir DIR keeps all of them"
-                                                   : absl::StrCat("; see ", options_.log_dir),
-                          "\n"));
+std::string OutputRelay::FormatLine(absl::string_view prefix, LogSource source,
+                                    absl::string_view line) const {
+  const bool terminal =
+      IsTerminal(source == LogSource::kStdout ? options_.out_fd : options_.err_fd);
+  return absl::StrCat(prefix, terminal ? HarmlessLine(line) : line, "\n");
+}
+
+OutputRelay::Partial& OutputRelay::PartialOf(const PartialKey& key) {
+  return partials_.try_emplace(key, Partial{LineCutter(kMaxLineBytes), ""}).first->second;
+}
+
+std::string OutputRelay::Format(const Item& item) {
+  const std::string prefix = Prefix(item.node, item.source);
+  if (item.source == LogSource::kAgent) return FormatLine(prefix, item.source, item.bytes);
+  if (options_.mode == OutputMode::kRaw && options_.num_nodes == 1) return item.bytes;
+  Partial& partial = PartialOf({item.node, item.source});
+  std::string text;
+  if (options_.mode == OutputMode::kRaw) {
+    partial.raw += item.bytes;
+    const size_t line_end = partial.raw.rfind('\n');
+    size_t size = line_end == std::string::npos ? 0 : line_end + 1;
+    if (partial.raw.size() - size > kMaxRawPartial) size = partial.raw.size();
+    text = partial.raw.substr(0, size);
+    partial.raw.erase(0, size);
+    return text;
   }
-  const bool out = source == LogSource::kStdout;
-  const int fd = out ? options_.out_fd : options_.err_fd;
-  const std::string prefix = Prefix(node, source);
-  const bool raw = options_.mode == OutputMode::kRaw && source != LogSource::kAgent;
-  const bool harmless = !raw && IsTerminal(fd);
-  for (const std::string& line : lines) {
-    if (WriteAll(fd, absl::StrCat(prefix, harmless ? HarmlessLine(line) : line, "\n"))) continue;
-    if (out && !broken_.exchange(true) && options_.on_broken) options_.on_broken(errno);
-    return;
+  partial.lines.Append(item.bytes, [&](const std::string& line) {
+    absl::StrAppend(&text, FormatLine(prefix, item.source, line));
+  });
+  return text;
+}
+
+absl::Duration OutputRelay::Patience(absl::Duration since) {
+  MutexLock lock(&mu_);
+  const absl::Duration now = Now();
+  return abandoned_ ? absl::ZeroDuration() : std::min(since + stuck_, deadline_) - now;
+}
+
+int OutputRelay::WriteOut(int fd, absl::string_view* text) {
+  const bool file = IsFile(fd);
+  absl::Duration since = Now();
+  while (!text->empty()) {
+    const absl::Duration patience = Patience(since);
+    if (patience <= absl::ZeroDuration()) return ECANCELED;
+    pollfd fds[] = {{.fd = fd, .events = POLLOUT, .revents = 0},
+                    {.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+    const absl::Duration wait = std::min(patience + absl::Milliseconds(1), kMaxPoll);
+    if (::poll(fds, 2, static_cast<int>(absl::ToInt64Milliseconds(wait))) < 0) continue;
+    if (fds[1].revents != 0) {
+      uint64_t count = 0;
+      static_cast<void>(!::read(wake_.get(), &count, sizeof(count)));
+      continue;
+    }
+    if (fds[0].revents == 0) continue;
+    // A pipe that is ready takes so much at once, without waiting and without mixing it with what
+    // others write. Whole lines, where they fit.
+    absl::string_view part = file ? *text : text->substr(0, PIPE_BUF);
+    const size_t line_end = part.rfind('\n');
+    if (part.size() < text->size() && line_end != absl::string_view::npos) {
+      part = part.substr(0, line_end + 1);
+    }
+    const ssize_t n = ::write(fd, part.data(), part.size());
+    if (n >= 0) {
+      text->remove_prefix(static_cast<size_t>(n));
+      since = Now();
+    } else if (errno != EINTR && errno != EAGAIN) {
+      return errno;
+    }
   }
+  return 0;
 }
 
 }  // namespace millrace::cli

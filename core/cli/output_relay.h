@@ -4,21 +4,30 @@
 //
 // Defines: OutputMode, OutputRelay.
 //
-//   OutputRelay relay(OutputMode::kPrefixed, node_names, /*log_dir=*/"");
-//   options.on_output = [&](auto node, auto source, auto& lines, auto dropped) {
-//     relay.Write(node, source, lines, dropped);
+//   OutputRelay relay({.mode = OutputMode::kPrefixed, .num_nodes = 4});
+//   options.on_bytes = [&](auto node, auto source, std::string bytes, const auto& taken) {
+//     relay.Write(node, source, std::move(bytes), taken);
 //   };
+//   ...
+//   const OutputRelay::Losses losses = relay.Finish();
 #ifndef CORE_CLI_OUTPUT_RELAY_H_
 #define CORE_CLI_OUTPUT_RELAY_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <string>
-#include <vector>
+#include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/agent/line_cutter.h"
+#include "core/base/mutex.h"
+#include "core/base/thread.h"
+#include "core/base/unique_fd.h"
 #include "core/cli/terminal.h"
 #include "core/coordinator/coordinator_options.h"
 
@@ -26,39 +35,103 @@ namespace millrace::cli {
 
 enum class OutputMode {
   kPrefixed,  // "worker:1| line"
-  kRaw,       // "line"
+  kRaw,       // what the nodes wrote, byte for byte; lines of several nodes do not mix
   kNone,
 };
 
-// Thread safety: Write from one thread. Blocking: as stdout and stderr do.
+// One thread, "cli-output", writes, as slowly as somebody reads; nobody else waits for it. Who
+// hands output over waits for `taken` before there is more, so that little lies here. Thread
+// safety: all methods. Blocking: Finish() and the destructor.
 class OutputRelay {
  public:
   struct Options {
     OutputMode mode = OutputMode::kPrefixed;
     size_t name_width = 0;  // of the longest node name: prefixes on a terminal are that wide
-    std::string log_dir;    // where lines that were left out are; may be empty
+    int num_nodes = 1;
     int out_fd = 1;
     int err_fd = 2;
-    // stdout takes no more: EPIPE where it has no reader, ENOSPC, ... Called once.
+    // stdout takes no more: EPIPE where it has no reader, ENOSPC, ... Called once, by the thread.
     std::function<void(int error)> on_broken;
+  };
+  // What was not written of a node's output.
+  struct Loss {
+    uint64_t bytes = 0;
+    uint64_t lines = 0;
+  };
+  struct Losses {
+    std::map<std::string, Loss> by_node;
+    int error = 0;  // the first reason: ECANCELED where nobody read it, or the system's
   };
 
   explicit OutputRelay(Options options);
+  ~OutputRelay();
+  OutputRelay(const OutputRelay&) = delete;
+  OutputRelay& operator=(const OutputRelay&) = delete;
 
-  // Lines of stdout go to stdout, all others to stderr. A line is written with one call, so that
-  // lines never mix. On a terminal control characters are escaped, unless the mode is kRaw.
-  void Write(absl::string_view node, LogSource source, const std::vector<std::string>& lines,
-             uint64_t dropped);
+  // What a node wrote; empty: its attempt has ended. `taken` is called when it was written, or
+  // cannot be.
+  void Write(absl::string_view node, LogSource source, std::string bytes,
+             std::function<void()> taken);
+  // A line of an agent about its node, on stderr.
+  void Say(absl::string_view node, absl::string_view line);
 
-  [[nodiscard]] bool broken() const { return broken_; }
+  // From now on a reader of stdout or stderr who reads nothing for `stuck` is given up, and any
+  // reader after `total`, as by Abandon(). A later call may only shorten.
+  void GiveUpAfter(absl::Duration stuck, absl::Duration total);
+  // What waits, and what comes, is not written any more; a write that waits for its reader ends.
+  void Abandon();
+  // Writes what waits, and ends. Returns what was not written, without what a reader who is gone
+  // did not want. Idempotent.
+  Losses Finish();
 
  private:
+  struct Item {
+    std::string node;
+    LogSource source = LogSource::kStdout;
+    std::string bytes;
+    std::function<void()> taken;  // null: a line of an agent
+  };
+  // A line that is not complete yet.
+  struct Partial {
+    LineCutter lines;  // in kPrefixed
+    std::string raw;   // in kRaw
+  };
+  using PartialKey = std::pair<std::string, LogSource>;  // node, and which of its outputs
+
+  void Run();
+  void Relay(const Item& item);
+  void RelayPartial(const PartialKey& key);
+  void Put(const std::string& node, LogSource source, absl::string_view text);
+  std::string Format(const Item& item);
+  Partial& PartialOf(const PartialKey& key);
   std::string Prefix(absl::string_view node, LogSource source) const;
+  std::string FormatLine(absl::string_view prefix, LogSource source, absl::string_view line) const;
+  // 0, or the system's error: nothing more can be written there. ECANCELED after Abandon(). `text`
+  // keeps what was not written.
+  int WriteOut(int fd, absl::string_view* text);
+  // How long a write that has waited since `since` may go on to wait; zero: it is given up.
+  absl::Duration Patience(absl::Duration since);
+  void Wake();
 
   const Options options_;
   const Styler out_style_;
   const Styler err_style_;
-  std::atomic<bool> broken_ = false;
+  const UniqueFd wake_;  // eventfd: what Patience() says has changed
+
+  // The thread's.
+  std::map<PartialKey, Partial> partials_;
+  int out_error_ = 0;  // why it takes no more
+  int err_error_ = 0;
+
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<Item> items_ ABSL_GUARDED_BY(mu_);
+  bool finishing_ ABSL_GUARDED_BY(mu_) = false;
+  bool abandoned_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Duration stuck_ ABSL_GUARDED_BY(mu_) = absl::InfiniteDuration();
+  absl::Duration deadline_ ABSL_GUARDED_BY(mu_) = absl::InfiniteDuration();  // steady
+  Losses losses_ ABSL_GUARDED_BY(mu_);
+  Thread thread_;
 };
 
 }  // namespace millrace::cli

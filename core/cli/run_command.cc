@@ -47,10 +47,15 @@
 namespace millrace::cli {
 namespace {
 
-// No pipe is faster; what stdout does not take is dropped within millrace, and counted.
-constexpr int64_t kLogBytesPerSecond = int64_t{256} << 20;
-// Where output goes nowhere, what `millrace logs` shows is enough: the agents' default.
-constexpr int64_t kNoLogBytesPerSecond = 0;
+// Once the run is to end, who reads nothing of its output for so long is not waited for any more.
+constexpr absl::Duration kReaderPatience = absl::Seconds(10);
+// From the end of --stop-grace, when the last nodes are killed, until output that is not read is
+// given up after --timeout.
+constexpr absl::Duration kAfterGrace = absl::Seconds(2);
+// For millrace's own lines, where nobody reads stderr.
+constexpr absl::Duration kConsolePatience = absl::Seconds(1);
+// Nodes that the line about lost output names.
+constexpr size_t kMaxLossesNamed = 8;
 
 // Lines of millrace itself, on stderr.
 class Console {
@@ -72,7 +77,7 @@ class Console {
   // The cluster's progress may stand on the line.
   void Line(absl::string_view text) const {
     const bool erase = terminal_ && !quiet_ && EnvOr("TERM", "") != "dumb";
-    WriteAll(STDERR_FILENO, absl::StrCat(erase ? "\r\x1b[K" : "", text, "\n"));
+    WriteWithin(STDERR_FILENO, absl::StrCat(erase ? "\r\x1b[K" : "", text, "\n"), kConsolePatience);
   }
 
   const bool quiet_;
@@ -146,6 +151,23 @@ std::string LogText(const NodeFailure& failure, const std::string& log_dir) {
                                                 ".", failure.attempt, ".log"))));
 }
 
+std::string LossText(const OutputRelay::Losses& losses) {
+  std::string text = absl::StrCat(
+      "output was lost, since ",
+      losses.error == ECANCELED
+          ? "nobody read it"
+          : absl::StrCat("it cannot be written: ", std::generic_category().message(losses.error)));
+  size_t named = 0;
+  for (const auto& [node, loss] : losses.by_node) {
+    if (named == kMaxLossesNamed) {
+      return absl::StrCat(text, " and of ", losses.by_node.size() - named, " more nodes");
+    }
+    absl::StrAppend(&text, named++ == 0 ? ": " : ", ", loss.lines,
+                    loss.lines == 1 ? " line (" : " lines (", BytesText(loss.bytes), ") of ", node);
+  }
+  return text;
+}
+
 // One run, from options to exit code.
 class Runner {
  public:
@@ -159,7 +181,7 @@ class Runner {
         console_(options.quiet),
         relay_({.mode = options.output,
                 .name_width = LongestName(roles_),
-                .log_dir = options.log_dir,
+                .num_nodes = static_cast<int>(roles_.size()),
                 .on_broken = [this](int error) { OnBrokenOutput(error); }}) {}
 
   int Run() {
@@ -171,6 +193,7 @@ class Runner {
          .on_resume = [this] { launcher_->Resume(); }},
         options_.timeout);
     const absl::Status status = RunCluster();
+    losses_ = relay_.Finish();
     return Conclude(status, absl::Now() - start);
   }
 
@@ -194,6 +217,7 @@ class Runner {
   Interruption interruption_;
   StopRequest stop_;
   OutputRelay relay_;
+  OutputRelay::Losses losses_;  // known at the end
   Mutex mu_;
   std::optional<NodeFailure> failure_ ABSL_GUARDED_BY(mu_);
 };
@@ -204,11 +228,18 @@ void Runner::OnSignal(int signal, int count) {
     console_.Note(absl::StrCat("stopping the nodes (", SignalName(signal),
                                " again: at once)"));
   }
+  if (count > 1) {
+    relay_.Abandon();
+  } else {
+    relay_.GiveUpAfter(kReaderPatience, absl::InfiniteDuration());
+  }
   stop_.Request(absl::StrCat("millrace run got ", SignalName(signal)), /*now=*/count > 1);
 }
 
 void Runner::OnTimeout() {
   interruption_.timed_out = true;
+  // Nodes have ended by then; who does not read their output has had his time too.
+  relay_.GiveUpAfter(kReaderPatience, options_.stop_grace + kAfterGrace);
   stop_.Request(absl::StrCat("--timeout of ", DurationText(options_.timeout), " is over"));
 }
 
@@ -248,16 +279,25 @@ ClusterOptions Runner::MakeOptions() {
   options.quarantine = options_.quarantine;
   options.gpus_per_node = options_.gpus_per_node;
   options.tensorboard = options_.tensorboard;
-  options.log_bytes_per_second =
-      options_.output == OutputMode::kNone ? kNoLogBytesPerSecond : kLogBytesPerSecond;
   options.stop_request = &stop_;
   if (options_.quiet) options.progress = false;
+  if (options_.output != OutputMode::kNone) {
+    options.on_bytes = [this](absl::string_view node, LogSource source, std::string bytes,
+                              const std::function<void()>& taken) {
+      relay_.Write(node, source, std::move(bytes), taken);
+    };
+  }
   options.on_output = [this](absl::string_view node, LogSource source,
-                             const std::vector<std::string>& lines, uint64_t dropped) {
-    relay_.Write(node, source, lines, dropped);
+                             const std::vector<std::string>& lines, uint64_t /*dropped*/) {
+    if (source != LogSource::kAgent) return;  // on_bytes has them
+    for (const std::string& line : lines) relay_.Say(node, line);
   };
   options.on_restart = [this](const NodeRestart& restart) { console_.Tell(RestartText(restart)); };
+  options.on_operator_stop = [this] {
+    relay_.GiveUpAfter(kReaderPatience, absl::InfiniteDuration());
+  };
   options.on_failure = [this](const NodeFailure& failure) {
+    relay_.GiveUpAfter(kReaderPatience, absl::InfiniteDuration());
     MutexLock lock(&mu_);
     failure_ = failure;
   };
@@ -298,6 +338,10 @@ absl::Status Runner::RunCluster() {
 }
 
 int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
+  if (losses_.error != 0 && !interruption_.unwritable) {
+    console_.Tell(LossText(losses_));
+    if (status.ok()) return kExitFailed;  // what lacks lines looks whole
+  }
   if (status.ok()) {
     console_.Note(absl::StrCat("done in ", DurationText(elapsed)));
     return kExitOk;

@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from cli_testing import PYTHON, WAIT_S, CliTestCase, millrace_path
+from cli_testing import PYTHON, WAIT_S, CliTestCase, millrace_path, pending_signals
 
 
 class RunTest(CliTestCase):
@@ -111,12 +111,6 @@ class RunTest(CliTestCase):
                 self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)
                 self.assertRegex(done.stderr, r"^millrace: .* is not UTF-8: '\\xff'.*\n$")
 
-    def test_long_lines_come_in_parts(self):
-        done = self.run_cli("run", "--output", "raw", "--", PYTHON, "-c", "print('0123456789' * 1000)")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.replace("\n", ""), "0123456789" * 1000)
-        self.assertEqual(max(map(len, done.stdout.splitlines())), 2048)
-
     def test_options_without_sense_are_64_and_one_line(self):
         for args in (
             ["run"],
@@ -197,14 +191,6 @@ class RunTest(CliTestCase):
         with open(self.path("logs/worker-0.0.log"), encoding="utf-8") as log:
             self.assertCountEqual(log.read().splitlines(), [self.path("there"), "a=b", "err"])
 
-    def test_nothing_of_a_large_output_is_lost(self):
-        lines = 40000
-        done = self.run_cli("run", "-n", "1", "--output", "raw", "--", PYTHON, "-c",
-                            f"[print(i, 'x' * 60) for i in range({lines})]")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([int(line.split()[0]) for line in done.stdout.splitlines()],
-                         list(range(lines)))
-
     def test_a_time_limit_is_75(self):
         done = self.run_cli("run", "-n", "2", "--timeout", "1s", "--stop-grace", "1s", "--",
                             "sleep", "600")
@@ -221,7 +207,6 @@ class RunTest(CliTestCase):
         self.assertEqual(code, 0, shown)
         self.assertIn("worker:0| hello", shown)
         self.assertNotIn("\x1b[36m", shown)
-
 
     def test_a_terminal_gets_no_control_characters_of_nodes(self):
         evil = "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2Kworker:0| \u0085\tgood"
@@ -269,16 +254,10 @@ class StopTest(CliTestCase):
         process = self.start(self.STUBBORN, "--stop-grace", "1h")
         process.send_signal(signal.SIGINT)
         # Two signals of one number that nobody has taken yet are one.
-        self.wait_for(lambda: self.pending(process.pid) == 0, "the first signal is taken")
+        self.wait_for(lambda: pending_signals(process.pid) == 0, "the first signal is taken")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 130, err)
-
-    @staticmethod
-    def pending(pid):
-        with open(f"/proc/{pid}/status", encoding="ascii") as status:
-            pending = [line.split()[1] for line in status if line.startswith("ShdPnd:")]
-        return int(pending[0], 16)
 
     def test_nobody_reads_stdout_any_more(self):
         process = self.start("trap 'exit 0' TERM; : > up.$RANK; "
@@ -560,23 +539,6 @@ class PythonOutputTest(CliTestCase):
             with self.subTest(options=options):
                 done = self.run_cli("run", *options, *self.PROGRAM, env=env)
                 self.assertEqual((done.returncode, done.stdout), (137, ""), done.stderr)
-
-
-class StdoutTest(CliTestCase):
-    def test_a_full_disk_is_told(self):
-        with open("/dev/full", "wb") as full:
-            done = subprocess.run([millrace_path(), "run", "-n", "2", "--", "sh", "-c", "echo y; sleep 600"],
-                                  cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=full,
-                                  stderr=subprocess.PIPE, text=True, timeout=WAIT_S, check=False)
-        self.assertEqual((done.returncode, done.stderr),
-                         (70, "millrace: stopped: cannot write to stdout: No space left on device\n"))
-
-    def test_without_stdout_it_runs_to_its_end(self):
-        script = f'exec {millrace_path()} run -n 2 -- sh -c "echo y; echo z >&2; exit \\$RANK" >&-'
-        done = subprocess.run(["sh", "-c", script], cwd=self.folder, env=self.env, capture_output=True,
-                              text=True, timeout=WAIT_S, check=False)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("worker:1| z\n", done.stderr)
 
 
 class RestartTest(CliTestCase):

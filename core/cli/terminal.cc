@@ -1,9 +1,11 @@
 #include "core/cli/terminal.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
@@ -77,6 +79,24 @@ bool WriteAll(int fd, absl::string_view text) {
       pollfd ready{.fd = fd, .events = POLLOUT, .revents = 0};
       ::poll(&ready, 1, -1);
     } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool WriteWithin(int fd, absl::string_view text, absl::Duration patience) {
+  const int patience_ms = static_cast<int>(absl::ToInt64Milliseconds(patience));
+  while (!text.empty()) {
+    pollfd ready{.fd = fd, .events = POLLOUT, .revents = 0};
+    const int polled = ::poll(&ready, 1, patience_ms);
+    if (polled < 0 && errno == EINTR) continue;
+    if (polled <= 0) return false;
+    // What is ready takes so much at once.
+    const ssize_t n = ::write(fd, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+    if (n >= 0) {
+      text.remove_prefix(static_cast<size_t>(n));
+    } else if (errno != EINTR && errno != EAGAIN) {
       return false;
     }
   }

@@ -2,7 +2,7 @@
 //
 // What a person's terminal can show, and writing to it.
 //
-// Defines: Style, Styler, StyleOfRole(), IsTerminal(), TerminalWidth(), WriteAll().
+// Defines: Style, Styler, StyleOfRole(), IsTerminal(), TerminalWidth(), WriteAll(), WriteWithin().
 //
 // Thread safety: thread-safe.
 #ifndef CORE_CLI_TERMINAL_H_
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace millrace::cli {
 
@@ -40,6 +41,10 @@ class Styler {
 
 // Writes all of `text`; false when nobody reads it any more. Blocking: as long as `fd` does.
 bool WriteAll(int fd, absl::string_view text);
+
+// The same, but gives up when nobody reads for `patience`. Blocking: no longer than that, unless
+// others write there too.
+bool WriteWithin(int fd, absl::string_view text, absl::Duration patience);
 
 }  // namespace millrace::cli
 

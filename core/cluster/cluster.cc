@@ -36,6 +36,8 @@ constexpr absl::Duration kCauseWait = absl::Milliseconds(300);
 // For what has been told to end: to be seen ended.
 constexpr absl::Duration kKillWait = absl::Seconds(5);
 constexpr absl::Duration kAgentExitWait = absl::Seconds(5);
+// Of each node's output: more than a reader takes while credit is on its way back.
+constexpr int64_t kOutputWindowBytes = int64_t{256} << 10;
 
 // The working directory for an empty path.
 std::string Absolute(const std::string& path) {
@@ -151,6 +153,8 @@ class Cluster::Impl : public CoordinatorObserver {
   void OnSlot(const SlotStatus& slot) override;
   void OnLog(int executor_id, const NodeRole& role, LogSource source,
              const std::vector<std::string>& lines, uint64_t dropped) override;
+  void OnOutput(int executor_id, const NodeRole& role, LogSource source, std::string bytes,
+                const std::function<void()>& taken) override;
   void OnMetric(int executor_id, const NodeRole& role, absl::string_view name, int64_t step,
                 double value) override;
   void OnRelaunch(int executor_id) override;
@@ -222,6 +226,7 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   options.node.sidecars = options_.sidecars;
   if (options_.tensorboard) options.node.sidecars.push_back(TensorBoardSidecar());
   options.node.log_bytes_per_second = options_.log_bytes_per_second;
+  if (options_.on_bytes) options.node.output_window_bytes = kOutputWindowBytes;
   options.reservation_timeout = options_.reservation_timeout;
   options.restart = options_.restart;
   options.restarts = options_.restarts;
@@ -244,9 +249,15 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   const absl::Status running = coordinator_->WaitRunning();
   const bool asked = !coordinator_->stop_request().ok() ||
                      (options_.stop_request != nullptr && options_.stop_request->requested());
-  if (!running.ok() && asked) {
+  const bool failed = !coordinator_->first_cause().ok();
+  if (!running.ok() && failed && options_.on_bytes) {
+    coordinator_->Stop(NodeFilter::kAll, "another node has failed");
+  }
+  if (!running.ok() && (asked || (failed && options_.on_bytes))) {
     // Those that run already have their grace; the destructor kills.
-    coordinator_->WaitEnded(NodeFilter::kAll, options_.stop_grace + kKillWait).IgnoreError();
+    const absl::Status ended =
+        coordinator_->WaitEnded(NodeFilter::kAll, options_.stop_grace + kKillWait);
+    if (ended.ok()) coordinator_->WaitOutput(absl::InfiniteDuration()).IgnoreError();
   }
   return running;
 }
@@ -316,6 +327,12 @@ void Cluster::Impl::OnLog(int, const NodeRole& role, LogSource source,
   for (const std::string& line : lines) options_.on_log(node, line);
 }
 
+void Cluster::Impl::OnOutput(int, const NodeRole& role, LogSource source, std::string bytes,
+                             const std::function<void()>& taken) {
+  progress_.Clear();
+  options_.on_bytes(role.ToString(), source, std::move(bytes), taken);
+}
+
 void Cluster::Impl::OnMetric(int, const NodeRole& role, absl::string_view name, int64_t step,
                              double value) {
   if (!options_.on_metric) return;
@@ -358,6 +375,7 @@ void Cluster::Impl::OnFailure(const absl::Status& status) {
 }
 
 void Cluster::Impl::OnOperatorStop(const absl::Status& status, bool /*now*/) {
+  if (options_.on_operator_stop) options_.on_operator_stop();
   CancelJobs(status);
 }
 
@@ -565,6 +583,7 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
   const absl::Duration rest =
       std::max(deadline - absl::Now(), std::min(options_.stop_grace, options.timeout));
   const absl::Status ended = coordinator_->WaitEnded(NodeFilter::kAll, rest);
+  if (ended.ok()) coordinator_->WaitOutput(absl::InfiniteDuration()).IgnoreError();
   const absl::Status cause = coordinator_->first_cause();
   if (!ended.ok()) {
     coordinator_->Stop(NodeFilter::kAll, "the timeout of the shutdown is over", /*now=*/true);

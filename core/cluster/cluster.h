@@ -103,6 +103,14 @@ struct ClusterOptions {
   std::function<void(absl::string_view node, LogSource source, const std::vector<std::string>& lines,
                      uint64_t dropped)>
       on_output;
+  // Everything that nodes write, byte for byte; empty at the end of a node's attempt. Nothing of it
+  // is dropped: a node waits while its output is not taken. `taken` is to be called once, from any
+  // thread; Shutdown waits for it, unless the nodes are killed at once (StopRequest).
+  std::function<void(absl::string_view node, LogSource source, std::string bytes,
+                     const std::function<void()>& taken)>
+      on_bytes;
+  // An operator has asked to stop the cluster.
+  std::function<void()> on_operator_stop;
   // Once: what the cluster's error is about. Called before Shutdown, or Run that fails, returns it.
   std::function<void(const NodeFailure&)> on_failure;
   // A node failed and is started again. Unset: a warning in the log (RestartText()).

@@ -82,6 +82,10 @@ ControlPlane::ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_
       nodes_(options.roles.size()),
       timer_wakes_at_(started_at_) {
   {
+    MutexLock lock(&output_gate_->mu);
+    output_gate_->plane = this;
+  }
+  {
     MutexLock lock(&mu_);
     for (int id = 0; id < table_.size(); ++id) recorder_->Slot(StatusOf(id));
   }
@@ -418,6 +422,10 @@ void ControlPlane::Shutdown() {
     changed_.SignalAll();
     timer_wake_.SignalAll();
   });
+  {
+    MutexLock lock(&output_gate_->mu);
+    output_gate_->plane = nullptr;
+  }
   MutexLock lock(&join_mu_);
   timer_.Join();
   observer_.Stop();

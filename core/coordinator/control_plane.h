@@ -83,6 +83,7 @@ class ControlPlane {
   absl::Status WaitRunning(absl::Duration timeout);
   absl::Status WaitFedEndpoints(absl::Duration timeout);
   absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout);
+  absl::Status WaitOutput(absl::Duration timeout);
   absl::Status WaitFailure(absl::Duration timeout);
   void Cancel(absl::string_view reason);
 
@@ -148,6 +149,21 @@ class ControlPlane {
     bool registered = false;  // Registered was queued: other messages may follow
   };
   using Streams = std::vector<std::shared_ptr<AttachStream>>;
+  // What came of an attempt's output (OutputData), and what the observer has taken.
+  struct Output {
+    uint64_t received = 0;
+    uint64_t taken = 0;
+    uint64_t credited = 0;  // as its agent was told
+    bool ended = false;
+    std::string agent_id;  // whose node wrote it
+    [[nodiscard]] bool complete() const { return ended && taken == received; }
+  };
+  using OutputKey = std::pair<int, uint32_t>;  // executor id, attempt
+  // The way back for an observer that takes output when the control plane may be gone.
+  struct OutputGate {
+    Mutex mu;
+    ControlPlane* plane ABSL_GUARDED_BY(mu) = nullptr;
+  };
   // The end of an agent that is not told to the table yet.
   struct HeldExit {
     int executor_id = 0;
@@ -180,6 +196,10 @@ class ControlPlane {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void HandleBarrier(uint64_t stream_id, int executor_id, const v1::BarrierRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Output& OutputOf(int executor_id, uint32_t attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void HandleOutput(int executor_id, v1::OutputData& data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OutputTaken(OutputKey key, uint64_t bytes) ABSL_LOCKS_EXCLUDED(mu_);
+  void SendOutputCredit(OutputKey key, Output& output) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void HandleSample(int executor_id, const v1::NodeSample& sample)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReplyKv(const std::vector<KvStore::Completion>& completions)
@@ -244,6 +264,9 @@ class ControlPlane {
   std::deque<v1::FeedEnd> feed_ends_ ABSL_GUARDED_BY(mu_);     // the last ones
   std::vector<std::string> ended_queues_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::string, std::less<>> feeder_keys_ ABSL_GUARDED_BY(mu_);  // by principal
+  std::map<OutputKey, Output> outputs_ ABSL_GUARDED_BY(mu_);
+  bool output_abandoned_ ABSL_GUARDED_BY(mu_) = false;
+  const std::shared_ptr<OutputGate> output_gate_ = std::make_shared<OutputGate>();
   bool all_ran_ ABSL_GUARDED_BY(mu_) = false;  // once true, for ever
   absl::Status cancelled_ ABSL_GUARDED_BY(mu_);
   absl::Status stop_request_ ABSL_GUARDED_BY(mu_);

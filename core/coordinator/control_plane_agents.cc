@@ -101,6 +101,11 @@ absl::Status ControlPlane::Handle(uint64_t stream_id, v1::AgentMessage message) 
     if (shut_down_) return;
     if (report.has_value()) {
       table_.Update(stream_id, *report, effects);
+      if (options_.node.output_window_bytes == 0 || report->kind != NodeReport::Kind::kRunning)
+        return;
+      id = table_.Heard(stream_id);
+      // WaitOutput() waits for it.
+      if (id.has_value() && report->attempt == table_.attempt(*id)) OutputOf(*id, report->attempt);
       return;
     }
     id = table_.Heard(stream_id);
@@ -128,6 +133,9 @@ absl::Status ControlPlane::Handle(uint64_t stream_id, v1::AgentMessage message) 
           for (size_t i = first; i < count; ++i) table_.NoteLog(*id, log.lines[i]);
         }
         observer_.PostLog(*id, table_.role(*id), log.from, log.lines, log.dropped);
+        break;
+      case Case::kOutput:
+        HandleOutput(*id, *message.mutable_output());
         break;
       case Case::kSample:
         HandleSample(*id, message.sample());
@@ -161,6 +169,60 @@ void ControlPlane::HandleEndpoints(int executor_id, const v1::NodeEndpoints& end
   node.other = {endpoints.other().begin(), endpoints.other().end()};
   recorder_->Endpoints(executor_id, endpoints.attempt(), node.other);
   effects->changed.push_back(executor_id);
+}
+
+ControlPlane::Output& ControlPlane::OutputOf(int executor_id, uint32_t attempt) {
+  const auto [found, created] = outputs_.try_emplace({executor_id, attempt});
+  if (created) found->second.agent_id = table_.agent_id(executor_id);
+  return found->second;
+}
+
+void ControlPlane::HandleOutput(int executor_id, v1::OutputData& data) {
+  const auto window = static_cast<uint64_t>(options_.node.output_window_bytes);
+  if (window == 0 || data.attempt() > table_.attempt(executor_id)) return;
+  const OutputKey key(executor_id, data.attempt());
+  Output& output = OutputOf(executor_id, data.attempt());
+  const uint64_t end = data.offset() + (data.end() ? 1 : data.data().size());
+  if (end <= output.received) {  // again, over a new stream; so the credit may have been lost
+    SendOutputCredit(key, output);
+    return;
+  }
+  // Sent by no agent that keeps to the protocol: with a gap, after the end, or beyond its credit.
+  if (data.offset() > output.received || output.ended || end > output.taken + window + 1) return;
+  std::string bytes = std::move(*data.mutable_data());
+  bytes.erase(0, std::min<uint64_t>(output.received - data.offset(), bytes.size()));
+  const uint64_t size = end - output.received;
+  output.received = end;
+  output.ended = data.end();
+  observer_.PostOutput(
+      executor_id, table_.role(executor_id),
+      data.source() == v1::LogLines::SOURCE_STDERR ? LogSource::kStderr : LogSource::kStdout,
+      std::move(bytes), [gate = output_gate_, key, size] {
+        MutexLock lock(&gate->mu);
+        if (gate->plane != nullptr) gate->plane->OutputTaken(key, size);
+      });
+}
+
+void ControlPlane::OutputTaken(OutputKey key, uint64_t bytes) {
+  Do([&](TableEffects* /*effects*/) {
+    Output& output = outputs_[key];
+    output.taken += bytes;
+    const uint64_t quarter = static_cast<uint64_t>(options_.node.output_window_bytes) / 4;
+    if (output.complete() || output.taken - output.credited >= quarter) {
+      SendOutputCredit(key, output);
+    }
+    if (output.taken == output.received) changed_.SignalAll();
+  });
+}
+
+void ControlPlane::SendOutputCredit(OutputKey key, Output& output) {
+  const uint64_t stream_id = table_.stream(key.first);
+  if (stream_id == 0) return;
+  output.credited = output.taken;
+  v1::CoordinatorMessage message;
+  message.mutable_output_credit()->set_attempt(key.second);
+  message.mutable_output_credit()->set_offset(output.taken);
+  Send(stream_id, message);
 }
 
 void ControlPlane::HandleSample(int executor_id, const v1::NodeSample& sample) {

@@ -129,6 +129,24 @@ absl::Status ControlPlane::WaitEnded(NodeFilter filter, absl::Duration timeout) 
                    " not ended within ", Seconds(timeout), ": ", running.ToString()));
 }
 
+absl::Status ControlPlane::WaitOutput(absl::Duration timeout) {
+  MutexLock lock(&mu_);
+  return WaitFor(timeout,
+                 [this]() -> std::optional<absl::Status> {
+                   if (shut_down_) return absl::CancelledError("the coordinator was shut down");
+                   if (output_abandoned_) return absl::CancelledError("the nodes were killed");
+                   for (const auto& [key, output] : outputs_) {
+                     if (output.complete()) continue;
+                     // From an agent that is gone there will be no more.
+                     const bool gone = table_.AgentIsGone(key.first) ||
+                                       table_.agent_id(key.first) != output.agent_id;
+                     if (output.taken < output.received || !gone) return std::nullopt;
+                   }
+                   return absl::OkStatus();
+                 })
+      .value_or(absl::DeadlineExceededError("not all output was taken"));
+}
+
 absl::Status ControlPlane::WaitFailure(absl::Duration timeout) {
   MutexLock lock(&mu_);
   return WaitFor(timeout, [this] { return Interrupted(); }).value_or(absl::OkStatus());
@@ -287,6 +305,8 @@ void ControlPlane::AgentStarted(int executor_id, int64_t pid) {
 void ControlPlane::Stop(NodeFilter filter, absl::string_view reason, bool now) {
   Do([&](TableEffects* effects) {
     if (!shut_down_) recorder_->Stopping(filter, reason, now);
+    output_abandoned_ = output_abandoned_ || (now && filter == NodeFilter::kAll);
+    changed_.SignalAll();
     for (int id = 0; id < table_.size(); ++id) {
       if (Matches(filter, id)) table_.Stop(id, reason, now, effects);
     }

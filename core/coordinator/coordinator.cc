@@ -45,6 +45,8 @@ namespace {
 constexpr size_t kClusterIdBytes = 8;
 constexpr size_t kMaxClusterIdChars = 128;
 constexpr size_t kMaxJobNameChars = 40;
+// Two messages of an agent.
+constexpr int64_t kMinOutputWindow = int64_t{64} << 10;
 
 bool IsClusterId(absl::string_view id) {
   return !id.empty() && id.size() <= kMaxClusterIdChars &&
@@ -103,6 +105,11 @@ absl::Status CheckNode(const NodeOptions& node) {
   }
   if (node.stop_grace < absl::ZeroDuration()) {
     return absl::InvalidArgumentError("node.stop_grace is negative");
+  }
+  if (node.output_window_bytes != 0 && node.output_window_bytes < kMinOutputWindow) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("node.output_window_bytes must be 0 or at least ", kMinOutputWindow,
+                     ", found ", node.output_window_bytes));
   }
   if (node.log_bytes_per_second < 0) {
     return absl::InvalidArgumentError("node.log_bytes_per_second is negative");
@@ -210,6 +217,7 @@ class GrpcCoordinator final : public Coordinator {
   absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout) override {
     return plane_->WaitEnded(filter, timeout);
   }
+  absl::Status WaitOutput(absl::Duration timeout) override { return plane_->WaitOutput(timeout); }
   absl::Status WaitFailure(absl::Duration timeout) override { return plane_->WaitFailure(timeout); }
   void Cancel(absl::string_view reason) override { plane_->Cancel(reason); }
 

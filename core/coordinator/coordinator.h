@@ -97,6 +97,9 @@ class Coordinator {
   // ever took count as ended once they were asked to stop.
   [[nodiscard]] virtual absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout) = 0;
 
+  // Waits until the observer has taken all output of nodes (NodeOptions::output_window_bytes) whose
+  // agents can be heard. Returns DEADLINE_EXCEEDED, or CANCELLED after Stop() of all nodes at once.
+  virtual absl::Status WaitOutput(absl::Duration timeout) = 0;
   // Blocks until the cluster has failed (returns the first cause), `timeout` passes (returns OK),
   // or Cancel() or Shutdown() (CANCELLED).
   [[nodiscard]] virtual absl::Status WaitFailure(absl::Duration timeout) = 0;

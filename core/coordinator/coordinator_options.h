@@ -11,6 +11,7 @@
 #define CORE_COORDINATOR_COORDINATOR_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -58,6 +59,9 @@ struct NodeOptions {
   // What each agent may relay of its node's output; the file in log_dir has all of it. 0: the agent's
   // default, 64 KiB/s.
   int64_t log_bytes_per_second = 0;
+  // Everything that nodes write comes to CoordinatorObserver::OnOutput too, at most so much of each
+  // node ahead of what was taken there; a node whose output is not taken waits. 0: it does not.
+  int64_t output_window_bytes = 0;
 };
 
 // Where a log line comes from.
@@ -76,6 +80,13 @@ class CoordinatorObserver {
   // `dropped` lines were lost before these, here or at the agent.
   virtual void OnLog(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
                      const std::vector<std::string>& /*lines*/, uint64_t /*dropped*/) {}
+  // With NodeOptions::output_window_bytes: what a node wrote to stdout or stderr, byte for byte;
+  // empty at the end of its attempt. Nothing of it is dropped. `taken` is to be called once, from
+  // any thread, when there is room for more; it may be called after the coordinator is gone.
+  virtual void OnOutput(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
+                        std::string /*bytes*/, const std::function<void()>& taken) {
+    taken();
+  }
   virtual void OnMetric(int /*executor_id*/, const NodeRole& /*role*/, absl::string_view /*name*/,
                         int64_t /*step*/, double /*value*/) {}
   // The agent of this slot is gone, or must go, and the slot is to be started again: whoever starts

@@ -71,6 +71,17 @@ void ObserverQueue::PostLog(int executor_id, const NodeRole& role, LogSource sou
         true});
 }
 
+void ObserverQueue::PostOutput(int executor_id, const NodeRole& role, LogSource source,
+                               std::string bytes, std::function<void()> taken) {
+  if (observer_ == nullptr) return;
+  MutexLock lock(&mu_);
+  Push({[executor_id, role, source, bytes = std::move(bytes),
+         taken = std::move(taken)](CoordinatorObserver& observer) mutable {
+          observer.OnOutput(executor_id, role, source, std::move(bytes), taken);
+        },
+        false});
+}
+
 void ObserverQueue::PostMetric(int executor_id, const NodeRole& role, std::string name,
                                int64_t step, double value) {
   if (observer_ == nullptr) return;

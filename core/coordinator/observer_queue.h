@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -43,6 +44,8 @@ class ObserverQueue {
   void PostRestart(NodeRestart restart);
   void PostLog(int executor_id, const NodeRole& role, LogSource source,
                std::vector<std::string> lines, uint64_t dropped);
+  void PostOutput(int executor_id, const NodeRole& role, LogSource source, std::string bytes,
+                  std::function<void()> taken);
   void PostMetric(int executor_id, const NodeRole& role, std::string name, int64_t step,
                   double value);
 

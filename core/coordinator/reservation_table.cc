@@ -634,6 +634,11 @@ bool ReservationTable::HasEnded(int executor_id) const {
   return slot.stop_asked && slot.state < SlotState::kConnected;
 }
 
+bool ReservationTable::AgentIsGone(int executor_id) const {
+  const Slot& slot = slots_[executor_id];
+  return slot.stream_id == 0 && (slot.agent_dead || clock_->SteadyNow() >= slot.lease_until);
+}
+
 bool ReservationTable::AnyoneMissing() const {
   return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
     return slot.stream_id == 0 && IsOccupied(slot.state);

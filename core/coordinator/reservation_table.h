@@ -214,6 +214,10 @@ class ReservationTable {
   [[nodiscard]] const std::string& host(int executor_id) const {
     return slots_[executor_id].host;
   }
+  // Of the agent that has or had the slot; empty before the first.
+  [[nodiscard]] const std::string& agent_id(int executor_id) const {
+    return slots_[executor_id].agent_id;
+  }
   // The live stream; 0 if there is none.
   [[nodiscard]] uint64_t stream(int executor_id) const { return slots_[executor_id].stream_id; }
   // The slot ended but a replacement may take it, and the cluster counts on that.
@@ -229,6 +233,9 @@ class ReservationTable {
   [[nodiscard]] const ClusterSpec& spec() const { return spec_; }
   [[nodiscard]] uint64_t fenced_updates() const { return fenced_; }
   [[nodiscard]] uint64_t illegal_updates() const { return illegal_; }
+
+  // Nothing will be heard any more from the agent that had the slot last.
+  [[nodiscard]] bool AgentIsGone(int executor_id) const;
 
   // Some agent that has a node is out of reach, and it is not decided yet whether it is lost.
   [[nodiscard]] bool AnyoneMissing() const;

@@ -155,6 +155,7 @@ v1::NodeSpec ToNodeSpec(const NodeOptions& options, int num_workers, const std::
   *spec.mutable_stop_grace() = DurationToProto(options.stop_grace);
   *spec.mutable_stop_timeout() = DurationToProto(options.stop_timeout);
   spec.set_log_bytes_per_second(options.log_bytes_per_second);
+  spec.set_output_window_bytes(options.output_window_bytes);
   spec.set_feed_port_range(options.feed_port_range);
   spec.set_gpus_per_node(options.gpus_per_node);
   for (const auto& [job, count] : options.gpus_by_job) (*spec.mutable_gpus_by_job())[job] = count;
