@@ -57,6 +57,9 @@ import org.slf4j.LoggerFactory;
  */
 public final class MillraceCluster implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(MillraceCluster.class);
+  /** Of an epoch: a task feeds several partitions where there are more. */
+  private static final int MAX_TASKS = 1024;
+  private static final int TASKS_PER_CORE = 8;
 
   private final ClusterRun run;
   private final InferenceFeeds inferenceFeeds;
@@ -201,7 +204,10 @@ public final class MillraceCluster implements AutoCloseable {
     }
   }
 
-  private <T> TrainResult trainOnce(JavaRDD<T> data, EncoderFactory<T> encoders, TrainOptions options) {
+  private <T> TrainResult trainOnce(JavaRDD<T> all, EncoderFactory<T> encoders, TrainOptions options) {
+    // A task that feeds costs more than one that reads: of many small ones that is the most.
+    int most = Math.max(MAX_TASKS, TASKS_PER_CORE * run.spark().defaultParallelism());
+    JavaRDD<T> data = all.getNumPartitions() > most ? all.coalesce(most) : all;
     int partitions = data.getNumPartitions();
     if (partitions == 0) {
       return new TrainResult(0, 0, true, false);
@@ -210,8 +216,8 @@ public final class MillraceCluster implements AutoCloseable {
     if (options.numEpochs() > 1) {
       List<JavaRDD<T>> again = new ArrayList<>(Collections.nCopies(options.numEpochs(), data));
       @SuppressWarnings({"unchecked", "rawtypes"})
-      JavaRDD<T>[] all = again.toArray(new JavaRDD[0]);
-      epochs = run.spark().union(all);
+      JavaRDD<T>[] each = again.toArray(new JavaRDD[0]);
+      epochs = run.spark().union(each);
     }
     FeedPlan plan =
         new FeedPlan(

@@ -10,6 +10,7 @@ import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
 import java.nio.file.Paths;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -23,6 +24,7 @@ import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
 import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -47,6 +49,7 @@ public final class FeedChecks extends Checks {
     checks.check("emptyPartitions", checks::emptyPartitions);
     checks.check("lostResults", checks::lostResults);
     checks.check("stopsReading", checks::stopsReading);
+    checks.check("manyPartitions", checks::manyPartitions);
     checks.check("restarts", checks::restarts);
     checks.check("unanswered", checks::unanswered);
     checks.check("interrupted", checks::interrupted);
@@ -164,6 +167,29 @@ public final class FeedChecks extends Checks {
     Dataset<Row> all = spark.sql("SELECT explode(array(-5L, -5L, 1L)) AS x").repartition(6);
     TrainResult result = cluster.train(all.union(all).union(all), TrainOptions.builder().numEpochs(4).build());
     require(result.terminated(), "not terminated: " + result);
+    cluster.shutdown();
+  }
+
+  /** A task feeds several partitions where there are very many, none of them twice and none not at all. */
+  private void manyPartitions() throws Exception {
+    MillraceCluster cluster = run(feed(2), "sum");
+    Map<Integer, Integer> tasks = new ConcurrentHashMap<>(); // by stage
+    SparkListener counter =
+        new SparkListener() {
+          @Override
+          public void onTaskStart(SparkListenerTaskStart event) {
+            tasks.merge(event.stageId(), 1, Integer::sum);
+          }
+        };
+    sc.sc().addSparkListener(counter);
+    TrainResult result = cluster.train(numbers(5000, 2500));
+    await("the listener", () -> tasks.values().stream().anyMatch(count -> count >= 1024)); // it is told later
+    sc.sc().removeSparkListener(counter);
+    requireEqual(5000L, result.rows());
+    require(result.exactlyOnce(), result.toString());
+    requireEqual(1024, Collections.max(tasks.values()));
+    cluster.endFeed("input");
+    requireEqual(5000L * 4999 / 2, sumOfNodes(cluster, 2));
     cluster.shutdown();
   }
 
