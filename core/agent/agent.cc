@@ -212,7 +212,11 @@ void Agent::OnParentGone(const absl::Status& status) {
   }
 }
 
-void Agent::OnTerminationSignal(int signal) {
+void Agent::OnSignal(int signal) {
+  if (signal == SIGTSTP || signal == SIGCONT) {
+    SetPaused(signal == SIGTSTP);
+    return;
+  }
   Stop(absl::StrCat("the agent got ", SignalName(signal)), /*now=*/stop_asked_);
 }
 

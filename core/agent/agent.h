@@ -70,12 +70,9 @@ class Agent {
   // Says ready and serves the parent. The loop quits when the agent is over.
   void Start();
 
-  // As the parent's `stop`; a second call kills the node.
-  void OnTerminationSignal(int signal);
-
-  // Stops the node where it is, for as long as it takes, or lets it go on. Meanwhile the agent
-  // holds the node for a coordinator that is silent: that one is stopped too.
-  void SetPaused(bool paused);
+  // SIGTSTP pauses the node and SIGCONT lets it go on. Others are as the parent's `stop`; the
+  // second of them kills the node.
+  void OnSignal(int signal);
 
   // Kills what is left, removes the files, dismisses the guard, tells the parent what it has not read
   // yet. Returns the exit code. Takes at most a few hundred milliseconds (more if the node's log still has to reach the
@@ -124,6 +121,9 @@ class Agent {
   NodeRunner::Hooks RunnerHooks();
   void Push(const Json& frame);
   void Stop(absl::string_view reason, bool now);
+  // Stops the node where it is, for as long as it takes, or lets it go on. Meanwhile the agent
+  // holds the node for a coordinator that is silent: that one is stopped too.
+  void SetPaused(bool paused);
   void OnNodeStopped(int signal);
   void OnNodeEnded(const ExitStatus& exit);
   void OnLaunchFailed(const absl::Status& status);

@@ -9,9 +9,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -183,15 +183,15 @@ int ParseCommandLine(const std::vector<std::string>& args, CommandLine* line) {
   return -1;
 }
 
-// `with_pause`: also those that pause an agent's node.
-absl::StatusOr<UniqueFd> BlockTerminationSignals(bool with_pause = false) {
+constexpr int kTerminationSignals[] = {SIGTERM, SIGINT, SIGHUP};
+
+// A descriptor that tells of `kTerminationSignals` and of `more`.
+absl::StatusOr<UniqueFd> BlockSignals(std::initializer_list<int> more = {}) {
   signal(SIGPIPE, SIG_IGN);
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
-  if (with_pause) {
-    for (const int number : {SIGTSTP, SIGCONT}) sigaddset(&set, number);
-  }
+  for (const int number : kTerminationSignals) sigaddset(&set, number);
+  for (const int number : more) sigaddset(&set, number);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   UniqueFd fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, "cannot create a signalfd");
@@ -212,14 +212,7 @@ absl::Status Serve(EventLoop* loop, int signals, Mode* mode) {
   MILLRACE_RETURN_IF_ERROR(loop->Watch(signals, EPOLLIN, [&](uint32_t) {
     signalfd_siginfo info;
     while (read(signals, &info, sizeof(info)) == sizeof(info)) {
-      const int signal = static_cast<int>(info.ssi_signo);
-      if constexpr (std::is_same_v<Mode, Agent>) {
-        if (signal == SIGTSTP || signal == SIGCONT) {
-          mode->SetPaused(signal == SIGTSTP);
-          continue;
-        }
-      }
-      mode->OnTerminationSignal(signal);
+      mode->OnSignal(static_cast<int>(info.ssi_signo));
     }
   }));
   mode->Start();
@@ -236,7 +229,7 @@ absl::Status RunAgent() {
   // The guard first: it is a fork of a process that has one thread and no state yet.
   absl::StatusOr<Guard> guard = Guard::Start();
   if (!guard.ok()) return guard.status();
-  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockTerminationSignals(/*with_pause=*/true));
+  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockSignals({SIGTSTP, SIGCONT}));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ChildReaper> reaper,
                             ChildReaper::Create(loop.get()));
@@ -249,7 +242,7 @@ absl::Status RunListen(ListenOptions options) {
   options.version = kMillraceVersion;
   for (char** entry = environ; *entry != nullptr; ++entry) options.environment.push_back(*entry);
   PrepareLibraries();
-  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockTerminationSignals());
+  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockSignals());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ChildReaper> reaper,
                             ChildReaper::Create(loop.get()));
@@ -260,7 +253,7 @@ absl::Status RunListen(ListenOptions options) {
 template <typename Mode>
 absl::Status RunMode() {
   PrepareLibraries();
-  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockTerminationSignals());
+  MILLRACE_ASSIGN_OR_RETURN(const UniqueFd signals, BlockSignals());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<EventLoop> loop, EventLoop::Create());
   Mode mode(loop.get(), {.version = kMillraceVersion});
   return Serve(loop.get(), signals.get(), &mode);

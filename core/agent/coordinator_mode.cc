@@ -258,7 +258,7 @@ void CoordinatorMode::OnParentGone(const absl::Status& status) {
   End(status.ok() ? kExitFinished : kExitAgentFailed, "the driver is gone");
 }
 
-void CoordinatorMode::OnTerminationSignal(int signal) {
+void CoordinatorMode::OnSignal(int signal) {
   End(kExitFinished, absl::StrCat("the coordinator got ", SignalName(signal)));
 }
 

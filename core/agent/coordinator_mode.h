@@ -41,7 +41,7 @@ class CoordinatorMode : private CoordinatorObserver {
   // Says ready and serves the parent. The loop quits when the coordinator has ended.
   void Start();
   // Ends the cluster, as EOF on stdin does.
-  void OnTerminationSignal(int signal);
+  void OnSignal(int signal);
   // Ends what is left within the time that a parent's end allows. Returns the exit code.
   int Cleanup();
 

@@ -61,7 +61,7 @@ void GatewayMode::OnParentGone(const absl::Status& status) {
   loop_->Quit();
 }
 
-void GatewayMode::OnTerminationSignal(int) { loop_->Quit(); }
+void GatewayMode::OnSignal(int) { loop_->Quit(); }
 
 int GatewayMode::Cleanup() {
   parent_.Flush(absl::Milliseconds(100));

@@ -34,7 +34,7 @@ class GatewayMode {
 
   // Says ready and serves the parent until that is gone.
   void Start();
-  void OnTerminationSignal(int signal);
+  void OnSignal(int signal);
   int Cleanup();
 
  private:

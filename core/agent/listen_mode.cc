@@ -373,10 +373,10 @@ void ListenMode::OnRefused(const std::string& peer, const absl::Status& why) {
 // ---- the end -----------------------------------------------------------------------------------
 
 void ListenMode::ParentEnds() {
-  if (!ending_) OnTerminationSignal(0);
+  if (!ending_) OnSignal(0);
 }
 
-void ListenMode::OnTerminationSignal(int /*signal*/) {
+void ListenMode::OnSignal(int /*signal*/) {
   const bool again = std::exchange(ending_, true);
   if (!adoption_.has_value()) {
     Quit(kExitFinished);

@@ -53,7 +53,7 @@ class ListenMode {
   // Listens, and says where on stdout. Where it cannot, it says why on stderr and the loop quits.
   void Start();
   // Ends the agent there is, and then the loop; a second call kills it.
-  void OnTerminationSignal(int signal);
+  void OnSignal(int signal);
   // Returns the exit code.
   int Cleanup();
 
