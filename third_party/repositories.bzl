@@ -522,7 +522,7 @@ def _maven_jars():
                 "    protected final long maxmsgsize;\n    private boolean limited;\n\n" +
                 "    public void limitToHandshake(boolean limited)\n    {\n        this.limited = limited;\n    }\n",
                 "        if (maxmsgsize >= 0) {\n            if (size > maxmsgsize) {\n",
-                "        if (limited && (size < 0 || size > 4096)) {\n            errno(ZError.EMSGSIZE);\n" +
+                "        if (size < 0 || (limited && size > 4096)) {\n            errno(ZError.EMSGSIZE);\n" +
                 "            return Step.Result.ERROR;\n        }\n" +
                 "        if (maxmsgsize >= 0) {\n            if (size > maxmsgsize) {\n",
             ],
@@ -536,6 +536,14 @@ def _maven_jars():
                 "            ((V2Decoder) decoder).limitToHandshake(false);\n        }\n" +
                 "        if (hasHandshakeTimer) {\n            ioObject.cancelTimer(HANDSHAKE_TIMER_ID);\n" +
                 "            hasHandshakeTimer = false;\n        }\n",
+                # After the handshake too: a length below zero for one, or a PING without its time.
+                "    @Override\n    public void inEvent()\n    {\n",
+                "    @Override\n    public void inEvent()\n    {\n        try {\n            readEvent();\n        }\n" +
+                "        catch (RuntimeException e) {\n            if (session != null) {\n" +
+                "                error(ErrorReason.PROTOCOL);\n            }\n        }\n    }\n\n" +
+                "    private void readEvent()\n    {\n",
+                "        if (Msgs.startsWith(msg, \"PING\", true)) {\n",
+                "        if (msg.size() >= 7 && Msgs.startsWith(msg, \"PING\", true)) {\n",
                 # Its time for a handshake was one for the greeting.
                 "        handshaking = false;\n\n        if (hasHandshakeTimer) {\n",
                 "        handshaking = false;\n\n        if (hasHandshakeTimer && mechanism == null) {\n",
