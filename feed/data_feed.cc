@@ -80,10 +80,9 @@ absl::StatusOr<std::optional<Batch>> DataFeed::Unpack(Delivery delivery) {
   for (const TakenRows& piece : delivery.pieces) parts.push_back(piece.rows);
   MILLRACE_ASSIGN_OR_RETURN(RecordBatch joined, RecordBatch::Concat(parts));
   MILLRACE_RETURN_IF_ERROR(Layout(joined));
+  // They were handed out as the batch was complete.
   for (const TakenRows& piece : delivery.pieces) {
-    const bool handed = HandOut(piece.session, piece.first_row + piece.rows.num_rows());
-    // An inference batch is of one session. A training batch was complete when this session ended.
-    if (!handed && mode_ == FeedMode::kInference) return std::optional<Batch>();
+    reader_.last.emplace_back(piece.session, piece.first_row + piece.rows.num_rows());
   }
   return std::optional<Batch>(Batch(std::move(joined), layout_));
 }
@@ -104,13 +103,7 @@ absl::Status DataFeed::Layout(const RecordBatch& rows) {
 }
 
 bool DataFeed::HandOut(const std::shared_ptr<ReceiveSession>& session, int64_t end_row) {
-  // Store, then load: who ends the session does it the other way round, so that either this thread
-  // sees that the rows are void, or the other one that they are out.
-  const int64_t before = session->handed_row.exchange(end_row);
-  if (session->discarded.load()) {
-    session->handed_row.store(before);
-    return false;
-  }
+  if (!session->handed.Advance(end_row)) return false;
   if (reader_.last.size() == 1 && reader_.last.front().first == session) {
     reader_.last.front().second = end_row;
     return true;
@@ -131,7 +124,7 @@ bool DataFeed::ShouldStop() {
   {
     MutexLock lock(&reader_.mu);
     const std::optional<TakenRows>& current = reader_.current;
-    if (current.has_value() && current->remaining() > 0 && !current->session->discarded.load()) {
+    if (current.has_value() && current->remaining() > 0 && !current->session->handed.closed()) {
       return false;
     }
     UseLast();

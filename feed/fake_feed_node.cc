@@ -45,6 +45,10 @@ void FakeFeedNode::Session::Ack(int64_t row) {
   Frame({.type = FrameType::kAck}, EncodeRow({.row = row}));
 }
 
+void FakeFeedNode::Session::Revoked(int64_t row) {
+  Frame({.type = FrameType::kRevoked}, EncodeRow({.row = row}));
+}
+
 void FakeFeedNode::Session::Result(const RecordBatch& batch, int64_t first_row) {
   if (!schema_sent_) {
     schema_sent_ = true;
@@ -247,6 +251,8 @@ void FakeFeedNode::Handle(std::vector<ZmqMessage> parts) {
     MILLRACE_CHECK(*session.end_row == session.row);
   } else if (header.type == FrameType::kBlocked) {
     event.bytes = session.needed = OrDie(DecodeBlocked(metadata)).needed;
+  } else if (header.type == FrameType::kRevoke) {
+    event.rows = OrDie(DecodeRevoke(metadata)).max_row;
   } else if (header.type == FrameType::kAbort) {
     session.abort = OrDie(DecodeError(metadata));
     event.abort = session.abort;

@@ -63,6 +63,7 @@ class FakeFeedNode {
     void Wait(int64_t position, int64_t progress);
     void Received(int64_t row);
     void Ack(int64_t row);
+    void Revoked(int64_t row);
     // `batch` as the results from `first_row` on; SCHEMA goes before the first.
     void Result(const RecordBatch& batch, int64_t first_row);
     void Done(int64_t rows_in, int64_t rows_out);
@@ -117,7 +118,7 @@ class FakeFeedNode {
     uint64_t seq;
     OpenFrame open;  // of its session
     int64_t first_row = 0;
-    int64_t rows = 0;
+    int64_t rows = 0;   // of a batch; of REVOKE: max_row
     int64_t bytes = 0;  // of a batch; of BLOCKED: what is needed
     std::optional<ErrorFrame> abort;
   };

@@ -678,6 +678,10 @@ absl::Status FeederLoop::Dispatch(FeedSession& session, const FrameHeader& heade
       MILLRACE_ASSIGN_OR_RETURN(const RowFrame frame, DecodeRow(metadata));
       return session.OnAck(frame.row);
     }
+    case FrameType::kRevoked: {
+      MILLRACE_ASSIGN_OR_RETURN(const RowFrame frame, DecodeRow(metadata));
+      return session.OnRevoked(frame.row);
+    }
     case FrameType::kWait: {
       MILLRACE_ASSIGN_OR_RETURN(const WaitFrame frame, DecodeWait(metadata));
       return session.OnWait(frame);
@@ -721,6 +725,7 @@ absl::Status FeederLoop::Dispatch(FeedSession& session, const FrameHeader& heade
     case FrameType::kAbort:
     case FrameType::kBlocked:
     case FrameType::kResultCredit:
+    case FrameType::kRevoke:
       break;
   }
   return absl::InvalidArgumentError(

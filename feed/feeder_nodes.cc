@@ -20,16 +20,22 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(250);
 constexpr absl::Duration kRejectionGrace = absl::Seconds(5);
 // Nobody listens at its endpoint: it has died, most likely, and its agent is about to say so.
 constexpr absl::Duration kUnreachableGrace = absl::Seconds(1);
+// Until a node gets more than it seems to want. A node may take as long to acknowledge.
+constexpr absl::Duration kPatience = absl::Milliseconds(100);
+constexpr int64_t kBeyond = 4;  // times as much
+
+// What a node gets ahead because it has run dry, in partitions.
+constexpr int64_t kMostDry = 64;
 
 }  // namespace
 
 FeederNodes::FeederNodes(NodeDirectory* directory, std::string queue, absl::Duration feed_timeout,
                          Clock* clock)
     : directory_(directory), queue_(std::move(queue)), feed_timeout_(feed_timeout), clock_(clock) {
-  const std::vector<std::string> names = directory_->fed_nodes();
   MutexLock lock(&mu_);
-  for (const std::string& name : names) nodes_[name];
-  names_ = nodes_.size();
+  for (const std::string& name : directory_->fed_nodes()) {
+    if (nodes_.try_emplace(name).second) names_.push_back(name);
+  }
 }
 
 absl::Status FeederNodes::FailedError(const std::string& node) {
@@ -41,6 +47,7 @@ absl::Status FeederNodes::FailedError(const std::string& node) {
 void FeederNodes::StopReading(const std::string& node) {
   MutexLock lock(&mu_);
   nodes_[node].reading = false;
+  changed_cv_.SignalAll();
 }
 
 bool FeederNodes::any_reading() const {
@@ -54,6 +61,7 @@ void FeederNodes::Cancel(const absl::Status& status) {
   MutexLock lock(&mu_);
   if (cancelled_.ok()) cancelled_ = status;
   cancelled_cv_.SignalAll();
+  changed_cv_.SignalAll();
 }
 
 absl::Status FeederNodes::Pause(absl::Duration pause) {
@@ -79,7 +87,76 @@ std::shared_ptr<FeedProgress> FeederNodes::Progress(const FeedTarget& target) {
 
 // ------------------------------------------------------------------------------------- acquiring
 
-std::optional<std::string> FeederNodes::Choose(const std::set<std::string>& tried) {
+NodeLoad FeederNodes::LoadOf(const Node& node) const {
+  const int64_t in_hand = node.active + node.outstanding;
+  const auto unseen =
+      static_cast<double>(std::max<int64_t>(0, in_hand - node.reading_now.partitions));
+  return {.reading = node.reading,
+          .partitions = in_hand,
+          .rows = node.reading_now.rows + unseen * partition_rows_,
+          .pace = node.pace.RowsPerSecond(),
+          .silent = node.pace.silent(),
+          .allowance = node.allowance,
+          .assigned = node.assigned};
+}
+
+void FeederNodes::Observe(const std::map<std::string, NodeReading>& readings,
+                          double partition_rows) {
+  const absl::Duration now = clock_->SteadyNow();
+  MutexLock lock(&mu_);
+  partition_rows_ = partition_rows;
+  for (auto& [name, node] : nodes_) {
+    const auto reading = readings.find(name);
+    node.reading_now = reading == readings.end() ? NodeReading() : reading->second;
+    node.pace.Update(now, node.reading_now.acked_rows, node.reading_now.rows > 0);
+  }
+  changed_cv_.SignalAll();
+}
+
+std::vector<NodeLoad> FeederNodes::loads() const {
+  MutexLock lock(&mu_);
+  std::vector<NodeLoad> loads;
+  for (const std::string& name : names_) loads.push_back(LoadOf(nodes_.at(name)));
+  return loads;
+}
+
+std::optional<std::string> FeederNodes::ChooseByPace(By by, std::optional<double> rows,
+                                                     const std::set<std::string>& tried) {
+  std::vector<std::string> names;
+  std::vector<NodeLoad> loads;
+  for (const std::string& name : names_) {
+    if (tried.count(name) > 0) continue;
+    names.push_back(name);
+    loads.push_back(LoadOf(nodes_[name]));
+  }
+  const std::optional<size_t> best =
+      ChooseNode(loads, rows.value_or(partition_rows_), by == By::kPace);
+  if (!best.has_value()) return std::nullopt;
+  Node& node = nodes_[names[*best]];
+  if (by == By::kPaceBeyond)
+    node.allowance = kBeyond * std::max(node.allowance, loads[*best].partitions);
+  return names[*best];
+}
+
+absl::StatusOr<FeederNodes::By> FeederNodes::WaitForWish() {
+  MutexLock lock(&mu_);
+  const absl::Duration until = clock_->SteadyNow() + kPatience;
+  while (cancelled_.ok()) {
+    bool reading = false;
+    for (const auto& [name, node] : nodes_) {
+      if (node.reading && WantsMore(LoadOf(node))) return By::kPace;
+      reading = reading || node.reading;
+    }
+    const absl::Duration left = until - clock_->SteadyNow();
+    if (!reading || left <= absl::ZeroDuration()) return By::kPaceBeyond;
+    changed_cv_.WaitWithTimeout(&mu_, left);
+  }
+  return cancelled_;
+}
+
+std::optional<std::string> FeederNodes::Choose(By by, std::optional<double> rows,
+                                               const std::set<std::string>& tried) {
+  if (by != By::kCount) return ChooseByPace(by, rows, tried);
   const Node* best = nullptr;
   std::string best_name;
   for (const auto& [name, node] : nodes_) {
@@ -95,7 +172,8 @@ std::optional<std::string> FeederNodes::Choose(const std::set<std::string>& trie
   return best_name;
 }
 
-absl::StatusOr<std::optional<FeedTarget>> FeederNodes::TryAcquire() {
+absl::StatusOr<std::optional<FeedTarget>> FeederNodes::TryAcquire(By by,
+                                                                  std::optional<double> rows) {
   std::set<std::string> tried;
   std::string restarting;
   while (true) {
@@ -103,11 +181,16 @@ absl::StatusOr<std::optional<FeedTarget>> FeederNodes::TryAcquire() {
     {
       MutexLock lock(&mu_);
       MILLRACE_RETURN_IF_ERROR(cancelled_);
-      name = Choose(tried);
+      name = Choose(by, rows, tried);
       if (!name.has_value()) break;
+      Node& node = nodes_[*name];
+      // It has run dry: it takes longer to hear of its partitions than it takes for them.
+      if (node.assigned > 0 && node.active + node.outstanding == 0) {
+        node.allowance = std::max(node.allowance, std::min(2 * node.allowance, kMostDry));
+      }
       // Before it is looked up: another thread that chooses meanwhile must see it.
-      ++nodes_[*name].active;
-      ++nodes_[*name].assigned;
+      ++node.active;
+      ++node.assigned;
     }
     tried.insert(*name);
     absl::StatusOr<FeedTarget> target = directory_->Lookup(*name);
@@ -134,10 +217,33 @@ absl::StatusOr<std::optional<FeedTarget>> FeederNodes::TryAcquire() {
 }
 
 absl::StatusOr<std::optional<FeedTarget>> FeederNodes::Acquire() {
+  return Acquire(By::kCount, std::nullopt);
+}
+
+absl::StatusOr<std::optional<FeedTarget>> FeederNodes::AcquireNext() {
+  return Acquire(By::kPace, std::nullopt);
+}
+
+absl::StatusOr<std::optional<FeedTarget>> FeederNodes::AcquireForMove(double rows) {
+  return Acquire(By::kPaceOfAll, rows);
+}
+
+absl::StatusOr<std::optional<FeedTarget>> FeederNodes::Acquire(By by, std::optional<double> rows) {
   const absl::Duration began = clock_->SteadyNow();
   absl::Duration pause = kFirstPause;
   while (true) {
-    absl::StatusOr<std::optional<FeedTarget>> target = TryAcquire();
+    By now = by;
+    if (by == By::kPace && size() == 1) now = By::kPaceOfAll;
+    if (now == By::kPace) {
+      MILLRACE_ASSIGN_OR_RETURN(now, WaitForWish());
+    }
+    absl::StatusOr<std::optional<FeedTarget>> target = TryAcquire(now, rows);
+    // Another thread was faster: look again.
+    if (target.ok() && !target->has_value() && now == By::kPace && any_reading()) continue;
+    // Who wants more is restarting; those that have enough to do are there.
+    if (absl::IsUnavailable(target.status()) && now == By::kPace) {
+      target = TryAcquire(By::kPaceOfAll, rows);
+    }
     if (!absl::IsUnavailable(target.status())) return target;
     if (clock_->SteadyNow() - began >= feed_timeout_) return target;
     MILLRACE_RETURN_IF_ERROR(Pause(pause));
@@ -155,11 +261,13 @@ void FeederNodes::Release(const std::string& node, bool outstanding) {
   MutexLock lock(&mu_);
   --nodes_[node].active;
   if (outstanding) ++nodes_[node].outstanding;
+  changed_cv_.SignalAll();
 }
 
 void FeederNodes::Settle(const std::string& node) {
   MutexLock lock(&mu_);
   --nodes_[node].outstanding;
+  changed_cv_.SignalAll();
 }
 
 void FeederNodes::Succeeded(const std::string& node) {
@@ -179,6 +287,8 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
     case SessionEnd::kTerminated:
       StopReading(node);
       return Recovery{Recovery::Where::kElsewhere, {}, absl::StrCat(node, " reads no more")};
+    case SessionEnd::kRevoked:
+      return Recovery{Recovery::Where::kElsewhere, {}, absl::StrCat(node, " would be done later")};
     case SessionEnd::kError:
       // Only a lost connection and "another process than the one you mean" are not the node's last
       // word.

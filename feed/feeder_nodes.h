@@ -4,7 +4,7 @@
 // to do when a session with one ends before its time. Internal to feed/train_job.h and
 // feed/inference_job.h.
 //
-// Defines: Recovery, FeederNodes.
+// Defines: Recovery, NodeReading, FeederNodes.
 //
 //   FeederNodes nodes(directory, "input", feed_timeout, RealClock());
 //   MILLRACE_ASSIGN_OR_RETURN(std::optional<FeedTarget> target, nodes.Acquire());
@@ -22,6 +22,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -29,6 +30,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
+#include "feed/feeder_load.h"
 #include "feed/feeder_session.h"
 #include "feed/node_directory.h"
 
@@ -46,20 +48,44 @@ struct Recovery {
   std::string reason;  // for people: "worker:1 was restarted"
 };
 
-// Thread safety: thread-safe. Blocking: Acquire() and Recover() wait for nodes that restart, at
-// most feed_timeout; Cancel() ends the wait.
+// What the sessions with a node say.
+struct NodeReading {
+  int64_t acked_rows = 0;  // since the start of the call
+  int64_t partitions = 0;  // that are not released or settled
+  double rows = 0;         // of these that are not acknowledged, as far as is known
+};
+
+// Thread safety: thread-safe. Blocking: AcquireNext() waits for a node that has little to do; it,
+// Acquire() and Recover() wait for nodes that restart, at most feed_timeout. Cancel() ends the
+// wait.
 class FeederNodes {
  public:
   // `directory` and `clock` outlive this.
   FeederNodes(NodeDirectory* directory, std::string queue, absl::Duration feed_timeout,
               Clock* clock);
 
-  [[nodiscard]] int size() const { return static_cast<int>(names_); }
+  [[nodiscard]] int size() const { return static_cast<int>(names_.size()); }
 
   // The running node with the fewest partitions in hand that still reads the queue, now with one
   // more; nullopt if none reads. Returns the cause if a node has failed, UNAVAILABLE if all that
   // could read have been restarting for feed_timeout, the directory's errors, Cancel()'s status.
   [[nodiscard]] absl::StatusOr<std::optional<FeedTarget>> Acquire();
+
+  // As Acquire(), but the node that will be done first, as soon as one of them has little to do
+  // (feed/feeder_load.h). Programs may want more rows than the nodes are given so before they
+  // acknowledge any: after a moment in which nobody wants more one node gets it all the same, and
+  // each time four times as much ahead; twice as much one that has run dry. Where there is but one
+  // node it does not wait.
+  [[nodiscard]] absl::StatusOr<std::optional<FeedTarget>> AcquireNext();
+  // The same for `rows` that were taken back from another node: at once, however much the best one
+  // has.
+  [[nodiscard]] absl::StatusOr<std::optional<FeedTarget>> AcquireForMove(double rows);
+
+  // What AcquireNext() goes by. `partition_rows`: of a usual partition; 0 if nobody knows.
+  void Observe(const std::map<std::string, NodeReading>& readings, double partition_rows);
+  // In the order of fed_nodes().
+  [[nodiscard]] std::vector<NodeLoad> loads() const;
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
 
   // As Acquire(), for the node of a Recovery.
   void AcquireAgain(const std::string& node);
@@ -90,20 +116,38 @@ class FeederNodes {
  private:
   struct Node {
     bool reading = true;
-    int64_t active = 0;              // partitions under way
-    int64_t outstanding = 0;         // received, not acknowledged
-    int64_t assigned = 0;            // since the start
+    int64_t active = 0;       // partitions under way
+    int64_t outstanding = 0;  // received, not acknowledged
+    int64_t assigned = 0;     // since the start
+    NodeReading reading_now;  // as Observe() told last
+    PaceMeter pace;
+    int64_t allowance = 1;           // see NodeLoad
     int failures = 0;                // connections lost since something succeeded
     absl::Duration failing_since{};  // steady; set while failures > 0
     std::string nonce;               // of `progress`
     std::shared_ptr<FeedProgress> progress;
   };
 
-  // The one with the least to do of those that read and are not in `tried`.
-  std::optional<std::string> Choose(const std::set<std::string>& tried)
+  enum class By {
+    kCount,       // the one with the fewest partitions in hand
+    kPace,        // the one that will be done first, of those that want more
+    kPaceOfAll,   // the same, whether it wants more or not
+    kPaceBeyond,  // the same, and it will want four times as much from now on
+  };
+  // The best one of those that read and are not in `tried`.
+  std::optional<std::string> Choose(By by, std::optional<double> rows,
+                                    const std::set<std::string>& tried)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<std::string> ChooseByPace(By by, std::optional<double> rows,
+                                          const std::set<std::string>& tried)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  NodeLoad LoadOf(const Node& node) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // `rows`: what is to be done; otherwise a usual partition.
+  absl::StatusOr<std::optional<FeedTarget>> Acquire(By by, std::optional<double> rows);
+  // Blocks until some node wants more, or for a moment. What to choose by then.
+  absl::StatusOr<By> WaitForWish();
   // One look at all nodes. A target, nullopt if nobody reads, or UNAVAILABLE if all are restarting.
-  absl::StatusOr<std::optional<FeedTarget>> TryAcquire();
+  absl::StatusOr<std::optional<FeedTarget>> TryAcquire(By by, std::optional<double> rows);
   absl::Status FailedError(const std::string& node);
   void StopReading(const std::string& node);
   // Blocks for `pause`. Returns Cancel()'s status.
@@ -115,10 +159,12 @@ class FeederNodes {
   const std::string queue_;
   const absl::Duration feed_timeout_;
   Clock* const clock_;
-  size_t names_ = 0;
+  std::vector<std::string> names_;
 
   mutable Mutex mu_;
   CondVar cancelled_cv_;
+  CondVar changed_cv_;  // loads
+  double partition_rows_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status cancelled_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Node> nodes_ ABSL_GUARDED_BY(mu_);  // the keys never change
 };

@@ -292,6 +292,72 @@ TEST_F(FeederReceiverTest, ANodeThatLeavesEarlyIsReplacedByTheOthers) {
   EXPECT_EQ(AllIds(), Range(5000));
 }
 
+// ----------------------------------------------------------------------------------- a slow node
+
+// Reads `batches` batches of 10 rows, then nothing until what it has not been given was taken back,
+// then on as any other.
+Node::Program ReadLateAfter(int batches) {
+  return [batches](Node& node) -> absl::Status {
+    MILLRACE_ASSIGN_OR_RETURN(auto feed, node.receiver().GetDataFeed());
+    for (int i = 0; i < batches; ++i) {
+      MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(10));
+      node.Note(batch);
+    }
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    const auto queue = [&node] { return node.receiver().stats().queues[0]; };
+    while ((queue().rows_received == 0 || queue().queued_rows > 0) && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    if (absl::Now() >= deadline) return absl::DeadlineExceededError("nothing was taken back");
+    while (!feed->ShouldStop()) {
+      MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(10));
+      if (batch.empty()) break;
+      node.Note(batch);
+    }
+    return absl::OkStatus();
+  };
+}
+
+// As another source, but says that it is not deterministic.
+class Unstable final : public PartitionedSource {
+ public:
+  explicit Unstable(MemorySource source) : source_(std::move(source)) {}
+  int num_partitions() const override { return source_.num_partitions(); }
+  bool deterministic() const override { return false; }
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int partition,
+                                                          int64_t epoch) const override {
+    return source_.Open(partition, epoch);
+  }
+
+ private:
+  const MemorySource source_;
+};
+
+TEST_F(FeederReceiverTest, WhatASlowNodeHasBegunGoesOnAtAnother) {
+  AddNode(ReadLateAfter(/*batches=*/1));
+  AddNode(Train(10));
+  const MemorySource source = *MemorySource::Split(Ids(0, 5000), 8);
+  auto result = RunTrain(source);
+  ASSERT_THAT(result, IsOk());
+  EXPECT_GE(result->moved, 1);
+  EXPECT_THAT(result->refed, IsEmpty());
+  EXPECT_EQ(result->rows(), 5000);
+  EXPECT_GE(result->rows_by_node["worker:0"], 10);
+  EXPECT_GE(result->rows_by_node["worker:1"], 7 * 625) << "all but one partition, at least";
+  EXPECT_EQ(AllIds(), Range(5000));
+}
+
+TEST_F(FeederReceiverTest, WhatASlowNodeHasNotBegunMovesWhateverTheSource) {
+  AddNode(ReadLateAfter(/*batches=*/0));
+  AddNode(Train(10));
+  const Unstable source(*MemorySource::Split(Ids(0, 5000), 8));
+  auto result = RunTrain(source);
+  ASSERT_THAT(result, IsOk());
+  EXPECT_GE(result->moved, 1);
+  EXPECT_THAT(result->refed, IsEmpty());
+  EXPECT_EQ(AllIds(), Range(5000));
+}
+
 TEST_F(FeederReceiverTest, WhenAllHaveLeftTheCallIsOver) {
   AddNode(Train(10, /*batches=*/3));
   AddNode(Train(10, /*batches=*/1));

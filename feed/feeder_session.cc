@@ -33,6 +33,8 @@ absl::string_view SessionEndName(SessionEnd end) {
       return "done";
     case SessionEnd::kTerminated:
       return "terminated";
+    case SessionEnd::kRevoked:
+      return "revoked";
     case SessionEnd::kError:
       return "error";
     case SessionEnd::kBroken:
@@ -109,10 +111,16 @@ int64_t FeedSession::unread_result_bytes() const {
 // ------------------------------------------------------------------------------------- waiting
 
 absl::Status FeedSession::EndStatus(bool done_is_ok) const {
+  if (state_.revoked_row.has_value()) return RevokedStatus();
   if (state_.end == SessionEnd::kOpen) return absl::OkStatus();
   if (state_.end != SessionEnd::kDone) return state_.status;
   if (done_is_ok) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(Place(), ": the session is done"));
+}
+
+absl::Status FeedSession::RevokedStatus() const {
+  return absl::AbortedError(
+      absl::StrCat(Place(), ": taken back from row ", *state_.revoked_row, " on"));
 }
 
 absl::Status FeedSession::TimeoutErrorLocked() const {
@@ -180,7 +188,9 @@ void FeedSession::Changed() {
 absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_ok) {
   const absl::Duration began = clock_->SteadyNow();
   while (true) {
-    if (state_.end != SessionEnd::kOpen) return EndStatus(done_is_ok);
+    if (state_.end != SessionEnd::kOpen || state_.revoked_row.has_value()) {
+      return EndStatus(done_is_ok);
+    }
     if (ready()) return absl::OkStatus();
     const absl::Duration deadline =
         answered_ ? std::max(began, options_.progress->last()) + options_.feed_timeout
@@ -204,7 +214,8 @@ absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_
 }
 
 absl::Status FeedSession::WaitToSend(absl::FunctionRef<bool()> ready) {
-  if (state_.end == SessionEnd::kOpen && ready()) return absl::OkStatus();
+  const bool open = state_.end == SessionEnd::kOpen && !state_.revoked_row.has_value();
+  if (open && ready()) return absl::OkStatus();
   const absl::Duration began = clock_->SteadyNow();
   absl::Status status = WaitFor(ready, /*done_is_ok=*/false);
   state_.times.credit += clock_->SteadyNow() - began;
@@ -292,11 +303,12 @@ absl::StatusOr<PreparedBatch> FeedSession::Prepare(const RecordBatch& batch) {
 
 // From the thread that calls: a hand-over to the socket thread would cost two threads a wake-up per
 // frame, which is what a batch of 64 KiB costs in all.
-void FeedSession::SendFrame(FrameType type, const std::string& metadata,
-                            std::vector<BodyPart> body) {
+void FeedSession::SendFrame(FrameType type, const std::string& metadata, std::vector<BodyPart> body,
+                            uint16_t flags) {
   if (link_ == nullptr) return;  // it is lost, or the node does not know of this session yet
   const absl::StatusOr<bool> sent =
-      link_->Send({.type = type, .session = id_, .seq = next_seq_++}, metadata, std::move(body));
+      link_->Send({.type = type, .flags = flags, .session = id_, .seq = next_seq_++}, metadata,
+                  std::move(body));
   // Without a connection the monitor's event is on its way and breaks the session.
   if (sent.ok()) return;
   outbox_->Push({.kind = FeederCommand::Kind::kBreak,
@@ -335,6 +347,7 @@ absl::Status FeedSession::Send(const RecordBatch& batch) {
 
 absl::Status FeedSession::Finish(int64_t end_row) {
   MutexLock lock(&mu_);
+  if (state_.revoked_row.has_value()) return RevokedStatus();
   MILLRACE_CHECK(!state_.end_row.has_value()) << "Finish() was called twice";
   MILLRACE_CHECK(end_row == state_.sent_rows)
       << "Finish(" << end_row << ") after " << state_.sent_rows << " rows";
@@ -388,6 +401,13 @@ absl::StatusOr<std::optional<RecordBatch>> FeedSession::NextResult() {
 }
 
 // ---------------------------------------------------------------------------------- ending
+
+void FeedSession::Revoke(int64_t max_row) {
+  MutexLock lock(&mu_);
+  if (state_.end != SessionEnd::kOpen || !state_.accepted) return;
+  if (std::exchange(state_.revoking, true) || state_.revoked_row.has_value()) return;
+  SendFrame(FrameType::kRevoke, EncodeRevoke({.max_row = max_row}), {}, kFrameFlagOptional);
+}
 
 bool FeedSession::EndLocked(SessionEnd end, const absl::Status& status) {
   if (state_.end != SessionEnd::kOpen) return false;
@@ -527,6 +547,27 @@ absl::Status FeedSession::OnAck(int64_t row) {
   return absl::OkStatus();
 }
 
+absl::Status FeedSession::OnRevoked(int64_t row) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (!state_.revoking) return absl::InvalidArgumentError("REVOKED without REVOKE, or twice");
+    if (row > state_.sent_rows) {
+      return Bad("REVOKED: row", row, "is more than was sent,", state_.sent_rows);
+    }
+    if (row < state_.acked_rows) return Bad("REVOKED: row", row, "after ACK", state_.acked_rows);
+    state_.revoking = false;
+    state_.revoked_row = row;
+    state_.had_rows = state_.sent_rows;
+    state_.sent_rows = row;
+    state_.received_rows = std::min(state_.received_rows, row);
+    Progressed();
+    Changed();
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
+
 absl::Status FeedSession::OnWait(const WaitFrame& frame) {
   {
     MutexLock lock(&mu_);
@@ -612,20 +653,24 @@ void FeedSession::OnDone(const DoneFrame& frame) {
     const int64_t rows_out = inference ? frame.rows_in : 0;
     // rows_in counts the rows of this session: from where it resumed.
     const int64_t rows_in = state_.sent_rows - options_.first_row;
-    if (!state_.end_row.has_value() || frame.rows_in != rows_in || frame.rows_out != rows_out ||
+    const bool complete = state_.end_row.has_value() || state_.revoked_row.has_value();
+    if (!complete || frame.rows_in != rows_in || frame.rows_out != rows_out ||
         (inference && state_.returned_rows != state_.sent_rows)) {
       EndLocked(
           SessionEnd::kBadPeer,
           absl::DataLossError(absl::StrCat(
               Place(), ": DONE with ", frame.rows_in, " rows in and ", frame.rows_out,
-              " out after ", rows_in, " rows were sent",
-              state_.end_row.has_value() ? "" : " and more are to come",
+              " out after ", rows_in, " rows were sent", complete ? "" : " and more are to come",
               inference ? absl::StrCat(" and results for ", state_.returned_rows, " came") : "",
               "; run the partition again")));
     } else {
       state_.received_rows = state_.acked_rows = state_.sent_rows;
       Progressed();
-      EndLocked(SessionEnd::kDone, absl::OkStatus());
+      // What was taken back may have been nothing.
+      const bool whole = state_.end_row == state_.sent_rows;
+      if (whole) state_.revoked_row.reset();
+      EndLocked(whole ? SessionEnd::kDone : SessionEnd::kRevoked,
+                whole ? absl::OkStatus() : RevokedStatus());
     }
   }
   NotifyChange();

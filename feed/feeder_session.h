@@ -84,9 +84,10 @@ enum class SessionEnd {
   kOpen,        // has not ended
   kDone,        // DONE: every row acknowledged, or every result here
   kTerminated,  // TERMINATED: the program reads this queue no more
-  kError,       // the node's ERROR
-  kBroken,      // the connection is lost; the directory knows more
-  kRefused,     // the node does not know this feeder's key
+  kRevoked,  // DONE after Revoke(): rows before acked_rows are used, the others are here to be fed
+  kError,    // the node's ERROR
+  kBroken,   // the connection is lost; the directory knows more
+  kRefused,  // the node does not know this feeder's key
   kUnanswered,  // no CREDIT, WAIT or ERROR in time; UNAUTHENTICATED if who listens is not proven
                 // the node
   kBadPeer,     // the node broke the protocol
@@ -105,12 +106,15 @@ struct FeederTimes {
 
 struct SessionState {
   bool accepted = false;  // the first CREDIT is here
-  int64_t sent_rows = 0;  // as all below: rows before this one
+  int64_t sent_rows = 0;  // as all below: rows before this one; falls to revoked_row
+  int64_t had_rows = 0;   // that were sent before it fell
   int64_t received_rows = 0;
   int64_t acked_rows = 0;
-  int64_t returned_rows = 0;       // inference: results that have arrived
-  std::optional<int64_t> end_row;  // once Finish() was called
-  int64_t wait_position = 0;       // of the last WAIT; 0 once accepted
+  int64_t returned_rows = 0;           // inference: results that have arrived
+  std::optional<int64_t> end_row;      // once Finish() was called
+  bool revoking = false;               // Revoke() was called, and has no answer
+  std::optional<int64_t> revoked_row;  // REVOKED: the session ends here, what follows was not used
+  int64_t wait_position = 0;           // of the last WAIT; 0 once accepted
   FeederTimes times;
   SessionEnd end = SessionEnd::kOpen;
   absl::Status status;  // why it ended; OK for kOpen and kDone
@@ -175,6 +179,13 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   // Without blocking, and without looking at what could be sent: all may be false.
   [[nodiscard]] absl::StatusOr<Readiness> Ready();
 
+  // Training: asks the node to give back what its program has not been given, unless that begins
+  // behind `max_row`. Its answer is state().revoked_row; none comes where there is nothing to give
+  // back, or from a node that does not know how. From the answer on Send(), Finish() and
+  // WaitReceived() return ABORTED; the session ends as kRevoked once the program has used the rows
+  // before it. Does nothing before the session is accepted, once it has ended, or a second time.
+  void Revoke(int64_t max_row);
+
   // Inference: the next results, in row order; nullopt after the last. Blocks. Decodes in the
   // calling thread; what does not decode is DATA_LOSS, and nothing more is taken from the node.
   [[nodiscard]] absl::StatusOr<std::optional<RecordBatch>> NextResult();
@@ -204,12 +215,13 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   [[nodiscard]] absl::Status OnCredit(const CreditFrame& frame);
   [[nodiscard]] absl::Status OnReceived(int64_t row);
   [[nodiscard]] absl::Status OnAck(int64_t row);
+  [[nodiscard]] absl::Status OnRevoked(int64_t row);
   [[nodiscard]] absl::Status OnWait(const WaitFrame& frame);
   [[nodiscard]] absl::Status OnSchema(absl::string_view metadata);
   // `message` is the metadata behind the prefix.
   [[nodiscard]] absl::Status OnResult(const BatchPrefix& prefix, std::string message,
                                       std::vector<BodyPart> parts);
-  // Ends the session as kDone, or as kBadPeer if rows are missing.
+  // Ends the session as kDone or kRevoked, or as kBadPeer if rows are missing.
   void OnDone(const DoneFrame& frame);
   // Ends it otherwise. Returns false if it has ended already.
   bool OnEnd(SessionEnd end, const absl::Status& status);
@@ -250,8 +262,9 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   Readiness ReadinessNow(std::optional<int64_t> send_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] OpenFrame MakeOpen(const ReplyEndpoint& reply) const;
   void SendBatch(PreparedBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void SendFrame(FrameType type, const std::string& metadata, std::vector<BodyPart> body)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendFrame(FrameType type, const std::string& metadata, std::vector<BodyPart> body,
+                 uint16_t flags = 0) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  [[nodiscard]] absl::Status RevokedStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool EndLocked(SessionEnd end, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TimeoutErrorLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NotifyChange();  // without mu_

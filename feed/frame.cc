@@ -134,8 +134,10 @@ size_t MaxMetadataSize(FrameType type) {
     case FrameType::kEndPartition:
     case FrameType::kBlocked:
     case FrameType::kResultCredit:
+    case FrameType::kRevoke:
     case FrameType::kReceived:
     case FrameType::kAck:
+    case FrameType::kRevoked:
       return 8;
     case FrameType::kCredit:
     case FrameType::kDone:
@@ -153,9 +155,9 @@ size_t MaxMetadataSize(FrameType type) {
 bool IsKnownFrameType(FrameType type) {
   const auto value = static_cast<uint8_t>(type);
   return (value >= static_cast<uint8_t>(FrameType::kOpen) &&
-          value <= static_cast<uint8_t>(FrameType::kResultCredit)) ||
+          value <= static_cast<uint8_t>(FrameType::kRevoke)) ||
          (value >= static_cast<uint8_t>(FrameType::kCredit) &&
-          value <= static_cast<uint8_t>(FrameType::kError));
+          value <= static_cast<uint8_t>(FrameType::kRevoked));
 }
 
 std::string FrameTypeName(FrameType type) {
@@ -174,6 +176,8 @@ std::string FrameTypeName(FrameType type) {
       return "BLOCKED";
     case FrameType::kResultCredit:
       return "RESULT_CREDIT";
+    case FrameType::kRevoke:
+      return "REVOKE";
     case FrameType::kCredit:
       return "CREDIT";
     case FrameType::kReceived:
@@ -190,6 +194,8 @@ std::string FrameTypeName(FrameType type) {
       return "TERMINATED";
     case FrameType::kError:
       return "ERROR";
+    case FrameType::kRevoked:
+      return "REVOKED";
   }
   return absl::StrCat("type ", static_cast<int>(type));
 }
@@ -369,6 +375,14 @@ std::string EncodeResultCredit(const ResultCreditFrame& frame) {
 absl::StatusOr<ResultCreditFrame> DecodeResultCredit(absl::string_view metadata) {
   ResultCreditFrame out;
   MILLRACE_RETURN_IF_ERROR(LoadNumbers("RESULT_CREDIT", metadata, {&out.limit}));
+  return out;
+}
+
+std::string EncodeRevoke(const RevokeFrame& frame) { return StoreNumbers({frame.max_row}); }
+
+absl::StatusOr<RevokeFrame> DecodeRevoke(absl::string_view metadata) {
+  RevokeFrame out;
+  MILLRACE_RETURN_IF_ERROR(LoadNumbers("REVOKE", metadata, {&out.max_row}));
   return out;
 }
 

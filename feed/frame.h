@@ -46,6 +46,7 @@ enum class FrameType : uint8_t {
   kAbort = 5,         // feeder -> node
   kBlocked = 6,       // feeder -> node
   kResultCredit = 7,  // feeder -> node
+  kRevoke = 8,        // feeder -> node, OPTIONAL
   kCredit = 16,       // node -> feeder, as all below
   kReceived = 17,
   kAck = 18,
@@ -54,6 +55,7 @@ enum class FrameType : uint8_t {
   kWait = 21,
   kTerminated = 22,
   kError = 23,
+  kRevoked = 24,
 };
 
 [[nodiscard]] bool IsKnownFrameType(FrameType type);
@@ -176,7 +178,12 @@ struct ResultCreditFrame {
   friend bool operator==(const ResultCreditFrame&, const ResultCreditFrame&) = default;
 };
 
-struct RowFrame {  // RECEIVED and ACK
+struct RevokeFrame {
+  int64_t max_row = 0;  // give back what was not handed out, if that begins at this row or before
+  friend bool operator==(const RevokeFrame&, const RevokeFrame&) = default;
+};
+
+struct RowFrame {   // RECEIVED, ACK and REVOKED
   int64_t row = 0;  // all rows before this one
   friend bool operator==(const RowFrame&, const RowFrame&) = default;
 };
@@ -201,6 +208,8 @@ struct WaitFrame {
 [[nodiscard]] absl::StatusOr<BlockedFrame> DecodeBlocked(absl::string_view metadata);
 [[nodiscard]] std::string EncodeResultCredit(const ResultCreditFrame& frame);
 [[nodiscard]] absl::StatusOr<ResultCreditFrame> DecodeResultCredit(absl::string_view metadata);
+[[nodiscard]] std::string EncodeRevoke(const RevokeFrame& frame);
+[[nodiscard]] absl::StatusOr<RevokeFrame> DecodeRevoke(absl::string_view metadata);
 [[nodiscard]] std::string EncodeCredit(const CreditFrame& frame);
 [[nodiscard]] absl::StatusOr<CreditFrame> DecodeCredit(absl::string_view metadata);
 [[nodiscard]] std::string EncodeRow(const RowFrame& frame);

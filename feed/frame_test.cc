@@ -108,12 +108,17 @@ absl::StatusOr<std::string> Recode(const FrameHeader& header, absl::string_view 
       MILLRACE_ASSIGN_OR_RETURN(ResultCreditFrame frame, DecodeResultCredit(metadata));
       return EncodeResultCredit(frame);
     }
+    case FrameType::kRevoke: {
+      MILLRACE_ASSIGN_OR_RETURN(RevokeFrame frame, DecodeRevoke(metadata));
+      return EncodeRevoke(frame);
+    }
     case FrameType::kCredit: {
       MILLRACE_ASSIGN_OR_RETURN(CreditFrame frame, DecodeCredit(metadata));
       return EncodeCredit(frame);
     }
     case FrameType::kReceived:
-    case FrameType::kAck: {
+    case FrameType::kAck:
+    case FrameType::kRevoked: {
       MILLRACE_ASSIGN_OR_RETURN(RowFrame frame, DecodeRow(metadata));
       return EncodeRow(frame);
     }
@@ -223,6 +228,13 @@ TEST(GoldenFramesTest, MessagesHaveTheValuesThatTheFileSays) {
         break;
       case FrameType::kResultCredit:
         EXPECT_EQ(DecodeResultCredit(Metadata(golden))->limit, want.at("limit"));
+        break;
+      case FrameType::kRevoke:
+        EXPECT_EQ(DecodeRevoke(Metadata(golden))->max_row, want.at("max_row"));
+        EXPECT_TRUE(DecodeHeader(golden.parts[0])->optional());
+        break;
+      case FrameType::kRevoked:
+        EXPECT_EQ(DecodeRow(Metadata(golden))->row, want.at("row"));
         break;
       case FrameType::kCredit: {
         const CreditFrame credit = *DecodeCredit(Metadata(golden));

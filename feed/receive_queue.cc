@@ -55,7 +55,7 @@ void ReceiveQueue::Ask(int64_t rows, std::optional<TakenRows> current) {
   feed_in_hand_.clear();
   session_in_hand_.reset();
   if (!current.has_value()) return;
-  if (current->remaining() == 0 || current->session->discarded.load()) {
+  if (current->remaining() == 0 || current->session->handed.closed()) {
     current->session->released_bytes += current->bytes;
     return;
   }
@@ -138,6 +138,7 @@ ReceiveQueue::State ReceiveQueue::Complete() {
     delivery_.pieces.clear();
   } else {
     ReleasePieces();
+    HandOutPieces();
   }
   return State::kReady;
 }
@@ -187,8 +188,9 @@ ReceiveQueue::SessionPtr ReceiveQueue::NextTrainSession(TrainFeed* feed) {
 void ReceiveQueue::DropDiscarded() {
   // Only pieces: with a `current` the delivery is complete, and was not changed since.
   std::erase_if(delivery_.pieces, [this](const TakenRows& piece) {
-    if (!piece.session->discarded.load()) return false;
+    if (!piece.session->handed.closed()) return false;
     have_ -= piece.rows.num_rows();
+    piece.session->released_bytes += piece.bytes;
     return true;
   });
 }
@@ -196,6 +198,13 @@ void ReceiveQueue::DropDiscarded() {
 void ReceiveQueue::ReleasePieces() {
   for (TakenRows& piece : delivery_.pieces) {
     piece.session->released_bytes += std::exchange(piece.bytes, 0);
+  }
+}
+
+// A joined batch is the program's from here on: what its pieces lose later would leave it short.
+void ReceiveQueue::HandOutPieces() {
+  for (const TakenRows& piece : delivery_.pieces) {
+    static_cast<void>(piece.session->handed.Advance(piece.first_row + piece.rows.num_rows()));
   }
 }
 
@@ -212,7 +221,7 @@ absl::StatusOr<ReceiveQueue::ResultPlace> ReceiveQueue::PlaceResults(int64_t row
   ResultPlace place;
   while (!orphans_.empty() && place.skip < rows) {
     ReceiveSession& orphan = *orphans_.front();
-    const int64_t owed = orphan.handed_row.load() - orphan.result_row;
+    const int64_t owed = orphan.handed.row() - orphan.result_row;
     const int64_t answered = std::min(owed, rows - place.skip);
     orphan.result_row += answered;
     place.skip += answered;
@@ -226,7 +235,7 @@ absl::StatusOr<ReceiveQueue::ResultPlace> ReceiveQueue::PlaceResults(int64_t row
         absl::StrCat(node_name_, " returned ", rows, " results on the queue \"", name_,
                      "\" where no rows wait for any"));
   }
-  const int64_t handed = session->handed_row.load();
+  const int64_t handed = session->handed.row();
   if (session->result_row + rows > handed) {
     absl::Status status = absl::FailedPreconditionError(
         absl::StrCat(node_name_, " returned ", session->result_row + rows, " results for the ",
@@ -252,7 +261,7 @@ void ReceiveQueue::ResultsAdded(const SessionPtr& session, int64_t rows) {
 void ReceiveQueue::FailUnanswered(const SessionPtr& session) {
   const absl::Status status = Unanswered(node_name_, *session, *session->end_row);
   warnings_.emplace_back(status.message());
-  session->result_row = session->handed_row.load();  // the program has given them up
+  session->result_row = session->handed.row();  // the program has given them up
   Fail(session.get(), status);
 }
 
@@ -274,12 +283,12 @@ absl::Status ReceiveQueue::Terminate(FeedMode mode, absl::string_view why) {
   absl::Status result;
   (mode == FeedMode::kTrain ? train_stop_ : inference_stop_) = std::string(why);
   for (const SessionPtr& session : SessionsOf(mode)) {
-    session->used_row = session->handed_row.load();
+    session->used_row = session->handed.row();
     if (FinishIfDone(session.get()) || IsAnswered(*session)) continue;
     if (mode == FeedMode::kTrain) {
       End(session.get(), FrameType::kTerminated, EncodeTerminated({.message = std::string(why)}));
-    } else if (session->handed_row > session->result_row) {
-      const absl::Status status = Unanswered(node_name_, *session, session->handed_row);
+    } else if (session->handed.row() > session->result_row) {
+      const absl::Status status = Unanswered(node_name_, *session, session->handed.row());
       result.Update(status);
       Fail(session.get(), status);
     } else {
@@ -374,7 +383,7 @@ void ReceiveQueue::End(ReceiveSession* session, FrameType type, std::string meta
 void ReceiveQueue::EndSilently(ReceiveSession* session) {
   if (session->stage == ReceiveSession::Stage::kEnded) return;
   session->stage = ReceiveSession::Stage::kEnded;
-  session->discarded.store(true);  // before handed_row is read
+  session->handed.Close();
   session->buffered.clear();
   ++progress_;
   Remove(session);
@@ -389,7 +398,7 @@ void ReceiveQueue::Remove(ReceiveSession* session) {
   sessions_.erase(it);
   if (!session->train()) {
     EraseSession(&inference_, session);
-    if (session->handed_row.load() > session->result_row) orphans_.push_back(owner);
+    if (session->handed.row() > session->result_row) orphans_.push_back(owner);
   } else if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) {
     EraseSession(&feed->sessions, session);
     // A feed that never brought a row must not hold up the others.
@@ -438,7 +447,7 @@ void ReceiveQueue::Add(SessionPtr session) {
 }
 
 absl::StatusOr<Schema> ReceiveQueue::SetSchema(ReceiveSession* session, const Schema& schema) {
-  if (session->stage == ReceiveSession::Stage::kEnded) return schema;
+  if (session->over()) return schema;
   if (!session->accepted) return absl::InvalidArgumentError("SCHEMA before CREDIT");
   std::optional<Schema>* first = nullptr;
   if (!session->train()) {
@@ -459,7 +468,7 @@ absl::StatusOr<Schema> ReceiveQueue::SetSchema(ReceiveSession* session, const Sc
 }
 
 absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {
-  if (session->stage == ReceiveSession::Stage::kEnded) return absl::OkStatus();
+  if (session->over()) return absl::OkStatus();
   if (!session->accepted || session->stage != ReceiveSession::Stage::kServed) {
     return absl::InvalidArgumentError(
         absl::StrCat("BATCH ", session->accepted ? "after END_PARTITION" : "before CREDIT"));
@@ -498,7 +507,7 @@ absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {
 }
 
 absl::Status ReceiveQueue::Block(ReceiveSession* session, int64_t needed, uint64_t order) {
-  if (session->stage == ReceiveSession::Stage::kEnded) return absl::OkStatus();
+  if (session->over()) return absl::OkStatus();
   if (!session->accepted || session->stage != ReceiveSession::Stage::kServed) {
     return absl::InvalidArgumentError(
         absl::StrCat("BLOCKED ", session->accepted ? "after END_PARTITION" : "before CREDIT"));
@@ -525,7 +534,7 @@ absl::Status ReceiveQueue::RaiseResultLimit(ReceiveSession* session, int64_t lim
 }
 
 absl::Status ReceiveQueue::EndPartition(ReceiveSession* session, int64_t end_row) {
-  if (session->stage == ReceiveSession::Stage::kEnded) return absl::OkStatus();
+  if (session->over()) return absl::OkStatus();
   if (!session->accepted || session->stage != ReceiveSession::Stage::kServed) {
     return absl::InvalidArgumentError(
         absl::StrCat("END_PARTITION ", session->accepted ? "twice" : "before CREDIT"));
@@ -546,6 +555,25 @@ absl::Status ReceiveQueue::EndPartition(ReceiveSession* session, int64_t end_row
     ++feed->moves;
     if (session->buffered.empty()) EraseSession(&feed->sessions, session);
   }
+  FinishIfDone(session);
+  return absl::OkStatus();
+}
+
+absl::Status ReceiveQueue::Revoke(ReceiveSession* session, int64_t max_row) {
+  if (session->over()) return absl::OkStatus();
+  if (!session->train()) return absl::InvalidArgumentError("REVOKE for an inference session");
+  if (!session->accepted) return absl::InvalidArgumentError("REVOKE before CREDIT");
+  const bool all_out = session->end_row.has_value() && session->handed.row() == *session->end_row;
+  if (all_out || !session->handed.CloseUpTo(max_row)) return absl::OkStatus();
+  session->revoked = true;
+  session->stage = ReceiveSession::Stage::kReceived;
+  session->end_row = session->next_row = session->handed.row();
+  for (const BufferedRows& batch : session->buffered) session->released_bytes += batch.bytes;
+  session->buffered.clear();
+  if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) {
+    EraseSession(&feed->sessions, session);
+  }
+  ++progress_;
   FinishIfDone(session);
   return absl::OkStatus();
 }
@@ -627,7 +655,7 @@ FeedQueueStats ReceiveQueue::stats() const {
     ++stats.open_sessions;
     if (session->stage == ReceiveSession::Stage::kWaiting) ++stats.waiting_sessions;
     stats.credit_outstanding_bytes += session->CommittedBytes();
-    stats.queued_rows += session->next_row - session->handed_row.load(std::memory_order_relaxed);
+    stats.queued_rows += session->next_row - session->handed.row();
     stats.queued_bytes += session->received_bytes - session->released_bytes;
   }
   stats.program_done = mode_.has_value() && Stopped(*mode_);
@@ -641,7 +669,7 @@ bool ReceiveQueue::Full() const {
 
 bool ReceiveQueue::HasQueued() const {
   return std::any_of(sessions_.begin(), sessions_.end(), [](const SessionPtr& session) {
-    return session->next_row > session->handed_row.load(std::memory_order_relaxed);
+    return session->next_row > session->handed.row();
   });
 }
 

@@ -151,6 +151,9 @@ class ReceiveQueue {
   // RESULT_CREDIT. Returns INVALID_ARGUMENT if no honest feeder could have sent this.
   [[nodiscard]] absl::Status RaiseResultLimit(ReceiveSession* session, int64_t limit);
   [[nodiscard]] absl::Status EndPartition(ReceiveSession* session, int64_t end_row);
+  // REVOKE: the session ends behind what NextBatch has returned, unless that is more than the rows
+  // before `max_row`, or all. Returns INVALID_ARGUMENT if no honest feeder could have sent this.
+  [[nodiscard]] absl::Status Revoke(ReceiveSession* session, int64_t max_row);
   // All partitions of the feed are received, or the call has failed (`aborted`). Sessions that are
   // not complete end with ABORTED; with `aborted` all do, and rows not returned are dropped.
   void FeedEnd(absl::string_view feed_id, bool aborted);
@@ -213,6 +216,7 @@ class ReceiveQueue {
   void TakeFrom(const SessionPtr& session);
   void DropDiscarded();
   void ReleasePieces();
+  void HandOutPieces();
   [[nodiscard]] SessionPtr NextTrainSession(TrainFeed* feed);
   [[nodiscard]] TrainFeed* FindFeed(absl::string_view feed_id);
   [[nodiscard]] const TrainFeed* ServedFeed() const;

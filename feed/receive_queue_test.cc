@@ -1,5 +1,6 @@
 #include "feed/receive_queue.h"
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,11 +91,11 @@ class ReceiveQueueTest : public testing::Test {
   // What NextBatch(rows) would return, as DataFeed does it; empty if it would wait or stop.
   std::vector<int64_t> Next(int64_t rows) {
     if (current_.has_value() && current_->remaining() >= rows &&
-        !current_->session->discarded.load()) {
-      current_->session->used_row = current_->session->handed_row.load();
+        !current_->session->handed.closed()) {
+      current_->session->used_row = current_->session->handed.row();
       const auto values = Values(current_->rows.Slice(current_->offset, rows));
       current_->offset += rows;
-      current_->session->handed_row = current_->first_row + current_->offset;
+      current_->session->handed.Advance(current_->first_row + current_->offset);
       return values;
     }
     Use();
@@ -105,19 +106,18 @@ class ReceiveQueueTest : public testing::Test {
     Delivery delivery = queue_.Take();
     std::vector<int64_t> values = Values(delivery);
     for (const TakenRows& piece : delivery.pieces) {
-      piece.session->handed_row = piece.first_row + piece.rows.num_rows();
       handed_.push_back(piece.session);
     }
     current_ = std::move(delivery.current);
     if (delivery.pieces.empty()) {
       current_->offset = delivery.rows;
-      current_->session->handed_row = current_->first_row + delivery.rows;
+      current_->session->handed.Advance(current_->first_row + delivery.rows);
       handed_.push_back(current_->session);
     }
     return values;
   }
   void Use() {
-    for (const SessionPtr& session : handed_) session->used_row = session->handed_row.load();
+    for (const SessionPtr& session : handed_) session->used_row = session->handed.row();
     handed_.clear();
   }
   absl::Status Answer(int64_t rows) {
@@ -406,6 +406,124 @@ TEST_F(ReceiveQueueTest, AResumedSessionCountsFromItsFirstRow) {
   EXPECT_THAT(Next(4), IsEmpty());
   ASSERT_TRUE(queue_.FinishIfDone(a.get()));
   EXPECT_EQ(DecodeDone(a->final->second)->rows_in, 4);
+}
+
+// ----------------------------------------------------------------------------------------- REVOKE
+
+constexpr int64_t kAnyRow = std::numeric_limits<int64_t>::max();
+
+TEST_F(ReceiveQueueTest, RevokeGivesBackWhatWasNotReturned) {
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr a = Train(0), b = Train(1);
+  ASSERT_THAT(Feed(a, 4), IsOk());
+  FeedAll(b, 3);
+  EXPECT_THAT(Next(2), ElementsAre(0, 1));
+  ASSERT_THAT(queue_.Revoke(a.get(), kAnyRow), IsOk());
+  EXPECT_TRUE(a->revoked);
+  EXPECT_EQ(a->end_row, 2);
+  EXPECT_FALSE(queue_.FinishIfDone(a.get())) << "the program has the rows in hand";
+  EXPECT_THAT(Next(3), ElementsAre(1000, 1001, 1002));
+  ASSERT_TRUE(queue_.FinishIfDone(a.get()));
+  EXPECT_EQ(Final(a), FrameType::kDone);
+  EXPECT_EQ(DecodeDone(a->final->second)->rows_in, 2);
+  EXPECT_EQ(a->used_row, 2);
+}
+
+TEST_F(ReceiveQueueTest, APartitionThatIsNotBegunIsRevokedAsAWhole) {
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr a = Train(0, "f1", 100);
+  FeedAll(a, 3);
+  ASSERT_THAT(queue_.Revoke(a.get(), 100), IsOk());
+  EXPECT_EQ(Final(a), FrameType::kDone);
+  EXPECT_EQ(DecodeDone(a->final->second)->rows_in, 0);
+  EXPECT_EQ(AskFor(1), State::kWait);
+  queue_.FeedEnd("f1", false);
+  EXPECT_EQ(queue_.Fill(), State::kWait) << "the feed is over without a row";
+}
+
+TEST_F(ReceiveQueueTest, RevokeLeavesWhatBeginsBehindTheRowThatItNames) {
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr a = Train(0);
+  FeedAll(a, 4);
+  EXPECT_THAT(Next(2), ElementsAre(0, 1));
+  ASSERT_THAT(queue_.Revoke(a.get(), 1), IsOk());
+  EXPECT_FALSE(a->revoked);
+  EXPECT_THAT(Next(2), ElementsAre(2, 3));
+  ASSERT_THAT(queue_.Revoke(a.get(), kAnyRow), IsOk());
+  EXPECT_FALSE(a->revoked) << "everything is with the program";
+}
+
+TEST_F(ReceiveQueueTest, RevokeTakesRowsOutOfABatchThatWaitsForMore) {
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr a = Train(0), b = Train(1);
+  ASSERT_THAT(Feed(a, 2), IsOk());
+  ASSERT_EQ(AskFor(4), State::kWait);
+  ASSERT_THAT(Feed(b, 1), IsOk());
+  ASSERT_EQ(queue_.Fill(), State::kWait);
+  ASSERT_THAT(queue_.Revoke(a.get(), kAnyRow), IsOk());
+  EXPECT_EQ(Final(a), FrameType::kDone);
+  ASSERT_EQ(queue_.Fill(), State::kWait);
+  ASSERT_THAT(Feed(b, 3), IsOk());
+  ASSERT_EQ(queue_.Fill(), State::kReady);
+  EXPECT_THAT(TakeAll(), ElementsAre(1000, 1001, 1002, 1003));
+}
+
+TEST_F(ReceiveQueueTest, ABatchThatIsCompleteKeepsItsRows) {
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr a = Train(0), b = Train(1);
+  ASSERT_THAT(Feed(a, 2), IsOk());
+  ASSERT_THAT(Feed(b, 4), IsOk());
+  ASSERT_EQ(AskFor(4), State::kReady);
+  ASSERT_THAT(queue_.Revoke(a.get(), kAnyRow), IsOk());
+  ASSERT_THAT(queue_.Revoke(b.get(), kAnyRow), IsOk());
+  EXPECT_EQ(a->end_row, 2);
+  EXPECT_EQ(b->end_row, 2);
+  EXPECT_THAT(TakeAll(), ElementsAre(0, 1, 1000, 1001));
+  EXPECT_THAT(Next(1), IsEmpty()) << "what follows was given back";
+  EXPECT_TRUE(queue_.FinishIfDone(a.get()));
+  EXPECT_TRUE(queue_.FinishIfDone(b.get()));
+}
+
+TEST_F(ReceiveQueueTest, WhatComesAfterRevokeIsDroppedAndItsCreditComesBack) {
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr a = Train(0);
+  ASSERT_THAT(Feed(a, 4), IsOk());
+  EXPECT_THAT(Next(2), ElementsAre(0, 1));
+  ASSERT_THAT(Feed(a, 4), IsOk());
+  ASSERT_THAT(queue_.Revoke(a.get(), kAnyRow), IsOk());
+  EXPECT_THAT(queue_.AddRows(a.get(), {.rows = Rows(*a, 8, 2), .first_row = 8, .bytes = 20}),
+              IsOk());
+  EXPECT_THAT(queue_.Block(a.get(), 2000, 1), IsOk());
+  EXPECT_THAT(queue_.EndPartition(a.get(), 10), IsOk());
+  EXPECT_EQ(a->CommittedBytes(), 40) << "the batch in hand";
+  EXPECT_THAT(Next(2), IsEmpty());
+  EXPECT_EQ(a->CommittedBytes(), 0);
+  EXPECT_TRUE(queue_.FinishIfDone(a.get()));
+}
+
+TEST_F(ReceiveQueueTest, ARevokedSessionOutlivesItsConnectionAndTerminate) {
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr a = Train(0), b = Train(1);
+  ASSERT_THAT(Feed(a, 4), IsOk());
+  ASSERT_THAT(Feed(b, 4), IsOk());
+  EXPECT_THAT(Next(2), ElementsAre(0, 1));
+  EXPECT_THAT(Next(4), ElementsAre(2, 3, 1000, 1001));
+  ASSERT_THAT(queue_.Revoke(a.get(), kAnyRow), IsOk());
+  ASSERT_THAT(queue_.Revoke(b.get(), kAnyRow), IsOk());
+  EXPECT_EQ(a->end_row, 4);
+  EXPECT_EQ(b->end_row, 2);
+  queue_.Disconnect(a.get(), absl::UnavailableError("gone"));
+  EXPECT_EQ(a->stage, Stage::kReceived) << "its rows are still in use";
+  ASSERT_THAT(queue_.Terminate(FeedMode::kTrain, "enough"), IsOk());
+  EXPECT_EQ(Final(b), FrameType::kDone);
+}
+
+TEST_F(ReceiveQueueTest, OnlyTrainingSessionsThatAreAcceptedAreRevoked) {
+  queue_.SetMode(FeedMode::kInference);
+  SessionPtr inference = Infer(0), train = Train(1);
+  EXPECT_THAT(queue_.Revoke(inference.get(), 0), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(queue_.Revoke(train.get(), 0),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("before CREDIT")));
 }
 
 // ------------------------------------------------------------------------------- What must not be

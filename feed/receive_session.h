@@ -3,7 +3,7 @@
 // What the node knows of one session (docs/feed_protocol.md, section 4), and the rows that it holds
 // for it.
 //
-// Defines: ReceiveSession, BufferedRows, TakenRows, QueueReader, OutgoingFrame.
+// Defines: ReceiveSession, HandedRows, BufferedRows, TakenRows, QueueReader, OutgoingFrame.
 //
 // A ReceiveSession is plain state: feed/receive_queue.h decides what happens to it,
 // feed/receiver_core.h turns its counters into frames.
@@ -49,6 +49,42 @@ struct BufferedRows {
   absl::Duration decode_time;  // that checking and decoding it took
 };
 
+// Which rows of a session NextBatch has returned, and whether it may return more. The reading
+// thread moves it without a lock; whoever closes it learns to the row what the program has. Thread
+// safety: thread-safe; Advance() is for one thread at a time. Blocking: never.
+class HandedRows {
+ public:
+  explicit HandedRows(int64_t row) : state_(row) {}
+
+  // Rows before it are handed out.
+  [[nodiscard]] int64_t row() const { return state_.load() & ~kClosed; }
+  // The rest will not be handed out.
+  [[nodiscard]] bool closed() const { return (state_.load() & kClosed) != 0; }
+  // Rows before `row`, which never falls, are handed out from now on. False, and nothing happens,
+  // once it is closed.
+  bool Advance(int64_t row) {
+    int64_t before = state_.load();
+    while ((before & kClosed) == 0) {
+      if (state_.compare_exchange_weak(before, row)) return true;
+    }
+    return false;
+  }
+  void Close() { state_.fetch_or(kClosed); }
+  // Closes it, unless more rows than those before `max_row` are handed out already.
+  bool CloseUpTo(int64_t max_row) {
+    int64_t before = state_.load();
+    while ((before & ~kClosed) <= max_row) {
+      if (state_.compare_exchange_weak(before, before | kClosed)) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr int64_t kClosed = int64_t{1} << 62;  // no partition has as many rows
+
+  std::atomic<int64_t> state_;
+};
+
 // Thread safety: members without a note are guarded by the lock of the ReceiverCore that the
 // session belongs to; const ones are free; for the atomics see there.
 struct ReceiveSession {
@@ -58,9 +94,10 @@ struct ReceiveSession {
         principal(std::move(principal)),
         link(link),
         connection(connection),
-        open(std::move(open)) {
+        open(std::move(open)),
+        handed(this->open.first_row) {
     next_row = last_batch_row = received_sent = acked_sent = this->open.first_row;
-    handed_row = used_row = this->open.first_row;
+    used_row = this->open.first_row;
     result_limit = this->open.result_limit;
   }
 
@@ -69,6 +106,8 @@ struct ReceiveSession {
     return absl::StrCat("partition ", open.partition);
   }
   [[nodiscard]] bool train() const { return open.mode == FeedMode::kTrain; }
+  // What the feeder still sends is of no use.
+  [[nodiscard]] bool over() const { return stage == Stage::kEnded || revoked; }
   // Every frame of `results` may be sent.
   [[nodiscard]] bool ResultsFit() const {
     if (results.empty()) return true;
@@ -107,19 +146,21 @@ struct ReceiveSession {
   bool detached = false;
   absl::Duration next_wait{};  // steady time of the next WAIT
 
+  // The feeder has taken back what was not handed out: `end_row` is where that begins, what is
+  // still under way is dropped.
+  bool revoked = false;
+  bool revoked_sent = false;  // REVOKED is out
+
   // Rows of the partition: first_row <= used <= handed <= next_row <= end_row, results <= handed.
-  int64_t next_row;               // rows before it are here
-  int64_t last_batch_row;         // first row of the BATCH that came last
-  std::optional<int64_t> end_row;  // set by END_PARTITION
-  int64_t result_row = 0;         // rows before it have results
-  // Written by the reading thread without a lock (data_feed.cc): rows before it were returned by
-  // NextBatch. Its order against `discarded` matters, see there.
-  std::atomic<int64_t> handed_row;
+  int64_t next_row;                // rows before it are here
+  int64_t last_batch_row;          // first row of the BATCH that came last
+  std::optional<int64_t> end_row;  // set by END_PARTITION, or by REVOKE
+  int64_t result_row = 0;          // rows before it have results
+  // Moved by the reading thread without a lock (data_feed.cc), and with it for batches that are
+  // joined.
+  HandedRows handed;
   // Written by the reading thread without a lock: rows before it are used, in the sense of ACK.
   std::atomic<int64_t> used_row;
-  // Rows that NextBatch has not returned will not be used. The reader stores handed_row, then loads
-  // this; who sets it does so before reading handed_row: one of them sees the other.
-  std::atomic<bool> discarded{false};
 
   std::deque<BufferedRows> buffered;  // not taken by the reader yet
   std::optional<Schema> result_schema;

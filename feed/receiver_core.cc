@@ -145,6 +145,14 @@ absl::Status ReceiverCore::EndPartition(const SessionPtr& session, int64_t end_r
   return status;
 }
 
+absl::Status ReceiverCore::Revoke(const SessionPtr& session, int64_t max_row) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  absl::Status status = slot->queue.Revoke(session.get(), max_row);
+  Refill(slot);
+  return status;
+}
+
 void ReceiverCore::Abort(const SessionPtr& session) {
   MutexLock lock(&mu_);
   Slot* slot = SlotOf(*session);
@@ -335,7 +343,11 @@ void ReceiverCore::CollectRows(Slot* slot, ReceiveSession* session, absl::Durati
   const int64_t received = complete ? session->next_row : session->last_batch_row;
   const bool last = complete && !session->end_confirmed;
   bool waits = false;
-  if (last || (due && received > session->received_sent)) {
+  if (session->revoked) {
+    if (!std::exchange(session->revoked_sent, true)) {
+      Emit(session, FrameType::kRevoked, EncodeRow({.row = *session->end_row}), &turn->frames);
+    }
+  } else if (last || (due && received > session->received_sent)) {
     session->received_sent = received;
     session->end_confirmed = complete;
     session->next_report = now + kReportInterval;

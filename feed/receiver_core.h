@@ -90,6 +90,7 @@ class ReceiverCore {
   [[nodiscard]] absl::Status Block(const SessionPtr& session, int64_t needed);
   [[nodiscard]] absl::Status RaiseResultLimit(const SessionPtr& session, int64_t limit);
   [[nodiscard]] absl::Status EndPartition(const SessionPtr& session, int64_t end_row);
+  [[nodiscard]] absl::Status Revoke(const SessionPtr& session, int64_t max_row);
   void Abort(const SessionPtr& session);
   void Fail(const SessionPtr& session, const absl::Status& status);
 

@@ -107,6 +107,7 @@ class ReceiverCoreTest : public testing::Test {
       }
       case FrameType::kReceived:
       case FrameType::kAck:
+      case FrameType::kRevoked:
         return absl::StrCat(name, " ", DecodeRow(frame.metadata)->row);
       case FrameType::kDone: {
         const DoneFrame done = *DecodeDone(frame.metadata);
@@ -194,6 +195,67 @@ TEST_F(ReceiverCoreTest, WaitComesAtOnceAndEachSecond) {
   EXPECT_THAT(Due(1), IsEmpty());
   clock_.Advance(absl::Milliseconds(1));
   EXPECT_THAT(Due(1), ElementsAre("WAIT 1"));
+}
+
+// ----------------------------------------------------------------------------------------- REVOKE
+
+TEST_F(ReceiverCoreTest, RevokedNamesTheRowAndDoneComesWhenTheRowsBeforeItAreUsed) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Due(1);
+  ASSERT_THAT(Feed(a, 6, 100), IsOk());
+  EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(0, 1));
+  ASSERT_THAT(core_->Revoke(a, 6), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("REVOKED 2"));
+  EXPECT_THAT(Due(1), IsEmpty());
+  SessionPtr b = Open(2, FeedMode::kTrain, 1);
+  Collect();
+  ASSERT_THAT(Feed(b, 2, 100), IsOk());
+  EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(0, 1)) << "those of the other partition";
+  EXPECT_THAT(Due(1), ElementsAre("ACK 2", "DONE 2/0"));
+}
+
+TEST_F(ReceiverCoreTest, APartitionThatNobodyBeganIsDoneWithNoRows) {
+  auto feed = GetFeed();
+  SessionPtr a = Open(1);
+  Due(1);
+  ASSERT_THAT(Feed(a, 6, 100), IsOk());
+  ASSERT_THAT(core_->EndPartition(a, 6), IsOk());
+  ASSERT_THAT(core_->Revoke(a, 0), IsOk());
+  EXPECT_THAT(Due(1), ElementsAre("REVOKED 0", "DONE 0/0"));
+}
+
+// Slices of the batch in hand are made without a lock; no row may be both used and given back.
+TEST_F(ReceiverCoreTest, RevokeWhileTheProgramReadsLeavesNoRowTwiceOrMissing) {
+  constexpr int64_t kRows = 2000;
+  for (uint64_t round = 1; round <= 200; ++round) {
+    SessionPtr session = Open(round, FeedMode::kTrain, static_cast<int64_t>(round));
+    auto feed = GetFeed();
+    Collect();
+    ASSERT_THAT(Feed(session, kRows, 400), IsOk());
+    ASSERT_THAT(core_->EndPartition(session, kRows), IsOk());
+    std::atomic<int64_t> seen{0};
+    Thread program("program", [&] {
+      while (true) {
+        const absl::StatusOr<Batch> batch = feed->NextBatch(1);
+        if (!batch.ok() || batch->empty()) return;
+        if (Values(*batch).front() >= kRows) return;  // the last one, below
+        seen.fetch_add(1);
+      }
+    });
+    while (seen.load() < static_cast<int64_t>(round)) {
+    }
+    ASSERT_THAT(core_->Revoke(session, kRows), IsOk());
+    const int64_t given_back_from = session->revoked ? *session->end_row : kRows;
+    SessionPtr last = Open(100000 + round, FeedMode::kTrain, 0);
+    Collect();
+    ASSERT_THAT(core_->AddRows(last, {.rows = Rows(kRows, 1), .first_row = 0, .bytes = 10}),
+                IsOk());
+    program.Join();
+    EXPECT_EQ(seen.load(), given_back_from) << "round " << round;
+    core_->Abort(last);
+    Collect();
+  }
 }
 
 // --------------------------------------------------------------------------------------- Credit
@@ -570,7 +632,7 @@ TEST_F(ReceiverCoreTest, RowsInHandAreNotReturnedOnceTheirSessionHasFailed) {
   Collect();
   ASSERT_THAT(core_->AddRows(b, {.rows = Rows(70, 2), .bytes = 10}), IsOk());
   EXPECT_THAT(Values(*feed->NextBatch(2)), ElementsAre(70, 71));
-  EXPECT_EQ(a->handed_row, 2);
+  EXPECT_EQ(a->handed.row(), 2);
   ASSERT_THAT(feed->BatchResults(Rows(0, 2)), IsOk()) << "for the lost rows";
   ASSERT_THAT(feed->BatchResults(Rows(0, 2)), IsOk());
   EXPECT_EQ(b->result_row, 2);

@@ -44,7 +44,8 @@ bool IsCurveReply(const ReplyEndpoint& reply) {
 bool IsFromFeeder(FrameType type) {
   return type == FrameType::kOpen || type == FrameType::kSchema || type == FrameType::kBatch ||
          type == FrameType::kEndPartition || type == FrameType::kAbort ||
-         type == FrameType::kBlocked || type == FrameType::kResultCredit;
+         type == FrameType::kBlocked || type == FrameType::kResultCredit ||
+         type == FrameType::kRevoke;
 }
 
 }  // namespace
@@ -430,6 +431,10 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
   if (header.type == FrameType::kResultCredit) {
     MILLRACE_ASSIGN_OR_RETURN(const ResultCreditFrame credit, DecodeResultCredit(metadata));
     return core_->RaiseResultLimit(session.core, credit.limit);
+  }
+  if (header.type == FrameType::kRevoke) {
+    MILLRACE_ASSIGN_OR_RETURN(const RevokeFrame revoke, DecodeRevoke(metadata));
+    return core_->Revoke(session.core, revoke.max_row);
   }
   MILLRACE_ASSIGN_OR_RETURN(EndPartitionFrame end, DecodeEndPartition(metadata));
   const absl::Status status = core_->EndPartition(session.core, end.end_row);

@@ -158,6 +158,22 @@ TEST_F(ReceiverPeerTest, TrainsSeveralPartitionsSideBySide) {
   EXPECT_LE(seen.short_batches, 1);
 }
 
+// What the program was not given comes again in another session, to the same node here.
+TEST_F(ReceiverPeerTest, GivesBackWhatTheProgramWasNotGiven) {
+  Start();
+  Seen seen;
+  Thread program("program", [&] { seen = Train(30); });
+  Thread ender("ender", [&] { EndAfter(1); });
+  const FeederRun run = Feed("--feed-id f1 --rows 1000 --batch-rows 100 --misbehave revoke");
+  ender.Join();
+  program.Join();
+  EXPECT_EQ(run.exit_code, 0) << run.Last("end");
+  EXPECT_EQ(run.Last("end").value("refed", -1), 0);
+  EXPECT_TRUE(run.Last("revoked").is_object());
+  EXPECT_EQ(seen.rows, 1000);
+  EXPECT_EQ(seen.sum, SumOfIds(1, 1000));
+}
+
 TEST_F(ReceiverPeerTest, TrainsWithLittleCreditAndBatchesLargerThanIt) {
   Start(/*budget_bytes=*/4096);
   Seen seen;
@@ -273,6 +289,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Misbehaviour{"old-version", "UNIMPLEMENTED", false},
                     Misbehaviour{"unknown-type", "INVALID_ARGUMENT", true},
                     Misbehaviour{"optional-type", "OK", false},
+                    Misbehaviour{"revoke", "INVALID_ARGUMENT", true},  // of inference
                     Misbehaviour{"session-0", "INVALID_ARGUMENT", true},
                     Misbehaviour{"long-metadata-length", "INVALID_ARGUMENT", true},
                     Misbehaviour{"cut-buffer", "INVALID_ARGUMENT", true},

@@ -1,6 +1,7 @@
 #include "feed/train_job.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,25 @@ namespace {
 constexpr int kMaxFeedingThreads = 256;
 // Connections that are lost again and again without a row acknowledged in between.
 constexpr int kMaxBreaks = 16;
+constexpr int64_t kMaxRow = std::numeric_limits<int64_t>::max();
+// The feed is kept open for partitions that may move as long as rows are acknowledged. A program
+// may also be waiting for nothing but the end of the feed.
+constexpr absl::Duration kOpenForMoves = absl::Seconds(1);
+constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
+
+// Rows of a session that are not acknowledged, as far as is known.
+double RowsLeft(const SessionState& state, double partition_rows) {
+  const auto acked = static_cast<double>(state.acked_rows);
+  if (state.revoked_row.has_value()) return static_cast<double>(*state.revoked_row) - acked;
+  if (state.end_row.has_value()) return static_cast<double>(*state.end_row) - acked;
+  return std::max(static_cast<double>(state.sent_rows), partition_rows) - acked;
+}
+
+// Rows of a partition that was taken back.
+double RestOf(const SessionState& state) {
+  return static_cast<double>(std::max(state.end_row.value_or(0), state.had_rows) -
+                             state.acked_rows);
+}
 
 }  // namespace
 
@@ -250,8 +270,12 @@ absl::Status TrainJob::Feed(WorkPtr& work) {
     MILLRACE_ASSIGN_OR_RETURN(const bool opened, OpenSession(*target, *work));
     if (!opened) return absl::OkStatus();  // the call is over
     const absl::Status status = Stream(*work);
+    const SessionState state = work->session->state();
     const bool received = status.ok();
-    nodes_.Release(target->node, /*outstanding=*/received);
+    // Taken back: the program has the last rows of it in hand. Nothing is left to be sent.
+    const bool settles = received || state.end == SessionEnd::kDone ||
+                         (state.end == SessionEnd::kOpen && state.revoked_row.has_value());
+    nodes_.Release(target->node, /*outstanding=*/settles);
     {
       MutexLock lock(&mu_);
       feeding_.erase(work->session);
@@ -259,12 +283,13 @@ absl::Status TrainJob::Feed(WorkPtr& work) {
     if (received) {
       nodes_.Succeeded(target->node);
       Report(PartitionProgress::State::kReceived, *work);
+    }
+    if (settles) {
       MutexLock lock(&mu_);
       outstanding_.push_back(std::move(work));
       return absl::OkStatus();
     }
-    if (work->session->state().end ==
-        SessionEnd::kOpen) {  // the source failed, or a wait took long
+    if (state.end == SessionEnd::kOpen) {  // the source failed, or a wait took long
       work->session->Abort(status);
       return status;
     }
@@ -275,10 +300,14 @@ absl::Status TrainJob::Feed(WorkPtr& work) {
 
 // Where `work` goes next: anywhere, or, after a session that ended early, where Recover() says.
 absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
-  if (work.session == nullptr) return nodes_.Acquire();
+  if (work.session == nullptr) return nodes_.AcquireNext();
   MILLRACE_ASSIGN_OR_RETURN(Recovery recovery, nodes_.Recover(*work.session));
   PrepareRefeed(work, recovery);
-  if (recovery.where == Recovery::Where::kElsewhere) return nodes_.Acquire();
+  if (recovery.where == Recovery::Where::kElsewhere) {
+    const SessionState state = work.session->state();
+    if (state.end == SessionEnd::kRevoked) return nodes_.AcquireForMove(RestOf(state));
+    return nodes_.AcquireNext();
+  }
   if (recovery.where == Recovery::Where::kSameAttempt && work.breaks > kMaxBreaks) {
     return work.session->state().status;
   }
@@ -293,7 +322,7 @@ void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
   work.breaks = recovery.where == Recovery::Where::kSameAttempt && stuck ? work.breaks + 1 : 0;
   work.first_row = resume ? state.acked_rows : 0;
   // What was sent may have been handed out, and even used, without a word of it coming back; only
-  // TERMINATED says that what is not acknowledged was not.
+  // TERMINATED says that what is not acknowledged was not, and REVOKED what was not handed out.
   const int64_t had = state.end == SessionEnd::kTerminated ? state.acked_rows : state.sent_rows;
   const int64_t refed_rows = std::max<int64_t>(0, had - work.first_row);
   if (refed_rows > 0) {
@@ -304,6 +333,10 @@ void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
                            .rows = refed_rows,
                            .node = work.session->target().node,
                            .reason = recovery.reason};
+  }
+  if (state.end == SessionEnd::kRevoked) {
+    MutexLock lock(&mu_);
+    ++result_.moved;
   }
   Report(PartitionProgress::State::kRefeeding, work, refed_rows, recovery.reason);
 }
@@ -371,6 +404,7 @@ absl::Status TrainJob::Stream(Work& work) {
 void TrainJob::Watch() {
   while (true) {
     CollectOutstanding();
+    Balance();
     CheckTerminated();
     std::string feed_id;
     {
@@ -382,7 +416,7 @@ void TrainJob::Watch() {
           work_cv_.SignalAll();
           return;
         }
-        if (!feed_ended_.has_value()) {
+        if (!feed_ended_.has_value() && !MayStillMove()) {
           feed_ended_ = options_.clock->SteadyNow();
           feed_id = feed_id_;
         }
@@ -421,7 +455,9 @@ void TrainJob::CollectOutstanding() {
       nodes_.Settle(work.session->target().node);
       Count(work);
       // A session that broke after its last row was acknowledged has done its work.
-      if (state.acked_rows == *state.end_row) {
+      if (state.acked_rows == state.end_row) {
+        ++done_partitions_;
+        done_rows_ += *state.end_row;
         done.push_back(std::move(*it));
       } else {
         again_.push_back(std::move(*it));
@@ -430,11 +466,78 @@ void TrainJob::CollectOutstanding() {
       it = outstanding_.erase(it);
     }
   }
-  for (Work* work : open) ReportInTime(PartitionProgress::State::kReceived, *work);
+  for (Work* work : open) {
+    const bool revoked = work->session->state().revoked_row.has_value();
+    ReportInTime(revoked ? PartitionProgress::State::kFeeding : PartitionProgress::State::kReceived,
+                 *work);
+  }
   for (const WorkPtr& work : done) {
     nodes_.Succeeded(work->session->target().node);
     Report(PartitionProgress::State::kAcknowledged, *work);
   }
+}
+
+// Tells what the nodes have to do, and, once nothing is left to give out, takes back what another
+// node will be done with sooner.
+void TrainJob::Balance() {
+  std::map<std::string, NodeReading> readings;
+  std::vector<std::pair<std::shared_ptr<FeedSession>, SessionState>> open;
+  double partition_rows = 0;
+  bool all_given = false;
+  {
+    MutexLock lock(&mu_);
+    if (done_partitions_ > 0) {
+      partition_rows = static_cast<double>(done_rows_) / static_cast<double>(done_partitions_);
+    }
+    all_given = next_epoch_ == options_.num_epochs && again_.empty();
+    for (const auto& [node, rows] : result_.rows_by_node) readings[node].acked_rows = rows;
+    for (const auto& session : feeding_) open.emplace_back(session, session->state());
+    for (const WorkPtr& work : outstanding_) {
+      open.emplace_back(work->session, work->session->state());
+    }
+  }
+  int64_t acked = 0;
+  for (const auto& [session, state] : open) {
+    NodeReading& reading = readings[session->target().node];
+    reading.acked_rows += state.acked_rows - session->options().first_row;
+    ++reading.partitions;
+    if (state.end == SessionEnd::kOpen) reading.rows += RowsLeft(state, partition_rows);
+  }
+  for (const auto& [node, reading] : readings) acked += reading.acked_rows;
+  if (acked != std::exchange(acked_rows_, acked)) acked_at_ = options_.clock->SteadyNow();
+  nodes_.Observe(readings, partition_rows);
+  more_moves_ = false;
+  if (!all_given || nodes_.size() < 2) return;
+
+  std::vector<OpenPartition> partitions;
+  std::vector<std::shared_ptr<FeedSession>> sessions;
+  for (const auto& [session, state] : open) {
+    if (state.end != SessionEnd::kOpen || !state.accepted) continue;
+    if (state.revoking || state.revoked_row.has_value()) {
+      more_moves_ = true;
+      continue;
+    }
+    const bool begun = state.acked_rows > session->options().first_row;
+    if (begun && !source_->deterministic()) continue;
+    const auto node =
+        std::find(nodes_.names().begin(), nodes_.names().end(), session->target().node);
+    if (node == nodes_.names().end()) continue;
+    partitions.push_back({.node = static_cast<size_t>(node - nodes_.names().begin()),
+                          .begun = begun,
+                          .rows = RowsLeft(state, partition_rows)});
+    sessions.push_back(session);
+  }
+  const MovePlan plan = PlanMoves(nodes_.loads(), partitions);
+  more_moves_ = more_moves_ || plan.more_later || !plan.take_back.empty();
+  for (const size_t move : plan.take_back) {
+    FeedSession& session = *sessions[move];
+    session.Revoke(source_->deterministic() ? kMaxRow : session.options().first_row);
+  }
+}
+
+// What moves once the feed has ended travels in one of its own.
+bool TrainJob::MayStillMove() {
+  return more_moves_ && options_.clock->SteadyNow() - acked_at_ < kOpenForMoves;
 }
 
 // A feeding thread that waits for the source does not see that its session has ended.
@@ -464,8 +567,9 @@ void TrainJob::Count(const Work& work) {
 absl::Duration TrainJob::NextDeadline() {
   MutexLock lock(&mu_);
   absl::Duration deadline = absl::InfiniteDuration();
-  if (!feed_ended_.has_value()) return deadline;
   const absl::Duration now = options_.clock->SteadyNow();
+  if (nodes_.size() > 1) deadline = kLookAgain;  // a node that is silent becomes slower
+  if (!feed_ended_.has_value()) return deadline;
   for (const WorkPtr& work : outstanding_) {
     const absl::Duration last = std::max(*feed_ended_, work->session->options().progress->last());
     deadline = std::min(deadline, last + options_.feed_timeout - now);

@@ -9,25 +9,31 @@
 //   3}); MILLRACE_ASSIGN_OR_RETURN(TrainResult result, job.Run());
 //
 // How it goes: feeding threads, by default one per node, each take the next (epoch, partition),
-// give it to the running node with the fewest partitions in hand, and go on once the node has
-// received all of it. When all partitions of all epochs are received the observer's FeedEnd() is
-// called (NextBatch then returns the short tail); the call is over when every row is acknowledged.
+// give it to the running node that will be done with it first, by its pace so far
+// (feed/feeder_load.h), and go on once the node has received all of it. Once none are left, what a
+// slow node has not begun, or the rest of what it has, is taken back for a node that will be done
+// sooner. When all partitions of all epochs are received, and none is to be moved any more, the
+// observer's FeedEnd() is called (NextBatch then returns the short tail); the call is over when
+// every row is acknowledged.
 //
 // What happens when a session ends before its time:
 //
 //   connection lost, same process      again from the first row not acknowledged, if the source is
 //                                      deterministic; otherwise from row 0
 //   node was restarted                 again from row 0, after waiting for it at most feed_timeout
+//   taken back from a slow node        the rest goes to another one, from the first row that the
+//                                      program was not given; of a source that is not deterministic
+//                                      only what was not begun is taken back
 //   program stopped reading, exit 0    the rest goes to other nodes, as in the first line; when no
 //                                      node reads any more the call ends with `terminated`, and
 //                                      readers of the source are cancelled
 //   node failed, ERROR, bad frames     the call fails with that cause
 //
 // Rows that are sent again though the node may have used them are re-fed and counted: none after
-// TERMINATED, otherwise all that were sent and are not before the row where the next session begins.
-// So a row reaches programs once, or the count says that it may have been more. A partition that is
-// fed again after FeedEnd() was called travels under a new feed_id, "<feed_id>.<n>", with a FeedEnd() of its own: a node has
-// closed the earlier feed.
+// TERMINATED or when it was taken back, otherwise all that were sent and are not before the row
+// where the next session begins. So a row reaches programs once, or the count says that it may have
+// been more. A partition that is fed again after FeedEnd() was called travels under a new feed_id,
+// "<feed_id>.<n>", with a FeedEnd() of its own: a node has closed the earlier feed.
 
 #ifndef FEED_TRAIN_JOB_H_
 #define FEED_TRAIN_JOB_H_
@@ -103,6 +109,8 @@ struct TrainResult {
   // Rows that each node's program has used.
   std::map<std::string, int64_t> rows_by_node;
   std::vector<RefedRows> refed;
+  // Times that a partition, or the rest of one, was taken back from one node for another.
+  int64_t moved = 0;
   absl::Duration elapsed;
 
   [[nodiscard]] int64_t rows() const;
@@ -162,6 +170,8 @@ class TrainJob {
   // The thread of Run().
   void Watch();
   void CollectOutstanding();
+  void Balance();
+  bool MayStillMove();
   void CheckTerminated();
   bool AllReceived();
   absl::Duration NextDeadline();
@@ -204,9 +214,16 @@ class TrainJob {
   std::string feed_id_ ABSL_GUARDED_BY(mu_);
   int round_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<absl::Duration> feed_ended_ ABSL_GUARDED_BY(mu_);  // steady time; of feed_id_
-  bool over_ ABSL_GUARDED_BY(mu_) = false;                         // feeding threads are to end
-  absl::Status failure_ ABSL_GUARDED_BY(mu_);                      // the first; implies over_
+  // Of partitions that were fed to the end.
+  int64_t done_partitions_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t done_rows_ ABSL_GUARDED_BY(mu_) = 0;
+  bool over_ ABSL_GUARDED_BY(mu_) = false;     // feeding threads are to end
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);  // the first; implies over_
   TrainResult result_ ABSL_GUARDED_BY(mu_);
+  // Of the thread of Run().
+  bool more_moves_ = false;    // some will be worth it later
+  int64_t acked_rows_ = 0;     // by all nodes, when Balance() looked last
+  absl::Duration acked_at_{};  // steady time when that grew last
   std::vector<Thread> threads_;
 };
 

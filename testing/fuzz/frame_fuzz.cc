@@ -49,11 +49,15 @@ void DecodeMetadata(FrameType type, absl::string_view metadata) {
     case FrameType::kResultCredit:
       RoundTrip<ResultCreditFrame>(DecodeResultCredit, EncodeResultCredit, metadata);
       break;
+    case FrameType::kRevoke:
+      RoundTrip<RevokeFrame>(DecodeRevoke, EncodeRevoke, metadata);
+      break;
     case FrameType::kCredit:
       RoundTrip<CreditFrame>(DecodeCredit, EncodeCredit, metadata);
       break;
     case FrameType::kReceived:
     case FrameType::kAck:
+    case FrameType::kRevoked:
       RoundTrip<RowFrame>(DecodeRow, EncodeRow, metadata);
       break;
     case FrameType::kDone:

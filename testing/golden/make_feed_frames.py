@@ -284,6 +284,8 @@ def add_good(golden):
     golden.add("abort", "node", frames.Abort("CANCELLED", "the task was killed"), FEEDER_SESSION, 21)
     golden.add("blocked", "node", frames.Blocked(9 << 20), FEEDER_SESSION, 3)
     golden.add("result_credit", "node", frames.ResultCredit(21 << 20), INFERENCE_SESSION, 4)
+    golden.add("revoke", "node", frames.Revoke(2**63 - 1), FEEDER_SESSION, 21)
+    golden.add("revoke_unless_begun", "node", frames.Revoke(0), FEEDER_SESSION, 21)
     golden.add("credit", "feeder", frames.Credit(8 << 20, 0), FEEDER_SESSION, 0)
     golden.add("credit_above_4_gib", "feeder", frames.Credit(5 << 30, (5 << 30) - 4096), FEEDER_SESSION, 1)
     golden.add("received", "feeder", frames.Received(104), FEEDER_SESSION, 2)
@@ -296,6 +298,7 @@ def add_good(golden):
     golden.add("wait", "feeder", frames.Wait(2, 17), INFERENCE_SESSION, 0)
     golden.add("terminated", "feeder", frames.Terminated("the program called Terminate(\"input\")"), FEEDER_SESSION, 4)
     golden.add("error", "feeder", frames.Error("NOT_FOUND", "no queue \"inptu\"; there are: input, predict"), FEEDER_SESSION, 0)
+    golden.add("revoked", "feeder", frames.Revoked(64), FEEDER_SESSION, 3)
     optional = frames.Frame(200, FEEDER_SESSION, 5, b"from a later version", flags=frames.FLAG_OPTIONAL)
     golden.add_frame("unknown_optional_to_node", "node", optional)
     golden.add_frame("unknown_optional_to_feeder", "feeder", optional)
@@ -348,8 +351,9 @@ def refuse_headers(golden):
 
 def refuse_binary_metadata(golden):
     sizes = [(4, "end_partition", "node", 8), (16, "credit", "feeder", 16), (17, "received", "feeder", 8)]
-    sizes += [(6, "blocked", "node", 8), (7, "result_credit", "node", 8), (18, "ack", "feeder", 8)]
-    sizes += [(20, "done", "feeder", 16), (21, "wait", "feeder", 16)]
+    sizes += [(6, "blocked", "node", 8), (7, "result_credit", "node", 8), (8, "revoke", "node", 8)]
+    sizes += [(18, "ack", "feeder", 8), (20, "done", "feeder", 16), (21, "wait", "feeder", 16)]
+    sizes += [(24, "revoked", "feeder", 8)]
     for kind, name, receiver, size in sizes:
         for wrong in (0, size - 1, size + 1):
             frame = frames.Frame(kind, FEEDER_SESSION, 1, bytes(wrong))

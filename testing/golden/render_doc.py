@@ -14,6 +14,7 @@ EXAMPLES = [
     "abort",
     "blocked",
     "result_credit",
+    "revoke",
     "credit",
     "received",
     "ack",
@@ -22,6 +23,7 @@ EXAMPLES = [
     "wait",
     "terminated",
     "error",
+    "revoked",
 ]
 
 _INTRODUCTION = """\
@@ -53,7 +55,8 @@ def _stretch(start, data, note, text=False):
 
 def _header_lines(entry, part):
     header = entry["header"]
-    first = f"MRF1, version {header['version']}, type {header['type']}, flags 0, session 0x{header['session']}"
+    kind = f"version {header['version']}, type {header['type']}, flags {header['flags']}"
+    first = f"MRF1, {kind}, session 0x{header['session']}"
     return [
         _line(0, part[:16], first),
         _line(16, part[16:], f"seq {header['seq']}, metadata_length {header['metadata_length']}, zero"),

@@ -30,6 +30,7 @@ NODE_RULES = {
     "optional-type": "type 200 with OPTIONAL, which is allowed",
     "credit-falls": "a CREDIT with a smaller limit",
     "ack-beyond": "acknowledges more rows than were sent",
+    "revoked-unasked": "REVOKED without REVOKE",
     "early-done": "DONE before the last row",
     "result-gap": "leaves out a result (inference)",
 }
@@ -81,6 +82,8 @@ class BreakingNode(nodes.TellingNode):
             send(session, frames.Credit(session.limit - 1, 0))
         elif self.rule == "ack-beyond":
             send(session, frames.Ack(session.next_row + 1000))
+        elif self.rule == "revoked-unasked":
+            send(session, frames.Revoked(session.open_message.first_row))
         elif self.rule == "early-done":
             send(session, frames.Done(session.next_row + 1, session.next_row + 1))
         elif self.rule == "result-gap":

@@ -52,7 +52,8 @@ class ConformanceTest(unittest.TestCase):
     def test_the_reference_node_is_right_whatever_a_feeder_breaks(self):
         with node_stub.NodeStub() as node:
             info = {"ipc": node.info.endpoint, "key": node.info.key, "nonce": node.info.nonce}
-            for rule in ("skip-seq", "bad-version", "open-mode", "row-gap", "optional-type", "duplicate-session"):
+            rules = ("skip-seq", "bad-version", "open-mode", "row-gap", "optional-type", "revoke", "duplicate-session")
+            for rule in rules:
                 with self.subTest(rule):
                     code, verdict = self.run_feeder(info, "--break", rule)
                     self.assertEqual((code, verdict["ok"]), (0, True), verdict)

@@ -303,12 +303,13 @@ class PartitionFeed:
         self.acked_row = ended.acked_row
         self.results = ended.results
         self.rows = ended.end_row
+        revoked = ended.outcome.kind == "revoked"
         again = ended.outcome.kind in ("lost", "unavailable") or ended.outcome.code == "UNAVAILABLE"
         # A node attempt that took an old port says FAILED_PRECONDITION or knows another key.
         elsewhere = not ended.accepted and ended.outcome.code in ("FAILED_PRECONDITION", "UNAUTHENTICATED")
         if self._resume and elsewhere:
             again = self._lookup() != self._node
-        if not (self._resume and again):
+        if not revoked and not (self._resume and again):
             self._end(ended.outcome.kind, ended.outcome.code, ended.outcome.message)
         elif now - self._progress_at >= self._limits.feed_timeout:
             self._end("timeout", "DEADLINE_EXCEEDED", ended.outcome.message)

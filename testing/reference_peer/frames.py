@@ -43,6 +43,7 @@ class FrameType(enum.IntEnum):
     ABORT = 5
     BLOCKED = 6
     RESULT_CREDIT = 7
+    REVOKE = 8
     CREDIT = 16
     RECEIVED = 17
     ACK = 18
@@ -51,6 +52,7 @@ class FrameType(enum.IntEnum):
     WAIT = 21
     TERMINATED = 22
     ERROR = 23
+    REVOKED = 24
 
 
 _TO_NODE = {kind for kind in FrameType if kind < FrameType.CREDIT}
@@ -365,9 +367,11 @@ class Result(Batch):
 class _Binary:
     """Base of the types whose metadata is nothing but u64 fields, in the order of the class."""
 
+    FLAGS = 0
+
     def frame(self, session, seq):
         values = dataclasses.astuple(self)
-        return Frame(self.TYPE, session, seq, struct.pack(f"<{len(values)}Q", *values))
+        return Frame(self.TYPE, session, seq, struct.pack(f"<{len(values)}Q", *values), flags=self.FLAGS)
 
     @classmethod
     def decode(cls, frame):
@@ -409,6 +413,13 @@ class Blocked(_Binary):
 class ResultCredit(_Binary):
     limit: int
     TYPE = FrameType.RESULT_CREDIT
+
+
+@dataclasses.dataclass(frozen=True)
+class Revoke(_Binary):
+    max_row: int
+    TYPE = FrameType.REVOKE
+    FLAGS = FLAG_OPTIONAL
 
 
 @dataclasses.dataclass(frozen=True)
@@ -457,6 +468,12 @@ class Error(_JsonText):
     TYPE = FrameType.ERROR
 
 
+@dataclasses.dataclass(frozen=True)
+class Revoked(_Binary):
+    row: int
+    TYPE = FrameType.REVOKED
+
+
 _CLASSES = {
     FrameType.OPEN: Open,
     FrameType.SCHEMA: Schema,
@@ -465,6 +482,7 @@ _CLASSES = {
     FrameType.ABORT: Abort,
     FrameType.BLOCKED: Blocked,
     FrameType.RESULT_CREDIT: ResultCredit,
+    FrameType.REVOKE: Revoke,
     FrameType.CREDIT: Credit,
     FrameType.RECEIVED: Received,
     FrameType.ACK: Ack,
@@ -473,6 +491,7 @@ _CLASSES = {
     FrameType.WAIT: Wait,
     FrameType.TERMINATED: Terminated,
     FrameType.ERROR: Error,
+    FrameType.REVOKED: Revoked,
 }
 
 

@@ -30,6 +30,7 @@ KINDS = {
     "old-version": "version 1: UNIMPLEMENTED",
     "unknown-type": "type 200 before a batch: bad frame",
     "optional-type": "type 200 with OPTIONAL before a batch, which is allowed: ignored",
+    "revoke": "REVOKE after a batch, which is allowed: what the node gives back, if it does, is fed in another session",
     "session-0": "header with session 0: bad frame",
     "long-metadata-length": "metadata_length one too great: bad frame",
     "cut-buffer": "body cut into parts inside a buffer: bad frame",
@@ -58,6 +59,7 @@ EXPECTED = {
     "old-version": "error UNIMPLEMENTED",
     "unknown-type": "error INVALID_ARGUMENT",
     "optional-type": "done OK",
+    "revoke": "done OK",
     "session-0": "error INVALID_ARGUMENT",
     "long-metadata-length": "error INVALID_ARGUMENT",
     "cut-buffer": "error INVALID_ARGUMENT",
@@ -104,6 +106,10 @@ class Misbehaviour:
     @property
     def ignores_credit(self):
         return self.kind in ("send-before-credit", "exceed-credit")
+
+    @property
+    def revokes(self):
+        return self.kind == "revoke"
 
     @property
     def breaks_answer_seq(self):
@@ -184,6 +190,10 @@ class Misbehaviour:
     def _optional_type(self, frame):
         extra = frames.Frame(200, frame.session, frame.seq, b"later", flags=frames.FLAG_OPTIONAL)
         return self._behind(frame, extra)
+
+    @staticmethod
+    def _revoke(frame):
+        return [frame.parts(), frames.Revoke(2**63 - 1).frame(frame.session, frame.seq + 1).parts()], 2
 
     @staticmethod
     def _session_0(frame):

@@ -50,6 +50,7 @@ class _NodeSession:
     schema: pa.Schema | None = None
     next_row: int = 0
     end_row: int | None = None
+    revoked: bool = False
     sent_bytes: int = 0
     limit: int = 0
     needed: int = 0  # of the last BLOCKED
@@ -282,6 +283,8 @@ class NodeStub:
         try:
             if isinstance(message, frames.Abort):
                 del self._sessions[session.id]
+            elif session.revoked:
+                pass  # it was under way
             elif not session.accepted:
                 raise frames.FrameError("order", "only OPEN may be sent before the first CREDIT")
             elif isinstance(message, frames.Schema):
@@ -294,6 +297,8 @@ class NodeStub:
                 if message.limit < session.result_limit:
                     raise frames.FrameError("credit", "RESULT_CREDIT fell")
                 session.result_limit = message.limit
+            elif isinstance(message, frames.Revoke):
+                self._on_revoke(session, message)
             else:
                 self._on_end_partition(session, message)
         except _SessionError as error:
@@ -354,6 +359,18 @@ class NodeStub:
             raise _SessionError("DATA_LOSS", f"END_PARTITION({message.end_row}) after {session.next_row} rows")
         session.end_row = message.end_row
         self._send(session, frames.Received(session.end_row))
+
+    def _on_revoke(self, session, message):
+        """Gives back what the program has not taken, unless that is nothing."""
+        if session.open_message.mode != "train":
+            raise frames.FrameError("order", "REVOKE in inference")
+        taken = session.unsent[0][0] if session.unsent else session.next_row
+        if taken > message.max_row or session.end_row == taken:
+            return
+        session.revoked = True
+        session.unsent.clear()
+        session.end_row = session.next_row = taken
+        self._send(session, frames.Revoked(taken))
 
     def _break_connections(self):
         """All connections end, the attempt lives on at new addresses."""

@@ -22,10 +22,10 @@ RESULT_WINDOW_BYTES = 64 << 10
 class Outcome:
     """How a session or a feed ended.
 
-    kind: "done", "terminated", "error" (the node's ERROR), "protocol" (the node broke the rules),
-    "refused" (handshake), "unproven" (not the node), "unavailable" (no answer), "lost" (connection),
-    "timeout" (no progress), "aborted" (by this side) or "failed" (the coordinator says so). code: a gRPC status
-    code's name.
+    kind: "done", "revoked" (what is left is to be fed elsewhere), "terminated", "error" (the node's ERROR),
+    "protocol" (the node broke the rules), "refused" (handshake), "unproven" (not the node), "unavailable"
+    (no answer), "lost" (connection), "timeout" (no progress), "aborted" (by this side) or "failed" (the
+    coordinator says so). code: a gRPC status code's name.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def ok(self):
-        return self.kind in ("done", "terminated")
+        return self.kind in ("done", "revoked", "terminated")
 
 
 class ProtocolError(Exception):
@@ -80,6 +80,7 @@ class Session:
         self.result_bytes = 0
         self.result_limit = open_message.result_limit
         self.end_row = None
+        self.revoked_row = None  # the node has given back what follows
         self.waited = False
         self.proven = False  # the node has shown that it is the node
         self.server = ""  # where somebody has taken the feeder's login
@@ -145,7 +146,9 @@ class Session:
 
     def _ready(self):
         """The next message that may be sent now, None when there is none."""
-        if self.end_row is not None or not (self.accepted or self._tamper.ignores_acceptance):
+        if self.end_row is not None or self.revoked_row is not None:
+            return None
+        if not (self.accepted or self._tamper.ignores_acceptance):
             return None
         if self._pending is None:
             record_batch = self._source.batch(self.next_row)
@@ -249,6 +252,7 @@ class Session:
             frames.Received: self._on_received,
             frames.Ack: self._on_ack,
             frames.Wait: self._on_wait,
+            frames.Revoked: self._on_revoked,
             frames.Schema: self._on_schema,
         }
         if isinstance(message, frames.Error):
@@ -290,6 +294,15 @@ class Session:
         self.acked_row = message.row
         self._emit("ack", row=message.row)
 
+    def _on_revoked(self, message, now):
+        if not self._tamper.revokes or self.revoked_row is not None:
+            raise frames.FrameError("order", "REVOKED without REVOKE")
+        self.next_row = self._checked_row(message.row, self.acked_row, "REVOKED")
+        self.received_row = min(self.received_row, self.next_row)
+        self.revoked_row = self.next_row
+        self._progress_at = now
+        self._emit("revoked", row=message.row)
+
     def _on_wait(self, message, now):
         before = self._wait
         if before is None or message.position < before.position or message.progress > before.progress:
@@ -324,6 +337,9 @@ class Session:
         self._emit("result", first_row=message.first_row, rows=message.rows)
 
     def _on_done(self, message):
+        if self.revoked_row is not None:
+            self._on_done_of_revoked(message)
+            return
         if self.end_row is None:
             raise ProtocolError("DATA_LOSS", "DONE before END_PARTITION")
         last, name = (self.result_row, "results") if self.inference else (self.acked_row, "acknowledgements")
@@ -335,3 +351,11 @@ class Session:
             text = f"DONE({message.rows_in}, {message.rows_out}) where ({rows_in}, {rows_out}) is right"
             raise ProtocolError("DATA_LOSS", text)
         self._end("done", "OK", f"{message.rows_in} rows in, {message.rows_out} rows out")
+
+    def _on_done_of_revoked(self, message):
+        rows_in = self.revoked_row - self.open_message.first_row
+        if self.acked_row != self.revoked_row or (message.rows_in, message.rows_out) != (rows_in, 0):
+            before = f"REVOKED({self.revoked_row}) and ACK({self.acked_row})"
+            text = f"DONE({message.rows_in}, {message.rows_out}) after {before}"
+            raise ProtocolError("DATA_LOSS", text)
+        self._end("revoked", "OK", f"{rows_in} rows in, given back from row {self.revoked_row} on")

@@ -6,6 +6,7 @@ from unittest import mock
 import pyarrow as pa
 
 import frames
+import misbehave
 import session as sessions
 import sources
 
@@ -128,6 +129,33 @@ class EndTest(unittest.TestCase):
         talk.answer(frames.Ack(30))
         talk.answer(frames.Done(30, 0))
         self._ends(talk, "done", "OK")
+
+    def _revoked(self, row):
+        talk = _served(tamper=misbehave.Misbehaviour("revoke", 0))
+        talk.answer(frames.Ack(5))
+        talk.answer(frames.Revoked(row))
+        return talk
+
+    def test_what_is_given_back_ends_the_session_once_the_rows_before_it_are_acknowledged(self):
+        talk = self._revoked(20)
+        self.assertIn("Revoke", talk.kinds())
+        sent = len(talk.sent)
+        talk.step()
+        self.assertEqual(len(talk.sent), sent, "nothing follows REVOKED")
+        talk.answer(frames.Ack(20))
+        talk.answer(frames.Done(20, 0))
+        self._ends(talk, "revoked", "OK")
+        self.assertEqual((talk.session.next_row, talk.session.acked_row), (20, 20))
+
+    def test_done_after_revoked_counts_the_rows_before_it(self):
+        talk = self._revoked(20)
+        talk.answer(frames.Ack(20))
+        talk.answer(frames.Done(30, 0))
+        self._ends(talk, "protocol", "DATA_LOSS")
+
+    def test_revoked_that_was_not_asked_for_is_a_bad_frame(self):
+        with self.assertRaises(frames.FrameError):
+            _served().answer(frames.Revoked(10))
 
     def test_done_before_the_last_acknowledgement_is_data_loss(self):
         talk = _served()

@@ -5,8 +5,8 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * Metadata that is one or two numbers: END_PARTITION, BLOCKED, RESULT_CREDIT, RECEIVED and ACK; CREDIT, DONE and
- * WAIT.
+ * Metadata that is one or two numbers: END_PARTITION, BLOCKED, RESULT_CREDIT, REVOKE, RECEIVED, ACK and REVOKED;
+ * CREDIT, DONE and WAIT.
  */
 final class Counts {
   final long first;

@@ -9,6 +9,7 @@ public enum FrameType {
   ABORT(5, 0),
   BLOCKED(6, 8),
   RESULT_CREDIT(7, 8),
+  REVOKE(8, 8),
   CREDIT(16, 16),
   RECEIVED(17, 8),
   ACK(18, 8),
@@ -16,7 +17,8 @@ public enum FrameType {
   DONE(20, 16),
   WAIT(21, 16),
   TERMINATED(22, 0),
-  ERROR(23, 0);
+  ERROR(23, 0),
+  REVOKED(24, 8);
 
   final int number;
   /** Bytes of its metadata, 0 if these vary. */

@@ -100,8 +100,10 @@ public final class GoldenFramesTest {
       case END_PARTITION:
       case BLOCKED:
       case RESULT_CREDIT:
+      case REVOKE:
       case RECEIVED:
       case ACK:
+      case REVOKED:
         return Counts.encode(Counts.decode(metadata).first);
       case CREDIT:
       case DONE:
@@ -165,6 +167,10 @@ public final class GoldenFramesTest {
       }
       byte[] metadata = recode(golden, header);
       assertArrayEquals(golden.name, bytes(golden.metadata()), metadata);
+      assertEquals(golden.name, said.integer("flags"), header.flags);
+      if (header.optional()) {
+        continue; // this end sends none
+      }
       FrameHeader again = new FrameHeader(header.type, header.session, header.seq, metadata.length);
       assertArrayEquals(golden.name, golden.parts.get(0).array(), again.encode());
       frames++;
