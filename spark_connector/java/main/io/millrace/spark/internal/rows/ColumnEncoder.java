@@ -10,9 +10,10 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.Platform;
 
-/** Columns of numbers, copied as they lie where Spark has them so. */
+/** Columns of numbers, copied as they lie where Spark has them so, and of strings. */
 public final class ColumnEncoder extends RowEncoder<ColumnSlice> {
   private final ColumnBuilder[] columns;
+  private final String[] names;
 
   /**
    * An encoder for columns of {@code schema}.
@@ -23,12 +24,13 @@ public final class ColumnEncoder extends RowEncoder<ColumnSlice> {
     BatchBuilder builder = new BatchBuilder(SparkTypes.schema(schema), pool);
     setBuilder(builder);
     columns = new ColumnBuilder[schema.fields().length];
+    names = schema.fieldNames();
     for (int i = 0; i < columns.length; i++) {
       columns[i] = builder.column(i);
     }
   }
 
-  /** Whether each column is of numbers, times or bools: others gain nothing, and go the way of rows. */
+  /** Whether each column is of numbers, times, bools or strings: what has others goes the way of rows. */
   static boolean supports(StructType schema) {
     for (StructField field : schema.fields()) {
       switch (field.dataType().typeName()) {
@@ -42,6 +44,7 @@ public final class ColumnEncoder extends RowEncoder<ColumnSlice> {
         case "date":
         case "timestamp":
         case "timestamp_ntz":
+        case "string":
           break;
         default:
           return false;
@@ -53,7 +56,7 @@ public final class ColumnEncoder extends RowEncoder<ColumnSlice> {
   @Override
   public void add(ColumnSlice slice) {
     for (int i = 0; i < columns.length; i++) {
-      add(slice.batch.column(i), slice.from, slice.rows, columns[i]);
+      add(slice.batch.column(i), slice.from, slice.rows, columns[i], names[i]);
     }
     builder().endRows(slice.rows);
   }
@@ -68,12 +71,16 @@ public final class ColumnEncoder extends RowEncoder<ColumnSlice> {
     add(new ColumnSlice(slice.batch, slice.from + first, slice.rows - first));
   }
 
-  private static void add(ColumnVector from, int first, int count, ColumnBuilder to) {
+  private static void add(ColumnVector from, int first, int count, ColumnBuilder to, String name) {
     boolean writable = from instanceof WritableColumnVector;
     if (writable && ((WritableColumnVector) from).isAllNull()) {
       for (int i = 0; i < count; i++) {
         to.putNull();
       }
+      return;
+    }
+    if (to.type().id() == ArrowType.Id.UTF8) {
+      addTexts(from, first, count, to, name);
       return;
     }
     // A vector of Spark's has something in the place of a null; what others do there is not known. One with a
@@ -96,6 +103,16 @@ public final class ColumnEncoder extends RowEncoder<ColumnSlice> {
         if (from.isNullAt(first + i)) {
           to.markNull(row + i);
         }
+      }
+    }
+  }
+
+  private static void addTexts(ColumnVector from, int first, int count, ColumnBuilder to, String name) {
+    for (int i = first; i < first + count; i++) {
+      if (from.isNullAt(i)) {
+        to.putNull();
+      } else {
+        FieldEncoder.putText(from.getUTF8String(i), to, name);
       }
     }
   }

@@ -2,6 +2,7 @@ package io.millrace.spark.internal.rows;
 
 import java.util.Iterator;
 import java.util.NoSuchElementException;
+import java.util.stream.IntStream;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.function.FlatMapFunction;
 import org.apache.spark.sql.Dataset;
@@ -11,8 +12,10 @@ import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /** The columns of a DataFrame that Spark has as columns: a cached one, files of Parquet or ORC. */
@@ -20,14 +23,16 @@ public final class ColumnSlices implements FlatMapFunction<Iterator<ColumnarBatc
   private static final long serialVersionUID = 1L;
 
   private final int rowsPerSlice;
+  private final int[] texts; // columns whose values have a length
 
-  private ColumnSlices(int rowsPerSlice) {
+  private ColumnSlices(int rowsPerSlice, int[] texts) {
     this.rowsPerSlice = rowsPerSlice;
+    this.texts = texts;
   }
 
   /**
    * The rows of {@code data}, in the order and the partitions of {@code toRdd()}, without making rows of them
-   * first; null if Spark has rows, or columns other than of numbers.
+   * first; null if Spark has rows, or columns other than of numbers and strings.
    */
   public static JavaRDD<ColumnSlice> of(Dataset<Row> data) {
     StructType schema = data.schema();
@@ -44,7 +49,28 @@ public final class ColumnSlices implements FlatMapFunction<Iterator<ColumnarBatc
     }
     return plan.executeColumnar()
         .toJavaRDD()
-        .mapPartitions(new ColumnSlices((int) Math.max(1, RowEncoder.BATCH_BYTES / Math.max(1, width))));
+        .mapPartitions(
+            new ColumnSlices((int) Math.max(1, RowEncoder.BATCH_BYTES / Math.max(1, width)), textsOf(schema)));
+  }
+
+  private static int[] textsOf(StructType schema) {
+    return IntStream.range(0, schema.size())
+        .filter(i -> schema.fields()[i].dataType() instanceof StringType)
+        .toArray();
+  }
+
+  /** How many rows from {@code first} on are about a batch, at most {@code rows}; at least one. */
+  private int measure(ColumnarBatch batch, int first, int rows) {
+    long bytes = 0;
+    int count = 0;
+    while (count < rows && bytes < RowEncoder.BATCH_BYTES) {
+      for (int text : texts) {
+        ColumnVector column = batch.column(text);
+        bytes += column.isNullAt(first + count) ? 0 : column.getUTF8String(first + count).numBytes();
+      }
+      count++;
+    }
+    return count;
   }
 
   /** The plan without what makes rows of its columns, if it ends so: {@code toRdd()} runs the same. */
@@ -84,6 +110,9 @@ public final class ColumnSlices implements FlatMapFunction<Iterator<ColumnarBatc
           throw new NoSuchElementException();
         }
         int rows = Math.min(rowsPerSlice, batch.numRows() - at);
+        if (texts.length > 0) {
+          rows = measure(batch, at, rows);
+        }
         ColumnSlice slice = new ColumnSlice(batch, at, rows);
         at += rows;
         return slice;

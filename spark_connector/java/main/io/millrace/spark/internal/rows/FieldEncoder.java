@@ -32,6 +32,16 @@ abstract class FieldEncoder {
 
   abstract void putValue(SpecializedGetters row, int i);
 
+  static void putText(UTF8String text, ColumnBuilder to, String place) {
+    // A cast from binary makes strings of any bytes, and a node would bar a feeder that sends such.
+    if (!Utf8.isValid(text)) {
+      throw new MillraceException(
+          StatusCode.INVALID_ARGUMENT,
+          "column \"" + place + "\": a string is not valid UTF-8; cast the column to binary");
+    }
+    text.writeToMemory(null, to.putBytesByAddress(text.numBytes()));
+  }
+
   /** {@code place} names the column in messages. */
   static FieldEncoder create(DataType type, ColumnBuilder column, String place) {
     DataType stored = SparkTypes.stored(type);
@@ -151,14 +161,7 @@ abstract class FieldEncoder {
 
     @Override
     void putValue(SpecializedGetters row, int i) {
-      UTF8String text = row.getUTF8String(i);
-      // A cast from binary makes strings of any bytes, and a node would bar a feeder that sends such.
-      if (!Utf8.isValid(text)) {
-        throw new MillraceException(
-            StatusCode.INVALID_ARGUMENT,
-            "column \"" + place + "\": a string is not valid UTF-8; cast the column to binary");
-      }
-      text.writeToMemory(null, column.putBytesByAddress(text.numBytes()));
+      putText(row.getUTF8String(i), column, place);
     }
   }
 

@@ -29,8 +29,11 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.junit.Test;
 import scala.Tuple2;
 
@@ -202,6 +205,25 @@ public final class RowsTest {
         .parquet(folder.toString());
     checkColumns(spark().read().parquet(folder.toString()));
     cached.unpersist();
+    // Strings: all different, few, nulls, of a whole file, and long ones, of which a megabyte has not many.
+    Path texts = Files.createTempDirectory("texts");
+    spark()
+        .range(0, 5000, 1, 2)
+        .selectExpr(
+            "id",
+            "uuid() AS u",
+            "concat('n\u00e4me', id % 5) AS few",
+            "IF(id % 3 = 0, NULL, repeat('y', CAST(4000 + id % 1000 AS int))) AS y",
+            "CAST(NULL AS string) AS none",
+            "concat('p', id % 2) AS part")
+        .write()
+        .mode("overwrite")
+        .partitionBy("part")
+        .parquet(texts.toString());
+    Dataset<Row> strings = spark().read().parquet(texts.toString());
+    checkColumns(strings);
+    int most = ColumnSlices.of(strings).map(slice -> slice.rows).reduce(Math::max);
+    assertTrue("rows of a slice: " + most, most > 100 && most < 500);
   }
 
   @Test
@@ -285,6 +307,12 @@ public final class RowsTest {
     InternalRow row = df.queryExecution().toRdd().toJavaRDD().map(InternalRow::copy).first();
     InternalRowEncoder encoder = new InternalRowEncoder(df.schema(), new BufferPool(1 << 20));
     MillraceException e = assertThrows(MillraceException.class, () -> encoder.add(row));
+    assertTrue(e.getMessage(), e.getMessage().contains("column \"t\""));
+    OnHeapColumnVector column = new OnHeapColumnVector(1, DataTypes.StringType);
+    column.putByteArray(0, new byte[] {(byte) 0xc3});
+    ColumnarBatch batch = new ColumnarBatch(new ColumnVector[] {column}, 1);
+    ColumnEncoder ofColumns = new ColumnEncoder(df.schema(), new BufferPool(1 << 20));
+    e = assertThrows(MillraceException.class, () -> ofColumns.add(new ColumnSlice(batch, 0, 1)));
     assertTrue(e.getMessage(), e.getMessage().contains("column \"t\""));
     encoder.clear();
     assertEquals(0, encoder.rows());
