@@ -538,7 +538,8 @@ def _maven_jars():
                 "            hasHandshakeTimer = false;\n        }\n",
                 # After the handshake too: a length below zero for one, or a PING without its time.
                 "    @Override\n    public void inEvent()\n    {\n",
-                "    @Override\n    public void inEvent()\n    {\n        try {\n            readEvent();\n        }\n" +
+                "    @Override\n    public void inEvent()\n    {\n" +
+                "        try {\n            readEvent();\n        }\n" +
                 "        catch (RuntimeException e) {\n            if (session != null) {\n" +
                 "                error(ErrorReason.PROTOCOL);\n            }\n        }\n    }\n\n" +
                 "    private void readEvent()\n    {\n",

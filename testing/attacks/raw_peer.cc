@@ -103,10 +103,11 @@ std::string CommandFrame(absl::string_view command) {
 }
 
 std::string HearFrame(int fd, char* flags) {
-  const std::string head = Hear(fd, 2);
-  EXPECT_EQ(head[0] & 2, 0) << "a frame of more than 255 bytes";
-  if (flags != nullptr) *flags = head[0];
-  return Hear(fd, static_cast<uint8_t>(head[1]));
+  const char head = Hear(fd, 1)[0];
+  if (flags != nullptr) *flags = head;
+  size_t size = 0;
+  for (const char digit : Hear(fd, (head & 2) != 0 ? 8 : 1)) size = size << 8 | (digit & 0xff);
+  return Hear(fd, size);
 }
 
 void ServePlainHandshake(int fd) {
