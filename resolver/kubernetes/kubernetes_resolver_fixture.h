@@ -1,0 +1,149 @@
+// File: resolver/kubernetes/kubernetes_resolver_fixture.h
+//
+// What the tests of KubernetesResolver have in common: pods, a loader of configurations, the
+// updates of a watch. Test only.
+//
+// Defines: MakePod(), Updates, FakeConfigLoader, KubernetesResolverTest.
+
+#ifndef RESOLVER_KUBERNETES_KUBERNETES_RESOLVER_FIXTURE_H_
+#define RESOLVER_KUBERNETES_KUBERNETES_RESOLVER_FIXTURE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
+#include "core/base/status_matchers.h"
+#include "core/cluster_spec/cluster_spec.h"
+#include "gtest/gtest.h"
+#include "resolver/kubernetes/fake_kubernetes_client.h"
+#include "resolver/kubernetes/kubernetes_config_loader.h"
+#include "resolver/kubernetes/kubernetes_resolver.h"
+#include "resolver/kubernetes/pod.h"
+#include "resolver/kubernetes/pod_identity.h"
+#include "resolver/membership.h"
+
+namespace millrace {
+
+inline Pod MakePod(const std::string& app, int i, const std::string& phase = "Running") {
+  return {.name = absl::StrCat(app, "-", i),
+          .namespace_name = "ml",
+          .phase = phase,
+          .host_ip = "192.168.0.1",
+          .pod_ip = phase == "Running" ? absl::StrCat("10.0.0.", i) : "",
+          .labels = {{"app", app}}};
+}
+
+// The updates of a watch, as they come.
+class Updates {
+ public:
+  MembershipCallback callback() {
+    return [this](const MembershipUpdate& update) {
+      MutexLock lock(&mu_);
+      updates_.push_back(update);
+      changed_.SignalAll();
+    };
+  }
+  // The first update from now on for which `wanted` holds; all before it are forgotten. Waits for a
+  // minute at most.
+  MembershipUpdate Await(const std::function<bool(const MembershipUpdate&)>& wanted) {
+    MutexLock lock(&mu_);
+    for (const absl::Time deadline = absl::Now() + absl::Minutes(1); absl::Now() < deadline;) {
+      while (!updates_.empty()) {
+        MembershipUpdate update = std::move(updates_.front());
+        updates_.erase(updates_.begin());
+        if (wanted(update)) return update;
+      }
+      changed_.WaitWithTimeout(&mu_, absl::Seconds(1));
+    }
+    ADD_FAILURE() << "the update did not come";
+    return {};
+  }
+  MembershipUpdate AwaitSpec(const std::string& json) {
+    return Await([&](const MembershipUpdate& update) {
+      return update.status.ok() && update.spec.ToJson() == json;
+    });
+  }
+  MembershipUpdate AwaitStatus(absl::StatusCode code) {
+    return Await([&](const MembershipUpdate& update) { return update.status.code() == code; });
+  }
+  size_t size() {
+    MutexLock lock(&mu_);
+    return updates_.size();
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::vector<MembershipUpdate> updates_ ABSL_GUARDED_BY(mu_);
+};
+
+class FakeConfigLoader final : public KubernetesConfigLoader {
+ public:
+  explicit FakeConfigLoader(bool in_cluster) : in_cluster_(in_cluster) {}
+
+  absl::StatusOr<KubernetesAccess> InCluster() override {
+    calls_.push_back("load_incluster_config");
+    return Access("own");
+  }
+  absl::StatusOr<KubernetesAccess> KubeConfig(const std::string& context) override {
+    calls_.push_back(absl::StrCat("load_kube_config", context.empty() ? "" : " ", context));
+    return Access("of-context");
+  }
+  bool RunsInCluster() override { return in_cluster_; }
+
+  const std::vector<std::string>& calls() const { return calls_; }
+  absl::Status fault;
+
+ private:
+  absl::StatusOr<KubernetesAccess> Access(const std::string& namespace_name) const {
+    if (!fault.ok()) return fault;
+    auto client = std::make_unique<FakeKubernetesClient>();
+    Pod pod = MakePod("w", 0);
+    pod.namespace_name = namespace_name;
+    pod.labels = {{"job-name", "tensorflow"}};
+    client->Put(pod);
+    return KubernetesAccess{.client = std::move(client), .namespace_name = namespace_name};
+  }
+
+  const bool in_cluster_;
+  std::vector<std::string> calls_;
+};
+
+class KubernetesResolverTest : public testing::Test {
+ protected:
+  KubernetesResolverTest() {
+    options_.job_to_label_mapping = {{"worker", {"app=w"}}};
+    options_.namespace_name = "ml";
+    options_.override_client = client_;
+    options_.identity = PodIdentity{};
+    options_.max_backoff = absl::Milliseconds(20);
+  }
+
+  std::unique_ptr<KubernetesResolver> Create() { return Create(options_); }
+  static std::unique_ptr<KubernetesResolver> Create(const KubernetesResolver::Options& options) {
+    absl::StatusOr<std::unique_ptr<KubernetesResolver>> resolver =
+        KubernetesResolver::Create(options);
+    EXPECT_THAT(resolver, IsOk());
+    return resolver.ok() ? *std::move(resolver) : nullptr;
+  }
+  std::string Spec() {
+    const absl::StatusOr<ClusterSpec> spec = Create()->cluster_spec();
+    return spec.ok() ? spec->ToJson() : spec.status().ToString();
+  }
+
+  std::shared_ptr<FakeKubernetesClient> client_ = std::make_shared<FakeKubernetesClient>();
+  KubernetesResolver::Options options_;
+};
+
+}  // namespace millrace
+
+#endif  // RESOLVER_KUBERNETES_KUBERNETES_RESOLVER_FIXTURE_H_
