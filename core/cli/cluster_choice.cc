@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
@@ -22,7 +21,6 @@ namespace millrace::cli {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
-constexpr size_t kMaxNamesBytes = 1000;  // of all clusters, in a message
 
 absl::StatusOr<ClientOptions> FromConnect(const ClusterChoice& choice) {
   if (!choice.cluster.empty()) {
@@ -49,16 +47,6 @@ absl::StatusOr<ClientOptions> FromConnect(const ClusterChoice& choice) {
   return options;
 }
 
-// "3fa4c1 (pid 712, python3), 80cd2e (pid 699, ./train)".
-std::string NamesOf(const std::vector<ClusterFile>& clusters) {
-  const std::string names =
-      absl::StrJoin(clusters, ", ", [](std::string* out, const ClusterFile& cluster) {
-        absl::StrAppend(out, cluster.cluster_id, " (pid ", cluster.pid,
-                        cluster.program.empty() ? "" : ", ", cluster.program, ")");
-      });
-  return Ellipsize(EscapeControls(names), kMaxNamesBytes);
-}
-
 // What became of the last cluster, for who looks for one too late.
 void TellOfTheLast() {
   const absl::StatusOr<std::string> folder = ClustersDir();
@@ -83,7 +71,8 @@ absl::StatusOr<ClusterFile> Choose(const std::string& which, Purpose purpose) {
   if (list.clusters.empty()) return NewestClusterFile();  // which says what was refused
   if (list.clusters.size() == 1) return list.clusters.front();
   const std::string text =
-      absl::StrCat(list.clusters.size(), " clusters of yours run here: ", NamesOf(list.clusters));
+      absl::StrCat(list.clusters.size(),
+                   " clusters of yours run here: ", ClusterNames(list.clusters));
   if (purpose == Purpose::kAct) {
     return absl::InvalidArgumentError(absl::StrCat(text, "; say which one: --cluster ID"));
   }

@@ -23,24 +23,13 @@
 #include "core/base/text.h"
 #include "core/cli/duration_text.h"
 #include "core/cli/resolve_flags.h"
+#include "core/cluster/log_folder.h"
 
 namespace millrace::cli {
 namespace {
 
 // The options of `run --on`.
 constexpr char kOnGroup[] = "on";
-
-// --log-dir as a path: "file:///x" is /x.
-absl::StatusOr<std::string> LocalFolder(const std::string& log_dir) {
-  absl::string_view path = log_dir;
-  const bool url = absl::ConsumePrefix(&path, "file://");
-  if (!absl::StrContains(path, "://") && (!url || absl::StartsWith(path, "/"))) {
-    return std::string(path);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--log-dir ", EscapeControls(log_dir),
-                   ": logs are files of the nodes' hosts: write a path, or file:///PATH"));
-}
 
 // What people write who come from mpirun; CLI11 takes it for -n with the value "p".
 absl::Status CheckNoNp(const std::vector<std::string>& args) {
@@ -417,7 +406,7 @@ absl::StatusOr<CommandLine> Parser::Finish() {
   }
   MILLRACE_RETURN_IF_ERROR(FinishOn());
   MILLRACE_RETURN_IF_ERROR(FinishEnv());
-  MILLRACE_ASSIGN_OR_RETURN(run.log_dir, LocalFolder(run.log_dir));
+  MILLRACE_ASSIGN_OR_RETURN(run.log_dir, LogFolder("--log-dir", run.log_dir));
   static const auto* const kModes = new std::map<std::string, OutputMode>{
       {"prefixed", OutputMode::kPrefixed}, {"raw", OutputMode::kRaw}, {"none", OutputMode::kNone}};
   run.output = kModes->at(output_);

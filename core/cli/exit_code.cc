@@ -27,6 +27,9 @@ int ExitCodeOfStatus(const absl::Status& status) {
 int ExitCodeOfFailure(const NodeFailure& failure) {
   // The agent's own code is not the program's.
   if (failure.of_agent) return kExitUnavailable;
+  // Its agent killed it, as it had lost its own parent or the coordinator.
+  const bool by_agent = absl::IsCancelled(failure.status) || absl::IsUnavailable(failure.status);
+  if (failure.exit.kind == ExitStatus::Kind::kSignaled && by_agent) return kExitUnavailable;
   if (failure.exit.kind == ExitStatus::Kind::kSignaled) {
     return kExitSignalBase + failure.exit.signal;
   }

@@ -231,7 +231,8 @@ class ReaderTest(CliTestCase):
                 self.json_of("clusters", "--json")["clusters"]), "two clusters")
         ids = [entry["id"] for entry in clusters]
         for args in (["stop"], ["stop", "--now"], ["restart", "worker:0"], ["kv", "set", "a", "b"],
-                     ["kv", "get", "a"], ["kv", "list"], ["kv", "delete", "a"]):
+                     ["kv", "get", "a"], ["kv", "list"], ["kv", "delete", "a"],
+                     ["resolve", "cluster"]):
             with self.subTest(args=args):
                 done = self.run_cli(*args)
                 self.assertEqual((done.returncode, done.stdout), (64, ""), done.stderr)

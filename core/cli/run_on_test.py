@@ -10,7 +10,7 @@ import subprocess
 import threading
 import unittest
 
-from cli_testing import CliTestCase, millrace_path
+from cli_testing import WAIT_S, CliTestCase, millrace_path
 
 
 def agent_path():
@@ -150,6 +150,15 @@ class RunOnTest(CliTestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         missing = self.run_cli("run", *self.on(worker=[agent]), "--", "no-such-program-there")
         self.assertEqual(missing.returncode, 127, missing.stderr)
+
+    def test_a_killed_listener_is_69_as_any_agent_that_is_gone(self):
+        agent = self.start_agent("127.0.0.2")
+        process = self.start_cli("run", *self.on(worker=[agent]), "--", "sh", "-c",
+                                 "echo here; exec sleep 600")
+        self.assertEqual(process.stdout.readline(), "worker:0| here\n")
+        agent.process.send_signal(signal.SIGKILL)
+        _, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 69, err)
 
     def test_agents_are_free_after_their_driver_was_killed(self):
         agent = self.start_agent("127.0.0.2")

@@ -18,6 +18,7 @@
 #include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
+#include "core/base/text.h"
 #include "core/client/ended_cluster.h"
 #include "core/client/private_file.h"
 
@@ -28,6 +29,7 @@ constexpr char kSuffix[] = ".json";
 constexpr char kOperatorSuffix[] = ".operator";
 constexpr int64_t kFormat = 1;
 constexpr size_t kMaxClusterIdChars = 128;
+constexpr size_t kMaxNamesBytes = 1000;  // of all clusters, in a message
 // A temporary file of a writer that was killed; a live one has it for milliseconds.
 constexpr time_t kStaleTemporarySeconds = 600;
 
@@ -250,6 +252,15 @@ absl::StatusOr<ClusterFileList> ListClusterFiles() {
   if (absl::IsNotFound(checked)) return ClusterFileList();
   if (!checked.ok()) return checked;
   return List(folder);
+}
+
+std::string ClusterNames(const std::vector<ClusterFile>& clusters) {
+  const std::string names =
+      absl::StrJoin(clusters, ", ", [](std::string* out, const ClusterFile& cluster) {
+        absl::StrAppend(out, cluster.cluster_id, " (pid ", cluster.pid,
+                        cluster.program.empty() ? "" : ", ", cluster.program, ")");
+      });
+  return Ellipsize(EscapeControls(names), kMaxNamesBytes);
 }
 
 absl::StatusOr<ClusterFile> NewestClusterFile() {

@@ -4,7 +4,8 @@
 // is reachable and removes it at the end.
 //
 // Defines: ClusterFile, ClustersDir(), WriteClusterFile(), RemoveClusterFile(), ReadClusterFile(),
-// ClusterFileList, ListClusterFiles(), NewestClusterFile(), FindClusterFile(), ClusterOwnerGone().
+// ClusterFileList, ListClusterFiles(), ClusterNames(), NewestClusterFile(), FindClusterFile(),
+// ClusterOwnerGone().
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterFile cluster, FindClusterFile(""));   // the newest
 //   MILLRACE_ASSIGN_OR_RETURN(auto client, ClusterClient::Connect(ClientOptionsFrom(cluster)));
@@ -76,6 +77,9 @@ struct ClusterFileList {
   std::vector<ClusterFile> clusters;   // newest first
   std::vector<absl::Status> problems;  // files that were refused, each naming its path
 };
+
+// "3fa4c1 (pid 712, python3), 80cd2e (pid 699, ./train)", for a message: at most 1,000 bytes.
+[[nodiscard]] std::string ClusterNames(const std::vector<ClusterFile>& clusters);
 
 // Of the clusters that run. Files whose owner is gone are removed. No folder: no clusters.
 [[nodiscard]] absl::StatusOr<ClusterFileList> ListClusterFiles();

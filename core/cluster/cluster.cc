@@ -22,6 +22,7 @@
 #include "core/base/text.h"
 #include "core/cluster/cluster_directory.h"
 #include "core/cluster/ledger_observer.h"
+#include "core/cluster/log_folder.h"
 #include "core/cluster/progress.h"
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/role_dealer.h"
@@ -47,11 +48,13 @@ std::string Absolute(const std::string& path) {
 }
 
 // Paths that mean something on this host become absolute: nodes run elsewhere.
-void ResolvePaths(const Launcher& launcher, ClusterOptions* options) {
+absl::Status ResolvePaths(const Launcher& launcher, ClusterOptions* options) {
+  MILLRACE_ASSIGN_OR_RETURN(options->log_dir, LogFolder("log_dir", options->log_dir));
   if (!options->log_dir.empty()) options->log_dir = Absolute(options->log_dir);
   if (!options->working_dir.empty() || launcher.SharesDriverFolders()) {
     options->working_dir = Absolute(options->working_dir);
   }
+  return absl::OkStatus();
 }
 
 absl::Status CheckDuration(absl::string_view name, absl::Duration value) {
@@ -690,7 +693,7 @@ absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher, const 
                                        .master_node = options.master_node,
                                        .eval_node = options.eval_node}));
   MILLRACE_RETURN_IF_ERROR(CheckProgram(program));
-  ResolvePaths(launcher, &options);
+  MILLRACE_RETURN_IF_ERROR(ResolvePaths(launcher, &options));
   auto impl = std::make_unique<Impl>(launcher, std::move(options), std::move(roles));
   MILLRACE_RETURN_IF_ERROR(impl->Start(program));  // its destructor ends what was started
   return std::unique_ptr<Cluster>(new Cluster(std::move(impl)));

@@ -57,8 +57,8 @@ struct ClusterOptions {
   InputMode input_mode = InputMode::kDirect;
   // Names that Train, Inference and GetDataFeed may use.
   std::vector<std::string> queues = {"input", "output", "error"};
-  // Where nodes' output and metrics go, and events.jsonl. Empty: a temporary directory, gone with the
-  // cluster, and no events.jsonl.
+  // Where nodes' output and metrics go, and events.jsonl. Empty: a temporary directory, gone with
+  // the cluster, and no events.jsonl. "file:///x" is /x; other URLs are refused.
   std::string log_dir;
   // Default file system of AbsolutePath.
   std::string default_fs = "file://";

@@ -179,6 +179,25 @@ TEST_F(ClusterTest, OutputIsKeptInLogDir) {
               IsOkAndHolds(AllOf(HasSubstr("out\n"), HasSubstr("err\n"))));
 }
 
+TEST_F(ClusterTest, LogDirMayBeAFileUrlButNoOther) {
+  const std::string folder = JoinPath(::testing::TempDir(), "url_logs");
+  options_.num_executors = 1;
+  options_.log_dir = absl::StrCat("file://", folder);
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = StartShell("echo out");
+  ASSERT_THAT(cluster, IsOk());
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  EXPECT_EQ((*cluster)->options().log_dir, folder);
+  EXPECT_THAT(ReadFile(JoinPath(folder, "worker-0.0.log")), IsOkAndHolds("out\n"));
+  for (const char* const url : {"hdfs://nn/logs", "file://host/logs"}) {
+    options_.log_dir = url;
+    EXPECT_THAT(StartShell("true"),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         absl::StrCat("log_dir ", url,
+                                      ": logs are files of the nodes' hosts: write a path, or "
+                                      "file:///PATH")));
+  }
+}
+
 TEST_F(ClusterTest, TheAddressOfASidecarIsKnown) {
   options_.num_executors = 1;
   options_.sidecars = {{.name = "tensorboard",

@@ -96,6 +96,15 @@ class MembersWatch final : public MembershipWatch {
   std::unique_ptr<ClusterWatch> watch_;
 };
 
+// A program would take the members of a cluster that it does not mean.
+absl::Status CheckOneCluster() {
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterFileList list, ListClusterFiles());
+  if (list.clusters.size() <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      list.clusters.size(), " clusters of yours run here: ", ClusterNames(list.clusters),
+      "; say which one: --cluster ID"));
+}
+
 }  // namespace
 
 absl::StatusOr<ClusterSpec> MembersOf(const ClusterView& view, MemberCompleteness completeness,
@@ -145,6 +154,7 @@ absl::StatusOr<std::unique_ptr<ClusterMembersResolver>> ClusterMembersResolver::
   }
   if (options.client.address.empty()) {
     const absl::Duration timeout = options.client.timeout;
+    if (options.cluster.empty()) MILLRACE_RETURN_IF_ERROR(CheckOneCluster());
     MILLRACE_ASSIGN_OR_RETURN(const ClusterFile file, FindClusterFile(options.cluster));
     options.client = ClientOptionsFrom(file);
     options.client.timeout = timeout;

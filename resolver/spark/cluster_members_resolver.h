@@ -6,7 +6,8 @@
 // Defines: ClusterMembersResolver.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ClusterMembersResolver> resolver,
-//                             ClusterMembersResolver::Create({}));   // this user's newest cluster
+//                             ClusterMembersResolver::Create({}));   // the cluster that this user
+//                             runs
 //   resolver->cluster_spec();   // {"chief": ["h1:40213"], "worker": ["h2:39114"]}
 
 #ifndef RESOLVER_SPARK_CLUSTER_MEMBERS_RESOLVER_H_
@@ -41,8 +42,8 @@ class ClusterMembersResolver final : public ResolverBase {
   struct Options {
     // How the coordinator is reached; `timeout` is that of each answer. No address: `cluster`.
     ClientOptions client;
-    // A cluster's id, the beginning of one, or a cluster file; empty: this user's newest cluster on
-    // this machine.
+    // A cluster's id, the beginning of one, or a cluster file; empty: the only one of this
+    // user on this machine.
     std::string cluster;
 
     MemberCompleteness completeness = MemberCompleteness::kRequireAll;
@@ -54,7 +55,8 @@ class ClusterMembersResolver final : public ResolverBase {
   };
 
   // Connects to nothing; finds the cluster file. Returns the errors of FindClusterFile() and
-  // ClusterClient::Connect(), INVALID_ARGUMENT for other options that make no sense.
+  // ClusterClient::Connect(), INVALID_ARGUMENT for other options that make no sense, and where
+  // several clusters run and none is named.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ClusterMembersResolver>> Create(
       Options options);
 
