@@ -45,6 +45,8 @@ LeakCheck::LeakCheck() {
   SetEnvironment(kIdVariable, id);
   SetEnvironment("TMPDIR", folder_->path());
   SetEnvironment("HOME", folder_->path());
+  // The records of the last clusters, of which there are only so many, are there to stay.
+  AllowPath(".millrace/clusters/ended");
   for (const ProcessInfo& process : FindProcesses(marker_, ::getpid())) {
     processes_before_.emplace(process.pid, process.start_time);
   }
