@@ -25,9 +25,13 @@ _NAMES = {
     "c": "784 float32 in an array",
     "d": "3 KB binary",
     "s": "64 float32 columns",
+    "p": "1 int64, 5,000 partitions",
+    "v": "64 float32 in an array, Parquet",
+    "w": "10 mixed columns, Parquet",
     "echo of a": "1 int64, and its square back",
 }
-_GOALS = {"a": 1.5, "b": 2.0, "c": 2.0, "d": 1.5, "s": 2.0, "echo of a": 1.0}
+# Beside mapInArrow; many small partitions beside the way without a sink.
+_GOALS = {"a": 1.5, "b": 2.0, "c": 2.0, "d": 1.5, "s": 2.0, "v": 1.8, "w": 1.8, "echo of a": 1.0}
 # The peer's, TensorFlowOnSpark 2.2.5 with InputMode.SPARK, measured once on 2 cores.
 _PEER_ROWS_PER_S = {"a": 19_700, "b": 11_600, "c": 4_600, "d": 10_700}
 
@@ -167,6 +171,9 @@ def _report(found):
             reports.append(_bench(f"spark_feed_{shape}_peer", ours, theirs, "rows/s", "the peer", ours / theirs, 50.0))
         elif shape in _PEER_ROWS_PER_S:
             print(f"note: the peer has fed {_PEER_ROWS_PER_S[shape]:,} rows/s of {_NAMES[shape]}, measured once elsewhere")
+    if ("p", "Millrace") in found:
+        ours, scan = (statistics.median(found["p", way]["seconds"]) for way in ("Millrace", "noop scan"))
+        reports.append(_bench("spark_feed_partitions", ours, scan, "s", "a scan without a sink", scan / ours, 1 / 1.3))
     for way in ("first run", "run", "shutdown", "failure"):
         if ("-", way) in found:
             seconds = statistics.median(found["-", way]["seconds"])
@@ -182,7 +189,7 @@ def _report(found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shapes", default="a,b,c,d,s")
+    parser.add_argument("--shapes", default="a,b,c,d,s,v,w,p")
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rows")
     parser.add_argument("--no-curve", dest="curve", action="store_false", help="without feeding over CURVE")

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import tempfile
 import threading
 import time
 
@@ -19,7 +20,33 @@ SHAPES = {
     "c": (80_000, ["transform(sequence(0, 783), k -> CAST((id + k) % 256 / 255 AS float)) AS x"]),
     "d": (80_000, ["CAST(repeat(substr('0123456789', 1 + CAST(id % 10 AS int), 1), 3072) AS binary) AS x"]),
     "s": (400_000, [f"CAST((id * 64 + {k}) % 1000 / 7 AS float) AS f{k}" for k in range(64)]),
+    "p": (500_000, ["id AS x"]),
+    "v": (400_000, ["transform(sequence(0, 63), k -> CAST((id * 64 + k) % 1000 / 7 AS float)) AS x"]),
+    "w": (
+        1_000_000,
+        [
+            f"IF(id % {3 + k} = 0, NULL, {column}) AS c{k}"
+            for k, column in enumerate(
+                [
+                    "id",
+                    "CAST(id % 1000 AS int)",
+                    "CAST(id % 100 AS smallint)",
+                    "id % 2 = 0",
+                    "id / 7",
+                    "CAST(id % 1000 / 7 AS float)",
+                    "concat('name-', id % 5000)",
+                    "uuid()",
+                    "date_add(DATE '2020-01-01', CAST(id % 1000 AS int))",
+                    "timestamp_seconds(1600000000 + id)",
+                ]
+            )
+        ],
+    ),
 }
+# Two, one for each node; many small ones show what a task costs.
+PARTITIONS = {"p": 5000}
+# Read from files, as they lie; the others are cached.
+PARQUET = "vw"
 
 # Beginnings of the names of threads (the kernel keeps 15 bytes) to the stage that they work for.
 THREADS = {
@@ -144,8 +171,9 @@ def noop(df):
 
 
 class Bench:
-    def __init__(self, spark, arguments):
+    def __init__(self, spark, arguments, folder):
         self.spark = spark
+        self.folder = folder
         self.reps = arguments.reps
         self.scale = arguments.scale
         self.only_millrace = arguments.only_millrace
@@ -167,9 +195,18 @@ class Bench:
     def frame(self, shape):
         rows, columns = SHAPES[shape]
         rows = int(rows * self.scale)
-        batch = 10_000 if shape in "as" else 1000
+        batch = 10_000 if shape in "asw" else 1000
         self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch)
-        df = self.spark.range(0, rows, 1, 2).selectExpr(*columns).cache()
+        df = self.spark.range(0, rows, 1, PARTITIONS.get(shape, 2)).selectExpr(*columns)
+        if shape in PARTITIONS:
+            return df, rows  # as it is: a cache of so many blocks would be measured instead
+        if shape in PARQUET:
+            path = os.path.join(self.folder, shape)
+            df.write.parquet(path)
+            df = self.spark.read.parquet(path)
+            expect_rows(df.count(), rows)
+            return df, rows
+        df.cache()
         expect_rows(df.count(), rows)
         return df, rows
 
@@ -214,15 +251,14 @@ class Bench:
         kept = None
         for shape in shapes:
             df, rows = self.frame(shape)
-            ways = {} if self.only_millrace else {
-                "noop scan": lambda: noop(df),
-                "mapInArrow": lambda: expect_rows(
+            ways = {} if self.only_millrace else {"noop scan": lambda: noop(df)}
+            if not self.only_millrace and shape not in PARTITIONS:
+                ways["mapInArrow"] = lambda: expect_rows(
                     sum(r.n for r in df.mapInArrow(count_arrow, "n long").collect()), rows
-                ),
-                "mapInPandas": lambda: expect_rows(
+                )
+                ways["mapInPandas"] = lambda: expect_rows(
                     sum(r.n for r in df.mapInPandas(count_pandas, "n long").collect()), rows
-                ),
-            }
+                )
             ways["Millrace" + mark] = lambda: expect_rows(cluster.train(df).rows, rows)
             self.measure(shape, rows, ways)
             if shape == "a":
@@ -243,18 +279,7 @@ class Bench:
         )
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("node")
-    parser.add_argument("--shapes", default="a,b,c,d,s")
-    parser.add_argument("--reps", type=int, default=5)
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--only-millrace", action="store_true", help="the feed alone")
-    arguments = parser.parse_args()
-    spark = SparkSession.builder.appName("spark_feed").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    spark.range(1000).repartition(2).count()  # executors are there
-    bench = Bench(spark, arguments)
+def measure(bench, arguments):
     if not arguments.only_millrace:
         bench.turns()
         bench.kills()
@@ -263,6 +288,21 @@ def main():
     if kept and not arguments.only_millrace:
         bench.echo(cluster, *kept)
     cluster.shutdown()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("node")
+    parser.add_argument("--shapes", default="a,b,c,d,s,v,w,p")
+    parser.add_argument("--reps", type=int, default=5)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--only-millrace", action="store_true", help="the feed alone")
+    arguments = parser.parse_args()
+    spark = SparkSession.builder.appName("spark_feed").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.range(1000).repartition(2).count()  # executors are there
+    with tempfile.TemporaryDirectory(prefix="millrace-") as folder:
+        measure(Bench(spark, arguments, folder), arguments)
     spark.stop()
 
 
