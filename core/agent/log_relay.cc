@@ -40,7 +40,11 @@ void LogRelay::Add(v1::LogLines::Source source, std::string line) {
     if (batch_.lines_size() > 0 && batch_.source() != source) Flush();
     batch_.set_source(source);
     batch_.add_lines(std::move(line));
-    if (batch_.lines_size() >= options_.max_lines) {
+    // The first line of stderr after a pause may be the first sign of the end: nodes that end one
+    // after the other are told apart by it.
+    const bool at_once = source == v1::LogLines::SOURCE_STDERR &&
+                         options_.clock->SteadyNow() - stderr_flushed_ >= options_.delay;
+    if (at_once || batch_.lines_size() >= options_.max_lines) {
       Flush();
       return;
     }
@@ -55,6 +59,7 @@ void LogRelay::Add(v1::LogLines::Source source, std::string line) {
 
 void LogRelay::Flush() {
   loop_->Cancel(&timer_);
+  if (batch_.source() == v1::LogLines::SOURCE_STDERR) stderr_flushed_ = options_.clock->SteadyNow();
   if (batch_.lines_size() == 0 && dropped_ == 0) return;
   if (batch_.source() == v1::LogLines::SOURCE_UNSPECIFIED) {
     batch_.set_source(v1::LogLines::SOURCE_AGENT);  // only a count of dropped lines

@@ -29,7 +29,8 @@ class LogRelay {
     int64_t bytes_per_second = int64_t{64} << 10;
     int64_t burst_bytes = int64_t{256} << 10;
     int max_lines = 200;                          // in a message
-    absl::Duration delay = absl::Milliseconds(100);  // a line waits at most so long for others
+    // A line waits at most so long for others; one of stderr after a pause not at all.
+    absl::Duration delay = absl::Milliseconds(100);
     Clock* clock = RealClock();
   };
   // Sends a batch; false if it could not be taken (its lines then count as dropped).
@@ -59,6 +60,7 @@ class LogRelay {
   v1::LogLines batch_;    // of one source
   uint64_t dropped_ = 0;  // not yet reported
   double tokens_;         // bytes that may be sent now, at most burst_bytes
+  absl::Duration stderr_flushed_ = -absl::InfiniteDuration();  // steady
   absl::Duration refilled_;  // steady time up to which tokens_ counts
   EventLoop::TimerId timer_ = EventLoop::kNoTimer;
 };

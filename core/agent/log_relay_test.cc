@@ -44,10 +44,23 @@ TEST_F(LogRelayTest, ABatchHasOneSourceAndAtMost200Lines) {
   relay.Add(v1::LogLines::SOURCE_STDOUT, "a");
   for (int i = 0; i < 250; ++i) relay.Add(v1::LogLines::SOURCE_STDERR, "b");
   relay.Flush();
-  ASSERT_EQ(batches_.size(), 3u);
+  ASSERT_EQ(batches_.size(), 4u);
   EXPECT_EQ(batches_[0].source(), v1::LogLines::SOURCE_STDOUT);
-  EXPECT_EQ(batches_[1].lines_size(), 200);
-  EXPECT_EQ(batches_[2].lines_size(), 50);
+  EXPECT_EQ(batches_[1].lines_size(), 1);  // the first of stderr
+  EXPECT_EQ(batches_[2].lines_size(), 200);
+  EXPECT_EQ(batches_[3].lines_size(), 49);
+}
+
+TEST_F(LogRelayTest, TheFirstLineOfStderrAfterAPauseGoesAtOnce) {
+  LogRelay relay = Make();
+  relay.Add(v1::LogLines::SOURCE_STDERR, "loading");
+  relay.Add(v1::LogLines::SOURCE_STDERR, "loaded");
+  EXPECT_EQ(batches_.size(), 1u);
+  relay.Flush();
+  clock_.Advance(absl::Seconds(1));
+  relay.Add(v1::LogLines::SOURCE_STDERR, "the loss is nan");
+  ASSERT_EQ(batches_.size(), 3u);
+  EXPECT_EQ(batches_[2].lines(0), "the loss is nan");
 }
 
 TEST_F(LogRelayTest, WhatIsOverTheRateIsDroppedAndCounted) {

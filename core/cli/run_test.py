@@ -372,6 +372,40 @@ print("well")
         self.assertEqual(process.returncode, 0, err)
 
 
+class FirstCauseTest(CliTestCase):
+    # All are connected to rank 0, which raises, lets go of them, and takes a moment to end.
+    RING = """
+import os, socket, sys, time
+rank = int(os.environ["RANK"])
+if rank == 0:
+    server = socket.create_server(("127.0.0.1", 0))
+    with open("port.tmp", "w") as file: file.write(str(server.getsockname()[1]))
+    os.rename("port.tmp", "port")
+    peers = [server.accept()[0] for _ in range(3)]
+    try:
+        raise ValueError("the loss is nan")
+    except ValueError as error:
+        print(f"ValueError: {error}", file=sys.stderr, flush=True)
+        time.sleep(0.3)
+        for peer in peers: peer.close()
+        time.sleep(0.1)
+        sys.exit(1)
+while not os.path.exists("port"): time.sleep(0.01)
+peer = socket.create_connection(("127.0.0.1", int(open("port").read())))
+if not peer.recv(1): raise ConnectionError("the peer is gone")
+"""
+
+    def test_the_node_that_others_ended_of_is_named_and_so_are_they(self):
+        done = self.run_cli("run", "-n", "4", "--", PYTHON, "-c", self.RING)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        told = [line for line in done.stderr.splitlines() if line.startswith("millrace: ")]
+        self.assertEqual(len(told), 1, done.stderr)
+        self.assertRegex(told[0], "^millrace: worker:0 .*exited with code 1; also failed: .*"
+                                  "Last stderr line: 'ValueError: the loss is nan'$")
+        for rank in (1, 2, 3):
+            self.assertIn(f"worker:{rank} exited with code 1", told[0])
+
+
 class IgnoredSignalsTest(CliTestCase):
     def test_what_was_ignored_before_stays_ignored(self):
         for number in (signal.SIGHUP, signal.SIGINT):

@@ -73,7 +73,11 @@ std::string FailureText(const NodeFailure& failure, int folded) {
     absl::StrAppend(&text, "; restarted shortly before: ",
                     EscapeControls(absl::StrJoin(failure.healed_nearby, ", ")));
   }
-  if (folded > 0) {
+  if (!failure.others.empty()) {
+    absl::StrAppend(&text, "; also failed: ", EscapeControls(absl::StrJoin(failure.others, ", ")));
+    const int more = folded - static_cast<int>(failure.others.size());
+    if (more > 0) absl::StrAppend(&text, " and ", more, " more");
+  } else if (folded > 0) {
     absl::StrAppend(&text, "; ", folded, folded == 1 ? " later failure" : " later failures",
                     " folded");
   }

@@ -89,6 +89,14 @@ struct NodeFailure {
   bool of_agent = false;  // it was the agent that ended: `exit` is its own, not the program's
   std::vector<std::string> stderr_tail;  // at most 50 lines, oldest first
   absl::Time time;                       // when the coordinator heard of it
+  // When the first sign of it was seen, by the coordinator's steady clock: the first of its
+  // last lines on stderr, if it wrote any shortly before its end, otherwise the end.
+  absl::Duration first_sign;
+  // The program said nothing of why it ended: nobody knows whether it is the echo of another
+  // node's.
+  bool unexplained = false;
+  // Other nodes that failed too, with how, the first few: "worker:1 exited with code 1".
+  std::vector<std::string> others;
   // The failure looks like the echo of another node's (UNAVAILABLE from a peer that died).
   bool consequence = false;
   // Where there were restarts: why there is none this time ("all 2 restarts are used"), and how the

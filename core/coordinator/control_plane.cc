@@ -17,6 +17,9 @@ namespace {
 
 constexpr size_t kMaxFeederKeysPerMessage = 4096;
 
+// Peers notice within that time that another node's connections broke, and end; that one may take
+// as long.
+constexpr absl::Duration kUnexplainedWait = absl::Milliseconds(500);
 // How long the end of an agent waits for the end of its stream, which says how its node ended.
 constexpr absl::Duration kLastWords = absl::Seconds(2);
 
@@ -78,7 +81,11 @@ ControlPlane::ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_
       observer_(options.observer),
       table_(ToTableOptions(options, clock_)),
       barriers_(FedNames(options)),
-      causes_(options.lost_after + options.heartbeat_interval),
+      // Fed programs use the SDK, and say why they end.
+      causes_({.echo = options.lost_after + options.heartbeat_interval,
+               .unexplained = options.node.input_mode == InputMode::kDirect
+                                  ? kUnexplainedWait
+                                  : absl::ZeroDuration()}),
       nodes_(options.roles.size()),
       timer_wakes_at_(started_at_) {
   {
@@ -213,9 +220,14 @@ void ControlPlane::PerformSlots(const TableEffects& effects) {
 }
 
 void ControlPlane::Settle() {
+  if (causes_.NextDeadline() == absl::InfiniteDuration()) return;
   const absl::Duration now = clock_->SteadyNow();
-  if (causes_.NextDeadline() > now) return;
-  if (!causes_.Settle(now, table_.AnyoneMissing())) return;
+  if (causes_.NextDeadline() > now && table_.AnyoneLives()) {
+    WakeTimerFor(causes_.NextDeadline());
+    return;
+  }
+  if (!causes_.Settle(now, {.missing = table_.AnyoneMissing(), .live = table_.AnyoneLives()}))
+    return;
   observer_.PostFailure(causes_.status());
   recorder_->FirstCause(*causes_.cause(), causes_.folded());
   changed_.SignalAll();

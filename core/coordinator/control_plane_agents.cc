@@ -132,6 +132,7 @@ absl::Status ControlPlane::Handle(uint64_t stream_id, v1::AgentMessage message) 
           const size_t first = count - std::min(count, kLinesForTimeoutError);
           for (size_t i = first; i < count; ++i) table_.NoteLog(*id, log.lines[i]);
         }
+        if (log.from == LogSource::kStderr && log.attempt == attempt) table_.NoteStderr(*id);
         observer_.PostLog(*id, table_.role(*id), log.from, log.lines, log.dropped);
         break;
       case Case::kOutput:

@@ -170,7 +170,8 @@ TEST(CoordinatorTest, TheFirstFailureIsTheCauseAndItsTextIsComplete) {
   ASSERT_THAT(coordinator->WaitEnded(NodeFilter::kAll, kLong), IsOk());
   EXPECT_THAT(coordinator->first_cause(),
               StatusIs(absl::StatusCode::kAborted,
-                       StartsWith(absl::StrCat(first_line, "; 1 later failure folded."))));
+                       StartsWith(absl::StrCat(first_line,
+                                               "; also failed: worker:0 exited with code 3."))));
   EXPECT_THAT(coordinator->WaitRunning(), StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(coordinator->Cause(0), StatusIs(absl::StatusCode::kAborted,
                                               "worker:0 (executor 0, attempt 0) exited with code "

@@ -15,6 +15,13 @@ namespace {
 // costs it 3 to 4 ms, and silence of this long for each slot tells nothing yet.
 constexpr absl::Duration kJoinPatience = absl::Milliseconds(10);
 
+// Lines of stderr after a longer pause are about something else (agents send them every 100 ms);
+// those longer before the end say nothing of it; and a program that writes without a pause is not
+// dying all the time.
+constexpr absl::Duration kPauseBetweenWords = absl::Milliseconds(250);
+constexpr absl::Duration kLastWordsAge = absl::Seconds(2);
+constexpr absl::Duration kLastWordsLength = absl::Seconds(5);
+
 constexpr size_t kNonceBytes = 8;
 constexpr size_t kMaxLastLines = 5;
 constexpr size_t kMaxLastLineBytes = 300;
@@ -296,6 +303,7 @@ void ReservationTable::BeginAttempt(Slot& slot) {
   slot.node_pid = 0;
   slot.error = absl::OkStatus();
   slot.stopped_since.reset();
+  slot.stderr_at = slot.stderr_began = -absl::InfiniteDuration();
   slot.last_lines.clear();
   slot.restart_at.reset();
   slot.restart_asked = false;
@@ -458,6 +466,11 @@ void ReservationTable::NodeEnded(Slot& slot, const NodeReport& report, TableEffe
     failure.stderr_tail.erase(failure.stderr_tail.begin(),
                               failure.stderr_tail.end() - kMaxStderrLines);
   }
+  const absl::Duration now = clock_->SteadyNow();
+  if (now - slot.stderr_at <= kLastWordsAge) {
+    failure.first_sign = std::max(slot.stderr_began, now - kLastWordsLength);
+  }
+  failure.unexplained = report.kind == NodeReport::Kind::kExited && report.error.ok();
   // The program's own word, not that of an agent which killed it.
   failure.consequence = report.kind == NodeReport::Kind::kExited &&
                         report.exit.kind == ExitStatus::Kind::kExited &&
@@ -474,6 +487,7 @@ NodeFailure ReservationTable::Describe(const Slot& slot, absl::Status status) co
   failure.pid = slot.node_pid;
   failure.status = std::move(status);
   failure.time = clock_->Now();
+  failure.first_sign = clock_->SteadyNow();
   return failure;
 }
 
@@ -637,6 +651,19 @@ bool ReservationTable::HasEnded(int executor_id) const {
 bool ReservationTable::AgentIsGone(int executor_id) const {
   const Slot& slot = slots_[executor_id];
   return slot.stream_id == 0 && (slot.agent_dead || clock_->SteadyNow() >= slot.lease_until);
+}
+
+void ReservationTable::NoteStderr(int executor_id) {
+  Slot* slot = Find(executor_id);
+  if (slot == nullptr) return;
+  const absl::Duration now = clock_->SteadyNow();
+  if (now - slot->stderr_at > kPauseBetweenWords) slot->stderr_began = now;
+  slot->stderr_at = now;
+}
+
+bool ReservationTable::AnyoneLives() const {
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [](const Slot& slot) { return IsOccupied(slot.state); });
 }
 
 bool ReservationTable::AnyoneMissing() const {

@@ -237,9 +237,14 @@ class ReservationTable {
   // Nothing will be heard any more from the agent that had the slot last.
   [[nodiscard]] bool AgentIsGone(int executor_id) const;
 
+  // Some agent has a node that has not ended.
+  [[nodiscard]] bool AnyoneLives() const;
+
   // Some agent that has a node is out of reach, and it is not decided yet whether it is lost.
   [[nodiscard]] bool AnyoneMissing() const;
 
+  // The node wrote to stderr just now: if it ends soon, that was the first sign of it.
+  void NoteStderr(int executor_id);
   // Remembers the last lines that the node or its agent wrote, for ReservationTimeoutError().
   void NoteLog(int executor_id, absl::string_view line);
 
@@ -281,6 +286,9 @@ class ReservationTable {
     absl::Duration heard;                         // steady; with a live stream
     absl::Duration lease_until;                   // steady; without a live stream
     std::optional<absl::Duration> stopped_since;  // by a signal; steady
+    // When the node last wrote to stderr, and since when without a pause; steady.
+    absl::Duration stderr_at = -absl::InfiniteDuration();
+    absl::Duration stderr_began = -absl::InfiniteDuration();
     std::array<absl::Time, kNumSlotStates> reached;
     absl::Status error;
     std::deque<std::string> last_lines;
