@@ -70,9 +70,8 @@ absl::StatusOr<ClusterFile> Choose(const std::string& which, Purpose purpose) {
   MILLRACE_ASSIGN_OR_RETURN(const ClusterFileList list, ListClusterFiles());
   if (list.clusters.empty()) return NewestClusterFile();  // which says what was refused
   if (list.clusters.size() == 1) return list.clusters.front();
-  const std::string text =
-      absl::StrCat(list.clusters.size(),
-                   " clusters of yours run here: ", ClusterNames(list.clusters));
+  const std::string text = absl::StrCat(
+      list.clusters.size(), " clusters of yours run here: ", ClusterNames(list.clusters));
   if (purpose == Purpose::kAct) {
     return absl::InvalidArgumentError(absl::StrCat(text, "; say which one: --cluster ID"));
   }

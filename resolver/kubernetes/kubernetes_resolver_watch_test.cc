@@ -171,7 +171,8 @@ TEST_F(KubernetesResolverTest, AWatchOfWhatIsAvailableGrowsAndShrinks) {
   EXPECT_EQ(update.diff.ToString(), "removed worker:0 10.0.0.0:8470");
 }
 
-// Whatever happens, and in whatever order it is heard of: in the end the watch says what a list says.
+// Whatever happens, and in whatever order it is heard of: in the end the watch says what a list
+// says.
 TEST_F(KubernetesResolverTest, AWatchEndsUpWithWhatAListSays) {
   options_.completeness = PodCompleteness::kAvailable;
   options_.job_to_label_mapping = {{"worker", {"app=w", "app=v"}}, {"ps", {"app=p"}}};
