@@ -36,6 +36,8 @@ OutputRelay::OutputRelay(Options options)
     : options_(std::move(options)),
       out_style_(Styler::ForFd(options_.out_fd)),
       err_style_(Styler::ForFd(options_.err_fd)),
+      out_terminal_(IsTerminal(options_.out_fd)),
+      err_terminal_(IsTerminal(options_.err_fd)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   MILLRACE_CHECK(wake_.valid()) << "no descriptor left";
   thread_ = Thread("cli-output", [this] { Run(); });
@@ -162,8 +164,7 @@ std::string OutputRelay::Prefix(absl::string_view node, LogSource source) const 
 
 std::string OutputRelay::FormatLine(absl::string_view prefix, LogSource source,
                                     absl::string_view line) const {
-  const bool terminal =
-      IsTerminal(source == LogSource::kStdout ? options_.out_fd : options_.err_fd);
+  const bool terminal = source == LogSource::kStdout ? out_terminal_ : err_terminal_;
   return absl::StrCat(prefix, terminal ? HarmlessLine(line) : line, "\n");
 }
 

@@ -116,6 +116,8 @@ class OutputRelay {
   const Options options_;
   const Styler out_style_;
   const Styler err_style_;
+  const bool out_terminal_;
+  const bool err_terminal_;
   const UniqueFd wake_;  // eventfd: what Patience() says has changed
 
   // The thread's.
