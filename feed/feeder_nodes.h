@@ -28,9 +28,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/balance/node_load.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
-#include "feed/feeder_load.h"
 #include "feed/feeder_session.h"
 #include "feed/node_directory.h"
 
@@ -72,7 +72,7 @@ class FeederNodes {
   [[nodiscard]] absl::StatusOr<std::optional<FeedTarget>> Acquire();
 
   // As Acquire(), but the node that will be done first, as soon as one of them has little to do
-  // (feed/feeder_load.h). Programs may want more rows than the nodes are given so before they
+  // (core/balance/node_load.h). Programs may want more rows than the nodes are given so before they
   // acknowledge any: after a moment in which nobody wants more one node gets it all the same, and
   // each time four times as much ahead; twice as much one that has run dry. Where there is but one
   // node it does not wait.

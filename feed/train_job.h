@@ -10,9 +10,9 @@
 //
 // How it goes: feeding threads, by default one per node, each take the next (epoch, partition),
 // give it to the running node that will be done with it first, by its pace so far
-// (feed/feeder_load.h), and go on once the node has received all of it. Once none are left, what a
-// slow node has not begun, or the rest of what it has, is taken back for a node that will be done
-// sooner. When all partitions of all epochs are received, and none is to be moved any more, the
+// (core/balance/node_load.h), and go on once the node has received all of it. Once none are left,
+// what a slow node has not begun, or the rest of what it has, is taken back for a node that will be
+// done sooner. When all partitions of all epochs are received, and none is to be moved any more, the
 // observer's FeedEnd() is called (NextBatch then returns the short tail); the call is over when
 // every row is acknowledged.
 //

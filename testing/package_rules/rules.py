@@ -11,12 +11,13 @@ _CLUSTER = _CONTROL | {"core/coordinator", "core/agent", "resolver", "feed"}
 ALLOWED = {
     "core/base": set(),
     "core/cluster_spec": {"core/base"},
+    "core/balance": {"core/base"},
     "core/proto": _LEAVES,
     "core/client": _LEAVES | {"core/proto"},
-    "feed": _LEAVES,
+    "feed": _LEAVES | {"core/balance"},
     "core/node": _LEAVES | {"feed"},
     "resolver": _CONTROL,
-    "core/coordinator": _CONTROL,
+    "core/coordinator": _CONTROL | {"core/balance"},
     "core/gpu": {"core/base"},
     # `millrace-agent coordinator` runs the coordinator.
     "core/agent": _CONTROL | {"core/coordinator", "core/gpu"},

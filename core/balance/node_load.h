@@ -1,9 +1,9 @@
-// File: feed/feeder_load.h
+// File: core/balance/node_load.h
 //
 // What the nodes of a Train call have to do, and what follows from it: who gets the next partition,
 // and what is taken back from a node because another one will be done with it sooner. Pure state
-// and tables of numbers: no node, no lock, no clock. Internal to feed/feeder_nodes.h and
-// feed/train_job.h.
+// and tables of numbers: no node, no lock, no clock. For the driver's feeder (feed/feeder_nodes.h,
+// feed/train_job.h) and for the coordinator, which does the same for feeders elsewhere.
 //
 // Defines: PaceMeter, NodeLoad, SecondsLeft(), WantsMore(), ChooseNode(), OpenPartition, MovePlan,
 // PlanMoves().
@@ -20,8 +20,8 @@
 // once nothing is left to give out, whoever runs dry gets what the one that would be done last has
 // not begun, or the rest of what it has, if that is done clearly sooner so.
 
-#ifndef FEED_FEEDER_LOAD_H_
-#define FEED_FEEDER_LOAD_H_
+#ifndef CORE_BALANCE_NODE_LOAD_H_
+#define CORE_BALANCE_NODE_LOAD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -100,4 +100,4 @@ struct MovePlan {
 
 }  // namespace millrace
 
-#endif  // FEED_FEEDER_LOAD_H_
+#endif  // CORE_BALANCE_NODE_LOAD_H_

@@ -1,4 +1,4 @@
-#include "feed/feeder_load.h"
+#include "core/balance/node_load.h"
 
 #include <algorithm>
 #include <cstddef>
