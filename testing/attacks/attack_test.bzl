@@ -1,6 +1,6 @@
 """What the tests of this folder have in common."""
 
-load("@rules_cc//cc:defs.bzl", "cc_test")
+load("//third_party/bazel:cc.bzl", "cc_test")
 
 # What nearly all of them include.
 _DEPS = [

@@ -1,6 +1,6 @@
 """Fuzz targets: one source, a test over its corpus, and a program for libFuzzer."""
 
-load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
+load("//third_party/bazel:cc.bzl", "cc_binary", "cc_library", "cc_test")
 
 def fuzz_target(name, deps):
     """<name>_corpus_test (any compiler) and <name>_fuzzer (--config=fuzz only) of <name>_fuzz.cc."""

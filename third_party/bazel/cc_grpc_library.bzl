@@ -11,43 +11,39 @@
 gives `#include "<package>/cluster.grpc.pb.h"`.
 """
 
-load("@rules_cc//cc:defs.bzl", "cc_library")
 load("@rules_proto//proto:defs.bzl", "ProtoInfo")
+load(":cc.bzl", "cc_library")
+load(":cc_proto_library.bzl", "proto_imports")
 
 def _grpc_sources_impl(ctx):
-    package = ctx.label.package + "/" if ctx.label.package else ""
     headers = []
     sources = []
     for library in ctx.attr.protos:
         info = library[ProtoInfo]
+        imports = proto_imports(ctx, info)
         outputs = []
-        names = []
-        for proto in info.direct_sources:
-            if not proto.short_path.startswith(package):
-                fail("%s is not in the package of %s" % (proto.short_path, ctx.label))
-            base = proto.short_path[len(package):-len(".proto")]
-            header = ctx.actions.declare_file(base + ".grpc.pb.h")
-            source = ctx.actions.declare_file(base + ".grpc.pb.cc")
+        for stem in imports.stems:
+            header = ctx.actions.declare_file(stem + ".grpc.pb.h")
+            source = ctx.actions.declare_file(stem + ".grpc.pb.cc")
             headers.append(header)
             sources.append(source)
             outputs += [header, source]
-            names.append(proto.short_path)
             if ctx.attr.generate_mock:
-                mock = ctx.actions.declare_file(base + "_mock.grpc.pb.h")
+                mock = ctx.actions.declare_file(stem + "_mock.grpc.pb.h")
                 headers.append(mock)
                 outputs.append(mock)
         arguments = ctx.actions.args()
         arguments.add("--plugin=protoc-gen-grpc=" + ctx.executable._plugin.path)
         arguments.add("--grpc_out=%s:%s" % (
             "generate_mock_code=true" if ctx.attr.generate_mock else "",
-            ctx.bin_dir.path,
+            imports.output,
         ))
         arguments.add_joined(
             info.transitive_descriptor_sets,
             join_with = ":",
             format_joined = "--descriptor_set_in=%s",
         )
-        arguments.add_all(names)
+        arguments.add_all(imports.names)
         ctx.actions.run(
             executable = ctx.executable._protoc,
             tools = [ctx.executable._plugin],
@@ -111,6 +107,6 @@ def cc_grpc_library(name, srcs, deps, generate_mock = False, **kwargs):
         name = name,
         srcs = [":%s_srcs" % name],
         hdrs = [":%s_hdrs" % name],
-        deps = deps + ["@com_github_grpc_grpc//:grpc++"],
+        deps = deps + [Label("@com_github_grpc_grpc//:grpc++")],
         **kwargs
     )
