@@ -1,15 +1,21 @@
-"""Every repository that Millrace uses. See third_party/README.md for the reasons."""
+"""The repositories that Millrace's libraries and programs are built with. See README.md for the reasons.
 
+    local_repository(name = "millrace", path = "...")
+    load("@millrace//third_party:repositories.bzl", "millrace_repositories")
+    millrace_repositories()
+
+What only its tests and examples need is in development_repositories.bzl.
+"""
+
+load("@bazel_tools//tools/build_defs/repo:utils.bzl", "maybe")
 load("//third_party/bazel:distribution.bzl", "distribution_rules", "unused_repository")
-load("//third_party/bazel:go_programs.bzl", "go_programs")
 load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:pypi_source.bzl", "pypi_source")
-load("//third_party/bazel:python_env.bzl", "python_env")
-load("//third_party/bazel:spark_distribution.bzl", "spark_distribution")
 load("//third_party/bazel:system_library.bzl", "system_library")
 
 def _bazel_rules():
-    distribution_rules(
+    maybe(
+        distribution_rules,
         name = "rules_cc",
         path = "/usr/share/bazel/rules/cc",
         debian_package = "bazel-rules-cc",
@@ -18,27 +24,32 @@ def _bazel_rules():
             "cc/private/rules_impl/compiler_flag.bzl",
         ],
     )
-    distribution_rules(
+    maybe(
+        distribution_rules,
         name = "rules_java",
         path = "/usr/share/bazel/rules/java",
         debian_package = "bazel-rules-java",
     )
-    distribution_rules(
+    maybe(
+        distribution_rules,
         name = "rules_proto",
         path = "/usr/share/bazel/rules/proto",
         debian_package = "bazel-rules-proto",
     )
-    distribution_rules(
+    maybe(
+        distribution_rules,
         name = "bazel_skylib",
         path = "/usr/share/bazel/tools/skylib",
         debian_package = "bazel-skylib",
     )
-    distribution_rules(
+    maybe(
+        distribution_rules,
         name = "platforms",
         path = "/usr/share/bazel/tools/platforms",
         debian_package = "bazel-platforms",
     )
-    unused_repository(
+    maybe(
+        unused_repository,
         name = "remote_coverage_tools",
         targets = ["coverage_report_generator", "lcov_merger"],
     )
@@ -114,7 +125,8 @@ _ABSL_MODULES = [
 ]
 
 def _system_libraries():
-    system_library(
+    maybe(
+        system_library,
         name = "com_google_absl",
         modules = {"absl_" + module: "20220623" for module in _ABSL_MODULES},
         debian_package = "libabsl-dev",
@@ -122,9 +134,10 @@ def _system_libraries():
         packages = _ABSL_PACKAGES,
         packages_actual = "//:absl",
         static = True,
-        build_file = "//third_party:absl.BUILD",
+        build_file = Label("//third_party:absl.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "com_google_protobuf",
         modules = {"protobuf": "3.21"},
         debian_package = "libprotobuf-dev",
@@ -134,9 +147,10 @@ def _system_libraries():
         tools = ["protoc"],
         tools_package = "protobuf-compiler",
         static = True,
-        build_file = "//third_party:protobuf.BUILD",
+        build_file = Label("//third_party:protobuf.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "com_github_grpc_grpc",
         modules = {"grpc++": "1.51", "protobuf": ""},
         debian_package = "libgrpc++-dev",
@@ -144,124 +158,107 @@ def _system_libraries():
         tools = ["grpc_cpp_plugin"],
         tools_package = "protobuf-compiler-grpc",
         static = True,
-        build_file = "//third_party:grpc.BUILD",
+        build_file = Label("//third_party:grpc.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "openssl",
         modules = {"libssl": "3.0", "libcrypto": "3.0"},
         debian_package = "libssl-dev",
         headers = ["openssl"],
         static = True,
-        build_file = "//third_party:openssl.BUILD",
+        build_file = Label("//third_party:openssl.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "libsodium",
         modules = {"libsodium": "1.0.18"},
         debian_package = "libsodium-dev",
         headers = ["sodium.h", "sodium"],
-        build_file = "//third_party:libsodium.BUILD",
+        build_file = Label("//third_party:libsodium.BUILD"),
     )
-    system_library(
-        name = "com_google_googletest",
-        modules = {"gtest": "1.12", "gmock": "1.12"},
-        debian_package = "libgmock-dev",
-        headers = ["gtest", "gmock"],
-        build_file = "//third_party:googletest.BUILD",
-    )
-    system_library(
-        name = "com_github_google_benchmark",
-        modules = {"benchmark": "1.7"},
-        debian_package = "libbenchmark-dev",
-        headers = ["benchmark"],
-        build_file = "//third_party:benchmark.BUILD",
-    )
-    system_library(
+    maybe(
+        system_library,
         name = "com_github_gabime_spdlog",
         modules = {"spdlog": "1.10", "fmt": "9.1"},
         debian_package = "libspdlog-dev",
         headers = ["spdlog", "fmt"],
-        build_file = "//third_party:spdlog.BUILD",
+        build_file = Label("//third_party:spdlog.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "com_github_cliutils_cli11",
         modules = {"CLI11": "2.1"},
         debian_package = "libcli11-dev",
         headers = ["CLI"],
-        build_file = "//third_party:cli11.BUILD",
+        build_file = Label("//third_party:cli11.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "com_github_nlohmann_json",
         modules = {"nlohmann_json": "3.11"},
         debian_package = "nlohmann-json3-dev",
         headers = ["nlohmann"],
-        build_file = "//third_party:json.BUILD",
+        build_file = Label("//third_party:json.BUILD"),
     )
-    system_library(
-        name = "com_github_facebookincubator_gloo",
-        modules = {},  # it has no pkg-config file
-        debian_package = "libgloo-dev",
-        headers = ["gloo"],
-        extra_libraries = ["-lgloo"],
-        build_file = "//third_party:gloo.BUILD",
-    )
-    system_library(
-        name = "com_gitlab_libeigen_eigen",
-        modules = {"eigen3": "3.4"},
-        debian_package = "libeigen3-dev",
-        headers = ["eigen3/Eigen", "eigen3/unsupported"],
-        build_file = "//third_party:eigen.BUILD",
-    )
-    system_library(
+    maybe(
+        system_library,
         name = "curl",
         modules = {"libcurl": "7.88"},
         debian_package = "libcurl4-openssl-dev",
         headers = ["curl"],
-        build_file = "//third_party:curl.BUILD",
+        build_file = Label("//third_party:curl.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "com_github_simdjson_simdjson",
         modules = {"simdjson": "3.0"},
         debian_package = "libsimdjson-dev",
         headers = ["simdjson.h"],
-        build_file = "//third_party:simdjson.BUILD",
+        build_file = Label("//third_party:simdjson.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "com_github_jbeder_yaml_cpp",
         modules = {"yaml-cpp": "0.7"},
         debian_package = "libyaml-cpp-dev",
         headers = ["yaml-cpp"],
-        build_file = "//third_party:yaml_cpp.BUILD",
+        build_file = Label("//third_party:yaml_cpp.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "glfw",
         modules = {"glfw3": "3.3"},
         debian_package = "libglfw3-dev",
         headers = ["GLFW"],
-        build_file = "//third_party:glfw.BUILD",
+        build_file = Label("//third_party:glfw.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "freetype",
         modules = {"freetype2": "24"},
         debian_package = "libfreetype-dev",
         headers = ["freetype2"],
-        build_file = "//third_party:freetype.BUILD",
+        build_file = Label("//third_party:freetype.BUILD"),
     )
-    system_library(
+    maybe(
+        system_library,
         name = "zlib",
         modules = {"zlib": "1.2"},
         debian_package = "zlib1g-dev",
         headers = ["zlib.h", "zconf.h"],
-        build_file = "//third_party:zlib.BUILD",
+        build_file = Label("//third_party:zlib.BUILD"),
     )
     for name, folder in [("inter", "opentype/inter"), ("jetbrains-mono", "truetype/jetbrains-mono")]:
-        system_library(
+        maybe(
+            system_library,
             name = "font_" + name.replace("-", "_"),
             modules = {},
             debian_package = "fonts-" + name,
             include_dir = "/usr/share/fonts/" + folder.split("/")[0],
             headers = [folder.split("/")[1]],
             header_prefix = "fonts",
-            build_file = "//third_party:font.BUILD",
+            build_file = Label("//third_party:font.BUILD"),
         )
 
 _NANOARROW_CONFIG = """\
@@ -345,18 +342,20 @@ _LIBZMQ_PLATFORM = """\
 """
 
 def _source_distributions():
-    pypi_source(
+    maybe(
+        pypi_source,
         name = "nanoarrow",
         package = "nanoarrow",
         version = "0.9.0",
         sha256 = "1ce15bbed8532839347faa78824c5dbd3769bff60661003e34c6fba5dd881bd3",
         build_backend = "mesonpy",
         files = {"generated/nanoarrow/nanoarrow_config.h": _NANOARROW_CONFIG},
-        build_file = "//third_party:nanoarrow.BUILD",
+        build_file = Label("//third_party:nanoarrow.BUILD"),
     )
 
     # libzmq as its Python binding carries it, unchanged but for these edits.
-    pypi_source(
+    maybe(
+        pypi_source,
         name = "org_zeromq_libzmq",
         package = "pyzmq",
         version = "25.1.2",
@@ -420,12 +419,13 @@ def _source_distributions():
                 "        if (rc != 0) {\n            errno = EPROTO;\n            return -1;\n        }\n",
             ],
         },
-        build_file = "//third_party:libzmq.BUILD",
+        build_file = Label("//third_party:libzmq.BUILD"),
     )
 
     # Dear ImGui and ImPlot as the Python binding carries them: the docking branch, and an ImPlot that
     # fits it.
-    pypi_source(
+    maybe(
+        pypi_source,
         name = "imgui_bundle",
         package = "imgui-bundle",
         version = "1.93.0",
@@ -437,56 +437,12 @@ def _source_distributions():
             "bindings/imgui_bundle/assets/fonts/Font_Awesome_6_Free-Solid-900.otf",
         ],
         files = {"generated/millrace_imgui_config.h": _IMGUI_CONFIG},
-        build_file = "//third_party:imgui.BUILD",
-    )
-
-def _python_packages():
-    python_env(
-        name = "reference_peer_packages",
-        requirements = "//testing/reference_peer:requirements.txt",
-    )
-    python_env(
-        name = "duckdb_packages",
-        requirements = "//testing/arrow_interop:duckdb_requirements.txt",
-    )
-    python_env(
-        name = "python_kubernetes_packages",
-        requirements = "//testing/bench:python_kubernetes_requirements.txt",
-    )
-    python_env(
-        name = "spark_feed_packages",
-        requirements = "//testing/bench:spark_feed_requirements.txt",
-    )
-
-def _go_programs():
-    version = "k8s.io/component-base/version"
-    go_programs(
-        name = "kube_apiserver_programs",
-        module = "//testing/kube_apiserver:go.mod",
-        srcs = [
-            "//testing/kube_apiserver:cmd/etcd/main.go",
-            "//testing/kube_apiserver:cmd/kube-apiserver/main.go",
-            "//testing/kube_apiserver:go.sum",
-        ],
-        packages = ["./cmd/etcd", "./cmd/kube-apiserver"],
-        # Without these the server reports version 0.0.0.
-        ldflags = "-s -w -X {0}.gitVersion=v1.33.13 -X {0}.gitMajor=1 -X {0}.gitMinor=33".format(version),
-    )
-
-def _spark_distributions():
-    spark_distribution(
-        name = "spark_3_5",
-        version = "3.5.9",
-        sha256 = "ea27adc39ddac9413b8951e45aa748cbed6c785971b81386efc41938f6243d93",
-    )
-    spark_distribution(
-        name = "spark_4",
-        version = "4.3.0",
-        sha256 = "e8c517948eff7088a7aa07449aa8eafa4a15a8d50319de2525a6fd26622476c6",
+        build_file = Label("//third_party:imgui.BUILD"),
     )
 
 def _maven_jars():
-    maven_jar(
+    maybe(
+        maven_jar,
         name = "maven_org_zeromq_jeromq",
         artifact = "org.zeromq:jeromq:0.6.0",
         sha256 = "4784ff6d6e91b8eecd917b73d07b161c19a808ef870a5bdb760515bb67e208d3",
@@ -561,39 +517,12 @@ def _maven_jars():
             ],
         },
     )
-    maven_jar(
+    maybe(
+        maven_jar,
         name = "maven_eu_neilalexander_jnacl",
         artifact = "eu.neilalexander:jnacl:1.0.0",
         sha256 = "4accc9d2a56a6dd5198ec5e1c5c05a091da563bccd346fd6578edc083152beaa",
     )
-    maven_jar(
-        name = "maven_junit_junit",
-        artifact = "junit:junit:4.13.2",
-        sha256 = "8e495b634469d64fb8acfa3495a065cbacc8a0fff55ce1e31007be4c16dc57d3",
-        jar_deps = ["@maven_org_hamcrest_hamcrest_core//:jar"],
-    )
-    maven_jar(
-        name = "maven_org_hamcrest_hamcrest_core",
-        artifact = "org.hamcrest:hamcrest-core:1.3",
-        sha256 = "66fdef91e9739348df7a096aa384a5685f4e875584cce89386a7a47251c4d8e9",
-    )
-    # YARN's servers, of the Hadoop that Spark 3.5 has the client of, and what they take from Hadoop's own folder.
-    maven_jar(
-        name = "maven_org_apache_hadoop_hadoop_client_minicluster",
-        artifact = "org.apache.hadoop:hadoop-client-minicluster:3.3.4",
-        sha256 = "cd8a1703393946c302bb3a52d0fcd23f6f8ded4554bc0dac5d2ee673dbe2b40e",
-    )
-    maven_jar(
-        name = "maven_org_bouncycastle_bcpkix_jdk15on",
-        artifact = "org.bouncycastle:bcpkix-jdk15on:1.68",
-        sha256 = "fb8d0f8f673ad6e16c604732093d7aa31b26ff4e0bd9cae1d7f99984c06b8a0f",
-    )
-    maven_jar(
-        name = "maven_org_bouncycastle_bcprov_jdk15on",
-        artifact = "org.bouncycastle:bcprov-jdk15on:1.68",
-        sha256 = "f732a46c8de7e2232f2007c682a21d1f4cc8a8a0149b6b7bd6aa1afdc65a0f8d",
-    )
-
 # What the Spark connector is compiled against, and never holds: Spark brings it. Compiled against the oldest
 # line; a test links the class files against the others.
 _SPARK_JARS = {
@@ -613,36 +542,25 @@ _SPARK_JARS = {
     "org.slf4j:slf4j-api:2.0.7": "5d6298b93a1905c32cda6478808ac14c2d4a47e91535e53c41f7feeb85d946f4",
 }
 
-# The same Spark for Scala 2.13, against which a test links the connector.
-_SPARK_JARS_SCALA_2_13 = {
-    "org.apache.spark:spark-catalyst_2.13:3.5.9": "5e01ef8962473f8b160fffc38a0c3fec275203d012793c818cbb5a6b9daa4b28",
-    "org.apache.spark:spark-common-utils_2.13:3.5.9": "a53071e2eb1006d0e926f4b85bb3e2d6f4edef54c8f872d234fcb508cf7a4630",
-    "org.apache.spark:spark-core_2.13:3.5.9": "8406ce2ca4a61081f725b3fbe45f8ba3244a4757aa08049b4a9235db5dc1e446",
-    "org.apache.spark:spark-sql-api_2.13:3.5.9": "872ac346794e1a718fa2c11ed284a1df9761e06a49d8efbd12a4fb818c334ac4",
-    "org.apache.spark:spark-sql_2.13:3.5.9": "2563c1330a0cb62556022b90a67eda2e2a8710330bf1d736d22feb7594b10795",
-    "org.apache.spark:spark-streaming_2.13:3.5.6": "dfa5f1485ea3500035ed2bf2a31095c5339b24546d337447c07c9e0a08d59134",
-    "org.apache.spark:spark-tags_2.13:3.5.9": "f5357404436065c89d1e2bf2d68ed5433c9a51f61ae72340a8991eda7523926a",
-    "org.apache.spark:spark-unsafe_2.13:3.5.9": "e7900b09f5126a555a6bda2dbf931dd569241466ea25bf3ed82ed06d25a872ce",
-    "org.scala-lang:scala-library:2.13.8": "a0882b82514190c2bac7d1a459872a75f005fc0f3e88b2bc0390367146e35db7",
-}
-
-def _spark_jars(jars, suffix = ""):
+def spark_jars(jars, suffix = ""):
+    """Declares the jars, given as artifact to sha256, each as maven_<group>_<name><suffix>."""
     for artifact, sha256 in jars.items():
         group, jar, _ = artifact.split(":")
-        maven_jar(
+        maybe(
+            maven_jar,
             name = "maven_" + (group + "_" + jar + suffix).replace(".", "_").replace("-", "_"),
             artifact = artifact,
             sha256 = sha256,
         )
 
 def millrace_repositories():
-    """Declares every repository. Called once, in WORKSPACE."""
+    """Declares what Millrace's libraries and programs are built with, and its Python toolchain.
+
+    Called once, in the WORKSPACE of whoever builds them. A repository that is declared already stays as it
+    is."""
     _bazel_rules()
     _system_libraries()
     _source_distributions()
-    _python_packages()
-    _go_programs()
-    _spark_distributions()
     _maven_jars()
-    _spark_jars(_SPARK_JARS)
-    _spark_jars(_SPARK_JARS_SCALA_2_13, "_scala_2_13")
+    spark_jars(_SPARK_JARS)
+    native.register_toolchains("@millrace//third_party/bazel:python3")

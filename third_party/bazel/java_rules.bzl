@@ -228,7 +228,7 @@ def java_test(name, classes, deps = [], jvm_flags = [], **kwargs):
     _java_test(
         name = name,
         deps = deps + ["@maven_junit_junit//:jar"],
-        runtime_deps = ["//third_party/bazel:junit_runner"],
+        runtime_deps = [Label("//third_party/bazel:junit_runner")],
         main_class = "millrace.JUnitRunner",
         main_args = classes,
         jvm_flags = ["-ea"] + jvm_flags,

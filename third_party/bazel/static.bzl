@@ -15,6 +15,6 @@ runtimes cannot be part of a static executable, so the feature is dropped under 
 """
 
 FULLY_STATIC = select({
-    "//third_party/bazel:sanitizer": [],
+    str(Label("//third_party/bazel:sanitizer")): [],
     "//conditions:default": ["fully_static_link"],
 })
