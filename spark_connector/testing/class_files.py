@@ -3,9 +3,10 @@
 import struct
 import zipfile
 
+ACC_PRIVATE = 0x0002
+ACC_STATIC = 0x0008
 ACC_INTERFACE = 0x0200
 ACC_ABSTRACT = 0x0400
-ACC_STATIC = 0x0008
 
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 _KINDS = {9: "field", 10: "method", 11: "interface method"}

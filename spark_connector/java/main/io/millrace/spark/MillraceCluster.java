@@ -73,7 +73,7 @@ public final class MillraceCluster implements AutoCloseable {
 
   private MillraceCluster(ClusterRun run) {
     this.run = run;
-    this.inferenceFeeds = new InferenceFeeds(run.coordinator());
+    this.inferenceFeeds = new InferenceFeeds(run.coordinator(), this::checkServes);
   }
 
   /**
@@ -284,23 +284,22 @@ public final class MillraceCluster implements AutoCloseable {
    */
   public Dataset<Row> inference(Dataset<Row> data, StructType resultSchema, InferenceOptions options) {
     checkFeed(options.queue(), "inference");
-    JavaRDD<ColumnSlice> columns = ColumnSlices.of(data);
-    if (columns != null) {
-      FeedPlan plan = inferencePlan(options, columns.getNumPartitions());
-      return inferenceFeeds.results(
-          data.sparkSession(), columns, Encoders.ofColumns(data.schema()), resultSchema, plan);
-    }
-    JavaRDD<InternalRow> rows = data.queryExecution().toRdd().toJavaRDD();
-    FeedPlan plan = inferencePlan(options, rows.getNumPartitions());
-    return inferenceFeeds.results(
-        data.sparkSession(), rows, Encoders.ofInternalRows(data.schema()), resultSchema, plan);
+    return inferenceFeeds.results(data, resultSchema, partitions -> inferencePlan(options, partitions));
   }
 
   /** As {@link #inference(Dataset, StructType, InferenceOptions)}, for the elements of an RDD. */
   public <T> JavaRDD<Row> inference(JavaRDD<T> data, StructType resultSchema, InferenceOptions options) {
     checkFeed(options.queue(), "inference");
-    FeedPlan plan = inferencePlan(options, data.getNumPartitions());
-    return inferenceFeeds.results(data, Encoders.<T>ofObjects(), resultSchema, plan);
+    return inferenceFeeds.results(data, resultSchema, partitions -> inferencePlan(options, partitions));
+  }
+
+  /** Before the first action on what {@link #inference} has returned. */
+  private void checkServes() {
+    if (shut) {
+      throw new MillraceException(
+          StatusCode.UNAVAILABLE, "cluster " + clusterId() + " has ended; an action on inference's result needs it");
+    }
+    run.failIfClusterHas();
   }
 
   private FeedPlan inferencePlan(InferenceOptions options, int partitions) {

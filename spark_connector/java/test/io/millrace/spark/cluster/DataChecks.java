@@ -2,18 +2,27 @@ package io.millrace.spark.cluster;
 
 import io.millrace.spark.InferenceOptions;
 import io.millrace.spark.MillraceCluster;
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructType;
 
 /** Rows of every kind and size, two executors of one core each. */
@@ -32,6 +41,7 @@ public final class DataChecks extends Checks {
     checks.check("nullsAndNesting", checks::nullsAndNesting);
     checks.check("actionsAtOnce", checks::actionsAtOnce);
     checks.check("unorderedSource", checks::unorderedSource);
+    checks.check("lazyInference", checks::lazyInference);
     checks.end();
   }
 
@@ -140,5 +150,78 @@ public final class DataChecks extends Checks {
     require(result.exactlyOnce(), result.toString());
     requireEqual(2L * 1000 * 999 / 2, sumOfNodes(cluster, 2));
     cluster.shutdown();
+  }
+
+  /**
+   * The call runs nothing, whatever has to run before the number of partitions is known: shuffles, the sample of a
+   * sort, a broadcast, a cache. What an action runs later is there for the next one.
+   */
+  private void lazyInference() throws Exception {
+    AtomicInteger jobs = new AtomicInteger();
+    SparkListener counter =
+        new SparkListener() {
+          @Override
+          public void onJobStart(SparkListenerJobStart job) {
+            jobs.incrementAndGet();
+          }
+        };
+    MillraceCluster cluster = run(feed(2), "square");
+    Dataset<Row> numbers = numbers(500, 4);
+    Map<String, Dataset<Row>> frames = new LinkedHashMap<>();
+    frames.put("shuffled", numbers.repartition(3, numbers.col("x")));
+    frames.put("sorted", numbers.selectExpr("499 - x AS x").orderBy("x"));
+    frames.put("grouped", numbers.groupBy("x").count().selectExpr("x", "count"));
+    frames.put("joined", numbers.join(functions.broadcast(numbers(500, 2).toDF("z")), functions.expr("x = z")));
+    frames.put("cached", numbers.repartition(5).cache());
+    sc.sc().addSparkListener(counter);
+    for (Map.Entry<String, Dataset<Row>> frame : frames.entrySet()) {
+      int before = jobsSoFar(jobs);
+      Dataset<Row> out = cluster.inference(frame.getValue(), RESULT);
+      out.queryExecution().executedPlan();
+      requireEqual(frame.getKey() + " " + before, frame.getKey() + " " + (jobsSoFar(jobs) - 1));
+      for (int action = 0; action < 2; action++) {
+        before = jobsSoFar(jobs);
+        List<Row> rows = new ArrayList<>(out.select("y").collectAsList());
+        if (!frame.getKey().equals("sorted")) {
+          rows.sort(Comparator.comparingLong(row -> row.getLong(0)));
+        }
+        requireSquares(rows, 500);
+      }
+      requireEqual(frame.getKey() + " " + (before + 1), frame.getKey() + " " + (jobsSoFar(jobs) - 1));
+    }
+    sc.sc().removeSparkListener(counter);
+    cluster.shutdown();
+    MillraceException e =
+        requireActionError(
+            StatusCode.UNAVAILABLE,
+            () -> {
+              MillraceCluster other = run(feed(1), "square");
+              Dataset<Row> late = other.inference(numbers, RESULT);
+              other.shutdown();
+              late.count();
+            });
+    requireContains(e.getMessage(), "has ended");
+  }
+
+  /** How many jobs have started, one of this call included: listeners hear of them later, in their order. */
+  private int jobsSoFar(AtomicInteger jobs) throws Exception {
+    String group = "marker-" + System.nanoTime();
+    AtomicInteger heard = new AtomicInteger(-1);
+    SparkListener marker =
+        new SparkListener() {
+          @Override
+          public void onJobStart(SparkListenerJobStart job) {
+            if (group.equals(job.properties().get("spark.jobGroup.id"))) {
+              heard.set(jobs.get());
+            }
+          }
+        };
+    sc.sc().addSparkListener(marker); // after the one that counts, and told after it
+    sc.setJobGroup(group, "marker", false);
+    sc.parallelize(Arrays.asList(1), 1).count();
+    sc.clearJobGroup();
+    await("the marker", () -> heard.get() >= 0);
+    sc.sc().removeSparkListener(marker);
+    return heard.get();
   }
 }

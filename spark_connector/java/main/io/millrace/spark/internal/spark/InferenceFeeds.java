@@ -2,9 +2,15 @@ package io.millrace.spark.internal.spark;
 
 import io.millrace.spark.internal.base.Text;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
+import io.millrace.spark.internal.rows.ColumnSlice;
+import io.millrace.spark.internal.rows.ColumnSlices;
 import io.millrace.spark.internal.rows.DataFrames;
 import java.util.ArrayDeque;
+import java.util.function.IntFunction;
+import java.util.function.Supplier;
+import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -20,10 +26,17 @@ public final class InferenceFeeds {
   private static final int MAX_OPEN = 512;
 
   private final CoordinatorProcess coordinator;
+  private final Runnable check;
   private final ArrayDeque<String> open = new ArrayDeque<>();
 
-  public InferenceFeeds(CoordinatorProcess coordinator) {
+  /**
+   * None so far.
+   *
+   * @param check throws if the cluster serves nobody any more; called before Spark runs anything for its rows
+   */
+  public InferenceFeeds(CoordinatorProcess coordinator, Runnable check) {
     this.coordinator = coordinator;
+    this.check = check;
   }
 
   /** The name of a new feed. */
@@ -37,45 +50,85 @@ public final class InferenceFeeds {
     return feed;
   }
 
-  /** Results as an RDD, lazily. */
-  public <T> JavaRDD<Row> results(
-      JavaRDD<T> rows, EncoderFactory<T> encoders, StructType resultSchema, FeedPlan plan) {
-    return results(
-        rows,
-        encoders,
-        resultSchema,
-        plan,
-        (reader, result) -> reader.rows(result.schema(), result.columns(), result.rows()));
+  /**
+   * Results as an RDD, lazily.
+   *
+   * @param plans the plan for so many partitions, when they are known: an action asks for results
+   */
+  public <T> JavaRDD<Row> results(JavaRDD<T> data, StructType resultSchema, IntFunction<FeedPlan> plans) {
+    Source<T> source = new Source<>(data, Encoders.<T>ofObjects());
+    return deferred(data.context(), Row.class, () -> rows(source, resultSchema, plans));
   }
 
-  /** Results as a Dataset, lazily. */
-  public <T> Dataset<Row> results(
-      SparkSession spark,
-      JavaRDD<T> rows,
-      EncoderFactory<T> encoders,
-      StructType resultSchema,
-      FeedPlan plan) {
+  /** As {@link #results(JavaRDD, StructType, IntFunction)}, of a DataFrame: no job runs before an action asks. */
+  public Dataset<Row> results(Dataset<Row> data, StructType resultSchema, IntFunction<FeedPlan> plans) {
+    SparkSession spark = data.sparkSession();
     return DataFrames.create(
         spark,
         () ->
-            results(
-                rows,
-                encoders,
-                resultSchema,
-                plan,
-                (reader, result) -> reader.internalRows(result.schema(), result.columns(), result.rows())),
-        () -> results(rows, encoders, resultSchema, plan),
+            deferred(
+                spark.sparkContext(),
+                InternalRow.class,
+                () -> internalRows(Source.of(data), resultSchema, plans)),
+        () -> deferred(spark.sparkContext(), Row.class, () -> rows(Source.of(data), resultSchema, plans)),
         resultSchema);
   }
 
-  private static <T, R> JavaRDD<R> results(
-      JavaRDD<T> rows,
-      EncoderFactory<T> encoders,
-      StructType resultSchema,
-      FeedPlan plan,
-      RowMaker<R> maker) {
-    LongAccumulator returned = rows.context().longAccumulator("Millrace rows returned"); // in Spark's UI
-    return rows.mapPartitionsWithIndex(new InferenceTask<>(plan, encoders, resultSchema, maker, returned), true)
-        .setName("Millrace inference, queue '" + plan.queue + "'");
+  /** What Spark has of a DataFrame or an RDD, and what makes batches of it. */
+  private static final class Source<T> {
+    final JavaRDD<T> elements;
+    final EncoderFactory<T> encoders;
+
+    Source(JavaRDD<T> elements, EncoderFactory<T> encoders) {
+      this.elements = elements;
+      this.encoders = encoders;
+    }
+
+    /** Runs the shuffles of an adaptive plan. */
+    static Source<?> of(Dataset<Row> data) {
+      JavaRDD<ColumnSlice> columns = ColumnSlices.of(data);
+      return columns != null
+          ? new Source<>(columns, Encoders.ofColumns(data.schema()))
+          : new Source<>(data.queryExecution().toRdd().toJavaRDD(), Encoders.ofInternalRows(data.schema()));
+    }
+  }
+
+  private <R> JavaRDD<R> deferred(SparkContext spark, Class<R> elements, Supplier<RDD<R>> maker) {
+    return new DeferredRdd<R>(
+            spark,
+            elements,
+            () -> {
+              check.run();
+              return maker.get();
+            })
+        .toJavaRDD();
+  }
+
+  private static <T> RDD<Row> rows(Source<T> source, StructType resultSchema, IntFunction<FeedPlan> plans) {
+    return results(
+        source,
+        resultSchema,
+        plans,
+        (reader, result) -> reader.rows(result.schema(), result.columns(), result.rows()));
+  }
+
+  private static <T> RDD<InternalRow> internalRows(
+      Source<T> source, StructType resultSchema, IntFunction<FeedPlan> plans) {
+    return results(
+        source,
+        resultSchema,
+        plans,
+        (reader, result) -> reader.internalRows(result.schema(), result.columns(), result.rows()));
+  }
+
+  private static <T, R> RDD<R> results(
+      Source<T> source, StructType resultSchema, IntFunction<FeedPlan> plans, RowMaker<R> maker) {
+    JavaRDD<T> elements = source.elements;
+    FeedPlan plan = plans.apply(elements.getNumPartitions());
+    LongAccumulator returned = elements.context().longAccumulator("Millrace rows returned"); // in Spark's UI
+    return elements
+        .mapPartitionsWithIndex(new InferenceTask<>(plan, source.encoders, resultSchema, maker, returned), true)
+        .setName("Millrace inference, queue '" + plan.queue + "'")
+        .rdd();
   }
 }
