@@ -20,6 +20,7 @@
 #include "core/base/connection_acceptor.h"
 #include "core/base/mutex.h"
 #include "core/base/random.h"
+#include "core/base/session_tickets.h"
 #include "core/base/status_macros.h"
 #include "core/proto/adopt.grpc.pb.h"
 #include "core/proto/grpc_acceptor.h"
@@ -199,6 +200,7 @@ class GrpcAdoptServer final : public AdoptServer {
   }
 
   absl::Status Listen(const AgentSecret& secret) {
+    StopSessionTickets();
     // A stranger's handshake ends before the first byte of HTTP/2 is looked at.
     grpc::SslServerCredentialsOptions tls(
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/connection_acceptor.h"
 #include "core/base/mutex.h"
+#include "core/base/session_tickets.h"
 #include "core/base/socket_address.h"
 #include "core/base/status_macros.h"
 #include "core/coordinator/call_gate.h"
@@ -151,6 +152,7 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
   absl::Status Listen(const ServerOptions& options) {
     auto identity = options.ca->IssueServer();
     if (!identity.ok()) return identity.status();
+    StopSessionTickets();
     // A stranger's handshake ends before the first byte of HTTP/2 is looked at.
     grpc::SslServerCredentialsOptions tls(
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);

@@ -85,6 +85,12 @@ class TlsConnection {
       X509_free(certificate);
       EVP_PKEY_free(key);
     }
+    SSL_CTX_set_app_data(context_.get(), this);
+    SSL_CTX_set_session_cache_mode(context_.get(), SSL_SESS_CACHE_CLIENT);
+    SSL_CTX_sess_set_new_cb(context_.get(), [](SSL* ssl, SSL_SESSION*) {
+      ++static_cast<TlsConnection*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)))->tickets_;
+      return 0;  // not kept
+    });
     const unsigned char h2[] = "\x02h2";
     SSL_CTX_set_alpn_protos(context_.get(), h2, 3);
     ssl_.reset(SSL_new(context_.get()));
@@ -110,7 +116,11 @@ class TlsConnection {
     return answer;
   }
 
+  // Session tickets that have come.
+  int tickets() const { return tickets_; }
+
  private:
+  int tickets_ = 0;
   const UniqueFd fd_;
   std::unique_ptr<SSL_CTX, SslDeleter> context_;
   std::unique_ptr<SSL, SslDeleter> ssl_;
@@ -156,6 +166,8 @@ TEST_F(Http2AttackTest, AMemberGetsHttp2) {
   TlsConnection member(cluster->file().address, cluster->file().identity_pem);
   EXPECT_THAT(member.Talk("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, ""), 9),
               ::testing::Not(IsEmpty()));
+  // They would have come before: two more signed and encrypted messages for each agent that joins.
+  EXPECT_EQ(member.tickets(), 0);
 }
 
 }  // namespace
