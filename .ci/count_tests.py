@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Counts the test cases of one `bazel test` run from its build events.
 
-    count_tests.py [--events EVENTS.json [--exit-code CODE]] [--totals TOTALS.json]
+    count_tests.py [--events EVENTS.json [--exit-code CODE]] [--xml FILE] [--totals TOTALS.json]
 
 EVENTS.json is what --build_event_json_file wrote. Every test of the run is there, cached ones too,
 with the place of its test.xml. A case is a testcase element of that file: one for each case of a
 GoogleTest program, one for a test that reports no cases. A test that failed without a failed case
 (a crash, a timeout, a leak found at exit, a build error) counts as one failure more, and so does a
 run that failed (exit code other than 0) without any failed test.
+
+FILE is a JUnit file of tests that Bazel has not run.
 
 The line printed last is `N passed, N failed` or `N passed, N failed, N skipped`. With --totals the
 counts are added to those in the file, the file is rewritten, and the line speaks of the sums; with
@@ -54,6 +56,15 @@ def count_xml(text, failures, label):
         else:
             counts.passed += 1
     return counts
+
+
+def count_file(path, failures):
+    """Counts a JUnit file; one that is not there, or is none, is a failure."""
+    try:
+        return count_xml(pathlib.Path(path).read_bytes(), failures, path)
+    except (OSError, xml.etree.ElementTree.ParseError) as error:
+        failures.append(f"{path}: {error}")
+        return Counts(failed=1)
 
 
 def _read_events(path):
@@ -122,6 +133,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events")
     parser.add_argument("--exit-code", type=int, default=0)
+    parser.add_argument("--xml")
     parser.add_argument("--totals")
     options = parser.parse_args()
 
@@ -131,6 +143,8 @@ def main():
     elif options.events:
         counts.failed = 1
         failures = [f"the run left no {options.events}"]
+    if options.xml:
+        counts.add(count_file(options.xml, failures))
     for failure in failures:
         print(f"failed: {failure}")
     totals = Counts()

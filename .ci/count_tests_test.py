@@ -90,6 +90,14 @@ class CountTestsTest(unittest.TestCase):
     def test_a_failed_run_is_never_zero_failed(self):
         self.assertEqual(self.count(exit_code=1), "0 passed, 1 failed")
 
+    def test_files_of_other_tests_count_and_may_not_be_missing(self):
+        path = self.folder / "other.xml"
+        path.write_text(GTEST, encoding="utf-8")
+        failures = []
+        self.assertEqual(count_tests.count_file(str(path), failures).line(), "1 passed, 1 failed, 2 skipped")
+        self.assertEqual(failures, [f"{path} Suite.Bad"])
+        self.assertEqual(count_tests.count_file(str(self.folder / "none.xml"), failures).failed, 1)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,8 +1,8 @@
 """The `./bazelw ...` commands of the pages: that Bazel would know what they name.
 
 Bazel cannot be run within one of its tests. So the targets are looked up in the BUILD files, and the
-configurations in .bazelrc. What the commands start runs in tests of its own: `//:millrace -- run ...` in
-//core/cli:docs_test, the window with its options in //dashboard/app.
+configurations in .bazelrc. CI runs those of README.md (.ci/readme_commands.py); what the others start runs in
+tests of its own: `//:millrace -- run ...` in //core/cli:docs_test, the window with its options in //dashboard/app.
 """
 
 import os
