@@ -37,7 +37,11 @@ absl::StatusOr<UniqueFd> ControlFdFromEnvironment() {
   return UniqueFd(fd);
 }
 
-absl::StatusOr<std::unique_ptr<NodeContext>> CreateContext() {
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NodeContext>> OpenNode() {
+  StopDeadlockDetector();
+  ::signal(SIGPIPE, SIG_IGN);
   MILLRACE_ASSIGN_OR_RETURN(NodeConfig config, ReadNodeConfigFromEnvironment());
   MILLRACE_ASSIGN_OR_RETURN(UniqueFd control, ControlFdFromEnvironment());
   const std::string who = absl::StrCat(config.job_name, ":", config.task_index);
@@ -48,12 +52,8 @@ absl::StatusOr<std::unique_ptr<NodeContext>> CreateContext() {
                              });
 }
 
-}  // namespace
-
 int RunNode(int argc, char** argv, const std::function<absl::Status(NodeContext&)>& body) {
-  StopDeadlockDetector();
-  ::signal(SIGPIPE, SIG_IGN);
-  const absl::StatusOr<std::unique_ptr<NodeContext>> context = CreateContext();
+  const absl::StatusOr<std::unique_ptr<NodeContext>> context = OpenNode();
   if (!context.ok()) {
     PrintNodeError(argc > 0 ? argv[0] : "node", context.status());
     return kNodeExitNoPlace;

@@ -2,7 +2,7 @@
 //
 // The main function of a node program.
 //
-// Defines: RunNode().
+// Defines: RunNode(), OpenNode().
 //
 //   int main(int argc, char** argv) {
 //     return millrace::RunNode(argc, argv, [](millrace::NodeContext& ctx) -> absl::Status {
@@ -14,8 +14,10 @@
 #define CORE_NODE_RUN_NODE_H_
 
 #include <functional>
+#include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/node/node_context.h"
 
 namespace millrace {
@@ -35,6 +37,12 @@ namespace millrace {
 // child of a node is no node: RunNode ends with 2 there. Call it once, from the main thread. `argc`
 // and `argv` are the program's own; nothing is taken from them.
 int RunNode(int argc, char** argv, const std::function<absl::Status(NodeContext&)>& body);
+
+// What RunNode does before `body`, for who stays in a main function of its own, as programs in other
+// languages do: it prints no error, and who calls it ends with NodeContext::Finish and exits with what
+// RunNode would return. Once in a process. Returns the errors of NodeContext::Create, and what was
+// wrong with the environment: FAILED_PRECONDITION if no agent has started this process.
+[[nodiscard]] absl::StatusOr<std::unique_ptr<NodeContext>> OpenNode();
 
 }  // namespace millrace
 

@@ -26,6 +26,8 @@ ALLOWED = {
     "dashboard": _LEAVES | {"core/proto", "core/client"},
     # Its jar holds the agent and the GPU helper.
     "spark_connector": _LEAVES | {"core/proto", "core/agent", "core/gpu"},
+    # The C interface of nodes and drivers, and what stands on it.
+    "millrace": _LEAVES | {"core/cluster", "core/node", "feed"},
     "examples": _CLUSTER | {"core/cluster", "core/node", "core/cli"},
     "third_party": set(),
 }
@@ -36,6 +38,8 @@ _FREE = ("third_party",)
 _UNCHECKED = ("testing", "docs")
 
 CLUSTER_SERVER = "//core/node:cluster_server"
+# What links into programs that carry a gRPC and a Protobuf of their own.
+PUBLIC_NODE = ("//:node", "//millrace/c:libmillrace.so")
 CURL_USER = "resolver/http"
 
 
@@ -109,7 +113,7 @@ def _node_libraries(graph):
 def violations(graph):
     """Returns one line for each broken rule; it names the edge or the path."""
     grpc = "gRPC or Protobuf"
-    public_node = [graph.rules["//:node"]] if "//:node" in graph.rules else []
+    public_node = [graph.rules[label] for label in PUBLIC_NODE if label in graph.rules]
     found = list(_direction(graph)) + list(_curl_users(graph))
     found += _unreachable(graph, _node_libraries(graph), _is_grpc_or_protobuf, grpc)
     found += _unreachable(graph, public_node, _is_grpc_or_protobuf, grpc)

@@ -1,0 +1,18 @@
+// File: millrace/c/batch.h
+//
+// What millrace_batch is, for the other sources of libmillrace.so.
+#ifndef MILLRACE_C_BATCH_H_
+#define MILLRACE_C_BATCH_H_
+
+#include <utility>
+
+#include "feed/batch.h"
+#include "millrace/c/millrace.h"
+
+struct millrace_batch {
+  explicit millrace_batch(millrace::Batch of) : rows(std::move(of)) {}
+
+  const millrace::Batch rows;
+};
+
+#endif  // MILLRACE_C_BATCH_H_

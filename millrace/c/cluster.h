@@ -1,0 +1,174 @@
+// File: millrace/c/cluster.h
+//
+// The C interface of a driver: starts a cluster of node programs on this machine, feeds it, takes
+// results back, and ends it. Library: libmillrace_cluster.so. The rules on errors, structs, text,
+// durations and threads are those of millrace/c/millrace.h, whose libmillrace.so is needed too: it
+// frees errors and texts.
+//
+//   const char* program = "./node";
+//   millrace_cluster_options options = {.struct_size = sizeof(options), .program = program,
+//                                       .num_executors = 2, .feed = 1};
+//   millrace_cluster* cluster = NULL;
+//   millrace_source* source = NULL;                          // of an ArrowArrayStream for each
+//   partition int32_t code = millrace_source_from_memory(streams, num_streams, &source, &error); if
+//   (code == MILLRACE_OK) code = millrace_cluster_run(&options, &cluster, &error); if (code ==
+//   MILLRACE_OK) code = millrace_cluster_train(cluster, source, NULL, NULL, &error); if (code ==
+//   MILLRACE_OK) code = millrace_cluster_shutdown(cluster, NULL, &error);
+//   millrace_cluster_free(cluster);
+//   millrace_source_free(source);
+#ifndef MILLRACE_C_CLUSTER_H_
+#define MILLRACE_C_CLUSTER_H_
+
+#include "millrace/c/millrace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct millrace_cluster millrace_cluster;
+typedef struct millrace_source millrace_source;
+
+// ---- where rows come from
+// -------------------------------------------------------------------------
+
+// Reads the streams, each of them one partition, into memory now; all are taken over, also by a
+// failure. At least one, with a batch in one of them. INVALID_ARGUMENT: the schemas differ, or a
+// stream is no table that a feed carries; or the error of a stream.
+MILLRACE_API int32_t millrace_source_from_memory(struct ArrowArrayStream* streams,
+                                                 int32_t num_streams, millrace_source** source,
+                                                 millrace_error* error);
+
+// Fills *out with the rows of one partition, from its first. Called from any thread, and more than
+// once: in every epoch, and after the death of a node.
+typedef int32_t (*millrace_open_partition)(int32_t partition, int64_t data_epoch, void* user_data,
+                                           struct ArrowArrayStream* out, millrace_error* error);
+// `deterministic` is 1 if equal arguments mean equal rows in equal order; only then does training
+// go on in the middle of a partition after a failure.
+MILLRACE_API int32_t millrace_source_from_function(int32_t num_partitions,
+                                                   millrace_open_partition open_partition,
+                                                   void* user_data, int32_t deterministic,
+                                                   millrace_source** source, millrace_error* error);
+// Calls under way hold the source by themselves. NULL is nothing.
+MILLRACE_API void millrace_source_free(millrace_source* source);
+
+// ---- a cluster
+// ------------------------------------------------------------------------------------
+
+typedef struct millrace_variable {
+  const char* name;
+  const char* value;
+} millrace_variable;
+
+typedef struct millrace_cluster_options {
+  size_t struct_size;
+  // The executable of the nodes: a file of this host, or, without a slash, a name that is looked up
+  // in PATH. Its arguments after argv[0], and what is added to its environment.
+  const char* program;
+  const char* const* args;
+  size_t num_args;
+  const millrace_variable* env;
+  size_t num_env;
+  // The executable millrace-agent. NULL: $MILLRACE_AGENT, beside this program, or in PATH.
+  const char* agent_path;
+  int32_t num_executors;  // nodes in all. 0: 1
+  int32_t num_ps;         // the first of them are parameter servers
+  const char*
+      master_node;    // "chief" or "master": the role of the next one. NULL: worker:0 is first
+  int32_t eval_node;  // 1: the next one evaluates
+  int32_t feed;       // 1: the driver feeds chief, master and workers
+  const char* const* queues;  // none: "input", "output", "error"
+  size_t num_queues;
+  const char* log_dir;      // of the nodes' output. NULL: none is kept
+  const char* working_dir;  // of the nodes. NULL: this process's
+  const char* default_fs;   // NULL: "file://"
+  int32_t keep_port;        // 1: nodes inherit the socket of their reserved port
+  int32_t gpus_per_node;
+  int32_t max_restarts;            // of each node that fails
+  int64_t reservation_timeout_ms;  // how long the start may take. 0: 600,000
+  int64_t feed_budget_bytes;       // what one node may hold of the feed. 0: 256 MiB
+  int32_t progress;                // on stderr. 0: if that is a terminal; 1: always; -1: never
+  int32_t no_cluster_file;         // 1: dashboard and CLI do not find the cluster
+  // Called from one thread, in order; they must not call the cluster. NULL: none.
+  void* user_data;
+  void (*on_log)(const char* node, const char* line, void* user_data);
+  void (*on_metric)(const char* node, const char* name, int64_t step, double value,
+                    void* user_data);
+} millrace_cluster_options;
+
+// Starts the nodes and returns when all run. Blocks. A failure leaves nothing behind.
+// INVALID_ARGUMENT: options that make no sense; NOT_FOUND: no millrace-agent, or no program;
+// DEADLINE_EXCEEDED names the nodes that did not come; or the failure of a node (ABORTED,
+// UNAVAILABLE).
+MILLRACE_API int32_t millrace_cluster_run(const millrace_cluster_options* options,
+                                          millrace_cluster** cluster, millrace_error* error);
+// Ends at once what was not shut down. NULL is nothing.
+MILLRACE_API void millrace_cluster_free(millrace_cluster* cluster);
+
+// Lives as long as the cluster.
+MILLRACE_API const char* millrace_cluster_id(const millrace_cluster* cluster);
+// As millrace_node_cluster_spec(). Free *json with millrace_free().
+MILLRACE_API int32_t millrace_cluster_spec(const millrace_cluster* cluster, char** json,
+                                           millrace_error* error);
+
+typedef struct millrace_feed_call {
+  size_t struct_size;
+  int32_t num_epochs;       // training only. 0: 1
+  int32_t end_of_feed;      // training only. 1: the queue ends after this call
+  int64_t feed_timeout_ms;  // the longest time without progress. 0: 600,000
+  const char* queue;        // NULL: "input"
+  int64_t batch_bytes;      // of the rows in a message. 0: 1 MiB
+} millrace_feed_call;
+
+typedef struct millrace_train_result {
+  size_t struct_size;
+  int64_t rows;        // that programs have used, in all epochs
+  int64_t refed_rows;  // that were fed again after a failure
+  int64_t elapsed_ms;
+  int32_t terminated;  // 1: no node reads the queue any more; rows may be unread
+} millrace_train_result;
+
+// Feeds every row of `source` to the fed nodes and returns when all are acknowledged. `call` and
+// `result` may be NULL. Blocks. FAILED_PRECONDITION: the cluster is not fed, or the queue has
+// ended; NOT_FOUND: no such queue; DEADLINE_EXCEEDED: no progress; CANCELLED:
+// millrace_cluster_stop(); or the failure of a node, or of the source.
+MILLRACE_API int32_t millrace_cluster_train(millrace_cluster* cluster,
+                                            const millrace_source* source,
+                                            const millrace_feed_call* call,
+                                            millrace_train_result* result, millrace_error* error);
+
+// Feeds every row of `source`, and fills *results with one row of results for each, in the order of
+// the rows and partitions; all are in memory when it returns, and live without the cluster. Blocks.
+// Errors as training, and FAILED_PRECONDITION naming rows that have not got one result.
+MILLRACE_API int32_t millrace_cluster_inference(millrace_cluster* cluster,
+                                                const millrace_source* source,
+                                                const millrace_feed_call* call,
+                                                struct ArrowArrayStream* results,
+                                                millrace_error* error);
+
+// Ends what nodes do with a queue (NULL: "input"), training or inference: their feed ends once what
+// was fed is read. A program that has trained may serve inference on the queue afterwards.
+MILLRACE_API int32_t millrace_cluster_end_feed(millrace_cluster* cluster, const char* queue,
+                                               millrace_error* error);
+
+typedef struct millrace_shutdown {
+  size_t struct_size;
+  int64_t grace_ms;    // for workers to end after the end of their data. 0: as long as `timeout_ms`
+  int64_t timeout_ms;  // for all of it. 0: 72 hours
+} millrace_shutdown;
+
+// Ends all queues, waits for the workers, then stops ps and evaluator. `options` may be NULL.
+// Blocks. Returns the first failure of any node, however late, or DEADLINE_EXCEEDED naming who had
+// to be stopped. Later calls return the same.
+MILLRACE_API int32_t millrace_cluster_shutdown(millrace_cluster* cluster,
+                                               const millrace_shutdown* options,
+                                               millrace_error* error);
+
+// Asks every node to end (`now` is 1: kills them); calls under way return CANCELLED with `reason`.
+// Does not wait: millrace_cluster_shutdown() does.
+MILLRACE_API void millrace_cluster_stop(millrace_cluster* cluster, const char* reason, int32_t now);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // MILLRACE_C_CLUSTER_H_

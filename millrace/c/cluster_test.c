@@ -1,0 +1,239 @@
+/* Clusters of test_node.c, started, fed and ended through the C interface. */
+
+#include "millrace/c/cluster.h"
+
+#include "millrace/c/test_check.h"
+#include "nanoarrow/nanoarrow.h"
+
+enum { kPartitions = 3, kRows = 10 };
+
+static const char* g_node;
+static const char* g_agent;
+
+/* ---- rows --------------------------------------------------------------------------------------
+ */
+
+/* Row `id` has image = {id, id, id, id}, and no `maybe` where id ends with 1. */
+static void MakePartition(int partition, struct ArrowArrayStream* stream, millrace_error* error) {
+  int64_t id[kRows], moment[kRows], offsets[kRows + 1] = {0};
+  float image[kRows * 4];
+  int32_t words[kRows * 2];
+  double maybe[kRows];
+  uint8_t valid[kRows];
+  char names[kRows * 8];
+  for (int i = 0; i < kRows; ++i) {
+    id[i] = partition * kRows + i;
+    moment[i] = id[i] * 1000000;
+    for (int j = 0; j < 4; ++j) image[i * 4 + j] = (float)id[i];
+    words[2 * i] = words[2 * i + 1] = i;
+    maybe[i] = 0.5;
+    valid[i] = i != 1;
+    offsets[i + 1] = offsets[i] + snprintf(names + offsets[i], 8, "row%d", (int)id[i]);
+  }
+  const millrace_tensor columns[] = {
+      {sizeof(millrace_tensor), id, MILLRACE_INT64, 1, {kRows}, 0},
+      {sizeof(millrace_tensor), image, MILLRACE_FLOAT32, 2, {kRows, 4}, 0},
+      {sizeof(millrace_tensor), words, MILLRACE_INT32, 2, {kRows, 2}, 0},
+      {sizeof(millrace_tensor), maybe, MILLRACE_FLOAT64, 1, {kRows}, 0},
+      {sizeof(millrace_tensor), moment, MILLRACE_TIMESTAMP_US, 1, {kRows}, 0},
+  };
+  struct ArrowSchema schema;
+  struct ArrowArray array;
+  millrace_builder* builder = millrace_builder_new();
+  CHECK_OK(millrace_builder_add(builder, "id", &columns[0], NULL, error), *error);
+  CHECK_OK(millrace_builder_add(builder, "image", &columns[1], NULL, error), *error);
+  CHECK_OK(millrace_builder_add_strings(builder, "name", names, offsets, kRows, 0, NULL, error),
+           *error);
+  CHECK_OK(millrace_builder_add(builder, "words", &columns[2], NULL, error), *error);
+  CHECK_OK(millrace_builder_add(builder, "maybe", &columns[3], valid, error), *error);
+  CHECK_OK(millrace_builder_add(builder, "moment", &columns[4], NULL, error), *error);
+  CHECK_OK(millrace_builder_finish(builder, &schema, &array, error), *error);
+  millrace_builder_free(builder);
+  CHECK(ArrowBasicArrayStreamInit(stream, &schema, 1) == NANOARROW_OK);
+  ArrowBasicArrayStreamSetArray(stream, 0, &array);
+}
+
+static millrace_source* MakeSource(millrace_error* error) {
+  struct ArrowArrayStream streams[kPartitions];
+  for (int i = 0; i < kPartitions; ++i) MakePartition(i, &streams[i], error);
+  millrace_source* source = NULL;
+  CHECK_OK(millrace_source_from_memory(streams, kPartitions, &source, error), *error);
+  return source;
+}
+
+static int32_t OpenPartition(int32_t partition, int64_t data_epoch, void* user_data,
+                             struct ArrowArrayStream* out, millrace_error* error) {
+  if (*(const char*)user_data != '\0') {
+    return millrace_error_set(error, MILLRACE_PERMISSION_DENIED, user_data);
+  }
+  (void)data_epoch;
+  MakePartition(partition, out, error);
+  return MILLRACE_OK;
+}
+
+/* ---- clusters ----------------------------------------------------------------------------------
+ */
+
+typedef struct {
+  double sum;
+  int64_t rows;
+  int said; /* that the line was there */
+  const char* line;
+} Heard;
+
+static void OnMetric(const char* node, const char* name, int64_t step, double value,
+                     void* user_data) {
+  Heard* heard = user_data;
+  if (strcmp(name, "sum") != 0 || strncmp(node, "worker:", 7) != 0) return;
+  heard->sum += value;
+  heard->rows += step;
+}
+
+static void OnLog(const char* node, const char* line, void* user_data) {
+  (void)node;
+  Heard* heard = user_data;
+  if (strcmp(line, heard->line) == 0) heard->said = 1;
+}
+
+static millrace_cluster* Start(const char* what, int32_t nodes, Heard* heard,
+                               millrace_error* error) {
+  const char* args[] = {what};
+  const millrace_cluster_options options = {.struct_size = sizeof(options),
+                                            .program = g_node,
+                                            .args = args,
+                                            .num_args = 1,
+                                            .agent_path = g_agent,
+                                            .num_executors = nodes,
+                                            .feed = 1,
+                                            .progress = -1,
+                                            .no_cluster_file = 1,
+                                            .user_data = heard,
+                                            .on_log = OnLog,
+                                            .on_metric = OnMetric};
+  millrace_cluster* cluster = NULL;
+  CHECK_OK(millrace_cluster_run(&options, &cluster, error), *error);
+  return cluster;
+}
+
+/* Reads the doubled ids: one for each row, in order. */
+static void CheckResults(struct ArrowArrayStream* results) {
+  struct ArrowSchema schema;
+  CHECK(results->get_schema(results, &schema) == 0);
+  CHECK(schema.n_children == 1 && strcmp(schema.children[0]->name, "doubled") == 0);
+  schema.release(&schema);
+  int64_t rows = 0;
+  for (;;) {
+    struct ArrowArray batch;
+    CHECK(results->get_next(results, &batch) == 0);
+    if (batch.release == NULL) break;
+    const struct ArrowArray* column = batch.children[0];
+    const int64_t* values = column->buffers[1];
+    for (int64_t i = 0; i < batch.length; ++i) CHECK(values[column->offset + i] == 2 * rows++);
+    batch.release(&batch);
+  }
+  CHECK(rows == kPartitions * kRows);
+}
+
+static void FeedsTrainingAndInference(millrace_error* error) {
+  Heard heard = {.line = "all rows: 60"};
+  millrace_cluster* cluster = Start("sum", 2, &heard, error);
+  CHECK(strlen(millrace_cluster_id(cluster)) > 0);
+  char* spec = NULL;
+  CHECK_OK(millrace_cluster_spec(cluster, &spec, error), *error);
+  CHECK(strstr(spec, "\"worker\":[") != NULL);
+  millrace_free(spec);
+
+  millrace_source* source = MakeSource(error);
+  const millrace_feed_call twice = {.struct_size = sizeof(twice), .num_epochs = 2};
+  millrace_train_result result = {.struct_size = sizeof(result)};
+  CHECK_OK(millrace_cluster_train(cluster, source, &twice, &result, error), *error);
+  CHECK(result.rows == 2 * kPartitions * kRows && result.terminated == 0);
+  CHECK_OK(millrace_cluster_end_feed(cluster, NULL, error), *error);
+  CHECK_ERROR(millrace_cluster_train(cluster, source, NULL, NULL, error), *error,
+              MILLRACE_FAILED_PRECONDITION, "input");
+
+  struct ArrowArrayStream results;
+  CHECK_OK(millrace_cluster_inference(cluster, source, NULL, &results, error), *error);
+  millrace_source_free(source);
+  CHECK_OK(millrace_cluster_shutdown(cluster, NULL, error), *error);
+  millrace_cluster_free(cluster);
+  CheckResults(&results); /* they live without the cluster */
+  results.release(&results);
+  /* 0 + 1 + ... + 29, four times in a row, in two epochs. */
+  CHECK(heard.sum == 435.0 * 4 * 2 && heard.rows == 60 && heard.said);
+}
+
+static void MemoryOutlivesBatchFeedAndNode(millrace_error* error) {
+  Heard heard = {.line = "outlived"};
+  millrace_cluster* cluster = Start("outlive", 1, &heard, error);
+  millrace_source* source = NULL;
+  static char no_error[] = "";
+  CHECK_OK(millrace_source_from_function(kPartitions, OpenPartition, no_error, 1, &source, error),
+           *error);
+  CHECK_OK(millrace_cluster_train(cluster, source, NULL, NULL, error), *error);
+  millrace_source_free(source);
+  CHECK_OK(millrace_cluster_shutdown(cluster, NULL, error), *error);
+  millrace_cluster_free(cluster);
+  CHECK(heard.said);
+}
+
+static void ErrorsSayWhatAndWhere(millrace_error* error) {
+  Heard heard = {.line = ""};
+  millrace_cluster* cluster = Start("misuse", 1, &heard, error);
+  millrace_source* source = MakeSource(error);
+  /* What the program returns is the cluster's error. */
+  if (millrace_cluster_train(cluster, source, NULL, NULL, error) == MILLRACE_OK) {
+    CHECK(millrace_cluster_shutdown(cluster, NULL, error) != MILLRACE_OK);
+  }
+  CHECK_ERROR(error->code, *error, MILLRACE_DATA_LOSS, "failed with DATA_LOSS: on purpose");
+  CHECK(strstr(error->message, "worker:0") != NULL);
+  millrace_cluster_free(cluster);
+  millrace_source_free(source);
+
+  /* A source of one's own that fails. */
+  cluster = Start("sum", 2, &heard, error);
+  static char refused[] = "the table is locked";
+  CHECK_OK(millrace_source_from_function(1, OpenPartition, refused, 1, &source, error), *error);
+  CHECK_ERROR(millrace_cluster_train(cluster, source, NULL, NULL, error), *error,
+              MILLRACE_PERMISSION_DENIED, "the table is locked");
+  millrace_cluster_stop(cluster, "enough", 0);
+  CHECK_ERROR(millrace_cluster_shutdown(cluster, NULL, error), *error, MILLRACE_CANCELLED,
+              "enough");
+  millrace_cluster_free(cluster);
+  millrace_source_free(source);
+
+  const millrace_cluster_options options = {.struct_size = sizeof(options),
+                                            .program = "no-such-program",
+                                            .agent_path = g_agent,
+                                            .progress = -1,
+                                            .no_cluster_file = 1};
+  CHECK_ERROR(millrace_cluster_run(&options, &cluster, error), *error, MILLRACE_NOT_FOUND,
+              "no-such-program");
+  CHECK_ERROR(millrace_source_from_memory(NULL, 0, &source, error), *error,
+              MILLRACE_INVALID_ARGUMENT, "");
+  /* A caller that knows more than this library does. */
+  struct {
+    millrace_cluster_options known;
+    int64_t new_member;
+  } newer = {.known = options, .new_member = 1};
+  newer.known.struct_size = sizeof(newer);
+  CHECK_ERROR(millrace_cluster_run(&newer.known, &cluster, error), *error, MILLRACE_UNIMPLEMENTED,
+              "newer libmillrace");
+}
+
+int main(int argc, char** argv) {
+  CHECK(argc == 3);
+  g_node = argv[1];
+  g_agent = argv[2];
+  millrace_error error = MILLRACE_ERROR_INIT;
+  FeedsTrainingAndInference(&error);
+  fprintf(stderr, "FeedsTrainingAndInference: ok\n");
+  MemoryOutlivesBatchFeedAndNode(&error);
+  fprintf(stderr, "MemoryOutlivesBatchFeedAndNode: ok\n");
+  ErrorsSayWhatAndWhere(&error);
+  fprintf(stderr, "ErrorsSayWhatAndWhere: ok\n");
+  CHECK(strcmp(millrace_code_name(5), "NOT_FOUND") == 0);
+  CHECK(strlen(millrace_version()) > 0);
+  millrace_error_clear(&error);
+  return 0;
+}

@@ -1,0 +1,102 @@
+// A feed's reader and its results.
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "feed/data_feed.h"
+#include "feed/record_batch.h"
+#include "millrace/c/batch.h"
+#include "millrace/c/c_support.h"
+#include "millrace/c/millrace.h"
+#include "millrace/c/node.h"
+
+struct millrace_feed {
+  explicit millrace_feed(std::unique_ptr<millrace::DataFeed> of) : rows(std::move(of)) {}
+
+  const std::unique_ptr<millrace::DataFeed> rows;
+};
+
+namespace millrace {
+namespace {
+
+absl::StatusOr<DataFeedOptions> ReadOptions(const millrace_feed_options* given) {
+  MILLRACE_ASSIGN_OR_RETURN(const millrace_feed_options known, ReadStruct(given));
+  DataFeedOptions options;
+  options.train_mode = known.inference == 0;
+  if (known.queue != nullptr) options.qname_in = known.queue;
+  for (size_t i = 0; i < known.num_columns; ++i) {
+    if (known.columns == nullptr || known.columns[i].column == nullptr) {
+      return NullArgument("millrace_feed_open", absl::StrCat("options.columns[", i, "].column"));
+    }
+    const millrace_column_name& each = known.columns[i];
+    options.input_mapping.emplace_back(each.column, each.name == nullptr ? each.column : each.name);
+  }
+  return options;
+}
+
+absl::Status Open(millrace_node* node, const millrace_feed_options* given, millrace_feed** feed) {
+  MILLRACE_ASSIGN_OR_RETURN(const DataFeedOptions options, ReadOptions(given));
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<DataFeed> opened,
+                            node->context->TryGetDataFeed(options));
+  *feed = new millrace_feed(std::move(opened));
+  return absl::OkStatus();
+}
+
+absl::Status Next(millrace_feed* feed, int64_t rows, millrace_batch** batch) {
+  MILLRACE_ASSIGN_OR_RETURN(Batch next, feed->rows->NextBatch(rows));
+  *batch = next.empty() ? nullptr : new millrace_batch(std::move(next));
+  return absl::OkStatus();
+}
+
+absl::Status Results(millrace_feed* feed, ArrowSchema* schema, ArrowArray* array) {
+  MILLRACE_ASSIGN_OR_RETURN(const RecordBatch results, RecordBatch::Import(schema, array));
+  return feed->rows->BatchResults(results);
+}
+
+}  // namespace
+}  // namespace millrace
+
+using ::millrace::NullArgument;
+using ::millrace::ReportStatus;
+
+int32_t millrace_feed_open(millrace_node* node, const millrace_feed_options* options,
+                           millrace_feed** feed, millrace_error* error) {
+  if (node == nullptr || feed == nullptr) {
+    return ReportStatus(NullArgument("millrace_feed_open", "node or feed"), error);
+  }
+  return ReportStatus(millrace::Open(node, options, feed), error);
+}
+
+void millrace_feed_close(millrace_feed* feed) { delete feed; }
+
+int32_t millrace_feed_next(millrace_feed* feed, int64_t rows, millrace_batch** batch,
+                           millrace_error* error) {
+  if (feed == nullptr || batch == nullptr) {
+    return ReportStatus(NullArgument("millrace_feed_next", "feed or batch"), error);
+  }
+  return ReportStatus(millrace::Next(feed, rows, batch), error);
+}
+
+int32_t millrace_feed_should_stop(millrace_feed* feed) {
+  return feed == nullptr || feed->rows->ShouldStop() ? 1 : 0;
+}
+
+int32_t millrace_feed_results(millrace_feed* feed, struct ArrowSchema* schema,
+                              struct ArrowArray* array, millrace_error* error) {
+  if (feed == nullptr || schema == nullptr || array == nullptr) {
+    return ReportStatus(NullArgument("millrace_feed_results", "feed, schema or array"), error);
+  }
+  return ReportStatus(millrace::Results(feed, schema, array), error);
+}
+
+int32_t millrace_feed_terminate(millrace_feed* feed, millrace_error* error) {
+  if (feed == nullptr) {
+    return ReportStatus(NullArgument("millrace_feed_terminate", "feed"), error);
+  }
+  return ReportStatus(feed->rows->Terminate(), error);
+}
