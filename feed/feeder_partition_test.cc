@@ -2,14 +2,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/base/status_matchers.h"
-#include "feed/batch_builder.h"
+#include "feed/id_source.h"
 #include "feed/memory_source.h"
 #include "feed/record_batch.h"
 #include "feed/source.h"
@@ -21,12 +19,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-RecordBatch Ids(int64_t first, int64_t rows) {
-  std::vector<int64_t> ids(static_cast<size_t>(rows));
-  std::iota(ids.begin(), ids.end(), first);
-  return *BatchBuilder().AddColumn("id", std::move(ids)).Build();
-}
 
 // Partition 0 has the rows 0 to 9 in batches of 4, 0 and 6; counts how often it is opened.
 class CountingSource final : public PartitionedSource {

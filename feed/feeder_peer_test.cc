@@ -3,20 +3,18 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/base/random.h"
 #include "core/base/status_matchers.h"
-#include "feed/batch_builder.h"
 #include "feed/fake_feed_node.h"
 #include "feed/feeder.h"
 #include "feed/frame.h"
+#include "feed/id_source.h"
 #include "feed/ipc.h"
 #include "feed/node_directory.h"
 #include "feed/record_batch.h"
@@ -32,13 +30,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Event = FakeFeedNode::Event;
 using Session = FakeFeedNode::Session;
-
-// One int64 column "id" counting from `first`.
-RecordBatch Ids(int64_t first, int64_t rows, const std::string& name = "id") {
-  std::vector<int64_t> ids(static_cast<size_t>(rows));
-  std::iota(ids.begin(), ids.end(), first);
-  return *BatchBuilder().AddColumn(name, std::move(ids)).Build();
-}
 
 class FeederPeerTest : public ::testing::Test {
  protected:

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +25,7 @@
 #include "feed/data_feed.h"
 #include "feed/fake_node_directory.h"
 #include "feed/feeder.h"
+#include "feed/id_source.h"
 #include "feed/inference_job.h"
 #include "feed/memory_source.h"
 #include "feed/node_directory.h"
@@ -43,12 +43,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-RecordBatch Ids(int64_t first, int64_t rows) {
-  std::vector<int64_t> ids(static_cast<size_t>(rows));
-  std::iota(ids.begin(), ids.end(), first);
-  return *BatchBuilder().AddColumn("id", std::move(ids)).Build();
-}
 
 // One node process: a receiver, and a program on a thread of its own.
 class Node {
@@ -318,21 +312,6 @@ Node::Program ReadLateAfter(int batches) {
   };
 }
 
-// As another source, but says that it is not deterministic.
-class Unstable final : public PartitionedSource {
- public:
-  explicit Unstable(MemorySource source) : source_(std::move(source)) {}
-  int num_partitions() const override { return source_.num_partitions(); }
-  bool deterministic() const override { return false; }
-  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int partition,
-                                                          int64_t epoch) const override {
-    return source_.Open(partition, epoch);
-  }
-
- private:
-  const MemorySource source_;
-};
-
 TEST_F(FeederReceiverTest, WhatASlowNodeHasBegunGoesOnAtAnother) {
   AddNode(ReadLateAfter(/*batches=*/1));
   AddNode(Train(10));
@@ -350,7 +329,7 @@ TEST_F(FeederReceiverTest, WhatASlowNodeHasBegunGoesOnAtAnother) {
 TEST_F(FeederReceiverTest, WhatASlowNodeHasNotBegunMovesWhateverTheSource) {
   AddNode(ReadLateAfter(/*batches=*/0));
   AddNode(Train(10));
-  const Unstable source(*MemorySource::Split(Ids(0, 5000), 8));
+  const UnstableSource source(*MemorySource::Split(Ids(0, 5000), 8));
   auto result = RunTrain(source);
   ASSERT_THAT(result, IsOk());
   EXPECT_GE(result->moved, 1);

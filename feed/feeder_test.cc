@@ -5,9 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <numeric>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,10 +15,10 @@
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "feed/batch_builder.h"
 #include "feed/column.h"
 #include "feed/fake_feed_node.h"
 #include "feed/frame.h"
+#include "feed/id_source.h"
 #include "feed/node_directory.h"
 #include "feed/record_batch.h"
 #include "feed/schema.h"
@@ -33,19 +30,11 @@ namespace millrace {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Lt;
 using Event = FakeFeedNode::Event;
 using Session = FakeFeedNode::Session;
-
-// One int64 column "id" counting from `first`.
-RecordBatch Ids(int64_t first, int64_t rows, const std::string& name = "id") {
-  std::vector<int64_t> ids(static_cast<size_t>(rows));
-  std::iota(ids.begin(), ids.end(), first);
-  return *BatchBuilder().AddColumn(name, std::move(ids)).Build();
-}
 
 std::vector<FrameType> Types(const std::vector<Event>& events) {
   std::vector<FrameType> types;

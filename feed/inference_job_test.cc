@@ -1,9 +1,7 @@
 #include "feed/inference_job.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,10 +12,10 @@
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "feed/batch_builder.h"
 #include "feed/fake_feed_node.h"
 #include "feed/fake_node_directory.h"
 #include "feed/feeder.h"
+#include "feed/id_source.h"
 #include "feed/memory_source.h"
 #include "feed/node_directory.h"
 #include "feed/record_batch.h"
@@ -35,54 +33,9 @@ using Event = FakeFeedNode::Event;
 using Session = FakeFeedNode::Session;
 using State = FeedTarget::State;
 
-RecordBatch Ids(int64_t first, int64_t rows) {
-  std::vector<int64_t> ids(static_cast<size_t>(rows));
-  std::iota(ids.begin(), ids.end(), first);
-  return *BatchBuilder().AddColumn("id", std::move(ids)).Build();
-}
-
-// As train_job_test.cc: ids count through all partitions, ten to a batch.
-std::vector<std::vector<RecordBatch>> Partitions(int partitions, int64_t rows) {
-  std::vector<std::vector<RecordBatch>> batches(static_cast<size_t>(partitions));
-  int64_t id = 0;
-  for (auto& partition : batches) {
-    for (int64_t row = 0; row < rows; row += 10) {
-      const int64_t n = std::min<int64_t>(10, rows - row);
-      partition.push_back(Ids(id, n));
-      id += n;
-    }
-  }
-  if (rows == 0) batches[0].push_back(Ids(0, 0));
-  return batches;
-}
-
-MemorySource Source(int partitions, int64_t rows) {
-  return *MemorySource::Create(Partitions(partitions, rows));
-}
-
-class Unstable final : public PartitionedSource {
- public:
-  explicit Unstable(MemorySource source) : source_(std::move(source)) {}
-  int num_partitions() const override { return source_.num_partitions(); }
-  bool deterministic() const override { return false; }
-  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int partition,
-                                                          int64_t epoch) const override {
-    return source_.Open(partition, epoch);
-  }
-
- private:
-  MemorySource source_;
-};
-
 std::vector<int64_t> Values(const RecordBatch& batch) {
   const int64_t* values = batch.column(0).values<int64_t>();
   return std::vector<int64_t>(values, values + batch.num_rows());
-}
-
-std::vector<int64_t> Range(int64_t from, int64_t to) {
-  std::vector<int64_t> ids(static_cast<size_t>(to - from));
-  std::iota(ids.begin(), ids.end(), from);
-  return ids;
 }
 
 class InferenceJobTest : public ::testing::Test {
@@ -125,14 +78,14 @@ class InferenceJobTest : public ::testing::Test {
 
 TEST_F(InferenceJobTest, APartitionIsAnsweredRowForRow) {
   AddNode("worker:0", FakeFeedNode::Echo());
-  const MemorySource source = Source(3, 105);
+  const MemorySource source = IdSource(3, 105);
   auto job = Job(source, Options());
   for (int partition : {2, 0, 1}) {
     auto reader = job->OpenPartition(partition);
     ASSERT_THAT(reader, IsOk());
     std::vector<int64_t> values;
     EXPECT_THAT(ReadAll(**reader, &values), IsOk());
-    EXPECT_EQ(values, Range(partition * 105, (partition + 1) * 105));
+    EXPECT_EQ(values, IdRange(partition * 105, (partition + 1) * 105));
     EXPECT_EQ((*reader)->rows(), 105);
     EXPECT_THAT((*reader)->Next(), IsOkAndHolds(testing::Eq(std::nullopt)));
   }
@@ -142,7 +95,7 @@ TEST_F(InferenceJobTest, APartitionIsAnsweredRowForRow) {
 
 TEST_F(InferenceJobTest, TellsTheLedgerHowFarPartitionsCame) {
   AddNode("worker:0", FakeFeedNode::Echo());
-  const MemorySource source = Source(2, 105);
+  const MemorySource source = IdSource(2, 105);
   InferenceJobOptions options = Options();
   std::vector<PartitionProgress> reports;  // all calls come from this thread
   options.on_partition = [&](const PartitionProgress& report) { reports.push_back(report); };
@@ -167,7 +120,7 @@ TEST_F(InferenceJobTest, TellsTheLedgerHowFarPartitionsCame) {
 
 TEST_F(InferenceJobTest, AnEmptyPartitionHasNoResults) {
   AddNode("worker:0", FakeFeedNode::Echo());
-  const MemorySource source = Source(2, 0);
+  const MemorySource source = IdSource(2, 0);
   auto reader = Job(source, Options())->OpenPartition(1);
   std::vector<int64_t> values;
   EXPECT_THAT(ReadAll(**reader, &values), IsOk());
@@ -176,7 +129,7 @@ TEST_F(InferenceJobTest, AnEmptyPartitionHasNoResults) {
 
 TEST_F(InferenceJobTest, NothingIsSentBeforeTheFirstPull) {
   FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::Echo());
-  const MemorySource source = Source(1, 10);
+  const MemorySource source = IdSource(1, 10);
   auto job = Job(source, Options());
   auto reader = job->OpenPartition(0);
   EXPECT_EQ(feeder_->stats().sessions_opened, 0);
@@ -201,7 +154,7 @@ class SlowPullTest : public InferenceJobTest {
       session.Result(Ids(50, *session.end_row - 50), 50);
       session.Done(*session.end_row, *session.end_row);
     });
-    const MemorySource source = Source(1, 5000);
+    const MemorySource source = IdSource(1, 5000);
     auto job = Job(source, options);
     auto reader = *job->OpenPartition(0);
     EXPECT_THAT(reader->Next(), IsOk());
@@ -214,7 +167,7 @@ class SlowPullTest : public InferenceJobTest {
     const int64_t sent = feeder_->stats().batches_sent;
     std::vector<int64_t> values;
     EXPECT_THAT(ReadAll(*reader, &values), IsOk());
-    EXPECT_EQ(values, Range(20, 5000));
+    EXPECT_EQ(values, IdRange(20, 5000));
     return sent;
   }
 };
@@ -240,18 +193,18 @@ TEST_F(InferenceJobTest, AProgramMayAskForMoreThanTheWindow) {
     session.Result(Ids(0, *session.end_row), 0);
     session.Done(*session.end_row, *session.end_row);
   });
-  const MemorySource source = Source(1, 5000);
+  const MemorySource source = IdSource(1, 5000);
   InferenceJobOptions options = Options();
   options.window_bytes = 1000;
   auto reader = *Job(source, options)->OpenPartition(0);
   std::vector<int64_t> values;
   EXPECT_THAT(ReadAll(*reader, &values), IsOk());
-  EXPECT_EQ(values, Range(0, 5000));
+  EXPECT_EQ(values, IdRange(0, 5000));
 }
 
 TEST_F(InferenceJobTest, CollectGivesThePartitionsInOrder) {
   for (int i = 0; i < 3; ++i) AddNode(absl::StrCat("worker:", i), FakeFeedNode::Echo());
-  const MemorySource source = Source(17, 33);
+  const MemorySource source = IdSource(17, 33);
   InferenceJobOptions options = Options();
   options.max_unread_bytes = 500;
   auto job = Job(source, options);
@@ -265,12 +218,12 @@ TEST_F(InferenceJobTest, CollectGivesThePartitionsInOrder) {
     return absl::OkStatus();
   }),
               IsOk());
-  EXPECT_EQ(values, Range(0, 17 * 33));
+  EXPECT_EQ(values, IdRange(0, 17 * 33));
 }
 
 TEST_F(InferenceJobTest, AnErrorOfTheSinkEndsCollect) {
   AddNode("worker:0", FakeFeedNode::Echo());
-  const MemorySource source = Source(5, 30);
+  const MemorySource source = IdSource(5, 30);
   auto job = Job(source, Options());
   int calls = 0;
   EXPECT_THAT(job->Collect([&](int, RecordBatch) {
@@ -283,7 +236,7 @@ TEST_F(InferenceJobTest, AnErrorOfTheSinkEndsCollect) {
 
 TEST_F(InferenceJobTest, CancelEndsAPullAtOnce) {
   FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
-  const MemorySource source = Source(1, 10);
+  const MemorySource source = IdSource(1, 10);
   auto job = Job(source, Options());
   absl::Status status;
   absl::Time ended;
@@ -301,7 +254,7 @@ TEST_F(InferenceJobTest, CancelEndsAPullAtOnce) {
 
 TEST_F(InferenceJobTest, AReaderThatGoesGivesThePartitionUp) {
   FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::Echo());
-  const MemorySource source = Source(1, 100);
+  const MemorySource source = IdSource(1, 100);
   auto job = Job(source, Options());
   auto reader = *job->OpenPartition(0);
   InferenceJobOptions options = Options();
@@ -315,7 +268,7 @@ TEST_F(InferenceJobTest, AReaderThatGoesGivesThePartitionUp) {
 
 TEST_F(InferenceJobTest, NoResultsForFeedTimeoutSaysWhatIsMissing) {
   AddNode("worker:0", FakeFeedNode::ReceiveOnly());
-  const MemorySource source = Source(3, 64);
+  const MemorySource source = IdSource(3, 64);
   InferenceJobOptions options = Options();
   options.feed_timeout = absl::Milliseconds(200);
   auto reader = *Job(source, options)->OpenPartition(2);
@@ -337,7 +290,7 @@ TEST_F(InferenceJobTest, ShortResultsAreDataLossAndErrorsPassThrough) {
       session.Error(absl::FailedPreconditionError("rows 0 to 9 have no results"));
     }
   });
-  const MemorySource source = Source(2, 10);
+  const MemorySource source = IdSource(2, 10);
   auto job = Job(source, Options());
   auto first = *job->OpenPartition(0);
   std::vector<int64_t> values;
@@ -356,16 +309,16 @@ TEST_F(InferenceJobTest, ANodeThatReadsNoMoreIsReplacedByAnother) {
     if (type == FrameType::kBatch) session.Terminated();
   });
   AddNode("worker:1", FakeFeedNode::Echo());
-  const MemorySource source = Source(1, 50);
+  const MemorySource source = IdSource(1, 50);
   auto reader = *Job(source, Options())->OpenPartition(0);
   std::vector<int64_t> values;
   EXPECT_THAT(ReadAll(*reader, &values), IsOk());
-  EXPECT_EQ(values, Range(0, 50));
+  EXPECT_EQ(values, IdRange(0, 50));
 }
 
 TEST_F(InferenceJobTest, WithoutAnyReaderThePartitionFails) {
   AddNode("worker:0", [](Session& session, FrameType) { session.Terminated(); });
-  const MemorySource source = Source(1, 50);
+  const MemorySource source = IdSource(1, 50);
   auto reader = *Job(source, Options())->OpenPartition(0);
   EXPECT_THAT(reader->Next(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                        HasSubstr("no node reads queue 'input'")));
@@ -413,24 +366,24 @@ class RestartTest : public InferenceJobTest {
 };
 
 TEST_F(RestartTest, ResultsThatWereReturnedAreSkippedTheSecondTime) {
-  const MemorySource source = Source(1, 50);
+  const MemorySource source = IdSource(1, 50);
   std::vector<int64_t> values;
   EXPECT_THAT(Restart(source, &values), IsOk());
-  EXPECT_EQ(values, Range(0, 50));
+  EXPECT_EQ(values, IdRange(0, 50));
 }
 
 TEST_F(RestartTest, WithAnUnstableSourceReturnedResultsCannotBeContinued) {
-  const Unstable source(Source(1, 50));
+  const UnstableSource source(IdSource(1, 50));
   std::vector<int64_t> values;
   EXPECT_THAT(Restart(source, &values),
               StatusIs(absl::StatusCode::kUnavailable,
                        AllOf(HasSubstr("worker:0, partition 0"), HasSubstr("after 20 results"))));
-  EXPECT_EQ(values, Range(0, 20));
+  EXPECT_EQ(values, IdRange(0, 20));
 }
 
 TEST_F(InferenceJobTest, AFailedNodeFailsThePartitionWithItsCause) {
   FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
-  const MemorySource source = Source(1, 50);
+  const MemorySource source = IdSource(1, 50);
   auto reader = *Job(source, Options())->OpenPartition(0);
   Thread killer("killer", [&] {
     EXPECT_TRUE(node.WaitFor([](const auto& events) { return events.size() > 3; }));

@@ -1,13 +1,9 @@
 #include "feed/train_job.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,14 +15,14 @@
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "feed/batch_builder.h"
 #include "feed/fake_feed_node.h"
-#include "feed/fake_node_directory.h"
 #include "feed/feeder.h"
+#include "feed/id_source.h"
 #include "feed/memory_source.h"
 #include "feed/node_directory.h"
 #include "feed/record_batch.h"
 #include "feed/source.h"
+#include "feed/train_job_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -44,122 +40,10 @@ using Event = FakeFeedNode::Event;
 using Session = FakeFeedNode::Session;
 using State = FeedTarget::State;
 
-RecordBatch Ids(int64_t first, int64_t rows) {
-  std::vector<int64_t> ids(static_cast<size_t>(rows));
-  std::iota(ids.begin(), ids.end(), first);
-  return *BatchBuilder().AddColumn("id", std::move(ids)).Build();
-}
-
-// `partitions` of `rows` rows each, in batches of 10; ids count through.
-MemorySource Source(int partitions, int64_t rows) {
-  std::vector<std::vector<RecordBatch>> batches(static_cast<size_t>(partitions));
-  int64_t id = 0;
-  for (auto& partition : batches) {
-    for (int64_t row = 0; row < rows; row += 10) {
-      const int64_t n = std::min<int64_t>(10, rows - row);
-      partition.push_back(Ids(id, n));
-      id += n;
-    }
-  }
-  if (rows == 0) batches[0].push_back(Ids(0, 0));
-  return *MemorySource::Create(std::move(batches));
-}
-
-// As another source, but says that it is not deterministic.
-class Unstable final : public PartitionedSource {
- public:
-  explicit Unstable(MemorySource source) : source_(std::move(source)) {}
-  int num_partitions() const override { return source_.num_partitions(); }
-  bool deterministic() const override { return false; }
-  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int partition,
-                                                          int64_t epoch) const override {
-    return source_.Open(partition, epoch);
-  }
-
- private:
-  MemorySource source_;
-};
-
-class RecordingObserver final : public TrainObserver {
- public:
-  void OnPartition(const PartitionProgress& report) override {
-    MutexLock lock(&mu_);
-    reports_.push_back(report);
-  }
-  absl::Status FeedEnd(const std::string& feed_id, bool aborted) override {
-    {
-      MutexLock lock(&mu_);
-      ends_.emplace_back(feed_id, aborted);
-    }
-    const auto call = on_feed_end;  // it may replace itself
-    if (call) call(feed_id);
-    return result;
-  }
-  std::vector<std::pair<std::string, bool>> ends() {
-    MutexLock lock(&mu_);
-    return ends_;
-  }
-  std::vector<PartitionProgress> reports() {
-    MutexLock lock(&mu_);
-    return reports_;
-  }
-  int64_t Count(PartitionProgress::State state) {
-    MutexLock lock(&mu_);
-    return std::count_if(
-        reports_.begin(), reports_.end(),
-        [state](const PartitionProgress& report) { return report.state == state; });
-  }
-
-  std::function<void(const std::string&)> on_feed_end;
-  absl::Status result;
-
- private:
-  Mutex mu_;
-  std::vector<std::pair<std::string, bool>> ends_;
-  std::vector<PartitionProgress> reports_;
-};
-
-std::vector<int64_t> Range(int64_t from, int64_t to) {
-  std::vector<int64_t> ids(static_cast<size_t>(to - from));
-  std::iota(ids.begin(), ids.end(), from);
-  return ids;
-}
-
-std::vector<int64_t> Sorted(std::vector<int64_t> values) {
-  std::sort(values.begin(), values.end());
-  return values;
-}
-
-class TrainJobTest : public ::testing::Test {
- protected:
-  void SetUp() override { feeder_ = *Feeder::Start({}); }
-
-  FakeFeedNode& AddNode(const std::string& name, FakeFeedNode::Script script,
-                        const std::string& nonce = "") {
-    nodes_.push_back(std::make_unique<FakeFeedNode>(name, std::move(script), nonce));
-    directory_.Set(nodes_.back()->target());
-    return *nodes_.back();
-  }
-
-  static TrainJobOptions Options(int64_t epochs = 1) {
-    return {.feed_id = "f", .num_epochs = epochs, .feed_timeout = absl::Seconds(20)};
-  }
-
-  absl::StatusOr<TrainResult> Run(const PartitionedSource& source, const TrainJobOptions& options) {
-    TrainJob job(feeder_.get(), &directory_, &source, &observer_, options);
-    return job.Run();
-  }
-
-  std::unique_ptr<Feeder> feeder_;
-  FakeNodeDirectory directory_;
-  RecordingObserver observer_;
-  std::vector<std::unique_ptr<FakeFeedNode>> nodes_;
-};
-
 TEST_F(TrainJobTest, EveryRowArrivesExactlyOnce) {
   FakeFeedNode& a = AddNode("worker:0", FakeFeedNode::ReadAll());
   FakeFeedNode& b = AddNode("worker:1", FakeFeedNode::ReadAll());
-  const MemorySource source = Source(/*partitions=*/7, /*rows=*/33);
+  const MemorySource source = IdSource(/*partitions=*/7, /*rows=*/33);
   auto result = Run(source, Options());
   ASSERT_THAT(result, IsOk());
   EXPECT_FALSE(result->terminated);
@@ -172,7 +56,7 @@ TEST_F(TrainJobTest, EveryRowArrivesExactlyOnce) {
   EXPECT_THAT(others, Not(IsEmpty()));
   EXPECT_EQ(result->rows_by_node["worker:1"], static_cast<int64_t>(others.size()));
   all.insert(all.end(), others.begin(), others.end());
-  EXPECT_EQ(Sorted(all), Range(0, 7 * 33));
+  EXPECT_EQ(Sorted(all), IdRange(0, 7 * 33));
   EXPECT_THAT(observer_.ends(), ElementsAre(Pair("f", false)));
   // On a slow machine some are told of while they go on.
   EXPECT_GE(observer_.Count(PartitionProgress::State::kFeeding), 7);
@@ -193,7 +77,7 @@ TEST_F(TrainJobTest, EveryRowArrivesExactlyOnce) {
 
 TEST_F(TrainJobTest, EpochsFollowOneAnotherWithinOneFeed) {
   FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReadAll());
-  const MemorySource source = Source(2, 10);
+  const MemorySource source = IdSource(2, 10);
   auto result = Run(source, Options(/*epochs=*/3));
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->rows(), 60);
@@ -210,7 +94,7 @@ TEST_F(TrainJobTest, EpochsFollowOneAnotherWithinOneFeed) {
 
 TEST_F(TrainJobTest, EmptyPartitionsAndAnEmptySourceAreFed) {
   AddNode("worker:0", FakeFeedNode::ReadAll());
-  const MemorySource source = Source(5, 0);
+  const MemorySource source = IdSource(5, 0);
   auto result = Run(source, Options());
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->rows(), 0);
@@ -219,14 +103,14 @@ TEST_F(TrainJobTest, EmptyPartitionsAndAnEmptySourceAreFed) {
 
 TEST_F(TrainJobTest, MoreNodesThanPartitionsIsFine) {
   for (int i = 0; i < 4; ++i) AddNode(absl::StrCat("worker:", i), FakeFeedNode::ReadAll());
-  const MemorySource source = Source(1, 5);
+  const MemorySource source = IdSource(1, 5);
   auto result = Run(source, Options());
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->rows(), 5);
 }
 
 TEST_F(TrainJobTest, OptionsThatMakeNoSenseAreInvalid) {
-  const MemorySource source = Source(1, 1);
+  const MemorySource source = IdSource(1, 1);
   EXPECT_THAT(Run(source, Options()),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no node to feed")));
   AddNode("worker:0", FakeFeedNode::ReadAll());
@@ -247,7 +131,7 @@ TEST_F(TrainJobTest, TheFeedEndsWhenAllIsReceivedAndTheCallWhenAllIsAcknowledged
     EXPECT_THAT(node.values(), SizeIs(90));
     node.Post([](Session& s) { s.Done(s.row, 0); });
   };
-  const MemorySource source = Source(3, 30);
+  const MemorySource source = IdSource(3, 30);
   auto result = Run(source, Options());
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->rows(), 90);
@@ -257,7 +141,7 @@ TEST_F(TrainJobTest, NoAcknowledgementAfterTheFeedEndTimesOut) {
   AddNode("worker:0", FakeFeedNode::ReceiveOnly());
   TrainJobOptions options = Options();
   options.feed_timeout = absl::Milliseconds(200);
-  const MemorySource source = Source(1, 20);
+  const MemorySource source = IdSource(1, 20);
   EXPECT_THAT(Run(source, options),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("worker:0 acknowledged no row of partition 0 (queue 'input') for "
@@ -275,7 +159,7 @@ TEST_F(TrainJobTest, AnErrorOfANodeFailsTheCallAndAbortsTheOthers) {
   AddNode("worker:1", [](Session& session, FrameType type) {
     if (type == FrameType::kOpen) session.Credit(1, 0);  // less than any batch
   });
-  const MemorySource source = Source(4, 50);
+  const MemorySource source = IdSource(4, 50);
   EXPECT_THAT(Run(source, Options()),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("worker:0, partition"), HasSubstr("column x: bad"))));
@@ -294,7 +178,7 @@ TEST_F(TrainJobTest, AnErrorOfTheSourceFailsTheCall) {
 TEST_F(TrainJobTest, AnErrorOfTheObserverFailsTheCall) {
   AddNode("worker:0", FakeFeedNode::ReceiveOnly());
   observer_.result = absl::UnavailableError("coordinator gone");
-  const MemorySource source = Source(1, 5);
+  const MemorySource source = IdSource(1, 5);
   EXPECT_THAT(Run(source, Options()), StatusIs(absl::StatusCode::kUnavailable, "coordinator gone"));
 }
 
@@ -302,7 +186,7 @@ TEST_F(TrainJobTest, CancelEndsTheCallAtOnce) {
   FakeFeedNode& node = AddNode("worker:0", [](Session& session, FrameType type) {
     if (type == FrameType::kOpen) session.Credit(1, 0);
   });
-  const MemorySource source = Source(1, 100);
+  const MemorySource source = IdSource(1, 100);
   TrainJob job(feeder_.get(), &directory_, &source, &observer_, Options());
   absl::StatusOr<TrainResult> result;
   absl::Time ended;
@@ -322,7 +206,7 @@ TEST_F(TrainJobTest, CancelEndsTheCallAtOnce) {
 TEST_F(TrainJobTest, CancelEndsAWaitForARestartAtOnce) {
   FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
   directory_.SetState("worker:0", State::kRestarting);
-  const MemorySource source = Source(1, 100);
+  const MemorySource source = IdSource(1, 100);
   TrainJob job(feeder_.get(), &directory_, &source, &observer_, Options());
   absl::StatusOr<TrainResult> result;
   Thread runner("runner", [&] { result = job.Run(); });
@@ -409,7 +293,7 @@ TEST_F(TrainJobTest, WhatATerminatedNodeDidNotUseGoesToTheOthers) {
       session.Terminated();
     }
   });
-  const MemorySource source = Source(6, 40);
+  const MemorySource source = IdSource(6, 40);
   AddNode("worker:1", FakeFeedNode::ReadAll());
   auto result = Run(source, Options());
   ASSERT_THAT(result, IsOk());
@@ -437,12 +321,12 @@ TEST_F(TrainJobTest, ReceivedPartitionsOfATerminatedNodeGoToTheOthersToo) {
     EXPECT_EQ(feed_id, "f");
     quitter.Post([](Session& s) { s.Terminated(); });
   };
-  const MemorySource source = Source(4, 20);
+  const MemorySource source = IdSource(4, 20);
   auto result = Run(source, Options());
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->rows(), 80);
   EXPECT_THAT(result->rows_by_node, ElementsAre(Pair("worker:1", 80)));
-  EXPECT_EQ(Sorted(nodes_[1]->values()), Range(0, 80));
+  EXPECT_EQ(Sorted(nodes_[1]->values()), IdRange(0, 80));
   // The first feed was over at the nodes.
   EXPECT_EQ(observer_.ends().front(), (std::pair<std::string, bool>("f", false)));
   EXPECT_EQ(observer_.ends().back(), (std::pair<std::string, bool>("f.1", false)));
@@ -459,7 +343,7 @@ TEST_F(TrainJobTest, TheCallIsOkWhenNoNodeReadsAnyMore) {
       }
     });
   }
-  const MemorySource source = Source(100, 40);
+  const MemorySource source = IdSource(100, 40);
   auto result = Run(source, Options());
   ASSERT_THAT(result, IsOk());
   EXPECT_TRUE(result->terminated);
@@ -473,194 +357,18 @@ TEST_F(TrainJobTest, ANodeThatFinishedIsAsOneThatTerminated) {
   AddNode("worker:0", FakeFeedNode::ReadAll());
   AddNode("worker:1", FakeFeedNode::ReadAll()).Kill();
   directory_.SetState("worker:1", State::kFinished);
-  const MemorySource source = Source(4, 10);
+  const MemorySource source = IdSource(4, 10);
   auto result = Run(source, Options());
   ASSERT_THAT(result, IsOk());
   EXPECT_THAT(result->rows_by_node, ElementsAre(Pair("worker:0", 40)));
 }
 
-// -------------------------------------------------------------------------------- nodes that are
-// slow
-
-// worker:0 takes 40 rows of each partition, acknowledges none, and answers REVOKE as the test
-// wants; worker:1 reads whatever it gets at once.
-class SlowNodeTest : public TrainJobTest {
- protected:
-  using Answer = std::function<void(Session&)>;
-
-  FakeFeedNode& AddSlowNode(Answer answer, const std::string& nonce = "") {
-    return AddNode(
-        "worker:0",
-        [answer = std::move(answer)](Session& session, FrameType type) {
-          FakeFeedNode::ReceiveOnly()(session, type);
-          if (type == FrameType::kRevoke) answer(session);
-        },
-        nonce);
-  }
-  static int64_t Count(const FakeFeedNode& node, FrameType type) {
-    int64_t count = 0;
-    for (const Event& event : node.events()) count += event.type == type;
-    return count;
-  }
-  // The first rows of worker:1's sessions with partitions that worker:0 had before.
-  std::vector<int64_t> ResumedAt() {
-    std::set<int64_t> slow;
-    for (const Event& event : nodes_[0]->events()) slow.insert(event.open.partition);
-    std::vector<int64_t> rows;
-    for (const Event& event : nodes_[1]->events()) {
-      if (event.type == FrameType::kOpen && slow.contains(event.open.partition)) {
-        rows.push_back(event.open.first_row);
-      }
-    }
-    return rows;
-  }
-};
-
-TEST_F(SlowNodeTest, WhatItHasNotBegunMovesAsAWhole) {
-  FakeFeedNode& slow = AddSlowNode([](Session& session) {
-    session.Revoked(0);
-    session.Done(0, 0);
-  });
-  AddNode("worker:1", FakeFeedNode::ReadAll());
-  const MemorySource source = Source(6, 40);
-  auto result = Run(source, Options());
-  ASSERT_THAT(result, IsOk());
-  EXPECT_THAT(result->rows_by_node, ElementsAre(Pair("worker:1", 240)));
-  EXPECT_EQ(Sorted(nodes_[1]->values()), Range(0, 240));
-  EXPECT_EQ(result->moved, Count(slow, FrameType::kOpen));
-  EXPECT_GE(result->moved, 1);
-  EXPECT_EQ(result->refed_rows(), 0);
-}
-
-TEST_F(SlowNodeTest, TheRestOfWhatItHasBegunMovesOnceItsRowsAreUsed) {
-  AddSlowNode([](Session& session) {
-    session.Revoked(20);
-    session.Ack(20);
-    session.Done(20, 0);
-  });
-  AddNode("worker:1", FakeFeedNode::ReadAll());
-  const MemorySource source = Source(6, 40);
-  auto result = Run(source, Options());
-  ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(result->rows(), 240);
-  EXPECT_EQ(result->rows_by_node["worker:0"], 20 * result->moved);
-  EXPECT_THAT(ResumedAt(), testing::Each(20));
-  EXPECT_EQ(result->refed_rows(), 0);
-}
-
-TEST_F(SlowNodeTest, OfAnUnstableSourceOnlyWhatIsNotBegunIsAskedFor) {
-  FakeFeedNode& slow = AddNode("worker:0", [](Session& session, FrameType type) {
-    FakeFeedNode::ReceiveOnly()(session, type);
-    if (type == FrameType::kRevoke) {  // nobody has begun it
-      session.Revoked(0);
-      session.Done(0, 0);
-    }
-  });
-  AddNode("worker:1", FakeFeedNode::ReadAll());
-  const Unstable source(Source(6, 40));
-  auto result = Run(source, Options());
-  ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(result->rows(), 240);
-  EXPECT_THAT(ResumedAt(), testing::Each(0));
-  ASSERT_GE(result->moved, 1);
-  for (const Event& event : slow.events()) {
-    if (event.type != FrameType::kRevoke) continue;
-    EXPECT_EQ(event.rows, 0) << "max_row";
-  }
-}
-
-TEST_F(SlowNodeTest, ANodeThatIgnoresItHoldsNothingUp) {
-  FakeFeedNode& slow = AddSlowNode([](Session&) {});
-  AddNode("worker:1", FakeFeedNode::ReadAll());
-  observer_.on_feed_end = [&](const std::string&) {
-    slow.Post([](Session& session) { session.Done(session.row, 0); });
-  };
-  const MemorySource source = Source(6, 40);
-  auto result = Run(source, Options());
-  ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(result->rows(), 240);
-  EXPECT_EQ(result->moved, 0);
-}
-
-TEST_F(SlowNodeTest, ARevokeThatCrossesDoneMovesNothing) {
-  AddSlowNode([](Session& session) {
-    session.Ack(40);
-    session.Done(40, 0);
-  });
-  AddNode("worker:1", FakeFeedNode::ReadAll());
-  const MemorySource source = Source(6, 40);
-  auto result = Run(source, Options());
-  ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(result->rows(), 240);
-  EXPECT_EQ(result->moved, 0);
-  EXPECT_EQ(result->refed_rows(), 0);
-}
-
-// The node had given its program all rows by the time that it heard.
-TEST_F(SlowNodeTest, RevokedBehindTheLastRowIsDone) {
-  AddSlowNode([](Session& session) {
-    session.Revoked(40);
-    session.Ack(40);
-    session.Done(40, 0);
-  });
-  AddNode("worker:1", FakeFeedNode::ReadAll());
-  const MemorySource source = Source(6, 40);
-  auto result = Run(source, Options());
-  ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(result->rows(), 240);
-  EXPECT_EQ(result->moved, 0);
-}
-
-TEST_F(SlowNodeTest, ARevokeThatCrossesTerminateGoesOnAfterTheRowsThatWereUsed) {
-  AddSlowNode([](Session& session) {
-    session.Ack(12);
-    session.Terminated();
-  });
-  AddNode("worker:1", FakeFeedNode::ReadAll());
-  const MemorySource source = Source(6, 40);
-  auto result = Run(source, Options());
-  ASSERT_THAT(result, IsOk());
-  EXPECT_FALSE(result->terminated);
-  EXPECT_EQ(result->rows(), 240);
-  EXPECT_THAT(ResumedAt(), testing::Each(testing::AnyOf(0, 12)));
-  EXPECT_EQ(result->refed_rows(), 0);
-}
-
-// It dies with the rows before REVOKED's in hand: these may have been used, the others were not.
-TEST_F(SlowNodeTest, ANodeKilledWhileItGivesBackIsFedAgainOnlyWhatItWasGiven) {
-  Notification revoked;
-  std::atomic<bool> first{true};
-  FakeFeedNode& old = AddSlowNode(
-      [&](Session& session) {
-        if (!first.exchange(false)) return;
-        session.Revoked(20);
-        session.Ack(12);
-        revoked.Notify();
-      },
-      "old");
-  AddNode("worker:1", FakeFeedNode::ReadAll());
-  Thread restart("restart", [&] {
-    revoked.WaitForNotification();
-    directory_.SetState("worker:0", State::kRestarting);
-    old.Kill();
-    AddNode("worker:0", FakeFeedNode::ReadAll(), "new");
-  });
-  const MemorySource source = Source(2, 40);
-  auto result = Run(source, Options());
-  restart.Join();
-  ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(result->rows(), 80 + 12) << "twelve rows were acknowledged by the node that died";
-  ASSERT_THAT(result->refed, SizeIs(1));
-  EXPECT_EQ(result->refed[0].rows, 20);
-  EXPECT_EQ(result->refed[0].reason, "worker:0 was restarted");
-}
-
-// -------------------------------------------------------------------------- nodes that are lost
+// ---- nodes that are lost
 
 TEST_F(TrainJobTest, AFailedNodeFailsTheCallWithItsCause) {
   FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
   AddNode("worker:1", FakeFeedNode::ReadAll());
-  const MemorySource source = Source(2, 20);
+  const MemorySource source = IdSource(2, 20);
   observer_.on_feed_end = [&](const std::string&) {
     node.Kill();
     directory_.SetState("worker:0", State::kFailed,
@@ -673,7 +381,7 @@ TEST_F(TrainJobTest, AFailedNodeFailsTheCallWithItsCause) {
 // The process is gone, and the coordinator does not know yet.
 TEST_F(TrainJobTest, TheCauseIsWaitedForWhenTheConnectionBreaksFirst) {
   FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
-  const MemorySource source = Source(1, 20);
+  const MemorySource source = IdSource(1, 20);
   Thread coordinator;
   observer_.on_feed_end = [&](const std::string&) {
     const int before = directory_.lookups();
@@ -690,7 +398,7 @@ TEST_F(TrainJobTest, TheCauseIsWaitedForWhenTheConnectionBreaksFirst) {
 
 TEST_F(TrainJobTest, ARestartedNodeIsFedFromRowZeroAndTheRowsAreCounted) {
   FakeFeedNode& old = AddNode("worker:0", FakeFeedNode::ReceiveOnly(), "old");
-  const MemorySource source = Source(1, 30);
+  const MemorySource source = IdSource(1, 30);
   Thread restart;
   observer_.on_feed_end = [&](const std::string&) {
     observer_.on_feed_end = nullptr;
@@ -706,7 +414,7 @@ TEST_F(TrainJobTest, ARestartedNodeIsFedFromRowZeroAndTheRowsAreCounted) {
   auto result = Run(source, Options());
   restart.Join();
   ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(nodes_[1]->values(), Range(0, 30));
+  EXPECT_EQ(nodes_[1]->values(), IdRange(0, 30));
   EXPECT_EQ(result->refed_rows(), 30);
   ASSERT_THAT(result->refed, SizeIs(1));
   EXPECT_EQ(result->refed[0].reason, "worker:0 was restarted");
@@ -715,7 +423,7 @@ TEST_F(TrainJobTest, ARestartedNodeIsFedFromRowZeroAndTheRowsAreCounted) {
 
 TEST_F(TrainJobTest, ANodeThatDoesNotComeBackIsUnavailable) {
   FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
-  const MemorySource source = Source(1, 20);
+  const MemorySource source = IdSource(1, 20);
   observer_.on_feed_end = [&](const std::string&) {
     directory_.SetState("worker:0", State::kRestarting);
     node.Kill();
@@ -744,10 +452,10 @@ class LostConnectionTest : public TrainJobTest {
 };
 
 TEST_F(LostConnectionTest, ResumesAtTheFirstRowNotAcknowledged) {
-  const MemorySource source = Source(1, 30);
+  const MemorySource source = IdSource(1, 30);
   auto result = LoseConnection(source);
   ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(nodes_[1]->values(), Range(12, 30));
+  EXPECT_EQ(nodes_[1]->values(), IdRange(12, 30));
   EXPECT_EQ(nodes_[1]->events()[0].open.first_row, 12);
   EXPECT_EQ(result->rows(), 30);
   // The rest may have been used too, and word of it lost.
@@ -758,7 +466,7 @@ TEST_F(LostConnectionTest, ResumesAtTheFirstRowNotAcknowledged) {
 
 // The node may see it first, and say so where replies still go.
 TEST_F(LostConnectionTest, ThatTheNodeTellsIsNoFailureOfTheNode) {
-  const MemorySource source = Source(1, 30);
+  const MemorySource source = IdSource(1, 30);
   bool told = false;
   FakeFeedNode& node = AddNode("worker:0", [&told](Session& session, FrameType type) {
     if (told) return FakeFeedNode::ReadAll()(session, type);
@@ -781,10 +489,10 @@ TEST_F(LostConnectionTest, ThatTheNodeTellsIsNoFailureOfTheNode) {
 }
 
 TEST_F(LostConnectionTest, BeginsAgainIfTheSourceIsNotDeterministic) {
-  const Unstable source(Source(1, 30));
+  const UnstableSource source(IdSource(1, 30));
   auto result = LoseConnection(source);
   ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(nodes_[1]->values(), Range(0, 30));
+  EXPECT_EQ(nodes_[1]->values(), IdRange(0, 30));
   EXPECT_EQ(result->refed_rows(), 30);
   EXPECT_EQ(observer_.Count(PartitionProgress::State::kRefeeding), 1);
 }
@@ -794,7 +502,7 @@ TEST_F(TrainJobTest, ARefusedKeyFailsAtOnce) {
   FeedTarget target = node.target();
   target.key = "wrong";
   directory_.Set(target);
-  const MemorySource source = Source(1, 30);
+  const MemorySource source = IdSource(1, 30);
   const absl::Time began = absl::Now();
   EXPECT_THAT(Run(source, Options()),
               StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("worker:0")));
