@@ -220,7 +220,7 @@ public final class MillraceCluster implements AutoCloseable {
       epochs = run.spark().union(each);
     }
     FeedPlan plan =
-        new FeedPlan(
+        FeedPlan.train(
             clusterId(),
             run.coordinator().address(),
             "train-" + Text.randomHex(8),
@@ -314,9 +314,7 @@ public final class MillraceCluster implements AutoCloseable {
           options.feedTimeoutMillis() / 1000.0);
     }
     String feed = inferenceFeeds.open(options.queue(), partitions);
-    return new FeedPlan(
-        clusterId(), run.coordinator().address(), feed, options.queue(), options.feedTimeoutMillis(), partitions,
-        false); // it begins at row 0 whatever the source is
+    return run.inferencePlan(feed, queue, options.feedTimeoutMillis(), partitions);
   }
 
   // ----------------------------------------------------------------------------------------- shutdown

@@ -16,10 +16,15 @@ import java.nio.file.Paths;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.spark.TaskContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.expressions.UserDefinedFunction;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
 
 /**
  * What a cluster does that has lost a node, has failed, is asked for the impossible, or whose jobs somebody cancels;
@@ -43,6 +48,9 @@ public final class RecoveryChecks extends Checks {
     checks.check("nodeKilled", checks::nodeKilled);
     checks.check("agentKilled", checks::agentKilled);
     checks.check("allExecutorsKilled", checks::allExecutorsKilled);
+    checks.check("onlyAgentKilledInInference", checks::onlyAgentKilledInInference);
+    checks.check("allAgentsKilledInInference", checks::allAgentsKilledInInference);
+    checks.check("allExecutorsKilledInInference", checks::allExecutorsKilledInInference);
     checks.end();
   }
 
@@ -204,6 +212,89 @@ public final class RecoveryChecks extends Checks {
     require(result.get() != null, "train failed");
     requireEqual(count, result.get().rows());
     requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    cluster.shutdown();
+  }
+
+  /** x; the first attempts of the tasks stand still at their first row, each with a core, until they may go on. */
+  private static final class Gate implements UDF1<Long, Long> {
+    private static final long serialVersionUID = 1L;
+    private final String files;
+
+    Gate(Path files) {
+      this.files = files.toString();
+    }
+
+    @Override
+    public Long call(Long x) throws Exception {
+      TaskContext task = TaskContext.get();
+      if (task.attemptNumber() == 0 && !Files.exists(Paths.get(files, "go"))) {
+        Files.write(Paths.get(files, "waits-" + task.partitionId()), new byte[0]);
+        await("the word to go on", () -> Files.exists(Paths.get(files, "go")));
+      }
+      return x;
+    }
+  }
+
+  private void onlyAgentKilledInInference() throws Exception {
+    killedInInference("only agent", 1, cluster -> kill("-9", parentOf(cluster.clusterInfo().get(0).pid())));
+  }
+
+  private void allAgentsKilledInInference() throws Exception {
+    killedInInference(
+        "agents",
+        2,
+        cluster -> {
+          for (NodeInfo node : cluster.clusterInfo()) {
+            kill("-9", parentOf(node.pid()));
+          }
+        });
+  }
+
+  private void allExecutorsKilledInInference() throws Exception {
+    killedInInference(
+        "executors",
+        2,
+        cluster -> {
+          long[] pids = {executorOf(cluster.clusterInfo().get(0)), executorOf(cluster.clusterInfo().get(1))};
+          kill("-9", pids[0]);
+          kill("-9", pids[1]);
+        });
+  }
+
+  private static boolean wasLost(NodeInfo node) {
+    return node.attempt() > 0 || node.state().equals("lost") || node.state().equals("failed");
+  }
+
+  /** No node is left, and tasks of inference hold every core: they start what they wait for. */
+  private void killedInInference(String what, int nodes, Killer killer) throws Exception {
+    MillraceCluster cluster = run(feed(nodes).maxRestarts(3), "square");
+    Path files = Files.createTempDirectory(Paths.get(folder), "gate");
+    UserDefinedFunction gate = functions.udf(new Gate(files), DataTypes.LongType);
+    Dataset<Row> data = numbers(1000, 6).select(gate.apply(functions.col("x")).as("x"));
+    InferenceOptions options = InferenceOptions.builder().feedTimeoutMillis(60_000).build();
+    AtomicReference<List<Row>> result = new AtomicReference<>();
+    Thread inferring =
+        new Thread(() -> result.set(cluster.inference(data, RESULT, options).select("y").collectAsList()));
+    inferring.start();
+    await("a task on each core", () -> files.toFile().list((dir, name) -> name.startsWith("waits-")).length == 2);
+    killer.kill(cluster);
+    long killed = System.nanoTime();
+    await("their loss", () -> cluster.clusterInfo().stream().allMatch(RecoveryChecks::wasLost));
+    Files.createFile(files.resolve("go"));
+    inferring.join();
+    System.out.println(
+        "INFO " + what + " killed in inference: ended after " + (System.nanoTime() - killed) / 1_000_000 + " ms");
+    require(result.get() != null, "inference failed");
+    requireEqual(1000, result.get().size());
+    for (int i = 0; i < 1000; i++) {
+      requireEqual((long) i * i, result.get().get(i).getLong(0));
+    }
+    for (NodeInfo node : cluster.clusterInfo()) {
+      require(node.attempt() >= 1, node.toString());
+    }
+    // The job that was to start a node finds it started, wherever its task comes to run.
+    await("the end of all jobs for nodes", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    requireEqual(100L, cluster.inference(numbers(100, 4), RESULT, options).count());
     cluster.shutdown();
   }
 }

@@ -32,6 +32,7 @@ public final class ExecutorSite {
   private static final long WATCH_MILLIS = 10;
   private static final long REPORT_NANOS = TimeUnit.SECONDS.toNanos(1);
   private static final long GATEWAY_IDLE_NANOS = TimeUnit.SECONDS.toNanos(3);
+  private static final long LOOK_FOR_LOST_NANOS = TimeUnit.MILLISECONDS.toNanos(300);
   private static final long ROUTE_NANOS = TimeUnit.SECONDS.toNanos(1);
   /** How gRPC begins to say that nobody listens. */
   private static final String UNREACHABLE = "failed to connect";
@@ -60,6 +61,8 @@ public final class ExecutorSite {
   private final Set<String> doneReading = new HashSet<>();
   private final List<FollowedSession> followed = new ArrayList<>();
   private final Map<Integer, KnownRoute> routes = new HashMap<>(); // of nodes of this executor
+  private final Map<Integer, Long> lostSince = new HashMap<>(); // nodes that are to be started again, when seen first
+  private long lookedForLostNanos = System.nanoTime() - LOOK_FOR_LOST_NANOS;
   private final List<Params> deaths = new ArrayList<>(); // of agents, not told yet
   private ControlChild gateway;
   private int turn;
@@ -120,6 +123,29 @@ public final class ExecutorSite {
   /** Gives the place of {@link #claim} back. */
   public synchronized void unclaim(int executorId) {
     claimed.remove(executorId);
+  }
+
+  /** Whether there is a place, and no task has looked for a lost node for a moment. */
+  public synchronized boolean mayLookForLost(int nodesPerExecutor) {
+    if (claimed.size() >= nodesPerExecutor || System.nanoTime() - lookedForLostNanos < LOOK_FOR_LOST_NANOS) {
+      return false;
+    }
+    lookedForLostNanos = System.nanoTime();
+    return true;
+  }
+
+  /**
+   * Notes whether a node is lost now.
+   *
+   * @return for how long it has been, as far as this executor has looked; -1 if it is not
+   */
+  public synchronized long lostForMillis(int executorId, boolean lost) {
+    if (!lost) {
+      lostSince.remove(executorId);
+      return -1;
+    }
+    long now = System.nanoTime();
+    return TimeUnit.NANOSECONDS.toMillis(now - lostSince.computeIfAbsent(executorId, id -> now));
   }
 
   /** Starts the agent of a node whose place was claimed; the place is free again when it has ended. */
@@ -302,6 +328,21 @@ public final class ExecutorSite {
   /** Why a node is gone: the cluster's first cause if there is one, as that explains more. */
   public MillraceException cause(int executorId, String node) {
     try {
+      MillraceException told = toldCause(executorId);
+      return told == null ? new MillraceException(StatusCode.UNAVAILABLE, node + " is gone") : told;
+    } catch (MillraceException e) {
+      return new MillraceException(
+          StatusCode.UNAVAILABLE, node + " is gone, and so is the cluster's coordinator: " + e.getMessage());
+    }
+  }
+
+  /** Whether a node's last attempt has failed or was lost, and no other has begun. */
+  public boolean hasFailed(int executorId) {
+    return toldCause(executorId) != null;
+  }
+
+  private MillraceException toldCause(int executorId) {
+    try {
       JsonObject reply = call("cause", Params.of("executor_id", executorId));
       for (String which : new String[] {"first_cause", "error"}) {
         if (reply.members().get(which) != null) {
@@ -309,13 +350,10 @@ public final class ExecutorSite {
           return new MillraceException(StatusCode.fromName(error.string("code")), error.string("message"));
         }
       }
-    } catch (MillraceException e) {
-      return new MillraceException(
-          StatusCode.UNAVAILABLE, node + " is gone, and so is the cluster's coordinator: " + e.getMessage());
     } catch (BadInputException e) {
       LOG.warn("the answer to cause makes no sense: {}", e.getMessage());
     }
-    return new MillraceException(StatusCode.UNAVAILABLE, node + " is gone");
+    return null;
   }
 
   /** Tells the ledger; that it cannot be told is logged. */

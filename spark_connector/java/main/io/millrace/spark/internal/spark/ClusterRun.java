@@ -334,6 +334,13 @@ public final class ClusterRun {
     return stage.need();
   }
 
+  /** What the tasks of an inference need to know. */
+  public FeedPlan inferencePlan(String feed, String queue, long feedTimeoutMillis, int partitions) {
+    return FeedPlan.inference(
+        coordinator.clusterId(), coordinator.address(), feed, queue, feedTimeoutMillis, partitions,
+        options.maxRestarts() > 0 ? stage.reviver() : null);
+  }
+
   public ExecutorWatch executors() {
     return executors;
   }

@@ -20,13 +20,15 @@ public final class FeedPlan implements Serializable {
   final int partitions;
   /** Training: each partition has the same rows, in the same order, whenever Spark computes it. */
   final boolean determinate;
+  /** Inference: starts nodes again while tasks wait for them; null where that is left to the nodes' own jobs. */
+  final NodeReviver reviver;
   /** What OPEN says: the ledger's feed, or "feed.n" once the feed before has ended. */
   private String openFeed;
   /** Why partitions are fed again. */
   private HashMap<Integer, String> refed = new HashMap<>();
 
-  /** A plan for all partitions. */
-  public FeedPlan(
+  /** A plan to train on all partitions. */
+  public static FeedPlan train(
       String clusterId,
       CoordinatorAddress coordinator,
       String feed,
@@ -34,6 +36,34 @@ public final class FeedPlan implements Serializable {
       long feedTimeoutMillis,
       int partitions,
       boolean determinate) {
+    return new FeedPlan(clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, null);
+  }
+
+  /**
+   * A plan for inference on all partitions, each from its row 0 on.
+   *
+   * @param reviver may be null
+   */
+  static FeedPlan inference(
+      String clusterId,
+      CoordinatorAddress coordinator,
+      String feed,
+      String queue,
+      long feedTimeoutMillis,
+      int partitions,
+      NodeReviver reviver) {
+    return new FeedPlan(clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, false, reviver);
+  }
+
+  private FeedPlan(
+      String clusterId,
+      CoordinatorAddress coordinator,
+      String feed,
+      String queue,
+      long feedTimeoutMillis,
+      int partitions,
+      boolean determinate,
+      NodeReviver reviver) {
     this.clusterId = clusterId;
     this.coordinator = coordinator;
     this.feed = feed;
@@ -41,13 +71,14 @@ public final class FeedPlan implements Serializable {
     this.feedTimeoutMillis = feedTimeoutMillis;
     this.partitions = partitions;
     this.determinate = determinate;
+    this.reviver = reviver;
     this.openFeed = feed;
   }
 
   /** The plan for feeding some partitions again. */
   FeedPlan again(String nextOpenFeed, Map<Integer, String> why) {
     FeedPlan plan =
-        new FeedPlan(clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate);
+        new FeedPlan(clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, reviver);
     plan.openFeed = nextOpenFeed;
     plan.refed = new HashMap<>(why);
     return plan;

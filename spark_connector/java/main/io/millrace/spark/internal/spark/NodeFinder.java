@@ -31,7 +31,7 @@ final class NodeFinder {
   }
 
   /**
-   * A node that runs; waits at most feed_timeout for one.
+   * A node that runs; waits at most feed_timeout for one, and starts one that was lost where the plan says so.
    *
    * @return null if no node reads the queue any more
    * @throws MillraceException the cause, if the node or the cluster has failed; DEADLINE_EXCEEDED; CANCELLED
@@ -39,6 +39,9 @@ final class NodeFinder {
   FeedRoute find() {
     long asked = System.nanoTime();
     while (true) {
+      if (plan.reviver != null) {
+        plan.reviver.look(plan, site, task, partition);
+      }
       FeedRoute route = look();
       if (route == null || route.target != null) {
         return route;

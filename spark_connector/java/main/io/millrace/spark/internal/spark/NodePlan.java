@@ -1,7 +1,14 @@
 package io.millrace.spark.internal.spark;
 
 import io.millrace.spark.internal.cluster.CoordinatorAddress;
+import io.millrace.spark.internal.cluster.Params;
 import java.io.Serializable;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.TaskContext;
+import org.apache.spark.resource.ResourceInformation;
 
 /** What an executor needs to know to start a node. Immutable; travels with the tasks. */
 public final class NodePlan implements Serializable {
@@ -43,5 +50,34 @@ public final class NodePlan implements Serializable {
   /** The same plan for executors that may have so many nodes. */
   NodePlan withNodesPerExecutor(int nodes) {
     return new NodePlan(clusterId, coordinator, nodes, gpusPerNode, freesFedSlots, workingDir, portRange);
+  }
+
+  /**
+   * With what the agent of a node is started.
+   *
+   * @param task which starts it: the GPUs that Spark gives it are the node's
+   */
+  Params agentParams(NodeSlot slot, TaskContext task) {
+    Params params = new Params();
+    if (!workingDir.isEmpty()) {
+      params.and("working_dir", workingDir);
+    }
+    if (!portRange.isEmpty()) {
+      params.and("port_range", portRange);
+    }
+    List<String> gpus = gpusOf(task);
+    if (!gpus.isEmpty() && !slot.isPs()) {
+      boolean fewer = gpusPerNode > 0 && gpusPerNode < gpus.size();
+      params.and("gpus", fewer ? gpus.subList(0, gpusPerNode) : gpus);
+    }
+    return params;
+  }
+
+  /** The addresses that Spark gives the task, as they are: indices, UUIDs, MIG ids. */
+  private static List<String> gpusOf(TaskContext task) {
+    Map<String, ResourceInformation> resources =
+        task == null ? Collections.<String, ResourceInformation>emptyMap() : task.resourcesJMap();
+    ResourceInformation gpus = resources.get("gpu");
+    return gpus == null ? Collections.<String>emptyList() : Arrays.asList(gpus.addresses());
   }
 }

@@ -174,6 +174,17 @@ public final class NodeStage {
     }
   }
 
+  /** Starts fed nodes again in other tasks; null with dynamic allocation. */
+  NodeReviver reviver() {
+    // There an executor counts as idle unless a job of ours has left a block on it; and Spark adds one for the job.
+    if (spark.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
+      return null;
+    }
+    List<NodeSlot> fed = new ArrayList<>(slots);
+    fed.removeIf(slot -> !slot.isFed());
+    return fed.isEmpty() ? null : new NodeReviver(plan, fed);
+  }
+
   /** Lets executors have more nodes, if there are too few executors for one node each. */
   void spread() {
     int executors = executors();

@@ -4,17 +4,12 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.NodeAgent;
-import io.millrace.spark.internal.cluster.Params;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Map;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.FlatMapFunction;
-import org.apache.spark.resource.ResourceInformation;
 import org.apache.spark.util.CollectionAccumulator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -85,7 +80,7 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
         }
         return null;
       }
-      NodeAgent agent = site.startAgent(slot.executorId, params(slot));
+      NodeAgent agent = site.startAgent(slot.executorId, plan.agentParams(slot, TaskContext.get()));
       boolean running = false;
       boolean keep = false;
       try {
@@ -108,7 +103,9 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
           agent.close();
         }
       }
-      if (running || !isHeld(agent)) {
+      // A node that holds no slot once it runs: whoever has started it has done what this task was to do.
+      boolean done = !copy && isElsewhere(agent) && plan.freesFedSlots && slot.isFed();
+      if (running || done || !isHeld(agent)) {
         return outcome(slot, agent);
       }
       LOG.info("{}; waiting for it", agent.error().getMessage());
@@ -116,43 +113,26 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
     }
   }
 
-  /** Whether the node's slot was refused to an agent, since another one has it. */
+  /** Whether the node's slot was refused to an agent, since another one has it, or may come back to it. */
   private static boolean isHeld(NodeAgent agent) {
     MillraceException error = agent.error();
+    return isElsewhere(agent)
+        || error != null
+            && error.code() == StatusCode.UNAVAILABLE
+            && error.getMessage().contains("is held for its agent");
+  }
+
+  private static boolean isElsewhere(NodeAgent agent) {
+    MillraceException error = agent.error();
     return error != null
-        && (error.code() == StatusCode.ALREADY_EXISTS && error.getMessage().contains("has a live agent")
-            || error.code() == StatusCode.UNAVAILABLE && error.getMessage().contains("is held for its agent"));
+        && error.code() == StatusCode.ALREADY_EXISTS
+        && error.getMessage().contains("has a live agent");
   }
 
   /** Whether the task's first attempt may still run. */
   private static boolean isCopy() {
     return TaskContext.get().attemptNumber() > 0
         && SparkEnv.get().conf().getBoolean("spark.speculation", false);
-  }
-
-  private Params params(NodeSlot slot) {
-    Params params = new Params();
-    if (!plan.workingDir.isEmpty()) {
-      params.and("working_dir", plan.workingDir);
-    }
-    if (!plan.portRange.isEmpty()) {
-      params.and("port_range", plan.portRange);
-    }
-    List<String> gpus = gpusOfTask();
-    if (!gpus.isEmpty() && !slot.isPs()) {
-      boolean fewer = plan.gpusPerNode > 0 && plan.gpusPerNode < gpus.size();
-      params.and("gpus", fewer ? gpus.subList(0, plan.gpusPerNode) : gpus);
-    }
-    return params;
-  }
-
-  /** The addresses that Spark gives the task, as they are: indices, UUIDs, MIG ids. */
-  private static List<String> gpusOfTask() {
-    TaskContext task = TaskContext.get();
-    Map<String, ResourceInformation> resources =
-        task == null ? Collections.<String, ResourceInformation>emptyMap() : task.resourcesJMap();
-    ResourceInformation gpus = resources.get("gpu");
-    return gpus == null ? Collections.<String>emptyList() : Arrays.asList(gpus.addresses());
   }
 
   /** What the driver's log says of the task; why a node failed it knows from the coordinator. */

@@ -7,6 +7,7 @@ import static org.junit.Assert.assertTrue;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FakeAgent;
 import io.millrace.spark.internal.cluster.FakeAgentTest;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.concurrent.FutureTask;
 import org.apache.spark.TaskContext$;
@@ -44,18 +45,38 @@ public final class NodeTaskTest extends FakeAgentTest {
     FakeAgent.await("the place", () -> site().claim(1, 1));
   }
 
+  /** Agents that do not get their slot. */
+  private FakeAgent refused(String code, String why) throws Exception {
+    return fake(
+        "'agent start') " + FakeAgent.ANSWER + "; echo '{\"event\":\"state\",\"state\":\"failed\",\"code\":\""
+            + code + "\",\"message\":\"" + why + "\"}'; exit 1;;");
+  }
+
+  /** How many were started. */
+  private static long agents(FakeAgent fake) throws Exception {
+    return Arrays.stream(fake.log().split("\n"))
+        .filter(line -> line.startsWith("agent ") && line.endsWith(" began"))
+        .count();
+  }
+
+  @Test
+  public void aTaskEndsWhoseNodeAnotherHasStarted() throws Exception {
+    FakeAgent fake = refused("ALREADY_EXISTS", "worker:0 has a live agent");
+    assertEquals("worker:0: worker:0 has a live agent", start(new Thread[1]).get());
+    assertEquals("agents", 1, agents(fake));
+    assertTrue("its place is free", site().claim(1, 1));
+  }
+
   @Test
   public void aPlaceThatIsTakenWhileATaskWaitsForItsNodeIsNotTakenTwice() throws Exception {
-    FakeAgent fake =
-        fake(
-            "'agent start') " + FakeAgent.ANSWER + "; echo '{\"event\":\"state\",\"state\":\"failed\",\"code\":"
-                + "\"ALREADY_EXISTS\",\"message\":\"worker:0 has a live agent\"}'; exit 1;;");
+    FakeAgent fake = refused("UNAVAILABLE", "worker:0 is held for its agent, whose stream broke");
     ExecutorSite site = site();
     FutureTask<String> told = start(new Thread[1]);
+    FakeAgent.await("an agent", () -> agents(fake) > 0);
     FakeAgent.await("the place, while the task waits", () -> site.claim(1, 1));
-    int before = fake.log().split("agent began", -1).length;
+    long before = agents(fake);
     assertEquals("it says that it has no place", "", told.get());
-    assertEquals("no other agent was started", before, fake.log().split("agent began", -1).length);
+    assertEquals("no other agent was started", before, agents(fake));
     assertFalse("nobody else's place is given back", site.claim(0, 1));
     site.unclaim(1);
     assertTrue(site.claim(0, 1));
