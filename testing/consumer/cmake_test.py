@@ -1,0 +1,55 @@
+"""The program of testing/consumer with what //:install lays out: by CMake, and by pkg-config."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+import consumer_testing
+from consumer_testing import RESULT
+
+INSTALL = os.path.join(os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"], "millrace", "packaging", "install")
+# As README has it.
+INSTALL_COMMAND = "(cd ../millrace && ./bazelw run -c opt //:install -- --prefix $HOME/millrace)"
+
+
+class InstalledTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"])
+        cls.home = os.path.join(folder, "home")
+        cls.environment = {"HOME": cls.home, "PATH": os.environ["PATH"]}
+        cls.project = os.path.join(folder, "centroids")
+        consumer_testing.make_project("cmake", cls.project)
+        subprocess.run([INSTALL, "--prefix", os.path.join(cls.home, "millrace")], check=True)
+
+    def test_cmake(self):
+        self.assertIn(INSTALL_COMMAND, consumer_testing.commands("cmake"))
+        self.check("cmake")
+
+    def test_pkg_config(self):
+        self.check("pkg-config")
+
+    def check(self, section):
+        commands = consumer_testing.commands(section)
+        self.assertTrue(commands)
+        for command in commands:
+            if command == INSTALL_COMMAND:
+                continue  # the same program, see setUpClass
+            printed = consumer_testing.run(command, self.project, self.environment)
+        self.assertIn(RESULT, printed)
+
+    def test_installing_again_leaves_what_others_have_put_there(self):
+        prefix = os.path.join(self.home, "millrace")
+        other = os.path.join(prefix, "lib", "libother.so")
+        gone = os.path.join(prefix, "include", "millrace", "of_an_earlier_version.h")
+        for path in (other, gone):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("\n")
+        subprocess.run([INSTALL, "--prefix", prefix], check=True)
+        self.assertTrue(os.path.exists(other))
+        self.assertFalse(os.path.exists(gone))
+
+
+if __name__ == "__main__":
+    unittest.main()
