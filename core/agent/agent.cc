@@ -237,13 +237,13 @@ absl::StatusOr<v1::Register> Agent::MakeRegister(const std::string& local_host) 
     MILLRACE_RETURN_IF_ERROR(ReservePort());
   }
   v1::Register hello;
-  hello.set_protocol(1);
+  hello.set_protocol(2);
   hello.set_agent_id(agent_id_);
   if (params_.executor_id.has_value()) hello.set_executor_id(*params_.executor_id);
   hello.set_host(LocalHostname());
   hello.set_pid(getpid());
   hello.set_address(address_);
-  hello.set_csr_pem(key_.csr_pem);
+  hello.set_public_key(key_.public_key);
   hello.set_version(options_.version);
   if (last_update_.has_value()) *hello.mutable_node() = *last_update_;
   return hello;

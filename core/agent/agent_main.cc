@@ -148,7 +148,7 @@ int ParseCommandLine(const std::vector<std::string>& args, CommandLine* line) {
       return 0;
     }
     if (arg == "--version") {
-      std::printf("millrace-agent %s (agent protocol 1, coordinator protocol 1, adopt protocol 1)\n",
+      std::printf("millrace-agent %s (agent protocol 1, coordinator protocol 2, adopt protocol 1)\n",
                   kMillraceVersion);
       return 0;
     }

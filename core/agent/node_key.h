@@ -1,10 +1,9 @@
 // File: core/agent/node_key.h
 //
-// The node's private key and the request for its certificate. The key never leaves this host: the
-// coordinator sees the request only.
+// The node's key. The private one never leaves this host: the coordinator sees the public one only.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(NodeKey key, MakeNodeKey());
-//   register.set_csr_pem(key.csr_pem);
+//   register.set_public_key(key.public_key);
 
 #ifndef CORE_AGENT_NODE_KEY_H_
 #define CORE_AGENT_NODE_KEY_H_
@@ -16,8 +15,8 @@
 namespace millrace {
 
 struct NodeKey {
-  std::string key_pem;  // PKCS#8, a secret: into the context file, never into logs or messages
-  std::string csr_pem;  // PKCS#10 without names: the coordinator chooses them
+  std::string key_pem;     // PKCS#8, a secret: into the context file, never into logs or messages
+  std::string public_key;  // as core/base/certificate.h encodes it
 };
 
 // A fresh P-256 key. Returns INTERNAL, with OpenSSL's reason, if it cannot be made.

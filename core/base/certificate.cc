@@ -63,6 +63,15 @@ absl::StatusOr<UniqueKey> MakeP256Key() {
   return key;
 }
 
+absl::StatusOr<std::string> PublicKeyPoint(EVP_PKEY* key) {
+  unsigned char* data = nullptr;
+  const size_t size = EVP_PKEY_get1_encoded_public_key(key, &data);
+  std::string point(reinterpret_cast<const char*>(data), size);
+  OPENSSL_free(data);
+  if (size != kPublicKeyPointBytes) return OpenSslError("cannot encode a public key");
+  return point;
+}
+
 absl::StatusOr<UniqueCertificate> MakeCertificate(const CertificateProfile& profile, absl::Time now,
                                                   absl::FunctionRef<bool(X509*)> set_public_key,
                                                   X509* issuer, EVP_PKEY* issuer_key) {

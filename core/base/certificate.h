@@ -2,9 +2,9 @@
 //
 // X.509 certificates with keys on P-256: how ours are made, and whether a clock agrees with one.
 //
-// Defines: kCertificateBackdate, MakeP256Key(), CertificateProfile, MakeCertificate(),
-// CertificatePem(), PrivateKeyPem(), CertificateValidity, ReadCertificateValidity(),
-// ClockMismatch().
+// Defines: kCertificateBackdate, MakeP256Key(), PublicKeyPoint(), CertificateProfile,
+// MakeCertificate(), CertificatePem(), PrivateKeyPem(), CertificateValidity,
+// ReadCertificateValidity(), ClockMismatch().
 //
 // Thread safety: thread-safe. Blocking: never. What fails leaves nothing in OpenSSL's queue of
 // errors.
@@ -12,6 +12,7 @@
 #ifndef CORE_BASE_CERTIFICATE_H_
 #define CORE_BASE_CERTIFICATE_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -28,6 +29,10 @@ inline constexpr absl::Duration kCertificateBackdate = absl::Hours(25);
 
 // Returns INTERNAL if OpenSSL fails, as all that follow.
 [[nodiscard]] absl::StatusOr<UniqueKey> MakeP256Key();
+
+// Its public key: an uncompressed point of kPublicKeyPointBytes (SEC 1, section 2.3.3).
+inline constexpr size_t kPublicKeyPointBytes = 65;
+[[nodiscard]] absl::StatusOr<std::string> PublicKeyPoint(EVP_PKEY* key);
 
 // Usages and constraints as OpenSSL's configuration has them: "critical,digitalSignature".
 struct CertificateProfile {

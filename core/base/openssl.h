@@ -37,7 +37,6 @@ using UniqueBn = UniqueOpenSsl<BIGNUM, BN_free>;
 using UniqueCertificate = UniqueOpenSsl<X509, X509_free>;
 using UniqueExtension = UniqueOpenSsl<X509_EXTENSION, X509_EXTENSION_free>;
 using UniqueKey = UniqueOpenSsl<EVP_PKEY, EVP_PKEY_free>;
-using UniqueRequest = UniqueOpenSsl<X509_REQ, X509_REQ_free>;
 
 // The reason of the first error in OpenSSL's queue of the calling thread, "unknown error" if there is
 // none. Empties the queue, so that nothing is left for the next user (gRPC).

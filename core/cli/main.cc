@@ -78,7 +78,7 @@ int Main(std::vector<std::string> args) {
   if (line->command == "agent-secret") return MakeSecret(line->secret);
   if (line->command == "version") {
     return ReportError(WriteAnswer(absl::StrCat("millrace ", kMillraceVersion,
-                                                " (coordinator protocol 1, agent protocol 1)\n")));
+                                                " (coordinator protocol 2, agent protocol 1)\n")));
   }
   return ReportError(WriteAnswer(HelpText(line->topic)));
 }

@@ -1,9 +1,8 @@
 #include "core/coordinator/certificate_authority.h"
 
-#include <openssl/bio.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
+#include <openssl/objects.h>
 #include <openssl/x509.h>
 
 #include <utility>
@@ -17,38 +16,31 @@
 namespace millrace {
 namespace {
 
-absl::Status BadRequest(absl::string_view what) {
-  ERR_clear_error();
-  return absl::InvalidArgumentError(absl::StrCat("certificate request: ", what));
-}
-
-// A PEM may say that it is encrypted; OpenSSL would ask the terminal for a password.
-int NoPassword(char*, int, int, void*) { return 0; }
-
-// The key of a request, which must be on P-256, as its bytes. X509_set_pubkey() would encode the key and
-// decode it again by searching all decoders, which takes longer than the two signatures.
-bool CopyPublicKey(X509_REQ* request, X509* certificate) {
-  const unsigned char* point = nullptr;
-  int size = 0;
-  if (X509_PUBKEY_get0_param(nullptr, &point, &size, nullptr, X509_REQ_get_X509_PUBKEY(request)) != 1) {
-    return false;
-  }
-  auto* copy = static_cast<unsigned char*>(OPENSSL_memdup(point, static_cast<size_t>(size)));
+// Puts in a key on P-256 as its bytes. X509_set_pubkey() would encode the key and decode it again
+// by searching all decoders, which takes longer than the signature.
+bool SetPublicKey(X509* certificate, absl::string_view point) {
+  auto* copy = static_cast<unsigned char*>(OPENSSL_memdup(point.data(), point.size()));
   if (copy == nullptr) return false;
-  if (X509_PUBKEY_set0_param(X509_get_X509_PUBKEY(certificate), OBJ_nid2obj(NID_X9_62_id_ecPublicKey),
-                             V_ASN1_OBJECT, OBJ_nid2obj(NID_X9_62_prime256v1), copy, size) == 1) {
+  if (X509_PUBKEY_set0_param(
+          X509_get_X509_PUBKEY(certificate), OBJ_nid2obj(NID_X9_62_id_ecPublicKey), V_ASN1_OBJECT,
+          OBJ_nid2obj(NID_X9_62_prime256v1), copy, static_cast<int>(point.size())) == 1) {
     return true;  // the certificate owns the copy
   }
   OPENSSL_free(copy);
   return false;
 }
 
-bool IsP256(EVP_PKEY* key) {
-  if (EVP_PKEY_get_base_id(key) != EVP_PKEY_EC) return false;
-  char group[64];
-  size_t size = 0;
-  return EVP_PKEY_get_group_name(key, group, sizeof(group), &size) == 1 &&
-         absl::string_view(group, size) == "prime256v1";
+// As PublicKeyPoint() encodes a key on P-256.
+bool IsPoint(const EC_GROUP* p256, absl::string_view bytes) {
+  if (bytes.size() != kPublicKeyPointBytes || bytes[0] != POINT_CONVERSION_UNCOMPRESSED)
+    return false;
+  const UniqueOpenSsl<EC_POINT, EC_POINT_free> point(EC_POINT_new(p256));
+  const bool on_curve =
+      point != nullptr &&
+      EC_POINT_oct2point(p256, point.get(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                         bytes.size(), nullptr) == 1;
+  ERR_clear_error();
+  return on_curve;
 }
 
 // The name goes into OpenSSL's configuration syntax, where a comma starts another name.
@@ -66,6 +58,8 @@ bool IsDnsName(absl::string_view name) {
 struct CertificateAuthority::Key {
   UniqueKey key;
   UniqueCertificate certificate;
+  // For the keys of nodes.
+  UniqueOpenSsl<EC_GROUP, EC_GROUP_free> p256{EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1)};
 };
 
 CertificateAuthority::CertificateAuthority(Options options, std::unique_ptr<Key> key,
@@ -77,6 +71,7 @@ CertificateAuthority::~CertificateAuthority() = default;
 absl::StatusOr<std::unique_ptr<CertificateAuthority>> CertificateAuthority::Create(
     const Options& options) {
   auto key = std::make_unique<Key>();
+  if (key->p256 == nullptr) return absl::InternalError(TakeOpenSslError());
   MILLRACE_ASSIGN_OR_RETURN(key->key, MakeP256Key());
   const CertificateProfile profile = {
       .common_name = absl::StrCat("millrace cluster ", options.cluster_id).substr(0, 64),
@@ -128,22 +123,16 @@ absl::StatusOr<CertificateAuthority::Identity> CertificateAuthority::Issue(
   return identity;
 }
 
-absl::StatusOr<std::string> CertificateAuthority::SignNodeRequest(
-    absl::string_view csr_pem, absl::string_view dns_name) const {
+absl::StatusOr<std::string> CertificateAuthority::SignNodeKey(absl::string_view public_key,
+                                                              absl::string_view dns_name) const {
   if (!IsDnsName(dns_name)) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", dns_name, "\" cannot be a node's DNS name"));
   }
-  if (csr_pem.size() > kMaxRequestBytes) {
-    return BadRequest(absl::StrCat(csr_pem.size(), " bytes: at most ", kMaxRequestBytes));
+  if (!IsPoint(key_->p256.get(), public_key)) {
+    return absl::InvalidArgumentError(
+        "the node's public key is not an uncompressed point on P-256");
   }
-  UniqueBio bio(BIO_new_mem_buf(csr_pem.data(), static_cast<int>(csr_pem.size())));
-  if (bio == nullptr) return absl::InternalError(TakeOpenSslError());
-  UniqueRequest request(PEM_read_bio_X509_REQ(bio.get(), nullptr, NoPassword, nullptr));
-  if (request == nullptr) return BadRequest("not a PKCS#10 request in PEM");
-  EVP_PKEY* key = X509_REQ_get0_pubkey(request.get());  // owned by the request
-  if (key == nullptr || !IsP256(key)) return BadRequest("its key is not on P-256");
-  if (X509_REQ_verify(request.get(), key) != 1) return BadRequest("not signed by its own key");
   const CertificateProfile profile = {
       .common_name = std::string(dns_name.substr(0, 64)),
       .dns_name = std::string(dns_name),
@@ -155,7 +144,7 @@ absl::StatusOr<std::string> CertificateAuthority::SignNodeRequest(
   MILLRACE_ASSIGN_OR_RETURN(UniqueCertificate certificate,
                             MakeCertificate(
                                 profile, options_.clock->Now(),
-                                [&](X509* x509) { return CopyPublicKey(request.get(), x509); },
+                                [&](X509* x509) { return SetPublicKey(x509, public_key); },
                                 key_->certificate.get(), key_->key.get()));
   return CertificatePem(certificate.get());
 }

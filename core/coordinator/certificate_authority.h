@@ -9,15 +9,14 @@
 //   MILLRACE_ASSIGN_OR_RETURN(auto server, ca->IssueServer());         // DNS name "millrace"
 //   MILLRACE_ASSIGN_OR_RETURN(auto viewer, ca->IssueClient("viewer"));
 //   MILLRACE_ASSIGN_OR_RETURN(std::string leaf,
-//                             ca->SignNodeRequest(csr_pem, "worker-1.node.millrace"));
+//                             ca->SignNodeKey(public_key, "worker-1.node.millrace"));
 //
 // Everything is ECDSA over P-256 with SHA-256. Who pins ca_pem() and checks the name knows who
-// speaks: only the coordinator holds "millrace", since a request's own names are ignored.
+// speaks: only the coordinator holds "millrace", since names are its choice.
 
 #ifndef CORE_COORDINATOR_CERTIFICATE_AUTHORITY_H_
 #define CORE_COORDINATOR_CERTIFICATE_AUTHORITY_H_
 
-#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -32,7 +31,6 @@ namespace millrace {
 class CertificateAuthority {
  public:
   static constexpr absl::string_view kServerName = "millrace";
-  static constexpr size_t kMaxRequestBytes = size_t{16} << 10;
 
   struct Options {
     std::string cluster_id;  // goes into the CA's name
@@ -67,13 +65,12 @@ class CertificateAuthority {
   // CA nobody comes through a TLS handshake with the coordinator. `kind`: a DNS label.
   [[nodiscard]] absl::StatusOr<Identity> IssueClient(absl::string_view kind) const;
 
-  // Signs the public key of a PKCS#10 request under the one DNS name `dns_name` (serverAuth and
-  // clientAuth, no CA). Names, extensions and attributes of the request are ignored.
+  // Signs a node's public key under the one DNS name `dns_name` (serverAuth and clientAuth, no CA).
+  // `public_key`: as PublicKeyPoint() of core/base/certificate.h encodes it.
   //
-  // Returns INVALID_ARGUMENT if the request is over kMaxRequestBytes, is no PEM request, or is not
-  // signed by its own key, or if the key is not on P-256.
-  [[nodiscard]] absl::StatusOr<std::string> SignNodeRequest(absl::string_view csr_pem,
-                                                            absl::string_view dns_name) const;
+  // Returns INVALID_ARGUMENT if it is no such point on P-256, or if the name is none.
+  [[nodiscard]] absl::StatusOr<std::string> SignNodeKey(absl::string_view public_key,
+                                                        absl::string_view dns_name) const;
 
  private:
   struct Key;  // owns the CA's EVP_PKEY and X509

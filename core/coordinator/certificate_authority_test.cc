@@ -4,7 +4,6 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <openssl/rsa.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
@@ -14,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/certificate.h"
 #include "core/base/fake_clock.h"
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
@@ -27,38 +27,12 @@ using ::testing::HasSubstr;
 struct Free {
   void operator()(EVP_PKEY* p) const { EVP_PKEY_free(p); }
   void operator()(X509* p) const { X509_free(p); }
-  void operator()(X509_REQ* p) const { X509_REQ_free(p); }
   void operator()(BIO* p) const { BIO_free_all(p); }
   void operator()(X509_STORE* p) const { X509_STORE_free(p); }
   void operator()(X509_STORE_CTX* p) const { X509_STORE_CTX_free(p); }
 };
 template <typename T>
 using Ptr = std::unique_ptr<T, Free>;
-
-std::string Text(BIO* bio) {
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  return std::string(data, size);
-}
-
-// A request of `key` that claims to be "millrace" and a CA, signed by `signer`.
-std::string Request(EVP_PKEY* key, EVP_PKEY* signer) {
-  Ptr<X509_REQ> request(X509_REQ_new());
-  X509_REQ_set_pubkey(request.get(), key);
-  X509_NAME_add_entry_by_txt(X509_REQ_get_subject_name(request.get()), "CN", MBSTRING_ASC,
-                             reinterpret_cast<const unsigned char*>("millrace"), -1, -1, 0);
-  STACK_OF(X509_EXTENSION)* extensions = sk_X509_EXTENSION_new_null();
-  sk_X509_EXTENSION_push(
-      extensions, X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "DNS:millrace"));
-  sk_X509_EXTENSION_push(
-      extensions, X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "CA:TRUE"));
-  X509_REQ_add_extensions(request.get(), extensions);
-  sk_X509_EXTENSION_pop_free(extensions, X509_EXTENSION_free);
-  X509_REQ_sign(request.get(), signer, EVP_sha256());
-  Ptr<BIO> bio(BIO_new(BIO_s_mem()));
-  PEM_write_bio_X509_REQ(bio.get(), request.get());
-  return Text(bio.get());
-}
 
 Ptr<X509> Parse(const std::string& pem) {
   Ptr<BIO> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
@@ -119,8 +93,8 @@ TEST_F(CertificateAuthorityTest, AClientIsNoServer) {
   EXPECT_EQ(viewer->ToPem(), viewer->private_key_pem + pem);
 }
 
-TEST_F(CertificateAuthorityTest, ANodesLeafCarriesTheChosenNameAndNoneOfTheRequest) {
-  auto leaf = ca_->SignNodeRequest(Request(key_.get(), key_.get()), kName);
+TEST_F(CertificateAuthorityTest, ANodesLeafCarriesItsKeyAndTheChosenName) {
+  auto leaf = ca_->SignNodeKey(*PublicKeyPoint(key_.get()), kName);
   ASSERT_THAT(leaf, IsOk());
   for (int purpose : {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT}) {
     EXPECT_TRUE(Verifies(*leaf, ca_->ca_pem(), purpose, kName, clock_.Now()));
@@ -132,7 +106,7 @@ TEST_F(CertificateAuthorityTest, ANodesLeafCarriesTheChosenNameAndNoneOfTheReque
 }
 
 TEST_F(CertificateAuthorityTest, ValidityBeginsADayBackAndEndsAfterTenYears) {
-  auto leaf = ca_->SignNodeRequest(Request(key_.get(), key_.get()), kName);
+  auto leaf = ca_->SignNodeKey(*PublicKeyPoint(key_.get()), kName);
   ASSERT_THAT(leaf, IsOk());
   auto valid = [&](absl::Duration after) {
     return Verifies(*leaf, ca_->ca_pem(), X509_PURPOSE_SSL_SERVER, kName, clock_.Now() + after);
@@ -153,45 +127,45 @@ TEST_F(CertificateAuthorityTest, ClustersDoNotTrustEachOther) {
 }
 
 TEST_F(CertificateAuthorityTest, SerialsAreNeverUsedTwice) {
-  const std::string csr = Request(key_.get(), key_.get());
-  Ptr<X509> a = Parse(*ca_->SignNodeRequest(csr, kName));
-  Ptr<X509> b = Parse(*ca_->SignNodeRequest(csr, kName));
+  const std::string point = *PublicKeyPoint(key_.get());
+  Ptr<X509> a = Parse(*ca_->SignNodeKey(point, kName));
+  Ptr<X509> b = Parse(*ca_->SignNodeKey(point, kName));
   EXPECT_NE(ASN1_INTEGER_cmp(X509_get0_serialNumber(a.get()), X509_get0_serialNumber(b.get())), 0);
 }
 
-TEST_F(CertificateAuthorityTest, HostileRequestsAreRefused) {
-  auto refused = [&](const std::string& csr) {
-    EXPECT_THAT(ca_->SignNodeRequest(csr, kName), StatusIs(absl::StatusCode::kInvalidArgument));
+TEST_F(CertificateAuthorityTest, HostileKeysAreRefused) {
+  auto refused = [&](const std::string& point) {
+    EXPECT_THAT(ca_->SignNodeKey(point, kName), StatusIs(absl::StatusCode::kInvalidArgument));
     EXPECT_EQ(ERR_peek_error(), 0u);
   };
-  const std::string good = Request(key_.get(), key_.get());
-  refused("");
+  const std::string good = *PublicKeyPoint(key_.get());
   refused("garbage");
   refused(std::string(1 << 20, 'A'));
-  refused(std::string(1000, '\0'));
-  refused(ca_->ca_pem());
-  for (size_t size = 1; size + 1 < good.size(); size += 7) refused(good.substr(0, size));
-
-  Ptr<EVP_PKEY> other(EVP_EC_gen("P-256"));
-  refused(Request(key_.get(), other.get()));  // signed by somebody else
+  refused(std::string(1, '\0'));  // the point at infinity
+  refused(std::string(kPublicKeyPointBytes, '\0'));
+  refused(std::string(kPublicKeyPointBytes, '\x04'));  // not on the curve
+  refused('\x04' + std::string(64, '\xff'));           // coordinates beyond the field
+  refused(good + '\0');
+  for (size_t size = 0; size < good.size(); ++size) refused(good.substr(0, size));
+  std::string other = good;
+  other.back() = static_cast<char>(other.back() ^ 1);
+  refused(other);
+  const std::string odd(1, (good.back() & 1) != 0 ? '\x03' : '\x02');
+  refused(odd + good.substr(1, 32));                        // compressed
+  refused(static_cast<char>(odd[0] + 4) + good.substr(1));  // hybrid
   Ptr<EVP_PKEY> p521(EVP_EC_gen("P-521"));
-  refused(Request(p521.get(), p521.get()));
-  Ptr<EVP_PKEY> rsa(EVP_RSA_gen(1024));
-  refused(Request(rsa.get(), rsa.get()));
-
-  // Claims to be encrypted: must fail without asking anybody for a password.
-  const size_t body = good.find('\n') + 1;
-  refused(good.substr(0, body) +
-          "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00112233445566778899AABBCCDDEEFF\n\n" +
-          good.substr(body));
+  unsigned char* bytes = nullptr;
+  const size_t size = EVP_PKEY_get1_encoded_public_key(p521.get(), &bytes);
+  refused(std::string(reinterpret_cast<char*>(bytes), size));
+  OPENSSL_free(bytes);
 }
 
 TEST_F(CertificateAuthorityTest, ANameCannotSmuggleAnother) {
-  const std::string good = Request(key_.get(), key_.get());
+  const std::string good = *PublicKeyPoint(key_.get());
   for (const std::string name : {"a,DNS:millrace", "", "a b", "A", "a\n", "*"}) {
-    EXPECT_THAT(ca_->SignNodeRequest(good, name), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(ca_->SignNodeKey(good, name), StatusIs(absl::StatusCode::kInvalidArgument));
   }
-  EXPECT_THAT(ca_->SignNodeRequest(good, std::string(254, 'a')),
+  EXPECT_THAT(ca_->SignNodeKey(good, std::string(254, 'a')),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

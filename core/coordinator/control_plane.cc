@@ -312,8 +312,8 @@ absl::StatusOr<uint64_t> ControlPlane::Register(const std::shared_ptr<AttachStre
   if (!admission.ok()) return admission.status();
 
   // Signing takes CPU: not under the lock. Until it is done the slot is connected.
-  absl::StatusOr<std::string> certificate = ca_->SignNodeRequest(
-      message.csr_pem(), absl::StrCat(admission->role.job_name, "-", admission->role.task_index,
+  absl::StatusOr<std::string> certificate = ca_->SignNodeKey(
+      message.public_key(), absl::StrCat(admission->role.job_name, "-", admission->role.task_index,
                                       ".node.millrace"));
   if (!certificate.ok()) {
     StreamEnded(id);

@@ -134,13 +134,13 @@ TEST(AttachTest, WrongRegistrationsGetTheirCode) {
   auto coordinator = StartCluster(1);
   EXPECT_THAT(Dial(*coordinator, [](FakeAgentOptions& o) { o.executor_id = 5; })->WaitStatus(),
               StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(Dial(*coordinator, [](FakeAgentOptions& o) { o.protocol = 2; })->WaitStatus(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("protocol 2")));
+  EXPECT_THAT(Dial(*coordinator, [](FakeAgentOptions& o) { o.protocol = 1; })->WaitStatus(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("protocol 1")));
   EXPECT_THAT(Dial(*coordinator, [](FakeAgentOptions& o) { o.node_address = "x"; })->WaitStatus(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("Register.address")));
-  EXPECT_THAT(Dial(*coordinator, [](FakeAgentOptions& o) { o.csr_pem = "junk"; })->WaitStatus(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("certificate request")));
-  // The one with the bad request may try again.
+  EXPECT_THAT(Dial(*coordinator, [](FakeAgentOptions& o) { o.public_key = "junk"; })->WaitStatus(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("public key")));
+  // The one with the bad key may try again.
   auto agent = Dial(*coordinator);
   EXPECT_THAT(coordinator->WaitRunning(), IsOk());
 }
@@ -150,7 +150,7 @@ TEST(AttachTest, ASecondRegisterEndsTheStream) {
   auto agent = Dial(*coordinator);
   ASSERT_TRUE(Registers(*agent));
   v1::AgentMessage message;
-  message.mutable_register_()->set_protocol(1);
+  message.mutable_register_()->set_protocol(2);
   agent->Send(message);
   EXPECT_THAT(agent->WaitStatus(), StatusIs(absl::StatusCode::kInvalidArgument));
 }

@@ -1,16 +1,15 @@
 #include "core/coordinator/fake_agent.h"
 
-#include <openssl/bio.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <unistd.h>
 
 #include <chrono>  // grpc::ClientContext takes a time_point
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/certificate.h"
 #include "core/base/log.h"
+#include "core/base/openssl.h"
 #include "core/base/random.h"
 #include "core/proto/spec_proto.h"
 #include "grpcpp/create_channel.h"
@@ -19,21 +18,12 @@
 
 namespace millrace {
 
-std::string MakeCertificateRequest() {
-  EVP_PKEY* key = EVP_EC_gen("P-256");
-  X509_REQ* request = X509_REQ_new();
-  BIO* bio = BIO_new(BIO_s_mem());
-  MILLRACE_CHECK(key != nullptr && request != nullptr && bio != nullptr);
-  MILLRACE_CHECK(X509_REQ_set_pubkey(request, key) == 1 &&
-                 X509_REQ_sign(request, key, EVP_sha256()) > 0 &&
-                 PEM_write_bio_X509_REQ(bio, request) == 1);
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio, &data);
-  std::string pem(data, static_cast<size_t>(size));
-  BIO_free_all(bio);
-  X509_REQ_free(request);
-  EVP_PKEY_free(key);
-  return pem;
+std::string MakePublicKey() {
+  const absl::StatusOr<UniqueKey> key = MakeP256Key();
+  MILLRACE_CHECK(key.ok()) << key.status();
+  absl::StatusOr<std::string> point = PublicKeyPoint(key->get());
+  MILLRACE_CHECK(point.ok()) << point.status();
+  return *std::move(point);
 }
 
 FakeAgentOptions FakeAgentOptions::For(const Coordinator& coordinator) {
@@ -76,7 +66,7 @@ FakeAgent::FakeAgent(FakeAgentOptions options)
   hello->set_host("fake-host");
   hello->set_pid(getpid());
   hello->set_address(options_.node_address);
-  hello->set_csr_pem(options_.csr_pem.empty() ? MakeCertificateRequest() : options_.csr_pem);
+  hello->set_public_key(options_.public_key.empty() ? MakePublicKey() : options_.public_key);
   hello->set_version("fake");
   StartRead(&incoming_);
   StartCall();
@@ -297,7 +287,7 @@ void FakeAgent::OnDone(const grpc::Status& status) {
 FakeAgentGroup::FakeAgentGroup(const FakeAgentOptions& options, int count,
                                absl::Duration heartbeat_interval) {
   FakeAgentOptions each = options;
-  if (each.csr_pem.empty()) each.csr_pem = MakeCertificateRequest();
+  if (each.public_key.empty()) each.public_key = MakePublicKey();
   for (int i = 0; i < count; ++i) {
     each.node_address = absl::StrCat("127.0.0.1:", 1 + i % 65535);
     agents_.push_back(std::make_unique<FakeAgent>(each));

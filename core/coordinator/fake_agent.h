@@ -2,7 +2,7 @@
 //
 // Simulated agents on real TLS streams, without a process or a node behind them. Test only.
 //
-// Defines: FakeAgentOptions, MakeCertificateRequest(), FakeAgent, FakeAgentGroup.
+// Defines: FakeAgentOptions, MakePublicKey(), FakeAgent, FakeAgentGroup.
 //
 //   FakeAgentOptions options = FakeAgentOptions::For(*coordinator);
 //   FakeAgentGroup agents(options, /*count=*/300);  // each takes any free slot
@@ -36,8 +36,8 @@
 
 namespace millrace {
 
-// A PKCS#10 request of a fresh P-256 key, in PEM.
-[[nodiscard]] std::string MakeCertificateRequest();
+// That of a fresh P-256 key, as agents send it.
+[[nodiscard]] std::string MakePublicKey();
 
 struct FakeAgentOptions {
   std::string address;  // of the coordinator
@@ -47,8 +47,8 @@ struct FakeAgentOptions {
   std::string agent_id;            // empty: random
   std::optional<int> executor_id;  // nullopt: any slot
   std::string node_address = "127.0.0.1:1";
-  std::string csr_pem;  // empty: a fresh one
-  uint32_t protocol = 1;
+  std::string public_key;  // empty: a fresh one
+  uint32_t protocol = 2;
   // Plays a good node: ready and running when the whole spec arrives (with a feed endpoint if the
   // cluster is fed), exits as asked on Stop. Otherwise only what the test sends is sent.
   bool plays_along = true;

@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-constexpr uint32_t kProtocol = 1;
+constexpr uint32_t kProtocol = 2;
 constexpr size_t kMaxNameBytes = 256;
 constexpr size_t kMaxErrorBytes = 16 << 10;
 constexpr size_t kMaxLineBytes = 2 << 10;

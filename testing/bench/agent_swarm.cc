@@ -67,7 +67,7 @@ struct Setup {
   std::string ca_pem;
   std::string identity_pem;  // empty: the server asks for no client certificate
   std::string token;
-  std::string csr_pem;
+  std::string public_key;
   int agents = 0;
   bool bare = false;
   int sample_every = 1;  // of a bare server's agents
@@ -191,13 +191,13 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     context_.set_wait_for_ready(true);
     v1::AgentMessage message;
     v1::Register* hello = message.mutable_register_();
-    hello->set_protocol(1);
+    hello->set_protocol(2);
     hello->set_agent_id(RandomHex(16));
     hello->set_host(setup.gpus < 0 ? "bench-host" : absl::StrCat("h", index));
     hello->set_pid(getpid());
     hello->set_address(absl::StrCat("10.", index / 65536 % 256, ".", index / 256 % 256, ".", index % 256,
                                     ":", 30000 + index % 30000));
-    hello->set_csr_pem(setup.csr_pem);
+    hello->set_public_key(setup.public_key);
     hello->set_version("bench");
     outgoing_ = BytesOf(message);
     stub_->PrepareBidiStreamingCall(&context_, kMethod, {}, this);
@@ -412,7 +412,7 @@ int Main() {
                        .ca_pem = (*said)["ca_pem"].get<std::string>(),
                        .identity_pem = said->value("identity_pem", ""),
                        .token = (*said)["token"].get<std::string>(),
-                       .csr_pem = MakeCertificateRequest(),
+                       .public_key = MakePublicKey(),
                        .agents = (*said)["agents"].get<int>(),
                        .bare = (*said)["bare"].get<bool>(),
                        .sample_every = (*said)["sample_every"].get<int>(),
