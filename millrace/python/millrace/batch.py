@@ -1,0 +1,211 @@
+"""What a feed brings: batches of rows, by columns. Nothing is copied unless it says so."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_void_p
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from millrace import _arrow, _capsule, _library
+from millrace._library import ArrowArray, ArrowSchema, Handle, Tensor, call, library
+from millrace.error import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor as TorchTensor
+
+__all__ = ["Batch", "Column"]
+
+# NumPy's names for the types of a tensor (millrace_type), from 1 on.
+_TYPES = (
+    "<i1", "<i2", "<i4", "<i8", "<u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8",
+    "<i4", "<M8[ms]", "<M8[s]", "<M8[ms]", "<M8[us]", "<M8[ns]",
+)  # fmt: skip
+_DATE32 = 12
+_CPU = 1
+
+
+class _Memory:
+    """What NumPy looks at; the array that is made of it holds it, and it holds the rows."""
+
+    def __init__(self, owner: Handle, tensor: Tensor, shape: Tuple[int, ...]) -> None:
+        self._owner = owner
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (tensor.data, False),
+            "shape": shape,
+            "typestr": _TYPES[tensor.type - 1],
+        }
+
+
+class _Exported:
+    """A column as Arrow structs of its own."""
+
+    def __init__(self, rows: Handle, name: str) -> None:
+        self.schema, self.array = ArrowSchema(), ArrowArray()
+        with rows as pointer:
+            call("millrace_batch_export_column", pointer, name.encode(), byref(self.schema), byref(self.array))
+
+    def __del__(self) -> None:
+        for struct in (self.schema, self.array):
+            if struct.release:
+                ctypes.CFUNCTYPE(None, c_void_p)(struct.release)(ctypes.addressof(struct))
+
+
+class Column:
+    """One column of a batch, or a field of a struct: "point.x".
+
+    Every array and tensor that is made of it holds the memory: it stays valid when the batch, the feed and
+    the node are gone. The memory was received by this process and is nobody else's, so that NumPy's and
+    PyTorch's views may be written to; whoever holds two views of one column sees in the one what was
+    written to the other. What is handed out through Arrow must not change any more.
+    """
+
+    def __init__(self, rows: Handle, name: str, num_rows: int) -> None:
+        self._rows = rows
+        self._num_rows = num_rows
+        self.name = name
+
+    def __len__(self) -> int:
+        return self._num_rows
+
+    def __repr__(self) -> str:
+        return f"<millrace.Column {self.name!r}: {self._num_rows} rows of {self.type}>"
+
+    @property
+    def type(self) -> str:
+        """Arrow's type: "fixed_size_list<float32>[784]"."""
+        text = c_void_p()
+        with self._rows as pointer:
+            call("millrace_batch_column_type", pointer, self.name.encode(), byref(text))
+        return _library.take_text(text)
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """(rows,) of numbers, (rows, 784) of lists of 784. Raises InvalidArgumentError for what is no tensor."""
+        tensor = self._tensor()
+        return tuple(tensor.shape[: tensor.ndim])
+
+    def _tensor(self) -> Tensor:
+        tensor = Tensor(ctypes.sizeof(Tensor))
+        with self._rows as pointer:
+            call("millrace_batch_tensor", pointer, self.name.encode(), byref(tensor))
+        return tensor
+
+    def _export(self, schema: int, array: int) -> None:
+        with self._rows as pointer:
+            call("millrace_batch_export_column", pointer, self.name.encode(), schema, array)
+
+    def numpy(self) -> "NDArray[Any]":
+        """The numbers, dates or timestamps where they lie, and lists of equally many as further dimensions.
+        Bools, text and days are copied. Raises InvalidArgumentError for nulls, structs, and lists of several
+        lengths."""
+        import numpy as np
+
+        kind = self.type
+        if kind == "bool" or kind.split(" ")[0] in ("utf8", "large_utf8", "binary", "large_binary"):
+            return np.array(self._values(), dtype=np.bool_ if kind == "bool" else object)
+        tensor = self._tensor()
+        self._refuse_nulls(tensor.num_nulls)
+        shape = tuple(tensor.shape[: tensor.ndim])
+        if not tensor.data:
+            array = np.empty(shape, _TYPES[tensor.type - 1])
+        else:
+            array = np.asarray(_Memory(self._rows, tensor, shape))
+        return array.astype("datetime64[D]") if tensor.type == _DATE32 else array
+
+    def _values(self) -> List[Any]:
+        values = self.to_pylist()
+        self._refuse_nulls(sum(value is None for value in values))
+        return values
+
+    def _refuse_nulls(self, count: int) -> None:
+        if count > 0:
+            raise InvalidArgumentError(
+                "INVALID_ARGUMENT",
+                f'column "{self.name}" has {count} nulls, which an array of numbers cannot say: fill them at '
+                "the source, or read the column by to_pylist() or through Arrow",
+            )
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "NDArray[Any]":
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def torch(self) -> "TorchTensor":
+        """The same as a tensor of PyTorch, where it lies. Raises InvalidArgumentError for dates, timestamps
+        and what numpy() refuses, and for text."""
+        import torch
+
+        if self.type == "bool":
+            return torch.tensor(self._values(), dtype=torch.bool)
+        made: TorchTensor = torch.utils.dlpack.from_dlpack(self.__dlpack__())
+        return made
+
+    def __dlpack__(self, *, stream: Any = None, **_: Any) -> object:
+        tensor = c_void_p()
+        with self._rows as pointer:
+            call("millrace_batch_dlpack", pointer, self.name.encode(), byref(tensor))
+        assert tensor.value is not None
+        return _capsule.dlpack_capsule(tensor.value)
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return (_CPU, 0)
+
+    def __arrow_c_array__(self, requested_schema: Optional[object] = None) -> Tuple[object, object]:
+        return _capsule.arrow_capsules(self._export)
+
+    def to_pylist(self) -> List[Any]:
+        """Python's objects, copied; None for nulls."""
+        exported = _Exported(self._rows, self.name)
+        return _arrow.to_pylist(exported.schema, exported.array, 0, self._num_rows)
+
+
+class Batch(Mapping[str, Column]):
+    """Rows, as a mapping of columns. len() is the number of columns, num_rows that of rows.
+
+    A column of a name that is not there raises NotFoundError, which is a KeyError too; "point.x" is the
+    field x of the struct point. To Arrow it is a record batch.
+    """
+
+    def __init__(self, pointer: int) -> None:
+        loaded = library()
+        self._rows = Handle(pointer, loaded.millrace_batch_free, "the batch")
+        self.num_rows: int = loaded.millrace_batch_num_rows(pointer)
+        self._names = [
+            loaded.millrace_batch_column_name(pointer, i).decode()
+            for i in range(loaded.millrace_batch_num_columns(pointer))
+        ]
+
+    def __getitem__(self, name: str) -> Column:
+        column = Column(self._rows, name, self.num_rows)
+        if name not in self._names:
+            column.type  # raises, naming the columns that there are
+        return column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name}: {self[name].type}" for name in self._names[:20])
+        return f"<millrace.Batch of {self.num_rows} rows: {columns}>"
+
+    def _export(self, schema: int, array: int) -> None:
+        with self._rows as pointer:
+            call("millrace_batch_export", pointer, schema, array)
+
+    def __arrow_c_array__(self, requested_schema: Optional[object] = None) -> Tuple[object, object]:
+        return _capsule.arrow_capsules(self._export)
+
+    def to_pydict(self) -> Dict[str, List[Any]]:
+        """A list for each column, copied."""
+        return {name: self[name].to_pylist() for name in self}
+
+    def to_pylist(self) -> List[Dict[str, Any]]:
+        """A dict for each row, copied."""
+        columns = self.to_pydict()
+        return [{name: values[row] for name, values in columns.items()} for row in range(self.num_rows)]

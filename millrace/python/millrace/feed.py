@@ -1,0 +1,108 @@
+"""How a node reads the rows that it is fed, and answers them in inference."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_void_p
+from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+from millrace import _results
+from millrace._library import ColumnName, FeedOptions, Handle, call, library
+from millrace.batch import Batch
+from millrace.error import FailedPreconditionError, InvalidArgumentError
+
+__all__ = ["Columns", "Feed"]
+
+# Names of columns, or pairs or a mapping (name in the data, name in the program).
+Columns = Union[Sequence[str], Sequence[Tuple[str, str]], Mapping[str, str]]
+
+_MODES = ("train", "inference")
+
+
+def _column_names(columns: Columns) -> List[Tuple[str, str]]:
+    if isinstance(columns, str):
+        raise InvalidArgumentError("INVALID_ARGUMENT", f"columns={columns!r}; give a list of names")
+    given = columns.items() if isinstance(columns, Mapping) else columns
+    return [(each, each) if isinstance(each, str) else (each[0], each[1]) for each in given]
+
+
+class Feed(Iterator[Batch]):
+    """An iterator of batches. It ends when the driver has ended the feed, or the node is asked to stop.
+
+    Asking for the next batch says that the one before has been used: it is acknowledged, and not fed again
+    should this program die. One thread reads; another may call results(). While it waits for rows, other
+    threads of the program run. Node.feed() makes it.
+    """
+
+    def __init__(self, node: Handle, batch: int, mode: str, queue: str, columns: Optional[Columns]) -> None:
+        if mode not in _MODES:
+            raise InvalidArgumentError("INVALID_ARGUMENT", f'mode={mode!r}; it is "train" or "inference"')
+        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+            raise InvalidArgumentError("INVALID_ARGUMENT", f"batch={batch!r}; a batch has at least 1 row")
+        pairs = _column_names(columns) if columns is not None else []
+        if columns is not None and not pairs:
+            raise InvalidArgumentError("INVALID_ARGUMENT", "columns is empty; None takes all columns")
+        names = (ColumnName * len(pairs))(*[ColumnName(a.encode(), b.encode()) for a, b in pairs])
+        options = FeedOptions(ctypes.sizeof(FeedOptions), int(mode == "inference"), queue.encode(), names, len(pairs))
+        feed = c_void_p()
+        with node as pointer:
+            call("millrace_feed_open", pointer, byref(options), byref(feed))
+        assert feed.value is not None
+        self._handle = Handle(feed.value, library().millrace_feed_close, "the feed")
+        self.batch = batch
+        self.mode = mode
+
+    def __iter__(self) -> "Feed":
+        return self
+
+    def __next__(self) -> Batch:
+        batch = self.next(self.batch)
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def next(self, rows: int) -> Optional[Batch]:
+        """The next `rows` rows; fewer at the end of a Train call, or of a partition in inference. None at
+        the end."""
+        batch = c_void_p()
+        with self._handle as pointer:
+            call("millrace_feed_next", pointer, rows, byref(batch))
+        return Batch(batch.value) if batch.value else None
+
+    @property
+    def should_stop(self) -> bool:
+        """No rows will come any more. Seeing True acknowledges the last batch."""
+        with self._handle as pointer:
+            return bool(library().millrace_feed_should_stop(pointer))
+
+    def results(self, results: Any) -> None:
+        """Inference: the results of the next rows, one for each, in the order in which batches brought them.
+
+        A dict of columns (arrays of NumPy, tensors, lists, columns of the batch), or whatever speaks Arrow:
+        a record batch, a table. Blocks while the driver does not take them. Raises FailedPreconditionError
+        for more results than rows, InvalidArgumentError for columns of several lengths, or of other types
+        than those of the results before.
+        """
+        if self.mode != "inference":
+            raise FailedPreconditionError(
+                "FAILED_PRECONDITION", 'this feed trains; results go to one that is opened with mode="inference"'
+            )
+        for schema, array in _results.structs_of(results):
+            with self._handle as pointer:
+                call("millrace_feed_results", pointer, byref(schema), byref(array))
+
+    def terminate(self) -> None:
+        """The program wants no more rows; what it was given counts as used. Raises FailedPreconditionError if
+        inference rows are without results; they fail at the driver."""
+        with self._handle as pointer:
+            call("millrace_feed_terminate", pointer)
+
+    def close(self) -> None:
+        """Batches stay valid."""
+        self._handle.close()
+
+    def __enter__(self) -> "Feed":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

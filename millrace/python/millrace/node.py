@@ -1,0 +1,272 @@
+"""A node's place in its cluster, and its main function."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import time
+import traceback
+from ctypes import byref, c_char_p, c_int64, c_size_t, c_uint64, c_void_p
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Union
+
+from millrace import _library
+from millrace._library import Handle, NodeInfo, Strings, call, library
+from millrace.error import InvalidArgumentError, MillraceError, code_of
+from millrace.feed import Columns, Feed
+
+__all__ = ["KeyValue", "Node", "run_node"]
+
+_EXIT_FAILED, _EXIT_NO_PLACE = 1, 2
+_UNKNOWN, _CANCELLED = 2, 1
+_PATIENCE_S = 5.0  # for calls of other threads when the node closes
+_TURN_S = 0.2  # after which a wait looks whether the node is closed, and Python for signals
+
+
+def _ms(timeout: Optional[float]) -> int:
+    """None is forever."""
+    return -1 if timeout is None else max(0, round(timeout * 1000))
+
+
+class KeyValue:
+    """The cluster's key-value store: small values by which nodes find each other. It outlives every node.
+    Keys are texts of 1,024 bytes at most, values any bytes, 1 MiB at most; a str is stored as UTF-8."""
+
+    def __init__(self, node: Handle) -> None:
+        self._node = node
+
+    def set(self, key: str, value: Union[bytes, str]) -> None:
+        data = value.encode() if isinstance(value, str) else bytes(value)
+        with self._node as pointer:
+            call("millrace_kv_set", pointer, key.encode(), data, len(data))
+
+    def get(self, key: str, timeout: Optional[float] = 0) -> bytes:
+        """Waits until the key exists, `timeout` seconds at most; None is forever, 0 does not wait. Raises
+        NotFoundError, or DeadlineExceededError if it has waited."""
+        value, size = c_void_p(), c_size_t()
+        with self._node as pointer:
+            call("millrace_kv_get", pointer, key.encode(), _ms(timeout), byref(value), byref(size))
+        data = ctypes.string_at(value, size.value)
+        library().millrace_free(value)
+        return data
+
+    def add(self, key: str, delta: int = 1) -> int:
+        """Adds to a counter that begins at 0, and returns its new value."""
+        total = c_int64()
+        with self._node as pointer:
+            call("millrace_kv_add", pointer, key.encode(), delta, byref(total))
+        return total.value
+
+    def delete(self, key: str) -> None:
+        """Raises NotFoundError."""
+        with self._node as pointer:
+            call("millrace_kv_delete", pointer, key.encode())
+
+
+class Node:
+    """What a program knows of its place, and what it can ask of the cluster. run_node() makes it; nothing of
+    it may be called once main has returned, while feeds, batches and what was made of them stay valid."""
+
+    def __init__(self) -> None:
+        node = c_void_p()
+        call("millrace_node_open", byref(node))
+        assert node.value is not None
+        # close() frees it by a call of its own.
+        self._handle = Handle(node.value, lambda pointer: None, "the node")
+        info = NodeInfo(ctypes.sizeof(NodeInfo))
+        call("millrace_node_describe", node, byref(info))
+        self.cluster_id: str = info.cluster_id.decode()
+        self.name: str = info.name.decode()  # "worker:1"
+        self.job_name: str = info.job_name.decode()
+        self.task_index: int = info.task_index
+        self.executor_id: int = info.executor_id
+        self.attempt: int = info.attempt  # one more each time this role is started again
+        self.num_workers: int = info.num_workers  # chief or master and the workers
+        self.rank: int = info.rank  # among those; -1 for a ps or an evaluator
+        self.is_chief: bool = bool(info.is_chief)
+        self.address: str = info.address.decode()  # host:port
+        self.default_fs: str = info.default_fs.decode()
+        self.working_dir: str = info.working_dir.decode()
+        self.log_dir: str = info.log_dir.decode()
+        self.kv = KeyValue(self._handle)
+
+    def __repr__(self) -> str:
+        return f"<millrace.Node {self.name} of cluster {self.cluster_id}>"
+
+    def feed(
+        self,
+        batch: int = 64,
+        mode: str = "train",
+        queue: str = "input",
+        columns: Optional[Columns] = None,
+    ) -> Feed:
+        """The rows that the cluster feeds to this node, `batch` at a time. `mode` is "train", or "inference",
+        where every row gets one result (Feed.results). `columns` are the names that are wanted, or a mapping
+        from names in the data to names here. Raises FailedPreconditionError if this node is not fed."""
+        return Feed(self._handle, batch, mode, queue, columns)
+
+    def metric(self, name: str, step: int, value: float) -> None:
+        """Tells the driver and whoever watches. Never blocks; what cannot be sent is dropped."""
+        with self._handle as pointer:
+            library().millrace_report_metric(pointer, name.encode(), step, float(value))
+
+    def barrier(self, name: str, timeout: Optional[float] = 600) -> None:
+        """Waits until every fed node has come. Raises DeadlineExceededError naming who did not, AbortedError
+        if a node has ended."""
+        with self._handle as pointer:
+            call("millrace_barrier", pointer, name.encode(), _ms(timeout))
+
+    def wait_for_stop(self, timeout: Optional[float] = None) -> bool:
+        """Whether the cluster has asked this node to end: waits for that, `timeout` seconds at most; None is
+        forever. A ps or an evaluator ends then; feeds end by themselves."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _TURN_S if deadline is None else min(_TURN_S, max(0.0, deadline - time.monotonic()))
+            with self._handle as pointer:
+                if library().millrace_node_wait_for_stop(pointer, _ms(left)):
+                    return True
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+
+    @property
+    def stop_requested(self) -> bool:
+        return self.wait_for_stop(0)
+
+    @property
+    def cluster_spec(self) -> Dict[str, Any]:
+        """The members now: {"ps": ["h0:1"], "worker": ["h1:1", "h2:1"]}."""
+        text, epoch = c_void_p(), c_uint64()
+        with self._handle as pointer:
+            call("millrace_node_cluster_spec", pointer, byref(text), byref(epoch))
+        spec: Dict[str, Any] = json.loads(_library.take_text(text))
+        return spec
+
+    def absolute_path(self, path: "Union[str, os.PathLike[str]]") -> str:
+        """What `path` means in the cluster's default file system."""
+        text = c_void_p()
+        with self._handle as pointer:
+            call("millrace_node_absolute_path", pointer, os.fspath(path).encode(), byref(text))
+        return _library.take_text(text)
+
+    def port_fd(self) -> int:
+        """The inherited socket of the reserved port, bound and not listening; -1 where there is none."""
+        with self._handle as pointer:
+            return int(library().millrace_node_port_fd(pointer))
+
+    def release_port(self) -> None:
+        """Closes the reserved port here and at the agent: before the program listens on it by itself."""
+        with self._handle as pointer:
+            call("millrace_node_release_port", pointer)
+
+    @property
+    def gpus(self) -> List[str]:
+        """UUIDs of the GPUs that are this node's alone."""
+        found = Strings(ctypes.sizeof(Strings))
+        with self._handle as pointer:
+            call("millrace_node_gpus", pointer, byref(found))
+        return _library.take_strings(found)
+
+    def claim_gpus(self, gpus: Union[int, Sequence[str]]) -> List[str]:
+        """Claims so many free ones, or those of these ids; returns the new UUIDs. CUDA reads
+        CUDA_VISIBLE_DEVICES once: set it before its first call. Raises ResourceExhaustedError, naming who
+        holds the others."""
+        ids = [] if isinstance(gpus, int) else [each.encode() for each in gpus]
+        if not isinstance(gpus, int) and not ids:
+            raise InvalidArgumentError("INVALID_ARGUMENT", "claim_gpus([]) names no GPU")
+        found = Strings(ctypes.sizeof(Strings))
+        with self._handle as pointer:
+            call(
+                "millrace_node_claim_gpus", pointer, 0 if ids else gpus, (c_char_p * len(ids))(*ids), len(ids),
+                byref(found),
+            )  # fmt: skip
+        return _library.take_strings(found)
+
+    def release_gpus(self, gpus: Sequence[str]) -> None:
+        """Gives some back: nothing of this process may use them any more."""
+        ids = [each.encode() for each in gpus]
+        with self._handle as pointer:
+            call("millrace_node_release_gpus", pointer, (c_char_p * len(ids))(*ids), len(ids))
+
+    def export_model(self, path: "Union[str, os.PathLike[str]]", write: Callable[[str], object]) -> None:
+        """On the chief, `write` fills a new directory, which then takes the name `path` in one step; other
+        nodes do nothing. What `write` raises is raised, and `path` is as it was."""
+        raised: List[BaseException] = []
+
+        def write_model(directory: bytes, _: Any, error: Any) -> int:
+            try:
+                write(os.fsdecode(directory))
+            except BaseException as why:  # it must not pass through C
+                raised.append(why)
+                text = f"{type(why).__name__}: {why}".encode("utf-8", "replace")
+                return int(library().millrace_error_set(error, _UNKNOWN, text))
+            return 0
+
+        try:
+            with self._handle as pointer:
+                call("millrace_node_export_model", pointer, os.fsencode(path), _library.WRITE_MODEL(write_model), None)
+        except MillraceError:
+            if raised:
+                raise raised[0] from None
+            raise
+
+    def close(self, code: int = 0, message: str = "") -> None:
+        """How the program ends, told to agent and feeders. Raises that error, or FailedPreconditionError if
+        inference rows are without results. run_node() calls it."""
+        node = self._handle.take(_PATIENCE_S)
+        call("millrace_node_close", node, code, message.encode("utf-8", "replace"))
+
+
+def _last_words(error: BaseException) -> str:
+    """The last line of the traceback, with where it was raised."""
+    line = traceback.format_exception_only(type(error), error)[-1].strip()
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return line
+    return f"{line} ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})"
+
+
+def _fail(node: Node, code: int, message: str) -> None:
+    try:
+        node.close(code, message)
+    except MillraceError:
+        pass  # it is what was said
+
+
+def _exit(who: str, error: BaseException, code: int) -> NoReturn:
+    print(f"millrace: {who}: {error}", file=sys.stderr, flush=True)
+    raise SystemExit(code)
+
+
+def run_node(main: Callable[[Node], object]) -> None:
+    """Runs `main` in this thread as the node that the environment describes.
+
+    Returns when main has returned and everything that it was handed is acknowledged. If main raises, its
+    traceback is printed, its last line is told to the cluster as the node's error, and the process ends with
+    exit code 1; with 2 if it could not take its place: an agent starts node programs (`millrace run`, a
+    driver). From here on SIGPIPE is ignored; if the agent dies, the process ends at once.
+    """
+    try:
+        node = Node()
+    except MillraceError as error:
+        _exit(os.path.basename(sys.argv[0]) or "node", error, _EXIT_NO_PLACE)
+    end: Optional[SystemExit] = None
+    try:
+        main(node)
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            _fail(node, _UNKNOWN, f"sys.exit({error.code!r})")
+            raise
+        end = error
+    except BaseException as error:
+        traceback.print_exc()
+        sys.stderr.flush()
+        code = code_of(error) if isinstance(error, MillraceError) else _UNKNOWN
+        _fail(node, _CANCELLED if isinstance(error, KeyboardInterrupt) else code, _last_words(error))
+        raise SystemExit(_EXIT_FAILED) from None
+    try:
+        node.close()
+    except MillraceError as error:
+        _exit(node.name, error, _EXIT_FAILED)
+    if end is not None:
+        raise end

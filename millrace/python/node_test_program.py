@@ -1,0 +1,249 @@
+"""The node program of node_test.py: what it does is its first argument. What goes wrong raises."""
+
+import datetime
+import gc
+import os
+import sys
+import threading
+
+import millrace
+
+
+def train(node):
+    """Adds up what it is fed, then answers with twice the number and the text in capitals."""
+    total, rows = 0, 0
+    for batch in node.feed(batch=7, columns={"id": "id", "image": "x"}):
+        assert list(batch) == ["id", "x"] and len(batch) == 2, list(batch)
+        x = batch["x"].numpy()
+        assert x.shape == (batch.num_rows, 4) and x.dtype == "float32", (x.shape, x.dtype)
+        assert batch["x"].shape == x.shape
+        total += int(batch["id"].numpy().sum())
+        assert float(x.sum()) == 4.0 * float(batch["id"].numpy().sum())
+        rows += batch.num_rows
+    node.metric("total", rows, total)
+    all_rows = node.kv.add("rows", rows)
+    node.barrier("trained")
+    assert node.kv.add("rows", 0) >= all_rows
+    node.kv.set(f"address of {node.rank}", node.address)
+    assert node.kv.get("address of 0", timeout=60) == node.cluster_spec["worker"][0].encode()
+
+    feed = node.feed(batch=5, mode="inference")
+    for batch in feed:
+        answer(feed, batch)
+    assert feed.should_stop and feed.next(1) is None
+
+
+def answer(feed, batch):
+    """The same results by way of NumPy, of lists and columns, and of Arrow."""
+    doubled = 2 * batch["id"].numpy()
+    texts = [text.upper() for text in batch["name"].to_pylist()]
+    flags = [number % 2 == 0 for number in batch["id"].to_pylist()]
+    middle = 2
+    feed.results({
+        "id": batch["id"].numpy()[:middle], "doubled": doubled[:middle], "name": texts[:middle],
+        "image": batch["image"].numpy()[:middle], "even": flags[:middle],
+    })  # fmt: skip
+    if batch.num_rows <= middle:
+        return
+    import pyarrow as pa
+
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.array(batch["id"]).slice(middle), pa.array(doubled)[middle:], pa.array(texts)[middle:],
+            pa.array(batch["image"])[middle:], pa.array(flags)[middle:],
+        ],
+        ["id", "doubled", "name", "image", "even"],
+    )  # fmt: skip
+    half = rows.num_rows // 2
+    feed.results(rows.slice(0, half))
+    feed.results(pa.Table.from_batches([rows.slice(half)]))
+
+
+def types(node):
+    """Every type to Python, and columns of a batch back as results."""
+    feed = node.feed(batch=100, mode="inference")
+    for batch in feed:
+        import pyarrow as pa
+
+        assert pa.record_batch(batch).to_pylist() == batch.to_pylist(), batch.to_pylist()
+        for name, column in batch.items():
+            assert pa.array(column).to_pylist() == column.to_pylist(), name
+        assert batch["struct.a"].to_pylist() == [1, 2, 3]
+        assert batch["equal"].numpy().tolist() == [[1, 2], [3, 4], [5, 6]]
+        assert str(batch["day"].numpy().dtype) == "datetime64[D]"
+        assert batch["day"].to_pylist()[0] == datetime.date(2024, 2, 29)
+        assert str(batch["moment"].numpy().dtype) == "datetime64[us]"
+        assert batch["flag"].numpy().tolist() == [True, False, True]
+        feed.results({
+            "int": batch["int"], "half": batch["half"], "text": batch["text"], "flag": batch["flag"],
+            "maybe": batch["maybe"], "cube": batch["cube"], "moment": batch["moment"].numpy(), "day": batch["day"],
+            "nested": [[1.5, 2], [3, 4], [5, 6]], "bytes": [b"a", None, b"\x00"],
+        })  # fmt: skip
+
+
+def tensors(node):
+    feed = node.feed(batch=100, mode="inference")
+    for batch in feed:
+        made = {name: batch[name].torch() for name in ("int", "half", "flag", "cube", "equal")}
+        for name in ("int", "half", "cube", "equal"):
+            assert made[name].data_ptr() == batch[name].numpy().ctypes.data, name
+        raises(millrace.InvalidArgumentError, "1 nulls", batch["maybe"].torch)
+        raises(millrace.InvalidArgumentError, "timestamps", batch["moment"].torch)
+        raises(millrace.InvalidArgumentError, "several lengths", batch["ragged"].torch)
+        raises(millrace.InvalidArgumentError, "of type utf8 is no tensor", batch["text"].torch)
+        feed.results(made)
+
+
+def lifetimes(node):
+    """What is made of a column holds its memory alone, with everything else gone."""
+    import numpy as np
+    import pyarrow as pa
+
+    makers = {
+        "numpy": lambda batch: batch["image"].numpy(),
+        "__array__": lambda batch: np.asarray(batch["image"]),
+        "__dlpack__": lambda batch: np.from_dlpack(batch["image"]),
+        "column": lambda batch: batch["image"],
+        "column to Arrow": lambda batch: pa.array(batch["image"]).flatten(),
+        "batch to Arrow": lambda batch: pa.record_batch(batch).column("image").flatten(),
+        "view of a view": lambda batch: memoryview(batch["image"].numpy()[1:])[1:],
+    }
+    feed = node.feed(batch=4)
+    held, expected = {}, {}
+    for how, make in makers.items():  # each of a partition, which is one piece of memory, of its own
+        batch = feed.next(4)
+        expected[how] = batch["image"].numpy().copy()
+        held[how] = make(batch)
+        addresses = {batch["image"].numpy().ctypes.data for _ in range(2)}
+        assert len(addresses) == 1  # no copy
+        batch.__arrow_c_array__(), batch["image"].__dlpack__()  # which nobody takes over
+    held["numpy"][:] += 1  # the program's own memory
+    expected["numpy"] += 1
+    feed.terminate()
+    feed.close()
+    del batch, feed
+    node.close()
+    gc.collect()
+    junk = [bytearray(1 << 19) for _ in range(64)]  # takes the place of what was freed
+    for how, made in held.items():
+        values = np.asarray(made).reshape(-1)
+        assert (values == expected[how].reshape(-1)[-len(values) :]).all(), how
+    del junk
+    for act in (lambda: node.feed(), lambda: node.kv.get("x"), lambda: node.metric("x", 0, 0)):
+        raises(millrace.FailedPreconditionError, "the node is closed", act)
+    raises(millrace.FailedPreconditionError, "once", millrace.Node)
+    print("outlived", flush=True)
+
+
+def raises(kind, part, act):
+    try:
+        act()
+    except kind as error:
+        assert part in str(error), str(error)
+    else:
+        raise AssertionError(f"no {kind.__name__} with {part!r}")
+
+
+def misuse(node):
+    raises(millrace.InvalidArgumentError, "at least 1 row", lambda: node.feed(batch=0))
+    raises(millrace.InvalidArgumentError, '"train" or "inference"', lambda: node.feed(mode="eval"))
+    raises(millrace.InvalidArgumentError, "a list of names", lambda: node.feed(columns="x"))
+    raises(millrace.NotFoundError, "nowhere", lambda: node.feed(queue="nowhere"))
+    raises(KeyError, "nothing", lambda: node.kv.get("nothing"))
+    raises(TimeoutError, "nothing", lambda: node.kv.get("nothing", timeout=0.01))
+    raises(millrace.InvalidArgumentError, "no GPU", lambda: node.claim_gpus([]))
+    assert node.wait_for_stop(0.01) is False and node.gpus == []
+    feed = node.feed(batch=4, mode="inference")
+    batch = next(feed)
+    raises(millrace.NotFoundError, "it has: id, image, name", lambda: batch["label"])
+    raises(KeyError, "it has: id, image, name", lambda: batch["label"])
+    assert batch.get("label") is None and "id" in batch and "label" not in batch
+    raises(millrace.InvalidArgumentError, "of type utf8 is no tensor", lambda: batch["name"].__dlpack__())
+    raises(millrace.InvalidArgumentError, '"b"', lambda: feed.results({"a": [1, 2], "b": [1]}))
+    raises(millrace.InvalidArgumentError, "int is no column", lambda: feed.results({"a": 1}))
+    raises(millrace.InvalidArgumentError, "one type", lambda: feed.results({"a": [1, "x"]}))
+    raises(millrace.InvalidArgumentError, "several lengths", lambda: feed.results({"a": [[1], [1, 2]]}))
+    raises(millrace.InvalidArgumentError, "results of int", lambda: feed.results(3))
+    feed.results({"a": [1, 2]})
+    raises(millrace.InvalidArgumentError, "change their schema", lambda: feed.results({"a": [1.5, 2.5]}))
+    raises(millrace.FailedPreconditionError, "", lambda: feed.results({"a": [3, 4, 5]}))
+    feed.close()
+    raises(millrace.FailedPreconditionError, "the feed is closed", lambda: next(feed))
+    assert batch["id"].to_pylist() == [0, 1, 2, 3]
+    print("refused", flush=True)
+
+
+def gil(node):
+    """Other threads run while the feed waits: the driver begins to feed when it has heard them."""
+    waits = threading.Event()
+
+    def tick():
+        waits.wait()
+        for step in range(1 << 30):
+            node.metric("tick", step, 0)
+            if node.wait_for_stop(0.01) or done.is_set():
+                return
+
+    done = threading.Event()
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    feed = node.feed(batch=1000)
+    waits.set()
+    rows = sum(batch.num_rows for batch in feed)
+    done.set()
+    ticker.join()
+    node.metric("rows", 0, rows)
+
+
+def closes(node):
+    """A feed that another thread waits in is closed: that thread ends with its rows, and frees it."""
+    feed = node.feed(batch=4)
+    waits = threading.Event()
+    ends = []
+
+    def read():
+        waits.set()
+        ends.append(feed.next(4))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    waits.wait()
+    node.metric("waits", 0, 0)
+    reader.join()
+    feed.close()
+    assert ends[0].num_rows == 4
+
+
+def export(node):
+    path = sys.argv[2]
+
+    def write(directory):
+        with open(os.path.join(directory, "model"), "w") as file:
+            file.write("weights")
+
+    def fail(directory):
+        raise ZeroDivisionError("no model")
+
+    raises(ZeroDivisionError, "no model", lambda: node.export_model(path, fail))
+    assert not os.path.exists(path)
+    node.export_model(path, write)
+
+
+def fails(node):
+    raise ValueError("the loss is not a number")
+
+
+def exits(node):
+    sys.exit(3)
+
+
+def leaves(node):
+    """Inference rows without results."""
+    next(node.feed(batch=4, mode="inference"))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "lifetimes":
+        lifetimes(millrace.Node())  # which it closes itself
+    else:
+        millrace.run_node(globals()[sys.argv[1]])
