@@ -25,7 +25,7 @@ struct AgentTicket {
   std::string cluster_id;
   std::string ca_pem;
   std::string
-      identity_pem;   // a client certificate of that CA with its key: secret, as the token is
+      identity_pem;   // a client certificate of the cluster with its key: secret, as the token is
   std::string token;  // secret: stdin, a 0600 file or an encrypted call; never argv or environment
   std::string working_dir;  // of the node; empty: the agent's own
   // The slot's role, for launchers that find agents by it, and whether its node may be started again

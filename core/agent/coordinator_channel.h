@@ -22,7 +22,7 @@ namespace millrace {
 struct CoordinatorEndpoint {
   std::string address;  // host:port
   std::string ca_pem;   // the cluster's CA: nothing else is trusted
-  std::string identity_pem;  // a client certificate of that CA with its key; a secret
+  std::string identity_pem;  // a client certificate of the cluster with its key; a secret
   std::string token;         // a secret
 };
 

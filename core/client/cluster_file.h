@@ -38,7 +38,7 @@ struct ClusterFile {
   std::string cluster_id;      // 1 to 128 of A-Z a-z 0-9 . _ -
   std::string address;         // of the coordinator, host:port
   std::string ca_pem;
-  std::string identity_pem;    // a client certificate of that CA with its key; a secret
+  std::string identity_pem;    // a client certificate of the cluster with its key; a secret
   std::string viewer_token;    // a secret
   std::string operator_token;  // a secret; empty: there is no <id>.operator beside the file
   // The process that runs the coordinator; WriteClusterFile() fills these in.

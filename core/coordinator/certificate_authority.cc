@@ -93,16 +93,16 @@ absl::StatusOr<std::unique_ptr<CertificateAuthority>> CertificateAuthority::Crea
 }
 
 absl::StatusOr<CertificateAuthority::Identity> CertificateAuthority::IssueServer() const {
-  return Issue(std::string(kServerName), "serverAuth");
+  return Issue(std::string(kServerName), "serverAuth", true);
 }
 
-absl::StatusOr<CertificateAuthority::Identity> CertificateAuthority::IssueClient(
+absl::StatusOr<CertificateAuthority::Identity> CertificateAuthority::MakeClient(
     absl::string_view kind) const {
-  return Issue(absl::StrCat(kind, ".client.", kServerName), "clientAuth");
+  return Issue(absl::StrCat(kind, ".client.", kServerName), "clientAuth", false);
 }
 
 absl::StatusOr<CertificateAuthority::Identity> CertificateAuthority::Issue(
-    const std::string& name, const std::string& extended_key_usage) const {
+    const std::string& name, const std::string& extended_key_usage, bool signed_by_ca) const {
   MILLRACE_ASSIGN_OR_RETURN(UniqueKey key, MakeP256Key());
   const CertificateProfile profile = {
       .common_name = name,
@@ -116,7 +116,8 @@ absl::StatusOr<CertificateAuthority::Identity> CertificateAuthority::Issue(
                             MakeCertificate(
                                 profile, options_.clock->Now(),
                                 [&](X509* x509) { return X509_set_pubkey(x509, key.get()) == 1; },
-                                key_->certificate.get(), key_->key.get()));
+                                signed_by_ca ? key_->certificate.get() : nullptr,
+                                signed_by_ca ? key_->key.get() : key.get()));
   Identity identity;
   MILLRACE_ASSIGN_OR_RETURN(identity.certificate_pem, CertificatePem(certificate.get()));
   MILLRACE_ASSIGN_OR_RETURN(identity.private_key_pem, PrivateKeyPem(key.get()));

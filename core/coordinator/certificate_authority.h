@@ -7,7 +7,7 @@
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto ca, CertificateAuthority::Create({.cluster_id = id}));
 //   MILLRACE_ASSIGN_OR_RETURN(auto server, ca->IssueServer());         // DNS name "millrace"
-//   MILLRACE_ASSIGN_OR_RETURN(auto viewer, ca->IssueClient("viewer"));
+//   MILLRACE_ASSIGN_OR_RETURN(auto viewer, ca->MakeClient("viewer"));
 //   MILLRACE_ASSIGN_OR_RETURN(std::string leaf,
 //                             ca->SignNodeKey(public_key, "worker-1.node.millrace"));
 //
@@ -61,9 +61,9 @@ class CertificateAuthority {
   // A fresh key with a certificate for kServerName (serverAuth).
   [[nodiscard]] absl::StatusOr<Identity> IssueServer() const;
 
-  // A fresh key with a certificate for "<kind>.client.millrace" (clientAuth): without one of this
-  // CA nobody comes through a TLS handshake with the coordinator. `kind`: a DNS label.
-  [[nodiscard]] absl::StatusOr<Identity> IssueClient(absl::string_view kind) const;
+  // A fresh key with a certificate for "<kind>.client.millrace" (clientAuth), signed by itself:
+  // without one of those that it knows the coordinator ends a TLS handshake. `kind`: a DNS label.
+  [[nodiscard]] absl::StatusOr<Identity> MakeClient(absl::string_view kind) const;
 
   // Signs a node's public key under the one DNS name `dns_name` (serverAuth and clientAuth, no CA).
   // `public_key`: as PublicKeyPoint() of core/base/certificate.h encodes it.
@@ -77,9 +77,10 @@ class CertificateAuthority {
 
   CertificateAuthority(Options options, std::unique_ptr<Key> key, std::string ca_pem);
 
-  // For a fresh key, under one name.
+  // For a fresh key, under one name; signed by the CA, or by itself.
   [[nodiscard]] absl::StatusOr<Identity> Issue(const std::string& name,
-                                               const std::string& extended_key_usage) const;
+                                               const std::string& extended_key_usage,
+                                               bool signed_by_ca) const;
 
   const Options options_;
   const std::unique_ptr<Key> key_;

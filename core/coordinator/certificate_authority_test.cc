@@ -83,14 +83,31 @@ TEST_F(CertificateAuthorityTest, TheServerIsMillraceAndNothingElse) {
 }
 
 TEST_F(CertificateAuthorityTest, AClientIsNoServer) {
-  auto viewer = ca_->IssueClient("viewer");
+  auto viewer = ca_->MakeClient("viewer");
   ASSERT_THAT(viewer, IsOk());
   const std::string& pem = viewer->certificate_pem;
   const std::string name = "viewer.client.millrace";
-  EXPECT_TRUE(Verifies(pem, ca_->ca_pem(), X509_PURPOSE_SSL_CLIENT, name, clock_.Now()));
-  EXPECT_FALSE(Verifies(pem, ca_->ca_pem(), X509_PURPOSE_SSL_SERVER, name, clock_.Now()));
-  EXPECT_FALSE(Verifies(pem, ca_->ca_pem(), X509_PURPOSE_SSL_CLIENT, "millrace", clock_.Now()));
+  EXPECT_TRUE(Verifies(pem, pem, X509_PURPOSE_SSL_CLIENT, name, clock_.Now()));
+  EXPECT_FALSE(Verifies(pem, pem, X509_PURPOSE_SSL_SERVER, name, clock_.Now()));
+  EXPECT_FALSE(Verifies(pem, pem, X509_PURPOSE_SSL_CLIENT, "millrace", clock_.Now()));
   EXPECT_EQ(viewer->ToPem(), viewer->private_key_pem + pem);
+}
+
+TEST_F(CertificateAuthorityTest, AClientIsKnownByItsOwnCertificateAlone) {
+  const auto viewer = ca_->MakeClient("viewer");
+  const auto other = ca_->MakeClient("viewer");  // of the same name
+  ASSERT_THAT(viewer, IsOk());
+  ASSERT_THAT(other, IsOk());
+  const auto leaf = ca_->SignNodeKey(*PublicKeyPoint(key_.get()), kName);
+  ASSERT_THAT(leaf, IsOk());
+  const auto believed = [&](const std::string& pem, const std::string& name) {
+    return Verifies(pem, viewer->certificate_pem, X509_PURPOSE_SSL_CLIENT, name, clock_.Now());
+  };
+  EXPECT_TRUE(believed(viewer->certificate_pem, "viewer.client.millrace"));
+  EXPECT_FALSE(believed(other->certificate_pem, "viewer.client.millrace"));
+  EXPECT_FALSE(believed(*leaf, kName));
+  EXPECT_FALSE(Verifies(viewer->certificate_pem, ca_->ca_pem(), X509_PURPOSE_SSL_CLIENT,
+                        "viewer.client.millrace", clock_.Now()));
 }
 
 TEST_F(CertificateAuthorityTest, ANodesLeafCarriesItsKeyAndTheChosenName) {

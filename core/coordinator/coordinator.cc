@@ -369,9 +369,9 @@ class GrpcCoordinator final : public Coordinator {
 absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(
       ca_, CertificateAuthority::Create({.cluster_id = cluster_id_, .clock = options.clock}));
-  MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity agent, ca_->IssueClient("agent"));
+  MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity agent, ca_->MakeClient("agent"));
   MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity viewer,
-                            ca_->IssueClient("viewer"));
+                            ca_->MakeClient("viewer"));
   agent_identity_pem_ = agent.ToPem();
   viewer_identity_pem_ = viewer.ToPem();
   std::string sha256;
@@ -409,6 +409,9 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
                                                                .port = options.port,
                                                                .limits = {},
                                                                .ca = ca_.get(),
+                                                               .client_certificates_pem =
+                                                                   agent.certificate_pem +
+                                                                   viewer.certificate_pem,
                                                                .tokens = &tokens_,
                                                                .plane = plane_.get(),
                                                                .view = view_.get(),

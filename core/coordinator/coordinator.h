@@ -74,8 +74,9 @@ class Coordinator {
   [[nodiscard]] virtual std::string address() const = 0;  // host:port
   [[nodiscard]] virtual int port() const = 0;
   [[nodiscard]] virtual const std::string& ca_pem() const = 0;
-  // A client certificate of that CA with its key, in PEM: without one nobody gets through the TLS
-  // handshake. One for agents and feeders, one for viewers and operators. Secrets.
+  // A client certificate, signed by itself, with its key, in PEM: without one of the two nobody
+  // gets through the TLS handshake. One for agents and feeders, one for viewers and operators.
+  // Secrets.
   [[nodiscard]] virtual const std::string& agent_identity_pem() const = 0;
   [[nodiscard]] virtual const std::string& viewer_identity_pem() const = 0;
   [[nodiscard]] virtual const CoordinatorTokens& tokens() const = 0;

@@ -156,7 +156,9 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
     // A stranger's handshake ends before the first byte of HTTP/2 is looked at.
     grpc::SslServerCredentialsOptions tls(
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-    tls.pem_root_certs = options.ca->ca_pem();
+    // These alone, and not the CA. Each is its own root: a handshake has no chain to verify, and
+    // OpenSSL finds no issuer of the server's certificate here whom it would send along.
+    tls.pem_root_certs = options.client_certificates_pem;
     tls.pem_key_cert_pairs.push_back({identity->private_key_pem, identity->certificate_pem});
     grpc::ServerBuilder builder;
     ConnectionAcceptor::Handler handler = AcceptForGrpc(grpc::SslServerCredentials(tls), &builder);

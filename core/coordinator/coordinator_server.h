@@ -30,6 +30,7 @@ struct ServerOptions {
   AttachLimits limits;
   // Pointers are not owned and outlive the server.
   const CertificateAuthority* ca = nullptr;
+  std::string client_certificates_pem;  // whose holders get through the TLS handshake
   const AccessTokens* tokens = nullptr;
   ControlPlane* plane = nullptr;
   ViewStore* view = nullptr;

@@ -118,6 +118,8 @@ class TlsConnection {
 
   // Session tickets that have come.
   int tickets() const { return tickets_; }
+  // Certificates that the server has sent.
+  int certificates() const { return sk_X509_num(SSL_get_peer_cert_chain(ssl_.get())); }
 
  private:
   int tickets_ = 0;
@@ -152,7 +154,7 @@ TEST_F(Http2AttackTest, WithACertificateOfAnotherClusterNobodyGetsAFrame) {
   // One that says of itself the same.
   const auto ca = CertificateAuthority::Create({.cluster_id = cluster->file().cluster_id});
   ASSERT_THAT(ca, IsOk());
-  const auto identity = (*ca)->IssueClient("viewer");
+  const auto identity = (*ca)->MakeClient("viewer");
   ASSERT_THAT(identity, IsOk());
   TlsConnection stranger(cluster->file().address, identity->ToPem());
   EXPECT_THAT(stranger.Talk(UnfinishedHeader(), 1), IsEmpty());
@@ -168,6 +170,8 @@ TEST_F(Http2AttackTest, AMemberGetsHttp2) {
               ::testing::Not(IsEmpty()));
   // They would have come before: two more signed and encrypted messages for each agent that joins.
   EXPECT_EQ(member.tickets(), 0);
+  // Not its CA's, which the server would look for and verify in each handshake.
+  EXPECT_EQ(member.certificates(), 1);
 }
 
 }  // namespace
