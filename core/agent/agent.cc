@@ -141,8 +141,8 @@ void Agent::OnRequest(const Json& id, const std::string& method, const Json& par
   } else {
     parent_.Reply(id, absl::UnimplementedError(absl::StrCat(
                           "no method \"", Ellipsize(method, 64),
-                          "\"; an agent knows start, stop, status, lookup, cause, report, announce "
-                          "and agent_gone")));
+                          "\"; an agent knows start, stop, status, lookup, cause, report, announce, "
+                          "pace and agent_gone")));
   }
 }
 

@@ -24,8 +24,8 @@ constexpr size_t kMaxErrorBytes = 2048;
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 
 // In the order of the protos' numbers, from 1.
-constexpr std::array<absl::string_view, 5> kRouteStates = {"starting", "running", "restarting",
-                                                           "finished", "failed"};
+constexpr std::array<absl::string_view, 6> kRouteStates = {"starting", "running", "restarting",
+                                                           "finished", "failed",  "busy"};
 constexpr std::array<absl::string_view, 5> kPartitionStates = {"pending", "feeding", "received",
                                                                "done", "failed"};
 
@@ -44,15 +44,25 @@ absl::StatusOr<v1::PartitionState> ParsePartitionState(const std::string& name) 
                    "\": must be pending, feeding, received, done or failed"));
 }
 
+absl::StatusOr<v1::Movable> ParseMovable(const std::string& name) {
+  if (name.empty()) return v1::MOVABLE_UNSPECIFIED;
+  if (name == "whole") return v1::MOVABLE_WHOLE;
+  if (name == "any_row") return v1::MOVABLE_ANY_ROW;
+  return absl::InvalidArgumentError(absl::StrCat("field \"params.movable\" is \"",
+                                                 Ellipsize(EscapeControls(name), 60),
+                                                 "\": must be whole or any_row"));
+}
+
 absl::StatusOr<int> GetExecutorId(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const int64_t id,
                             GetIntInRange(params, "executor_id", 0, INT32_MAX, kWhere));
   return static_cast<int>(id);
 }
 
-absl::StatusOr<uint64_t> GetCount(const Json& params, absl::string_view key) {
+absl::StatusOr<uint64_t> GetCount(const Json& params, absl::string_view key,
+                                  absl::string_view where = kWhere, int64_t max = kMaxInt64) {
   if (!params.contains(std::string(key))) return 0;
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t value, GetIntInRange(params, key, 0, kMaxInt64, kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t value, GetIntInRange(params, key, 0, max, where));
   return static_cast<uint64_t>(value);
 }
 
@@ -94,6 +104,20 @@ Json CauseToJson(const v1::CauseReply& reply) {
           {"first_cause", ErrorToJson(reply.has_first_cause(), reply.first_cause())}};
 }
 
+Json PaceToJson(const v1::PaceReply& reply) {
+  Json rooms = Json::array();
+  for (const v1::FedNodeRoom& room : reply.rooms()) {
+    rooms.push_back({{"executor_id", room.executor_id()}, {"rows", room.rows()}});
+  }
+  Json take_back = Json::array();
+  for (const v1::TakenSession& session : reply.take_back()) {
+    take_back.push_back({{"feed", session.feed_id()},
+                         {"partition", session.partition()},
+                         {"feeder_attempt", session.feeder_attempt()}});
+  }
+  return {{"rooms", std::move(rooms)}, {"take_back", std::move(take_back)}};
+}
+
 absl::StatusOr<v1::LookupRequest> ParseLookup(const Json& params) {
   v1::LookupRequest request;
   MILLRACE_ASSIGN_OR_RETURN(*request.mutable_feed_id(), GetString(params, "feed", kWhere));
@@ -106,6 +130,8 @@ absl::StatusOr<v1::LookupRequest> ParseLookup(const Json& params) {
   }
   MILLRACE_ASSIGN_OR_RETURN(*request.mutable_host(),
                             GetStringOr(params, "host", LocalHostname(), kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const bool patient, GetBoolOr(params, "patient", false, kWhere));
+  request.set_patient(patient);
   return request;
 }
 
@@ -158,6 +184,9 @@ absl::StatusOr<v1::ReportRequest> ParseReport(const Json& params) {
   }
   MILLRACE_ASSIGN_OR_RETURN(*request.mutable_refed_reason(),
                             GetStringOr(params, "refed_reason", "", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string movable, GetStringOr(params, "movable", "", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const v1::Movable parsed_movable, ParseMovable(movable));
+  request.set_movable(parsed_movable);
   if (params.contains("error") && !params["error"].is_null()) {
     constexpr absl::string_view kError = "params.error";
     MILLRACE_ASSIGN_OR_RETURN(const Json* error, GetObject(params, "error", kWhere));
@@ -173,6 +202,30 @@ absl::StatusOr<v1::AnnounceRequest> ParseAnnounce(const Json& params) {
   v1::AnnounceRequest request;
   MILLRACE_ASSIGN_OR_RETURN(*request.mutable_principal(), GetString(params, "principal", kWhere));
   MILLRACE_ASSIGN_OR_RETURN(*request.mutable_curve_key(), GetString(params, "curve_key", kWhere));
+  return request;
+}
+
+absl::StatusOr<v1::PaceRequest> ParsePace(const Json& params) {
+  constexpr absl::string_view kNodes = "params.nodes";
+  v1::PaceRequest request;
+  MILLRACE_ASSIGN_OR_RETURN(*request.mutable_feeder(), GetString(params, "feeder", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const Json* nodes, GetArray(params, "nodes", kWhere));
+  for (const Json& json : *nodes) {
+    v1::FedNode& node = *request.add_nodes();
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t id,
+                              GetIntInRange(json, "executor_id", 0, INT32_MAX, kNodes));
+    node.set_executor_id(static_cast<int>(id));
+    MILLRACE_ASSIGN_OR_RETURN(const uint64_t attempt,
+                              GetCount(json, "node_attempt", kNodes, UINT32_MAX));
+    node.set_node_attempt(static_cast<uint32_t>(attempt));
+    MILLRACE_ASSIGN_OR_RETURN(const uint64_t acked, GetCount(json, "rows_acked", kNodes));
+    node.set_rows_acked(acked);
+    MILLRACE_ASSIGN_OR_RETURN(const uint64_t unread, GetCount(json, "rows_unread", kNodes));
+    node.set_rows_unread(unread);
+    MILLRACE_ASSIGN_OR_RETURN(const uint64_t partitions,
+                              GetCount(json, "partitions", kNodes, UINT32_MAX));
+    node.set_partitions(static_cast<uint32_t>(partitions));
+  }
   return request;
 }
 
@@ -198,7 +251,7 @@ GatewayCalls::GatewayCalls(EventLoop* loop, std::string token, ChannelSource cha
 
 bool GatewayCalls::Knows(absl::string_view method) {
   return method == "lookup" || method == "cause" || method == "report" || method == "announce" ||
-         method == "agent_gone";
+         method == "pace" || method == "agent_gone";
 }
 
 template <typename Request, typename Reply, typename Method>
@@ -264,6 +317,11 @@ void GatewayCalls::Start(const std::string& method, const Json& params, Done don
          static_cast<void (Async::*)(grpc::ClientContext*, const v1::AnnounceRequest*,
                                      v1::AnnounceReply*, Finish)>(&Async::Announce),
          &AnnounceToJson);
+  } else if (method == "pace") {
+    call(ParsePace(params),
+         static_cast<void (Async::*)(grpc::ClientContext*, const v1::PaceRequest*, v1::PaceReply*,
+                                     Finish)>(&Async::Pace),
+         &PaceToJson);
   } else if (method == "agent_gone") {
     call(ParseAgentGone(params),
          static_cast<void (Async::*)(grpc::ClientContext*, const v1::AgentGoneRequest*,

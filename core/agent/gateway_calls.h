@@ -56,12 +56,15 @@ class GatewayCalls {
 [[nodiscard]] Json LookupToJson(const v1::LookupReply& reply);
 [[nodiscard]] Json CauseToJson(const v1::CauseReply& reply);
 
-// Parameters of `lookup`, `cause`, `report`, `announce` and `agent_gone`. Return INVALID_ARGUMENT
-// naming the field.
+[[nodiscard]] Json PaceToJson(const v1::PaceReply& reply);
+
+// Parameters of `lookup`, `cause`, `report`, `announce`, `pace` and `agent_gone`. Return
+// INVALID_ARGUMENT naming the field.
 [[nodiscard]] absl::StatusOr<v1::LookupRequest> ParseLookup(const Json& params);
 [[nodiscard]] absl::StatusOr<v1::CauseRequest> ParseCause(const Json& params);
 [[nodiscard]] absl::StatusOr<v1::ReportRequest> ParseReport(const Json& params);
 [[nodiscard]] absl::StatusOr<v1::AnnounceRequest> ParseAnnounce(const Json& params);
+[[nodiscard]] absl::StatusOr<v1::PaceRequest> ParsePace(const Json& params);
 [[nodiscard]] absl::StatusOr<v1::AgentGoneRequest> ParseAgentGone(const Json& params);
 
 }  // namespace millrace

@@ -31,8 +31,8 @@ void GatewayMode::OnRequest(const Json& id, const std::string& method, const Jso
   } else if (!GatewayCalls::Knows(method)) {
     parent_.Reply(id, absl::UnimplementedError(absl::StrCat(
                           "no method \"", Ellipsize(method, 64),
-                          "\"; a gateway knows start, lookup, cause, report, announce and "
-                          "agent_gone")));
+                          "\"; a gateway knows start, lookup, cause, report, announce, pace "
+                          "and agent_gone")));
   } else if (calls_ == nullptr) {
     parent_.Reply(id, absl::FailedPreconditionError(absl::StrCat(method, " comes after start")));
   } else {

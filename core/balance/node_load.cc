@@ -14,12 +14,11 @@ constexpr size_t kMinSamples = 4;
 constexpr absl::Duration kMinStep = absl::Milliseconds(10);
 // A node that has not spoken for so many times its usual step is slower than it was.
 constexpr int kUsualSilence = 2;
+// A shorter silence says nothing about what a node wants.
+constexpr absl::Duration kPatience = absl::Milliseconds(100);
 
-// A move has to be worth the rows that are sent twice: so much sooner, and the way to the node.
+// A move has to be worth the rows that are sent twice: so much sooner.
 constexpr double kGain = 1.25;
-constexpr double kMoveSeconds = 0.02;
-// What a node does in less is left to it.
-constexpr double kLeastSeconds = 0.005;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -29,12 +28,13 @@ double SecondsLeftAtLeast(const NodeLoad& node) {
 }
 
 // Of `rows` at a node. Without a pace nobody knows.
-bool IsLittle(const NodeLoad& node, double rows) {
-  return rows <= 0 || (node.pace.has_value() && rows / *node.pace < kLeastSeconds);
+bool IsLittle(const NodeLoad& node, double rows, const MoveRules& rules) {
+  return rows <= 0 ||
+         (node.pace.has_value() && rows / *node.pace < absl::ToDoubleSeconds(rules.least));
 }
 
-bool IsWorthIt(double now_seconds, double moved_seconds) {
-  return moved_seconds * kGain + kMoveSeconds < now_seconds;
+bool IsWorthIt(double now_seconds, double moved_seconds, const MoveRules& rules) {
+  return moved_seconds * kGain + absl::ToDoubleSeconds(rules.delay) < now_seconds;
 }
 
 }  // namespace
@@ -63,16 +63,25 @@ std::optional<double> PaceMeter::RowsPerSecond() const {
   if (samples_.size() < 2) return std::nullopt;
   const Sample& first = samples_.front();
   const Sample& last = samples_.back();
-  const absl::Duration usual =
-      kUsualSilence * (last.busy - first.busy) / static_cast<int64_t>(samples_.size() - 1);
   absl::Duration time = last.busy - first.busy;
-  if (busy_time_ - last.busy > usual) time = busy_time_ - first.busy;
+  if (busy_time_ - last.busy > UsualSilence()) time = busy_time_ - first.busy;
   time = std::max(time, absl::Milliseconds(1));
   return static_cast<double>(last.rows - first.rows) / absl::ToDoubleSeconds(time);
 }
 
+absl::Duration PaceMeter::UsualSilence() const {
+  return kUsualSilence * (samples_.back().busy - samples_.front().busy) /
+         static_cast<int64_t>(samples_.size() - 1);
+}
+
 absl::Duration PaceMeter::silent() const {
   return samples_.size() == 1 ? busy_time_ - samples_.front().busy : absl::ZeroDuration();
+}
+
+bool PaceMeter::overdue() const {
+  if (samples_.empty()) return false;
+  const absl::Duration usual = samples_.size() > 1 ? UsualSilence() : absl::ZeroDuration();
+  return busy_time_ - samples_.back().busy >= std::max(usual, kPatience);
 }
 
 // -------------------------------------------------------------------------------------- Choosing
@@ -115,15 +124,16 @@ namespace {
 // that would be done last. One that is not begun first: it moves as a whole.
 std::optional<size_t> ChooseMove(const std::vector<NodeLoad>& nodes, size_t to,
                                  const std::vector<OpenPartition>& partitions,
-                                 const std::vector<bool>& taken) {
+                                 const std::vector<bool>& taken, const MoveRules& rules) {
   std::optional<size_t> best;
   std::tuple<double, bool, double> best_rank;
   for (size_t i = 0; i < partitions.size(); ++i) {
     const OpenPartition& partition = partitions[i];
     const NodeLoad& from = nodes[partition.node];
-    if (taken[i] || partition.node == to || IsLittle(from, partition.rows)) continue;
+    if (taken[i] || partition.node == to || IsLittle(from, partition.rows, rules)) continue;
     const double left = SecondsLeftAtLeast(from);
-    if (!IsWorthIt(left, (nodes[to].rows + partition.rows) / *nodes[to].pace)) continue;
+    const double moved = (nodes[to].rows + partition.rows) / *nodes[to].pace;
+    if (!IsWorthIt(left, moved, rules)) continue;
     const std::tuple rank(left, !partition.begun, partition.rows);
     if (best.has_value() && rank <= best_rank) continue;
     best = i;
@@ -134,7 +144,8 @@ std::optional<size_t> ChooseMove(const std::vector<NodeLoad>& nodes, size_t to,
 
 }  // namespace
 
-MovePlan PlanMoves(std::vector<NodeLoad> nodes, const std::vector<OpenPartition>& partitions) {
+MovePlan PlanMoves(std::vector<NodeLoad> nodes, const std::vector<OpenPartition>& partitions,
+                   const MoveRules& rules) {
   MovePlan plan;
   std::vector<bool> taken(partitions.size(), false);
   std::vector<size_t> fast;  // those that can take something over
@@ -145,8 +156,8 @@ MovePlan PlanMoves(std::vector<NodeLoad> nodes, const std::vector<OpenPartition>
     return SecondsLeftAtLeast(nodes[a]) < SecondsLeftAtLeast(nodes[b]);
   });
   for (const size_t to : fast) {
-    while (*SecondsLeft(nodes[to]) < absl::ToDoubleSeconds(kWorkAhead)) {
-      const std::optional<size_t> move = ChooseMove(nodes, to, partitions, taken);
+    while (*SecondsLeft(nodes[to]) < absl::ToDoubleSeconds(rules.ahead)) {
+      const std::optional<size_t> move = ChooseMove(nodes, to, partitions, taken, rules);
       if (!move.has_value()) break;
       taken[*move] = true;
       plan.take_back.push_back(*move);
@@ -157,11 +168,11 @@ MovePlan PlanMoves(std::vector<NodeLoad> nodes, const std::vector<OpenPartition>
   // When the faster one is done, so much will be left of what the slower one has now.
   for (const OpenPartition& partition : partitions) {
     const NodeLoad& from = nodes[partition.node];
-    if (!from.pace.has_value() || IsLittle(from, partition.rows)) continue;
+    if (!from.pace.has_value() || IsLittle(from, partition.rows, rules)) continue;
     for (const size_t to : fast) {
       const double left = SecondsLeftAtLeast(from) - SecondsLeftAtLeast(nodes[to]);
       if (to != partition.node && left > 0 &&
-          IsWorthIt(left, left * *from.pace / *nodes[to].pace)) {
+          IsWorthIt(left, left * *from.pace / *nodes[to].pace, rules)) {
         plan.more_later = true;
       }
     }

@@ -5,8 +5,8 @@
 // and tables of numbers: no node, no lock, no clock. For the driver's feeder (feed/feeder_nodes.h,
 // feed/train_job.h) and for the coordinator, which does the same for feeders elsewhere.
 //
-// Defines: PaceMeter, NodeLoad, SecondsLeft(), WantsMore(), ChooseNode(), OpenPartition, MovePlan,
-// PlanMoves().
+// Defines: PaceMeter, NodeLoad, SecondsLeft(), WantsMore(), ChooseNode(), OpenPartition, MoveRules,
+// MovePlan, PlanMoves().
 //
 //   PaceMeter pace;
 //   pace.Update(now, /*acked_rows=*/640, /*busy=*/true);
@@ -50,11 +50,18 @@ class PaceMeter {
   // Busy since the first row, without any acknowledgement; 0 after one.
   [[nodiscard]] absl::Duration silent() const;
 
+  // Without an acknowledgement for clearly longer than is usual for it: it may want more rows than
+  // it has before it acknowledges any.
+  [[nodiscard]] bool overdue() const;
+
  private:
   struct Sample {
     absl::Duration busy;  // time so far
     int64_t rows;         // acknowledged so far
   };
+  // Between acknowledgements, and a tolerance. Of at least two samples.
+  [[nodiscard]] absl::Duration UsualSilence() const;
+
   bool busy_ = false;
   absl::Duration updated_{};
   absl::Duration busy_time_{};
@@ -88,6 +95,16 @@ struct OpenPartition {
   double rows = 0;     // that are not acknowledged, as far as is known
 };
 
+// When a move is worth it.
+struct MoveRules {
+  // A node with less to do takes something over.
+  absl::Duration ahead = kWorkAhead;
+  // From the decision until the rows are at the other node.
+  absl::Duration delay = absl::Milliseconds(20);
+  // What a node does in less is left to it.
+  absl::Duration least = absl::Milliseconds(5);
+};
+
 struct MovePlan {
   std::vector<size_t> take_back;  // indexes of PlanMoves()'s partitions
   // Nothing more is to be taken back now, but will be once a node that is faster has less to do.
@@ -96,7 +113,8 @@ struct MovePlan {
 
 // To be asked when every partition is with a node.
 [[nodiscard]] MovePlan PlanMoves(std::vector<NodeLoad> nodes,
-                                 const std::vector<OpenPartition>& partitions);
+                                 const std::vector<OpenPartition>& partitions,
+                                 const MoveRules& rules = {});
 
 }  // namespace millrace
 

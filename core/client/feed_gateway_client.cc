@@ -38,6 +38,11 @@ class GrpcFeedGatewayClient final : public FeedGatewayClient {
            })
         .status();
   }
+  absl::StatusOr<v1::PaceReply> Pace(const v1::PaceRequest& request) override {
+    return Call<v1::PaceReply>([&](grpc::ClientContext* context, v1::PaceReply* reply) {
+      return stub_->Pace(context, request, reply);
+    });
+  }
   absl::Status AgentGone(const v1::AgentGoneRequest& request) override {
     return Call<v1::AgentGoneReply>([&](grpc::ClientContext* context, v1::AgentGoneReply* reply) {
              return stub_->AgentGone(context, request, reply);

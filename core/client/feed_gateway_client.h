@@ -45,6 +45,7 @@ class FeedGatewayClient {
   [[nodiscard]] virtual absl::StatusOr<v1::CauseReply> Cause(const v1::CauseRequest& request) = 0;
   virtual absl::Status Report(const v1::ReportRequest& request) = 0;
   virtual absl::Status Announce(const v1::AnnounceRequest& request) = 0;
+  [[nodiscard]] virtual absl::StatusOr<v1::PaceReply> Pace(const v1::PaceRequest& request) = 0;
   virtual absl::Status AgentGone(const v1::AgentGoneRequest& request) = 0;
 
   // Ends the calls under way, and refuses later ones: CANCELLED.

@@ -42,7 +42,9 @@
 #include "core/coordinator/cluster_recorder.h"
 #include "core/coordinator/cluster_status.h"
 #include "core/coordinator/coordinator_options.h"
+#include "core/coordinator/feed_balance.h"
 #include "core/coordinator/feed_ledger.h"
+#include "core/coordinator/feed_moves.h"
 #include "core/coordinator/first_cause.h"
 #include "core/coordinator/kv_store.h"
 #include "core/coordinator/observer_queue.h"
@@ -129,6 +131,7 @@ class ControlPlane {
   absl::Status CauseOf(int executor_id, v1::CauseReply* reply) const;
   absl::Status ReportByFeeder(const v1::ReportRequest& request);
   absl::Status AnnounceFeeder(absl::string_view principal, absl::string_view curve_key);
+  absl::Status FeederPace(const v1::PaceRequest& request, v1::PaceReply* reply);
   absl::Status AgentGone(const v1::AgentGoneRequest& request);
 
   // Ends every stream and wait with CANCELLED; joins the threads. Idempotent.
@@ -214,9 +217,14 @@ class ControlPlane {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   FeedRoute RouteTo(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CauseOfSlot(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The node that a partition of this queue goes to; -1, with the state to tell, if none reads.
-  int ChooseNode(const std::string& queue, const std::string& host,
-                 v1::LookupReply::State* state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The node that a partition of this feed goes to; -1, with the state to tell, if none reads, or
+  // none is to have more now.
+  int ChooseNode(const FeedSummary& feed, const v1::LookupRequest& request,
+                 v1::LookupReply::State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether this node's program reads the queue now.
+  bool Reads(int executor_id, const std::string& queue) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void PlanMoves(absl::Duration now, const std::string& feed_id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Matches(NodeFilter filter, int executor_id) const;
   absl::Status CheckFed(int executor_id) const;
   // Waits until `done` returns a status or `timeout` passes (nullopt).
@@ -253,6 +261,8 @@ class ControlPlane {
   KvStore kv_ ABSL_GUARDED_BY(mu_);
   BarrierSet barriers_ ABSL_GUARDED_BY(mu_);
   FeedLedger ledger_ ABSL_GUARDED_BY(mu_);
+  FeedBalance balance_ ABSL_GUARDED_BY(mu_);
+  FeedMoves moves_ ABSL_GUARDED_BY(mu_);
   FirstCause causes_ ABSL_GUARDED_BY(mu_);
   std::vector<Node> nodes_ ABSL_GUARDED_BY(mu_);  // by executor id
   absl::flat_hash_map<uint64_t, Stream> streams_ ABSL_GUARDED_BY(mu_);

@@ -1,6 +1,7 @@
 // What operators ask, and feeders outside of the driver.
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/balance/node_load.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
 #include "core/coordinator/control_plane.h"
@@ -23,6 +25,8 @@ namespace {
 
 constexpr size_t kMaxFeeders = 16'384;
 constexpr size_t kCurveKeyCharacters = 40;
+constexpr int kMaxFedNodes = 4096;  // of one message
+constexpr int kMaxTakenSessions = 1024;
 
 bool IsFeederPrincipal(absl::string_view text) {
   return absl::StartsWith(text, "feeder/") && text.size() > 7 && text.size() <= 64 &&
@@ -30,6 +34,19 @@ bool IsFeederPrincipal(absl::string_view text) {
            return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
                   absl::StrContains("/_.:-", c);
          });
+}
+
+absl::Status NoFeeder(absl::string_view principal) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", Ellipsize(EscapeControls(principal), 80),
+      "\" is no principal of a feeder: \"feeder/\" and more, at most 64 bytes of A-Z a-z 0-9 /_.:-"));
+}
+
+// Of a partition, as far as those that were begun say.
+double UsualRows(const FeedSummary& feed) {
+  const int64_t begun = feed.feeding + feed.received + feed.done;
+  return static_cast<double>(feed.rows_received) /
+         static_cast<double>(std::max<int64_t>(1, begun));
 }
 
 // 40 characters of Z85.
@@ -167,7 +184,10 @@ absl::Status ControlPlane::OpenFeed(absl::string_view feed_id, absl::string_view
   std::string removed;
   const absl::Status status = ledger_.Open(feed_id, queue, num_partitions, &removed);
   if (!removed.empty()) recorder_->FeedRemoved(removed);
-  if (status.ok() && !known) recorder_->FeedOpened(*ledger_.Summary(feed_id));
+  if (status.ok() && !known) {
+    balance_.ForgetAllowances();
+    recorder_->FeedOpened(*ledger_.Summary(feed_id));
+  }
   return status;
 }
 
@@ -197,6 +217,7 @@ void ControlPlane::CloseFeed(absl::string_view feed_id) {
   const absl::StatusOr<FeedSummary> before = ledger_.Summary(feed_id);
   if (!before.ok() || before->closed) return;
   ledger_.Close(feed_id);
+  moves_.Forget(feed_id);
   recorder_->FeedClosed(*ledger_.Summary(feed_id));
 }
 
@@ -207,11 +228,15 @@ void ControlPlane::WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) c
 
 // ---- feeders outside of the driver --------------------------------------------------------------
 
-int ControlPlane::ChooseNode(const std::string& queue, const std::string& host,
-                             v1::LookupReply::State* state) const {
-  int chosen = -1;
-  bool chosen_near = false;
-  int64_t chosen_load = 0;
+bool ControlPlane::Reads(int executor_id, const std::string& queue) const {
+  const std::vector<std::string>& done = nodes_[executor_id].done_queues;
+  return RouteState(executor_id) == FeedRoute::State::kRunning &&
+         std::find(done.begin(), done.end(), queue) == done.end();
+}
+
+int ControlPlane::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& request,
+                             v1::LookupReply::State* state) {
+  std::vector<FeedCandidate> candidates;
   int starting = -1, restarting = -1, failed = -1;
   for (const int id : fed_nodes()) {
     switch (RouteState(id)) {
@@ -229,19 +254,17 @@ int ControlPlane::ChooseNode(const std::string& queue, const std::string& host,
       case FeedRoute::State::kRunning:
         break;
     }
-    const std::vector<std::string>& done = nodes_[id].done_queues;
-    if (std::find(done.begin(), done.end(), queue) != done.end()) continue;
-    const bool near = !host.empty() && table_.host(id) == host;
-    const int64_t load = ledger_.OpenOn(id);
-    if (chosen < 0 || (near && !chosen_near) || (near == chosen_near && load < chosen_load)) {
-      chosen = id;
-      chosen_near = near;
-      chosen_load = load;
-    }
+    if (!Reads(id, feed.queue)) continue;
+    candidates.push_back(
+        {.executor_id = id,
+         .near = !request.host().empty() && table_.host(id) == request.host(),
+         .open = ledger_.OpenOn(id)});
   }
-  if (chosen >= 0) {
-    *state = v1::LookupReply::STATE_RUNNING;
-    return chosen;
+  if (!candidates.empty()) {
+    const std::optional<int> chosen = balance_.Choose(clock_->SteadyNow(), candidates,
+                                                      UsualRows(feed), request.patient());
+    *state = chosen.has_value() ? v1::LookupReply::STATE_RUNNING : v1::LookupReply::STATE_BUSY;
+    return chosen.value_or(-1);
   }
   // Nobody reads now: what may change comes first.
   if (restarting >= 0) {
@@ -296,7 +319,7 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
         nodes_[*before].done_queues.empty()) {
       id = *before;
     } else {
-      id = ChooseNode(feed->queue, request.host(), &state);
+      id = ChooseNode(*feed, request, &state);
     }
     if (id < 0) {
       reply->set_state(state);
@@ -410,13 +433,56 @@ absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {
   return ReportPartition(request.feed_id(), report);
 }
 
+absl::Status ControlPlane::FeederPace(const v1::PaceRequest& request, v1::PaceReply* reply) {
+  if (!IsFeederPrincipal(request.feeder())) return NoFeeder(request.feeder());
+  if (request.nodes_size() > kMaxFedNodes) {
+    return absl::InvalidArgumentError(absl::StrCat("PaceRequest has ", request.nodes_size(),
+                                                   " nodes: at most ", kMaxFedNodes));
+  }
+  for (const v1::FedNode& node : request.nodes()) {
+    if (absl::Status fed = CheckFed(node.executor_id()); !fed.ok()) return fed;
+  }
+  MutexLock lock(&mu_);
+  const absl::Duration now = clock_->SteadyNow();
+  for (const v1::FedNode& node : request.nodes()) {
+    balance_.Tell(now, request.feeder(), ToFeederLoad(node));
+    const std::optional<int64_t> room = balance_.Room(node.executor_id(), request.feeder());
+    if (!room.has_value()) continue;
+    v1::FedNodeRoom& told = *reply->add_rooms();
+    told.set_executor_id(node.executor_id());
+    told.set_rows(static_cast<uint64_t>(*room));
+  }
+  if (causes_.cause() != nullptr) return absl::OkStatus();
+  for (const std::string& feed_id : ledger_.OpenFeeds()) {
+    if (moves_.IsDue(now, feed_id)) PlanMoves(now, feed_id);
+    for (const TakeBack& move : moves_.Of(feed_id)) {
+      const bool asked = std::any_of(
+          request.nodes().begin(), request.nodes().end(),
+          [&](const v1::FedNode& node) { return node.executor_id() == move.executor_id; });
+      if (!asked || reply->take_back_size() >= kMaxTakenSessions) continue;
+      v1::TakenSession& taken = *reply->add_take_back();
+      taken.set_feed_id(feed_id);
+      taken.set_partition(move.partition);
+      taken.set_feeder_attempt(move.feeder_attempt);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ControlPlane::PlanMoves(absl::Duration now, const std::string& feed_id) {
+  const FeedSummary feed = *ledger_.Summary(feed_id);
+  std::map<int, NodeLoad> loads;
+  for (const int id : fed_nodes()) {
+    if (Reads(id, feed.queue)) loads[id] = balance_.Load(id);
+  }
+  const double usual = UsualRows(feed);
+  moves_.Plan(now, feed_id, ledger_.OpenSessions(feed_id), loads, usual,
+              ledger_.FailedRows(feed_id, usual), /*complete=*/feed.pending == 0);
+}
+
 absl::Status ControlPlane::AnnounceFeeder(absl::string_view principal,
                                           absl::string_view curve_key) {
-  if (!IsFeederPrincipal(principal)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", Ellipsize(EscapeControls(principal), 80),
-        "\" is no principal of a feeder: \"feeder/\" and more, at most 64 bytes of A-Z a-z 0-9 /_.:-"));
-  }
+  if (!IsFeederPrincipal(principal)) return NoFeeder(principal);
   if (!IsCurveKey(curve_key)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the CURVE key of ", principal, " must be ", kCurveKeyCharacters,

@@ -218,6 +218,83 @@ TEST(FeedGatewayTest, RowsAfterThoseThatAnotherNodeUsedAreFedWhereItStoppedReadi
   EXPECT_EQ((*gateway)->Lookup(other)->resume_row(), 10u);
 }
 
+TEST(FeedGatewayTest, ASlowNodeGetsLittleAndGivesBackTheRest) {
+  auto coordinator = StartCluster(2, InputMode::kFeed);
+  auto gateway = FeedGatewayClient::Connect(AgentOptions(*coordinator));
+  ASSERT_THAT(gateway, IsOk());
+  ASSERT_THAT(coordinator->OpenFeed("f", "input", 2), IsOk());
+  auto first = Dial(*coordinator, 0);
+  auto second = Dial(*coordinator, 1);
+  ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
+  v1::PaceRequest pace;
+  EXPECT_THAT((*gateway)->Pace(pace), StatusIs(absl::StatusCode::kInvalidArgument));
+  pace.set_feeder("feeder/1");
+  for (const int id : {0, 1}) pace.add_nodes()->set_executor_id(id);
+  pace.mutable_nodes(1)->set_executor_id(9);
+  EXPECT_THAT((*gateway)->Pace(pace), StatusIs(absl::StatusCode::kNotFound));
+  pace.mutable_nodes(1)->set_executor_id(1);
+  v1::ReportRequest report;
+  report.set_feed_id("f");
+  report.set_state(v1::PARTITION_STATE_RECEIVED);
+  report.set_feeder_attempt(7);
+  report.set_rows_received(100'000);
+  report.set_movable(v1::MOVABLE_ANY_ROW);
+  for (const int id : {0, 1}) {
+    report.set_partition(id);
+    report.set_executor_id(id);
+    ASSERT_THAT((*gateway)->Report(report), IsOk());
+  }
+  // The second one acknowledges whatever is asked of it, the first one a row each time.
+  v1::LookupRequest patient;
+  patient.set_feed_id("f");
+  patient.set_patient(true);
+  v1::PaceReply reply;
+  const absl::Time deadline = absl::Now() + kLong;
+  for (uint64_t i = 1; reply.take_back_size() == 0 && absl::Now() < deadline; ++i) {
+    for (v1::FedNode& node : *pace.mutable_nodes()) {
+      const bool slow = node.executor_id() == 0;
+      node.set_rows_acked(slow ? i : 10'000 * i);
+      node.set_rows_unread(slow ? 99'000 : 10);
+      node.set_partitions(1);
+    }
+    auto told = (*gateway)->Pace(pace);
+    ASSERT_THAT(told, IsOk());
+    reply = *told;
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  ASSERT_EQ(reply.take_back_size(), 1);
+  EXPECT_EQ(reply.take_back(0).feed_id(), "f");
+  EXPECT_EQ(reply.take_back(0).partition(), 0);
+  EXPECT_EQ(reply.take_back(0).feeder_attempt(), 7u);
+  ASSERT_EQ(reply.rooms_size(), 2);
+  EXPECT_LT(reply.rooms(0).rows() * 100, reply.rooms(1).rows());
+  // Its rest goes to the other, from the row on at which it ended.
+  report.set_partition(0);
+  report.set_executor_id(0);
+  report.set_state(v1::PARTITION_STATE_FAILED);
+  report.set_rows_received(10);
+  report.set_rows_acked(10);
+  ASSERT_THAT((*gateway)->Report(report), IsOk());
+  v1::LookupRequest lookup;
+  lookup.set_feed_id("f");
+  const auto route = (*gateway)->Lookup(lookup);
+  ASSERT_THAT(route, IsOk());
+  EXPECT_EQ(route->executor_id(), 1);
+  EXPECT_EQ(route->resume_row(), 10u);
+  // While both have enough to do, who is patient is sent nowhere.
+  pace.mutable_nodes(1)->set_rows_unread(100'000'000);
+  pace.mutable_nodes(1)->set_rows_acked(pace.nodes(1).rows_acked() + 1);
+  ASSERT_THAT((*gateway)->Pace(pace), IsOk());
+  patient.set_partition(0);
+  coordinator->CloseFeed("f");
+  ASSERT_THAT(coordinator->OpenFeed("g", "input", 1), IsOk());
+  patient.set_feed_id("g");
+  const auto busy = (*gateway)->Lookup(patient);
+  ASSERT_THAT(busy, IsOk());
+  EXPECT_EQ(busy->state(), v1::LookupReply::STATE_BUSY);
+  EXPECT_EQ(busy->executor_id(), -1);
+}
+
 TEST(FeedGatewayTest, WhatASessionEndedWithIsToldToTheNext) {
   auto coordinator = StartCluster(1, InputMode::kFeed);
   auto gateway = FeedGatewayClient::Connect(AgentOptions(*coordinator));

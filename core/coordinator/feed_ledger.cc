@@ -32,10 +32,18 @@ void AddGrowth(const FeederStages& now, const FeederStages& before, FeederStages
   sum->wire_us += now.wire_us - before.wire_us;
 }
 
+bool IsOpen(const PartitionReport& report) {
+  return report.state == PartitionState::kFeeding || report.state == PartitionState::kReceived;
+}
+
+// The session has ended, and what its node may have used it has used for certain.
+bool LeftNothingInDoubt(const PartitionReport& last) {
+  return last.state == PartitionState::kFailed && last.rows_received == last.rows_acked;
+}
+
 // The session begins where the one before has ended, which left nothing in doubt.
 bool GoesOnAfter(const PartitionReport& last, const PartitionReport& report) {
-  return last.state == PartitionState::kFailed && last.rows_acked > 0 &&
-         last.rows_received == last.rows_acked && report.first_row == last.rows_acked;
+  return LeftNothingInDoubt(last) && report.first_row == last.rows_acked;
 }
 
 // A takeover that its feeder gives no reason for.
@@ -118,10 +126,7 @@ void FeedLedger::Count(const PartitionRecord& record, int sign, FeedSummary* sum
   summary->rows_returned += factor * record.last.rows_returned;
   summary->rows_refed += factor * record.rows_refed;
   if (record.refed > 0) summary->partitions_refed += sign;
-  if (record.last.state == PartitionState::kFeeding ||
-      record.last.state == PartitionState::kReceived) {
-    CountOpen(record.last.executor_id, sign);
-  }
+  if (IsOpen(record.last)) CountOpen(record.last.executor_id, sign);
 }
 
 void FeedLedger::CountOpen(int executor_id, int by) {
@@ -143,8 +148,7 @@ void FeedLedger::Assign(absl::string_view feed_id, int64_t partition, int execut
   const auto record = feed.partitions.find(partition);
   const bool counted = record != feed.partitions.end() &&
                        record->second.last.executor_id == executor_id &&
-                       (record->second.last.state == PartitionState::kFeeding ||
-                        record->second.last.state == PartitionState::kReceived);
+                       IsOpen(record->second.last);
   if (counted) return;
   feed.assigned[partition] = executor_id;
   CountOpen(executor_id, +1);
@@ -156,8 +160,10 @@ std::optional<int> FeedLedger::Assigned(absl::string_view feed_id, int64_t parti
   const Feed& feed = it->second;
   if (const auto at = feed.assigned.find(partition); at != feed.assigned.end()) return at->second;
   const auto record = feed.partitions.find(partition);
-  if (record == feed.partitions.end() || record->second.last.executor_id < 0) return std::nullopt;
-  return record->second.last.executor_id;
+  if (record == feed.partitions.end()) return std::nullopt;
+  const PartitionReport& last = record->second.last;
+  if (last.executor_id < 0 || LeftNothingInDoubt(last)) return std::nullopt;
+  return last.executor_id;
 }
 
 int64_t FeedLedger::OpenOn(int executor_id) const {
@@ -248,11 +254,15 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
   record.last.refed_reason.clear();  // kept once, above
   Count(record, +1, &feed.summary);
   Unassign(feed, report.partition);
-  if (record.last.state == PartitionState::kFailed) {
-    feed.failed.insert(report.partition);
-  } else {
-    feed.failed.erase(report.partition);
-  }
+  const auto keep = [&](bool is_member, std::set<int64_t>* set) {
+    if (is_member) {
+      set->insert(report.partition);
+    } else {
+      set->erase(report.partition);
+    }
+  };
+  keep(record.last.state == PartitionState::kFailed, &feed.failed);
+  keep(IsOpen(record.last), &feed.open);
   if (record.refed > 0) feed.refed.insert(report.partition);
   return absl::OkStatus();
 }
@@ -273,13 +283,11 @@ void FeedLedger::Close(absl::string_view feed_id) {
   feed.summary = WithLists(feed);
   feed.summary.closed = true;
   while (!feed.assigned.empty()) Unassign(feed, feed.assigned.begin()->first);
-  for (const auto& [partition, record] : feed.partitions) {
-    if (record.last.state == PartitionState::kFeeding ||
-        record.last.state == PartitionState::kReceived) {
-      CountOpen(record.last.executor_id, -1);
-    }
+  for (const int64_t partition : feed.open) {
+    CountOpen(feed.partitions.at(partition).last.executor_id, -1);
   }
   feed.partitions.clear();
+  feed.open.clear();
   feed.failed.clear();
   feed.refed.clear();
 }
@@ -315,6 +323,36 @@ std::vector<FeedSummary> FeedLedger::Summaries() const {
   summaries.reserve(order_.size());
   for (const std::string& id : order_) summaries.push_back(WithLists(feeds_.find(id)->second));
   return summaries;
+}
+
+std::vector<PartitionReport> FeedLedger::OpenSessions(absl::string_view feed_id) const {
+  std::vector<PartitionReport> sessions;
+  const auto feed = feeds_.find(feed_id);
+  if (feed == feeds_.end()) return sessions;
+  sessions.reserve(feed->second.open.size());
+  for (const int64_t partition : feed->second.open) {
+    sessions.push_back(feed->second.partitions.at(partition).last);
+  }
+  return sessions;
+}
+
+double FeedLedger::FailedRows(absl::string_view feed_id, double usual_rows) const {
+  const auto feed = feeds_.find(feed_id);
+  if (feed == feeds_.end()) return 0;
+  double rows = 0;
+  for (const int64_t partition : feed->second.failed) {
+    const PartitionReport& last = feed->second.partitions.at(partition).last;
+    rows += std::max(0.0, usual_rows - static_cast<double>(last.rows_acked));
+  }
+  return rows;
+}
+
+std::vector<std::string> FeedLedger::OpenFeeds() const {
+  std::vector<std::string> open;
+  for (const std::string& id : order_) {
+    if (!feeds_.find(id)->second.summary.closed) open.push_back(id);
+  }
+  return open;
 }
 
 absl::StatusOr<PartitionRecord> FeedLedger::Partition(absl::string_view feed_id,

@@ -3,8 +3,8 @@
 // The book of what was fed: for each feed (a Train call, a micro-batch, an Inference execution) and
 // each partition, where it went and how far it came.
 //
-// Defines: PartitionState, FeederStages, PartitionReport, PartitionRecord, RefedSummary, FeedSummary,
-// QueueLedger, FeedLedger.
+// Defines: PartitionState, Movable, FeederStages, PartitionReport, PartitionRecord, RefedSummary,
+// FeedSummary, QueueLedger, FeedLedger.
 //
 //   ledger.Open("feed-7", "input", /*num_partitions=*/100);
 //   ledger.Report("feed-7", {.partition = 3, .state = PartitionState::kReceived, .executor_id = 2,
@@ -41,6 +41,13 @@ enum class PartitionState {
 // "pending", "feeding", "received", "done", "failed".
 [[nodiscard]] absl::string_view PartitionStateName(PartitionState state);
 
+// What a feeder can take back from a node while the session is open (REVOKE).
+enum class Movable {
+  kNo = 0,
+  kWhole = 1,   // a partition of which nothing was used
+  kAnyRow = 2,  // the rest of it, from any row on
+};
+
 // Where a feeder's time went, in microseconds.
 struct FeederStages {
   uint64_t source_us = 0;  // reading the source
@@ -63,6 +70,7 @@ struct PartitionReport {
   uint64_t rows_acked = 0;
   uint64_t rows_returned = 0;
   FeederStages stages;
+  Movable movable = Movable::kNo;
   // Why rows are sent again, if some are. Empty otherwise. What is sent again counts without a
   // reason too: a session that takes a partition over before the row that the one before came to.
   std::string refed_reason;
@@ -141,7 +149,8 @@ class FeedLedger {
   // A node was chosen for a partition that nobody reports on yet. Until somebody does it counts as
   // open there. Unknown and closed feeds: nothing happens.
   void Assign(absl::string_view feed_id, int64_t partition, int executor_id);
-  // The node of Assign(), or of the last report; nullopt if there is none.
+  // The node of Assign(), or of the last report; nullopt if there is none, or that session has ended
+  // and left nothing in doubt: the rest may go anywhere.
   [[nodiscard]] std::optional<int> Assigned(absl::string_view feed_id, int64_t partition) const;
   // Partitions of all feeds that were assigned to this node, are fed to it, or wait there to be
   // acknowledged.
@@ -163,6 +172,14 @@ class FeedLedger {
   // included.
   [[nodiscard]] std::vector<QueueLedger> Queues(int executor_id) const;
 
+  // The last reports of the sessions that are open (kFeeding, kReceived), by partition. Empty for an
+  // unknown or closed feed.
+  [[nodiscard]] std::vector<PartitionReport> OpenSessions(absl::string_view feed_id) const;
+  // About so many rows have the partitions whose last session failed, if `usual_rows` is a partition.
+  [[nodiscard]] double FailedRows(absl::string_view feed_id, double usual_rows) const;
+  // Ids of the feeds that are open, oldest first.
+  [[nodiscard]] std::vector<std::string> OpenFeeds() const;
+
   // Returns NOT_FOUND for an unknown feed, a closed one, or a partition without a report.
   [[nodiscard]] absl::StatusOr<PartitionRecord> Partition(absl::string_view feed_id,
                                                           int64_t partition) const;
@@ -178,7 +195,8 @@ class FeedLedger {
     int64_t announced = 0;
     std::map<int64_t, PartitionRecord> partitions;
     std::map<int64_t, int> assigned;  // executor ids, of partitions that nobody reported on since
-    std::set<int64_t> failed;         // exactly those of `partitions` that are kFailed
+    std::set<int64_t> open;           // exactly those of `partitions` that are kFeeding or kReceived
+    std::set<int64_t> failed;         // and kFailed
     std::set<int64_t> refed;          // and those that were fed again
   };
 

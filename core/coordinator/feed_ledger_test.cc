@@ -74,6 +74,40 @@ TEST(FeedLedgerTest, APartitionFedAgainIsCountedWithItsReason) {
   EXPECT_THAT(summary.refed_partitions, ElementsAre(0));
 }
 
+TEST(FeedLedgerTest, WhatWasTakenBackIsNotFedAgain) {
+  FeedLedger ledger;
+  ASSERT_THAT(ledger.Open("f", "input", 2), IsOk());
+  // Of one nothing was used, of the other ten rows.
+  for (const int64_t partition : {0, 1}) {
+    ledger.Assign("f", partition, 2);
+    ASSERT_THAT(ledger.Report("f", At(partition, State::kReceived, 100, 1)), IsOk());
+    EXPECT_EQ(ledger.OpenSessions("f").size(), static_cast<size_t>(partition) + 1);
+    EXPECT_EQ(ledger.Assigned("f", partition), 2);
+  }
+  for (const int64_t partition : {0, 1}) {
+    PartitionReport revoked = At(partition, State::kFailed, partition == 0 ? 0 : 10, 1);
+    revoked.rows_acked = revoked.rows_received;
+    ASSERT_THAT(ledger.Report("f", revoked), IsOk());
+    EXPECT_EQ(ledger.Assigned("f", partition), std::nullopt);
+  }
+  EXPECT_EQ(ledger.FailedRows("f", 100), 190);
+  EXPECT_EQ(ledger.OpenSessions("f").size(), 0u);
+  for (const int64_t partition : {0, 1}) {
+    PartitionReport rest = At(partition, State::kDone, 100, 2);
+    rest.first_row = partition == 0 ? 0 : 10;
+    rest.rows_acked = 100;
+    rest.executor_id = 3;
+    rest.refed_reason = "its node would have been done later";
+    ASSERT_THAT(ledger.Report("f", rest), IsOk());
+  }
+  const FeedSummary summary = *ledger.Summary("f");
+  EXPECT_TRUE(summary.exactly_once);
+  EXPECT_EQ(summary.rows_acked, 200u);
+  EXPECT_THAT(ledger.OpenFeeds(), ElementsAre("f"));
+  ledger.Close("f");
+  EXPECT_THAT(ledger.OpenFeeds(), IsEmpty());
+}
+
 TEST(FeedLedgerTest, OfAResumedPartitionOnlyWhatIsSentAgainIsCounted) {
   FeedLedger ledger;
   ASSERT_THAT(ledger.Open("f", "input", 1), IsOk());

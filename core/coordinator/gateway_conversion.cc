@@ -1,5 +1,8 @@
 #include "core/coordinator/gateway_conversion.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "core/coordinator/wire_conversion.h"
 
@@ -43,6 +46,34 @@ v1::PartitionState ToPartitionStateProto(PartitionState state) {
   return static_cast<v1::PartitionState>(static_cast<int>(state) + 1);
 }
 
+namespace {
+
+// What is unknown cannot be moved.
+Movable ToMovable(v1::Movable movable) {
+  switch (movable) {
+    case v1::MOVABLE_WHOLE:
+      return Movable::kWhole;
+    case v1::MOVABLE_ANY_ROW:
+      return Movable::kAnyRow;
+    default:
+      return Movable::kNo;
+  }
+}
+
+int64_t Bounded(uint64_t rows) {
+  return static_cast<int64_t>(std::min(rows, uint64_t{1} << 48));
+}
+
+}  // namespace
+
+FeederLoad ToFeederLoad(const v1::FedNode& node) {
+  return {.executor_id = node.executor_id(),
+          .attempt = node.node_attempt(),
+          .rows_acked = Bounded(node.rows_acked()),
+          .rows_unread = Bounded(node.rows_unread()),
+          .partitions = node.partitions()};
+}
+
 PartitionReport ToPartitionReport(const v1::ReportRequest& request) {
   return {.partition = request.partition(),
           .state = static_cast<PartitionState>(static_cast<int>(request.state()) - 1),
@@ -57,6 +88,7 @@ PartitionReport ToPartitionReport(const v1::ReportRequest& request) {
                      .encode_us = request.stages().encode_us(),
                      .credit_us = request.stages().credit_us(),
                      .wire_us = request.stages().wire_us()},
+          .movable = ToMovable(request.movable()),
           .refed_reason = request.refed_reason(),
           .error = request.has_error() ? FromErrorProto(request.error()) : absl::OkStatus()};
 }

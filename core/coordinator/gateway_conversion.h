@@ -2,7 +2,8 @@
 //
 // Between the feed directory's own values and core/proto's feed_gateway.proto.
 //
-// Defines: ToLookupState(), FromLookupState(), ToPartitionStateProto(), ToPartitionReport().
+// Defines: ToLookupState(), FromLookupState(), ToPartitionStateProto(), ToPartitionReport(),
+// ToFeederLoad().
 //
 // Thread safety: pure functions.
 
@@ -10,6 +11,7 @@
 #define CORE_COORDINATOR_GATEWAY_CONVERSION_H_
 
 #include "core/coordinator/coordinator_options.h"
+#include "core/coordinator/feed_balance.h"
 #include "core/coordinator/feed_ledger.h"
 #include "core/proto/feed_gateway.pb.h"
 
@@ -23,6 +25,9 @@ namespace millrace {
 
 // request.state must be one of PartitionState's.
 [[nodiscard]] PartitionReport ToPartitionReport(const v1::ReportRequest& request);
+
+// Rows above 2^48 are 2^48, so that sums of them are numbers.
+[[nodiscard]] FeederLoad ToFeederLoad(const v1::FedNode& node);
 
 }  // namespace millrace
 

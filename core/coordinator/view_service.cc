@@ -296,6 +296,14 @@ grpc::ServerUnaryReactor* GatewayService::Announce(grpc::CallbackServerContext* 
   return Done(context, status);
 }
 
+grpc::ServerUnaryReactor* GatewayService::Pace(grpc::CallbackServerContext* context,
+                                               const v1::PaceRequest* request,
+                                               v1::PaceReply* reply) {
+  absl::Status status = parts_.gate->Admit(*context, "Pace", {TokenKind::kAgent});
+  if (status.ok()) status = parts_.plane->FeederPace(*request, reply);
+  return Done(context, status);
+}
+
 grpc::ServerUnaryReactor* GatewayService::AgentGone(grpc::CallbackServerContext* context,
                                                     const v1::AgentGoneRequest* request,
                                                     v1::AgentGoneReply* /*reply*/) {

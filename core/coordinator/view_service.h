@@ -87,6 +87,7 @@ class GatewayService final : public GatewayServiceBase {
   using GatewayServiceBase::Announce;
   using GatewayServiceBase::Cause;
   using GatewayServiceBase::Lookup;
+  using GatewayServiceBase::Pace;
   using GatewayServiceBase::Report;
 
   explicit GatewayService(const ServiceParts& parts) : parts_(parts) {}
@@ -103,6 +104,8 @@ class GatewayService final : public GatewayServiceBase {
   grpc::ServerUnaryReactor* Announce(grpc::CallbackServerContext* context,
                                      const v1::AnnounceRequest* request,
                                      v1::AnnounceReply* reply) override;
+  grpc::ServerUnaryReactor* Pace(grpc::CallbackServerContext* context,
+                                 const v1::PaceRequest* request, v1::PaceReply* reply) override;
   grpc::ServerUnaryReactor* AgentGone(grpc::CallbackServerContext* context,
                                       const v1::AgentGoneRequest* request,
                                       v1::AgentGoneReply* reply) override;

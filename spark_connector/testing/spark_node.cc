@@ -112,6 +112,10 @@ absl::Status Work(NodeContext& ctx, const Orders& orders) {
         MILLRACE_RETURN_IF_ERROR(status);
       }
       if (orders.what == "slow") absl::SleepFor(absl::Milliseconds(orders.number));
+      // The first one takes so many times as long as the others.
+      if (orders.what == "skew") {
+        absl::SleepFor(absl::Milliseconds(2) * (ctx.rank() == 0 ? orders.number : 1));
+      }
     }
     MILLRACE_RETURN_IF_ERROR(ctx.kv().Add("sum", sum));
     std::printf("rows=%lld sum=%lld\n", static_cast<long long>(rows), static_cast<long long>(sum));

@@ -30,7 +30,11 @@ import org.slf4j.LoggerFactory;
 public final class ExecutorSite {
   private static final Logger LOG = LoggerFactory.getLogger(ExecutorSite.class);
   private static final long WATCH_MILLIS = 10;
-  private static final long REPORT_NANOS = TimeUnit.SECONDS.toNanos(1);
+  /** Reports go out so often, unless there are many sessions. */
+  private static final long REPORT_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
+  private static final long REPORT_NANOS_PER_SESSION = TimeUnit.MILLISECONDS.toNanos(2);
+  private static final long MAX_REPORT_NANOS = TimeUnit.SECONDS.toNanos(1);
+  private static final long PACE_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
   private static final long GATEWAY_IDLE_NANOS = TimeUnit.SECONDS.toNanos(3);
   private static final long LOOK_FOR_LOST_NANOS = TimeUnit.MILLISECONDS.toNanos(300);
   private static final long ROUTE_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -60,6 +64,7 @@ public final class ExecutorSite {
   private final Set<Integer> claimed = new HashSet<>();
   private final Set<String> doneReading = new HashSet<>();
   private final List<FollowedSession> followed = new ArrayList<>();
+  private final FeedPace pace = new FeedPace();
   private final Map<Integer, KnownRoute> routes = new HashMap<>(); // of nodes of this executor
   private final Map<Integer, Long> lostSince = new HashMap<>(); // nodes that are to be started again, when seen first
   private long lookedForLostNanos = System.nanoTime() - LOOK_FOR_LOST_NANOS;
@@ -71,6 +76,9 @@ public final class ExecutorSite {
   private int users;
   private boolean woken;
   private Thread watcher;
+  // The watcher's.
+  private CompletableFuture<JsonObject> paceAnswer;
+  private long paceNanos = System.nanoTime();
 
   private ExecutorSite(String clusterId, CoordinatorAddress coordinator) {
     this.clusterId = clusterId;
@@ -191,7 +199,10 @@ public final class ExecutorSite {
     noteDeath(agent);
   }
 
-  /** The node of this executor that a task had better feed, of several each in turn; -1 if there is none. */
+  /**
+   * The node of this executor that a task had better feed; -1 if there is none. Of several each in turn, those first
+   * that have room.
+   */
   public synchronized int localNode(String queue) {
     List<Integer> reading = new ArrayList<>();
     for (NodeAgent agent : agents.values()) {
@@ -200,7 +211,22 @@ public final class ExecutorSite {
         reading.add(agent.executorId());
       }
     }
+    if (reading.size() > 1) {
+      pace.update(followed);
+      List<Integer> roomy = new ArrayList<>(reading);
+      roomy.removeIf(id -> !pace.hasRoom(id));
+      reading = roomy.isEmpty() ? reading : roomy;
+    }
     return reading.isEmpty() ? -1 : reading.get((turn++ & Integer.MAX_VALUE) % reading.size());
+  }
+
+  /**
+   * Whether a node may be given a partition to train on without asking who will be done with it first: it has little
+   * unread by its pace, or, while nobody knows that, no whole partition.
+   */
+  public synchronized boolean hasRoom(int executorId) {
+    pace.update(followed);
+    return pace.hasRoom(executorId);
   }
 
   /** A node's program reads this queue no more. */
@@ -269,6 +295,15 @@ public final class ExecutorSite {
     if (executorId >= 0) {
       params.and("executor_id", executorId);
     }
+    return lookup(params);
+  }
+
+  /** As {@link #lookup}: one that has little to do; "busy" while none has. */
+  public FeedRoute lookupPatiently(String feed, long partition) {
+    return lookup(Params.of("feed", feed).and("partition", partition).and("patient", true));
+  }
+
+  private FeedRoute lookup(Params params) {
     try {
       FeedRoute route = new FeedRoute(call("lookup", params), nonce -> hub().hasMetAnother(nonce));
       if (route.target != null && route.target.isCurve()) {
@@ -384,7 +419,7 @@ public final class ExecutorSite {
 
   /**
    * Tells the ledger that a session begins; {@link FollowedSession#awaitBegun} has its answer. From then on it is told
-   * each second how far the session came, and how it ends, also when the task has ended.
+   * at least each second how far the session came, and how it ends, also when the task has ended.
    */
   public FollowedSession follow(FeedSession session, PartitionReport report) {
     FollowedSession one =
@@ -413,7 +448,7 @@ public final class ExecutorSite {
       synchronized (this) {
         try {
           if (deaths.isEmpty() && !woken) {
-            wait(followed.isEmpty() ? 500 : WATCH_MILLIS);
+            wait(followed.isEmpty() && !pace.owes() ? 500 : WATCH_MILLIS);
           }
         } catch (InterruptedException e) {
           LOG.debug("an interrupt that nobody sends");
@@ -422,7 +457,9 @@ public final class ExecutorSite {
         now = new ArrayList<>(followed);
       }
       tellDeaths();
-      boolean all = System.nanoTime() - lastReport > REPORT_NANOS;
+      tellPace(now);
+      long interval = Math.max(REPORT_NANOS, now.size() * REPORT_NANOS_PER_SESSION);
+      boolean all = System.nanoTime() - lastReport > Math.min(interval, MAX_REPORT_NANOS);
       if (all) {
         lastReport = System.nanoTime();
       }
@@ -441,9 +478,42 @@ public final class ExecutorSite {
       }
       synchronized (this) {
         followed.removeAll(over);
+        over.forEach(pace::ended);
       }
       if (now.isEmpty() && isOver()) {
         return;
+      }
+    }
+  }
+
+  /** Ten times a second: how far the nodes are, for whoever decides which one gets how much. */
+  private void tellPace(List<FollowedSession> now) {
+    if (paceAnswer != null && paceAnswer.isDone()) {
+      CompletableFuture<JsonObject> answer = paceAnswer;
+      paceAnswer = null;
+      try {
+        JsonObject members = ControlChild.await(answer, "pace");
+        synchronized (this) {
+          pace.onAnswer(members, now);
+        }
+      } catch (MillraceException | BadInputException e) {
+        LOG.debug("the coordinator did not take the nodes' pace: {}", e.getMessage());
+      }
+    }
+    if (paceAnswer != null || System.nanoTime() - paceNanos < PACE_NANOS) {
+      return;
+    }
+    paceNanos = System.nanoTime();
+    Params params;
+    synchronized (this) {
+      pace.update(followed);
+      params = pace.params(hub().principal());
+    }
+    if (params != null) {
+      try {
+        paceAnswer = link().send("pace", params);
+      } catch (MillraceException e) {
+        LOG.debug("there is no way to tell the nodes' pace: {}", e.getMessage());
       }
     }
   }

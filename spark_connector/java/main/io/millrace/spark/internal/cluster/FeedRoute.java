@@ -12,7 +12,7 @@ public final class FeedRoute {
   // For tests on one host: every node is taken for one of another host.
   private static final boolean CURVE_ONLY = Boolean.getBoolean("millrace.feed.curve");
 
-  /** "starting", "running", "restarting", "finished" or "failed". */
+  /** "starting", "running", "restarting", "finished", "failed", or "busy" to who is patient. */
   public final String state;
   /** -1 while no node reads. */
   public final int executorId;
@@ -43,6 +43,11 @@ public final class FeedRoute {
             ? null
             : new MillraceException(StatusCode.fromName(error.string("code")), error.string("message"));
     target = state.equals("running") ? readTarget(json, metAnother) : null;
+  }
+
+  /** Nodes read, and have enough to do: ask again. */
+  public boolean isBusy() {
+    return state.equals("busy");
   }
 
   private FeedTarget readTarget(JsonObject json, Predicate<String> metAnother) throws BadInputException {

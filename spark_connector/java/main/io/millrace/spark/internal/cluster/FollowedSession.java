@@ -82,9 +82,28 @@ public final class FollowedSession {
     return true;
   }
 
-  /** The node holds every row: the task has ended well. */
+  /** The node holds every row that it is to have: the task has ended well. */
   public void setReceived() {
     received = true;
+  }
+
+  boolean isReceived() {
+    return received;
+  }
+
+  PartitionReport report() {
+    return report;
+  }
+
+  SessionState state() {
+    return session.state();
+  }
+
+  /** Another node is to have what this one was not given. What comes of it is told as the session's end. */
+  void takeBack() {
+    if (report.isMovable()) {
+      session.revoke(report.maxRow());
+    }
   }
 
   /** Another attempt feeds the partition: this session was ended. */

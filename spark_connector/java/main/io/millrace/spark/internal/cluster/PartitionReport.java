@@ -10,6 +10,7 @@ public final class PartitionReport {
   private final long feederAttempt;
   private final long firstRow;
   private final String refedReason;
+  private final Movable movable;
 
   /**
    * What all reports of one session have in common.
@@ -20,15 +21,49 @@ public final class PartitionReport {
    * @param feederAttempt Spark's task attempt id
    * @param firstRow of the session: rows before it were acknowledged to earlier ones
    * @param refedReason why the partition is fed again; "" if it is not
+   * @param movable what another node can have
    */
   public PartitionReport(
-      String feed, long partition, FeedRoute route, long feederAttempt, long firstRow, String refedReason) {
+      String feed,
+      long partition,
+      FeedRoute route,
+      long feederAttempt,
+      long firstRow,
+      String refedReason,
+      Movable movable) {
     this.feed = feed;
     this.partition = partition;
     this.route = route;
     this.feederAttempt = feederAttempt;
     this.firstRow = firstRow;
     this.refedReason = refedReason;
+    this.movable = movable;
+  }
+
+  boolean isOf(String whichFeed, long whichPartition, long whichAttempt) {
+    return partition == whichPartition && feederAttempt == whichAttempt && feed.equals(whichFeed);
+  }
+
+  /** -1 if no node was found. */
+  int executorId() {
+    return route == null ? -1 : route.executorId;
+  }
+
+  int nodeAttempt() {
+    return route == null ? 0 : route.attempt;
+  }
+
+  long firstRow() {
+    return firstRow;
+  }
+
+  /** For REVOKE: rows that may have been used already. */
+  long maxRow() {
+    return movable == Movable.ANY_ROW ? Long.MAX_VALUE : firstRow;
+  }
+
+  boolean isMovable() {
+    return movable != Movable.NO;
   }
 
   /** The parameters of "report"; {@code session} is null if none was opened. */
@@ -37,11 +72,12 @@ public final class PartitionReport {
         Params.of("feed", feed)
             .and("partition", partition)
             .and("state", state)
-            .and("executor_id", route == null ? -1 : route.executorId)
-            .and("node_attempt", route == null ? 0 : route.attempt)
+            .and("executor_id", executorId())
+            .and("node_attempt", nodeAttempt())
             .and("feeder_attempt", feederAttempt)
             .and("first_row", firstRow)
-            .and("refed_reason", refedReason);
+            .and("refed_reason", refedReason)
+            .and("movable", movable.wireName);
     if (session == null) {
       return params;
     }

@@ -3,7 +3,6 @@ package io.millrace.spark.internal.feed;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.ArrowSchema;
-import io.millrace.spark.internal.arrow.BatchDecoder;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.arrow.SchemaMessage;
 import io.millrace.spark.internal.base.BadInputException;
@@ -38,27 +37,6 @@ import java.util.function.BooleanSupplier;
  */
 public final class FeedSession {
   private static final long CANCEL_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
-
-  /** Bytes of results that the node may send ahead of those that were taken, and one more. */
-  static final long RESULT_WINDOW_BYTES = 16 << 20;
-
-  private static final class Pending {
-    final BatchPrefix prefix;
-    final ByteBuffer message;
-    final List<ByteBuffer> parts;
-    final long bytes;
-
-    Pending(BatchPrefix prefix, ByteBuffer message, List<ByteBuffer> parts) {
-      this.prefix = prefix;
-      this.message = message;
-      this.parts = parts;
-      long sum = BatchPrefix.BYTES + message.remaining();
-      for (ByteBuffer part : parts) {
-        sum += part.remaining();
-      }
-      this.bytes = sum;
-    }
-  }
 
   /** A batch that was sent, until the node has it: its memory is used again then. */
   private static final class Outstanding {
@@ -101,11 +79,9 @@ public final class FeedSession {
   private long needed; // of the last BLOCKED
   private final ArrayDeque<Outstanding> outstanding = new ArrayDeque<>();
   private ArrowSchema schema; // of what is sent, once SCHEMA went out
-  private BatchDecoder decoder; // of results
-  private final ArrayDeque<Pending> results = new ArrayDeque<>();
-  private long unreadBytes;
-  private long resultBytes; // that came
-  private long resultLimit = RESULT_WINDOW_BYTES; // that the node was told
+  private final ResultQueue results = new ResultQueue();
+  private boolean revoking; // REVOKE went out
+  private long revokedRow = -1; // once the node has given back what follows it
   private long sourceNanos;
   private long encodeNanos;
   private long creditNanos;
@@ -174,9 +150,10 @@ public final class FeedSession {
 
   // ---------------------------------------------------------------------------------------- waiting
 
-  /** Throws if the session has ended; {@code doneIsEnd}: kDone is an error too. */
+  /** Throws if the session has ended; {@code doneIsEnd}: DONE is an error too. */
   private void checkOpen(boolean doneIsEnd) {
-    if (end == SessionEnd.OPEN || end == SessionEnd.DONE && !doneIsEnd) {
+    boolean well = end == SessionEnd.REVOKED || end == SessionEnd.DONE && !doneIsEnd;
+    if (end == SessionEnd.OPEN || well) {
       return;
     }
     if (end == SessionEnd.DONE) {
@@ -192,7 +169,7 @@ public final class FeedSession {
     long began = System.nanoTime();
     while (true) {
       checkOpen(doneIsEnd);
-      if (end == SessionEnd.DONE || ready.getAsBoolean()) {
+      if (end != SessionEnd.OPEN || ready.getAsBoolean()) {
         return;
       }
       if (options.cancelled.getAsBoolean()) {
@@ -283,7 +260,7 @@ public final class FeedSession {
 
   /** True if a batch of that size may go; otherwise the node is told what is needed. */
   private boolean hasCredit(long bytes) {
-    if (!accepted) {
+    if (!accepted || isRevokedLocked()) {
       return false;
     }
     if (bytes <= limit - sentBytes) {
@@ -291,14 +268,19 @@ public final class FeedSession {
     }
     if (needed != sentBytes + bytes) {
       needed = sentBytes + bytes;
-      hub.sendFrame(this, FrameType.BLOCKED, Counts.encode(needed), Collections.<ByteBuffer>emptyList());
+      sendCount(FrameType.BLOCKED, needed);
     }
     return false;
   }
 
+  private void sendCount(FrameType type, long count) {
+    hub.sendFrame(this, type, Counts.encode(count), Collections.<ByteBuffer>emptyList());
+  }
+
   /**
    * Sends a batch as the rows after those sent before; blocks until the node has accepted the session and has
-   * credit for it. The batch is the session's from here on: its memory is reused once the node has it.
+   * credit for it. The batch is the session's from here on: its memory is reused once the node has it. Once the rest
+   * was taken back ({@link #isRevoked}) it goes nowhere.
    *
    * @throws MillraceException INVALID_ARGUMENT if the schema is not that of the batches before
    */
@@ -308,12 +290,16 @@ public final class FeedSession {
       if (end != SessionEnd.OPEN || !hasCredit(creditBytes(batch))) {
         long began = System.nanoTime();
         try {
-          await(() -> hasCredit(creditBytes(batch)), true);
+          await(() -> isRevokedLocked() || hasCredit(creditBytes(batch)), true);
         } finally {
           creditNanos += System.nanoTime() - began;
         }
       }
-      push(batchSchema, batch);
+      if (isRevokedLocked()) {
+        batch.release();
+      } else {
+        push(batchSchema, batch);
+      }
     } finally {
       lock.unlock();
     }
@@ -360,26 +346,38 @@ public final class FeedSession {
     hub.sendFrame(this, FrameType.BATCH, metadata, batch.parts());
   }
 
-  /** Says that the partition has {@code rows} rows, all sent; blocks until the node has accepted it. */
+  /**
+   * Says that the partition has {@code rows} rows, all sent; blocks until the node has accepted it. Nothing is to be
+   * said once the rest was taken back.
+   */
   public void finish(long rows) {
     lock.lock();
     try {
+      if (isRevokedLocked()) {
+        return;
+      }
       if (endRow >= 0 || rows != sentRows) {
         throw new IllegalStateException("finish(" + rows + ") after " + sentRows + " rows");
       }
       await(() -> accepted, true);
+      if (isRevokedLocked()) {
+        return;
+      }
       endRow = rows;
-      hub.sendFrame(this, FrameType.END_PARTITION, Counts.encode(rows), Collections.<ByteBuffer>emptyList());
+      sendCount(FrameType.END_PARTITION, rows);
     } finally {
       lock.unlock();
     }
   }
 
-  /** After {@link #finish}: blocks until the node holds every row and knows that these are all. */
+  /**
+   * After {@link #finish}: blocks until the node holds every row and knows that these are all, or has given back those
+   * that it is not to have.
+   */
   public void awaitReceived() {
     lock.lock();
     try {
-      await(() -> endReceived, false);
+      await(() -> endReceived || isRevokedLocked(), false);
     } finally {
       lock.unlock();
     }
@@ -393,6 +391,39 @@ public final class FeedSession {
     } finally {
       lock.unlock();
     }
+  }
+
+  // ------------------------------------------------------------------------------------ taking back
+
+  /**
+   * Training: asks the node to give back what its program was not given, if that were no more than the rows before
+   * {@code maxRow}. It need not answer. Nothing happens before the session is accepted, once it has ended, and the
+   * second time.
+   */
+  public void revoke(long maxRow) {
+    lock.lock();
+    try {
+      if (end == SessionEnd.OPEN && accepted && !revoking && revokedRow < 0) {
+        revoking = true;
+        sendCount(FrameType.REVOKE, maxRow);
+      }
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Whether the node has given rows back: nothing more is to be sent. The session ends as REVOKED, or is lost. */
+  public boolean isRevoked() {
+    lock.lock();
+    try {
+      return isRevokedLocked();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private boolean isRevokedLocked() {
+    return revokedRow >= 0;
   }
 
   // ---------------------------------------------------------------------------------------- results
@@ -448,34 +479,28 @@ public final class FeedSession {
   }
 
   private FeedResult decodeNext() {
-    Pending result;
-    BatchDecoder with;
+    ResultQueue.Pending result;
     lock.lock();
     try {
-      result = results.pollFirst();
+      result = results.poll();
       if (result == null) {
         return null;
       }
-      unreadBytes -= result.bytes;
-      with = decoder;
-      long limit = resultBytes - unreadBytes + RESULT_WINDOW_BYTES;
-      if (limit - resultLimit >= RESULT_WINDOW_BYTES / 4 && end == SessionEnd.OPEN) {
-        resultLimit = limit;
-        hub.sendFrame(this, FrameType.RESULT_CREDIT, Counts.encode(limit), Collections.<ByteBuffer>emptyList());
+      long resultLimit = end == SessionEnd.OPEN ? results.raiseLimit() : 0;
+      if (resultLimit > 0) {
+        sendCount(FrameType.RESULT_CREDIT, resultLimit);
       }
     } finally {
       lock.unlock();
     }
-    BatchPrefix prefix = result.prefix;
     try {
-      return new FeedResult(
-          prefix.firstRow, prefix.rows, with.schema(), with.decode(result.message, prefix.rows, result.parts));
+      return result.decode();
     } catch (BadInputException e) {
       hub.poison(this, "RESULT: " + e.getMessage());
       MillraceException failure =
           failure(
               StatusCode.DATA_LOSS,
-              place() + ": the result for row " + prefix.firstRow + " does not decode: " + e.getMessage());
+              place() + ": the result for row " + result.prefix.firstRow + " does not decode: " + e.getMessage());
       onEnd(SessionEnd.BAD_PEER, failure);
       throw failure;
     }
@@ -485,7 +510,7 @@ public final class FeedSession {
   public long unreadBytes() {
     lock.lock();
     try {
-      return unreadBytes;
+      return results.unreadBytes();
     } finally {
       lock.unlock();
     }
@@ -510,7 +535,6 @@ public final class FeedSession {
       // Results of an incomplete partition are worth nothing. The memory of batches may still be on its way
       // to a socket: it is left to the garbage collector.
       results.clear();
-      unreadBytes = 0;
       outstanding.clear();
     }
     boolean tell = how == SessionEnd.ABORTED || how == SessionEnd.BAD_PEER || how == SessionEnd.UNANSWERED;
@@ -584,6 +608,9 @@ public final class FeedSession {
         case DONE:
           onDone(Counts.decode(metadata));
           break;
+        case REVOKED:
+          onRevoked(Counts.decode(metadata).first);
+          break;
         case TERMINATED:
           endLocked(
               SessionEnd.TERMINATED,
@@ -655,6 +682,18 @@ public final class FeedSession {
     releaseUpTo(row);
   }
 
+  private void onRevoked(long row) throws BadInputException {
+    if (!revoking || isRevokedLocked()) {
+      throw new BadInputException("REVOKED without REVOKE, or twice");
+    }
+    require(row <= sentRows, "REVOKED: more rows than were sent:", row, sentRows);
+    require(row >= ackedRows, "REVOKED: fewer rows than acknowledged:", row, ackedRows);
+    revokedRow = row;
+    sentRows = receivedRows = row;
+    outstanding.clear(); // some may be on their way to the socket: left to the garbage collector
+    options.progress.advance();
+  }
+
   private void onWait(Counts wait) {
     // One for a session that is served already says that it waits for credit; it may be late.
     if (accepted && needed <= limit) {
@@ -669,17 +708,17 @@ public final class FeedSession {
   }
 
   private void onSchema(ByteBuffer metadata) throws BadInputException {
-    if (options.mode != FeedMode.INFERENCE || decoder != null) {
+    if (options.mode != FeedMode.INFERENCE || results.hasSchema()) {
       throw new BadInputException("SCHEMA for a training session, or a second one");
     }
-    decoder = new BatchDecoder(SchemaMessage.decode(metadata));
+    results.setSchema(metadata);
   }
 
   private void onResult(ByteBuffer metadata, List<ByteBuffer> body) throws BadInputException {
-    if (options.mode != FeedMode.INFERENCE || decoder == null) {
+    if (options.mode != FeedMode.INFERENCE || !results.hasSchema()) {
       throw new BadInputException("RESULT for a training session, or before SCHEMA");
     }
-    require(resultBytes < resultLimit, "RESULT beyond its credit: bytes, and the limit", resultBytes, resultLimit);
+    results.checkCredit();
     BatchPrefix prefix = BatchPrefix.decode(metadata);
     long last = prefix.firstRow + prefix.rows;
     if (prefix.firstRow != returnedRows || last > sentRows) {
@@ -693,13 +732,8 @@ public final class FeedSession {
                   + "; run the partition again"));
       return;
     }
-    ByteBuffer message = metadata.duplicate();
-    message.position(message.position() + BatchPrefix.BYTES);
-    Pending pending = new Pending(prefix, message.slice(), body);
+    results.add(prefix, metadata, body);
     returnedRows = last;
-    unreadBytes += pending.bytes;
-    resultBytes += pending.bytes;
-    results.addLast(pending);
     options.progress.advance();
   }
 
@@ -708,13 +742,14 @@ public final class FeedSession {
     // rows_in counts the rows of this session: from where it resumed.
     long rowsIn = sentRows - options.firstRow;
     long rowsOut = inference ? rowsIn : 0;
-    if (endRow < 0 || done.first != rowsIn || done.second != rowsOut || inference && returnedRows != sentRows) {
+    boolean complete = endRow >= 0 || isRevokedLocked();
+    if (!complete || done.first != rowsIn || done.second != rowsOut || inference && returnedRows != sentRows) {
       endLocked(
           SessionEnd.BAD_PEER,
           failure(
               StatusCode.DATA_LOSS,
               place() + ": DONE with " + done.first + " rows in and " + done.second + " out after " + rowsIn
-                  + " rows were sent" + (endRow < 0 ? " and more are to come" : "")
+                  + " rows were sent" + (complete ? "" : " and more are to come")
                   + (inference ? " and results for " + returnedRows + " came" : "")
                   + "; run the partition again"));
       return;
@@ -722,6 +757,12 @@ public final class FeedSession {
     receivedRows = ackedRows = sentRows;
     endReceived = true;
     options.progress.advance();
-    endLocked(SessionEnd.DONE, null);
+    if (endRow == sentRows) { // what was taken back may have been nothing
+      revokedRow = -1;
+      endLocked(SessionEnd.DONE, null);
+    } else {
+      endLocked(
+          SessionEnd.REVOKED, failure(StatusCode.ABORTED, place() + ": taken back from row " + revokedRow + " on"));
+    }
   }
 }

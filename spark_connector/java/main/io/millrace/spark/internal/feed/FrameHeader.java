@@ -25,7 +25,7 @@ public final class FrameHeader {
   final int metadataLength;
 
   FrameHeader(FrameType type, long session, long seq, int metadataLength) {
-    this(VERSION, type.number, 0, session, seq, metadataLength);
+    this(VERSION, type.number, type.isOptional() ? OPTIONAL : 0, session, seq, metadataLength);
   }
 
   private FrameHeader(int version, int typeNumber, int flags, long session, long seq, int metadataLength) {

@@ -48,6 +48,11 @@ public enum FrameType {
     return this == OPEN || this == ABORT || this == TERMINATED || this == ERROR;
   }
 
+  /** Who does not know it ignores it. */
+  boolean isOptional() {
+    return this == REVOKE;
+  }
+
   /** A node sends it. */
   boolean toFeeder() {
     return number >= 16 || this == SCHEMA;

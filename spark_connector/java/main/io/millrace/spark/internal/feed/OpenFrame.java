@@ -39,7 +39,7 @@ final class OpenFrame {
         options.feederAttempt,
         nodeNonce,
         options.firstRow,
-        options.mode == FeedMode.INFERENCE ? FeedSession.RESULT_WINDOW_BYTES : 0,
+        options.mode == FeedMode.INFERENCE ? ResultQueue.WINDOW_BYTES : 0,
         replyEndpoint,
         replyChallenge,
         replyCurveKey);

@@ -6,6 +6,8 @@ public enum SessionEnd {
   OPEN,
   /** DONE: every row acknowledged, or every result here. */
   DONE,
+  /** DONE, for the rows before those that were taken back. */
+  REVOKED,
   /** The program reads this queue no more. */
   TERMINATED,
   /** The node's ERROR. */

@@ -46,9 +46,14 @@ public final class SessionState {
     this.wireNanos = wireNanos;
   }
 
+  public boolean isOpen() {
+    return end == SessionEnd.OPEN;
+  }
+
   /**
    * The rows that the node may have used: where a session ended early these are all that were sent, since the
-   * last acknowledgements of a lost connection never came. After TERMINATED the node's word is the last one.
+   * last acknowledgements of a lost connection never came. After TERMINATED and REVOKED the node's word is the last
+   * one.
    */
   public long rowsInDoubt() {
     switch (end) {
@@ -56,6 +61,7 @@ public final class SessionState {
       case DONE:
         return receivedRows;
       case TERMINATED:
+      case REVOKED:
         return ackedRows;
       default:
         return sentRows;

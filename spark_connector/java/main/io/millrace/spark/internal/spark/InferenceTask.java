@@ -5,6 +5,7 @@ import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FeedRoute;
+import io.millrace.spark.internal.cluster.Movable;
 import io.millrace.spark.internal.cluster.PartitionReport;
 import io.millrace.spark.internal.feed.FeedMode;
 import io.millrace.spark.internal.feed.FeedResult;
@@ -107,7 +108,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
         open(options);
       } catch (MillraceException e) {
         if (report == null) {
-          report = new PartitionReport(from.plan.feed, index, route, task.taskAttemptId(), 0, "");
+          report = new PartitionReport(from.plan.feed, index, route, task.taskAttemptId(), 0, "", Movable.NO);
         }
         noteHopeless(e);
         throw e;
@@ -133,7 +134,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
         session = ExecutorSite.hub().open(route.target, options);
         try {
           session.awaitAnswered();
-          report = new PartitionReport(from.plan.feed, index, route, task.taskAttemptId(), 0, "");
+          report = new PartitionReport(from.plan.feed, index, route, task.taskAttemptId(), 0, "", Movable.NO);
           return;
         } catch (MillraceException e) {
           if (session.state().end != SessionEnd.UNANSWERED || !finder.mayAskAgain()) {

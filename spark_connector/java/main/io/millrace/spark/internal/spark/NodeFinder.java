@@ -11,6 +11,8 @@ import org.apache.spark.TaskContext;
 /** Finds the node that a task is to feed: that of its own executor, otherwise one that the coordinator chooses. */
 final class NodeFinder {
   private static final long ASK_AGAIN_MILLIS = 50;
+  private static final long FIRST_PATIENCE_MILLIS = 20;
+  private static final long MAX_PATIENCE_MILLIS = 100;
   private static final long TWIN_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final int MAX_UNANSWERED = 3;
   private static final long DEATH_NANOS = TimeUnit.SECONDS.toNanos(5);
@@ -42,7 +44,7 @@ final class NodeFinder {
       if (plan.reviver != null) {
         plan.reviver.look(plan, site, task, partition);
       }
-      FeedRoute route = look();
+      FeedRoute route = look(false);
       if (route == null || route.target != null) {
         return route;
       }
@@ -53,7 +55,18 @@ final class NodeFinder {
                 + plan.feedTimeoutMillis / 1000.0 + " s (feed_timeout); "
                 + (route.node.isEmpty() ? "they are " : route.node + " is ") + route.state);
       }
-      pause(task);
+      pause(task, ASK_AGAIN_MILLIS);
+    }
+  }
+
+  /** As {@link #look}, for training: waits while the nodes that read have enough to do. */
+  FeedRoute lookPatiently() {
+    for (long millis = FIRST_PATIENCE_MILLIS; ; millis = Math.min(2 * millis, MAX_PATIENCE_MILLIS)) {
+      FeedRoute route = look(true);
+      if (route == null || !route.isBusy()) {
+        return route;
+      }
+      pause(task, millis);
     }
   }
 
@@ -71,24 +84,30 @@ final class NodeFinder {
   }
 
   /**
-   * The node to feed now: that which has acknowledged a part of the partition, wherever it is, if the partition can
-   * be resumed there; then that of this executor; then another.
+   * The node to feed now. In training a partition that is fed again goes where the coordinator says: to the node that has a part of
+   * it, if it can be resumed there, or to the one that will be done with it first. Others go to the node of this
+   * executor, unless it has much to do and another one has not.
    *
-   * @return null if no node reads the queue any more; without a target if none runs now, and one will
+   * @param training whether to ask for a node that has little to do, where that of this executor has not
+   * @return null if no node reads the queue any more; without a target if none runs now, and one will, or they are busy
    * @throws MillraceException the cause, if the node or the cluster has failed
    */
-  FeedRoute look() {
-    if (plan.determinate && again()) {
-      FeedRoute resumed = site.lookup(plan.feed, partition, -1);
-      if (resumed.target != null && resumed.resumeRow > 0) {
-        return resumed;
+  private FeedRoute look(boolean training) {
+    if (training && again()) {
+      FeedRoute chosen = site.lookup(plan.feed, partition, -1);
+      if (chosen.target != null) {
+        return chosen;
       }
     }
     for (int local = site.localNode(plan.queue); ; local = site.localNode(plan.queue)) {
-      FeedRoute route =
-          local >= 0 && isFirst()
-              ? site.lookupFirst(plan.feed, partition, local)
-              : site.lookup(plan.feed, partition, local);
+      FeedRoute route;
+      if (local >= 0 && isFirst()) {
+        boolean stays = !training || site.hasRoom(local);
+        route =
+            stays ? site.lookupFirst(plan.feed, partition, local) : site.lookupPatiently(plan.feed, partition);
+      } else {
+        route = site.lookup(plan.feed, partition, local);
+      }
       if (local >= 0 && route.state.equals("restarting")) {
         route = site.lookup(plan.feed, partition, -1);
       }
@@ -101,7 +120,7 @@ final class NodeFinder {
           }
           site.stopPreferring(local, plan.queue);
           continue;
-        default: // running, starting, restarting
+        default: // running, starting, restarting, busy
           return route;
       }
     }
@@ -123,7 +142,7 @@ final class NodeFinder {
     if (!speculation || !held || System.nanoTime() - began > TWIN_NANOS) {
       return false;
     }
-    pause(task);
+    pause(task, ASK_AGAIN_MILLIS);
     return true;
   }
 
@@ -154,13 +173,13 @@ final class NodeFinder {
       if (System.nanoTime() - asked > DEATH_NANOS) {
         return false;
       }
-      pause(task);
+      pause(task, ASK_AGAIN_MILLIS);
     }
   }
 
-  private static void pause(TaskContext task) {
+  private static void pause(TaskContext task, long millis) {
     try {
-      Thread.sleep(ASK_AGAIN_MILLIS);
+      Thread.sleep(millis);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new MillraceException(StatusCode.CANCELLED, "the task was interrupted");

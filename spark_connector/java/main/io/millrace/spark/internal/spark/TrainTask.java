@@ -6,6 +6,7 @@ import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FeedRoute;
 import io.millrace.spark.internal.cluster.FollowedSession;
+import io.millrace.spark.internal.cluster.Movable;
 import io.millrace.spark.internal.cluster.PartitionReport;
 import io.millrace.spark.internal.feed.FeedMode;
 import io.millrace.spark.internal.feed.FeedSession;
@@ -21,8 +22,8 @@ import org.apache.spark.api.java.function.Function2;
 import org.apache.spark.util.LongAccumulator;
 
 /**
- * Feeds one partition to one node and ends when the node holds every row; the executor's {@link
- * ExecutorSite} tells the ledger when they are acknowledged. Errors of the cluster are outcomes, so that
+ * Feeds one partition to one node and ends when the node holds every row, or those that it is to have; the executor's
+ * {@link ExecutorSite} tells the ledger when they are acknowledged. Errors of the cluster are outcomes, so that
  * Spark does not try again what cannot succeed; errors of the data are Spark's.
  */
 final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<FeedOutcome>> {
@@ -54,7 +55,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     NodeFinder finder = new NodeFinder(plan, site, task, index);
     try {
       while (true) {
-        FeedRoute route = finder.look();
+        FeedRoute route = finder.lookPatiently();
         if (route == null) {
           return FeedOutcome.terminated(index, feeder);
         }
@@ -97,7 +98,9 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     String feeder = SparkEnv.get().executorId();
     String refed = refedReason(index);
     long firstRow = plan.determinate ? route.resumeRow : 0;
-    PartitionReport report = new PartitionReport(plan.feed, index, route, task.taskAttemptId(), firstRow, refed);
+    Movable movable = plan.determinate ? Movable.ANY_ROW : Movable.WHOLE;
+    PartitionReport report =
+        new PartitionReport(plan.feed, index, route, task.taskAttemptId(), firstRow, refed, movable);
     SessionOptions options =
         SessionOptions.builder(plan.openFeed(), FeedMode.TRAIN)
             .queue(plan.queue)
@@ -154,7 +157,10 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     return new TaskKilledException(session.place() + ": another attempt has taken the partition over");
   }
 
-  /** Sends the rows from {@code firstRow} on; returns how many the partition has. */
+  /**
+   * Sends the rows from {@code firstRow} on; returns how many the partition has. It stops once the rest was taken back
+   * for another node: a later job feeds it.
+   */
   private long feedRows(
       FeedSession session, Iterator<T> rows, RowEncoder<T> encoder, long firstRow, boolean[] touched) {
     long sent = firstRow;
@@ -171,7 +177,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       }
       more = rows.hasNext();
     }
-    while (more || encoder.rows() > 0) {
+    while ((more || encoder.rows() > 0) && !session.isRevoked()) {
       if (more) {
         encoder.add(rows.next());
         more = rows.hasNext();

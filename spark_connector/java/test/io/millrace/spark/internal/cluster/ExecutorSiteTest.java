@@ -31,7 +31,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     JsonObject route =
         Json.parseObject(
             "{\"state\":\"finished\",\"executor_id\":0,\"resume_row\":0,\"partition_state\":\"feeding\"}", 4);
-    return new PartitionReport("feed", 3, new FeedRoute(route, nonce -> false), 1, 0, "");
+    return new PartitionReport("feed", 3, new FeedRoute(route, nonce -> false), 1, 0, "", Movable.ANY_ROW);
   }
 
   @Test

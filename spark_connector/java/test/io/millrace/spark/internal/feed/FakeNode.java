@@ -16,7 +16,7 @@ import org.zeromq.ZMQ;
  * The node's end of the protocol, driven frame by frame by a test: for what no real node does, or not at a
  * given moment. The methods are for one thread.
  */
-final class FakeNode implements AutoCloseable {
+public final class FakeNode implements AutoCloseable {
   /** A frame that has arrived. */
   static final class Frame {
     final FrameHeader header;
@@ -49,7 +49,7 @@ final class FakeNode implements AutoCloseable {
   private String feeder = ""; // that sent the last frame
   private boolean closed;
 
-  FakeNode() {
+  public FakeNode() {
     this(Text.randomHex(8), Text.randomHex(8));
   }
 
@@ -88,7 +88,7 @@ final class FakeNode implements AutoCloseable {
     }
   }
 
-  FeedTarget target() {
+  public FeedTarget target() {
     return new FeedTarget("worker:0", nonce, endpoint, key);
   }
 
@@ -134,7 +134,7 @@ final class FakeNode implements AutoCloseable {
   }
 
   /** Takes the OPEN of a session and connects to where it wants its replies; returns the session's id. */
-  long accept() throws BadInputException {
+  public long accept() throws BadInputException {
     Frame frame = receive(FrameType.OPEN);
     connectReply(OpenFrame.decode(frame.metadata), "node/" + nonce);
     return frame.header.session;
@@ -166,8 +166,34 @@ final class FakeNode implements AutoCloseable {
     seqs.merge(session, 1L, Long::sum);
   }
 
-  void credit(long session, long limit, long released) {
+  public void credit(long session, long limit, long released) {
     reply(session, FrameType.CREDIT, Counts.encode(limit, released));
+  }
+
+  /** The answer to REVOKE. */
+  public void revoked(long session, long row) {
+    reply(session, FrameType.REVOKED, Counts.encode(row));
+  }
+
+  public void done(long session, long rows) {
+    reply(session, FrameType.DONE, Counts.encode(rows, 0));
+  }
+
+  public void received(long session, long row) {
+    reply(session, FrameType.RECEIVED, Counts.encode(row));
+  }
+
+  public void acknowledged(long session, long row) {
+    reply(session, FrameType.ACK, Counts.encode(row));
+  }
+
+  /** Waits for REVOKE, past whatever comes before; returns its row. */
+  public long awaitRevoke() throws BadInputException {
+    Frame frame = receive();
+    while (frame.header.type != FrameType.REVOKE) {
+      frame = receive();
+    }
+    return Counts.decode(frame.metadata).first;
   }
 
   void error(long session, StatusCode code, String message) {

@@ -154,6 +154,118 @@ public final class FeedSessionTest {
     assertEquals(1, hub.stats().batchesSent);
   }
 
+  /** A session with 20 rows sent, of which the node is asked to give back what it can. */
+  private FeedSession revoked(long[] id) throws Exception {
+    FeedSession session = open(FeedMode.TRAIN);
+    session.revoke(Long.MAX_VALUE); // not accepted yet: it would be a mistake
+    id[0] = node.accept();
+    node.credit(id[0], MUCH, 0);
+    session.send(Rows.SCHEMA, rows(0, 20));
+    session.revoke(7);
+    session.revoke(8); // once is enough
+    node.receive(FrameType.SCHEMA);
+    node.receive(FrameType.BATCH);
+    FakeNode.Frame frame = node.receive(FrameType.REVOKE);
+    assertTrue("an older node ignores it", frame.header.optional());
+    assertEquals(7, Counts.decode(frame.metadata).first);
+    return session;
+  }
+
+  @Test
+  public void whatTheProgramWasNotGivenIsTakenBack() throws Exception {
+    long[] id = new long[1];
+    FeedSession session = revoked(id);
+    node.reply(id[0], FrameType.REVOKED, Counts.encode(7));
+    Rows.await(session::isRevoked);
+    session.send(Rows.SCHEMA, rows(20, 20)); // on its way meanwhile: goes nowhere
+    session.finish(40);
+    session.awaitReceived();
+    assertFalse("a frame after REVOKED", node.comesWithin(100));
+    assertTrue(session.state().isOpen());
+    assertEquals("all before it were given to the program", 7, session.state().receivedRows);
+    node.reply(id[0], FrameType.ACK, Counts.encode(7));
+    node.reply(id[0], FrameType.DONE, Counts.encode(7, 0));
+    session.awaitDone();
+    SessionState state = session.state();
+    assertEquals(SessionEnd.REVOKED, state.end);
+    assertEquals(7, state.ackedRows);
+    assertEquals(7, state.rowsInDoubt());
+    assertTrue(state.error.getMessage(), state.error.getMessage().contains("from row 7 on"));
+    assertEquals("what had no place to go", 1, hub.stats().batchesSent);
+  }
+
+  @Test
+  public void aTaskThatWaitsForCreditEndsWhenTheRestIsTakenBack() throws Exception {
+    FeedSession session = open(FeedMode.TRAIN);
+    long id = node.accept();
+    EncodedBatch first = rows(0, 20);
+    node.credit(id, FeedSession.creditBytes(first), 0);
+    session.send(Rows.SCHEMA, first);
+    AtomicReference<Throwable> thrown = new AtomicReference<>();
+    Thread feeds =
+        new Thread(
+            () -> {
+              session.send(Rows.SCHEMA, rows(20, 20));
+              session.finish(40);
+              session.awaitReceived();
+            });
+    feeds.setUncaughtExceptionHandler((thread, e) -> thrown.set(e));
+    feeds.start();
+    node.receive(FrameType.SCHEMA);
+    node.receive(FrameType.BATCH);
+    node.receive(FrameType.BLOCKED);
+    session.revoke(Long.MAX_VALUE);
+    node.receive(FrameType.REVOKE);
+    node.reply(id, FrameType.REVOKED, Counts.encode(5));
+    feeds.join();
+    assertNull(thrown.get());
+  }
+
+  @Test
+  public void whatIsLostAfterItWasTakenBackIsInDoubtUpToThere() throws Exception {
+    long[] id = new long[1];
+    FeedSession session = revoked(id);
+    node.reply(id[0], FrameType.ACK, Counts.encode(3));
+    node.reply(id[0], FrameType.REVOKED, Counts.encode(7));
+    Rows.await(session::isRevoked);
+    node.die();
+    Rows.await(() -> !session.state().isOpen());
+    assertEquals(SessionEnd.BROKEN, session.state().end);
+    assertEquals(7, session.state().rowsInDoubt());
+    assertEquals(3, session.state().ackedRows);
+  }
+
+  @Test
+  public void aNodeThatGivesNothingBackGoesOn() throws Exception {
+    long[] id = new long[1];
+    FeedSession session = revoked(id);
+    session.finish(20);
+    node.reply(id[0], FrameType.RECEIVED, Counts.encode(20));
+    session.awaitReceived();
+    node.reply(id[0], FrameType.DONE, Counts.encode(20, 0));
+    session.awaitDone();
+    assertEquals(SessionEnd.DONE, session.state().end);
+  }
+
+  @Test
+  public void whatIsGivenBackWithoutBeingAskedForIsABadFrame() throws Exception {
+    FeedSession session = open(FeedMode.TRAIN);
+    long id = node.accept();
+    node.credit(id, MUCH, 0);
+    session.send(Rows.SCHEMA, rows(0, 20));
+    node.reply(id, FrameType.REVOKED, Counts.encode(7));
+    assertEquals(StatusCode.DATA_LOSS, failure(session::awaitDone).code());
+    assertEquals(SessionEnd.BAD_PEER, session.state().end);
+  }
+
+  @Test
+  public void moreThanWasSentIsNotGivenBack() throws Exception {
+    long[] id = new long[1];
+    FeedSession session = revoked(id);
+    node.reply(id[0], FrameType.REVOKED, Counts.encode(21));
+    assertEquals(StatusCode.DATA_LOSS, failure(session::awaitDone).code());
+  }
+
   @Test
   public void aSessionResumesAtTheRowItIsGiven() throws Exception {
     FeedSession session = hub.open(node.target(), options(FeedMode.TRAIN).firstRow(50).build());
@@ -224,7 +336,7 @@ public final class FeedSessionTest {
     FeedSession session = open(FeedMode.INFERENCE);
     FakeNode.Frame frame = node.receive(FrameType.OPEN);
     OpenFrame open = OpenFrame.decode(frame.metadata);
-    assertEquals(FeedSession.RESULT_WINDOW_BYTES, open.resultLimit);
+    assertEquals(ResultQueue.WINDOW_BYTES, open.resultLimit);
     node.connectReply(open, node.target().principal());
     long id = frame.header.session;
     node.credit(id, MUCH, 0);
@@ -232,14 +344,14 @@ public final class FeedSessionTest {
     session.send(Rows.SCHEMA, rows(0, rows));
     node.receive(FrameType.SCHEMA);
     long bytes = node.receive(FrameType.BATCH).credit();
-    assertTrue(bytes > FeedSession.RESULT_WINDOW_BYTES / 4);
+    assertTrue(bytes > ResultQueue.WINDOW_BYTES / 4);
     node.reply(id, FrameType.SCHEMA, SchemaMessage.encode(Rows.SCHEMA));
     result(id, 0, rows);
     Rows.await(() -> session.unreadBytes() > 0);
     assertFalse(node.comesWithin(50));
     assertEquals(rows, session.nextResult().rows());
     assertEquals(
-        FeedSession.RESULT_WINDOW_BYTES + bytes, Counts.decode(node.receive(FrameType.RESULT_CREDIT).metadata).first);
+        ResultQueue.WINDOW_BYTES + bytes, Counts.decode(node.receive(FrameType.RESULT_CREDIT).metadata).first);
   }
 
   private void result(long id, long firstRow, int rows) {

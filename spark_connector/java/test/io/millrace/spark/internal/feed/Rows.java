@@ -10,8 +10,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.function.BooleanSupplier;
 
 /** Rows that both ends of a test can compute: an id, a text, a vector. */
-final class Rows {
-  static final ArrowSchema SCHEMA =
+public final class Rows {
+  public static final ArrowSchema SCHEMA =
       new ArrowSchema(
           new ArrowField("id", ArrowType.of(ArrowType.Id.INT64), false),
           new ArrowField("text", ArrowType.of(ArrowType.Id.UTF8), true),
@@ -19,7 +19,7 @@ final class Rows {
 
   private Rows() {}
 
-  static EncodedBatch batch(BufferPool pool, long firstId, int rows) {
+  public static EncodedBatch batch(BufferPool pool, long firstId, int rows) {
     BatchBuilder builder = new BatchBuilder(SCHEMA, pool);
     for (long id = firstId; id < firstId + rows; id++) {
       builder.column(0).putLong(id);
