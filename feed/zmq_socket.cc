@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -165,7 +166,17 @@ void RaiseSendBuffer(int fd) {
 constexpr int kEvents = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CLOSED |
                         ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
                         ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                        ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+                        ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_ACCEPT_FAILED;
+
+// A listener stands still for a moment: peers wait to be taken. Told once by a process.
+void TellShortage(int error) {
+  static std::atomic<bool> told{false};
+  const bool too_many = error == ENOBUFS;
+  if ((!too_many && error != EMFILE && error != ENFILE) || told.exchange(true)) return;
+  MILLRACE_LOG(WARNING) << "feed: " << (too_many ? "too many peers have connected and not logged in"
+                                                 : "no file descriptor is left for a peer")
+                        << "; others wait until there is room (ulimit -n; who connects?)";
+}
 
 std::optional<ZmqEvent::Kind> EventKind(uint16_t event) {
   switch (event) {
@@ -436,6 +447,7 @@ absl::StatusOr<std::optional<ZmqEvent>> ZmqSocket::NextEvent() {
     uint32_t value;
     std::memcpy(&number, head.data(), sizeof(number));
     std::memcpy(&value, head.data() + sizeof(number), sizeof(value));
+    if (number == ZMQ_EVENT_ACCEPT_FAILED) TellShortage(static_cast<int>(value));
     const std::optional<ZmqEvent::Kind> kind = EventKind(number);
     if (!kind.has_value()) continue;
     if (*kind == ZmqEvent::Kind::kConnected && absl::StartsWith(endpoint.view(), "ipc://")) {
