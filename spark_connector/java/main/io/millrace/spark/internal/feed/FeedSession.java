@@ -8,7 +8,6 @@ import io.millrace.spark.internal.arrow.SchemaMessage;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.Text;
 import java.nio.ByteBuffer;
-import java.util.ArrayDeque;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -38,17 +37,6 @@ import java.util.function.BooleanSupplier;
 public final class FeedSession {
   private static final long CANCEL_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
-  /** A batch that was sent, until the node has it: its memory is used again then. */
-  private static final class Outstanding {
-    final long endRow;
-    final EncodedBatch batch;
-
-    Outstanding(long endRow, EncodedBatch batch) {
-      this.endRow = endRow;
-      this.batch = batch;
-    }
-  }
-
   private final FeedHub hub;
   private final long id;
   private final FeedTarget target;
@@ -72,12 +60,7 @@ public final class FeedSession {
   private long waitProgress;
   private SessionEnd end = SessionEnd.OPEN;
   private MillraceException error;
-  // Credit, in BATCH bytes since OPEN.
-  private long sentBytes;
-  private long limit;
-  private long released;
-  private long needed; // of the last BLOCKED
-  private final ArrayDeque<Outstanding> outstanding = new ArrayDeque<>();
+  private final SendWindow window = new SendWindow();
   private ArrowSchema schema; // of what is sent, once SCHEMA went out
   private final ResultQueue results = new ResultQueue();
   private boolean revoking; // REVOKE went out
@@ -253,21 +236,16 @@ public final class FeedSession {
 
   // ---------------------------------------------------------------------------------------- sending
 
-  /** Credit that a batch costs. */
-  static long creditBytes(EncodedBatch batch) {
-    return BatchPrefix.BYTES + batch.bytes();
-  }
-
   /** True if a batch of that size may go; otherwise the node is told what is needed. */
   private boolean hasCredit(long bytes) {
     if (!accepted || isRevokedLocked()) {
       return false;
     }
-    if (bytes <= limit - sentBytes) {
+    if (window.fits(bytes)) {
       return true;
     }
-    if (needed != sentBytes + bytes) {
-      needed = sentBytes + bytes;
+    long needed = window.need(bytes);
+    if (needed > 0) {
       sendCount(FrameType.BLOCKED, needed);
     }
     return false;
@@ -287,10 +265,10 @@ public final class FeedSession {
   public void send(ArrowSchema batchSchema, EncodedBatch batch) {
     lock.lock();
     try {
-      if (end != SessionEnd.OPEN || !hasCredit(creditBytes(batch))) {
+      if (end != SessionEnd.OPEN || !hasCredit(SendWindow.bytesOf(batch))) {
         long began = System.nanoTime();
         try {
-          await(() -> isRevokedLocked() || hasCredit(creditBytes(batch)), true);
+          await(() -> isRevokedLocked() || hasCredit(SendWindow.bytesOf(batch)), true);
         } finally {
           creditNanos += System.nanoTime() - began;
         }
@@ -313,7 +291,7 @@ public final class FeedSession {
     lock.lock();
     try {
       checkOpen(true);
-      if (!hasCredit(creditBytes(batch))) {
+      if (!hasCredit(SendWindow.bytesOf(batch))) {
         return false;
       }
       push(batchSchema, batch);
@@ -341,8 +319,7 @@ public final class FeedSession {
     }
     byte[] metadata = new BatchPrefix(sentRows, batch.rows()).encode(batch.message());
     sentRows += batch.rows();
-    sentBytes += creditBytes(batch);
-    outstanding.addLast(new Outstanding(sentRows, batch));
+    window.sent(sentRows, batch);
     hub.sendFrame(this, FrameType.BATCH, metadata, batch.parts());
   }
 
@@ -446,7 +423,7 @@ public final class FeedSession {
   public Ready awaitReady(EncodedBatch next) {
     lock.lock();
     try {
-      await(() -> !results.isEmpty() || next != null && hasCredit(creditBytes(next)), false);
+      await(() -> !results.isEmpty() || next != null && hasCredit(SendWindow.bytesOf(next)), false);
       if (!results.isEmpty()) {
         return Ready.RESULT;
       }
@@ -530,12 +507,10 @@ public final class FeedSession {
     end = how;
     error = why;
     if (how == SessionEnd.DONE) {
-      releaseUpTo(Long.MAX_VALUE);
+      window.releaseUpTo(Long.MAX_VALUE);
     } else {
-      // Results of an incomplete partition are worth nothing. The memory of batches may still be on its way
-      // to a socket: it is left to the garbage collector.
-      results.clear();
-      outstanding.clear();
+      results.clear(); // those of an incomplete partition are worth nothing
+      window.forget();
     }
     boolean tell = how == SessionEnd.ABORTED || how == SessionEnd.BAD_PEER || how == SessionEnd.UNANSWERED;
     byte[] abort = tell ? Messages.encodeError(why.code(), why.getMessage()) : null;
@@ -559,12 +534,6 @@ public final class FeedSession {
   }
 
   // ----------------------------------------------- what the node says; for the hub, on its thread
-
-  private void releaseUpTo(long row) {
-    while (!outstanding.isEmpty() && outstanding.peekFirst().endRow <= row) {
-      outstanding.pollFirst().batch.release();
-    }
-  }
 
   /** On a loaded host a new node answers late, but gets there step by step: each has its own time. */
   void onStage(OpenStage reached) {
@@ -634,21 +603,17 @@ public final class FeedSession {
     }
   }
 
-  private static void require(boolean holds, String what, long found, long other) throws BadInputException {
+  static void require(boolean holds, String what, long found, long other) throws BadInputException {
     if (!holds) {
       throw new BadInputException(what + " " + found + ", " + other);
     }
   }
 
   private void onCredit(Counts credit) throws BadInputException {
-    require(credit.first >= limit, "CREDIT: the limit fell: now and before", credit.first, limit);
-    require(credit.second >= released, "CREDIT: released fell: now and before", credit.second, released);
-    require(credit.second <= sentBytes, "CREDIT: more released than sent:", credit.second, sentBytes);
-    if (!accepted || needed > limit && needed <= credit.first) {
+    boolean freed = window.onCredit(credit);
+    if (!accepted || freed) {
       options.progress.advance(); // its turn has come
     }
-    limit = credit.first;
-    released = credit.second;
     answered = true;
     accepted = true;
     waitPosition = 0;
@@ -665,7 +630,7 @@ public final class FeedSession {
       options.progress.advance();
     }
     receivedRows = row;
-    releaseUpTo(row);
+    window.releaseUpTo(row);
     if (row == endRow) {
       endReceived = true;
     }
@@ -679,7 +644,7 @@ public final class FeedSession {
     }
     ackedRows = row;
     receivedRows = Math.max(receivedRows, row);
-    releaseUpTo(row);
+    window.releaseUpTo(row);
   }
 
   private void onRevoked(long row) throws BadInputException {
@@ -690,13 +655,13 @@ public final class FeedSession {
     require(row >= ackedRows, "REVOKED: fewer rows than acknowledged:", row, ackedRows);
     revokedRow = row;
     sentRows = receivedRows = row;
-    outstanding.clear(); // some may be on their way to the socket: left to the garbage collector
+    window.forget();
     options.progress.advance();
   }
 
   private void onWait(Counts wait) {
     // One for a session that is served already says that it waits for credit; it may be late.
-    if (accepted && needed <= limit) {
+    if (accepted && !window.isBlocked()) {
       return;
     }
     if (!answered || wait.first < waitPosition || wait.second > waitProgress) {

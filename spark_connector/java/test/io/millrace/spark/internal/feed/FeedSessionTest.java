@@ -109,13 +109,13 @@ public final class FeedSessionTest {
     assertFalse(session.trySend(Rows.SCHEMA, batch));
     FakeNode.Frame blocked = node.receive(FrameType.BLOCKED);
     assertEquals(1, blocked.header.seq);
-    assertEquals(FeedSession.creditBytes(batch), Counts.decode(blocked.metadata).first);
-    node.credit(frame.header.session, FeedSession.creditBytes(batch), 0);
+    assertEquals(SendWindow.bytesOf(batch), Counts.decode(blocked.metadata).first);
+    node.credit(frame.header.session, SendWindow.bytesOf(batch), 0);
     session.send(Rows.SCHEMA, batch);
     assertEquals(2, node.receive(FrameType.SCHEMA).header.seq);
     FakeNode.Frame first = node.receive(FrameType.BATCH);
     assertEquals(3, first.header.seq);
-    assertEquals(FeedSession.creditBytes(batch), first.credit());
+    assertEquals(SendWindow.bytesOf(batch), first.credit());
     // What the node has let go is no credit by itself.
     EncodedBatch next = rows(10, 10);
     node.credit(frame.header.session, first.credit(), first.credit());
@@ -199,7 +199,7 @@ public final class FeedSessionTest {
     FeedSession session = open(FeedMode.TRAIN);
     long id = node.accept();
     EncodedBatch first = rows(0, 20);
-    node.credit(id, FeedSession.creditBytes(first), 0);
+    node.credit(id, SendWindow.bytesOf(first), 0);
     session.send(Rows.SCHEMA, first);
     AtomicReference<Throwable> thrown = new AtomicReference<>();
     Thread feeds =
