@@ -289,9 +289,8 @@ public final class RecoveryChecks extends Checks {
     for (int i = 0; i < 1000; i++) {
       requireEqual((long) i * i, result.get().get(i).getLong(0));
     }
-    for (NodeInfo node : cluster.clusterInfo()) {
-      require(node.attempt() >= 1, node.toString());
-    }
+    // The first node that is back may have served all; then the other one's own job has the cores.
+    await("the next attempts", () -> cluster.clusterInfo().stream().allMatch(node -> node.attempt() > 0));
     // The job that was to start a node finds it started, wherever its task comes to run.
     await("the end of all jobs for nodes", () -> sc.statusTracker().getActiveJobIds().length == 0);
     requireEqual(100L, cluster.inference(numbers(100, 4), RESULT, options).count());
