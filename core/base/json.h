@@ -2,7 +2,7 @@
 //
 // JSON in and out without exceptions: nlohmann::json behind functions that return absl::StatusOr.
 //
-// Defines: Json, OrderedJson, JsonOptions, ParseJson(), ParseOrderedJson(), DumpJson(), and typed
+// Defines (with json_fwd.h): Json, OrderedJson, JsonOptions, ParseJson(), ParseOrderedJson(), DumpJson(), and typed
 // getters whose errors name the field.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(Json request, ParseJson(line));
@@ -26,19 +26,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/base/json_fwd.h"
 #include "nlohmann/json.hpp"
 
 namespace millrace {
-
-using Json = nlohmann::json;                 // keys of an object are sorted
-using OrderedJson = nlohmann::ordered_json;  // keys keep their order
-
-struct JsonOptions {
-  // Deepest nesting of arrays and objects; a scalar document has depth 0.
-  int max_depth = 64;
-  // Largest text.
-  size_t max_bytes = size_t{64} << 20;
-};
 
 // Parses exactly one JSON value (RFC 8259, UTF-8; white space around it is allowed). Of equal keys
 // in an object the last wins, as in Python.

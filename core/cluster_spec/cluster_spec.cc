@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
+#include "core/base/json.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cluster_spec/python_text.h"
@@ -279,6 +280,11 @@ bool operator==(const ClusterSpec& a, const ClusterSpec& b) {
     const auto other = b.index_.find(job.first);
     return other != b.index_.end() && b.jobs_[other->second].second == job.second;
   });
+}
+
+absl::StatusOr<std::string> TfConfig(const ClusterSpec& spec, absl::string_view task_type,
+                                     int task_index) {
+  return TfConfig(spec, task_type, task_index, Json::object());
 }
 
 absl::StatusOr<std::string> TfConfig(const ClusterSpec& spec, absl::string_view task_type,

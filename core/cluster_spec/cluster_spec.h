@@ -34,7 +34,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/base/json.h"
+#include "core/base/json_fwd.h"
 
 namespace millrace {
 
@@ -135,7 +135,9 @@ class ClusterSpec {
 // "task".
 [[nodiscard]] absl::StatusOr<std::string> TfConfig(const ClusterSpec& spec,
                                                    absl::string_view task_type, int task_index,
-                                                   const Json& extra = Json::object());
+                                                   const Json& extra);
+[[nodiscard]] absl::StatusOr<std::string> TfConfig(const ClusterSpec& spec,
+                                                   absl::string_view task_type, int task_index);
 
 // What changed between two specs. Each list is sorted by job, then index.
 struct ClusterSpecDiff {
