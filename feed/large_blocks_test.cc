@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/base/config.h"
 #include "gtest/gtest.h"
 
 namespace millrace {
@@ -34,7 +35,7 @@ int64_t FaultsOfBlocks() {
 }
 
 TEST(LargeBlocksTest, ABlockIsUsedAgainWithoutFreshPages) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
   GTEST_SKIP() << "a sanitizer's allocator";
 #endif
   KeepLargeBlocks();

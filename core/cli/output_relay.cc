@@ -126,7 +126,8 @@ void OutputRelay::Relay(const Item& item) {
 void OutputRelay::RelayPartial(const PartialKey& key) {
   const auto found = partials_.find(key);
   if (found == partials_.end()) return;
-  const auto& [node, source] = key;
+  const std::string& node = key.first;
+  const LogSource source = key.second;
   std::string text = std::move(found->second.raw);
   const std::string prefix = Prefix(node, source);
   found->second.lines.Finish(

@@ -48,6 +48,11 @@ constexpr size_t kMaxJobNameChars = 40;
 // Two messages of an agent.
 constexpr int64_t kMinOutputWindow = int64_t{64} << 10;
 
+bool HasJob(const std::vector<NodeRole>& roles, absl::string_view job) {
+  return std::any_of(roles.begin(), roles.end(),
+                     [job](const NodeRole& role) { return role.job_name == job; });
+}
+
 bool IsClusterId(absl::string_view id) {
   return !id.empty() && id.size() <= kMaxClusterIdChars &&
          std::all_of(id.begin(), id.end(), [](unsigned char c) {
@@ -132,9 +137,7 @@ absl::Status CheckGpus(const CoordinatorOptions& options) {
   };
   MILLRACE_RETURN_IF_ERROR(check("node.gpus_per_node", options.node.gpus_per_node));
   for (const auto& [job, count] : options.node.gpus_by_job) {
-    const bool known = std::any_of(options.roles.begin(), options.roles.end(),
-                                   [&](const NodeRole& role) { return role.job_name == job; });
-    if (!known) {
+    if (!HasJob(options.roles, job)) {
       return absl::InvalidArgumentError(
           absl::StrCat("node.gpus_by_job: the cluster has no job \"", job, "\""));
     }
@@ -155,9 +158,7 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
   if (options.clock == nullptr) return absl::InvalidArgumentError("clock is null");
   MILLRACE_RETURN_IF_ERROR(CheckRestartPolicy("restart", options.restart));
   for (const auto& [job, policy] : options.restarts) {
-    const bool known = std::any_of(options.roles.begin(), options.roles.end(),
-                                   [&](const NodeRole& role) { return role.job_name == job; });
-    if (!known) {
+    if (!HasJob(options.roles, job)) {
       return absl::InvalidArgumentError(
           absl::StrCat("restarts: the cluster has no job \"", job, "\""));
     }
