@@ -13,6 +13,12 @@ load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:pypi_source.bzl", "pypi_source")
 load("//third_party/bazel:system_library.bzl", "system_library")
 
+def _own(rule, name, **kwargs):
+    """Declares what only we can: our targets, or sources with our changes. Another's would be taken silently."""
+    if native.existing_rule(name):
+        fail("\nMillrace has a repository @%s of its own, and this WORKSPACE too: give yours another name.\n" % name)
+    rule(name = name, **kwargs)
+
 def _bazel_rules():
     maybe(
         distribution_rules,
@@ -160,7 +166,7 @@ def _system_libraries():
         static = True,
         build_file = Label("//third_party:grpc.BUILD"),
     )
-    maybe(
+    _own(
         system_library,
         name = "openssl",
         modules = {"libssl": "3.0", "libcrypto": "3.0"},
@@ -169,7 +175,7 @@ def _system_libraries():
         static = True,
         build_file = Label("//third_party:openssl.BUILD"),
     )
-    maybe(
+    _own(
         system_library,
         name = "libsodium",
         modules = {"libsodium": "1.0.18"},
@@ -203,7 +209,7 @@ def _system_libraries():
     )
     maybe(
         system_library,
-        name = "curl",
+        name = "millrace_curl",
         modules = {"libcurl": "7.88"},
         debian_package = "libcurl4-openssl-dev",
         headers = ["curl"],
@@ -227,7 +233,7 @@ def _system_libraries():
     )
     maybe(
         system_library,
-        name = "glfw",
+        name = "millrace_glfw",
         modules = {"glfw3": "3.3"},
         debian_package = "libglfw3-dev",
         headers = ["GLFW"],
@@ -235,7 +241,7 @@ def _system_libraries():
     )
     maybe(
         system_library,
-        name = "freetype",
+        name = "millrace_freetype",
         modules = {"freetype2": "24"},
         debian_package = "libfreetype-dev",
         headers = ["freetype2"],
@@ -243,7 +249,7 @@ def _system_libraries():
     )
     maybe(
         system_library,
-        name = "zlib",
+        name = "millrace_zlib",
         modules = {"zlib": "1.2"},
         debian_package = "zlib1g-dev",
         headers = ["zlib.h", "zconf.h"],
@@ -252,7 +258,7 @@ def _system_libraries():
     for name, folder in [("inter", "opentype/inter"), ("jetbrains-mono", "truetype/jetbrains-mono")]:
         maybe(
             system_library,
-            name = "font_" + name.replace("-", "_"),
+            name = "millrace_font_" + name.replace("-", "_"),
             modules = {},
             debian_package = "fonts-" + name,
             include_dir = "/usr/share/fonts/" + folder.split("/")[0],
@@ -394,7 +400,7 @@ _LIBZMQ_PLATFORM = """\
 """
 
 def _source_distributions():
-    maybe(
+    _own(
         pypi_source,
         name = "nanoarrow",
         package = "nanoarrow",
@@ -406,7 +412,7 @@ def _source_distributions():
     )
 
     # libzmq as its Python binding carries it, unchanged but for these edits.
-    maybe(
+    _own(
         pypi_source,
         name = "org_zeromq_libzmq",
         package = "pyzmq",
@@ -526,7 +532,7 @@ def _source_distributions():
     # fits it.
     maybe(
         pypi_source,
-        name = "imgui_bundle",
+        name = "millrace_imgui_bundle",
         package = "imgui-bundle",
         version = "1.93.0",
         sha256 = "10ad1dab8258a6787b4f07bb926b08d0efc648a7906242568c8dd778c5e719bf",
@@ -653,14 +659,18 @@ def spark_jars(jars, suffix = ""):
             sha256 = sha256,
         )
 
-def millrace_repositories():
-    """Declares what Millrace's libraries and programs are built with, and its Python toolchain.
-
-    Called once, in the WORKSPACE of whoever builds them. A repository that is declared already stays as it
-    is."""
-    _bazel_rules()
+def library_repositories():
+    """Declares what Millrace's libraries and programs are built with, but for Bazel's own rules."""
     _system_libraries()
     _source_distributions()
     _maven_jars()
     spark_jars(_SPARK_JARS)
+
+def millrace_repositories():
+    """Declares what Millrace's libraries and programs are built with, and its Python toolchain.
+
+    Called once, in the WORKSPACE of whoever builds them. A repository under its usual name that is declared
+    already stays as it is; what is named millrace_... is ours."""
+    _bazel_rules()
+    library_repositories()
     native.register_toolchains("@millrace//third_party/bazel:python3")

@@ -56,7 +56,7 @@ def _is_zeromq_or_curl(label):
 
 
 def _is_curl(label):
-    return label.startswith(("@curl//", "@com_github_curl_"))
+    return label.startswith(("@millrace_curl//", "@com_github_curl_"))
 
 
 def _is_cluster_or_feed(label):

@@ -24,7 +24,7 @@ GOOD = {
     "//core/cluster:cluster": ["//core/agent:millrace-agent", "//resolver:static", "//feed:feeder"],
     "//core/cli:millrace": ["//core/cluster:cluster"],
     "//dashboard/model:model": ["//core/proto:spec_proto"],
-    "//dashboard/views:views": ["//dashboard/model:model", "@imgui_bundle//:imgui"],
+    "//dashboard/views:views": ["//dashboard/model:model", "@millrace_imgui_bundle//:imgui"],
     "//examples/digits:digits": ["//core/cluster:cluster", "//core/node:node"],
 }
 
@@ -86,12 +86,12 @@ class RulesTest(unittest.TestCase):
         self.assert_refused("//dashboard/model:model", "//feed:feeder", "must not reach")
 
     def test_the_dashboard_model_does_not_reach_imgui(self):
-        self.assert_refused("//dashboard/model:model", "@imgui_bundle//:imgui", "must not reach")
+        self.assert_refused("//dashboard/model:model", "@millrace_imgui_bundle//:imgui", "must not reach")
 
     def test_one_package_uses_curl(self):
-        found = rules.violations(graph([("//resolver/http:http_client", "@curl//:curl")]))
+        found = rules.violations(graph([("//resolver/http:http_client", "@millrace_curl//:curl")]))
         self.assertEqual(found, [])
-        self.assert_refused("//resolver:static", "@curl//:curl", "only //resolver/http")
+        self.assert_refused("//resolver:static", "@millrace_curl//:curl", "only //resolver/http")
 
     def test_tests_may_use_anything(self):
         label = "//feed:feeder_test"
