@@ -28,10 +28,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.types.StructType;
 
-/**
- * Checks inside a Spark application, run one after another; the application ends with 1 if one failed.
- * Arguments of main: the node program, a folder for its files, and names of checks (all, if there are none).
- */
+/** Checks inside a Spark application, run one after another. */
 abstract class Checks {
   /** One check; throws if it fails. */
   interface Check {
@@ -50,6 +47,11 @@ abstract class Checks {
   private int ran;
   private int failed;
 
+  /**
+   * The checks of one class.
+   *
+   * @param args the node program, a folder for its files, and names of checks (all, if there are none)
+   */
   Checks(String[] args) {
     node = args[0];
     folder = args[1];
@@ -79,13 +81,15 @@ abstract class Checks {
     System.out.println("CHECK " + name + " " + outcome + " " + (System.nanoTime() - began) / 1_000_000 + " ms");
   }
 
-  /** Ends the application. If all is well main returns: YARN takes an exit for a failure. */
-  final void end() {
-    spark.stop();
-    System.out.println("CHECKS " + ran + " ran, " + failed + " failed");
-    if (failed > 0 || ran == 0) {
-      System.exit(1);
-    }
+  /** Runs each through {@link #check}. */
+  abstract void runAll() throws Exception;
+
+  final int ran() {
+    return ran;
+  }
+
+  final int failed() {
+    return failed;
   }
 
   // -------------------------------------------------------------------------------------------- helpers

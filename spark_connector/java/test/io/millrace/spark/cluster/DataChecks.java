@@ -26,23 +26,21 @@ import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructType;
 
 /** Rows of every kind and size, two executors of one core each. */
-public final class DataChecks extends Checks {
+final class DataChecks extends Checks {
   private static final int BIG = 100 << 20;
 
-  private DataChecks(String[] args) {
+  DataChecks(String[] args) {
     super(args);
   }
 
-  /** Runs the checks. */
-  public static void main(String[] args) {
-    DataChecks checks = new DataChecks(args);
-    checks.check("bigRows", checks::bigRows);
-    checks.check("hugePartition", checks::hugePartition);
-    checks.check("nullsAndNesting", checks::nullsAndNesting);
-    checks.check("actionsAtOnce", checks::actionsAtOnce);
-    checks.check("unorderedSource", checks::unorderedSource);
-    checks.check("lazyInference", checks::lazyInference);
-    checks.end();
+  @Override
+  void runAll() {
+    check("bigRows", this::bigRows);
+    check("hugePartition", this::hugePartition);
+    check("nullsAndNesting", this::nullsAndNesting);
+    check("actionsAtOnce", this::actionsAtOnce);
+    check("unorderedSource", this::unorderedSource);
+    check("lazyInference", this::lazyInference);
   }
 
   /** Rows of 100 MB, of which a node may hold a quarter at most. */

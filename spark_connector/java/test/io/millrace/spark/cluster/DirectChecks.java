@@ -20,27 +20,25 @@ import java.util.Set;
 import org.apache.spark.sql.Row;
 
 /** Nodes that read their own data, all roles, and GPUs claimed on the host; four executors of one core each. */
-public final class DirectChecks extends Checks {
+final class DirectChecks extends Checks {
   private int runs;
 
-  private DirectChecks(String[] args) {
+  DirectChecks(String[] args) {
     super(args);
   }
 
-  /** Runs the checks. */
-  public static void main(String[] args) {
-    DirectChecks checks = new DirectChecks(args);
-    checks.check("basic", checks::basic);
-    checks.check("ports", checks::ports);
-    checks.check("psAndEvaluator", checks::psAndEvaluator);
-    checks.check("driverPs", checks::driverPs);
-    checks.check("graceCutsNoWork", checks::graceCutsNoWork);
-    checks.check("stuckNodeIsNamed", checks::stuckNodeIsNamed);
-    checks.check("paths", checks::paths);
-    checks.check("fails", checks::fails);
-    checks.check("gpus", checks::gpus);
-    checks.check("contextStopped", checks::contextStopped); // the last: there is no context after it
-    checks.end();
+  @Override
+  void runAll() {
+    check("basic", this::basic);
+    check("ports", this::ports);
+    check("psAndEvaluator", this::psAndEvaluator);
+    check("driverPs", this::driverPs);
+    check("graceCutsNoWork", this::graceCutsNoWork);
+    check("stuckNodeIsNamed", this::stuckNodeIsNamed);
+    check("paths", this::paths);
+    check("fails", this::fails);
+    check("gpus", this::gpus);
+    check("contextStopped", this::contextStopped); // the last: there is no context after it
   }
 
   private static ClusterOptions.Builder direct(int executors) {

@@ -7,19 +7,19 @@ import io.millrace.spark.TrainResult;
 import java.util.List;
 
 /** Executors and the driver are killed; two executors of one core each. */
-public final class FaultChecks extends Checks {
-  private FaultChecks(String[] args) {
+final class FaultChecks extends Checks {
+  FaultChecks(String[] args) {
     super(args);
   }
 
-  /** Runs the checks; "driver", the last, does not return. */
-  public static void main(String[] args) throws Exception {
-    FaultChecks checks = new FaultChecks(args);
-    checks.check("executor", checks::executor);
-    checks.check("executorReplaced", checks::executorReplaced);
-    checks.check("displaced", checks::displaced);
-    checks.check("decommissioned", checks::decommissioned);
-    checks.driver();
+  /** "driver", the last, does not return. */
+  @Override
+  void runAll() throws Exception {
+    check("executor", this::executor);
+    check("executorReplaced", this::executorReplaced);
+    check("displaced", this::displaced);
+    check("decommissioned", this::decommissioned);
+    driver();
   }
 
   private void executor() throws Exception {

@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaFutureAction;
 import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
@@ -32,34 +33,32 @@ import org.apache.spark.sql.streaming.StreamingQuery;
 import scala.Tuple2;
 
 /** Clusters that are fed, two executors of one core each. */
-public final class FeedChecks extends Checks {
-  private FeedChecks(String[] args) {
+final class FeedChecks extends Checks {
+  FeedChecks(String[] args) {
     super(args);
   }
 
-  /** Runs the checks. */
-  public static void main(String[] args) {
-    FeedChecks checks = new FeedChecks(args);
-    checks.check("squares", checks::squares);
-    checks.check("trains", checks::trains);
-    checks.check("killed", checks::killed);
-    checks.check("exceptionDuringFeed", checks::exceptionDuringFeed);
-    checks.check("exceptionAfterFeed", checks::exceptionAfterFeed);
-    checks.check("elements", checks::elements);
-    checks.check("emptyPartitions", checks::emptyPartitions);
-    checks.check("lostResults", checks::lostResults);
-    checks.check("stopsReading", checks::stopsReading);
-    checks.check("manyPartitions", checks::manyPartitions);
-    checks.check("restarts", checks::restarts);
-    checks.check("unanswered", checks::unanswered);
-    checks.check("interrupted", checks::interrupted);
-    checks.check("interruptedBatch", checks::interruptedBatch);
-    checks.check("stoppedQuery", checks::stoppedQuery);
-    checks.check("badColumns", checks::badColumns);
-    checks.check("twoClusters", checks::twoClusters);
-    checks.check("progress", checks::progress);
-    checks.check("wrongUse", checks::wrongUse);
-    checks.end();
+  @Override
+  void runAll() {
+    check("squares", this::squares);
+    check("trains", this::trains);
+    check("killed", this::killed);
+    check("exceptionDuringFeed", this::exceptionDuringFeed);
+    check("exceptionAfterFeed", this::exceptionAfterFeed);
+    check("elements", this::elements);
+    check("emptyPartitions", this::emptyPartitions);
+    check("lostResults", this::lostResults);
+    check("stopsReading", this::stopsReading);
+    check("manyPartitions", this::manyPartitions);
+    check("restarts", this::restarts);
+    check("unanswered", this::unanswered);
+    check("interrupted", this::interrupted);
+    check("interruptedBatch", this::interruptedBatch);
+    check("stoppedQuery", this::stoppedQuery);
+    check("badColumns", this::badColumns);
+    check("twoClusters", this::twoClusters);
+    check("progress", this::progress);
+    check("wrongUse", this::wrongUse);
   }
 
   private void squares() {
@@ -406,7 +405,10 @@ public final class FeedChecks extends Checks {
     requireContains(absent.getMessage(), "/nowhere/n");
     MillraceException few = requireError(StatusCode.FAILED_PRECONDITION, () -> run(feed(3), "sum"));
     requireContains(few.getMessage(), "3 nodes need a task slot each");
-    JavaFutureAction<Void> other = sc.parallelize(Arrays.asList(1), 1).foreachAsync(i -> Thread.sleep(600_000));
+    // To Spark a task that is cancelled has ended, also while it still runs.
+    JavaFutureAction<Void> other =
+        sc.parallelize(Arrays.asList(1), 1)
+            .foreachAsync(i -> await("its job's end", () -> TaskContext.get().isInterrupted()));
     await("a task in one of two slots", () -> runningTasks() == 1);
     MillraceException taken =
         requireError(StatusCode.DEADLINE_EXCEEDED, () -> run(feed(2).reservationTimeoutMillis(5_000), "sum"));

@@ -26,27 +26,25 @@ import org.apache.spark.scheduler.SparkListenerTaskStart;
  * Which node runs where: two hosts with an executor of two cores each, and speculation that is eager to start
  * copies of tasks, which Spark never does on the host of the first.
  */
-public final class LayoutChecks extends Checks {
+final class LayoutChecks extends Checks {
   private final Copies copies = new Copies();
 
-  private LayoutChecks(String[] args) {
+  LayoutChecks(String[] args) {
     super(args);
     sc.sc().addSparkListener(copies);
   }
 
-  /** Runs the checks. */
-  public static void main(String[] args) {
-    LayoutChecks checks = new LayoutChecks(args);
-    if (checks.sc.getConf().contains("spark.speculation.task.duration.threshold")) {
-      checks.check("copyOfNodeAfterThreshold", checks::copyOfNodeAfterThreshold);
+  @Override
+  void runAll() {
+    if (sc.getConf().contains("spark.speculation.task.duration.threshold")) {
+      check("copyOfNodeAfterThreshold", this::copyOfNodeAfterThreshold);
     } else {
-      checks.check("onePerExecutor", checks::onePerExecutor);
-      checks.check("twoPerExecutor", checks::twoPerExecutor);
-      checks.check("copyOfNode", checks::copyOfNode);
-      checks.check("copyOfFeed", checks::copyOfFeed);
-      checks.check("programMissing", checks::programMissing);
+      check("onePerExecutor", this::onePerExecutor);
+      check("twoPerExecutor", this::twoPerExecutor);
+      check("copyOfNode", this::copyOfNode);
+      check("copyOfFeed", this::copyOfFeed);
+      check("programMissing", this::programMissing);
     }
-    checks.end();
   }
 
   /** Counts the copies of tasks, by stage. */

@@ -30,28 +30,26 @@ import org.apache.spark.sql.types.DataTypes;
  * What a cluster does that has lost a node, has failed, is asked for the impossible, or whose jobs somebody cancels;
  * two executors of one core each.
  */
-public final class RecoveryChecks extends Checks {
-  private RecoveryChecks(String[] args) {
+final class RecoveryChecks extends Checks {
+  RecoveryChecks(String[] args) {
     super(args);
   }
 
-  /** Runs the checks. */
-  public static void main(String[] args) {
-    RecoveryChecks checks = new RecoveryChecks(args);
-    checks.check("failedStaysFailed", checks::failedStaysFailed);
-    checks.check("trainAfterEnd", checks::trainAfterEnd);
-    checks.check("inferenceTooEarly", checks::inferenceTooEarly);
-    checks.check("noFeed", checks::noFeed);
-    checks.check("brokenProgram", checks::brokenProgram);
-    checks.check("afterShutdown", checks::afterShutdown);
-    checks.check("jobsCancelled", checks::jobsCancelled);
-    checks.check("nodeKilled", checks::nodeKilled);
-    checks.check("agentKilled", checks::agentKilled);
-    checks.check("allExecutorsKilled", checks::allExecutorsKilled);
-    checks.check("onlyAgentKilledInInference", checks::onlyAgentKilledInInference);
-    checks.check("allAgentsKilledInInference", checks::allAgentsKilledInInference);
-    checks.check("allExecutorsKilledInInference", checks::allExecutorsKilledInInference);
-    checks.end();
+  @Override
+  void runAll() {
+    check("failedStaysFailed", this::failedStaysFailed);
+    check("trainAfterEnd", this::trainAfterEnd);
+    check("inferenceTooEarly", this::inferenceTooEarly);
+    check("noFeed", this::noFeed);
+    check("brokenProgram", this::brokenProgram);
+    check("afterShutdown", this::afterShutdown);
+    check("jobsCancelled", this::jobsCancelled);
+    check("nodeKilled", this::nodeKilled);
+    check("agentKilled", this::agentKilled);
+    check("allExecutorsKilled", this::allExecutorsKilled);
+    check("onlyAgentKilledInInference", this::onlyAgentKilledInInference);
+    check("allAgentsKilledInInference", this::allAgentsKilledInInference);
+    check("allExecutorsKilledInInference", this::allExecutorsKilledInInference);
   }
 
   /** The node that is left answers no more. */

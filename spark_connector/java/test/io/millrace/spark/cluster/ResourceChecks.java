@@ -29,21 +29,19 @@ import org.apache.spark.streaming.api.java.JavaDStream;
  * GPUs that Spark gives, dynamic allocation, and streams; two or three executors of one core and one GPU
  * each.
  */
-public final class ResourceChecks extends Checks {
-  private ResourceChecks(String[] args) {
+final class ResourceChecks extends Checks {
+  ResourceChecks(String[] args) {
     super(args);
   }
 
-  /** Runs the checks. */
-  public static void main(String[] args) {
-    ResourceChecks checks = new ResourceChecks(args);
-    checks.check("gpusOfSpark", checks::gpusOfSpark);
-    checks.check("gpusOfSparkCut", checks::gpusOfSparkCut);
-    checks.check("dynamicAllocation", checks::dynamicAllocation);
-    checks.check("scaledDown", checks::scaledDown);
-    checks.check("dstream", checks::dstream);
-    checks.check("foreachBatch", checks::foreachBatch);
-    checks.end();
+  @Override
+  void runAll() {
+    check("gpusOfSpark", this::gpusOfSpark);
+    check("gpusOfSparkCut", this::gpusOfSparkCut);
+    check("dynamicAllocation", this::dynamicAllocation);
+    check("scaledDown", this::scaledDown);
+    check("dstream", this::dstream);
+    check("foreachBatch", this::foreachBatch);
   }
 
   /** CUDA_VISIBLE_DEVICES of the workers of a cluster. */

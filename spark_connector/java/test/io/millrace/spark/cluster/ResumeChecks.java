@@ -28,23 +28,21 @@ import org.apache.spark.sql.types.DataTypes;
  * <p>Every row has x = 1, so that what the nodes add up is how many rows they used, and a pad that makes a batch
  * of four rows. Nodes read seven rows at a time.
  */
-public final class ResumeChecks extends Checks {
+final class ResumeChecks extends Checks {
   private static final int ROWS = 50; // of a partition
   private static final int TRIP_AT = 40;
   private static final int SENT = 36; // by then: the batch before that row goes with it
   private static final int MAX_UNUSED = 12; // incomplete batches of two nodes
 
-  private ResumeChecks(String[] args) {
+  ResumeChecks(String[] args) {
     super(args);
   }
 
-  /** Runs the checks. */
-  public static void main(String[] args) {
-    ResumeChecks checks = new ResumeChecks(args);
-    checks.check("determinate", checks::determinate);
-    checks.check("shuffled", checks::shuffled);
-    checks.check("lostExecutor", checks::lostExecutor);
-    checks.end();
+  @Override
+  void runAll() {
+    check("determinate", this::determinate);
+    check("shuffled", this::shuffled);
+    check("lostExecutor", this::lostExecutor);
   }
 
   /**

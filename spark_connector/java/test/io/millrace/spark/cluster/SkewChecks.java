@@ -17,24 +17,22 @@ import org.apache.spark.sql.functions;
  *
  * <p>Every row has x = 1, so that what a node adds up is how many rows it used.
  */
-public final class SkewChecks extends Checks {
+final class SkewChecks extends Checks {
   private static final long ROWS = 8_000;
   private static final int RATIO = 100;
   private static final long SLOW_RANK = 0;
 
-  private SkewChecks(String[] args) {
+  SkewChecks(String[] args) {
     super(args);
   }
 
-  /** Runs the checks. */
-  public static void main(String[] args) {
-    SkewChecks checks = new SkewChecks(args);
-    checks.check("few", () -> checks.skewed(8, feed(2)));
-    checks.check("many", () -> checks.skewed(128, feed(2)));
-    checks.check("smallBudget", () -> checks.skewed(16, feed(2).feedBudgetBytes(1 << 20)));
-    checks.check("shuffled", checks::shuffled);
-    checks.check("slowNodeKilled", checks::slowNodeKilled);
-    checks.end();
+  @Override
+  void runAll() {
+    check("few", () -> skewed(8, feed(2)));
+    check("many", () -> skewed(128, feed(2)));
+    check("smallBudget", () -> skewed(16, feed(2).feedBudgetBytes(1 << 20)));
+    check("shuffled", this::shuffled);
+    check("slowNodeKilled", this::slowNodeKilled);
   }
 
   private Dataset<Row> ones(Dataset<Row> ids) {
