@@ -1,7 +1,7 @@
 // The reference of //testing/bench:reservation: gRPC with TLS and nothing else. Each stream says one
 // message and is answered by two: one of the size of Registered at once, one of the size of the spec
 // when every stream is there, for before that a cluster has no spec to push. No token is checked, no
-// certificate signed, no state kept but a count.
+// certificate signed, no state kept but a count. With "mutual" each client shows a certificate.
 //
 // Further messages (heartbeats) are read and dropped.
 
@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/certificate.h"
 #include "core/base/deadlock_detector.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
@@ -113,6 +114,15 @@ class BareService final : public grpc::CallbackGenericService {
   Hub* const hub_;
 };
 
+// One certificate of the CA for all clients, as the usual mutual TLS has it, with its key.
+std::string ClientIdentity(const CertificateAuthority& ca) {
+  const auto key = MakeP256Key();
+  MILLRACE_CHECK(key.ok()) << key.status();
+  const auto certificate = ca.SignNodeKey(*PublicKeyPoint(key->get()), "client.bare");
+  MILLRACE_CHECK(certificate.ok()) << certificate.status();
+  return *PrivateKeyPem(key->get()) + *certificate;
+}
+
 int Main() {
   StopDeadlockDetector();  // as the coordinator does
   RaiseFileLimit();
@@ -127,7 +137,12 @@ int Main() {
   MILLRACE_CHECK(ca.ok()) << ca.status();
   const auto identity = (*ca)->IssueServer();
   MILLRACE_CHECK(identity.ok()) << identity.status();
-  grpc::SslServerCredentialsOptions tls(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  const std::string client = ClientIdentity(**ca);
+  const bool mutual = (*options)["mutual"].get<bool>();
+  grpc::SslServerCredentialsOptions tls(
+      mutual ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+             : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  tls.pem_root_certs = (*ca)->ca_pem();
   tls.pem_key_cert_pairs.push_back({identity->private_key_pem, identity->certificate_pem});
   int port = 0;
   grpc::ServerBuilder builder;
@@ -138,6 +153,7 @@ int Main() {
 
   ServeUsage(&parent, Json{{"address", absl::StrCat("127.0.0.1:", port)},
                            {"ca_pem", (*ca)->ca_pem()},
+                           {"identity_pem", mutual ? client : ""},
                            {"token", "none"}});
 }
 

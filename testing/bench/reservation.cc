@@ -63,7 +63,9 @@ absl::StatusOr<Usage> UsageOf(JsonChild& server) {
 class Run {
  public:
   // `like`: an arrival at the coordinator whose bytes the bare server sends; nullptr: the coordinator.
-  Run(const Flags& flags, int agents, const Arrival* like) : flags_(flags), agents_(agents), like_(like) {}
+  // `mutual`: the bare server asks for client certificates, as the coordinator does.
+  Run(const Flags& flags, int agents, const Arrival* like, bool mutual = false)
+      : flags_(flags), agents_(agents), like_(like), mutual_(mutual) {}
 
   absl::StatusOr<Arrival> Measure(bool steady) {
     MILLRACE_RETURN_IF_ERROR(StartServer());
@@ -88,6 +90,7 @@ class Run {
     if (like_ != nullptr) {
       options["first_bytes"] = like_->first_bytes;
       options["second_bytes"] = like_->second_bytes;
+      options["mutual"] = mutual_;
     }
     MILLRACE_ASSIGN_OR_RETURN(address_, server_->Ask(options, kStartTimeout));
     return absl::OkStatus();
@@ -136,15 +139,16 @@ class Run {
   const Flags& flags_;
   const int agents_;
   const Arrival* const like_;
+  const bool mutual_;
   Json address_;
   std::unique_ptr<JsonChild> server_;
   std::vector<std::unique_ptr<JsonChild>> swarms_;  // end before the server
 };
 
-// Both sides at one size.
+// All sides at one size. "mutual" is bare gRPC whose clients show a certificate too.
 struct Size {
-  Samples ours_s, bare_s, ratio;
-  Samples ours_cpu_s, bare_cpu_s;
+  Samples ours_s, mutual_s, bare_s, ratio, mutual_ratio;
+  Samples ours_cpu_s, mutual_cpu_s, bare_cpu_s;
   Samples ours_kb, bare_kb;
   Samples ours_cores, bare_cores;
   Arrival last;  // ours
@@ -154,11 +158,16 @@ absl::Status MeasureSize(const Flags& flags, int agents, Size* size) {
   const bool steady = agents == flags.figures_at && flags.steady_seconds > 0;
   for (int i = 0; i < flags.repetitions; ++i) {
     MILLRACE_ASSIGN_OR_RETURN(const Arrival ours, Run(flags, agents, nullptr).Measure(steady));
+    MILLRACE_ASSIGN_OR_RETURN(const Arrival mutual,
+                              Run(flags, agents, &ours, true).Measure(false));
     MILLRACE_ASSIGN_OR_RETURN(const Arrival bare, Run(flags, agents, &ours).Measure(steady));
     size->ours_s.Add(ours.seconds);
+    size->mutual_s.Add(mutual.seconds);
     size->bare_s.Add(bare.seconds);
     size->ratio.Add(ours.seconds / bare.seconds);
+    size->mutual_ratio.Add(ours.seconds / mutual.seconds);
     size->ours_cpu_s.Add(ours.server_cpu_s);
+    size->mutual_cpu_s.Add(mutual.server_cpu_s);
     size->bare_cpu_s.Add(bare.server_cpu_s);
     size->ours_kb.Add(ours.kb_per_agent);
     size->bare_kb.Add(bare.kb_per_agent);
@@ -170,12 +179,15 @@ absl::Status MeasureSize(const Flags& flags, int agents, Size* size) {
 }
 
 void ReportSizes(const std::map<int, Size>& sizes, const Flags& flags, BenchReport* report) {
-  BenchTable times({"agents", "ours s", "bare gRPC s", "ratio", "agents/s", "server cpu s", "bare cpu s",
-                    "KB/agent", "bare KB/agent", "pushed to each", "pushed MB"});
+  BenchTable times({"agents", "ours s", "mutual TLS s", "ratio", "bare gRPC s", "ratio", "agents/s",
+                    "server cpu s", "mutual cpu s", "bare cpu s", "KB/agent", "bare KB/agent",
+                    "pushed to each", "pushed MB"});
   for (const auto& [agents, size] : sizes) {
     times.AddRow({absl::StrCat(agents), FormatNumber(size.ours_s.Median()),
+                  FormatNumber(size.mutual_s.Median()), FormatNumber(size.mutual_ratio.Median()),
                   FormatNumber(size.bare_s.Median()), FormatNumber(size.ratio.Median()),
                   FormatNumber(agents / size.ours_s.Median()), FormatNumber(size.ours_cpu_s.Median()),
+                  FormatNumber(size.mutual_cpu_s.Median()),
                   FormatNumber(size.bare_cpu_s.Median()), FormatNumber(size.ours_kb.Median()),
                   FormatNumber(size.bare_kb.Median()),
                   absl::StrCat(size.last.first_bytes, " + ", size.last.second_bytes, " B"),
@@ -184,7 +196,9 @@ void ReportSizes(const std::map<int, Size>& sizes, const Flags& flags, BenchRepo
   }
   report->Add(times, absl::StrCat("All agents at once, in ", flags.processes,
                                   " processes, until each holds the ClusterSpec; medians of ",
-                                  flags.repetitions, " in turns with bare gRPC"));
+                                  flags.repetitions,
+                                  " in turns with bare gRPC, with client certificates (mutual TLS) ",
+                                  "and without"));
   BenchTable peer({"TensorFlowOnSpark 2.2.5, nodes at once", "driver done s", "last node has the spec s"});
   peer.AddRow({"100", "2.0", "3.1"});
   peer.AddRow({"300", "4.0", "5.0"});
@@ -199,6 +213,12 @@ void AddFigures(const Size& size, int agents, BenchReport* report) {
                      .ours = size.ours_s.Median(),
                      .ref = size.ours_s.Median() / size.ratio.Median(),
                      .ref_is = absl::StrCat(agents, " bare gRPC TLS streams that receive the same bytes"),
+                     .goal = RatioAtMost(1.3)});
+  report->Add(Figure{.name = "reservation_beside_mutual_tls",
+                     .unit = "s",
+                     .ours = size.ours_s.Median(),
+                     .ref = size.ours_s.Median() / size.mutual_ratio.Median(),
+                     .ref_is = "the same streams, each client with a certificate",
                      .goal = RatioAtMost(1.3)});
   report->Add(Figure{.name = "reservation_memory_above_bare",
                      .unit = "KB",
