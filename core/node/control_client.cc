@@ -120,6 +120,16 @@ ControlClient::~ControlClient() {
 
 absl::StatusOr<Json> ControlClient::Call(absl::string_view method, const Json& params,
                                          absl::Duration timeout) {
+  return Call(method, params, timeout, /*for_others=*/false);
+}
+
+absl::StatusOr<Json> ControlClient::CallAndWait(absl::string_view method, const Json& params,
+                                                absl::Duration timeout) {
+  return Call(method, params, timeout, /*for_others=*/true);
+}
+
+absl::StatusOr<Json> ControlClient::Call(absl::string_view method, const Json& params,
+                                         absl::Duration timeout, bool for_others) {
   const absl::Time deadline = absl::Now() + timeout;
   const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
   MILLRACE_ASSIGN_OR_RETURN(
@@ -135,7 +145,9 @@ absl::StatusOr<Json> ControlClient::Call(absl::string_view method, const Json& p
     if (room_.WaitWithDeadline(&mu_, deadline) && !HasRoom(frame.size())) return late();
   }
   if (!closed_.ok()) return closed_;
+  if (for_others && !waits_ended_.ok()) return waits_ended_;
   Waiter waiter;
+  waiter.for_others = for_others;
   waiting_[id] = &waiter;
   Enqueue(frame);
   while (!waiter.done) {
@@ -146,6 +158,23 @@ absl::StatusOr<Json> ControlClient::Call(absl::string_view method, const Json& p
   }
   if (!waiter.status.ok()) return waiter.status;
   return std::move(waiter.result);
+}
+
+void ControlClient::EndWaits(const absl::Status& why) {
+  MutexLock lock(&mu_);
+  if (!waits_ended_.ok()) return;
+  waits_ended_ = why;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    Waiter* const waiter = it->second;
+    if (!waiter->for_others) {
+      ++it;
+      continue;
+    }
+    it = waiting_.erase(it);
+    waiter->status = why;
+    waiter->done = true;
+    waiter->changed.SignalAll();
+  }
 }
 
 absl::Status ControlClient::Notify(absl::string_view method, const Json& params) {

@@ -75,6 +75,14 @@ class ControlClient {
   [[nodiscard]] absl::StatusOr<Json> Call(absl::string_view method, const Json& params,
                                           absl::Duration timeout);
 
+  // The same for what waits for other nodes, and may do so for long: also returns what EndWaits()
+  // was given, at once if that was before.
+  [[nodiscard]] absl::StatusOr<Json> CallAndWait(absl::string_view method, const Json& params,
+                                                 absl::Duration timeout);
+  // The node is to end: CallAndWait() returns `why`, which must not be OK, now and from here on.
+  // What the agent still answers is dropped. The first call counts.
+  void EndWaits(const absl::Status& why);
+
   // Sends a request that gets no reply. Returns UNAVAILABLE and INVALID_ARGUMENT as Call(),
   // RESOURCE_EXHAUSTED if the agent does not read and kMaxUnsentBytes wait for it.
   absl::Status Notify(absl::string_view method, const Json& params);
@@ -86,6 +94,7 @@ class ControlClient {
  private:
   struct Waiter {
     CondVar changed;
+    bool for_others = false;  // CallAndWait()
     bool done = false;
     absl::Status status;
     Json result;
@@ -94,6 +103,9 @@ class ControlClient {
   class Visit;
 
   ControlClient(UniqueFd fd, UniqueFd wake, Handlers handlers);
+
+  [[nodiscard]] absl::StatusOr<Json> Call(absl::string_view method, const Json& params,
+                                          absl::Duration timeout, bool for_others);
 
   // ---- The channel's thread.
   void Run();
@@ -121,6 +133,7 @@ class ControlClient {
   std::string out_ ABSL_GUARDED_BY(mu_);  // frames not sent, from out_start_ on
   size_t out_start_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status closed_ ABSL_GUARDED_BY(mu_);  // why nothing can be sent any more; OK while open
+  absl::Status waits_ended_ ABSL_GUARDED_BY(mu_);  // OK while calls may wait for others
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   int visits_ ABSL_GUARDED_BY(mu_) = 0;
   Thread thread_;  // last: it uses all of the above

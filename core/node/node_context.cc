@@ -100,9 +100,10 @@ absl::Status NodeKeyValue::Set(absl::string_view key, absl::string_view value) {
 absl::StatusOr<std::string> NodeKeyValue::Get(absl::string_view key, absl::Duration timeout) {
   MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
   const Json params{{"key", std::move(name)}, {"timeout_ms", TimeoutMs(timeout)}};
-  MILLRACE_ASSIGN_OR_RETURN(
-      const Json reply,
-      control_->Call("kv.get", params, std::max(timeout, absl::ZeroDuration()) + kRoundTrip));
+  const absl::Duration longest = std::max(timeout, absl::ZeroDuration()) + kRoundTrip;
+  MILLRACE_ASSIGN_OR_RETURN(const Json reply, timeout > absl::ZeroDuration()
+                                                  ? control_->CallAndWait("kv.get", params, longest)
+                                                  : control_->Call("kv.get", params, longest));
   std::string value;
   const absl::StatusOr<std::string> encoded = GetString(reply, "value");
   if (!encoded.ok() || !absl::Base64Unescape(*encoded, &value)) {
@@ -233,9 +234,12 @@ void NodeContext::OnPush(ControlClient& control, const Json& frame) {
   } else if (kind == "sample") {
     SendSample(control);
   } else if (kind == "stop") {
-    MILLRACE_LOG(INFO) << "asked to stop: " << GetStringOr(frame, "reason", "").value_or("");
+    const std::string reason = GetStringOr(frame, "reason", "").value_or("");
+    MILLRACE_LOG(INFO) << "asked to stop: " << reason;
     if (receiver_ != nullptr) receiver_->EndAllFeeds();
     stop_.Notify();
+    control.EndWaits(
+        absl::CancelledError(absl::StrCat(name(), " was asked to stop: ", EscapeControls(reason))));
   } else {
     status = absl::UnimplementedError("unknown to this version of Millrace");
   }
@@ -442,7 +446,7 @@ absl::Status NodeContext::Barrier(absl::string_view barrier, absl::Duration time
   MILLRACE_ASSIGN_OR_RETURN(std::string barrier_name, Utf8("the barrier", barrier));
   const Json params{{"name", std::move(barrier_name)}, {"timeout_ms", TimeoutMs(timeout)}};
   return control_
-      ->Call("barrier", params, std::max(timeout, absl::ZeroDuration()) + kRoundTrip)
+      ->CallAndWait("barrier", params, std::max(timeout, absl::ZeroDuration()) + kRoundTrip)
       .status();
 }
 

@@ -44,9 +44,9 @@ namespace millrace {
 // Thread safety: all methods. Blocking: one round trip to the coordinator, Get() as long as it
 // waits. Errors of all methods: UNAVAILABLE if the agent is gone, or the coordinator was lost
 // before it answered (whether Add and Delete took effect is unknown then); DEADLINE_EXCEEDED if
-// there was no answer for 30 s; INVALID_ARGUMENT for a key that is empty, over 1,024 bytes or not
-// UTF-8, or a value over 1 MiB; RESOURCE_EXHAUSTED when the store is full or 1,024 calls of this
-// node wait.
+// there was no answer for 30 s; CANCELLED, of a Get() that waits, if the node is asked to stop;
+// INVALID_ARGUMENT for a key that is empty, over 1,024 bytes or not UTF-8, or a value over 1 MiB;
+// RESOURCE_EXHAUSTED when the store is full or 1,024 calls of this node wait.
 class NodeKeyValue {
  public:
   explicit NodeKeyValue(ControlClient* control) : control_(control) {}
@@ -186,8 +186,8 @@ class NodeContext {
   // ---- the others -------------------------------------------------------------------------------
   [[nodiscard]] NodeKeyValue& kv() { return kv_; }
   // Waits until every fed node has come to the barrier of that name. Returns DEADLINE_EXCEEDED
-  // naming who did not, ABORTED naming a node that has ended, FAILED_PRECONDITION on a ps or an
-  // evaluator, INVALID_ARGUMENT and UNAVAILABLE as kv().
+  // naming who did not, ABORTED naming a node that has ended, CANCELLED if this one is asked to
+  // stop, FAILED_PRECONDITION on a ps or an evaluator, INVALID_ARGUMENT and UNAVAILABLE as kv().
   absl::Status Barrier(absl::string_view name, absl::Duration timeout = absl::Minutes(10));
   // Tells the driver and its observers. Never blocks. A report that cannot be sent (the agent does
   // not keep up, `value` is infinite or NaN) is dropped; the first time the log says so.

@@ -410,6 +410,24 @@ TEST_F(NodeContextTest, StopsWhenAsked) {
   EXPECT_TRUE(node.WaitForStop(absl::ZeroDuration()));
 }
 
+TEST_F(NodeContextTest, EndsWaitsForOthersWhenItIsStopped) {
+  NodeContext& node = CreateWorker();
+  agent_.Answer("kv.get", [](const Json&) { return std::nullopt; });
+  agent_.Answer("barrier", [](const Json&) { return std::nullopt; });
+  const auto cancelled = StatusIs(absl::StatusCode::kCancelled, HasSubstr("enough"));
+  Thread get("get", [&] { EXPECT_THAT(node.kv().Get("k", kLong), cancelled); });
+  Thread barrier("barrier", [&] { EXPECT_THAT(node.Barrier("warm", kLong), cancelled); });
+  EXPECT_EQ(agent_.WaitFor("kv.get").method, "kv.get");
+  EXPECT_EQ(agent_.WaitFor("barrier").method, "barrier");
+  agent_.Push(Json{{"push", "stop"}, {"reason", "enough"}});
+  get.Join();
+  barrier.Join();
+  EXPECT_THAT(node.Barrier("warm", kLong), cancelled);
+  // What does not wait for others goes on: a program may put its things away.
+  agent_.Answer("kv.get", [](const Json&) { return Json{{"value", "dg=="}}; });
+  EXPECT_THAT(node.kv().Get("k"), IsOkAndHolds("v"));
+}
+
 TEST_F(NodeContextTest, IgnoresPushesThatItDoesNotUnderstand) {
   CreateWorker();
   agent_.Push(Json{{"push", "from_a_later_version"}});

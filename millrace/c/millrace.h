@@ -237,7 +237,8 @@ MILLRACE_API int32_t millrace_node_export_model(millrace_node* node, const char*
 MILLRACE_API int32_t millrace_kv_set(millrace_node* node, const char* key, const void* value,
                                      size_t value_bytes, millrace_error* error);
 // Waits until the key exists. Free *value, which has a NUL after its bytes, with millrace_free().
-// NOT_FOUND: there is none and timeout_ms is 0; DEADLINE_EXCEEDED: none has come in time.
+// NOT_FOUND: there is none and timeout_ms is 0; DEADLINE_EXCEEDED: none has come in time; CANCELLED:
+// the node was asked to stop while this waited, or before.
 MILLRACE_API int32_t millrace_kv_get(millrace_node* node, const char* key, int64_t timeout_ms,
                                      void** value, size_t* value_bytes, millrace_error* error);
 // Adds to a counter that begins at 0; *sum, which may be NULL, is its new value. INVALID_ARGUMENT:
@@ -249,7 +250,8 @@ MILLRACE_API int32_t millrace_kv_delete(millrace_node* node, const char* key,
                                         millrace_error* error);
 
 // Waits until every fed node has come to the barrier of that name. DEADLINE_EXCEEDED names who did
-// not; ABORTED: a node has ended; FAILED_PRECONDITION: on a ps or an evaluator.
+// not; ABORTED: a node has ended; CANCELLED: this one was asked to stop; FAILED_PRECONDITION: on a ps
+// or an evaluator.
 MILLRACE_API int32_t millrace_barrier(millrace_node* node, const char* name, int64_t timeout_ms,
                                       millrace_error* error);
 
