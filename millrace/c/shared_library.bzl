@@ -27,9 +27,12 @@ def shared_library(name, symbols, deps, **kwargs):
             "-fuse-ld=bfd",
             "-Wl,--version-script=$(location :%s)" % script,
             "-Wl,-soname,lib%s.so" % name,
-            "-Wl,-z,defs",
             "-Wl,-z,now",
-        ],
+        ] + select({
+            # The program has the sanitizers' runtime.
+            "//third_party/bazel:sanitizer": [],
+            "//conditions:default": ["-Wl,-z,defs"],
+        }),
         linkshared = True,
         deps = deps + [":" + script],
         **kwargs
