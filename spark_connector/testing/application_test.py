@@ -86,11 +86,12 @@ def _run(cluster, arguments, application, node, environment):
     """How many checks of an application ran, and whether it failed."""
     began = time.monotonic()
     folder = pathlib.Path(tempfile.mkdtemp(dir=node.parent))
+    # The driver's container has the node program in its own folder.
+    program = node.name if arguments.deploy_mode == "cluster" else node
     code, output = cluster.run(
         _MAIN_CLASS,
         [pathlib.Path(jar).resolve() for jar in (arguments.jar, arguments.connector)],
-        # The driver's container has the node program in its own folder.
-        [application.application, node.name if arguments.deploy_mode == "cluster" else node, folder, *application.names],
+        [application.application, program, folder, *application.names],
         conf=dict(entry.split("=", 1) for entry in application.conf),
         executors=application.executors,
         environment=environment,

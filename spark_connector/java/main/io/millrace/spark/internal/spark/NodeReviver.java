@@ -58,7 +58,7 @@ final class NodeReviver implements Serializable {
     }
   }
 
-  /** How long the coordinator may wait before it asks for another agent of a node that has had so many attempts more. */
+  /** How long the coordinator may wait, at most, before it asks for another agent of a node with so many restarts. */
   private static long backoffMillis(int attempt) {
     return Math.min(BACKOFF_MILLIS << Math.min(attempt, 10), MAX_BACKOFF_MILLIS);
   }
