@@ -61,8 +61,9 @@ class MessageReader {
     std::memcpy(&continuation, message.data(), sizeof(continuation));
     std::memcpy(&length, message.data() + 4, sizeof(length));
     if (continuation != kContinuation) {
-      return Bad("no Arrow IPC message; files of other formats, and streams of before Arrow 0.15, "
-                 "are not read");
+      return Bad(
+          "no Arrow IPC message; files of other formats, and streams of before Arrow 0.15, "
+          "are not read");
     }
     if (length == 0) return std::optional<std::string>();
     if (length < 0 || static_cast<size_t>(length) > kMaxSchemaMessageBytes) {
@@ -99,9 +100,9 @@ class MessageReader {
 
   uint64_t Left() const { return size_ - at_; }
   absl::Status Cut() const {
-    return absl::DataLossError(absl::StrCat(
-        path_, " is cut short: it has ", size_, " bytes, and the message at byte ", began_,
-        " does not end within them"));
+    return absl::DataLossError(absl::StrCat(path_, " is cut short: it has ", size_,
+                                            " bytes, and the message at byte ", began_,
+                                            " does not end within them"));
   }
   absl::Status Read(char* out, size_t bytes) {
     if (bytes > Left()) return Cut();
@@ -142,8 +143,7 @@ class ArrowIpcReader final : public RecordBatchReader {
 
   absl::StatusOr<std::optional<RecordBatch>> Next() override {
     while (!ended_) {
-      MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> message,
-                                messages_->NextMessage());
+      MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> message, messages_->NextMessage());
       if (!message.has_value()) break;
       MILLRACE_ASSIGN_OR_RETURN(const Header header, ReadHeader(*message));
       MILLRACE_ASSIGN_OR_RETURN(BodyPart body, messages_->NextBody(header.body_bytes));

@@ -5,7 +5,8 @@
 //
 // Defines: ArrowIpcSource.
 //
-//   MILLRACE_ASSIGN_OR_RETURN(ArrowIpcSource source, ArrowIpcSource::Create({"a.arrow", "b.arrow"}));
+//   MILLRACE_ASSIGN_OR_RETURN(ArrowIpcSource source,
+//                             ArrowIpcSource::Create({"a.arrow", "b.arrow"}));
 //
 // Any bytes are safe. What feeds do not carry is refused with INVALID_ARGUMENT: other column types,
 // dictionaries, compressed bodies, big-endian data, and streams of before Arrow 0.15.
@@ -36,8 +37,8 @@ class ArrowIpcSource final : public PartitionedSource {
 
   [[nodiscard]] const Schema& schema() const { return schema_; }
   [[nodiscard]] int num_partitions() const override { return static_cast<int>(paths_.size()); }
-  // Readers return DATA_LOSS, naming the file and the place, if it ends in the middle of a message or
-  // without the mark of its end; INVALID_ARGUMENT for what is no batch of the schema.
+  // Readers return DATA_LOSS, naming the file and the place, if it ends in the middle of a message
+  // or without the mark of its end; INVALID_ARGUMENT for what is no batch of the schema.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(
       int partition, int64_t data_epoch) const override;
   [[nodiscard]] bool deterministic() const override { return true; }

@@ -116,9 +116,9 @@ TEST_F(ArrowIpcSourceTest, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(ArrowIpcSource::Create({Write("csv", "id,name\n1,x\n2,y\n")}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no Arrow IPC message")));
   const RecordBatch other = *BatchBuilder().AddColumn("x", std::vector<float>{1}).Build();
-  EXPECT_THAT(ArrowIpcSource::Create({Write("a", Stream({Rows(0, 1)})),
-                                      Write("b", Stream({other}))}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("another schema")));
+  EXPECT_THAT(
+      ArrowIpcSource::Create({Write("a", Stream({Rows(0, 1)})), Write("b", Stream({other}))}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("another schema")));
 }
 
 TEST_F(ArrowIpcSourceTest, ATruncatedFileNeverReadsAsAWholeOne) {
@@ -140,8 +140,8 @@ TEST_F(ArrowIpcSourceTest, AnyByteMayBeWrong) {
       EXPECT_TRUE(!ids.ok() || ids->size() <= 3u);
     }
   }
-  for (const int64_t length : {int64_t{1} << 60, int64_t{1} << 61, (int64_t{1} << 61) + 1,
-                               int64_t{-1}, INT64_MAX}) {
+  for (const int64_t length :
+       {int64_t{1} << 60, int64_t{1} << 61, (int64_t{1} << 61) + 1, int64_t{-1}, INT64_MAX}) {
     for (size_t at = EncodeSchema(Rows(0, 1).schema())->size(); at + 8 <= whole.size(); at += 8) {
       std::string bytes = whole;
       std::memcpy(bytes.data() + at, &length, sizeof(length));

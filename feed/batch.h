@@ -2,9 +2,10 @@
 //
 // What DataFeed::NextBatch returns: rows whose columns are found by name.
 //
-// Defines: Batch, Row, InputMapping, BatchLayout. The columns' own views are in feed/batch_column.h.
+// Defines: Batch, Row, InputMapping, BatchLayout. The columns' own views are in
+// feed/batch_column.h.
 //
-//   Tensor<float> x = batch.tensor<float>("x");               // zero copy; x.shape is {rows, 28, 28}
+//   Tensor<float> x = batch.tensor<float>("x");            // zero copy; x.shape is {rows, 28, 28}
 //   StringColumn name = batch.strings("name");
 //   for (int64_t row = 0; row < batch.num_rows(); ++row) {
 //     if (batch.IsNull("name", row)) continue;
@@ -15,8 +16,8 @@
 // program with a message that says what was wanted and what there is. Each has a Try form that
 // returns NOT_FOUND (no such column) or INVALID_ARGUMENT (another type) instead.
 //
-// "point.x" names the field "x" of the struct column "point" wherever a column's name is asked for; a
-// column whose own name is "point.x" comes first.
+// "point.x" names the field "x" of the struct column "point" wherever a column's name is asked for;
+// a column whose own name is "point.x" comes first.
 
 #ifndef FEED_BATCH_H_
 #define FEED_BATCH_H_
@@ -91,8 +92,8 @@ class Batch {
   [[nodiscard]] static absl::StatusOr<Batch> Import(ArrowSchema* schema, ArrowArray* array);
 
   // To the Arrow C Data Interface, for Arrow C++, DuckDB, pyarrow's RecordBatch._import_from_c: the
-  // columns under the names of names(), a struct array without copy. The consumer releases both; the
-  // memory lives until then, with or without this Batch.
+  // columns under the names of names(), a struct array without copy. The consumer releases both;
+  // the memory lives until then, with or without this Batch.
   void Export(ArrowSchema* schema, ArrowArray* array) const;
 
   [[nodiscard]] int64_t num_rows() const { return rows_.num_rows(); }
@@ -155,11 +156,12 @@ class Batch {
   // looks its columns up by name each time.
   [[nodiscard]] Row row(int64_t index) const;
 
-  // Of any type. Nulls of the rows, not of a list's elements. For a struct's field, "point.x", the rows
-  // where field or struct is null.
+  // Of any type. Nulls of the rows, not of a list's elements. For a struct's field, "point.x", the
+  // rows where field or struct is null.
   [[nodiscard]] Validity validity(absl::string_view name) const;
   [[nodiscard]] absl::StatusOr<Validity> TryValidity(absl::string_view name) const;
-  // Of a list's elements: of all rows one after the other, those of nested fixed_size_lists flattened.
+  // Of a list's elements: of all rows one after the other, those of nested fixed_size_lists
+  // flattened.
   [[nodiscard]] Validity element_validity(absl::string_view name) const;
 
   // `row` must be below num_rows() (checked).
@@ -212,9 +214,7 @@ class Row {
     return batch_->times(name)[index_];
   }
   // The elements of the row's list.
-  [[nodiscard]] Column elements(absl::string_view name) const {
-    return batch_->list(name)[index_];
-  }
+  [[nodiscard]] Column elements(absl::string_view name) const { return batch_->list(name)[index_]; }
 
  private:
   const Batch* batch_;

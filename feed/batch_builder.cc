@@ -157,8 +157,8 @@ BatchBuilder& BatchBuilder::AddList(absl::string_view name, std::span<const int6
   column.length = static_cast<int64_t>(lengths.size());
   column.type = large ? Type::LargeList(values.type, nullable) : Type::List(values.type, nullable);
   uint8_t* offsets = NewBuffer((column.length + 1) * (large ? 8 : 4), &owners_);
-  column.offsets = large ? WriteOffsets<int64_t>(lengths, offsets)
-                         : WriteOffsets<int32_t>(lengths, offsets);
+  column.offsets =
+      large ? WriteOffsets<int64_t>(lengths, offsets) : WriteOffsets<int32_t>(lengths, offsets);
   column.children.push_back(std::move(values));
   return AddData(name, std::move(column), valid);
 }

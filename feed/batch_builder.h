@@ -14,7 +14,7 @@
 // Nested columns are made from the inside out, of record batches:
 //
 //   RecordBatch words = *BatchBuilder().AddStrings("word", std::vector{"a", "b", "c"}).Build();
-//   BatchBuilder().AddList("tags", std::vector<int64_t>{2, 0, 1}, words);   // ["a", "b"], [], ["c"]
+//   BatchBuilder().AddList("tags", std::vector<int64_t>{2, 0, 1}, words);  // ["a", "b"], [], ["c"]
 
 #ifndef FEED_BATCH_BUILDER_H_
 #define FEED_BATCH_BUILDER_H_
@@ -48,12 +48,13 @@ class BatchBuilder {
   BatchBuilder(const BatchBuilder&) = delete;
   BatchBuilder& operator=(const BatchBuilder&) = delete;
 
-  // Numbers and dates: any contiguous range of a type that feed/types.h maps (std::vector, std::span,
-  // array).
+  // Numbers and dates: any contiguous range of a type that feed/types.h maps (std::vector,
+  // std::span, array).
   template <std::ranges::contiguous_range R>
   requires(FeedValue<std::ranges::range_value_t<R>> &&
-           !std::is_same_v<std::ranges::range_value_t<R>, Timestamp>) BatchBuilder& AddColumn(
-      absl::string_view name, R&& values, std::span<const bool> valid = {}) {
+           !std::is_same_v<std::ranges::range_value_t<R>, Timestamp>)
+      BatchBuilder& AddColumn(absl::string_view name, R&& values,
+                              std::span<const bool> valid = {}) {
     using T = std::ranges::range_value_t<R>;
     Adopted<T> kept(std::forward<R>(values));
     return AddValues(name, Type::Scalar(TypeIdOf<T>::value), kept.size, kept.data,
@@ -63,8 +64,9 @@ class BatchBuilder {
   // Numbers, `list_size` to a row: values.size() must be a multiple of list_size, which is > 0.
   template <std::ranges::contiguous_range R>
   requires(FeedValue<std::ranges::range_value_t<R>> &&
-           !std::is_same_v<std::ranges::range_value_t<R>, Timestamp>) BatchBuilder& AddFixedSizeList(
-      absl::string_view name, R&& values, int32_t list_size, std::span<const bool> valid = {}) {
+           !std::is_same_v<std::ranges::range_value_t<R>, Timestamp>)
+      BatchBuilder& AddFixedSizeList(absl::string_view name, R&& values, int32_t list_size,
+                                     std::span<const bool> valid = {}) {
     using T = std::ranges::range_value_t<R>;
     Adopted<T> kept(std::forward<R>(values));
     owners_.push_back(std::move(kept.owner));
@@ -88,8 +90,9 @@ class BatchBuilder {
 
   // The columns below share the memory of the batches that they are made of; nothing is copied.
 
-  // Lists: row i holds the next lengths[i] rows of `elements`, a batch of one column, whose rows must
-  // be as many as all lengths together. Its nullability is the element's, its name does not count.
+  // Lists: row i holds the next lengths[i] rows of `elements`, a batch of one column, whose rows
+  // must be as many as all lengths together. Its nullability is the element's, its name does not
+  // count.
   BatchBuilder& AddList(absl::string_view name, std::span<const int64_t> lengths,
                         const RecordBatch& elements, std::span<const bool> valid = {},
                         bool large = false);

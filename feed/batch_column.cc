@@ -18,9 +18,7 @@ namespace millrace {
 namespace {
 
 // A type for a message: a wide struct's is not shown whole.
-std::string Shown(const Type& type) {
-  return EscapeControls(Ellipsize(type.ToString(), 300));
-}
+std::string Shown(const Type& type) { return EscapeControls(Ellipsize(type.ToString(), 300)); }
 
 // No rows of a scalar type.
 ColumnView NoRows(TypeId wanted) {
@@ -125,8 +123,8 @@ absl::StatusOr<Column> Column::TryField(absl::string_view name) const {
   if (!type().is_struct()) return Mismatch("a struct");
   const int field = type().FindField(name);
   if (field < 0) {
-    return absl::NotFoundError(absl::StrCat("column \"", name_, "\" has no field \"", name,
-                                            "\"; it is ", Shown(type())));
+    return absl::NotFoundError(
+        absl::StrCat("column \"", name_, "\" has no field \"", name, "\"; it is ", Shown(type())));
   }
   return Column(name_, column_, view_.Child(static_cast<size_t>(field)));
 }

@@ -17,10 +17,10 @@
 //   Column point = batch.at("point");                         // struct<x: float64, y: float64>
 //   std::span<const double> x = point.field("x").values<double>();
 //
-// Everything here is random-access, as cheap to copy as a few pointers, and valid while its Batch (or a
-// copy of it) lives. An index out of range is undefined (checked in debug builds). A wrong type ends the
-// program with a message that names the column, what was wanted and what was found; each such
-// accessor of Column has a Try form that returns INVALID_ARGUMENT instead.
+// Everything here is random-access, as cheap to copy as a few pointers, and valid while its Batch
+// (or a copy of it) lives. An index out of range is undefined (checked in debug builds). A wrong
+// type ends the program with a message that names the column, what was wanted and what was found;
+// each such accessor of Column has a Try form that returns INVALID_ARGUMENT instead.
 
 #ifndef FEED_BATCH_COLUMN_H_
 #define FEED_BATCH_COLUMN_H_
@@ -69,8 +69,8 @@ class BoolColumn {
   ColumnView view_;
 };
 
-// date32, date64 or timestamp of any unit, as points in time. A timestamp without a time zone is read
-// as if it were UTC.
+// date32, date64 or timestamp of any unit, as points in time. A timestamp without a time zone is
+// read as if it were UTC.
 class TimeColumn {
  public:
   explicit TimeColumn(ColumnView view) : view_(view) {}
@@ -130,8 +130,8 @@ class ListColumn;
 // A column of any type: of a batch, a field of a struct, or the elements of lists.
 class Column {
  public:
-  // `name`, for messages, and `column`, the type of the whole column of the batch, live as long as the
-  // batch.
+  // `name`, for messages, and `column`, the type of the whole column of the batch, live as long as
+  // the batch.
   Column(absl::string_view name, const Type* column, ColumnView view)
       : name_(name), column_(column), view_(view) {}
   // No rows of whatever is asked for: a column of a Batch that knows no columns.

@@ -137,25 +137,22 @@ RecordBatch NestedRows() {
       "w", std::vector<std::string>{"a", "bb", "c", "hidden", "d"}, word4_null));
   const RecordBatch inner =
       build(BatchBuilder().AddColumn("n", std::vector<int32_t>{10, 20, 30, 40}));
-  const RecordBatch point =
-      build(BatchBuilder()
-                .AddColumn("x", std::vector<double>{1, 2, 3, 4})
-                .AddStruct("inner", inner, row2_null)
-                .AddColumn("a.b", std::vector<int8_t>{5, 6, 7, 8}));
+  const RecordBatch point = build(BatchBuilder()
+                                      .AddColumn("x", std::vector<double>{1, 2, 3, 4})
+                                      .AddStruct("inner", inner, row2_null)
+                                      .AddColumn("a.b", std::vector<int8_t>{5, 6, 7, 8}));
   std::vector<float> pixels(24);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i);
-  const RecordBatch lines =
-      build(BatchBuilder().AddFixedSizeList("line", std::move(pixels), 3));
+  const RecordBatch lines = build(BatchBuilder().AddFixedSizeList("line", std::move(pixels), 3));
   const std::vector<int64_t> lengths = {2, 0, 0, 3};
-  return build(
-      BatchBuilder()
-          .AddList("tags", lengths, words, row1_null)
-          .AddStruct("point", point, row1_null)
-          .AddFixedSizeList("image", lines, 2)
-          .AddColumn("day", std::vector<Date32>{{0}, {1}, {-1}, {19000}})
-          .AddTimestamps("at", std::vector<Timestamp>{{0}, {1500}, {-1}, {7}}, TimeUnit::kMilli,
-                         "UTC")
-          .AddColumn("point.flat", std::vector<int64_t>{1, 2, 3, 4}));
+  return build(BatchBuilder()
+                   .AddList("tags", lengths, words, row1_null)
+                   .AddStruct("point", point, row1_null)
+                   .AddFixedSizeList("image", lines, 2)
+                   .AddColumn("day", std::vector<Date32>{{0}, {1}, {-1}, {19000}})
+                   .AddTimestamps("at", std::vector<Timestamp>{{0}, {1500}, {-1}, {7}},
+                                  TimeUnit::kMilli, "UTC")
+                   .AddColumn("point.flat", std::vector<int64_t>{1, 2, 3, 4}));
 }
 
 TEST(BatchTest, ShowsListsByRowAndTogether) {
@@ -222,9 +219,10 @@ TEST(BatchTest, NamesFieldsOfStructs) {
 
 TEST(BatchTest, SaysWhatIsWrongWithinNestedColumns) {
   const Batch batch = *Batch::Create(NestedRows());
-  EXPECT_THAT(batch.TryColumn<float>("point.x"),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("column \"point.x\": wanted float32, found float64 within struct<")));
+  EXPECT_THAT(
+      batch.TryColumn<float>("point.x"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("column \"point.x\": wanted float32, found float64 within struct<")));
   EXPECT_THAT(batch.TryColumn<float>("point.inner.m"),
               StatusIs(absl::StatusCode::kNotFound,
                        "column \"point.inner\" has no field \"m\"; it is struct<n: int32>"));

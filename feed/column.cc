@@ -20,8 +20,7 @@ int64_t ColumnView::byte_size() const {
   if (type.is_fixed_size_list()) return bytes + Elements().byte_size();
   if (length_ == 0) return bytes;
   bytes += (length_ + 1) * (type.is_large() ? 8 : 4);
-  return bytes +
-         (type.is_variable() ? OffsetAt(length_) - OffsetAt(0) : Elements().byte_size());
+  return bytes + (type.is_variable() ? OffsetAt(length_) - OffsetAt(0) : Elements().byte_size());
 }
 
 }  // namespace millrace

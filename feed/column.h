@@ -86,8 +86,8 @@ class ColumnView {
     if (size == 0) return absl::string_view();
     return {reinterpret_cast<const char*>(data_->data) + begin, static_cast<size_t>(size)};
   }
-  // Strings, list and large_list only: where the bytes of `row` begin in the data buffer, its values
-  // in the child; `row` may be length().
+  // Strings, list and large_list only: where the bytes of `row` begin in the data buffer, its
+  // values in the child; `row` may be length().
   [[nodiscard]] int64_t OffsetAt(int64_t row) const {
     if (data_->offsets == nullptr) return 0;
     const int64_t at = first_ + row;

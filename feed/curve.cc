@@ -55,9 +55,9 @@ absl::StatusOr<std::string> DecodeCurveKey(absl::string_view z85) {
   // libzmq takes its length from a NUL, and some characters beyond Z85.
   if (z85.size() != kKeyCharacters || std::strlen(text.c_str()) != kKeyCharacters ||
       zmq_z85_decode(reinterpret_cast<uint8_t*>(key.data()), text.c_str()) == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a CURVE key is ", kKeyCharacters, " characters of Z85; found ", z85.size(),
-                     " bytes that are none"));
+    return absl::InvalidArgumentError(absl::StrCat("a CURVE key is ", kKeyCharacters,
+                                                   " characters of Z85; found ", z85.size(),
+                                                   " bytes that are none"));
   }
   return key;
 }

@@ -1,7 +1,7 @@
 // File: feed/curve.h
 //
-// The keys of CURVE (docs/feed_protocol.md, section 8) and the addresses of its sockets, which peers
-// on other hosts reach.
+// The keys of CURVE (docs/feed_protocol.md, section 8) and the addresses of its sockets, which
+// peers on other hosts reach.
 //
 // Defines: CurveKeys, MakeCurveKeys(), DecodeCurveKey(), BindTcp(), BindHostFor(), TcpEndpoint(),
 // LocalAddressOf().
@@ -28,8 +28,8 @@ namespace millrace {
 // thread-safe.
 [[nodiscard]] absl::StatusOr<CurveKeys> MakeCurveKeys();
 
-// The 32 bytes of a key in Z85, as ZapRequest::curve_key has them. Returns INVALID_ARGUMENT, without
-// the text, for anything but 40 characters of Z85. Thread safety: pure function.
+// The 32 bytes of a key in Z85, as ZapRequest::curve_key has them. Returns INVALID_ARGUMENT,
+// without the text, for anything but 40 characters of Z85. Thread safety: pure function.
 [[nodiscard]] absl::StatusOr<std::string> DecodeCurveKey(absl::string_view z85);
 
 // Binds `socket` to a port of the range ({0, 0}: any) on `host`, a numeric address, and returns the

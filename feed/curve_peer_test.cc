@@ -1,5 +1,5 @@
-// CURVE with the reference peer, which was written from docs/feed_protocol.md alone, on either side:
-// section 8.
+// CURVE with the reference peer, which was written from docs/feed_protocol.md alone, on either
+// side: section 8.
 
 #include <csignal>
 #include <memory>
@@ -148,11 +148,11 @@ class CurveFeederPeerTest : public testing::Test {
   }
 
   std::shared_ptr<FeedSession> Open(FeedMode mode = FeedMode::kTrain) {
-    auto session = feeder_->OpenSession(
-        target_, {.feed_id = "f1",
-                  .queue = mode == FeedMode::kTrain ? "input" : "predict",
-                  .mode = mode,
-                  .feed_timeout = kPatience});
+    auto session =
+        feeder_->OpenSession(target_, {.feed_id = "f1",
+                                       .queue = mode == FeedMode::kTrain ? "input" : "predict",
+                                       .mode = mode,
+                                       .feed_timeout = kPatience});
     EXPECT_THAT(session, IsOk());
     return *std::move(session);
   }

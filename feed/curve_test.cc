@@ -225,8 +225,7 @@ TEST_F(CurveTest, APrincipalHasOneKeyAndAKeyOnePrincipal) {
             absl::StatusCode::kAlreadyExists);
   const std::string key = MakeCurveKeys()->public_key;
   for (const char* principal : {"", "node/1", "feeder/\n", "anybody"}) {
-    EXPECT_EQ(receiver_->AnnounceFeeder(principal, key).code(),
-              absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(receiver_->AnnounceFeeder(principal, key).code(), absl::StatusCode::kInvalidArgument);
   }
   EXPECT_EQ(receiver_->AnnounceFeeder("feeder/x", "short").code(),
             absl::StatusCode::kInvalidArgument);
@@ -297,8 +296,7 @@ TEST_F(CurveTest, AFeederAdmitsTheNodesOfItsLookupsAlone) {
   ZapServer zap = *ZapServer::Create(
       context, [](const ZapRequest&) { return std::optional<std::string>("feeder/any"); });
   const CurveKeys keys = *MakeCurveKeys();
-  ZmqSocket pull =
-      *ZmqSocket::Create(context, SocketType::kPull, SocketOptions::CurveServer(keys));
+  ZmqSocket pull = *ZmqSocket::Create(context, SocketType::kPull, SocketOptions::CurveServer(keys));
   const int port = *BindTcp(&pull, "127.0.0.1", {});
   FeedTarget target = Target();
   target.curve_endpoint = TcpEndpoint("127.0.0.1", port);

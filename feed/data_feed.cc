@@ -156,8 +156,8 @@ absl::StatusOr<std::vector<OutgoingFrame>> DataFeed::EncodeResults(const RecordB
                                                                    ReceiveSession* session,
                                                                    int64_t row) {
   std::vector<OutgoingFrame> frames;
-  // Only BatchResults touches result_schema. Everything else is the core's, under its lock: NextBatch
-  // may be giving the same rows up.
+  // Only BatchResults touches result_schema. Everything else is the core's, under its lock:
+  // NextBatch may be giving the same rows up.
   if (!session->result_schema.has_value()) {
     MILLRACE_ASSIGN_OR_RETURN(std::string schema, EncodeSchema(results.schema()));
     frames.push_back({.header = {.type = FrameType::kSchema}, .metadata = std::move(schema)});

@@ -122,8 +122,9 @@ class DataFeed {
   // What the last NextBatch returned has been used.
   void UseLast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_.mu);
   // For the rows of the session's partition from `row` on.
-  [[nodiscard]] absl::StatusOr<std::vector<OutgoingFrame>> EncodeResults(
-      const RecordBatch& results, ReceiveSession* session, int64_t row)
+  [[nodiscard]] absl::StatusOr<std::vector<OutgoingFrame>> EncodeResults(const RecordBatch& results,
+                                                                         ReceiveSession* session,
+                                                                         int64_t row)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(reader_.results_mu);
 
   const std::shared_ptr<ReceiverCore> core_;

@@ -43,8 +43,8 @@ struct FeederOptions {
   int io_threads = 1;
   // Speak CURVE with nodes of this host too; for tests and measurements.
   bool curve_only = false;
-  // Where replies of nodes on other hosts come in, on the address that leads to the node; {0, 0}: any
-  // port.
+  // Where replies of nodes on other hosts come in, on the address that leads to the node; {0, 0}:
+  // any port.
   PortRange reply_ports;
   Clock* clock = RealClock();  // not owned
 };
@@ -60,8 +60,9 @@ struct FeederStats {
 };
 
 // Owns one thread ("feeder"), which owns every socket: one PUSH per node endpoint, a reply PULL for
-// this host and one for others, ZAP and the monitors. Thread safety: thread-safe. Blocking: Start() and Stop() only, for
-// milliseconds. Lifetime: sessions may outlive it; they end as kAborted when it stops.
+// this host and one for others, ZAP and the monitors. Thread safety: thread-safe. Blocking: Start()
+// and Stop() only, for milliseconds. Lifetime: sessions may outlive it; they end as kAborted when
+// it stops.
 class Feeder {
  public:
   // Binds the reply endpoints and starts the thread. Returns RESOURCE_EXHAUSTED if descriptors or
@@ -77,8 +78,8 @@ class Feeder {
 
   // Opens a session with the attempt of the node that `target` names. Returns without waiting for
   // the node: that it cannot be reached, refuses or does not answer is told by the session. Returns
-  // INVALID_ARGUMENT if `target` has no endpoint (for curve_only: no CURVE endpoint) or `options` no feed_id, FAILED_PRECONDITION if
-  // target.state is not kRunning, CANCELLED after Stop().
+  // INVALID_ARGUMENT if `target` has no endpoint (for curve_only: no CURVE endpoint) or `options`
+  // no feed_id, FAILED_PRECONDITION if target.state is not kRunning, CANCELLED after Stop().
   [[nodiscard]] absl::StatusOr<std::shared_ptr<FeedSession>> OpenSession(
       const FeedTarget& target, const SessionOptions& options);
 

@@ -26,9 +26,7 @@ namespace millrace {
 class FeederLink {
  public:
   // `push` is connecting and has a monitor.
-  explicit FeederLink(ZmqSocket push) : push_(std::move(push)) {
-    push_.DetachMessagesFromThread();
-  }
+  explicit FeederLink(ZmqSocket push) : push_(std::move(push)) { push_.DetachMessagesFromThread(); }
 
   // Queues a frame; sets header.metadata_length. False if there is no connection any more: what was
   // under way is lost. Errors as ZmqSocket::Send().

@@ -46,8 +46,8 @@ absl::StatusOr<std::unique_ptr<FeederLoop>> FeederLoop::Create(
     const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox) {
   MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create(options.io_threads));
   MILLRACE_ASSIGN_OR_RETURN(CurveKeys curve_keys, MakeCurveKeys());
-  std::unique_ptr<FeederLoop> loop(new FeederLoop(options, std::move(outbox), std::move(context),
-                                                  std::move(curve_keys)));
+  std::unique_ptr<FeederLoop> loop(
+      new FeederLoop(options, std::move(outbox), std::move(context), std::move(curve_keys)));
   MILLRACE_RETURN_IF_ERROR(loop->Bind());
   return loop;
 }
@@ -71,9 +71,9 @@ absl::Status FeederLoop::Bind() {
   MILLRACE_RETURN_IF_ERROR(reply_.StartMonitor());
   MILLRACE_ASSIGN_OR_RETURN(reply_tcp_, reply_.Bind("tcp://127.0.0.1:*"));
   MILLRACE_ASSIGN_OR_RETURN(reply_ipc_, reply_.Bind(MakeLocalName()));
-  MILLRACE_ASSIGN_OR_RETURN(curve_reply_,
-                            ZmqSocket::Create(context_, SocketType::kPull,
-                                              SocketOptions::CurveServer(curve_keys_)));
+  MILLRACE_ASSIGN_OR_RETURN(
+      curve_reply_,
+      ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::CurveServer(curve_keys_)));
   MILLRACE_RETURN_IF_ERROR(curve_reply_.StartMonitor());
   poller_.Add(outbox_->wake());
   poller_.Add(zap_->socket());
@@ -130,7 +130,7 @@ void FeederLoop::Run() {
     turns_.Give();
   }
   turns_.Stop();
-  outbox_->Close();  // if another thread serves: it wakes and leaves
+  outbox_->Close();             // if another thread serves: it wakes and leaves
   turns_.TakeAsSocketThread();  // for good
   ClaimSockets();
   if (!failure_.ok()) MILLRACE_LOG(ERROR) << "the feeder's socket thread ends: " << failure_;
@@ -641,8 +641,8 @@ absl::Status FeederLoop::HandleFrame(const ZmqSocket& reply, absl::string_view p
   if (it == sessions_.end()) return absl::OkStatus();  // it has ended; these were under way
   Entry& entry = it->second;
   if (NodePrincipal(entry.session->target()) != principal) {
-    // A later attempt of the node, reached under what was known of the one before, says that it is not
-    // the one meant. It is no bad peer: sessions with it will follow.
+    // A later attempt of the node, reached under what was known of the one before, says that it is
+    // not the one meant. It is no bad peer: sessions with it will follow.
     const bool refusal = header->type == FrameType::kError && entry.in_seq == 0;
     if (!refusal) return absl::InvalidArgumentError("a frame for a session of another node");
   } else if (entry.connection != nullptr) {

@@ -35,9 +35,9 @@
 
 namespace millrace {
 
-// Thread safety: Run() is the thread; principal(), curve_key(), stats() and Serve() may be called from any
-// other. The sockets are served by one thread at a time (feed/socket_turns.h): that of Run(), or one in
-// Serve().
+// Thread safety: Run() is the thread; principal(), curve_key(), stats() and Serve() may be called
+// from any other. The sockets are served by one thread at a time (feed/socket_turns.h): that of
+// Run(), or one in Serve().
 class FeederLoop {
  public:
   // Binds the reply endpoints.
@@ -66,10 +66,10 @@ class FeederLoop {
     bool proven = false;
     std::optional<absl::Duration> prove_by;  // steady
     absl::Status earlier;                    // why the route before this one was left
-    std::shared_ptr<FeederLink> link;  // nullptr until retry_at
-    std::set<uint64_t> sessions;  // keys of sessions_ whose connection is this one
-    // CURVE: the OPENs wait for the handshake, which tells where replies come in and whether the node
-    // knows this feeder's key yet.
+    std::shared_ptr<FeederLink> link;        // nullptr until retry_at
+    std::set<uint64_t> sessions;             // keys of sessions_ whose connection is this one
+    // CURVE: the OPENs wait for the handshake, which tells where replies come in and whether the
+    // node knows this feeder's key yet.
     std::string local_address;
     absl::Duration refused_until{};          // steady: a refusal before is no answer
     std::optional<absl::Duration> retry_at;  // steady
@@ -87,8 +87,8 @@ class FeederLoop {
   };
   using ConnectionKey = std::pair<std::string, std::string>;  // endpoints; keys
 
-  FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox,
-             ZmqContext context, CurveKeys curve_keys);
+  FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox, ZmqContext context,
+             CurveKeys curve_keys);
   absl::Status Bind();
   [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request);
   [[nodiscard]] bool IsProof(const ZapRequest& request) const;
@@ -176,7 +176,8 @@ class FeederLoop {
   Poller poller_;
 
   std::map<ConnectionKey, std::unique_ptr<Connection>> connections_;
-  absl::flat_hash_map<const ZmqSocket*, Connection*> by_socket_;  // connections_ by their links' sockets
+  absl::flat_hash_map<const ZmqSocket*, Connection*>
+      by_socket_;  // connections_ by their links' sockets
   absl::flat_hash_map<uint64_t, Entry> sessions_;
   std::set<std::string, std::less<>> poisoned_;  // principals; bounded by the attempts of all nodes
   int waiting_ = 0;                              // connections with retry_at

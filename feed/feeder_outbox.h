@@ -40,8 +40,8 @@ struct FeederCommand {
 };
 
 // An unbounded queue: a session puts a few commands in.
-// Serving: a session's thread that waits serves the feeder's sockets itself (feed/socket_turns.h), until
-// `after_turn` says otherwise or `timeout` has passed; returns at once if another does.
+// Serving: a session's thread that waits serves the feeder's sockets itself (feed/socket_turns.h),
+// until `after_turn` says otherwise or `timeout` has passed; returns at once if another does.
 // Ownership: shared by the socket thread and the sessions, which may outlive it.
 // Thread safety: thread-safe. Blocking: never.
 class FeederOutbox {

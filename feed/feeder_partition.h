@@ -118,9 +118,9 @@ class FeederPartition {
 
   const std::shared_ptr<SourceCancel> cancel_ = std::make_shared<SourceCancel>();
   std::shared_ptr<RecordBatchReader> reader_;  // shared with cancel_
-  int64_t read_row_ = 0;    // rows before it were read from reader_
-  std::deque<Piece> kept_;  // consecutive; the last ends at read_row_
-  int64_t position_ = 0;    // within kept_, or read_row_
+  int64_t read_row_ = 0;                       // rows before it were read from reader_
+  std::deque<Piece> kept_;                     // consecutive; the last ends at read_row_
+  int64_t position_ = 0;                       // within kept_, or read_row_
 };
 
 }  // namespace millrace

@@ -593,9 +593,8 @@ absl::Status FeedSession::OnSchema(absl::string_view metadata) {
   }
   absl::StatusOr<Schema> schema = DecodeSchema(metadata);
   if (absl::IsUnimplemented(schema.status())) {  // in order, but of what feeds do not carry
-    OnEnd(SessionEnd::kBadPeer,
-          absl::InvalidArgumentError(
-              absl::StrCat(Place(), ": the results' ", schema.status().message())));
+    OnEnd(SessionEnd::kBadPeer, absl::InvalidArgumentError(absl::StrCat(
+                                    Place(), ": the results' ", schema.status().message())));
     return absl::OkStatus();
   }
   MILLRACE_RETURN_IF_ERROR(schema.status());

@@ -74,9 +74,9 @@ struct SessionOptions {
   // The longest wait without progress (docs/feed_protocol.md, section 6).
   absl::Duration feed_timeout = absl::Seconds(600);
   std::shared_ptr<FeedProgress> progress;  // nullptr: one of its own
-  // Called, without a lock held, from the thread that serves the feeder's sockets (its own, or one that
-  // waits in a session) or from the one that calls Abort(), after state() has changed. Must not block
-  // and must not call the Feeder.
+  // Called, without a lock held, from the thread that serves the feeder's sockets (its own, or one
+  // that waits in a session) or from the one that calls Abort(), after state() has changed. Must
+  // not block and must not call the Feeder.
   std::function<void()> on_change;
 };
 

@@ -33,8 +33,7 @@ T Load(absl::string_view bytes, size_t offset) {
 }
 
 absl::Status BadSize(absl::string_view what, size_t want, size_t got) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " must be ", want, " bytes, found ", got));
+  return absl::InvalidArgumentError(absl::StrCat(what, " must be ", want, " bytes, found ", got));
 }
 
 // `count` numbers of the wire, each of which must fit int64_t.
@@ -63,8 +62,8 @@ std::string StoreNumbers(std::initializer_list<int64_t> numbers) {
 }
 
 absl::StatusOr<Json> ParseMetadata(absl::string_view what, absl::string_view metadata) {
-  absl::StatusOr<Json> json = ParseJson(
-      metadata, {.max_depth = kMaxJsonMetadataDepth, .max_bytes = kMaxJsonMetadataSize});
+  absl::StatusOr<Json> json =
+      ParseJson(metadata, {.max_depth = kMaxJsonMetadataDepth, .max_bytes = kMaxJsonMetadataSize});
   if (!json.ok()) return Annotate(json.status(), absl::StrCat(what, " metadata"));
   if (!json->is_object()) {
     return absl::InvalidArgumentError(
@@ -331,9 +330,8 @@ std::string EncodeBatchPrefix(const BatchPrefix& prefix) {
 
 absl::StatusOr<BatchPrefix> DecodeBatchPrefix(absl::string_view metadata) {
   if (metadata.size() < kBatchPrefixSize) {
-    return absl::InvalidArgumentError(absl::StrCat("batch metadata must be at least ",
-                                                   kBatchPrefixSize, " bytes, found ",
-                                                   metadata.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch metadata must be at least ", kBatchPrefixSize, " bytes, found ", metadata.size()));
   }
   BatchPrefix prefix{.first_row = Load<int64_t>(metadata, 0),
                      .rows = int64_t{Load<uint32_t>(metadata, 8)}};

@@ -219,7 +219,7 @@ struct WaitFrame {
 [[nodiscard]] std::string EncodeWait(const WaitFrame& frame);
 [[nodiscard]] absl::StatusOr<WaitFrame> DecodeWait(absl::string_view metadata);
 
-struct ErrorFrame {  // ERROR and ABORT
+struct ErrorFrame {                                    // ERROR and ABORT
   absl::StatusCode code = absl::StatusCode::kUnknown;  // never kOk
   std::string message;
   friend bool operator==(const ErrorFrame&, const ErrorFrame&) = default;

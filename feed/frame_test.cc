@@ -155,8 +155,7 @@ bool MayReceive(const std::string& receiver, FrameType type) {
 // Everything that is checked of one message, as a receiver does it.
 absl::Status Check(const Golden& golden) {
   MILLRACE_ASSIGN_OR_RETURN(FrameHeader header, DecodeHeader(golden.parts[0]));
-  MILLRACE_RETURN_IF_ERROR(
-      CheckFrameParts(header, golden.parts.size(), Metadata(golden).size()));
+  MILLRACE_RETURN_IF_ERROR(CheckFrameParts(header, golden.parts.size(), Metadata(golden).size()));
   if (!IsKnownFrameType(header.type) && !header.optional()) {
     return absl::InvalidArgumentError("unknown type");
   }

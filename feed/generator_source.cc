@@ -20,8 +20,7 @@ class GeneratorReader final : public RecordBatchReader {
 
   absl::StatusOr<std::optional<RecordBatch>> Next() override {
     if (ended_) return std::optional<RecordBatch>();
-    absl::StatusOr<std::optional<RecordBatch>> batch =
-        (*generate_)(partition_, data_epoch_, next_);
+    absl::StatusOr<std::optional<RecordBatch>> batch = (*generate_)(partition_, data_epoch_, next_);
     if (!batch.ok()) {
       return Annotate(batch.status(), absl::StrCat("generating partition ", partition_));
     }
@@ -57,11 +56,11 @@ absl::StatusOr<GeneratorSource> GeneratorSource::Create(Schema schema, int num_p
   return GeneratorSource(std::move(schema), num_partitions, std::move(generate), deterministic);
 }
 
-absl::StatusOr<std::unique_ptr<RecordBatchReader>> GeneratorSource::Open(
-    int partition, int64_t data_epoch) const {
+absl::StatusOr<std::unique_ptr<RecordBatchReader>> GeneratorSource::Open(int partition,
+                                                                         int64_t data_epoch) const {
   if (partition < 0 || partition >= num_partitions_) {
-    return absl::InvalidArgumentError(absl::StrCat("partition ", partition, " of ",
-                                                   num_partitions_));
+    return absl::InvalidArgumentError(
+        absl::StrCat("partition ", partition, " of ", num_partitions_));
   }
   return std::unique_ptr<RecordBatchReader>(
       std::make_unique<GeneratorReader>(schema_, generate_, partition, data_epoch));

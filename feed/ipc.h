@@ -63,7 +63,8 @@ struct EncodedBatch {
 // Returns INVALID_ARGUMENT if it is no well-formed, little-endian Schema message of exactly this
 // size, within kMaxColumns and kMaxNesting: the sender is to be treated as broken. Returns
 // UNIMPLEMENTED, naming the column, if the message is in order but holds what feeds do not carry
-// (a type, two columns of one name; see feed/schema.h): the session is to end with INVALID_ARGUMENT.
+// (a type, two columns of one name; see feed/schema.h): the session is to end with
+// INVALID_ARGUMENT.
 [[nodiscard]] absl::StatusOr<Schema> DecodeSchema(absl::string_view message);
 
 // Only the bytes of the batch's rows travel, whatever it is a slice of. Parts of at least

@@ -210,9 +210,9 @@ absl::StatusOr<EncodedBatch> EncodeBatch(const RecordBatch& batch) {
   for (int i = 0; i < batch.num_columns(); ++i) {
     writer.Write(batch.column(i));
     if (writer.longest() > kMaxBatchRows) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "column \"", batch.schema().name(i), "\": ", writer.longest(),
-          " values of lists in one batch; at most ", kMaxBatchRows, " can be sent"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("column \"", batch.schema().name(i), "\": ", writer.longest(),
+                       " values of lists in one batch; at most ", kMaxBatchRows, " can be sent"));
     }
   }
   return writer.Finish(batch.num_rows());

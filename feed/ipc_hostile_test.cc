@@ -312,7 +312,8 @@ TEST(IpcHostileTest, EveryTruncationIsRefused) {
     }
     const std::string schema = *EncodeSchema(batch.schema());
     for (size_t size = 0; size < schema.size(); ++size) {
-      EXPECT_THAT(DecodeSchema(schema.substr(0, size)), StatusIs(absl::StatusCode::kInvalidArgument));
+      EXPECT_THAT(DecodeSchema(schema.substr(0, size)),
+                  StatusIs(absl::StatusCode::kInvalidArgument));
     }
   }
 }

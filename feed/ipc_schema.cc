@@ -101,9 +101,9 @@ class SchemaReader {
   }
 
   absl::Status Unsupported(absl::string_view type) const {
-    return absl::UnimplementedError(
-        absl::StrCat("column \"", EscapeControls(Ellipsize(column_, 100)), "\": type ", type,
-                     " is not supported by feeds"));
+    return absl::UnimplementedError(absl::StrCat("column \"",
+                                                 EscapeControls(Ellipsize(column_, 100)),
+                                                 "\": type ", type, " is not supported by feeds"));
   }
 
   absl::StatusOr<Type> ReadType(const FlatTable& field, int depth) {
@@ -217,8 +217,9 @@ class SchemaReader {
                                 int depth) {
     MILLRACE_ASSIGN_OR_RETURN(std::vector<Field> children, ReadChildren(field, depth));
     if (children.size() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "malformed flatbuffer: a ", TypeTypeName(type_type), " without exactly one element type"));
+      return absl::InvalidArgumentError(absl::StrCat("malformed flatbuffer: a ",
+                                                     TypeTypeName(type_type),
+                                                     " without exactly one element type"));
     }
     Field& element = children[0];
     if (type_type == arrow_ipc::kList) return Type::List(std::move(element.type), element.nullable);

@@ -56,7 +56,8 @@ std::vector<RecordBatch> Samples(int64_t rows, uint64_t seed) {
   std::vector<RecordBatch> samples;
   for (Nulls nulls : kAllNulls) {
     samples.push_back(RandomBatch(rows, nulls, seed));
-    for (uint64_t i = 0; i < 4; ++i) samples.push_back(RandomNestedBatch(rows, nulls, 10 * seed + i));
+    for (uint64_t i = 0; i < 4; ++i)
+      samples.push_back(RandomNestedBatch(rows, nulls, 10 * seed + i));
   }
   return samples;
 }

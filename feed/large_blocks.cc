@@ -6,7 +6,8 @@
 namespace millrace {
 namespace {
 
-// What glibc adapts to at most, less a page for its header and one for the flags in it, which count.
+// What glibc adapts to at most, less a page for its header and one for the flags in it, which
+// count.
 constexpr size_t kLargest = (size_t{32} << 20) - 2 * 4096;
 
 }  // namespace

@@ -19,10 +19,9 @@ std::string RowRange(int64_t first, int64_t end) {
 }
 
 absl::Status Unanswered(absl::string_view node, const ReceiveSession& session, int64_t asked_rows) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(node, " returned ", session.result_row, " results for the ", asked_rows,
-                   " rows of ", session.PartitionName(), ": ",
-                   RowRange(session.result_row, asked_rows), " unanswered"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      node, " returned ", session.result_row, " results for the ", asked_rows, " rows of ",
+      session.PartitionName(), ": ", RowRange(session.result_row, asked_rows), " unanswered"));
 }
 
 // Nothing is missing but the feeder's credit for the last results.
@@ -156,9 +155,8 @@ void ReceiveQueue::TakeFrom(const SessionPtr& session) {
     delivery_.current = std::move(taken);
     have_ = wanted_;
   } else if (rows > missing) {
-    delivery_.pieces.push_back({.session = session,
-                                .rows = taken.rows.Slice(0, missing),
-                                .first_row = taken.first_row});
+    delivery_.pieces.push_back(
+        {.session = session, .rows = taken.rows.Slice(0, missing), .first_row = taken.first_row});
     taken.offset = missing;
     delivery_.current = std::move(taken);
     have_ = wanted_;
@@ -231,16 +229,16 @@ absl::StatusOr<ReceiveQueue::ResultPlace> ReceiveQueue::PlaceResults(int64_t row
   if (rows == 0) return place;
   SessionPtr session = inference_.empty() ? nullptr : inference_.front();
   if (session == nullptr || session->stage == ReceiveSession::Stage::kWaiting) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(node_name_, " returned ", rows, " results on the queue \"", name_,
-                     "\" where no rows wait for any"));
+    return absl::FailedPreconditionError(absl::StrCat(node_name_, " returned ", rows,
+                                                      " results on the queue \"", name_,
+                                                      "\" where no rows wait for any"));
   }
   const int64_t handed = session->handed.row();
   if (session->result_row + rows > handed) {
     absl::Status status = absl::FailedPreconditionError(
         absl::StrCat(node_name_, " returned ", session->result_row + rows, " results for the ",
-                     handed, " rows of ", session->PartitionName(), " that it had: ",
-                     session->result_row + rows - handed, " too many"));
+                     handed, " rows of ", session->PartitionName(),
+                     " that it had: ", session->result_row + rows - handed, " too many"));
     session->result_row = handed;  // nothing is owed any more
     warnings_.emplace_back(status.message());
     Fail(session.get(), status);
@@ -292,10 +290,9 @@ absl::Status ReceiveQueue::Terminate(FeedMode mode, absl::string_view why) {
       result.Update(status);
       Fail(session.get(), status);
     } else {
-      Fail(session.get(), absl::FailedPreconditionError(
-                              absl::StrCat(why, " before it had answered ",
-                                           session->PartitionName(), " from row ",
-                                           session->result_row)));
+      Fail(session.get(), absl::FailedPreconditionError(absl::StrCat(
+                              why, " before it had answered ", session->PartitionName(),
+                              " from row ", session->result_row)));
     }
   }
   if (mode == FeedMode::kTrain) feeds_.clear();
@@ -321,8 +318,8 @@ void ReceiveQueue::FeedEnd(absl::string_view feed_id, bool aborted) {
   if (feed == nullptr) return;
   feed->ended = true;
   EndIncomplete(feed, aborted,
-                absl::AbortedError(absl::StrCat("the feed ", feed_id,
-                                                aborted ? " was aborted" : " has ended")));
+                absl::AbortedError(
+                    absl::StrCat("the feed ", feed_id, aborted ? " was aborted" : " has ended")));
   Serve();
 }
 
@@ -424,8 +421,8 @@ void ReceiveQueue::Add(SessionPtr session) {
   }
   if (!train_stop_.empty()) return Reject(session.get(), train_stop_);
   if (std::find(ended_feeds_.begin(), ended_feeds_.end(), feed_id) != ended_feeds_.end()) {
-    return Fail(session.get(), absl::FailedPreconditionError(
-                                   absl::StrCat("the feed ", feed_id, " has ended")));
+    return Fail(session.get(),
+                absl::FailedPreconditionError(absl::StrCat("the feed ", feed_id, " has ended")));
   }
   // A feeder that lost its connection feeds the rest again, whatever this side still holds.
   const std::vector<SessionPtr> sessions = sessions_;
@@ -480,9 +477,9 @@ absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {
                      session->blocked() ? ", which BLOCKED has given back" : ""));
   }
   if (rows.first_row != session->next_row) {
-    absl::Status status = absl::DataLossError(
-        absl::StrCat(session->PartitionName(), ": BATCH begins at row ", rows.first_row,
-                     ", expected row ", session->next_row));
+    absl::Status status =
+        absl::DataLossError(absl::StrCat(session->PartitionName(), ": BATCH begins at row ",
+                                         rows.first_row, ", expected row ", session->next_row));
     Fail(session, status);
     return status;
   }
@@ -540,9 +537,9 @@ absl::Status ReceiveQueue::EndPartition(ReceiveSession* session, int64_t end_row
         absl::StrCat("END_PARTITION ", session->accepted ? "twice" : "before CREDIT"));
   }
   if (end_row != session->next_row) {
-    absl::Status status = absl::DataLossError(
-        absl::StrCat(session->PartitionName(), " ends at row ", end_row, ", but rows up to ",
-                     session->next_row, " have come"));
+    absl::Status status =
+        absl::DataLossError(absl::StrCat(session->PartitionName(), " ends at row ", end_row,
+                                         ", but rows up to ", session->next_row, " have come"));
     Fail(session, status);
     return status;
   }

@@ -54,13 +54,13 @@ struct Delivery {
 struct FeedQueueStats {
   std::string queue;
   int64_t rows_received = 0;
-  int64_t bytes_received = 0;  // BATCH bytes as credit counts them
+  int64_t bytes_received = 0;       // BATCH bytes as credit counts them
   int64_t partitions_received = 0;  // END_PARTITION came after all their rows
   int64_t rows_acked = 0;
-  int64_t rows_returned = 0;   // results
+  int64_t rows_returned = 0;  // results
   int64_t sessions_opened = 0;
-  int64_t open_sessions = 0;     // now, waiting ones included
-  int64_t waiting_sessions = 0;  // now
+  int64_t open_sessions = 0;             // now, waiting ones included
+  int64_t waiting_sessions = 0;          // now
   int64_t credit_outstanding_bytes = 0;  // now: sum of limit - released
   int64_t batches_received = 0;
   int64_t queued_rows = 0;   // now: received and not returned by NextBatch
@@ -140,8 +140,8 @@ class ReceiveQueue {
   // A new session. It may end at once (queue ended, feed ended).
   void Add(SessionPtr session);
   // Its schema. Returns the one to read its batches with: the feed's, of which all sessions share
-  // one, or its own if it differs (the session is failed). Returns INVALID_ARGUMENT before the first
-  // CREDIT.
+  // one, or its own if it differs (the session is failed). Returns INVALID_ARGUMENT before the
+  // first CREDIT.
   [[nodiscard]] absl::StatusOr<Schema> SetSchema(ReceiveSession* session, const Schema& schema);
   // Returns DATA_LOSS if rows are missing or repeated (the session is failed), INVALID_ARGUMENT or
   // RESOURCE_EXHAUSTED if no honest feeder could have sent this (the caller poisons).
@@ -254,8 +254,8 @@ class ReceiveQueue {
   bool complete_ = false;  // Fill() has returned kReady: the delivery does not change any more
   int64_t wanted_ = 0;
   int64_t have_ = 0;
-  std::string feed_in_hand_;       // train: the feed of `delivery_`
-  SessionPtr session_in_hand_;     // inference: the session of `delivery_`
+  std::string feed_in_hand_;    // train: the feed of `delivery_`
+  SessionPtr session_in_hand_;  // inference: the session of `delivery_`
   Delivery delivery_;
 
   std::vector<SessionPtr> ended_;

@@ -54,8 +54,11 @@ class ReceiveQueueTest : public testing::Test {
  protected:
   SessionPtr Open(FeedMode mode, int64_t partition, std::string feed_id = "f1",
                   int64_t first_row = 0) {
-    OpenFrame open{.feed_id = std::move(feed_id), .queue = "input", .mode = mode,
-                   .partition = partition, .first_row = first_row};
+    OpenFrame open{.feed_id = std::move(feed_id),
+                   .queue = "input",
+                   .mode = mode,
+                   .partition = partition,
+                   .first_row = first_row};
     auto session = std::make_shared<ReceiveSession>(next_id_++, "feeder/a", 1, 1, std::move(open));
     queue_.Add(session);
     Accept(session);
@@ -76,8 +79,9 @@ class ReceiveQueueTest : public testing::Test {
   // BATCH of `rows` rows, 10 bytes each.
   absl::Status Feed(const SessionPtr& session, int64_t rows) {
     const int64_t first = session->next_row;
-    return queue_.AddRows(session.get(), {.rows = Rows(*session, first, rows),
-                                          .first_row = first, .bytes = rows * 10});
+    return queue_.AddRows(
+        session.get(),
+        {.rows = Rows(*session, first, rows), .first_row = first, .bytes = rows * 10});
   }
   void FeedAll(const SessionPtr& session, int64_t rows) {
     ASSERT_THAT(Feed(session, rows), IsOk());

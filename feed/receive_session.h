@@ -44,8 +44,8 @@ struct OutgoingFrame {
 // The rows of one BATCH.
 struct BufferedRows {
   RecordBatch rows;
-  int64_t first_row = 0;  // row of the partition that rows' row 0 is
-  int64_t bytes = 0;      // credit that this BATCH took
+  int64_t first_row = 0;       // row of the partition that rows' row 0 is
+  int64_t bytes = 0;           // credit that this BATCH took
   absl::Duration decode_time;  // that checking and decoding it took
 };
 
@@ -176,14 +176,14 @@ struct ReceiveSession {
   int64_t largest_batch_bytes = 0;
   int64_t needed = 0;          // of the last BLOCKED: the limit that the next BATCH needs
   uint64_t blocked_order = 0;  // of BLOCKEDs: who has said so before
-  bool accepted = false;    // the first CREDIT is out
-  CreditFrame credit_sent;  // what the feeder has been told
+  bool accepted = false;       // the first CREDIT is out
+  CreditFrame credit_sent;     // what the feeder has been told
 
-  int64_t received_sent;  // the row of the last RECEIVED
-  int64_t acked_sent;     // of the last ACK
+  int64_t received_sent;         // the row of the last RECEIVED
+  int64_t acked_sent;            // of the last ACK
   absl::Duration next_report{};  // steady time from which on those two may be sent again
-  bool end_confirmed = false;  // RECEIVED(end_row) is out
-  uint64_t next_seq = 0;  // of this direction
+  bool end_confirmed = false;    // RECEIVED(end_row) is out
+  uint64_t next_seq = 0;         // of this direction
   // What ends the session: DONE, ERROR or TERMINATED. Absent if the feeder has ended it.
   std::optional<std::pair<FrameType, std::string>> final;
 };

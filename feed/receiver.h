@@ -24,8 +24,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/clock.h"
-#include "core/base/port_range.h"
 #include "core/base/mutex.h"
+#include "core/base/port_range.h"
 #include "core/base/thread.h"
 #include "feed/data_feed.h"
 #include "feed/receiver_core.h"
@@ -46,9 +46,9 @@ struct FeedReceiverOptions {
   std::string advertise_host;
 };
 
-// A program that ends by _exit(), or a signal, without Finish() or the destructor loses what is on its
-// way out: the last ACK, RESULT and DONE frames. Its feeders then feed those rows again, or fail. exit()
-// and a return from main() do the same to a FeedReceiver that nothing destroys.
+// A program that ends by _exit(), or a signal, without Finish() or the destructor loses what is on
+// its way out: the last ACK, RESULT and DONE frames. Its feeders then feed those rows again, or
+// fail. exit() and a return from main() do the same to a FeedReceiver that nothing destroys.
 //
 // Ownership: owns the socket thread; DataFeeds are independent of it and may live longer.
 // Thread safety: thread-safe.

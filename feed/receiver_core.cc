@@ -63,9 +63,9 @@ absl::Status ReceiverCore::CheckOpen(absl::string_view principal, const OpenFram
                      " than the session is meant for: look it up again"));
   }
   if (FindSlot(open.queue) == nullptr) {
-    return absl::NotFoundError(absl::StrCat(
-        "no queue \"", Ellipsize(EscapeControls(open.queue), 100), "\" at ", options_.node_name,
-        "; there are: ", QueueNames(options_.queues)));
+    return absl::NotFoundError(
+        absl::StrCat("no queue \"", Ellipsize(EscapeControls(open.queue), 100), "\" at ",
+                     options_.node_name, "; there are: ", QueueNames(options_.queues)));
   }
   const auto it = sessions_of_principal_.find(principal);
   if (it != sessions_of_principal_.end() && it->second >= kMaxSessionsPerPrincipal) {
@@ -458,8 +458,8 @@ void ReceiverCore::WaitForOutcome(Slot* slot, uint64_t ask) {
     mu_.AssertHeld();
     return slot->ask == ask && !slot->outcome.has_value() && broken_.ok();
   };
-  // A lone thread fetches its rows itself. Of several none does: each would go on at its own pace, and
-  // the others' rows would wait for that.
+  // A lone thread fetches its rows itself. Of several none does: each would go on at its own pace,
+  // and the others' rows would wait for that.
   const bool alone = ++waiting_ == 1;
   if (alone && serve_ != nullptr && waits()) {
     mu_.Unlock();
@@ -487,8 +487,8 @@ absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMod
     MILLRACE_RETURN_IF_ERROR(broken_);
     if (slot.queue.mode() != mode) {
       if (finished_ || slot.queue.Stopped(mode)) return std::optional<Delivery>();
-      return absl::FailedPreconditionError(absl::StrCat(
-          "the queue \"", slot.queue.name(), "\" is read in the other mode now"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("the queue \"", slot.queue.name(), "\" is read in the other mode now"));
     }
     const uint64_t ask = ++slot.ask;
     slot.reading.Set(true, options_.clock->SteadyNow());
@@ -644,8 +644,7 @@ FeedReceiverStats ReceiverCore::stats() {
   for (const auto& slot : slots_) {
     FeedQueueStats& queue = stats.queues.emplace_back(slot->queue.stats());
     queue.wait_time = slot->waiting.Total(now);
-    queue.compute_time =
-        std::max(absl::ZeroDuration(), slot->reading.Total(now) - queue.wait_time);
+    queue.compute_time = std::max(absl::ZeroDuration(), slot->reading.Total(now) - queue.wait_time);
     queue.full_time = slot->full.Total(now);
     queue.queued_time = slot->queued.Total(now);
   }

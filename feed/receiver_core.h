@@ -49,8 +49,8 @@ struct FeedReceiverStats {
   int64_t committed_bytes = 0;       // now: what sessions hold and may send
   int64_t peak_committed_bytes = 0;  // the most of it so far
   int64_t poisoned_principals = 0;
-  int64_t dropped_frames = 0;        // of poisoned principals and of sessions that have ended
-  int64_t refused_sessions = 0;      // OPENs that were answered by ERROR
+  int64_t dropped_frames = 0;    // of poisoned principals and of sessions that have ended
+  int64_t refused_sessions = 0;  // OPENs that were answered by ERROR
 };
 
 // Thread safety: thread-safe. Blocking: Next() only. `wake` and `serve` are called without a lock.
@@ -66,8 +66,8 @@ class ReceiverCore {
     Clock* clock = nullptr;  // not owned
   };
 
-  // Serves the sockets in the calling thread until told to leave, or until they are closed. Returns at
-  // once if another thread does that.
+  // Serves the sockets in the calling thread until told to leave, or until they are closed. Returns
+  // at once if another thread does that.
   using Serve = std::function<void(absl::FunctionRef<AfterTurn()> after_turn)>;
 
   // `wake` makes Collect() be called soon, in this thread or another; it may be called from any
@@ -103,8 +103,8 @@ class ReceiverCore {
 
   struct Turn {
     std::vector<OutgoingFrame> frames;
-    std::vector<SessionPtr> ended;  // forget them
-    std::vector<std::string> warnings;  // for the log
+    std::vector<SessionPtr> ended;                   // forget them
+    std::vector<std::string> warnings;               // for the log
     absl::Duration next = absl::InfiniteDuration();  // call Collect() again after this time
   };
   [[nodiscard]] Turn Collect();
@@ -219,7 +219,7 @@ class ReceiverCore {
   int sending_ ABSL_GUARDED_BY(mu_) = 0;  // threads in AddResults() that wait for that
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_well_ ABSL_GUARDED_BY(mu_) = false;  // with OK; implies finished_
-  absl::Status broken_ ABSL_GUARDED_BY(mu_);  // OK until Break()
+  absl::Status broken_ ABSL_GUARDED_BY(mu_);         // OK until Break()
 };
 
 }  // namespace millrace

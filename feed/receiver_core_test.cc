@@ -62,8 +62,7 @@ class ReceiverCoreTest : public testing::Test {
   }
   absl::Status Feed(const SessionPtr& session, int64_t rows, int64_t bytes) {
     const int64_t first = session->next_row;
-    return core_->AddRows(session,
-                          {.rows = Rows(first, rows), .first_row = first, .bytes = bytes});
+    return core_->AddRows(session, {.rows = Rows(first, rows), .first_row = first, .bytes = bytes});
   }
   // The session says what its next BATCH needs, and gets it.
   void Grant(const SessionPtr& session, int64_t bytes) {
@@ -129,11 +128,12 @@ class ReceiverCoreTest : public testing::Test {
     }
   }
   std::shared_ptr<ReceiverCore> NewCore() {
-    return std::make_shared<ReceiverCore>(
-        ReceiverCore::Options{.node_name = "worker:0", .nonce = "nonce",
-                              .queues = {"input", "control"}, .budget_bytes = kBudget,
-                              .clock = &clock_},
-        [this] { ++wakes_; });
+    return std::make_shared<ReceiverCore>(ReceiverCore::Options{.node_name = "worker:0",
+                                                                .nonce = "nonce",
+                                                                .queues = {"input", "control"},
+                                                                .budget_bytes = kBudget,
+                                                                .clock = &clock_},
+                                          [this] { ++wakes_; });
   }
   int64_t Committed() { return core_->stats().committed_bytes; }
 

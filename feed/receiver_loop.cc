@@ -26,7 +26,8 @@ constexpr int kMessagesPerTurn = 64;
 constexpr int kMessagesAtLoss = 100'000;
 constexpr int kMaxLinksPerPrincipal = 8;
 constexpr size_t kMaxAnnounced = 65'536;
-// Beyond it the one that was poisoned first is forgotten: whoever has the key invents names at will.
+// Beyond it the one that was poisoned first is forgotten: whoever has the key invents names at
+// will.
 constexpr size_t kMaxPoisoned = 4096;
 
 // PLAIN encrypts nothing: to this host only.
@@ -71,8 +72,7 @@ absl::Status ReceiverLoop::Bind() {
   MILLRACE_ASSIGN_OR_RETURN(
       zap_, ZapServer::Create(context_, [this](const ZapRequest& r) { return Admit(r); }));
   MILLRACE_ASSIGN_OR_RETURN(
-      local_.socket,
-      ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
+      local_.socket, ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
   MILLRACE_RETURN_IF_ERROR(local_.socket.StartMonitor());
   MILLRACE_ASSIGN_OR_RETURN(const int port,
                             BindTcp(&local_.socket, "127.0.0.1", options_.tcp_ports));
@@ -89,9 +89,9 @@ absl::Status ReceiverLoop::Bind() {
 absl::Status ReceiverLoop::BindCurve() {
   MILLRACE_ASSIGN_OR_RETURN(curve_keys_, MakeCurveKeys());
   curve_.curve = true;
-  MILLRACE_ASSIGN_OR_RETURN(curve_.socket,
-                            ZmqSocket::Create(context_, SocketType::kPull,
-                                              SocketOptions::CurveServer(curve_keys_)));
+  MILLRACE_ASSIGN_OR_RETURN(
+      curve_.socket,
+      ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::CurveServer(curve_keys_)));
   MILLRACE_RETURN_IF_ERROR(curve_.socket.StartMonitor());
   MILLRACE_ASSIGN_OR_RETURN(
       const int port,
@@ -166,7 +166,7 @@ void ReceiverLoop::Run() {
     turns_.Give();
   }
   turns_.Stop();
-  waker_->Wake();  // if a program serves: it leaves
+  waker_->Wake();               // if a program serves: it leaves
   turns_.TakeAsSocketThread();  // for good
   ClaimSockets();
   // A peer that has gone is heard first: nothing is left to be sent to it.
@@ -249,8 +249,8 @@ void ReceiverLoop::Send(OutgoingFrame frame) {
     parts.push_back(ZmqMessage::FromBuffer(part.data, part.size, std::move(part.owner)));
   }
   const absl::StatusOr<bool> sent = it->second->socket.Send(std::move(parts));
-  if (!sent.ok()) MILLRACE_LOG(WARNING) << "reply to " << it->second->principal << ": "
-                                        << sent.status();
+  if (!sent.ok())
+    MILLRACE_LOG(WARNING) << "reply to " << it->second->principal << ": " << sent.status();
   // Without a connection the monitor's event ends the link.
 }
 
@@ -282,8 +282,7 @@ absl::Status ReceiverLoop::ReadDataEvents(DataSocket* data, std::vector<uint64_t
 
 absl::Status ReceiverLoop::ReadMessages(DataSocket* data, int limit) {
   for (int i = 0; i < limit; ++i) {
-    MILLRACE_ASSIGN_OR_RETURN(std::optional<std::vector<ZmqMessage>> parts,
-                              data->socket.Receive());
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<std::vector<ZmqMessage>> parts, data->socket.Receive());
     if (!parts.has_value()) return absl::OkStatus();
     HandleMessage(data, *std::move(parts));
   }
@@ -368,8 +367,7 @@ void ReceiverLoop::HandleForeign(DataSocket* data, const std::string& principal,
 }
 
 absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& principal,
-                                       const FrameHeader& header,
-                                       std::vector<ZmqMessage>* parts) {
+                                       const FrameHeader& header, std::vector<ZmqMessage>* parts) {
   const bool known = IsKnownFrameType(header.type);
   if (known ? !IsFromFeeder(header.type) : !header.optional()) {
     return absl::InvalidArgumentError(
@@ -392,9 +390,9 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
   }
   Session& session = it->second;
   if (header.seq != session.next_seq) {
-    FailSession(it, absl::DataLossError(absl::StrCat("frame ", header.seq,
-                                                     " of the session came where ",
-                                                     session.next_seq, " was expected")));
+    FailSession(
+        it, absl::DataLossError(absl::StrCat("frame ", header.seq, " of the session came where ",
+                                             session.next_seq, " was expected")));
     return absl::OkStatus();
   }
   ++session.next_seq;
@@ -411,8 +409,7 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
     return absl::OkStatus();
   }
   if (session.core == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(FrameTypeName(header.type), " before CREDIT"));
+    return absl::InvalidArgumentError(absl::StrCat(FrameTypeName(header.type), " before CREDIT"));
   }
   if (session.failed) return absl::OkStatus();
   if (header.type == FrameType::kSchema) {
@@ -469,9 +466,9 @@ absl::Status ReceiverLoop::HandleBatch(Session* session, std::vector<ZmqMessage>
   }
   const absl::Duration before = options_.clock->SteadyNow();
   MILLRACE_ASSIGN_OR_RETURN(
-      RecordBatch rows, session->decoder->Decode(metadata.substr(kBatchPrefixSize),
-                                                 static_cast<uint32_t>(prefix.rows),
-                                                 std::move(body)));
+      RecordBatch rows,
+      session->decoder->Decode(metadata.substr(kBatchPrefixSize),
+                               static_cast<uint32_t>(prefix.rows), std::move(body)));
   const absl::Status status =
       core_->AddRows(session->core, {.rows = std::move(rows),
                                      .first_row = prefix.first_row,
@@ -506,7 +503,8 @@ absl::Status ReceiverLoop::HandleOpen(DataSocket* data, const std::string& princ
   const uint64_t connection_id = connection->second;
   const std::optional<uint64_t> link_id = FindLink(principal, open.reply, data->curve);
   if (!link_id.has_value()) {
-    MILLRACE_LOG(WARNING) << principal << ": a session names a reply endpoint that this node does "
+    MILLRACE_LOG(WARNING) << principal
+                          << ": a session names a reply endpoint that this node does "
                              "not connect to: "
                           << Ellipsize(EscapeControls(open.reply.endpoint), 100);
     core_->CountDroppedFrame();
@@ -571,8 +569,7 @@ void ReceiverLoop::LinkUp(uint64_t id) {
   }
 }
 
-void ReceiverLoop::OpenOnLink(uint64_t link_id, const std::string& principal,
-                              PendingOpen pending) {
+void ReceiverLoop::OpenOnLink(uint64_t link_id, const std::string& principal, PendingOpen pending) {
   const auto it = sessions_.find(SessionKey(principal, pending.session));
   if (it == sessions_.end()) return;
   if (!pending.refusal.ok()) {

@@ -1,8 +1,8 @@
 // File: feed/receiver_loop.h
 //
-// The sockets of a node's side of the feed, and the threads that serve them in turns: a data PULL for
-// this host and one for others, one reply PUSH per feeder, ZAP, monitors. It turns messages into calls
-// of ReceiverCore and what is due into messages.
+// The sockets of a node's side of the feed, and the threads that serve them in turns: a data PULL
+// for this host and one for others, one reply PUSH per feeder, ZAP, monitors. It turns messages
+// into calls of ReceiverCore and what is due into messages.
 //
 // Defines: ReceiverLoop.
 //
@@ -55,28 +55,30 @@ struct FeedEndpoints {
   std::string curve_key;  // Z85, public; of this server, and of the node as a client
 };
 
-// Thread safety: Run() on the socket thread, everything else public anywhere. The sockets are served by
-// one thread at a time (feed/socket_turns.h): the socket thread, or one in Serve() or Flush().
+// Thread safety: Run() on the socket thread, everything else public anywhere. The sockets are
+// served by one thread at a time (feed/socket_turns.h): the socket thread, or one in Serve() or
+// Flush().
 class ReceiverLoop {
  public:
   struct Options {
     std::string nonce;
-    Clock* clock = nullptr;  // not owned
-    PortRange tcp_ports;     // {0, 0}: any
+    Clock* clock = nullptr;      // not owned
+    PortRange tcp_ports;         // {0, 0}: any
     std::string advertise_host;  // where other hosts reach this one; empty: no CURVE endpoint
   };
 
   // Binds. Returns RESOURCE_EXHAUSTED without descriptors or a free port in the range,
-  // INVALID_ARGUMENT if the nonce does not fit into a principal, UNAVAILABLE if nothing can be bound.
+  // INVALID_ARGUMENT if the nonce does not fit into a principal, UNAVAILABLE if nothing can be
+  // bound.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ReceiverLoop>> Create(
       const Options& options, std::shared_ptr<ReceiverCore> core,
       std::shared_ptr<ReceiverWaker> waker);
 
   [[nodiscard]] const FeedEndpoints& endpoints() const { return endpoints_; }
 
-  // From here on the feeder with this CURVE key (Z85) is admitted, as `principal`. Idempotent. Returns
-  // INVALID_ARGUMENT for what is no principal of a feeder or no key, ALREADY_EXISTS if the principal
-  // has another key or the key is another's, RESOURCE_EXHAUSTED beyond 65,536 feeders.
+  // From here on the feeder with this CURVE key (Z85) is admitted, as `principal`. Idempotent.
+  // Returns INVALID_ARGUMENT for what is no principal of a feeder or no key, ALREADY_EXISTS if the
+  // principal has another key or the key is another's, RESOURCE_EXHAUSTED beyond 65,536 feeders.
   [[nodiscard]] absl::Status AnnounceFeeder(absl::string_view principal,
                                             absl::string_view curve_key);
 
@@ -84,7 +86,8 @@ class ReceiverLoop {
   void Run();
   // As ReceiverCore::Serve.
   void Serve(absl::FunctionRef<AfterTurn()> after_turn);
-  // Sends what is due: here if nobody is serving, otherwise whoever is does it soon. Does not block.
+  // Sends what is due: here if nobody is serving, otherwise whoever is does it soon. Does not
+  // block.
   void Flush();
   // What is queued by then may still go out for `flush`. Idempotent.
   void Stop(absl::Duration flush);
@@ -149,8 +152,7 @@ class ReceiverLoop {
 
   void HandleMessage(DataSocket* data, std::vector<ZmqMessage> parts);
   [[nodiscard]] absl::Status HandleFrame(DataSocket* data, const std::string& principal,
-                                         const FrameHeader& header,
-                                         std::vector<ZmqMessage>* parts);
+                                         const FrameHeader& header, std::vector<ZmqMessage>* parts);
   [[nodiscard]] absl::Status HandleOpen(DataSocket* data, const std::string& principal,
                                         const FrameHeader& header, absl::string_view metadata,
                                         int fd, absl::Status refusal);
@@ -195,7 +197,7 @@ class ReceiverLoop {
   uint64_t next_id_ = 1;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Link>> links_;
   Sessions sessions_;
-  absl::flat_hash_set<std::string> poisoned_;     // principals
+  absl::flat_hash_set<std::string> poisoned_;  // principals
   std::deque<std::string> poisoned_in_order_;  // the same
 };
 

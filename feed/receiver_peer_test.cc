@@ -62,8 +62,15 @@ class ReceiverPeerTest : public testing::Test {
   FeederRun Feed(absl::string_view arguments) {
     FeederRun run;
     const FeedEndpoints& at = receiver_->endpoints();
-    std::vector<std::string> argv = {EnvOr("REFERENCE_FEEDER", ""), "--endpoint", at.ipc, "--key",
-                                     at.key, "--nonce", "5b0c9e1f22d3a4b6", "--deadline", "60"};
+    std::vector<std::string> argv = {EnvOr("REFERENCE_FEEDER", ""),
+                                     "--endpoint",
+                                     at.ipc,
+                                     "--key",
+                                     at.key,
+                                     "--nonce",
+                                     "5b0c9e1f22d3a4b6",
+                                     "--deadline",
+                                     "60"};
     for (absl::string_view argument : absl::StrSplit(arguments, ' ', absl::SkipEmpty())) {
       argv.emplace_back(argument);
     }
@@ -123,8 +130,7 @@ class ReceiverPeerTest : public testing::Test {
   }
   // Answers inference batches with what came, until the feed stops.
   void Echo(int64_t batch_rows) {
-    absl::StatusOr<std::unique_ptr<DataFeed>> feed =
-        receiver_->GetDataFeed({.train_mode = false});
+    absl::StatusOr<std::unique_ptr<DataFeed>> feed = receiver_->GetDataFeed({.train_mode = false});
     EXPECT_THAT(feed, IsOk());
     while (!(*feed)->ShouldStop()) {
       absl::StatusOr<Batch> batch = (*feed)->NextBatch(batch_rows);

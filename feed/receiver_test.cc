@@ -188,8 +188,9 @@ TEST_F(ReceiverTest, AnOptionalFrameOfAnUnknownTypeIsIgnoredAndItsSeqCounts) {
   Start();
   auto feeder = Feeder();
   Open(feeder.get(), 7);
-  feeder->Send({.type = static_cast<FrameType>(200), .flags = kFrameFlagOptional, .session = 7,
-                .seq = 1}, "later");
+  feeder->Send(
+      {.type = static_cast<FrameType>(200), .flags = kFrameFlagOptional, .session = 7, .seq = 1},
+      "later");
   feeder->SendSchema(7, 2, Rows(0, 1).schema());
   feeder->SendBatch(7, 3, 0, Rows(0, 1));
   EXPECT_THAT(Values(*feed_->NextBatch(1)), ElementsAre(0));

@@ -31,8 +31,8 @@ class ReceiverWaker {
 
   // Takes the wake-ups so far. The descriptor first: a Wake() in between then finds pending_ set,
   // and what it announces is looked at after this. The other way round, its wake-up would be taken
-  // from the descriptor while pending_ stays set, and no later one would reach the loop. An exchange,
-  // so that what came before each of those Wake() is seen.
+  // from the descriptor while pending_ stays set, and no later one would reach the loop. An
+  // exchange, so that what came before each of those Wake() is seen.
   void Clear() {
     fd_.Clear();
     pending_.exchange(false);

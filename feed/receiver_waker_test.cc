@@ -47,7 +47,8 @@ TEST_F(ReceiverWakerTest, WakesOnceForWhatTheLoopHasNotSeen) {
   EXPECT_TRUE(Woken(absl::ZeroDuration()));
 }
 
-// Nothing else wakes the loop: after one lost wake-up it would sleep for ever, whatever is announced.
+// Nothing else wakes the loop: after one lost wake-up it would sleep for ever, whatever is
+// announced.
 TEST_F(ReceiverWakerTest, NoWakeUpIsLostWhileTheLoopClears) {
   constexpr int kChanges = 200'000;
   std::array<std::atomic<int>, 2> made{};

@@ -49,12 +49,12 @@ class ColumnConcat {
     if (out.type.is_variable()) {
       Bytes(pieces, &out);
     } else if (out.type.is_list()) {
-      MILLRACE_RETURN_IF_ERROR(
-          Child(pieces, [](const ColumnView& piece) { return piece.Elements(); }, &out));
+      MILLRACE_RETURN_IF_ERROR(Child(
+          pieces, [](const ColumnView& piece) { return piece.Elements(); }, &out));
     } else {
       for (size_t i = 0; i < out.type.children().size(); ++i) {
-        MILLRACE_RETURN_IF_ERROR(
-            Child(pieces, [i](const ColumnView& piece) { return piece.Child(i); }, &out));
+        MILLRACE_RETURN_IF_ERROR(Child(
+            pieces, [i](const ColumnView& piece) { return piece.Child(i); }, &out));
       }
     }
     return out;
@@ -108,7 +108,8 @@ class ColumnConcat {
   template <typename Offset>
   absl::Status Offsets(const std::vector<ColumnView>& pieces, ColumnData* out) {
     int64_t end = 0;
-    for (const ColumnView& piece : pieces) end += piece.OffsetAt(piece.length()) - piece.OffsetAt(0);
+    for (const ColumnView& piece : pieces)
+      end += piece.OffsetAt(piece.length()) - piece.OffsetAt(0);
     if (end > std::numeric_limits<Offset>::max()) {
       return absl::ResourceExhaustedError(
           out->type.is_list()

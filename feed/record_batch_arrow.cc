@@ -147,8 +147,8 @@ class Importer {
       out->offsets = reinterpret_cast<const uint8_t*>(offsets);
       return absl::OkStatus();
     }
-    auto* rebased = reinterpret_cast<Offset*>(
-        NewBuffer((out->length + 1) * int64_t{sizeof(Offset)}, owners_));
+    auto* rebased =
+        reinterpret_cast<Offset*>(NewBuffer((out->length + 1) * int64_t{sizeof(Offset)}, owners_));
     for (int64_t i = 0; i <= out->length; ++i) {
       // Wrong ones in the middle, which are found later, must not overflow here.
       rebased[i] = static_cast<Offset>(static_cast<uint64_t>(offsets[i]) -

@@ -42,7 +42,8 @@ std::vector<RecordBatch> Samples(int64_t rows, uint64_t seed) {
   std::vector<RecordBatch> samples;
   for (Nulls nulls : kAllNulls) {
     samples.push_back(RandomBatch(rows, nulls, seed));
-    for (uint64_t i = 0; i < 5; ++i) samples.push_back(RandomNestedBatch(rows, nulls, 10 * seed + i));
+    for (uint64_t i = 0; i < 5; ++i)
+      samples.push_back(RandomNestedBatch(rows, nulls, 10 * seed + i));
   }
   return samples;
 }
@@ -285,12 +286,14 @@ TEST(RecordBatchTest, CountsTheBytesOfItsRowsOnly) {
   EXPECT_EQ(batch.Slice(1, 1).byte_size(), (1 + 4) + (8 + 4) + 16);
   EXPECT_EQ(batch.Slice(3, 0).byte_size(), 0);
   const std::vector<int64_t> lengths = {1, 0, 2};
-  const RecordBatch nested = *BatchBuilder()
-                                  .AddList("l", lengths, batch.Slice(0, 3).Select(
-                                      std::vector<int>{1},
-                                      *SchemaBuilder().Add("s", Type::Utf8()).Build()), valid)
-                                  .AddStruct("p", batch)
-                                  .Build();
+  const RecordBatch nested =
+      *BatchBuilder()
+           .AddList("l", lengths,
+                    batch.Slice(0, 3).Select(std::vector<int>{1},
+                                             *SchemaBuilder().Add("s", Type::Utf8()).Build()),
+                    valid)
+           .AddStruct("p", batch)
+           .Build();
   EXPECT_EQ(nested.byte_size(), (1 + 16 + 16 + 8) + batch.byte_size());
   EXPECT_EQ(nested.Slice(2, 1).byte_size(), (1 + 8 + 12 + 7) + batch.Slice(2, 1).byte_size());
 }

@@ -21,13 +21,14 @@ namespace millrace {
 
 enum class Nulls { kNone, kSome, kAll };
 
-// `rows` rows with a column of each type of numbers and text that a feed carries, named as the type, and
-// "list_float32", "list_int64" and "list_uint8" with fixed_size_lists of 3, 1 and 5 values. Equal
-// arguments give equal batches, on every machine.
+// `rows` rows with a column of each type of numbers and text that a feed carries, named as the
+// type, and "list_float32", "list_int64" and "list_uint8" with fixed_size_lists of 3, 1 and 5
+// values. Equal arguments give equal batches, on every machine.
 [[nodiscard]] RecordBatch RandomBatch(int64_t rows, Nulls nulls, uint64_t seed);
 
 // `rows` rows of dates, timestamps, lists, structs, and of random types, at most three deep. Null
-// lists may have elements, and null structs have fields with values. The schema depends on the seed.
+// lists may have elements, and null structs have fields with values. The schema depends on the
+// seed.
 [[nodiscard]] RecordBatch RandomNestedBatch(int64_t rows, Nulls nulls, uint64_t seed);
 
 // Any type that a feed carries, nested at most `depth` deep.

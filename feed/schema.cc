@@ -256,9 +256,9 @@ ArrowErrorCode ToArrow(const Field& field, ArrowSchema* out) {
     NANOARROW_RETURN_NOT_OK(
         ArrowSchemaSetTypeStruct(out, static_cast<int64_t>(type.children().size())));
   } else if (type.id() == TypeId::kTimestamp) {
-    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetTypeDateTime(
-        out, NANOARROW_TYPE_TIMESTAMP, static_cast<ArrowTimeUnit>(type.time_unit()),
-        std::string(type.time_zone()).c_str()));
+    NANOARROW_RETURN_NOT_OK(ArrowSchemaSetTypeDateTime(out, NANOARROW_TYPE_TIMESTAMP,
+                                                       static_cast<ArrowTimeUnit>(type.time_unit()),
+                                                       std::string(type.time_zone()).c_str()));
   } else {
     NANOARROW_RETURN_NOT_OK(ArrowSchemaSetType(out, ArrowTypeOf(type.id())));
   }
@@ -283,8 +283,8 @@ std::string Describe(const Field& field) {
   return absl::StrCat(EscapeControls(field.type.ToString()), field.nullable ? "" : " not null");
 }
 
-// Where two types that differ do so first, for people: "" of the types themselves, otherwise a place
-// within them.
+// Where two types that differ do so first, for people: "" of the types themselves, otherwise a
+// place within them.
 std::string DescribeTypes(const Field& before, const Field& now, absl::string_view place) {
   const std::vector<Field>& was = before.type.children();
   const std::vector<Field>& is = now.type.children();
@@ -297,8 +297,8 @@ std::string DescribeTypes(const Field& before, const Field& now, absl::string_vi
       }
     }
   }
-  return absl::StrCat("column ", Quoted(place), ": ", Ellipsize(Describe(before), 300),
-                      " before, ", Ellipsize(Describe(now), 300), " now");
+  return absl::StrCat("column ", Quoted(place), ": ", Ellipsize(Describe(before), 300), " before, ",
+                      Ellipsize(Describe(now), 300), " now");
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 //
 // A Schema carries only types that feed/types.h knows; Arrow's others (null, time, duration,
 // interval, decimal, fixed_size_binary, map, union, dictionary, run_end_encoded, views) are refused
-// with the column's name. Arrow's custom metadata, extension names among it, is dropped: a column is
-// its storage.
+// with the column's name. Arrow's custom metadata, extension names among it, is dropped: a column
+// is its storage.
 
 #ifndef FEED_SCHEMA_H_
 #define FEED_SCHEMA_H_

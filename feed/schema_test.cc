@@ -56,9 +56,9 @@ TEST(TypeTest, HasAReadableName) {
   EXPECT_EQ(Type::Timestamp(TimeUnit::kSecond).ToString(), "timestamp[s]");
   EXPECT_EQ(Type::LargeList(Type::List(Type::Utf8()), false).ToString(),
             "large_list<list<utf8> not null>");
-  EXPECT_EQ(Type::Struct({{"x", Type::Float64(), false}, {"tags", Type::List(Type::Utf8())}})
-                .ToString(),
-            "struct<x: float64 not null, tags: list<utf8>>");
+  EXPECT_EQ(
+      Type::Struct({{"x", Type::Float64(), false}, {"tags", Type::List(Type::Utf8())}}).ToString(),
+      "struct<x: float64 not null, tags: list<utf8>>");
 }
 
 TEST(TypeTest, ComparesStructurally) {
@@ -144,11 +144,10 @@ TEST(SchemaTest, RefusesWhatAFeedDoesNotCarry) {
   }
   EXPECT_THAT(SchemaBuilder().Add("s", Type::List(Type::Struct({}))).Build(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("struct of 0 fields")));
-  EXPECT_THAT(SchemaBuilder()
-                  .Add("s", Type::Struct({{"a", Type::Int8()}, {"a", Type::Int8()}}))
-                  .Build(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("column \"s\": two fields have the name \"a\"")));
+  EXPECT_THAT(
+      SchemaBuilder().Add("s", Type::Struct({{"a", Type::Int8()}, {"a", Type::Int8()}})).Build(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("column \"s\": two fields have the name \"a\"")));
   EXPECT_THAT(SchemaBuilder().Add("s", Type::Struct({{"\xff", Type::Int8()}})).Build(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("UTF-8")));
   EXPECT_THAT(SchemaBuilder().Add("s", Type::Timestamp(TimeUnit::kNano, "\xff")).Build(),

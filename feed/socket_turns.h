@@ -1,8 +1,9 @@
 // File: feed/socket_turns.h
 //
-// Whose turn it is to serve a receiver's or a feeder's sockets. ZeroMQ's sockets are for one thread at a
-// time, not for one thread: a program that waits for rows, credit or results serves them itself, so
-// that they reach it without a hand-over between threads; while it computes, a socket thread does.
+// Whose turn it is to serve a receiver's or a feeder's sockets. ZeroMQ's sockets are for one thread
+// at a time, not for one thread: a program that waits for rows, credit or results serves them
+// itself, so that they reach it without a hand-over between threads; while it computes, a socket
+// thread does.
 //
 // Defines: AfterTurn, SocketTurns.
 //
@@ -40,14 +41,14 @@ enum class AfterTurn {
 // Thread safety: thread-safe. Blocking: as said.
 class SocketTurns {
  public:
-  // How long the socket thread leaves the sockets alone after a program has served them: one that reads
-  // batch after batch comes back sooner and finds them free.
+  // How long the socket thread leaves the sockets alone after a program has served them: one that
+  // reads batch after batch comes back sooner and finds them free.
   static constexpr absl::Duration kLease = absl::Milliseconds(2);
 
   // ---- The socket thread.
 
-  // Blocks until the sockets are free and no program has led for kLease; after Stop(), until they are
-  // free.
+  // Blocks until the sockets are free and no program has led for kLease; after Stop(), until they
+  // are free.
   void TakeAsSocketThread();
   // A program wants to lead: Give() soon.
   [[nodiscard]] bool wanted() const { return leading_.load(std::memory_order_relaxed); }
@@ -80,8 +81,8 @@ class SocketTurns {
   Mutex mu_;
   CondVar changed_;
   bool held_ ABSL_GUARDED_BY(mu_) = false;
-  int sleepers_ ABSL_GUARDED_BY(mu_) = 0;          // those to signal when the sockets get free
-  absl::Duration lead_since_ ABSL_GUARDED_BY(mu_){};  // steady
+  int sleepers_ ABSL_GUARDED_BY(mu_) = 0;              // those to signal when the sockets get free
+  absl::Duration lead_since_ ABSL_GUARDED_BY(mu_){};   // steady
   absl::Duration lease_until_ ABSL_GUARDED_BY(mu_){};  // steady
 };
 

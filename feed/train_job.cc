@@ -398,8 +398,7 @@ absl::Status TrainJob::Stream(Work& work) {
   return session.WaitReceived();
 }
 
-// ------------------------------------------------------------------------------ the thread of
-// Run()
+// ---- the thread of Run() ------------------------------------------------------------------------
 
 void TrainJob::Watch() {
   while (true) {

@@ -12,8 +12,8 @@
 // give it to the running node that will be done with it first, by its pace so far
 // (core/balance/node_load.h), and go on once the node has received all of it. Once none are left,
 // what a slow node has not begun, or the rest of what it has, is taken back for a node that will be
-// done sooner. When all partitions of all epochs are received, and none is to be moved any more, the
-// observer's FeedEnd() is called (NextBatch then returns the short tail); the call is over when
+// done sooner. When all partitions of all epochs are received, and none is to be moved any more,
+// the observer's FeedEnd() is called (NextBatch then returns the short tail); the call is over when
 // every row is acknowledged.
 //
 // What happens when a session ends before its time:
@@ -136,8 +136,8 @@ class TrainJob {
   //                        of the observer; what Cancel() was given
   [[nodiscard]] absl::StatusOr<TrainResult> Run();
 
-  // Ends Run() with `status`, which must not be OK, as soon as no thread is inside the source (whose
-  // readers are cancelled) or the observer any more; without those, at once.
+  // Ends Run() with `status`, which must not be OK, as soon as no thread is inside the source
+  // (whose readers are cancelled) or the observer any more; without those, at once.
   void Cancel(const absl::Status& status);
 
  private:

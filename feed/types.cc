@@ -62,8 +62,8 @@ Type Type::Scalar(TypeId id) {
 
 Type Type::List(Type element, bool element_nullable) {
   Type type(TypeId::kList);
-  type.details_ = std::make_shared<const Details>(
-      Details{Element(std::move(element), element_nullable), ""});
+  type.details_ =
+      std::make_shared<const Details>(Details{Element(std::move(element), element_nullable), ""});
   return type;
 }
 
@@ -148,9 +148,12 @@ std::string Type::ToString() const {
     absl::StrAppend(&name, "<", Describe(element()), ">");
     if (is_fixed_size_list()) absl::StrAppend(&name, "[", list_size_, "]");
   } else if (is_struct()) {
-    absl::StrAppend(&name, "<", absl::StrJoin(children(), ", ", [](std::string* out, const Field& f) {
-                      absl::StrAppend(out, f.name, ": ", Describe(f));
-                    }), ">");
+    absl::StrAppend(&name, "<",
+                    absl::StrJoin(children(), ", ",
+                                  [](std::string* out, const Field& f) {
+                                    absl::StrAppend(out, f.name, ": ", Describe(f));
+                                  }),
+                    ">");
   }
   return name;
 }

@@ -3,7 +3,8 @@
 // The column types that a feed carries: a subset of Arrow's, each with the name that errors print
 // and, where it has one, the C++ type of its values.
 //
-// Defines: TypeId, TimeUnit, Type, Field, Float16, Date32, Date64, Timestamp, TypeIdOf<T>, FeedValue.
+// Defines: TypeId, TimeUnit, Type, Field, Float16, Date32, Date64, Timestamp, TypeIdOf<T>,
+// FeedValue.
 //
 //   Type x = Type::FixedSizeList(Type::Float32(), 64);
 //   x.ToString();      // "fixed_size_list<float32>[64]"
@@ -120,9 +121,7 @@ class Type {
   // Of fixed width: bool, integers, floats, dates and timestamps.
   [[nodiscard]] bool is_primitive() const { return id_ <= TypeId::kTimestamp; }
   // Dates and timestamps.
-  [[nodiscard]] bool is_time() const {
-    return id_ >= TypeId::kDate32 && id_ <= TypeId::kTimestamp;
-  }
+  [[nodiscard]] bool is_time() const { return id_ >= TypeId::kDate32 && id_ <= TypeId::kTimestamp; }
   // utf8, binary and their large forms.
   [[nodiscard]] bool is_variable() const {
     return id_ >= TypeId::kUtf8 && id_ <= TypeId::kLargeBinary;

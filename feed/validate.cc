@@ -84,8 +84,7 @@ std::string InvalidText(const ColumnData& column) {
     const std::string problem = InvalidText(column.children[i]);
     if (problem.empty()) continue;
     if (column.type.is_list()) return absl::StrCat("values of the list: ", problem);
-    return absl::StrCat("field \"",
-                        EscapeControls(Ellipsize(column.type.children()[i].name, 100)),
+    return absl::StrCat("field \"", EscapeControls(Ellipsize(column.type.children()[i].name, 100)),
                         "\": ", problem);
   }
   return "";

@@ -19,9 +19,9 @@ namespace millrace {
 
 // `columns` fit `schema`: type by type, and every buffer is as long as offset and length ask for
 // (the caller has made sure of that). Checks that each has `rows` rows, that offsets do not
-// decrease and stay within the data or the values of the lists (nanoarrow's FULL validation), and that
-// text is UTF-8 where it is not null. Columns of numbers cost nothing: nothing in them can be wrong.
-// Returns INVALID_ARGUMENT naming the column.
+// decrease and stay within the data or the values of the lists (nanoarrow's FULL validation), and
+// that text is UTF-8 where it is not null. Columns of numbers cost nothing: nothing in them can be
+// wrong. Returns INVALID_ARGUMENT naming the column.
 [[nodiscard]] absl::Status ValidateColumns(const Schema& schema, int64_t rows,
                                            const std::vector<ColumnData>& columns);
 

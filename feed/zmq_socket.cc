@@ -173,8 +173,9 @@ void TellShortage(int error) {
   static std::atomic<bool> told{false};
   const bool too_many = error == ENOBUFS;
   if ((!too_many && error != EMFILE && error != ENFILE) || told.exchange(true)) return;
-  MILLRACE_LOG(WARNING) << "feed: " << (too_many ? "too many peers have connected and not logged in"
-                                                 : "no file descriptor is left for a peer")
+  MILLRACE_LOG(WARNING) << "feed: "
+                        << (too_many ? "too many peers have connected and not logged in"
+                                     : "no file descriptor is left for a peer")
                         << "; others wait until there is room (ulimit -n; who connects?)";
 }
 
@@ -636,8 +637,8 @@ absl::Status Poller::Wait(absl::Duration timeout) {
       // Rounded up: rounding down would spin through the last millisecond of every wait.
       const absl::Duration left =
           std::clamp(until - RealClock()->SteadyNow(), absl::ZeroDuration(), kLongestPoll);
-      timeout_ms = static_cast<int>(
-          absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
+      timeout_ms =
+          static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
     }
     if (!PollOnce(timeout_ms, &ready)) {
       const int error = errno;

@@ -65,11 +65,13 @@ inline constexpr int64_t kMaxMessageBytes = int64_t{1} << 30;
 // A libzmq context: its I/O threads and the name space of its inproc endpoints (so there is one
 // ZapServer per context).
 // Ownership: a handle; copies and all sockets made from it share the context. The last one to go
-// ends the I/O threads and waits for them (short: see ZmqSocket::Close). Thread safety: thread-safe.
+// ends the I/O threads and waits for them (short: see ZmqSocket::Close). Thread safety:
+// thread-safe.
 class ZmqContext {
  public:
   // `io_threads`: one moves about 3 GB/s. From here on the process's allocator keeps large blocks
-  // (feed/large_blocks.h). Returns RESOURCE_EXHAUSTED if the system has no thread or descriptor left.
+  // (feed/large_blocks.h). Returns RESOURCE_EXHAUSTED if the system has no thread or descriptor
+  // left.
   [[nodiscard]] static absl::StatusOr<ZmqContext> Create(int io_threads = 1);
 
  private:
@@ -170,8 +172,8 @@ struct ZmqEvent {
 [[nodiscard]] absl::string_view ZmqEventKindName(ZmqEvent::Kind kind);
 
 // A socket. Movable; a moved-from socket is closed.
-// Thread safety: one thread, checked; events may be read by another than sends and receives. It may be
-// made in one thread and handed to another by DetachFromThread() before its first use there.
+// Thread safety: one thread, checked; events may be read by another than sends and receives. It may
+// be made in one thread and handed to another by DetachFromThread() before its first use there.
 // Blocking: never.
 class ZmqSocket {
  public:
@@ -206,12 +208,12 @@ class ZmqSocket {
   [[nodiscard]] absl::Status StartMonitor();
 
   // The next event, or nullopt if there is none. Requires StartMonitor(). Events are not ordered
-  // against messages: what a peer sent before it went is received after the event, if it came. Raises
-  // the send buffer of an ipc connection that this side made.
+  // against messages: what a peer sent before it went is received after the event, if it came.
+  // Raises the send buffer of an ipc connection that this side made.
   [[nodiscard]] absl::StatusOr<std::optional<ZmqEvent>> NextEvent();
-  // As the system allows (net.core.wmem_max); it counts its own part too and takes twice as much. With
-  // its default of 208 KiB, a message of a megabyte goes in five pieces, and the two I/O threads wake
-  // one another for each.
+  // As the system allows (net.core.wmem_max); it counts its own part too and takes twice as much.
+  // With its default of 208 KiB, a message of a megabyte goes in five pieces, and the two I/O
+  // threads wake one another for each.
   static constexpr int kIpcSendBufferBytes = 512 << 10;
 
   // Drops what was not sent within kCloseLinger: what was said last goes out to a peer that reads.
@@ -243,8 +245,8 @@ class ZmqSocket {
   void* handle_ = nullptr;
   void* monitor_ = nullptr;  // a PAIR socket; nullptr without StartMonitor()
   bool receives_ = false;    // not a PUSH
-  // Nothing is to be read, and libzmq's descriptor will tell when something is. Anything else than an
-  // empty-handed read may have taken that word from the descriptor.
+  // Nothing is to be read, and libzmq's descriptor will tell when something is. Anything else than
+  // an empty-handed read may have taken that word from the descriptor.
   mutable bool drained_ = false;
   mutable bool monitor_drained_ = false;
   ThreadChecker thread_;          // of messages

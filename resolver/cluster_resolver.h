@@ -1,7 +1,8 @@
 // File: resolver/cluster_resolver.h
 //
 // Where the members of a cluster are: the interface of every membership source (a static list,
-// TF_CONFIG, Kubernetes, Slurm, Spark, the union of several), after tf.distribute's ClusterResolver.
+// TF_CONFIG, Kubernetes, Slurm, Spark, the union of several), after tf.distribute's
+// ClusterResolver.
 //
 // Defines: ClusterResolver, ResolverBehavior, FormatMasterUrl().
 //
@@ -50,18 +51,19 @@ class ClusterResolver {
   // given is taken from the properties below; "" if the task is still not known.
   // Returns NOT_FOUND if the spec has no such task, else the errors of cluster_spec().
   [[nodiscard]] virtual absl::StatusOr<std::string> master(
-      std::optional<std::string> task_type = std::nullopt, std::optional<int> task_id = std::nullopt,
+      std::optional<std::string> task_type = std::nullopt,
+      std::optional<int> task_id = std::nullopt,
       std::optional<std::string> rpc_layer = std::nullopt) = 0;
 
-  // Device type ("GPU") to how many the task may use. Without arguments, or with those of this task:
-  // the devices of this process's host as `millrace-gpu` sees them. Sources that know what other
-  // tasks were given answer for them too; the others return UNIMPLEMENTED, naming the task.
+  // Device type ("GPU") to how many the task may use. Without arguments, or with those of this
+  // task: the devices of this process's host as `millrace-gpu` sees them. Sources that know what
+  // other tasks were given answer for them too; the others return UNIMPLEMENTED, naming the task.
   [[nodiscard]] virtual absl::StatusOr<std::map<std::string, int>> num_accelerators(
       std::optional<std::string> task_type = std::nullopt,
       std::optional<int> task_id = std::nullopt) = 0;
 
-  // Where the cluster runs, for programs that ask: "" unless the source says otherwise. Nullopt only
-  // with kTensorFlow, where some resolvers answer None.
+  // Where the cluster runs, for programs that ask: "" unless the source says otherwise. Nullopt
+  // only with kTensorFlow, where some resolvers answer None.
   [[nodiscard]] virtual absl::StatusOr<std::optional<std::string>> environment() = 0;
 
   // Which task this process is, if that is known, and the prefix of master(). Setting one replaces
@@ -74,13 +76,13 @@ class ClusterResolver {
   virtual absl::Status set_rpc_layer(std::optional<std::string> rpc_layer) = 0;
 
   // Calls `callback` with the members and then with every change of them, until the returned object
-  // is destroyed; see MembershipUpdate. Sources that push are listened to, the others are asked every
-  // `options.poll_interval`. The resolver must outlive the watch.
-  // Errors of the source reach the callback, and the watch goes on; only one that cannot ever be
-  // (wrong options) is returned.
+  // is destroyed; see MembershipUpdate. Sources that push are listened to, the others are asked
+  // every `options.poll_interval`. The resolver must outlive the watch. Errors of the source reach
+  // the callback, and the watch goes on; only one that cannot ever be (wrong options) is returned.
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(
       MembershipCallback callback, const WatchOptions& options);
-  [[nodiscard]] absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(MembershipCallback callback) {
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(
+      MembershipCallback callback) {
     return Watch(std::move(callback), WatchOptions());
   }
 

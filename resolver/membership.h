@@ -26,15 +26,15 @@ struct MembershipUpdate {
   ClusterSpec spec;
   // From the spec of the epoch before. Empty if only `status` changed.
   ClusterSpecDiff diff;
-  // OK: the source says so at `confirmed`. Otherwise the source cannot be heard or its answer is not
-  // complete, and this says why: `spec` is then old, as of `confirmed`.
+  // OK: the source says so at `confirmed`. Otherwise the source cannot be heard or its answer is
+  // not complete, and this says why: `spec` is then old, as of `confirmed`.
   absl::Status status;
   absl::Time confirmed = absl::InfinitePast();
 };
 
 // Called by one thread at a time, which must not destroy the watch; the first call may come before
-// Watch() has returned. Updates that follow each other always differ in epoch or in status (its code
-// and message).
+// Watch() has returned. Updates that follow each other always differ in epoch or in status (its
+// code and message).
 using MembershipCallback = std::function<void(const MembershipUpdate&)>;
 
 struct WatchOptions {
@@ -67,8 +67,8 @@ class MembershipTracker {
   // `answer` is the source's at `now`.
   void Observe(const absl::StatusOr<ClusterSpec>& answer, absl::Time now);
 
-  // For a source of which only a part is lost: `spec` is the best that is known, of `confirmed`, and
-  // `status` what is wrong with it.
+  // For a source of which only a part is lost: `spec` is the best that is known, of `confirmed`,
+  // and `status` what is wrong with it.
   void ObservePartial(const ClusterSpec& spec, const absl::Status& status, absl::Time confirmed);
 
   [[nodiscard]] const MembershipUpdate& last() const { return last_; }

@@ -33,8 +33,8 @@ class ListeningAgent {
 
   [[nodiscard]] const std::string& address() const { return address_; }
   [[nodiscard]] ChildProcess& process() { return *process_; }
-  // Waits for a line "millrace-agent: <text>...", such as "adopted" or "free again", after those that
-  // were waited for.
+  // Waits for a line "millrace-agent: <text>...", such as "adopted" or "free again", after those
+  // that were waited for.
   absl::StatusOr<std::string> WaitFor(absl::string_view text, absl::Duration timeout);
 
  private:

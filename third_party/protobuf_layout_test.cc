@@ -9,7 +9,8 @@
 
 namespace {
 
-// The library frees the map with the arena: --config=tsan needs third_party/bazel/tsan_include for it.
+// The library frees the map with the arena: --config=tsan needs third_party/bazel/tsan_include for
+// it.
 TEST(ProtobufLayoutTest, AMapOnAnArena) {
   google::protobuf::Arena arena;
   auto* const reply = google::protobuf::Arena::CreateMessage<millrace::smoke::EchoReply>(&arena);

@@ -88,7 +88,8 @@ class Reactor final : public grpc::ServerBidiReactor<v1::AdoptRequest, v1::Adopt
     }
     const bool first = !std::exchange(held_, held_ || incoming_.has_hold());
     if (incoming_.has_hold() != first) {
-      Close(absl::InvalidArgumentError("Hold is the first message of an Adopt stream, and only that"));
+      Close(absl::InvalidArgumentError(
+          "Hold is the first message of an Adopt stream, and only that"));
       return;
     }
     shared_->mailbox->Post(

@@ -34,7 +34,8 @@ class AdoptStream {
 };
 
 // Ownership: owns its port; `callbacks` run on the loop, none after the loop has ended.
-// Thread safety: one thread. Blocking: Start binds; the destructor waits for the calls, half a second.
+// Thread safety: one thread. Blocking: Start binds; the destructor waits for the calls, half a
+// second.
 class AdoptServer {
  public:
   struct Callbacks {
@@ -46,8 +47,8 @@ class AdoptServer {
     std::function<void(const std::string& peer, const absl::Status& why)> on_refused;
   };
 
-  // Returns UNAVAILABLE if the address cannot be bound, INVALID_ARGUMENT if certificate and key do not
-  // make a server.
+  // Returns UNAVAILABLE if the address cannot be bound, INVALID_ARGUMENT if certificate and key do
+  // not make a server.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AdoptServer>> Start(
       const HostPort& address, const AgentSecret& secret,
       std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks);
@@ -56,7 +57,8 @@ class AdoptServer {
   [[nodiscard]] virtual int port() const = 0;
 };
 
-// "10.0.0.9" of "ipv4:10.0.0.9:4000", "fd00::1" of "ipv6:%5Bfd00::1%5D:4000"; empty for anything else.
+// "10.0.0.9" of "ipv4:10.0.0.9:4000", "fd00::1" of "ipv6:%5Bfd00::1%5D:4000"; empty for anything
+// else.
 [[nodiscard]] std::string PeerHost(const std::string& grpc_peer);
 
 }  // namespace millrace

@@ -116,7 +116,7 @@ void Agent::SetState(State state, OrderedJson members) {
   parent_.Event("state", event);
 }
 
-// ---- parent ----------------------------------------------------------------------------------------
+// ---- parent -------------------------------------------------------------------------------------
 
 void Agent::OnRequest(const Json& id, const std::string& method, const Json& params) {
   if (method == "start") {
@@ -139,10 +139,11 @@ void Agent::OnRequest(const Json& id, const std::string& method, const Json& par
   } else if (GatewayCalls::Knows(method)) {
     parent_.Reply(id, absl::FailedPreconditionError(absl::StrCat(method, " comes after start")));
   } else {
-    parent_.Reply(id, absl::UnimplementedError(absl::StrCat(
-                          "no method \"", Ellipsize(method, 64),
-                          "\"; an agent knows start, stop, status, lookup, cause, report, announce, "
-                          "pace and agent_gone")));
+    parent_.Reply(id,
+                  absl::UnimplementedError(absl::StrCat(
+                      "no method \"", Ellipsize(method, 64),
+                      "\"; an agent knows start, stop, status, lookup, cause, report, announce, "
+                      "pace and agent_gone")));
   }
 }
 
@@ -227,7 +228,7 @@ void Agent::SetPaused(bool paused) {
   if (link_ != nullptr) link_->SetPaused(paused);
 }
 
-// ---- coordinator -----------------------------------------------------------------------------------
+// ---- coordinator --------------------------------------------------------------------------------
 
 absl::StatusOr<v1::Register> Agent::MakeRegister(const std::string& local_host) {
   if (address_.empty()) {
@@ -261,8 +262,8 @@ void Agent::OnRegistered(const v1::Registered& registered) {
     return;
   }
   if (!same_slot || registered.attempt() != registered_->attempt()) {
-    Fail(absl::AbortedError(absl::StrCat(
-        "the coordinator gave the slot of ", NodeName(), " to another agent meanwhile")));
+    Fail(absl::AbortedError(absl::StrCat("the coordinator gave the slot of ", NodeName(),
+                                         " to another agent meanwhile")));
     return;
   }
   MILLRACE_LOG(WARNING) << "attached to the coordinator again";
@@ -374,7 +375,7 @@ void Agent::OnLinkEnd(const absl::Status& status) {
   Fail(status.ok() ? absl::CancelledError("the coordinator ended the stream") : status);
 }
 
-// ---- the end ---------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 void Agent::Conclude(const absl::Status& node_error, v1::NodeUpdate update) {
   if (state_ == State::kFinished || state_ == State::kFailed) return;
@@ -417,8 +418,8 @@ void Agent::Fail(const absl::Status& status) {
   // A coordinator that is gone leaves the node time to save its work; one that gave the slot away
   // does not.
   if (absl::IsUnavailable(status) || absl::IsCancelled(status)) {
-    runner_->Stop(status.message(), std::min(DurationFromProto(registered_->node().stop_grace()),
-                                             kMaxOrphanGrace));
+    runner_->Stop(status.message(),
+                  std::min(DurationFromProto(registered_->node().stop_grace()), kMaxOrphanGrace));
   } else {
     runner_->Kill();
   }

@@ -1,7 +1,7 @@
 // File: core/agent/agent.h
 //
-// The agent: takes one slot of a cluster for one node, from `start` to the node's end. Ties together
-// its parent (ParentLink), its coordinator (CoordinatorLink) and its node (NodeRunner):
+// The agent: takes one slot of a cluster for one node, from `start` to the node's end. Ties
+// together its parent (ParentLink), its coordinator (CoordinatorLink) and its node (NodeRunner):
 //
 //   idle --start--> connecting -> connected -> registered -> ready -> running -> (draining) ->
 //   finished | failed -> told the coordinator -> over
@@ -51,8 +51,8 @@
 
 namespace millrace {
 
-// Ownership: loop, reaper and guard must outlive it. Thread safety: the loop's thread, which must be
-// the main thread. Blocking: Cleanup() only.
+// Ownership: loop, reaper and guard must outlive it. Thread safety: the loop's thread, which must
+// be the main thread. Blocking: Cleanup() only.
 class Agent {
  public:
   struct Options {
@@ -74,9 +74,9 @@ class Agent {
   // second of them kills the node.
   void OnSignal(int signal);
 
-  // Kills what is left, removes the files, dismisses the guard, tells the parent what it has not read
-  // yet. Returns the exit code. Takes at most a few hundred milliseconds (more if the node's log still has to reach the
-  // disk and nobody is in a hurry).
+  // Kills what is left, removes the files, dismisses the guard, tells the parent what it has not
+  // read yet. Returns the exit code. Takes at most a few hundred milliseconds (more if the node's
+  // log still has to reach the disk and nobody is in a hurry).
   int Cleanup();
 
  private:
@@ -181,9 +181,9 @@ class Agent {
 
   // From the first connection and registration.
   PortReservation port_;
-  std::string host_;     // under which peers reach this one
+  std::string host_;        // under which peers reach this one
   std::string local_host_;  // numeric: this end of the first connection to the coordinator
-  std::string address_;  // as registered, or of the next attempt
+  std::string address_;     // as registered, or of the next attempt
   std::optional<v1::Registered> registered_;
   std::string working_dir_;
   std::string log_dir_;  // of this host; the agent's own, gone with it, if the cluster has none
@@ -193,7 +193,7 @@ class Agent {
   std::string program_path_;  // of a copy of the shipped program, if there is to be one
   std::string program_;       // resolved; empty until it is here
   std::shared_ptr<const UniqueFd> program_memory_;  // keeps program_, if that is in memory
-  std::vector<Json> early_pushes_;  // for the node, from before it was launched
+  std::vector<Json> early_pushes_;                  // for the node, from before it was launched
 
   // From the registration on.
   std::unique_ptr<AgentGpus> gpus_;
@@ -207,19 +207,19 @@ class Agent {
   EventLoop::TimerId retire_timer_ = EventLoop::kNoTimer;
   std::string context_path_;
   std::vector<std::unique_ptr<SidecarRunner>> sidecars_;
-  std::map<std::string, std::string> sidecar_urls_;  // by name
+  std::map<std::string, std::string> sidecar_urls_;            // by name
   std::map<uint32_t, std::unique_ptr<OutputSender>> outputs_;  // by attempt, until all was taken
   bool link_finishes_ = false;                 // the agent is over; what it waits for is outputs_
   std::optional<v1::NodeUpdate> last_update_;  // sent again with every Register
   std::optional<v1::NodeEndpoints> endpoints_;
 
-  bool stop_asked_ = false;         // by parent, coordinator or signal: the end is no failure
+  bool stop_asked_ = false;  // by parent, coordinator or signal: the end is no failure
   bool paused_ = false;
-  bool restart_asked_ = false;      // by the coordinator: another attempt follows
-  absl::Status node_error_;         // with kRestarting: how the attempt ended
-  bool hurry_ = false;              // the parent is gone or asked for now
+  bool restart_asked_ = false;              // by the coordinator: another attempt follows
+  absl::Status node_error_;                 // with kRestarting: how the attempt ended
+  bool hurry_ = false;                      // the parent is gone or asked for now
   std::optional<absl::Status> end_reason_;  // why the agent ends its node by itself
-  std::optional<int> exit_code_;    // set once it is known
+  std::optional<int> exit_code_;            // set once it is known
   EventLoop::TimerId quit_timer_ = EventLoop::kNoTimer;
 };
 

@@ -48,8 +48,7 @@ std::optional<std::string> VisibleDevices(const std::map<std::string, std::strin
 // Once, when the role is known.
 void Agent::PrepareGpus() {
   const v1::NodeSpec& spec = registered_->node();
-  gpu_request_ =
-      params_.gpus.has_value() ? params_.gpus : RequestOf(spec, registered_->job_name());
+  gpu_request_ = params_.gpus.has_value() ? params_.gpus : RequestOf(spec, registered_->job_name());
   AgentGpus::Options options{
       .owner = {.cluster_id = registered_->cluster_id(), .node = NodeName()},
       .visible_devices = VisibleDevices(params_.env, spec, options_.environment),

@@ -66,8 +66,8 @@ class AgentGpuTest : public AgentTest {
     env.push_back(
         absl::StrCat("MILLRACE_NVML_LIBRARY=", RunFile("testing/fake_nvml/libfake_nvml.so")));
     env.push_back(absl::StrCat("FAKE_NVML_SCRIPT=", Path("gpus")));
-    node.agent = std::make_unique<AgentHarness>(
-        std::vector<std::string>{"agent", "--parent=stdin"}, env);
+    node.agent =
+        std::make_unique<AgentHarness>(std::vector<std::string>{"agent", "--parent=stdin"}, env);
     Json params = {{"coordinator", node.coordinator->StartParams()},
                    {"runtime_dir", Path("run")},
                    {"log_dir", Path("log")},
@@ -200,7 +200,8 @@ TEST_F(AgentGpuTest, AHangingDriverCostsItsGpuOnly) {
   Node node = Start(0, {"describe"}, 1);
   Finish(node);
   EXPECT_EQ(Variable(node, "CUDA_VISIBLE_DEVICES"), Uuid(1));
-  EXPECT_THAT(node.agent->stderr_text(), HasSubstr("does not return from nvmlDeviceGetTemperature"));
+  EXPECT_THAT(node.agent->stderr_text(),
+              HasSubstr("does not return from nvmlDeviceGetTemperature"));
 }
 
 TEST_F(AgentGpuTest, AProgramMayClaimMoreAndGiveBack) {

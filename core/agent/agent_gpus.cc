@@ -72,10 +72,9 @@ bool AgentGpus::Try(Waiting* waiting, absl::StatusOr<std::vector<std::string>>* 
         "; see whether nvidia-smi answers there"));
     return true;
   }
-  absl::StatusOr<GpuClaim> claim =
-      ClaimGpus(monitor_.snapshot(), waiting->request, options_.owner,
-                {.visible_devices = options_.visible_devices,
-                 .in_turn = now < waiting->turn_deadline});
+  absl::StatusOr<GpuClaim> claim = ClaimGpus(
+      monitor_.snapshot(), waiting->request, options_.owner,
+      {.visible_devices = options_.visible_devices, .in_turn = now < waiting->turn_deadline});
   if (absl::IsAborted(claim.status())) {
     if (waiting->turn_deadline == absl::InfiniteDuration()) {
       waiting->turn_deadline = now + kTurnPatience;

@@ -1,7 +1,7 @@
 // File: core/agent/agent_gpus.h
 //
-// The GPUs of an agent's node: watches the host's (GpuMonitor) and holds those that are claimed for the
-// node, so that nobody else on the host gets them while anything of it is left.
+// The GPUs of an agent's node: watches the host's (GpuMonitor) and holds those that are claimed for
+// the node, so that nobody else on the host gets them while anything of it is left.
 //
 //   AgentGpus gpus(&loop, &reaper, &guard, {.owner = {...}, .environment = environment});
 //   gpus.Claim({.count = 2}, [&](const absl::StatusOr<std::vector<std::string>>& ids) {...});
@@ -30,13 +30,14 @@
 
 namespace millrace {
 
-// Ownership: loop, reaper and guard must outlive it. Thread safety: the loop's thread only, the main
-// thread. Blocking: never. Lifetime: the destructor releases, and drops what is being claimed.
+// Ownership: loop, reaper and guard must outlive it. Thread safety: the loop's thread only, the
+// main thread. Blocking: never. Lifetime: the destructor releases, and drops what is being claimed.
 class AgentGpus {
  public:
   struct Options {
     GpuOwner owner;
-    std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES as the node would inherit it
+    std::optional<std::string>
+        visible_devices;  // CUDA_VISIBLE_DEVICES as the node would inherit it
     GpuMonitor::Options monitor;
     // How long a claim waits for what the driver says, and for GPUs of nodes that are just ending.
     absl::Duration driver_patience = absl::Seconds(60);
@@ -56,8 +57,8 @@ class AgentGpus {
   [[nodiscard]] const GpuSnapshot& snapshot() const { return monitor_.snapshot(); }
   [[nodiscard]] bool settled() const { return monitor_.settled(); }
 
-  // Claims, and calls `done` later: with the UUIDs, or the errors of ClaimGpus() (never ABORTED) and
-  // UNAVAILABLE if the driver does not answer. Claims are served in their order.
+  // Claims, and calls `done` later: with the UUIDs, or the errors of ClaimGpus() (never ABORTED)
+  // and UNAVAILABLE if the driver does not answer. Claims are served in their order.
   void Claim(GpuRequest request, Done done);
   // Drops claims that wait: their `done` is not called.
   void CancelClaims();

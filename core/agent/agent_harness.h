@@ -48,8 +48,8 @@ class AgentHarness {
 
   // The next line; null after the end of the agent's output or 20 s.
   Json ReadLine();
-  // The next line that is an event of this name / a state event with this state, or null. What comes
-  // before is kept in lines().
+  // The next line that is an event of this name / a state event with this state, or null. What
+  // comes before is kept in lines().
   Json ReadEvent(absl::string_view event);
   Json ReadState(absl::string_view state);
   // The next line that is a reply.

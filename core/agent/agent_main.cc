@@ -1,5 +1,5 @@
-// millrace-agent: a slot of a cluster and its node, a coordinator, or a gateway to one, each driven by
-// a parent process.
+// millrace-agent: a slot of a cluster and its node, a coordinator, or a gateway to one, each driven
+// by a parent process.
 
 #include <signal.h>
 #include <sys/epoll.h>
@@ -88,10 +88,11 @@ describes the conversations.
 )";
 
 int Usage(const std::string& problem) {
-  std::fprintf(stderr,
-               "millrace-agent: %s\n"
-               "usage: millrace-agent agent|coordinator|gateway --parent=stdin   (--help says more)\n",
-               problem.c_str());
+  std::fprintf(
+      stderr,
+      "millrace-agent: %s\n"
+      "usage: millrace-agent agent|coordinator|gateway --parent=stdin   (--help says more)\n",
+      problem.c_str());
   return kExitCommandLine;
 }
 
@@ -121,7 +122,8 @@ bool TakeValue(const std::vector<std::string>& args, absl::string_view name, siz
 absl::Status FinishListen(CommandLine* line) {
   ListenOptions& options = line->listen_options;
   if (line->mode != "agent") {
-    return absl::InvalidArgumentError(absl::StrCat("only \"agent\" takes --listen and its options"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("only \"agent\" takes --listen and its options"));
   }
   if (line->listen.empty()) return absl::InvalidArgumentError("a secret is for --listen HOST:PORT");
   absl::StatusOr<HostPort> address = ParseHostPort(line->listen);
@@ -130,7 +132,8 @@ absl::Status FinishListen(CommandLine* line) {
   options.address = *address;
   if (options.secret.file.empty() == options.secret.dir.empty()) {
     return absl::InvalidArgumentError(
-        "--listen needs the agents' secret: --secret-dir DIR or --secret-file FILE, which `millrace "
+        "--listen needs the agents' secret: --secret-dir DIR or --secret-file FILE, which "
+        "`millrace "
         "agent-secret` makes");
   }
   if (!options.advertise.empty()) {
@@ -148,8 +151,9 @@ int ParseCommandLine(const std::vector<std::string>& args, CommandLine* line) {
       return 0;
     }
     if (arg == "--version") {
-      std::printf("millrace-agent %s (agent protocol 1, coordinator protocol 2, adopt protocol 1)\n",
-                  kMillraceVersion);
+      std::printf(
+          "millrace-agent %s (agent protocol 1, coordinator protocol 2, adopt protocol 1)\n",
+          kMillraceVersion);
       return 0;
     }
   }
@@ -205,8 +209,8 @@ void PrepareLibraries() {
   setenv("OPENSSL_CONF", "/dev/null", 1);
 }
 
-// Runs `mode` until it ends, and does not return: whatever a disk or peer may still hold up must not
-// keep the process.
+// Runs `mode` until it ends, and does not return: whatever a disk or peer may still hold up must
+// not keep the process.
 template <typename Mode>
 absl::Status Serve(EventLoop* loop, int signals, Mode* mode) {
   MILLRACE_RETURN_IF_ERROR(loop->Watch(signals, EPOLLIN, [&](uint32_t) {

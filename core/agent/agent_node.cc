@@ -106,8 +106,8 @@ absl::Status Agent::Launch() {
       .program = program_,
       .args = {node.args().begin(), node.args().end()},
       .log_path = JoinPath(log_dir_, log_name),
-      .stop_timeout = node.has_stop_timeout() ? DurationFromProto(node.stop_timeout())
-                                              : absl::Seconds(10)};
+      .stop_timeout =
+          node.has_stop_timeout() ? DurationFromProto(node.stop_timeout()) : absl::Seconds(10)};
   if (registered_->has_sample_interval()) {
     options.sample_interval = std::clamp(DurationFromProto(registered_->sample_interval()),
                                          absl::Milliseconds(10), absl::Hours(1));
@@ -147,8 +147,7 @@ NodeRunner::Hooks Agent::RunnerHooks() {
           [this](GpuRequest request, AgentGpus::Done done) {
             gpus_->Claim(std::move(request), std::move(done));
           },
-      .on_gpu_release =
-          [this](const std::vector<std::string>& ids) { return gpus_->Release(ids); },
+      .on_gpu_release = [this](const std::vector<std::string>& ids) { return gpus_->Release(ids); },
       .on_running =
           [this](pid_t pid) {
             if (state_ == State::kDraining) return;  // a stop came between fork and exec
@@ -209,8 +208,8 @@ void Agent::OnNodeStopped(int signal) {
 absl::Status Agent::NodeError(const ExitStatus& exit) const {
   if (end_reason_.has_value()) return *end_reason_;
   if (exit.ok() || stop_asked_ || restart_asked_) return absl::OkStatus();
-  const std::string who = absl::StrCat(NodeName(), " (attempt ", registered_->attempt(), ") on ",
-                                       LocalHostname());
+  const std::string who =
+      absl::StrCat(NodeName(), " (attempt ", registered_->attempt(), ") on ", LocalHostname());
   if (runner_->killed_as_stopped_by() != 0) {
     return absl::AbortedError(absl::StrCat(who, " was stopped by signal ",
                                            runner_->killed_as_stopped_by(), " (",

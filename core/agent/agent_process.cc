@@ -56,7 +56,8 @@ absl::StatusOr<pid_t> SpawnProcess(const std::string& path, const std::vector<st
   argv.push_back(nullptr);
   std::vector<char*> entries;
   if (environment != nullptr) {
-    for (const std::string& entry : *environment) entries.push_back(const_cast<char*>(entry.c_str()));
+    for (const std::string& entry : *environment)
+      entries.push_back(const_cast<char*>(entry.c_str()));
     entries.push_back(nullptr);
   }
 
@@ -74,8 +75,8 @@ absl::StatusOr<pid_t> SpawnProcess(const std::string& path, const std::vector<st
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(
-      &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   pid_t pid = 0;
   const int error = ::posix_spawn(&pid, path.c_str(), &files, &attributes, argv.data(),
                                   environment == nullptr ? environ : entries.data());
@@ -109,8 +110,7 @@ absl::StatusOr<std::unique_ptr<AgentProcess>> AgentProcess::Spawn(
   std::string runtime_dir = JoinPath(
       EnvOr("TMPDIR", "/tmp"),
       absl::StrCat("millrace-", ticket.cluster_id, "-", ticket.executor_id, ".", RandomHex(16)));
-  std::unique_ptr<AgentProcess> agent(
-      new AgentProcess(ticket.executor_id, std::move(runtime_dir)));
+  std::unique_ptr<AgentProcess> agent(new AgentProcess(ticket.executor_id, std::move(runtime_dir)));
   MILLRACE_ASSIGN_OR_RETURN(auto in, MakePipe());
   MILLRACE_ASSIGN_OR_RETURN(auto out, MakePipe());
   MILLRACE_ASSIGN_OR_RETURN(auto err, MakePipe());
@@ -220,13 +220,14 @@ AgentEnd AgentProcess::Reap(std::optional<ExitStatus> known) {
     do {
       result = ::waitid(P_PIDFD, static_cast<id_t>(pid_fd_.get()), &info, WEXITED);
     } while (result != 0 && errno == EINTR);
-    // ECHILD: the driver ignores SIGCHLD, or reaps everything itself; then nobody knows how it ended.
+    // ECHILD: the driver ignores SIGCHLD, or reaps everything itself; then nobody knows how it
+    // ended.
     if (result == 0) exit = ExitStatusFromWaitId(info.si_code, info.si_status);
   }
   ReadOut();
   ReadErr();
-  // Absent where the agent removed it itself. The guard of one that was killed may be at it too, which
-  // makes either fail half-way.
+  // Absent where the agent removed it itself. The guard of one that was killed may be at it too,
+  // which makes either fail half-way.
   std::error_code error;
   for (int round = 0; round < kMaxRemoveRounds; ++round) {
     std::filesystem::remove_all(runtime_dir_, error);

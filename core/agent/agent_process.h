@@ -1,7 +1,7 @@
 // File: core/agent/agent_process.h
 //
-// One `millrace-agent agent --parent=stdin` as a child of this process, and the JSON Lines it speaks
-// (docs/control_protocol.md, section 1).
+// One `millrace-agent agent --parent=stdin` as a child of this process, and the JSON Lines it
+// speaks (docs/control_protocol.md, section 1).
 #ifndef CORE_AGENT_AGENT_PROCESS_H_
 #define CORE_AGENT_AGENT_PROCESS_H_
 
@@ -24,8 +24,8 @@
 
 namespace millrace {
 
-// Thread safety: single-threaded. Blocking: never. Lifetime: the destructor kills a child that still
-// runs and reaps it.
+// Thread safety: single-threaded. Blocking: never. Lifetime: the destructor kills a child that
+// still runs and reaps it.
 class AgentProcess {
  public:
   // Starts `agent_path` and sends it `ticket`. Its runtime folder,
@@ -79,7 +79,7 @@ class AgentProcess {
   UniqueFd err_;
   LineReader out_lines_;
   std::optional<LineReader> err_lines_{std::in_place};  // always set
-  absl::Status error_;  // of the agent's `error` event
+  absl::Status error_;                                  // of the agent's `error` event
   std::deque<std::string> stderr_tail_;
 };
 

@@ -26,7 +26,7 @@ absl::Status Agent::ReservePort() {
   port_.Release();
   const bool ipv6 = absl::StrContains(host_, ":");
   // A host name may stand for another interface, or for one outside of this network namespace.
-  const std::string bind = host_ == "localhost"      ? "127.0.0.1"
+  const std::string bind = host_ == "localhost"    ? "127.0.0.1"
                            : IsLoopbackHost(host_) ? host_
                            : ipv6                  ? "::"
                                                    : "0.0.0.0";

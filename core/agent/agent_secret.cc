@@ -37,9 +37,9 @@ constexpr size_t kMaxTokenBytes = 4096;
 constexpr size_t kMaxNameBytes = 253;
 
 absl::Status CheckSecret(const AgentSecret& secret) {
-  const bool visible =
-      std::all_of(secret.token.begin(), secret.token.end(),
-                  [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
+  const bool visible = std::all_of(secret.token.begin(), secret.token.end(), [](char c) {
+    return absl::ascii_isgraph(static_cast<unsigned char>(c));
+  });
   if (secret.token.size() < kMinTokenBytes || secret.token.size() > kMaxTokenBytes || !visible) {
     return absl::InvalidArgumentError("its token is not 32 to 4096 visible ASCII characters");
   }
@@ -107,7 +107,8 @@ absl::StatusOr<std::string> ReadPrivate(const std::string& path) {
   }
   if ((info.st_mode & S_IRWXO) != 0) {
     return absl::PermissionDeniedError(absl::StrCat(
-        path, " is open to every user of this host; chmod 600 it, or give a Kubernetes Secret "
+        path,
+        " is open to every user of this host; chmod 600 it, or give a Kubernetes Secret "
         "volume the defaultMode 0440"));
   }
   if ((info.st_mode & S_IWGRP) != 0) {
@@ -142,8 +143,7 @@ absl::StatusOr<AgentSecret> ReadFromDir(const std::string& dir) {
 absl::Status CheckObjectName(absl::string_view what, absl::string_view name) {
   const auto alphanumeric = [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); };
   const bool ok = !name.empty() && name.size() <= kMaxNameBytes && alphanumeric(name.front()) &&
-                  alphanumeric(name.back()) &&
-                  std::all_of(name.begin(), name.end(), [&](char c) {
+                  alphanumeric(name.back()) && std::all_of(name.begin(), name.end(), [&](char c) {
                     return alphanumeric(c) || c == '-' || c == '.';
                   });
   if (ok) return absl::OkStatus();
@@ -199,9 +199,8 @@ std::string RenewalNotice(const AgentSecret& secret, const SecretPlace& place, a
 }
 
 absl::Status WriteAgentSecretFile(const std::string& path, const AgentSecret& secret) {
-  const OrderedJson json = {{"token", secret.token},
-                            {"certificate", secret.certificate_pem},
-                            {"key", secret.key_pem}};
+  const OrderedJson json = {
+      {"token", secret.token}, {"certificate", secret.certificate_pem}, {"key", secret.key_pem}};
   return WriteFileAtomic(path, DumpJson(json, 2) + "\n");
 }
 
@@ -223,12 +222,11 @@ absl::StatusOr<std::string> AgentSecretManifest(const AgentSecret& secret, absl:
   if (!name_space.empty()) {
     MILLRACE_RETURN_IF_ERROR(CheckObjectName("the namespace", name_space));
   }
-  return absl::StrCat(
-      "apiVersion: v1\nkind: Secret\nmetadata:\n  name: ", name, "\n",
-      name_space.empty() ? "" : absl::StrCat("  namespace: ", name_space, "\n"),
-      "type: Opaque\ndata:\n  token: ", absl::Base64Escape(secret.token),
-      "\n  tls.crt: ", absl::Base64Escape(secret.certificate_pem),
-      "\n  tls.key: ", absl::Base64Escape(secret.key_pem), "\n");
+  return absl::StrCat("apiVersion: v1\nkind: Secret\nmetadata:\n  name: ", name, "\n",
+                      name_space.empty() ? "" : absl::StrCat("  namespace: ", name_space, "\n"),
+                      "type: Opaque\ndata:\n  token: ", absl::Base64Escape(secret.token),
+                      "\n  tls.crt: ", absl::Base64Escape(secret.certificate_pem),
+                      "\n  tls.key: ", absl::Base64Escape(secret.key_pem), "\n");
 }
 
 }  // namespace millrace

@@ -44,7 +44,8 @@ TEST_F(AgentSecretTest, IsFreshEachTime) {
 TEST_F(AgentSecretTest, ComesBackFromAFileAndFromAFolder) {
   ASSERT_THAT(WriteAgentSecretFile(Path("s.json"), secret_), IsOk());
   ASSERT_THAT(WriteAgentSecretDir(Path("d/e"), secret_), IsOk());
-  for (const SecretPlace& place : {SecretPlace{.file = Path("s.json")}, SecretPlace{.dir = Path("d/e")}}) {
+  for (const SecretPlace& place :
+       {SecretPlace{.file = Path("s.json")}, SecretPlace{.dir = Path("d/e")}}) {
     const auto read = ReadAgentSecret(place);
     ASSERT_THAT(read, IsOk());
     EXPECT_EQ(*read, secret_);
@@ -61,7 +62,8 @@ TEST_F(AgentSecretTest, WhatOthersMayReadIsRefused) {
   ASSERT_EQ(::chmod(Path("s.json").c_str(), 0644), 0);
   const auto read = ReadAgentSecret({.file = Path("s.json")});
   EXPECT_EQ(read.status().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_THAT(std::string(read.status().message()), AllOf(HasSubstr(Path("s.json")), HasSubstr("chmod 600")));
+  EXPECT_THAT(std::string(read.status().message()),
+              AllOf(HasSubstr(Path("s.json")), HasSubstr("chmod 600")));
   ASSERT_EQ(::chmod(Path("s.json").c_str(), 0620), 0);
   EXPECT_EQ(ReadAgentSecret({.file = Path("s.json")}).status().code(),
             absl::StatusCode::kPermissionDenied);
@@ -118,7 +120,8 @@ TEST_F(AgentSecretTest, WhatIsNoSecretIsRefusedWithoutBeingQuoted) {
     ASSERT_THAT(WriteFileAtomic(Path("s.json"), text), IsOk());
     const auto read = ReadAgentSecret({.file = Path("s.json")});
     ASSERT_FALSE(read.ok());
-    EXPECT_THAT(std::string(read.status().message()), AllOf(HasSubstr(Path("s.json")), Not(HasSubstr("hunter2"))));
+    EXPECT_THAT(std::string(read.status().message()),
+                AllOf(HasSubstr(Path("s.json")), Not(HasSubstr("hunter2"))));
   }
   EXPECT_EQ(ReadAgentSecret({.file = Path("none.json")}).status().code(),
             absl::StatusCode::kNotFound);
@@ -130,12 +133,14 @@ TEST_F(AgentSecretTest, WhatIsNoSecretIsRefusedWithoutBeingQuoted) {
 TEST_F(AgentSecretTest, TheManifestIsAKubernetesSecret) {
   const auto manifest = AgentSecretManifest(secret_, "millrace-agent", "ml");
   ASSERT_THAT(manifest, IsOk());
-  EXPECT_THAT(*manifest, AllOf(HasSubstr("kind: Secret\n"), HasSubstr("  name: millrace-agent\n"),
-                               HasSubstr("  namespace: ml\n"), HasSubstr("\n  tls.crt: LS0tLS1CRUdJTi"),
-                               Not(HasSubstr(secret_.token))));
+  EXPECT_THAT(*manifest,
+              AllOf(HasSubstr("kind: Secret\n"), HasSubstr("  name: millrace-agent\n"),
+                    HasSubstr("  namespace: ml\n"), HasSubstr("\n  tls.crt: LS0tLS1CRUdJTi"),
+                    Not(HasSubstr(secret_.token))));
   EXPECT_EQ(AgentSecretManifest(secret_, "Not A Name", "").status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(AgentSecretManifest(secret_, "", "").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(AgentSecretManifest(secret_, "", "").status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

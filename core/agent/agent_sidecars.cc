@@ -1,4 +1,5 @@
-// The sidecars of an agent's node: started when it runs, killed with it, published as its endpoints.
+// The sidecars of an agent's node: started when it runs, killed with it, published as its
+// endpoints.
 
 #include <map>
 #include <utility>
@@ -13,11 +14,12 @@
 namespace millrace {
 namespace {
 
-// What the sidecar inherits: the agent's environment and that of this host, with the node's mark, by
-// which the guard finds what a killed agent leaves. GPUs are the node's.
+// What the sidecar inherits: the agent's environment and that of this host, with the node's mark,
+// by which the guard finds what a killed agent leaves. GPUs are the node's.
 std::vector<std::string> SidecarEnvironment(const std::vector<std::string>& inherited,
                                             const std::map<std::string, std::string>& host_env,
-                                            const v1::Sidecar& sidecar, const std::string& context) {
+                                            const v1::Sidecar& sidecar,
+                                            const std::string& context) {
   std::map<std::string, std::string> variables;
   for (const std::string& entry : inherited) {
     const size_t equals = entry.find('=');
@@ -52,23 +54,20 @@ void Agent::StartSidecars() {
     options.sidecar = sidecar;
     options.advertise = ParseHostPort(address_).value_or(HostPort{.host = local_host_}).host;
     // A program binds an address, not a name.
-    options.bind_address = options.advertise == "localhost"      ? "127.0.0.1"
+    options.bind_address = options.advertise == "localhost"    ? "127.0.0.1"
                            : IsLoopbackHost(options.advertise) ? options.advertise
                                                                : local_host_;
     options.ports = params_.port_range;
     options.log_dir = log_dir_;
     options.attempt = registered_->attempt();
     options.working_dir = working_dir_;
-    options.env =
-        SidecarEnvironment(options_.environment, params_.env, sidecar, context_path_);
+    options.env = SidecarEnvironment(options_.environment, params_.env, sidecar, context_path_);
     options.path = ValueOf(options.env, "PATH");
     auto runner = std::make_unique<SidecarRunner>(
         loop_, reaper_,
-        SidecarRunner::Hooks{.on_url =
-                                 [this, name](const std::string& url) {
-                                   OnSidecarUrl(name, url);
-                                 },
-                             .on_text = [this](const std::string& text) { SayOfNode(text); }});
+        SidecarRunner::Hooks{
+            .on_url = [this, name](const std::string& url) { OnSidecarUrl(name, url); },
+            .on_text = [this](const std::string& text) { SayOfNode(text); }});
     const absl::Status started = runner->Start(std::move(options));
     if (started.ok()) {
       sidecars_.push_back(std::move(runner));

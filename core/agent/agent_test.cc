@@ -53,8 +53,8 @@ std::vector<std::string> Normalised(const std::vector<std::string>& lines) {
       json["result"]["agent_id"] = "*";
     }
     if (json.contains("message")) {
-      json["message"] = absl::StrReplaceAll(json["message"].get<std::string>(),
-                                            {{LocalHostname(), "HOST"}});
+      json["message"] =
+          absl::StrReplaceAll(json["message"].get<std::string>(), {{LocalHostname(), "HOST"}});
     }
     normal.push_back(DumpJson(json));
   }
@@ -168,7 +168,8 @@ TEST_F(AgentTest, NodeFindsTheDocumentedDescriptorsEnvironmentAndContext) {
   std::vector<std::string> fds;
   std::copy_if(lines.begin(), lines.end(), std::back_inserter(fds),
                [](const std::string& line) { return absl::StartsWith(line, "fd "); });
-  EXPECT_THAT(fds, ElementsAre("fd 0 device", "fd 1 pipe", "fd 2 pipe", "fd 3 socket", "fd 4 socket"));
+  EXPECT_THAT(fds,
+              ElementsAre("fd 0 device", "fd 1 pipe", "fd 2 pipe", "fd 3 socket", "fd 4 socket"));
   EXPECT_THAT(lines, Contains("pgid own"));
   EXPECT_THAT(lines, Contains(absl::StrCat("session ", getsid(0))));
   EXPECT_THAT(lines, Contains(absl::StrCat("cwd ", Path("work"))));
@@ -216,8 +217,8 @@ TEST_F(AgentTest, ReleasedPortIsNotInherited) {
   RunAgent();
   EXPECT_FALSE(agent_->ReadState("finished").is_null());
   EXPECT_EQ(agent_->WaitExit(), 0);
-  EXPECT_THAT(Log(), AllOf(HasSubstr("fd 3 socket"), Not(HasSubstr("fd 4 ")),
-                           Not(HasSubstr("port_fd"))));
+  EXPECT_THAT(Log(),
+              AllOf(HasSubstr("fd 3 socket"), Not(HasSubstr("fd 4 ")), Not(HasSubstr("port_fd"))));
 }
 
 TEST_F(AgentTest, StoppedNodeIsShownAtOnceAndKilledAfterStopTimeout) {
@@ -354,7 +355,7 @@ TEST_F(AgentTest, NodeThatClosesItsChannelIsOnlyItsProcess) {
   RunAgent();
   ASSERT_TRUE(NodeSaid("closed"));
   agent_->Send(R"({"id":7,"method":"status"})");
-  Json reply = agent_->ReadReply();                       // of start
+  Json reply = agent_->ReadReply();  // of start
   if (reply["id"] == "start") reply = agent_->ReadReply();
   EXPECT_EQ(reply["result"]["state"], "running");
   agent_->Send(R"({"id":8,"method":"stop"})");
@@ -375,19 +376,21 @@ TEST_F(AgentTest, NodeThatSendsGarbageLosesItsChannelOnly) {
 }
 
 TEST_F(AgentTest, NodesRequestsAreAnswered) {
-  MakeCoordinator({"frames", R"({"id":0,"method":"kv.get","params":{}})",
-                   R"({"id":1,"method":"hello","params":{"protocol":1,"sdk":"test"}})",
-                   R"({"id":2,"method":"ready","params":{"feed":{"tcp":"tcp://h:1","ipc":"","key":"k"},"other":{"m":"h:2"}}})",
-                   R"({"id":3,"method":"kv.set","params":{"key":"a","value":"aGk="}})",
-                   R"({"id":4,"method":"kv.get","params":{"key":"a","timeout_ms":0}})",
-                   R"({"id":5,"method":"kv.get","params":{"key":"b","timeout_ms":0}})",
-                   R"({"id":6,"method":"kv.add","params":{"key":"n","delta":-3}})",
-                   R"({"method":"metric","params":{"name":"loss","step":3,"value":0.5}})",
-                   R"({"method":"log","params":{"level":"warning","message":"careful"}})",
-                   R"({"id":7,"method":"release_port"})", R"({"id":8,"method":"fly"})",
-                   R"({"id":9,"method":"kv.set","params":{"key":"a","value":"!"}})"});
+  MakeCoordinator(
+      {"frames", R"({"id":0,"method":"kv.get","params":{}})",
+       R"({"id":1,"method":"hello","params":{"protocol":1,"sdk":"test"}})",
+       R"({"id":2,"method":"ready","params":{"feed":{"tcp":"tcp://h:1","ipc":"","key":"k"},"other":{"m":"h:2"}}})",
+       R"({"id":3,"method":"kv.set","params":{"key":"a","value":"aGk="}})",
+       R"({"id":4,"method":"kv.get","params":{"key":"a","timeout_ms":0}})",
+       R"({"id":5,"method":"kv.get","params":{"key":"b","timeout_ms":0}})",
+       R"({"id":6,"method":"kv.add","params":{"key":"n","delta":-3}})",
+       R"({"method":"metric","params":{"name":"loss","step":3,"value":0.5}})",
+       R"({"method":"log","params":{"level":"warning","message":"careful"}})",
+       R"({"id":7,"method":"release_port"})", R"({"id":8,"method":"fly"})",
+       R"({"id":9,"method":"kv.set","params":{"key":"a","value":"!"}})"});
   RunAgent();
-  ASSERT_TRUE(NodeSaid(R"(reply {"error":{"code":"INVALID_ARGUMENT","message":"field \"params.value\")"));
+  ASSERT_TRUE(
+      NodeSaid(R"(reply {"error":{"code":"INVALID_ARGUMENT","message":"field \"params.value\")"));
   v1::CoordinatorMessage message;
   message.mutable_feed_end()->set_feed_id("f1");
   coordinator_->Send(message);
@@ -420,8 +423,8 @@ TEST_F(AgentTest, NodesRequestsAreAnswered) {
   bool endpoints = false;
   bool metric = false;
   for (const v1::AgentMessage& seen : coordinator_->messages()) {
-    endpoints = endpoints || (seen.endpoints().feed().key() == "k" &&
-                              seen.endpoints().other().count("m") == 1);
+    endpoints = endpoints ||
+                (seen.endpoints().feed().key() == "k" && seen.endpoints().other().count("m") == 1);
     metric = metric || (seen.metric().name() == "loss" && seen.metric().value() == 0.5);
   }
   EXPECT_TRUE(endpoints);

@@ -1,6 +1,7 @@
 // File: core/agent/agent_test_fixture.h
 //
-// What the tests of the whole agent share: a fake coordinator, an agent process, folders. Test only.
+// What the tests of the whole agent share: a fake coordinator, an agent process, folders. Test
+// only.
 
 #ifndef CORE_AGENT_AGENT_TEST_FIXTURE_H_
 #define CORE_AGENT_AGENT_TEST_FIXTURE_H_
@@ -34,15 +35,18 @@ class AgentTest : public ::testing::Test {
   }
 
   // A coordinator whose node is the test program in this mode.
-  void MakeCoordinator(const std::vector<std::string>& args, FakeCoordinator::Options options = {}) {
+  void MakeCoordinator(const std::vector<std::string>& args,
+                       FakeCoordinator::Options options = {}) {
     if (options.program.empty()) options.program = TestFile("test_node");
     options.args = args;
     coordinator_ = std::make_unique<FakeCoordinator>(std::move(options));
   }
 
   Json Params() const {
-    return {{"coordinator", coordinator_->StartParams()}, {"runtime_dir", Path("run")},
-            {"log_dir", Path("log")}, {"working_dir", Path("work")}};
+    return {{"coordinator", coordinator_->StartParams()},
+            {"runtime_dir", Path("run")},
+            {"log_dir", Path("log")},
+            {"working_dir", Path("work")}};
   }
 
   void RunAgent(const std::vector<std::string>& extra_env = {}) {

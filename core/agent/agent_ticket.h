@@ -28,8 +28,8 @@ struct AgentTicket {
       identity_pem;   // a client certificate of the cluster with its key: secret, as the token is
   std::string token;  // secret: stdin, a 0600 file or an encrypted call; never argv or environment
   std::string working_dir;  // of the node; empty: the agent's own
-  // The slot's role, for launchers that find agents by it, and whether its node may be started again
-  // elsewhere.
+  // The slot's role, for launchers that find agents by it, and whether its node may be started
+  // again elsewhere.
   std::string job_name;
   int task_index = 0;
   bool restarts = false;

@@ -9,15 +9,12 @@
 namespace millrace {
 
 AttachCall::AttachCall(std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks)
-    : mailbox_(std::move(mailbox)),
-      callbacks_(std::make_shared<Callbacks>(std::move(callbacks))) {}
+    : mailbox_(std::move(mailbox)), callbacks_(std::make_shared<Callbacks>(std::move(callbacks))) {}
 
-std::shared_ptr<AttachCall> AttachCall::Start(v1::Coordinator::Stub* stub,
-                                                  const std::string& token,
-                                                  std::shared_ptr<EventLoop::Mailbox> mailbox,
-                                                  Callbacks callbacks) {
-  std::shared_ptr<AttachCall> stream(
-      new AttachCall(std::move(mailbox), std::move(callbacks)));
+std::shared_ptr<AttachCall> AttachCall::Start(v1::Coordinator::Stub* stub, const std::string& token,
+                                              std::shared_ptr<EventLoop::Mailbox> mailbox,
+                                              Callbacks callbacks) {
+  std::shared_ptr<AttachCall> stream(new AttachCall(std::move(mailbox), std::move(callbacks)));
   stream->self_ = stream;
   stream->context_.AddMetadata("authorization", absl::StrCat("Bearer ", token));
   stub->async()->Attach(&stream->context_, stream.get());
@@ -118,9 +115,8 @@ void AttachCall::OnReadDone(bool ok) {
 }
 
 void AttachCall::OnDone(const grpc::Status& status) {
-  mailbox_->Post([callbacks = callbacks_, result = FromGrpcStatus(status)] {
-    callbacks->on_done(result);
-  });
+  mailbox_->Post(
+      [callbacks = callbacks_, result = FromGrpcStatus(status)] { callbacks->on_done(result); });
   const std::shared_ptr<AttachCall> last = std::move(self_);
 }
 

@@ -24,10 +24,9 @@
 
 namespace millrace {
 
-// Ownership: shared between its user and gRPC: it lives until OnDone(), whoever lets go of it first.
-// Thread safety: thread-safe. Blocking: never.
-class AttachCall final
-    : public grpc::ClientBidiReactor<v1::AgentMessage, v1::CoordinatorMessage> {
+// Ownership: shared between its user and gRPC: it lives until OnDone(), whoever lets go of it
+// first. Thread safety: thread-safe. Blocking: never.
+class AttachCall final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::CoordinatorMessage> {
  public:
   // Above this, Send() refuses messages that may be lost.
   static constexpr size_t kDroppableBytes = size_t{1} << 20;
@@ -43,8 +42,8 @@ class AttachCall final
       v1::Coordinator::Stub* stub, const std::string& token,
       std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks);
 
-  // Queues `message`. Returns false if the stream is ending or, for one that may be lost, if much is
-  // queued.
+  // Queues `message`. Returns false if the stream is ending or, for one that may be lost, if much
+  // is queued.
   bool Send(v1::AgentMessage message, bool droppable = false);
   // Queues a heartbeat, unless one waits already or anything else was sent since the last call.
   void SendHeartbeat();
@@ -65,7 +64,7 @@ class AttachCall final
   const std::shared_ptr<EventLoop::Mailbox> mailbox_;
   const std::shared_ptr<Callbacks> callbacks_;
   grpc::ClientContext context_;
-  v1::CoordinatorMessage incoming_;  // gRPC's while a read is in progress
+  v1::CoordinatorMessage incoming_;   // gRPC's while a read is in progress
   std::shared_ptr<AttachCall> self_;  // until OnDone()
 
   Mutex mu_;

@@ -23,7 +23,8 @@
 namespace millrace {
 
 // Ownership: the loop must outlive it. Thread safety: the loop's thread only; bodies run on threads
-// "parent-call". Blocking: the destructor waits for the bodies that still run: make them return first.
+// "parent-call". Blocking: the destructor waits for the bodies that still run: make them return
+// first.
 class BlockingCalls {
  public:
   static constexpr int kMaxCalls = 64;

@@ -63,9 +63,8 @@ absl::StatusOr<std::unique_ptr<ChildReaper>> ChildReaper::Create(EventLoop* loop
   }
   const int fd = signals.get();
   auto reaper = std::unique_ptr<ChildReaper>(new ChildReaper(loop, std::move(signals)));
-  MILLRACE_RETURN_IF_ERROR(loop->Watch(fd, EPOLLIN, [self = reaper.get()](uint32_t) {
-    self->Reap();
-  }));
+  MILLRACE_RETURN_IF_ERROR(
+      loop->Watch(fd, EPOLLIN, [self = reaper.get()](uint32_t) { self->Reap(); }));
   return reaper;
 }
 
@@ -113,7 +112,7 @@ void ChildReaper::Reap() {
       (*callback)(status);
     }
     siginfo_t taken = {};
-    const int which = status.ended() ? WEXITED
+    const int which = status.ended()                                ? WEXITED
                       : status.kind == ExitStatus::Kind::kContinued ? WCONTINUED
                                                                     : WSTOPPED;
     if (waitid(P_PID, static_cast<id_t>(info.si_pid), &taken, which | WNOHANG) != 0 &&

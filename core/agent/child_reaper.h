@@ -30,8 +30,8 @@ class ChildReaper {
  public:
   using Callback = absl::AnyInvocable<void(const ExitStatus&)>;
 
-  // Blocks SIGCHLD in the calling thread, and thereby in every thread it starts later: call it before
-  // there are others. Makes the process a child subreaper.
+  // Blocks SIGCHLD in the calling thread, and thereby in every thread it starts later: call it
+  // before there are others. Makes the process a child subreaper.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ChildReaper>> Create(EventLoop* loop);
   ~ChildReaper();
   ChildReaper(const ChildReaper&) = delete;

@@ -43,9 +43,8 @@ absl::StatusOr<std::unique_ptr<ControlChannel>> ControlChannel::Create(EventLoop
   }
   auto channel = std::unique_ptr<ControlChannel>(
       new ControlChannel(loop, UniqueFd(fds[0]), UniqueFd(fds[1]), std::move(callbacks)));
-  MILLRACE_RETURN_IF_ERROR(loop->Watch(fds[0], EPOLLIN, [self = channel.get()](uint32_t events) {
-    self->OnReady(events);
-  }));
+  MILLRACE_RETURN_IF_ERROR(loop->Watch(
+      fds[0], EPOLLIN, [self = channel.get()](uint32_t events) { self->OnReady(events); }));
   return channel;
 }
 
@@ -134,8 +133,8 @@ void ControlChannel::HandleFrames() {
 
 void ControlChannel::WriteSome() {
   while (unsent_bytes() > 0) {
-    const ssize_t sent = send(fd_.get(), out_.data() + out_start_, unsent_bytes(),
-                              MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent =
+        send(fd_.get(), out_.data() + out_start_, unsent_bytes(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) break;  // EAGAIN; a dead peer shows itself to the reader, with what it wrote last
     out_start_ += static_cast<size_t>(sent);

@@ -1,17 +1,19 @@
 // File: core/agent/control_channel.h
 //
-// The agent's side of the control channel: a socketpair, frames of JSON, bounded in both directions.
-// What the frames mean is core/agent/node_requests.h.
+// The agent's side of the control channel: a socketpair, frames of JSON, bounded in both
+// directions. What the frames mean is core/agent/node_requests.h.
 //
 // Defines: ControlChannel, EncodeFrame().
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto channel, ControlChannel::Create(&loop, {
-//       .on_frame = [&](const Json& frame) { ... }, .on_closed = [&](absl::string_view why) { ... }}));
+//       .on_frame = [&](const Json& frame) { ... },
+//       .on_closed = [&](absl::string_view why) { ... }}));
 //   UniqueFd node_end = channel->TakeNodeEnd();   // goes to the child
 //   channel->Send(Json{{"push", "stop"}, {"reason", "shutdown"}});
 //
-// A node that breaks the protocol (a frame over 4 MiB, no JSON object), does not read what it is sent,
-// or closes its end, loses the channel and is only its process from then on: one warning is logged.
+// A node that breaks the protocol (a frame over 4 MiB, no JSON object), does not read what it is
+// sent, or closes its end, loses the channel and is only its process from then on: one warning is
+// logged.
 
 #ifndef CORE_AGENT_CONTROL_CHANNEL_H_
 #define CORE_AGENT_CONTROL_CHANNEL_H_
@@ -83,9 +85,9 @@ class ControlChannel {
   UniqueFd fd_;
   UniqueFd node_end_;
   Callbacks callbacks_;
-  std::string in_;        // at most one frame and one read
+  std::string in_;  // at most one frame and one read
   std::string out_;
-  size_t out_start_ = 0;  // bytes of out_ already sent
+  size_t out_start_ = 0;                                 // bytes of out_ already sent
   EventLoop::TimerId fail_timer_ = EventLoop::kNoTimer;  // set: about to be closed
 };
 

@@ -43,9 +43,9 @@ absl::StatusOr<CoordinatorEndpoint> ParseCoordinatorEndpoint(const Json& params)
         "field \"params.coordinator.identity_pem\" does not hold a PEM certificate with its key");
   }
   MILLRACE_ASSIGN_OR_RETURN(endpoint.token, GetString(*object, "token", where));
-  const bool printable =
-      std::all_of(endpoint.token.begin(), endpoint.token.end(),
-                  [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
+  const bool printable = std::all_of(endpoint.token.begin(), endpoint.token.end(), [](char c) {
+    return absl::ascii_isgraph(static_cast<unsigned char>(c));
+  });
   if (endpoint.token.empty() || endpoint.token.size() > kMaxTokenBytes || !printable) {
     return absl::InvalidArgumentError(
         "field \"params.coordinator.token\" is no token: 1 to 4096 visible ASCII characters");

@@ -20,8 +20,8 @@
 namespace millrace {
 
 struct CoordinatorEndpoint {
-  std::string address;  // host:port
-  std::string ca_pem;   // the cluster's CA: nothing else is trusted
+  std::string address;       // host:port
+  std::string ca_pem;        // the cluster's CA: nothing else is trusted
   std::string identity_pem;  // a client certificate of the cluster with its key; a secret
   std::string token;         // a secret
 };

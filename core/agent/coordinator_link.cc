@@ -82,8 +82,8 @@ absl::Status ExplainAttachError(const absl::Status& status, absl::string_view ad
   std::string text;
   switch (status.code()) {
     case absl::StatusCode::kUnauthenticated:
-      text = absl::StrCat("the coordinator at ", address, " does not know this agent's token (", said,
-                          "); start the agent with the agent token of this very cluster");
+      text = absl::StrCat("the coordinator at ", address, " does not know this agent's token (",
+                          said, "); start the agent with the agent token of this very cluster");
       break;
     case absl::StatusCode::kPermissionDenied:
       text = absl::StrCat("the coordinator at ", address, " refused this agent (", said,
@@ -156,19 +156,19 @@ void CoordinatorLink::StartGiveUpTimer(absl::Duration after) {
   if (paused_) return;
   give_up_timer_ = loop_->After(after, [this, after] {
     const absl::string_view address = options_.endpoint.address;
-    const std::string last = Ellipsize(
-        last_error_.ok() ? "no answer yet" : EscapeControls(last_error_.message()), 1000);
+    const std::string last =
+        Ellipsize(last_error_.ok() ? "no answer yet" : EscapeControls(last_error_.message()), 1000);
     if (finishing_) {
-      End(absl::UnavailableError(absl::StrCat(
-          "could not tell the coordinator at ", address, " how the node ended: ", last)));
+      End(absl::UnavailableError(absl::StrCat("could not tell the coordinator at ", address,
+                                              " how the node ended: ", last)));
     } else if (ever_registered_) {
       End(absl::UnavailableError(absl::StrCat(
           "lost the coordinator at ", address, " and could not attach again within its lease of ",
           absl::FormatDuration(after), ", so the node was ended; last error: ", last)));
     } else {
-      End(absl::UnavailableError(absl::StrCat(
-          "cannot attach to the coordinator at ", address, " within ", absl::FormatDuration(after),
-          "; ", WhatToDo(last_error_), "; last error: ", last)));
+      End(absl::UnavailableError(absl::StrCat("cannot attach to the coordinator at ", address,
+                                              " within ", absl::FormatDuration(after), "; ",
+                                              WhatToDo(last_error_), "; last error: ", last)));
     }
   });
 }
@@ -202,8 +202,8 @@ void CoordinatorLink::OnDialled(const std::string& local_host) {
   if (local_host.empty()) {
     // A call on the failed channel tells why; nothing is sent.
     StartStream();
-    timer_ = loop_->After(kFailFast,
-                          [this] { Reattach(absl::UnavailableError("cannot connect")); });
+    timer_ =
+        loop_->After(kFailFast, [this] { Reattach(absl::UnavailableError("cannot connect")); });
     return;
   }
   absl::StatusOr<v1::Register> hello = callbacks_.make_register(local_host);
@@ -217,31 +217,30 @@ void CoordinatorLink::OnDialled(const std::string& local_host) {
   *message.mutable_register_() = *std::move(hello);
   stream_->Send(std::move(message));
   timer_ = loop_->After(options_.register_timeout, [this] {
-    Reattach(absl::DeadlineExceededError(
-        absl::StrCat("no answer to Register within ",
-                     absl::FormatDuration(options_.register_timeout))));
+    Reattach(absl::DeadlineExceededError(absl::StrCat(
+        "no answer to Register within ", absl::FormatDuration(options_.register_timeout))));
   });
 }
 
 void CoordinatorLink::StartStream() {
   const uint64_t generation = ++generation_;
   const std::weak_ptr<bool> alive = alive_;
-  stream_ = AttachCall::Start(
-      stub_.get(), options_.endpoint.token, loop_->mailbox(),
-      {.on_message =
-           [this, alive, generation](const v1::CoordinatorMessage& message) {
-             if (alive.expired() || generation != generation_ || ended_) return;
-             if (message.has_registered()) {
-               OnRegistered(message.registered());
-             } else {
-               callbacks_.on_message(message);
-             }
-           },
-       .on_done =
-           [this, alive, generation](const absl::Status& status) {
-             if (alive.expired() || generation != generation_ || ended_) return;
-             OnStreamDone(status);
-           }});
+  stream_ =
+      AttachCall::Start(stub_.get(), options_.endpoint.token, loop_->mailbox(),
+                        {.on_message =
+                             [this, alive, generation](const v1::CoordinatorMessage& message) {
+                               if (alive.expired() || generation != generation_ || ended_) return;
+                               if (message.has_registered()) {
+                                 OnRegistered(message.registered());
+                               } else {
+                                 callbacks_.on_message(message);
+                               }
+                             },
+                         .on_done =
+                             [this, alive, generation](const absl::Status& status) {
+                               if (alive.expired() || generation != generation_ || ended_) return;
+                               OnStreamDone(status);
+                             }});
 }
 
 void CoordinatorLink::OnRegistered(const v1::Registered& registered) {
@@ -252,8 +251,8 @@ void CoordinatorLink::OnRegistered(const v1::Registered& registered) {
   backoff_ = kFirstBackoff;
   last_error_ = absl::OkStatus();
   if (registered.has_lease()) {
-    lease_ = std::clamp(DurationFromProto(registered.lease()), absl::Milliseconds(10),
-                        absl::Hours(24));
+    lease_ =
+        std::clamp(DurationFromProto(registered.lease()), absl::Milliseconds(10), absl::Hours(24));
   }
   absl::Duration interval = absl::Seconds(1);
   if (registered.has_heartbeat_interval()) {

@@ -42,7 +42,8 @@ namespace millrace {
 
 // What the person who started the cluster reads when the link ended with `status`: what happened,
 // with whom, and what to do.
-[[nodiscard]] absl::Status ExplainAttachError(const absl::Status& status, absl::string_view address);
+[[nodiscard]] absl::Status ExplainAttachError(const absl::Status& status,
+                                              absl::string_view address);
 
 // Ownership: the loop must outlive it. Threads: "coord-dial" while it dials, "heartbeat" from
 // Registered on, gRPC's own. Thread safety: the loop's thread only. Blocking: only the destructor,
@@ -58,8 +59,8 @@ class CoordinatorLink {
   };
 
   struct Callbacks {
-    // Connected, from `local_host`: the numeric address of this end. Returns the message to register
-    // with; an error ends the link with it.
+    // Connected, from `local_host`: the numeric address of this end. Returns the message to
+    // register with; an error ends the link with it.
     std::function<absl::StatusOr<v1::Register>(const std::string& local_host)> make_register;
     // Registered, for the first time or again.
     std::function<void(const v1::Registered&)> on_registered;
@@ -125,11 +126,11 @@ class CoordinatorLink {
   bool paused_ = false;
   bool dial_when_resumed_ = false;  // only while paused_
   bool ended_ = false;
-  absl::Status reattach_why_;         // set: the stream was broken by Reattach()
+  absl::Status reattach_why_;  // set: the stream was broken by Reattach()
   absl::Duration lease_ = absl::Seconds(10);
-  absl::Status last_error_;           // of the stream or dial before
+  absl::Status last_error_;  // of the stream or dial before
   absl::Duration backoff_;
-  EventLoop::TimerId timer_ = EventLoop::kNoTimer;  // next dial, or the wait for an answer
+  EventLoop::TimerId timer_ = EventLoop::kNoTimer;          // next dial, or the wait for an answer
   EventLoop::TimerId give_up_timer_ = EventLoop::kNoTimer;  // while not registered
 
   std::shared_ptr<std::atomic<bool>> dial_cancelled_;

@@ -53,9 +53,9 @@ absl::StatusOr<Json> ToOutcome(const absl::Status& status) {
 // A kv value in a line, which has at most 1 MiB.
 absl::StatusOr<Json> ValueToJson(absl::string_view key, const std::string& value) {
   if (value.size() > kMaxValueInLine) {
-    return absl::OutOfRangeError(absl::StrCat("the value of \"", Ellipsize(EscapeControls(key), 60),
-                                              "\" has ", value.size(), " bytes: a line takes up to ",
-                                              kMaxValueInLine, "; read it with `millrace kv get`"));
+    return absl::OutOfRangeError(absl::StrCat(
+        "the value of \"", Ellipsize(EscapeControls(key), 60), "\" has ", value.size(),
+        " bytes: a line takes up to ", kMaxValueInLine, "; read it with `millrace kv get`"));
   }
   return Json{{"value", absl::Base64Escape(value)}};
 }
@@ -81,7 +81,7 @@ void CoordinatorMode::Start() {
   parent_.Start();
 }
 
-// ---- the parent ------------------------------------------------------------------------------------
+// ---- the parent ---------------------------------------------------------------------------------
 
 const std::map<std::string, CoordinatorMode::Handler>& CoordinatorMode::Handlers() {
   static const auto* const handlers = new std::map<std::string, Handler>{
@@ -145,9 +145,7 @@ void CoordinatorMode::OnRequest(const Json& id, const std::string& method, const
     parent_.Reply(id, wait.status());
     return;
   }
-  calls_.Start([wait = *std::move(wait), coordinator = coordinator_] {
-                 return wait(*coordinator);
-               },
+  calls_.Start([wait = *std::move(wait), coordinator = coordinator_] { return wait(*coordinator); },
                [this, id](const absl::StatusOr<Json>& outcome) {
                  parent_.Reply(id, outcome);
                  if (ending_ && calls_.idle()) Quit();
@@ -197,7 +195,8 @@ void CoordinatorMode::OnStarted(const Json& id, const absl::StatusOr<Json>& outc
     return;
   }
   Json roles = Json::array();
-  for (const SlotStatus& slot : coordinator_->Snapshot().slots) roles.push_back(slot.role.ToString());
+  for (const SlotStatus& slot : coordinator_->Snapshot().slots)
+    roles.push_back(slot.role.ToString());
   const CoordinatorTokens& tokens = coordinator_->tokens();
   parent_.Reply(id, Json{{"cluster_id", coordinator_->cluster_id()},
                          {"address", coordinator_->address()},
@@ -251,9 +250,9 @@ absl::StatusOr<CoordinatorMode::Wait> CoordinatorMode::ParseWait(const std::stri
 
 void CoordinatorMode::OnParentGone(const absl::Status& status) {
   if (!status.ok()) {
-    parent_.Event("error", {{"code", "INVALID_ARGUMENT"},
-                            {"message", absl::StrCat("the parent broke the protocol: ",
-                                                     status.message())}});
+    parent_.Event("error",
+                  {{"code", "INVALID_ARGUMENT"},
+                   {"message", absl::StrCat("the parent broke the protocol: ", status.message())}});
   }
   End(status.ok() ? kExitFinished : kExitAgentFailed, "the driver is gone");
 }
@@ -262,7 +261,7 @@ void CoordinatorMode::OnSignal(int signal) {
   End(kExitFinished, absl::StrCat("the coordinator got ", SignalName(signal)));
 }
 
-// ---- the end ---------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 void CoordinatorMode::Shutdown(const Json& id) {
   ending_ = true;
@@ -310,18 +309,18 @@ int CoordinatorMode::Cleanup() {
   return exit_code_;
 }
 
-// ---- what happens ----------------------------------------------------------------------------------
+// ---- what happens -------------------------------------------------------------------------------
 
 void CoordinatorMode::PostEvent(std::string name, OrderedJson members, bool droppable) {
-  loop_->mailbox()->Post([this, name = std::move(name), members = std::move(members),
-                          droppable]() mutable {
-    if (droppable && parent_.congested()) {
-      ++dropped_events_;
-      return;
-    }
-    if (dropped_events_ > 0) members["dropped_events"] = std::exchange(dropped_events_, 0);
-    parent_.Event(name, members);
-  });
+  loop_->mailbox()->Post(
+      [this, name = std::move(name), members = std::move(members), droppable]() mutable {
+        if (droppable && parent_.congested()) {
+          ++dropped_events_;
+          return;
+        }
+        if (dropped_events_ > 0) members["dropped_events"] = std::exchange(dropped_events_, 0);
+        parent_.Event(name, members);
+      });
 }
 
 void CoordinatorMode::OnSlot(const SlotStatus& slot) {
@@ -356,10 +355,10 @@ void CoordinatorMode::OnFailure(const absl::Status& status) {
   loop_->mailbox()->Post([this, status] {
     if (coordinator_ == nullptr) return;
     const ClusterStatus cluster = coordinator_->Snapshot();
-    parent_.Event("failure", cluster.first_cause.has_value()
-                                 ? Ordered(FailureToJson(*cluster.first_cause,
-                                                         cluster.folded_failures))
-                                 : Ordered(StatusToJson(status)));
+    parent_.Event("failure",
+                  cluster.first_cause.has_value()
+                      ? Ordered(FailureToJson(*cluster.first_cause, cluster.folded_failures))
+                      : Ordered(StatusToJson(status)));
   });
 }
 
@@ -371,11 +370,12 @@ void CoordinatorMode::OnRelaunch(int executor_id) {
   PostEvent("relaunch", {{"executor_id", executor_id}}, /*droppable=*/false);
 }
 
-// ---- methods that answer at once -------------------------------------------------------------------
+// ---- methods that answer at once ----------------------------------------------------------------
 
 absl::StatusOr<Json> CoordinatorMode::Status(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const int64_t first, GetIntOr(params, "first", 0, kWhere));
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t limit, GetIntOr(params, "limit", kMaxSlotsInLine, kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t limit,
+                            GetIntOr(params, "limit", kMaxSlotsInLine, kWhere));
   const ClusterStatus status = coordinator_->Snapshot();
   const int64_t size = static_cast<int64_t>(status.slots.size());
   if (first < 0 || first > size || limit < 1 || limit > kMaxSlotsInLine) {
@@ -397,8 +397,8 @@ absl::StatusOr<Json> CoordinatorMode::Lookup(const Json& params) {
     MILLRACE_ASSIGN_OR_RETURN(route, coordinator_->LookupFeed(executor_id));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const v1::LookupRequest request, ParseLookup(params));
-    MILLRACE_ASSIGN_OR_RETURN(route, coordinator_->ChooseFeed(request.feed_id(), request.partition(),
-                                                              request.host()));
+    MILLRACE_ASSIGN_OR_RETURN(
+        route, coordinator_->ChooseFeed(request.feed_id(), request.partition(), request.host()));
   }
   v1::LookupReply reply;
   reply.set_state(ToLookupState(route.state));

@@ -1,7 +1,7 @@
 // File: core/agent/coordinator_mode.h
 //
-// `millrace-agent coordinator`: a coordinator that its parent (the JVM of a Spark driver, or any other
-// program) drives by JSON Lines; docs/control_protocol.md, section 5.
+// `millrace-agent coordinator`: a coordinator that its parent (the JVM of a Spark driver, or any
+// other program) drives by JSON Lines; docs/control_protocol.md, section 5.
 
 #ifndef CORE_AGENT_COORDINATOR_MODE_H_
 #define CORE_AGENT_COORDINATOR_MODE_H_
@@ -100,7 +100,7 @@ class CoordinatorMode : private CoordinatorObserver {
   const Options options_;
   ParentLink parent_;
   bool starting_ = false;
-  bool log_events_ = false;     // before the coordinator starts; then constant
+  bool log_events_ = false;  // before the coordinator starts; then constant
   bool metric_events_ = false;
   uint64_t dropped_events_ = 0;  // not told yet
   bool ending_ = false;

@@ -104,9 +104,9 @@ absl::StatusOr<InputMode> GetInputMode(const Json& params) {
                             GetStringOr(params, "input_mode", "DIRECT", kWhere));
   if (mode == "DIRECT") return InputMode::kDirect;
   if (mode == "FEED") return InputMode::kFeed;
-  return absl::InvalidArgumentError(
-      absl::StrCat("field \"params.input_mode\" is \"", Ellipsize(EscapeControls(mode), 60),
-                   "\": must be DIRECT or FEED"));
+  return absl::InvalidArgumentError(absl::StrCat("field \"params.input_mode\" is \"",
+                                                 Ellipsize(EscapeControls(mode), 60),
+                                                 "\": must be DIRECT or FEED"));
 }
 
 absl::Status GetSidecarsTo(const Json& params, std::vector<Sidecar>* sidecars) {
@@ -218,9 +218,9 @@ absl::StatusOr<NodeFilter> GetFilter(const Json& params) {
   if (name == "all") return NodeFilter::kAll;
   if (name == "fed") return NodeFilter::kFed;
   if (name == "ps_and_evaluator") return NodeFilter::kPsAndEvaluator;
-  return absl::InvalidArgumentError(
-      absl::StrCat("field \"params.filter\" is \"", Ellipsize(EscapeControls(name), 60),
-                   "\": must be fed, ps_and_evaluator or all"));
+  return absl::InvalidArgumentError(absl::StrCat("field \"params.filter\" is \"",
+                                                 Ellipsize(EscapeControls(name), 60),
+                                                 "\": must be fed, ps_and_evaluator or all"));
 }
 
 absl::StatusOr<int> GetExecutor(const Json& params) {

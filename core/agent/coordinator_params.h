@@ -1,10 +1,10 @@
 // File: core/agent/coordinator_params.h
 //
-// Parameters and results of `millrace-agent coordinator` (docs/control_protocol.md, section 5), between
-// JSON and the values of core/coordinator.
+// Parameters and results of `millrace-agent coordinator` (docs/control_protocol.md, section 5),
+// between JSON and the values of core/coordinator.
 //
-// Parsers return INVALID_ARGUMENT naming the field; unknown fields are ignored: a later parent may know
-// more. Thread safety: pure functions.
+// Parsers return INVALID_ARGUMENT naming the field; unknown fields are ignored: a later parent may
+// know more. Thread safety: pure functions.
 
 #ifndef CORE_AGENT_COORDINATOR_PARAMS_H_
 #define CORE_AGENT_COORDINATOR_PARAMS_H_

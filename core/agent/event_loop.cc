@@ -138,7 +138,8 @@ void EventLoop::RunOnce(absl::Duration max_wait) {
   MILLRACE_DCHECK(thread_.IsOnSameThread());
   constexpr absl::Duration kLongest = absl::Hours(1);  // fits epoll's int of milliseconds
   const absl::Duration wait = std::clamp(WaitTime(max_wait), absl::ZeroDuration(), kLongest);
-  const int wait_ms = static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1))));
+  const int wait_ms =
+      static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1))));
   std::array<epoll_event, 64> events;
   const int count = epoll_wait(epoll_.get(), events.data(), events.size(), wait_ms);
   MILLRACE_CHECK(count >= 0 || errno == EINTR) << "epoll_wait: errno " << errno;

@@ -44,8 +44,8 @@ class EventLoop {
   using TimerId = uint64_t;  // never 0
   static constexpr TimerId kNoTimer = 0;
 
-  // The way in for other threads. Outlives the loop: what is posted to a loop that is gone is dropped.
-  // Thread safety: thread-safe. Blocking: never.
+  // The way in for other threads. Outlives the loop: what is posted to a loop that is gone is
+  // dropped. Thread safety: thread-safe. Blocking: never.
   class Mailbox {
    public:
     // Runs `closure` on the loop's thread, in the order of posting.

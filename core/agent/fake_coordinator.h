@@ -33,14 +33,14 @@ namespace millrace {
 class FakeCoordinator final : private v1::Coordinator::Service {
  public:
   struct Options {
-    v1::Registered registered;       // what is missing is filled in: worker:0 of the cluster "test"
-    std::vector<std::string> args;   // of the node program
+    v1::Registered registered;      // what is missing is filled in: worker:0 of the cluster "test"
+    std::vector<std::string> args;  // of the node program
     std::string program;
-    std::string program_bytes;       // shipped, if not empty
-    std::string served_bytes;        // what FetchProgram sends instead, if not empty
-    int num_workers = 1;             // further workers have addresses under "other-host"
+    std::string program_bytes;  // shipped, if not empty
+    std::string served_bytes;   // what FetchProgram sends instead, if not empty
+    int num_workers = 1;        // further workers have addresses under "other-host"
     bool send_spec = true;
-    absl::Status refuse;             // ends every Attach
+    absl::Status refuse;  // ends every Attach
   };
 
   explicit FakeCoordinator(Options options);

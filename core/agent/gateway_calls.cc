@@ -282,10 +282,10 @@ void GatewayCalls::Call(Request request, Method method, Json (*to_json)(const Re
         return;
       }
       const bool silent = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-      done(absl::Status(
-          silent ? absl::StatusCode::kUnavailable : static_cast<absl::StatusCode>(status.error_code()),
-          silent ? "the coordinator did not answer within 10 s"
-                 : Ellipsize(EscapeControls(status.error_message()), 1000)));
+      done(absl::Status(silent ? absl::StatusCode::kUnavailable
+                               : static_cast<absl::StatusCode>(status.error_code()),
+                        silent ? "the coordinator did not answer within 10 s"
+                               : Ellipsize(EscapeControls(status.error_message()), 1000)));
     });
   };
   ((state->stub->async())->*method)(&state->context, &state->request, &state->reply,
@@ -304,8 +304,8 @@ void GatewayCalls::Start(const std::string& method, const Json& params, Done don
   };
   if (method == "lookup") {
     call(ParseLookup(params),
-         static_cast<void (Async::*)(grpc::ClientContext*, const v1::LookupRequest*, v1::LookupReply*,
-                                     Finish)>(&Async::Lookup),
+         static_cast<void (Async::*)(grpc::ClientContext*, const v1::LookupRequest*,
+                                     v1::LookupReply*, Finish)>(&Async::Lookup),
          &LookupToJson);
   } else if (method == "cause") {
     call(ParseCause(params),
@@ -329,8 +329,8 @@ void GatewayCalls::Start(const std::string& method, const Json& params, Done don
          &AgentGoneToJson);
   } else {
     call(ParseReport(params),
-         static_cast<void (Async::*)(grpc::ClientContext*, const v1::ReportRequest*, v1::ReportReply*,
-                                     Finish)>(&Async::Report),
+         static_cast<void (Async::*)(grpc::ClientContext*, const v1::ReportRequest*,
+                                     v1::ReportReply*, Finish)>(&Async::Report),
          &ReportToJson);
   }
 }

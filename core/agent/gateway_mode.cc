@@ -36,9 +36,8 @@ void GatewayMode::OnRequest(const Json& id, const std::string& method, const Jso
   } else if (calls_ == nullptr) {
     parent_.Reply(id, absl::FailedPreconditionError(absl::StrCat(method, " comes after start")));
   } else {
-    calls_->Start(method, params, [this, id](const absl::StatusOr<Json>& outcome) {
-      parent_.Reply(id, outcome);
-    });
+    calls_->Start(method, params,
+                  [this, id](const absl::StatusOr<Json>& outcome) { parent_.Reply(id, outcome); });
   }
 }
 
@@ -46,17 +45,17 @@ absl::StatusOr<Json> GatewayMode::Connect(const Json& params) {
   if (calls_ != nullptr) return absl::FailedPreconditionError("start was called before");
   MILLRACE_ASSIGN_OR_RETURN(CoordinatorEndpoint endpoint, ParseCoordinatorEndpoint(params));
   channel_ = MakeCoordinatorChannel(endpoint);
-  calls_ = std::make_unique<GatewayCalls>(loop_, std::move(endpoint.token),
-                                          [this] { return channel_; });
+  calls_ =
+      std::make_unique<GatewayCalls>(loop_, std::move(endpoint.token), [this] { return channel_; });
   return Json::object();
 }
 
 void GatewayMode::OnParentGone(const absl::Status& status) {
   if (!status.ok()) {
     exit_code_ = kExitAgentFailed;
-    parent_.Event("error", {{"code", "INVALID_ARGUMENT"},
-                            {"message", absl::StrCat("the parent broke the protocol: ",
-                                                     status.message())}});
+    parent_.Event("error",
+                  {{"code", "INVALID_ARGUMENT"},
+                   {"message", absl::StrCat("the parent broke the protocol: ", status.message())}});
   }
   loop_->Quit();
 }

@@ -74,7 +74,7 @@ void GpuMonitor::Rearm(absl::Duration delay, void (GpuMonitor::*then)()) {
   timer_ = loop_->After(delay, [this, then] { (this->*then)(); });
 }
 
-// ---- millrace-gpu --------------------------------------------------------------------------------
+// ---- millrace-gpu -------------------------------------------------------------------------------
 
 void GpuMonitor::StartHelper() {
   loop_->Cancel(&timer_);
@@ -93,13 +93,15 @@ void GpuMonitor::StartHelper() {
     options_.helper = *std::move(found);
   }
   HelperProcess::Options helper{.program = options_.helper, .environment = options_.environment};
-  helper.args.push_back(absl::StrCat("--interval-ms=", absl::ToInt64Milliseconds(options_.interval)));
-  helper.args.push_back(absl::StrCat("--stuck-ms=", absl::ToInt64Milliseconds(options_.stuck_after)));
+  helper.args.push_back(
+      absl::StrCat("--interval-ms=", absl::ToInt64Milliseconds(options_.interval)));
+  helper.args.push_back(
+      absl::StrCat("--stuck-ms=", absl::ToInt64Milliseconds(options_.stuck_after)));
   for (const int gpu : skipped_) helper.args.push_back(absl::StrCat("--skip-gpu=", gpu));
-  auto process = HelperProcess::Start(
-      loop_, reaper_, helper,
-      {.on_output = [this](absl::string_view bytes) { OnHelperOutput(bytes); },
-       .on_end = [this](const ExitStatus& status) { OnHelperEnd(status); }});
+  auto process =
+      HelperProcess::Start(loop_, reaper_, helper,
+                           {.on_output = [this](absl::string_view bytes) { OnHelperOutput(bytes); },
+                            .on_end = [this](const ExitStatus& status) { OnHelperEnd(status); }});
   if (!process.ok()) {
     GiveUp(absl::StrCat("millrace-gpu cannot be run: ", process.status().message()));
     return;
@@ -194,14 +196,14 @@ void GpuMonitor::GiveUp(const std::string& why) {
   SetUnknown(why);
 }
 
-// ---- nvidia-smi ----------------------------------------------------------------------------------
+// ---- nvidia-smi ---------------------------------------------------------------------------------
 
 void GpuMonitor::StartSmi() {
   loop_->Cancel(&timer_);
   process_.reset();
   smi_output_.clear();
-  const absl::StatusOr<std::string> program = ResolveProgram(
-      options_.nvidia_smi, "/", Lookup(options_.environment, "PATH"));
+  const absl::StatusOr<std::string> program =
+      ResolveProgram(options_.nvidia_smi, "/", Lookup(options_.environment, "PATH"));
   if (!program.ok() || access(program->c_str(), X_OK) != 0) {
     SmiFailed(absl::StrCat("no ", options_.nvidia_smi, " either"));
     return;
@@ -226,8 +228,8 @@ void GpuMonitor::StartSmi() {
   loop_->Cancel(&timer_);
   timer_ = loop_->After(options_.smi_timeout, [this] {
     ++restarts_;
-    SmiFailed(absl::StrCat("nvidia-smi did not end within ",
-                           absl::FormatDuration(options_.smi_timeout)));
+    SmiFailed(
+        absl::StrCat("nvidia-smi did not end within ", absl::FormatDuration(options_.smi_timeout)));
   });
 }
 
@@ -253,7 +255,7 @@ void GpuMonitor::SmiFailed(const std::string& why) {
   SetUnknown(absl::StrCat(nvml_problem_, "; ", why));
 }
 
-// ---- results -------------------------------------------------------------------------------------
+// ---- results ------------------------------------------------------------------------------------
 
 void GpuMonitor::SetUnknown(std::string why) {
   settled_ = true;

@@ -1,7 +1,7 @@
 // File: core/agent/gpu_monitor.h
 //
-// Knows what this host's GPUs do: runs millrace-gpu, ends it and starts it again when it is late, and
-// asks nvidia-smi where NVML cannot be loaded.
+// Knows what this host's GPUs do: runs millrace-gpu, ends it and starts it again when it is late,
+// and asks nvidia-smi where NVML cannot be loaded.
 //
 // Defines: FindGpuHelper(), GpuMonitor.
 //
@@ -9,8 +9,8 @@
 //                      [&](const GpuSnapshot& snapshot) { Send(snapshot); });
 //   monitor.Start();
 //
-// A driver call may hang for good. The helper says which one; it is killed and started again without
-// that GPU, which is tried again now and then. The agent itself never waits.
+// A driver call may hang for good. The helper says which one; it is killed and started again
+// without that GPU, which is tried again now and then. The agent itself never waits.
 
 #ifndef CORE_AGENT_GPU_MONITOR_H_
 #define CORE_AGENT_GPU_MONITOR_H_
@@ -37,16 +37,16 @@ namespace millrace {
 [[nodiscard]] absl::StatusOr<std::string> FindGpuHelper(
     const std::vector<std::string>& environment);
 
-// Ownership: loop and reaper must outlive it. Thread safety: the loop's thread only, the main thread.
-// Blocking: never. Lifetime: the destructor kills the helper.
+// Ownership: loop and reaper must outlive it. Thread safety: the loop's thread only, the main
+// thread. Blocking: never. Lifetime: the destructor kills the helper.
 class GpuMonitor {
  public:
   struct Options {
-    std::string helper;                    // path of millrace-gpu; empty: FindGpuHelper()
-    std::string nvidia_smi = "nvidia-smi"; // a path, or a name in PATH
-    std::vector<std::string> environment;  // "NAME=value", of this process; the children get it
+    std::string helper;                     // path of millrace-gpu; empty: FindGpuHelper()
+    std::string nvidia_smi = "nvidia-smi";  // a path, or a name in PATH
+    std::vector<std::string> environment;   // "NAME=value", of this process; the children get it
     absl::Duration interval = absl::Seconds(1);
-    absl::Duration late_after = absl::Seconds(5);     // without a line: killed
+    absl::Duration late_after = absl::Seconds(5);      // without a line: killed
     absl::Duration start_timeout = absl::Seconds(30);  // for the first line: drivers load slowly
     absl::Duration stuck_after = absl::Seconds(2);     // one driver call
     absl::Duration min_backoff = absl::Seconds(1);
@@ -99,10 +99,10 @@ class GpuMonitor {
   bool settled_ = false;
   int restarts_ = 0;
   GpuSnapshot snapshot_;
-  std::unique_ptr<HelperProcess> process_;  // millrace-gpu or nvidia-smi
-  EventLoop::TimerId timer_ = EventLoop::kNoTimer;         // the next step, whatever it is
-  EventLoop::TimerId retry_timer_ = EventLoop::kNoTimer;   // without left-out GPUs
-  int helper_ = 0;  // counts those that were started
+  std::unique_ptr<HelperProcess> process_;                // millrace-gpu or nvidia-smi
+  EventLoop::TimerId timer_ = EventLoop::kNoTimer;        // the next step, whatever it is
+  EventLoop::TimerId retry_timer_ = EventLoop::kNoTimer;  // without left-out GPUs
+  int helper_ = 0;                                        // counts those that were started
   std::unique_ptr<LineReader> lines_;
   std::string smi_output_;
   std::string driver_version_;

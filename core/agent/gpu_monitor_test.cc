@@ -138,18 +138,16 @@ TEST_F(GpuMonitorTest, ADriverThatHangsForOneGpuLosesThatOneOnly) {
   Start();
   ASSERT_TRUE(Until([](const GpuSnapshot& now) { return now.gpus.size() == 2; }));
   Script(2, "hang 0 nvmlDeviceGetTemperature\n");
-  ASSERT_TRUE(Until([](const GpuSnapshot& now) {
-    return now.gpus.size() == 2 && !now.gpus[0].error.empty();
-  }));
+  ASSERT_TRUE(Until(
+      [](const GpuSnapshot& now) { return now.gpus.size() == 2 && !now.gpus[0].error.empty(); }));
   EXPECT_GE(monitor_->restarts(), 1);
   EXPECT_THAT(monitor_->snapshot().gpus[0].error, HasSubstr("did not return"));
   EXPECT_EQ(monitor_->snapshot().gpus[0].memory_total_bytes, std::nullopt);
   EXPECT_THAT(monitor_->snapshot().gpus[1].memory_total_bytes, Optional(1000));
   // It is tried again, and by then the driver is well.
   Script(2);
-  EXPECT_TRUE(Until([](const GpuSnapshot& now) {
-    return now.gpus.size() == 2 && now.gpus[0].error.empty();
-  }));
+  EXPECT_TRUE(Until(
+      [](const GpuSnapshot& now) { return now.gpus.size() == 2 && now.gpus[0].error.empty(); }));
 }
 
 TEST_F(GpuMonitorTest, ADriverThatHangsAltogetherIsGivenUpAndTriedAgain) {
@@ -169,7 +167,9 @@ TEST_F(GpuMonitorTest, ADriverThatHangsAltogetherIsGivenUpAndTriedAgain) {
 TEST_F(GpuMonitorTest, TheLastValuesStayWithTheirTimeWhenTheHelperIsLate) {
   Helper(
       "echo '{\"type\":\"ready\",\"driver_version\":\"1\"}'\n"
-      "echo '{\"type\":\"sample\",\"time_ms\":1700000000000,\"gpus\":[{\"index\":0,\"uuid\":\"GPU-a\"}]}'\n"
+      "echo "
+      "'{\"type\":\"sample\",\"time_ms\":1700000000000,\"gpus\":[{\"index\":0,\"uuid\":\"GPU-a\"}]}"
+      "'\n"
       "exec sleep 1000\n");
   options_.late_after = absl::Milliseconds(500);
   Start();
@@ -251,7 +251,7 @@ TEST_F(GpuMonitorTest, AMissingHelperIsNamed) {
               HasSubstr("no millrace-gpu: looked at /nonexistent/millrace-gpu"));
 }
 
-// ---- AgentGpus -----------------------------------------------------------------------------------
+// ---- AgentGpus ----------------------------------------------------------------------------------
 
 class AgentGpusTest : public GpuMonitorTest {
  protected:

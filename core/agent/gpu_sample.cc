@@ -12,8 +12,7 @@ namespace {
 
 // Calls `set` of `out` if there is a value.
 template <typename Value, typename Field>
-void Set(const std::optional<Value>& value, v1::GpuSample* out,
-         void (v1::GpuSample::*set)(Field)) {
+void Set(const std::optional<Value>& value, v1::GpuSample* out, void (v1::GpuSample::*set)(Field)) {
   if (value.has_value()) (out->*set)(static_cast<Field>(*value));
 }
 

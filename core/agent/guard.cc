@@ -107,7 +107,7 @@ ssize_t Receive(int orders, char* buffer, size_t size, std::vector<UniqueFd>* fd
   pid_t group = 0;
   std::string mark;
   std::vector<std::pair<char, std::string>> paths;  // 'p' or 't'
-  std::vector<UniqueFd> received;  // with the line "h" that is being read
+  std::vector<UniqueFd> received;                   // with the line "h" that is being read
   std::map<std::string, std::vector<UniqueFd>> held;
   LineReader lines;
   char buffer[4096];

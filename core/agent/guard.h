@@ -50,8 +50,8 @@ class [[nodiscard]] Guard {
   // A folder to remove with whatever is in it.
   void AddTree(absl::string_view path);
 
-  // The guard keeps copies of descriptors until Drop() with the same name, or until it has killed what
-  // is left of the node: so long a claim that they hold is not free. At most 16 in a call.
+  // The guard keeps copies of descriptors until Drop() with the same name, or until it has killed
+  // what is left of the node: so long a claim that they hold is not free. At most 16 in a call.
   void Hold(absl::string_view name, const std::vector<int>& fds);
   void Drop(absl::string_view name);
 
@@ -62,8 +62,8 @@ class [[nodiscard]] Guard {
   Guard(UniqueFd orders, pid_t pid) : orders_(std::move(orders)), pid_(pid) {}
   void Order(const std::string& line);
 
-  // Socket to the guard, a line each: "g 12", "m NAME=value", "p /file", "t /folder", "h NAME" (with
-  // descriptors), "d NAME", "dismiss".
+  // Socket to the guard, a line each: "g 12", "m NAME=value", "p /file", "t /folder", "h NAME"
+  // (with descriptors), "d NAME", "dismiss".
   UniqueFd orders_;
   pid_t pid_ = 0;
 };

@@ -79,8 +79,8 @@ absl::StatusOr<std::unique_ptr<HelperProcess>> HelperProcess::Start(EventLoop* l
   args.insert(args.begin(), options.program);
   const std::vector<char*> argv = Pointers(args);
   const std::vector<char*> env = Pointers(options.environment);
-  auto helper = std::unique_ptr<HelperProcess>(
-      new HelperProcess(loop, reaper, std::move(callbacks)));
+  auto helper =
+      std::unique_ptr<HelperProcess>(new HelperProcess(loop, reaper, std::move(callbacks)));
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "cannot fork");

@@ -1,11 +1,12 @@
 // File: core/agent/helper_process.h
 //
-// A small program that the agent runs for itself (millrace-gpu, nvidia-smi): its stdout is read, its
-// stdin is a pipe that ends with the agent, its stderr goes nowhere.
+// A small program that the agent runs for itself (millrace-gpu, nvidia-smi): its stdout is read,
+// its stdin is a pipe that ends with the agent, its stderr goes nowhere.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto helper, HelperProcess::Start(
 //       &loop, &reaper, {.program = path, .args = {"--once"}, .environment = environment},
-//       {.on_output = [&](absl::string_view bytes) {...}, .on_end = [&](const ExitStatus&) {...}}));
+//       {.on_output = [&](absl::string_view bytes) {...},
+//        .on_end = [&](const ExitStatus&) {...}}));
 
 #ifndef CORE_AGENT_HELPER_PROCESS_H_
 #define CORE_AGENT_HELPER_PROCESS_H_
@@ -26,9 +27,10 @@
 
 namespace millrace {
 
-// Ownership: loop and reaper must outlive it. Thread safety: the loop's thread only, which must be the
-// main thread. Blocking: never. Lifetime: the destructor kills the process and does not wait for it: one
-// that hangs in a driver may live on until the driver lets it go. It dies with the agent in any case.
+// Ownership: loop and reaper must outlive it. Thread safety: the loop's thread only, which must be
+// the main thread. Blocking: never. Lifetime: the destructor kills the process and does not wait
+// for it: one that hangs in a driver may live on until the driver lets it go. It dies with the
+// agent in any case.
 class HelperProcess {
  public:
   struct Options {

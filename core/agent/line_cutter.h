@@ -23,8 +23,8 @@ namespace millrace {
 // Memory: one line of max_line_bytes. Thread safety: not thread-safe.
 class LineCutter {
  public:
-  // A longer line comes in parts of at most `max_line_bytes` (at least 4), as if they were lines. No
-  // part ends within a character.
+  // A longer line comes in parts of at most `max_line_bytes` (at least 4), as if they were lines.
+  // No part ends within a character.
   explicit LineCutter(size_t max_line_bytes) : max_line_bytes_(max_line_bytes) {}
 
   // Calls `line` for each line that `bytes` completes, without its "\n" or "\r\n".

@@ -25,21 +25,32 @@ TEST(LineCutterTest, LinesMayComeInPieces) {
 }
 
 TEST(LineCutterTest, LongLinesComeInPartsAndTheNextIsWhole) {
-  EXPECT_THAT(Cut({"0123456789abc", "def\nnext\n"}, 8), ElementsAre("01234567", "89abcdef", "next"));
+  EXPECT_THAT(Cut({"0123456789abc", "def\nnext\n"}, 8),
+              ElementsAre("01234567", "89abcdef", "next"));
   EXPECT_THAT(Cut({"01234567\n\n"}, 8), ElementsAre("01234567", ""));
   EXPECT_THAT(Cut({"01234567\r\n\r\n"}, 8), ElementsAre("01234567", ""));
   EXPECT_THAT(Cut({"012345678"}, 8), ElementsAre("01234567", "8"));
 }
 
 TEST(LineCutterTest, NoPartEndsWithinACharacter) {
-  EXPECT_THAT(Cut({"01234\xE2\x82", "\xAC" "789\n"}, 7), ElementsAre("01234", "\xE2\x82\xAC" "789"));
+  EXPECT_THAT(Cut({"01234\xE2\x82",
+                   "\xAC"
+                   "789\n"},
+                  7),
+              ElementsAre("01234",
+                          "\xE2\x82\xAC"
+                          "789"));
   EXPECT_THAT(Cut({std::string(8, '\xff')}, 8),
               ElementsAre("\xEF\xBF\xBD\xEF\xBF\xBD", "\xEF\xBF\xBD\xEF\xBF\xBD",
                           "\xEF\xBF\xBD\xEF\xBF\xBD", "\xEF\xBF\xBD\xEF\xBF\xBD"));
 }
 
 TEST(LineCutterTest, BytesThatAreNoUtf8AreReplaced) {
-  EXPECT_THAT(Cut({"a\xff" "b\n"}, 20), ElementsAre("a\xEF\xBF\xBD" "b"));
+  EXPECT_THAT(Cut({"a\xff"
+                   "b\n"},
+                  20),
+              ElementsAre("a\xEF\xBF\xBD"
+                          "b"));
   EXPECT_EQ(ReplaceInvalidUtf8("\xC3\xA4"), "\xC3\xA4");
 }
 

@@ -102,8 +102,8 @@ absl::Status ListenMode::Listen() {
   return absl::OkStatus();
 }
 
-// Secrets rotate: Kubernetes replaces the files of a mounted one. Streams that this breaks are taken
-// up again by their drivers; the agent that runs knows nothing of it.
+// Secrets rotate: Kubernetes replaces the files of a mounted one. Streams that this breaks are
+// taken up again by their drivers; the agent that runs knows nothing of it.
 void ListenMode::CheckSecret() {
   secret_timer_ = loop_->After(kSecretPoll, [this] { CheckSecret(); });
   absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret);
@@ -163,15 +163,16 @@ void ListenMode::OnRequest(const std::shared_ptr<AdoptStream>& stream,
 
 absl::Status ListenMode::CheckHold(const v1::Hold& hold) const {
   if (hold.protocol() != kProtocol) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the agent on ", LocalHostname(), " is version ", options_.version, " (adopt protocol ",
-        kProtocol, ") and the driver is version ",
-        EscapeControls(Ellipsize(hold.version(), kMaxTextBytes)), " (adopt protocol ",
-        hold.protocol(), "): install the same version of Millrace on both"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the agent on ", LocalHostname(), " is version ", options_.version,
+                     " (adopt protocol ", kProtocol, ") and the driver is version ",
+                     EscapeControls(Ellipsize(hold.version(), kMaxTextBytes)), " (adopt protocol ",
+                     hold.protocol(), "): install the same version of Millrace on both"));
   }
   const std::string& id = hold.adoption_id();
-  const bool hex = std::all_of(id.begin(), id.end(),
-                               [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
+  const bool hex = std::all_of(id.begin(), id.end(), [](char c) {
+    return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+  });
   if (id.size() != kAdoptionIdDigits || !hex) {
     return absl::InvalidArgumentError("adoption_id is not 32 hex digits");
   }

@@ -1,12 +1,13 @@
 // File: core/agent/listen_mode.h
 //
-// `millrace-agent agent --listen HOST:PORT`: waits on a host or in a pod for a driver that adopts it,
-// runs an agent for one slot of that driver's cluster, and is free again when that has ended.
+// `millrace-agent agent --listen HOST:PORT`: waits on a host or in a pod for a driver that adopts
+// it, runs an agent for one slot of that driver's cluster, and is free again when that has ended.
 //
 //   free --Hold--> held --StartAgent--> running --the agent's end--> free
 //
-// The agent itself is a child, `millrace-agent agent --parent=stdin`, so that nothing of one cluster
-// is left for the next. It ends with this process, with its coordinator, or when it is released.
+// The agent itself is a child, `millrace-agent agent --parent=stdin`, so that nothing of one
+// cluster is left for the next. It ends with this process, with its coordinator, or when it is
+// released.
 
 #ifndef CORE_AGENT_LISTEN_MODE_H_
 #define CORE_AGENT_LISTEN_MODE_H_
@@ -32,17 +33,17 @@
 namespace millrace {
 
 struct ListenOptions {
-  HostPort address;       // port 0: any, told on stdout
+  HostPort address;  // port 0: any, told on stdout
   SecretPlace secret;
-  std::string advertise;  // as `start`'s; empty: the host of `address`, unless it is a wildcard
+  std::string advertise;      // as `start`'s; empty: the host of `address`, unless it is a wildcard
   bool parent_stdin = false;  // end of stdin ends it
   std::string version;
   std::vector<std::string> environment;  // "NAME=value": what the node inherits
 };
 
-// Ownership: loop and reaper must outlive it. Thread safety: the loop's thread, which must be the main
-// thread. Blocking: Start() binds and reads the secret; a secret that changed is read on the loop, and
-// the port bound again, half a second at most.
+// Ownership: loop and reaper must outlive it. Thread safety: the loop's thread, which must be the
+// main thread. Blocking: Start() binds and reads the secret; a secret that changed is read on the
+// loop, and the port bound again, half a second at most.
 class ListenMode {
  public:
   ListenMode(EventLoop* loop, ChildReaper* reaper, ListenOptions options);

@@ -1,7 +1,7 @@
 // File: core/agent/local_address.h
 //
-// Which address of this host a connection of this process uses: the one under which peers on the same
-// network can reach it.
+// Which address of this host a connection of this process uses: the one under which peers on the
+// same network can reach it.
 //
 //   const std::string host = LocalHostTowards(4000);   // "10.0.0.7"
 

@@ -50,10 +50,9 @@ struct LogFileWriter::Shared {
 
   void Warn(const absl::Status& status) {
     mailbox->Post([warn = callbacks.on_warning,
-                   text = absl::StrCat(status.message(), "; the node goes on, its output is kept "
-                                                         "only as far as it is relayed")] {
-      warn(text);
-    });
+                   text = absl::StrCat(status.message(),
+                                       "; the node goes on, its output is kept "
+                                       "only as far as it is relayed")] { warn(text); });
   }
 };
 

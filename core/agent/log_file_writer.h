@@ -1,8 +1,10 @@
 // File: core/agent/log_file_writer.h
 //
-// Appends to one file from a thread of its own, so that a slow, full or hanging disk holds up nobody.
+// Appends to one file from a thread of its own, so that a slow, full or hanging disk holds up
+// nobody.
 //
-//   LogFileWriter writer("/logs/worker-0.0.log", loop->mailbox(), {.on_drained = ..., .on_warning = ...});
+//   LogFileWriter writer("/logs/worker-0.0.log", loop->mailbox(),
+//                        {.on_drained = ..., .on_warning = ...});
 //   if (writer.Append(bytes) > kMuch) PauseTheProducer();
 
 #ifndef CORE_AGENT_LOG_FILE_WRITER_H_
@@ -20,14 +22,14 @@
 
 namespace millrace {
 
-// Ownership: owns its thread "log-writer". Thread safety: one caller's thread. Blocking: Flush(), and
-// the destructor, which waits for the write in progress (not for those behind it).
+// Ownership: owns its thread "log-writer". Thread safety: one caller's thread. Blocking: Flush(),
+// and the destructor, which waits for the write in progress (not for those behind it).
 class LogFileWriter {
  public:
   // on_drained: the queue fell below kLowBytes after it had been above it.
-  // on_warning: a text for people, at most once in the life of the writer: the folder or file cannot
-  // be made (nothing is written then), or a write failed (those bytes are lost, later ones are tried).
-  // Both are posted to `mailbox`.
+  // on_warning: a text for people, at most once in the life of the writer: the folder or file
+  // cannot be made (nothing is written then), or a write failed (those bytes are lost, later ones
+  // are tried). Both are posted to `mailbox`.
   struct Callbacks {
     std::function<void()> on_drained;
     std::function<void(const std::string&)> on_warning;

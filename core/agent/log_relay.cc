@@ -32,8 +32,8 @@ bool LogRelay::TakeTokens(int64_t bytes) {
 }
 
 void LogRelay::Add(v1::LogLines::Source source, std::string line) {
-  // The agent's own few lines are never left out: what a node floods its log with must not hide that
-  // the log's disk is full. One byte more, so that empty lines are not free.
+  // The agent's own few lines are never left out: what a node floods its log with must not hide
+  // that the log's disk is full. One byte more, so that empty lines are not free.
   if (source != v1::LogLines::SOURCE_AGENT && !TakeTokens(static_cast<int64_t>(line.size()) + 1)) {
     ++dropped_;
   } else {

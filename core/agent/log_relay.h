@@ -1,8 +1,8 @@
 // File: core/agent/log_relay.h
 //
-// Lines of the node's output on their way to the coordinator: in batches, within a rate. What is over
-// the rate is dropped and counted; the file in log_dir has everything. The agent's own lines are under
-// no rate.
+// Lines of the node's output on their way to the coordinator: in batches, within a rate. What is
+// over the rate is dropped and counted; the file in log_dir has everything. The agent's own lines
+// are under no rate.
 //
 //   LogRelay relay(&loop, {}, [&](v1::LogLines lines) { return link.SendDroppable(lines); });
 //   relay.Add(v1::LogLines::SOURCE_STDERR, "loss is nan");
@@ -28,7 +28,7 @@ class LogRelay {
   struct Options {
     int64_t bytes_per_second = int64_t{64} << 10;
     int64_t burst_bytes = int64_t{256} << 10;
-    int max_lines = 200;                          // in a message
+    int max_lines = 200;  // in a message
     // A line waits at most so long for others; one of stderr after a pause not at all.
     absl::Duration delay = absl::Milliseconds(100);
     Clock* clock = RealClock();

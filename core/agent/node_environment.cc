@@ -16,11 +16,17 @@
 namespace millrace {
 namespace {
 
-// Set by us for some nodes only: never taken over from the agent's own environment, where they would
-// be those of another job.
-constexpr const char* kOwnVariables[] = {
-    "MILLRACE_CONTROL_FD", "MILLRACE_CONTEXT_FILE", "MILLRACE_CONTEXT", "TF_CONFIG", "MASTER_ADDR",
-    "MASTER_PORT",         "RANK",                  "WORLD_SIZE",       "LOCAL_RANK"};
+// Set by us for some nodes only: never taken over from the agent's own environment, where they
+// would be those of another job.
+constexpr const char* kOwnVariables[] = {"MILLRACE_CONTROL_FD",
+                                         "MILLRACE_CONTEXT_FILE",
+                                         "MILLRACE_CONTEXT",
+                                         "TF_CONFIG",
+                                         "MASTER_ADDR",
+                                         "MASTER_PORT",
+                                         "RANK",
+                                         "WORLD_SIZE",
+                                         "LOCAL_RANK"};
 
 struct Ranks {
   std::optional<int> rank;        // of this node, if it is fed
@@ -84,9 +90,10 @@ OrderedJson PublicContext(const NodeEnvironmentInputs& inputs, const Ranks& rank
 absl::Status CheckVariable(const std::string& name, const std::string& value) {
   if (name.empty() || absl::StrContains(name, "=") || name.find('\0') != std::string::npos ||
       value.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the node's environment variable \"", Ellipsize(EscapeControls(name), 100),
-        "\" cannot be set: a name must not be empty or hold \"=\", and neither may hold a zero byte"));
+    return absl::InvalidArgumentError(absl::StrCat("the node's environment variable \"",
+                                                   Ellipsize(EscapeControls(name), 100),
+                                                   "\" cannot be set: a name must not be empty or "
+                                                   "hold \"=\", and neither may hold a zero byte"));
   }
   return absl::OkStatus();
 }
@@ -125,8 +132,8 @@ std::string HostOf(const std::string& address) {
 
 absl::StatusOr<NodeEnvironment> MakeNodeEnvironment(const NodeEnvironmentInputs& inputs) {
   const v1::Registered& registered = inputs.registered;
-  const Ranks ranks = RanksOf(inputs.cluster_spec, registered.job_name(), registered.task_index(),
-                              inputs.address);
+  const Ranks ranks =
+      RanksOf(inputs.cluster_spec, registered.job_name(), registered.task_index(), inputs.address);
   MILLRACE_ASSIGN_OR_RETURN(auto variables, UserVariables(inputs));
   NodeEnvironment made;
 

@@ -34,15 +34,15 @@ struct NodeEnvironmentInputs {
   v1::Registered registered;
   uint64_t epoch = 0;
   ClusterSpec cluster_spec;
-  std::string address;          // host:port of the reserved port, as in the spec
+  std::string address;  // host:port of the reserved port, as in the spec
   int port = 0;
-  std::optional<int> port_fd;   // number in the node; unset if it was released
-  int control_fd = 0;           // number in the node
+  std::optional<int> port_fd;  // number in the node; unset if it was released
+  int control_fd = 0;          // number in the node
   std::string working_dir;
   std::string log_dir;
   std::string ca_pem;
-  std::string key_pem;          // of registered.certificate_pem
-  std::string context_path;     // where context_json will be
+  std::string key_pem;       // of registered.certificate_pem
+  std::string context_path;  // where context_json will be
   // UUIDs of the GPUs that were claimed for the node: all that it sees. Unset: GPUs are left alone.
   std::optional<std::vector<std::string>> gpus;
   // From weakest to strongest: the agent's own environment ("NAME=value"), NodeSpec.env, and what
@@ -65,9 +65,9 @@ struct NodeEnvironment {
 // The host of a task's address; the whole text if it has no port.
 [[nodiscard]] std::string HostOf(const std::string& address);
 
-// Returns INVALID_ARGUMENT, naming the variable, if a name is empty or holds "=", or a name or value
-// holds a zero byte; or if the job or task index makes no sense.
-// Thread safety: pure function.
+// Returns INVALID_ARGUMENT, naming the variable, if a name is empty or holds "=", or a name or
+// value holds a zero byte; or if the job or task index makes no sense. Thread safety: pure
+// function.
 [[nodiscard]] absl::StatusOr<NodeEnvironment> MakeNodeEnvironment(
     const NodeEnvironmentInputs& inputs);
 

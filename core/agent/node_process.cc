@@ -135,8 +135,8 @@ size_t LargestBytes(const std::vector<std::string>& strings) {
 
 // What exec's errno means for the person who named the program.
 absl::Status ExecError(const NodeProcess::Options& options, int error) {
-  const std::string what = absl::StrCat("cannot run \"", options.program, "\" on host ",
-                                        LocalHostname(), ": ");
+  const std::string what =
+      absl::StrCat("cannot run \"", options.program, "\" on host ", LocalHostname(), ": ");
   const std::string full = JoinPath(options.working_dir, options.program);
   struct stat info = {};
   const bool exists = stat(full.c_str(), &info) == 0;
@@ -144,32 +144,36 @@ absl::Status ExecError(const NodeProcess::Options& options, int error) {
     case ENOENT:
       if (exists) {
         return absl::NotFoundError(absl::StrCat(
-            what, "the file exists, but the interpreter it names (its \"#!\" line, or the dynamic "
-                  "loader of a program for another system) does not"));
+            what,
+            "the file exists, but the interpreter it names (its \"#!\" line, or the dynamic "
+            "loader of a program for another system) does not"));
       }
-      return absl::NotFoundError(absl::StrCat(
-          what, "no such file; ship it with the job or install it on every host"));
+      return absl::NotFoundError(
+          absl::StrCat(what, "no such file; ship it with the job or install it on every host"));
     case ENOTDIR:
       return absl::NotFoundError(absl::StrCat(what, "a part of the path is no folder"));
     case EACCES:
       if (exists && S_ISDIR(info.st_mode)) {
-        return absl::PermissionDeniedError(absl::StrCat(what, "it is a folder; name the program in it"));
+        return absl::PermissionDeniedError(
+            absl::StrCat(what, "it is a folder; name the program in it"));
       }
       if (exists && (info.st_mode & 0111) == 0) {
         return absl::PermissionDeniedError(
             absl::StrCat(what, "it is not executable; run chmod +x ", full));
       }
       return absl::PermissionDeniedError(absl::StrCat(
-          what, "permission denied; run chmod +x on it, let this user search its folders, and see "
-                "that the file system is not mounted noexec"));
+          what,
+          "permission denied; run chmod +x on it, let this user search its folders, and see "
+          "that the file system is not mounted noexec"));
     case ENOEXEC:
       return absl::InvalidArgumentError(absl::StrCat(
-          what, "no executable format; it is for another machine, or a script without \"#!\" line"));
+          what,
+          "no executable format; it is for another machine, or a script without \"#!\" line"));
     case E2BIG:
-      return absl::InvalidArgumentError(absl::StrCat(
-          what, "arguments and environment are too large (the largest argument has ",
-          LargestBytes(options.argv), " bytes, the largest variable ", LargestBytes(options.env),
-          "; Linux allows 131071 each)"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, "arguments and environment are too large (the largest argument has ",
+                       LargestBytes(options.argv), " bytes, the largest variable ",
+                       LargestBytes(options.env), "; Linux allows 131071 each)"));
     case ETXTBSY:
       return absl::UnavailableError(absl::StrCat(what, "it is open for writing"));
     default:
@@ -191,8 +195,8 @@ absl::Status LaunchError(const NodeProcess::Options& options, const Failure& fai
 
 }  // namespace
 
-absl::StatusOr<std::string> ResolveProgram(absl::string_view program,
-                                           absl::string_view working_dir, absl::string_view path) {
+absl::StatusOr<std::string> ResolveProgram(absl::string_view program, absl::string_view working_dir,
+                                           absl::string_view path) {
   if (program.empty()) return absl::InvalidArgumentError("the node program has no name");
   if (absl::StrContains(program, "/")) return std::string(program);
   for (const absl::string_view folder : absl::StrSplit(path, ':', absl::SkipEmpty())) {
@@ -204,10 +208,10 @@ absl::StatusOr<std::string> ResolveProgram(absl::string_view program,
       return candidate;
     }
   }
-  return absl::NotFoundError(absl::StrCat(
-      "cannot run \"", Ellipsize(EscapeControls(program), 300), "\" on host ", LocalHostname(),
-      ": PATH has no such program; name it with its folder (\"./", program,
-      "\" for the working directory)"));
+  return absl::NotFoundError(
+      absl::StrCat("cannot run \"", Ellipsize(EscapeControls(program), 300), "\" on host ",
+                   LocalHostname(), ": PATH has no such program; name it with its folder (\"./",
+                   program, "\" for the working directory)"));
 }
 
 NodeProcess::NodeProcess(EventLoop* loop, ChildReaper* reaper, Callbacks callbacks)

@@ -4,14 +4,16 @@
 //
 // Defines: NodeProcess, ResolveProgram().
 //
-//   NodeProcess node(&loop, &reaper, {.on_started = ..., .on_launch_failed = ..., .on_change = ...});
+//   NodeProcess node(&loop, &reaper,
+//                    {.on_started = ..., .on_launch_failed = ..., .on_change = ...});
 //   MILLRACE_RETURN_IF_ERROR(node.Launch({.program = path, .argv = {path, "--x"}, .env = env,
 //                                         .working_dir = "/data", .inherited_fds = {control_fd}}));
 //   node.Stop(absl::Seconds(10), /*sigterm_now=*/true);
 //
 // The child: process group of its own, same session; SIGKILL when the thread that launched it ends
 // (PR_SET_PDEATHSIG), so launch from the main thread; all signals at their defaults and unblocked;
-// stdin /dev/null; stdout and stderr pipes; inherited_fds[i] as descriptor 3 + i; nothing else open.
+// stdin /dev/null; stdout and stderr pipes; inherited_fds[i] as descriptor 3 + i; nothing else
+// open.
 
 #ifndef CORE_AGENT_NODE_PROCESS_H_
 #define CORE_AGENT_NODE_PROCESS_H_
@@ -37,8 +39,8 @@ namespace millrace {
 
 // The file that `program` names: itself if it has a slash (relative to `working_dir`, or to the
 // agent's directory if that is empty), otherwise the first executable file of that name in `path`,
-// the value of PATH. A path that does not exist comes back as it is: exec says what is wrong with it.
-// Returns NOT_FOUND, naming `program` and this host, if `path` has no such file.
+// the value of PATH. A path that does not exist comes back as it is: exec says what is wrong with
+// it. Returns NOT_FOUND, naming `program` and this host, if `path` has no such file.
 [[nodiscard]] absl::StatusOr<std::string> ResolveProgram(absl::string_view program,
                                                          absl::string_view working_dir,
                                                          absl::string_view path);
@@ -79,9 +81,9 @@ class NodeProcess {
   // Returns RESOURCE_EXHAUSTED or UNAVAILABLE if there is no descriptor or process to be had.
   [[nodiscard]] absl::Status Launch(const Options& options);
 
-  // The cooperative ladder: SIGTERM to the process group now (`sigterm_now`) or after `grace`; then,
-  // at the earliest a second after SIGTERM, SIGKILL. A stopped process is continued after SIGTERM. A
-  // second call can only shorten the first. Does nothing if there is no process.
+  // The cooperative ladder: SIGTERM to the process group now (`sigterm_now`) or after `grace`;
+  // then, at the earliest a second after SIGTERM, SIGKILL. A stopped process is continued after
+  // SIGTERM. A second call can only shorten the first. Does nothing if there is no process.
   void Stop(absl::Duration grace, bool sigterm_now);
   // SIGSTOP to the process group, or SIGCONT.
   void SetPaused(bool paused) { SignalGroup(paused ? SIGSTOP : SIGCONT); }
@@ -106,10 +108,10 @@ class NodeProcess {
   EventLoop* const loop_;
   ChildReaper* const reaper_;
   Callbacks callbacks_;
-  Options options_;          // for error texts
-  pid_t pid_ = 0;            // while alive; also the process group
-  pid_t launched_pid_ = 0;   // stays
-  UniqueFd exec_result_;     // read end of the pipe that exec closes; valid until its outcome is known
+  Options options_;         // for error texts
+  pid_t pid_ = 0;           // while alive; also the process group
+  pid_t launched_pid_ = 0;  // stays
+  UniqueFd exec_result_;  // read end of the pipe that exec closes; valid until its outcome is known
   bool launch_failed_ = false;
   bool term_sent_ = false;
   UniqueFd stdout_;

@@ -26,7 +26,8 @@ constexpr size_t kMaxMetricNameBytes = 256;
 constexpr size_t kMaxGpuClaims = 16;
 constexpr size_t kMaxQueues = 64;
 
-absl::StatusOr<std::string> GetBounded(const Json& params, absl::string_view key, size_t max_bytes) {
+absl::StatusOr<std::string> GetBounded(const Json& params, absl::string_view key,
+                                       size_t max_bytes) {
   MILLRACE_ASSIGN_OR_RETURN(std::string text, GetString(params, key, "params"));
   if (text.empty() || text.size() > max_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("field \"params.", key, "\" must have 1 to ",
@@ -66,7 +67,8 @@ void NodeRequests::HandleFrame(const Json& frame) {
   if (outcome.ok() && outcome->is_null()) return;
   if (id.is_null()) {
     if (!outcome.ok()) {
-      MILLRACE_LOG(WARNING) << "a message from the node was refused: " << outcome.status().message();
+      MILLRACE_LOG(WARNING) << "a message from the node was refused: "
+                            << outcome.status().message();
     }
     return;
   }
@@ -105,7 +107,8 @@ absl::StatusOr<Json> NodeRequests::Handle(const std::string& method, const Json&
     return done;
   }
   if (method == "log") {
-    MILLRACE_ASSIGN_OR_RETURN(const std::string level, GetStringOr(params, "level", "info", "params"));
+    MILLRACE_ASSIGN_OR_RETURN(const std::string level,
+                              GetStringOr(params, "level", "info", "params"));
     MILLRACE_ASSIGN_OR_RETURN(const std::string message, GetString(params, "message", "params"));
     hooks_.on_log(level, message);
     return done;
@@ -128,18 +131,18 @@ absl::StatusOr<Json> NodeRequests::Handle(const std::string& method, const Json&
     MILLRACE_RETURN_IF_ERROR(Exit(params));
     return done;
   }
-  return absl::UnimplementedError(absl::StrCat(
-      "this agent has no method \"", Ellipsize(method, 64),
-      "\"; the program may be built for a later Millrace than the agent's"));
+  return absl::UnimplementedError(
+      absl::StrCat("this agent has no method \"", Ellipsize(method, 64),
+                   "\"; the program may be built for a later Millrace than the agent's"));
 }
 
 absl::Status NodeRequests::Hello(const Json& params) {
   if (said_hello_) return absl::FailedPreconditionError("hello was said before");
   MILLRACE_ASSIGN_OR_RETURN(const int64_t protocol, GetInt(params, "protocol", "params"));
   if (protocol != 1) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "this agent speaks control protocol 1, the program ", protocol,
-        "; build the program with the Millrace version of the cluster"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("this agent speaks control protocol 1, the program ", protocol,
+                     "; build the program with the Millrace version of the cluster"));
   }
   said_hello_ = true;
   hooks_.on_hello();
@@ -196,8 +199,8 @@ absl::Status NodeRequests::Kv(const std::string& method, const Json& params, con
       return absl::InvalidArgumentError("field \"params.value\" is no base64");
     }
     if (value.size() > kMaxValueBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("a value may have ", kMaxValueBytes,
-                                                     " bytes, found ", value.size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a value may have ", kMaxValueBytes, " bytes, found ", value.size()));
     }
     kv->set_set(std::move(value));
     pending.repeatable = true;
@@ -339,7 +342,8 @@ absl::Status NodeRequests::ClaimGpus(const Json& params, const Json& id) {
 
 absl::Status NodeRequests::Exit(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string code, GetString(params, "code", "params"));
-  MILLRACE_ASSIGN_OR_RETURN(const std::string message, GetStringOr(params, "message", "", "params"));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string message,
+                            GetStringOr(params, "message", "", "params"));
   hooks_.on_exit(code == "OK" ? absl::OkStatus()
                               : absl::Status(StatusCodeFromName(code), Ellipsize(message, 8192)));
   return absl::OkStatus();

@@ -29,9 +29,10 @@
 
 namespace millrace {
 
-// Requests that wait for the coordinator are kept while its stream is down and sent when it is back.
-// A request that was sent on the broken stream is sent again if that is harmless (a repeated kv.add is
-// told by its request_id); for kv.delete the node gets UNAVAILABLE: nobody knows whether it was done.
+// Requests that wait for the coordinator are kept while its stream is down and sent when it is
+// back. A request that was sent on the broken stream is sent again if that is harmless (a repeated
+// kv.add is told by its request_id); for kv.delete the node gets UNAVAILABLE: nobody knows whether
+// it was done.
 //
 // Thread safety: the loop's thread only. Blocking: never.
 class NodeRequests {

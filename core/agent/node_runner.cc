@@ -39,10 +39,8 @@ NodeRunner::NodeRunner(EventLoop* loop, ChildReaper* reaper, Hooks hooks)
                  .send = hooks_.send,
                  .on_hello = [] {},
                  .on_ready = hooks_.on_endpoints,
-                 .on_log =
-                     [this](absl::string_view level, absl::string_view message) {
-                       OnLogRequest(level, message);
-                     },
+                 .on_log = [this](absl::string_view level,
+                                  absl::string_view message) { OnLogRequest(level, message); },
                  .on_release_port = hooks_.on_release_port,
                  .on_gpu_claim = hooks_.on_gpu_claim,
                  .on_gpu_release = hooks_.on_gpu_release,

@@ -70,8 +70,8 @@ class NodeRunner {
     std::string program;                // resolved
     std::vector<std::string> args;      // after argv[0]
     std::string log_path;
-    int port_fd = -1;                   // descriptor the node inherits, if any
-    absl::Duration stop_timeout;        // stopped by a signal for so long: killed
+    int port_fd = -1;             // descriptor the node inherits, if any
+    absl::Duration stop_timeout;  // stopped by a signal for so long: killed
     absl::Duration sample_interval = absl::Seconds(1);
   };
 
@@ -80,8 +80,8 @@ class NodeRunner {
   NodeRunner(const NodeRunner&) = delete;
   NodeRunner& operator=(const NodeRunner&) = delete;
 
-  // Writes the context file and forks. An error means that nothing was started; failures of exec come
-  // by on_launch_failed.
+  // Writes the context file and forks. An error means that nothing was started; failures of exec
+  // come by on_launch_failed.
   [[nodiscard]] absl::Status Launch(Options options);
 
   // To the node; dropped if it has no channel (any more).
@@ -139,7 +139,7 @@ class NodeRunner {
   int killed_as_stopped_by_ = 0;
   bool paused_ = false;
   EventLoop::TimerId stopped_timer_ = EventLoop::kNoTimer;
-  std::optional<ExitStatus> exit_;   // set: the process has ended, the rest is being wound up
+  std::optional<ExitStatus> exit_;  // set: the process has ended, the rest is being wound up
   int wind_up_rounds_ = 0;
   EventLoop::TimerId wind_up_timer_ = EventLoop::kNoTimer;
 };

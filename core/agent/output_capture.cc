@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{64} << 10;
 constexpr absl::Duration kMaxPause = absl::Seconds(1);
-// What Finish() reads at most from each pipe: more than a pipe holds. A process that left the node's
-// group may write for ever.
+// What Finish() reads at most from each pipe: more than a pipe holds. A process that left the
+// node's group may write for ever.
 constexpr int kMaxFinalReads = 64;
 
 }  // namespace
@@ -65,8 +65,7 @@ void OutputCapture::Finish() {
     for (int i = 0; i < kMaxFinalReads && stream.fd.valid() && ReadSome(&stream); ++i) {
     }
     CloseStream(&stream);
-    stream.lines.Finish(
-        [&](std::string line) { EmitLine(stream.source, std::move(line)); });
+    stream.lines.Finish([&](std::string line) { EmitLine(stream.source, std::move(line)); });
   }
 }
 
@@ -83,8 +82,7 @@ bool OutputCapture::ReadSome(Stream* stream) {
   const absl::string_view bytes(buffer_.data(), static_cast<size_t>(got));
   WriteFile(bytes);
   if (callbacks_.on_bytes) callbacks_.on_bytes(stream->source, bytes);
-  stream->lines.Append(
-      bytes, [&](std::string line) { EmitLine(stream->source, std::move(line)); });
+  stream->lines.Append(bytes, [&](std::string line) { EmitLine(stream->source, std::move(line)); });
   return true;
 }
 

@@ -7,8 +7,8 @@
 //   MILLRACE_RETURN_IF_ERROR(capture.Start(node.TakeStdout(), node.TakeStderr()));
 //
 // The node is never held up for long: while the disk keeps up the pipes are emptied as fast as it
-// writes; when 8 MiB wait and nothing moved for a second, bytes for the file are dropped until it has
-// caught up, with a line in the file that says how many.
+// writes; when 8 MiB wait and nothing moved for a second, bytes for the file are dropped until it
+// has caught up, with a line in the file that says how many.
 
 #ifndef CORE_AGENT_OUTPUT_CAPTURE_H_
 #define CORE_AGENT_OUTPUT_CAPTURE_H_

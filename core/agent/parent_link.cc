@@ -145,10 +145,13 @@ void ParentLink::WriteSome() {
   }
   out_.erase(0, out_broken_ ? std::string::npos : start);
   if (!out_.empty() && !watching_out_) {
-    watching_out_ = loop_->Watch(out_fd_, EPOLLOUT, [this](uint32_t) {
-                           WriteSome();
-                           UpdateReading();
-                         }).ok();
+    watching_out_ = loop_
+                        ->Watch(out_fd_, EPOLLOUT,
+                                [this](uint32_t) {
+                                  WriteSome();
+                                  UpdateReading();
+                                })
+                        .ok();
   } else if (out_.empty() && watching_out_) {
     loop_->Unwatch(out_fd_);
     watching_out_ = false;

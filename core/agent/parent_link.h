@@ -52,7 +52,8 @@ class ParentLink {
   // `members` follow "event", "seq" and "time_ms".
   void Event(absl::string_view event, const OrderedJson& members = OrderedJson::object());
 
-  // The parent does not read as fast as it is written to: what it can do without should be left out.
+  // The parent does not read as fast as it is written to: what it can do without should be left
+  // out.
   [[nodiscard]] bool congested() const { return out_.size() > kPauseReadingBytes; }
 
   // Writes what waits, for at most `timeout`.

@@ -44,8 +44,8 @@ absl::StatusOr<SocketAddress> ParseNumeric(const std::string& address) {
     v6->sin6_family = AF_INET6;
     parsed.size = sizeof(*v6);
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", Ellipsize(EscapeControls(address), 64), "\" is no numeric address to bind to"));
+    return absl::InvalidArgumentError(absl::StrCat("\"", Ellipsize(EscapeControls(address), 64),
+                                                   "\" is no numeric address to bind to"));
   }
   return parsed;
 }
@@ -78,8 +78,7 @@ absl::Status BindError(int error, const std::string& address, uint16_t port) {
 
 }  // namespace
 
-absl::StatusOr<PortReservation> PortReservation::Bind(const std::string& address,
-                                                      PortRange range) {
+absl::StatusOr<PortReservation> PortReservation::Bind(const std::string& address, PortRange range) {
   auto parsed = ParseNumeric(address);
   if (!parsed.ok()) return parsed.status();
   const uint32_t count = static_cast<uint32_t>(range.last) - range.first + 1;

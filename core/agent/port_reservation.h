@@ -32,9 +32,9 @@ class [[nodiscard]] PortReservation {
   // Holds nothing.
   PortReservation() = default;
 
-  // Binds a free port of `range` on `address`, a numeric IPv4 or IPv6 address ("0.0.0.0" and "::" are
-  // every interface). No other reservation, of this or another process, gets the same port, although
-  // both set SO_REUSEPORT.
+  // Binds a free port of `range` on `address`, a numeric IPv4 or IPv6 address ("0.0.0.0" and "::"
+  // are every interface). No other reservation, of this or another process, gets the same port,
+  // although both set SO_REUSEPORT.
   //
   // Returns INVALID_ARGUMENT if `address` is not numeric, RESOURCE_EXHAUSTED if every port of the
   // range is taken, UNAVAILABLE if this host does not have the address, PERMISSION_DENIED for

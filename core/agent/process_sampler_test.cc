@@ -56,8 +56,9 @@ TEST(ProcessSamplerTest, CountsDescendants) {
   EXPECT_GE(with.threads(), before.threads() + 2);
   // The grandchild is an orphan once its parent is gone: found before that, by its parent.
   pid_t grandchild = 0;
-  FILE* children = fopen(("/proc/" + std::to_string(child) + "/task/" + std::to_string(child) +
-                          "/children").c_str(), "r");
+  FILE* children = fopen(
+      ("/proc/" + std::to_string(child) + "/task/" + std::to_string(child) + "/children").c_str(),
+      "r");
   ASSERT_NE(children, nullptr);
   ASSERT_EQ(fscanf(children, "%d", &grandchild), 1);
   fclose(children);

@@ -141,13 +141,13 @@ ProgramFetcher::ProgramFetcher(Options options, std::shared_ptr<EventLoop::Mailb
                                Done done)
     : shared_(std::make_shared<Shared>()) {
   shared_->options = std::move(options);
-  thread_ = Thread("program-fetch", [shared = shared_, mailbox = std::move(mailbox),
-                                     done = std::move(done)] {
-    absl::StatusOr<FetchedProgram> program = Get(shared.get());
-    mailbox->Post([shared, done, program = std::move(program)]() mutable {
-      if (!shared->cancelled.HasBeenNotified()) done(std::move(program));
-    });
-  });
+  thread_ = Thread("program-fetch",
+                   [shared = shared_, mailbox = std::move(mailbox), done = std::move(done)] {
+                     absl::StatusOr<FetchedProgram> program = Get(shared.get());
+                     mailbox->Post([shared, done, program = std::move(program)]() mutable {
+                       if (!shared->cancelled.HasBeenNotified()) done(std::move(program));
+                     });
+                   });
 }
 
 ProgramFetcher::~ProgramFetcher() {
@@ -217,8 +217,8 @@ absl::Status ProgramFetcher::FetchOnce(Shared* shared) {
   while (status.ok() && reader->Read(&chunk)) {
     got_bytes += static_cast<int64_t>(chunk.data().size());
     if (got_bytes > options.size_bytes) {
-      status = absl::DataLossError(absl::StrCat("more than the ", options.size_bytes,
-                                                " bytes announced"));
+      status = absl::DataLossError(
+          absl::StrCat("more than the ", options.size_bytes, " bytes announced"));
     } else {
       status = WriteAll(file.get(), chunk.data(), path);
     }

@@ -39,7 +39,7 @@ class ProgramFetcher {
   struct Options {
     std::shared_ptr<v1::Coordinator::Stub> stub;
     std::string token;
-    std::string sha256;        // 64 hexadecimal digits
+    std::string sha256;  // 64 hexadecimal digits
     int64_t size_bytes = 0;
     // Where the driver had it. A relative one is that of this process's working folder: on YARN a
     // container's, with the files of its application.

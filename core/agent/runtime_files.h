@@ -1,7 +1,7 @@
 // File: core/agent/runtime_files.h
 //
-// The files the agent makes for its node (context, program) and the folder they are in, removed again
-// whatever happens: by Remove(), or by the guard.
+// The files the agent makes for its node (context, program) and the folder they are in, removed
+// again whatever happens: by Remove(), or by the guard.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(RuntimeFiles files, RuntimeFiles::Open(dir, agent_id, &guard));
 //   const std::string path = files->Claim("context.json");   // <dir>/<agent id>-context.json
@@ -24,9 +24,9 @@ namespace millrace {
 // Thread safety: not thread-safe. Blocking: disk I/O.
 class RuntimeFiles {
  public:
-  // `dir` empty: a fresh folder under $TMPDIR. A `dir` that does not exist is made (0700; its parent
-  // must exist). Returns FAILED_PRECONDITION if somebody else owns it or may write to it (the program
-  // to run will lie there), NOT_FOUND or PERMISSION_DENIED if it cannot be made.
+  // `dir` empty: a fresh folder under $TMPDIR. A `dir` that does not exist is made (0700; its
+  // parent must exist). Returns FAILED_PRECONDITION if somebody else owns it or may write to it
+  // (the program to run will lie there), NOT_FOUND or PERMISSION_DENIED if it cannot be made.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<RuntimeFiles>> Open(std::string dir,
                                                                           std::string prefix,
                                                                           Guard* guard);
@@ -37,8 +37,8 @@ class RuntimeFiles {
   // The absolute path of a file that is about to be made, unique among agents.
   [[nodiscard]] std::string Claim(absl::string_view name);
 
-  // The absolute path of a folder (0700) that is there now if it could be made; what others put into
-  // it goes with it.
+  // The absolute path of a folder (0700) that is there now if it could be made; what others put
+  // into it goes with it.
   [[nodiscard]] std::string ClaimFolder(absl::string_view name);
 
   // Removes what was claimed, and the folder if it was made here. Idempotent: a second call removes

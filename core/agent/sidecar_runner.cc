@@ -89,8 +89,8 @@ absl::Status SidecarRunner::Start(Options options) {
   options_ = std::move(options);
   const v1::Sidecar& sidecar = options_.sidecar;
   NodeProcess::Options process;
-  MILLRACE_ASSIGN_OR_RETURN(process.program, ResolveProgram(sidecar.program(), options_.working_dir,
-                                                            options_.path));
+  MILLRACE_ASSIGN_OR_RETURN(process.program,
+                            ResolveProgram(sidecar.program(), options_.working_dir, options_.path));
   MILLRACE_ASSIGN_OR_RETURN(PortReservation port,
                             PortReservation::Bind(options_.bind_address, options_.ports));
   port_ = port.port();
@@ -99,7 +99,8 @@ absl::Status SidecarRunner::Start(Options options) {
   process.env = options_.env;
   process.working_dir = options_.working_dir;
   capture_ = std::make_unique<OutputCapture>(
-      loop_, JoinPath(options_.log_dir, absl::StrCat(sidecar.name(), ".", options_.attempt, ".log")),
+      loop_,
+      JoinPath(options_.log_dir, absl::StrCat(sidecar.name(), ".", options_.attempt, ".log")),
       OutputCapture::Callbacks{.on_line = [](OutputCapture::Source, std::string) {},
                                .on_warning = hooks_.on_text});
   // It binds the port itself, and need not know SO_REUSEPORT.

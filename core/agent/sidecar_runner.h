@@ -42,12 +42,12 @@ class SidecarRunner {
 
   struct Options {
     v1::Sidecar sidecar;
-    std::string bind_address;    // numeric: "{host}", and where the port is reserved
-    std::string advertise;       // host of the URL
+    std::string bind_address;  // numeric: "{host}", and where the port is reserved
+    std::string advertise;     // host of the URL
     PortRange ports;
-    std::string log_dir;         // "{log_dir}"; its output goes to <log_dir>/<name>.<attempt>.log
-    uint32_t attempt = 0;        // of the node
-    std::string path;            // value of PATH
+    std::string log_dir;   // "{log_dir}"; its output goes to <log_dir>/<name>.<attempt>.log
+    uint32_t attempt = 0;  // of the node
+    std::string path;      // value of PATH
     std::string working_dir;
     std::vector<std::string> env;  // "NAME=value": the whole environment
   };

@@ -30,8 +30,7 @@ absl::Status CheckPath(const std::string& path, absl::string_view field) {
 absl::Status CheckAdvertise(const std::string& host) {
   const absl::Status status = CheckAdvertisedHost(host);
   if (status.ok()) return status;
-  return absl::InvalidArgumentError(
-      absl::StrCat("field \"params.advertise\" ", status.message()));
+  return absl::InvalidArgumentError(absl::StrCat("field \"params.advertise\" ", status.message()));
 }
 
 absl::StatusOr<std::map<std::string, std::string>> ParseEnv(const Json& params) {

@@ -35,8 +35,8 @@ struct StartParams {
   int64_t descriptor_limit = 0;
 };
 
-// Returns INVALID_ARGUMENT, naming the field, for a missing or malformed one. Never quotes the token.
-// Unknown fields are ignored: a later parent may know more. Thread safety: pure function.
+// Returns INVALID_ARGUMENT, naming the field, for a missing or malformed one. Never quotes the
+// token. Unknown fields are ignored: a later parent may know more. Thread safety: pure function.
 [[nodiscard]] absl::StatusOr<StartParams> ParseStartParams(const Json& params);
 
 }  // namespace millrace

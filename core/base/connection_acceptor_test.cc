@@ -229,8 +229,7 @@ TEST(ConnectionAcceptorTest, TheWildcardTakesBothFamilies) {
   EXPECT_TRUE(Connect((*acceptor)->port()).valid());
 }
 
-// ---- without descriptors, in a process of its own
-// --------------------------------------------------
+// ---- without descriptors, in a process of its own -----------------------------------------------
 
 // Returns what the child printed; "" is well.
 template <typename Body>

@@ -1,8 +1,9 @@
 // File: core/base/deadlock_detector.h
 //
 // Abseil's detector of lock cycles, which Debian's builds have switched on: they are made without
-// NDEBUG. It follows the order of all locks of the process, those of gRPC included, under one lock of
-// its own: with ten thousand streams that is a tenth of what joining costs, and where threads meet.
+// NDEBUG. It follows the order of all locks of the process, those of gRPC included, under one lock
+// of its own: with ten thousand streams that is a tenth of what joining costs, and where threads
+// meet.
 //
 // Defines: StopDeadlockDetector().
 
@@ -15,8 +16,8 @@
 
 namespace millrace {
 
-// For the whole process, in optimised builds (NDEBUG) only: in others, tests among them, the detector
-// stays on and aborts at the first cycle. Called by Coordinator::Start and RunNode.
+// For the whole process, in optimised builds (NDEBUG) only: in others, tests among them, the
+// detector stays on and aborts at the first cycle. Called by Coordinator::Start and RunNode.
 // Thread-safe, idempotent.
 inline void StopDeadlockDetector() {
 #ifdef NDEBUG

@@ -2,8 +2,8 @@
 //
 // JSON in and out without exceptions: nlohmann::json behind functions that return absl::StatusOr.
 //
-// Defines (with json_fwd.h): Json, OrderedJson, JsonOptions, ParseJson(), ParseOrderedJson(), DumpJson(), and typed
-// getters whose errors name the field.
+// Defines (with json_fwd.h): Json, OrderedJson, JsonOptions, ParseJson(), ParseOrderedJson(),
+// DumpJson(), and typed getters whose errors name the field.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(Json request, ParseJson(line));
 //   MILLRACE_ASSIGN_OR_RETURN(std::string method, GetString(request, "method"));

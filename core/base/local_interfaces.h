@@ -28,16 +28,16 @@ struct LocalInterface {
 // Thread safety: thread-safe. Blocking: never (netlink).
 [[nodiscard]] std::vector<LocalInterface> ListLocalInterfaces();
 
-// Whether `text` may be given where a host to advertise is: a host name, an address without a port, the
-// name of an interface, or a network ("10.0.0.0/8", "fd00::/8"). Returns INVALID_ARGUMENT, quoting it.
-// Thread safety: pure function.
+// Whether `text` may be given where a host to advertise is: a host name, an address without a port,
+// the name of an interface, or a network ("10.0.0.0/8", "fd00::/8"). Returns INVALID_ARGUMENT,
+// quoting it. Thread safety: pure function.
 [[nodiscard]] absl::Status CheckAdvertisedHost(absl::string_view text);
 
 // The host that `text` means on this host: the first address of the interface of that name, or the
-// first one within the network; host names and addresses are returned as they are. Returns NOT_FOUND,
-// listing the addresses there are, if no address is within the network, or if `text` looks like the
-// name of an interface that this host does not have ("eth7"); INVALID_ARGUMENT as above.
-// Thread safety: thread-safe. Blocking: never.
+// first one within the network; host names and addresses are returned as they are. Returns
+// NOT_FOUND, listing the addresses there are, if no address is within the network, or if `text`
+// looks like the name of an interface that this host does not have ("eth7"); INVALID_ARGUMENT as
+// above. Thread safety: thread-safe. Blocking: never.
 [[nodiscard]] absl::StatusOr<std::string> ResolveAdvertisedHost(absl::string_view text);
 
 namespace local_interfaces_internal {

@@ -40,8 +40,8 @@ TEST(AdvertisedHostTest, WhatMatchesNothingListsWhatThereIs) {
 }
 
 TEST(AdvertisedHostTest, WhatIsNeitherIsRefused) {
-  for (const char* text : {"", "10.0.0.0/33", "10.0.0.0/", "/8", "fd00::/129", "a/8", "h:80", "a b",
-                           "10.0.0.0/-1"}) {
+  for (const char* text :
+       {"", "10.0.0.0/33", "10.0.0.0/", "/8", "fd00::/129", "a/8", "h:80", "a b", "10.0.0.0/-1"}) {
     EXPECT_THAT(Resolve(text, kInterfaces), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
     EXPECT_THAT(CheckAdvertisedHost(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
   }

@@ -38,8 +38,8 @@ using UniqueCertificate = UniqueOpenSsl<X509, X509_free>;
 using UniqueExtension = UniqueOpenSsl<X509_EXTENSION, X509_EXTENSION_free>;
 using UniqueKey = UniqueOpenSsl<EVP_PKEY, EVP_PKEY_free>;
 
-// The reason of the first error in OpenSSL's queue of the calling thread, "unknown error" if there is
-// none. Empties the queue, so that nothing is left for the next user (gRPC).
+// The reason of the first error in OpenSSL's queue of the calling thread, "unknown error" if there
+// is none. Empties the queue, so that nothing is left for the next user (gRPC).
 [[nodiscard]] std::string TakeOpenSslError();
 
 // What has been written to a memory BIO.

@@ -98,8 +98,8 @@ absl::StatusOr<int> FindFreePort(const std::string& address, PortRange range) {
   } else if (inet_pton(AF_INET6, address.c_str(), &v6->sin6_addr) == 1) {
     v6->sin6_family = AF_INET6;
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", Ellipsize(EscapeControls(address), 64), "\" is no numeric address to listen on"));
+    return absl::InvalidArgumentError(absl::StrCat("\"", Ellipsize(EscapeControls(address), 64),
+                                                   "\" is no numeric address to listen on"));
   }
   const bool ipv6 = storage.ss_family == AF_INET6;
   const uint32_t count = static_cast<uint32_t>(range.last) - range.first + 1;

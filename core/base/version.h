@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// What this build calls itself: the command line tools, agents to their coordinator, clusters to their
-// readers. Not the version of any protocol.
+// What this build calls itself: the command line tools, agents to their coordinator, clusters to
+// their readers. Not the version of any protocol.
 inline constexpr char kMillraceVersion[] = "0.1.0";
 
 }  // namespace millrace

@@ -22,7 +22,7 @@ struct ClusterChoice {
   std::string connect;
   std::string ca_file;
   std::string identity_file;  // a client certificate of the cluster with its key
-  std::string token_file;  // an operator's or a viewer's token
+  std::string token_file;     // an operator's or a viewer's token
 };
 
 enum class Purpose {

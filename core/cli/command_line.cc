@@ -185,17 +185,18 @@ absl::Status Parser::FinishOn() {
     if (run.working_dir.empty() || std::filesystem::is_directory(run.working_dir, error)) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(absl::StrCat("--working-dir: Directory does not exist: ",
-                                                   EscapeControls(run.working_dir)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--working-dir: Directory does not exist: ", EscapeControls(run.working_dir)));
   }
   if (on_.secret.file.empty() == on_.secret.dir.empty()) {
     return absl::InvalidArgumentError(
-        "--on needs the agents' secret: --secret-file FILE or --secret-dir DIR (millrace agent-secret "
+        "--on needs the agents' secret: --secret-file FILE or --secret-dir DIR (millrace "
+        "agent-secret "
         "makes it)");
   }
   on_.shape = run_->count("--num-executors") == 0;
-  if (on_.shape && (run_->count("--num-ps") + run_->count("--master-node") +
-                        run_->count("--eval-node") > 0)) {
+  if (on_.shape &&
+      (run_->count("--num-ps") + run_->count("--master-node") + run_->count("--eval-node") > 0)) {
     return absl::InvalidArgumentError(
         "without -n the roles are those that --on names: give -n as well, or none of --num-ps, "
         "--master-node and --eval-node");
@@ -364,9 +365,9 @@ absl::StatusOr<CommandLine> Parser::Parse(std::vector<std::string> args) {
   } catch (const CLI::ParseError& error) {
     const std::string command = Command();
     if (command == "run") MILLRACE_RETURN_IF_ERROR(CheckNoNp(as_written));
-    return absl::InvalidArgumentError(
-        absl::StrCat(FirstLine(error.what()), " (millrace ", command, command.empty() ? "" : " ",
-                     "--help says more)"));
+    return absl::InvalidArgumentError(absl::StrCat(FirstLine(error.what()), " (millrace ", command,
+                                                   command.empty() ? "" : " ",
+                                                   "--help says more)"));
   }
   line_.command = Command();
   if (line_.command == "run") {
@@ -393,7 +394,8 @@ absl::StatusOr<CommandLine> Parser::Finish() {
     const int places = !secret.file.empty() + !secret.dir.empty() + !secret.kubernetes.empty();
     if (places == 1 && (secret.name_space.empty() || !secret.kubernetes.empty())) return line_;
     return absl::InvalidArgumentError(
-        "say where the secret goes: --file FILE, --dir DIR, or --kubernetes NAME [--namespace NAME]");
+        "say where the secret goes: --file FILE, --dir DIR, or --kubernetes NAME [--namespace "
+        "NAME]");
   }
   if (line_.command != "run") {
     line_.view.choice = line_.control.choice = choice_;

@@ -29,8 +29,8 @@ struct CommandLine {
   SecretOptions secret;    // agent-secret
 };
 
-// `args` without the program's name. Returns INVALID_ARGUMENT with one line for people, and the errors
-// of files that options of `resolve` name. Blocking: those files.
+// `args` without the program's name. Returns INVALID_ARGUMENT with one line for people, and the
+// errors of files that options of `resolve` name. Blocking: those files.
 [[nodiscard]] absl::StatusOr<CommandLine> ParseCommandLine(std::vector<std::string> args);
 
 // The long options ("--num-ps") of a command, for the test of its help.

@@ -20,9 +20,9 @@ using ::testing::Pair;
 using ::testing::SizeIs;
 
 TEST(CommandLineTest, RunTakesItsOptionsAndLeavesTheRestToTheProgram) {
-  const auto line = ParseCommandLine({"run", "-n", "4", "--num-ps=1", "--master-node", "chief", "--env",
-                                      "A=1", "--env", "B=x=y", "--timeout", "90", "--", "./train",
-                                      "--num-ps", "7"});
+  const auto line =
+      ParseCommandLine({"run", "-n", "4", "--num-ps=1", "--master-node", "chief", "--env", "A=1",
+                        "--env", "B=x=y", "--timeout", "90", "--", "./train", "--num-ps", "7"});
   ASSERT_THAT(line, IsOk());
   EXPECT_EQ(line->command, "run");
   EXPECT_EQ(line->run.num_executors, 4);
@@ -67,11 +67,13 @@ TEST(CommandLineTest, NestedCommandsHaveNames) {
   EXPECT_EQ(line->command, "kv set");
   EXPECT_EQ(line->control.key, "stage");
   EXPECT_EQ(line->control.value, "two");
-  EXPECT_THAT(ParseCommandLine({"kv"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("kv")));
+  EXPECT_THAT(ParseCommandLine({"kv"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("kv")));
 }
 
 TEST(CommandLineTest, AnUnknownCommandIsNamed) {
-  for (const std::vector<std::string>& args : {std::vector<std::string>{"walk"}, {"help", "walk"}}) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"walk"}, {"help", "walk"}}) {
     EXPECT_THAT(ParseCommandLine(args),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          "there is no command walk (millrace --help lists them)"));
@@ -107,7 +109,8 @@ TEST_P(HelpTest, NamesEveryOptionThatIsParsedAndNoOther) {
     EXPECT_THAT(line, SizeIs(Le(100u))) << line;
     // "  -n, --lines N" and "      --json": a line that introduces an option.
     const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
-    const size_t at = words.size() > 1 && words[0].size() == 3 && absl::EndsWith(words[0], ",") ? 1 : 0;
+    const size_t at =
+        words.size() > 1 && words[0].size() == 3 && absl::EndsWith(words[0], ",") ? 1 : 0;
     if (words.size() <= at || !absl::StartsWith(words[at], "--") || options.empty()) continue;
     // One page serves all of kv.
     if (absl::StartsWith(GetParam(), "kv")) continue;

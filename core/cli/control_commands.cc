@@ -120,8 +120,7 @@ absl::Status Delete(const ControlOptions& options) {
 absl::Status Stop(const ControlOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
                             ConnectTo(options.choice, Purpose::kAct));
-  const std::string reason =
-      options.reason.empty() ? "stopped by `millrace stop`" : options.reason;
+  const std::string reason = options.reason.empty() ? "stopped by `millrace stop`" : options.reason;
   return client->StopCluster(reason, options.now);
 }
 
@@ -132,16 +131,16 @@ absl::Status Restart(const ControlOptions& options) {
                             client->Snapshot({.level = v1::WATCH_LEVEL_NODES}));
   const v1::SlotStatus* slot = view.FindSlot(options.node);
   if (slot == nullptr) {
-    return absl::NotFoundError(absl::StrCat("the cluster has no node ", EscapeControls(options.node),
-                                            "; `millrace nodes` lists them"));
+    return absl::NotFoundError(absl::StrCat(
+        "the cluster has no node ", EscapeControls(options.node), "; `millrace nodes` lists them"));
   }
   const std::string reason =
       options.reason.empty() ? "restarted by `millrace restart`" : options.reason;
-  MILLRACE_ASSIGN_OR_RETURN(const uint32_t attempt, client->RestartNode(slot->executor_id(), reason));
+  MILLRACE_ASSIGN_OR_RETURN(const uint32_t attempt,
+                            client->RestartNode(slot->executor_id(), reason));
   if (options.json) {
-    const OrderedJson json = {{"node", NodeName(*slot)},
-                              {"executor_id", slot->executor_id()},
-                              {"attempt", attempt}};
+    const OrderedJson json = {
+        {"node", NodeName(*slot)}, {"executor_id", slot->executor_id()}, {"attempt", attempt}};
     return WriteAnswer(absl::StrCat(DumpJson(json), "\n"));
   }
   return WriteAnswer(absl::StrCat(NodeName(*slot), " starts again as attempt ", attempt, "\n"));

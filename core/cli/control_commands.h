@@ -14,13 +14,13 @@ namespace millrace::cli {
 struct ControlOptions {
   ClusterChoice choice;
   bool json = false;
-  std::string key;     // kv; of list: a prefix
-  std::string value;   // kv set; "-": what stdin brings
+  std::string key;                             // kv; of list: a prefix
+  std::string value;                           // kv set; "-": what stdin brings
   absl::Duration wait = absl::ZeroDuration();  // kv get: for the key to come
-  int limit = 1000;    // kv list
-  std::string node;    // restart: "worker:1" or an executor id
-  std::string reason;  // stop, restart
-  bool now = false;    // stop
+  int limit = 1000;                            // kv list
+  std::string node;                            // restart: "worker:1" or an executor id
+  std::string reason;                          // stop, restart
+  bool now = false;                            // stop
 };
 
 // Each returns the exit code (exit_code.h). Blocking: until the coordinator has answered.

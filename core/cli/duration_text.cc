@@ -17,9 +17,10 @@ absl::StatusOr<absl::Duration> ParseDurationText(absl::string_view text) {
   absl::Duration duration;
   double seconds = 0;
   // SimpleAtod takes "inf" and "nan" too.
-  const bool number = !text.empty() && (absl::ascii_isdigit(static_cast<unsigned char>(text[0])) ||
-                                        text[0] == '.') &&
-                      absl::SimpleAtod(text, &seconds);
+  const bool number =
+      !text.empty() &&
+      (absl::ascii_isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.') &&
+      absl::SimpleAtod(text, &seconds);
   if (number) {
     duration = absl::Seconds(seconds);
   } else if (!absl::ParseDuration(std::string(text), &duration)) {

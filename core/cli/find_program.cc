@@ -59,8 +59,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
           absl::StrCat(shown, " is a folder; name the program in it"));
     }
     if (!IsFile(file)) {
-      return absl::NotFoundError(absl::StrCat("there is no program ", shown,
-                                              name.front() == '/' ? "" : absl::StrCat(" in ", folder)));
+      return absl::NotFoundError(absl::StrCat(
+          "there is no program ", shown, name.front() == '/' ? "" : absl::StrCat(" in ", folder)));
     }
     if (::access(file.c_str(), X_OK) != 0) {
       return absl::PermissionDeniedError(
@@ -75,8 +75,9 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
     }
   }
   const bool here = IsFile(JoinPath(folder, name));
-  return absl::NotFoundError(absl::StrCat("there is no program '", shown, "' in PATH",
-                                          here ? absl::StrCat("; did you mean ./", shown, "?") : ""));
+  return absl::NotFoundError(
+      absl::StrCat("there is no program '", shown, "' in PATH",
+                   here ? absl::StrCat("; did you mean ./", shown, "?") : ""));
 }
 
 }  // namespace millrace::cli

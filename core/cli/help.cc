@@ -276,25 +276,26 @@ It takes the operator's token, which stands beside the cluster file.
 
 )" MILLRACE_CLI_WHICH_CLUSTER;
 
-#define MILLRACE_CLI_RESOLVE_COMMON                                                            \
-  "What is printed\n"                                                                          \
-  "      --format spec|tf_config|hosts|json\n"                                                 \
+#define MILLRACE_CLI_RESOLVE_COMMON                                                                \
+  "What is printed\n"                                                                              \
+  "      --format spec|tf_config|hosts|json\n"                                                     \
   "                                {\"worker\": [\"h:1\"]} (spec); TF_CONFIG of the task; lines\n" \
-  "                                \"worker:0 h:1\"; or all that is known\n"                     \
-  "      --json                    --format json\n"                                            \
-  "  -w, --watch                   and every change, until Ctrl-C; faults go to stderr (json: into\n" \
-  "                                the line) and it goes on\n"                                 \
-  "      --poll-interval T         of sources that have to be asked (5s)\n"                    \
-  "Who this is, if the source does not say\n"                                                 \
+  "                                \"worker:0 h:1\"; or all that is known\n"                       \
+  "      --json                    --format json\n"                                                \
+  "  -w, --watch                   and every change, until Ctrl-C; faults go to stderr (json: "    \
+  "into\n"                                                                                         \
+  "                                the line) and it goes on\n"                                     \
+  "      --poll-interval T         of sources that have to be asked (5s)\n"                        \
+  "Who this is, if the source does not say\n"                                                      \
   "      --task-type JOB, --task-id N, --rpc-layer LAYER\n"
 
-#define MILLRACE_CLI_RESOLVE_TENSORFLOW                                                        \
+#define MILLRACE_CLI_RESOLVE_TENSORFLOW \
   "      --tensorflow              bug for bug as TensorFlow's resolver of this kind\n"
 
-#define MILLRACE_CLI_RESOLVE_COMPLETE                                                          \
-  "When they make a cluster\n"                                                                \
-  "      --complete require_all|wait|available\n"                                             \
-  "                                all or an error; wait for all; those that are there\n"     \
+#define MILLRACE_CLI_RESOLVE_COMPLETE                                                     \
+  "When they make a cluster\n"                                                            \
+  "      --complete require_all|wait|available\n"                                         \
+  "                                all or an error; wait for all; those that are there\n" \
   "      --wait-timeout T          for wait (10m)\n"
 
 constexpr char kResolve[] = R"(usage: millrace resolve SOURCE [OPTIONS]
@@ -351,7 +352,8 @@ jobs in the order given.
       --tasks-per-node N        (what Slurm says)
 )" MILLRACE_CLI_RESOLVE_TENSORFLOW MILLRACE_CLI_RESOLVE_COMMON;
 
-constexpr char kResolveKubernetes[] = R"(usage: millrace resolve kubernetes [OPTIONS]
+constexpr char kResolveKubernetes[] =
+    R"(usage: millrace resolve kubernetes [OPTIONS]
 
 Pods by label selectors. Within a pod its service account is used, otherwise ~/.kube/config. A watch
 is pushed by the API server. Rights, identity and ports: docs/kubernetes.md.
@@ -370,7 +372,8 @@ Addresses
       --job-port NAME=PORT      of a job: a number, a container port's name, annotation:KEY
       --address pod_ip|host_ip|dns    (pod_ip)
       --cluster-domain NAME     for dns (cluster.local)
-)" MILLRACE_CLI_RESOLVE_COMPLETE R"(      --expect NAME=TASKS       how many a job must have; may be repeated
+)" MILLRACE_CLI_RESOLVE_COMPLETE
+    R"(      --expect NAME=TASKS       how many a job must have; may be repeated
       --require-ready           only pods that are Ready
       --timeout T               for one answer of the API server (30s)
       --max-backoff T           between attempts of a watch to reach it again (30s)
@@ -423,31 +426,31 @@ Prints the version and those of the protocols.
 )";
 
 const std::map<absl::string_view, absl::string_view>& Topics() {
-  static const auto* const topics = new std::map<absl::string_view, absl::string_view>{
-      {"", kMain},
-      {"agent-secret", kAgentSecret},
-      {"clusters", kClusters},
-      {"events", kEvents},
-      {"kv", kKv},
-      {"kv delete", kKv},
-      {"kv get", kKv},
-      {"kv list", kKv},
-      {"kv set", kKv},
-      {"logs", kLogs},
-      {"nodes", kNodes},
-      {"resolve", kResolve},
-      {"resolve cluster", kResolveCluster},
-      {"resolve kubernetes", kResolveKubernetes},
-      {"resolve slurm", kResolveSlurm},
-      {"resolve spark", kResolveSpark},
-      {"resolve static", kResolveStatic},
-      {"resolve tf-config", kResolveTfConfig},
-      {"resolve union", kResolveUnion},
-      {"restart", kRestart},
-      {"run", kRun},
-      {"status", kStatus},
-      {"stop", kStop},
-      {"version", kVersion}};
+  static const auto* const topics =
+      new std::map<absl::string_view, absl::string_view>{{"", kMain},
+                                                         {"agent-secret", kAgentSecret},
+                                                         {"clusters", kClusters},
+                                                         {"events", kEvents},
+                                                         {"kv", kKv},
+                                                         {"kv delete", kKv},
+                                                         {"kv get", kKv},
+                                                         {"kv list", kKv},
+                                                         {"kv set", kKv},
+                                                         {"logs", kLogs},
+                                                         {"nodes", kNodes},
+                                                         {"resolve", kResolve},
+                                                         {"resolve cluster", kResolveCluster},
+                                                         {"resolve kubernetes", kResolveKubernetes},
+                                                         {"resolve slurm", kResolveSlurm},
+                                                         {"resolve spark", kResolveSpark},
+                                                         {"resolve static", kResolveStatic},
+                                                         {"resolve tf-config", kResolveTfConfig},
+                                                         {"resolve union", kResolveUnion},
+                                                         {"restart", kRestart},
+                                                         {"run", kRun},
+                                                         {"status", kStatus},
+                                                         {"stop", kStop},
+                                                         {"version", kVersion}};
   return *topics;
 }
 

@@ -1,7 +1,7 @@
 // File: core/cli/help.h
 //
-// What `millrace --help` and its commands print: written by hand, for people; a test holds it against
-// the options that are really parsed.
+// What `millrace --help` and its commands print: written by hand, for people; a test holds it
+// against the options that are really parsed.
 #ifndef CORE_CLI_HELP_H_
 #define CORE_CLI_HELP_H_
 

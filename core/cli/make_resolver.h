@@ -12,9 +12,9 @@
 
 namespace millrace::cli {
 
-// `tensorflow`: as TensorFlow's would answer. Errors as ResolverFromJson (resolver/resolver_from_json.h),
-// but that no cluster runs is UNAVAILABLE. Thread safety: pure function. Blocking: reads files that the
-// description names.
+// `tensorflow`: as TensorFlow's would answer. Errors as ResolverFromJson
+// (resolver/resolver_from_json.h), but that no cluster runs is UNAVAILABLE. Thread safety: pure
+// function. Blocking: reads files that the description names.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeResolver(
     const OrderedJson& description, bool tensorflow);
 

@@ -198,7 +198,8 @@ class Printer {
 };
 
 absl::StatusOr<int> Watch(const ResolveOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterResolver> resolver, MakeResolver(options.description, options.tensorflow));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterResolver> resolver,
+                            MakeResolver(options.description, options.tensorflow));
   if (options.format == ResolveFormat::kTfConfig) {
     // Which task it is must be known before: no update can help.
     MILLRACE_ASSIGN_OR_RETURN(const Task task, TaskOf(*resolver));
@@ -216,7 +217,8 @@ absl::StatusOr<int> Watch(const ResolveOptions& options) {
 }
 
 absl::Status Ask(const ResolveOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterResolver> resolver, MakeResolver(options.description, options.tensorflow));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterResolver> resolver,
+                            MakeResolver(options.description, options.tensorflow));
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, Answer(*resolver, options.format));
   return WriteAnswer(text);
 }

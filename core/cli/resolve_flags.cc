@@ -172,9 +172,10 @@ absl::StatusOr<OrderedJson> ResolveFlags::DescribeOn(absl::Duration wait) const 
   static const auto* const kSources =
       new std::set<std::string>{"static", "slurm", "kubernetes", "tf-config"};
   if (kSources->count(on_) == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--on ", Ellipsize(EscapeControls(on_), 100),
-        ": there are static, kubernetes, slurm, tf-config, and the JSON of any resolver, or @FILE"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--on ", Ellipsize(EscapeControls(on_), 100),
+                     ": there are static, kubernetes, slurm, tf-config, and the JSON of any "
+                     "resolver, or @FILE"));
   }
   if (on_ == "static" && cluster_spec_.empty()) {
     return absl::InvalidArgumentError(

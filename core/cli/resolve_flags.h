@@ -26,11 +26,12 @@ class ResolveFlags {
   // Adds "resolve" with its sources below it.
   void AddTo(CLI::App* app);
 
-  // Adds to "run" the options by which it finds agents: --on and those of the sources that do not mean
-  // something else there.
+  // Adds to "run" the options by which it finds agents: --on and those of the sources that do not
+  // mean something else there.
   void AddOnTo(CLI::App* run);
-  // Whether --on was given, and the description of its resolver. `wait`: how long it waits for members
-  // that are not there yet, where nothing else was asked for; zero: not. Errors as Finish().
+  // Whether --on was given, and the description of its resolver. `wait`: how long it waits for
+  // members that are not there yet, where nothing else was asked for; zero: not. Errors as
+  // Finish().
   [[nodiscard]] bool has_on() const { return !on_.empty(); }
   [[nodiscard]] absl::Duration poll_interval() const { return options_.poll_interval; }
   [[nodiscard]] absl::StatusOr<OrderedJson> DescribeOn(absl::Duration wait) const;

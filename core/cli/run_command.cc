@@ -119,7 +119,8 @@ size_t LongestName(const std::vector<NodeRole>& roles) {
 std::string RolesText(const std::vector<NodeRole>& roles) {
   std::vector<std::pair<std::string, int>> counts;
   for (const NodeRole& role : roles) {
-    if (counts.empty() || counts.back().first != role.job_name) counts.emplace_back(role.job_name, 0);
+    if (counts.empty() || counts.back().first != role.job_name)
+      counts.emplace_back(role.job_name, 0);
     ++counts.back().second;
   }
   return absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
@@ -137,9 +138,8 @@ absl::Status CheckLogDir(const std::string& log_dir) {
     error = std::error_code(errno, std::generic_category());
   }
   if (!error) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--log-dir ", EscapeControls(log_dir),
-                                                 ": nothing can be written there: ",
-                                                 error.message()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--log-dir ", EscapeControls(log_dir), ": nothing can be written there: ", error.message()));
 }
 
 // Where the whole output of a node that failed is; empty if it is kept nowhere.
@@ -225,8 +225,7 @@ class Runner {
 void Runner::OnSignal(int signal, int count) {
   if (interruption_.signal == 0) interruption_.signal = signal;
   if (count == 1) {
-    console_.Note(absl::StrCat("stopping the nodes (", SignalName(signal),
-                               " again: at once)"));
+    console_.Note(absl::StrCat("stopping the nodes (", SignalName(signal), " again: at once)"));
   }
   if (count > 1) {
     relay_.Abandon();
@@ -398,7 +397,8 @@ int Run(RunOptions options) {
       return kExitUsage;
     }
     resolver = *std::move(made);
-    if (options.on->shape) UnblockTerminationSignals();  // nothing is held while members are awaited
+    if (options.on->shape)
+      UnblockTerminationSignals();  // nothing is held while members are awaited
   }
   const absl::StatusOr<std::vector<NodeRole>> roles = RolesOf(&options, resolver.get());
   if (options.on.has_value()) BlockTerminationSignals();
@@ -411,8 +411,8 @@ int Run(RunOptions options) {
   if (!options.on.has_value() || options.on->ship) {
     const std::string folder =
         JoinPath(CurrentFolder(), options.on.has_value() ? "" : options.working_dir);
-    program = FindProgram(options.program.front(), folder,
-                          EnvOr("PATH", "/usr/local/bin:/usr/bin:/bin"));
+    program =
+        FindProgram(options.program.front(), folder, EnvOr("PATH", "/usr/local/bin:/usr/bin:/bin"));
   }
   if (!program.ok()) {
     console.Fail(program.status().message());

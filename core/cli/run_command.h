@@ -19,14 +19,14 @@ namespace millrace::cli {
 
 // Agents that listen, in place of this machine.
 struct RunOn {
-  OrderedJson resolver;          // the description of where they are
-  bool fixed_members = false;    // that never changes
-  bool shape = false;            // the cluster has as many nodes as the resolver names
+  OrderedJson resolver;        // the description of where they are
+  bool fixed_members = false;  // that never changes
+  bool shape = false;          // the cluster has as many nodes as the resolver names
   SecretPlace secret;
-  std::string driver_host;       // empty: found out
+  std::string driver_host;  // empty: found out
   std::string bind_address = "0.0.0.0";
   absl::Duration poll_interval = absl::Seconds(5);
-  bool ship = false;             // send the program there; otherwise it is there
+  bool ship = false;  // send the program there; otherwise it is there
 };
 
 struct RunOptions {

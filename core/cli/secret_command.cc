@@ -22,8 +22,9 @@ absl::Status CheckNew(const SecretOptions& options) {
     return absl::OkStatus();
   }
   return absl::AlreadyExistsError(
-      absl::StrCat(path, " is there already; --replace makes another secret, and agents and drivers "
-                         "that keep the old one refuse each other"));
+      absl::StrCat(path,
+                   " is there already; --replace makes another secret, and agents and drivers "
+                   "that keep the old one refuse each other"));
 }
 
 absl::Status Make(const SecretOptions& options) {

@@ -97,8 +97,9 @@ void SignalWatch::Run(absl::Duration timeout) {
     pollfd fds[] = {{.fd = end_.get(), .events = POLLIN, .revents = 0},
                     {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
     const absl::Duration wait = std::min(deadline - absl::Now(), kMaxPoll);
-    poll(fds, 2, static_cast<int>(
-                     std::max<int64_t>(0, absl::ToInt64Milliseconds(wait + absl::Milliseconds(1)))));
+    poll(fds, 2,
+         static_cast<int>(
+             std::max<int64_t>(0, absl::ToInt64Milliseconds(wait + absl::Milliseconds(1)))));
     if (fds[0].revents != 0) return;
     signalfd_siginfo info;
     while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {

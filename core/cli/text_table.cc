@@ -83,7 +83,8 @@ std::string TextTable::ToString(const Styler& style, size_t width) const {
     for (size_t i = 0; i < cells.size(); ++i) {
       if (widths[i] == 0) continue;
       const std::string fitted = FitText(cells[i].text, widths[i]);
-      if (!fitted.empty()) absl::StrAppend(&text, std::string(pending, ' '), style(cells[i].style, fitted));
+      if (!fitted.empty())
+        absl::StrAppend(&text, std::string(pending, ' '), style(cells[i].style, fitted));
       pending = (fitted.empty() ? pending : 0) + widths[i] - DisplayWidth(fitted) + kGap;
     }
     return text + "\n";

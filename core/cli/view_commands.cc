@@ -36,7 +36,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr int kPipeWidth = 1000;  // nothing is cut where nobody counts columns
+constexpr int kPipeWidth = 1000;    // nothing is cut where nobody counts columns
 constexpr size_t kScreenRows = 24;  // of a terminal that does not say how many it has
 
 using Render = std::function<std::string(const ClusterView& view)>;
@@ -165,8 +165,8 @@ absl::StatusOr<std::vector<int>> ExecutorIds(const ClusterView& view,
     if (slot == nullptr) {
       std::vector<std::string> names;
       for (const v1::SlotStatus& there : view.slots()) names.push_back(NodeName(there));
-      return absl::NotFoundError(absl::StrCat("the cluster has no node ", EscapeControls(node), ": ",
-                                              Ellipsize(absl::StrJoin(names, ", "), 300)));
+      return absl::NotFoundError(absl::StrCat("the cluster has no node ", EscapeControls(node),
+                                              ": ", Ellipsize(absl::StrJoin(names, ", "), 300)));
     }
     ids.push_back(slot->executor_id());
   }
@@ -202,9 +202,9 @@ absl::Status Logs(const ViewOptions& options) {
       gap["dropped"] = batch.dropped();
       absl::StrAppend(&out, DumpJson(gap), "\n");
     } else if (batch.dropped() > 0) {
-      absl::StrAppend(&out, style(Style::kDim, absl::StrCat(node, ": ", batch.dropped(),
-                                                            " lines left out")),
-                      "\n");
+      absl::StrAppend(
+          &out, style(Style::kDim, absl::StrCat(node, ": ", batch.dropped(), " lines left out")),
+          "\n");
     }
     for (const std::string& line : batch.lines()) {
       absl::StrAppend(&out,

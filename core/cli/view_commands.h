@@ -15,16 +15,16 @@ namespace millrace::cli {
 struct ViewOptions {
   ClusterChoice choice;
   bool json = false;
-  bool watch = false;                            // status, nodes
-  absl::Duration interval = absl::Seconds(1);    // of watch
-  bool follow = false;                           // events, logs
-  bool raw = false;                              // logs: control characters, also on a terminal
-  int lines = 0;                                 // events, logs: how many to begin with
-  std::vector<std::string> nodes;                // logs: "worker:1" or executor ids; empty: all
+  bool watch = false;                          // status, nodes
+  absl::Duration interval = absl::Seconds(1);  // of watch
+  bool follow = false;                         // events, logs
+  bool raw = false;                            // logs: control characters, also on a terminal
+  int lines = 0;                               // events, logs: how many to begin with
+  std::vector<std::string> nodes;              // logs: "worker:1" or executor ids; empty: all
 };
 
-// Each prints on stdout, what went wrong on stderr, and returns the exit code (exit_code.h). Blocking;
-// watch and follow until the cluster is gone or a signal ends the process.
+// Each prints on stdout, what went wrong on stderr, and returns the exit code (exit_code.h).
+// Blocking; watch and follow until the cluster is gone or a signal ends the process.
 int ShowStatus(const ViewOptions& options);
 int ShowNodes(const ViewOptions& options);
 int ShowEvents(const ViewOptions& options);

@@ -45,8 +45,8 @@ OrderedJson ClusterJson(const v1::ClusterInfo& cluster) {
           {"input_mode", cluster.input_mode() == v1::INPUT_MODE_FEED ? "FEED" : "DIRECT"},
           {"program", cluster.program()},
           {"driver_host", TextOrNull(cluster.driver_host())},
-          {"driver_pid", cluster.driver_pid() == 0 ? OrderedJson(nullptr)
-                                                   : OrderedJson(cluster.driver_pid())},
+          {"driver_pid",
+           cluster.driver_pid() == 0 ? OrderedJson(nullptr) : OrderedJson(cluster.driver_pid())},
           {"log_dir", TextOrNull(cluster.log_dir())},
           {"version", TextOrNull(cluster.version())},
           {"num_nodes", cluster.num_slots()},
@@ -79,12 +79,9 @@ OrderedJson StagesJson(const v1::FeederStages& stages) {
 }
 
 OrderedJson LedgerJson(const v1::QueueLedger& queue) {
-  return {{"queue", queue.queue()},
-          {"rows_received", queue.rows_received()},
-          {"rows_acked", queue.rows_acked()},
-          {"rows_returned", queue.rows_returned()},
-          {"rows_refed", queue.rows_refed()},
-          {"feeders", StagesJson(queue.stages())}};
+  return {{"queue", queue.queue()},           {"rows_received", queue.rows_received()},
+          {"rows_acked", queue.rows_acked()}, {"rows_returned", queue.rows_returned()},
+          {"rows_refed", queue.rows_refed()}, {"feeders", StagesJson(queue.stages())}};
 }
 
 template <typename Value>
@@ -160,8 +157,8 @@ OrderedJson NodeJson(const v1::SlotStatus& slot, const v1::WatchUpdate::Node* no
 OrderedJson FeedJson(const ClusterView& view, const v1::FeedInfo& feed) {
   OrderedJson refed = OrderedJson::array();
   for (const v1::RefedRows& rows : feed.refed()) {
-    const bool one = rows.executor_id() >= 0 &&
-                     rows.executor_id() < static_cast<int>(view.slots().size());
+    const bool one =
+        rows.executor_id() >= 0 && rows.executor_id() < static_cast<int>(view.slots().size());
     refed.push_back(
         {{"node", one ? OrderedJson(NodeName(view.slots()[static_cast<size_t>(rows.executor_id())]))
                       : OrderedJson(nullptr)},

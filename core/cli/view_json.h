@@ -1,7 +1,7 @@
 // File: core/cli/view_json.h
 //
-// What --json prints. docs/cli.md is the contract: members are added, never renamed or removed; times
-// are ..._ms since the Unix epoch; what is not known is null.
+// What --json prints. docs/cli.md is the contract: members are added, never renamed or removed;
+// times are ..._ms since the Unix epoch; what is not known is null.
 //
 // Thread safety: pure functions.
 #ifndef CORE_CLI_VIEW_JSON_H_

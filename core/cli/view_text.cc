@@ -65,9 +65,8 @@ std::string StepText(const v1::WatchUpdate::Node* node) {
 
 std::string Heading(const ClusterView& view, const Styler& style) {
   const v1::ClusterInfo& cluster = view.cluster();
-  std::string text = absl::StrCat(
-      "cluster ", style(Style::kBold, cluster.cluster_id()), ": ",
-      style(StyleOfPhase(cluster.phase()), PhaseText(cluster.phase())));
+  std::string text = absl::StrCat("cluster ", style(Style::kBold, cluster.cluster_id()), ": ",
+                                  style(StyleOfPhase(cluster.phase()), PhaseText(cluster.phase())));
   if (cluster.has_started()) {
     absl::StrAppend(&text, ", started ",
                     DurationText(view.time() - TimeFromProto(cluster.started())), " ago");
@@ -101,11 +100,12 @@ std::string FeedsText(const ClusterView& view, const Styler& style, size_t width
   for (const auto& [id, feed] : view.feeds()) {
     std::string note = feed.closed() ? "closed" : "";
     for (const v1::RefedRows& rows : feed.refed()) {
-      const bool one = rows.executor_id() >= 0 &&
-                       rows.executor_id() < static_cast<int>(view.slots().size());
+      const bool one =
+          rows.executor_id() >= 0 && rows.executor_id() < static_cast<int>(view.slots().size());
       absl::StrAppend(
           &refed, style(Style::kYellow, "re-fed"), " in ", id, ": ", rows.rows(), " rows",
-          one ? absl::StrCat(" of ", NodeName(view.slots()[static_cast<size_t>(rows.executor_id())]))
+          one ? absl::StrCat(" of ",
+                             NodeName(view.slots()[static_cast<size_t>(rows.executor_id())]))
               : "",
           rows.times() > 1 ? absl::StrCat(" (", rows.times(), " times)") : "", ": ",
           EscapeControls(FirstLine(rows.reason())), "\n");
@@ -113,15 +113,16 @@ std::string FeedsText(const ClusterView& view, const Styler& style, size_t width
     if (feed.failed() > 0) {
       absl::StrAppend(&note, note.empty() ? "" : ", ", feed.failed(), " failed");
     }
-    table.AddRow({{id},
-                  {feed.queue()},
-                  {absl::StrCat(feed.done(), " of ", feed.partitions(), " done")},
-                  {CountText(static_cast<double>(feed.rows_received()))},
-                  {CountText(static_cast<double>(feed.rows_acked()))},
-                  {feed.rows_returned() == 0 ? "" : CountText(static_cast<double>(feed.rows_returned()))},
-                  {feed.partitions_refed() == 0 ? "" : CountText(static_cast<double>(feed.rows_refed())),
-                   Style::kYellow},
-                  {note, feed.failed() > 0 ? Style::kRed : Style::kPlain}});
+    table.AddRow(
+        {{id},
+         {feed.queue()},
+         {absl::StrCat(feed.done(), " of ", feed.partitions(), " done")},
+         {CountText(static_cast<double>(feed.rows_received()))},
+         {CountText(static_cast<double>(feed.rows_acked()))},
+         {feed.rows_returned() == 0 ? "" : CountText(static_cast<double>(feed.rows_returned()))},
+         {feed.partitions_refed() == 0 ? "" : CountText(static_cast<double>(feed.rows_refed())),
+          Style::kYellow},
+         {note, feed.failed() > 0 ? Style::kRed : Style::kPlain}});
   }
   if (view.feeds().empty()) return "";
   return absl::StrCat("\n", table.ToString(style, width), refed);
@@ -131,7 +132,8 @@ std::string SecondsText(uint64_t us) {
   return DurationText(absl::Microseconds(static_cast<int64_t>(us)));
 }
 
-// What was fed to each queue of each node, and where the time of both ends went. Empty if nothing was.
+// What was fed to each queue of each node, and where the time of both ends went. Empty if nothing
+// was.
 std::string LedgerText(const ClusterView& view, const Styler& style, size_t width) {
   TextTable table({"NODE", "QUEUE", "ROWS", "ACKED", "BACK", "RE-FED", "SOURCE", "ENCODE", "CREDIT",
                    "WIRE", "DECODE", "QUEUED", "STARVED", "COMPUTE"});
@@ -148,21 +150,23 @@ std::string LedgerText(const ClusterView& view, const Styler& style, size_t widt
       const auto time = [&](uint64_t (v1::QueueSample::*us)() const) {
         return sample == nullptr ? "" : SecondsText((sample->*us)());
       };
-      table.AddRow({{NodeName(slot), StyleOfRole(slot.job_name())},
-                    {queue.queue()},
-                    {CountText(static_cast<double>(queue.rows_received()))},
-                    {CountText(static_cast<double>(queue.rows_acked()))},
-                    {queue.rows_returned() == 0 ? "" : CountText(static_cast<double>(queue.rows_returned()))},
-                    {queue.rows_refed() == 0 ? "" : CountText(static_cast<double>(queue.rows_refed())),
-                     Style::kYellow},
-                    {SecondsText(queue.stages().source_us())},
-                    {SecondsText(queue.stages().encode_us())},
-                    {SecondsText(queue.stages().credit_us())},
-                    {SecondsText(queue.stages().wire_us())},
-                    {time(&v1::QueueSample::decode_us)},
-                    {time(&v1::QueueSample::queued_us)},
-                    {time(&v1::QueueSample::wait_us)},
-                    {time(&v1::QueueSample::compute_us)}});
+      table.AddRow(
+          {{NodeName(slot), StyleOfRole(slot.job_name())},
+           {queue.queue()},
+           {CountText(static_cast<double>(queue.rows_received()))},
+           {CountText(static_cast<double>(queue.rows_acked()))},
+           {queue.rows_returned() == 0 ? ""
+                                       : CountText(static_cast<double>(queue.rows_returned()))},
+           {queue.rows_refed() == 0 ? "" : CountText(static_cast<double>(queue.rows_refed())),
+            Style::kYellow},
+           {SecondsText(queue.stages().source_us())},
+           {SecondsText(queue.stages().encode_us())},
+           {SecondsText(queue.stages().credit_us())},
+           {SecondsText(queue.stages().wire_us())},
+           {time(&v1::QueueSample::decode_us)},
+           {time(&v1::QueueSample::queued_us)},
+           {time(&v1::QueueSample::wait_us)},
+           {time(&v1::QueueSample::compute_us)}});
     }
   }
   return any ? absl::StrCat("\n", table.ToString(style, width)) : "";
@@ -200,8 +204,8 @@ std::string StatusText(const ClusterView& view, const Styler& style, size_t widt
 }
 
 std::string NodesText(const ClusterView& view, const Styler& style, size_t width) {
-  TextTable table({"NODE", "ID", "STATE", "ADDRESS", "PID", "CPU TIME", "MEMORY", "THREADS", "FILES",
-                   "GPUS", "STEP", "PUBLISHED"});
+  TextTable table({"NODE", "ID", "STATE", "ADDRESS", "PID", "CPU TIME", "MEMORY", "THREADS",
+                   "FILES", "GPUS", "STEP", "PUBLISHED"});
   for (const v1::SlotStatus& slot : view.slots()) {
     const v1::WatchUpdate::Node* node = NodeOf(view, slot);
     static const v1::NodeSample kNone;
@@ -213,21 +217,20 @@ std::string NodesText(const ClusterView& view, const Styler& style, size_t width
         absl::StrAppend(&published, published.empty() ? "" : " ", name, "=", address);
       }
     }
-    table.AddRow(
-        {{NodeName(slot), StyleOfRole(slot.job_name())},
-         {absl::StrCat(slot.executor_id())},
-         {std::string(SlotStateText(slot.state())), StyleOfState(slot.state())},
-         {slot.address()},
-         {slot.pid() == 0 ? "" : absl::StrCat(slot.pid())},
-         {process.has_cpu_us()
-              ? DurationText(absl::Microseconds(static_cast<int64_t>(process.cpu_us())))
-              : ""},
-         {process.has_rss_bytes() ? BytesText(process.rss_bytes()) : ""},
-         {process.has_threads() ? absl::StrCat(process.threads()) : ""},
-         {process.has_open_files() ? absl::StrCat(process.open_files()) : ""},
-         {sample.gpus().empty() ? "" : absl::StrCat(sample.gpus_size())},
-         {StepText(node)},
-         {published}});
+    table.AddRow({{NodeName(slot), StyleOfRole(slot.job_name())},
+                  {absl::StrCat(slot.executor_id())},
+                  {std::string(SlotStateText(slot.state())), StyleOfState(slot.state())},
+                  {slot.address()},
+                  {slot.pid() == 0 ? "" : absl::StrCat(slot.pid())},
+                  {process.has_cpu_us()
+                       ? DurationText(absl::Microseconds(static_cast<int64_t>(process.cpu_us())))
+                       : ""},
+                  {process.has_rss_bytes() ? BytesText(process.rss_bytes()) : ""},
+                  {process.has_threads() ? absl::StrCat(process.threads()) : ""},
+                  {process.has_open_files() ? absl::StrCat(process.open_files()) : ""},
+                  {sample.gpus().empty() ? "" : absl::StrCat(sample.gpus_size())},
+                  {StepText(node)},
+                  {published}});
   }
   return absl::StrCat(table.ToString(style, width), LedgerText(view, style, width));
 }
@@ -239,7 +242,10 @@ std::string EventText(const v1::Event& event, const Styler& style) {
   return absl::StrCat(style(Style::kDim, ClockText(TimeFromProto(event.time()))), " ",
                       absl::StrFormat("%-10s", event.kind()), " ",
                       style(colour, EscapeControls(FirstLine(event.text()))),
-                      event.first_cause() ? " (first cause)" : event.folded() ? " (folded)" : "", "\n");
+                      event.first_cause() ? " (first cause)"
+                      : event.folded()    ? " (folded)"
+                                          : "",
+                      "\n");
 }
 
 std::string ClustersText(const ClusterFileList& files, absl::Time now, const Styler& style,

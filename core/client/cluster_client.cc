@@ -168,8 +168,8 @@ class GrpcClusterClient final : public ClusterClient {
     return options_.viewer_token.empty() ? options_.operator_token : options_.viewer_token;
   }
 
-  // Whether the driver, whose connection broke, is gone or about to be: a process closes its sockets
-  // before it is no more.
+  // Whether the driver, whose connection broke, is gone or about to be: a process closes its
+  // sockets before it is no more.
   bool OwnerEnds() const {
     if (options_.owner_gone == nullptr) return false;
     const absl::Time deadline = absl::Now() + kOwnerEnds;
@@ -209,8 +209,7 @@ class GrpcClusterClient final : public ClusterClient {
 
   absl::StatusOr<std::string> Kv(const v1::KvRequest& request, absl::Duration timeout) {
     v1::KvReply reply;
-    MILLRACE_RETURN_IF_ERROR(
-        Control(&v1::ClusterControl::Stub::Kv, request, &reply, timeout));
+    MILLRACE_RETURN_IF_ERROR(Control(&v1::ClusterControl::Stub::Kv, request, &reply, timeout));
     return reply.value();
   }
 

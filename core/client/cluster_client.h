@@ -148,8 +148,7 @@ class ClusterClient {
   [[nodiscard]] virtual absl::StatusOr<std::string> KvGet(absl::string_view key,
                                                           absl::Duration wait) = 0;
   virtual absl::Status KvSet(absl::string_view key, absl::string_view value) = 0;
-  [[nodiscard]] virtual absl::StatusOr<std::string> KvAdd(absl::string_view key,
-                                                          int64_t delta) = 0;
+  [[nodiscard]] virtual absl::StatusOr<std::string> KvAdd(absl::string_view key, int64_t delta) = 0;
   // What the key held.
   [[nodiscard]] virtual absl::StatusOr<std::string> KvDelete(absl::string_view key) = 0;
   // In order. `*more` (may be null): there are more than `limit` (1 to 10,000).

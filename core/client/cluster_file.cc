@@ -61,8 +61,8 @@ absl::StatusOr<ClusterFile> Parse(const std::string& text) {
   MILLRACE_ASSIGN_OR_RETURN(const Json json, ParseJson(text));
   MILLRACE_ASSIGN_OR_RETURN(const int64_t format, GetInt(json, "format"));
   if (format != kFormat) {
-    return absl::InvalidArgumentError(absl::StrCat("field \"format\" is ", format,
-                                                   ": this program knows ", kFormat));
+    return absl::InvalidArgumentError(
+        absl::StrCat("field \"format\" is ", format, ": this program knows ", kFormat));
   }
   ClusterFile cluster;
   MILLRACE_ASSIGN_OR_RETURN(cluster.cluster_id, GetString(json, "cluster_id"));
@@ -116,8 +116,7 @@ absl::StatusOr<std::string> WriteFiles(const std::string& folder, const ClusterF
     MILLRACE_RETURN_IF_ERROR(
         WriteFileAtomic(OperatorPath(path), absl::StrCat(DumpJson(secret, 2), "\n"), 0600));
   }
-  absl::Status written =
-      WriteFileAtomic(path, absl::StrCat(DumpJson(ToJson(mine), 2), "\n"), 0600);
+  absl::Status written = WriteFileAtomic(path, absl::StrCat(DumpJson(ToJson(mine), 2), "\n"), 0600);
   if (!written.ok()) {
     unlink(OperatorPath(path).c_str());
     return written;
@@ -266,10 +265,9 @@ std::string ClusterNames(const std::vector<ClusterFile>& clusters) {
 absl::StatusOr<ClusterFile> NewestClusterFile() {
   MILLRACE_ASSIGN_OR_RETURN(ClusterFileList list, ListClusterFiles());
   if (!list.clusters.empty()) return std::move(list.clusters.front());
-  return absl::NotFoundError(
-      absl::StrCat("no cluster of yours runs on this host (", *ClustersDir(),
-                   " names none", Problems(list),
-                   "); name the cluster file of one that runs elsewhere"));
+  return absl::NotFoundError(absl::StrCat("no cluster of yours runs on this host (", *ClustersDir(),
+                                          " names none", Problems(list),
+                                          "); name the cluster file of one that runs elsewhere"));
 }
 
 absl::StatusOr<ClusterFile> FindClusterFile(absl::string_view which) {

@@ -35,8 +35,8 @@
 namespace millrace {
 
 struct ClusterFile {
-  std::string cluster_id;      // 1 to 128 of A-Z a-z 0-9 . _ -
-  std::string address;         // of the coordinator, host:port
+  std::string cluster_id;  // 1 to 128 of A-Z a-z 0-9 . _ -
+  std::string address;     // of the coordinator, host:port
   std::string ca_pem;
   std::string identity_pem;    // a client certificate of the cluster with its key; a secret
   std::string viewer_token;    // a secret
@@ -47,9 +47,9 @@ struct ClusterFile {
   uint64_t pid_started = 0;   // clock ticks since boot, as ProcessStartTime()
   std::string pid_namespace;  // pids mean something in this one only
   absl::Time started;
-  std::string program;         // of the nodes, for people
-  std::string log_dir;         // of the driver; empty: a temporary one
-  std::string path;            // of <id>.json; not stored
+  std::string program;  // of the nodes, for people
+  std::string log_dir;  // of the driver; empty: a temporary one
+  std::string path;     // of <id>.json; not stored
 };
 
 // $MILLRACE_CLUSTERS_DIR, else ~/.millrace/clusters. Returns FAILED_PRECONDITION if neither that

@@ -157,8 +157,7 @@ class GrpcClusterWatch final : public ClusterWatch {
             std::optional<absl::Status>* mine) {
     void* tag = nullptr;
     bool ok = false;
-    const auto deadline =
-        std::chrono::system_clock::now() + absl::ToChronoMilliseconds(silence_);
+    const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(silence_);
     const grpc::CompletionQueue::NextStatus next = queue.AsyncNext(&tag, &ok, deadline);
     if (next == grpc::CompletionQueue::GOT_EVENT) return ok;
     *mine = absl::UnavailableError(absl::StrCat("the coordinator at ", client_.address,

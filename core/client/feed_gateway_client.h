@@ -24,10 +24,10 @@
 namespace millrace {
 
 struct FeedGatewayOptions {
-  std::string address;      // host:port
-  std::string ca_pem;       // of the cluster
+  std::string address;       // host:port
+  std::string ca_pem;        // of the cluster
   std::string identity_pem;  // a client certificate of the cluster with its key; a secret
-  std::string agent_token;  // a secret
+  std::string agent_token;   // a secret
   absl::Duration timeout = absl::Seconds(10);  // of each call
 };
 

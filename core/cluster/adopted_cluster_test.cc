@@ -52,7 +52,8 @@ class AdoptedClusterTest : public ::testing::Test {
     options_.input_mode = InputMode::kFeed;
     options_.reservation_timeout = kLong;
     options_.restart.initial_backoff = absl::Milliseconds(50);
-    options_.on_metric = [this](absl::string_view, absl::string_view name, int64_t step, double value) {
+    options_.on_metric = [this](absl::string_view, absl::string_view name, int64_t step,
+                                double value) {
       MutexLock lock(&mu_);
       steps_[std::string(name)] += step;
       sums_[std::string(name)] += value;
@@ -246,9 +247,8 @@ TEST_F(AdoptedClusterTest, AClusterWaitsForAgentsThatAnotherOneHas) {
   ClusterOptions direct = options_;
   direct.input_mode = InputMode::kDirect;
   {
-    const Thread starter("starter", [&] {
-      third = Cluster::Run(waiting, NodeProgram::Path("true"), direct);
-    });
+    const Thread starter("starter",
+                         [&] { third = Cluster::Run(waiting, NodeProgram::Path("true"), direct); });
     absl::SleepFor(absl::Milliseconds(300));  // it is likely to have been refused once
     EXPECT_THAT((*cluster)->Shutdown({.grace = absl::ZeroDuration()}),
                 StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("worker:1")));

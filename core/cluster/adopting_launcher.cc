@@ -36,8 +36,8 @@ AgentEnd EndOf(const v1::Ended& ended) {
     end.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = ended.exit_signal()};
   }
   if (ended.error_code() != 0) {
-    end.status = absl::Status(static_cast<absl::StatusCode>(ended.error_code()),
-                              ended.error_message());
+    end.status =
+        absl::Status(static_cast<absl::StatusCode>(ended.error_code()), ended.error_message());
   }
   end.stderr_tail = {ended.stderr_tail().begin(), ended.stderr_tail().end()};
   return end;
@@ -63,24 +63,22 @@ void Note(const AdoptingLauncherOptions& options, const std::string& text) {
 
 class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
  public:
-  Board(const AdoptingLauncherOptions& options, const std::vector<AgentTicket>& tickets, Events events)
-      : options_(options),
-        events_(std::move(events)),
-        table_(options.adoption, SlotsOf(tickets)) {
+  Board(const AdoptingLauncherOptions& options, const std::vector<AgentTicket>& tickets,
+        Events events)
+      : options_(options), events_(std::move(events)), table_(options.adoption, SlotsOf(tickets)) {
     for (const AgentTicket& ticket : tickets) tickets_[ticket.executor_id] = ticket;
   }
   ~Board() { Stop(absl::ZeroDuration()); }
 
   absl::Status Start(ClusterResolver* resolver) {
     MILLRACE_ASSIGN_OR_RETURN(thread_, Thread::Start("mr-adopter", [this] { Run(); }));
-    MILLRACE_ASSIGN_OR_RETURN(
-        watch_, resolver->Watch(
-                    [this](const MembershipUpdate& update) {
-                      Post([this, update](AdoptionTable::Effects* effects) {
-                        table_.Members(update, effects);
-                      });
-                    },
-                    {.poll_interval = options_.poll_interval}));
+    MILLRACE_ASSIGN_OR_RETURN(watch_, resolver->Watch(
+                                          [this](const MembershipUpdate& update) {
+                                            Post([this, update](AdoptionTable::Effects* effects) {
+                                              table_.Members(update, effects);
+                                            });
+                                          },
+                                          {.poll_interval = options_.poll_interval}));
     return absl::OkStatus();
   }
 
@@ -298,7 +296,8 @@ AdoptingLauncher::~AdoptingLauncher() { Stop(absl::ZeroDuration()); }
 absl::Status AdoptingLauncher::Launch(const std::vector<AgentTicket>& tickets, Events events) {
   MutexLock lock(&mu_);
   if (board_ != nullptr) {
-    return absl::FailedPreconditionError("this AdoptingLauncher runs a cluster already; use another");
+    return absl::FailedPreconditionError(
+        "this AdoptingLauncher runs a cluster already; use another");
   }
   MILLRACE_ASSIGN_OR_RETURN(const AgentSecret secret, ReadAgentSecret(options_.secret));
   const std::string notice = RenewalNotice(secret, options_.secret, absl::Now());
@@ -315,7 +314,8 @@ absl::Status AdoptingLauncher::Relaunch(const AgentTicket& ticket) {
     MutexLock lock(&mu_);
     board = board_;
   }
-  if (board == nullptr) return absl::FailedPreconditionError("this AdoptingLauncher runs no cluster");
+  if (board == nullptr)
+    return absl::FailedPreconditionError("this AdoptingLauncher runs no cluster");
   return board->Relaunch(ticket);
 }
 
@@ -331,7 +331,7 @@ void AdoptingLauncher::Stop(absl::Duration grace) {
   board_.reset();
 }
 
-// ---- shape -----------------------------------------------------------------------------------------
+// ---- shape --------------------------------------------------------------------------------------
 
 absl::StatusOr<ClusterShape> ShapeOf(const ClusterSpec& spec) {
   ClusterShape shape;
@@ -346,9 +346,9 @@ absl::StatusOr<ClusterShape> ShapeOf(const ClusterSpec& spec) {
     }
     const bool single = job == "chief" || job == "master" || job == "evaluator";
     if (!single && job != "ps" && job != "worker") {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the resolver names a job '", EscapeControls(Ellipsize(job, 100)),
-          "'; a cluster has ps, chief or master, evaluator and worker"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the resolver names a job '", EscapeControls(Ellipsize(job, 100)),
+                       "'; a cluster has ps, chief or master, evaluator and worker"));
     }
     if (single && (tasks > 1 || (job != "evaluator" && !shape.master_node.empty()))) {
       return absl::InvalidArgumentError(

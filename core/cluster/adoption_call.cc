@@ -41,9 +41,8 @@ absl::Status ExplainAdoptError(const absl::Status& status, absl::string_view add
       return absl::FailedPreconditionError(
           absl::StrCat("what listens on ", address, " is no agent that can be adopted: ", text));
     case absl::StatusCode::kUnauthenticated:
-      return absl::UnauthenticatedError(
-          absl::StrCat("the agent at ", address, " refused this driver: ", text,
-                       "; give both the same secret"));
+      return absl::UnauthenticatedError(absl::StrCat(
+          "the agent at ", address, " refused this driver: ", text, "; give both the same secret"));
     case absl::StatusCode::kResourceExhausted:
       return absl::ResourceExhaustedError(
           absl::StrCat("the agent at ", address, " is taken: ", text));
@@ -62,9 +61,9 @@ absl::Status ExplainAdoptError(const absl::Status& status, absl::string_view add
         absl::StrCat("what listens on ", address, " speaks no TLS: it is no agent"));
   }
   if (Mentions(text, {"Connection refused"})) {
-    return absl::UnavailableError(absl::StrCat(
-        "nobody listens on ", address,
-        " (connection refused): is `millrace-agent agent --listen` running there?"));
+    return absl::UnavailableError(
+        absl::StrCat("nobody listens on ", address,
+                     " (connection refused): is `millrace-agent agent --listen` running there?"));
   }
   if (Mentions(text, {"Handshake read failed"})) {
     return absl::UnavailableError(absl::StrCat(
@@ -74,9 +73,9 @@ absl::Status ExplainAdoptError(const absl::Status& status, absl::string_view add
   }
   if (Mentions(text, {"Timeout", "timed out", "timeout", "Deadline", "No route", "unreachable",
                       "tcp handshaker shutdown"})) {
-    return absl::UnavailableError(absl::StrCat(
-        "no answer from ", address, " in ", kConnectTimeoutMs / 1000,
-        " s: is the port open between the driver and that host? (", text, ")"));
+    return absl::UnavailableError(
+        absl::StrCat("no answer from ", address, " in ", kConnectTimeoutMs / 1000,
+                     " s: is the port open between the driver and that host? (", text, ")"));
   }
   return absl::UnavailableError(absl::StrCat("cannot reach the agent at ", address, ": ", text));
 }

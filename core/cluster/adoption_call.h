@@ -26,18 +26,18 @@
 
 namespace millrace {
 
-// What the driver's user reads when a call to the agent at `address` ended with `status`: what happened
-// and what to do. A certificate that is not the secret's is PERMISSION_DENIED, what is no agent
-// FAILED_PRECONDITION; the other codes are the agent's, or UNAVAILABLE where nobody answers.
+// What the driver's user reads when a call to the agent at `address` ended with `status`: what
+// happened and what to do. A certificate that is not the secret's is PERMISSION_DENIED, what is no
+// agent FAILED_PRECONDITION; the other codes are the agent's, or UNAVAILABLE where nobody answers.
 [[nodiscard]] absl::Status ExplainAdoptError(const absl::Status& status, absl::string_view address);
 
 // Ownership: shared between its user and gRPC, which gives its part to on_done. Thread safety:
-// thread-safe. Blocking: never. Lifetime: its last owner must not let go of it on gRPC's threads, which
-// cannot end the connection that they serve.
+// thread-safe. Blocking: never. Lifetime: its last owner must not let go of it on gRPC's threads,
+// which cannot end the connection that they serve.
 class AdoptionCall final : public grpc::ClientBidiReactor<v1::AdoptRequest, v1::AdoptEvent> {
  public:
-  // From gRPC's threads: on_event in order, on_done last and once, explained, with the call itself, to
-  // be let go of elsewhere. They must not block.
+  // From gRPC's threads: on_event in order, on_done last and once, explained, with the call itself,
+  // to be let go of elsewhere. They must not block.
   struct Callbacks {
     std::function<void(const v1::AdoptEvent&)> on_event;
     std::function<void(const absl::Status&, std::shared_ptr<AdoptionCall>)> on_done;
@@ -67,7 +67,7 @@ class AdoptionCall final : public grpc::ClientBidiReactor<v1::AdoptRequest, v1::
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::AgentHost::Stub> stub_;
   grpc::ClientContext context_;
-  v1::AdoptEvent incoming_;  // gRPC's while a read is in progress
+  v1::AdoptEvent incoming_;             // gRPC's while a read is in progress
   std::shared_ptr<AdoptionCall> self_;  // until OnDone
 
   Mutex mu_;

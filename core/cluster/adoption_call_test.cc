@@ -115,7 +115,8 @@ TEST_F(AdoptionCallTest, AnAgentIsHeldByOneClusterAtATimeAndIsFreeWhenTheCallEnd
   EXPECT_FALSE(first->held_event.running());
   const absl::Status refused = Refusal(HoldFor("c2", 0), secret_);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("executor 0 of cluster c1 of driver here pid 1"));
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("executor 0 of cluster c1 of driver here pid 1"));
   End(first);
   absl::Status status = absl::ResourceExhaustedError("");
   std::shared_ptr<Call> second;
@@ -197,7 +198,8 @@ TEST(ExplainAdoptErrorTest, SaysWhatToDo) {
   EXPECT_THAT(explain("connect: Connection refused (111)"),
               HasSubstr("nobody listens on h:1 (connection refused)"));
   EXPECT_THAT(explain("Timeout occurred: FD Shutdown"), HasSubstr("is the port open"));
-  EXPECT_THAT(explain("ipv4:127.0.0.1:1: tcp handshaker shutdown"), HasSubstr("no answer from h:1 in 5 s"));
+  EXPECT_THAT(explain("ipv4:127.0.0.1:1: tcp handshaker shutdown"),
+              HasSubstr("no answer from h:1 in 5 s"));
   EXPECT_THAT(explain("ipv4:127.0.0.1:1: Handshake read failed"),
               HasSubstr("no word from what listens on h:1"));
   EXPECT_THAT(explain("Ssl handshake failed: wrong version number"), HasSubstr("speaks no TLS"));

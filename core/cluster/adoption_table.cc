@@ -17,8 +17,8 @@ using Kind = AdoptionEffect::Kind;
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(100);
 constexpr absl::Duration kMaxRetry = absl::Seconds(2);
 constexpr absl::Duration kBusyRetry = absl::Milliseconds(500);
-// A refusal that is an error at once when the cluster starts: of another secret, of another version.
-// Where an agent is replaced the two sides may be in the middle of a change.
+// A refusal that is an error at once when the cluster starts: of another secret, of another
+// version. Where an agent is replaced the two sides may be in the middle of a change.
 constexpr absl::Duration kRefusalPatience = absl::Seconds(60);
 // A slot that waits longer than this says why in the log.
 constexpr absl::Duration kQuiet = absl::Seconds(2);
@@ -78,7 +78,7 @@ std::string AdoptionTable::NameOf(const Slot& slot) {
   return absl::StrCat(slot.id.job_name, ":", slot.id.task_index);
 }
 
-// ---- what the resolver says ------------------------------------------------------------------------
+// ---- what the resolver says ---------------------------------------------------------------------
 
 void AdoptionTable::Members(const MembershipUpdate& update, Effects* effects) {
   if (stopping_) return;
@@ -113,10 +113,11 @@ void AdoptionTable::CheckNamed(Effects* effects) {
   for (Slot& slot : slots_) {
     const std::string address = named[slot.id.executor_id];
     if (!address.empty() && count[address] > 1) {
-      const std::string problem = absl::StrCat(
-          "the resolver names ", EscapeControls(address), " for ", count[address],
-          " tasks, ", NameOf(slot), " among them: an agent serves one; start an agent for each, on "
-          "another port or host");
+      const std::string problem =
+          absl::StrCat("the resolver names ", EscapeControls(address), " for ", count[address],
+                       " tasks, ", NameOf(slot),
+                       " among them: an agent serves one; start an agent for each, on "
+                       "another port or host");
       if (assembling_) {
         Fail(slot, absl::InvalidArgumentError(problem), effects);
       } else if (slot.state == State::kWaiting) {
@@ -153,16 +154,14 @@ void AdoptionTable::NameSlot(Slot& slot, const std::string& address, Effects* ef
   }
 }
 
-// ---- a slot's way to an agent ----------------------------------------------------------------------
+// ---- a slot's way to an agent -------------------------------------------------------------------
 
 void AdoptionTable::Relaunch(int executor_id, Effects* effects) {
   Slot* const slot = Find(executor_id);
   if (slot == nullptr || stopping_) return;
   if (slot->call != 0 && slot->pid != 0) {
-    effects->push_back({.kind = Kind::kRelease,
-                        .executor_id = executor_id,
-                        .call = slot->call,
-                        .now = true});
+    effects->push_back(
+        {.kind = Kind::kRelease, .executor_id = executor_id, .call = slot->call, .now = true});
     left_[slot->call] = *slot;
     slot->call = 0;
   }
@@ -277,7 +276,7 @@ void AdoptionTable::Started(uint64_t call, int64_t pid, Effects* effects) {
   effects->push_back(effect);
 }
 
-// ---- how it ends -----------------------------------------------------------------------------------
+// ---- how it ends --------------------------------------------------------------------------------
 
 void AdoptionTable::Ended(uint64_t call, AgentEnd end, Effects* effects) {
   Slot* slot = SlotOf(call);
@@ -352,8 +351,9 @@ void AdoptionTable::Retry(Slot& slot, const absl::Status& why, Effects* effects)
   }
   slot.retry_at = Now() + slot.retry_delay;
   slot.retry_delay = std::min(2 * slot.retry_delay, kMaxRetry);
-  Note(slot, why.ok() ? absl::StrCat("the agent at ", slot.address, " ended the call")
-                      : std::string(why.message()),
+  Note(slot,
+       why.ok() ? absl::StrCat("the agent at ", slot.address, " ended the call")
+                : std::string(why.message()),
        effects);
 }
 
@@ -416,7 +416,7 @@ void AdoptionTable::Tell(const Slot& slot, const std::string& note, Effects* eff
   effects->push_back(effect);
 }
 
-// ---- moves -----------------------------------------------------------------------------------------
+// ---- moves --------------------------------------------------------------------------------------
 
 // When a slot whose agent is elsewhere than the resolver says is moved, steady.
 absl::Duration AdoptionTable::MoveDue(const Slot& slot) const {
@@ -445,7 +445,7 @@ void AdoptionTable::Move(Slot& slot, Effects* effects) {
        effects);
 }
 
-// ---- time ------------------------------------------------------------------------------------------
+// ---- time ---------------------------------------------------------------------------------------
 
 void AdoptionTable::Tick(Effects* effects) {
   if (stopping_) return;

@@ -1,8 +1,8 @@
 // File: core/cluster/adoption_table.h
 //
-// Which agent each slot of a cluster has, or waits for: the decisions of AdoptingLauncher, as a pure
-// state machine. Every event is a method, time comes from the injected clock, and what has to be done
-// about it comes back as a list. No threads, no gRPC, no I/O.
+// Which agent each slot of a cluster has, or waits for: the decisions of AdoptingLauncher, as a
+// pure state machine. Every event is a method, time comes from the injected clock, and what has to
+// be done about it comes back as a list. No threads, no gRPC, no I/O.
 //
 // Defines: AdoptionOptions, AdoptionSlot, AdoptionEffect, AdoptionTable.
 //
@@ -13,12 +13,13 @@
 //   table.Tick(&effects);
 //
 // A slot: idle, waiting -> dialling -> held -> starting -> running <-> away -> idle. Rules:
-//   - Nothing is started before every slot has its agent. While one is busy with another cluster, only
-//     agents of lower addresses are held: two clusters that want the same agents never wait for each
-//     other.
-//   - An agent that lives stays, whatever the resolver says, until that has said the same for `settle`;
-//     one that cannot be heard is left as soon as the resolver names another place. Each move of a slot
-//     doubles the time to the next. A slot whose node may not be started again never moves.
+//   - Nothing is started before every slot has its agent. While one is busy with another cluster,
+//     only agents of lower addresses are held: two clusters that want the same agents never wait
+//     for each other.
+//   - An agent that lives stays, whatever the resolver says, until that has said the same for
+//     `settle`; one that cannot be heard is left as soon as the resolver names another place. Each
+//     move of a slot doubles the time to the next. A slot whose node may not be started again never
+//     moves.
 //   - An agent that cannot be heard, at the same place, is asked again; only its own host, or the
 //     resolver, can tell that it is gone.
 
@@ -42,7 +43,8 @@
 namespace millrace {
 
 struct AdoptionOptions {
-  // How long the resolver must name another address for an agent that lives, before its node is moved.
+  // How long the resolver must name another address for an agent that lives, before its node is
+  // moved.
   absl::Duration settle = absl::Seconds(5);
   // How long a node that is to be started again may wait for an agent.
   absl::Duration replacement_timeout = absl::Seconds(600);
@@ -81,8 +83,8 @@ struct AdoptionEffect {
   std::string note;
 };
 
-// Ownership: values only. Thread safety: not thread-safe. Blocking: never. Unknown calls and slots are
-// ignored: their time is over.
+// Ownership: values only. Thread safety: not thread-safe. Blocking: never. Unknown calls and slots
+// are ignored: their time is over.
 class AdoptionTable {
  public:
   using Effects = std::vector<AdoptionEffect>;
@@ -110,8 +112,8 @@ class AdoptionTable {
   // When Tick() has something to do, steady; InfiniteDuration(): never.
   [[nodiscard]] absl::Duration NextDeadline() const;
 
-  // Gives every agent up: holds end, agents are asked to end, `now` kills them. Nothing is dialled any
-  // more.
+  // Gives every agent up: holds end, agents are asked to end, `now` kills them. Nothing is dialled
+  // any more.
   void Stop(bool now, Effects* effects);
   // Agents that have been started and have not ended, as far as they can be heard.
   [[nodiscard]] int num_running() const;
@@ -128,12 +130,12 @@ class AdoptionTable {
     std::string peer_host;
     uint64_t call = 0;  // 0: none
     int64_t pid = 0;
-    bool replacement = false;    // the slot had an agent before
-    bool busy = false;           // the last answer: it serves another cluster
+    bool replacement = false;     // the slot had an agent before
+    bool busy = false;            // the last answer: it serves another cluster
     absl::Duration wanted_since;  // steady
     absl::Duration retry_at;      // steady
     absl::Duration retry_delay;
-    std::string problem;  // why there is no agent yet, as told
+    std::string problem;           // why there is no agent yet, as told
     absl::Duration problem_since;  // InfiniteDuration(): not to be told of by itself
     bool problem_logged = false;
     absl::Duration named_since;  // steady: since when `named` is what it is
@@ -171,9 +173,9 @@ class AdoptionTable {
   std::vector<Slot> slots_;
   std::map<uint64_t, Slot> left_;  // agents that were given up, by call, until their end is heard
   ClusterSpec spec_;
-  bool known_ = false;             // spec_ has been told
+  bool known_ = false;  // spec_ has been told
   absl::Status resolver_status_;
-  bool assembling_ = true;         // not all slots have had an agent yet
+  bool assembling_ = true;  // not all slots have had an agent yet
   bool stopping_ = false;
   uint64_t next_call_ = 1;
 };

@@ -30,8 +30,8 @@ class AdoptionTableTest : public ::testing::Test {
   explicit AdoptionTableTest(bool restarts = true) {
     AdoptionOptions options;
     options.clock = &clock_;
-    table_.emplace(options, std::vector<AdoptionSlot>{{0, "worker", 0, restarts},
-                                                      {1, "worker", 1, restarts}});
+    table_.emplace(
+        options, std::vector<AdoptionSlot>{{0, "worker", 0, restarts}, {1, "worker", 1, restarts}});
   }
 
   void Name(const ClusterSpec::TaskList& addresses) {
@@ -72,8 +72,8 @@ class AdoptionTableTest : public ::testing::Test {
           list.push_back(absl::StrCat("started ", effect.executor_id, " ", effect.end.pid));
           break;
         case Kind::kEnded:
-          list.push_back(absl::StrCat(effect.end.still_trying ? "note " : "ended ",
-                                      effect.executor_id));
+          list.push_back(
+              absl::StrCat(effect.end.still_trying ? "note " : "ended ", effect.executor_id));
           last_end_ = effect.end;
           break;
         case Kind::kNote:

@@ -32,7 +32,8 @@
 namespace millrace {
 namespace {
 
-// A node's ERROR often reaches the feeder before its exit reaches the coordinator, which knows more.
+// A node's ERROR often reaches the feeder before its exit reaches the coordinator, which knows
+// more.
 constexpr absl::Duration kCauseWait = absl::Milliseconds(300);
 // For what has been told to end: to be seen ended.
 constexpr absl::Duration kKillWait = absl::Seconds(5);
@@ -59,9 +60,9 @@ absl::Status ResolvePaths(const Launcher& launcher, ClusterOptions* options) {
 
 absl::Status CheckDuration(absl::string_view name, absl::Duration value) {
   if (value > absl::ZeroDuration()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      name, " must be greater than zero, found ", absl::FormatDuration(value),
-      "; use absl::InfiniteDuration() for no limit"));
+  return absl::InvalidArgumentError(absl::StrCat(name, " must be greater than zero, found ",
+                                                 absl::FormatDuration(value),
+                                                 "; use absl::InfiniteDuration() for no limit"));
 }
 
 // Agents get it as protobuf and JSON, which hold nothing else.
@@ -81,8 +82,9 @@ absl::Status CheckUtf8(absl::string_view what, absl::string_view text) {
 
 absl::Status CheckProgram(const NodeProgram& program) {
   if (program.path().empty()) {
-    return absl::InvalidArgumentError("the node program has no path; NodeProgram::File and ::Path "
-                                      "take one");
+    return absl::InvalidArgumentError(
+        "the node program has no path; NodeProgram::File and ::Path "
+        "take one");
   }
   MILLRACE_RETURN_IF_ERROR(CheckUtf8("the node program's path", program.path()));
   for (const std::string& arg : program.args()) {
@@ -102,8 +104,8 @@ absl::Status CheckOptions(const ClusterOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckDuration("stop_grace", options.stop_grace));
   MILLRACE_RETURN_IF_ERROR(CheckDuration("stop_timeout", options.stop_timeout));
   if (options.feed_budget_bytes < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "feed_budget_bytes must be at least 1, found ", options.feed_budget_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("feed_budget_bytes must be at least 1, found ", options.feed_budget_bytes));
   }
   if (options.input_mode == InputMode::kFeed && options.queues.empty()) {
     return absl::InvalidArgumentError("queues must name at least one queue in InputMode FEED");
@@ -120,7 +122,7 @@ absl::Status CheckOptions(const ClusterOptions& options) {
 
 }  // namespace
 
-// ---- the cluster's inside --------------------------------------------------------------------------
+// ---- the cluster's inside -----------------------------------------------------------------------
 
 class Cluster::Impl : public CoordinatorObserver {
  public:
@@ -308,7 +310,7 @@ absl::Status Cluster::Impl::LaunchAgents() {
   return absl::OkStatus();
 }
 
-// ---- what happens ----------------------------------------------------------------------------------
+// ---- what happens -------------------------------------------------------------------------------
 
 void Cluster::Impl::OnSlot(const SlotStatus& slot) {
   progress_.OnSlot(slot);
@@ -382,7 +384,7 @@ void Cluster::Impl::OnOperatorStop(const absl::Status& status, bool /*now*/) {
   CancelJobs(status);
 }
 
-// ---- feeding ---------------------------------------------------------------------------------------
+// ---- feeding ------------------------------------------------------------------------------------
 
 absl::Status Cluster::Impl::CheckQueue(absl::string_view queue) {
   if (options_.input_mode != InputMode::kFeed) {
@@ -391,7 +393,8 @@ absl::Status Cluster::Impl::CheckQueue(absl::string_view queue) {
         "InputMode FEED");
   }
   if (std::find(options_.queues.begin(), options_.queues.end(), queue) == options_.queues.end()) {
-    return absl::NotFoundError(absl::StrCat("there is no queue '", queue, "'; ClusterOptions::queues has ",
+    return absl::NotFoundError(absl::StrCat("there is no queue '", queue,
+                                            "'; ClusterOptions::queues has ",
                                             absl::StrJoin(options_.queues, ", ")));
   }
   return absl::OkStatus();
@@ -445,11 +448,12 @@ absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& 
   job_options.batch_bytes = options.batch_bytes;
   LedgerObserver observer(coordinator_.get(), &progress_, job_options.feed_id,
                           source.num_partitions(), options.num_epochs);
-  const auto job = std::make_shared<TrainJob>(feeder_.get(), directory_.get(), &source, &observer,
-                                              job_options);
+  const auto job =
+      std::make_shared<TrainJob>(feeder_.get(), directory_.get(), &source, &observer, job_options);
   TrainResult result;
-  MILLRACE_RETURN_IF_ERROR(
-      RunCancellable([job](const absl::Status& status) { job->Cancel(status); }, [&]() -> absl::Status {
+  MILLRACE_RETURN_IF_ERROR(RunCancellable(
+      [job](const absl::Status& status) { job->Cancel(status); },
+      [&]() -> absl::Status {
         MILLRACE_RETURN_IF_ERROR(coordinator_->WaitFedEndpoints(options.feed_timeout));
         MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
         MILLRACE_ASSIGN_OR_RETURN(result, job->Run());
@@ -478,13 +482,13 @@ absl::Status Cluster::Impl::Infer(const PartitionedSource& source, const Inferen
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<InferenceJob> job,
       InferenceJob::Create(&source, job_options, directory_.get(), feeder_.get()));
-  return RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
-                        [&]() -> absl::Status {
-                          MILLRACE_RETURN_IF_ERROR(
-                              coordinator_->WaitFedEndpoints(options.feed_timeout));
-                          MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
-                          return job->Collect(sink);
-                        });
+  return RunCancellable(
+      [job](const absl::Status& status) { job->Cancel(status); },
+      [&]() -> absl::Status {
+        MILLRACE_RETURN_IF_ERROR(coordinator_->WaitFedEndpoints(options.feed_timeout));
+        MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
+        return job->Collect(sink);
+      });
 }
 
 absl::Status Cluster::Impl::RunCancellable(Cancel cancel,
@@ -534,13 +538,13 @@ absl::Status Cluster::Impl::EndFeed(absl::string_view queue) {
   return absl::OkStatus();
 }
 
-// ---- the end ---------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 absl::Status Cluster::Impl::Shutdown(const ShutdownOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckDuration("timeout", options.timeout));
   if (options.grace < absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat("grace must not be negative, found ",
-                                                   absl::FormatDuration(options.grace)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("grace must not be negative, found ", absl::FormatDuration(options.grace)));
   }
   {
     MutexLock lock(&mu_);
@@ -645,7 +649,7 @@ std::string Cluster::Impl::EndpointNamed(const std::string& name) const {
   return "";
 }
 
-// ---- InferenceResult -------------------------------------------------------------------------------
+// ---- InferenceResult ----------------------------------------------------------------------------
 
 class InferenceResult::Impl {
  public:
@@ -653,7 +657,9 @@ class InferenceResult::Impl {
       : cluster_(cluster), source_(std::move(source)), options_(std::move(options)) {}
 
   int num_partitions() const { return source_->num_partitions(); }
-  absl::Status Run(const InferenceJob::Sink& sink) { return cluster_->Infer(*source_, options_, sink); }
+  absl::Status Run(const InferenceJob::Sink& sink) {
+    return cluster_->Infer(*source_, options_, sink);
+  }
 
  private:
   Cluster::Impl* const cluster_;
@@ -682,9 +688,10 @@ absl::Status InferenceResult::ForEach(
   return impl_->Run(consume);
 }
 
-// ---- Cluster ---------------------------------------------------------------------------------------
+// ---- Cluster ------------------------------------------------------------------------------------
 
-absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher, const NodeProgram& program,
+absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher,
+                                                      const NodeProgram& program,
                                                       ClusterOptions options) {
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<NodeRole> roles,

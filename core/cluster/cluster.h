@@ -41,8 +41,9 @@
 
 namespace millrace {
 
-// InputMode (core/coordinator/coordinator_options.h): kDirect, nodes read their own data (TensorFlowOnSpark:
-// TENSORFLOW); kFeed, the driver feeds chief, master and workers (TensorFlowOnSpark: SPARK).
+// InputMode (core/coordinator/coordinator_options.h): kDirect, nodes read their own data
+// (TensorFlowOnSpark: TENSORFLOW); kFeed, the driver feeds chief, master and workers
+// (TensorFlowOnSpark: SPARK).
 
 // Zero never means "no limit" here; absl::InfiniteDuration() does.
 struct ClusterOptions {
@@ -66,8 +67,8 @@ struct ClusterOptions {
   std::string working_dir;
   // Close a node's reserved port just before it starts. Otherwise it inherits the socket.
   bool release_port = true;
-  // GPUs that are claimed for each node, so that no two nodes of a host share one (docs/gpus.md). A ps
-  // gets none. With 0 and no gpus_by_job GPUs are left alone.
+  // GPUs that are claimed for each node, so that no two nodes of a host share one (docs/gpus.md). A
+  // ps gets none. With 0 and no gpus_by_job GPUs are left alone.
   int gpus_per_node = 0;
   // Other numbers for some jobs: {{"evaluator", 1}, {"ps", 0}}. A node with 0 sees no GPU.
   std::map<std::string, int> gpus_by_job;
@@ -100,8 +101,8 @@ struct ClusterOptions {
   std::function<void(absl::string_view node, absl::string_view line)> on_log;
   // As on_log, with where the line comes from, and without a line for those that were left out:
   // `dropped` counts them.
-  std::function<void(absl::string_view node, LogSource source, const std::vector<std::string>& lines,
-                     uint64_t dropped)>
+  std::function<void(absl::string_view node, LogSource source,
+                     const std::vector<std::string>& lines, uint64_t dropped)>
       on_output;
   // Everything that nodes write, byte for byte; empty at the end of a node's attempt. Nothing of it
   // is dropped: a node waits while its output is not taken. `taken` is to be called once, from any
@@ -120,7 +121,8 @@ struct ClusterOptions {
   // The ladder and rows/s on stderr. Unset: if stderr is a terminal.
   std::optional<bool> progress;
 
-  // TensorBoard on log_dir beside the chief, or worker:0 where there is none (TensorBoardSidecar()).
+  // TensorBoard on log_dir beside the chief, or worker:0 where there is none
+  // (TensorBoardSidecar()).
   bool tensorboard = false;
   // More programs beside nodes.
   std::vector<Sidecar> sidecars;
@@ -173,9 +175,10 @@ class InferenceResult {
   // Feeds all partitions at once to all nodes and returns the results in the order of partitions.
   // Memory: all results. Each call feeds anew. Errors as Cluster::Inference says.
   [[nodiscard]] absl::StatusOr<std::vector<RecordBatch>> Collect();
-  // Feeds partition by partition, several at a time, and hands each batch of results to `consume`, in
-  // order; bounded memory. An error of `consume` ends it.
-  absl::Status ForEach(const std::function<absl::Status(int partition, const RecordBatch&)>& consume);
+  // Feeds partition by partition, several at a time, and hands each batch of results to `consume`,
+  // in order; bounded memory. An error of `consume` ends it.
+  absl::Status ForEach(
+      const std::function<absl::Status(int partition, const RecordBatch&)>& consume);
 
  private:
   friend class Cluster;
@@ -186,20 +189,20 @@ class InferenceResult {
 
 // A running cluster.
 //
-// Ownership: owns coordinator and feeder; borrows the launcher, which must outlive it. Thread safety:
-// all methods; Train calls on one queue run one after another. Lifetime: the destructor of a cluster
-// that was not shut down ends everything at once.
+// Ownership: owns coordinator and feeder; borrows the launcher, which must outlive it. Thread
+// safety: all methods; Train calls on one queue run one after another. Lifetime: the destructor of
+// a cluster that was not shut down ends everything at once.
 //
-// Failures. When a node fails, calls under way end with one error: the first cause, by node, attempt,
-// host and exit status, its last stderr lines after the first line. Codes: ABORTED, a node exited with
-// an error or was killed; UNAVAILABLE, a host or agent was lost; NOT_FOUND or PERMISSION_DENIED, the
-// program could not be started; DEADLINE_EXCEEDED, a time limit of the call; CANCELLED, an operator
-// stopped the cluster (ClusterClient::StopCluster), with his reason.
+// Failures. When a node fails, calls under way end with one error: the first cause, by node,
+// attempt, host and exit status, its last stderr lines after the first line. Codes: ABORTED, a node
+// exited with an error or was killed; UNAVAILABLE, a host or agent was lost; NOT_FOUND or
+// PERMISSION_DENIED, the program could not be started; DEADLINE_EXCEEDED, a time limit of the call;
+// CANCELLED, an operator stopped the cluster (ClusterClient::StopCluster), with his reason.
 class Cluster {
  public:
   // Starts the agents, waits until every node runs, and returns. An error leaves nothing behind.
-  // Returns INVALID_ARGUMENT for options that make no sense, DEADLINE_EXCEEDED naming the slots that
-  // did not come within reservation_timeout and why, or the failure of a node.
+  // Returns INVALID_ARGUMENT for options that make no sense, DEADLINE_EXCEEDED naming the slots
+  // that did not come within reservation_timeout and why, or the failure of a node.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Cluster>> Run(Launcher& launcher,
                                                                     const NodeProgram& program,
                                                                     ClusterOptions options = {});
@@ -208,18 +211,19 @@ class Cluster {
   Cluster& operator=(const Cluster&) = delete;
 
   // Feeds every row of `source` to the fed nodes, `num_epochs` times, and returns when all are
-  // acknowledged, or every node has stopped reading (Terminate). Blocks. Returns FAILED_PRECONDITION
-  // in InputMode DIRECT or after the queue's end, NOT_FOUND for an unknown queue, INVALID_ARGUMENT for
-  // bad options or data, DEADLINE_EXCEEDED without progress for feed_timeout, or a node's failure.
+  // acknowledged, or every node has stopped reading (Terminate). Blocks. Returns
+  // FAILED_PRECONDITION in InputMode DIRECT or after the queue's end, NOT_FOUND for an unknown
+  // queue, INVALID_ARGUMENT for bad options or data, DEADLINE_EXCEEDED without progress for
+  // feed_timeout, or a node's failure.
   absl::StatusOr<TrainResult> Train(const std::shared_ptr<PartitionedSource>& source,
                                     const TrainOptions& options = {});
   // Feeds `source` when results are asked for (InferenceResult), whose calls return errors as Train
   // does, and FAILED_PRECONDITION naming the rows if a program's results do not cover them once.
   [[nodiscard]] absl::StatusOr<InferenceResult> Inference(
       const std::shared_ptr<PartitionedSource>& source, const InferenceOptions& options = {});
-  // Ends what nodes do with a queue now, training or inference: ShouldStop() turns true once what was
-  // fed is read. A program that has trained may serve inference on it afterwards; training does not
-  // come back. Returns as Train for a wrong queue or mode.
+  // Ends what nodes do with a queue now, training or inference: ShouldStop() turns true once what
+  // was fed is read. A program that has trained may serve inference on it afterwards; training does
+  // not come back. Returns as Train for a wrong queue or mode.
   absl::Status EndFeed(absl::string_view queue = "input");
 
   // Ends all queues, waits for the workers, then stops ps and evaluator. Returns the first failure
@@ -227,7 +231,7 @@ class Cluster {
   // the nodes that had to be killed. Idempotent: later calls return the same.
   absl::Status Shutdown(const ShutdownOptions& options = {});
 
-  // ---- what there is -------------------------------------------------------------------------------
+  // ---- what there is ----------------------------------------------------------------------------
   [[nodiscard]] const std::string& cluster_id() const;
   [[nodiscard]] ClusterStatus Status() const;
   [[nodiscard]] ClusterSpec cluster_spec() const;

@@ -65,7 +65,8 @@ class ClusterTest : public ::testing::Test {
       MutexLock lock(&mu_);
       lines_.push_back(absl::StrCat(node, ": ", line));
     };
-    options_.on_metric = [this](absl::string_view, absl::string_view name, int64_t step, double value) {
+    options_.on_metric = [this](absl::string_view, absl::string_view name, int64_t step,
+                                double value) {
       MutexLock lock(&mu_);
       steps_[std::string(name)] += step;
       sums_[std::string(name)] += value;
@@ -118,10 +119,11 @@ TEST_F(ClusterTest, DirectNodesKnowTheirPlaceAndRunToTheirEnd) {
   // A ps is stopped when the workers have ended, however far it has come.
   EXPECT_TRUE(HasLine("ps:0: name=ps:0 executor=0 workers=3 rank=-1 chief=0 fd=0"));
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
-  EXPECT_THAT(lines(), AllOf(Contains("chief:0: name=chief:0 executor=1 workers=3 rank=0 chief=1 fd=0"),
-                             Contains("worker:0: name=worker:0 executor=2 workers=3 rank=1 chief=0 fd=0"),
-                             Contains("worker:1: name=worker:1 executor=3 workers=3 rank=2 chief=0 fd=0"),
-                             Contains("worker:1: cwd=/")));
+  EXPECT_THAT(lines(),
+              AllOf(Contains("chief:0: name=chief:0 executor=1 workers=3 rank=0 chief=1 fd=0"),
+                    Contains("worker:0: name=worker:0 executor=2 workers=3 rank=1 chief=0 fd=0"),
+                    Contains("worker:1: name=worker:1 executor=3 workers=3 rank=2 chief=0 fd=0"),
+                    Contains("worker:1: cwd=/")));
   for (const SlotStatus& slot : (*cluster)->Status().slots) {
     EXPECT_EQ(slot.state, SlotState::kFinished) << slot.role.ToString();
     EXPECT_GT(slot.ReachedAt(SlotState::kRunning), slot.ReachedAt(SlotState::kRequested));
@@ -150,8 +152,9 @@ TEST_F(ClusterTest, APlainProgramReadsItsEnvironment) {
       StartShell("echo \"$GREETING $RANK/$WORLD_SIZE\"; echo \"$TF_CONFIG\"");
   ASSERT_THAT(cluster, IsOk());
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
-  EXPECT_THAT(lines(), AllOf(Contains("worker:0: good morning 0/2"), Contains("worker:1: good morning 1/2"),
-                             Contains(AllOf(StartsWith("worker:1: {"), HasSubstr("\"index\":1")))));
+  EXPECT_THAT(lines(),
+              AllOf(Contains("worker:0: good morning 0/2"), Contains("worker:1: good morning 1/2"),
+                    Contains(AllOf(StartsWith("worker:1: {"), HasSubstr("\"index\":1")))));
 }
 
 TEST_F(ClusterTest, AHeldPortIsInherited) {
@@ -159,14 +162,16 @@ TEST_F(ClusterTest, AHeldPortIsInherited) {
   absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("describe");
   ASSERT_THAT(cluster, IsOk());
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
-  EXPECT_THAT(lines(), Contains("worker:2: name=worker:2 executor=2 workers=3 rank=2 chief=0 fd=1"));
+  EXPECT_THAT(lines(),
+              Contains("worker:2: name=worker:2 executor=2 workers=3 rank=2 chief=0 fd=1"));
 }
 
 TEST_F(ClusterTest, NodesMeetThroughKeysAndABarrier) {
   absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("rendezvous");
   ASSERT_THAT(cluster, IsOk());
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
-  EXPECT_THAT(lines(), AllOf(Contains("worker:0: met 3"), Contains("worker:1: met 3"), Contains("worker:2: met 3")));
+  EXPECT_THAT(lines(), AllOf(Contains("worker:0: met 3"), Contains("worker:1: met 3"),
+                             Contains("worker:2: met 3")));
 }
 
 TEST_F(ClusterTest, OutputIsKeptInLogDir) {
@@ -256,7 +261,8 @@ TEST_F(ClusterTest, InferenceReturnsAResultForEveryRowInOrder) {
     last_partition = partition;
     streamed.push_back(rows);
     return absl::OkStatus();
-  }), IsOk());
+  }),
+              IsOk());
   EXPECT_EQ(Doubled(streamed), expected);
   EXPECT_THAT(result->ForEach([](int, const RecordBatch&) { return absl::AbortedError("enough"); }),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("enough")));
@@ -315,8 +321,9 @@ TEST_F(ClusterTest, AFailureAfterTheDataIsTheErrorOfShutdown) {
   ASSERT_THAT(cluster, IsOk());
   ASSERT_THAT((*cluster)->Train(Rows(100, 3)), IsOk());
   const absl::Status status = (*cluster)->Shutdown();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal,
-                               AllOf(HasSubstr("worker:1"), HasSubstr("could not save the model"))));
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kInternal,
+                       AllOf(HasSubstr("worker:1"), HasSubstr("could not save the model"))));
   EXPECT_EQ((*cluster)->Shutdown(), status);  // again: the same
 }
 
@@ -392,14 +399,16 @@ TEST_F(ClusterTest, WhoDoesNotEndByItselfIsStoppedAndNamed) {
   }
 }
 
-// The observer's thread tells it and looks whether the cluster is being shut down, while the program
-// lets go of the cluster: nothing orders the two, as ThreadSanitizer sees it.
+// The observer's thread tells it and looks whether the cluster is being shut down, while the
+// program lets go of the cluster: nothing orders the two, as ThreadSanitizer sees it.
 TEST_F(ClusterTest, IsGivenUpWhileAFailureIsTold) {
   const std::string end = JoinPath(::testing::TempDir(), "given_up");
   std::filesystem::remove(end);
   std::atomic<bool> told = false;
   options_.num_executors = 1;
-  options_.on_failure = [&told](const NodeFailure&) { told.store(true, std::memory_order_relaxed); };
+  options_.on_failure = [&told](const NodeFailure&) {
+    told.store(true, std::memory_order_relaxed);
+  };
   absl::StatusOr<std::unique_ptr<Cluster>> cluster =
       StartShell(absl::StrCat("until test -e ", end, "; do sleep 0.05; done; exit 3"));
   ASSERT_THAT(cluster, IsOk());

@@ -83,11 +83,10 @@ TEST_F(ClusterViewTest, ItsFileLeadsToItAndGoesWithIt) {
   auto client = Client();
   // What the agents measured.
   EXPECT_TRUE(Eventually(*client, [](const ClusterView& view) {
-    return view.nodes().size() == 2 &&
-           std::all_of(view.nodes().begin(), view.nodes().end(),
-                       [](const v1::WatchUpdate::Node& node) {
-                         return node.sample().process().rss_bytes() > 0;
-                       });
+    return view.nodes().size() == 2 && std::all_of(view.nodes().begin(), view.nodes().end(),
+                                                   [](const v1::WatchUpdate::Node& node) {
+                                                     return node.sample().process().rss_bytes() > 0;
+                                                   });
   }));
   int lines = 0;
   const absl::Time deadline = absl::Now() + absl::Seconds(60);

@@ -18,28 +18,28 @@ namespace millrace {
 // Starts one agent per slot and knows when one is dead.
 //
 // Ownership: Cluster::Run borrows a launcher for the cluster's life. Thread safety: one caller at a
-// time. `events` are called from Launch or the launcher's own thread, and not after Stop has returned.
-// A launcher serves one cluster at a time.
+// time. `events` are called from Launch or the launcher's own thread, and not after Stop has
+// returned. A launcher serves one cluster at a time.
 class Launcher {
  public:
   struct Events {
     // The agent of this slot is a process now.
     std::function<void(int executor_id, int64_t pid)> on_started;
-    // It is gone for certain: its exit was seen, or it never was (pid 0). Or, with still_trying, it is
-    // not there yet, and this is why.
+    // It is gone for certain: its exit was seen, or it never was (pid 0). Or, with still_trying, it
+    // is not there yet, and this is why.
     std::function<void(const AgentEnd& end)> on_exit;
   };
 
   virtual ~Launcher() = default;
 
-  // Starts an agent for each ticket. Returns once they are starting, not running. An error means that
-  // nothing was started, or that what was is ended again.
+  // Starts an agent for each ticket. Returns once they are starting, not running. An error means
+  // that nothing was started, or that what was is ended again.
   virtual absl::Status Launch(const std::vector<AgentTicket>& tickets, Events events) = 0;
   // Starts another agent for a slot of the cluster that Launch serves; one that is there still is
-  // killed first. Returns at once: what becomes of it is told by the events, an agent that could not
-  // be started by on_exit with pid 0. Thread safety: from any thread, while Launch and Stop run too.
-  // Returns UNIMPLEMENTED where somebody else starts agents again (the default), FAILED_PRECONDITION
-  // if nothing is launched (any more).
+  // killed first. Returns at once: what becomes of it is told by the events, an agent that could
+  // not be started by on_exit with pid 0. Thread safety: from any thread, while Launch and Stop run
+  // too. Returns UNIMPLEMENTED where somebody else starts agents again (the default),
+  // FAILED_PRECONDITION if nothing is launched (any more).
   virtual absl::Status Relaunch(const AgentTicket& /*ticket*/) {
     return absl::UnimplementedError("this launcher does not start agents again");
   }

@@ -1,6 +1,7 @@
 // File: ledger_observer.h
 //
-// What a job tells of its partitions, written into the coordinator's ledger, and shown to who watches.
+// What a job tells of its partitions, written into the coordinator's ledger, and shown to who
+// watches.
 #ifndef CORE_CLUSTER_LEDGER_OBSERVER_H_
 #define CORE_CLUSTER_LEDGER_OBSERVER_H_
 
@@ -18,7 +19,8 @@
 
 namespace millrace {
 
-// One feed. Partitions of later epochs are counted on: partition p of epoch e is e * partitions + p.
+// One feed. Partitions of later epochs are counted on: partition p of epoch e is e * partitions +
+// p.
 //
 // `progress` is nullptr for feeds that are not shown at the terminal.
 // Thread safety: all methods. Lifetime: coordinator and progress, not owned, outlive it.

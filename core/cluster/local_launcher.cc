@@ -41,7 +41,8 @@ std::vector<std::string> AgentCandidates() {
     candidates.push_back(absl::StrCat(*self, ".runfiles/millrace/", kAgentRunfile));
     candidates.push_back(JoinPath(self->substr(0, self->rfind('/')), kAgentName));
   }
-  for (const absl::string_view directory : absl::StrSplit(EnvOr("PATH", ""), ':', absl::SkipEmpty())) {
+  for (const absl::string_view directory :
+       absl::StrSplit(EnvOr("PATH", ""), ':', absl::SkipEmpty())) {
     candidates.push_back(JoinPath(directory, kAgentName));
   }
   return candidates;
@@ -169,8 +170,8 @@ class LocalLauncher::Watch {
       owners.push_back(agent.get());
     }
     const absl::Duration capped = std::min(timeout, absl::Hours(1));
-    const int wait_ms = static_cast<int>(absl::ToInt64Milliseconds(std::max(
-        capped + absl::Milliseconds(1), absl::ZeroDuration())));
+    const int wait_ms = static_cast<int>(
+        absl::ToInt64Milliseconds(std::max(capped + absl::Milliseconds(1), absl::ZeroDuration())));
     if (::poll(fds.data(), fds.size(), wait_ms) <= 0) return {};
     if (fds[0].revents != 0) {
       uint64_t count = 0;
@@ -214,17 +215,18 @@ absl::StatusOr<std::string> LocalLauncher::FindAgent(const LocalLauncherOptions&
   for (const std::string& named : {options.agent_path, EnvOr("MILLRACE_AGENT", "")}) {
     if (named.empty()) continue;
     if (IsExecutable(named)) return named;
-    return absl::NotFoundError(absl::StrCat(
-        "the agent ", named, " is not there or not executable; build it with: bazel build "
-        "//:millrace-agent"));
+    return absl::NotFoundError(
+        absl::StrCat("the agent ", named,
+                     " is not there or not executable; build it with: bazel build "
+                     "//:millrace-agent"));
   }
   const std::vector<std::string> candidates = AgentCandidates();
   for (const std::string& candidate : candidates) {
     if (IsExecutable(candidate)) return candidate;
   }
-  return absl::NotFoundError(absl::StrCat(
-      "no ", kAgentName, " found; set MILLRACE_AGENT to it. Looked for ",
-      absl::StrJoin(candidates, ", ")));
+  return absl::NotFoundError(absl::StrCat("no ", kAgentName,
+                                          " found; set MILLRACE_AGENT to it. Looked for ",
+                                          absl::StrJoin(candidates, ", ")));
 }
 
 absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Events events) {

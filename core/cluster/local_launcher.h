@@ -18,14 +18,14 @@
 namespace millrace {
 
 struct LocalLauncherOptions {
-  // The agent's executable. Empty: $MILLRACE_AGENT, then the driver's Bazel runfiles, then beside the
-  // driver's own executable, then PATH.
+  // The agent's executable. Empty: $MILLRACE_AGENT, then the driver's Bazel runfiles, then beside
+  // the driver's own executable, then PATH.
   std::string agent_path;
 };
 
-// One thread watches the agents: it reads what they say and reaps them. Agents get a process group of
-// their own (Ctrl-C reaches the driver only) and end when the driver does, however it dies: their stdin
-// closes.
+// One thread watches the agents: it reads what they say and reaps them. Agents get a process group
+// of their own (Ctrl-C reaches the driver only) and end when the driver does, however it dies:
+// their stdin closes.
 class LocalLauncher : public Launcher {
  public:
   explicit LocalLauncher(LocalLauncherOptions options = {});

@@ -16,8 +16,8 @@ namespace millrace {
 //   NodeProgram::File("bazel-bin/examples/digits/digits_node").Args({"--hidden=64"})
 class NodeProgram {
  public:
-  // A file of the driver's host: shipped to every node, its sha256 checked, its run bit set. A relative
-  // path is relative to the driver's working directory.
+  // A file of the driver's host: shipped to every node, its sha256 checked, its run bit set. A
+  // relative path is relative to the driver's working directory.
   [[nodiscard]] static NodeProgram File(std::string path) { return {std::move(path), true}; }
   // A file that every host has. A name without a slash is looked up in PATH there.
   [[nodiscard]] static NodeProgram Path(std::string path) { return {std::move(path), false}; }

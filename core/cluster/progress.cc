@@ -87,8 +87,9 @@ std::string Progress::LadderText() const {
   std::array<int, kNumSlotStates> counts{};
   for (const auto& [executor_id, state] : slots_) ++counts[static_cast<int>(state)];
   counts[0] += num_slots_ - static_cast<int>(slots_.size());
-  std::string text = absl::StrFormat("%.1f s  %d node%s:", absl::ToDoubleSeconds(clock_->SteadyNow() - start_),
-                                     num_slots_, num_slots_ == 1 ? "" : "s");
+  std::string text =
+      absl::StrFormat("%.1f s  %d node%s:", absl::ToDoubleSeconds(clock_->SteadyNow() - start_),
+                      num_slots_, num_slots_ == 1 ? "" : "s");
   for (int state = 0; state < kNumSlotStates; ++state) {
     if (counts[state] == 0) continue;
     absl::StrAppend(&text, " ", counts[state], " ", SlotStateName(static_cast<SlotState>(state)));
@@ -97,11 +98,10 @@ std::string Progress::LadderText() const {
 }
 
 std::string Progress::FeedText() const {
-  const double seconds =
-      std::max(absl::ToDoubleSeconds(clock_->SteadyNow() - feed_start_), 1e-3);
-  return absl::StrFormat("%.1f s  %s rows, %s rows/s, %d of %d partitions", seconds,
-                         Count(static_cast<double>(rows_)),
-                         Count(static_cast<double>(rows_) / seconds), partitions_done_, partitions_);
+  const double seconds = std::max(absl::ToDoubleSeconds(clock_->SteadyNow() - feed_start_), 1e-3);
+  return absl::StrFormat(
+      "%.1f s  %s rows, %s rows/s, %d of %d partitions", seconds, Count(static_cast<double>(rows_)),
+      Count(static_cast<double>(rows_) / seconds), partitions_done_, partitions_);
 }
 
 }  // namespace millrace

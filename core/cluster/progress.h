@@ -19,8 +19,8 @@
 
 namespace millrace {
 
-// Thread safety: all methods. Blocking: writes to the terminal, at most ten times a second, and not at
-// all if disabled.
+// Thread safety: all methods. Blocking: writes to the terminal, at most ten times a second, and not
+// at all if disabled.
 class Progress {
  public:
   // `write` puts text on the terminal as it is.

@@ -15,8 +15,8 @@ using ::testing::IsEmpty;
 class ProgressTest : public ::testing::Test {
  protected:
   Progress Make(bool enabled) {
-    return Progress(enabled, 3, [this](absl::string_view text) { text_ += std::string(text); },
-                    &clock_);
+    return Progress(
+        enabled, 3, [this](absl::string_view text) { text_ += std::string(text); }, &clock_);
   }
   // What was written since the last call.
   std::string Take() { return std::exchange(text_, ""); }

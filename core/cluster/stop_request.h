@@ -28,10 +28,10 @@ class StopRequest {
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  // Asks every node to end as Shutdown asks ps (`now`: kills them). Calls of the cluster under way end
-  // with CANCELLED and the first reason; Shutdown returns that too, unless a node had failed. A later
-  // call counts only if it hardens the first. Does not wait for the end; may be called from on_slot and
-  // its like.
+  // Asks every node to end as Shutdown asks ps (`now`: kills them). Calls of the cluster under way
+  // end with CANCELLED and the first reason; Shutdown returns that too, unless a node had failed. A
+  // later call counts only if it hardens the first. Does not wait for the end; may be called from
+  // on_slot and its like.
   void Request(absl::string_view reason, bool now = false);
 
   [[nodiscard]] bool requested() const;

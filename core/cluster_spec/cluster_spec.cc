@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/status.h"
 #include "core/base/json.h"
+#include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cluster_spec/python_text.h"

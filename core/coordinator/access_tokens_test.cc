@@ -18,9 +18,9 @@ TEST(AccessTokensTest, EachKindOpensWhatItIsFor) {
   EXPECT_EQ(tokens.values().agent.size(), 64u);
   EXPECT_NE(tokens.values().agent, tokens.values().viewer);
   EXPECT_THAT(tokens.Check("Bearer " + tokens.values().agent, {TokenKind::kAgent}), IsOk());
-  EXPECT_THAT(tokens.Check("Bearer " + tokens.values().viewer,
-                           {TokenKind::kOperator, TokenKind::kViewer}),
-              IsOk());
+  EXPECT_THAT(
+      tokens.Check("Bearer " + tokens.values().viewer, {TokenKind::kOperator, TokenKind::kViewer}),
+      IsOk());
   EXPECT_THAT(tokens.Check("Bearer " + tokens.values().operator_token, {TokenKind::kOperator}),
               IsOk());
   EXPECT_THAT(tokens.Check("Bearer " + tokens.values().viewer, {TokenKind::kAgent}),

@@ -88,7 +88,7 @@ class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::unique_ptr<grpc::ByteBuffer> outgoing_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> close_ ABSL_GUARDED_BY(mu_);  // set once; nothing is queued after
-  bool cancel_ ABSL_GUARDED_BY(mu_) = false;  // the write in flight must be given up
+  bool cancel_ ABSL_GUARDED_BY(mu_) = false;                // the write in flight must be given up
   bool finished_ ABSL_GUARDED_BY(mu_) = false;              // Finish was called
   bool done_ ABSL_GUARDED_BY(mu_) = false;                  // context_ is gone
 };

@@ -45,9 +45,9 @@ std::vector<BarrierSet::Completion> BarrierSet::Arrive(absl::string_view name, i
         "a barrier's name of ", name.size(), " bytes: must have 1 to ", kMaxNameBytes)));
   }
   if (!participants_.contains(executor_id)) {
-    return refuse(absl::FailedPreconditionError(absl::StrCat(
-        Quoted(name), ": executor ", executor_id,
-        " takes no part; barriers are among chief or master and workers")));
+    return refuse(absl::FailedPreconditionError(
+        absl::StrCat(Quoted(name), ": executor ", executor_id,
+                     " takes no part; barriers are among chief or master and workers")));
   }
   if (!ended_.empty()) {
     const auto& [gone, how] = *ended_.begin();

@@ -23,9 +23,7 @@ std::string Name(const NodeRole& role, int executor_id, uint32_t attempt) {
   return absl::StrCat(role.ToString(), " (executor ", executor_id, ", attempt ", attempt, ")");
 }
 
-std::string Name(const SlotStatus& slot) {
-  return Name(slot.role, slot.executor_id, slot.attempt);
-}
+std::string Name(const SlotStatus& slot) { return Name(slot.role, slot.executor_id, slot.attempt); }
 
 std::string Counted(int64_t count, absl::string_view one, absl::string_view many) {
   return absl::StrCat(count, " ", count == 1 ? one : many);
@@ -113,8 +111,7 @@ void ClusterRecorder::TellSlot(const SlotStatus& before, const SlotStatus& now) 
         tell("slot", v1::Event::SEVERITY_WARNING, now.error.message());
         break;
       case SlotState::kLost:
-        tell("slot", v1::Event::SEVERITY_WARNING,
-             absl::StrCat("is lost: ", now.error.message()));
+        tell("slot", v1::Event::SEVERITY_WARNING, absl::StrCat("is lost: ", now.error.message()));
         break;
       default:
         break;  // the steps to there are in the slot
@@ -143,8 +140,7 @@ void ClusterRecorder::Slot(const SlotStatus& slot) {
   }
   if (phase_ == v1::ClusterInfo::PHASE_ENDED && ended_ < num_slots_) {
     SetPhase(phase_ = v1::ClusterInfo::PHASE_RUNNING);
-  } else if (phase_ != v1::ClusterInfo::PHASE_ENDED &&
-             phase_ != v1::ClusterInfo::PHASE_RESERVING &&
+  } else if (phase_ != v1::ClusterInfo::PHASE_ENDED && phase_ != v1::ClusterInfo::PHASE_RESERVING &&
              phase_ != v1::ClusterInfo::PHASE_FAILED && ended_ == num_slots_) {
     SetPhase(phase_ = v1::ClusterInfo::PHASE_ENDED);
     Tell("cluster", v1::Event::SEVERITY_INFO, -1, 0, "all nodes have ended");
@@ -183,9 +179,8 @@ void ClusterRecorder::Failure(const NodeFailure& failure, bool cause_known) {
   event.set_folded(cause_known);
   Tell(std::move(event));
   if (!cause_known) return;
-  view_->UpdateCluster([](v1::ClusterInfo* info) {
-    info->set_folded_failures(info->folded_failures() + 1);
-  });
+  view_->UpdateCluster(
+      [](v1::ClusterInfo* info) { info->set_folded_failures(info->folded_failures() + 1); });
 }
 
 void ClusterRecorder::FirstCause(const NodeFailure& cause, int folded) {
@@ -207,8 +202,7 @@ void ClusterRecorder::FirstCause(const NodeFailure& cause, int folded) {
   Tell(std::move(event));
 }
 
-void ClusterRecorder::Restart(const NodeFailure& failure, absl::Duration after, int used,
-                              int max) {
+void ClusterRecorder::Restart(const NodeFailure& failure, absl::Duration after, int used, int max) {
   Tell("restart", v1::Event::SEVERITY_WARNING, failure.executor_id, failure.attempt,
        absl::StrCat(failure.role.ToString(), " is started again in ", Seconds(after), " (restart ",
                     used, " of ", max, "): ", FailureText(failure, 0)));
@@ -273,8 +267,8 @@ void ClusterRecorder::Stopping(NodeFilter filter, absl::string_view reason, bool
   if (phase_ == v1::ClusterInfo::PHASE_RUNNING || phase_ == v1::ClusterInfo::PHASE_RESERVING) {
     SetPhase(phase_ = v1::ClusterInfo::PHASE_STOPPING);
   }
-  std::string text = absl::StrCat(who, now ? " killed: " : " asked to end: ",
-                                  Ellipsize(reason, kMaxReasonBytes));
+  std::string text =
+      absl::StrCat(who, now ? " killed: " : " asked to end: ", Ellipsize(reason, kMaxReasonBytes));
   if (text == stop_reason_) return;
   stop_reason_ = text;
   Tell("cluster", v1::Event::SEVERITY_INFO, -1, 0, std::move(text));
@@ -326,12 +320,11 @@ void ClusterRecorder::FeedClosed(const FeedSummary& feed) {
   view_->SetFeed(feed);
   const bool whole = feed.done == feed.partitions;
   Tell("feed", whole ? v1::Event::SEVERITY_INFO : v1::Event::SEVERITY_WARNING, -1, 0,
-       absl::StrCat("feed ", feed.feed_id, " has ended: ", feed.done, " of ",
-                    Counted(feed.partitions, "partition", "partitions"), " done, ",
-                    feed.rows_acked, " rows acknowledged",
-                    feed.exactly_once
-                        ? ""
-                        : absl::StrCat(", ", feed.rows_refed, " rows fed again")));
+       absl::StrCat(
+           "feed ", feed.feed_id, " has ended: ", feed.done, " of ",
+           Counted(feed.partitions, "partition", "partitions"), " done, ", feed.rows_acked,
+           " rows acknowledged",
+           feed.exactly_once ? "" : absl::StrCat(", ", feed.rows_refed, " rows fed again")));
 }
 
 void ClusterRecorder::FeedRemoved(absl::string_view feed_id) { view_->RemoveFeed(feed_id); }

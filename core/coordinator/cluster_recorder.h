@@ -72,8 +72,8 @@ class ClusterRecorder {
   static constexpr int kRefusals = 10;
 
  private:
-  void Tell(absl::string_view kind, v1::Event::Severity severity, int executor_id,
-            uint32_t attempt, std::string text);
+  void Tell(absl::string_view kind, v1::Event::Severity severity, int executor_id, uint32_t attempt,
+            std::string text);
   void Tell(v1::Event event);
   void TellSlot(const SlotStatus& before, const SlotStatus& now);
   void SetPhase(v1::ClusterInfo::Phase phase);
@@ -89,7 +89,7 @@ class ClusterRecorder {
   int ended_ ABSL_GUARDED_BY(mu_) = 0;  // slots in an ended state
   uint64_t fenced_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t illegal_ ABSL_GUARDED_BY(mu_) = 0;
-  std::string stop_reason_ ABSL_GUARDED_BY(mu_);  // the last one told
+  std::string stop_reason_ ABSL_GUARDED_BY(mu_);        // the last one told
   absl::Duration refusals_since_ ABSL_GUARDED_BY(mu_);  // steady
   int refusals_ ABSL_GUARDED_BY(mu_) = 0;               // since then
   uint64_t refusals_untold_ ABSL_GUARDED_BY(mu_) = 0;

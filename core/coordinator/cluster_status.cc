@@ -66,8 +66,8 @@ std::string FailureText(const NodeFailure& failure, int folded) {
   absl::StrAppend(&text, ") ", EscapeControls(failure.status.message()), Advice(failure));
   if (!failure.no_restart.empty()) absl::StrAppend(&text, "; not restarted: ", failure.no_restart);
   if (!failure.earlier_attempts.empty()) {
-    absl::StrAppend(&text, "; before: ",
-                    EscapeControls(absl::StrJoin(failure.earlier_attempts, ", ")));
+    absl::StrAppend(&text,
+                    "; before: ", EscapeControls(absl::StrJoin(failure.earlier_attempts, ", ")));
   }
   if (!failure.healed_nearby.empty()) {
     absl::StrAppend(&text, "; restarted shortly before: ",

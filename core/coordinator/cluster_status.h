@@ -127,7 +127,8 @@ struct NodeRestart {
   int max = 0;
 };
 
-// One line for people: FailureText()'s first, and "worker:1 is started again in 500ms (restart 1 of 3)".
+// One line for people: FailureText()'s first, and "worker:1 is started again in 500ms (restart 1 of
+// 3)".
 [[nodiscard]] std::string RestartText(const NodeRestart& restart);
 
 // Restarts keep off this host until then.
@@ -145,7 +146,7 @@ struct ClusterStatus {
   uint64_t fenced_updates = 0;             // messages of lower attempts or replaced agents, ignored
   uint64_t illegal_updates = 0;            // messages that made no sense in the slot's state
   std::vector<QuarantinedHost> quarantined;  // by name
-  absl::Time time;                         // of this snapshot
+  absl::Time time;                           // of this snapshot
 };
 
 }  // namespace millrace

@@ -39,22 +39,26 @@ TEST(ClusterStatusTest, TheFirstLineIsCompleteInItself) {
 TEST(ClusterStatusTest, AnEndWithoutWordsComesWithAdvice) {
   NodeFailure failure = Killed();
   failure.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = 9};
-  EXPECT_EQ(FailureText(failure, 1),
-            "worker:1 (executor 3, attempt 0, host h, pid 123) was killed by SIGKILL (if nobody did "
-            "that, its host was short of memory: see dmesg there); 1 later failure folded");
+  EXPECT_EQ(
+      FailureText(failure, 1),
+      "worker:1 (executor 3, attempt 0, host h, pid 123) was killed by SIGKILL (if nobody did "
+      "that, its host was short of memory: see dmesg there); 1 later failure folded");
   failure.status = absl::AbortedError("exited with code 3");
   failure.exit = {.kind = ExitStatus::Kind::kExited, .code = 3};
-  EXPECT_EQ(FailureText(failure, 0),
-            "worker:1 (executor 3, attempt 0, host h, pid 123) exited with code 3; it wrote nothing "
-            "to stderr");
+  EXPECT_EQ(
+      FailureText(failure, 0),
+      "worker:1 (executor 3, attempt 0, host h, pid 123) exited with code 3; it wrote nothing "
+      "to stderr");
 }
 
 TEST(ClusterStatusTest, ARestartIsOneLine) {
-  NodeRestart restart = {.failure = Killed(), .after = absl::Milliseconds(1234), .used = 1, .max = 3};
+  NodeRestart restart = {
+      .failure = Killed(), .after = absl::Milliseconds(1234), .used = 1, .max = 3};
   restart.failure.stderr_tail = {"step 1", "step 2"};
-  EXPECT_EQ(RestartText(restart),
-            "worker:1 (executor 3, attempt 0, host h, pid 123) was killed by SIGKILL. Last stderr line: "
-            "'step 2'; worker:1 is started again in 1.2s (restart 1 of 3)");
+  EXPECT_EQ(
+      RestartText(restart),
+      "worker:1 (executor 3, attempt 0, host h, pid 123) was killed by SIGKILL. Last stderr line: "
+      "'step 2'; worker:1 is started again in 1.2s (restart 1 of 3)");
 }
 
 TEST(ClusterStatusTest, ForeignTextCanNeitherForgeLinesNorDriveATerminal) {

@@ -196,9 +196,9 @@ void ControlPlane::PerformSlots(const TableEffects& effects) {
       continue;
     }
     ReplyBarrier(barriers_.Ended(
-        id, IsEnded(state) ? absl::StrCat(state == SlotState::kLost ? "was " : "has ",
-                                          SlotStateName(state))
-                           : "was lost"));
+        id, IsEnded(state)
+                ? absl::StrCat(state == SlotState::kLost ? "was " : "has ", SlotStateName(state))
+                : "was lost"));
   }
   for (const int id : effects.replaced) {
     kv_.DropOwner(table_.stream(id));
@@ -313,8 +313,8 @@ absl::StatusOr<uint64_t> ControlPlane::Register(const std::shared_ptr<AttachStre
 
   // Signing takes CPU: not under the lock. Until it is done the slot is connected.
   absl::StatusOr<std::string> certificate = ca_->SignNodeKey(
-      message.public_key(), absl::StrCat(admission->role.job_name, "-", admission->role.task_index,
-                                      ".node.millrace"));
+      message.public_key(),
+      absl::StrCat(admission->role.job_name, "-", admission->role.task_index, ".node.millrace"));
   if (!certificate.ok()) {
     StreamEnded(id);
     return certificate.status();

@@ -104,8 +104,7 @@ class ControlPlane {
   void Stop(NodeFilter filter, absl::string_view reason, bool now);
   absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason);
 
-  absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue,
-                        int64_t num_partitions);
+  absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue, int64_t num_partitions);
   absl::Status ReportPartition(absl::string_view feed_id, const PartitionReport& report);
   void CloseFeed(absl::string_view feed_id);
   // Calls `body` with the ledger, under the lock.
@@ -223,8 +222,7 @@ class ControlPlane {
                  v1::LookupReply::State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether this node's program reads the queue now.
   bool Reads(int executor_id, const std::string& queue) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void PlanMoves(absl::Duration now, const std::string& feed_id)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void PlanMoves(absl::Duration now, const std::string& feed_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Matches(NodeFilter filter, int executor_id) const;
   absl::Status CheckFed(int executor_id) const;
   // Waits until `done` returns a status or `timeout` passes (nullopt).
@@ -255,7 +253,7 @@ class ControlPlane {
   ObserverQueue observer_;
 
   mutable Mutex mu_;
-  CondVar changed_;     // a slot, the cause, endpoints, cancelled_, shut_down_
+  CondVar changed_;  // a slot, the cause, endpoints, cancelled_, shut_down_
   CondVar timer_wake_;
   ReservationTable table_ ABSL_GUARDED_BY(mu_);
   KvStore kv_ ABSL_GUARDED_BY(mu_);
@@ -271,9 +269,10 @@ class ControlPlane {
   Streams to_flush_ ABSL_GUARDED_BY(mu_);  // have something queued; empty outside of Do()
   grpc::ByteBuffer whole_spec_ ABSL_GUARDED_BY(mu_);  // of whole_spec_epoch_
   uint64_t whole_spec_epoch_ ABSL_GUARDED_BY(mu_) = 0;
-  std::deque<v1::FeedEnd> feed_ends_ ABSL_GUARDED_BY(mu_);     // the last ones
+  std::deque<v1::FeedEnd> feed_ends_ ABSL_GUARDED_BY(mu_);  // the last ones
   std::vector<std::string> ended_queues_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, std::string, std::less<>> feeder_keys_ ABSL_GUARDED_BY(mu_);  // by principal
+  std::map<std::string, std::string, std::less<>> feeder_keys_
+      ABSL_GUARDED_BY(mu_);  // by principal
   std::map<OutputKey, Output> outputs_ ABSL_GUARDED_BY(mu_);
   bool output_abandoned_ ABSL_GUARDED_BY(mu_) = false;
   const std::shared_ptr<OutputGate> output_gate_ = std::make_shared<OutputGate>();

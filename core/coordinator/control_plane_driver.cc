@@ -79,10 +79,10 @@ absl::Status ControlPlane::WaitFedEndpoints(absl::Duration timeout) {
           if (!Matches(NodeFilter::kFed, id) || StatusOf(id).has_feed) continue;
           all = false;
           if (!table_.HasEnded(id)) continue;
-          return absl::FailedPreconditionError(absl::StrCat(
-              table_.role(id).ToString(), " (executor ", id, ") has ",
-              SlotStateName(table_.state(id)), " and published no feed endpoint: ",
-              kNoEndpointHint));
+          return absl::FailedPreconditionError(
+              absl::StrCat(table_.role(id).ToString(), " (executor ", id, ") has ",
+                           SlotStateName(table_.state(id)),
+                           " and published no feed endpoint: ", kNoEndpointHint));
         }
         if (all) return absl::OkStatus();
         return std::nullopt;
@@ -198,8 +198,8 @@ absl::Status ControlPlane::CheckFed(int executor_id) const {
     return absl::NotFoundError(absl::StrCat("no executor ", executor_id));
   }
   if (!IsFedRole(options_.roles[executor_id].job_name)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        options_.roles[executor_id].ToString(), " (executor ", executor_id, ") is not fed"));
+    return absl::FailedPreconditionError(absl::StrCat(options_.roles[executor_id].ToString(),
+                                                      " (executor ", executor_id, ") is not fed"));
   }
   return absl::OkStatus();
 }

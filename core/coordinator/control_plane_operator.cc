@@ -37,22 +37,20 @@ bool IsFeederPrincipal(absl::string_view text) {
 }
 
 absl::Status NoFeeder(absl::string_view principal) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "\"", Ellipsize(EscapeControls(principal), 80),
-      "\" is no principal of a feeder: \"feeder/\" and more, at most 64 bytes of A-Z a-z 0-9 /_.:-"));
+  return absl::InvalidArgumentError(absl::StrCat("\"", Ellipsize(EscapeControls(principal), 80),
+                                                 "\" is no principal of a feeder: \"feeder/\" and "
+                                                 "more, at most 64 bytes of A-Z a-z 0-9 /_.:-"));
 }
 
 // Of a partition, as far as those that were begun say.
 double UsualRows(const FeedSummary& feed) {
   const int64_t begun = feed.feeding + feed.received + feed.done;
-  return static_cast<double>(feed.rows_received) /
-         static_cast<double>(std::max<int64_t>(1, begun));
+  return static_cast<double>(feed.rows_received) / static_cast<double>(std::max<int64_t>(1, begun));
 }
 
 // 40 characters of Z85.
 bool IsCurveKey(absl::string_view text) {
-  return text.size() == kCurveKeyCharacters &&
-         std::all_of(text.begin(), text.end(), [](char c) {
+  return text.size() == kCurveKeyCharacters && std::all_of(text.begin(), text.end(), [](char c) {
            return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
                   absl::StrContains(".-:+=^!/*?&<>()[]{}@%$#", c);
          });
@@ -255,14 +253,13 @@ int ControlPlane::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& r
         break;
     }
     if (!Reads(id, feed.queue)) continue;
-    candidates.push_back(
-        {.executor_id = id,
-         .near = !request.host().empty() && table_.host(id) == request.host(),
-         .open = ledger_.OpenOn(id)});
+    candidates.push_back({.executor_id = id,
+                          .near = !request.host().empty() && table_.host(id) == request.host(),
+                          .open = ledger_.OpenOn(id)});
   }
   if (!candidates.empty()) {
-    const std::optional<int> chosen = balance_.Choose(clock_->SteadyNow(), candidates,
-                                                      UsualRows(feed), request.patient());
+    const std::optional<int> chosen =
+        balance_.Choose(clock_->SteadyNow(), candidates, UsualRows(feed), request.patient());
     *state = chosen.has_value() ? v1::LookupReply::STATE_RUNNING : v1::LookupReply::STATE_BUSY;
     return chosen.value_or(-1);
   }
@@ -358,7 +355,7 @@ bool ControlPlane::MayResume(const PartitionReport& last, const FeedRoute& route
 }
 
 absl::StatusOr<FeedRoute> ControlPlane::ChooseFeed(absl::string_view feed_id, int64_t partition,
-                                                  absl::string_view host) {
+                                                   absl::string_view host) {
   v1::LookupRequest request;
   request.set_feed_id(std::string(feed_id));
   request.set_partition(partition);
@@ -424,10 +421,10 @@ absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {
     const absl::StatusOr<PartitionRecord> record =
         ledger_.Partition(request.feed_id(), request.partition());
     if (record.ok() && record->last.feeder_attempt > report.feeder_attempt) {
-      return absl::AbortedError(absl::StrCat(
-          "feed ", request.feed_id(), ", partition ", request.partition(), ": attempt ",
-          record->last.feeder_attempt, " of the feeder has it, this is ", report.feeder_attempt,
-          ": end this one"));
+      return absl::AbortedError(
+          absl::StrCat("feed ", request.feed_id(), ", partition ", request.partition(),
+                       ": attempt ", record->last.feeder_attempt, " of the feeder has it, this is ",
+                       report.feeder_attempt, ": end this one"));
     }
   }
   return ReportPartition(request.feed_id(), report);
@@ -436,8 +433,8 @@ absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {
 absl::Status ControlPlane::FeederPace(const v1::PaceRequest& request, v1::PaceReply* reply) {
   if (!IsFeederPrincipal(request.feeder())) return NoFeeder(request.feeder());
   if (request.nodes_size() > kMaxFedNodes) {
-    return absl::InvalidArgumentError(absl::StrCat("PaceRequest has ", request.nodes_size(),
-                                                   " nodes: at most ", kMaxFedNodes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("PaceRequest has ", request.nodes_size(), " nodes: at most ", kMaxFedNodes));
   }
   for (const v1::FedNode& node : request.nodes()) {
     if (absl::Status fed = CheckFed(node.executor_id()); !fed.ok()) return fed;

@@ -79,8 +79,8 @@ absl::Status CheckRoles(const std::vector<NodeRole>& roles) {
   std::set<std::pair<std::string, int>> seen;
   for (const NodeRole& role : roles) {
     if (!IsJobName(role.job_name) || role.task_index < 0) {
-      return absl::InvalidArgumentError(absl::StrCat("roles: \"", role.ToString(),
-                                                     "\" is no job of a-z 0-9 - with an index"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("roles: \"", role.ToString(), "\" is no job of a-z 0-9 - with an index"));
     }
     if (!seen.emplace(role.job_name, role.task_index).second) {
       return absl::InvalidArgumentError(absl::StrCat("roles: ", role.ToString(), " comes twice"));
@@ -104,9 +104,8 @@ absl::Status CheckNode(const NodeOptions& node) {
     }
   }
   if (node.feed_budget_bytes <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("node.feed_budget_bytes is ",
-                                                   node.feed_budget_bytes,
-                                                   ": it must be positive"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "node.feed_budget_bytes is ", node.feed_budget_bytes, ": it must be positive"));
   }
   if (node.stop_grace < absl::ZeroDuration()) {
     return absl::InvalidArgumentError("node.stop_grace is negative");
@@ -148,8 +147,8 @@ absl::Status CheckGpus(const CoordinatorOptions& options) {
 
 absl::Status CheckOptions(const CoordinatorOptions& options) {
   if (!options.cluster_id.empty() && !IsClusterId(options.cluster_id)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cluster_id must have 1 to ", kMaxClusterIdChars, " of A-Z a-z 0-9 . _ -"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cluster_id must have 1 to ", kMaxClusterIdChars, " of A-Z a-z 0-9 . _ -"));
   }
   if (options.bind_address.empty()) return absl::InvalidArgumentError("bind_address is empty");
   if (options.port < 0 || options.port > 65535) {
@@ -328,9 +327,9 @@ class GrpcCoordinator final : public Coordinator {
   }
 
   void Shutdown() override {
-    WithdrawClusterFile();                       // before nobody answers
-    if (plane_ != nullptr) plane_->Shutdown();   // streams hear why
-    if (hub_ != nullptr) hub_->Stop();           // readers hear the last of it
+    WithdrawClusterFile();                      // before nobody answers
+    if (plane_ != nullptr) plane_->Shutdown();  // streams hear why
+    if (hub_ != nullptr) hub_->Stop();          // readers hear the last of it
     if (events_ != nullptr) events_->Stop();
     if (server_ != nullptr) server_->Shutdown();
   }
@@ -371,8 +370,7 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(
       ca_, CertificateAuthority::Create({.cluster_id = cluster_id_, .clock = options.clock}));
   MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity agent, ca_->MakeClient("agent"));
-  MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity viewer,
-                            ca_->MakeClient("viewer"));
+  MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity viewer, ca_->MakeClient("viewer"));
   agent_identity_pem_ = agent.ToPem();
   viewer_identity_pem_ = viewer.ToPem();
   std::string sha256;
@@ -382,11 +380,10 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
     sha256 = program_->sha256();
     program_size = program_->size();
   }
-  const auto num_workers = std::count_if(
-      options.roles.begin(), options.roles.end(),
-      [](const NodeRole& role) { return IsFedRole(role.job_name); });
-  v1::NodeSpec spec =
-      ToNodeSpec(options.node, static_cast<int>(num_workers), sha256, program_size);
+  const auto num_workers =
+      std::count_if(options.roles.begin(), options.roles.end(),
+                    [](const NodeRole& role) { return IsFedRole(role.job_name); });
+  v1::NodeSpec spec = ToNodeSpec(options.node, static_cast<int>(num_workers), sha256, program_size);
   MILLRACE_RETURN_IF_ERROR(AddSidecars(options.node.sidecars, options.roles, &spec));
   if (!options.event_log_dir.empty()) {
     absl::StatusOr<std::unique_ptr<EventLog>> events =
@@ -406,19 +403,19 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
   hub_ = std::make_unique<WatchHub>(view_.get(), options.clock);
   plane_ = std::make_unique<ControlPlane>(options, std::move(spec), ca_.get(), view_.get(),
                                           recorder_.get());
-  MILLRACE_ASSIGN_OR_RETURN(server_, CoordinatorServer::Start({.bind_address = options.bind_address,
-                                                               .port = options.port,
-                                                               .limits = {},
-                                                               .ca = ca_.get(),
-                                                               .client_certificates_pem =
-                                                                   agent.certificate_pem +
-                                                                   viewer.certificate_pem,
-                                                               .tokens = &tokens_,
-                                                               .plane = plane_.get(),
-                                                               .view = view_.get(),
-                                                               .hub = hub_.get(),
-                                                               .recorder = recorder_.get(),
-                                                               .program = program_.get()}));
+  MILLRACE_ASSIGN_OR_RETURN(
+      server_, CoordinatorServer::Start(
+                   {.bind_address = options.bind_address,
+                    .port = options.port,
+                    .limits = {},
+                    .ca = ca_.get(),
+                    .client_certificates_pem = agent.certificate_pem + viewer.certificate_pem,
+                    .tokens = &tokens_,
+                    .plane = plane_.get(),
+                    .view = view_.get(),
+                    .hub = hub_.get(),
+                    .recorder = recorder_.get(),
+                    .program = program_.get()}));
   address_ = FormatHostPort(AdvertisedHost(options), server_->port());
   program_path_ = options.node.program;
   log_dir_ = options.node.log_dir;
@@ -484,8 +481,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptio
                               ResolveAdvertisedHost(options.advertise_host));
   }
   if (options.port == 0 && options.port_range.first != 0) {
-    MILLRACE_ASSIGN_OR_RETURN(options.port,
-                              FindFreePort(options.bind_address, options.port_range));
+    MILLRACE_ASSIGN_OR_RETURN(options.port, FindFreePort(options.bind_address, options.port_range));
   }
   auto coordinator = std::make_unique<GrpcCoordinator>(options.cluster_id);
   MILLRACE_RETURN_IF_ERROR(coordinator->Open(options));

@@ -109,8 +109,8 @@ class Coordinator {
   // that wait now and those to come. WaitEnded goes on.
   virtual void Cancel(absl::string_view reason) = 0;
 
-  // CANCELLED, with the reason, once an operator has asked for the end of the cluster (StopCluster);
-  // OK before. From then on the waits above return it too, and the nodes are ending.
+  // CANCELLED, with the reason, once an operator has asked for the end of the cluster
+  // (StopCluster); OK before. From then on the waits above return it too, and the nodes are ending.
   [[nodiscard]] virtual absl::Status stop_request() const = 0;
 
   [[nodiscard]] virtual ClusterStatus Snapshot() const = 0;
@@ -124,10 +124,10 @@ class Coordinator {
   [[nodiscard]] virtual std::vector<int> fed_nodes() const = 0;  // executor ids, ascending
   [[nodiscard]] virtual absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const = 0;
   // The node that a feeder outside of the driver is sent to with this partition: the same one as
-  // long as it reads, otherwise the one with the least open partitions, those on `host` first. Where
-  // none reads now, the route has executor_id -1 and the state of what may come (one that failed has
-  // its id). NOT_FOUND for an unknown feed, FAILED_PRECONDITION for a closed one, INVALID_ARGUMENT
-  // for a partition that cannot be.
+  // long as it reads, otherwise the one with the least open partitions, those on `host` first.
+  // Where none reads now, the route has executor_id -1 and the state of what may come (one that
+  // failed has its id). NOT_FOUND for an unknown feed, FAILED_PRECONDITION for a closed one,
+  // INVALID_ARGUMENT for a partition that cannot be.
   [[nodiscard]] virtual absl::StatusOr<FeedRoute> ChooseFeed(absl::string_view feed_id,
                                                              int64_t partition,
                                                              absl::string_view host) = 0;
@@ -206,14 +206,14 @@ class Coordinator {
   // it. New agents are turned away from these slots.
   virtual void Stop(NodeFilter filter, absl::string_view reason, bool now = false) = 0;
 
-  // Ends a running node and starts it again as its next attempt, which is returned; no restart budget
-  // is used for it. One that waits for its restart is started at once. Does not wait for either.
-  // Returns NOT_FOUND for an unknown executor id, FAILED_PRECONDITION if the node is not running or
-  // was asked to stop.
+  // Ends a running node and starts it again as its next attempt, which is returned; no restart
+  // budget is used for it. One that waits for its restart is started at once. Does not wait for
+  // either. Returns NOT_FOUND for an unknown executor id, FAILED_PRECONDITION if the node is not
+  // running or was asked to stop.
   virtual absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason) = 0;
 
-  // Lets dashboard and CLI on this host find the cluster (core/client/cluster_file.h) until Shutdown().
-  // Once. A file that cannot be written is a warning in the log. Blocks: disk I/O.
+  // Lets dashboard and CLI on this host find the cluster (core/client/cluster_file.h) until
+  // Shutdown(). Once. A file that cannot be written is a warning in the log. Blocks: disk I/O.
   virtual void PublishClusterFile() = 0;
 
   // Ends all streams (CANCELLED), closes the port, joins every thread. Idempotent. Blocks for at

@@ -44,10 +44,10 @@ struct NodeOptions {
   InputMode input_mode = InputMode::kDirect;
   std::vector<std::string> queues = {"input", "output", "error"};
   std::string default_fs = "file://";
-  std::string log_dir;                     // on the agent's host; empty: the agent's default
-  bool release_port = true;                // close the reserved port just before exec
-  // GPUs that each node's agent claims for it (docs/gpus.md); ps get none. With 0 and no gpus_by_job
-  // GPUs are left alone.
+  std::string log_dir;       // on the agent's host; empty: the agent's default
+  bool release_port = true;  // close the reserved port just before exec
+  // GPUs that each node's agent claims for it (docs/gpus.md); ps get none. With 0 and no
+  // gpus_by_job GPUs are left alone.
   int gpus_per_node = 0;
   std::map<std::string, int> gpus_by_job;  // other numbers, also for "ps"
   // "9000-9100": ports for the TCP endpoints where nodes are fed. Empty: any.
@@ -56,8 +56,8 @@ struct NodeOptions {
   absl::Duration stop_grace = absl::Seconds(5);     // asked to stop, until killed
   absl::Duration stop_timeout = absl::Seconds(10);  // stopped by SIGSTOP, until failed
   std::vector<Sidecar> sidecars;
-  // What each agent may relay of its node's output; the file in log_dir has all of it. 0: the agent's
-  // default, 64 KiB/s.
+  // What each agent may relay of its node's output; the file in log_dir has all of it. 0: the
+  // agent's default, 64 KiB/s.
   int64_t log_bytes_per_second = 0;
   // Everything that nodes write comes to CoordinatorObserver::OnOutput too, at most so much of each
   // node ahead of what was taken there; a node whose output is not taken waits. 0: it does not.
@@ -95,21 +95,21 @@ class CoordinatorObserver {
   virtual void OnRelaunch(int /*executor_id*/) {}
   // A node failed and is started again: worth a line to a person (RestartText()).
   virtual void OnRestart(const NodeRestart& /*restart*/) {}
-  // An operator asks for the end of the cluster; its nodes have been asked (now: killed). `status` is
-  // CANCELLED with the reason.
+  // An operator asks for the end of the cluster; its nodes have been asked (now: killed). `status`
+  // is CANCELLED with the reason.
   virtual void OnOperatorStop(const absl::Status& /*status*/, bool /*now*/) {}
   // Once: the cluster failed, `status` is its first cause.
   virtual void OnFailure(const absl::Status& /*status*/) {}
 };
 
 struct CoordinatorOptions {
-  std::string cluster_id;  // empty: random. Otherwise 1 to 128 of A-Z a-z 0-9 . _ -
+  std::string cluster_id;                  // empty: random. Otherwise 1 to 128 of A-Z a-z 0-9 . _ -
   std::string bind_address = "127.0.0.1";  // an address of this host, or "0.0.0.0" or "::" for all
   int port = 0;                            // 0: any of port_range
   PortRange port_range;                    // {0, 0}: any
-  // Host under which agents reach this one, for address(): a name, an address, an interface ("eth0") or
-  // a network ("10.0.0.0/8") of this host. Empty: bind_address, or this host's name if that is a
-  // wildcard.
+  // Host under which agents reach this one, for address(): a name, an address, an interface
+  // ("eth0") or a network ("10.0.0.0/8") of this host. Empty: bind_address, or this host's name if
+  // that is a wildcard.
   std::string advertise_host;
   std::vector<NodeRole> roles;  // by executor id, from DealRoles()
   NodeOptions node;
@@ -120,14 +120,14 @@ struct CoordinatorOptions {
   // Of silence on an open stream. Until all nodes have been running at least 10 ms a slot: the
   // coordinator of thousands is busy with their handshakes.
   absl::Duration lost_after = absl::Seconds(5);
-  absl::Duration lease = absl::Seconds(10);      // of a slot whose stream broke
+  absl::Duration lease = absl::Seconds(10);  // of a slot whose stream broke
   // How often a slot may fail or be lost and be started again: of every role, and by job name of
   // those that differ.
   RestartPolicy restart;
   std::map<std::string, RestartPolicy> restarts;
   QuarantinePolicy quarantine;
 
-  Clock* clock = RealClock();               // not owned; outlives the coordinator
+  Clock* clock = RealClock();  // not owned; outlives the coordinator
   // Where events.jsonl is written, on this host (core/coordinator/event_log.h). Empty: nowhere.
   std::string event_log_dir;
   CoordinatorObserver* observer = nullptr;  // not owned; outlives the coordinator
@@ -150,7 +150,7 @@ struct FeedRoute {
   };
   State state = State::kStarting;
   int executor_id = 0;
-  std::string node;   // "worker:1"
+  std::string node;  // "worker:1"
   uint32_t attempt = 0;
   std::string host;   // as its agent names it; empty before there was one
   std::string nonce;  // 16 hex digits: goes into OPEN

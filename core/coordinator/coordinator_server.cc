@@ -90,8 +90,8 @@ class FetchReactor final : public grpc::ServerWriteReactor<v1::ProgramChunk> {
   v1::ProgramChunk chunk_;
 };
 
-using ServiceBase = v1::Coordinator::WithRawCallbackMethod_Attach<
-    v1::Coordinator::WithCallbackMethod_FetchProgram<
+using ServiceBase =
+    v1::Coordinator::WithRawCallbackMethod_Attach<v1::Coordinator::WithCallbackMethod_FetchProgram<
         v1::Coordinator::WithCallbackMethod_GetStatus<v1::Coordinator::Service>>>;
 
 class Service final : public ServiceBase {
@@ -106,8 +106,7 @@ class Service final : public ServiceBase {
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Attach(
       grpc::CallbackServerContext* context) override {
-    return AttachReactor::Create(context,
-                                 gate_->Admit(*context, "Attach", {TokenKind::kAgent}),
+    return AttachReactor::Create(context, gate_->Admit(*context, "Attach", {TokenKind::kAgent}),
                                  options_.limits, options_.plane, calls_);
   }
 
@@ -172,9 +171,9 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
     // Streams of small messages: probing the bandwidth would answer nearly each of them by a ping.
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-    // No keepalive: gRPC arms its timer again for each message that arrives, which was a tenth of the
-    // processor time of 10,000 agents. Agents have heartbeats to be lost by; readers are written to
-    // every few seconds, so that TCP finds the dead among them.
+    // No keepalive: gRPC arms its timer again for each message that arrives, which was a tenth of
+    // the processor time of 10,000 agents. Agents have heartbeats to be lost by; readers are
+    // written to every few seconds, so that TCP finds the dead among them.
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kMinPingIntervalMs);
     server_ = builder.BuildAndStart();

@@ -70,8 +70,7 @@ class Reader {
                                : MakeAgentChannel(coordinator.address(), coordinator.ca_pem(),
                                                   coordinator.agent_identity_pem()))) {}
 
-  absl::Status GetStatus(v1::ClusterStatus* response,
-                         absl::Duration timeout = absl::Seconds(30)) {
+  absl::Status GetStatus(v1::ClusterStatus* response, absl::Duration timeout = absl::Seconds(30)) {
     grpc::ClientContext context;
     Prepare(context, timeout);
     return FromGrpc(stub_->GetStatus(&context, v1::GetStatusRequest(), response));
@@ -446,13 +445,14 @@ TEST_F(FetchProgramTest, DeadlineAndShutdownEndIt) {
   auto coordinator = StartCluster(1, path_);
   Reader reader(*coordinator, coordinator->tokens().agent);
   std::string bytes;
-  EXPECT_THAT(reader.Fetch(Sha256Hex(content_), &bytes, absl::Seconds(2),
-                           [](Coordinator&) { absl::SleepFor(absl::Seconds(3)); },
-                           coordinator.get()),
+  EXPECT_THAT(reader.Fetch(
+                  Sha256Hex(content_), &bytes, absl::Seconds(2),
+                  [](Coordinator&) { absl::SleepFor(absl::Seconds(3)); }, coordinator.get()),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   bytes.clear();
-  EXPECT_THAT(reader.Fetch(Sha256Hex(content_), &bytes, absl::Seconds(60),
-                           [](Coordinator& c) { c.Shutdown(); }, coordinator.get()),
+  EXPECT_THAT(reader.Fetch(
+                  Sha256Hex(content_), &bytes, absl::Seconds(60),
+                  [](Coordinator& c) { c.Shutdown(); }, coordinator.get()),
               Not(IsOk()));
 }
 

@@ -161,11 +161,12 @@ TEST(CoordinatorTest, TheFirstFailureIsTheCauseAndItsTextIsComplete) {
   const char first_line[] =
       "worker:1 (executor 1, attempt 0, host fake-host, pid 4242) was killed by SIGKILL (if nobody "
       "did that, its host was short of memory: see dmesg there)";
-  EXPECT_THAT(coordinator->WaitFailure(kLong),
-              StatusIs(absl::StatusCode::kAborted,
-                       absl::StrCat(first_line, ". Last stderr line: 'out of memory'\n"
-                                                "stderr, last 2 lines:\n  loading\n"
-                                                "  out of memory")));
+  EXPECT_THAT(
+      coordinator->WaitFailure(kLong),
+      StatusIs(absl::StatusCode::kAborted, absl::StrCat(first_line,
+                                                        ". Last stderr line: 'out of memory'\n"
+                                                        "stderr, last 2 lines:\n  loading\n"
+                                                        "  out of memory")));
   a->SendExit({.kind = ExitStatus::Kind::kExited, .code = 3});
   ASSERT_THAT(coordinator->WaitEnded(NodeFilter::kAll, kLong), IsOk());
   EXPECT_THAT(coordinator->first_cause(),
@@ -410,9 +411,18 @@ TEST(CoordinatorTest, BadOptionsAreNamedAndNothingIsStarted) {
   refused([](auto& o) { o.restarts["pilot"] = {}; }, "pilot");
   refused([](auto& o) { o.restarts["worker"].window = absl::ZeroDuration(); }, "restarts[worker]");
   refused([](auto& o) { o.quarantine.failures = 0; }, "quarantine.failures");
-  refused([](auto& o) { o.node.program = "/nonexistent/x"; o.node.shipped = true; },
-          "/nonexistent/x", absl::StatusCode::kNotFound);
-  refused([](auto& o) { o.node.program = "/tmp"; o.node.shipped = true; }, "/tmp is a folder");
+  refused(
+      [](auto& o) {
+        o.node.program = "/nonexistent/x";
+        o.node.shipped = true;
+      },
+      "/nonexistent/x", absl::StatusCode::kNotFound);
+  refused(
+      [](auto& o) {
+        o.node.program = "/tmp";
+        o.node.shipped = true;
+      },
+      "/tmp is a folder");
   refused([](auto& o) { o.bind_address = "203.0.113.7"; }, "203.0.113.7",
           absl::StatusCode::kUnavailable);
 }

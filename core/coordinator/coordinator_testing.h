@@ -22,7 +22,8 @@ namespace millrace {
 // Nothing waits so long unless it is broken.
 inline constexpr absl::Duration kLong = absl::Seconds(60);
 
-// A coordinator of workers only. An agent may be silent for a minute: a busy machine is not a lost host.
+// A coordinator of workers only. An agent may be silent for a minute: a busy machine is not a lost
+// host.
 inline std::unique_ptr<Coordinator> StartCluster(int num_executors,
                                                  InputMode mode = InputMode::kDirect,
                                                  const std::string& event_log_dir = "") {

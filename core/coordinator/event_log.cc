@@ -41,8 +41,8 @@ constexpr absl::string_view SeverityName(v1::Event::Severity severity) {
 std::string EventToJson(const v1::Event& event, absl::string_view cluster_id) {
   OrderedJson json;
   json["number"] = event.number();
-  json["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", TimeFromProto(event.time()),
-                                  absl::UTCTimeZone());
+  json["time"] =
+      absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", TimeFromProto(event.time()), absl::UTCTimeZone());
   json["cluster_id"] = std::string(cluster_id);
   json["kind"] = event.kind();
   json["severity"] = std::string(SeverityName(event.severity()));

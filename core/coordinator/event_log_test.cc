@@ -131,8 +131,7 @@ TEST(EventLogTest, APipeInItsPlaceIsRefused) {
 
 TEST(EventLogTest, AFolderThatCannotBeUsedIsSaid) {
   const auto log = EventLog::Open({.folder = "/proc/nothing/here", .cluster_id = "c"});
-  EXPECT_THAT(log.status().message(),
-              HasSubstr("/proc/nothing/here/events.jsonl"));
+  EXPECT_THAT(log.status().message(), HasSubstr("/proc/nothing/here/events.jsonl"));
 }
 
 }  // namespace

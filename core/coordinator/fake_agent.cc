@@ -226,8 +226,7 @@ void FakeAgent::PlayAlong(const v1::CoordinatorMessage& message) {
   if (message.has_spec() && !message.spec().zlib_cluster_def().empty()) {
     send_node(v1::NODE_STATE_READY);
     send_node(v1::NODE_STATE_RUNNING);
-    if (mine->node().input_mode() == v1::INPUT_MODE_FEED &&
-        IsFedRole(mine->job_name())) {
+    if (mine->node().input_mode() == v1::INPUT_MODE_FEED && IsFedRole(mine->job_name())) {
       v1::AgentMessage endpoints;
       endpoints.mutable_endpoints()->set_attempt(mine->attempt());
       endpoints.mutable_endpoints()->mutable_feed()->set_tcp("tcp://127.0.0.1:9");
@@ -275,8 +274,8 @@ void FakeAgent::OnDone(const grpc::Status& status) {
   MutexLock lock(&mu_);
   {
     MutexLock state(&state_mu_);
-    status_ = absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                           status.error_message());
+    status_ =
+        absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   }
   // Under the lock: the destructor may run as soon as it is released.
   changed_.SignalAll();

@@ -218,9 +218,8 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
     return absl::FailedPreconditionError(absl::StrCat("feed ", feed_id, " has ended"));
   }
   if (report.partition < 0 || report.partition >= kMaxPartitions) {
-    return absl::InvalidArgumentError(absl::StrCat("feed ", feed_id, ": partition ",
-                                                   report.partition, " is outside 0..",
-                                                   kMaxPartitions - 1));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "feed ", feed_id, ": partition ", report.partition, " is outside 0..", kMaxPartitions - 1));
   }
   if (report.rows_acked > report.rows_received) {
     return absl::InvalidArgumentError(

@@ -60,12 +60,12 @@ struct FeederStages {
 struct PartitionReport {
   int64_t partition = 0;
   PartitionState state = PartitionState::kFeeding;
-  int executor_id = -1;         // the node that is fed; -1 only with kPending and kFailed
+  int executor_id = -1;  // the node that is fed; -1 only with kPending and kFailed
   uint32_t node_attempt = 0;
   uint64_t feeder_attempt = 0;  // of the feeder (Spark: taskAttemptId); grows with each session
   uint64_t first_row = 0;       // of the session: rows before it were of earlier ones
-  // Rows of the partition before this one. Of a session that has ended early rows_received is how far
-  // the node may have used them.
+  // Rows of the partition before this one. Of a session that has ended early rows_received is how
+  // far the node may have used them.
   uint64_t rows_received = 0;
   uint64_t rows_acked = 0;
   uint64_t rows_returned = 0;
@@ -149,8 +149,8 @@ class FeedLedger {
   // A node was chosen for a partition that nobody reports on yet. Until somebody does it counts as
   // open there. Unknown and closed feeds: nothing happens.
   void Assign(absl::string_view feed_id, int64_t partition, int executor_id);
-  // The node of Assign(), or of the last report; nullopt if there is none, or that session has ended
-  // and left nothing in doubt: the rest may go anywhere.
+  // The node of Assign(), or of the last report; nullopt if there is none, or that session has
+  // ended and left nothing in doubt: the rest may go anywhere.
   [[nodiscard]] std::optional<int> Assigned(absl::string_view feed_id, int64_t partition) const;
   // Partitions of all feeds that were assigned to this node, are fed to it, or wait there to be
   // acknowledged.
@@ -172,10 +172,11 @@ class FeedLedger {
   // included.
   [[nodiscard]] std::vector<QueueLedger> Queues(int executor_id) const;
 
-  // The last reports of the sessions that are open (kFeeding, kReceived), by partition. Empty for an
-  // unknown or closed feed.
+  // The last reports of the sessions that are open (kFeeding, kReceived), by partition. Empty for
+  // an unknown or closed feed.
   [[nodiscard]] std::vector<PartitionReport> OpenSessions(absl::string_view feed_id) const;
-  // About so many rows have the partitions whose last session failed, if `usual_rows` is a partition.
+  // About so many rows have the partitions whose last session failed, if `usual_rows` is a
+  // partition.
   [[nodiscard]] double FailedRows(absl::string_view feed_id, double usual_rows) const;
   // Ids of the feeds that are open, oldest first.
   [[nodiscard]] std::vector<std::string> OpenFeeds() const;
@@ -195,9 +196,9 @@ class FeedLedger {
     int64_t announced = 0;
     std::map<int64_t, PartitionRecord> partitions;
     std::map<int64_t, int> assigned;  // executor ids, of partitions that nobody reported on since
-    std::set<int64_t> open;           // exactly those of `partitions` that are kFeeding or kReceived
-    std::set<int64_t> failed;         // and kFailed
-    std::set<int64_t> refed;          // and those that were fed again
+    std::set<int64_t> open;    // exactly those of `partitions` that are kFeeding or kReceived
+    std::set<int64_t> failed;  // and kFailed
+    std::set<int64_t> refed;   // and those that were fed again
   };
 
   void Count(const PartitionRecord& record, int sign, FeedSummary* summary);
@@ -209,7 +210,7 @@ class FeedLedger {
   static FeedSummary WithLists(const Feed& feed);
   bool MakeRoom(std::string* removed);
 
-  std::deque<std::string> order_;                  // ids of feeds_, oldest first
+  std::deque<std::string> order_;  // ids of feeds_, oldest first
   absl::flat_hash_map<std::string, Feed> feeds_;
   absl::flat_hash_map<int, int64_t> open_;  // by executor id: see OpenOn(); no zeros
   absl::flat_hash_map<int, std::map<std::string, QueueLedger>> queues_;  // by executor id and queue

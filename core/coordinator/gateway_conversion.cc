@@ -60,9 +60,7 @@ Movable ToMovable(v1::Movable movable) {
   }
 }
 
-int64_t Bounded(uint64_t rows) {
-  return static_cast<int64_t>(std::min(rows, uint64_t{1} << 48));
-}
+int64_t Bounded(uint64_t rows) { return static_cast<int64_t>(std::min(rows, uint64_t{1} << 48)); }
 
 }  // namespace
 

@@ -19,8 +19,8 @@ std::string Quoted(absl::string_view key) {
 absl::Status CheckKey(absl::string_view key) {
   if (key.empty()) return absl::InvalidArgumentError("kv key is empty");
   if (key.size() > KvStore::kMaxKeyBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(Quoted(key), " has ", key.size(),
-                                                   " bytes: at most ", KvStore::kMaxKeyBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Quoted(key), " has ", key.size(), " bytes: at most ", KvStore::kMaxKeyBytes));
   }
   return absl::OkStatus();
 }
@@ -33,9 +33,9 @@ absl::Status KvStore::Store(absl::string_view key, std::string value,
   const size_t before = it == values_.end() ? 0 : key.size() + it->second.size();
   const size_t after = key.size() + value.size();
   if (total_bytes_ - before + after > max_total_bytes_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(Quoted(key), ": the cluster's kv store holds ", total_bytes_,
-                     " bytes and takes at most ", max_total_bytes_, "; delete keys"));
+    return absl::ResourceExhaustedError(absl::StrCat(Quoted(key), ": the cluster's kv store holds ",
+                                                     total_bytes_, " bytes and takes at most ",
+                                                     max_total_bytes_, "; delete keys"));
   }
   total_bytes_ = total_bytes_ - before + after;
   if (auto waiting = by_key_.find(key); waiting != by_key_.end()) {
@@ -63,8 +63,7 @@ absl::StatusOr<std::string> KvStore::Add(absl::string_view key, int64_t delta,
                                          std::vector<Completion>* woken) {
   MILLRACE_RETURN_IF_ERROR(CheckKey(key));
   int64_t value = 0;
-  if (auto it = values_.find(key);
-      it != values_.end() && !absl::SimpleAtoi(it->second, &value)) {
+  if (auto it = values_.find(key); it != values_.end() && !absl::SimpleAtoi(it->second, &value)) {
     return absl::InvalidArgumentError(absl::StrCat(Quoted(key), " holds no decimal number"));
   }
   int64_t sum = 0;
@@ -124,9 +123,8 @@ std::vector<KvStore::Completion> KvStore::Expire(absl::Duration now) {
     const Waiter waiter = by_deadline_.begin()->second;
     const Wait& wait = waits_.find(waiter)->second;
     completions.push_back(
-        {waiter,
-         absl::DeadlineExceededError(absl::StrCat(Quoted(wait.key), " was not set within ",
-                                                  absl::FormatDuration(wait.timeout)))});
+        {waiter, absl::DeadlineExceededError(absl::StrCat(Quoted(wait.key), " was not set within ",
+                                                          absl::FormatDuration(wait.timeout)))});
     Remove(waiter);
   }
   return completions;

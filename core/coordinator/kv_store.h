@@ -39,7 +39,7 @@ class KvStore {
 
   // Who waits: any pair that is unique among the waits of the store.
   struct Waiter {
-    uint64_t owner = 0;       // dropped together by DropOwner()
+    uint64_t owner = 0;  // dropped together by DropOwner()
     uint64_t request_id = 0;
     friend auto operator<=>(const Waiter&, const Waiter&) = default;
   };

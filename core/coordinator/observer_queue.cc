@@ -33,9 +33,7 @@ void ObserverQueue::PostStopRequest(absl::Status status, bool now) {
 void ObserverQueue::PostFailure(absl::Status status) {
   if (observer_ == nullptr) return;
   MutexLock lock(&mu_);
-  Push({[status = std::move(status)](CoordinatorObserver& observer) {
-          observer.OnFailure(status);
-        },
+  Push({[status = std::move(status)](CoordinatorObserver& observer) { observer.OnFailure(status); },
         false});
 }
 
@@ -48,7 +46,9 @@ void ObserverQueue::PostRelaunch(int executor_id) {
 void ObserverQueue::PostRestart(NodeRestart restart) {
   if (observer_ == nullptr) return;
   MutexLock lock(&mu_);
-  Push({[restart = std::move(restart)](CoordinatorObserver& observer) { observer.OnRestart(restart); },
+  Push({[restart = std::move(restart)](CoordinatorObserver& observer) {
+          observer.OnRestart(restart);
+        },
         false});
 }
 

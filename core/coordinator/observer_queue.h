@@ -65,7 +65,7 @@ class ObserverQueue {
   Mutex mu_;
   CondVar arrived_;
   std::deque<Item> items_ ABSL_GUARDED_BY(mu_);
-  size_t droppable_ ABSL_GUARDED_BY(mu_) = 0;  // of items_
+  size_t droppable_ ABSL_GUARDED_BY(mu_) = 0;                   // of items_
   std::map<int, uint64_t> dropped_lines_ ABSL_GUARDED_BY(mu_);  // by executor, not told yet
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   Mutex join_mu_;  // one Stop() at a time

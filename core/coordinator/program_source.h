@@ -37,8 +37,7 @@ class ProgramSource {
 
   // Hashes the file and keeps it open. Returns NOT_FOUND, PERMISSION_DENIED, ... naming the path if
   // it cannot be read, INVALID_ARGUMENT if it is no regular file or empty.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<ProgramSource>> Open(
-      const std::string& path);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<ProgramSource>> Open(const std::string& path);
   // Reads that wait get CANCELLED.
   ~ProgramSource();
 

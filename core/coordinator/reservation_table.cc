@@ -11,8 +11,8 @@
 namespace millrace {
 namespace {
 
-// While a large cluster gathers, its coordinator shakes hands before it reads heartbeats: a handshake
-// costs it 3 to 4 ms, and silence of this long for each slot tells nothing yet.
+// While a large cluster gathers, its coordinator shakes hands before it reads heartbeats: a
+// handshake costs it 3 to 4 ms, and silence of this long for each slot tells nothing yet.
 constexpr absl::Duration kJoinPatience = absl::Milliseconds(10);
 
 // Lines of stderr after a longer pause are about something else (agents send them every 100 ms);
@@ -168,9 +168,9 @@ void ReservationTable::AgentExited(int executor_id, const AgentExitReport& repor
         report.status.ok() ? absl::StatusCode::kUnavailable : report.status.code();
     absl::Status why(code, absl::StrCat(connected ? "was lost: " : "did not start: ", how));
     if (not_replaced) {
-      why = absl::Status(slot.error.code(), absl::StrCat(slot.error.message(),
-                                                         "; no other agent could be started: ",
-                                                         report.status.message()));
+      why = absl::Status(slot.error.code(),
+                         absl::StrCat(slot.error.message(), "; no other agent could be started: ",
+                                      report.status.message()));
     }
     NodeFailure failure = Describe(slot, std::move(why));
     failure.exit = report.exit;
@@ -205,9 +205,9 @@ absl::Status ReservationTable::CheckFree(const Slot& slot) const {
   if (slot.agent_dead || slot.state == SlotState::kFailed) return absl::OkStatus();
   const absl::Duration left = slot.lease_until - clock_->SteadyNow();
   if (left <= absl::ZeroDuration()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(
-      who, " is held for its agent, whose stream broke, for another ", Seconds(left),
-      "; try again then"));
+  return absl::UnavailableError(
+      absl::StrCat(who, " is held for its agent, whose stream broke, for another ", Seconds(left),
+                   "; try again then"));
 }
 
 absl::StatusOr<ReservationTable::Slot*> ReservationTable::Choose(std::optional<int> executor_id,
@@ -249,8 +249,7 @@ absl::StatusOr<Admission> ReservationTable::Connect(std::optional<int> executor_
   if (!chosen.ok()) return chosen.status();
   Slot& slot = **chosen;
   // Below kConnected a replacement was started meanwhile: the old agent begins anew too.
-  const bool again =
-      slot.agent_id == agent.agent_id && slot.state >= SlotState::kConnected;
+  const bool again = slot.agent_id == agent.agent_id && slot.state >= SlotState::kConnected;
   if (!again) {
     if (absl::Status host = CheckHost(slot, agent); !host.ok()) return host;
   }
@@ -352,16 +351,14 @@ void ReservationTable::UpdateSpec(Slot& slot, TableEffects* effects) {
     if (registered_ < size()) return;
     for (const Slot& each : slots_) {
       // Roles are distinct and their indices not negative.
-      MILLRACE_CHECK(
-          spec_.SetTask(each.role.job_name, each.role.task_index, each.address).ok());
+      MILLRACE_CHECK(spec_.SetTask(each.role.job_name, each.role.task_index, each.address).ok());
       if (each.stream_id != 0) effects->whole_spec.push_back(each.stream_id);
     }
     epoch_ = 1;
   } else {
     auto address = spec_.TaskAddress(slot.role.job_name, slot.role.task_index);
     if (slot.announce || !address.ok() || *address != slot.address) {
-      MILLRACE_CHECK(
-          spec_.SetTask(slot.role.job_name, slot.role.task_index, slot.address).ok());
+      MILLRACE_CHECK(spec_.SetTask(slot.role.job_name, slot.role.task_index, slot.address).ok());
       ++epoch_;
       effects->changes.push_back({epoch_, slot.role, slot.address, slot.attempt});
     }
@@ -390,8 +387,7 @@ void ReservationTable::StreamLost(uint64_t stream_id, TableEffects* effects) {
 
 // ---- the node -----------------------------------------------------------------------------------
 
-void ReservationTable::Update(uint64_t stream_id, const NodeReport& report,
-                              TableEffects* effects) {
+void ReservationTable::Update(uint64_t stream_id, const NodeReport& report, TableEffects* effects) {
   const std::optional<int> id = Heard(stream_id);
   if (!id.has_value()) return;
   Slot& slot = slots_[*id];
@@ -545,8 +541,7 @@ void ReservationTable::Stop(int executor_id, absl::string_view reason, bool now,
 }
 
 absl::Duration ReservationTable::LostAfter() const {
-  return AllRan() ? options_.lost_after
-                  : std::max(options_.lost_after, kJoinPatience * size());
+  return AllRan() ? options_.lost_after : std::max(options_.lost_after, kJoinPatience * size());
 }
 
 void ReservationTable::TickSlot(Slot& slot, absl::Duration now, TableEffects* effects) {

@@ -26,8 +26,9 @@
 //     and counted. A message that makes no sense in the slot's state is illegal: ignored and
 //     counted.
 //   - A failure of a node that was asked to stop is none if it ended as asked.
-//   - A failure within the slot's restart budget is not the cluster's: another attempt follows after
-//     a backoff (RestartPolicy), in the agent that stays for it, or in one that the launcher starts.
+//   - A failure within the slot's restart budget is not the cluster's: another attempt follows
+//     after a backoff (RestartPolicy), in the agent that stays for it, or in one that the launcher
+//     starts.
 
 #ifndef CORE_COORDINATOR_RESERVATION_TABLE_H_
 #define CORE_COORDINATOR_RESERVATION_TABLE_H_
@@ -88,9 +89,9 @@ struct NodeReport {
   enum class Kind { kReady, kRunning, kStopped, kDraining, kExited, kLaunchFailed };
   Kind kind = Kind::kReady;
   uint32_t attempt = 0;
-  int64_t pid = 0;     // of the node; 0: unchanged
-  ExitStatus exit;     // with kExited
-  absl::Status error;  // with kLaunchFailed; with kExited if the program said so
+  int64_t pid = 0;                       // of the node; 0: unchanged
+  ExitStatus exit;                       // with kExited
+  absl::Status error;                    // with kLaunchFailed; with kExited if the program said so
   std::vector<std::string> stderr_tail;  // with kExited and kLaunchFailed
   bool as_asked = false;
   // With kExited and kLaunchFailed: the agent stays, and holds this address for another attempt.
@@ -133,7 +134,7 @@ struct TableEffects {
   };
 
   std::vector<CloseStream> close;
-  std::vector<Change> changes;  // tell every live stream but those of whole_spec
+  std::vector<Change> changes;       // tell every live stream but those of whole_spec
   std::vector<uint64_t> whole_spec;  // streams that need the whole spec of the current epoch
   std::vector<StopNode> stop;
   std::vector<StartNode> start;
@@ -188,8 +189,8 @@ class ReservationTable {
 
   // Asks the node to end.
   void Stop(int executor_id, absl::string_view reason, bool now, TableEffects* effects);
-  // Ends the running node and starts it again as its next attempt, outside of its restart budget; one
-  // that waits for its restart is started now. Returns NOT_FOUND if there is no such slot,
+  // Ends the running node and starts it again as its next attempt, outside of its restart budget;
+  // one that waits for its restart is started now. Returns NOT_FOUND if there is no such slot,
   // FAILED_PRECONDITION if it is not running or was asked to stop.
   absl::Status Restart(int executor_id, absl::string_view reason, TableEffects* effects);
   // Does what is due: silent agents, leases that are over, nodes stopped for too long, restarts.
@@ -199,9 +200,7 @@ class ReservationTable {
 
   // ---- reading ----
   [[nodiscard]] int size() const { return static_cast<int>(slots_.size()); }
-  [[nodiscard]] bool Has(int executor_id) const {
-    return executor_id >= 0 && executor_id < size();
-  }
+  [[nodiscard]] bool Has(int executor_id) const { return executor_id >= 0 && executor_id < size(); }
   // The slot must exist.
   [[nodiscard]] SlotStatus Status(int executor_id) const;
   [[nodiscard]] const NodeRole& role(int executor_id) const { return slots_[executor_id].role; }
@@ -211,9 +210,7 @@ class ReservationTable {
     return slots_[executor_id].nonce;
   }
   // Of its agent; empty before the first.
-  [[nodiscard]] const std::string& host(int executor_id) const {
-    return slots_[executor_id].host;
-  }
+  [[nodiscard]] const std::string& host(int executor_id) const { return slots_[executor_id].host; }
   // Of the agent that has or had the slot; empty before the first.
   [[nodiscard]] const std::string& agent_id(int executor_id) const {
     return slots_[executor_id].agent_id;
@@ -277,12 +274,12 @@ class ReservationTable {
     int short_runs = 0;                     // failures in a row, each soon after its start
     // Another attempt is due then (steady). Only in kFailed and kLost.
     std::optional<absl::Duration> restart_at;
-    std::string next_address;      // the agent stayed and holds it; empty: no agent stays
+    std::string next_address;            // the agent stayed and holds it; empty: no agent stays
     std::optional<NodeFailure> healing;  // the failure that the next attempt is to mend
-    bool restart_asked = false;    // by Restart(): the end of the node is followed by another attempt
-    std::deque<std::string> earlier;  // how the attempts before ended, the last few
-    std::optional<absl::Duration> healed_at;  // the last of them; steady
-    absl::Duration ran_at;         // steady; with has_run
+    bool restart_asked = false;  // by Restart(): the end of the node is followed by another attempt
+    std::deque<std::string> earlier;              // how the attempts before ended, the last few
+    std::optional<absl::Duration> healed_at;      // the last of them; steady
+    absl::Duration ran_at;                        // steady; with has_run
     absl::Duration heard;                         // steady; with a live stream
     absl::Duration lease_until;                   // steady; without a live stream
     std::optional<absl::Duration> stopped_since;  // by a signal; steady
@@ -333,14 +330,14 @@ class ReservationTable {
 
   const TableOptions options_;
   Clock* const clock_;
-  std::vector<Slot> slots_;  // by executor id; never resized
-  HostQuarantine quarantine_;                        // by host, where the nodes are on several
-  HostQuarantine node_quarantine_;                   // by node ("worker:1"), where all are on one
-  absl::flat_hash_map<uint64_t, int> by_stream_;     // exactly the live streams
-  absl::flat_hash_map<std::string, int> by_agent_;   // agent_id of each slot that has one
-  int first_free_ = 0;   // no slot below it is free and has never had an agent
-  int ran_ = 0;          // slots with has_run
-  int registered_ = 0;   // slots in kRegistered .. kFinished
+  std::vector<Slot> slots_;                         // by executor id; never resized
+  HostQuarantine quarantine_;                       // by host, where the nodes are on several
+  HostQuarantine node_quarantine_;                  // by node ("worker:1"), where all are on one
+  absl::flat_hash_map<uint64_t, int> by_stream_;    // exactly the live streams
+  absl::flat_hash_map<std::string, int> by_agent_;  // agent_id of each slot that has one
+  int first_free_ = 0;  // no slot below it is free and has never had an agent
+  int ran_ = 0;         // slots with has_run
+  int registered_ = 0;  // slots in kRegistered .. kFinished
   uint64_t epoch_ = 0;
   ClusterSpec spec_;
   uint64_t fenced_ = 0;

@@ -97,11 +97,11 @@ bool ReservationTable::PlanRestart(Slot& slot, NodeFailure* failure, TableEffect
   }
   if (!only_host && quarantine_.IsClosed(slot.host, now)) {
     const absl::Time until = clock_->Now() + (quarantine_.Until(slot.host) - now);
-    failure->no_restart = absl::StrCat(
-        quarantine_.policy().failures, " failures in ", Seconds(quarantine_.policy().window),
-        " on host ", EscapeControls(slot.host), ": no restarts there until ",
-        absl::FormatTime("%H:%M:%S", until, absl::UTCTimeZone()), " UTC, ",
-        Used(slot.restarts.size(), policy.max_restarts));
+    failure->no_restart = absl::StrCat(quarantine_.policy().failures, " failures in ",
+                                       Seconds(quarantine_.policy().window), " on host ",
+                                       EscapeControls(slot.host), ": no restarts there until ",
+                                       absl::FormatTime("%H:%M:%S", until, absl::UTCTimeZone()),
+                                       " UTC, ", Used(slot.restarts.size(), policy.max_restarts));
     return false;
   }
   const bool short_run = !slot.has_run || now - slot.ran_at < policy.max_backoff;
@@ -159,8 +159,8 @@ absl::Status ReservationTable::Restart(int executor_id, absl::string_view reason
                                        TableEffects* effects) {
   Slot* slot = Find(executor_id);
   if (slot == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no executor ", executor_id,
-                                            ": the cluster has executors 0..", size() - 1));
+    return absl::NotFoundError(
+        absl::StrCat("no executor ", executor_id, ": the cluster has executors 0..", size() - 1));
   }
   const std::string who = absl::StrCat(slot->role.ToString(), " (executor ", executor_id, ")");
   if (slot->stop_asked) {

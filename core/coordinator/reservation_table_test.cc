@@ -32,26 +32,26 @@ using Kind = NodeReport::Kind;
 constexpr char kLetters[] = "RSCGYUDFXL";  // requested .. reGistered readY rUnning ...
 const std::map<std::string, std::string> kExpected = {
     //                       R    S    C    G    Y    U    D    F    X    L
-    {"agent started",       "S    =    =    =    =    =    =    =    =    ="},
-    {"agent exited",        "X*   X*   L*   L*   L*   L*   L*   =    =    ="},
-    {"agent exited, next",  "=    R    L    L    L    L    L    =    =    ="},
+    {"agent started", "S    =    =    =    =    =    =    =    =    ="},
+    {"agent exited", "X*   X*   L*   L*   L*   L*   L*   =    =    ="},
+    {"agent exited, next", "=    R    L    L    L    L    L    =    =    ="},
     {"connect, same agent", "C    C    =    =    =    =    =    =    =    U"},
-    {"connect, another",    "C    C    =A   =A   =A   =A   =A   =A   =A   =P"},
-    {"registered",          "=~   =~   G    =    =    =    =    =    =    =~"},
-    {"ready",               "=~   =~   =!   Y    =    =!   =!   =!   =!   =~"},
-    {"running",             "=~   =~   =!   U    U    =    =!   =!   =!   =~"},
-    {"stopped",             "=~   =~   =!   =!   =!   =    =    =!   =!   =~"},
-    {"draining",            "=~   =~   =!   D    D    D    =    =!   =!   =~"},
-    {"exit 0",              "=~   =~   =!   F    F    F    F    =    =    =~"},
-    {"exit 1",              "=~   =~   =!   X*   X*   X*   X*   =    =    =~"},
-    {"killed as asked",     "=~   =~   =!   F    F    F    F    =    =    =~"},
-    {"launch failed",       "=~   =~   =!   X*   X*   =!   X*   =    =    =~"},
-    {"foreign attempt",     "=~   =~   =!   =!   =!   =!   =!   =!   =!   =~"},
-    {"stream lost",         "=    =    =    =    =    =    =    =    =    ="},
-    {"silence",             "=    =    L    L    L    L*   L*   =    =    ="},
-    {"lease over",          "=    =    L    L    L    L*   L*   =    =    ="},
-    {"stopped too long",    "=    =    =    =    =    X*   X*   =    =    ="},
-    {"driver's stop",       "=    =    =    =    =    =    =    =    =    ="},
+    {"connect, another", "C    C    =A   =A   =A   =A   =A   =A   =A   =P"},
+    {"registered", "=~   =~   G    =    =    =    =    =    =    =~"},
+    {"ready", "=~   =~   =!   Y    =    =!   =!   =!   =!   =~"},
+    {"running", "=~   =~   =!   U    U    =    =!   =!   =!   =~"},
+    {"stopped", "=~   =~   =!   =!   =!   =    =    =!   =!   =~"},
+    {"draining", "=~   =~   =!   D    D    D    =    =!   =!   =~"},
+    {"exit 0", "=~   =~   =!   F    F    F    F    =    =    =~"},
+    {"exit 1", "=~   =~   =!   X*   X*   X*   X*   =    =    =~"},
+    {"killed as asked", "=~   =~   =!   F    F    F    F    =    =    =~"},
+    {"launch failed", "=~   =~   =!   X*   X*   =!   X*   =    =    =~"},
+    {"foreign attempt", "=~   =~   =!   =!   =!   =!   =!   =!   =!   =~"},
+    {"stream lost", "=    =    =    =    =    =    =    =    =    ="},
+    {"silence", "=    =    L    L    L    L*   L*   =    =    ="},
+    {"lease over", "=    =    L    L    L    L*   L*   =    =    ="},
+    {"stopped too long", "=    =    =    =    =    X*   X*   =    =    ="},
+    {"driver's stop", "=    =    =    =    =    =    =    =    =    ="},
 };
 
 std::string Fire(TableFixture& f, const std::string& event) {
@@ -369,8 +369,8 @@ TEST(ReservationTableTest, CodesFollowTheCause) {
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "failed with INVALID_ARGUMENT: bad data (it exited with code 1)"));
   const NodeFailure unstarted = failure(Report(Kind::kLaunchFailed), SlotState::kReady);
-  EXPECT_THAT(unstarted.status, StatusIs(absl::StatusCode::kNotFound,
-                                         "could not start its program: no such file"));
+  EXPECT_THAT(unstarted.status,
+              StatusIs(absl::StatusCode::kNotFound, "could not start its program: no such file"));
   EXPECT_EQ(unstarted.pid, 0);
   said.error = absl::UnavailableError("peer is gone");
   EXPECT_TRUE(failure(said, SlotState::kRunning).consequence);
@@ -430,7 +430,8 @@ TEST(ReservationTableTest, AStoppedNodeIsKilledWhenItsTimeIsOver) {
   f.Alive(absl::Seconds(10));
   ASSERT_THAT(f.effects.failures, SizeIs(1));
   EXPECT_THAT(f.effects.failures[0].status,
-              StatusIs(absl::StatusCode::kAborted, "was stopped by a signal (SIGSTOP) for 10 s, longer than "
+              StatusIs(absl::StatusCode::kAborted,
+                       "was stopped by a signal (SIGSTOP) for 10 s, longer than "
                        "stop_timeout; continue it (SIGCONT) in time, or raise that"));
   ASSERT_THAT(f.effects.stop, SizeIs(1));
   EXPECT_TRUE(f.effects.stop[0].now);

@@ -76,7 +76,8 @@ struct TableFixture {
     table.Update(stream, Report(NodeReport::Kind::kReady), &effects);
     if (state == SlotState::kReady) return;
     table.Update(stream, Report(NodeReport::Kind::kRunning), &effects);
-    if (state == SlotState::kDraining) table.Update(stream, Report(NodeReport::Kind::kDraining), &effects);
+    if (state == SlotState::kDraining)
+      table.Update(stream, Report(NodeReport::Kind::kDraining), &effects);
     if (state == SlotState::kFinished) table.Update(stream, Exit(Code(0)), &effects);
     if (state == SlotState::kFailed) table.Update(stream, Exit(Code(1)), &effects);
     if (state == SlotState::kLost) Silence(absl::Seconds(5));

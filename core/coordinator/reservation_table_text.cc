@@ -23,18 +23,17 @@ std::string Seconds(absl::Duration duration) {
 std::string ReservationTable::DescribeMissing(const Slot& slot) const {
   const absl::Duration since = clock_->Now() - slot.reached[static_cast<int>(slot.state)];
   const std::string ago = Seconds(std::max(since, absl::ZeroDuration()));
-  std::string text =
-      absl::StrCat(slot.role.ToString(), " (executor ", IdOf(slot), ") ",
-                   SlotStateName(slot.state));
+  std::string text = absl::StrCat(slot.role.ToString(), " (executor ", IdOf(slot), ") ",
+                                  SlotStateName(slot.state));
   switch (slot.state) {
     case SlotState::kRequested:
       absl::StrAppend(&text, ", its agent never started",
                       slot.last_lines.empty() ? " (no free executor, pod or host for it?)" : "");
       break;
     case SlotState::kStarted:
-      absl::StrAppend(&text, " ", ago, " ago, not connected",
-                      slot.last_lines.empty() ? ": can its host reach the coordinator's address?"
-                                              : "");
+      absl::StrAppend(
+          &text, " ", ago, " ago, not connected",
+          slot.last_lines.empty() ? ": can its host reach the coordinator's address?" : "");
       break;
     case SlotState::kConnected:
       absl::StrAppend(&text, " ", ago, " ago from host ", EscapeControls(slot.host),

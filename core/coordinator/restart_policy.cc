@@ -11,9 +11,8 @@ constexpr double kSpread = 0.2;
 
 absl::Status CheckPositive(absl::string_view name, absl::string_view member, absl::Duration value) {
   if (value > absl::ZeroDuration()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, ".", member, " is ",
-                                                 absl::FormatDuration(value),
-                                                 ": it must be greater than zero"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, ".", member, " is ", absl::FormatDuration(value), ": it must be greater than zero"));
 }
 
 }  // namespace
@@ -29,9 +28,9 @@ absl::Status CheckRestartPolicy(absl::string_view name, const RestartPolicy& pol
     if (!status.ok()) return status;
   }
   if (policy.max_backoff < policy.initial_backoff || policy.max_backoff > absl::Hours(24)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ".max_backoff is ", absl::FormatDuration(policy.max_backoff),
-        ": it must be in initial_backoff..24h"));
+    return absl::InvalidArgumentError(absl::StrCat(name, ".max_backoff is ",
+                                                   absl::FormatDuration(policy.max_backoff),
+                                                   ": it must be in initial_backoff..24h"));
   }
   return absl::OkStatus();
 }

@@ -46,7 +46,8 @@ struct QuarantinePolicy {
 [[nodiscard]] absl::Status CheckQuarantinePolicy(absl::string_view name,
                                                  const QuarantinePolicy& policy);
 
-// How long to wait before a restart after `failures_before` short runs in a row; `random` in [0, 1).
+// How long to wait before a restart after `failures_before` short runs in a row; `random` in [0,
+// 1).
 [[nodiscard]] absl::Duration RestartBackoff(const RestartPolicy& policy, int failures_before,
                                             double random);
 

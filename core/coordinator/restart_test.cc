@@ -93,8 +93,8 @@ TEST(RestartTest, WhenTheBudgetIsUsedTheFailureTellsTheAttemptsBeforeAndTheAgent
   ASSERT_THAT(f.effects.failures, SizeIs(1));
   const NodeFailure& failure = f.effects.failures[0];
   EXPECT_EQ(failure.no_restart, "2 of 2 restarts used");
-  EXPECT_THAT(failure.earlier_attempts, ElementsAre("attempt 0 exited with code 3",
-                                                    "attempt 1 exited with code 3"));
+  EXPECT_THAT(failure.earlier_attempts,
+              ElementsAre("attempt 0 exited with code 3", "attempt 1 exited with code 3"));
   EXPECT_THAT(f.effects.stop, SizeIs(1));
   EXPECT_FALSE(f.table.AwaitsReplacement(0));
 }
@@ -256,8 +256,7 @@ TEST(RestartTest, AStopEndsTheWaitForARestartAndTheFailureCounts) {
   f.Alive(absl::Seconds(60));
   EXPECT_THAT(f.effects.start, IsEmpty());
   EXPECT_THAT(f.effects.relaunch, IsEmpty());
-  EXPECT_THAT(f.table.Restart(0, "x", &f.effects),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(f.table.Restart(0, "x", &f.effects), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST(RestartTest, AProgramThatIsNotThereIsNotLookedForAgain) {

@@ -36,7 +36,7 @@ struct NodeRole {
 [[nodiscard]] bool IsFedRole(absl::string_view job_name);
 
 struct RoleOptions {
-  int num_executors = 0;    // the whole cluster, parameter servers and evaluator included
+  int num_executors = 0;  // the whole cluster, parameter servers and evaluator included
   int num_ps = 0;
   std::string master_node;  // "" (no such node), "chief" or "master"
   bool eval_node = false;

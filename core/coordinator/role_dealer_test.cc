@@ -28,9 +28,8 @@ TEST(RoleDealerTest, WithoutOptionsEverybodyIsAWorker) {
 }
 
 TEST(RoleDealerTest, ParameterServersComeFirstThenMasterThenEvaluatorThenWorkers) {
-  EXPECT_THAT(
-      Deal({.num_executors = 6, .num_ps = 2, .master_node = "chief", .eval_node = true}),
-      ElementsAre("ps:0", "ps:1", "chief:0", "evaluator:0", "worker:0", "worker:1"));
+  EXPECT_THAT(Deal({.num_executors = 6, .num_ps = 2, .master_node = "chief", .eval_node = true}),
+              ElementsAre("ps:0", "ps:1", "chief:0", "evaluator:0", "worker:0", "worker:1"));
 }
 
 TEST(RoleDealerTest, AMasterAloneIsEnough) {
@@ -49,8 +48,7 @@ TEST(RoleDealerTest, ParameterServersAndEvaluatorAreNotFed) {
 
 TEST(RoleDealerTest, ErrorsSayWhichOptionAndWhatToDo) {
   auto refused = [](const RoleOptions& options, const std::string& text) {
-    EXPECT_THAT(DealRoles(options),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text)));
+    EXPECT_THAT(DealRoles(options), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text)));
   };
   refused({}, "num_executors is 0");
   refused({.num_executors = -1}, "num_executors is -1");

@@ -19,7 +19,8 @@ constexpr size_t kMaxNameChars = 40;
 // Looks for TensorBoard where it runs, without blocking the agent.
 constexpr char kTensorBoardScript[] =
     "if command -v tensorboard >/dev/null 2>&1; then exec tensorboard \"$@\"; fi\n"
-    "if python3 -c 'import importlib.util as u, sys; sys.exit(u.find_spec(\"tensorboard\") is None)' "
+    "if python3 -c 'import importlib.util as u, sys; sys.exit(u.find_spec(\"tensorboard\") is "
+    "None)' "
     ">/dev/null 2>&1; then exec python3 -m tensorboard.main \"$@\"; fi\n"
     "echo 'no TensorBoard on this host: neither `tensorboard` in PATH nor the module of python3; "
     "pip install tensorboard' >&2\n"
@@ -51,8 +52,8 @@ absl::Status CheckSidecar(const Sidecar& sidecar) {
   for (const auto& [name, value] : sidecar.env) {
     if (name.empty() || name.find('=') != std::string::npos || HasZeroByte(name) ||
         HasZeroByte(value)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          who, ": \"", EscapeControls(name), "\" cannot be in an environment"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(who, ": \"", EscapeControls(name), "\" cannot be in an environment"));
     }
   }
   return absl::OkStatus();
@@ -60,9 +61,8 @@ absl::Status CheckSidecar(const Sidecar& sidecar) {
 
 absl::StatusOr<NodeRole> RoleBeside(const Sidecar& sidecar, const std::vector<NodeRole>& roles) {
   for (const NodeRole& role : roles) {
-    const bool wanted = sidecar.node.empty()
-                            ? role.job_name == "chief" || role.job_name == "master"
-                            : role.ToString() == sidecar.node;
+    const bool wanted = sidecar.node.empty() ? role.job_name == "chief" || role.job_name == "master"
+                                             : role.ToString() == sidecar.node;
     if (wanted) return role;
   }
   const NodeRole first_worker{"worker", 0};

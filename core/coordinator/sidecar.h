@@ -35,9 +35,9 @@ struct Sidecar {
 // python3's module. A host with neither says so in one line and goes on without.
 [[nodiscard]] Sidecar TensorBoardSidecar();
 
-// Puts `sidecars` into `spec`, each with the role it stands beside. Returns INVALID_ARGUMENT, naming
-// the sidecar, for a bad or repeated name, no program, a node that `roles` does not have, or bytes
-// that no argument or environment can hold.
+// Puts `sidecars` into `spec`, each with the role it stands beside. Returns INVALID_ARGUMENT,
+// naming the sidecar, for a bad or repeated name, no program, a node that `roles` does not have, or
+// bytes that no argument or environment can hold.
 [[nodiscard]] absl::Status AddSidecars(const std::vector<Sidecar>& sidecars,
                                        const std::vector<NodeRole>& roles, v1::NodeSpec* spec);
 

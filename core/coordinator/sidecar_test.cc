@@ -41,9 +41,9 @@ TEST(SidecarTest, RefusesWhatCannotBeStarted) {
   EXPECT_THAT(Beside({.name = "a", .program = "x", .env = {{"A=B", ""}}}, roles),
               HasSubstr("cannot be in an environment"));
   v1::NodeSpec spec;
-  EXPECT_THAT(AddSidecars({{.name = "a", .program = "x"}, {.name = "a", .program = "y"}}, roles,
-                          &spec),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("twice")));
+  EXPECT_THAT(
+      AddSidecars({{.name = "a", .program = "x"}, {.name = "a", .program = "y"}}, roles, &spec),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("twice")));
 }
 
 }  // namespace

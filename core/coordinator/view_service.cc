@@ -49,16 +49,14 @@ absl::StatusOr<absl::Duration> CheckWatch(const v1::WatchRequest& request) {
         absl::StrCat("WatchRequest.level ", static_cast<int>(request.level()), " is unknown"));
   }
   if (request.log_lines() > kMaxLogLines) {
-    return absl::InvalidArgumentError(absl::StrCat("WatchRequest.log_lines is ",
-                                                   request.log_lines(), ": at most ",
-                                                   kMaxLogLines));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "WatchRequest.log_lines is ", request.log_lines(), ": at most ", kMaxLogLines));
   }
   const absl::Duration interval =
       request.has_interval() ? DurationFromProto(request.interval()) : kDefaultInterval;
   if (interval < WatchHub::kLeastInterval || interval > absl::Hours(1)) {
-    return absl::InvalidArgumentError(absl::StrCat("WatchRequest.interval is ",
-                                                   absl::FormatDuration(interval),
-                                                   ": must be 20 ms to 1 h"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "WatchRequest.interval is ", absl::FormatDuration(interval), ": must be 20 ms to 1 h"));
   }
   return interval;
 }
@@ -67,8 +65,7 @@ absl::StatusOr<absl::Duration> CheckWatch(const v1::WatchRequest& request) {
 // Ownership: keeps itself alive until OnDone; the plane holds a reference while the get waits.
 class KvWait final : public grpc::ServerUnaryReactor, public AttachStream {
  public:
-  static std::shared_ptr<KvWait> Create(ControlPlane* plane, LiveCalls* calls,
-                                        v1::KvReply* reply) {
+  static std::shared_ptr<KvWait> Create(ControlPlane* plane, LiveCalls* calls, v1::KvReply* reply) {
     std::shared_ptr<KvWait> wait(new KvWait(plane, calls, reply));
     wait->self_ = wait;
     return wait;
@@ -160,8 +157,8 @@ class KvWait final : public grpc::ServerUnaryReactor, public AttachStream {
 
 // ---- ClusterView --------------------------------------------------------------------------------
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* ViewService::Watch(
-    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
+grpc::ServerWriteReactor<grpc::ByteBuffer>* ViewService::Watch(grpc::CallbackServerContext* context,
+                                                               const grpc::ByteBuffer* request) {
   const std::shared_ptr<ViewReactor> reactor = ViewReactor::Create(parts_.hub, parts_.calls);
   ViewReactor* const result = reactor.get();
   v1::WatchRequest watch;
@@ -209,8 +206,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ViewService::ReadLogs(
   }
   LogCursor cursor = parts_.view->BeginLogs(
       {read.executor_ids().begin(), read.executor_ids().end()}, read.lines(), read.follow());
-  reactor->Begin(
-      [&](uint64_t id) { return parts_.hub->AddLogs(id, reactor, std::move(cursor)); });
+  reactor->Begin([&](uint64_t id) { return parts_.hub->AddLogs(id, reactor, std::move(cursor)); });
   return result;
 }
 
@@ -253,8 +249,8 @@ grpc::ServerUnaryReactor* ControlService::ListKeys(grpc::CallbackServerContext* 
                                                    v1::ListKeysReply* reply) {
   absl::Status status = parts_.gate->Admit(*context, "ListKeys", {TokenKind::kOperator});
   if (status.ok() && (request->limit() < 1 || request->limit() > kMaxKeys)) {
-    status = absl::InvalidArgumentError(absl::StrCat("ListKeysRequest.limit is ", request->limit(),
-                                                     ": must be 1 to ", kMaxKeys));
+    status = absl::InvalidArgumentError(
+        absl::StrCat("ListKeysRequest.limit is ", request->limit(), ": must be 1 to ", kMaxKeys));
   }
   if (status.ok()) parts_.plane->ListKeys(request->prefix(), request->limit(), reply);
   return Done(context, status);

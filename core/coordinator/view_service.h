@@ -69,8 +69,8 @@ class ControlService final : public ControlServiceBase {
   grpc::ServerUnaryReactor* RestartNode(grpc::CallbackServerContext* context,
                                         const v1::RestartNodeRequest* request,
                                         v1::RestartNodeReply* reply) override;
-  grpc::ServerUnaryReactor* Kv(grpc::CallbackServerContext* context,
-                               const v1::KvRequest* request, v1::KvReply* reply) override;
+  grpc::ServerUnaryReactor* Kv(grpc::CallbackServerContext* context, const v1::KvRequest* request,
+                               v1::KvReply* reply) override;
   grpc::ServerUnaryReactor* ListKeys(grpc::CallbackServerContext* context,
                                      const v1::ListKeysRequest* request,
                                      v1::ListKeysReply* reply) override;
@@ -96,8 +96,7 @@ class GatewayService final : public GatewayServiceBase {
                                    const v1::LookupRequest* request,
                                    v1::LookupReply* reply) override;
   grpc::ServerUnaryReactor* Cause(grpc::CallbackServerContext* context,
-                                  const v1::CauseRequest* request,
-                                  v1::CauseReply* reply) override;
+                                  const v1::CauseRequest* request, v1::CauseReply* reply) override;
   grpc::ServerUnaryReactor* Report(grpc::CallbackServerContext* context,
                                    const v1::ReportRequest* request,
                                    v1::ReportReply* reply) override;

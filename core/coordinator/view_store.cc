@@ -54,8 +54,9 @@ v1::FeedInfo ToFeedInfo(const FeedSummary& feed) {
   return info;
 }
 
-// A copy in one piece. A sample lies here for seconds among thousands of others: in a hundred pieces
-// each of them would be fetched from memory to be read or freed, which takes longer than the copy.
+// A copy in one piece. A sample lies here for seconds among thousands of others: in a hundred
+// pieces each of them would be fetched from memory to be read or freed, which takes longer than the
+// copy.
 std::shared_ptr<const v1::NodeSample> Compact(const v1::NodeSample& sample) {
   google::protobuf::ArenaOptions options;
   options.start_block_size = std::max<size_t>(512, sample.ByteSizeLong() * 3);
@@ -127,11 +128,10 @@ std::shared_ptr<const SlotStatus> ViewStore::SetSlot(const SlotStatus& slot) {
   }
   node->slot.swap(value);
   // Both messages carry something of the slot.
-  const bool restarts = value == nullptr
-                            ? slot.max_restarts > 0
-                            : value->restarts != slot.restarts ||
-                                  value->max_restarts != slot.max_restarts ||
-                                  value->attempt != slot.attempt;
+  const bool restarts = value == nullptr ? slot.max_restarts > 0
+                                         : value->restarts != slot.restarts ||
+                                               value->max_restarts != slot.max_restarts ||
+                                               value->attempt != slot.attempt;
   cluster_seq_ = node->slot_seq = Changed(kClusterNews | kNodeNews);
   if (restarts) node->node_seq = node->slot_seq;
   return value;

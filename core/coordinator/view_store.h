@@ -48,9 +48,9 @@ struct ViewLimits {
   size_t log_lines_per_node = 1000;
   size_t events = 2048;
   size_t metrics = 32768;
-  size_t removed_feeds = 4096;      // older cursors get a snapshot
-  size_t membership_changes = 1024;  // older cursors get the whole spec
-  size_t checkpoints = 16384;       // updates that may be resumed after
+  size_t removed_feeds = 4096;                // older cursors get a snapshot
+  size_t membership_changes = 1024;           // older cursors get the whole spec
+  size_t checkpoints = 16384;                 // updates that may be resumed after
   size_t update_log_bytes = size_t{4} << 20;  // of one update
   size_t update_metrics = 32768;
 };
@@ -68,10 +68,10 @@ struct ViewCursor {
 
 // Where a ReadLogs reader is. Made by ViewStore::BeginLogs(), moved by NextLogs().
 struct LogCursor {
-  std::vector<int> nodes;          // sorted
-  std::vector<uint64_t> lines;     // of each of `nodes`: how many of its lines have been passed
-  uint64_t seq = 0;                // of the last line in the order of all; once all have begun
-  size_t beginning = 0;            // the node in `nodes` whose first lines come next
+  std::vector<int> nodes;       // sorted
+  std::vector<uint64_t> lines;  // of each of `nodes`: how many of its lines have been passed
+  uint64_t seq = 0;             // of the last line in the order of all; once all have begun
+  size_t beginning = 0;         // the node in `nodes` whose first lines come next
   bool follow = false;
 };
 
@@ -165,8 +165,8 @@ class ViewStore {
     v1::LogLines::Source source = v1::LogLines::SOURCE_UNSPECIFIED;
     absl::Time time;
     uint64_t dropped = 0;
-    uint64_t first = 0;       // how many lines of all nodes came before
-    uint64_t first_own = 0;   // how many lines of this node came before
+    uint64_t first = 0;      // how many lines of all nodes came before
+    uint64_t first_own = 0;  // how many lines of this node came before
     std::vector<std::string> lines;
     size_t bytes = 0;
   };
@@ -251,7 +251,7 @@ class ViewStore {
   LogList logs_ ABSL_GUARDED_BY(mu_);             // in the order of seq
   size_t log_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   size_t nodes_with_logs_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t num_lines_ ABSL_GUARDED_BY(mu_) = 0;  // ever
+  uint64_t num_lines_ ABSL_GUARDED_BY(mu_) = 0;              // ever
   std::deque<Checkpoint> checkpoints_ ABSL_GUARDED_BY(mu_);  // in the order of seq
 };
 

@@ -100,8 +100,8 @@ void ViewStore::GatherNodes(uint64_t after, Gathered* out) {
     const Node& node = nodes_[i];
     if (node.slot_seq > after) out->slots.push_back(node.slot);
     if (node.node_seq > after) {
-      out->nodes.push_back(
-          {static_cast<int>(i), node.sample, node.received, node.endpoints, node.ledger, node.slot});
+      out->nodes.push_back({static_cast<int>(i), node.sample, node.received, node.endpoints,
+                            node.ledger, node.slot});
     }
   }
 }

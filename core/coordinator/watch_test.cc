@@ -195,9 +195,8 @@ TEST(WatchTest, AReaderSeesTheClusterThenWhatChangesUntilItsEnd) {
     return r.view_.slots()[1].stopped() && HasEvent(r.view_, "node", "is stopped by a signal");
   }));
   second->SendExit({.kind = ExitStatus::Kind::kSignaled, .signal = 9});
-  EXPECT_TRUE(reader.WaitUntil([](const Reader& r) {
-    return r.view_.cluster().phase() == v1::ClusterInfo::PHASE_FAILED;
-  }));
+  EXPECT_TRUE(reader.WaitUntil(
+      [](const Reader& r) { return r.view_.cluster().phase() == v1::ClusterInfo::PHASE_FAILED; }));
   view = reader.view();
   EXPECT_EQ(view.cluster().first_cause_executor(), 1);
   EXPECT_THAT(view.cluster().first_cause().message(), HasSubstr("SIGKILL"));
@@ -550,8 +549,8 @@ int ReadForEver(const char* path) {
   if (!client.ok()) return 3;
   WatchCallbacks callbacks;
   callbacks.on_update = [](const v1::WatchUpdate&, const ClusterView&) { (void)!write(1, ".", 1); };
-  const auto watch = (*client)->Watch(
-      {.interval = absl::Milliseconds(20), .log_lines = 1000}, std::move(callbacks));
+  const auto watch = (*client)->Watch({.interval = absl::Milliseconds(20), .log_lines = 1000},
+                                      std::move(callbacks));
   absl::SleepFor(absl::Minutes(5));
   return 0;
 }

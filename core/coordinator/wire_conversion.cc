@@ -72,10 +72,10 @@ absl::Status CheckRegister(const v1::Register& message) {
         absl::StrCat("the agent speaks protocol ", message.protocol(), ", this coordinator ",
                      kProtocol, "; use an agent of the same release"));
   }
-  for (absl::Status status : {CheckName("agent_id", message.agent_id(), false),
-                              CheckName("host", message.host(), true),
-                              CheckName("version", message.version(), true),
-                              CheckName("address", message.address(), false)}) {
+  for (absl::Status status :
+       {CheckName("agent_id", message.agent_id(), false), CheckName("host", message.host(), true),
+        CheckName("version", message.version(), true),
+        CheckName("address", message.address(), false)}) {
     if (!status.ok()) return status;
   }
   absl::StatusOr<HostPort> address = ParseHostPort(message.address());

@@ -72,8 +72,8 @@ std::string LabelName(const GpuOwner& owner, const std::string& uuid) {
   return absl::StrCat(head, LabelPart(owner.cluster_id, left), "/", uuid);
 }
 
-// Who holds what, from the labels of this network namespace: UUID to text. Others' names are not to be
-// trusted; they only become part of a message.
+// Who holds what, from the labels of this network namespace: UUID to text. Others' names are not to
+// be trusted; they only become part of a message.
 std::map<std::string, std::string> Holders() {
   std::map<std::string, std::string> holders;
   const absl::StatusOr<std::string> table = ReadFile("/proc/net/unix");
@@ -81,11 +81,11 @@ std::map<std::string, std::string> Holders() {
   for (const absl::string_view row : absl::StrSplit(*table, '\n')) {
     const size_t at = row.find(absl::StrCat(" @", kLabelPrefix));
     if (at == absl::string_view::npos) continue;
-    const std::vector<std::string> parts = absl::StrSplit(
-        row.substr(at + 2 + sizeof(kLabelPrefix) - 1), absl::MaxSplits('/', 3));
+    const std::vector<std::string> parts =
+        absl::StrSplit(row.substr(at + 2 + sizeof(kLabelPrefix) - 1), absl::MaxSplits('/', 3));
     if (parts.size() != 4) continue;
-    holders[parts[3]] = EscapeControls(
-        absl::StrCat(parts[1], " of cluster ", parts[2], " (pid ", parts[0], ")"));
+    holders[parts[3]] =
+        EscapeControls(absl::StrCat(parts[1], " of cluster ", parts[2], " (pid ", parts[0], ")"));
   }
   return holders;
 }
@@ -161,8 +161,7 @@ std::vector<Candidate> Candidates(const GpuSnapshot& snapshot,
     return candidates;
   }
   for (const absl::string_view entry : absl::StrSplit(*visible, ',')) {
-    const std::vector<const GpuReading*> named =
-        Named(snapshot, absl::StripAsciiWhitespace(entry));
+    const std::vector<const GpuReading*> named = Named(snapshot, absl::StripAsciiWhitespace(entry));
     if (named.size() != 1) break;
     AddUsable(snapshot, named[0], &candidates);
   }
@@ -170,9 +169,10 @@ std::vector<Candidate> Candidates(const GpuSnapshot& snapshot,
 }
 
 std::string VisibleText(const std::optional<std::string>& visible) {
-  return visible.has_value() ? absl::StrCat(" (CUDA_VISIBLE_DEVICES=",
-                                            Ellipsize(EscapeControls(*visible), 200), ")")
-                             : "";
+  return visible.has_value()
+             ? absl::StrCat(" (CUDA_VISIBLE_DEVICES=", Ellipsize(EscapeControls(*visible), 200),
+                            ")")
+             : "";
 }
 
 absl::Status NoGpus(const GpuSnapshot& snapshot, const GpuOwner& owner,
@@ -180,19 +180,20 @@ absl::Status NoGpus(const GpuSnapshot& snapshot, const GpuOwner& owner,
   const std::string who = absl::StrCat(owner.node, " needs a GPU, and host ", LocalHostname());
   if (snapshot.gpus.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        who, snapshot.unknown.empty()
-                 ? std::string(" has none")
-                 : absl::StrCat(" has none that can be seen: ", snapshot.unknown),
+        who,
+        snapshot.unknown.empty() ? std::string(" has none")
+                                 : absl::StrCat(" has none that can be seen: ", snapshot.unknown),
         "; run it on a host with GPUs, or ask for none"));
   }
   if (visible.has_value()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        who, " has ", snapshot.gpus.size(), ", of which the agent may use none",
-        VisibleText(visible)));
+    return absl::FailedPreconditionError(absl::StrCat(who, " has ", snapshot.gpus.size(),
+                                                      ", of which the agent may use none",
+                                                      VisibleText(visible)));
   }
   return absl::FailedPreconditionError(
-      absl::StrCat(who, " has none that can be used: they have no UUID, or are in MIG mode without "
-                        "an instance"));
+      absl::StrCat(who,
+                   " has none that can be used: they have no UUID, or are in MIG mode without "
+                   "an instance"));
 }
 
 }  // namespace
@@ -232,9 +233,9 @@ class GpuClaimer {
       const std::string quoted = absl::StrCat("\"", Ellipsize(EscapeControls(id), 100), "\"");
       const std::vector<const GpuReading*> named = Named(snapshot_, id);
       if (named.size() > 1) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            owner_.node, " asks for GPU ", quoted, ", which is the beginning of ", named.size(),
-            " ids of host ", LocalHostname(), "; give all of it"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(owner_.node, " asks for GPU ", quoted, ", which is the beginning of ",
+                         named.size(), " ids of host ", LocalHostname(), "; give all of it"));
       }
       if (named.empty()) {
         return absl::NotFoundError(absl::StrCat(owner_.node, " asks for GPU ", quoted,
@@ -252,8 +253,7 @@ class GpuClaimer {
       if (usable == candidates_.end()) {
         return absl::FailedPreconditionError(
             absl::StrCat(owner_.node, " asks for GPU ", quoted, " of host ", LocalHostname(),
-                         ", which the agent may not use",
-                         VisibleText(options_.visible_devices)));
+                         ", which the agent may not use", VisibleText(options_.visible_devices)));
       }
       for (const Candidate& other : wanted) {
         if (other.gpu == named[0]) {
@@ -342,9 +342,9 @@ class GpuClaimer {
       }
       const auto holder = holders.find(uuid);
       if (taken.size() < kMaxListed) {
-        taken.push_back(absl::StrCat(candidate.Text(), " is held by ",
-                                     holder == holders.end() ? "a process that does not say who it is"
-                                                             : holder->second));
+        taken.push_back(absl::StrCat(
+            candidate.Text(), " is held by ",
+            holder == holders.end() ? "a process that does not say who it is" : holder->second));
       }
     }
     std::vector<std::string> broken;

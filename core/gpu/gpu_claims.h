@@ -1,18 +1,20 @@
 // File: core/gpu/gpu_claims.h
 //
-// Whose GPUs are whose on one host: a claim is held by exactly one process and is let go by the kernel
-// when that process is gone, whatever ended it.
+// Whose GPUs are whose on one host: a claim is held by exactly one process and is let go by the
+// kernel when that process is gone, whatever ended it.
 //
 // Defines: GpuRequest, GpuOwner, GpuClaim, ClaimGpus().
 //
 //   absl::StatusOr<GpuClaim> claim = ClaimGpus(monitor.snapshot(), visible, {.count = 2},
 //                                              {.cluster_id = id, .node = "worker:1"});
-//   if (claim.ok()) environment.push_back("CUDA_VISIBLE_DEVICES=" + absl::StrJoin(claim->ids(), ","));
+//   if (claim.ok()) {
+//     environment.push_back("CUDA_VISIBLE_DEVICES=" + absl::StrJoin(claim->ids(), ","));
+//   }
 //
-// How: for each GPU an abstract AF_UNIX socket named after its UUID. Only one process can bind a name;
-// nothing lies in any folder, and the kernel unbinds when the last descriptor is closed. Two more
-// properties follow, and docs/gpus.md says them to users: claims hold within one network namespace, and
-// any local user can make one (docs/decisions.md has the reasons).
+// How: for each GPU an abstract AF_UNIX socket named after its UUID. Only one process can bind a
+// name; nothing lies in any folder, and the kernel unbinds when the last descriptor is closed. Two
+// more properties follow, and docs/gpus.md says them to users: claims hold within one network
+// namespace, and any local user can make one (docs/decisions.md has the reasons).
 
 #ifndef CORE_GPU_GPU_CLAIMS_H_
 #define CORE_GPU_GPU_CLAIMS_H_
@@ -29,8 +31,8 @@ namespace millrace {
 
 // Either `count` or `ids`.
 struct GpuRequest {
-  // So many: whole GPUs if there are enough of them, otherwise MIG instances. Those that no process uses
-  // come first, then by index.
+  // So many: whole GPUs if there are enough of them, otherwise MIG instances. Those that no process
+  // uses come first, then by index.
   int count = 0;
   // Exactly these: an index of the host ("3"), a UUID or the beginning of one ("GPU-8a2f"), a MIG
   // instance ("MIG-...").
@@ -53,8 +55,8 @@ class [[nodiscard]] GpuClaim {
 
   // UUIDs in the order of the request (of the index, for a count): what CUDA_VISIBLE_DEVICES takes.
   [[nodiscard]] const std::vector<std::string>& ids() const { return ids_; }
-  // What holds `id`, close-on-exec: copies in another process keep it claimed as long as that process
-  // has them. Empty if it is not held.
+  // What holds `id`, close-on-exec: copies in another process keep it claimed as long as that
+  // process has them. Empty if it is not held.
   [[nodiscard]] std::vector<int> fds(const std::string& id) const;
 
   // Takes over what `other` holds.
@@ -74,22 +76,24 @@ class [[nodiscard]] GpuClaim {
 };
 
 struct GpuClaimOptions {
-  // The value of CUDA_VISIBLE_DEVICES that this process inherited: only what it lists can be claimed.
-  // Indices in it are the host's (as with CUDA_DEVICE_ORDER=PCI_BUS_ID). Unset: all.
+  // The value of CUDA_VISIBLE_DEVICES that this process inherited: only what it lists can be
+  // claimed. Indices in it are the host's (as with CUDA_DEVICE_ORDER=PCI_BUS_ID). Unset: all.
   std::optional<std::string> visible_devices;
-  // Wait for one's turn: claims are made one after the other, or two that want five of eight GPUs each
-  // could both fail. Without, the claim is made anyway (the one whose turn it is may be stopped).
+  // Wait for one's turn: claims are made one after the other, or two that want five of eight GPUs
+  // each could both fail. Without, the claim is made anyway (the one whose turn it is may be
+  // stopped).
   bool in_turn = true;
 };
 
 // Claims what is asked, all or nothing. Never blocks.
 //
-// Returns RESOURCE_EXHAUSTED, saying how many there are, which are free and who holds the others, if
-// fewer are free than asked for; ABORTED if it is another process's turn (try again in a few
-// milliseconds); FAILED_PRECONDITION if this host has no GPU, none may be used (visible_devices), the
-// reason why GPUs are unknown, or a GPU in MIG mode is asked for as a whole; NOT_FOUND for an id that
-// is not there; INVALID_ARGUMENT for an id that means two GPUs, is asked for twice or is none.
-// Thread safety: thread-safe; two threads of one process exclude each other as two processes do.
+// Returns RESOURCE_EXHAUSTED, saying how many there are, which are free and who holds the others,
+// if fewer are free than asked for; ABORTED if it is another process's turn (try again in a few
+// milliseconds); FAILED_PRECONDITION if this host has no GPU, none may be used (visible_devices),
+// the reason why GPUs are unknown, or a GPU in MIG mode is asked for as a whole; NOT_FOUND for an
+// id that is not there; INVALID_ARGUMENT for an id that means two GPUs, is asked for twice or is
+// none. Thread safety: thread-safe; two threads of one process exclude each other as two processes
+// do.
 [[nodiscard]] absl::StatusOr<GpuClaim> ClaimGpus(const GpuSnapshot& snapshot,
                                                  const GpuRequest& request, const GpuOwner& owner,
                                                  const GpuClaimOptions& options = {});

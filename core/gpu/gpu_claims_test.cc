@@ -152,7 +152,8 @@ TEST_F(GpuClaimsTest, AClaimEndsWithItsObjectAndOneByOne) {
 
 TEST_F(GpuClaimsTest, IdsAreIndicesUuidsAndTheirBeginnings) {
   const GpuSnapshot snapshot = Gpus(12);
-  const auto claim = Claim(snapshot, {.ids = {"3", Uuid(5), absl::StrCat("GPU-7-", salt_.substr(0, 3))}});
+  const auto claim =
+      Claim(snapshot, {.ids = {"3", Uuid(5), absl::StrCat("GPU-7-", salt_.substr(0, 3))}});
   ASSERT_THAT(claim, IsOk());
   EXPECT_THAT(claim->ids(), ElementsAre(Uuid(3), Uuid(5), Uuid(7)));
   EXPECT_THAT(Claim(snapshot, {.ids = {"GPU-1"}}),
@@ -188,9 +189,10 @@ TEST_F(GpuClaimsTest, OfAGpuInMigModeTheInstancesAreClaimed) {
 TEST_F(GpuClaimsTest, InheritedVisibleDevicesAreTheOnlyOnes) {
   const GpuSnapshot snapshot = Gpus(4);
   const std::string visible = absl::StrCat("3, ", Uuid(1));
-  EXPECT_THAT(Claim(snapshot, {.count = 3}, visible),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("of 2 on host"), HasSubstr("CUDA_VISIBLE_DEVICES=3, GPU-1"))));
+  EXPECT_THAT(
+      Claim(snapshot, {.count = 3}, visible),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               AllOf(HasSubstr("of 2 on host"), HasSubstr("CUDA_VISIBLE_DEVICES=3, GPU-1"))));
   EXPECT_THAT(Claim(snapshot, {.ids = {"0"}}, visible),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("may not use")));
   const auto both = Claim(snapshot, {.count = 2}, visible);
@@ -228,17 +230,18 @@ TEST_F(GpuClaimsTest, WithoutGpusTheReasonIsSaid) {
 
 TEST_F(GpuClaimsTest, LongNamesOfOwnersAreCut) {
   const GpuSnapshot snapshot = Gpus(1);
-  const GpuOwner owner = {.cluster_id = std::string(128, 'c'), .node = std::string(70, 'n') + "/ :1"};
+  const GpuOwner owner = {.cluster_id = std::string(128, 'c'),
+                          .node = std::string(70, 'n') + "/ :1"};
   absl::StatusOr<GpuClaim> claim;
   while (absl::IsAborted((claim = ClaimGpus(snapshot, {.count = 1}, owner)).status())) {
   }
   ASSERT_THAT(claim, IsOk());
-  EXPECT_THAT(Claim(snapshot, {.count = 1}),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("nnnn"), HasSubstr("cccc"), Not(HasSubstr("does not say")))));
+  EXPECT_THAT(Claim(snapshot, {.count = 1}), StatusIs(absl::StatusCode::kResourceExhausted,
+                                                      AllOf(HasSubstr("nnnn"), HasSubstr("cccc"),
+                                                            Not(HasSubstr("does not say")))));
 }
 
-// ---- processes -----------------------------------------------------------------------------------
+// ---- processes ----------------------------------------------------------------------------------
 
 // A process that claims one GPU, says which ("" if it got none), and holds it until it is killed.
 struct Claimer {

@@ -219,8 +219,8 @@ absl::StatusOr<GpuLine> ParseGpuLine(absl::string_view text) {
     line.kind = GpuLine::Kind::kError;
     line.text = Text(json, "message");
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a line of millrace-gpu has the type \"", Ellipsize(EscapeControls(type), 40), "\""));
+    return absl::InvalidArgumentError(absl::StrCat("a line of millrace-gpu has the type \"",
+                                                   Ellipsize(EscapeControls(type), 40), "\""));
   }
   return line;
 }

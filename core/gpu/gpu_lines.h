@@ -1,7 +1,7 @@
 // File: core/gpu/gpu_lines.h
 //
-// Reads what millrace-gpu and nvidia-smi write. Both are other programs: anything may come, and what
-// makes no sense is "unknown".
+// Reads what millrace-gpu and nvidia-smi write. Both are other programs: anything may come, and
+// what makes no sense is "unknown".
 //
 // Defines: GpuLine, ParseGpuLine(), kNvidiaSmiArguments, ParseNvidiaSmi().
 //
@@ -49,12 +49,14 @@ inline constexpr const char* kNvidiaSmiArguments[] = {
     "clocks.max.sm,pcie.link.gen.current,pcie.link.width.current,mig.mode.current",
     "--format=csv,noheader,nounits"};
 
-// The output of nvidia-smi. Columns such as "[N/A]" are unknown. MIG instances, processes, throttling,
-// ECC and XID are not among the columns. Returns INVALID_ARGUMENT, quoting it, if a line has not as many
-// columns as were asked for (nvidia-smi writes its errors to stdout). Thread safety: pure function.
+// The output of nvidia-smi. Columns such as "[N/A]" are unknown. MIG instances, processes,
+// throttling, ECC and XID are not among the columns. Returns INVALID_ARGUMENT, quoting it, if a
+// line has not as many columns as were asked for (nvidia-smi writes its errors to stdout). Thread
+// safety: pure function.
 [[nodiscard]] absl::StatusOr<GpuSnapshot> ParseNvidiaSmi(absl::string_view output, absl::Time time);
 
-// Whether `id` can be a GPU's or MIG instance's id: "GPU-" or "MIG-" and up to 76 of A-Z a-z 0-9 - /.
+// Whether `id` can be a GPU's or MIG instance's id: "GPU-" or "MIG-" and up to 76 of A-Z a-z 0-9 -
+// /.
 [[nodiscard]] bool IsGpuId(absl::string_view id);
 
 }  // namespace millrace

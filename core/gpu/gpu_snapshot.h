@@ -30,11 +30,11 @@ struct GpuProcessReading {
 
 // One GPU, or one MIG instance of a GPU (parent_uuid is set then).
 struct GpuReading {
-  int index = -1;           // of the GPU among its host's, in PCI order; of an instance: its GPU's
-  std::string uuid;         // "GPU-..." or "MIG-..."; empty: unknown
+  int index = -1;    // of the GPU among its host's, in PCI order; of an instance: its GPU's
+  std::string uuid;  // "GPU-..." or "MIG-..."; empty: unknown
   std::string name;
-  std::string pci_bus_id;   // "00000000:3B:00.0"
-  std::string parent_uuid;  // of the GPU that this is a MIG instance of
+  std::string pci_bus_id;               // "00000000:3B:00.0"
+  std::string parent_uuid;              // of the GPU that this is a MIG instance of
   std::optional<int> gpu_instance;      // MIG only
   std::optional<int> compute_instance;  // MIG only
   // Why values of this GPU are missing ("GPU is lost"); empty if nothing went wrong. What could be
@@ -59,7 +59,7 @@ struct GpuReading {
   std::optional<uint32_t> pcie_width;
   std::optional<uint64_t> pcie_rx_bytes_per_second;  // to the GPU
   std::optional<uint64_t> pcie_tx_bytes_per_second;
-  std::optional<uint64_t> ecc_corrected;    // since the driver was loaded
+  std::optional<uint64_t> ecc_corrected;  // since the driver was loaded
   std::optional<uint64_t> ecc_uncorrected;
   std::optional<uint32_t> last_xid;   // unset: none came
   std::optional<uint32_t> xid_count;  // since the monitor started; unset: no events from this GPU

@@ -25,7 +25,8 @@ typedef struct {
 
 void JsonOpen(JsonLine* line, const char* key, char bracket);
 void JsonClose(JsonLine* line, char bracket);
-/* Bytes outside of printable ASCII become \u00XX, so that the line is valid whatever the text is. */
+/* Bytes outside of printable ASCII become \u00XX, so that the line is valid whatever the text is.
+ */
 void JsonText(JsonLine* line, const char* key, const char* text);
 void JsonInteger(JsonLine* line, const char* key, unsigned long long value);
 void JsonSigned(JsonLine* line, const char* key, long long value);
@@ -33,8 +34,8 @@ void JsonSigned(JsonLine* line, const char* key, long long value);
 void JsonNumber(JsonLine* line, const char* key, double value);
 void JsonBool(JsonLine* line, const char* key, bool value);
 
-/* Writes the line and empties it. False if the reader is gone. Blocks while the reader does not read;
- * lines of several threads do not mix. */
+/* Writes the line and empties it. False if the reader is gone. Blocks while the reader does not
+ * read; lines of several threads do not mix. */
 bool JsonSend(JsonLine* line, int fd);
 
 #endif /* CORE_GPU_JSON_LINE_H_ */

@@ -44,7 +44,8 @@ static const char kHelp[] =
     "  --skip-gpu     do not touch this GPU: it is listed as an error\n"
     "  --stuck-ms     a driver call that takes longer is reported as stuck\n"
     "\n"
-    "Ends at the end of stdin. Exit codes: 0; 2, the command line is wrong; 3, NVML cannot be used\n"
+    "Ends at the end of stdin. Exit codes: 0; 2, the command line is wrong; 3, NVML cannot be "
+    "used\n"
     "(the last line says why); 4, --once and a driver call hangs.\n"
     "MILLRACE_NVML_LIBRARY names another library than libnvidia-ml.so.1.\n";
 
@@ -199,10 +200,15 @@ static void Memory(int index, NvmlDeviceHandle device) {
 }
 
 static void Throttle(int index, NvmlDeviceHandle device) {
-  static const char* const kReasons[] = {
-      "gpu_idle",    "applications_clocks_setting", "sw_power_cap",
-      "hw_slowdown", "sync_boost",                  "sw_thermal_slowdown",
-      "hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting"};
+  static const char* const kReasons[] = {"gpu_idle",
+                                         "applications_clocks_setting",
+                                         "sw_power_cap",
+                                         "hw_slowdown",
+                                         "sync_boost",
+                                         "sw_thermal_slowdown",
+                                         "hw_thermal_slowdown",
+                                         "hw_power_brake_slowdown",
+                                         "display_clock_setting"};
   unsigned long long bits = 0;
   if (!ASK(index, throttle, device, &bits) && !ASK(index, throttle_new, device, &bits)) return;
   JsonOpen(&line, "throttle_reasons", '[');
@@ -263,9 +269,9 @@ static bool Gpm(int index, GpmPair* pair, int gpu_instance) {
   if (pair->samples[next] == NULL && !ASK(index, gpm_alloc, &pair->samples[next])) return false;
   const NvmlGpmSampleHandle sample = pair->samples[next];
   const NvmlDeviceHandle device = gpus[index].handle;
-  const bool taken =
-      gpu_instance < 0 ? ASK(index, gpm_sample, device, sample)
-                       : ASK(index, gpm_mig_sample, device, (unsigned int)gpu_instance, sample);
+  const bool taken = gpu_instance < 0
+                         ? ASK(index, gpm_sample, device, sample)
+                         : ASK(index, gpm_mig_sample, device, (unsigned int)gpu_instance, sample);
   if (!taken) {
     pair->taken = 0;
     return false;

@@ -42,7 +42,8 @@ constexpr absl::Duration kPatience = absl::Seconds(60);
 
 constexpr char kTwoGpus[] =
     "driver 550.54.15\nnvml 12.550.54.15\n"
-    "gpu 0 uuid=GPU-a name=Fake_H100 bus=00000000:3B:00.0 util=37 memory_util=5 used=100 total=1000 "
+    "gpu 0 uuid=GPU-a name=Fake_H100 bus=00000000:3B:00.0 util=37 memory_util=5 used=100 "
+    "total=1000 "
     "power=312345 limit=700000 temperature=55 sm=1980 mem=2619 max_sm=1981 throttle=0x44 "
     "pcie_gen=5 pcie_width=16 rx_kib=10 tx_kib=20 ecc_corrected=1 ecc_uncorrected=2 mig_mode=0\n"
     "process 0 pid=123 bytes=456\nprocess 0 pid=124\n"

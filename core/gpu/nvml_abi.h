@@ -4,9 +4,9 @@
  * functions, written from NVIDIA's public API reference. NVML has no header on most hosts that have
  * the library, and its driver is never linked: nvml_library.h loads it.
  *
- * Structures have exactly the size and order that the library expects. Anything it does not know for
- * a device is NVML_ERROR_NOT_SUPPORTED; anything that an older library lacks is a null pointer in the
- * table.
+ * Structures have exactly the size and order that the library expects. Anything it does not know
+ * for a device is NVML_ERROR_NOT_SUPPORTED; anything that an older library lacks is a null pointer
+ * in the table.
  */
 
 #ifndef CORE_GPU_NVML_ABI_H_
@@ -56,14 +56,14 @@ enum {
 };
 
 typedef struct {
-  unsigned int gpu;     /* percent */
+  unsigned int gpu; /* percent */
   unsigned int memory;
 } NvmlUtilization;
 
 typedef struct {
   unsigned long long total;
   unsigned long long free;
-  unsigned long long used;  /* with what the driver keeps for itself */
+  unsigned long long used; /* with what the driver keeps for itself */
 } NvmlMemory;
 
 typedef struct {
@@ -75,7 +75,8 @@ typedef struct {
 } NvmlMemoryV2;
 
 /* The version of a structure is its size with the number of its form above. */
-#define NVML_STRUCT_VERSION(type, form) ((unsigned int)(sizeof(type) | ((unsigned int)(form) << 24)))
+#define NVML_STRUCT_VERSION(type, form) \
+  ((unsigned int)(sizeof(type) | ((unsigned int)(form) << 24)))
 
 typedef struct {
   char bus_id_legacy[16];
@@ -89,7 +90,7 @@ typedef struct {
 
 typedef struct {
   unsigned int pid;
-  unsigned long long used_bytes;  /* or NVML_NOT_AVAILABLE */
+  unsigned long long used_bytes; /* or NVML_NOT_AVAILABLE */
 } NvmlProcessV1;
 
 typedef struct {
@@ -145,65 +146,65 @@ typedef struct {
 } NvmlGpmSupport;
 
 /* X(member, exported name, parameters): one row for each function. */
-#define NVML_FUNCTIONS(X)                                                                          \
-  X(init, "nvmlInit_v2", (void))                                                                   \
-  X(shutdown, "nvmlShutdown", (void))                                                              \
-  X(driver_version, "nvmlSystemGetDriverVersion", (char* text, unsigned int size))                 \
-  X(nvml_version, "nvmlSystemGetNVMLVersion", (char* text, unsigned int size))                     \
-  X(count, "nvmlDeviceGetCount_v2", (unsigned int* count))                                         \
-  X(handle, "nvmlDeviceGetHandleByIndex_v2", (unsigned int index, NvmlDeviceHandle* device))       \
-  X(uuid, "nvmlDeviceGetUUID", (NvmlDeviceHandle device, char* text, unsigned int size))           \
-  X(name, "nvmlDeviceGetName", (NvmlDeviceHandle device, char* text, unsigned int size))           \
-  X(pci, "nvmlDeviceGetPciInfo_v3", (NvmlDeviceHandle device, NvmlPciInfo* info))                  \
-  X(utilization, "nvmlDeviceGetUtilizationRates",                                                  \
-    (NvmlDeviceHandle device, NvmlUtilization* out))                                               \
-  X(memory, "nvmlDeviceGetMemoryInfo", (NvmlDeviceHandle device, NvmlMemory* out))                 \
-  X(memory_v2, "nvmlDeviceGetMemoryInfo_v2", (NvmlDeviceHandle device, NvmlMemoryV2* out))         \
-  X(power, "nvmlDeviceGetPowerUsage", (NvmlDeviceHandle device, unsigned int* milliwatts))         \
-  X(power_limit, "nvmlDeviceGetEnforcedPowerLimit",                                                \
-    (NvmlDeviceHandle device, unsigned int* milliwatts))                                           \
-  X(temperature, "nvmlDeviceGetTemperature",                                                       \
-    (NvmlDeviceHandle device, int sensor, unsigned int* celsius))                                  \
-  X(clock, "nvmlDeviceGetClockInfo", (NvmlDeviceHandle device, int type, unsigned int* mhz))       \
-  X(max_clock, "nvmlDeviceGetMaxClockInfo",                                                        \
-    (NvmlDeviceHandle device, int type, unsigned int* mhz))                                        \
-  X(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons",                                         \
-    (NvmlDeviceHandle device, unsigned long long* bits))                                           \
-  X(throttle_new, "nvmlDeviceGetCurrentClocksEventReasons",                                        \
-    (NvmlDeviceHandle device, unsigned long long* bits))                                           \
-  X(pcie_generation, "nvmlDeviceGetCurrPcieLinkGeneration",                                        \
-    (NvmlDeviceHandle device, unsigned int* generation))                                           \
-  X(pcie_width, "nvmlDeviceGetCurrPcieLinkWidth", (NvmlDeviceHandle device, unsigned int* lanes))  \
-  X(pcie_throughput, "nvmlDeviceGetPcieThroughput",                                                \
-    (NvmlDeviceHandle device, int counter, unsigned int* kib_per_second))                          \
-  X(ecc_total, "nvmlDeviceGetTotalEccErrors",                                                      \
-    (NvmlDeviceHandle device, int type, int counter, unsigned long long* count))                   \
-  X(event_set_create, "nvmlEventSetCreate", (NvmlEventSetHandle * set))                            \
-  X(register_events, "nvmlDeviceRegisterEvents",                                                   \
-    (NvmlDeviceHandle device, unsigned long long types, NvmlEventSetHandle set))                   \
-  X(event_wait, "nvmlEventSetWait_v2",                                                             \
-    (NvmlEventSetHandle set, NvmlEvent * event, unsigned int timeout_ms))                          \
-  X(compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3",                                  \
-    (NvmlDeviceHandle device, unsigned int* count, NvmlProcess* out))                              \
-  X(compute_processes_v2, "nvmlDeviceGetComputeRunningProcesses_v2",                               \
-    (NvmlDeviceHandle device, unsigned int* count, NvmlProcess* out))                              \
-  X(compute_processes_v1, "nvmlDeviceGetComputeRunningProcesses",                                  \
-    (NvmlDeviceHandle device, unsigned int* count, NvmlProcessV1* out))                            \
-  X(graphics_processes, "nvmlDeviceGetGraphicsRunningProcesses_v3",                                \
-    (NvmlDeviceHandle device, unsigned int* count, NvmlProcess* out))                              \
-  X(mig_mode, "nvmlDeviceGetMigMode",                                                              \
-    (NvmlDeviceHandle device, unsigned int* current, unsigned int* pending))                       \
-  X(mig_count, "nvmlDeviceGetMaxMigDeviceCount", (NvmlDeviceHandle device, unsigned int* count))   \
-  X(mig_handle, "nvmlDeviceGetMigDeviceHandleByIndex",                                             \
-    (NvmlDeviceHandle device, unsigned int index, NvmlDeviceHandle* instance))                     \
-  X(gpu_instance, "nvmlDeviceGetGpuInstanceId", (NvmlDeviceHandle device, unsigned int* id))       \
-  X(compute_instance, "nvmlDeviceGetComputeInstanceId",                                            \
-    (NvmlDeviceHandle device, unsigned int* id))                                                   \
-  X(gpm_support, "nvmlGpmQueryDeviceSupport", (NvmlDeviceHandle device, NvmlGpmSupport* out))      \
-  X(gpm_alloc, "nvmlGpmSampleAlloc", (NvmlGpmSampleHandle * sample))                               \
-  X(gpm_sample, "nvmlGpmSampleGet", (NvmlDeviceHandle device, NvmlGpmSampleHandle sample))         \
-  X(gpm_mig_sample, "nvmlGpmMigSampleGet",                                                         \
-    (NvmlDeviceHandle device, unsigned int gpu_instance, NvmlGpmSampleHandle sample))              \
+#define NVML_FUNCTIONS(X)                                                                         \
+  X(init, "nvmlInit_v2", (void))                                                                  \
+  X(shutdown, "nvmlShutdown", (void))                                                             \
+  X(driver_version, "nvmlSystemGetDriverVersion", (char* text, unsigned int size))                \
+  X(nvml_version, "nvmlSystemGetNVMLVersion", (char* text, unsigned int size))                    \
+  X(count, "nvmlDeviceGetCount_v2", (unsigned int* count))                                        \
+  X(handle, "nvmlDeviceGetHandleByIndex_v2", (unsigned int index, NvmlDeviceHandle* device))      \
+  X(uuid, "nvmlDeviceGetUUID", (NvmlDeviceHandle device, char* text, unsigned int size))          \
+  X(name, "nvmlDeviceGetName", (NvmlDeviceHandle device, char* text, unsigned int size))          \
+  X(pci, "nvmlDeviceGetPciInfo_v3", (NvmlDeviceHandle device, NvmlPciInfo * info))                \
+  X(utilization, "nvmlDeviceGetUtilizationRates",                                                 \
+    (NvmlDeviceHandle device, NvmlUtilization * out))                                             \
+  X(memory, "nvmlDeviceGetMemoryInfo", (NvmlDeviceHandle device, NvmlMemory * out))               \
+  X(memory_v2, "nvmlDeviceGetMemoryInfo_v2", (NvmlDeviceHandle device, NvmlMemoryV2 * out))       \
+  X(power, "nvmlDeviceGetPowerUsage", (NvmlDeviceHandle device, unsigned int* milliwatts))        \
+  X(power_limit, "nvmlDeviceGetEnforcedPowerLimit",                                               \
+    (NvmlDeviceHandle device, unsigned int* milliwatts))                                          \
+  X(temperature, "nvmlDeviceGetTemperature",                                                      \
+    (NvmlDeviceHandle device, int sensor, unsigned int* celsius))                                 \
+  X(clock, "nvmlDeviceGetClockInfo", (NvmlDeviceHandle device, int type, unsigned int* mhz))      \
+  X(max_clock, "nvmlDeviceGetMaxClockInfo",                                                       \
+    (NvmlDeviceHandle device, int type, unsigned int* mhz))                                       \
+  X(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons",                                        \
+    (NvmlDeviceHandle device, unsigned long long* bits))                                          \
+  X(throttle_new, "nvmlDeviceGetCurrentClocksEventReasons",                                       \
+    (NvmlDeviceHandle device, unsigned long long* bits))                                          \
+  X(pcie_generation, "nvmlDeviceGetCurrPcieLinkGeneration",                                       \
+    (NvmlDeviceHandle device, unsigned int* generation))                                          \
+  X(pcie_width, "nvmlDeviceGetCurrPcieLinkWidth", (NvmlDeviceHandle device, unsigned int* lanes)) \
+  X(pcie_throughput, "nvmlDeviceGetPcieThroughput",                                               \
+    (NvmlDeviceHandle device, int counter, unsigned int* kib_per_second))                         \
+  X(ecc_total, "nvmlDeviceGetTotalEccErrors",                                                     \
+    (NvmlDeviceHandle device, int type, int counter, unsigned long long* count))                  \
+  X(event_set_create, "nvmlEventSetCreate", (NvmlEventSetHandle * set))                           \
+  X(register_events, "nvmlDeviceRegisterEvents",                                                  \
+    (NvmlDeviceHandle device, unsigned long long types, NvmlEventSetHandle set))                  \
+  X(event_wait, "nvmlEventSetWait_v2",                                                            \
+    (NvmlEventSetHandle set, NvmlEvent * event, unsigned int timeout_ms))                         \
+  X(compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3",                                 \
+    (NvmlDeviceHandle device, unsigned int* count, NvmlProcess* out))                             \
+  X(compute_processes_v2, "nvmlDeviceGetComputeRunningProcesses_v2",                              \
+    (NvmlDeviceHandle device, unsigned int* count, NvmlProcess* out))                             \
+  X(compute_processes_v1, "nvmlDeviceGetComputeRunningProcesses",                                 \
+    (NvmlDeviceHandle device, unsigned int* count, NvmlProcessV1* out))                           \
+  X(graphics_processes, "nvmlDeviceGetGraphicsRunningProcesses_v3",                               \
+    (NvmlDeviceHandle device, unsigned int* count, NvmlProcess* out))                             \
+  X(mig_mode, "nvmlDeviceGetMigMode",                                                             \
+    (NvmlDeviceHandle device, unsigned int* current, unsigned int* pending))                      \
+  X(mig_count, "nvmlDeviceGetMaxMigDeviceCount", (NvmlDeviceHandle device, unsigned int* count))  \
+  X(mig_handle, "nvmlDeviceGetMigDeviceHandleByIndex",                                            \
+    (NvmlDeviceHandle device, unsigned int index, NvmlDeviceHandle* instance))                    \
+  X(gpu_instance, "nvmlDeviceGetGpuInstanceId", (NvmlDeviceHandle device, unsigned int* id))      \
+  X(compute_instance, "nvmlDeviceGetComputeInstanceId",                                           \
+    (NvmlDeviceHandle device, unsigned int* id))                                                  \
+  X(gpm_support, "nvmlGpmQueryDeviceSupport", (NvmlDeviceHandle device, NvmlGpmSupport * out))    \
+  X(gpm_alloc, "nvmlGpmSampleAlloc", (NvmlGpmSampleHandle * sample))                              \
+  X(gpm_sample, "nvmlGpmSampleGet", (NvmlDeviceHandle device, NvmlGpmSampleHandle sample))        \
+  X(gpm_mig_sample, "nvmlGpmMigSampleGet",                                                        \
+    (NvmlDeviceHandle device, unsigned int gpu_instance, NvmlGpmSampleHandle sample))             \
   X(gpm_metrics, "nvmlGpmMetricsGet", (NvmlGpmMetrics * metrics))
 
 typedef struct {

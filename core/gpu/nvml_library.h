@@ -19,9 +19,9 @@
 /* Names another file than libnvidia-ml.so.1; for tests and unusual hosts. */
 #define MILLRACE_NVML_LIBRARY_VARIABLE "MILLRACE_NVML_LIBRARY"
 
-/* Fills `nvml`; a function that the library does not have is NULL. False, with a sentence for people
- * in `problem`, if the library cannot be loaded or lacks what nothing works without (init, count,
- * handle). Once per process; the library stays loaded. */
+/* Fills `nvml`; a function that the library does not have is NULL. False, with a sentence for
+ * people in `problem`, if the library cannot be loaded or lacks what nothing works without (init,
+ * count, handle). Once per process; the library stays loaded. */
 bool LoadNvml(NvmlFunctions* nvml, char* problem, size_t problem_size);
 
 /* What a return code means; never NULL. Works without a library. */

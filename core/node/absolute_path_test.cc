@@ -27,24 +27,23 @@ TEST_P(AbsolutePathRows, FollowsTheRulesOfHdfsPath) {
       << row.path << " on " << row.default_fs;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    WithScheme, AbsolutePathRows,
-    testing::Values(Row{"adl://a/x", "hdfs://nn:8020", "adl://a/x"},
-                    Row{"file:///tmp/x", "hdfs://nn:8020", "file:///tmp/x"},
-                    Row{"hdfs://other/x", "hdfs://nn:8020", "hdfs://other/x"},
-                    Row{"oss://b/x", "file://", "oss://b/x"},
-                    Row{"s3://b/x", "file://", "s3://b/x"},
-                    Row{"s3a://b/x", "file://", "s3a://b/x"},
-                    Row{"s3n://b/x", "file://", "s3n://b/x"},
-                    Row{"swift://c.s/x", "file://", "swift://c.s/x"},
-                    Row{"viewfs://v/x", "file://", "viewfs://v/x"},
-                    Row{"wasb://c@a/x", "file://", "wasb://c@a/x"},
-                    // Not among TFNode's ten.
-                    Row{"gs://b/x", "hdfs://nn", "gs://b/x"},
-                    Row{"abfs://c@a/x", "hdfs://nn", "abfs://c@a/x"},
-                    Row{"abfss://c@a/x", "viewfs://v", "abfss://c@a/x"},
-                    Row{"wasbs://c@a/x", "hdfs://nn", "wasbs://c@a/x"},
-                    Row{"file:/tmp/x", "hdfs://nn", "file:/tmp/x"}));
+INSTANTIATE_TEST_SUITE_P(WithScheme, AbsolutePathRows,
+                         testing::Values(Row{"adl://a/x", "hdfs://nn:8020", "adl://a/x"},
+                                         Row{"file:///tmp/x", "hdfs://nn:8020", "file:///tmp/x"},
+                                         Row{"hdfs://other/x", "hdfs://nn:8020", "hdfs://other/x"},
+                                         Row{"oss://b/x", "file://", "oss://b/x"},
+                                         Row{"s3://b/x", "file://", "s3://b/x"},
+                                         Row{"s3a://b/x", "file://", "s3a://b/x"},
+                                         Row{"s3n://b/x", "file://", "s3n://b/x"},
+                                         Row{"swift://c.s/x", "file://", "swift://c.s/x"},
+                                         Row{"viewfs://v/x", "file://", "viewfs://v/x"},
+                                         Row{"wasb://c@a/x", "file://", "wasb://c@a/x"},
+                                         // Not among TFNode's ten.
+                                         Row{"gs://b/x", "hdfs://nn", "gs://b/x"},
+                                         Row{"abfs://c@a/x", "hdfs://nn", "abfs://c@a/x"},
+                                         Row{"abfss://c@a/x", "viewfs://v", "abfss://c@a/x"},
+                                         Row{"wasbs://c@a/x", "hdfs://nn", "wasbs://c@a/x"},
+                                         Row{"file:/tmp/x", "hdfs://nn", "file:/tmp/x"}));
 
 INSTANTIATE_TEST_SUITE_P(
     AbsoluteWithoutScheme, AbsolutePathRows,
@@ -62,21 +61,19 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Relative, AbsolutePathRows,
-    testing::Values(Row{"mnist/x", "hdfs://nn:8020", "hdfs://nn:8020/user/ann/mnist/x"},
-                    Row{"mnist/x", "hdfs://nn:8020/", "hdfs://nn:8020/user/ann/mnist/x"},
-                    Row{"mnist", "viewfs://v", "viewfs://v/user/ann/mnist"},
-                    Row{"mnist", "file://", "file:///job/dir/mnist"},
-                    Row{"mnist", "file:///", "file:///job/dir/mnist"},
-                    Row{"mnist", "s3a://bucket", "s3a://bucket/mnist"},
-                    Row{"mnist", "gs://bucket", "gs://bucket/mnist"},
-                    Row{"mnist", "abfs://c@a", "abfs://c@a/mnist"},
-                    Row{"mnist", "", "file:///job/dir/mnist"},
-                    // No schemes: nothing, a digit or a space before the colon.
-                    Row{"://x", "s3a://b", "s3a://b/://x"},
-                    Row{"1s://x", "s3a://b", "s3a://b/1s://x"},
-                    Row{"a b://x", "s3a://b", "s3a://b/a b://x"},
-                    Row{"a:b", "s3a://b", "s3a://b/a:b"},
-                    Row{"", "hdfs://nn", "hdfs://nn/user/ann/"}));
+    testing::Values(
+        Row{"mnist/x", "hdfs://nn:8020", "hdfs://nn:8020/user/ann/mnist/x"},
+        Row{"mnist/x", "hdfs://nn:8020/", "hdfs://nn:8020/user/ann/mnist/x"},
+        Row{"mnist", "viewfs://v", "viewfs://v/user/ann/mnist"},
+        Row{"mnist", "file://", "file:///job/dir/mnist"},
+        Row{"mnist", "file:///", "file:///job/dir/mnist"},
+        Row{"mnist", "s3a://bucket", "s3a://bucket/mnist"},
+        Row{"mnist", "gs://bucket", "gs://bucket/mnist"},
+        Row{"mnist", "abfs://c@a", "abfs://c@a/mnist"}, Row{"mnist", "", "file:///job/dir/mnist"},
+        // No schemes: nothing, a digit or a space before the colon.
+        Row{"://x", "s3a://b", "s3a://b/://x"}, Row{"1s://x", "s3a://b", "s3a://b/1s://x"},
+        Row{"a b://x", "s3a://b", "s3a://b/a b://x"}, Row{"a:b", "s3a://b", "s3a://b/a:b"},
+        Row{"", "hdfs://nn", "hdfs://nn/user/ann/"}));
 
 TEST(AbsolutePathTest, SlashesAroundTheWorkingDirectoryDoNotMatter) {
   EXPECT_EQ(AbsolutePath("m", "file://", "/", "ann"), "file:///m");

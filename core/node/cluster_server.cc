@@ -89,9 +89,8 @@ ClusterServer::~ClusterServer() { Shutdown(); }
 
 void ClusterServer::Shutdown(absl::Duration grace) {
   constexpr absl::Duration kLongest = absl::Hours(24 * 365);  // an infinite one must fit chrono
-  server_->Shutdown(
-      std::chrono::system_clock::now() +
-      absl::ToChronoMilliseconds(std::clamp(grace, absl::ZeroDuration(), kLongest)));
+  server_->Shutdown(std::chrono::system_clock::now() +
+                    absl::ToChronoMilliseconds(std::clamp(grace, absl::ZeroDuration(), kLongest)));
   server_->Wait();
 }
 
@@ -110,8 +109,7 @@ absl::StatusOr<std::unique_ptr<ClusterServer>> StartClusterServer(
   // the system would deal connections between us and whoever listens there.
   const bool share = context.port_fd() >= 0;
 
-  grpc::SslServerCredentialsOptions tls(
-      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   tls.pem_root_certs = context.tls().ca;
   tls.pem_key_cert_pairs.push_back({context.tls().key, context.tls().certificate});
   grpc::ServerBuilder builder;

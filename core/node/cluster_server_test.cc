@@ -129,9 +129,9 @@ class ClusterServerTest : public testing::Test {
     NodeConfig config;
     config.job_name = job;
     config.epoch = 1;
-    config.cluster_spec = *ClusterSpec::Create(
-        {{"ps", ClusterSpec::TaskList{Address(ps_)}},
-         {"worker", ClusterSpec::TaskList{Address(worker_)}}});
+    config.cluster_spec =
+        *ClusterSpec::Create({{"ps", ClusterSpec::TaskList{Address(ps_)}},
+                              {"worker", ClusterSpec::TaskList{Address(worker_)}}});
     config.address = Address(node);
     config.port = node.agents_hold.port;
     config.tls = ca_.Issue(absl::StrCat(job, "-0.node.millrace"));
@@ -278,8 +278,8 @@ TEST_F(ClusterServerTest, RefusesAClientOfAnotherCluster) {
 TEST_F(ClusterServerTest, RefusesAClientThatDoesNotEncrypt) {
   StartPs();
   Serve();
-  const auto stub = Parameters::NewStub(
-      grpc::CreateChannel(Address(ps_), grpc::InsecureChannelCredentials()));
+  const auto stub =
+      Parameters::NewStub(grpc::CreateChannel(Address(ps_), grpc::InsecureChannelCredentials()));
   EXPECT_EQ(Get(stub.get(), "x").error_code(), grpc::UNAVAILABLE);
   EXPECT_EQ(service_.calls, 0);
 }
@@ -344,9 +344,9 @@ TEST_F(ClusterServerTest, NeedsACertificate) {
   NodeConfig config = Config("ps", ps_);
   config.tls = {};
   ps_.Start(config, true);
-  const auto refused = StatusIs(
-      absl::StatusCode::kFailedPrecondition,
-      "ps:0 has no certificate: its agent did not give it one in the context file");
+  const auto refused =
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               "ps:0 has no certificate: its agent did not give it one in the context file");
   EXPECT_THAT(StartClusterServer(*ps_.context, {&service_}), refused);
   EXPECT_THAT(ConnectToNode(*ps_.context, "ps", 0), refused);
 }

@@ -28,9 +28,8 @@ absl::Status AgentGone() { return absl::UnavailableError("the agent is gone"); }
 absl::StatusOr<std::string> EncodeFrame(const Json& frame) {
   const std::string text = DumpJson(frame);
   if (text.size() > kMaxControlFrameBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a control frame of ", text.size(),
-                                                   " bytes is over the limit of ",
-                                                   kMaxControlFrameBytes));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a control frame of ", text.size(), " bytes is over the limit of ", kMaxControlFrameBytes));
   }
   std::string encoded;
   encoded.reserve(kPrefixBytes + text.size());
@@ -98,8 +97,8 @@ absl::StatusOr<std::unique_ptr<ControlClient>> ControlClient::Start(UniqueFd fd,
   // No make_unique: the constructor is private.
   std::unique_ptr<ControlClient> client(
       new ControlClient(std::move(fd), std::move(wake), std::move(handlers)));
-  MILLRACE_ASSIGN_OR_RETURN(
-      client->thread_, Thread::Start("mr-control", [self = client.get()] { self->Run(); }));
+  MILLRACE_ASSIGN_OR_RETURN(client->thread_,
+                            Thread::Start("mr-control", [self = client.get()] { self->Run(); }));
   return client;
 }
 
@@ -178,9 +177,8 @@ void ControlClient::EndWaits(const absl::Status& why) {
 }
 
 absl::Status ControlClient::Notify(absl::string_view method, const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(
-      const std::string frame,
-      EncodeFrame(Json{{"method", std::string(method)}, {"params", params}}));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string frame,
+                            EncodeFrame(Json{{"method", std::string(method)}, {"params", params}}));
   MutexLock lock(&mu_);
   if (!closed_.ok()) return closed_;
   if (!HasRoom(frame.size())) {
@@ -312,8 +310,7 @@ absl::Status ControlClient::ReadSome() {
     return absl::UnavailableError(
         absl::StrCat("reading the control channel: ", std::strerror(errno)));
   }
-  return in_.empty() ? AgentGone()
-                     : absl::DataLossError("the agent ended inside a control frame");
+  return in_.empty() ? AgentGone() : absl::DataLossError("the agent ended inside a control frame");
 }
 
 absl::Status ControlClient::HandleFrames() {

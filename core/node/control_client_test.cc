@@ -37,19 +37,19 @@ class ControlClientTest : public testing::Test {
  protected:
   void Start() { Start(agent_.TakeNodeEnd()); }
   void Start(UniqueFd fd) {
-    absl::StatusOr<std::unique_ptr<ControlClient>> client = ControlClient::Start(
-        std::move(fd), {.on_push =
-                            [this](ControlClient&, const Json& frame) {
-                              MutexLock lock(&mu_);
-                              pushes_.push_back(frame);
-                              changed_.SignalAll();
-                            },
-                        .on_closed =
-                            [this](const absl::Status& status) {
-                              EXPECT_FALSE(closed_.HasBeenNotified());
-                              end_ = status;
-                              closed_.Notify();
-                            }});
+    absl::StatusOr<std::unique_ptr<ControlClient>> client =
+        ControlClient::Start(std::move(fd), {.on_push =
+                                                 [this](ControlClient&, const Json& frame) {
+                                                   MutexLock lock(&mu_);
+                                                   pushes_.push_back(frame);
+                                                   changed_.SignalAll();
+                                                 },
+                                             .on_closed =
+                                                 [this](const absl::Status& status) {
+                                                   EXPECT_FALSE(closed_.HasBeenNotified());
+                                                   end_ = status;
+                                                   closed_.Notify();
+                                                 }});
     ASSERT_THAT(client, IsOk());
     client_ = *std::move(client);
   }
@@ -86,9 +86,7 @@ class ControlClientTest : public testing::Test {
 };
 
 TEST_F(ControlClientTest, CallsAndReturnsTheResult) {
-  agent_.Answer("kv.get", [](const Json& params) {
-    return Json{{"value", params["key"]}};
-  });
+  agent_.Answer("kv.get", [](const Json& params) { return Json{{"value", params["key"]}}; });
   Start();
   const absl::StatusOr<Json> reply = client_->Call("kv.get", Json{{"key", "a"}}, kLong);
   ASSERT_THAT(reply, IsOk());
@@ -193,9 +191,9 @@ TEST_F(ControlClientTest, GivesUpAfterTheTimeoutAndIgnoresTheLateReply) {
     return Json("now");
   });
   Start();
-  EXPECT_THAT(client_->Call("never", Json::object(), absl::Milliseconds(20)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       "the agent did not answer never within 20ms"));
+  EXPECT_THAT(
+      client_->Call("never", Json::object(), absl::Milliseconds(20)),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, "the agent did not answer never within 20ms"));
   EXPECT_THAT(client_->Call("never", Json::object(), absl::ZeroDuration()),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(client_->Call("never", Json::object(), -absl::InfiniteDuration()),
@@ -313,8 +311,7 @@ TEST_F(ControlClientTest, CancelsCallsThatWaitWhenItIsDestroyed) {
   client_.reset();
   threads.clear();
   for (const absl::Status& outcome : outcomes) {
-    EXPECT_THAT(outcome,
-                StatusIs(absl::StatusCode::kCancelled, "the control channel was closed"));
+    EXPECT_THAT(outcome, StatusIs(absl::StatusCode::kCancelled, "the control channel was closed"));
   }
   EXPECT_FALSE(closed_.HasBeenNotified());  // the owner knows
   agent_.WaitForEnd();
@@ -347,9 +344,9 @@ class StuckAgentTest : public ControlClientTest {
 TEST_F(StuckAgentTest, BlocksNobodyBeyondHisTimeoutAndGetsTheRestOnceItReadsAgain) {
   Fill();
   const Json megabyte(std::string(1 << 20, 'x'));
-  EXPECT_THAT(client_->Call("kv.set", megabyte, absl::Milliseconds(20)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       "the agent did not answer kv.set within 20ms"));
+  EXPECT_THAT(
+      client_->Call("kv.set", megabyte, absl::Milliseconds(20)),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, "the agent did not answer kv.set within 20ms"));
   EXPECT_FALSE(client_->Flush(absl::Milliseconds(20)));
 
   std::atomic<uint64_t> received{0};

@@ -103,9 +103,9 @@ absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view json) {
   }
   MILLRACE_ASSIGN_OR_RETURN(const int64_t protocol, GetInt(parsed, "protocol"));
   if (protocol != kProtocol) {
-    return absl::UnimplementedError(
-        absl::StrCat("the agent speaks control protocol ", protocol, ", this program ", kProtocol,
-                     "; build both from the same version of Millrace"));
+    return absl::UnimplementedError(absl::StrCat("the agent speaks control protocol ", protocol,
+                                                 ", this program ", kProtocol,
+                                                 "; build both from the same version of Millrace"));
   }
   NodeConfig config;
   MILLRACE_RETURN_IF_ERROR(ParsePlace(parsed, &config));

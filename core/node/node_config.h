@@ -43,11 +43,11 @@ struct NodeConfig {
   std::string working_dir;
   std::string log_dir;
   std::vector<std::string> gpus;
-  std::string address;         // host:port of the reserved port, as in cluster_spec
+  std::string address;  // host:port of the reserved port, as in cluster_spec
   int port = 0;
   std::optional<int> port_fd;  // the reserved port's socket, bound and not listening, where held
   int64_t feed_budget_bytes = 0;
-  PortRange feed_ports;        // for the TCP endpoint of the feed; {0, 0}: any
+  PortRange feed_ports;  // for the TCP endpoint of the feed; {0, 0}: any
   NodeTls tls;
 };
 

@@ -113,9 +113,9 @@ TEST_P(RequiredMember, IsNamedWhenMissing) {
   Json missing = GoodContext();
   missing.erase(GetParam());
   const std::string quoted = absl::StrCat("\"", GetParam(), "\"");
-  EXPECT_THAT(ParseNodeConfig(DumpJson(missing)),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr(quoted), HasSubstr("missing"))));
+  EXPECT_THAT(
+      ParseNodeConfig(DumpJson(missing)),
+      StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(quoted), HasSubstr("missing"))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Members, RequiredMember,

@@ -18,8 +18,8 @@
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/node/absolute_path.h"
-#include "core/node/model_export.h"
 #include "core/node/feed_sample.h"
+#include "core/node/model_export.h"
 #include "core/node/node_exit.h"
 
 namespace millrace {
@@ -180,9 +180,7 @@ absl::Status NodeContext::Connect(UniqueFd control_fd) {
   // Before the channel, whose pushes go to it.
   const absl::Status received = Annotate(StartReceiver(), "receiving the feed");
   ControlClient::Handlers handlers;
-  handlers.on_push = [this](ControlClient& control, const Json& frame) {
-    OnPush(control, frame);
-  };
+  handlers.on_push = [this](ControlClient& control, const Json& frame) { OnPush(control, frame); };
   handlers.on_closed = [this](const absl::Status& why) {
     // An agent may close the channel as soon as it knows how the node ends.
     if (!finished_.load()) on_agent_gone_(why);
@@ -210,9 +208,8 @@ absl::Status NodeContext::Finish(const absl::Status& outcome) {
   SendSample(*control_);
   // Should it not reach the agent: the exit code says the same with fewer words.
   control_
-      ->Notify("exit",
-               Json{{"code", absl::StatusCodeToString(end.code())},
-                    {"message", Ellipsize(end.message(), kMaxExitMessageBytes)}})
+      ->Notify("exit", Json{{"code", absl::StatusCodeToString(end.code())},
+                            {"message", Ellipsize(end.message(), kMaxExitMessageBytes)}})
       .IgnoreError();
   control_->Flush(kFlushTimeout);
   return end;
@@ -380,7 +377,8 @@ absl::StatusOr<std::vector<std::string>> NodeContext::ClaimGpus(int num_gpus) {
 
 absl::StatusOr<std::vector<std::string>> NodeContext::ClaimGpus(
     const std::vector<std::string>& ids) {
-  if (ids.empty()) return absl::InvalidArgumentError(absl::StrCat(name(), " named no GPU to claim"));
+  if (ids.empty())
+    return absl::InvalidArgumentError(absl::StrCat(name(), " named no GPU to claim"));
   for (const std::string& id : ids) {
     MILLRACE_RETURN_IF_ERROR(Utf8("the id of a GPU", id).status());
   }
@@ -453,12 +451,12 @@ absl::Status NodeContext::Barrier(absl::string_view barrier, absl::Duration time
 void NodeContext::ReportMetric(absl::string_view metric, int64_t step, double value) {
   absl::Status sent = absl::InvalidArgumentError("it is no finite number");
   if (std::isfinite(value)) {
-    sent = control_->Notify(
-        "metric", Json{{"name", std::string(metric)}, {"step", step}, {"value", value}});
+    sent = control_->Notify("metric",
+                            Json{{"name", std::string(metric)}, {"step", step}, {"value", value}});
   }
   if (sent.ok() || warned_of_metric_.exchange(true)) return;
-  MILLRACE_LOG(WARNING) << "metric " << metric << " of step " << step << " is not reported: "
-                        << sent.message() << "; this is said once";
+  MILLRACE_LOG(WARNING) << "metric " << metric << " of step " << step
+                        << " is not reported: " << sent.message() << "; this is said once";
 }
 
 bool NodeContext::WaitForStop(absl::Duration timeout) const {

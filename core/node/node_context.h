@@ -72,8 +72,8 @@ struct MembershipChange {
   int task_index = 0;
   std::string old_address;  // empty: the task is new
   std::string new_address;  // empty: it is gone. May be as before: a new process at the old address
-  // Of the process that has the address now: what it had in memory before is lost. -1: unknown, after
-  // the agent had lost its coordinator for a while.
+  // Of the process that has the address now: what it had in memory before is lost. -1: unknown,
+  // after the agent had lost its coordinator for a while.
   int attempt = -1;
 
   friend bool operator==(const MembershipChange&, const MembershipChange&) = default;
@@ -149,19 +149,20 @@ class NodeContext {
   // trip to the agent; returns its error.
   absl::Status ReleasePort();
 
-  // UUIDs of the GPUs that are this node's alone (docs/gpus.md), in order: those it was started with,
-  // which CUDA_VISIBLE_DEVICES names too, and those claimed since.
+  // UUIDs of the GPUs that are this node's alone (docs/gpus.md), in order: those it was started
+  // with, which CUDA_VISIBLE_DEVICES names too, and those claimed since.
   [[nodiscard]] std::vector<std::string> gpus() const;
   // Claims more: `num_gpus` free ones, or those that `ids` names (indices of the host, UUIDs, MIG
-  // instances). Returns the new UUIDs. CUDA reads CUDA_VISIBLE_DEVICES once, at its first call in the
-  // process: set it before that. Blocks until the agent knows the GPUs, a minute at most. Returns
-  // RESOURCE_EXHAUSTED, naming who holds the others, if too few are free; FAILED_PRECONDITION if the
-  // host has none or the node may use none; NOT_FOUND and INVALID_ARGUMENT for ids.
+  // instances). Returns the new UUIDs. CUDA reads CUDA_VISIBLE_DEVICES once, at its first call in
+  // the process: set it before that. Blocks until the agent knows the GPUs, a minute at most.
+  // Returns RESOURCE_EXHAUSTED, naming who holds the others, if too few are free;
+  // FAILED_PRECONDITION if the host has none or the node may use none; NOT_FOUND and
+  // INVALID_ARGUMENT for ids.
   [[nodiscard]] absl::StatusOr<std::vector<std::string>> ClaimGpus(int num_gpus);
   [[nodiscard]] absl::StatusOr<std::vector<std::string>> ClaimGpus(
       const std::vector<std::string>& ids);
-  // Gives some of gpus() back: nothing of this process may use them any more. Returns NOT_FOUND, and
-  // gives back none, if one is not this node's.
+  // Gives some of gpus() back: nothing of this process may use them any more. Returns NOT_FOUND,
+  // and gives back none, if one is not this node's.
   absl::Status ReleaseGpus(const std::vector<std::string>& ids);
 
   // ---- data -------------------------------------------------------------------------------------

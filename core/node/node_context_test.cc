@@ -196,8 +196,8 @@ TEST_F(NodeContextTest, TellsTheAgentWhenTheReceiverCannotStart) {
   NodeConfig config = Config("worker", 1, 1);
   config.input_feed = true;
   config.queues = {};  // no receiver without queues
-  EXPECT_THAT(TryCreate(config), StatusIs(absl::StatusCode::kInvalidArgument,
-                                          StartsWith("receiving the feed: ")));
+  EXPECT_THAT(TryCreate(config),
+              StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("receiving the feed: ")));
   const Json exit = agent_.WaitFor("exit").params;
   EXPECT_THAT(GetString(exit, "code"), IsOkAndHolds("INVALID_ARGUMENT"));
   agent_.WaitForEnd();
@@ -233,8 +233,8 @@ class KeyValueTest : public NodeContextTest {
 TEST_F(KeyValueTest, CarriesAnyBytesAsBase64) {
   std::string all;
   for (int i = 0; i < 256; ++i) all.push_back(static_cast<char>(i));
-  for (const std::string& value : {std::string(), std::string("a"), std::string("\0", 1), all,
-                                   std::string(1 << 20, '\xff')}) {
+  for (const std::string& value :
+       {std::string(), std::string("a"), std::string("\0", 1), all, std::string(1 << 20, '\xff')}) {
     ASSERT_THAT(context_->kv().Set("k", value), IsOk());
     EXPECT_THAT(context_->kv().Get("k"), IsOkAndHolds(value));
   }
@@ -242,8 +242,7 @@ TEST_F(KeyValueTest, CarriesAnyBytesAsBase64) {
 }
 
 TEST_F(KeyValueTest, PassesErrorsOn) {
-  EXPECT_THAT(context_->kv().Get("absent"),
-              StatusIs(absl::StatusCode::kNotFound, "no such key"));
+  EXPECT_THAT(context_->kv().Get("absent"), StatusIs(absl::StatusCode::kNotFound, "no such key"));
   agent_.Answer("kv.delete", [](const Json&) { return absl::NotFoundError("no such key"); });
   EXPECT_THAT(context_->kv().Delete("absent"), StatusIs(absl::StatusCode::kNotFound));
   agent_.Answer("kv.add", [](const Json&) { return absl::InvalidArgumentError("no number"); });
@@ -252,9 +251,9 @@ TEST_F(KeyValueTest, PassesErrorsOn) {
 
 TEST_F(KeyValueTest, SendsTheTimeoutInWholeMillisecondsRoundedUp) {
   const std::vector<std::pair<absl::Duration, int64_t>> rows = {
-      {absl::ZeroDuration(), 0},         {absl::Microseconds(1), 1},
-      {absl::Milliseconds(1500), 1500},  {-absl::Seconds(1), 0},
-      {-absl::InfiniteDuration(), 0},    {absl::InfiniteDuration(), int64_t{36500} * 86400 * 1000}};
+      {absl::ZeroDuration(), 0},        {absl::Microseconds(1), 1},
+      {absl::Milliseconds(1500), 1500}, {-absl::Seconds(1), 0},
+      {-absl::InfiniteDuration(), 0},   {absl::InfiniteDuration(), int64_t{36500} * 86400 * 1000}};
   size_t count = 0;
   for (const auto& [timeout, expected_ms] : rows) {
     EXPECT_THAT(context_->kv().Get("absent", timeout), StatusIs(absl::StatusCode::kNotFound));
@@ -286,8 +285,8 @@ TEST_F(KeyValueTest, RefusesAValueThatIsNoBase64) {
 
 TEST_F(KeyValueTest, RefusesKeysThatJsonWouldChange) {
   NodeKeyValue& kv = context_->kv();
-  const auto refused = StatusIs(absl::StatusCode::kInvalidArgument,
-                                "the key \"a\\xff\" is not UTF-8");
+  const auto refused =
+      StatusIs(absl::StatusCode::kInvalidArgument, "the key \"a\\xff\" is not UTF-8");
   EXPECT_THAT(kv.Set("a\xff", "v"), refused);
   EXPECT_THAT(kv.Get("a\xff"), refused);
   EXPECT_THAT(kv.Add("a\xff", 1), refused);
@@ -313,8 +312,9 @@ TEST_P(Barrier, IsForFedNodesOnly) {
     EXPECT_EQ(agent.WaitFor("barrier").params, (Json{{"name", "warm"}, {"timeout_ms", 2000}}));
   } else {
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
-                                 absl::StrCat(job, ":0 cannot wait at barrier \"warm\": only "
-                                                   "chief, master and workers take part")));
+                                 absl::StrCat(job,
+                                              ":0 cannot wait at barrier \"warm\": only "
+                                              "chief, master and workers take part")));
   }
 }
 
@@ -345,8 +345,8 @@ TEST_F(NodeContextTest, ReportsMetricsThatJsonCanCarry) {
 TEST_F(NodeContextTest, FollowsTheSpecToLaterEpochsOnly) {
   NodeContext& node = CreateWorker();
   const auto push = [this](const Json& epoch, const char* address) {
-    agent_.Push(Json{
-        {"push", "spec"}, {"epoch", epoch}, {"cluster_spec", {{"worker", {"h:1", address}}}}});
+    agent_.Push(
+        Json{{"push", "spec"}, {"epoch", epoch}, {"cluster_spec", {{"worker", {"h:1", address}}}}});
     AwaitPushes();
     return *context_->cluster_spec().TaskAddress("worker", 1);
   };
@@ -612,8 +612,7 @@ TEST_F(NodeContextTest, TellsTheAgentHowItEnds) {
   const FakeAgentChannel::Request exit = agent_.WaitFor("exit");
   EXPECT_EQ(exit.id, std::nullopt);
   EXPECT_EQ(exit.params["code"], "DATA_LOSS");
-  EXPECT_THAT(GetString(exit.params, "message"),
-              IsOkAndHolds(testing::SizeIs(testing::Le(8192u))));
+  EXPECT_THAT(GetString(exit.params, "message"), IsOkAndHolds(testing::SizeIs(testing::Le(8192u))));
   EXPECT_THAT(node.Finish(absl::OkStatus()), IsOk());  // the first one counts
   context_.reset();
   agent_.WaitForEnd();
@@ -635,8 +634,8 @@ TEST(NodeContextLifeTest, TakesPushesFromItsFirstMomentToItsLast) {
       while (!over.load()) agent.Push(Json{{"push", "sample"}});
     });
     ASSERT_THAT(pusher, IsOk());
-    auto context = NodeContext::Create(std::move(config), agent.TakeNodeEnd(),
-                                       [](const absl::Status&) {});
+    auto context =
+        NodeContext::Create(std::move(config), agent.TakeNodeEnd(), [](const absl::Status&) {});
     EXPECT_THAT(context, IsOk());
     (void)agent.WaitFor("sample");
     context->reset();

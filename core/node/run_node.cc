@@ -45,11 +45,10 @@ absl::StatusOr<std::unique_ptr<NodeContext>> OpenNode() {
   MILLRACE_ASSIGN_OR_RETURN(NodeConfig config, ReadNodeConfigFromEnvironment());
   MILLRACE_ASSIGN_OR_RETURN(UniqueFd control, ControlFdFromEnvironment());
   const std::string who = absl::StrCat(config.job_name, ":", config.task_index);
-  return NodeContext::Create(std::move(config), std::move(control),
-                             [who](const absl::Status& why) {
-                               PrintNodeError(who, why);
-                               ::_exit(kNodeExitAgentGone);
-                             });
+  return NodeContext::Create(std::move(config), std::move(control), [who](const absl::Status& why) {
+    PrintNodeError(who, why);
+    ::_exit(kNodeExitAgentGone);
+  });
 }
 
 int RunNode(int argc, char** argv, const std::function<absl::Status(NodeContext&)>& body) {

@@ -38,10 +38,10 @@ namespace millrace {
 // and `argv` are the program's own; nothing is taken from them.
 int RunNode(int argc, char** argv, const std::function<absl::Status(NodeContext&)>& body);
 
-// What RunNode does before `body`, for who stays in a main function of its own, as programs in other
-// languages do: it prints no error, and who calls it ends with NodeContext::Finish and exits with what
-// RunNode would return. Once in a process. Returns the errors of NodeContext::Create, and what was
-// wrong with the environment: FAILED_PRECONDITION if no agent has started this process.
+// What RunNode does before `body`, for who stays in a main function of its own, as programs in
+// other languages do: it prints no error, and who calls it ends with NodeContext::Finish and exits
+// with what RunNode would return. Once in a process. Returns the errors of NodeContext::Create, and
+// what was wrong with the environment: FAILED_PRECONDITION if no agent has started this process.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<NodeContext>> OpenNode();
 
 }  // namespace millrace

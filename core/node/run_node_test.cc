@@ -138,8 +138,7 @@ TEST_F(RunNodeTest, ReturnsZeroAndSaysNothingWhenTheBodyIsFine) {
 
 TEST_F(RunNodeTest, ReturnsOneAndPrintsTheErrorInOneLine) {
   EXPECT_EQ(Run("fail"), "exit code 1");
-  EXPECT_EQ(Stderr(),
-            "millrace: worker:1: INVALID_ARGUMENT: bad\\nweights: \\x1b[31m\\xff\n");
+  EXPECT_EQ(Stderr(), "millrace: worker:1: INVALID_ARGUMENT: bad\\nweights: \\x1b[31m\\xff\n");
   const Json exit = agent_.WaitFor("exit").params;
   EXPECT_EQ(exit["code"], "INVALID_ARGUMENT");
   EXPECT_THAT(GetString(exit, "message"), IsOkAndHolds(StartsWith("bad\nweights: ")));

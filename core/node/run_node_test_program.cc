@@ -70,7 +70,6 @@ absl::Status Body(const std::string& what, const std::string& self, millrace::No
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const std::string self = millrace::SelfExecutablePath().value_or("");
-  return millrace::RunNode(argc, argv, [&](millrace::NodeContext& node) {
-    return Body(what, self, node);
-  });
+  return millrace::RunNode(argc, argv,
+                           [&](millrace::NodeContext& node) { return Body(what, self, node); });
 }

@@ -23,17 +23,21 @@ std::string Pem(int (*write)(BIO*, const void*), const void* object) {
 }
 
 std::string CertificatePem(X509* certificate) {
-  return Pem([](BIO* bio, const void* object) {
-    return PEM_write_bio_X509(bio, const_cast<X509*>(static_cast<const X509*>(object)));
-  }, certificate);
+  return Pem(
+      [](BIO* bio, const void* object) {
+        return PEM_write_bio_X509(bio, const_cast<X509*>(static_cast<const X509*>(object)));
+      },
+      certificate);
 }
 
 std::string KeyPem(EVP_PKEY* key) {
-  return Pem([](BIO* bio, const void* object) {
-    return PEM_write_bio_PrivateKey(bio,
-                                    const_cast<EVP_PKEY*>(static_cast<const EVP_PKEY*>(object)),
-                                    nullptr, nullptr, 0, nullptr, nullptr);
-  }, key);
+  return Pem(
+      [](BIO* bio, const void* object) {
+        return PEM_write_bio_PrivateKey(bio,
+                                        const_cast<EVP_PKEY*>(static_cast<const EVP_PKEY*>(object)),
+                                        nullptr, nullptr, 0, nullptr, nullptr);
+      },
+      key);
 }
 
 EVP_PKEY* MakeKey() {

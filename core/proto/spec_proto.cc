@@ -73,8 +73,8 @@ absl::StatusOr<std::string> Decompress(absl::string_view compressed, size_t size
   // GzipInputStream takes a cut or extended stream for a whole one: the trailer tells.
   if (bytes.size() != size || !absl::EndsWith(compressed, Adler32(bytes))) {
     return absl::InvalidArgumentError(absl::StrCat("cluster spec: does not decompress to the ",
-                                                   size, " bytes that it says (got ",
-                                                   bytes.size(), ")"));
+                                                   size, " bytes that it says (got ", bytes.size(),
+                                                   ")"));
   }
   return bytes;
 }
@@ -144,8 +144,8 @@ absl::Status ApplySpecUpdate(const v1::SpecUpdate& update, uint64_t* epoch, Clus
   if (update.epoch() == 0) return absl::InvalidArgumentError("cluster spec: epoch 0");
   if (update.epoch() <= *epoch) return absl::OkStatus();
   if (!update.zlib_cluster_def().empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(std::string bytes, Decompress(update.zlib_cluster_def(),
-                                                            update.uncompressed_size()));
+    MILLRACE_ASSIGN_OR_RETURN(std::string bytes,
+                              Decompress(update.zlib_cluster_def(), update.uncompressed_size()));
     v1::ClusterDef def;
     if (!def.ParseFromString(bytes)) {
       return absl::InvalidArgumentError("cluster spec: not a ClusterDef");
@@ -154,9 +154,8 @@ absl::Status ApplySpecUpdate(const v1::SpecUpdate& update, uint64_t* epoch, Clus
   } else if (update.changes().empty()) {
     return absl::InvalidArgumentError("cluster spec: neither a spec nor changes");
   } else if (update.epoch() != *epoch + 1) {
-    return absl::FailedPreconditionError(absl::StrCat("cluster spec: changes of epoch ",
-                                                      update.epoch(), " do not follow on epoch ",
-                                                      *epoch));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cluster spec: changes of epoch ", update.epoch(), " do not follow on epoch ", *epoch));
   } else {
     ClusterSpec changed = *spec;
     MILLRACE_RETURN_IF_ERROR(ApplyChanges(update, &changed));

@@ -237,8 +237,8 @@ absl::Status DumpJson(const Options& options, Session* session) {
   return absl::OkStatus();
 }
 
-// Adds the clusters that begin while the window is open. One takes the place of what has ended; what
-// lives stays in front.
+// Adds the clusters that begin while the window is open. One takes the place of what has ended;
+// what lives stays in front.
 void AddNew(ClusterFinder* finder, Sessions* sessions, Shell* shell) {
   const absl::Status problem = finder->problem();
   shell->SetTrouble(std::string(problem.message()));
@@ -288,8 +288,8 @@ absl::Status ShowWindow(const Options& options, Sessions* sessions) {
     FrameClock clock;
     std::unique_ptr<ClusterFinder> finder;
     if (Follows(options)) {
-      finder = std::make_unique<ClusterFinder>(
-          ClusterFinderOptions{.wake = [] { Window::Wake(); }});
+      finder =
+          std::make_unique<ClusterFinder>(ClusterFinderOptions{.wake = [] { Window::Wake(); }});
     }
     // Frames that follow an input at once: hover effects and scrolling settle within them.
     int lively = kSettlingFrames;

@@ -1,4 +1,5 @@
-// What a person reads while the network between the window and a real coordinator is cut, and after.
+// What a person reads while the network between the window and a real coordinator is cut, and
+// after.
 
 #include <atomic>
 #include <memory>

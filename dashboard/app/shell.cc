@@ -345,11 +345,10 @@ void Shell::MoveTime(Session* session, int move, int widen) {
       brush.from = now - brush.span;
       brush.live = false;
     }
-    const absl::Duration span =
-        std::clamp((brush.to - brush.from) * (widen > 0   ? 2.0
-                                              : widen < 0 ? 0.5
-                                                          : 1.0),
-                   kLeastSpan, kMostSpan);
+    const absl::Duration span = std::clamp((brush.to - brush.from) * (widen > 0   ? 2.0
+                                                                      : widen < 0 ? 0.5
+                                                                                  : 1.0),
+                                           kLeastSpan, kMostSpan);
     brush.to = std::min(brush.to + move * span / 4, now);
     brush.from = brush.to - span;
   }
@@ -619,13 +618,13 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
     ImGui::End();
   } else {
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));
-    // What the panels leave is cleared in this colour already (window.cc): where the processor fills
-    // the pixels, another layer of them is a fifth of a quiet window's time.
+    // What the panels leave is cleared in this colour already (window.cc): where the processor
+    // fills the pixels, another layer of them is a fifth of a quiet window's time.
     ImGui::Begin("###host", nullptr, kHost | ImGuiWindowFlags_NoBackground);
     ImGui::PopStyleVar();
     const ImGuiID dockspace = ImGui::GetID("dockspace");
-    if (!std::exchange(layout_built_, true) &&
-        (ImGui::DockBuilderGetNode(dockspace) == nullptr || ImGui::GetFrameCount() > welcomes_ + 1)) {
+    if (!std::exchange(layout_built_, true) && (ImGui::DockBuilderGetNode(dockspace) == nullptr ||
+                                                ImGui::GetFrameCount() > welcomes_ + 1)) {
       BuildLayout(dockspace, room.x, room.y);
     }
     ImGui::DockSpace(dockspace, ImVec2(0, 0), ImGuiDockNodeFlags_NoWindowMenuButton);

@@ -23,7 +23,8 @@ namespace millrace::dashboard {
 // One line for each finding: window, place, text. Between Render() and the next NewFrame().
 [[nodiscard]] std::vector<std::string> FindUnreadableText();
 
-// All letters as they were drawn, without the spaces between them: whole sentences can be looked for.
+// All letters as they were drawn, without the spaces between them: whole sentences can be looked
+// for.
 [[nodiscard]] std::string VisibleLetters();
 
 }  // namespace millrace::dashboard

@@ -61,8 +61,8 @@ struct Gl {
   }
 };
 
-// Whether Wake() may call GLFW. Sources outlive the window, and their threads may be inside of Wake()
-// while it closes: the lock is held over the call. Never destroyed, for the same reason.
+// Whether Wake() may call GLFW. Sources outlive the window, and their threads may be inside of
+// Wake() while it closes: the lock is held over the call. Never destroyed, for the same reason.
 struct WakeGate {
   Mutex mu;
   bool open ABSL_GUARDED_BY(mu) = false;

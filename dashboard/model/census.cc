@@ -13,9 +13,7 @@ float Greater(float a, float b) {
   return Known(b) ? std::max(a, b) : a;
 }
 
-float Mean(double sum, int count) {
-  return count > 0 ? static_cast<float>(sum / count) : kUnknown;
-}
+float Mean(double sum, int count) { return count > 0 ? static_cast<float>(sum / count) : kUnknown; }
 
 }  // namespace
 

@@ -1,7 +1,8 @@
 // File: dashboard/model/census.h
 //
 // What is counted over all nodes, hosts and GPUs of a cluster: what its verdict, its warnings and
-// its totals are made of. Of a large cluster it is counted in slices, so that no frame waits for it.
+// its totals are made of. Of a large cluster it is counted in slices, so that no frame waits for
+// it.
 //
 // Defines: Census, CensusTaker.
 //
@@ -41,12 +42,12 @@ struct Census {
   int slowest = -1;
   // The first that neither runs, nor drains, nor has finished.
   int absent = -1;
-  int restarts = 0;  // of all
+  int restarts = 0;   // of all
   int restless = -1;  // was started again most often
   int restless_restarts = 0;
-  bool all_ran = false;  // each slot's first attempt has been running
+  bool all_ran = false;                        // each slot's first attempt has been running
   absl::Time last_ran = absl::InfinitePast();  // the last of these
-  std::vector<int> noted_nodes;  // the first kListed that deserve a warning
+  std::vector<int> noted_nodes;                // the first kListed that deserve a warning
 
   // ---- feed, of nodes that have not ended ----
   int fed = 0;
@@ -57,7 +58,7 @@ struct Census {
   float fullest_by = 0;
   double rows_lately = 0;   // per second
   double bytes_lately = 0;  // per second
-  int richest = -1;  // receives most rows
+  int richest = -1;         // receives most rows
   float richest_share = 0;
   int waiting = 0;  // wait more than kHeldUp of their time
   // Newest values, of nodes whose samples are not old.
@@ -67,11 +68,11 @@ struct Census {
   float backpressured = kUnknown;  // mean
 
   // ---- GPUs; indexes into DashboardModel::gpus() ----
-  int gpus_counted = 0;  // known, and claimed by a node if any is
+  int gpus_counted = 0;                     // known, and claimed by a node if any is
   float gpu_utilization_lately = kUnknown;  // means of these
   float gpu_utilization = kUnknown;         // newest
   int gpus_throttled = 0;
-  int hottest = -1;  // of the throttled ones
+  int hottest = -1;                    // of the throttled ones
   float power_limit_watts = kUnknown;  // the greatest
   float max_clock_mhz = kUnknown;      // the greatest
   std::vector<int> noted_gpus;         // the first kListed that deserve a warning

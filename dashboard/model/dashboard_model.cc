@@ -58,9 +58,7 @@ void DashboardModel::Bump() {
   if (std::exchange(hosts_changed_, false)) hosts_version_ = version_;
 }
 
-bool DashboardModel::large() const {
-  return nodes_.size() > kLarge || gpus_.size() > kLargeGpus;
-}
+bool DashboardModel::large() const { return nodes_.size() > kLarge || gpus_.size() > kLargeGpus; }
 
 void DashboardModel::Forget() {
   has_data_ = false;

@@ -199,7 +199,7 @@ class DashboardModel {
   bool has_data_ = false;
   std::string incarnation_;
   bool mid_transaction_ = false;
-  bool mid_slots_ = false;  // a part of the slots is there
+  bool mid_slots_ = false;      // a part of the slots is there
   bool slots_changed_ = false;  // since slots_version_
   bool hosts_changed_ = false;
   bool queues_changed_ = false;  // there are more or fewer of them: lists of them are wrong at once

@@ -255,10 +255,9 @@ std::string WhyIdle(const DashboardModel& model, VerdictSentence* sentence) {
   }
   const bool open = std::any_of(model.feeds().begin(), model.feeds().end(),
                                 [](const auto& entry) { return !entry.second.info.closed(); });
-  sentence->evidence = absl::StrCat("lately: ", FormatSi(feed.rows_lately, "rows/s"), ", ",
-                                    FormatBytesRate(feed.bytes_lately), "; nodes wait ",
-                                    FormatFraction(feed.starved_lately),
-                                    " of their time on average");
+  sentence->evidence = absl::StrCat(
+      "lately: ", FormatSi(feed.rows_lately, "rows/s"), ", ", FormatBytesRate(feed.bytes_lately),
+      "; nodes wait ", FormatFraction(feed.starved_lately), " of their time on average");
   if (!open) {
     sentence->jump = To(Panel::kFeed);
     return model.feeds().empty() ? "no feed has been opened" : "no feed is open";
@@ -346,11 +345,10 @@ VerdictSentence Gpus(const DashboardModel& model) {
     const GpuState& hottest = model.gpus()[static_cast<size_t>(facts.hottest)];
     sentence.mood = Mood::kWarning;
     if (facts.gpu_utilization_lately >= kBusy) sentence.jump.selection.gpu = facts.hottest;
-    absl::StrAppend(
-        &sentence.text, facts.gpu_utilization_lately >= kBusy ? ", but " : "; ",
-        Plural(facts.gpus_throttled, "GPU throttles", "GPUs throttle"),
-        " for heat; hottest is ", model.GpuName(facts.hottest), " at ",
-        FormatNumber(std::round(hottest.value(GpuMetric::kTemperature))), " °C");
+    absl::StrAppend(&sentence.text, facts.gpu_utilization_lately >= kBusy ? ", but " : "; ",
+                    Plural(facts.gpus_throttled, "GPU throttles", "GPUs throttle"),
+                    " for heat; hottest is ", model.GpuName(facts.hottest), " at ",
+                    FormatNumber(std::round(hottest.value(GpuMetric::kTemperature))), " °C");
     const float clock = hottest.value(GpuMetric::kClock);
     if (Known(clock) && hottest.max_clock_mhz > 0 && clock < hottest.max_clock_mhz) {
       absl::StrAppend(&sentence.text, ", its clock ",

@@ -7,8 +7,8 @@
 //   ClusterFinder finder({.wake = [] { Window::Wake(); }});
 //   for (ClusterFile& cluster : finder.TakeNew()) Show(cluster);       // at each frame
 //
-// It looks on a thread, since a home folder may be far away. Those that ran when it began to look are
-// not new, except the newest if `with_newest` is set.
+// It looks on a thread, since a home folder may be far away. Those that ran when it began to look
+// are not new, except the newest if `with_newest` is set.
 
 #ifndef DASHBOARD_SOURCE_CLUSTER_FINDER_H_
 #define DASHBOARD_SOURCE_CLUSTER_FINDER_H_

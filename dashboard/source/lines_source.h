@@ -1,7 +1,7 @@
 // File: dashboard/source/lines_source.h
 //
-// A cluster of four nodes that runs and writes log lines, as many as its owner asks for: for tests and
-// benchmarks of a million of them.
+// A cluster of four nodes that runs and writes log lines, as many as its owner asks for: for tests
+// and benchmarks of a million of them.
 //
 // Defines: LinesSource.
 //
@@ -11,8 +11,8 @@
 //   lines->Write(1'000'000);
 //   while (session.Poll(absl::Now(), absl::Seconds(1))) {}
 //
-// Line n is of node n % 4 and reads "I0102 03:04:05.000006 step n loss 0.1234"; of each thousand one is a
-// warning, "W0102 ...". Thread safety: as UpdateSource. Blocking: never.
+// Line n is of node n % 4 and reads "I0102 03:04:05.000006 step n loss 0.1234"; of each thousand
+// one is a warning, "W0102 ...". Thread safety: as UpdateSource. Blocking: never.
 
 #ifndef DASHBOARD_SOURCE_LINES_SOURCE_H_
 #define DASHBOARD_SOURCE_LINES_SOURCE_H_

@@ -8,8 +8,8 @@
 namespace millrace::dashboard {
 namespace {
 
-// A message in blocks of memory of its own: a part of fifty nodes has ten thousand pieces, which are
-// then allocated and freed as a few.
+// A message in blocks of memory of its own: a part of fifty nodes has ten thousand pieces, which
+// are then allocated and freed as a few.
 std::shared_ptr<v1::WatchUpdate> MakePart() {
   google::protobuf::ArenaOptions options;
   options.max_block_size = size_t{64} << 10;

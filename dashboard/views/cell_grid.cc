@@ -47,8 +47,8 @@ CellGrid::Geometry CellGrid::Fit(ImVec2 size, const Layout& layout, float label_
   if (groups >= best.columns) {
     const float between = layout.group > 1 ? std::max(4.0F, best.cell_w * 0.35F) : 0;
     const float room = (size.x + between) / static_cast<float>(best.columns) - best.group_w;
-    const float more = std::floor(
-        std::clamp(room / static_cast<float>(layout.group), 0.0F, best.cell_w));
+    const float more =
+        std::floor(std::clamp(room / static_cast<float>(layout.group), 0.0F, best.cell_w));
     best.cell_w += more;
     best.group_w += more * static_cast<float>(layout.group);
   }
@@ -131,8 +131,8 @@ void CellGrid::Paint(const Theme& theme, const Geometry& geometry, const Layout&
     return static_cast<float>(index / layout.group / geometry.columns) * geometry.row_h;
   };
   const int y0 = std::min(texture->Height, static_cast<int>(row_of(first)));
-  const int y1 = std::min(texture->Height,
-                          static_cast<int>(std::ceil(row_of(last) + geometry.cell_h)));
+  const int y1 =
+      std::min(texture->Height, static_cast<int>(std::ceil(row_of(last) + geometry.cell_h)));
   if (y1 <= y0) return;
   const ImTextureRect rows = {0, static_cast<unsigned short>(y0),
                               static_cast<unsigned short>(texture->Width),

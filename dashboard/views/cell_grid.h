@@ -1,8 +1,8 @@
 // File: dashboard/views/cell_grid.h
 //
 // Many things as one small cell each, in groups side by side (a host's GPUs): up to a thousand
-// drawn as shapes with letters or values in them, more as a texture of which only what has changed is
-// painted again, some thousand cells in a frame.
+// drawn as shapes with letters or values in them, more as a texture of which only what has changed
+// is painted again, some thousand cells in a frame.
 //
 // Defines: CellGrid.
 //

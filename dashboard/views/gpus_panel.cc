@@ -177,9 +177,8 @@ void GpusPanel::Wall(const ViewContext& context, float height, Commands* command
   const bool dim_others = context.selection.node >= 0 &&
                           context.selection.node < static_cast<int>(model.nodes().size()) &&
                           !model.nodes()[static_cast<size_t>(context.selection.node)].gpus.empty();
-  const uint64_t lit =
-      static_cast<uint64_t>(context.selection.node + 1) * kGpuMetrics +
-      static_cast<uint64_t>(metric_);
+  const uint64_t lit = static_cast<uint64_t>(context.selection.node + 1) * kGpuMetrics +
+                       static_cast<uint64_t>(metric_);
   const CellGrid::Layout layout{
       .count = static_cast<int>(places_.size()),
       .group = group_,

@@ -106,8 +106,8 @@ void ReservationsPanel::Refresh(const ViewContext& context) {
       // Those on their way are on top: who holds up the others first, which is who is on the lowest
       // step, and has been there longest.
       if (node.state < v1::SLOT_STATE_RUNNING) {
-        took[i] = absl::Hours(1e6) * (v1::SLOT_STATE_RUNNING - node.state) +
-                  (model.now() - node.since());
+        took[i] =
+            absl::Hours(1e6) * (v1::SLOT_STATE_RUNNING - node.state) + (model.now() - node.since());
       }
     }
     std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
@@ -128,10 +128,10 @@ void ReservationsPanel::Ladder(const ViewContext& context) {
     const int count = cluster.by_state[static_cast<size_t>(state)];
     const auto slot_state = static_cast<v1::SlotState>(state);
     // States that no slot is in are only a letter, for the order of the ladder.
-    const std::string text =
-        count == 0 ? StateLetter(slot_state)
-                   : absl::StrCat(StateLetter(slot_state), "  ", SlotStateText(slot_state), " ",
-                                  FormatCount(count));
+    const std::string text = count == 0
+                                 ? StateLetter(slot_state)
+                                 : absl::StrCat(StateLetter(slot_state), "  ",
+                                                SlotStateText(slot_state), " ", FormatCount(count));
     const bool chosen = state_filter_ == state;
     if (!first) {
       ImGui::SameLine();

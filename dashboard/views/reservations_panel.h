@@ -40,7 +40,7 @@ class ReservationsPanel : public PanelView {
   bool slowest_first_ = true;
   uint64_t version_ = 0;
   std::vector<Step> steps_;
-  int last_ = -1;  // executor id of who is furthest behind
+  int last_ = -1;           // executor id of who is furthest behind
   int slowest_step_ = -1;   // into steps_
   absl::Duration longest_;  // bring-up of any slot
   absl::Time origin_;

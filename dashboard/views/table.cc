@@ -28,7 +28,8 @@ void Header(const Theme& theme, const ImGuiTable& table, int index, const TableC
   list->AddText(ImVec2(x, y), sorted ? theme.text : theme.dim, column.name);
   ImGui::PopFont();
   if (!sorted) return;
-  // Up where the least is on top. Beside the name, or where that takes all the room, over or under it.
+  // Up where the least is on top. Beside the name, or where that takes all the room, over or under
+  // it.
   const bool up = state.SortDirection == ImGuiSortDirection_Ascending;
   const float half = 3.5F * scale;
   const bool beside = room - width >= 4 * half;

@@ -92,8 +92,8 @@ struct Theme {
 };
 
 [[nodiscard]] Theme MakeTheme(ThemeKind kind, const Fonts& fonts);
-// The same with the colours of good and of passing states greyed, for data that have stopped coming.
-// What is wrong stays red and amber.
+// The same with the colours of good and of passing states greyed, for data that have stopped
+// coming. What is wrong stays red and amber.
 [[nodiscard]] Theme StaleTheme(const Theme& theme);
 // Colours, spacing and plot style. `scale`: of HiDPI, 1 for 96 dpi.
 void ApplyTheme(const Theme& theme, float scale);

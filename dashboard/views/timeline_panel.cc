@@ -61,10 +61,9 @@ std::string Short(absl::string_view text) {
 
 void Label(const Theme& theme, ImVec2 at, absl::string_view text, ImU32 color) {
   // A size between two pixels would be blurred.
-  ImGui::GetWindowDrawList()->AddText(theme.fonts.text,
-                                      std::round(kSmallSize * ImGui::GetStyle().FontScaleDpi),
-                                      ImVec2(std::floor(at.x), std::floor(at.y)), color,
-                                      text.data(), text.data() + text.size());
+  ImGui::GetWindowDrawList()->AddText(
+      theme.fonts.text, std::round(kSmallSize * ImGui::GetStyle().FontScaleDpi),
+      ImVec2(std::floor(at.x), std::floor(at.y)), color, text.data(), text.data() + text.size());
 }
 
 }  // namespace

@@ -96,10 +96,10 @@ void ShortenedText(absl::string_view text, ImU32 color, bool tip) {
 }
 
 std::string WithUnitsKept(absl::string_view text) {
-  constexpr absl::string_view kUnits[] = {"ms", "s",  "min",  "h",    "d",    "µs",
-                                          "°C", "W",  "MHz",  "B",    "kB",   "MB",
-                                          "GB", "KiB", "MiB", "GiB",  "B/s",  "kB/s",
-                                          "MB/s", "GB/s", "k", "M", "rows/s", "GPUs", "slots"};
+  constexpr absl::string_view kUnits[] = {"ms",  "s",      "min",  "h",    "d",    "µs",   "°C",
+                                          "W",   "MHz",    "B",    "kB",   "MB",   "GB",   "KiB",
+                                          "MiB", "GiB",    "B/s",  "kB/s", "MB/s", "GB/s", "k",
+                                          "M",   "rows/s", "GPUs", "slots"};
   std::string kept;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == ' ' && i > 0 && absl::ascii_isdigit(static_cast<unsigned char>(text[i - 1]))) {

@@ -12,9 +12,9 @@
 
 namespace millrace::examples {
 
-// Not thread-safe. Blocking: everything but ranks(). A rank that dies ends the calls of the others at
-// once, one that is stopped after 20 s: UNAVAILABLE, which the cluster takes for a consequence of what
-// happened elsewhere. After an error nothing more can be summed.
+// Not thread-safe. Blocking: everything but ranks(). A rank that dies ends the calls of the others
+// at once, one that is stopped after 20 s: UNAVAILABLE, which the cluster takes for a consequence
+// of what happened elsewhere. After an error nothing more can be summed.
 class AllReduce {
  public:
   // Waits for all fed nodes of the cluster, at most 30 s.
@@ -22,8 +22,8 @@ class AllReduce {
   virtual ~AllReduce() = default;
 
   virtual int ranks() const = 0;
-  // Each element becomes the sum of that element over all ranks, bit for bit the same on each. Every
-  // rank calls it with as many values.
+  // Each element becomes the sum of that element over all ranks, bit for bit the same on each.
+  // Every rank calls it with as many values.
   virtual absl::Status Sum(std::span<float> values) = 0;
 };
 

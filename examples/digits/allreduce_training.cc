@@ -21,11 +21,14 @@ namespace {
 
 constexpr std::chrono::milliseconds kWaitForRows(5);
 
-// Reads the feed on a thread beside. A rank must never wait for rows while the others wait for it in an
-// all-reduce: they would not read either, their budgets would fill, and no feeder could go on.
+// Reads the feed on a thread beside. A rank must never wait for rows while the others wait for it
+// in an all-reduce: they would not read either, their budgets would fill, and no feeder could go
+// on.
 class Reader {
  public:
-  Reader(std::unique_ptr<DataFeed> feed, int64_t rows) : feed_(std::move(feed)), rows_(rows) { Ask(); }
+  Reader(std::unique_ptr<DataFeed> feed, int64_t rows) : feed_(std::move(feed)), rows_(rows) {
+    Ask();
+  }
   // Terminate lets a NextBatch that still waits return.
   ~Reader() {
     if (!ended_) feed_->Terminate().IgnoreError();
@@ -71,9 +74,9 @@ absl::Status TrainByAllReduce(NodeContext& ctx, const AllReduceTraining& options
   const Eigen::Index weights = model->values().size();
   Adam adam(weights, options.learning_rate);
   Eigen::VectorXf gradient;
-  // What is summed: the gradients, each weighted by its rows, and then the losses likewise, the rows,
-  // and how many ranks read on. A rank without rows adds nothing, and all hear in the same step that
-  // nobody reads any more: they end together, however unevenly the rows were dealt.
+  // What is summed: the gradients, each weighted by its rows, and then the losses likewise, the
+  // rows, and how many ranks read on. A rank without rows adds nothing, and all hear in the same
+  // step that nobody reads any more: they end together, however unevenly the rows were dealt.
   Eigen::VectorXf sum(weights + 3);
   float& loss_sum = sum[weights];
   float& rows_sum = sum[weights + 1];
@@ -103,7 +106,8 @@ absl::Status TrainByAllReduce(NodeContext& ctx, const AllReduceTraining& options
     if (rows_seen < (epoch + 1) * options.epoch_rows) continue;
     epoch = rows_seen / options.epoch_rows;
     PrintEpoch(epoch, epoch_loss / static_cast<double>(epoch_rows), *model);
-    if (ctx.rank() == 0) ctx.ReportMetric("loss", adam.steps(), epoch_loss / static_cast<double>(epoch_rows));
+    if (ctx.rank() == 0)
+      ctx.ReportMetric("loss", adam.steps(), epoch_loss / static_cast<double>(epoch_rows));
     epoch_loss = 0;
     epoch_rows = 0;
   } while (readers > 0);

@@ -1,10 +1,10 @@
-// The main job: starts a cluster of five native nodes on this machine (a parameter server, a chief, an
-// evaluator, two workers), feeds it the UCI digits, trains, brings the predictions for the held-out
-// fifth back row for row, and shuts down.
+// The main job: starts a cluster of five native nodes on this machine (a parameter server, a chief,
+// an evaluator, two workers), feeds it the UCI digits, trains, brings the predictions for the
+// held-out fifth back row for row, and shuts down.
 //
 //   ./bazelw run //examples/digits
 //   ./bazelw run //examples/digits -- --strategy=allreduce      no ps: every rank holds the weights
-//   ./bazelw run //examples/hosts                               on agents that listen on other hosts
+//   ./bazelw run //examples/hosts                          on agents that listen on other hosts
 
 #include <cstdio>
 #include <memory>
@@ -74,8 +74,8 @@ ClusterOptions OptionsFrom(const Flags& flags, EqualParameters* equal) {
   options.on_log = [equal](absl::string_view node, absl::string_view line) {
     if (const std::string text = equal->Take(node, line); !text.empty()) Say(text);
   };
-  options.on_metric = [print = HasPs(flags)](absl::string_view node, absl::string_view name, int64_t step,
-                                             double value) {
+  options.on_metric = [print = HasPs(flags)](absl::string_view node, absl::string_view name,
+                                             int64_t step, double value) {
     if (print && name == "loss") Say(absl::StrFormat("%s: step %d, loss %.3f", node, step, value));
   };
   return options;
@@ -102,14 +102,15 @@ absl::StatusOr<Place> MakePlace(const Flags& flags) {
   return place;
 }
 
-absl::StatusOr<std::unique_ptr<Cluster>> Start(Launcher& launcher, const Flags& flags, int64_t epoch_rows,
-                                               EqualParameters* equal) {
-  Say(absl::StrCat("starting ", HasPs(flags) ? "1 ps, " : "", "1 chief, 1 evaluator, ", flags.workers,
-                   " workers"));
+absl::StatusOr<std::unique_ptr<Cluster>> Start(Launcher& launcher, const Flags& flags,
+                                               int64_t epoch_rows, EqualParameters* equal) {
+  Say(absl::StrCat("starting ", HasPs(flags) ? "1 ps, " : "", "1 chief, 1 evaluator, ",
+                   flags.workers, " workers"));
   NodeProgram program = NodeProgram::File(flags.node);
-  program.Args({absl::StrCat("--strategy=", flags.strategy), absl::StrCat("--epoch_rows=", epoch_rows),
-                absl::StrCat("--data=", flags.data), absl::StrCat("--hidden=", flags.hidden),
-                absl::StrCat("--batch=", flags.batch), absl::StrCat("--seed=", flags.seed),
+  program.Args({absl::StrCat("--strategy=", flags.strategy),
+                absl::StrCat("--epoch_rows=", epoch_rows), absl::StrCat("--data=", flags.data),
+                absl::StrCat("--hidden=", flags.hidden), absl::StrCat("--batch=", flags.batch),
+                absl::StrCat("--seed=", flags.seed),
                 absl::StrCat("--learning_rate=", flags.learning_rate)});
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Cluster> cluster,
                             Cluster::Run(launcher, program, OptionsFrom(flags, equal)));
@@ -142,8 +143,8 @@ absl::StatusOr<double> Infer(Cluster& cluster, const Flags& flags, const RecordB
   const std::span<const int64_t> sent_ids = sent.column<int64_t>("id");
   const std::span<const int64_t> got_ids = got.column<int64_t>("id");
   if (!std::equal(sent_ids.begin(), sent_ids.end(), got_ids.begin(), got_ids.end())) {
-    return absl::DataLossError(absl::StrCat("the results' ids are not those of the ",
-                                            rows.num_rows(), " rows, in order"));
+    return absl::DataLossError(
+        absl::StrCat("the results' ids are not those of the ", rows.num_rows(), " rows, in order"));
   }
   Say(absl::StrCat("predicted ", returned.num_rows(), " held-out rows: each once, in order"));
   return Accuracy(got.column<int64_t>("prediction"), sent.column<int64_t>("label"));

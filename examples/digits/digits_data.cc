@@ -14,7 +14,8 @@ absl::StatusOr<DigitsData> ReadDigits(const std::string& path) {
   CsvOptions options;
   options.types = {{"id", Type::Int64()}, {"label", Type::Int64()}};
   options.lists = {{.name = "image", .columns = CsvList::Range("p", 0, kPixels)}};
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvSource> csv, CsvSource::FromFiles({path}, options));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvSource> csv,
+                            CsvSource::FromFiles({path}, options));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RecordBatchReader> reader, csv->Open(0, 0));
   std::vector<RecordBatch> train;
   std::vector<RecordBatch> held_out;

@@ -1,5 +1,5 @@
-// The rows of digits.csv: columns id (int64), label (int64) and image (64 float32), split into those to
-// train with and every fifth, which is held out.
+// The rows of digits.csv: columns id (int64), label (int64) and image (64 float32), split into
+// those to train with and every fifth, which is held out.
 #ifndef EXAMPLES_DIGITS_DIGITS_DATA_H_
 #define EXAMPLES_DIGITS_DIGITS_DATA_H_
 

@@ -1,11 +1,11 @@
-// The node program of examples/digits: one program, and which of the four parts of the cluster it plays
-// is the cluster's choice.
+// The node program of examples/digits: one program, and which of the four parts of the cluster it
+// plays is the cluster's choice.
 //
 //   ps         holds the weights and applies gradients (gRPC service Parameters); strategy ps only
 //   chief, worker
-//              take rows from their data feed, compute gradients on weights pulled from the ps, or on
-//              weights of their own that an all-reduce keeps equal; after training they answer inference
-//              rows
+//              take rows from their data feed, compute gradients on weights pulled from the ps, or
+//              on weights of their own that an all-reduce keeps equal; after training they answer
+//              inference rows
 //   evaluator  scores the newest weights, of the ps or of the chief, on rows it reads itself
 
 #include <cstdio>
@@ -54,14 +54,16 @@ absl::StatusOr<Images> ImagesOf(const Batch& batch) {
       return absl::InvalidArgumentError(absl::StrCat("an image of ", lists.length(row), " pixels"));
     }
   }
-  return Images{lists.elements().values<float>().data() + lists.offset(0), batch.num_rows(), kPixels};
+  return Images{lists.elements().values<float>().data() + lists.offset(0), batch.num_rows(),
+                kPixels};
 }
 
 absl::Status Serve(NodeContext& ctx, const Flags& flags) {
   Mlp model(flags.hidden);
   model.Initialize(flags.seed);
   ParameterServer service(std::move(model), flags.learning_rate);
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ClusterServer> server, StartClusterServer(ctx, {&service}));
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ClusterServer> server,
+                            StartClusterServer(ctx, {&service}));
   ctx.WaitForStop();
   return absl::OkStatus();
 }
@@ -70,7 +72,8 @@ absl::Status Serve(NodeContext& ctx, const Flags& flags) {
 absl::Status TrainWithPs(NodeContext& ctx, const Flags& flags, Mlp* model) {
   MILLRACE_ASSIGN_OR_RETURN(ParameterClient ps, ParameterClient::Connect(ctx, "ps"));
   Eigen::VectorXf gradient;
-  std::unique_ptr<DataFeed> feed = ctx.GetDataFeed({.input_mapping = {{"image", "x"}, {"label", "y"}}});
+  std::unique_ptr<DataFeed> feed =
+      ctx.GetDataFeed({.input_mapping = {{"image", "x"}, {"label", "y"}}});
   for (int step = 1; !feed->ShouldStop(); ++step) {
     MILLRACE_ASSIGN_OR_RETURN(const Batch batch, feed->NextBatch(flags.batch));
     if (batch.empty()) continue;
@@ -84,11 +87,11 @@ absl::Status TrainWithPs(NodeContext& ctx, const Flags& flags, Mlp* model) {
 }
 
 // The same; `published` is what the evaluator reads from the chief.
-absl::Status TrainTogether(NodeContext& ctx, const Flags& flags, ParameterServer* published, Mlp* model) {
+absl::Status TrainTogether(NodeContext& ctx, const Flags& flags, ParameterServer* published,
+                           Mlp* model) {
   model->Initialize(flags.seed);
-  AllReduceTraining training{.batch = flags.batch,
-                             .learning_rate = flags.learning_rate,
-                             .epoch_rows = flags.epoch_rows};
+  AllReduceTraining training{
+      .batch = flags.batch, .learning_rate = flags.learning_rate, .epoch_rows = flags.epoch_rows};
   training.on_step = [&ctx, published](int64_t steps, const Mlp& now) {
     if (ctx.is_chief()) published->Publish(now.values(), steps);
   };
@@ -115,14 +118,16 @@ absl::Status Evaluate(NodeContext& ctx, const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(ParameterClient server,
                             ParameterClient::Connect(ctx, flags.strategy == "ps" ? "ps" : "chief"));
   MILLRACE_ASSIGN_OR_RETURN(const DigitsData data, ReadDigits(flags.data));
-  MILLRACE_ASSIGN_OR_RETURN(const Batch rows, Batch::Create(data.held_out, {{"image", "x"}, {"label", "y"}}));
+  MILLRACE_ASSIGN_OR_RETURN(const Batch rows,
+                            Batch::Create(data.held_out, {{"image", "x"}, {"label", "y"}}));
   MILLRACE_ASSIGN_OR_RETURN(const Images images, ImagesOf(rows));
   const std::span<const int64_t> labels = rows.column<int64_t>("y");
   Mlp model(flags.hidden);
   int64_t next = flags.evaluate_every;
   for (int evaluation = 1; !ctx.stop_requested();) {
     // In short waits, so that the end of the cluster is noticed.
-    absl::StatusOr<std::optional<int64_t>> version = server.Pull(next, absl::Milliseconds(200), &model);
+    absl::StatusOr<std::optional<int64_t>> version =
+        server.Pull(next, absl::Milliseconds(200), &model);
     // Who serves ends together with this node, or a little before: its end may be seen here first.
     if (!version.ok() && ctx.WaitForStop(absl::Seconds(5))) break;
     MILLRACE_RETURN_IF_ERROR(version);
@@ -162,12 +167,14 @@ int main(int argc, char** argv) {
   millrace::examples::Flags flags;
   CLI::App app("Node program of examples/digits; examples/digits/digits starts it.");
   app.add_option("--data", flags.data, "digits.csv, for the evaluator")->required();
-  app.add_option("--strategy", flags.strategy, "ps or allreduce")->check(CLI::IsMember({"ps", "allreduce"}));
+  app.add_option("--strategy", flags.strategy, "ps or allreduce")
+      ->check(CLI::IsMember({"ps", "allreduce"}));
   app.add_option("--hidden", flags.hidden, "units of the hidden layer");
   app.add_option("--seed", flags.seed, "of the first weights");
   app.add_option("--batch", flags.batch, "rows per gradient");
   app.add_option("--learning_rate", flags.learning_rate, "of Adam");
-  app.add_option("--epoch_rows", flags.epoch_rows, "with allreduce: rows of all nodes between two hashes")
+  app.add_option("--epoch_rows", flags.epoch_rows,
+                 "with allreduce: rows of all nodes between two hashes")
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   return millrace::RunNode(argc, argv, [&flags](millrace::NodeContext& ctx) {

@@ -39,10 +39,12 @@ struct Outcome {
 Outcome RunDigits(const std::string& arguments) {
   Outcome outcome;
   const absl::Time start = absl::Now();
-  FILE* pipe = ::popen(absl::StrCat(Runfile("examples/digits/digits"), " ", arguments, " 2>&1").c_str(), "r");
+  FILE* pipe = ::popen(
+      absl::StrCat(Runfile("examples/digits/digits"), " ", arguments, " 2>&1").c_str(), "r");
   if (pipe == nullptr) return outcome;
   char buffer[4096];
-  while (const size_t n = ::fread(buffer, 1, sizeof(buffer), pipe)) outcome.output.append(buffer, n);
+  while (const size_t n = ::fread(buffer, 1, sizeof(buffer), pipe))
+    outcome.output.append(buffer, n);
   const int status = ::pclose(pipe);
   outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   outcome.elapsed = absl::Now() - start;
@@ -72,9 +74,8 @@ INSTANTIATE_TEST_SUITE_P(TenSeeds, DigitsTest, ::testing::Range(0, 10));
 TEST(DigitsTest, TheEvaluatorPrintsWhileTrainingRuns) {
   const Outcome outcome = RunDigits("");
   const std::string while_training = outcome.output.substr(0, outcome.output.find("trained on"));
-  EXPECT_THAT(while_training,
-              AllOf(HasSubstr("evaluation 1: "), HasSubstr("evaluation 2: "), HasSubstr("evaluation 3: "),
-                    HasSubstr("loss ")));
+  EXPECT_THAT(while_training, AllOf(HasSubstr("evaluation 1: "), HasSubstr("evaluation 2: "),
+                                    HasSubstr("evaluation 3: "), HasSubstr("loss ")));
   // Stderr is no terminal here: no line that changes.
   EXPECT_THAT(outcome.output, Not(HasSubstr("\x1b[K")));
 }
@@ -90,10 +91,10 @@ TEST(DigitsTest, RanksThatAllReduceHoldEqualParametersAfterEachEpoch) {
   const Outcome outcome = RunDigits("--strategy=allreduce");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_GE(LastAccuracy(outcome.output), 0.96) << outcome.output;
-  EXPECT_THAT(outcome.output, AllOf(HasSubstr("predicted 360 held-out rows: each once, in order"),
-                                    HasSubstr("all 3 ranks: epoch 1: loss "),
-                                    HasSubstr("all 3 ranks: epoch 40: loss "),
-                                    HasSubstr("evaluation 1: ")));
+  EXPECT_THAT(outcome.output,
+              AllOf(HasSubstr("predicted 360 held-out rows: each once, in order"),
+                    HasSubstr("all 3 ranks: epoch 1: loss "),
+                    HasSubstr("all 3 ranks: epoch 40: loss "), HasSubstr("evaluation 1: ")));
 }
 
 // Five partitions of 287 rows and four ranks: one has two partitions, the others one.
@@ -101,7 +102,8 @@ TEST(DigitsTest, RanksWithUnevenRowsEndTogether) {
   const Outcome outcome =
       RunDigits("--strategy=allreduce --workers=3 --partitions=5 --epochs=3 --batch=40");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, AllOf(HasSubstr("all 4 ranks: epoch 3: "), HasSubstr("trained on 4311 rows")));
+  EXPECT_THAT(outcome.output,
+              AllOf(HasSubstr("all 4 ranks: epoch 3: "), HasSubstr("trained on 4311 rows")));
 }
 
 TEST(DigitsTest, OneRankAndOnePartitionTrainToo) {
@@ -157,8 +159,9 @@ TEST(DigitsTest, ARankThatDiesInAnAllReduceIsNamedAndTheOthersDoNotHang) {
 TEST(DigitsTest, HelpShowsTheKnobs) {
   const Outcome outcome = RunDigits("--help");
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.output, AllOf(HasSubstr("--epochs"), HasSubstr("--workers"), HasSubstr("--seed"),
-                                    HasSubstr("--strategy"), HasSubstr("allreduce")));
+  EXPECT_THAT(outcome.output,
+              AllOf(HasSubstr("--epochs"), HasSubstr("--workers"), HasSubstr("--seed"),
+                    HasSubstr("--strategy"), HasSubstr("allreduce")));
 }
 
 TEST(DigitsTest, AKnobThatMakesNoSenseIsRefused) {

@@ -1,5 +1,5 @@
-// What the ranks of the strategy `allreduce` say of their parameters: "epoch 7: loss 0.123, parameters
-// 9c1185a5c5e9fc54", which must be the same line on each.
+// What the ranks of the strategy `allreduce` say of their parameters: "epoch 7: loss 0.123,
+// parameters 9c1185a5c5e9fc54", which must be the same line on each.
 #ifndef EXAMPLES_DIGITS_EQUAL_PARAMETERS_H_
 #define EXAMPLES_DIGITS_EQUAL_PARAMETERS_H_
 
@@ -38,18 +38,21 @@ class EqualParameters {
     MutexLock lock(&mu_);
     for (const auto& [epoch, said] : epochs_) {
       if (said.size() == 1 && said.begin()->second == ranks_) continue;
-      std::string error = absl::StrCat("after epoch ", epoch, " not all ", ranks_, " ranks said the same:");
+      std::string error =
+          absl::StrCat("after epoch ", epoch, " not all ", ranks_, " ranks said the same:");
       for (const auto& [line, ranks] : said) absl::StrAppend(&error, " '", line, "' (", ranks, ")");
       return absl::DataLossError(error);
     }
     if (!epochs_.empty() && epochs_.rbegin()->first == last_epoch) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat("no rank said what its parameters are after epoch ", last_epoch));
+    return absl::DataLossError(
+        absl::StrCat("no rank said what its parameters are after epoch ", last_epoch));
   }
 
  private:
   const int ranks_;
   mutable Mutex mu_;
-  std::map<int, std::map<std::string, int>> epochs_ ABSL_GUARDED_BY(mu_);  // line to ranks that said it
+  std::map<int, std::map<std::string, int>> epochs_
+      ABSL_GUARDED_BY(mu_);  // line to ranks that said it
 };
 
 }  // namespace millrace::examples

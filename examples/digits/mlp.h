@@ -1,4 +1,5 @@
-// A perceptron with one hidden layer for 8x8 images of digits: softmax(W2 · relu(W1 · x + b1) + b2).
+// A perceptron with one hidden layer for 8x8 images of digits: softmax(W2 · relu(W1 · x + b1) +
+// b2).
 #ifndef EXAMPLES_DIGITS_MLP_H_
 #define EXAMPLES_DIGITS_MLP_H_
 
@@ -19,7 +20,8 @@ using Images = Eigen::Map<const Matrix>;  // rows x kPixels
 // The weights as one flat vector, and what can be computed with them.
 class Mlp {
  public:
-  explicit Mlp(int hidden) : hidden_(hidden), values_(hidden * (kPixels + 1 + kClasses) + kClasses) {}
+  explicit Mlp(int hidden)
+      : hidden_(hidden), values_(hidden * (kPixels + 1 + kClasses) + kClasses) {}
 
   // He initialisation.
   void Initialize(uint64_t seed) {
@@ -43,7 +45,8 @@ class Mlp {
   }
 
   // The mean cross entropy over the images; *gradient gets its derivative by values().
-  float Loss(const Images& images, std::span<const int64_t> labels, Eigen::VectorXf* gradient) const {
+  float Loss(const Images& images, std::span<const int64_t> labels,
+             Eigen::VectorXf* gradient) const {
     const Matrix hidden = Hidden(images);
     Matrix delta = Scores(hidden);  // becomes softmax(scores) - onehot(label), over the rows
     float loss = 0;

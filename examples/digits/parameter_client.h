@@ -29,7 +29,8 @@ class ParameterClient {
   }
 
   // Waits for at least `min_version`; nullopt if `timeout` passed before. Returns the version.
-  absl::StatusOr<std::optional<int64_t>> Pull(int64_t min_version, absl::Duration timeout, Mlp* model) {
+  absl::StatusOr<std::optional<int64_t>> Pull(int64_t min_version, absl::Duration timeout,
+                                              Mlp* model) {
     PullRequest request;
     request.set_min_version(min_version);
     Weights weights;
@@ -40,9 +41,11 @@ class ParameterClient {
     if (!status.ok()) return FromGrpc("pulling weights", status);
     if (weights.values_size() != model->values().size()) {
       return absl::InvalidArgumentError(absl::StrCat("the server has ", weights.values_size(),
-                                                     " weights, this node ", model->values().size()));
+                                                     " weights, this node ",
+                                                     model->values().size()));
     }
-    model->values() = Eigen::Map<const Eigen::VectorXf>(weights.values().data(), weights.values_size());
+    model->values() =
+        Eigen::Map<const Eigen::VectorXf>(weights.values().data(), weights.values_size());
     return weights.version();
   }
 

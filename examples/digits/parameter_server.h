@@ -1,5 +1,5 @@
-// Weights behind the gRPC service Parameters: the ps of examples/digits, which updates them itself, or a
-// chief that publishes its own for the evaluator to read.
+// Weights behind the gRPC service Parameters: the ps of examples/digits, which updates them itself,
+// or a chief that publishes its own for the evaluator to read.
 #ifndef EXAMPLES_DIGITS_PARAMETER_SERVER_H_
 #define EXAMPLES_DIGITS_PARAMETER_SERVER_H_
 

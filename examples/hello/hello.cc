@@ -23,10 +23,10 @@ absl::Status Main() {
   millrace::LocalLauncher launcher;
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<millrace::Cluster> cluster,
-      millrace::Cluster::Run(launcher,
-                             millrace::NodeProgram::File(
-                                 millrace::examples::Runfile("examples/hello/hello_node")),
-                             options));
+      millrace::Cluster::Run(
+          launcher,
+          millrace::NodeProgram::File(millrace::examples::Runfile("examples/hello/hello_node")),
+          options));
   return cluster->Shutdown();
 }
 

@@ -1,5 +1,5 @@
-// Clusters on pods of a real API server that are not alone: another cluster wants the same pods, or who
-// asks the API server gets another token.
+// Clusters on pods of a real API server that are not alone: another cluster wants the same pods, or
+// who asks the API server gets another token.
 
 #include <signal.h>
 
@@ -35,7 +35,8 @@ class PodsSharedTest : public PodsTest {
   }
   // Of the cluster that adopts this pod next.
   std::string ClusterOf(const std::string& pod) {
-    const auto line = agents_[pod]->WaitFor("adopted as executor", kLong);  // "... of cluster ID, ..."
+    const auto line =
+        agents_[pod]->WaitFor("adopted as executor", kLong);  // "... of cluster ID, ..."
     EXPECT_THAT(line, IsOk());
     if (!line.ok()) return "";
     const std::vector<std::string> parts = absl::StrSplit(*line, "of cluster ");
@@ -83,9 +84,9 @@ TEST_F(PodsSharedTest, ATokenThatRotatesIsNothingToAClusterThatRunsAndItsWatchGo
   std::vector<std::string> tokens;
   for (const char* account : {"before", "after"}) {
     ASSERT_THAT(server_->CreateServiceAccount("ml", account), IsOk());
-    ASSERT_THAT(server_->Allow(absl::StrCat("system:serviceaccount:ml:", account), "ml",
-                               {"list", "watch"}),
-                IsOk());
+    ASSERT_THAT(
+        server_->Allow(absl::StrCat("system:serviceaccount:ml:", account), "ml", {"list", "watch"}),
+        IsOk());
     const auto token = server_->ServiceAccountToken("ml", account);
     ASSERT_THAT(token, IsOk());
     tokens.push_back(*token);

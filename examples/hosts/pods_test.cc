@@ -23,9 +23,9 @@ TEST_F(PodsTest, DigitsReachTheirAccuracyThoughAWorkersPodIsReplaced) {
   AddPod("worker-0-abc", "worker", 0);
   AddPod("worker-1-def", "worker", 1);
   if (HasFatalFailure()) return;
-  auto digits = ChildProcess::Start({RunfilePath("examples/digits/digits"),
-                                     absl::StrCat("--members=", Members()),
-                                     absl::StrCat("--secret=", secret_), "--restarts=3", "--epochs=80"});
+  auto digits = ChildProcess::Start(
+      {RunfilePath("examples/digits/digits"), absl::StrCat("--members=", Members()),
+       absl::StrCat("--secret=", secret_), "--restarts=3", "--epochs=80"});
   ASSERT_THAT(digits, IsOk());
   std::string line;
   while (line.find("evaluation 1: ") == std::string::npos) {

@@ -1,7 +1,7 @@
 // File: examples/hosts/pods_testing.h
 //
-// Pods of a real API server with agents in them: objects whose addresses are loopback ones, on which
-// real agents listen; and `millrace run` on them.
+// Pods of a real API server with agents in them: objects whose addresses are loopback ones, on
+// which real agents listen; and `millrace run` on them.
 //
 // Defines: PodsTest.
 
@@ -33,7 +33,8 @@
 
 namespace millrace {
 
-// A namespace "ml" in which the user "reader" may list and watch pods. Skips where there is no server.
+// A namespace "ml" in which the user "reader" may list and watch pods. Skips where there is no
+// server.
 class PodsTest : public ::testing::Test {
  protected:
   static constexpr absl::Duration kLong = absl::Seconds(120);
@@ -47,8 +48,9 @@ class PodsTest : public ::testing::Test {
     secret_ = JoinPath(folder_->path(), "agents.json");
     ASSERT_THAT(WriteAgentSecretFile(secret_, *MakeAgentSecret()), IsOk());
     kubeconfig_ = JoinPath(folder_->path(), "kubeconfig");
-    ASSERT_THAT(WriteFileAtomic(kubeconfig_, server_->KubeConfig(KubeApiServer::kReaderToken, "ml")),
-                IsOk());
+    ASSERT_THAT(
+        WriteFileAtomic(kubeconfig_, server_->KubeConfig(KubeApiServer::kReaderToken, "ml")),
+        IsOk());
     ASSERT_THAT(server_->CreateNamespace("ml"), IsOk());
     ASSERT_THAT(server_->Allow("reader", "ml", {"list", "watch"}), IsOk());
   }
@@ -57,9 +59,9 @@ class PodsTest : public ::testing::Test {
 
   // A pod of an indexed Job, with its agent.
   void AddPod(const std::string& name, const std::string& job, int index) {
-    ASSERT_THAT(server_->CreatePod("ml", name,
-                                   {.labels = {{"app", job}},
-                                    .annotations = {{kIndexKey, absl::StrCat(index)}}}),
+    ASSERT_THAT(server_->CreatePod(
+                    "ml", name,
+                    {.labels = {{"app", job}}, .annotations = {{kIndexKey, absl::StrCat(index)}}}),
                 IsOk());
     StartAgentOf(name);
   }
@@ -92,14 +94,27 @@ class PodsTest : public ::testing::Test {
                                 {"tf_server_port", port_}});
   }
 
-  // `millrace run` of a shell script on the workers' pods that there are. Its stdout has its stderr too.
+  // `millrace run` of a shell script on the workers' pods that there are. Its stdout has its stderr
+  // too.
   std::unique_ptr<ChildProcess> Run(const std::string& script,
                                     const std::vector<std::string>& options = {}) const {
-    std::vector<std::string> argv = {"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1",
-                                     RunfilePath("core/cli/millrace"), "run", "--on", "kubernetes",
-                                     "--location", "off_cluster", "--kubeconfig", kubeconfig_, "--job",
-                                     "worker=app=worker", "--port", absl::StrCat(port_),
-                                     "--secret-file", secret_};
+    std::vector<std::string> argv = {"/bin/sh",
+                                     "-c",
+                                     "exec \"$0\" \"$@\" 2>&1",
+                                     RunfilePath("core/cli/millrace"),
+                                     "run",
+                                     "--on",
+                                     "kubernetes",
+                                     "--location",
+                                     "off_cluster",
+                                     "--kubeconfig",
+                                     kubeconfig_,
+                                     "--job",
+                                     "worker=app=worker",
+                                     "--port",
+                                     absl::StrCat(port_),
+                                     "--secret-file",
+                                     secret_};
     argv.insert(argv.end(), options.begin(), options.end());
     argv.insert(argv.end(), {"--", "sh", "-c", script});
     auto run = ChildProcess::Start(argv);
@@ -128,7 +143,8 @@ class PodsTest : public ::testing::Test {
     std::map<std::string, std::string> printed;
     for (auto line = run->WaitForLine("worker:", kLong); line.ok();
          line = run->WaitForLine("worker:", kLong)) {
-      const std::pair<std::string, std::string> parts = absl::StrSplit(*line, absl::MaxSplits("| ", 1));
+      const std::pair<std::string, std::string> parts =
+          absl::StrSplit(*line, absl::MaxSplits("| ", 1));
       printed[parts.first] = parts.second;
     }
     const auto exit = run->Wait(kLong);

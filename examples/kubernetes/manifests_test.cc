@@ -1,6 +1,6 @@
-// The files of this folder on a real API server, and what docs/kubernetes.md shows of them: objects that
-// the server takes as they are, commands that the real executables take, and a cluster on pods made of
-// the Jobs' own templates.
+// The files of this folder on a real API server, and what docs/kubernetes.md shows of them: objects
+// that the server takes as they are, commands that the real executables take, and a cluster on pods
+// made of the Jobs' own templates.
 
 #include <algorithm>
 #include <map>
@@ -68,8 +68,8 @@ std::vector<std::string> Words(const Json& array) {
 
 class ManifestsTest : public PodsTest {
  protected:
-  // The object of a YAML document, as the server has taken it: with strict validation, so that a field
-  // it does not know is an error.
+  // The object of a YAML document, as the server has taken it: with strict validation, so that a
+  // field it does not know is an error.
   absl::StatusOr<Json> Apply(const std::string& document) {
     static const auto* const kPaths = new std::map<std::string, std::string>{
         {"Service", "/api/v1/namespaces/ml/services"},
@@ -137,16 +137,19 @@ class ManifestsTest : public PodsTest {
   // A pod as the Job's controller makes it.
   std::string AddPodOf(const Json& job, int index) {
     const Json& spec = job["spec"]["template"];
-    const std::string name = absl::StrCat(job["metadata"]["name"].get<std::string>(), "-", index, "-x");
+    const std::string name =
+        absl::StrCat(job["metadata"]["name"].get<std::string>(), "-", index, "-x");
     Json pod = {{"metadata", {{"name", name}, {"labels", spec["metadata"]["labels"]}}},
                 {"spec", spec["spec"]}};
     pod["metadata"]["annotations"][kIndexKey] = absl::StrCat(index);
-    EXPECT_THAT(server_->Call("POST", "/api/v1/namespaces/ml/pods?fieldValidation=Strict", pod), IsOk());
+    EXPECT_THAT(server_->Call("POST", "/api/v1/namespaces/ml/pods?fieldValidation=Strict", pod),
+                IsOk());
     StartAgentOf(name);
     return name;
   }
 
-  // A kubeconfig of the service account that rights.yaml is about, once the server knows of its rights.
+  // A kubeconfig of the service account that rights.yaml is about, once the server knows of its
+  // rights.
   void BeTheDefaultAccount() {
     ASSERT_THAT(server_->CreateServiceAccount("ml", "default"), IsOk());
     ApplyAll(Manifest("rights.yaml"));
@@ -169,9 +172,9 @@ class ManifestsTest : public PodsTest {
 
 TEST(ManifestsPageTest, ShowsWhatIsInTheFiles) {
   const std::string page = Text("docs/kubernetes.md");
-  const std::string files = Lines(absl::StrCat(Manifest("Dockerfile"), "\n", Manifest("rights.yaml"),
-                                               "\n", Manifest("agents.yaml"), "\n",
-                                               Manifest("driver.yaml")));
+  const std::string files =
+      Lines(absl::StrCat(Manifest("Dockerfile"), "\n", Manifest("rights.yaml"), "\n",
+                         Manifest("agents.yaml"), "\n", Manifest("driver.yaml")));
   int shown = 0;
   const std::vector<std::string> parts = absl::StrSplit(page, "\n```");
   for (const std::string& part : parts) {
@@ -300,12 +303,11 @@ TEST_F(ManifestsTest, TheDriversCommandRunsOnPodsOfTheJobsTemplatesWithTheRights
   const auto program = std::find(words.begin(), words.end(), "--");
   ASSERT_NE(program, words.end());
   words.erase(program, words.end());
-  for (const std::string& word : {std::string("--location=off_cluster"),
-                                  absl::StrCat("--kubeconfig=", kubeconfig_),
-                                  absl::StrCat("--port=", port_), std::string("--"),
-                                  std::string("sh"), std::string("-c"),
-                                  std::string("test -n \"$RANK\" || exec sleep 600; "
-                                              "echo rank $RANK of $WORLD_SIZE")}) {
+  for (const std::string& word :
+       {std::string("--location=off_cluster"), absl::StrCat("--kubeconfig=", kubeconfig_),
+        absl::StrCat("--port=", port_), std::string("--"), std::string("sh"), std::string("-c"),
+        std::string("test -n \"$RANK\" || exec sleep 600; "
+                    "echo rank $RANK of $WORLD_SIZE")}) {
     words.push_back(word);
   }
   const auto run = ChildProcess::Start(words);
@@ -315,9 +317,9 @@ TEST_F(ManifestsTest, TheDriversCommandRunsOnPodsOfTheJobsTemplatesWithTheRights
        line = (*run)->WaitForLine("worker:", kLong)) {
     printed.push_back(*line);
   }
-  EXPECT_THAT(printed, ::testing::UnorderedElementsAre(
-                           "worker:0| rank 0 of 4", "worker:1| rank 1 of 4", "worker:2| rank 2 of 4",
-                           "worker:3| rank 3 of 4"));
+  EXPECT_THAT(printed,
+              ::testing::UnorderedElementsAre("worker:0| rank 0 of 4", "worker:1| rank 1 of 4",
+                                              "worker:2| rank 2 of 4", "worker:3| rank 3 of 4"));
   ExpectEndsWell(**run);
 }
 

@@ -47,8 +47,7 @@ struct DLManagedTensor {
 namespace millrace {
 namespace {
 
-// ---- tensors
-// --------------------------------------------------------------------------------------
+// ---- tensors ------------------------------------------------------------------------------------
 
 int32_t TensorType(const Type& type) {
   switch (type.id()) {
@@ -180,8 +179,7 @@ absl::StatusOr<DLManagedTensor*> ShareTensor(const Batch& rows, absl::string_vie
   return &shared.release()->managed;
 }
 
-// ---- Arrow
-// ----------------------------------------------------------------------------------------
+// ---- Arrow --------------------------------------------------------------------------------------
 
 absl::Status ExportColumn(const Batch& rows, absl::string_view name, ArrowSchema* schema,
                           ArrowArray* array) {

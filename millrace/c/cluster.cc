@@ -250,8 +250,7 @@ absl::Status Shutdown(millrace_cluster* cluster, const millrace_shutdown* given)
 using ::millrace::NullArgument;
 using ::millrace::ReportStatus;
 
-// ---- where rows come from
-// -------------------------------------------------------------------------
+// ---- where rows come from -----------------------------------------------------------------------
 
 int32_t millrace_source_from_memory(struct ArrowArrayStream* streams, int32_t num_streams,
                                     millrace_source** source, millrace_error* error) {
@@ -284,8 +283,7 @@ int32_t millrace_source_from_function(int32_t num_partitions,
 
 void millrace_source_free(millrace_source* source) { delete source; }
 
-// ---- a cluster
-// ------------------------------------------------------------------------------------
+// ---- a cluster ----------------------------------------------------------------------------------
 
 int32_t millrace_cluster_run(const millrace_cluster_options* options, millrace_cluster** cluster,
                              millrace_error* error) {

@@ -28,8 +28,7 @@ extern "C" {
 typedef struct millrace_cluster millrace_cluster;
 typedef struct millrace_source millrace_source;
 
-// ---- where rows come from
-// -------------------------------------------------------------------------
+// ---- where rows come from -----------------------------------------------------------------------
 
 // Reads the streams, each of them one partition, into memory now; all are taken over, also by a
 // failure. At least one, with a batch in one of them. INVALID_ARGUMENT: the schemas differ, or a
@@ -51,8 +50,7 @@ MILLRACE_API int32_t millrace_source_from_function(int32_t num_partitions,
 // Calls under way hold the source by themselves. NULL is nothing.
 MILLRACE_API void millrace_source_free(millrace_source* source);
 
-// ---- a cluster
-// ------------------------------------------------------------------------------------
+// ---- a cluster ----------------------------------------------------------------------------------
 
 typedef struct millrace_variable {
   const char* name;

@@ -10,10 +10,11 @@
 //     int32_t code = millrace_feed_open(node, NULL, &feed, error);
 //     while (code == MILLRACE_OK) {
 //       code = millrace_feed_next(feed, 64, &batch, error);
-//       if (code != MILLRACE_OK || batch == NULL) break;          // an error, or the end of the
-//       feed millrace_tensor x = {.struct_size = sizeof(x)}; code = millrace_batch_tensor(batch,
-//       "x", &x, error);      // float32 of shape {64, 784}, say if (code == MILLRACE_OK)
-//       Step(x.data, x.shape); millrace_batch_free(batch);
+//       if (code != MILLRACE_OK || batch == NULL) break;  // an error, or the end of the feed
+//       millrace_tensor x = {.struct_size = sizeof(x)};
+//       code = millrace_batch_tensor(batch, "x", &x, error);  // float32 of shape {64, 784}, say
+//       if (code == MILLRACE_OK) Step(x.data, x.shape);
+//       millrace_batch_free(batch);
 //     }
 //     millrace_feed_close(feed);
 //     return code;
@@ -56,8 +57,7 @@ struct ArrowArrayStream;
 struct ArrowSchema;
 struct DLManagedTensor;
 
-// ---- errors and memory
-// ----------------------------------------------------------------------------
+// ---- errors and memory --------------------------------------------------------------------------
 
 // gRPC's status codes.
 enum millrace_code {
@@ -114,8 +114,7 @@ typedef struct millrace_strings {
 // Frees the items; the struct is empty then.
 MILLRACE_API void millrace_strings_free(millrace_strings* strings);
 
-// ---- a node's life
-// --------------------------------------------------------------------------------
+// ---- a node's life ------------------------------------------------------------------------------
 
 // This process's place in its cluster: its context. There is one in a process, once.
 typedef struct millrace_node millrace_node;
@@ -227,8 +226,7 @@ MILLRACE_API int32_t millrace_node_export_model(millrace_node* node, const char*
                                                 millrace_write_model write_model, void* user_data,
                                                 millrace_error* error);
 
-// ---- the others
-// -----------------------------------------------------------------------------------
+// ---- the others ---------------------------------------------------------------------------------
 
 // The cluster's key-value store, kept by the coordinator: keys of 1,024 bytes of text at most,
 // values any bytes, 1 MiB at most. All block for a round trip to the coordinator. UNAVAILABLE: the
@@ -237,8 +235,8 @@ MILLRACE_API int32_t millrace_node_export_model(millrace_node* node, const char*
 MILLRACE_API int32_t millrace_kv_set(millrace_node* node, const char* key, const void* value,
                                      size_t value_bytes, millrace_error* error);
 // Waits until the key exists. Free *value, which has a NUL after its bytes, with millrace_free().
-// NOT_FOUND: there is none and timeout_ms is 0; DEADLINE_EXCEEDED: none has come in time; CANCELLED:
-// the node was asked to stop while this waited, or before.
+// NOT_FOUND: there is none and timeout_ms is 0; DEADLINE_EXCEEDED: none has come in time;
+// CANCELLED: the node was asked to stop while this waited, or before.
 MILLRACE_API int32_t millrace_kv_get(millrace_node* node, const char* key, int64_t timeout_ms,
                                      void** value, size_t* value_bytes, millrace_error* error);
 // Adds to a counter that begins at 0; *sum, which may be NULL, is its new value. INVALID_ARGUMENT:
@@ -250,8 +248,8 @@ MILLRACE_API int32_t millrace_kv_delete(millrace_node* node, const char* key,
                                         millrace_error* error);
 
 // Waits until every fed node has come to the barrier of that name. DEADLINE_EXCEEDED names who did
-// not; ABORTED: a node has ended; CANCELLED: this one was asked to stop; FAILED_PRECONDITION: on a ps
-// or an evaluator.
+// not; ABORTED: a node has ended; CANCELLED: this one was asked to stop; FAILED_PRECONDITION: on a
+// ps or an evaluator.
 MILLRACE_API int32_t millrace_barrier(millrace_node* node, const char* name, int64_t timeout_ms,
                                       millrace_error* error);
 
@@ -260,8 +258,7 @@ MILLRACE_API int32_t millrace_barrier(millrace_node* node, const char* name, int
 MILLRACE_API void millrace_report_metric(millrace_node* node, const char* name, int64_t step,
                                          double value);
 
-// ---- the feed
-// -------------------------------------------------------------------------------------
+// ---- the feed -----------------------------------------------------------------------------------
 
 // A reader of one queue, in one mode. May outlive its node, but no rows come then. One thread
 // reads, another may answer with results; all other functions at any time.
@@ -316,8 +313,7 @@ MILLRACE_API int32_t millrace_feed_results(millrace_feed* feed, struct ArrowSche
 // rows are unanswered, and fail at their feeder.
 MILLRACE_API int32_t millrace_feed_terminate(millrace_feed* feed, millrace_error* error);
 
-// ---- batches
-// --------------------------------------------------------------------------------------
+// ---- batches ------------------------------------------------------------------------------------
 
 // NULL is nothing.
 MILLRACE_API void millrace_batch_free(millrace_batch* batch);
@@ -386,8 +382,7 @@ MILLRACE_API int32_t millrace_batch_tensor(const millrace_batch* batch, const ch
 MILLRACE_API int32_t millrace_batch_dlpack(const millrace_batch* batch, const char* column,
                                            struct DLManagedTensor** out, millrace_error* error);
 
-// ---- rows that the program makes
-// ------------------------------------------------------------------
+// ---- rows that the program makes ----------------------------------------------------------------
 
 // Collects columns for results, for who has no Arrow at hand. Values are copied. One thread at a
 // time.

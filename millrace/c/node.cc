@@ -88,8 +88,7 @@ using ::millrace::NodeContext;
 using ::millrace::NullArgument;
 using ::millrace::ReportStatus;
 
-// ---- a node's life
-// --------------------------------------------------------------------------------
+// ---- a node's life ------------------------------------------------------------------------------
 
 int32_t millrace_run_node(millrace_node_main node_main, void* user_data) {
   if (const absl::Status status = millrace::TakePlace(); !status.ok()) {
@@ -248,8 +247,7 @@ int32_t millrace_node_export_model(millrace_node* node, const char* path,
   return ReportStatus(node->context->ExportModel(path, write), error);
 }
 
-// ---- the others
-// -----------------------------------------------------------------------------------
+// ---- the others ---------------------------------------------------------------------------------
 
 int32_t millrace_kv_set(millrace_node* node, const char* key, const void* value, size_t value_bytes,
                         millrace_error* error) {

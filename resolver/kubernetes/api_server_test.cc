@@ -69,8 +69,7 @@ class ApiServerListTest : public ApiServerTest {
   }
 };
 
-// ---- credentials
-// ----------------------------------------------------------------------------------
+// ---- credentials --------------------------------------------------------------------------------
 
 class ApiServerAccessTest : public ApiServerListTest {
  protected:
@@ -249,8 +248,7 @@ TEST_F(ApiServerAccessTest, OnlyTheServersAuthorityIsBelieved) {
               IsOkAndHolds(expected_));
 }
 
-// ---- rights
-// ---------------------------------------------------------------------------------------
+// ---- rights -------------------------------------------------------------------------------------
 
 TEST_F(ApiServerAccessTest, WhoMayNotListIsToldWhichRoleToApply) {
   const auto client = Client(ClientOptions(KubeApiServer::kNobodyToken));
@@ -278,8 +276,7 @@ TEST_F(ApiServerAccessTest, WhoMayListButNotWatchIsToldSo) {
                        AllOf(HasSubstr("watch"), HasSubstr("nobody"), HasSubstr("kind: Role"))));
 }
 
-// ---- pods
-// -----------------------------------------------------------------------------------------
+// ---- pods ---------------------------------------------------------------------------------------
 
 TEST_F(ApiServerListTest, EveryPageOfALongListArrives) {
   for (int i = 0; i < 25; ++i) AddPod("w", absl::StrCat("worker-", i), absl::StrCat("10.1.0.", i));
@@ -481,8 +478,7 @@ TEST_F(ApiServerListTest, TensorFlowsBehaviourIsTensorFlows) {
               HasSubstr("Pod \"worker-3\" is not running; phase: \"Pending\""));
 }
 
-// ---- what goes wrong
-// ------------------------------------------------------------------------------
+// ---- what goes wrong ----------------------------------------------------------------------------
 
 TEST_F(ApiServerListTest, ABadSelectorIsNamed) {
   EXPECT_THAT(Client()->ListPods({ns(), "job=(("}, kPatience, {}),

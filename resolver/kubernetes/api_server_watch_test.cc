@@ -134,8 +134,7 @@ TEST_F(ApiServerWatchTest, AWatchWithoutTheRightSaysSoUntilItHasIt) {
   log_.WaitForSpec(Spec({"10.1.0.1", "10.1.0.2"}));
 }
 
-// ---- the server goes away
-// -------------------------------------------------------------------------
+// ---- the server goes away -----------------------------------------------------------------------
 
 class ApiServerRestartTest : public ApiServerWatchTest, public testing::WithParamInterface<int> {};
 
@@ -199,8 +198,7 @@ TEST_F(ApiServerWatchTest, AVersionThatIsForgottenLeadsToANewList) {
               StatusIs(absl::StatusCode::kOutOfRange));
 }
 
-// ---- the connection breaks
-// ------------------------------------------------------------------------
+// ---- the connection breaks ----------------------------------------------------------------------
 
 class ApiServerBrokenWatchTest : public ApiServerWatchTest {
  protected:

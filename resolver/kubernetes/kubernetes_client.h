@@ -38,11 +38,11 @@ struct PodEvent {
   std::string resource_version;  // after this event
 };
 
-// Errors of both calls: UNAUTHENTICATED (401), PERMISSION_DENIED (403; names the verb, the resource,
-// the namespace and who was refused, and prints the Role to apply), INVALID_ARGUMENT (400: a bad
-// selector), UNAVAILABLE (not reached, TLS refused, 429 and 5xx after retries, stream cut),
-// DEADLINE_EXCEEDED, CANCELLED (by `stop`), DATA_LOSS (what came is no pod list).
-// Thread safety: all methods may be called from several threads at once.
+// Errors of both calls: UNAUTHENTICATED (401), PERMISSION_DENIED (403; names the verb, the
+// resource, the namespace and who was refused, and prints the Role to apply), INVALID_ARGUMENT
+// (400: a bad selector), UNAVAILABLE (not reached, TLS refused, 429 and 5xx after retries, stream
+// cut), DEADLINE_EXCEEDED, CANCELLED (by `stop`), DATA_LOSS (what came is no pod list). Thread
+// safety: all methods may be called from several threads at once.
 class KubernetesClient {
  public:
   virtual ~KubernetesClient() = default;
@@ -54,11 +54,11 @@ class KubernetesClient {
                                                          std::stop_token stop) = 0;
 
   // Calls `on_event` in the caller's thread for every change after `resource_version`, until the
-  // server ends the stream (OK: watch again from the last version seen), the stream fails, `stop` is
-  // requested, or `on_event` returns an error, which is then returned.
-  // As soon as the server has accepted the watch (before any change) `on_event` gets a kBookmark of
-  // `resource_version` itself: from then on silence means that nothing has changed.
-  // Returns OUT_OF_RANGE in all the forms of 410: the version is too old, list again.
+  // server ends the stream (OK: watch again from the last version seen), the stream fails, `stop`
+  // is requested, or `on_event` returns an error, which is then returned. As soon as the server has
+  // accepted the watch (before any change) `on_event` gets a kBookmark of `resource_version`
+  // itself: from then on silence means that nothing has changed. Returns OUT_OF_RANGE in all the
+  // forms of 410: the version is too old, list again.
   [[nodiscard]] virtual absl::Status WatchPods(
       const PodSelection& selection, const std::string& resource_version,
       const std::function<absl::Status(PodEvent)>& on_event, std::stop_token stop) = 0;

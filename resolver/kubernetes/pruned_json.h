@@ -25,9 +25,8 @@ struct JsonKeep {
   std::vector<JsonKeep> members;  // none: everything below
 };
 
-// Accepts what ParseJson() accepts, except integers beyond 64 bits, and returns errors of its codes,
-// without an offset.
-// Thread safety: pure function.
+// Accepts what ParseJson() accepts, except integers beyond 64 bits, and returns errors of its
+// codes, without an offset. Thread safety: pure function.
 [[nodiscard]] absl::StatusOr<Json> ParsePrunedJson(absl::string_view text, const JsonKeep& keep,
                                                    const JsonOptions& options = {});
 

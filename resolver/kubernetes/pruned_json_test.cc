@@ -58,8 +58,7 @@ TEST(PrunedJsonTest, WhatIsNotKeptIsCheckedAllTheSame) {
   }
   EXPECT_THAT(ParsePrunedJson(std::string("{}\0x", 4), kSome), invalid("not JSON: "));
   EXPECT_THAT(ParsePrunedJson("18446744073709551616", kSome), invalid("not JSON: "));
-  const std::string deep =
-      R"({"b":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  const std::string deep = R"({"b":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
   EXPECT_THAT(ParsePrunedJson(deep, kSome), invalid("nested deeper than 64"));
   EXPECT_THAT(ParsePrunedJson("{\"a\": 1}", kSome, {.max_bytes = 4}),
               StatusIs(absl::StatusCode::kResourceExhausted));

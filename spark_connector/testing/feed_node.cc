@@ -2,9 +2,10 @@
 //
 //   feed_node --mode=inference --batch-rows=64
 //
-// It writes JSON Lines: `ready` with what a lookup would say, `rows` for each batch that is not empty
-// (their number, and the sum of the int64 column "id" where there is one), `stopped` at the end.
-// Inference answers each batch with itself. Lines on stdin: `feed_end ID`, `announce PRINCIPAL KEY` (with
+// It writes JSON Lines: `ready` with what a lookup would say, `rows` for each batch that is not
+// empty (their number, and the sum of the int64 column "id" where there is one), `stopped` at the
+// end. Inference answers each batch with itself. Lines on stdin: `feed_end ID`, `announce PRINCIPAL
+// KEY` (with
 // --curve), `end`; it ends with stdin.
 
 #include <signal.h>

@@ -1,5 +1,5 @@
-// The node program of the Spark connector's tests: what it does is its first argument, a number that this
-// needs its second. Rows have an int64 column "x", or "value".
+// The node program of the Spark connector's tests: what it does is its first argument, a number
+// that this needs its second. Rows have an int64 column "x", or "value".
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
-// Clusters on agents that listen: adopted and running against the same number started here; a member
-// that was replaced until its node runs again; the feed over CURVE against bare libzmq's. See README.md.
+// Clusters on agents that listen: adopted and running against the same number started here; a
+// member that was replaced until its node runs again; the feed over CURVE against bare libzmq's.
+// See README.md.
 
 #include <signal.h>
 #include <stdlib.h>
@@ -122,7 +123,8 @@ absl::Status Replace(const Flags& flags, const std::string& secret, BenchReport*
   MILLRACE_ASSIGN_OR_RETURN(auto second, ListeningAgent::Start("127.0.0.3", secret));
   MILLRACE_ASSIGN_OR_RETURN(
       const ClusterSpec spec,
-      ClusterSpec::Create({{"worker", ClusterSpec::TaskList{first->address(), second->address()}}}));
+      ClusterSpec::Create(
+          {{"worker", ClusterSpec::TaskList{first->address(), second->address()}}}));
   ScriptedResolver resolver(spec);
   AdoptingLauncher launcher(&resolver, AdoptOptions(secret));
   ClusterOptions options = Options(2);
@@ -135,7 +137,8 @@ absl::Status Replace(const Flags& flags, const std::string& secret, BenchReport*
   Samples named_ms;
   Samples killed_ms;
   for (int i = 0; i < flags.replacements; ++i) {
-    MILLRACE_ASSIGN_OR_RETURN(auto next, ListeningAgent::Start(absl::StrCat("127.0.0.", 4 + i), secret));
+    MILLRACE_ASSIGN_OR_RETURN(auto next,
+                              ListeningAgent::Start(absl::StrCat("127.0.0.", 4 + i), secret));
     const absl::Time killed = absl::Now();
     second->process().Kill(SIGTERM);
     absl::SleepFor(kUntilNamed);

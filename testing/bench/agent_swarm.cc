@@ -56,7 +56,8 @@ namespace millrace::bench {
 namespace {
 
 constexpr char kMethod[] = "/millrace.v1.Coordinator/Attach";
-// On two cores ten thousand handshakes take longer than the 20 s that a channel gives one by default.
+// On two cores ten thousand handshakes take longer than the 20 s that a channel gives one by
+// default.
 constexpr int kConnectTimeoutMs = 300'000;
 constexpr size_t kHeartbeatSlices = 100;  // of a second
 constexpr size_t kMetricNodes = 64;
@@ -195,8 +196,8 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     hello->set_agent_id(RandomHex(16));
     hello->set_host(setup.gpus < 0 ? "bench-host" : absl::StrCat("h", index));
     hello->set_pid(getpid());
-    hello->set_address(absl::StrCat("10.", index / 65536 % 256, ".", index / 256 % 256, ".", index % 256,
-                                    ":", 30000 + index % 30000));
+    hello->set_address(absl::StrCat("10.", index / 65536 % 256, ".", index / 256 % 256, ".",
+                                    index % 256, ":", 30000 + index % 30000));
     hello->set_public_key(setup.public_key);
     hello->set_version("bench");
     outgoing_ = BytesOf(message);
@@ -208,8 +209,8 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     StartCall();
   }
 
-  // Unless the one before is still on its way, or this agent is not registered. Returns whether it is
-  // sent.
+  // Unless the one before is still on its way, or this agent is not registered. Returns whether it
+  // is sent.
   bool Send(const grpc::ByteBuffer& message) {
     if (!registered_ || writing_.exchange(true)) return false;
     outgoing_ = message;
@@ -245,12 +246,13 @@ class Agent final : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   grpc::ByteBuffer outgoing_;  // unchanged while writing_
   std::atomic<bool> writing_{false};
   std::atomic<bool> registered_{false};
-  grpc::ByteBuffer first_;   // Registered, until the spec comes; reactions to reads come one at a time
+  grpc::ByteBuffer
+      first_;  // Registered, until the spec comes; reactions to reads come one at a time
   bool holds_spec_ = false;
 };
 
-// What the agent of a fed node says once in a sample interval, in place of a bare heartbeat, `second`
-// seconds after the first.
+// What the agent of a fed node says once in a sample interval, in place of a bare heartbeat,
+// `second` seconds after the first.
 void FillSample(uint64_t second, v1::NodeSample* sample) {
   *sample->mutable_time() = TimeToProto(absl::Now());
   sample->mutable_process()->set_cpu_us(123'456'789 + second * 2'500'000);
@@ -261,7 +263,8 @@ void FillSample(uint64_t second, v1::NodeSample* sample) {
   sample->set_feed_held_bytes(100 << 20);
   sample->set_step(static_cast<int64_t>(12'345 + second * 4));
   *sample->mutable_step_time() = TimeToProto(absl::Now());
-  v1::QueueSample* queue = sample->queues_size() > 0 ? sample->mutable_queues(0) : sample->add_queues();
+  v1::QueueSample* queue =
+      sample->queues_size() > 0 ? sample->mutable_queues(0) : sample->add_queues();
   queue->set_queue("input");
   queue->set_rows_received(10'000'000 + second * 4'096);
   queue->set_rows_acked(9'990'000 + second * 4'096);
@@ -278,15 +281,18 @@ void FillSample(uint64_t second, v1::NodeSample* sample) {
   queue->set_full_us(400'000'000 + second * 100'000);
 }
 
-// As NVML tells them: who they are, who uses them, six values; or with everything that an H100 tells.
+// As NVML tells them: who they are, who uses them, six values; or with everything that an H100
+// tells.
 void FillGpus(int agent, int count, bool everything, uint64_t second, v1::NodeSample* sample) {
   sample->mutable_claimed_gpus()->Clear();
   for (int i = 0; i < count; ++i) {
     v1::GpuSample* gpu = i < sample->gpus_size() ? sample->mutable_gpus(i) : sample->add_gpus();
-    const uint64_t noise = (static_cast<uint64_t>(agent * 8 + i) * 2'654'435'761u + second * 40'503u) >> 7;
+    const uint64_t noise =
+        (static_cast<uint64_t>(agent * 8 + i) * 2'654'435'761u + second * 40'503u) >> 7;
     const auto busy = static_cast<float>(60 + noise % 40);
     gpu->set_index(static_cast<uint32_t>(i));
-    gpu->set_uuid(absl::StrCat("GPU-8f2a6e10-5d1c-4f0b-", agent + 10'000, "-", i + 100'000'000'000));
+    gpu->set_uuid(
+        absl::StrCat("GPU-8f2a6e10-5d1c-4f0b-", agent + 10'000, "-", i + 100'000'000'000));
     gpu->set_name("NVIDIA H100 80GB HBM3");
     gpu->set_pci_bus_id(absl::StrCat("00000000:", 10 + i, ":00.0"));
     *gpu->mutable_time() = sample->time();
@@ -298,7 +304,8 @@ void FillGpus(int agent, int count, bool everything, uint64_t second, v1::NodeSa
     gpu->set_power_watts(75 + 5.6F * busy);
     gpu->set_temperature_celsius(34 + 0.36F * busy);
     gpu->set_sm_clock_mhz(1'900 + static_cast<uint32_t>(noise % 6) * 15);
-    v1::GpuProcess* process = gpu->processes_size() > 0 ? gpu->mutable_processes(0) : gpu->add_processes();
+    v1::GpuProcess* process =
+        gpu->processes_size() > 0 ? gpu->mutable_processes(0) : gpu->add_processes();
     process->set_pid(4242);
     process->set_memory_bytes(uint64_t{49} << 30);
     sample->add_claimed_gpus(gpu->uuid());
@@ -383,11 +390,12 @@ class Heart {
         metric->set_name("loss");
         metric->set_step(static_cast<int64_t>(second * 4));
         *metric->mutable_time() = TimeToProto(absl::Now());
-        metric->set_value(2.3 / (1.0 + static_cast<double>(second) / 100) + static_cast<double>(i % 7) / 100);
+        metric->set_value(2.3 / (1.0 + static_cast<double>(second) / 100) +
+                          static_cast<double>(i % 7) / 100);
       } else if ((number + second) % static_cast<size_t>(setup_.lines) == 0) {
         message.mutable_log()->set_source(v1::LogLines::SOURCE_STDOUT);
-        message.mutable_log()->add_lines(
-            absl::StrCat("I0102 10:41:07.123 step ", second * 4, " loss 0.4321 in 231 ms, 4,096 rows"));
+        message.mutable_log()->add_lines(absl::StrCat("I0102 10:41:07.123 step ", second * 4,
+                                                      " loss 0.4321 in 231 ms, 4,096 rows"));
       } else {
         continue;
       }
@@ -438,8 +446,8 @@ int Main() {
   running.mutable_node()->set_pid(4242);
   while (const std::optional<Json> next = parent.Receive()) {
     if (next->value("run", false)) heart.SendToAll(BytesOf(running));
-    JsonParent::Send(Json{{"cpu_s", absl::ToDoubleSeconds(SelfCpuTime())},
-                          {"samples", heart.samples()}});
+    JsonParent::Send(
+        Json{{"cpu_s", absl::ToDoubleSeconds(SelfCpuTime())}, {"samples", heart.samples()}});
   }
   ::_exit(0);  // the connections end with the process
 }

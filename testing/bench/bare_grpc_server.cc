@@ -1,7 +1,8 @@
-// The reference of //testing/bench:reservation: gRPC with TLS and nothing else. Each stream says one
-// message and is answered by two: one of the size of Registered at once, one of the size of the spec
-// when every stream is there, for before that a cluster has no spec to push. No token is checked, no
-// certificate signed, no state kept but a count. With "mutual" each client shows a certificate.
+// The reference of //testing/bench:reservation: gRPC with TLS and nothing else. Each stream says
+// one message and is answered by two: one of the size of Registered at once, one of the size of the
+// spec when every stream is there, for before that a cluster has no spec to push. No token is
+// checked, no certificate signed, no state kept but a count. With "mutual" each client shows a
+// certificate.
 //
 // Further messages (heartbeats) are read and dropped.
 

@@ -59,12 +59,13 @@ double LoadAverage() {
 Json DescribeMachine() {
   utsname name{};
   ::uname(&name);
-  return Json{{"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
-              {"cpu", ProcField("/proc/cpuinfo", "model name")},
-              {"memory_gib", std::round(KilobytesOf("/proc/meminfo", "MemTotal") / 1048576 * 10) / 10},
-              {"kernel", absl::StrCat(name.sysname, " ", name.release)},
-              {"distribution", Distribution()},
-              {"load_at_start", LoadAverage()}};
+  return Json{
+      {"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
+      {"cpu", ProcField("/proc/cpuinfo", "model name")},
+      {"memory_gib", std::round(KilobytesOf("/proc/meminfo", "MemTotal") / 1048576 * 10) / 10},
+      {"kernel", absl::StrCat(name.sysname, " ", name.release)},
+      {"distribution", Distribution()},
+      {"load_at_start", LoadAverage()}};
 }
 
 #ifdef __OPTIMIZE__
@@ -109,7 +110,8 @@ std::string FormatNumber(double value) {
   if (value == 0) return "0";
   // Rounding first: 9.996 has one digit before the point and "10.0" two.
   const double magnitude = std::pow(10.0, std::floor(std::log10(std::abs(value))) - 2);
-  const double rounded = magnitude > 1 ? std::round(value) : std::round(value / magnitude) * magnitude;
+  const double rounded =
+      magnitude > 1 ? std::round(value) : std::round(value / magnitude) * magnitude;
   const int digits_before = static_cast<int>(std::floor(std::log10(std::abs(rounded)) + 1e-9)) + 1;
   return absl::StrFormat("%.*f", std::clamp(3 - digits_before, 0, 9), rounded);
 }
@@ -181,12 +183,13 @@ BenchReport::BenchReport(std::string title, BenchFlags flags, std::FILE* out)
     : title_(std::move(title)), flags_(std::move(flags)), out_(out), machine_(DescribeMachine()) {
   std::fprintf(out_, "%s\n\n", title_.c_str());
   const std::string machine = absl::StrCat(
-      "  machine    ", machine_["cores"].get<long>(), " cores ", machine_["cpu"].get<std::string>(), ", ",
-      FormatNumber(machine_["memory_gib"].get<double>()), " GiB, ",
+      "  machine    ", machine_["cores"].get<long>(), " cores ", machine_["cpu"].get<std::string>(),
+      ", ", FormatNumber(machine_["memory_gib"].get<double>()), " GiB, ",
       machine_["distribution"].get<std::string>(), ", ", machine_["kernel"].get<std::string>(),
       "; load average at start ", FormatNumber(machine_["load_at_start"].get<double>()));
   std::fprintf(out_, "%s\n", machine.c_str());
-  AddVersion("compiler", absl::StrCat("GCC ", __VERSION__, kOptimised ? ", optimised" : ", NOT optimised"));
+  AddVersion("compiler",
+             absl::StrCat("GCC ", __VERSION__, kOptimised ? ", optimised" : ", NOT optimised"));
   if (!kOptimised) AddNote("not an optimised build: run it with -c opt");
 }
 
@@ -224,8 +227,12 @@ Json BenchReport::ToJson() const {
                            {"goal", GoalText(figure)},
                            {"ok", figure.ok()}});
   }
-  return Json{{"title", title_},     {"machine", machine_}, {"versions", versions_},
-              {"notes", notes_},     {"tables", tables_},   {"figures", std::move(figures)},
+  return Json{{"title", title_},
+              {"machine", machine_},
+              {"versions", versions_},
+              {"notes", notes_},
+              {"tables", tables_},
+              {"figures", std::move(figures)},
               {"repetitions", flags_.repetitions}};
 }
 

@@ -1,7 +1,7 @@
 // File: testing/bench/bench_report.h
 //
-// What every benchmark prints: what it ran on, tables that a person likes to read, and at the end one
-// line per figure that a program likes to read.
+// What every benchmark prints: what it ran on, tables that a person likes to read, and at the end
+// one line per figure that a program likes to read.
 //
 // Defines: Samples, FormatNumber(), BenchTable, Figure, BenchLine(), BenchFlags, BenchReport.
 //
@@ -58,8 +58,8 @@ class Samples {
 // Three significant digits and no exponent: "0.0123", "9.58", "412", "98304". "-" for NaN.
 [[nodiscard]] std::string FormatNumber(double value);
 
-// Rows under headers, the columns as wide as they need to be; first column to the left, others to the
-// right. Not thread-safe.
+// Rows under headers, the columns as wide as they need to be; first column to the left, others to
+// the right. Not thread-safe.
 class BenchTable {
  public:
   explicit BenchTable(std::vector<std::string> headers) : headers_(std::move(headers)) {}
@@ -102,7 +102,8 @@ struct Figure {
   [[nodiscard]] bool ok() const;
 };
 
-// "BENCH <name> ours=... ref=... (...) ratio=... goal=... ok|short", without a newline. The goal reads
+// "BENCH <name> ours=... ref=... (...) ratio=... goal=... ok|short", without a newline. The goal
+// reads
 // "<=300ms", or "<=1.3x" where it is one of the ratio.
 [[nodiscard]] std::string BenchLine(const Figure& figure);
 
@@ -127,8 +128,9 @@ class BenchReport {
   void Add(const BenchTable& table, const std::string& caption = "");
   void Add(Figure figure);
 
-  // Prints the BENCH lines and writes --json; if `measured` is not OK, says why instead. Returns the
-  // exit code for main: 0, or 1 with a message on stderr, also if the file could not be written.
+  // Prints the BENCH lines and writes --json; if `measured` is not OK, says why instead. Returns
+  // the exit code for main: 0, or 1 with a message on stderr, also if the file could not be
+  // written.
   [[nodiscard]] int Finish(const absl::Status& measured = absl::OkStatus());
 
   [[nodiscard]] Json ToJson() const;

@@ -73,7 +73,12 @@ TEST(BenchTableTest, ARowOfSamplesIsMedianMinAndMax) {
 }
 
 Figure Start(double ours) {
-  return {.name = "start", .unit = "ms", .ours = ours, .ref = 10, .ref_is = "fork of 4", .goal = AtMost(300)};
+  return {.name = "start",
+          .unit = "ms",
+          .ours = ours,
+          .ref = 10,
+          .ref_is = "fork of 4",
+          .goal = AtMost(300)};
 }
 
 TEST(BenchLineTest, SaysEverythingInOneLine) {
@@ -116,9 +121,9 @@ TEST(BenchReportTest, PrintsMachineTablesAndFiguresAndWritesThemAsJson) {
 
   const absl::StatusOr<std::string> text = ReadFile(text_path);
   ASSERT_THAT(text, IsOk());
-  EXPECT_THAT(*text, AllOf(HasSubstr("start: how long\n"), HasSubstr(" cores "), HasSubstr("load average"),
-                           HasSubstr("gRPC       1.51.1\n"), HasSubstr("cold caches\n"),
-                           HasSubstr("wall clock\n  what   ms\n")));
+  EXPECT_THAT(*text, AllOf(HasSubstr("start: how long\n"), HasSubstr(" cores "),
+                           HasSubstr("load average"), HasSubstr("gRPC       1.51.1\n"),
+                           HasSubstr("cold caches\n"), HasSubstr("wall clock\n  what   ms\n")));
   EXPECT_THAT(*text, HasSubstr("goal=<=300ms ok\nBENCH start ours=412ms"));
   const absl::StatusOr<std::string> json_text = ReadFile(json_path);
   ASSERT_THAT(json_text, IsOk());
@@ -140,7 +145,8 @@ TEST(BenchReportTest, AJsonFileThatCannotBeWrittenIsAnError) {
 TEST(BenchReportTest, WhatWasNotMeasuredIsAnErrorAndPrintsNoFigures) {
   std::FILE* const out = std::tmpfile();
   BenchReport report("start: from here to there", {}, out);
-  report.Add(Figure{.name = "start", .unit = "ms", .ours = 1, .ref = 1, .ref_is = "it", .goal = AtMost(2)});
+  report.Add(Figure{
+      .name = "start", .unit = "ms", .ours = 1, .ref = 1, .ref_is = "it", .goal = AtMost(2)});
   testing::internal::CaptureStderr();
   EXPECT_EQ(report.Finish(absl::NotFoundError("no agent")), 1);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "start: NOT_FOUND: no agent\n");

@@ -12,8 +12,8 @@
 
 namespace millrace::bench {
 
-// Announces `ready`, then answers each line by {"cpu_s", "resident_bytes"} until stdin ends. Ends the
-// process at once: taking leave of thousands of streams is not what is measured.
+// Announces `ready`, then answers each line by {"cpu_s", "resident_bytes"} until stdin ends. Ends
+// the process at once: taking leave of thousands of streams is not what is measured.
 [[noreturn]] inline void ServeUsage(JsonParent* parent, const Json& ready) {
   JsonParent::Send(ready);
   while (parent->Receive().has_value()) {

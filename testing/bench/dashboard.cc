@@ -1,6 +1,6 @@
-// What the dashboard costs: its frames at ten thousand nodes with every panel open, its coordinator for
-// each viewer, the time until it shows a cluster, an hour of history, and a window in which nothing
-// happens. See README.md.
+// What the dashboard costs: its frames at ten thousand nodes with every panel open, its coordinator
+// for each viewer, the time until it shows a cluster, an hour of history, and a window in which
+// nothing happens. See README.md.
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -137,9 +137,9 @@ void ReportFrames(const std::string& name, const std::string& what, const Frames
   };
   report->AddNote(absl::StrCat(
       what, ": ", FormatNumber(static_cast<double>(frames.all_ms.size()) * rate), " frames/s; ",
-      per_second(frames.traffic.samples), " samples of nodes, ", per_second(frames.traffic.gpus * 6),
-      " values of GPUs, ", per_second(frames.traffic.lines), " log lines and ",
-      per_second(frames.traffic.metrics), " metrics applied per second"));
+      per_second(frames.traffic.samples), " samples of nodes, ",
+      per_second(frames.traffic.gpus * 6), " values of GPUs, ", per_second(frames.traffic.lines),
+      " log lines and ", per_second(frames.traffic.metrics), " metrics applied per second"));
   report->Add(Figure{.name = absl::StrCat(name, "_frame_p99"),
                      .unit = "ms",
                      .ours = Percentile(frames.all_ms, 0.99),
@@ -158,9 +158,8 @@ absl::Status MeasureFrames(const Flags& flags, BenchReport* report) {
   DashboardViewer viewer(std::make_unique<ThreadedSource>(std::move(source)));
   // Until the simulation has caught up with the clock.
   const absl::Time limit = absl::Now() + absl::Minutes(2);
-  while (absl::Now() < limit &&
-         (!viewer.model().has_data() ||
-          absl::Now() - viewer.model().data_time() > absl::Seconds(2))) {
+  while (absl::Now() < limit && (!viewer.model().has_data() ||
+                                 absl::Now() - viewer.model().data_time() > absl::Seconds(2))) {
     DrawFor(&viewer, absl::Milliseconds(100));
   }
   viewer.OpenAllPanels(absl::Now());
@@ -207,12 +206,11 @@ absl::Status MeasureLogs(const Flags& flags, BenchReport* report) {
   AddPercentiles("all lines searched", searching.all_ms, &table);
   report->Add(table, absl::StrCat(count, " frames each, all ten panels open, a million log lines, ",
                                   kLinesPerFrame, " more with each frame"));
-  report->AddNote(absl::StrCat("the model counts ",
-                               FormatNumber(static_cast<double>(viewer.model().memory_bytes()) /
-                                            kMegabyte),
-                               " MB"));
-  for (const auto& [name, frames] :
-       {std::pair{"dashboard_logs_follow_p99", &following}, {"dashboard_logs_search_p99", &searching}}) {
+  report->AddNote(absl::StrCat(
+      "the model counts ",
+      FormatNumber(static_cast<double>(viewer.model().memory_bytes()) / kMegabyte), " MB"));
+  for (const auto& [name, frames] : {std::pair{"dashboard_logs_follow_p99", &following},
+                                     {"dashboard_logs_search_p99", &searching}}) {
     report->Add(Figure{.name = name,
                        .unit = "ms",
                        .ours = Percentile(frames->all_ms, 0.99),
@@ -228,8 +226,8 @@ absl::Status MeasureLogs(const Flags& flags, BenchReport* report) {
 // A coordinator with agents, each in processes of their own.
 class BenchCluster {
  public:
-  // `sample_every` seconds, six values of each GPU; 0: as often as the coordinator asks for, everything
-  // that a GPU tells.
+  // `sample_every` seconds, six values of each GPU; 0: as often as the coordinator asks for,
+  // everything that a GPU tells.
   static absl::StatusOr<std::unique_ptr<BenchCluster>> Start(int nodes, int gpus, int processes,
                                                              int sample_every) {
     std::unique_ptr<BenchCluster> cluster(new BenchCluster());
@@ -279,8 +277,7 @@ class BenchCluster {
 
   // CPU seconds of the coordinator so far.
   [[nodiscard]] absl::StatusOr<double> CoordinatorCpu() {
-    MILLRACE_ASSIGN_OR_RETURN(const Json usage,
-                              server_->Ask(Json{{"usage", true}}, kStartTimeout));
+    MILLRACE_ASSIGN_OR_RETURN(const Json usage, server_->Ask(Json{{"usage", true}}, kStartTimeout));
     return usage["cpu_s"].get<double>();
   }
 
@@ -315,9 +312,9 @@ absl::Status WaitForAll(DashboardViewer* viewer, int nodes) {
   const absl::Time limit = absl::Now() + kStartTimeout;
   while (!ShowsAll(viewer->model(), nodes)) {
     if (absl::Now() > limit) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          viewer->model().cluster().by_state[v1::SLOT_STATE_RUNNING], " of ", nodes,
-          " nodes run; ", viewer->model().health().link.reason));
+      return absl::DeadlineExceededError(
+          absl::StrCat(viewer->model().cluster().by_state[v1::SLOT_STATE_RUNNING], " of ", nodes,
+                       " nodes run; ", viewer->model().health().link.reason));
     }
     DrawFor(viewer, absl::Milliseconds(50));
   }
@@ -340,11 +337,11 @@ double ReceivedBytes() {
 }
 
 struct LiveCost {
-  Samples with, without;  // cores of the coordinator
-  Samples viewer;         // cores of this process
+  Samples with, without;   // cores of the coordinator
+  Samples viewer;          // cores of this process
   Samples messages, wire;  // MB/s
-  Samples sent, applied;  // samples of nodes per second
-  Samples updates;        // per second: all that is new, at once
+  Samples sent, applied;   // samples of nodes per second
+  Samples updates;         // per second: all that is new, at once
   Frames frames;
 };
 
@@ -392,16 +389,16 @@ absl::Status MeasureLive(const Flags& flags, int sample_every, BenchReport* repo
   LiveCost cost;
   const int rounds = std::max(1, flags.repetitions);
   for (int round = 0; round < rounds; ++round) {
-    MILLRACE_RETURN_IF_ERROR(MeasureRound(cluster.get(), flags.nodes,
-                                          std::max(1, flags.frames / rounds), &cost));
+    MILLRACE_RETURN_IF_ERROR(
+        MeasureRound(cluster.get(), flags.nodes, std::max(1, flags.frames / rounds), &cost));
   }
   const std::string name = sample_every > 0 ? "dashboard_live" : "dashboard_paced";
-  ReportFrames(name,
-               absl::StrCat(flags.nodes, " agents with ", kGpusPerNode,
-                            " GPUs on a real coordinator, ",
-                            sample_every > 0 ? "six values of each GPU each second"
-                                             : "all of a GPU as often as it asks for"),
-               cost.frames, report);
+  ReportFrames(
+      name,
+      absl::StrCat(flags.nodes, " agents with ", kGpusPerNode, " GPUs on a real coordinator, ",
+                   sample_every > 0 ? "six values of each GPU each second"
+                                    : "all of a GPU as often as it asks for"),
+      cost.frames, report);
   BenchTable table({"a viewer of it", "median", "min", "max"});
   table.AddSamples("samples of nodes that the agents send, 1/s", cost.sent);
   table.AddSamples("samples of nodes applied, 1/s", cost.applied);
@@ -488,9 +485,9 @@ absl::Status MeasureIdle(const Flags& flags, BenchReport* report) {
     report->AddNote("idle window: not measured, for there is no Xvfb (Debian package xvfb)");
     return absl::OkStatus();
   }
-  MILLRACE_ASSIGN_OR_RETURN(
-      const auto server,
-      ChildProcess::Start({xvfb, "-displayfd", "1", "-screen", "0", "1600x900x24", "-nolisten", "tcp"}));
+  MILLRACE_ASSIGN_OR_RETURN(const auto server,
+                            ChildProcess::Start({xvfb, "-displayfd", "1", "-screen", "0",
+                                                 "1600x900x24", "-nolisten", "tcp"}));
   MILLRACE_ASSIGN_OR_RETURN(const std::string display, server->WaitForLine("", kStartTimeout));
   setenv("DISPLAY", absl::StrCat(":", display).c_str(), 1);
   MILLRACE_ASSIGN_OR_RETURN(TempDir dir, TempDir::Create());
@@ -542,15 +539,15 @@ absl::Status MeasureHour(const Flags& flags, BenchReport* report) {
   report->Add(table, absl::StrCat("The model through ", flags.hour_seconds, " s of ", flags.nodes,
                                   " nodes with ", kGpusPerNode, " GPUs, each sampled each second"));
   report->AddNote(absl::StrCat(
-      "a second of it is ", FormatNumber(hour.message_bytes / kMegabyte), " MB as messages and takes ",
-      FormatNumber(1000 * hour.cpu_per_second), " ms of CPU; the model counts ",
-      FormatNumber(hour.model_bytes / kMegabyte), " MB, resident memory grew by ",
-      FormatNumber(hour.resident_bytes / kMegabyte), " MB"));
+      "a second of it is ", FormatNumber(hour.message_bytes / kMegabyte),
+      " MB as messages and takes ", FormatNumber(1000 * hour.cpu_per_second),
+      " ms of CPU; the model counts ", FormatNumber(hour.model_bytes / kMegabyte),
+      " MB, resident memory grew by ", FormatNumber(hour.resident_bytes / kMegabyte), " MB"));
   report->Add(Figure{.name = "dashboard_history",
                      .unit = "MB",
                      .ours = hour.history_bytes / kMegabyte,
-                     .ref = static_cast<double>(flags.nodes) * kGpusPerNode * 6 * flags.hour_seconds *
-                            4 / kMegabyte,
+                     .ref = static_cast<double>(flags.nodes) * kGpusPerNode * 6 *
+                            flags.hour_seconds * 4 / kMegabyte,
                      .ref_is = "each value of each GPU and second as a float",
                      .goal = AtMost(1'000)});
   report->Add(Figure{.name = "dashboard_values",
@@ -602,8 +599,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   millrace::bench::RaiseFileLimit();
-  millrace::bench::BenchReport report("dashboard: frames, coordinator, connect, idle window, an hour",
-                                      flags);
+  millrace::bench::BenchReport report(
+      "dashboard: frames, coordinator, connect, idle window, an hour", flags);
   report.AddVersion("gRPC", grpc::Version());
   report.AddVersion("Dear ImGui", IMGUI_VERSION);
   return report.Finish(millrace::bench::Main(flags, &report));

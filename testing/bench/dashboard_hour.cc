@@ -124,8 +124,8 @@ absl::StatusOr<HourCost> RunHour(int nodes, int seconds) {
         static_cast<double>(model.gpu_history(static_cast<dashboard::GpuMetric>(i)).memory_bytes());
   }
   for (int i = 0; i < dashboard::kNodeMetrics; ++i) {
-    cost.history_bytes +=
-        static_cast<double>(model.node_history(static_cast<dashboard::NodeMetric>(i)).memory_bytes());
+    cost.history_bytes += static_cast<double>(
+        model.node_history(static_cast<dashboard::NodeMetric>(i)).memory_bytes());
   }
   cost.model_bytes = static_cast<double>(model.memory_bytes());
   cost.resident_bytes = SelfResidentBytes() - before;

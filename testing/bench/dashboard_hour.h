@@ -24,8 +24,8 @@ struct HourCost {
   double resident_bytes = 0;       // by which the process has grown
 };
 
-// `nodes` simulated nodes with 8 GPUs each, every one sampled each second, with feed counters, metrics and
-// log lines, for `seconds` of their time.
+// `nodes` simulated nodes with 8 GPUs each, every one sampled each second, with feed counters,
+// metrics and log lines, for `seconds` of their time.
 [[nodiscard]] absl::StatusOr<HourCost> RunHour(int nodes, int seconds);
 
 }  // namespace millrace::bench

@@ -118,8 +118,7 @@ DashboardViewer::DashboardViewer(std::unique_ptr<dashboard::UpdateSource> source
   io.IniFilename = nullptr;
   io.DisplaySize = ImVec2(kWidth, kHeight);
   io.ConfigFlags |= ImGuiConfigFlags_DockingEnable | ImGuiConfigFlags_NavEnableKeyboard;
-  io.BackendFlags |=
-      ImGuiBackendFlags_RendererHasTextures | ImGuiBackendFlags_RendererHasVtxOffset;
+  io.BackendFlags |= ImGuiBackendFlags_RendererHasTextures | ImGuiBackendFlags_RendererHasVtxOffset;
   shell_ = std::make_unique<dashboard::Shell>(
       dashboard::ShellOptions{.fonts = dashboard::LoadFonts(), .select = "worker:1"}, host_.get());
   SetSource(std::move(source));
@@ -156,15 +155,14 @@ void DashboardViewer::Dock() {
   for (int row = 0; row < 3; ++row) {
     ImGuiID line = rest;
     if (row < 2) {
-      line = ImGui::DockBuilderSplitNode(rest, ImGuiDir_Up, 1.0F / static_cast<float>(3 - row), nullptr,
-                                         &rest);
+      line = ImGui::DockBuilderSplitNode(rest, ImGuiDir_Up, 1.0F / static_cast<float>(3 - row),
+                                         nullptr, &rest);
     }
     for (int column = 0; column < kColumns[row]; ++column) {
       ImGuiID cell = line;
       if (column + 1 < kColumns[row]) {
-        cell = ImGui::DockBuilderSplitNode(line, ImGuiDir_Left,
-                                           1.0F / static_cast<float>(kColumns[row] - column), nullptr,
-                                           &line);
+        cell = ImGui::DockBuilderSplitNode(
+            line, ImGuiDir_Left, 1.0F / static_cast<float>(kColumns[row] - column), nullptr, &line);
       }
       ImGui::DockBuilderDockWindow(WindowName(kPanels[next++]).c_str(), cell);
     }

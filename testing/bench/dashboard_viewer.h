@@ -1,7 +1,7 @@
 // File: testing/bench/dashboard_viewer.h
 //
-// The dashboard without a window: its session, model and shell, drawn by the real Dear ImGui into draw
-// lists that nobody shows, with all panels side by side.
+// The dashboard without a window: its session, model and shell, drawn by the real Dear ImGui into
+// draw lists that nobody shows, with all panels side by side.
 //
 // Defines: DashboardViewer, FrameCost, CountingSource, ThreadedSource, ThreadCpuTime().
 //
@@ -41,7 +41,7 @@ struct Traffic {
   uint64_t gpus = 0;     // samples of GPUs
   uint64_t lines = 0;
   uint64_t metrics = 0;
-  uint64_t bytes = 0;    // of messages
+  uint64_t bytes = 0;  // of messages
 };
 
 // Counts what passes by. Thread safety: as UpdateSource.
@@ -59,8 +59,8 @@ class CountingSource : public dashboard::UpdateSource {
   Traffic traffic_;
 };
 
-// A source that is polled by a thread of its own, as a live one reads: a simulation's own work is not the
-// window's. Thread: "bench-source". Thread safety: as UpdateSource.
+// A source that is polled by a thread of its own, as a live one reads: a simulation's own work is
+// not the window's. Thread: "bench-source". Thread safety: as UpdateSource.
 class ThreadedSource : public dashboard::UpdateSource {
  public:
   explicit ThreadedSource(std::unique_ptr<dashboard::UpdateSource> source);

@@ -54,8 +54,8 @@ absl::Status OnceOurs(const NodePaths& paths, absl::Duration after, Samples* wal
   killer.Join();
   if (!absl::IsAborted(status) || !absl::StrContains(status.message(), kVictim) ||
       !absl::StrContains(status.message(), "SIGKILL")) {
-    return absl::InternalError(absl::StrCat("Train should name ", kVictim, " and SIGKILL: ",
-                                            status.ToString()));
+    return absl::InternalError(
+        absl::StrCat("Train should name ", kVictim, " and SIGKILL: ", status.ToString()));
   }
   wall_ms->Add(returned - killed);
   return absl::OkStatus();
@@ -84,11 +84,13 @@ absl::Status Main(const BenchFlags& flags, BenchReport* report) {
   table.AddSamples("bare process: ms until reaped", bare);
   table.AddRow({"TensorFlowOnSpark 2.2.5, feed_timeout=10: ms", "75000", "-", "-"});
   table.AddRow({"TensorFlowOnSpark 2.2.5, feed_timeout=20: ms", "125000", "-", "-"});
-  report->Add(table, absl::StrCat("SIGKILL of ", kVictim, ", one of three fed nodes of four, while rows "
+  report->Add(table, absl::StrCat("SIGKILL of ", kVictim,
+                                  ", one of three fed nodes of four, while rows "
                                   "stream in; ",
                                   flags.repetitions, " repetitions after one to warm up"));
-  report->AddNote("TensorFlowOnSpark's figures: measured on Spark 3.5 and 2 cores, one run each "
-                  "(5 x feed_timeout + 25 s)\n");
+  report->AddNote(
+      "TensorFlowOnSpark's figures: measured on Spark 3.5 and 2 cores, one run each "
+      "(5 x feed_timeout + 25 s)\n");
   report->Add(Figure{.name = "failure",
                      .unit = "ms",
                      .ours = ours.Median(),
@@ -112,6 +114,7 @@ int main(int argc, char** argv) {
   CLI::App app("How long a driver takes to hear that a node was killed.");
   flags.AddTo(&app);
   CLI11_PARSE(app, argc, argv);
-  millrace::bench::BenchReport report("failure: from the SIGKILL of a node to the error at the driver", flags);
+  millrace::bench::BenchReport report(
+      "failure: from the SIGKILL of a node to the error at the driver", flags);
   return report.Finish(millrace::bench::Main(flags, &report));
 }

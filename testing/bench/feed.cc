@@ -78,9 +78,12 @@ absl::Status Once(const Flags& flags, const Case& which, const std::string& way,
   const std::string program =
       RunfilePath(way == "flight" ? "testing/bench/flight_end" : "testing/bench/feed_end");
   const int64_t batches = BatchesOf(flags, which.batch_bytes);
-  Json task = {{"role", "receive"},        {"way", way},
-               {"transport", which.transport}, {"shape", which.shape},
-               {"batch_bytes", which.batch_bytes}, {"batches", batches},
+  Json task = {{"role", "receive"},
+               {"way", way},
+               {"transport", which.transport},
+               {"shape", which.shape},
+               {"batch_bytes", which.batch_bytes},
+               {"batches", batches},
                {"rows", FindFeedShape(which.shape)->RowsFor(which.batch_bytes)}};
   MILLRACE_ASSIGN_OR_RETURN(auto receiver, JsonChild::Start(program));
   MILLRACE_ASSIGN_OR_RETURN(const Json where, receiver->Ask(task, kLongest));
@@ -96,9 +99,9 @@ absl::Status Once(const Flags& flags, const Case& which, const std::string& way,
   // Bare senders do not know when all is received; ours then waits to be told that it may end.
   MILLRACE_RETURN_IF_ERROR(sender->Send(Json::object()));
   MILLRACE_ASSIGN_OR_RETURN(const Json sent, sender->Receive(kLongest));
-  const double gigabytes =
-      (way == "unix" ? static_cast<double>(batches * which.batch_bytes)
-                     : PayloadOf(which, batches)) / kGiga;
+  const double gigabytes = (way == "unix" ? static_cast<double>(batches * which.batch_bytes)
+                                          : PayloadOf(which, batches)) /
+                           kGiga;
   out->gb_per_s.Add(gigabytes / seconds);
   out->cpu_s_per_gb.Add((received["cpu_s"].get<double>() + sent["cpu_s"].get<double>()) /
                         gigabytes);
@@ -128,13 +131,13 @@ void AddTables(const std::map<Case, Result>& results, BenchReport* report) {
   for (const auto& [which, result] : results) {
     const double ours = result.ours.gb_per_s.Median();
     const double zmq = result.zmq.gb_per_s.Median();
-    table.AddRow({absl::StrCat(which.shape, ", ", which.transport, ", ", which.batch_bytes >> 10,
-                               " KiB"),
-                  FormatNumber(ours), FormatNumber(zmq), FormatNumber(ours / zmq),
-                  FormatNumber(result.ours.cpu_s_per_gb.Median()),
-                  FormatNumber(result.zmq.cpu_s_per_gb.Median()),
-                  absl::StrCat(FormatNumber(result.ours.sender_peak_mb.Max()), "/",
-                               FormatNumber(result.ours.receiver_peak_mb.Max()))});
+    table.AddRow(
+        {absl::StrCat(which.shape, ", ", which.transport, ", ", which.batch_bytes >> 10, " KiB"),
+         FormatNumber(ours), FormatNumber(zmq), FormatNumber(ours / zmq),
+         FormatNumber(result.ours.cpu_s_per_gb.Median()),
+         FormatNumber(result.zmq.cpu_s_per_gb.Median()),
+         absl::StrCat(FormatNumber(result.ours.sender_peak_mb.Max()), "/",
+                      FormatNumber(result.ours.receiver_peak_mb.Max()))});
   }
   report->Add(table, "medians");
   BenchTable flight({"rows, batch (tcp)", "ours GB/s", "Flight GB/s", "ours cpu s/GB",
@@ -158,13 +161,13 @@ void AddFigures(const std::map<Case, Result>& results, BenchReport* report) {
   for (const auto& [which, result] : results) {
     const int64_t kib = which.batch_bytes >> 10;
     if (kib != 64 && kib != 1024) continue;
-    report->Add(Figure{.name = absl::StrCat("feed_", which.shape, "_", which.transport, "_", kib,
-                                            "k"),
-                       .unit = "GB/s",
-                       .ours = result.ours.gb_per_s.Median(),
-                       .ref = result.zmq.gb_per_s.Median(),
-                       .ref_is = "bare libzmq PUSH/PULL of the same parts, two processes",
-                       .goal = RatioAtLeast(kib == 64 ? 0.8 : 0.9)});
+    report->Add(
+        Figure{.name = absl::StrCat("feed_", which.shape, "_", which.transport, "_", kib, "k"),
+               .unit = "GB/s",
+               .ours = result.ours.gb_per_s.Median(),
+               .ref = result.zmq.gb_per_s.Median(),
+               .ref_is = "bare libzmq PUSH/PULL of the same parts, two processes",
+               .goal = RatioAtLeast(kib == 64 ? 0.8 : 0.9)});
     if (result.flight.gb_per_s.size() == 0) continue;
     report->Add(Figure{.name = absl::StrCat("feed_flight_", which.shape, "_", kib, "k"),
                        .unit = "GB/s",

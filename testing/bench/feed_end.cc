@@ -1,13 +1,14 @@
 // One end of //testing/bench:feed and its relatives: a process that sends the same batch again and
-// again, or one that receives. Ours (Feeder, FeedReceiver), bare libzmq with the same parts, or a bare
-// unix socket with the same bytes.
+// again, or one that receives. Ours (Feeder, FeedReceiver), bare libzmq with the same parts, or a
+// bare unix socket with the same bytes.
 //
-// Over stdin and stdout (json_child.h). As receiver: takes {role, way, transport, shape, batch_bytes,
-// batches}, says where it listens; takes [{principal, curve_key}], or anything; says {ready}, and {cpu_s,
-// peak_kb} once everything is here; takes anything and ends. As sender: takes the same and the
-// receivers' answers in "to", a list, says {principal, curve_key}; takes anything and sends `batches` to
-// each receiver, in turn (bare: to the only one); takes anything, if it is not ours, when all is received;
-// says {cpu_s, peak_kb}, and ours {seconds} until the receivers held everything.
+// Over stdin and stdout (json_child.h). As receiver: takes {role, way, transport, shape,
+// batch_bytes, batches}, says where it listens; takes [{principal, curve_key}], or anything; says
+// {ready}, and {cpu_s, peak_kb} once everything is here; takes anything and ends. As sender: takes
+// the same and the receivers' answers in "to", a list, says {principal, curve_key}; takes anything
+// and sends `batches` to each receiver, in turn (bare: to the only one); takes anything, if it is
+// not ours, when all is received; says {cpu_s, peak_kb}, and ours {seconds} until the receivers
+// held everything.
 
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -89,8 +90,7 @@ class Usage {
   Json Take() const {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    return {{"cpu_s", absl::ToDoubleSeconds(SelfCpuTime() - began_)},
-            {"peak_kb", usage.ru_maxrss}};
+    return {{"cpu_s", absl::ToDoubleSeconds(SelfCpuTime() - began_)}, {"peak_kb", usage.ru_maxrss}};
   }
 
  private:
@@ -100,9 +100,9 @@ class Usage {
 // ---- ours ---------------------------------------------------------------------------------------
 
 absl::Status ReceiveOurs(const Task& task, JsonParent* parent) {
-  MILLRACE_ASSIGN_OR_RETURN(
-      auto receiver,
-      FeedReceiver::Start({.node_name = "worker:0", .nonce = kNonce, .advertise_host = "127.0.0.1"}));
+  MILLRACE_ASSIGN_OR_RETURN(auto receiver, FeedReceiver::Start({.node_name = "worker:0",
+                                                                .nonce = kNonce,
+                                                                .advertise_host = "127.0.0.1"}));
   const FeedEndpoints& endpoints = receiver->endpoints();
   MILLRACE_ASSIGN_OR_RETURN(auto feed, receiver->GetDataFeed());
   JsonParent::Send({{"tcp", endpoints.tcp},
@@ -146,8 +146,7 @@ FeedTarget TargetOf(const Task& task, const Json& where) {
 }
 
 absl::Status SendOurs(const Task& task, JsonParent* parent) {
-  MILLRACE_ASSIGN_OR_RETURN(auto feeder,
-                            Feeder::Start({.curve_only = task.transport == "curve"}));
+  MILLRACE_ASSIGN_OR_RETURN(auto feeder, Feeder::Start({.curve_only = task.transport == "curve"}));
   const RecordBatch batch = task.shape->Make(task.rows());
   JsonParent::Send({{"principal", feeder->principal()}, {"curve_key", feeder->curve_key()}});
   if (!parent->Receive().has_value()) return absl::OkStatus();
@@ -155,8 +154,8 @@ absl::Status SendOurs(const Task& task, JsonParent* parent) {
   const absl::Time start = absl::Now();
   std::vector<std::shared_ptr<FeedSession>> sessions;
   for (const Json& where : task.to) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        auto session, feeder->OpenSession(TargetOf(task, where), {.feed_id = "bench"}));
+    MILLRACE_ASSIGN_OR_RETURN(auto session,
+                              feeder->OpenSession(TargetOf(task, where), {.feed_id = "bench"}));
     sessions.push_back(std::move(session));
   }
   for (int64_t i = 0; i < task.batches; ++i) {

@@ -1,8 +1,8 @@
 // File: testing/bench/four_nodes.h
 //
-// What start, shutdown and failure measure: a cluster of four nodes, and beside it the least that an
-// operating system needs for the same: four bare processes of the same program that say hello over a
-// socket.
+// What start, shutdown and failure measure: a cluster of four nodes, and beside it the least that
+// an operating system needs for the same: four bare processes of the same program that say hello
+// over a socket.
 //
 // Defines: NodePaths, StartFourNodes(), FourProcesses.
 
@@ -37,11 +37,13 @@ struct NodePaths {
                                                                       const NodePaths& paths,
                                                                       ClusterOptions options = {});
 
-// Four processes, each at one end of a socketpair. Not thread-safe. Lifetime: the destructor is End().
+// Four processes, each at one end of a socketpair. Not thread-safe. Lifetime: the destructor is
+// End().
 class FourProcesses {
  public:
   // Returns when all have said hello; the system's error.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FourProcesses>> Start(const std::string& node);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FourProcesses>> Start(
+      const std::string& node);
   ~FourProcesses() { End(); }
   FourProcesses(const FourProcesses&) = delete;
   FourProcesses& operator=(const FourProcesses&) = delete;

@@ -1,7 +1,7 @@
 // File: testing/bench/json_child.h
 //
-// The processes of a benchmark that has several: a parent that starts them, and lines of JSON between
-// them over stdin and stdout.
+// The processes of a benchmark that has several: a parent that starts them, and lines of JSON
+// between them over stdin and stdout.
 //
 // Defines: JsonChild (the parent's side), JsonParent (the child's side), RaiseFileLimit().
 
@@ -34,8 +34,8 @@ class JsonChild {
 
   // UNAVAILABLE if the child is gone.
   absl::Status Send(const Json& message);
-  // The child's next line. DEADLINE_EXCEEDED; UNAVAILABLE at its end; ABORTED with the child's own words
-  // if the line has a field "error".
+  // The child's next line. DEADLINE_EXCEEDED; UNAVAILABLE at its end; ABORTED with the child's own
+  // words if the line has a field "error".
   [[nodiscard]] absl::StatusOr<Json> Receive(absl::Duration timeout);
   // Send, then Receive.
   [[nodiscard]] absl::StatusOr<Json> Ask(const Json& message, absl::Duration timeout);

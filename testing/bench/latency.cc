@@ -50,8 +50,8 @@ double Percentile(Times* times, double share) {
 
 absl::Status Ours(const Flags& flags, Times* times) {
   MILLRACE_ASSIGN_OR_RETURN(auto node, JsonChild::Start(RunfilePath("testing/bench/latency_end")));
-  MILLRACE_ASSIGN_OR_RETURN(
-      const Json where, node->Ask({{"way", "ours"}, {"rows", flags.rows + kWarmUp}}, kLongest));
+  MILLRACE_ASSIGN_OR_RETURN(const Json where,
+                            node->Ask({{"way", "ours"}, {"rows", flags.rows + kWarmUp}}, kLongest));
   MILLRACE_ASSIGN_OR_RETURN(auto feeder, Feeder::Start({}));
   const FeedTarget target{.node = "worker:0",
                           .nonce = "5b0c9e1f22d3a4b6",
@@ -74,8 +74,8 @@ absl::Status Ours(const Flags& flags, Times* times) {
 
 absl::Status Bare(const Flags& flags, Times* times) {
   MILLRACE_ASSIGN_OR_RETURN(auto node, JsonChild::Start(RunfilePath("testing/bench/latency_end")));
-  MILLRACE_ASSIGN_OR_RETURN(
-      const Json where, node->Ask({{"way", "zmq"}, {"rows", flags.rows + kWarmUp}}, kLongest));
+  MILLRACE_ASSIGN_OR_RETURN(const Json where,
+                            node->Ask({{"way", "zmq"}, {"rows", flags.rows + kWarmUp}}, kLongest));
   const RecordBatch row = FindFeedShape(kShape)->Make(1);
   MILLRACE_ASSIGN_OR_RETURN(const EncodedBatch encoded, EncodeBatch(row));
   const std::string header(32, 'h');
@@ -123,7 +123,8 @@ absl::Status Main(const Flags& flags, BenchReport* report) {
     Samples ours;
     Samples bare;
   };
-  std::vector<Column> columns = {{"p50", 0.5, {}, {}}, {"p99", 0.99, {}, {}}, {"p999", 0.999, {}, {}}};
+  std::vector<Column> columns = {
+      {"p50", 0.5, {}, {}}, {"p99", 0.99, {}, {}}, {"p999", 0.999, {}, {}}};
   for (int i = 0; i < flags.repetitions; ++i) {
     Times ours;
     Times bare;
@@ -146,9 +147,9 @@ absl::Status Main(const Flags& flags, BenchReport* report) {
                        .ref_is = "bare libzmq PUSH/PULL there and back, two processes, ipc",
                        .goal = RatioAtMost(1.5)});
   }
-  report->Add(table, absl::StrCat("one row of 784 float32 in, one back; ", flags.rows,
-                                  " round trips over ipc; medians of ", flags.repetitions,
-                                  " repetitions"));
+  report->Add(
+      table, absl::StrCat("one row of 784 float32 in, one back; ", flags.rows,
+                          " round trips over ipc; medians of ", flags.repetitions, " repetitions"));
   return absl::OkStatus();
 }
 

@@ -37,11 +37,10 @@ struct Measured {
 absl::Status Once(int64_t rows, int64_t batch_rows, int64_t batches, Measured* out) {
   const FeedShape* shape = FindFeedShape(kShape);
   const int64_t total = batches * batch_rows;
-  MILLRACE_ASSIGN_OR_RETURN(
-      auto receiver,
-      FeedReceiver::Start({.node_name = "worker:0",
-                           .nonce = kNonce,
-                           .budget_bytes = 2 * total * shape->row_bytes}));
+  MILLRACE_ASSIGN_OR_RETURN(auto receiver,
+                            FeedReceiver::Start({.node_name = "worker:0",
+                                                 .nonce = kNonce,
+                                                 .budget_bytes = 2 * total * shape->row_bytes}));
   MILLRACE_ASSIGN_OR_RETURN(auto feed, receiver->GetDataFeed());
   MILLRACE_ASSIGN_OR_RETURN(auto feeder, Feeder::Start({}));
   const FeedTarget target{.node = "worker:0",

@@ -1,6 +1,6 @@
-// Ten thousand agents arrive at once: how long until each holds the ClusterSpec, what that costs the
-// coordinator, and what their heartbeats cost it afterwards. The same, in turns, with bare gRPC.
-// See README.md.
+// Ten thousand agents arrive at once: how long until each holds the ClusterSpec, what that costs
+// the coordinator, and what their heartbeats cost it afterwards. The same, in turns, with bare
+// gRPC. See README.md.
 
 #include <algorithm>
 #include <cstdint>
@@ -34,9 +34,9 @@ constexpr int kMaxProcesses = 8;
 
 struct Flags : BenchFlags {
   std::vector<int> agents = {100, 1000, 10'000, 18'000};
-  int figures_at = 10'000;   // the size whose figures have goals
+  int figures_at = 10'000;  // the size whose figures have goals
   int steady_seconds = 20;
-  int processes = 4;         // with agents
+  int processes = 4;  // with agents
 };
 
 struct Usage {
@@ -62,8 +62,8 @@ absl::StatusOr<Usage> UsageOf(JsonChild& server) {
 
 class Run {
  public:
-  // `like`: an arrival at the coordinator whose bytes the bare server sends; nullptr: the coordinator.
-  // `mutual`: the bare server asks for client certificates, as the coordinator does.
+  // `like`: an arrival at the coordinator whose bytes the bare server sends; nullptr: the
+  // coordinator. `mutual`: the bare server asks for client certificates, as the coordinator does.
   Run(const Flags& flags, int agents, const Arrival* like, bool mutual = false)
       : flags_(flags), agents_(agents), like_(like), mutual_(mutual) {}
 
@@ -85,7 +85,8 @@ class Run {
  private:
   absl::Status StartServer() {
     const char* const program = like_ == nullptr ? "reservation_server" : "bare_grpc_server";
-    MILLRACE_ASSIGN_OR_RETURN(server_, JsonChild::Start(RunfilePath(absl::StrCat("testing/bench/", program))));
+    MILLRACE_ASSIGN_OR_RETURN(
+        server_, JsonChild::Start(RunfilePath(absl::StrCat("testing/bench/", program))));
     Json options{{"agents", agents_}};
     if (like_ != nullptr) {
       options["first_bytes"] = like_->first_bytes;
@@ -103,7 +104,8 @@ class Run {
       setup["agents"] = agents_ / processes + (i < agents_ % processes ? 1 : 0);
       setup["bare"] = like_ != nullptr;
       setup["sample_every"] = like_ != nullptr ? like_->sample_every : 1;
-      MILLRACE_ASSIGN_OR_RETURN(auto swarm, JsonChild::Start(RunfilePath("testing/bench/agent_swarm")));
+      MILLRACE_ASSIGN_OR_RETURN(auto swarm,
+                                JsonChild::Start(RunfilePath("testing/bench/agent_swarm")));
       MILLRACE_RETURN_IF_ERROR(swarm->Ask(setup, kStartTimeout).status());
       swarms_.push_back(std::move(swarm));
     }
@@ -132,7 +134,8 @@ class Run {
     const absl::Time start = absl::Now();
     absl::SleepFor(absl::Seconds(flags_.steady_seconds));
     MILLRACE_ASSIGN_OR_RETURN(const Usage after, UsageOf(*server_));
-    arrival->steady_cores = (after.cpu_s - before.cpu_s) / absl::ToDoubleSeconds(absl::Now() - start);
+    arrival->steady_cores =
+        (after.cpu_s - before.cpu_s) / absl::ToDoubleSeconds(absl::Now() - start);
     return absl::OkStatus();
   }
 
@@ -158,8 +161,7 @@ absl::Status MeasureSize(const Flags& flags, int agents, Size* size) {
   const bool steady = agents == flags.figures_at && flags.steady_seconds > 0;
   for (int i = 0; i < flags.repetitions; ++i) {
     MILLRACE_ASSIGN_OR_RETURN(const Arrival ours, Run(flags, agents, nullptr).Measure(steady));
-    MILLRACE_ASSIGN_OR_RETURN(const Arrival mutual,
-                              Run(flags, agents, &ours, true).Measure(false));
+    MILLRACE_ASSIGN_OR_RETURN(const Arrival mutual, Run(flags, agents, &ours, true).Measure(false));
     MILLRACE_ASSIGN_OR_RETURN(const Arrival bare, Run(flags, agents, &ours).Measure(steady));
     size->ours_s.Add(ours.seconds);
     size->mutual_s.Add(mutual.seconds);
@@ -183,37 +185,41 @@ void ReportSizes(const std::map<int, Size>& sizes, const Flags& flags, BenchRepo
                     "server cpu s", "mutual cpu s", "bare cpu s", "KB/agent", "bare KB/agent",
                     "pushed to each", "pushed MB"});
   for (const auto& [agents, size] : sizes) {
-    times.AddRow({absl::StrCat(agents), FormatNumber(size.ours_s.Median()),
-                  FormatNumber(size.mutual_s.Median()), FormatNumber(size.mutual_ratio.Median()),
-                  FormatNumber(size.bare_s.Median()), FormatNumber(size.ratio.Median()),
-                  FormatNumber(agents / size.ours_s.Median()), FormatNumber(size.ours_cpu_s.Median()),
-                  FormatNumber(size.mutual_cpu_s.Median()),
-                  FormatNumber(size.bare_cpu_s.Median()), FormatNumber(size.ours_kb.Median()),
-                  FormatNumber(size.bare_kb.Median()),
-                  absl::StrCat(size.last.first_bytes, " + ", size.last.second_bytes, " B"),
-                  FormatNumber(1e-6 * static_cast<double>(size.last.first_bytes + size.last.second_bytes) *
-                               agents)});
+    times.AddRow(
+        {absl::StrCat(agents), FormatNumber(size.ours_s.Median()),
+         FormatNumber(size.mutual_s.Median()), FormatNumber(size.mutual_ratio.Median()),
+         FormatNumber(size.bare_s.Median()), FormatNumber(size.ratio.Median()),
+         FormatNumber(agents / size.ours_s.Median()), FormatNumber(size.ours_cpu_s.Median()),
+         FormatNumber(size.mutual_cpu_s.Median()), FormatNumber(size.bare_cpu_s.Median()),
+         FormatNumber(size.ours_kb.Median()), FormatNumber(size.bare_kb.Median()),
+         absl::StrCat(size.last.first_bytes, " + ", size.last.second_bytes, " B"),
+         FormatNumber(1e-6 * static_cast<double>(size.last.first_bytes + size.last.second_bytes) *
+                      agents)});
   }
-  report->Add(times, absl::StrCat("All agents at once, in ", flags.processes,
-                                  " processes, until each holds the ClusterSpec; medians of ",
-                                  flags.repetitions,
-                                  " in turns with bare gRPC, with client certificates (mutual TLS) ",
-                                  "and without"));
-  BenchTable peer({"TensorFlowOnSpark 2.2.5, nodes at once", "driver done s", "last node has the spec s"});
+  report->Add(
+      times,
+      absl::StrCat("All agents at once, in ", flags.processes,
+                   " processes, until each holds the ClusterSpec; medians of ", flags.repetitions,
+                   " in turns with bare gRPC, with client certificates (mutual TLS) ",
+                   "and without"));
+  BenchTable peer(
+      {"TensorFlowOnSpark 2.2.5, nodes at once", "driver done s", "last node has the spec s"});
   peer.AddRow({"100", "2.0", "3.1"});
   peer.AddRow({"300", "4.0", "5.0"});
   peer.AddRow({"400", "fails: 20 never registered", "-"});
   peer.AddRow({"1100, over 10 s", "fails: its listener dies (select)", "-"});
-  report->Add(peer, "The peer's reservation server, measured on 2 cores, threads of one process as nodes:");
+  report->Add(
+      peer, "The peer's reservation server, measured on 2 cores, threads of one process as nodes:");
 }
 
 void AddFigures(const Size& size, int agents, BenchReport* report) {
-  report->Add(Figure{.name = "reservation",
-                     .unit = "s",
-                     .ours = size.ours_s.Median(),
-                     .ref = size.ours_s.Median() / size.ratio.Median(),
-                     .ref_is = absl::StrCat(agents, " bare gRPC TLS streams that receive the same bytes"),
-                     .goal = RatioAtMost(1.3)});
+  report->Add(
+      Figure{.name = "reservation",
+             .unit = "s",
+             .ours = size.ours_s.Median(),
+             .ref = size.ours_s.Median() / size.ratio.Median(),
+             .ref_is = absl::StrCat(agents, " bare gRPC TLS streams that receive the same bytes"),
+             .goal = RatioAtMost(1.3)});
   report->Add(Figure{.name = "reservation_beside_mutual_tls",
                      .unit = "s",
                      .ours = size.ours_s.Median(),
@@ -240,10 +246,12 @@ absl::Status Main(const Flags& flags, BenchReport* report) {
   std::map<int, Size> sizes;
   for (const int agents : flags.agents) {
     MILLRACE_RETURN_IF_ERROR(MeasureSize(flags, agents, &sizes[agents]));
-    report->AddNote(absl::StrCat(agents, " agents: ", FormatNumber(sizes[agents].ours_s.Median()), " s"));
+    report->AddNote(
+        absl::StrCat(agents, " agents: ", FormatNumber(sizes[agents].ours_s.Median()), " s"));
   }
   ReportSizes(sizes, flags, report);
-  if (sizes.count(flags.figures_at) > 0) AddFigures(sizes[flags.figures_at], flags.figures_at, report);
+  if (sizes.count(flags.figures_at) > 0)
+    AddFigures(sizes[flags.figures_at], flags.figures_at, report);
   return absl::OkStatus();
 }
 
@@ -259,7 +267,8 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, 19'000))
       ->capture_default_str();
-  app.add_option("--figures_at", flags.figures_at, "the size whose figures have goals")->capture_default_str();
+  app.add_option("--figures_at", flags.figures_at, "the size whose figures have goals")
+      ->capture_default_str();
   app.add_option("--steady_seconds", flags.steady_seconds, "of heartbeats at that size; 0: none")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -267,8 +276,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, millrace::bench::kMaxProcesses))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  millrace::bench::BenchReport report("reservation: agents that arrive at once, until each holds the ClusterSpec",
-                                      flags);
+  millrace::bench::BenchReport report(
+      "reservation: agents that arrive at once, until each holds the ClusterSpec", flags);
   report.AddVersion("gRPC", grpc::Version());
   return report.Finish(millrace::bench::Main(flags, &report));
 }

@@ -19,7 +19,8 @@ int Main() {
   const std::optional<Json> said = parent.Receive();
   if (!said.has_value()) return 1;
   CoordinatorOptions options;
-  options.roles = *DealRoles({.num_executors = (*said)["agents"].get<int>(), .master_node = "chief"});
+  options.roles =
+      *DealRoles({.num_executors = (*said)["agents"].get<int>(), .master_node = "chief"});
   options.node.program = "/bin/true";
   options.node.input_mode = InputMode::kDirect;
   const auto coordinator = Coordinator::Start(std::move(options));

@@ -55,8 +55,8 @@ absl::Status Once(const Flags& flags, Measured* out) {
   const int64_t batch_bytes = flags.batch_kib << 10;
   const int64_t pairs = out->which.feeders * out->which.nodes;
   const int64_t batches = std::max<int64_t>(4, (flags.mib << 20) / batch_bytes / pairs);
-  Json task = {{"role", "receive"}, {"way", "ours"},
-               {"transport", "ipc"}, {"shape", kShape},
+  Json task = {{"role", "receive"},          {"way", "ours"},
+               {"transport", "ipc"},         {"shape", kShape},
                {"batch_bytes", batch_bytes}, {"batches", batches * out->which.feeders}};
   Children nodes;
   Json where = Json::array();
@@ -110,20 +110,20 @@ absl::Status Main(const Flags& flags, BenchReport* report) {
   for (int i = 0; i < flags.repetitions; ++i) {
     for (Measured& measured : all) MILLRACE_RETURN_IF_ERROR(Once(flags, &measured));
   }
-  BenchTable table({"feeders", "nodes", "GB/s in all", "cpu s/GB in all", "slowest/fastest feeder"});
+  BenchTable table(
+      {"feeders", "nodes", "GB/s in all", "cpu s/GB in all", "slowest/fastest feeder"});
   for (const Measured& measured : all) {
     table.AddRow({absl::StrCat(measured.which.feeders), absl::StrCat(measured.which.nodes),
                   FormatNumber(measured.gb_per_s.Median()),
                   FormatNumber(measured.cpu_s_per_gb.Median()),
                   FormatNumber(measured.fairness.Median())});
-    report->Add(Figure{.name = absl::StrCat("scale_feed_", measured.which.feeders, "_into_",
-                                            measured.which.nodes),
-                       .unit = "GB/s",
-                       .ours = measured.gb_per_s.Median(),
-                       .ref = all.front().gb_per_s.Median(),
-                       .ref_is = absl::StrCat(all.front().which.feeders, " into ",
-                                              all.front().which.nodes),
-                       .goal = RatioAtLeast(0.5)});
+    report->Add(Figure{
+        .name = absl::StrCat("scale_feed_", measured.which.feeders, "_into_", measured.which.nodes),
+        .unit = "GB/s",
+        .ours = measured.gb_per_s.Median(),
+        .ref = all.front().gb_per_s.Median(),
+        .ref_is = absl::StrCat(all.front().which.feeders, " into ", all.front().which.nodes),
+        .goal = RatioAtLeast(0.5)});
     if (measured.which.feeders == 1) continue;
     report->Add(Figure{.name = absl::StrCat("scale_feed_fairness_", measured.which.feeders,
                                             "_into_", measured.which.nodes),

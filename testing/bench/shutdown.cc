@@ -26,7 +26,8 @@ struct Measured {
   Samples cpu_ms;
 };
 
-// Orphans become children of this process (see main), so none is left when there is none to wait for.
+// Orphans become children of this process (see main), so none is left when there is none to wait
+// for.
 void WaitForAll() {
   while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) continue;
 }
@@ -70,9 +71,11 @@ absl::Status Main(const BenchFlags& flags, BenchReport* report) {
   table.AddSamples("cluster: cpu ms of the driver", ours.cpu_ms);
   table.AddSamples("bare processes: wall ms", bare.wall_ms);
   table.AddSamples("bare processes: cpu ms of the parent", bare.cpu_ms);
-  report->Add(table, absl::StrCat("Shutdown of a ps, a chief and two workers that have been fed, until every "
-                                  "process is reaped; ",
-                                  flags.repetitions, " repetitions after one to warm up"));
+  report->Add(
+      table,
+      absl::StrCat("Shutdown of a ps, a chief and two workers that have been fed, until every "
+                   "process is reaped; ",
+                   flags.repetitions, " repetitions after one to warm up"));
   report->AddNote("TensorFlowOnSpark 2.2.5 on Spark 3.5, measured on 2 cores: 5,300-5,700 ms\n");
   report->Add(Figure{.name = "shutdown",
                      .unit = "ms",

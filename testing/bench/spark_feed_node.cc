@@ -1,4 +1,5 @@
-// The node of the benchmark spark_feed: takes rows as they come, then answers each x with its square.
+// The node of the benchmark spark_feed: takes rows as they come, then answers each x with its
+// square.
 
 #include <cstdint>
 #include <memory>

@@ -26,8 +26,9 @@ struct Measured {
 absl::Status Once(const std::string& agent, const std::string& node, Measured* measured) {
   const absl::Duration cpu_before = ChildrenCpuTime();
   const absl::Time start = absl::Now();
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> driver,
-                            ChildProcess::Start({RunfilePath("testing/bench/start_driver"), agent, node}));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<ChildProcess> driver,
+      ChildProcess::Start({RunfilePath("testing/bench/start_driver"), agent, node}));
   MILLRACE_RETURN_IF_ERROR(driver->WaitForLine("running", kLongest).status());
   const absl::Duration wall = absl::Now() - start;
   MILLRACE_ASSIGN_OR_RETURN(const ExitStatus exit, driver->Wait(kLongest));
@@ -55,8 +56,9 @@ absl::Status Main(const BenchFlags& flags, BenchReport* report) {
   table.AddSamples("bare processes: cpu ms, with their end", bare.cpu_ms);
   report->Add(table, absl::StrCat("exec of a driver until a ps, a chief and two workers run; ",
                                   flags.repetitions, " repetitions after one to warm up"));
-  report->AddNote("TensorFlowOnSpark 2.2.5 on Spark 3.5, measured on 2 cores: 5,000-9,500 ms at first, "
-                  "then 1,000 ms\n");
+  report->AddNote(
+      "TensorFlowOnSpark 2.2.5 on Spark 3.5, measured on 2 cores: 5,000-9,500 ms at first, "
+      "then 1,000 ms\n");
   report->Add(Figure{.name = "start",
                      .unit = "ms",
                      .ours = ours.wall_ms.Median(),
@@ -74,6 +76,7 @@ int main(int argc, char** argv) {
   CLI::App app("How long a cluster of four nodes takes to start.");
   flags.AddTo(&app);
   CLI11_PARSE(app, argc, argv);
-  millrace::bench::BenchReport report("start: from the exec of a driver until its four nodes run", flags);
+  millrace::bench::BenchReport report("start: from the exec of a driver until its four nodes run",
+                                      flags);
   return report.Finish(millrace::bench::Main(flags, &report));
 }

@@ -29,7 +29,8 @@ absl::Status Main(const NodePaths& paths) {
     return absl::OkStatus();
   }
   LocalLauncher launcher({.agent_path = paths.agent});
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster, StartFourNodes(launcher, paths));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
+                            StartFourNodes(launcher, paths));
   SayRunning();
   return cluster->Shutdown();
 }

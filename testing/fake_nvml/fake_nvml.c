@@ -1,5 +1,5 @@
-/* A libnvidia-ml.so.1 whose GPUs stand in a text file (README.md has its lines). The file is read again
- * for every call, so that a test may change it while a program runs. */
+/* A libnvidia-ml.so.1 whose GPUs stand in a text file (README.md has its lines). The file is read
+ * again for every call, so that a test may change it while a program runs. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,13 +27,15 @@ static void ReadScript(void) {
   script[size] = '\0';
 }
 
-/* The `nth` line that begins with `prefix` and a space or the line's end; what follows in `rest`. */
+/* The `nth` line that begins with `prefix` and a space or the line's end; what follows in `rest`.
+ */
 static bool Line(const char* prefix, int nth, char* rest, size_t size) {
   const size_t length = strlen(prefix);
   for (const char* at = script; *at != '\0';) {
     const char* end = strchr(at, '\n');
     if (end == NULL) end = at + strlen(at);
-    const bool found = strncmp(at, prefix, length) == 0 && (at[length] == ' ' || at + length == end);
+    const bool found =
+        strncmp(at, prefix, length) == 0 && (at[length] == ' ' || at + length == end);
     if (found && nth-- == 0) {
       const char* from = at + length < end ? at + length + 1 : end;
       snprintf(rest, size, "%.*s", (int)(end - from), from);
@@ -68,8 +70,8 @@ static bool Member(const char* rest, const char* key, char* value, size_t size) 
 /* ---- what a call does ---- */
 
 typedef struct {
-  int gpu;       /* -1: none */
-  int instance;  /* number of its mig line; -1: the GPU itself */
+  int gpu;      /* -1: none */
+  int instance; /* number of its mig line; -1: the GPU itself */
 } Target;
 
 static Target TargetOf(NvmlDeviceHandle device) {
@@ -317,8 +319,8 @@ static NvmlReturn Processes(NvmlDeviceHandle device, const char* symbol, unsigne
 }
 
 #ifdef FAKE_NVML_OLD
-EXPORT NvmlReturn nvmlDeviceGetComputeRunningProcesses(NvmlDeviceHandle device,
-                                                       unsigned int* count, NvmlProcessV1* out) {
+EXPORT NvmlReturn nvmlDeviceGetComputeRunningProcesses(NvmlDeviceHandle device, unsigned int* count,
+                                                       NvmlProcessV1* out) {
   NvmlProcess processes[kMaxArrays];
   unsigned int room = *count < kMaxArrays ? *count : kMaxArrays;
   const NvmlReturn result =
@@ -363,7 +365,8 @@ EXPORT NvmlReturn nvmlDeviceGetComputeInstanceId(NvmlDeviceHandle device, unsign
   return Unsigned(device, "nvmlDeviceGetComputeInstanceId", "ci", id);
 }
 
-/* GPM: a sample remembers its device and instance; metrics are the script's, of the second sample. */
+/* GPM: a sample remembers its device and instance; metrics are the script's, of the second sample.
+ */
 struct NvmlGpmSample {
   int gpu;
   int instance; /* gi, or -1 */

@@ -46,8 +46,7 @@ class FeedFaultsTest : public FaultTest {
   }
 };
 
-// ---- a node that ends
-// ------------------------------------------------------------------------------
+// ---- a node that ends ---------------------------------------------------------------------------
 
 const char kExitedInFeed[] =
     "worker:1 (executor 1, attempt 0, host HOST, pid PID) exited with code 1. Last stderr line: "
@@ -131,8 +130,7 @@ TEST_F(FeedFaultsTest, ExitCode0WithAnOpenInferenceSessionIsAnError) {
                 "for the 64 rows of partition 0: rows 0..63 are unanswered'"));
 }
 
-// ---- Terminate
-// -------------------------------------------------------------------------------------
+// ---- Terminate ----------------------------------------------------------------------------------
 
 TEST_F(FeedFaultsTest, AfterTerminateTheRestGoesToTheOthers) {
   auto cluster = Run(2, "terminate", "worker:1");
@@ -154,8 +152,7 @@ TEST_F(FeedFaultsTest, WhenAllTerminateAnEndlessSourceIsLeftAndTheCallIsFine) {
   EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
 }
 
-// ---- a node that does not do its part
-// ---------------------------------------------------------------
+// ---- a node that does not do its part -----------------------------------------------------------
 
 TEST_F(FeedFaultsTest, ANodeThatNeverReadsEndsInATimeoutThoughItsQueueSendsWait) {
   auto cluster = Run(1, "never_reads");
@@ -244,8 +241,7 @@ TEST_F(FeedFaultsTest, ABarrierNamesTheParticipantThatLeft) {
                    "worker:[02]: ABORTED: barrier 'meeting': worker:1 has finished'"));
 }
 
-// ---- a source that goes wrong
-// ----------------------------------------------------------------------
+// ---- a source that goes wrong -------------------------------------------------------------------
 
 // The second partition fails after some rows.
 class BrokenSource final : public PartitionedSource {

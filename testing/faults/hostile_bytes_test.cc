@@ -121,8 +121,8 @@ TEST_F(HostileBytesTest, EveryPortOfAClusterIsKnown) {
   for (const BoundSocket& socket : leaks_.Sockets()) {
     ++counts[socket.kind == BoundSocket::Kind::kTcp ? "tcp" : "abstract"];
   }
-  // Coordinator, feeder's replies, two feeds (PLAIN, CURVE) of each of two workers, the ps; feeder's
-  // replies, two workers' feeds.
+  // Coordinator, feeder's replies, two feeds (PLAIN, CURVE) of each of two workers, the ps;
+  // feeder's replies, two workers' feeds.
   EXPECT_EQ(counts["tcp"], 7);
   EXPECT_EQ(counts["abstract"], 3);
   // Nothing here is open to other hosts.

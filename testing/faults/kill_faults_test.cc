@@ -88,8 +88,7 @@ class KillFaultsTest : public FaultTest {
   }
 };
 
-// ---- a worker
-// --------------------------------------------------------------------------------------
+// ---- a worker -----------------------------------------------------------------------------------
 
 TEST_F(KillFaultsTest, AWorkerKilledWhileNothingIsFedFailsTheNextCall) {
   auto cluster = Run(2);
@@ -145,8 +144,7 @@ TEST_F(KillFaultsTest, AClusterWhoseWorkerWasKilledNeedsNoShutdown) {
               FailsWith(absl::StatusCode::kAborted, kWorkerKilled));
 }
 
-// ---- the parameter server
-// --------------------------------------------------------------------------
+// ---- the parameter server -----------------------------------------------------------------------
 
 TEST_F(KillFaultsTest, AParameterServerKilledWhileWorkersNeedItIsTheCauseAndTheyAreNot) {
   ClusterOptions options = Options(3);
@@ -175,8 +173,7 @@ TEST_F(KillFaultsTest, AParameterServerKilledInInferenceFailsTheCall) {
                 "nobody did that, its host was short of memory: see dmesg there)"));
 }
 
-// ---- an agent
-// --------------------------------------------------------------------------------------
+// ---- an agent -----------------------------------------------------------------------------------
 
 const char kAgentKilled[] =
     "worker:1 (executor 1, attempt 0, host HOST, pid PID) was lost: its agent was killed by "
@@ -217,8 +214,7 @@ TEST_F(KillFaultsTest, AnAgentKilledTakesTheNodesGrandchildrenAlong) {
               FailsWith(absl::StatusCode::kUnavailable, kAgentKilled));
 }
 
-// ---- SIGSTOP
-// ---------------------------------------------------------------------------------------
+// ---- SIGSTOP ------------------------------------------------------------------------------------
 
 TEST_F(KillFaultsTest, AStoppedNodeIsShownAtOnceAndFailsAfterItsTimeout) {
   ClusterOptions options = Options(2);
@@ -257,8 +253,7 @@ TEST_F(KillFaultsTest, AStoppedAgentIsLostWithoutItsHeartbeat) {
                                 "cut off?"));
 }
 
-// ---- the driver
-// ------------------------------------------------------------------------------------
+// ---- the driver ---------------------------------------------------------------------------------
 
 class DriverKilledTest : public FaultTest, public ::testing::WithParamInterface<const char*> {
  protected:

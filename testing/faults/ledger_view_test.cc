@@ -1,5 +1,5 @@
-// The ledger as a reader sees it, in what `millrace` prints and in the watch stream, while nodes of a
-// cluster are killed: exact at the end, by feed, by node and queue, and by reason.
+// The ledger as a reader sees it, in what `millrace` prints and in the watch stream, while nodes of
+// a cluster are killed: exact at the end, by feed, by node and queue, and by reason.
 
 #include <signal.h>
 #include <stdlib.h>
@@ -171,9 +171,8 @@ TEST_F(LedgerViewTest, TrainingWhoseNodesAreKilledIsExactInTheCliAndInTheWatchSt
   ASSERT_THAT(cluster, IsOk());
   Watch(**cluster);
   absl::StatusOr<TrainResult> result = absl::UnknownError("not run");
-  Thread train("train", [&] {
-    result = (*cluster)->Train(RowSource(kRows, 8), {.batch_bytes = 4096});
-  });
+  Thread train("train",
+               [&] { result = (*cluster)->Train(RowSource(kRows, 8), {.batch_bytes = 4096}); });
   EXPECT_TRUE(log_.WaitForLine("worker:1", "fed"));
   for (int i = 0; i < 3; ++i) {
     Kill(**cluster, 1 - i % 2);
@@ -307,9 +306,8 @@ TEST_F(LedgerViewTest, AFailedCallLeavesItsPartitionsFailedAndNothingAcknowledge
   ASSERT_THAT(cluster, IsOk());
   Watch(**cluster);
   absl::StatusOr<TrainResult> result = absl::UnknownError("not run");
-  Thread train("train", [&] {
-    result = (*cluster)->Train(RowSource(kRows, 8), {.batch_bytes = 4096});
-  });
+  Thread train("train",
+               [&] { result = (*cluster)->Train(RowSource(kRows, 8), {.batch_bytes = 4096}); });
   EXPECT_TRUE(log_.WaitForLine("worker:1", "fed"));
   Kill(**cluster, 1);
   train.Join();

@@ -236,11 +236,11 @@ TEST_F(RestartFaultsTest, WhenTheBudgetIsUsedTheErrorTellsEveryAttempt) {
   ASSERT_THAT(cluster, IsOk());
   const absl::Status status = (*cluster)->Train(std::make_shared<EndlessSource>(4)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
-  EXPECT_THAT(GoldenText(std::string(status.message())),
-              StartsWith(
-                  "worker:1 (executor 1, attempt 2, host HOST, pid PID) exited with code 1; not "
-                  "restarted: 2 of 2 restarts used; before: attempt 0 exited with code 1, attempt 1 "
-                  "exited with code 1. Last stderr line: 'the disk is full of cheese'"));
+  EXPECT_THAT(
+      GoldenText(std::string(status.message())),
+      StartsWith("worker:1 (executor 1, attempt 2, host HOST, pid PID) exited with code 1; not "
+                 "restarted: 2 of 2 restarts used; before: attempt 0 exited with code 1, attempt 1 "
+                 "exited with code 1. Last stderr line: 'the disk is full of cheese'"));
 }
 
 TEST_F(RestartFaultsTest, AfterThreeFailuresInAMinuteANodeIsNotStartedAgain) {

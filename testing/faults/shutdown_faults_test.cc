@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
-#include <memory>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,8 +36,7 @@ constexpr char kShuttingDown[] = "the cluster is being shut down";
 
 class ShutdownFaultsTest : public FaultTest {};
 
-// ---- the caller
-// ------------------------------------------------------------------------------------
+// ---- the caller ---------------------------------------------------------------------------------
 
 TEST_F(ShutdownFaultsTest, ASecondShutdownReturnsTheSame) {
   auto cluster = Run(2);
@@ -95,8 +94,7 @@ TEST_F(ShutdownFaultsTest, TwoClustersLiveSideBySideInOneProcess) {
   ExpectTrainsAndShutsDown(**first);
 }
 
-// ---- nodes
-// -----------------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 
 TEST_F(ShutdownFaultsTest, ANodeThatDoesNotStopIsTerminatedAfterItsGrace) {
   ClusterOptions options = Options(2);
@@ -146,8 +144,7 @@ TEST_F(ShutdownFaultsTest, AStubbornGrandchildIsGoneAfterShutdown) {
   EXPECT_FALSE(ReadProcess(std::stoi(line.substr(line.rfind(' ') + 1))).has_value());
 }
 
-// ---- output
-// ----------------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 
 // The most that the process has had in memory, in bytes; 0 if that is unknown.
 int64_t PeakMemory(int64_t pid) {
@@ -185,8 +182,7 @@ TEST_F(ShutdownFaultsTest, AFloodWithoutLineEndsStopsNobody) {
   ExpectTrainsAndShutsDown(**cluster);
 }
 
-// ---- the disk of log_dir
-// ---------------------------------------------------------------------------
+// ---- the disk of log_dir ------------------------------------------------------------------------
 
 // A file system of a few KiB; empty if this machine lets nobody mount one.
 class SmallDisk {

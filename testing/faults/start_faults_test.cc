@@ -49,8 +49,7 @@ TEST_F(StartFaultsTest, AClusterWithoutFaultsTrainsAndLeavesNothing) {
   ExpectTrainsAndShutsDown(**cluster);
 }
 
-// ---- the node
-// --------------------------------------------------------------------------------------
+// ---- the node -----------------------------------------------------------------------------------
 
 TEST_F(StartFaultsTest, ANodeThatExitsBeforeHelloFailsTheCallThatNeedsIt) {
   auto cluster = Run(2, "exit_before_hello", "worker:1");
@@ -85,8 +84,7 @@ TEST_F(StartFaultsTest, AWorkingDirThatIsNotThereIsNamed) {
                              "\"/nowhere/at/all\" on host HOST: No such file or directory")));
 }
 
-// ---- the node program
-// ------------------------------------------------------------------------------
+// ---- the node program ---------------------------------------------------------------------------
 
 TEST_F(StartFaultsTest, AShippedProgramThatIsMissingIsNamed) {
   const auto cluster = Run(Options(2), NodeProgram::File("/nowhere/trainer"));
@@ -173,8 +171,7 @@ TEST_F(StartFaultsTest, AScriptWhoseInterpreterIsMissingIsNamed) {
                                      "for another system) does not")));
 }
 
-// ---- the agent
-// -------------------------------------------------------------------------------------
+// ---- the agent ----------------------------------------------------------------------------------
 
 TEST_F(StartFaultsTest, AnAgentThatIsMissingIsNamed) {
   LocalLauncher launcher({.agent_path = "/nowhere/millrace-agent"});
@@ -214,8 +211,7 @@ TEST_F(StartFaultsTest, AfterAFailedStartTheSameLauncherRunsTheNextCluster) {
   ExpectTrainsAndShutsDown(**cluster);
 }
 
-// ---- log_dir
-// ---------------------------------------------------------------------------------------
+// ---- log_dir ------------------------------------------------------------------------------------
 
 TEST_F(StartFaultsTest, WithoutALogDirNothingStays) {
   auto cluster = Run(1);

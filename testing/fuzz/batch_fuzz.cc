@@ -63,8 +63,8 @@ void Read(const RecordBatch& batch, size_t input_bytes) {
           .Decode(encoded->metadata, static_cast<uint32_t>(batch.num_rows()), encoded->parts);
   FUZZ_CHECK(again.ok() && again->Equals(batch));
   const int64_t half = batch.num_rows() / 2;
-  const absl::StatusOr<RecordBatch> joined =
-      RecordBatch::Concat({batch.Slice(half, batch.num_rows() - half), batch.Slice(0, half), batch});
+  const absl::StatusOr<RecordBatch> joined = RecordBatch::Concat(
+      {batch.Slice(half, batch.num_rows() - half), batch.Slice(0, half), batch});
   FUZZ_CHECK(joined.ok() && joined->num_rows() == 2 * batch.num_rows());
   FUZZ_CHECK(joined->Slice(batch.num_rows(), batch.num_rows()).Equals(batch));
 }

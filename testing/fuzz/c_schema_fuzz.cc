@@ -1,9 +1,10 @@
-// The Arrow C Data Interface: an ArrowSchema whose format strings, names, flags and children the input
-// gives, as a library of another language might. What is taken is exported, and taken to be the same.
+// The Arrow C Data Interface: an ArrowSchema whose format strings, names, flags and children the
+// input gives, as a library of another language might. What is taken is exported, and taken to be
+// the same.
 //
-// The input is the tree from its root down: one byte (bits 0 and 1: children, bit 2: nullable, bit 3:
-// no name, bit 4: a dictionary of its values follows as a further child), the format up to a newline,
-// the name up to a newline.
+// The input is the tree from its root down: one byte (bits 0 and 1: children, bit 2: nullable, bit
+// 3: no name, bit 4: a dictionary of its values follows as a further child), the format up to a
+// newline, the name up to a newline.
 
 #include <cstdint>
 #include <string>

@@ -58,7 +58,7 @@ void Fuzz(absl::string_view input) {
   if (input.size() < 3) return;
   const auto flags = static_cast<uint8_t>(input[0]);
   const auto type = static_cast<uint8_t>(input[1]);
-  const std::array<Type, 8> types = {Type::Int64(),  Type::Int8(), Type::Uint64(), Type::Float32(),
+  const std::array<Type, 8> types = {Type::Int64(),   Type::Int8(), Type::Uint64(), Type::Float32(),
                                      Type::Float64(), Type::Bool(), Type::Utf8(),   Type::Binary()};
   CsvOptions options;
   options.num_partitions = 1 + (flags & 3);

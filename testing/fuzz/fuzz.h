@@ -4,8 +4,8 @@
 //
 // Defines: Fuzz(), FUZZ_CHECK().
 //
-// A target is one source with a Fuzz(). It is linked with libFuzzer (fuzzer_main.cc), which calls it
-// with what it makes up, and with replay_main.cc, which calls it with the files of its corpus.
+// A target is one source with a Fuzz(). It is linked with libFuzzer (fuzzer_main.cc), which calls
+// it with what it makes up, and with replay_main.cc, which calls it with the files of its corpus.
 
 #ifndef TESTING_FUZZ_FUZZ_H_
 #define TESTING_FUZZ_FUZZ_H_

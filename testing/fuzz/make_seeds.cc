@@ -139,7 +139,8 @@ void AddCsv(Seeds* seeds) {
   const absl::string_view texts[] = {
       "a,b,c\n1,2,3\n4,5,6\n7,8,9\n",
       "a,b,c\r\n\"x,\"\"y\"\"\",2,\r\n\"two\nlines\",-1,nan\r\n",
-      "\xef\xbb\xbf" "a;b;c\n\n1;1e308;0x10\n;;\n9223372036854775808;inf;-0\n",
+      "\xef\xbb\xbf"
+      "a;b;c\n\n1;1e308;0x10\n;;\n9223372036854775808;inf;-0\n",
       "a\tb\tc\ntrue\t1\t0\nfalse\t0\t1",
       "a\n\"unfinished\n",
       "a,b\n1\n",
@@ -148,19 +149,51 @@ void AddCsv(Seeds* seeds) {
   int index = 0;
   for (const absl::string_view text : texts) {
     for (const char* options : {"\x01\x00\x07", "\x16\x06\xff", "\x09\x03\x01"}) {
-      seeds->Add("csv", absl::StrCat(index++),
-                 absl::StrCat(absl::string_view(options, 3), text));
+      seeds->Add("csv", absl::StrCat(index++), absl::StrCat(absl::string_view(options, 3), text));
     }
   }
 }
 
 // Trees of c_schema_fuzz.cc: a root of one column each, and what only looks like a format.
 void AddFormats(Seeds* seeds) {
-  const char* formats[] = {
-      "b",    "c",     "S",      "i",       "L",        "e",    "f",     "g",    "u",   "U",
-      "z",    "Z",     "tdD",    "tdm",     "tss:",     "tsm:UTC", "tsu:Europe/Berlin", "tsn:+05:30",
-      "n",    "w:4",   "d:9,2",  "d:38,10,256", "ttm",  "tDs",  "tiM",   "vu",   "vz",  "+r",
-      "w:",   "w:-1",  "d:",     "tsx:",    "+w:",      "+w:x", "+w:2147483648", "+ud:", "", "+"};
+  const char* formats[] = {"b",
+                           "c",
+                           "S",
+                           "i",
+                           "L",
+                           "e",
+                           "f",
+                           "g",
+                           "u",
+                           "U",
+                           "z",
+                           "Z",
+                           "tdD",
+                           "tdm",
+                           "tss:",
+                           "tsm:UTC",
+                           "tsu:Europe/Berlin",
+                           "tsn:+05:30",
+                           "n",
+                           "w:4",
+                           "d:9,2",
+                           "d:38,10,256",
+                           "ttm",
+                           "tDs",
+                           "tiM",
+                           "vu",
+                           "vz",
+                           "+r",
+                           "w:",
+                           "w:-1",
+                           "d:",
+                           "tsx:",
+                           "+w:",
+                           "+w:x",
+                           "+w:2147483648",
+                           "+ud:",
+                           "",
+                           "+"};
   int index = 0;
   for (const char* format : formats) {
     seeds->Add("c_schema", absl::StrCat("format_", index++),
@@ -261,8 +294,8 @@ int Run(const std::string& folder) {
       RandomBatchOf(*Schema::FromFields({{"x", Type::List(Type::Utf8())}}), 5, Nulls::kSome, 1),
       &seeds);
   AddHugeLengths("fixed",
-                 RandomBatchOf(*Schema::FromFields({{"x", Type::FixedSizeList(Type::Int32(), 3)}}), 5,
-                               Nulls::kSome, 1),
+                 RandomBatchOf(*Schema::FromFields({{"x", Type::FixedSizeList(Type::Int32(), 3)}}),
+                               5, Nulls::kSome, 1),
                  &seeds);
   AddCsv(&seeds);
   AddFormats(&seeds);

@@ -82,8 +82,8 @@ class FeedProcessesTest : public ::testing::Test, public TrainObserver {
 GeneratorSource Batches(int64_t epoch, int64_t batches, std::function<void(int64_t)> wait) {
   return *GeneratorSource::Create(
       LedgerRows(0, 0, 0, 1).schema(), /*num_partitions=*/1,
-      [epoch, batches, wait = std::move(wait)](int, int64_t, int64_t batch)
-          -> absl::StatusOr<std::optional<RecordBatch>> {
+      [epoch, batches, wait = std::move(wait)](
+          int, int64_t, int64_t batch) -> absl::StatusOr<std::optional<RecordBatch>> {
         if (batch >= batches) return std::optional<RecordBatch>();
         wait(batch);
         return std::optional(LedgerRows(epoch, 0, batch * 50, 50));

@@ -4,8 +4,8 @@
 //   ledger_feeder --lookup-file FILE --mode train|inference --partitions N --rows N --batch-rows N
 //                 --feed-id ID --feed-timeout SECONDS ...
 //
-// "sent" is printed when the job has read rows from their source, which is before they go out. "end"
-// comes once, for all partitions, and "feed_end" (`feed`) where a coordinator would push it.
+// "sent" is printed when the job has read rows from their source, which is before they go out.
+// "end" comes once, for all partitions, and "feed_end" (`feed`) where a coordinator would push it.
 
 #include <algorithm>
 #include <cstdint>
@@ -101,12 +101,12 @@ absl::Status Train(const Options& options, Feeder* feeder, FileDirectory* direct
 
 absl::Status Infer(const Options& options, Feeder* feeder, FileDirectory* directory,
                    const GeneratorSource& source) {
-  MILLRACE_ASSIGN_OR_RETURN(
-      const auto job, InferenceJob::Create(&source,
-                                           {.feed_id = options.feed_id,
-                                            .feed_timeout = options.feed_timeout,
-                                            .max_feeding_threads = options.partitions},
-                                           directory, feeder));
+  MILLRACE_ASSIGN_OR_RETURN(const auto job,
+                            InferenceJob::Create(&source,
+                                                 {.feed_id = options.feed_id,
+                                                  .feed_timeout = options.feed_timeout,
+                                                  .max_feeding_threads = options.partitions},
+                                                 directory, feeder));
   std::vector<int64_t> next(static_cast<size_t>(options.partitions));
   MILLRACE_RETURN_IF_ERROR(job->Collect([&](int partition, const RecordBatch& results) {
     int64_t& row = next[static_cast<size_t>(partition)];
@@ -138,8 +138,8 @@ int Main(int argc, char** argv) {
   FileDirectory directory(flags["--lookup-file"]);
   const auto source = GeneratorSource::Create(
       LedgerRows(0, 0, 0, 1).schema(), options.partitions,
-      [&options](int partition, int64_t, int64_t batch)
-          -> absl::StatusOr<std::optional<RecordBatch>> {
+      [&options](int partition, int64_t,
+                 int64_t batch) -> absl::StatusOr<std::optional<RecordBatch>> {
         const int64_t first = batch * options.batch_rows;
         const int64_t rows = std::min(options.batch_rows, options.rows - first);
         if (rows <= 0) return std::optional<RecordBatch>();
@@ -149,9 +149,9 @@ int Main(int argc, char** argv) {
       /*deterministic=*/true);
   MILLRACE_CHECK(source.ok()) << source.status();
   int64_t refed = 0;
-  const absl::Status status =
-      options.mode == "train" ? Train(options, feeder->get(), &directory, *source, &refed)
-                              : Infer(options, feeder->get(), &directory, *source);
+  const absl::Status status = options.mode == "train"
+                                  ? Train(options, feeder->get(), &directory, *source, &refed)
+                                  : Infer(options, feeder->get(), &directory, *source);
   Tell({{"event", "end"},
         {"kind", status.ok() ? "done" : "error"},
         {"code", absl::StatusCodeToString(status.code())},

@@ -4,11 +4,11 @@
 //   ledger_node MODE SEED MAX_BITE BUDGET_BYTES NONCE LOG CONTROL
 //
 // It asks for 1 to MAX_BITE rows at a time. MODE is train, inference (rows are echoed), stop (calls
-// Terminate once it has had 100 rows), sleep (takes one batch, then waits for "end"), or queues (reads
-// "validation" too, on a thread of its own). LOG gets int64 numbers: a row's id when NextBatch
-// has returned it, -1 - id when it has been used. CONTROL is a file of lines, read as they come:
-// "feed_end FEED_ID", "feed_aborted FEED_ID", "end". On stdout: "ready ENDPOINT KEY". Exit code 0
-// if the program ended well.
+// Terminate once it has had 100 rows), sleep (takes one batch, then waits for "end"), or queues
+// (reads "validation" too, on a thread of its own). LOG gets int64 numbers: a row's id when
+// NextBatch has returned it, -1 - id when it has been used. CONTROL is a file of lines, read as
+// they come: "feed_end FEED_ID", "feed_aborted FEED_ID", "end". On stdout: "ready ENDPOINT KEY".
+// Exit code 0 if the program ended well.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -124,9 +124,8 @@ absl::Status Program(FeedReceiver* receiver, const Options& options, RowLog* log
                      Notification* ended) {
   if (options.mode != "queues") return ReadQueue(receiver, options, "input", log, ended);
   absl::Status validation;
-  Thread thread("validation", [&] {
-    validation = ReadQueue(receiver, options, "validation", log, ended);
-  });
+  Thread thread("validation",
+                [&] { validation = ReadQueue(receiver, options, "validation", log, ended); });
   absl::Status status = ReadQueue(receiver, options, "input", log, ended);
   thread.Join();
   status.Update(validation);
@@ -152,8 +151,7 @@ int Main(char** argv) {
   std::printf("ready %s %s\n", (*receiver)->endpoints().tcp.c_str(),
               (*receiver)->endpoints().key.c_str());
   std::fflush(stdout);
-  const absl::Status status =
-      (*receiver)->Finish(Program(receiver->get(), options, &log, &ended));
+  const absl::Status status = (*receiver)->Finish(Program(receiver->get(), options, &log, &ended));
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   // A program that stops by itself is not told to: the control thread may wait for ever.
   std::_Exit(status.ok() ? 0 : 1);

@@ -38,17 +38,16 @@ TcpFault TcpFaultPlan::Next() {
 
 absl::Status LedgerNode::Start(uint64_t seed) {
   MutexLock lock(&mu_);
-  const std::string base =
-      JoinPath(options_.folder, absl::StrCat(options_.name, ".", attempt_));
+  const std::string base = JoinPath(options_.folder, absl::StrCat(options_.name, ".", attempt_));
   logs_.push_back(base + ".log");
   control_ = base + ".control";
   std::ofstream(control_).flush();
   const std::string nonce = RandomHex(8);
   MILLRACE_ASSIGN_OR_RETURN(
-      process_, ChildProcess::Start({RunfilePath(options_.program), options_.mode,
-                                     absl::StrCat(seed), absl::StrCat(options_.max_bite),
-                                     absl::StrCat(options_.budget_bytes), nonce, logs_.back(),
-                                     control_}));
+      process_,
+      ChildProcess::Start({RunfilePath(options_.program), options_.mode, absl::StrCat(seed),
+                           absl::StrCat(options_.max_bite), absl::StrCat(options_.budget_bytes),
+                           nonce, logs_.back(), control_}));
   MILLRACE_ASSIGN_OR_RETURN(const std::string ready, process_->WaitForLine("ready", kPatience));
   const std::vector<std::string> words = absl::StrSplit(ready, ' ');
   int port = 0;

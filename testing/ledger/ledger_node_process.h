@@ -6,7 +6,8 @@
 // Defines: TcpFaultPlan, LedgerNode.
 //
 //   TcpFaultPlan plan(/*seed=*/7, /*faults=*/3);
-//   LedgerNode node({.name = "worker:0", .mode = "train", .folder = dir.path()}, &plan, &directory);
+//   LedgerNode node({.name = "worker:0", .mode = "train", .folder = dir.path()}, &plan,
+//                   &directory);
 //   MILLRACE_RETURN_IF_ERROR(node.Start(/*seed=*/1));
 //   ...                                        // feed the node of `directory`
 //   MILLRACE_RETURN_IF_ERROR(node.End());
@@ -58,7 +59,7 @@ class LedgerNode {
     std::string mode;  // of ledger_node.cc
     int64_t max_bite = 100;
     int64_t budget_bytes = int64_t{256} << 20;
-    std::string folder;  // for logs
+    std::string folder;                                  // for logs
     std::string program = "testing/ledger/ledger_node";  // a runfile
   };
   LedgerNode(Options options, TcpFaultPlan* plan, FakeNodeDirectory* directory)

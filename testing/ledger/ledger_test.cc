@@ -90,9 +90,9 @@ struct Case {
   int64_t batch_bytes;
   int64_t budget_bytes;
   bool deterministic;
-  int faults;        // at most so many connections break
-  int kills;         // of nodes
-  bool comes_back;   // a killed one
+  int faults;       // at most so many connections break
+  int kills;        // of nodes
+  bool comes_back;  // a killed one
 };
 
 class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserver {
@@ -106,13 +106,13 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
     ASSERT_THAT(folder, IsOk());
     folder_.emplace(*std::move(folder));
     for (int i = 0; i < case_.nodes; ++i) {
-      nodes_.push_back(std::make_unique<LedgerNode>(
-          LedgerNode::Options{.name = absl::StrCat("worker:", i),
-                              .mode = mode,
-                              .budget_bytes = case_.budget_bytes,
-                              .folder = folder_->path(),
-                              .program = program()},
-          &plan_, &directory_));
+      nodes_.push_back(
+          std::make_unique<LedgerNode>(LedgerNode::Options{.name = absl::StrCat("worker:", i),
+                                                           .mode = mode,
+                                                           .budget_bytes = case_.budget_bytes,
+                                                           .folder = folder_->path(),
+                                                           .program = program()},
+                                       &plan_, &directory_));
       ASSERT_THAT(nodes_.back()->Start(case_.random()), IsOk());
     }
     feeder_ = *Feeder::Start({});
@@ -128,10 +128,10 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
       if (over_.WaitForNotificationWithTimeout(absl::Milliseconds(case_.Pick(0, 400)))) return;
       LedgerNode& node = *nodes_[static_cast<size_t>(case_.Pick(0, case_.nodes - 1))];
       ++kills_;
-      EXPECT_THAT(node.Kill(absl::Milliseconds(case_.Pick(0, 200)),
-                            case_.comes_back ? FeedTarget::State::kRestarting
-                                             : FeedTarget::State::kFailed),
-                  IsOk());
+      EXPECT_THAT(
+          node.Kill(absl::Milliseconds(case_.Pick(0, 200)),
+                    case_.comes_back ? FeedTarget::State::kRestarting : FeedTarget::State::kFailed),
+          IsOk());
       if (!case_.comes_back) return;
       EXPECT_THAT(node.Start(case_.random()), IsOk());
     }
@@ -239,11 +239,10 @@ void LedgerTest::InferAndCompare() {
   ASSERT_FALSE(HasFatalFailure());
   case_.deterministic = true;  // results that were handed out cannot be taken back
   const GeneratorSource source = case_.Source();
-  auto job = InferenceJob::Create(&source,
-                                  {.feed_id = RandomHex(8),
-                                   .feed_timeout = kPatience,
-                                   .batch_bytes = case_.batch_bytes},
-                                  &directory_, feeder_.get());
+  auto job = InferenceJob::Create(
+      &source,
+      {.feed_id = RandomHex(8), .feed_timeout = kPatience, .batch_bytes = case_.batch_bytes},
+      &directory_, feeder_.get());
   ASSERT_THAT(job, IsOk());
   std::vector<int64_t> next(static_cast<size_t>(case_.partitions));
   const absl::Status status = (*job)->Collect([&](int partition, const RecordBatch& results) {

@@ -1,8 +1,8 @@
-// A feeder process (the reference peer's, the SDK's own or Java's, by REFERENCE_FEEDER) and the SDK's
-// receiver, with broken connections between them, killed nodes and killed feeders. What must hold is
-// what ledger_test.cc says, where "re-fed" is what the feeder itself counts, and all that a feeder
-// had sent before it was killed. (The SDK's feeder and the reference peer's node are a parameter of
-// ledger_test.cc.)
+// A feeder process (the reference peer's, the SDK's own or Java's, by REFERENCE_FEEDER) and the
+// SDK's receiver, with broken connections between them, killed nodes and killed feeders. What must
+// hold is what ledger_test.cc says, where "re-fed" is what the feeder itself counts, and all that a
+// feeder had sent before it was killed. (The SDK's feeder and the reference peer's node are a
+// parameter of ledger_test.cc.)
 
 #include <algorithm>
 #include <csignal>
@@ -81,17 +81,35 @@ class PeerLedgerTest : public ::testing::TestWithParam<uint64_t> {
   }
   std::string Lookup() const { return JoinPath(folder_->path(), "lookup.json"); }
 
-  // Feeds everything. Kills the feeder after so many of its events, the node after so many. The node
-  // is told of the feed's end, as by a coordinator.
+  // Feeds everything. Kills the feeder after so many of its events, the node after so many. The
+  // node is told of the feed's end, as by a coordinator.
   FeederRun Feed(const std::string& feed_id, const std::string& mode,
                  std::optional<int64_t> kill_feeder, std::optional<int64_t> kill_node) {
     FeederRun run;
     WriteLookup();
-    auto feeder = ChildProcess::Start(
-        {EnvOr("REFERENCE_FEEDER", ""), "--lookup-file", Lookup(), "--reply", "tcp", "--mode", mode,
-         "--partitions", absl::StrCat(partitions_), "--rows", absl::StrCat(rows_), "--batch-rows",
-         absl::StrCat(batch_rows_), "--feed-id", feed_id, "--columns", "id:int64,name:utf8", "--check-results",
-         mode == "inference" ? "echo" : "none", "--deadline", "80", "--feed-timeout", "20"});
+    auto feeder = ChildProcess::Start({EnvOr("REFERENCE_FEEDER", ""),
+                                       "--lookup-file",
+                                       Lookup(),
+                                       "--reply",
+                                       "tcp",
+                                       "--mode",
+                                       mode,
+                                       "--partitions",
+                                       absl::StrCat(partitions_),
+                                       "--rows",
+                                       absl::StrCat(rows_),
+                                       "--batch-rows",
+                                       absl::StrCat(batch_rows_),
+                                       "--feed-id",
+                                       feed_id,
+                                       "--columns",
+                                       "id:int64,name:utf8",
+                                       "--check-results",
+                                       mode == "inference" ? "echo" : "none",
+                                       "--deadline",
+                                       "80",
+                                       "--feed-timeout",
+                                       "20"});
     EXPECT_THAT(feeder, IsOk());
     if (!feeder.ok()) return run;
     const absl::Time deadline = absl::Now() + kPatience;

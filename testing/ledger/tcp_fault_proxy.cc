@@ -54,8 +54,8 @@ absl::StatusOr<std::unique_ptr<TcpFaultProxy>> TcpFaultProxy::Start(int target_p
   UniqueFd stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop.valid()) return absl::ErrnoToStatus(errno, "eventfd");
   Listener listener{.fd = std::move(listening.first), .target_port = target_port};
-  return std::unique_ptr<TcpFaultProxy>(new TcpFaultProxy(
-      std::move(listener), listening.second, std::move(stop), std::move(plan)));
+  return std::unique_ptr<TcpFaultProxy>(
+      new TcpFaultProxy(std::move(listener), listening.second, std::move(stop), std::move(plan)));
 }
 
 TcpFaultProxy::TcpFaultProxy(Listener listener, int port, UniqueFd stop, Plan plan)

@@ -10,10 +10,11 @@
 //   }));
 //   // The feeder is told tcp://127.0.0.1:<proxy->port()>.
 //
-// It knows nothing of ZeroMQ, with one exception: where a text `"endpoint":"tcp://127.0.0.1:<port>"`
-// passes from the feeder to the node, as it does in OPEN, the port becomes that of a listener of the
-// proxy, so that the node's replies come through here too. Such texts must be PLAIN and the ports of
-// equal length, which those of Linux are unless ip_local_port_range says otherwise.
+// It knows nothing of ZeroMQ, with one exception: where a text
+// `"endpoint":"tcp://127.0.0.1:<port>"` passes from the feeder to the node, as it does in OPEN, the
+// port becomes that of a listener of the proxy, so that the node's replies come through here too.
+// Such texts must be PLAIN and the ports of equal length, which those of Linux are unless
+// ip_local_port_range says otherwise.
 
 #ifndef TESTING_LEDGER_TCP_FAULT_PROXY_H_
 #define TESTING_LEDGER_TCP_FAULT_PROXY_H_
@@ -81,7 +82,7 @@ class TcpFaultProxy {
   // Bytes on their way in one direction.
   struct Flow {
     std::string pending;
-    bool ended = false;  // the source has closed
+    bool ended = false;   // the source has closed
     bool closed = false;  // and the other end was told
   };
   struct Connection {

@@ -1,7 +1,8 @@
 // Linked into every program under --config=tsan (see .bazelrc). The system's libraries are not
 // instrumented, so accesses made inside of them through memcpy and friends look like races. Their
 // locks are seen, which keeps the order between our own threads. The price: a race of our code is
-// not reported when gRPC's thread called it, so test classes that reactors use on plain threads too.
+// not reported when gRPC's thread called it, so test classes that reactors use on plain threads
+// too.
 extern "C" const char* __tsan_default_suppressions();
 
 extern "C" const char* __tsan_default_suppressions() {

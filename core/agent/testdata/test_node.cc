@@ -69,8 +69,10 @@ void ListDescriptors() {
   for (const int fd : fds) {
     struct stat info = {};
     fstat(fd, &info);
-    const char* kind = S_ISSOCK(info.st_mode) ? "socket" : S_ISFIFO(info.st_mode) ? "pipe"
-                       : S_ISCHR(info.st_mode) ? "device" : "other";
+    const char* kind = S_ISSOCK(info.st_mode)   ? "socket"
+                       : S_ISFIFO(info.st_mode) ? "pipe"
+                       : S_ISCHR(info.st_mode)  ? "device"
+                                                : "other";
     Say("fd " + std::to_string(fd) + " " + kind);
   }
 }
@@ -157,7 +159,8 @@ int Run(const std::string& mode, const std::vector<std::string>& args) {
   if (mode == "garbage") {
     SendFrame("{\"id\":1,\"method\":\"hello\",\"params\":{\"protocol\":1}}");
     ReadFrame();
-    SendBytes(args.at(0) == "huge" ? std::string("\xff\xff\xff\xff") : std::string("\x03\0\0\0abc", 7));
+    SendBytes(args.at(0) == "huge" ? std::string("\xff\xff\xff\xff")
+                                   : std::string("\x03\0\0\0abc", 7));
     // The agent closes the channel; the process goes on.
     while (!ReadFrame().empty()) {
     }
@@ -180,7 +183,8 @@ int Run(const std::string& mode, const std::vector<std::string>& args) {
   if (mode == "last_words") {
     SendFrame("{\"id\":1,\"method\":\"hello\",\"params\":{\"protocol\":1}}");
     ReadFrame();
-    SendFrame("{\"method\":\"exit\",\"params\":{\"code\":\"DATA_LOSS\",\"message\":\"row 7 is bad\"}}");
+    SendFrame(
+        "{\"method\":\"exit\",\"params\":{\"code\":\"DATA_LOSS\",\"message\":\"row 7 is bad\"}}");
     return 1;
   }
   std::fprintf(stderr, "unknown mode %s\n", mode.c_str());
