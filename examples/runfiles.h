@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/base/process.h"
+#include "core/process/process.h"
 
 namespace millrace::examples {
 

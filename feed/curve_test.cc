@@ -1,6 +1,6 @@
 // CURVE between a feeder and a node, through real sockets: docs/feed_protocol.md, section 8.
 
-#include "feed/curve.h"
+#include "feed/wire/curve.h"
 
 #include <memory>
 #include <optional>
@@ -13,15 +13,15 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
-#include "feed/batch_builder.h"
-#include "feed/data_feed.h"
-#include "feed/feeder.h"
-#include "feed/frame.h"
-#include "feed/login.h"
-#include "feed/node_directory.h"
-#include "feed/receiver.h"
-#include "feed/record_batch.h"
-#include "feed/zmq_socket.h"
+#include "feed/arrow/batch_builder.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/feeder/feeder.h"
+#include "feed/feeder/node_directory.h"
+#include "feed/receiver/data_feed.h"
+#include "feed/receiver/receiver.h"
+#include "feed/wire/frame.h"
+#include "feed/wire/login.h"
+#include "feed/wire/zmq_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

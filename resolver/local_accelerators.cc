@@ -25,12 +25,12 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "core/base/clock.h"
-#include "core/base/exit_status.h"
 #include "core/base/json.h"
-#include "core/base/process.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
+#include "core/process/exit_status.h"
+#include "core/process/process.h"
 
 extern char** environ;
 

@@ -22,9 +22,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/base/exit_status.h"
 #include "core/base/line_reader.h"
 #include "core/base/unique_fd.h"
+#include "core/process/exit_status.h"
 
 namespace millrace {
 

@@ -10,15 +10,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/descriptor_limit.h"
 #include "core/base/file.h"
-#include "core/base/local_interfaces.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
-#include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/net/local_interfaces.h"
+#include "core/net/socket_address.h"
+#include "core/process/descriptor_limit.h"
 #include "core/proto/spec_proto.h"
 #include "core/proto/time_proto.h"
 

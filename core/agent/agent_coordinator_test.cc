@@ -16,7 +16,7 @@
 #include "core/base/json.h"
 #include "core/base/status_matchers.h"
 #include "core/coordinator/coordinator.h"
-#include "core/coordinator/role_dealer.h"
+#include "core/coordinator/state/role_dealer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

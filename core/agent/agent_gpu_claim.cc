@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/agent/agent.h"
-#include "core/agent/gpu_sample.h"
+#include "core/agent/gpu/gpu_sample.h"
 #include "core/base/log.h"
 
 namespace millrace {

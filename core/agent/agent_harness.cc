@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
-#include "core/base/process.h"
+#include "core/process/process.h"
 
 namespace millrace {
 namespace {

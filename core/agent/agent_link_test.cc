@@ -14,7 +14,7 @@
 #include "core/agent/fake_coordinator.h"
 #include "core/base/fake_clock.h"
 #include "core/base/status_matchers.h"
-#include "core/coordinator/certificate_authority.h"
+#include "core/coordinator/server/certificate_authority.h"
 #include "core/proto/time_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

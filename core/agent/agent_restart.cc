@@ -5,9 +5,9 @@
 #include "absl/strings/match.h"
 #include "core/agent/agent.h"
 #include "core/base/log.h"
-#include "core/base/loopback.h"
-#include "core/base/socket_address.h"
 #include "core/base/status_macros.h"
+#include "core/net/loopback.h"
+#include "core/net/socket_address.h"
 #include "core/proto/time_proto.h"
 
 namespace millrace {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/agent/agent.h"
 #include "core/base/log.h"
-#include "core/base/loopback.h"
-#include "core/base/socket_address.h"
+#include "core/net/loopback.h"
+#include "core/net/socket_address.h"
 
 namespace millrace {
 namespace {

@@ -24,7 +24,7 @@
 #include "core/agent/agent_test_fixture.h"
 #include "core/agent/fake_coordinator.h"
 #include "core/base/safe_open.h"
-#include "core/base/socket_address.h"
+#include "core/net/socket_address.h"
 #include "core/proto/time_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

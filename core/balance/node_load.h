@@ -2,8 +2,9 @@
 //
 // What the nodes of a Train call have to do, and what follows from it: who gets the next partition,
 // and what is taken back from a node because another one will be done with it sooner. Pure state
-// and tables of numbers: no node, no lock, no clock. For the driver's feeder (feed/feeder_nodes.h,
-// feed/train_job.h) and for the coordinator, which does the same for feeders elsewhere.
+// and tables of numbers: no node, no lock, no clock. For the driver's feeder
+// (feed/feeder/feeder_nodes.h, feed/feeder/train_job.h) and for the coordinator, which does the
+// same for feeders elsewhere.
 //
 // Defines: PaceMeter, NodeLoad, SecondsLeft(), WantsMore(), ChooseNode(), OpenPartition, MoveRules,
 // MovePlan, PlanMoves().

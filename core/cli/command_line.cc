@@ -18,10 +18,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "core/agent/node_environment.h"
+#include "core/agent/node/node_environment.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
-#include "core/cli/duration_text.h"
+#include "core/cli/output/duration_text.h"
 #include "core/cli/resolve_flags.h"
 #include "core/cluster/log_folder.h"
 

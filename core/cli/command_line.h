@@ -14,7 +14,7 @@
 #include "core/cli/resolve_command.h"
 #include "core/cli/run_command.h"
 #include "core/cli/secret_command.h"
-#include "core/cli/view_commands.h"
+#include "core/cli/view/view_commands.h"
 
 namespace millrace::cli {
 

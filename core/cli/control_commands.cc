@@ -14,11 +14,11 @@
 #include "core/base/json.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
-#include "core/cli/answer.h"
-#include "core/cli/duration_text.h"
-#include "core/cli/report_error.h"
-#include "core/cli/terminal.h"
-#include "core/cli/text_table.h"
+#include "core/cli/output/answer.h"
+#include "core/cli/output/duration_text.h"
+#include "core/cli/output/report_error.h"
+#include "core/cli/output/terminal.h"
+#include "core/cli/output/text_table.h"
 #include "core/client/cluster_client.h"
 
 namespace millrace::cli {

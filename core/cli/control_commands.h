@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "core/cli/cluster_choice.h"
+#include "core/cli/view/cluster_choice.h"
 
 namespace millrace::cli {
 

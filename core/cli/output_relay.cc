@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
-#include "core/cli/node_line.h"
+#include "core/cli/output/node_line.h"
 
 namespace millrace::cli {
 namespace {

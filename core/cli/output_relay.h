@@ -24,12 +24,12 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/agent/line_cutter.h"
+#include "core/agent/node/line_cutter.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
-#include "core/cli/terminal.h"
-#include "core/coordinator/coordinator_options.h"
+#include "core/cli/output/terminal.h"
+#include "core/coordinator/state/coordinator_options.h"
 
 namespace millrace::cli {
 

@@ -16,7 +16,7 @@
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
-#include "core/cli/duration_text.h"
+#include "core/cli/output/duration_text.h"
 
 namespace millrace::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/status_matchers.h"
-#include "core/cli/exit_code.h"
+#include "core/cli/output/exit_code.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "testing/child_process.h"

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "core/agent/agent_secret.h"
 #include "core/base/json.h"
 #include "core/cli/output_relay.h"
-#include "core/coordinator/restart_policy.h"
+#include "core/coordinator/state/restart_policy.h"
+#include "core/launch/agent_secret.h"
 
 namespace millrace::cli {
 

@@ -5,11 +5,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/agent/agent_secret.h"
 #include "core/base/file.h"
 #include "core/base/status_macros.h"
-#include "core/cli/answer.h"
-#include "core/cli/report_error.h"
+#include "core/cli/output/answer.h"
+#include "core/cli/output/report_error.h"
+#include "core/launch/agent_secret.h"
 
 namespace millrace::cli {
 namespace {

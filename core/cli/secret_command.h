@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "core/agent/agent_secret.h"
+#include "core/launch/agent_secret.h"
 
 namespace millrace::cli {
 

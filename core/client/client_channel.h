@@ -33,7 +33,7 @@ inline constexpr int kMaxSnapshotBytes = 256 << 20;
 
 // TLS that trusts `ca_pem` only, expects a coordinator's name, and shows the client certificate of
 // `identity_pem`, which holds its key as well. Shares its connection with no other channel.
-// Readers, feeders and agents (core/agent/coordinator_channel.h) all dial by this.
+// Readers, feeders and agents (core/agent/link/coordinator_channel.h) all dial by this.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeClientChannel(
     const std::string& address, const std::string& ca_pem, const std::string& identity_pem,
     int max_message_bytes = kMaxSnapshotBytes);

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/base/process.h"
 #include "core/base/status_matchers.h"
+#include "core/process/process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -9,15 +9,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/exit_status.h"
 #include "core/base/log.h"
-#include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/base/version.h"
 #include "core/cluster/adoption_call.h"
+#include "core/net/socket_address.h"
+#include "core/process/exit_status.h"
 #include "core/proto/adopt.pb.h"
 #include "resolver/membership.h"
 

@@ -30,11 +30,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/agent/agent_secret.h"
 #include "core/base/mutex.h"
 #include "core/cluster/adoption_table.h"
 #include "core/cluster/launcher.h"
 #include "core/cluster_spec/cluster_spec.h"
+#include "core/launch/agent_secret.h"
 #include "resolver/cluster_resolver.h"
 
 namespace millrace {

@@ -19,8 +19,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "core/agent/agent_secret.h"
 #include "core/base/mutex.h"
+#include "core/launch/agent_secret.h"
 #include "core/proto/adopt.grpc.pb.h"
 #include "core/proto/adopt.pb.h"
 

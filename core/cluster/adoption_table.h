@@ -35,9 +35,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/agent/agent_ticket.h"
 #include "core/base/clock.h"
 #include "core/cluster_spec/cluster_spec.h"
+#include "core/launch/agent_ticket.h"
 #include "resolver/membership.h"
 
 namespace millrace {

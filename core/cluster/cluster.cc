@@ -15,7 +15,6 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
-#include "core/base/port_range.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
@@ -25,9 +24,10 @@
 #include "core/cluster/log_folder.h"
 #include "core/cluster/progress.h"
 #include "core/coordinator/coordinator.h"
-#include "core/coordinator/role_dealer.h"
-#include "feed/feeder.h"
-#include "feed/inference_job.h"
+#include "core/coordinator/state/role_dealer.h"
+#include "core/net/port_range.h"
+#include "feed/feeder/feeder.h"
+#include "feed/feeder/inference_job.h"
 
 namespace millrace {
 namespace {

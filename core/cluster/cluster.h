@@ -31,17 +31,17 @@
 #include "core/cluster/node_program.h"
 #include "core/cluster/stop_request.h"
 #include "core/cluster_spec/cluster_spec.h"
-#include "core/coordinator/cluster_status.h"
-#include "core/coordinator/coordinator_options.h"
-#include "core/coordinator/restart_policy.h"
-#include "core/coordinator/sidecar.h"
-#include "feed/record_batch.h"
-#include "feed/source.h"
-#include "feed/train_job.h"
+#include "core/coordinator/state/cluster_status.h"
+#include "core/coordinator/state/coordinator_options.h"
+#include "core/coordinator/state/restart_policy.h"
+#include "core/coordinator/state/sidecar.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/feeder/train_job.h"
+#include "feed/source/source.h"
 
 namespace millrace {
 
-// InputMode (core/coordinator/coordinator_options.h): kDirect, nodes read their own data
+// InputMode (core/coordinator/state/coordinator_options.h): kDirect, nodes read their own data
 // (TensorFlowOnSpark: TENSORFLOW); kFeed, the driver feeds chief, master and workers
 // (TensorFlowOnSpark: SPARK).
 

@@ -1,6 +1,6 @@
 // File: cluster_directory.h
 //
-// The feeder's directory (feed/node_directory.h) over a coordinator of this process.
+// The feeder's directory (feed/feeder/node_directory.h) over a coordinator of this process.
 #ifndef CORE_CLUSTER_CLUSTER_DIRECTORY_H_
 #define CORE_CLUSTER_CLUSTER_DIRECTORY_H_
 
@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/coordinator/coordinator.h"
-#include "core/coordinator/role_dealer.h"
-#include "feed/node_directory.h"
+#include "core/coordinator/state/role_dealer.h"
+#include "feed/feeder/node_directory.h"
 
 namespace millrace {
 

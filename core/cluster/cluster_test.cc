@@ -21,9 +21,9 @@
 #include "core/base/status_macros.h"
 #include "core/base/status_matchers.h"
 #include "core/cluster/local_launcher.h"
-#include "feed/batch.h"
-#include "feed/batch_builder.h"
-#include "feed/memory_source.h"
+#include "feed/arrow/batch.h"
+#include "feed/arrow/batch_builder.h"
+#include "feed/source/memory_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "core/agent/agent_ticket.h"
+#include "core/launch/agent_ticket.h"
 
 namespace millrace {
 

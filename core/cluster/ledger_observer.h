@@ -15,7 +15,7 @@
 #include "core/base/mutex.h"
 #include "core/cluster/progress.h"
 #include "core/coordinator/coordinator.h"
-#include "feed/train_job.h"
+#include "feed/feeder/train_job.h"
 
 namespace millrace {
 

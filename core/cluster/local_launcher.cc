@@ -14,12 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "core/agent/agent_process.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
-#include "core/base/process.h"
 #include "core/base/status_macros.h"
 #include "core/base/thread.h"
+#include "core/launch/agent_process.h"
+#include "core/process/process.h"
 
 namespace millrace {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/process.h"
+#include "core/process/process.h"
 
 namespace millrace {
 namespace {

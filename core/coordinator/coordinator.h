@@ -44,12 +44,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/base/exit_status.h"
 #include "core/cluster_spec/cluster_spec.h"
-#include "core/coordinator/access_tokens.h"
-#include "core/coordinator/cluster_status.h"
-#include "core/coordinator/coordinator_options.h"
-#include "core/coordinator/feed_ledger.h"
+#include "core/coordinator/server/access_tokens.h"
+#include "core/coordinator/state/cluster_status.h"
+#include "core/coordinator/state/coordinator_options.h"
+#include "core/coordinator/state/feed_ledger.h"
+#include "core/process/exit_status.h"
 
 namespace millrace {
 
@@ -146,7 +146,7 @@ class Coordinator {
   // hear it too.
   virtual void EndFeed(absl::string_view queue) = 0;
 
-  // The ledger (core/coordinator/feed_ledger.h says what each does).
+  // The ledger (core/coordinator/state/feed_ledger.h says what each does).
   virtual absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue,
                                 int64_t num_partitions) = 0;
   virtual absl::Status ReportPartition(absl::string_view feed_id,

@@ -1,4 +1,4 @@
-#include "core/coordinator/coordinator_server.h"
+#include "core/coordinator/server/coordinator_server.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>

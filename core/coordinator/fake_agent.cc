@@ -7,10 +7,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/certificate.h"
 #include "core/base/log.h"
-#include "core/base/openssl.h"
 #include "core/base/random.h"
+#include "core/net/certificate.h"
+#include "core/net/openssl.h"
 #include "core/proto/spec_proto.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/process.h"
+#include "core/process/process.h"
 
 namespace millrace {
 namespace {

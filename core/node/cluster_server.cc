@@ -17,12 +17,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/grpc_log.h"
 #include "core/base/log.h"
-#include "core/base/loopback.h"
-#include "core/base/socket_address.h"
 #include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
+#include "core/net/grpc_log.h"
+#include "core/net/loopback.h"
+#include "core/net/socket_address.h"
 
 namespace millrace {
 namespace {

@@ -8,7 +8,7 @@
 #define CORE_NODE_FEED_SAMPLE_H_
 
 #include "core/base/json.h"
-#include "feed/receiver_core.h"
+#include "feed/receiver/receiver_core.h"
 
 namespace millrace {
 

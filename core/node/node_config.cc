@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/process.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/process/process.h"
 
 namespace millrace {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/base/port_range.h"
 #include "core/cluster_spec/cluster_spec.h"
+#include "core/net/port_range.h"
 
 namespace millrace {
 

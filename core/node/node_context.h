@@ -32,8 +32,8 @@
 #include "core/cluster_spec/cluster_spec.h"
 #include "core/node/control_client.h"
 #include "core/node/node_config.h"
-#include "feed/data_feed.h"
-#include "feed/receiver.h"
+#include "feed/receiver/data_feed.h"
+#include "feed/receiver/receiver.h"
 
 namespace millrace {
 
@@ -166,10 +166,10 @@ class NodeContext {
   absl::Status ReleaseGpus(const std::vector<std::string>& ids);
 
   // ---- data -------------------------------------------------------------------------------------
-  // The rows that the cluster feeds to this node (feed/data_feed.h). Never null: an unknown queue,
-  // a queue that is read in the other mode, or a node that is not fed end the program as if it had
-  // returned the error (line on stderr, exit code 1, destructors do not run), since no program can
-  // go on from there. TryGetDataFeed returns the error.
+  // The rows that the cluster feeds to this node (feed/receiver/data_feed.h). Never null: an
+  // unknown queue, a queue that is read in the other mode, or a node that is not fed end the
+  // program as if it had returned the error (line on stderr, exit code 1, destructors do not run),
+  // since no program can go on from there. TryGetDataFeed returns the error.
   [[nodiscard]] std::unique_ptr<DataFeed> GetDataFeed(const DataFeedOptions& options = {});
   // Returns FAILED_PRECONDITION if this node is not fed (InputMode DIRECT, ps, evaluator),
   // otherwise as FeedReceiver::GetDataFeed.

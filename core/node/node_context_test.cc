@@ -31,7 +31,7 @@
 #include "core/cluster_spec/cluster_spec.h"
 #include "core/node/fake_agent_channel.h"
 #include "core/node/node_config.h"
-#include "feed/data_feed.h"
+#include "feed/receiver/data_feed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

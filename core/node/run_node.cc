@@ -12,7 +12,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/deadlock_detector.h"
-#include "core/base/process.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
@@ -20,6 +19,7 @@
 #include "core/node/control_client.h"
 #include "core/node/node_config.h"
 #include "core/node/node_exit.h"
+#include "core/process/process.h"
 
 namespace millrace {
 namespace {

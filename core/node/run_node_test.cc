@@ -17,12 +17,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/exit_status.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/status_matchers.h"
 #include "core/base/unique_fd.h"
 #include "core/node/fake_agent_channel.h"
+#include "core/process/exit_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

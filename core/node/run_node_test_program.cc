@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "core/base/process.h"
 #include "core/node/node_context.h"
 #include "core/node/run_node.h"
-#include "feed/data_feed.h"
+#include "core/process/process.h"
+#include "feed/receiver/data_feed.h"
 
 namespace {
 

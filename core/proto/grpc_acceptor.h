@@ -18,7 +18,7 @@
 
 #include <memory>
 
-#include "core/base/connection_acceptor.h"
+#include "core/net/connection_acceptor.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 

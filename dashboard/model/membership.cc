@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/socket_address.h"
 #include "core/base/status_macros.h"
+#include "core/net/socket_address.h"
 #include "core/proto/spec_proto.h"
 
 namespace millrace::dashboard {

@@ -6,7 +6,7 @@
 
 #include "core/base/status_macros.h"
 #include "examples/digits/mlp.h"
-#include "feed/csv_source.h"
+#include "feed/source/csv_source.h"
 
 namespace millrace::examples {
 

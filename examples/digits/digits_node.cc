@@ -27,7 +27,7 @@
 #include "examples/digits/mlp.h"
 #include "examples/digits/parameter_client.h"
 #include "examples/digits/parameter_server.h"
-#include "feed/batch_builder.h"
+#include "feed/arrow/batch_builder.h"
 
 namespace millrace::examples {
 namespace {

@@ -12,10 +12,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/process.h"
 #include "core/base/status_macros.h"
 #include "core/node/node_exit.h"
 #include "core/node/run_node.h"
+#include "core/process/process.h"
 #include "millrace/c/c_support.h"
 
 namespace millrace {

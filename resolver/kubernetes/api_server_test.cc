@@ -23,8 +23,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "resolver/kubernetes/api_server_test_base.h"
-#include "resolver/kubernetes/kube_config.h"
-#include "resolver/kubernetes/kubernetes_config_loader.h"
+#include "resolver/kubernetes/client/kube_config.h"
+#include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "resolver/kubernetes/pod_port.h"
 
 namespace millrace {

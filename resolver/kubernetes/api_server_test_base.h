@@ -19,7 +19,7 @@
 #include "core/base/file.h"
 #include "core/base/mutex.h"
 #include "gtest/gtest.h"
-#include "resolver/kubernetes/http_kubernetes_client.h"
+#include "resolver/kubernetes/client/http_kubernetes_client.h"
 #include "resolver/kubernetes/kubernetes_resolver.h"
 #include "resolver/membership.h"
 #include "testing/kube_apiserver/fault_proxy.h"

@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
-#include "core/base/socket_address.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/net/socket_address.h"
 #include "resolver/kubernetes/pod_cluster_watch.h"
 #include "resolver/tensorflow_error.h"
 

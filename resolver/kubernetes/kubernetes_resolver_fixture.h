@@ -24,10 +24,10 @@
 #include "core/base/status_matchers.h"
 #include "core/cluster_spec/cluster_spec.h"
 #include "gtest/gtest.h"
-#include "resolver/kubernetes/fake_kubernetes_client.h"
-#include "resolver/kubernetes/kubernetes_config_loader.h"
+#include "resolver/kubernetes/client/fake_kubernetes_client.h"
+#include "resolver/kubernetes/client/kubernetes_config_loader.h"
+#include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/kubernetes_resolver.h"
-#include "resolver/kubernetes/pod.h"
 #include "resolver/kubernetes/pod_identity.h"
 #include "resolver/membership.h"
 

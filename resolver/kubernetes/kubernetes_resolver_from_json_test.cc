@@ -16,7 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "resolver/cluster_resolver.h"
-#include "resolver/kubernetes/fake_kubernetes_client.h"
+#include "resolver/kubernetes/client/fake_kubernetes_client.h"
 #include "resolver/kubernetes/kubernetes_resolver.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_member.h"

@@ -13,9 +13,9 @@
 #include "core/cluster_spec/cluster_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resolver/kubernetes/fake_kubernetes_client.h"
+#include "resolver/kubernetes/client/fake_kubernetes_client.h"
+#include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/kubernetes_resolver_fixture.h"
-#include "resolver/kubernetes/pod.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/membership.h"
 

@@ -1,7 +1,7 @@
 #include "resolver/kubernetes/pod_identity.h"
 
-#include "core/base/process.h"
-#include "core/base/socket_address.h"
+#include "core/net/socket_address.h"
+#include "core/process/process.h"
 
 namespace millrace {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "core/base/socket_address.h"
+#include "core/net/socket_address.h"
 #include "gtest/gtest.h"
 
 namespace millrace {

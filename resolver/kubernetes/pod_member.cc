@@ -5,8 +5,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/base/socket_address.h"
 #include "core/base/text.h"
+#include "core/net/socket_address.h"
 
 namespace millrace {
 namespace {

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "resolver/kubernetes/pod.h"
+#include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/pod_order.h"
 #include "resolver/kubernetes/pod_port.h"
 

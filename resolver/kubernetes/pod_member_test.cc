@@ -3,7 +3,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "resolver/kubernetes/pod.h"
+#include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/pod_order.h"
 #include "resolver/kubernetes/pod_port.h"
 

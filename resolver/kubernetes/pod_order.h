@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "absl/strings/string_view.h"
-#include "resolver/kubernetes/pod.h"
+#include "resolver/kubernetes/client/pod.h"
 
 namespace millrace {
 

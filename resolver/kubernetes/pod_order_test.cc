@@ -4,7 +4,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "resolver/kubernetes/pod.h"
+#include "resolver/kubernetes/client/pod.h"
 
 namespace millrace {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "resolver/kubernetes/pod.h"
+#include "resolver/kubernetes/client/pod.h"
 
 namespace millrace {
 

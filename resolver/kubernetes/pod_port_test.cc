@@ -6,7 +6,7 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resolver/kubernetes/pod.h"
+#include "resolver/kubernetes/client/pod.h"
 
 namespace millrace {
 namespace {

@@ -19,9 +19,9 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resolver/kubernetes/fake_kubernetes_client.h"
-#include "resolver/kubernetes/kubernetes_client.h"
-#include "resolver/kubernetes/pod.h"
+#include "resolver/kubernetes/client/fake_kubernetes_client.h"
+#include "resolver/kubernetes/client/kubernetes_client.h"
+#include "resolver/kubernetes/client/pod.h"
 
 namespace millrace {
 namespace {

@@ -9,11 +9,11 @@
 #include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/process.h"
 #include "core/base/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/client/cluster_file.h"
+#include "core/process/process.h"
 
 namespace millrace {
 namespace {

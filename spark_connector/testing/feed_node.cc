@@ -29,8 +29,8 @@
 #include "core/base/mutex.h"
 #include "core/base/random.h"
 #include "core/base/status_macros.h"
-#include "feed/data_feed.h"
-#include "feed/receiver.h"
+#include "feed/receiver/data_feed.h"
+#include "feed/receiver/receiver.h"
 
 namespace millrace {
 namespace {

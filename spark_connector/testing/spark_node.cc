@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "core/node/run_node.h"
-#include "feed/batch_builder.h"
+#include "feed/arrow/batch_builder.h"
 
 namespace millrace {
 namespace {

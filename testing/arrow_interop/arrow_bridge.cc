@@ -15,11 +15,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
-#include "feed/batch.h"
-#include "feed/ipc.h"
-#include "feed/record_batch.h"
-#include "feed/schema.h"
-#include "feed/source.h"
+#include "feed/arrow/batch.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/arrow/schema.h"
+#include "feed/ipc/ipc.h"
+#include "feed/source/source.h"
 #include "nanoarrow/nanoarrow.hpp"
 
 namespace millrace {

@@ -18,7 +18,7 @@
 #include "core/base/file.h"
 #include "core/base/status_matchers.h"
 #include "core/base/unique_fd.h"
-#include "core/coordinator/certificate_authority.h"
+#include "core/coordinator/server/certificate_authority.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "testing/attacks/attacked_cluster.h"

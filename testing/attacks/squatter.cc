@@ -25,9 +25,9 @@
 #include "absl/time/time.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
-#include "feed/frame.h"
-#include "feed/login.h"
-#include "feed/zmq_socket.h"
+#include "feed/wire/frame.h"
+#include "feed/wire/login.h"
+#include "feed/wire/zmq_socket.h"
 
 namespace millrace {
 namespace {

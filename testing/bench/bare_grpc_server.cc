@@ -15,11 +15,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/certificate.h"
 #include "core/base/deadlock_detector.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
-#include "core/coordinator/certificate_authority.h"
+#include "core/coordinator/server/certificate_authority.h"
+#include "core/net/certificate.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"

@@ -18,9 +18,9 @@
 #include "core/base/json.h"
 #include "core/base/random.h"
 #include "core/base/status_macros.h"
-#include "feed/batch.h"
-#include "feed/data_feed.h"
-#include "feed/receiver.h"
+#include "feed/arrow/batch.h"
+#include "feed/receiver/data_feed.h"
+#include "feed/receiver/receiver.h"
 #include "testing/bench/json_child.h"
 
 namespace millrace::bench {

@@ -6,7 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/coordinator/coordinator.h"
-#include "core/coordinator/role_dealer.h"
+#include "core/coordinator/state/role_dealer.h"
 #include "testing/bench/bench_server.h"
 #include "testing/bench/json_child.h"
 

@@ -33,7 +33,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/thread.h"
 #include "resolver/http/http_client.h"
-#include "resolver/kubernetes/http_kubernetes_client.h"
+#include "resolver/kubernetes/client/http_kubernetes_client.h"
 #include "resolver/kubernetes/kubernetes_resolver.h"
 #include "testing/bench/bench_report.h"
 #include "testing/bench/json_child.h"

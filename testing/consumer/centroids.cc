@@ -17,8 +17,8 @@
 #include "core/client/cluster_file.h"
 #include "core/cluster/cluster.h"
 #include "core/cluster/local_launcher.h"
-#include "feed/batch.h"
-#include "feed/csv_source.h"
+#include "feed/arrow/batch.h"
+#include "feed/source/csv_source.h"
 #include "resolver/static_resolver.h"
 
 namespace {

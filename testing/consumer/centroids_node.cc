@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/node/run_node.h"
-#include "feed/batch_builder.h"
+#include "feed/arrow/batch_builder.h"
 
 namespace {
 

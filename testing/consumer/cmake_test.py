@@ -8,7 +8,8 @@ import unittest
 import consumer_testing
 from consumer_testing import RESULT
 
-INSTALL = os.path.join(os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"], "millrace", "packaging", "install")
+RUNFILES = os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"]
+INSTALL = os.path.join(RUNFILES, "millrace", "millrace", "packaging", "install")
 # As README has it.
 INSTALL_COMMAND = "(cd ../millrace && ./bazelw run -c opt //:install -- --prefix $HOME/millrace)"
 

@@ -23,7 +23,7 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/cluster/cluster.h"
-#include "core/coordinator/cluster_status.h"
+#include "core/coordinator/state/cluster_status.h"
 
 namespace millrace::faults {
 

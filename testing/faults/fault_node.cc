@@ -28,12 +28,12 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/process.h"
 #include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
 #include "core/node/cluster_server.h"
 #include "core/node/run_node.h"
-#include "feed/batch_builder.h"
+#include "core/process/process.h"
+#include "feed/arrow/batch_builder.h"
 #include "testing/faults/fault.grpc.pb.h"
 
 namespace millrace::faults {

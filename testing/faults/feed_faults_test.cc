@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_matchers.h"
-#include "feed/csv_source.h"
+#include "feed/source/csv_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "testing/faults/fault_test.h"

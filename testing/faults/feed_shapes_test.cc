@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_matchers.h"
-#include "feed/batch.h"
-#include "feed/batch_builder.h"
-#include "feed/memory_source.h"
+#include "feed/arrow/batch.h"
+#include "feed/arrow/batch_builder.h"
+#include "feed/source/memory_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "testing/faults/fault_test.h"

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "core/base/process.h"
-#include "core/base/socket_address.h"
+#include "core/net/socket_address.h"
+#include "core/process/process.h"
 
 namespace millrace::faults {
 

@@ -16,7 +16,7 @@
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "core/proto/coordinator.grpc.pb.h"
-#include "feed/batch.h"
+#include "feed/arrow/batch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "testing/faults/fault_test.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/base/log.h"
-#include "feed/batch_builder.h"
-#include "feed/memory_source.h"
+#include "feed/arrow/batch_builder.h"
+#include "feed/source/memory_source.h"
 
 namespace millrace::faults {
 namespace {

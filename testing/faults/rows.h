@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "feed/record_batch.h"
-#include "feed/source.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/source/source.h"
 
 namespace millrace::faults {
 

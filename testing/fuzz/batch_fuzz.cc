@@ -19,9 +19,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/ipc.h"
-#include "feed/record_batch.h"
-#include "feed/schema.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/arrow/schema.h"
+#include "feed/ipc/ipc.h"
 #include "testing/fuzz/fuzz.h"
 
 namespace millrace {

@@ -15,10 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/csv_source.h"
-#include "feed/record_batch.h"
-#include "feed/source.h"
-#include "feed/types.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/arrow/types.h"
+#include "feed/source/csv_source.h"
+#include "feed/source/source.h"
 #include "testing/fuzz/fuzz.h"
 
 namespace millrace {

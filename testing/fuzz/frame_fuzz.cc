@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/frame.h"
+#include "feed/wire/frame.h"
 #include "testing/fuzz/fuzz.h"
 
 namespace millrace {

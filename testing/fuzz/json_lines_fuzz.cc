@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/agent/start_params.h"
+#include "core/agent/link/start_params.h"
 #include "core/base/json.h"
 #include "core/base/line_reader.h"
 #include "testing/fuzz/fuzz.h"

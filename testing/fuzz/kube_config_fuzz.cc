@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/unique_fd.h"
-#include "resolver/kubernetes/kube_config.h"
+#include "resolver/kubernetes/client/kube_config.h"
 #include "testing/fuzz/fuzz.h"
 
 namespace millrace {

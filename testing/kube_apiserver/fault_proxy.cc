@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/openssl.h"
 #include "core/base/status_macros.h"
+#include "core/net/openssl.h"
 
 namespace millrace {
 namespace {

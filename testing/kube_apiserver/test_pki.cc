@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "core/base/openssl.h"
 #include "core/base/random.h"
 #include "core/base/status_macros.h"
+#include "core/net/openssl.h"
 
 namespace millrace {
 namespace {

@@ -26,12 +26,12 @@
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
-#include "feed/feeder.h"
-#include "feed/generator_source.h"
-#include "feed/inference_job.h"
-#include "feed/node_directory.h"
-#include "feed/record_batch.h"
-#include "feed/train_job.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/feeder/feeder.h"
+#include "feed/feeder/inference_job.h"
+#include "feed/feeder/node_directory.h"
+#include "feed/feeder/train_job.h"
+#include "feed/source/generator_source.h"
 #include "testing/ledger/ledger_rows.h"
 
 namespace millrace {

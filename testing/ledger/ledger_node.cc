@@ -34,9 +34,9 @@
 #include "core/base/status_macros.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
-#include "feed/batch.h"
-#include "feed/data_feed.h"
-#include "feed/receiver.h"
+#include "feed/arrow/batch.h"
+#include "feed/receiver/data_feed.h"
+#include "feed/receiver/receiver.h"
 #include "testing/ledger/ledger_rows.h"
 
 namespace millrace {

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "core/base/exit_status.h"
 #include "core/base/file.h"
 #include "core/base/random.h"
 #include "core/base/status_macros.h"
+#include "core/process/exit_status.h"
 
 namespace millrace {
 namespace {

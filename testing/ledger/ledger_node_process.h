@@ -30,8 +30,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
-#include "feed/fake_node_directory.h"
-#include "feed/node_directory.h"
+#include "feed/feeder/fake_node_directory.h"
+#include "feed/feeder/node_directory.h"
 #include "testing/child_process.h"
 #include "testing/ledger/tcp_fault_proxy.h"
 

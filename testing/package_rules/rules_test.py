@@ -14,14 +14,16 @@ GOOD = {
     "//core/cluster_spec:cluster_spec": ["//core/base:json"],
     "//core/proto:spec_proto": ["//core/cluster_spec:cluster_spec", "@com_google_protobuf//:protobuf"],
     "//core/client:client": ["//core/proto:spec_proto", GRPC],
-    "//feed:feeder": ["//core/base:json", ZEROMQ],
-    "//core/node:node": ["//feed:feeder", "//core/cluster_spec:cluster_spec"],
+    "//feed/feeder:feeder": ["//core/base:json", ZEROMQ],
+    "//feed/receiver:receiver": ["//feed/wire:frame", ZEROMQ],
+    "//core/node:node": ["//feed/receiver:receiver", "//core/cluster_spec:cluster_spec"],
     "//core/node:cluster_server": ["//core/node:node", GRPC],
     "//core/node:server_options": ["//core/node:cluster_server"],
     "//resolver:static": ["//core/cluster_spec:cluster_spec"],
     "//core/coordinator:coordinator": ["//core/client:client"],
-    "//core/agent:millrace-agent": ["//core/coordinator:coordinator", "//core/client:client"],
-    "//core/cluster:cluster": ["//core/agent:millrace-agent", "//resolver:static", "//feed:feeder"],
+    "//core/agent/modes:coordinator_mode": ["//core/coordinator:coordinator"],
+    "//core/agent:millrace-agent": ["//core/agent/modes:coordinator_mode", "//core/client:client"],
+    "//core/cluster:cluster": ["//core/launch:agent_process", "//resolver:static", "//feed/feeder:feeder"],
     "//core/cli:millrace": ["//core/cluster:cluster"],
     "//dashboard/model:model": ["//core/proto:spec_proto"],
     "//dashboard/views:views": ["//dashboard/model:model", "@millrace_imgui_bundle//:imgui"],
@@ -51,18 +53,29 @@ class RulesTest(unittest.TestCase):
         self.assert_refused("//core/base:json", "//core/cluster_spec:cluster_spec", "nothing of ours")
         self.assert_refused("//core/cluster_spec:cluster_spec", "//core/proto:spec_proto")
 
+    def test_the_ends_of_the_feed_do_not_see_each_other(self):
+        self.assert_refused("//feed/receiver:receiver", "//feed/feeder:feeder")
+        self.assert_refused("//feed/feeder:feeder", "//feed/receiver:receiver")
+
+    def test_a_driver_does_not_link_the_agent(self):
+        self.assert_refused("//core/cluster:cluster", "//core/agent/node:node_runner")
+        self.assert_refused("//core/cluster:cluster", "//core/agent:agent")
+
     def test_nothing_depends_on_what_stands_above_it(self):
         self.assert_refused("//core/coordinator:coordinator", "//core/agent:millrace-agent")
         self.assert_refused("//core/agent:millrace-agent", "//core/cluster:cluster")
         self.assert_refused("//resolver:static", "//core/coordinator:coordinator")
-        self.assert_refused("//feed:feeder", "//core/node:node")
+        self.assert_refused("//feed/feeder:feeder", "//core/node:node")
+        self.assert_refused("//feed/arrow:batch", "//feed/ipc:ipc")
+        self.assert_refused("//core/coordinator/state:kv_store", "//core/coordinator/server:control_plane")
+        self.assert_refused("//core/agent/loop:event_loop", "//core/agent/node:node_runner")
         self.assert_refused("//core/cluster:cluster", "//core/cli:millrace")
         self.assert_refused("//core/cluster:cluster", "//examples/digits:digits")
         self.assert_refused("//core/cluster:cluster", "//testing/fakes:clock")
         self.assert_refused("//core/cluster:cluster", "//:node", "for programs outside")
 
     def test_the_node_side_reaches_neither_grpc_nor_protobuf(self):
-        self.assert_refused("//feed:feeder", GRPC, "must not reach gRPC or Protobuf")
+        self.assert_refused("//feed/feeder:feeder", GRPC, "must not reach gRPC or Protobuf")
         self.assert_refused("//core/node:node", "@com_google_protobuf//:protobuf", "must not reach")
         self.assert_refused("//core/node:node", "//core/proto:spec_proto", "must not reach")
         self.assert_refused("//:node", GRPC, "//:node must not reach")
@@ -70,8 +83,8 @@ class RulesTest(unittest.TestCase):
     def test_a_long_path_is_named_whole(self):
         found = rules.violations(graph([("//core/base:json", "@other//:thing"), ("@other//:thing", GRPC)]))
         self.assertIn(
-            f"//feed:feeder -> //core/base:json -> @other//:thing -> {GRPC}: "
-            "//feed:feeder must not reach gRPC or Protobuf",
+            f"//feed/feeder:feeder -> //core/base:json -> @other//:thing -> {GRPC}: "
+            "//feed/feeder:feeder must not reach gRPC or Protobuf",
             found,
         )
 
@@ -83,7 +96,7 @@ class RulesTest(unittest.TestCase):
 
     def test_the_dashboard_reaches_neither_cluster_nor_feed(self):
         self.assert_refused("//dashboard/views:views", "//core/cluster:cluster", "must not reach")
-        self.assert_refused("//dashboard/model:model", "//feed:feeder", "must not reach")
+        self.assert_refused("//dashboard/model:model", "//feed/feeder:feeder", "must not reach")
 
     def test_the_dashboard_model_does_not_reach_imgui(self):
         self.assert_refused("//dashboard/model:model", "@millrace_imgui_bundle//:imgui", "must not reach")
@@ -94,7 +107,7 @@ class RulesTest(unittest.TestCase):
         self.assert_refused("//resolver:static", "@millrace_curl//:curl", "only //resolver/http")
 
     def test_tests_may_use_anything(self):
-        label = "//feed:feeder_test"
+        label = "//feed/feeder:feeder_test"
         edges = [(label, "//core/cluster:cluster"), (label, "//testing/fakes:clock"), (label, GRPC)]
         self.assertEqual(rules.violations(graph(edges, for_tests=[label])), [])
 
@@ -107,16 +120,16 @@ class RulesTest(unittest.TestCase):
             """<?xml version="1.1" encoding="UTF-8" standalone="no"?>
             <query version="2">
               <rule class="genrule" name="//feed:make"><rule-output name="//feed:made.cc"/></rule>
-              <rule class="cc_library" name="//feed:feeder">
+              <rule class="cc_library" name="//feed/feeder:feeder">
                 <list name="visibility"><label value="//feed:users"/></list>
                 <rule-input name="//feed:made.cc"/><rule-input name="//feed:users"/>
               </rule>
-              <rule class="cc_test" name="//feed:feeder_test"><rule-input name="//feed:feeder"/></rule>
+              <rule class="cc_test" name="//feed/feeder:feeder_test"><rule-input name="//feed/feeder:feeder"/></rule>
               <rule class="cc_library" name="//feed:fake"><boolean name="testonly" value="true"/></rule>
             </query>"""
         )
-        self.assertEqual(parsed.rules["//feed:feeder"].dependencies, ["//feed:make"])
-        self.assertEqual([rule.label for rule in parsed.products("feed")], ["//feed:make", "//feed:feeder"])
+        self.assertEqual(parsed.rules["//feed/feeder:feeder"].dependencies, ["//feed:make"])
+        self.assertEqual([rule.label for rule in parsed.products("feed")], ["//feed:make", "//feed/feeder:feeder"])
 
 
 if __name__ == "__main__":

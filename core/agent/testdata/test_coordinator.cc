@@ -8,7 +8,7 @@
 
 #include "core/base/json.h"
 #include "core/coordinator/coordinator.h"
-#include "core/coordinator/role_dealer.h"
+#include "core/coordinator/state/role_dealer.h"
 
 int main(int argc, char** argv) {
   if (argc < 2) return 98;

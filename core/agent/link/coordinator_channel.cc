@@ -1,0 +1,61 @@
+#include "core/agent/link/coordinator_channel.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+#include "core/client/client_channel.h"
+#include "core/net/socket_address.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMaxTokenBytes = 4096;
+constexpr int kMaxMessageBytes = 32 << 20;
+
+}  // namespace
+
+absl::StatusOr<CoordinatorEndpoint> ParseCoordinatorEndpoint(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const Json* object, GetObject(params, "coordinator", "params"));
+  const absl::string_view where = "params.coordinator";
+  CoordinatorEndpoint endpoint;
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.address, GetString(*object, "address", where));
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint.address);
+  if (!parsed.ok()) return Annotate(parsed.status(), "field \"params.coordinator.address\"");
+  if (parsed->port == 0) {
+    return absl::InvalidArgumentError("field \"params.coordinator.address\" has port 0");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.ca_pem, GetString(*object, "ca_pem", where));
+  if (!absl::StrContains(endpoint.ca_pem, "-----BEGIN CERTIFICATE-----")) {
+    return absl::InvalidArgumentError(
+        "field \"params.coordinator.ca_pem\" holds no PEM certificate");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.identity_pem, GetString(*object, "identity_pem", where));
+  if (!absl::StrContains(endpoint.identity_pem, "-----BEGIN CERTIFICATE-----") ||
+      !absl::StrContains(endpoint.identity_pem, "PRIVATE KEY-----")) {
+    return absl::InvalidArgumentError(
+        "field \"params.coordinator.identity_pem\" does not hold a PEM certificate with its key");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(endpoint.token, GetString(*object, "token", where));
+  const bool printable = std::all_of(endpoint.token.begin(), endpoint.token.end(), [](char c) {
+    return absl::ascii_isgraph(static_cast<unsigned char>(c));
+  });
+  if (endpoint.token.empty() || endpoint.token.size() > kMaxTokenBytes || !printable) {
+    return absl::InvalidArgumentError(
+        "field \"params.coordinator.token\" is no token: 1 to 4096 visible ASCII characters");
+  }
+  return endpoint;
+}
+
+std::shared_ptr<grpc::Channel> MakeCoordinatorChannel(const CoordinatorEndpoint& endpoint) {
+  return MakeClientChannel(endpoint.address, endpoint.ca_pem, endpoint.identity_pem,
+                           kMaxMessageBytes);
+}
+
+}  // namespace millrace

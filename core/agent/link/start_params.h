@@ -1,0 +1,44 @@
+// File: core/agent/link/start_params.h
+//
+// The parameters of `start` (docs/control_protocol.md, section 1), checked.
+
+#ifndef CORE_AGENT_LINK_START_PARAMS_H_
+#define CORE_AGENT_LINK_START_PARAMS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/agent/link/coordinator_link.h"
+#include "core/base/json.h"
+#include "core/gpu/gpu_claims.h"
+#include "core/net/port_range.h"
+
+namespace millrace {
+
+struct StartParams {
+  CoordinatorEndpoint coordinator;
+  std::optional<int> executor_id;
+  std::string runtime_dir;  // empty: the agent makes one
+  std::string working_dir;  // empty: the agent's own
+  std::string log_dir;      // empty: the cluster's
+  std::string advertise;    // host, address, interface or network; empty: found out
+  PortRange port_range;
+  std::map<std::string, std::string> env;
+  // In place of what the cluster asks for. A count of 0 without ids: none, and the node sees none.
+  std::optional<GpuRequest> gpus;
+  absl::Duration connect_timeout = absl::Seconds(60);
+  // The node's soft limit of file descriptors; 0: that with which the agent was started.
+  int64_t descriptor_limit = 0;
+};
+
+// Returns INVALID_ARGUMENT, naming the field, for a missing or malformed one. Never quotes the
+// token. Unknown fields are ignored: a later parent may know more. Thread safety: pure function.
+[[nodiscard]] absl::StatusOr<StartParams> ParseStartParams(const Json& params);
+
+}  // namespace millrace
+
+#endif  // CORE_AGENT_LINK_START_PARAMS_H_

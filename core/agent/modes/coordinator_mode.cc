@@ -1,0 +1,601 @@
+#include "core/agent/modes/coordinator_mode.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/agent/link/gateway_calls.h"
+#include "core/agent/loop/exit_codes.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+#include "core/coordinator/server/gateway_conversion.h"
+#include "core/process/exit_status.h"
+#include "core/proto/feed_gateway.pb.h"
+
+namespace millrace {
+namespace {
+
+constexpr absl::string_view kWhere = "params";
+// A line stays under 1 MiB.
+constexpr int kMaxSlotsInLine = 1000;
+constexpr size_t kMaxValueInLine = size_t{700} << 10;  // base64 is a third longer
+constexpr size_t kMaxKeyTextInLine = size_t{900} << 10;
+constexpr int kMaxKeysInLine = 1000;
+// A coordinator whose parent is gone tells its agents so, and ends: at most this long for each.
+constexpr absl::Duration kStopNotice = absl::Milliseconds(200);
+constexpr absl::Duration kEnd = absl::Milliseconds(900);
+
+const char* SourceName(LogSource source) {
+  switch (source) {
+    case LogSource::kStdout:
+      return "stdout";
+    case LogSource::kStderr:
+      return "stderr";
+    case LogSource::kAgent:
+      return "agent";
+  }
+  return "agent";
+}
+
+OrderedJson Ordered(const Json& json) { return OrderedJson(json); }
+
+absl::StatusOr<Json> ToOutcome(const absl::Status& status) {
+  if (!status.ok()) return status;
+  return Json::object();
+}
+
+// A kv value in a line, which has at most 1 MiB.
+absl::StatusOr<Json> ValueToJson(absl::string_view key, const std::string& value) {
+  if (value.size() > kMaxValueInLine) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "the value of \"", Ellipsize(EscapeControls(key), 60), "\" has ", value.size(),
+        " bytes: a line takes up to ", kMaxValueInLine, "; read it with `millrace kv get`"));
+  }
+  return Json{{"value", absl::Base64Escape(value)}};
+}
+
+}  // namespace
+
+CoordinatorMode::CoordinatorMode(EventLoop* loop, Options options)
+    : loop_(loop),
+      options_(std::move(options)),
+      parent_(loop, options_.in_fd, options_.out_fd,
+              {.on_request = [this](const Json& id, const std::string& method,
+                                    const Json& params) { OnRequest(id, method, params); },
+               .on_end = [this](const absl::Status& status) { OnParentGone(status); }}),
+      calls_(loop) {}
+
+CoordinatorMode::~CoordinatorMode() {
+  loop_->Cancel(&end_timer_);
+  if (coordinator_ != nullptr) coordinator_->Shutdown();
+}
+
+void CoordinatorMode::Start() {
+  parent_.Event("ready", {{"protocol", 1}, {"version", options_.version}, {"pid", getpid()}});
+  parent_.Start();
+}
+
+// ---- the parent ---------------------------------------------------------------------------------
+
+const std::map<std::string, CoordinatorMode::Handler>& CoordinatorMode::Handlers() {
+  static const auto* const handlers = new std::map<std::string, Handler>{
+      {"status", &CoordinatorMode::Status},
+      {"cluster_spec", &CoordinatorMode::Spec},
+      {"lookup", &CoordinatorMode::Lookup},
+      {"cause", &CoordinatorMode::Cause},
+      {"endpoints", &CoordinatorMode::Endpoints},
+      {"open_feed", &CoordinatorMode::OpenFeed},
+      {"report", &CoordinatorMode::Report},
+      {"announce", &CoordinatorMode::Announce},
+      {"close_feed", &CoordinatorMode::CloseFeed},
+      {"feed_summary", &CoordinatorMode::Summary},
+      {"unfinished_partitions", &CoordinatorMode::Unfinished},
+      {"feed_end", &CoordinatorMode::FeedEnd},
+      {"end_feed", &CoordinatorMode::EndFeed},
+      {"kv_set", &CoordinatorMode::KvSet},
+      {"kv_add", &CoordinatorMode::KvAdd},
+      {"kv_delete", &CoordinatorMode::KvDelete},
+      {"kv_list", &CoordinatorMode::KvList},
+      {"report_agent_started", &CoordinatorMode::AgentStarted},
+      {"report_agent_exit", &CoordinatorMode::AgentExit},
+      {"restart_node", &CoordinatorMode::RestartNode},
+      {"stop", &CoordinatorMode::Stop},
+      {"cancel", &CoordinatorMode::Cancel},
+  };
+  return *handlers;
+}
+
+void CoordinatorMode::OnRequest(const Json& id, const std::string& method, const Json& params) {
+  if (method == "start") {
+    StartCoordinator(id, params);
+    return;
+  }
+  const auto handler = Handlers().find(method);
+  const bool waits = method.rfind("wait_", 0) == 0 || method == "kv_get";
+  if (handler == Handlers().end() && !waits && method != "shutdown") {
+    parent_.Reply(id, absl::UnimplementedError(absl::StrCat("no method \"", Ellipsize(method, 64),
+                                                            "\" of a coordinator")));
+    return;
+  }
+  if (ending_) {
+    parent_.Reply(id, absl::CancelledError("the coordinator is ending"));
+    return;
+  }
+  if (method == "shutdown") {
+    Shutdown(id);
+    return;
+  }
+  if (coordinator_ == nullptr) {
+    parent_.Reply(id, absl::FailedPreconditionError(
+                          absl::StrCat(method, " comes after the answer to start")));
+    return;
+  }
+  if (!waits) {
+    parent_.Reply(id, (this->*handler->second)(params));
+    return;
+  }
+  absl::StatusOr<Wait> wait = ParseWait(method, params);
+  if (!wait.ok()) {
+    parent_.Reply(id, wait.status());
+    return;
+  }
+  calls_.Start([wait = *std::move(wait), coordinator = coordinator_] { return wait(*coordinator); },
+               [this, id](const absl::StatusOr<Json>& outcome) {
+                 parent_.Reply(id, outcome);
+                 if (ending_ && calls_.idle()) Quit();
+               });
+}
+
+void CoordinatorMode::StartCoordinator(const Json& id, const Json& params) {
+  if (starting_ || coordinator_ != nullptr) {
+    parent_.Reply(id, absl::FailedPreconditionError("start was called before"));
+    return;
+  }
+  if (ending_) {
+    parent_.Reply(id, absl::CancelledError("the coordinator is ending"));
+    return;
+  }
+  absl::StatusOr<CoordinatorStart> start = ParseCoordinatorStart(params);
+  if (!start.ok()) {
+    parent_.Reply(id, start.status());
+    return;
+  }
+  log_events_ = start->log_events;
+  metric_events_ = start->metric_events;
+  start->options.observer = this;
+  starting_ = true;
+  const auto made = std::make_shared<std::shared_ptr<Coordinator>>();
+  calls_.Start(
+      [made, options = std::move(start->options),
+       cluster_file = start->cluster_file]() -> absl::StatusOr<Json> {
+        MILLRACE_ASSIGN_OR_RETURN(*made, Coordinator::Start(options));
+        if (cluster_file) (*made)->PublishClusterFile();
+        return Json::object();
+      },
+      [this, id, made](const absl::StatusOr<Json>& outcome) {
+        starting_ = false;
+        coordinator_ = *made;
+        OnStarted(id, outcome);
+      });
+}
+
+void CoordinatorMode::OnStarted(const Json& id, const absl::StatusOr<Json>& outcome) {
+  if (!outcome.ok()) {
+    parent_.Reply(id, outcome.status());  // another start may follow
+    return;
+  }
+  if (ending_) {
+    Quit();
+    return;
+  }
+  Json roles = Json::array();
+  for (const SlotStatus& slot : coordinator_->Snapshot().slots)
+    roles.push_back(slot.role.ToString());
+  const CoordinatorTokens& tokens = coordinator_->tokens();
+  parent_.Reply(id, Json{{"cluster_id", coordinator_->cluster_id()},
+                         {"address", coordinator_->address()},
+                         {"port", coordinator_->port()},
+                         {"ca_pem", coordinator_->ca_pem()},
+                         {"identity_pem", coordinator_->agent_identity_pem()},
+                         {"tokens",
+                          {{"agent", tokens.agent},
+                           {"operator", tokens.operator_token},
+                           {"viewer", tokens.viewer}}},
+                         {"roles", roles}});
+}
+
+absl::StatusOr<CoordinatorMode::Wait> CoordinatorMode::ParseWait(const std::string& method,
+                                                                 const Json& params) const {
+  if (method == "kv_get") {
+    MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
+    MILLRACE_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                              GetDuration(params, "timeout_ms", absl::ZeroDuration()));
+    return Wait([key, timeout](Coordinator& coordinator) -> absl::StatusOr<Json> {
+      MILLRACE_ASSIGN_OR_RETURN(const std::string value, coordinator.KvGet(key, timeout));
+      return ValueToJson(key, value);
+    });
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                            GetDuration(params, "timeout_ms", absl::InfiniteDuration()));
+  if (method == "wait_running") {
+    return Wait([timeout](Coordinator& coordinator) {
+      return ToOutcome(coordinator.WaitRunning(timeout));
+    });
+  }
+  if (method == "wait_fed_endpoints") {
+    return Wait([timeout](Coordinator& coordinator) {
+      return ToOutcome(coordinator.WaitFedEndpoints(timeout));
+    });
+  }
+  if (method == "wait_failure") {
+    return Wait([timeout](Coordinator& coordinator) {
+      return ToOutcome(coordinator.WaitFailure(timeout));
+    });
+  }
+  if (method == "wait_ended") {
+    MILLRACE_ASSIGN_OR_RETURN(const NodeFilter filter, GetFilter(params));
+    return Wait([timeout, filter](Coordinator& coordinator) {
+      return ToOutcome(coordinator.WaitEnded(filter, timeout));
+    });
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("no method \"", Ellipsize(method, 64), "\" of a coordinator"));
+}
+
+void CoordinatorMode::OnParentGone(const absl::Status& status) {
+  if (!status.ok()) {
+    parent_.Event("error",
+                  {{"code", "INVALID_ARGUMENT"},
+                   {"message", absl::StrCat("the parent broke the protocol: ", status.message())}});
+  }
+  End(status.ok() ? kExitFinished : kExitAgentFailed, "the driver is gone");
+}
+
+void CoordinatorMode::OnSignal(int signal) {
+  End(kExitFinished, absl::StrCat("the coordinator got ", SignalName(signal)));
+}
+
+// ---- the end ------------------------------------------------------------------------------------
+
+void CoordinatorMode::Shutdown(const Json& id) {
+  ending_ = true;
+  if (coordinator_ == nullptr) {
+    parent_.Reply(id, Json::object());
+    if (calls_.idle()) Quit();
+    return;
+  }
+  calls_.Start(
+      [coordinator = coordinator_]() -> absl::StatusOr<Json> {
+        coordinator->Shutdown();
+        return Json::object();
+      },
+      [this, id](const absl::StatusOr<Json>& outcome) {
+        parent_.Reply(id, outcome);
+        if (calls_.idle()) Quit();
+      });
+}
+
+void CoordinatorMode::End(int exit_code, absl::string_view reason) {
+  exit_code_ = exit_code;
+  if (end_timer_ == EventLoop::kNoTimer) end_timer_ = loop_->After(kEnd, [this] { Quit(); });
+  if (std::exchange(ending_, true)) return;
+  if (coordinator_ == nullptr) {
+    if (calls_.idle()) Quit();
+    return;
+  }
+  calls_.Start(
+      [coordinator = coordinator_, reason = std::string(reason)]() -> absl::StatusOr<Json> {
+        coordinator->Stop(NodeFilter::kAll, reason, /*now=*/true);
+        coordinator->WaitEnded(NodeFilter::kAll, kStopNotice).IgnoreError();
+        coordinator->Shutdown();
+        return Json::object();
+      },
+      [this](const absl::StatusOr<Json>&) { Quit(); });
+}
+
+void CoordinatorMode::Quit() {
+  loop_->Cancel(&end_timer_);
+  loop_->Quit();
+}
+
+int CoordinatorMode::Cleanup() {
+  parent_.Flush(absl::Milliseconds(100));
+  return exit_code_;
+}
+
+// ---- what happens -------------------------------------------------------------------------------
+
+void CoordinatorMode::PostEvent(std::string name, OrderedJson members, bool droppable) {
+  loop_->mailbox()->Post(
+      [this, name = std::move(name), members = std::move(members), droppable]() mutable {
+        if (droppable && parent_.congested()) {
+          ++dropped_events_;
+          return;
+        }
+        if (dropped_events_ > 0) members["dropped_events"] = std::exchange(dropped_events_, 0);
+        parent_.Event(name, members);
+      });
+}
+
+void CoordinatorMode::OnSlot(const SlotStatus& slot) {
+  PostEvent("slot", Ordered(SlotToJson(slot)), /*droppable=*/false);
+}
+
+void CoordinatorMode::OnLog(int executor_id, const NodeRole& role, LogSource source,
+                            const std::vector<std::string>& lines, uint64_t dropped) {
+  if (!log_events_) return;
+  PostEvent("log",
+            {{"executor_id", executor_id},
+             {"node", role.ToString()},
+             {"source", SourceName(source)},
+             {"lines", lines},
+             {"dropped", dropped}},
+            /*droppable=*/true);
+}
+
+void CoordinatorMode::OnMetric(int executor_id, const NodeRole& role, absl::string_view name,
+                               int64_t step, double value) {
+  if (!metric_events_) return;
+  PostEvent("metric",
+            {{"executor_id", executor_id},
+             {"node", role.ToString()},
+             {"name", std::string(name)},
+             {"step", step},
+             {"value", value}},
+            /*droppable=*/true);
+}
+
+void CoordinatorMode::OnFailure(const absl::Status& status) {
+  loop_->mailbox()->Post([this, status] {
+    if (coordinator_ == nullptr) return;
+    const ClusterStatus cluster = coordinator_->Snapshot();
+    parent_.Event("failure",
+                  cluster.first_cause.has_value()
+                      ? Ordered(FailureToJson(*cluster.first_cause, cluster.folded_failures))
+                      : Ordered(StatusToJson(status)));
+  });
+}
+
+void CoordinatorMode::OnRestart(const NodeRestart& restart) {
+  MILLRACE_LOG(WARNING) << RestartText(restart);
+}
+
+void CoordinatorMode::OnRelaunch(int executor_id) {
+  PostEvent("relaunch", {{"executor_id", executor_id}}, /*droppable=*/false);
+}
+
+// ---- methods that answer at once ----------------------------------------------------------------
+
+absl::StatusOr<Json> CoordinatorMode::Status(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t first, GetIntOr(params, "first", 0, kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t limit,
+                            GetIntOr(params, "limit", kMaxSlotsInLine, kWhere));
+  const ClusterStatus status = coordinator_->Snapshot();
+  const int64_t size = static_cast<int64_t>(status.slots.size());
+  if (first < 0 || first > size || limit < 1 || limit > kMaxSlotsInLine) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("status: first must be 0 to ", size, ", limit 1 to ", kMaxSlotsInLine));
+  }
+  return ClusterToJson(status, static_cast<int>(first), static_cast<int>(limit));
+}
+
+absl::StatusOr<Json> CoordinatorMode::Spec(const Json&) {
+  return Json{{"epoch", coordinator_->Snapshot().epoch},
+              {"cluster_spec", Json(coordinator_->spec().ToOrderedJson())}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::Lookup(const Json& params) {
+  FeedRoute route;
+  if (params.contains("executor_id") && !params["executor_id"].is_null()) {
+    MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+    MILLRACE_ASSIGN_OR_RETURN(route, coordinator_->LookupFeed(executor_id));
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(const v1::LookupRequest request, ParseLookup(params));
+    MILLRACE_ASSIGN_OR_RETURN(
+        route, coordinator_->ChooseFeed(request.feed_id(), request.partition(), request.host()));
+  }
+  v1::LookupReply reply;
+  reply.set_state(ToLookupState(route.state));
+  reply.set_executor_id(route.executor_id);
+  reply.set_attempt(route.attempt);
+  reply.set_node(route.node);
+  reply.set_host(route.host);
+  reply.set_nonce(route.nonce);
+  reply.mutable_endpoint()->set_tcp(route.tcp);
+  reply.mutable_endpoint()->set_ipc(route.ipc);
+  reply.mutable_endpoint()->set_key(route.key);
+  reply.mutable_endpoint()->set_curve(route.curve);
+  reply.mutable_endpoint()->set_curve_key(route.curve_key);
+  if (params.contains("feed")) {
+    MILLRACE_ASSIGN_OR_RETURN(const v1::LookupRequest request, ParseLookup(params));
+    MILLRACE_ASSIGN_OR_RETURN(const FeedSummary summary,
+                              coordinator_->FeedSummaryOf(request.feed_id()));
+    const absl::StatusOr<PartitionRecord> record =
+        coordinator_->FeedPartition(summary.feed_id, request.partition());
+    reply.set_partition_state(v1::PARTITION_STATE_PENDING);
+    if (record.ok()) {
+      const PartitionReport& last = record->last;
+      reply.set_partition_state(ToPartitionStateProto(last.state));
+      if (last.executor_id == route.executor_id && last.node_attempt == route.attempt) {
+        reply.set_resume_row(last.rows_acked);
+      }
+    }
+  }
+  return LookupToJson(reply);
+}
+
+absl::StatusOr<Json> CoordinatorMode::Cause(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  return Json{{"error", StatusToJson(coordinator_->Cause(executor_id))},
+              {"first_cause", StatusToJson(coordinator_->first_cause())}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::Endpoints(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const auto endpoints, coordinator_->PublishedEndpoints(executor_id));
+  return Json{{"endpoints", Json(endpoints)}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::OpenFeed(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string queue, GetString(params, "queue", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t partitions, GetInt(params, "partitions", kWhere));
+  return ToOutcome(coordinator_->OpenFeed(feed, queue, partitions));
+}
+
+absl::StatusOr<Json> CoordinatorMode::Report(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const v1::ReportRequest request, ParseReport(params));
+  return ToOutcome(coordinator_->ReportPartition(request.feed_id(), ToPartitionReport(request)));
+}
+
+absl::StatusOr<Json> CoordinatorMode::CloseFeed(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
+  MILLRACE_RETURN_IF_ERROR(coordinator_->FeedSummaryOf(feed).status());
+  coordinator_->CloseFeed(feed);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::Summary(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetStringOr(params, "feed", "", kWhere));
+  Json feeds = Json::array();
+  if (feed.empty()) {
+    for (const FeedSummary& summary : coordinator_->FeedSummaries()) {
+      feeds.push_back(SummaryToJson(summary));
+    }
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(const FeedSummary summary, coordinator_->FeedSummaryOf(feed));
+    feeds.push_back(SummaryToJson(summary));
+  }
+  return Json{{"feeds", feeds}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::Unfinished(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t attempt,
+                            GetIntInRange(params, "attempt", 0, UINT32_MAX, kWhere));
+  return Json{{"partitions", coordinator_->UnfinishedPartitions(feed, executor_id,
+                                                                static_cast<uint32_t>(attempt))}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::Announce(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const v1::AnnounceRequest request, ParseAnnounce(params));
+  return ToOutcome(coordinator_->AnnounceFeeder(request.principal(), request.curve_key()));
+}
+
+// Of a known feed, or of a later round of one: "<feed>.<n>", which nobody opens.
+absl::Status CoordinatorMode::CheckFeedOrRound(const std::string& feed) const {
+  const absl::Status status = coordinator_->FeedSummaryOf(feed).status();
+  const size_t dot = feed.rfind('.');
+  int round = 0;
+  if (status.ok() || dot == std::string::npos || !absl::SimpleAtoi(feed.substr(dot + 1), &round) ||
+      !coordinator_->FeedSummaryOf(feed.substr(0, dot)).ok()) {
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Json> CoordinatorMode::FeedEnd(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const bool aborted, GetBoolOr(params, "aborted", false, kWhere));
+  MILLRACE_RETURN_IF_ERROR(CheckFeedOrRound(feed));
+  coordinator_->FeedEnd(feed, aborted);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::EndFeed(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string queue, GetStringOr(params, "queue", "", kWhere));
+  coordinator_->EndFeed(queue);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::KvSet(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, GetString(params, "value", kWhere));
+  std::string value;
+  if (!absl::Base64Unescape(text, &value)) {
+    return absl::InvalidArgumentError("field \"params.value\" is no base64");
+  }
+  return ToOutcome(coordinator_->KvSet(key, value));
+}
+
+absl::StatusOr<Json> CoordinatorMode::KvAdd(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t delta, GetInt(params, "delta", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t sum, coordinator_->KvAdd(key, delta));
+  return Json{{"value", sum}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::KvDelete(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
+  return ToOutcome(coordinator_->KvDelete(key).status());
+}
+
+absl::StatusOr<Json> CoordinatorMode::KvList(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string prefix, GetStringOr(params, "prefix", "", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t limit, GetIntOr(params, "limit", kMaxKeysInLine, kWhere));
+  if (limit < 1 || limit > kMaxKeysInLine) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_list: limit is ", limit, ": must be 1 to ", kMaxKeysInLine));
+  }
+  const Coordinator::KeyList list = coordinator_->KvList(prefix, static_cast<size_t>(limit));
+  Json keys = Json::array();
+  bool more = list.more;
+  size_t bytes = 0;
+  for (const Coordinator::KeyList::Entry& entry : list.entries) {
+    Json key = {{"key", entry.key}, {"value_bytes", entry.value_bytes}};
+    bytes += DumpJson(key).size() + 1;
+    if (bytes > kMaxKeyTextInLine) {
+      more = true;
+      break;
+    }
+    keys.push_back(std::move(key));
+  }
+  return Json{{"keys", std::move(keys)}, {"more", more}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::AgentStarted(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t pid, GetIntOr(params, "pid", 0, kWhere));
+  coordinator_->ReportAgentStarted(executor_id, pid);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::AgentExit(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const Coordinator::AgentExit exit, ParseAgentExit(params));
+  coordinator_->ReportAgentExit(executor_id, exit);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::RestartNode(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string reason,
+                            GetStringOr(params, "reason", "restarted by the driver", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const uint32_t attempt, coordinator_->RestartNode(executor_id, reason));
+  return Json{{"attempt", attempt}};
+}
+
+absl::StatusOr<Json> CoordinatorMode::Stop(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const NodeFilter filter, GetFilter(params));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string reason,
+                            GetStringOr(params, "reason", "stopped by the driver", kWhere));
+  MILLRACE_ASSIGN_OR_RETURN(const bool now, GetBoolOr(params, "now", false, kWhere));
+  coordinator_->Stop(filter, reason, now);
+  return Json::object();
+}
+
+absl::StatusOr<Json> CoordinatorMode::Cancel(const Json& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string reason,
+                            GetStringOr(params, "reason", "cancelled by the driver", kWhere));
+  coordinator_->Cancel(reason);
+  return Json::object();
+}
+
+}  // namespace millrace

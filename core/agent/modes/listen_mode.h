@@ -1,0 +1,114 @@
+// File: core/agent/modes/listen_mode.h
+//
+// `millrace-agent agent --listen HOST:PORT`: waits on a host or in a pod for a driver that adopts
+// it, runs an agent for one slot of that driver's cluster, and is free again when that has ended.
+//
+//   free --Hold--> held --StartAgent--> running --the agent's end--> free
+//
+// The agent itself is a child, `millrace-agent agent --parent=stdin`, so that nothing of one
+// cluster is left for the next. It ends with this process, with its coordinator, or when it is
+// released.
+
+#ifndef CORE_AGENT_MODES_LISTEN_MODE_H_
+#define CORE_AGENT_MODES_LISTEN_MODE_H_
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/agent/loop/child_reaper.h"
+#include "core/agent/loop/event_loop.h"
+#include "core/agent/modes/adopt_server.h"
+#include "core/launch/agent_process.h"
+#include "core/launch/agent_secret.h"
+#include "core/net/socket_address.h"
+#include "core/process/exit_status.h"
+#include "core/proto/adopt.pb.h"
+
+namespace millrace {
+
+struct ListenOptions {
+  HostPort address;  // port 0: any, told on stdout
+  SecretPlace secret;
+  std::string advertise;      // as `start`'s; empty: the host of `address`, unless it is a wildcard
+  bool parent_stdin = false;  // end of stdin ends it
+  std::string version;
+  std::vector<std::string> environment;  // "NAME=value": what the node inherits
+};
+
+// Ownership: loop and reaper must outlive it. Thread safety: the loop's thread, which must be the
+// main thread. Blocking: Start() binds and reads the secret; a secret that changed is read on the
+// loop, and the port bound again, half a second at most.
+class ListenMode {
+ public:
+  ListenMode(EventLoop* loop, ChildReaper* reaper, ListenOptions options);
+  ~ListenMode();
+  ListenMode(const ListenMode&) = delete;
+  ListenMode& operator=(const ListenMode&) = delete;
+
+  // Listens, and says where on stdout. Where it cannot, it says why on stderr and the loop quits.
+  void Start();
+  // Ends the agent there is, and then the loop; a second call kills it.
+  void OnSignal(int signal);
+  // Returns the exit code.
+  int Cleanup();
+
+ private:
+  // The slot that this agent is held for or runs.
+  struct Adoption {
+    v1::Hold hold;
+    absl::Time since;
+    std::shared_ptr<AdoptStream> stream;  // null while the driver is away
+    std::unique_ptr<AgentProcess> agent;  // null: held
+  };
+
+  absl::Status Listen();
+  void CheckSecret();
+  void SayRenewal();
+  void OnRequest(const std::shared_ptr<AdoptStream>& stream, const v1::AdoptRequest& request);
+  void OnHold(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold);
+  absl::Status CheckHold(const v1::Hold& hold) const;
+  void Take(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold);
+  void SayHeld();
+  void OnStartAgent(const v1::StartAgent& start);
+  void OnRelease(bool now);
+  void OnGone(const std::shared_ptr<AdoptStream>& stream);
+  void OnRefused(const std::string& peer, const absl::Status& why);
+  void WatchAgent();
+  void OnAgentExit(const ExitStatus& exit);
+  void EndAdoption(const v1::Ended& ended);
+  void Refuse(const std::shared_ptr<AdoptStream>& stream, const v1::Hold& hold,
+              const absl::Status& why);
+  void ParentEnds();
+  void Quit(int exit_code);
+  [[nodiscard]] std::string Advertised() const;
+  [[nodiscard]] bool Used(absl::string_view adoption_id) const;
+
+  EventLoop* const loop_;
+  ChildReaper* const reaper_;
+  ListenOptions options_;  // the port is set once it is bound
+  AgentSecret secret_;
+  bool renewal_said_ = false;    // of secret_
+  absl::Status secret_problem_;  // told; why the present file is not taken
+  std::unique_ptr<AdoptServer> server_;
+  EventLoop::TimerId secret_timer_ = EventLoop::kNoTimer;
+  EventLoop::TimerId kill_timer_ = EventLoop::kNoTimer;
+  std::optional<Adoption> adoption_;
+  // The same slot's next adoption, which waits for the end of the present one.
+  std::shared_ptr<AdoptStream> next_stream_;
+  v1::Hold next_;
+  std::deque<std::string> used_;  // adoption ids that are over, the last few thousand
+  absl::Time refusals_since_;     // refusals are told ten a minute at most
+  int refusals_ = 0;
+  bool ending_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_AGENT_MODES_LISTEN_MODE_H_

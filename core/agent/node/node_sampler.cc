@@ -1,0 +1,63 @@
+#include "core/agent/node/node_sampler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/agent/node/process_sampler.h"
+#include "core/proto/time_proto.h"
+
+namespace millrace {
+
+NodeSampler::NodeSampler(EventLoop* loop, Hooks hooks, Clock* clock)
+    : loop_(loop), hooks_(std::move(hooks)), clock_(clock) {}
+
+NodeSampler::~NodeSampler() { loop_->Cancel(&timer_); }
+
+void NodeSampler::Start(pid_t pid, uint32_t attempt, absl::Duration interval) {
+  pid_ = pid;
+  interval_ = interval;
+  sample_.set_attempt(attempt);
+  loop_->Cancel(&timer_);
+  Tick();
+}
+
+void NodeSampler::Tick() {
+  // Asked now, the node answers in time for the sample after this one.
+  Send();
+  hooks_.ask();
+  timer_ = loop_->After(interval_, [this] { Tick(); });
+}
+
+void NodeSampler::Send() {
+  *sample_.mutable_time() = TimeToProto(clock_->Now());
+  // Time of a child that nobody waited for is gone with it: a counter does not run backwards.
+  const uint64_t cpu_us = sample_.process().cpu_us();
+  *sample_.mutable_process() = SampleProcess(pid_);
+  if (sample_.process().has_cpu_us()) {
+    sample_.mutable_process()->set_cpu_us(std::max(cpu_us, sample_.process().cpu_us()));
+  }
+  hooks_.send(sample_);
+}
+
+void NodeSampler::OnFeed(const v1::NodeSample& feed) {
+  *sample_.mutable_queues() = feed.queues();
+  sample_.set_feed_budget_bytes(feed.feed_budget_bytes());
+  sample_.set_feed_held_bytes(feed.feed_held_bytes());
+}
+
+void NodeSampler::OnStep(int64_t step) {
+  if (sample_.has_step() && step <= sample_.step()) return;
+  sample_.set_step(step);
+  *sample_.mutable_step_time() = TimeToProto(clock_->Now());
+}
+
+void NodeSampler::Finish() {
+  if (pid_ == 0) return;
+  loop_->Cancel(&timer_);
+  pid_ = 0;
+  sample_.clear_process();
+  *sample_.mutable_time() = TimeToProto(clock_->Now());
+  hooks_.send(sample_);
+}
+
+}  // namespace millrace

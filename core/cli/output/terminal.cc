@@ -1,0 +1,106 @@
+#include "core/cli/output/terminal.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "core/process/process.h"
+
+namespace millrace::cli {
+namespace {
+
+const char* Code(Style style) {
+  switch (style) {
+    case Style::kPlain:
+      return "";
+    case Style::kBold:
+      return "\x1b[1m";
+    case Style::kDim:
+      return "\x1b[2m";
+    case Style::kRed:
+      return "\x1b[31m";
+    case Style::kGreen:
+      return "\x1b[32m";
+    case Style::kYellow:
+      return "\x1b[33m";
+    case Style::kBlue:
+      return "\x1b[34m";
+    case Style::kMagenta:
+      return "\x1b[35m";
+    case Style::kCyan:
+      return "\x1b[36m";
+  }
+  return "";
+}
+
+}  // namespace
+
+bool IsTerminal(int fd) { return ::isatty(fd) == 1; }
+
+Styler Styler::ForFd(int fd) {
+  return Styler(IsTerminal(fd) && EnvOr("NO_COLOR", "").empty() && EnvOr("TERM", "") != "dumb");
+}
+
+std::string Styler::operator()(Style style, absl::string_view text) const {
+  if (!enabled_ || style == Style::kPlain || text.empty()) return std::string(text);
+  return absl::StrCat(Code(style), text, "\x1b[0m");
+}
+
+Style StyleOfRole(absl::string_view node) {
+  if (absl::StartsWith(node, "ps")) return Style::kYellow;
+  if (absl::StartsWith(node, "chief") || absl::StartsWith(node, "master")) return Style::kGreen;
+  if (absl::StartsWith(node, "evaluator")) return Style::kMagenta;
+  return Style::kCyan;
+}
+
+int TerminalWidth(int fd, int fallback) {
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  int columns = 0;
+  if (absl::SimpleAtoi(EnvOr("COLUMNS", ""), &columns) && columns > 0) return columns;
+  return fallback;
+}
+
+bool WriteAll(int fd, absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n >= 0) {
+      text.remove_prefix(static_cast<size_t>(n));
+    } else if (errno == EAGAIN) {
+      // Somebody else's non-blocking descriptor: wait for room.
+      pollfd ready{.fd = fd, .events = POLLOUT, .revents = 0};
+      ::poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool WriteWithin(int fd, absl::string_view text, absl::Duration patience) {
+  const int patience_ms = static_cast<int>(absl::ToInt64Milliseconds(patience));
+  while (!text.empty()) {
+    pollfd ready{.fd = fd, .events = POLLOUT, .revents = 0};
+    const int polled = ::poll(&ready, 1, patience_ms);
+    if (polled < 0 && errno == EINTR) continue;
+    if (polled <= 0) return false;
+    // What is ready takes so much at once.
+    const ssize_t n = ::write(fd, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+    if (n >= 0) {
+      text.remove_prefix(static_cast<size_t>(n));
+    } else if (errno != EINTR && errno != EAGAIN) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,26 @@
+#include "core/coordinator/server/call_gate.h"
+
+#include <iterator>  // for std::next
+#include <string>
+
+namespace millrace {
+
+absl::Status CallGate::Admit(const grpc::CallbackServerContext& context, absl::string_view method,
+                             std::initializer_list<TokenKind> allowed) const {
+  const auto& metadata = context.client_metadata();
+  const auto [first, last] = metadata.equal_range("authorization");
+  absl::string_view authorization;
+  // Twice the key: whichever one is meant, it is not a client of ours.
+  if (first != last && std::next(first) == last) {
+    authorization = absl::string_view(first->second.data(), first->second.size());
+  }
+  absl::Status admitted = tokens_->Check(authorization, allowed);
+  if (admitted.ok()) {
+    acceptor_->Admitted(context.peer());
+  } else {
+    recorder_->Refused(method, context.peer(), admitted);
+  }
+  return admitted;
+}
+
+}  // namespace millrace

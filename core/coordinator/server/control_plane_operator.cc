@@ -1,0 +1,519 @@
+// What operators ask, and feeders outside of the driver.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/balance/node_load.h"
+#include "core/base/mutex.h"
+#include "core/base/text.h"
+#include "core/coordinator/server/control_plane.h"
+#include "core/coordinator/server/gateway_conversion.h"
+#include "core/coordinator/view/wire_conversion.h"
+#include "grpcpp/support/proto_buffer_reader.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMaxFeeders = 16'384;
+constexpr size_t kCurveKeyCharacters = 40;
+constexpr int kMaxFedNodes = 4096;  // of one message
+constexpr int kMaxTakenSessions = 1024;
+
+bool IsFeederPrincipal(absl::string_view text) {
+  return absl::StartsWith(text, "feeder/") && text.size() > 7 && text.size() <= 64 &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                  absl::StrContains("/_.:-", c);
+         });
+}
+
+absl::Status NoFeeder(absl::string_view principal) {
+  return absl::InvalidArgumentError(absl::StrCat("\"", Ellipsize(EscapeControls(principal), 80),
+                                                 "\" is no principal of a feeder: \"feeder/\" and "
+                                                 "more, at most 64 bytes of A-Z a-z 0-9 /_.:-"));
+}
+
+// Of a partition, as far as those that were begun say.
+double UsualRows(const FeedSummary& feed) {
+  const int64_t begun = feed.feeding + feed.received + feed.done;
+  return static_cast<double>(feed.rows_received) / static_cast<double>(std::max<int64_t>(1, begun));
+}
+
+// 40 characters of Z85.
+bool IsCurveKey(absl::string_view text) {
+  return text.size() == kCurveKeyCharacters && std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                  absl::StrContains(".-:+=^!/*?&<>()[]{}@%$#", c);
+         });
+}
+
+// The answer of one kv operation, for a thread that waits for it.
+class KvAnswer final : public AttachStream {
+ public:
+  absl::StatusOr<std::string> Wait() {
+    MutexLock lock(&mu_);
+    while (!outcome_.has_value()) answered_.Wait(&mu_);
+    return *outcome_;
+  }
+
+  void Enqueue(const grpc::ByteBuffer& message) override {
+    grpc::ByteBuffer copy(message);  // shares the slices; the reader wants it mutable
+    grpc::ProtoBufferReader reader(&copy);
+    v1::CoordinatorMessage parsed;
+    if (!reader.status().ok() || !parsed.ParseFromZeroCopyStream(&reader)) {
+      Set(absl::InternalError("the answer of the key-value store cannot be read"));
+    } else if (parsed.kv().has_error()) {
+      Set(FromErrorProto(parsed.kv().error()));
+    } else {
+      Set(std::move(*parsed.mutable_kv()->mutable_value()));
+    }
+  }
+  void Close(const absl::Status& status) override { Set(status); }
+  void Flush() override {}
+
+ private:
+  void Set(absl::StatusOr<std::string> outcome) {
+    MutexLock lock(&mu_);
+    if (outcome_.has_value()) return;
+    outcome_ = std::move(outcome);
+    answered_.SignalAll();
+  }
+
+  Mutex mu_;
+  CondVar answered_;
+  std::optional<absl::StatusOr<std::string>> outcome_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace
+
+// ---- operators ----------------------------------------------------------------------------------
+
+void ControlPlane::StopByOperator(absl::string_view reason, bool now) {
+  const std::string text = absl::StrCat("stopped by an operator: ", reason);
+  {
+    MutexLock lock(&mu_);
+    if (shut_down_) return;
+    recorder_->StopRequested(reason, now);
+    if (cancelled_.ok()) cancelled_ = absl::CancelledError(text);
+    if (stop_request_.ok()) stop_request_ = absl::CancelledError(text);
+    observer_.PostStopRequest(stop_request_, now);
+    changed_.SignalAll();
+  }
+  Stop(NodeFilter::kAll, text, now);
+}
+
+absl::Status ControlPlane::stop_request() const {
+  MutexLock lock(&mu_);
+  return stop_request_;
+}
+
+absl::StatusOr<uint32_t> ControlPlane::RestartByOperator(int executor_id,
+                                                         absl::string_view reason) {
+  absl::StatusOr<uint32_t> attempt =
+      RestartNode(executor_id, absl::StrCat("restarted by an operator: ", reason));
+  if (attempt.ok()) recorder_->RestartRequested(executor_id, reason);
+  return attempt;
+}
+
+uint64_t ControlPlane::OperatorKv(const v1::KvRequest& request,
+                                  const std::shared_ptr<AttachStream>& answer) {
+  uint64_t id = 0;
+  Do([&](TableEffects* /*effects*/) {
+    if (shut_down_) {
+      answer->Close(absl::CancelledError("the coordinator shuts down"));
+      to_flush_.push_back(answer);
+      return;
+    }
+    id = next_stream_id_++;
+    streams_[id] = {answer, -1, false};  // never registered: it hears of nothing but its answer
+    HandleKv(id, -1, request);
+  });
+  return id;
+}
+
+void ControlPlane::EndOperatorKv(uint64_t id) {
+  MutexLock lock(&mu_);
+  if (!shut_down_) DropStream(id);
+}
+
+absl::StatusOr<std::string> ControlPlane::CallKv(const v1::KvRequest& request) {
+  const auto answer = std::make_shared<KvAnswer>();
+  const uint64_t id = OperatorKv(request, answer);
+  absl::StatusOr<std::string> outcome = answer->Wait();
+  if (id != 0) EndOperatorKv(id);
+  return outcome;
+}
+
+void ControlPlane::ListKeys(absl::string_view prefix, size_t limit,
+                            v1::ListKeysReply* reply) const {
+  std::vector<std::pair<std::string, size_t>> keys;
+  {
+    MutexLock lock(&mu_);
+    keys = kv_.List(prefix, limit + 1);
+  }
+  reply->set_more(keys.size() > limit);
+  for (size_t i = 0; i < std::min(limit, keys.size()); ++i) {
+    v1::ListKeysReply::Entry* entry = reply->add_entries();
+    entry->set_key(std::move(keys[i].first));
+    entry->set_value_bytes(keys[i].second);
+  }
+}
+
+// ---- the ledger ---------------------------------------------------------------------------------
+
+absl::Status ControlPlane::OpenFeed(absl::string_view feed_id, absl::string_view queue,
+                                    int64_t num_partitions) {
+  const std::vector<std::string>& queues = options_.node.queues;
+  if (std::find(queues.begin(), queues.end(), queue) == queues.end()) {
+    return absl::NotFoundError(absl::StrCat("feed ", feed_id, ": no queue \"", queue,
+                                            "\"; there are: ", absl::StrJoin(queues, ", ")));
+  }
+  MutexLock lock(&mu_);
+  const bool known = ledger_.Summary(feed_id).ok();
+  std::string removed;
+  const absl::Status status = ledger_.Open(feed_id, queue, num_partitions, &removed);
+  if (!removed.empty()) recorder_->FeedRemoved(removed);
+  if (status.ok() && !known) {
+    balance_.ForgetAllowances();
+    recorder_->FeedOpened(*ledger_.Summary(feed_id));
+  }
+  return status;
+}
+
+absl::Status ControlPlane::ReportPartition(absl::string_view feed_id,
+                                           const PartitionReport& report) {
+  MutexLock lock(&mu_);
+  const absl::StatusOr<PartitionRecord> last = ledger_.Partition(feed_id, report.partition);
+  const absl::Status status = ledger_.Report(feed_id, report);
+  if (!status.ok()) return status;
+  const PartitionRecord record = *ledger_.Partition(feed_id, report.partition);
+  const bool refed = record.refed > (last.ok() ? last->refed : 0);
+  // Rows that are fed again count where they were before.
+  const int before = refed && last.ok() ? last->last.executor_id : -1;
+  const FeedSummary summary = *ledger_.Summary(feed_id);
+  for (const int id : {report.executor_id, before}) {
+    if (id >= 0) recorder_->NodeFed(id, ledger_.Queues(id));
+  }
+  if (refed) {
+    recorder_->PartitionRefed(summary, report.partition, report.executor_id, record.refed_reason);
+  }
+  recorder_->FeedChanged(summary);
+  return absl::OkStatus();
+}
+
+void ControlPlane::CloseFeed(absl::string_view feed_id) {
+  MutexLock lock(&mu_);
+  const absl::StatusOr<FeedSummary> before = ledger_.Summary(feed_id);
+  if (!before.ok() || before->closed) return;
+  ledger_.Close(feed_id);
+  moves_.Forget(feed_id);
+  recorder_->FeedClosed(*ledger_.Summary(feed_id));
+}
+
+void ControlPlane::WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const {
+  MutexLock lock(&mu_);
+  body(ledger_);
+}
+
+// ---- feeders outside of the driver --------------------------------------------------------------
+
+bool ControlPlane::Reads(int executor_id, const std::string& queue) const {
+  const std::vector<std::string>& done = nodes_[executor_id].done_queues;
+  return RouteState(executor_id) == FeedRoute::State::kRunning &&
+         std::find(done.begin(), done.end(), queue) == done.end();
+}
+
+int ControlPlane::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& request,
+                             v1::LookupReply::State* state) {
+  std::vector<FeedCandidate> candidates;
+  int starting = -1, restarting = -1, failed = -1;
+  for (const int id : fed_nodes()) {
+    switch (RouteState(id)) {
+      case FeedRoute::State::kStarting:
+        starting = id;
+        continue;
+      case FeedRoute::State::kRestarting:
+        restarting = id;
+        continue;
+      case FeedRoute::State::kFailed:
+        failed = id;
+        continue;
+      case FeedRoute::State::kFinished:
+        continue;
+      case FeedRoute::State::kRunning:
+        break;
+    }
+    if (!Reads(id, feed.queue)) continue;
+    candidates.push_back({.executor_id = id,
+                          .near = !request.host().empty() && table_.host(id) == request.host(),
+                          .open = ledger_.OpenOn(id)});
+  }
+  if (!candidates.empty()) {
+    const std::optional<int> chosen =
+        balance_.Choose(clock_->SteadyNow(), candidates, UsualRows(feed), request.patient());
+    *state = chosen.has_value() ? v1::LookupReply::STATE_RUNNING : v1::LookupReply::STATE_BUSY;
+    return chosen.value_or(-1);
+  }
+  // Nobody reads now: what may change comes first.
+  if (restarting >= 0) {
+    *state = v1::LookupReply::STATE_RESTARTING;
+  } else if (starting >= 0) {
+    *state = v1::LookupReply::STATE_STARTING;
+  } else if (failed >= 0) {
+    *state = v1::LookupReply::STATE_FAILED;
+    return failed;
+  } else {
+    *state = v1::LookupReply::STATE_FINISHED;
+  }
+  return -1;
+}
+
+absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
+                                           v1::LookupReply* reply) {
+  MutexLock lock(&mu_);
+  absl::StatusOr<FeedSummary> feed = ledger_.Summary(request.feed_id());
+  if (!feed.ok()) return feed.status();
+  if (feed->closed) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("feed ", request.feed_id(), " has ended: nothing of it is fed any more"));
+  }
+  if (absl::Status status = ledger_.CheckPartition(request.feed_id(), request.partition());
+      !status.ok()) {
+    return status;
+  }
+  const absl::StatusOr<PartitionRecord> record =
+      ledger_.Partition(request.feed_id(), request.partition());
+  reply->set_partition_state(
+      ToPartitionStateProto(record.ok() ? record->last.state : PartitionState::kPending));
+  if (record.ok() && !record->last.error.ok()) {
+    *reply->mutable_partition_error() = ToErrorProto(record->last.error);
+  }
+  if (const NodeFailure* cause = causes_.cause(); cause != nullptr) {
+    // Nodes that still run end with the cluster: nothing more is fed to them.
+    reply->set_state(v1::LookupReply::STATE_FAILED);
+    reply->set_executor_id(cause->executor_id);
+    reply->set_node(cause->role.ToString());
+    return absl::OkStatus();
+  }
+  int id = -1;
+  if (request.has_executor_id()) {
+    id = request.executor_id();
+    if (absl::Status fed = CheckFed(id); !fed.ok()) return fed;
+  } else {
+    v1::LookupReply::State state = v1::LookupReply::STATE_UNSPECIFIED;
+    // Who asks again is sent to the same node, as long as it reads.
+    const std::optional<int> before = ledger_.Assigned(request.feed_id(), request.partition());
+    if (before.has_value() && RouteState(*before) == FeedRoute::State::kRunning &&
+        nodes_[*before].done_queues.empty()) {
+      id = *before;
+    } else {
+      id = ChooseNode(*feed, request, &state);
+    }
+    if (id < 0) {
+      reply->set_state(state);
+      reply->set_executor_id(-1);
+      return absl::OkStatus();
+    }
+    ledger_.Assign(request.feed_id(), request.partition(), id);
+  }
+  const FeedRoute route = RouteTo(id);
+  reply->set_state(ToLookupState(route.state));
+  reply->set_executor_id(id);
+  reply->set_node(route.node);
+  reply->set_attempt(route.attempt);
+  reply->set_host(route.host);
+  if (route.state != FeedRoute::State::kRunning) return absl::OkStatus();
+  reply->set_nonce(route.nonce);
+  reply->mutable_endpoint()->set_tcp(route.tcp);
+  reply->mutable_endpoint()->set_ipc(route.ipc);
+  reply->mutable_endpoint()->set_key(route.key);
+  reply->mutable_endpoint()->set_curve(route.curve);
+  reply->mutable_endpoint()->set_curve_key(route.curve_key);
+  if (record.ok() && MayResume(record->last, route)) reply->set_resume_row(record->last.rows_acked);
+  return absl::OkStatus();
+}
+
+bool ControlPlane::MayResume(const PartitionReport& last, const FeedRoute& route) const {
+  if (last.executor_id < 0) return false;
+  if (last.executor_id == route.executor_id) return last.node_attempt == route.attempt;
+  // A program that stopped reading has used what it acknowledged, and no more: the rest is
+  // another's. Not so if it failed, which takes what it had learnt along.
+  const bool nothing_in_doubt =
+      last.state == PartitionState::kFailed && last.rows_received == last.rows_acked;
+  const FeedRoute::State before = RouteState(last.executor_id);
+  return nothing_in_doubt && last.node_attempt == table_.attempt(last.executor_id) &&
+         (before == FeedRoute::State::kRunning || before == FeedRoute::State::kFinished);
+}
+
+absl::StatusOr<FeedRoute> ControlPlane::ChooseFeed(absl::string_view feed_id, int64_t partition,
+                                                   absl::string_view host) {
+  v1::LookupRequest request;
+  request.set_feed_id(std::string(feed_id));
+  request.set_partition(partition);
+  request.set_host(std::string(host));
+  v1::LookupReply reply;
+  if (absl::Status status = LookupPartition(request, &reply); !status.ok()) return status;
+  return FeedRoute{.state = FromLookupState(reply.state()),
+                   .executor_id = reply.executor_id(),
+                   .node = reply.node(),
+                   .attempt = reply.attempt(),
+                   .host = reply.host(),
+                   .nonce = reply.nonce(),
+                   .tcp = reply.endpoint().tcp(),
+                   .ipc = reply.endpoint().ipc(),
+                   .key = reply.endpoint().key(),
+                   .curve = reply.endpoint().curve(),
+                   .curve_key = reply.endpoint().curve_key()};
+}
+
+absl::Status ControlPlane::CauseOf(int executor_id, v1::CauseReply* reply) const {
+  MutexLock lock(&mu_);
+  if (!table_.Has(executor_id)) {
+    return absl::NotFoundError(absl::StrCat("no executor ", executor_id));
+  }
+  const absl::Status cause = CauseOfSlot(executor_id);
+  if (!cause.ok()) *reply->mutable_error() = ToErrorProto(cause);
+  if (causes_.cause() != nullptr) *reply->mutable_first_cause() = ToErrorProto(causes_.status());
+  return absl::OkStatus();
+}
+
+absl::Status ControlPlane::AgentGone(const v1::AgentGoneRequest& request) {
+  if (request.agent_id().empty()) {
+    return absl::InvalidArgumentError("AgentGoneRequest.agent_id is unset");
+  }
+  AgentExitReport report = {.agent_id = request.agent_id()};
+  if (request.signal() != 0) {
+    report.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = request.signal()};
+  } else {
+    report.exit = {.kind = ExitStatus::Kind::kExited, .code = request.exit_code()};
+  }
+  bool known = true;
+  Do([&](TableEffects* effects) {
+    known = table_.Has(request.executor_id());
+    if (known) table_.AgentExited(request.executor_id(), report, effects);
+  });
+  if (known) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no executor ", request.executor_id()));
+}
+
+absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {
+  if (!v1::PartitionState_IsValid(request.state()) ||
+      request.state() == v1::PARTITION_STATE_UNSPECIFIED) {
+    return absl::InvalidArgumentError("ReportRequest.state is unset or unknown");
+  }
+  const bool somewhere = request.state() != v1::PARTITION_STATE_PENDING &&
+                         request.state() != v1::PARTITION_STATE_FAILED;
+  if (somewhere || request.executor_id() >= 0) {
+    if (absl::Status fed = CheckFed(request.executor_id()); !fed.ok()) return fed;
+  }
+  const PartitionReport report = ToPartitionReport(request);
+  {
+    MutexLock lock(&mu_);
+    const absl::StatusOr<PartitionRecord> record =
+        ledger_.Partition(request.feed_id(), request.partition());
+    if (record.ok() && record->last.feeder_attempt > report.feeder_attempt) {
+      return absl::AbortedError(
+          absl::StrCat("feed ", request.feed_id(), ", partition ", request.partition(),
+                       ": attempt ", record->last.feeder_attempt, " of the feeder has it, this is ",
+                       report.feeder_attempt, ": end this one"));
+    }
+  }
+  return ReportPartition(request.feed_id(), report);
+}
+
+absl::Status ControlPlane::FeederPace(const v1::PaceRequest& request, v1::PaceReply* reply) {
+  if (!IsFeederPrincipal(request.feeder())) return NoFeeder(request.feeder());
+  if (request.nodes_size() > kMaxFedNodes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("PaceRequest has ", request.nodes_size(), " nodes: at most ", kMaxFedNodes));
+  }
+  for (const v1::FedNode& node : request.nodes()) {
+    if (absl::Status fed = CheckFed(node.executor_id()); !fed.ok()) return fed;
+  }
+  MutexLock lock(&mu_);
+  const absl::Duration now = clock_->SteadyNow();
+  for (const v1::FedNode& node : request.nodes()) {
+    balance_.Tell(now, request.feeder(), ToFeederLoad(node));
+    const std::optional<int64_t> room = balance_.Room(node.executor_id(), request.feeder());
+    if (!room.has_value()) continue;
+    v1::FedNodeRoom& told = *reply->add_rooms();
+    told.set_executor_id(node.executor_id());
+    told.set_rows(static_cast<uint64_t>(*room));
+  }
+  if (causes_.cause() != nullptr) return absl::OkStatus();
+  for (const std::string& feed_id : ledger_.OpenFeeds()) {
+    if (moves_.IsDue(now, feed_id)) PlanMoves(now, feed_id);
+    for (const TakeBack& move : moves_.Of(feed_id)) {
+      const bool asked = std::any_of(
+          request.nodes().begin(), request.nodes().end(),
+          [&](const v1::FedNode& node) { return node.executor_id() == move.executor_id; });
+      if (!asked || reply->take_back_size() >= kMaxTakenSessions) continue;
+      v1::TakenSession& taken = *reply->add_take_back();
+      taken.set_feed_id(feed_id);
+      taken.set_partition(move.partition);
+      taken.set_feeder_attempt(move.feeder_attempt);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ControlPlane::PlanMoves(absl::Duration now, const std::string& feed_id) {
+  const FeedSummary feed = *ledger_.Summary(feed_id);
+  std::map<int, NodeLoad> loads;
+  for (const int id : fed_nodes()) {
+    if (Reads(id, feed.queue)) loads[id] = balance_.Load(id);
+  }
+  const double usual = UsualRows(feed);
+  moves_.Plan(now, feed_id, ledger_.OpenSessions(feed_id), loads, usual,
+              ledger_.FailedRows(feed_id, usual), /*complete=*/feed.pending == 0);
+}
+
+absl::Status ControlPlane::AnnounceFeeder(absl::string_view principal,
+                                          absl::string_view curve_key) {
+  if (!IsFeederPrincipal(principal)) return NoFeeder(principal);
+  if (!IsCurveKey(curve_key)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the CURVE key of ", principal, " must be ", kCurveKeyCharacters,
+                     " characters of Z85; found ", curve_key.size(), " bytes that are none"));
+  }
+  absl::Status status;
+  Do([&](TableEffects* /*effects*/) {
+    const auto known = feeder_keys_.find(principal);
+    if (known != feeder_keys_.end()) {
+      if (known->second != curve_key) {
+        status = absl::AlreadyExistsError(
+            absl::StrCat(principal, " was announced with another CURVE key"));
+      }
+      return;
+    }
+    for (const auto& [other, key] : feeder_keys_) {
+      if (key == curve_key) {
+        status = absl::AlreadyExistsError(
+            absl::StrCat("the CURVE key of ", principal, " is that of ", other));
+        return;
+      }
+    }
+    if (feeder_keys_.size() >= kMaxFeeders) {
+      status = absl::ResourceExhaustedError(absl::StrCat(
+          kMaxFeeders, " feeders have announced CURVE keys in this cluster: no more are taken"));
+      return;
+    }
+    feeder_keys_.emplace(principal, curve_key);
+    v1::CoordinatorMessage message;
+    (*message.mutable_feeder_keys()->mutable_keys())[std::string(principal)] =
+        std::string(curve_key);
+    SendToFed(message);
+  });
+  return status;
+}
+
+}  // namespace millrace

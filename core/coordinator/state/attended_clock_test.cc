@@ -1,0 +1,108 @@
+#include "core/coordinator/state/attended_clock.h"
+
+#include <optional>
+
+#include "absl/time/time.h"
+#include "core/base/fake_clock.h"
+#include "core/base/status_matchers.h"
+#include "core/coordinator/state/reservation_table.h"
+#include "core/coordinator/state/reservation_table_testing.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+TEST(AttendedClockTest, TimePassesWhileItIsRead) {
+  FakeClock real;
+  const AttendedClock clock(&real, absl::Seconds(2));
+  const absl::Duration start = clock.SteadyNow();
+  for (int i = 0; i < 10; ++i) {
+    real.Advance(absl::Seconds(2));
+    EXPECT_EQ(clock.SteadyNow() - start, absl::Seconds(2 * (i + 1)));
+  }
+  EXPECT_EQ(clock.Now(), real.Now());
+}
+
+TEST(AttendedClockTest, WhatNobodyReadIsNoTime) {
+  FakeClock real;
+  const AttendedClock clock(&real, absl::Seconds(2));
+  const absl::Duration start = clock.SteadyNow();
+  real.Advance(absl::Hours(3));
+  EXPECT_EQ(clock.SteadyNow(), start);
+  real.Advance(absl::Seconds(1));
+  EXPECT_EQ(clock.SteadyNow(), start + absl::Seconds(1));
+  real.Advance(absl::Seconds(2.5));
+  EXPECT_EQ(clock.SteadyNow(), start + absl::Seconds(1));
+}
+
+// A table by this clock, whose coordinator ticks each second unless it is stopped.
+struct Coordinator {
+  explicit Coordinator(RestartPolicy restart = {}) {
+    TableOptions options;
+    options.roles = {{"worker", 0}, {"worker", 1}};
+    options.restart = restart;
+    options.clock = &clock;
+    table.emplace(options);
+    for (int id = 0; id < 2; ++id) Bring(id);
+  }
+  void Bring(int id) {
+    const uint64_t stream = 1 + id;
+    EXPECT_THAT(table->Connect(id, Agent(id == 0 ? "a" : "b"), stream, &effects), IsOk());
+    EXPECT_TRUE(table->Registered(id, stream, &effects));
+    table->Update(stream, Report(NodeReport::Kind::kRunning), &effects);
+  }
+  void Stopped(absl::Duration duration) {
+    real.Advance(duration);
+    table->Tick(&effects);
+  }
+  void Silence(int seconds) {
+    for (int i = 0; i < seconds; ++i) Stopped(absl::Seconds(1));
+  }
+
+  FakeClock real;
+  AttendedClock clock{&real, absl::Seconds(2)};
+  std::optional<ReservationTable> table;
+  TableEffects effects;
+};
+
+TEST(AttendedClockTest, ACoordinatorThatWasStoppedLosesNobody) {
+  Coordinator f;
+  f.Silence(3);
+  f.Stopped(absl::Seconds(60));
+  f.Silence(1);
+  EXPECT_EQ(f.table->state(0), SlotState::kRunning);
+  EXPECT_TRUE(f.effects.failures.empty());
+  f.Silence(1);  // the fifth second in which it could have heard
+  EXPECT_EQ(f.table->state(0), SlotState::kLost);
+  EXPECT_EQ(f.effects.failures.size(), 2u);
+}
+
+TEST(AttendedClockTest, ALeaseWaitsForACoordinatorThatWasStopped) {
+  Coordinator f;
+  f.table->StreamLost(1, &f.effects);
+  f.Stopped(absl::Hours(1));
+  EXPECT_EQ(f.table->state(0), SlotState::kRunning);
+  const auto back = f.table->Connect(0, Agent("a"), 9, &f.effects);
+  ASSERT_THAT(back, IsOk());
+  EXPECT_TRUE(back->again);
+  f.table->StreamLost(9, &f.effects);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(f.table->state(0), SlotState::kRunning);
+    f.table->Heard(2);
+    f.Silence(1);
+  }
+  EXPECT_EQ(f.table->state(0), SlotState::kLost);
+}
+
+TEST(AttendedClockTest, AStoppedNodeIsNotBlamedForItsCoordinatorsPause) {
+  Coordinator f;
+  f.table->Update(1, Report(NodeReport::Kind::kStopped), &f.effects);
+  f.Stopped(absl::Minutes(5));
+  EXPECT_EQ(f.table->state(0), SlotState::kRunning);
+  f.table->Update(1, Report(NodeReport::Kind::kRunning), &f.effects);
+  EXPECT_FALSE(f.table->Status(0).stopped);
+  EXPECT_TRUE(f.effects.failures.empty());
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,167 @@
+// File: core/coordinator/state/coordinator_options.h
+//
+// What a driver gives to the coordinator and hears from it.
+//
+// Defines: InputMode, NodeOptions, LogSource, CoordinatorObserver, CoordinatorOptions, NodeFilter,
+// FeedRoute.
+//
+// Thread safety: ordinary values.
+
+#ifndef CORE_COORDINATOR_STATE_COORDINATOR_OPTIONS_H_
+#define CORE_COORDINATOR_STATE_COORDINATOR_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/coordinator/state/cluster_status.h"
+#include "core/coordinator/state/restart_policy.h"
+#include "core/coordinator/state/role_dealer.h"
+#include "core/coordinator/state/sidecar.h"
+#include "core/net/port_range.h"
+
+namespace millrace {
+
+enum class InputMode {
+  kDirect,  // nodes read their own data
+  kFeed,    // nodes are fed
+};
+
+// What every agent needs to start its node: the C++ face of NodeSpec in core/proto.
+struct NodeOptions {
+  // Path of the program. shipped: on this host; agents that lack it fetch it, and Start() reads it
+  // for its sha256. Otherwise it must exist on each agent's host.
+  std::string program;
+  bool shipped = false;
+  std::vector<std::string> args;           // after argv[0]
+  std::map<std::string, std::string> env;  // added to the agent's environment
+  InputMode input_mode = InputMode::kDirect;
+  std::vector<std::string> queues = {"input", "output", "error"};
+  std::string default_fs = "file://";
+  std::string log_dir;       // on the agent's host; empty: the agent's default
+  bool release_port = true;  // close the reserved port just before exec
+  // GPUs that each node's agent claims for it (docs/gpus.md); ps get none. With 0 and no
+  // gpus_by_job GPUs are left alone.
+  int gpus_per_node = 0;
+  std::map<std::string, int> gpus_by_job;  // other numbers, also for "ps"
+  // "9000-9100": ports for the TCP endpoints where nodes are fed. Empty: any.
+  std::string feed_port_range;
+  int64_t feed_budget_bytes = int64_t{256} << 20;
+  absl::Duration stop_grace = absl::Seconds(5);     // asked to stop, until killed
+  absl::Duration stop_timeout = absl::Seconds(10);  // stopped by SIGSTOP, until failed
+  std::vector<Sidecar> sidecars;
+  // What each agent may relay of its node's output; the file in log_dir has all of it. 0: the
+  // agent's default, 64 KiB/s.
+  int64_t log_bytes_per_second = 0;
+  // Everything that nodes write comes to CoordinatorObserver::OnOutput too, at most so much of each
+  // node ahead of what was taken there; a node whose output is not taken waits. 0: it does not.
+  int64_t output_window_bytes = 0;
+};
+
+// Where a log line comes from.
+enum class LogSource { kStdout, kStderr, kAgent };
+
+// Hears what happens. Called from one thread of the coordinator, in order, never with a lock held;
+// every method of Coordinator but Shutdown() and the destructor may be called from here, the waits
+// included (they only delay later calls). The queue to the observer is bounded: when it is full,
+// log lines and metrics are dropped and counted, slots and failures never.
+class CoordinatorObserver {
+ public:
+  virtual ~CoordinatorObserver() = default;
+
+  // A slot changed: `slot` is how it is now.
+  virtual void OnSlot(const SlotStatus& /*slot*/) {}
+  // `dropped` lines were lost before these, here or at the agent.
+  virtual void OnLog(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
+                     const std::vector<std::string>& /*lines*/, uint64_t /*dropped*/) {}
+  // With NodeOptions::output_window_bytes: what a node wrote to stdout or stderr, byte for byte;
+  // empty at the end of its attempt. Nothing of it is dropped. `taken` is to be called once, from
+  // any thread, when there is room for more; it may be called after the coordinator is gone.
+  virtual void OnOutput(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
+                        std::string /*bytes*/, const std::function<void()>& taken) {
+    taken();
+  }
+  virtual void OnMetric(int /*executor_id*/, const NodeRole& /*role*/, absl::string_view /*name*/,
+                        int64_t /*step*/, double /*value*/) {}
+  // The agent of this slot is gone, or must go, and the slot is to be started again: whoever starts
+  // agents ends what is left of the old one and starts another. Not called for an agent that stays.
+  // Where that cannot be done: ReportAgentExit with a status.
+  virtual void OnRelaunch(int /*executor_id*/) {}
+  // A node failed and is started again: worth a line to a person (RestartText()).
+  virtual void OnRestart(const NodeRestart& /*restart*/) {}
+  // An operator asks for the end of the cluster; its nodes have been asked (now: killed). `status`
+  // is CANCELLED with the reason.
+  virtual void OnOperatorStop(const absl::Status& /*status*/, bool /*now*/) {}
+  // Once: the cluster failed, `status` is its first cause.
+  virtual void OnFailure(const absl::Status& /*status*/) {}
+};
+
+struct CoordinatorOptions {
+  std::string cluster_id;                  // empty: random. Otherwise 1 to 128 of A-Z a-z 0-9 . _ -
+  std::string bind_address = "127.0.0.1";  // an address of this host, or "0.0.0.0" or "::" for all
+  int port = 0;                            // 0: any of port_range
+  PortRange port_range;                    // {0, 0}: any
+  // Host under which agents reach this one, for address(): a name, an address, an interface
+  // ("eth0") or a network ("10.0.0.0/8") of this host. Empty: bind_address, or this host's name if
+  // that is a wildcard.
+  std::string advertise_host;
+  std::vector<NodeRole> roles;  // by executor id, from DealRoles()
+  NodeOptions node;
+
+  // From Start() until every node has been running.
+  absl::Duration reservation_timeout = absl::Seconds(600);
+  absl::Duration heartbeat_interval = absl::Seconds(1);
+  // Of silence on an open stream. Until all nodes have been running at least 10 ms a slot: the
+  // coordinator of thousands is busy with their handshakes.
+  absl::Duration lost_after = absl::Seconds(5);
+  absl::Duration lease = absl::Seconds(10);  // of a slot whose stream broke
+  // How often a slot may fail or be lost and be started again: of every role, and by job name of
+  // those that differ.
+  RestartPolicy restart;
+  std::map<std::string, RestartPolicy> restarts;
+  QuarantinePolicy quarantine;
+
+  Clock* clock = RealClock();  // not owned; outlives the coordinator
+  // Where events.jsonl is written, on this host (core/coordinator/view/event_log.h). Empty:
+  // nowhere.
+  std::string event_log_dir;
+  CoordinatorObserver* observer = nullptr;  // not owned; outlives the coordinator
+};
+
+enum class NodeFilter {
+  kFed,             // chief or master, and workers
+  kPsAndEvaluator,  // the others
+  kAll,
+};
+
+// Where a fed node takes its data, for feeders.
+struct FeedRoute {
+  enum class State {
+    kStarting,    // not there yet, or it did not publish an endpoint yet
+    kRunning,     // all fields below are set
+    kRestarting,  // a replacement is expected: keep the source, ask again
+    kFinished,    // reads no more (as TERMINATED)
+    kFailed,      // Cause() says why
+  };
+  State state = State::kStarting;
+  int executor_id = 0;
+  std::string node;  // "worker:1"
+  uint32_t attempt = 0;
+  std::string host;   // as its agent names it; empty before there was one
+  std::string nonce;  // 16 hex digits: goes into OPEN
+  std::string tcp;    // ZeroMQ endpoints; either may be empty
+  std::string ipc;
+  std::string key;    // a secret; of tcp and ipc
+  std::string curve;  // for feeders of other hosts; may be empty, then curve_key is too
+  std::string curve_key;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_COORDINATOR_STATE_COORDINATOR_OPTIONS_H_

@@ -1,0 +1,308 @@
+// Restarts: what the reservation table does when a node fails that may start again.
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "core/base/status_matchers.h"
+#include "core/coordinator/state/reservation_table.h"
+#include "core/coordinator/state/reservation_table_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using Kind = NodeReport::Kind;
+
+TableOptions Healing(int max_restarts) {
+  TableOptions options;
+  options.roles = {{"worker", 0}, {"worker", 1}};
+  options.restart.max_restarts = max_restarts;
+  return options;
+}
+
+// The node of slot 0 fails; its agent stays.
+NodeReport Failure(uint32_t attempt, const std::string& next_address = "a0:2") {
+  NodeReport report = Exit(Code(3), false, attempt);
+  report.next_address = next_address;
+  return report;
+}
+
+TEST(RestartTest, ANodeWhoseAgentStaysIsStartedAgainThereAfterItsBackoff) {
+  TableFixture f(Healing(1));
+  f.Bring(SlotState::kRunning, 0);
+  f.Bring(SlotState::kRunning, 1);
+  const std::string nonce = f.table.nonce(0);
+  f.effects = {};
+  f.table.Update(1, Failure(0), &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kFailed);
+  EXPECT_TRUE(f.table.AwaitsReplacement(0));
+  EXPECT_FALSE(f.table.HasEnded(0));
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+  ASSERT_THAT(f.effects.restarts, SizeIs(1));
+  EXPECT_EQ(f.effects.restarts[0].used, 1);
+  EXPECT_GE(f.effects.restarts[0].after, absl::Seconds(0.8));
+  EXPECT_LE(f.effects.restarts[0].after, absl::Seconds(1.2));
+  EXPECT_TRUE(f.table.Status(0).restart_at.has_value());
+  EXPECT_LE(f.table.NextDeadline(), f.clock.SteadyNow() + absl::Seconds(1.2));
+  f.effects = {};
+  f.Silence(absl::Seconds(0.7));
+  EXPECT_THAT(f.effects.start, IsEmpty());
+  f.Silence(absl::Seconds(0.6));
+  ASSERT_THAT(f.effects.start, SizeIs(1));
+  EXPECT_EQ(f.effects.start[0].stream_id, 1u);
+  EXPECT_EQ(f.effects.start[0].attempt, 1u);
+  EXPECT_NE(f.effects.start[0].nonce, nonce);
+  EXPECT_EQ(f.effects.start[0].nonce, f.table.nonce(0));
+  EXPECT_THAT(f.effects.replaced, ElementsAre(0));
+  ASSERT_THAT(f.effects.changes, SizeIs(1));
+  EXPECT_EQ(f.effects.changes[0].epoch, 2u);
+  EXPECT_EQ(f.effects.changes[0].address, "a0:2");
+  EXPECT_EQ(f.effects.changes[0].attempt, 1u);
+  EXPECT_THAT(f.effects.relaunch, IsEmpty());
+  EXPECT_EQ(f.table.state(0), SlotState::kRegistered);
+  EXPECT_FALSE(f.table.AllRan());
+  // The last word of the attempt before is fenced.
+  f.table.Update(1, Failure(0), &f.effects);
+  EXPECT_EQ(f.table.fenced_updates(), 1u);
+  f.table.Update(1, Report(Kind::kRunning, 1), &f.effects);
+  EXPECT_TRUE(f.table.AllRan());
+  EXPECT_EQ(f.table.Status(0).restarts, 1);
+}
+
+TEST(RestartTest, WhenTheBudgetIsUsedTheFailureTellsTheAttemptsBeforeAndTheAgentIsSentAway) {
+  TableFixture f(Healing(2));
+  f.Bring(SlotState::kRunning, 0);
+  absl::Duration backoff;
+  for (uint32_t attempt = 0; attempt < 2; ++attempt) {
+    f.effects = {};
+    f.table.Update(1, Failure(attempt), &f.effects);
+    ASSERT_THAT(f.effects.restarts, SizeIs(1));
+    EXPECT_GT(f.effects.restarts[0].after, backoff);
+    backoff = f.effects.restarts[0].after;
+    f.Alive(absl::Seconds(3));
+    f.table.Update(1, Report(Kind::kRunning, attempt + 1), &f.effects);
+  }
+  f.effects = {};
+  f.table.Update(1, Failure(2), &f.effects);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  const NodeFailure& failure = f.effects.failures[0];
+  EXPECT_EQ(failure.no_restart, "2 of 2 restarts used");
+  EXPECT_THAT(failure.earlier_attempts,
+              ElementsAre("attempt 0 exited with code 3", "attempt 1 exited with code 3"));
+  EXPECT_THAT(f.effects.stop, SizeIs(1));
+  EXPECT_FALSE(f.table.AwaitsReplacement(0));
+}
+
+TEST(RestartTest, RestartsOutsideTheWindowDoNotCount) {
+  TableOptions options = Healing(1);
+  options.restart.window = absl::Minutes(10);
+  TableFixture f(std::move(options));
+  f.Bring(SlotState::kRunning, 0);
+  for (uint32_t attempt = 0; attempt < 5; ++attempt) {
+    f.table.Update(1, Failure(attempt), &f.effects);
+    EXPECT_EQ(f.table.Status(0).restarts, 1);
+    f.Alive(absl::Seconds(2));
+    f.table.Update(1, Report(Kind::kRunning, attempt + 1), &f.effects);
+    f.Alive(absl::Minutes(11));
+    EXPECT_EQ(f.table.Status(0).restarts, 0);
+  }
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+  // Each run was long: the backoff is the first one again.
+  EXPECT_LE(f.effects.restarts.back().after, absl::Seconds(1.2));
+}
+
+TEST(RestartTest, ThreeFailuresInAMinuteOnAHostEndRestartsThere) {
+  TableFixture f(Healing(10));
+  f.Bring(SlotState::kRunning, 0);
+  f.Bring(SlotState::kRunning, 1);  // on another host
+  for (uint32_t attempt = 0; attempt < 3; ++attempt) {
+    f.table.Update(1, Failure(attempt), &f.effects);
+    f.Alive(absl::Seconds(3));
+    f.table.Update(1, Report(Kind::kRunning, attempt + 1), &f.effects);
+  }
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_THAT(f.effects.failures[0].no_restart,
+              AllOf(HasSubstr("3 failures in 60 s on host host-a0: no restarts there until "),
+                    HasSubstr("2 of 10 restarts used")));
+  ASSERT_THAT(f.table.Quarantined(), SizeIs(1));
+  EXPECT_EQ(f.table.Quarantined()[0].host, "host-a0");
+  f.Alive(absl::Minutes(5));
+  EXPECT_THAT(f.table.Quarantined(), IsEmpty());
+}
+
+TEST(RestartTest, AnAgentThatDiedIsReplacedByItsLauncher) {
+  TableFixture f(Healing(1));
+  f.Bring(SlotState::kRunning, 0);
+  f.table.AgentExited(0, {.exit = Signal(9), .pid = kAgentPid}, &f.effects);
+  EXPECT_EQ(f.table.state(0), SlotState::kLost);
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+  f.effects = {};
+  f.Silence(absl::Seconds(2));
+  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
+  f.Silence(absl::Seconds(2));
+  EXPECT_THAT(f.effects.relaunch, SizeIs(1));  // once
+  // It could not: there is no second restart.
+  f.table.AgentExited(0, {.status = absl::ResourceExhaustedError("no processes left")}, &f.effects);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_THAT(f.effects.failures[0].status,
+              StatusIs(absl::StatusCode::kUnavailable,
+                       "was lost: its agent was killed by SIGKILL; no other agent could be "
+                       "started: no processes left"));
+}
+
+TEST(RestartTest, OnOneHostEachNodeIsCountedForItself) {
+  TableOptions options;
+  for (int i = 0; i < 4; ++i) options.roles.push_back({"worker", i});
+  options.restart.max_restarts = 5;
+  TableFixture f(std::move(options));
+  auto agent = [](int id) {
+    return AgentInfo{absl::StrCat("a", id), "the-host", kAgentPid, absl::StrCat("h:", id)};
+  };
+  for (int id = 0; id < 4; ++id) {
+    ASSERT_THAT(f.table.Connect(id, agent(id), 1 + id, &f.effects), IsOk());
+    f.table.Registered(id, 1 + id, &f.effects);
+    f.table.Update(1 + id, Report(Kind::kRunning), &f.effects);
+  }
+  auto fail = [&](int id) {
+    f.table.Update(1 + id, Failure(f.table.attempt(id)), &f.effects);
+    f.Alive(absl::Seconds(6));
+    f.table.Update(1 + id, Report(Kind::kRunning, f.table.attempt(id)), &f.effects);
+  };
+  for (int id = 0; id < 4; ++id) fail(id);
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+  for (int id = 0; id < 4; ++id) EXPECT_EQ(f.table.attempt(id), 1u);
+  EXPECT_THAT(f.table.Quarantined(), IsEmpty());
+  fail(2);
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+  fail(2);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_EQ(f.effects.failures[0].no_restart,
+            "3 failures of worker:2 in 60 s, where quarantine begins, 2 of 5 restarts used");
+  fail(3);
+  EXPECT_EQ(f.table.attempt(3), 2u);
+}
+
+TEST(RestartTest, ASilentAgentHasItsLeaseToComeBackAndThenNothingIsUsed) {
+  TableFixture f(Healing(1));
+  f.Bring(SlotState::kRunning, 0);
+  f.Silence(absl::Seconds(5));
+  f.effects = {};
+  f.Silence(absl::Seconds(9));
+  EXPECT_THAT(f.effects.relaunch, IsEmpty());
+  ASSERT_THAT(f.table.Connect(0, Agent("a0"), 9, &f.effects), IsOk());
+  EXPECT_EQ(f.table.Status(0).restarts, 0);
+  f.table.Registered(0, 9, &f.effects);
+  f.Silence(absl::Seconds(5));
+  f.Silence(absl::Seconds(10));
+  EXPECT_THAT(f.effects.relaunch, ElementsAre(0));
+}
+
+TEST(RestartTest, AStoppedNodeIsKilledForItsRestart) {
+  TableFixture f(Healing(1));
+  f.Bring(SlotState::kRunning, 0);
+  f.table.Update(1, Report(Kind::kStopped), &f.effects);
+  f.effects = {};
+  for (int i = 0; i < 10; ++i) {
+    f.table.Heard(1);
+    f.clock.Advance(absl::Seconds(1));
+  }
+  f.table.Tick(&f.effects);
+  ASSERT_THAT(f.effects.stop, SizeIs(1));
+  EXPECT_TRUE(f.effects.stop[0].restart);
+  EXPECT_TRUE(f.effects.stop[0].now);
+  f.table.Update(1, Failure(0), &f.effects);
+  f.Alive(absl::Seconds(2));
+  EXPECT_THAT(f.effects.start, SizeIs(1));
+  EXPECT_EQ(f.table.attempt(0), 1u);
+}
+
+TEST(RestartTest, AnOperatorsRestartUsesNoBudget) {
+  TableFixture f(Healing(0));
+  f.Bring(SlotState::kRunning, 0);
+  EXPECT_THAT(f.table.Restart(7, "x", &f.effects), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(f.table.Restart(1, "x", &f.effects),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("requested")));
+  ASSERT_THAT(f.table.Restart(0, "memory grows", &f.effects), IsOk());
+  ASSERT_THAT(f.effects.stop, SizeIs(1));
+  EXPECT_TRUE(f.effects.stop[0].restart);
+  EXPECT_EQ(f.effects.stop[0].reason, "memory grows");
+  f.table.Update(1, Report(Kind::kDraining), &f.effects);
+  NodeReport end = Failure(0);
+  end.as_asked = true;
+  f.table.Update(1, end, &f.effects);
+  EXPECT_THAT(f.effects.start, SizeIs(1));
+  EXPECT_EQ(f.table.state(0), SlotState::kRegistered);
+  EXPECT_EQ(f.table.attempt(0), 1u);
+  EXPECT_EQ(f.table.Status(0).restarts, 0);
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+}
+
+TEST(RestartTest, AStopEndsTheWaitForARestartAndTheFailureCounts) {
+  TableFixture f(Healing(1));
+  f.Bring(SlotState::kRunning, 0);
+  f.table.Update(1, Failure(0), &f.effects);
+  f.effects = {};
+  f.table.Stop(0, "done", false, &f.effects);
+  EXPECT_THAT(f.effects.stop, SizeIs(1));  // the agent that stayed may go
+  EXPECT_TRUE(f.table.HasEnded(0));
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_EQ(f.effects.failures[0].no_restart, "the cluster was stopped before its next attempt");
+  f.Alive(absl::Seconds(60));
+  EXPECT_THAT(f.effects.start, IsEmpty());
+  EXPECT_THAT(f.effects.relaunch, IsEmpty());
+  EXPECT_THAT(f.table.Restart(0, "x", &f.effects), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST(RestartTest, AProgramThatIsNotThereIsNotLookedForAgain) {
+  TableFixture f(Healing(3));
+  f.Bring(SlotState::kReady, 0);
+  NodeReport report = Report(Kind::kLaunchFailed);
+  report.pid = 0;
+  f.table.Update(1, report, &f.effects);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_EQ(f.effects.failures[0].no_restart, "another attempt would end in the same way");
+}
+
+TEST(RestartTest, AnEchoOfAHealedFailureNamesIt) {
+  TableOptions options = Healing(0);
+  options.roles.push_back({"ps", 0});
+  options.restarts["ps"].max_restarts = 1;
+  TableFixture f(std::move(options));
+  for (int id = 0; id < 3; ++id) f.Bring(SlotState::kRunning, id);
+  f.table.Update(3, Exit(Signal(9)), &f.effects);
+  EXPECT_THAT(f.effects.failures, IsEmpty());
+  NodeReport echo = Exit(Code(1));
+  echo.error = absl::UnavailableError("ps:0 is gone");
+  f.table.Update(1, echo, &f.effects);
+  ASSERT_THAT(f.effects.failures, SizeIs(1));
+  EXPECT_THAT(f.effects.failures[0].healed_nearby,
+              ElementsAre("ps:0, whose attempt 0 was killed by SIGKILL"));
+}
+
+TEST(RestartTest, AJumpOfTheWallClockChangesNothing) {
+  TableFixture f(Healing(1));
+  f.Bring(SlotState::kRunning, 0);
+  f.table.Update(1, Failure(0), &f.effects);
+  f.effects = {};
+  for (const absl::Duration jump : {absl::Hours(1000), -absl::Hours(3000)}) {
+    f.clock.AdvanceWall(jump);
+    f.table.Tick(&f.effects);
+  }
+  EXPECT_TRUE(f.effects.empty());
+  f.Alive(absl::Seconds(2));
+  EXPECT_THAT(f.effects.start, SizeIs(1));
+  f.clock.AdvanceWall(absl::Hours(1000));
+  f.effects = {};
+  f.table.Tick(&f.effects);
+  EXPECT_TRUE(f.effects.empty());
+  EXPECT_EQ(f.table.state(0), SlotState::kRegistered);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,88 @@
+// File: core/launch/agent_process.h
+//
+// One `millrace-agent agent --parent=stdin` as a child of this process, and the JSON Lines it
+// speaks (docs/control_protocol.md, section 1).
+#ifndef CORE_LAUNCH_AGENT_PROCESS_H_
+#define CORE_LAUNCH_AGENT_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/base/line_reader.h"
+#include "core/base/unique_fd.h"
+#include "core/launch/agent_ticket.h"
+
+namespace millrace {
+
+// Thread safety: single-threaded. Blocking: never. Lifetime: the destructor kills a child that
+// still runs and reaps it.
+class AgentProcess {
+ public:
+  // Starts `agent_path` and sends it `ticket`. Its runtime folder,
+  // $TMPDIR/millrace-<cluster id>-<executor id>.<random>, is made and removed by the agent; Reap()
+  // removes it after an agent that could not. Nobody can make it beforehand: its name is random,
+  // and stands in the ticket alone. Its environment is this process's, or `environment`. Returns
+  // the system's error.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<AgentProcess>> Spawn(
+      const std::string& agent_path, const AgentTicket& ticket,
+      const std::vector<std::string>* environment = nullptr);
+  ~AgentProcess();
+  AgentProcess(const AgentProcess&) = delete;
+  AgentProcess& operator=(const AgentProcess&) = delete;
+
+  [[nodiscard]] int executor_id() const { return executor_id_; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  // Descriptors for poll(); -1 once they have ended.
+  [[nodiscard]] int pid_fd() const { return pid_fd_.get(); }
+  [[nodiscard]] int out_fd() const { return out_.get(); }
+  [[nodiscard]] int err_fd() const { return err_.get(); }
+
+  // Takes what can be read.
+  void ReadOut();
+  void ReadErr();
+
+  // Ends the agent: closing its stdin asks it to, SIGKILL does it.
+  void CloseStdin() { in_.reset(); }
+  void Kill();
+  // SIGTSTP pauses its node, SIGCONT lets it go on (docs/control_protocol.md).
+  void Signal(int signal);
+
+  // To be called once pid_fd() is readable: reaps the agent, removes its directory, and says how it
+  // ended. (What a killed agent's node leaves is ended by the agent's guard,
+  // core/agent/loop/guard.h.) `known`: how it ended, where somebody else reaps all children.
+  [[nodiscard]] AgentEnd Reap(std::optional<ExitStatus> known = std::nullopt);
+
+ private:
+  AgentProcess(int executor_id, std::string runtime_dir)
+      : executor_id_(executor_id), runtime_dir_(std::move(runtime_dir)) {}
+  absl::Status SendStart(const AgentTicket& ticket);
+  void HandleLine(absl::string_view line);
+  void HandleErrLine(absl::string_view line);
+
+  const int executor_id_;
+  const std::string runtime_dir_;
+  pid_t pid_ = 0;
+  UniqueFd pid_fd_;  // closed once reaped
+  UniqueFd in_;
+  UniqueFd out_;
+  UniqueFd err_;
+  LineReader out_lines_;
+  std::optional<LineReader> err_lines_{std::in_place};  // always set
+  absl::Status error_;                                  // of the agent's `error` event
+  std::deque<std::string> stderr_tail_;
+};
+
+}  // namespace millrace
+
+#endif  // CORE_LAUNCH_AGENT_PROCESS_H_

@@ -1,0 +1,226 @@
+// File: feed/arrow/batch.h
+//
+// What DataFeed::NextBatch returns: rows whose columns are found by name.
+//
+// Defines: Batch, Row, InputMapping, BatchLayout. The columns' own views are in
+// feed/arrow/batch_column.h.
+//
+//   Tensor<float> x = batch.tensor<float>("x");            // zero copy; x.shape is {rows, 28, 28}
+//   StringColumn name = batch.strings("name");
+//   for (int64_t row = 0; row < batch.num_rows(); ++row) {
+//     if (batch.IsNull("name", row)) continue;
+//     Use(x[row], name[row]);
+//   }
+//
+// The plain accessors are for programs that know their columns: a wrong name or type ends the
+// program with a message that says what was wanted and what there is. Each has a Try form that
+// returns NOT_FOUND (no such column) or INVALID_ARGUMENT (another type) instead.
+//
+// "point.x" names the field "x" of the struct column "point" wherever a column's name is asked for;
+// a column whose own name is "point.x" comes first.
+
+#ifndef FEED_ARROW_BATCH_H_
+#define FEED_ARROW_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "feed/arrow/batch_column.h"
+#include "feed/arrow/record_batch.h"
+
+namespace millrace {
+
+// Pairs (column of the source, name in the program), as in {{"image", "x"}, {"label", "y"}}. If it
+// is empty every column keeps its name; otherwise columns not named in it are left out.
+using InputMapping = std::vector<std::pair<std::string, std::string>>;
+
+// Which column of a schema has which name; made once per schema.
+// Ownership: shared, immutable; cheap copies. Thread safety: immutable.
+class BatchLayout {
+ public:
+  BatchLayout() = default;  // no columns
+
+  // Returns NOT_FOUND if the mapping names a column that `schema` has not (the message lists those
+  // it has), INVALID_ARGUMENT if it gives one name twice or an empty one.
+  [[nodiscard]] static absl::StatusOr<BatchLayout> Create(const Schema& schema,
+                                                          const InputMapping& mapping);
+
+  // Names in the program, in the order of the mapping (or of the schema).
+  [[nodiscard]] const std::vector<std::string>& names() const;
+  // Column index in the record batch, or -1.
+  [[nodiscard]] int Find(absl::string_view name) const;
+  // The layout's own copy of a name that it has, which lives as long as any copy of the layout.
+  [[nodiscard]] absl::string_view Stored(absl::string_view name) const;
+  // False if it was made from no schema.
+  [[nodiscard]] bool known() const { return data_ != nullptr; }
+
+ private:
+  struct Data {
+    std::vector<std::string> names;
+    absl::flat_hash_map<std::string, int> columns;
+  };
+  std::shared_ptr<const Data> data_;
+};
+
+class Row;
+
+// Ownership: shares the memory of its rows, which lives until the last copy of the Batch is gone;
+// spans and views point into it. Thread safety: immutable.
+class Batch {
+ public:
+  // No rows of columns that nobody knows, as NextBatch returns it when a feed ends that brought
+  // none: every column asked for is there and empty, whatever its type.
+  Batch() = default;
+  // `layout` was made from the batch's schema.
+  Batch(RecordBatch rows, BatchLayout layout)
+      : rows_(std::move(rows)), layout_(std::move(layout)) {}
+
+  // BatchLayout::Create and the constructor in one. Errors as there.
+  [[nodiscard]] static absl::StatusOr<Batch> Create(RecordBatch rows,
+                                                    const InputMapping& mapping = {});
+  // From the Arrow C Data Interface, as RecordBatch::Import. Errors as there.
+  [[nodiscard]] static absl::StatusOr<Batch> Import(ArrowSchema* schema, ArrowArray* array);
+
+  // To the Arrow C Data Interface, for Arrow C++, DuckDB, pyarrow's RecordBatch._import_from_c: the
+  // columns under the names of names(), a struct array without copy. The consumer releases both;
+  // the memory lives until then, with or without this Batch.
+  void Export(ArrowSchema* schema, ArrowArray* array) const;
+
+  [[nodiscard]] int64_t num_rows() const { return rows_.num_rows(); }
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  [[nodiscard]] const std::vector<std::string>& names() const { return layout_.names(); }
+  [[nodiscard]] bool has_column(absl::string_view name) const {
+    return layout_.known() && Resolve(name, nullptr).ok();
+  }
+
+  // A column of any type, to look into: structs, lists of lists.
+  [[nodiscard]] Column at(absl::string_view name) const;
+  [[nodiscard]] absl::StatusOr<Column> TryAt(absl::string_view name) const;
+
+  // The values of a column of numbers, dates or timestamps, num_rows() of them; or of a
+  // fixed_size_list (of fixed_size_lists) of them, num_rows() * list_size(name), row after row. The
+  // value of a null is unspecified.
+  template <FeedValue T>
+  [[nodiscard]] std::span<const T> column(absl::string_view name) const {
+    return Resolved(name).template values<T>();
+  }
+  template <FeedValue T>
+  [[nodiscard]] absl::StatusOr<std::span<const T>> TryColumn(absl::string_view name) const {
+    absl::StatusOr<Column> found = Resolve(name, nullptr);
+    if (!found.ok()) return found.status();
+    return found->template TryValues<T>();
+  }
+
+  // The same values with their shape: {rows} for numbers, {rows, 784} for fixed_size_lists of 784,
+  // {rows, 28, 28} for fixed_size_lists of 28 fixed_size_lists of 28.
+  template <FeedValue T>
+  [[nodiscard]] Tensor<T> tensor(absl::string_view name) const {
+    return Resolved(name).template tensor<T>();
+  }
+  template <FeedValue T>
+  [[nodiscard]] absl::StatusOr<Tensor<T>> TryTensor(absl::string_view name) const {
+    absl::StatusOr<Column> found = Resolve(name, nullptr);
+    if (!found.ok()) return found.status();
+    return found->template TryTensor<T>();
+  }
+
+  [[nodiscard]] BoolColumn bools(absl::string_view name) const;
+  [[nodiscard]] absl::StatusOr<BoolColumn> TryBools(absl::string_view name) const;
+
+  [[nodiscard]] StringColumn strings(absl::string_view name) const;
+  [[nodiscard]] absl::StatusOr<StringColumn> TryStrings(absl::string_view name) const;
+
+  // Dates and timestamps as absl::Time.
+  [[nodiscard]] TimeColumn times(absl::string_view name) const;
+  [[nodiscard]] absl::StatusOr<TimeColumn> TryTimes(absl::string_view name) const;
+
+  // list, large_list or fixed_size_list.
+  [[nodiscard]] ListColumn list(absl::string_view name) const;
+  [[nodiscard]] absl::StatusOr<ListColumn> TryList(absl::string_view name) const;
+
+  // Values per row: the list size of a fixed_size_list (the product of nested ones), 1 for every
+  // other type.
+  [[nodiscard]] int64_t list_size(absl::string_view name) const;
+
+  // One row, which must be below num_rows() (checked). To read many rows, columns are faster: a row
+  // looks its columns up by name each time.
+  [[nodiscard]] Row row(int64_t index) const;
+
+  // Of any type. Nulls of the rows, not of a list's elements. For a struct's field, "point.x", the
+  // rows where field or struct is null.
+  [[nodiscard]] Validity validity(absl::string_view name) const;
+  [[nodiscard]] absl::StatusOr<Validity> TryValidity(absl::string_view name) const;
+  // Of a list's elements: of all rows one after the other, those of nested fixed_size_lists
+  // flattened.
+  [[nodiscard]] Validity element_validity(absl::string_view name) const;
+
+  // `row` must be below num_rows() (checked).
+  [[nodiscard]] bool IsNull(absl::string_view name, int64_t row) const;
+
+  [[nodiscard]] const Type& type(absl::string_view name) const;
+  // The rows with all columns of the source under their own names.
+  [[nodiscard]] const RecordBatch& record_batch() const { return rows_; }
+
+ private:
+  // The column, named as it was asked for: not to be kept. `around`, if not null, gets the structs
+  // that it is a field of.
+  [[nodiscard]] absl::StatusOr<Column> Resolve(absl::string_view name,
+                                               std::vector<ColumnView>* around) const;
+  [[nodiscard]] absl::StatusOr<Column> ResolveField(absl::string_view name,
+                                                    std::vector<ColumnView>* around) const;
+  // Ends the program if there is none.
+  [[nodiscard]] Column Resolved(absl::string_view name) const;
+
+  RecordBatch rows_;
+  BatchLayout layout_;
+};
+
+// One row of a batch, by column name.
+// Ownership: none; valid while the batch lives where it is. Thread safety: immutable.
+class Row {
+ public:
+  Row(const Batch* batch, int64_t index) : batch_(batch), index_(static_cast<size_t>(index)) {}
+
+  [[nodiscard]] int64_t index() const { return static_cast<int64_t>(index_); }
+  [[nodiscard]] bool IsNull(absl::string_view name) const {
+    return batch_->IsNull(name, static_cast<int64_t>(index_));
+  }
+
+  // A single number, date or timestamp.
+  template <FeedValue T>
+  [[nodiscard]] T value(absl::string_view name) const {
+    return batch_->column<T>(name)[index_];
+  }
+  // The numbers of the row's list, of any kind of list.
+  template <FeedValue T>
+  [[nodiscard]] std::span<const T> values(absl::string_view name) const {
+    return elements(name).template values<T>();
+  }
+  [[nodiscard]] bool flag(absl::string_view name) const { return batch_->bools(name)[index_]; }
+  [[nodiscard]] std::string_view text(absl::string_view name) const {
+    return batch_->strings(name)[index_];
+  }
+  [[nodiscard]] absl::Time time(absl::string_view name) const {
+    return batch_->times(name)[index_];
+  }
+  // The elements of the row's list.
+  [[nodiscard]] Column elements(absl::string_view name) const { return batch_->list(name)[index_]; }
+
+ private:
+  const Batch* batch_;
+  size_t index_;
+};
+
+}  // namespace millrace
+
+#endif  // FEED_ARROW_BATCH_H_

@@ -1,0 +1,96 @@
+#include "feed/feeder/feeder_nodes.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Nodes in the state that a test says; `on_lookup` runs before each answer.
+class ScriptedDirectory : public NodeDirectory {
+ public:
+  explicit ScriptedDirectory(std::map<std::string, FeedTarget::State> nodes)
+      : nodes_(std::move(nodes)) {}
+
+  std::vector<std::string> fed_nodes() override {
+    std::vector<std::string> names;
+    for (const auto& [name, state] : nodes_) names.push_back(name);
+    return names;
+  }
+  absl::StatusOr<FeedTarget> Lookup(const std::string& node) override {
+    if (on_lookup) std::exchange(on_lookup, nullptr)();
+    FeedTarget target;
+    target.node = node;
+    target.state = nodes_.at(node);
+    return target;
+  }
+  absl::Status Cause(const std::string& node) override {
+    return absl::AbortedError(node + " exited with code 1");
+  }
+
+  std::function<void()> on_lookup;  // once
+
+ private:
+  const std::map<std::string, FeedTarget::State> nodes_;
+};
+
+constexpr auto kRunning = FeedTarget::State::kRunning;
+
+std::string Acquired(FeederNodes& nodes) {
+  const absl::StatusOr<std::optional<FeedTarget>> target = nodes.Acquire();
+  EXPECT_THAT(target, IsOk());
+  return target.ok() && target->has_value() ? (*target)->node : "";
+}
+
+TEST(FeederNodesTest, TheNodeWithTheLeastToDoIsChosen) {
+  ScriptedDirectory directory({{"worker:0", kRunning}, {"worker:1", kRunning}});
+  FeederNodes nodes(&directory, "input", absl::Seconds(1), RealClock());
+  EXPECT_EQ(Acquired(nodes), "worker:0");
+  EXPECT_EQ(Acquired(nodes), "worker:1");
+  nodes.Release("worker:1");
+  EXPECT_EQ(Acquired(nodes), "worker:1");
+}
+
+TEST(FeederNodesTest, ThreadsThatChooseAtOnceDoNotChooseTheSameNode) {
+  ScriptedDirectory directory({{"worker:0", kRunning}, {"worker:1", kRunning}});
+  FeederNodes nodes(&directory, "input", absl::Seconds(1), RealClock());
+  std::string meanwhile;
+  directory.on_lookup = [&] { meanwhile = Acquired(nodes); };
+  EXPECT_EQ(Acquired(nodes), "worker:0");
+  EXPECT_EQ(meanwhile, "worker:1");
+}
+
+TEST(FeederNodesTest, ANodeThatCannotBeHadIsNotCountedAsBusy) {
+  ScriptedDirectory directory(
+      {{"worker:0", FeedTarget::State::kRestarting}, {"worker:1", kRunning}});
+  FeederNodes nodes(&directory, "input", absl::Seconds(1), RealClock());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Acquired(nodes), "worker:1");
+}
+
+TEST(FeederNodesTest, WhenAllHaveFinishedNobodyReads) {
+  ScriptedDirectory directory({{"worker:0", FeedTarget::State::kFinished}});
+  FeederNodes nodes(&directory, "input", absl::Seconds(1), RealClock());
+  EXPECT_TRUE(nodes.any_reading());
+  EXPECT_EQ(Acquired(nodes), "");
+  EXPECT_FALSE(nodes.any_reading());
+}
+
+TEST(FeederNodesTest, ANodeThatFailedIsTheError) {
+  ScriptedDirectory directory({{"worker:0", FeedTarget::State::kFailed}});
+  FeederNodes nodes(&directory, "input", absl::Seconds(1), RealClock());
+  EXPECT_THAT(nodes.Acquire(),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("worker:0 exited with code 1")));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,678 @@
+#include "feed/feeder/feeder_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+
+namespace millrace {
+namespace {
+
+SessionOptions WithProgress(SessionOptions options, absl::Duration now) {
+  if (options.progress == nullptr) {
+    options.progress = std::make_shared<FeedProgress>();
+    options.progress->Advance(now);
+  }
+  return options;
+}
+
+absl::Status Bad(absl::string_view what, int64_t found, absl::string_view than, int64_t limit) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " ", found, " ", than, " ", limit));
+}
+
+}  // namespace
+
+absl::string_view SessionEndName(SessionEnd end) {
+  switch (end) {
+    case SessionEnd::kOpen:
+      return "open";
+    case SessionEnd::kDone:
+      return "done";
+    case SessionEnd::kTerminated:
+      return "terminated";
+    case SessionEnd::kRevoked:
+      return "revoked";
+    case SessionEnd::kError:
+      return "error";
+    case SessionEnd::kBroken:
+      return "broken";
+    case SessionEnd::kRefused:
+      return "refused";
+    case SessionEnd::kUnanswered:
+      return "unanswered";
+    case SessionEnd::kBadPeer:
+      return "bad peer";
+    case SessionEnd::kAborted:
+      return "aborted";
+  }
+  return "unknown";
+}
+
+absl::Status UnprovenError(absl::string_view place, absl::Duration time) {
+  return absl::UnauthenticatedError(absl::StrCat(
+      place, ": whoever listens there took this feeder's login and did not prove within ",
+      absl::FormatDuration(time),
+      " that it is the node: another process has the node's address, or ",
+      "the node's process hangs or cannot reach this feeder's reply endpoint; it was sent no row"));
+}
+
+FeedSession::FeedSession(uint64_t id, FeedTarget target, SessionOptions options,
+                         absl::Duration open_timeout, Clock* clock,
+                         std::shared_ptr<FeederOutbox> outbox)
+    : id_(id),
+      target_(std::move(target)),
+      options_(WithProgress(std::move(options), clock->SteadyNow())),
+      open_timeout_(open_timeout),
+      clock_(clock),
+      opened_at_(clock->SteadyNow()),
+      outbox_(std::move(outbox)) {
+  const int64_t row = options_.first_row;
+  state_.sent_rows = state_.received_rows = state_.acked_rows = state_.returned_rows = row;
+  if (options_.mode == FeedMode::kInference) result_limit_ = options_.result_window_bytes;
+}
+
+std::string FeedSession::Place() const {
+  return absl::StrCat(target_.node, ", partition ", options_.partition, " (queue '", options_.queue,
+                      "')");
+}
+
+OpenFrame FeedSession::MakeOpen(const ReplyEndpoint& reply) const {
+  return OpenFrame{
+      .feed_id = options_.feed_id,
+      .queue = options_.queue,
+      .mode = options_.mode,
+      .partition = options_.partition,
+      .data_epoch = options_.data_epoch,
+      .feeder_attempt = options_.feeder_attempt,
+      .node_nonce = target_.nonce,
+      .first_row = options_.first_row,
+      .result_limit = options_.mode == FeedMode::kInference ? options_.result_window_bytes : 0,
+      .reply = reply};
+}
+
+void FeedSession::CountSource(absl::Duration time) {
+  MutexLock lock(&mu_);
+  state_.times.source += time;
+}
+
+SessionState FeedSession::state() const {
+  MutexLock lock(&mu_);
+  return state_;
+}
+
+int64_t FeedSession::unread_result_bytes() const {
+  MutexLock lock(&mu_);
+  return unread_bytes_;
+}
+
+// ------------------------------------------------------------------------------------- waiting
+
+absl::Status FeedSession::EndStatus(bool done_is_ok) const {
+  if (state_.revoked_row.has_value()) return RevokedStatus();
+  if (state_.end == SessionEnd::kOpen) return absl::OkStatus();
+  if (state_.end != SessionEnd::kDone) return state_.status;
+  if (done_is_ok) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(Place(), ": the session is done"));
+}
+
+absl::Status FeedSession::RevokedStatus() const {
+  return absl::AbortedError(
+      absl::StrCat(Place(), ": taken back from row ", *state_.revoked_row, " on"));
+}
+
+absl::Status FeedSession::TimeoutErrorLocked() const {
+  const std::string partition =
+      absl::StrCat("partition ", options_.partition, " (queue '", options_.queue, "')");
+  const std::string lapse = absl::FormatDuration(options_.feed_timeout);
+  if (!state_.accepted) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        target_.node, " did not begin to read ", partition, " for ", lapse, ": ",
+        state_.wait_position == 1
+            ? "1 session is before it and did not advance"
+            : absl::StrCat(state_.wait_position,
+                           " sessions are before it and none of them advanced"),
+        "; the program is not reading this queue in ", FeedModeName(options_.mode), " mode"));
+  }
+  if (options_.mode == FeedMode::kInference) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(target_.node, " received ", state_.received_rows, " rows of ", partition,
+                     " and returned ", state_.returned_rows == 0 ? "none" : "no more", " for ",
+                     lapse, ": ", state_.sent_rows, " rows sent, ", state_.returned_rows,
+                     " returned; the program is not calling BatchResults"));
+  }
+  if (state_.received_rows < state_.sent_rows && state_.acked_rows == state_.received_rows) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        target_.node, " received no row of ", partition, " for ", lapse, ": ", state_.sent_rows,
+        " rows sent, ", state_.received_rows, " received; the node's process hangs or is starved"));
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat(target_.node, " acknowledged no row of ", partition, " for ", lapse, ": ",
+                   state_.received_rows, " rows received, ", state_.acked_rows,
+                   " acknowledged; the program is not calling NextBatch"));
+}
+
+absl::Status FeedSession::TimeoutError() const {
+  MutexLock lock(&mu_);
+  return TimeoutErrorLocked();
+}
+
+// A lone thread fetches what it waits for itself. Of several none does: each would leave at its own
+// pace, and what the others wait for would be left lying.
+void FeedSession::WaitForChange(absl::Duration timeout) {
+  const int64_t before = changes_;
+  const bool alone = outbox_->AddWaiting(1) == 1;
+  if (alone && outbox_->serve() != nullptr) {
+    mu_.Unlock();
+    outbox_->serve()(
+        [&] {
+          MutexLock lock(&mu_);
+          if (changes_ == before) return AfterTurn::kGoOn;
+          return outbox_->AddWaiting(0) > 1 ? AfterTurn::kYield : AfterTurn::kLeave;
+        },
+        timeout);
+    mu_.Lock();
+  }
+  // What serve() did not bring comes from another thread.
+  if (changes_ == before) changed_.WaitWithTimeout(&mu_, timeout);
+  outbox_->AddWaiting(-1);
+}
+
+void FeedSession::Changed() {
+  ++changes_;
+  changed_.SignalAll();
+}
+
+absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_ok) {
+  const absl::Duration began = clock_->SteadyNow();
+  while (true) {
+    if (state_.end != SessionEnd::kOpen || state_.revoked_row.has_value()) {
+      return EndStatus(done_is_ok);
+    }
+    if (ready()) return absl::OkStatus();
+    const absl::Duration deadline =
+        answered_ ? std::max(began, options_.progress->last()) + options_.feed_timeout
+                  : opened_at_ + open_timeout_;
+    const absl::Duration left = deadline - clock_->SteadyNow();
+    if (left > absl::ZeroDuration()) {
+      WaitForChange(left);
+      continue;
+    }
+    if (answered_) return TimeoutErrorLocked();
+    if (!unproven_.empty()) {
+      EndLocked(SessionEnd::kUnanswered,
+                Annotate(UnprovenError(unproven_, open_timeout_), Place()));
+      continue;
+    }
+    EndLocked(SessionEnd::kUnanswered,
+              absl::UnavailableError(absl::StrCat(
+                  Place(), ": no answer to OPEN within ", absl::FormatDuration(open_timeout_),
+                  "; the node's process hangs, or it cannot reach this feeder's reply endpoint")));
+  }
+}
+
+absl::Status FeedSession::WaitToSend(absl::FunctionRef<bool()> ready) {
+  const bool open = state_.end == SessionEnd::kOpen && !state_.revoked_row.has_value();
+  if (open && ready()) return absl::OkStatus();
+  const absl::Duration began = clock_->SteadyNow();
+  absl::Status status = WaitFor(ready, /*done_is_ok=*/false);
+  state_.times.credit += clock_->SteadyNow() - began;
+  return status;
+}
+
+bool FeedSession::HasCredit(int64_t size_bytes) {
+  if (!state_.accepted) return false;
+  const int64_t needed = sent_bytes_ + size_bytes;
+  if (needed <= limit_) return true;
+  if (std::exchange(needed_, needed) != needed) {
+    SendFrame(FrameType::kBlocked, EncodeBlocked({.needed = needed}), {});
+  }
+  return false;
+}
+
+FeedSession::Readiness FeedSession::ReadinessNow(std::optional<int64_t> send_bytes) {
+  const bool done = state_.end == SessionEnd::kDone;
+  return {.can_send = !done && send_bytes.has_value() && HasCredit(*send_bytes),
+          .has_result = !results_.empty(),
+          .done = done && results_.empty()};
+}
+
+absl::StatusOr<FeedSession::Readiness> FeedSession::Ready() {
+  MutexLock lock(&mu_);
+  MILLRACE_RETURN_IF_ERROR(EndStatus(/*done_is_ok=*/true));
+  return ReadinessNow(std::nullopt);
+}
+
+absl::StatusOr<FeedSession::Readiness> FeedSession::WaitReady(std::optional<int64_t> send_bytes) {
+  MutexLock lock(&mu_);
+  const absl::Duration began = clock_->SteadyNow();
+  const absl::Status status = WaitFor(
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+        const Readiness now = ReadinessNow(send_bytes);
+        return now.can_send || now.has_result || now.done;
+      },
+      /*done_is_ok=*/true);
+  if (send_bytes.has_value()) state_.times.credit += clock_->SteadyNow() - began;
+  MILLRACE_RETURN_IF_ERROR(status);
+  return ReadinessNow(send_bytes);
+}
+
+// ------------------------------------------------------------------------------------- sending
+
+absl::StatusOr<PreparedBatch> FeedSession::Prepare(const RecordBatch& batch) {
+  PreparedBatch prepared;
+  prepared.rows = batch.num_rows();
+  const absl::Duration began = clock_->SteadyNow();
+  absl::StatusOr<EncodedBatch> encoded = EncodeBatch(batch);
+  const absl::Duration encode_time = clock_->SteadyNow() - began;
+  if (!encoded.ok()) return Annotate(encoded.status(), Place());
+  prepared.encoded = *std::move(encoded);
+  prepared.size_bytes = static_cast<int64_t>(kBatchPrefixSize + prepared.encoded.byte_size());
+
+  {
+    MutexLock lock(&mu_);
+    state_.times.encode += encode_time;
+    if (prepared.size_bytes > kMaxBatchBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Place(), ": ",
+          prepared.rows == 1 ? absl::StrCat("row ", state_.sent_rows, " takes ")
+                             : absl::StrCat("rows ", state_.sent_rows, " to ",
+                                            state_.sent_rows + prepared.rows - 1, " take "),
+          prepared.size_bytes, " bytes, and a batch is at most ", kMaxBatchBytes,
+          prepared.rows == 1 ? ": cut the row's values into several rows" : ": send fewer rows"));
+    }
+    if (schema_.has_value()) {
+      if (*schema_ == batch.schema()) return prepared;
+      return absl::InvalidArgumentError(
+          absl::StrCat(Place(), ": the source changed its schema at row ", state_.sent_rows, ": ",
+                       Schema::DescribeDifference(*schema_, batch.schema())));
+    }
+  }
+  absl::StatusOr<std::string> message = EncodeSchema(batch.schema());
+  if (!message.ok()) return Annotate(message.status(), Place());
+  MutexLock lock(&mu_);
+  // Nothing but OPEN may go out before the session is accepted.
+  MILLRACE_RETURN_IF_ERROR(
+      WaitToSend([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; }));
+  schema_ = batch.schema();
+  SendFrame(FrameType::kSchema, *message, {});
+  return prepared;
+}
+
+// From the thread that calls: a hand-over to the socket thread would cost two threads a wake-up per
+// frame, which is what a batch of 64 KiB costs in all.
+void FeedSession::SendFrame(FrameType type, const std::string& metadata, std::vector<BodyPart> body,
+                            uint16_t flags) {
+  if (link_ == nullptr) return;  // it is lost, or the node does not know of this session yet
+  const absl::StatusOr<bool> sent =
+      link_->Send({.type = type, .flags = flags, .session = id_, .seq = next_seq_++}, metadata,
+                  std::move(body));
+  // Without a connection the monitor's event is on its way and breaks the session.
+  if (sent.ok()) return;
+  outbox_->Push({.kind = FeederCommand::Kind::kBreak,
+                 .session = shared_from_this(),
+                 .reason = sent.status()});
+}
+
+void FeedSession::SendBatch(PreparedBatch& batch) {
+  std::string metadata = EncodeBatchPrefix({.first_row = state_.sent_rows, .rows = batch.rows});
+  metadata.append(batch.encoded.metadata);
+  state_.sent_rows += batch.rows;
+  sent_bytes_ += batch.size_bytes;
+  outbox_->CountBatch(batch.size_bytes);
+  const absl::Duration began = clock_->SteadyNow();
+  SendFrame(FrameType::kBatch, metadata, std::move(batch.encoded.parts));
+  state_.times.wire += clock_->SteadyNow() - began;
+}
+
+absl::StatusOr<bool> FeedSession::TrySend(PreparedBatch& batch) {
+  MutexLock lock(&mu_);
+  MILLRACE_RETURN_IF_ERROR(EndStatus(/*done_is_ok=*/false));
+  if (!HasCredit(batch.size_bytes)) return false;
+  SendBatch(batch);
+  return true;
+}
+
+absl::Status FeedSession::Send(const RecordBatch& batch) {
+  if (batch.empty()) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(PreparedBatch prepared, Prepare(batch));
+  MutexLock lock(&mu_);
+  MILLRACE_RETURN_IF_ERROR(WaitToSend(
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return HasCredit(prepared.size_bytes); }));
+  SendBatch(prepared);
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::Finish(int64_t end_row) {
+  MutexLock lock(&mu_);
+  if (state_.revoked_row.has_value()) return RevokedStatus();
+  MILLRACE_CHECK(!state_.end_row.has_value()) << "Finish() was called twice";
+  MILLRACE_CHECK(end_row == state_.sent_rows)
+      << "Finish(" << end_row << ") after " << state_.sent_rows << " rows";
+  MILLRACE_RETURN_IF_ERROR(
+      WaitToSend([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_.accepted; }));
+  state_.end_row = end_row;
+  SendFrame(FrameType::kEndPartition, EncodeEndPartition({.end_row = end_row}), {});
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::WaitReceived() {
+  MutexLock lock(&mu_);
+  MILLRACE_CHECK(state_.end_row.has_value()) << "WaitReceived() before Finish()";
+  return WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return end_received_; },
+                 /*done_is_ok=*/true);
+}
+
+absl::Status FeedSession::WaitDone() {
+  MutexLock lock(&mu_);
+  MILLRACE_CHECK(state_.end_row.has_value()) << "WaitDone() before Finish()";
+  return WaitFor([] { return false; }, /*done_is_ok=*/true);
+}
+
+absl::StatusOr<std::optional<RecordBatch>> FeedSession::NextResult() {
+  PendingResult result;
+  std::shared_ptr<const BatchDecoder> decoder;
+  {
+    MutexLock lock(&mu_);
+    MILLRACE_RETURN_IF_ERROR(
+        WaitFor([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !results_.empty(); },
+                /*done_is_ok=*/true));
+    if (results_.empty()) return std::optional<RecordBatch>();  // done
+    result = std::move(results_.front());
+    results_.pop_front();
+    unread_bytes_ -= result.size_bytes;
+    const int64_t limit = result_bytes_ - unread_bytes_ + options_.result_window_bytes;
+    if (limit - result_limit_ >= std::max<int64_t>(1, options_.result_window_bytes / 4)) {
+      result_limit_ = limit;
+      SendFrame(FrameType::kResultCredit, EncodeResultCredit({.limit = limit}), {});
+    }
+    decoder = decoder_;
+  }
+  absl::StatusOr<RecordBatch> batch = decoder->Decode(
+      result.message, static_cast<uint32_t>(result.prefix.rows), std::move(result.parts));
+  if (batch.ok()) return std::optional<RecordBatch>(*std::move(batch));
+  outbox_->Push({.kind = FeederCommand::Kind::kPoison,
+                 .session = shared_from_this(),
+                 .reason = Annotate(batch.status(), "RESULT")});
+  return absl::DataLossError(absl::StrCat(Place(), ": the result for row ", result.prefix.first_row,
+                                          " does not decode: ", batch.status().message()));
+}
+
+// ---------------------------------------------------------------------------------- ending
+
+void FeedSession::Revoke(int64_t max_row) {
+  MutexLock lock(&mu_);
+  if (state_.end != SessionEnd::kOpen || !state_.accepted) return;
+  if (std::exchange(state_.revoking, true) || state_.revoked_row.has_value()) return;
+  SendFrame(FrameType::kRevoke, EncodeRevoke({.max_row = max_row}), {}, kFrameFlagOptional);
+}
+
+bool FeedSession::EndLocked(SessionEnd end, const absl::Status& status) {
+  if (state_.end != SessionEnd::kOpen) return false;
+  state_.end = end;
+  state_.status = status;
+  if (end != SessionEnd::kDone) {  // results of an incomplete partition are worth nothing
+    results_.clear();
+    unread_bytes_ = 0;
+  }
+  if (end == SessionEnd::kAborted || end == SessionEnd::kBadPeer ||
+      end == SessionEnd::kUnanswered) {
+    SendFrame(FrameType::kAbort,
+              EncodeError({.code = status.code(), .message = std::string(status.message())}), {});
+  }
+  link_.reset();
+  outbox_->Push({.kind = FeederCommand::Kind::kClose, .session = shared_from_this()});
+  Changed();
+  return true;
+}
+
+bool FeedSession::OnEnd(SessionEnd end, const absl::Status& status) {
+  {
+    MutexLock lock(&mu_);
+    if (!EndLocked(end, status)) return false;
+  }
+  NotifyChange();
+  return true;
+}
+
+void FeedSession::OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply) {
+  MutexLock lock(&mu_);
+  if (state_.end != SessionEnd::kOpen) return;
+  link_ = std::move(link);
+  next_seq_ = 0;
+  opened_at_ = clock_->SteadyNow();
+  unproven_.clear();
+  SendFrame(FrameType::kOpen, EncodeOpen(MakeOpen(reply)), {});
+}
+
+void FeedSession::OnConnecting() {
+  MutexLock lock(&mu_);
+  opened_at_ = clock_->SteadyNow();
+  unproven_.clear();
+}
+
+void FeedSession::OnUnproven(const std::string& place) {
+  MutexLock lock(&mu_);
+  unproven_ = place;
+}
+
+void FeedSession::OnProof() {
+  MutexLock lock(&mu_);
+  unproven_.clear();
+}
+
+void FeedSession::OnUnlink() {
+  MutexLock lock(&mu_);
+  link_.reset();
+}
+
+void FeedSession::SendAbort(const absl::Status& status) {
+  MutexLock lock(&mu_);
+  SendFrame(FrameType::kAbort,
+            EncodeError({.code = status.code(), .message = std::string(status.message())}), {});
+}
+
+void FeedSession::Abort(const absl::Status& status) {
+  MILLRACE_CHECK(!status.ok());
+  OnEnd(SessionEnd::kAborted, status);
+}
+
+void FeedSession::NotifyChange() {
+  if (options_.on_change) options_.on_change();
+}
+
+// ------------------------------------------------------------------------- what the node says
+
+absl::Status FeedSession::OnCredit(const CreditFrame& frame) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (frame.limit < limit_) return Bad("CREDIT: limit", frame.limit, "after", limit_);
+    if (frame.released < released_) {
+      return Bad("CREDIT: released", frame.released, "after", released_);
+    }
+    if (frame.released > sent_bytes_) {
+      return Bad("CREDIT: released", frame.released, "is more than was sent,", sent_bytes_);
+    }
+    const bool relieved = IsBlocked() && frame.limit >= needed_;
+    if (!state_.accepted || relieved) Progressed();  // its turn has come
+    limit_ = frame.limit;
+    released_ = frame.released;
+    answered_ = true;
+    state_.accepted = true;
+    state_.wait_position = 0;
+    Changed();
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnReceived(int64_t row) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (row > state_.sent_rows) {
+      return Bad("RECEIVED: row", row, "is more than was sent,", state_.sent_rows);
+    }
+    if (row < state_.received_rows) {
+      // RECEIVED may come late after an ACK that said as much.
+      if (row < state_.acked_rows) return absl::OkStatus();
+      return Bad("RECEIVED: row", row, "after", state_.received_rows);
+    }
+    if (row > state_.received_rows) Progressed();
+    state_.received_rows = row;
+    if (row == state_.end_row) end_received_ = true;
+    Changed();
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnAck(int64_t row) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (row > state_.sent_rows) {
+      return Bad("ACK: row", row, "is more than was sent,", state_.sent_rows);
+    }
+    if (row < state_.acked_rows) return Bad("ACK: row", row, "after", state_.acked_rows);
+    if (row > state_.acked_rows) Progressed();
+    state_.acked_rows = row;
+    state_.received_rows = std::max(state_.received_rows, row);
+    Changed();
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnRevoked(int64_t row) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (!state_.revoking) return absl::InvalidArgumentError("REVOKED without REVOKE, or twice");
+    if (row > state_.sent_rows) {
+      return Bad("REVOKED: row", row, "is more than was sent,", state_.sent_rows);
+    }
+    if (row < state_.acked_rows) return Bad("REVOKED: row", row, "after ACK", state_.acked_rows);
+    state_.revoking = false;
+    state_.revoked_row = row;
+    state_.had_rows = state_.sent_rows;
+    state_.sent_rows = row;
+    state_.received_rows = std::min(state_.received_rows, row);
+    Progressed();
+    Changed();
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnWait(const WaitFrame& frame) {
+  {
+    MutexLock lock(&mu_);
+    // One for a session that is served already says that it waits for credit; it may be late.
+    const bool waits = !state_.accepted || IsBlocked();
+    if (state_.end != SessionEnd::kOpen || !waits) return absl::OkStatus();
+    const bool first = !answered_;
+    if (first || frame.position < state_.wait_position || frame.progress > wait_progress_) {
+      Progressed();
+    }
+    answered_ = true;
+    state_.wait_position = frame.position;
+    wait_progress_ = std::max(wait_progress_, frame.progress);
+    Changed();
+  }
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnSchema(absl::string_view metadata) {
+  if (options_.mode != FeedMode::kInference) {
+    return absl::InvalidArgumentError("SCHEMA for a training session");
+  }
+  absl::StatusOr<Schema> schema = DecodeSchema(metadata);
+  if (absl::IsUnimplemented(schema.status())) {  // in order, but of what feeds do not carry
+    OnEnd(SessionEnd::kBadPeer, absl::InvalidArgumentError(absl::StrCat(
+                                    Place(), ": the results' ", schema.status().message())));
+    return absl::OkStatus();
+  }
+  MILLRACE_RETURN_IF_ERROR(schema.status());
+  MutexLock lock(&mu_);
+  if (decoder_ != nullptr) return absl::InvalidArgumentError("a second SCHEMA in one session");
+  decoder_ = std::make_shared<const BatchDecoder>(*std::move(schema));
+  return absl::OkStatus();
+}
+
+absl::Status FeedSession::OnResult(const BatchPrefix& prefix, std::string message,
+                                   std::vector<BodyPart> parts) {
+  bool out_of_order = false;
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return absl::OkStatus();
+    if (options_.mode != FeedMode::kInference) {
+      return absl::InvalidArgumentError("RESULT for a training session");
+    }
+    if (decoder_ == nullptr) return absl::InvalidArgumentError("RESULT before SCHEMA");
+    if (result_bytes_ >= result_limit_) {
+      return Bad("RESULT after", result_bytes_, "bytes, and the credit is", result_limit_);
+    }
+    const int64_t end = prefix.first_row + prefix.rows;
+    if (prefix.first_row != state_.returned_rows || end > state_.sent_rows) {
+      out_of_order = true;
+      EndLocked(SessionEnd::kBadPeer, absl::DataLossError(absl::StrCat(
+                                          Place(), ": results for the rows ", prefix.first_row,
+                                          " to ", end - 1, " came where row ", state_.returned_rows,
+                                          " is next (", state_.sent_rows, " rows were sent): ",
+                                          prefix.first_row > state_.returned_rows   ? "a gap"
+                                          : prefix.first_row < state_.returned_rows ? "an overlap"
+                                                                                    : "too many",
+                                          "; run the partition again")));
+    } else {
+      auto size_bytes = static_cast<int64_t>(kBatchPrefixSize + message.size());
+      for (const BodyPart& part : parts) size_bytes += static_cast<int64_t>(part.size);
+      state_.returned_rows = end;
+      unread_bytes_ += size_bytes;
+      result_bytes_ += size_bytes;
+      results_.push_back({prefix, std::move(message), std::move(parts), size_bytes});
+      Progressed();
+      Changed();
+    }
+  }
+  if (out_of_order) MILLRACE_LOG(WARNING) << state().status.message();
+  NotifyChange();
+  return absl::OkStatus();
+}
+
+void FeedSession::OnDone(const DoneFrame& frame) {
+  {
+    MutexLock lock(&mu_);
+    if (state_.end != SessionEnd::kOpen) return;
+    const bool inference = options_.mode == FeedMode::kInference;
+    const int64_t rows_out = inference ? frame.rows_in : 0;
+    // rows_in counts the rows of this session: from where it resumed.
+    const int64_t rows_in = state_.sent_rows - options_.first_row;
+    const bool complete = state_.end_row.has_value() || state_.revoked_row.has_value();
+    if (!complete || frame.rows_in != rows_in || frame.rows_out != rows_out ||
+        (inference && state_.returned_rows != state_.sent_rows)) {
+      EndLocked(
+          SessionEnd::kBadPeer,
+          absl::DataLossError(absl::StrCat(
+              Place(), ": DONE with ", frame.rows_in, " rows in and ", frame.rows_out,
+              " out after ", rows_in, " rows were sent", complete ? "" : " and more are to come",
+              inference ? absl::StrCat(" and results for ", state_.returned_rows, " came") : "",
+              "; run the partition again")));
+    } else {
+      state_.received_rows = state_.acked_rows = state_.sent_rows;
+      Progressed();
+      // What was taken back may have been nothing.
+      const bool whole = state_.end_row == state_.sent_rows;
+      if (whole) state_.revoked_row.reset();
+      EndLocked(whole ? SessionEnd::kDone : SessionEnd::kRevoked,
+                whole ? absl::OkStatus() : RevokedStatus());
+    }
+  }
+  NotifyChange();
+}
+
+}  // namespace millrace

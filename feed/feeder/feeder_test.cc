@@ -1,0 +1,382 @@
+#include "feed/feeder/feeder.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/log.h"
+#include "core/base/mutex.h"
+#include "core/base/status_matchers.h"
+#include "core/base/thread.h"
+#include "feed/arrow/column.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/arrow/schema.h"
+#include "feed/arrow/types.h"
+#include "feed/feeder/fake_feed_node.h"
+#include "feed/feeder/node_directory.h"
+#include "feed/source/id_source.h"
+#include "feed/wire/frame.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Lt;
+using Event = FakeFeedNode::Event;
+using Session = FakeFeedNode::Session;
+
+std::vector<FrameType> Types(const std::vector<Event>& events) {
+  std::vector<FrameType> types;
+  for (const Event& event : events) types.push_back(event.type);
+  return types;
+}
+
+class FeederTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto feeder = Feeder::Start({.open_timeout = absl::Seconds(5)});
+    ASSERT_THAT(feeder, IsOk());
+    feeder_ = *std::move(feeder);
+  }
+
+  static SessionOptions Options(FeedMode mode = FeedMode::kTrain) {
+    return {.feed_id = "f1",
+            .queue = "input",
+            .mode = mode,
+            .partition = 3,
+            .feed_timeout = absl::Seconds(20)};
+  }
+
+  std::shared_ptr<FeedSession> Open(const FeedTarget& target, const SessionOptions& options) {
+    auto session = feeder_->OpenSession(target, options);
+    EXPECT_THAT(session, IsOk());
+    return *session;
+  }
+
+  std::unique_ptr<Feeder> feeder_;
+};
+
+TEST_F(FeederTest, ASessionRunsFromOpenToDone) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+  auto session = Open(node.target(), Options());
+  EXPECT_THAT(session->Send(Ids(0, 100)), IsOk());
+  EXPECT_THAT(session->Send(Ids(0, 0)), IsOk());
+  EXPECT_THAT(session->Send(Ids(100, 28)), IsOk());
+  EXPECT_THAT(session->Finish(128), IsOk());
+  EXPECT_THAT(session->WaitReceived(), IsOk());
+  EXPECT_THAT(session->WaitDone(), IsOk());
+
+  const SessionState state = session->state();
+  EXPECT_EQ(state.end, SessionEnd::kDone);
+  EXPECT_EQ(state.acked_rows, 128);
+  const std::vector<Event> events = node.events();
+  EXPECT_THAT(Types(events), ElementsAre(FrameType::kOpen, FrameType::kSchema, FrameType::kBatch,
+                                         FrameType::kBatch, FrameType::kEndPartition));
+  EXPECT_EQ(events[0].open.feed_id, "f1");
+  EXPECT_EQ(events[0].open.partition, 3);
+  EXPECT_EQ(events[0].open.node_nonce, node.target().nonce);
+  EXPECT_EQ(events[3].first_row, 100);
+  EXPECT_EQ(feeder_->stats().batches_sent, 2);
+}
+
+TEST_F(FeederTest, AnEmptyPartitionHasNoSchema) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+  auto session = Open(node.target(), Options());
+  EXPECT_THAT(session->Finish(0), IsOk());
+  EXPECT_THAT(session->WaitDone(), IsOk());
+  EXPECT_THAT(Types(node.events()), ElementsAre(FrameType::kOpen, FrameType::kEndPartition));
+}
+
+TEST_F(FeederTest, NothingButOpenIsSentBeforeTheFirstCredit) {
+  FakeFeedNode node("worker:1", FakeFeedNode::Mute());
+  auto session = Open(node.target(), Options());
+  Thread sender("sender", [&] { EXPECT_THAT(session->Send(Ids(0, 10)), IsOk()); });
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 1; }));
+  node.Post([](Session& s) { s.Wait(1, 0); });
+  node.Post([](Session& s) { s.Wait(1, 1); });
+  EXPECT_EQ(node.events().size(), 1u);
+  node.Post([](Session& s) { s.CreditAll(); });
+  sender.Join();
+  EXPECT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 3; }));
+  EXPECT_THAT(Types(node.events()),
+              ElementsAre(FrameType::kOpen, FrameType::kSchema, FrameType::kBatch));
+}
+
+TEST_F(FeederTest, BatchesStayWithinTheCreditAndTheNodeIsToldWhatTheyNeed) {
+  FakeFeedNode node("worker:1", [](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.Credit(1, 0);  // less than any batch
+  });
+  auto session = Open(node.target(), Options());
+  auto prepared = session->Prepare(Ids(0, 1000));
+  ASSERT_THAT(prepared, IsOk());
+  const int64_t bytes = prepared->size_bytes;
+  EXPECT_GT(bytes, 8000);
+  // Nothing is outstanding, and still nothing goes that the node has not granted.
+  EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(false));
+  EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(false));
+  node.Post([&](Session& s) { s.Credit(bytes - 1, 0); });
+  node.Post([&](Session& s) { s.Credit(bytes, 0); });
+  auto ready = session->WaitReady(bytes);
+  ASSERT_THAT(ready, IsOk());
+  EXPECT_TRUE(ready->can_send);
+  EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(true));
+  // Credit for exactly the second.
+  prepared = session->Prepare(Ids(1000, 1000));
+  node.Post([&](Session& s) { s.Credit(2 * bytes, 0); });
+  EXPECT_THAT(session->WaitReady(bytes), IsOk());
+  EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(true));
+  // What is let go is no credit by itself.
+  prepared = session->Prepare(Ids(2000, 1000));
+  node.Post([&](Session& s) { s.Credit(2 * bytes, 2 * bytes); });
+  EXPECT_THAT(session->TrySend(*prepared), IsOkAndHolds(false));
+  EXPECT_TRUE(node.WaitFor([&](const auto& events) { return events.back().bytes == 3 * bytes; }));
+  const std::vector<FakeFeedNode::Event> events = node.events();
+  ASSERT_GT(events.size(), 3u);
+  EXPECT_EQ(events[2].type, FrameType::kBlocked);
+  EXPECT_EQ(events[2].bytes, bytes) << "the limit that the first batch needs";
+  EXPECT_EQ(events[3].type, FrameType::kBatch);
+  EXPECT_EQ(events[3].bytes, bytes) << "credit counts metadata and body";
+}
+
+TEST_F(FeederTest, LargeBuffersArriveAsTheyWere) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+  auto session = Open(node.target(), Options());
+  EXPECT_THAT(session->Send(Ids(7, 300000)), IsOk());
+  EXPECT_THAT(session->Finish(300000), IsOk());
+  EXPECT_THAT(session->WaitDone(), IsOk());
+  const std::vector<int64_t> values = node.values();
+  ASSERT_EQ(values.size(), 300000u);
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<int64_t>(i) + 7);
+}
+
+// Ids, and a column of bytes: row 0 has 3 of them, row 1 has `large`, all on the system's zero
+// page.
+RecordBatch SmallAndLargeRow(size_t large) {
+  const size_t size = 3 + large;
+  void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  MILLRACE_CHECK(memory != MAP_FAILED);
+  auto offsets = std::make_shared<std::vector<int64_t>>(
+      std::vector<int64_t>{0, 3, static_cast<int64_t>(size)});
+  auto ids = std::make_shared<std::vector<int64_t>>(std::vector<int64_t>{0, 1});
+  ColumnData id{.type = Type::Int64(), .length = 2};
+  id.data = reinterpret_cast<const uint8_t*>(ids->data());
+  id.data_bytes = 16;
+  ColumnData column{.type = Type::LargeBinary(), .length = 2};
+  column.offsets = reinterpret_cast<const uint8_t*>(offsets->data());
+  column.data = static_cast<const uint8_t*>(memory);
+  column.data_bytes = static_cast<int64_t>(size);
+  std::vector<std::shared_ptr<const void>> owners = {
+      ids, offsets, std::shared_ptr<const void>(memory, [size](void* m) { munmap(m, size); })};
+  const Schema schema =
+      *SchemaBuilder().Add("id", Type::Int64()).Add("image", Type::LargeBinary()).Build();
+  return RecordBatch::FromColumns(schema, 2, {std::move(id), std::move(column)}, std::move(owners));
+}
+
+TEST_F(FeederTest, ARowThatNoBatchCanHaveIsRefusedAndNamed) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+  auto session = Open(node.target(), Options());
+  const RecordBatch rows = SmallAndLargeRow(size_t{1} << 30);
+  const std::vector<RecordBatch> batches = SliceBySize(rows);
+  ASSERT_EQ(batches.size(), 2u);
+  EXPECT_THAT(session->Send(batches[0]), IsOk());
+  EXPECT_THAT(session->Send(batches[1]),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("worker:1, partition"), HasSubstr("row 1 takes 10737"),
+                             HasSubstr("at most 1073741824"))));
+  EXPECT_EQ(session->state().end, SessionEnd::kOpen);
+}
+
+TEST_F(FeederTest, AChangedSchemaIsInvalidAndNamesTheColumn) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+  auto session = Open(node.target(), Options());
+  EXPECT_THAT(session->Send(Ids(0, 10)), IsOk());
+  EXPECT_THAT(session->Send(Ids(10, 10, "key")),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("worker:1, partition 3"), HasSubstr("key"))));
+}
+
+TEST_F(FeederTest, NoAnswerToOpenIsUnavailable) {
+  auto feeder = Feeder::Start({.open_timeout = absl::Milliseconds(100)});
+  ASSERT_THAT(feeder, IsOk());
+  FakeFeedNode node("worker:1", FakeFeedNode::Mute());
+  EXPECT_EQ((*feeder)->stats().bad_frames, 0);
+}
+
+TEST_F(FeederTest, TerminatedEndsTheSession) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
+  auto session = Open(node.target(), Options());
+  ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 3; }));
+  node.Post([](Session& s) {
+    s.Ack(4);
+    s.Terminated();
+  });
+  EXPECT_THAT(session->WaitReady(std::nullopt), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(session->state().end, SessionEnd::kTerminated);
+  EXPECT_EQ(session->state().acked_rows, 4);
+}
+
+TEST_F(FeederTest, AbortEndsAWaitAtOnceAndTellsTheNode) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
+  auto session = Open(node.target(), Options());
+  ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+  ASSERT_THAT(session->Finish(10), IsOk());
+  absl::Time ended;
+  Thread waiter("waiter", [&] {
+    EXPECT_THAT(session->WaitDone(), StatusIs(absl::StatusCode::kCancelled, "stop it"));
+    ended = absl::Now();
+  });
+  ASSERT_THAT(session->WaitReceived(), IsOk());
+  const absl::Time aborted = absl::Now();
+  session->Abort(absl::CancelledError("stop it"));
+  waiter.Join();
+  EXPECT_THAT(ended - aborted, Lt(absl::Milliseconds(500)));
+  EXPECT_TRUE(node.WaitFor([](const auto& events) {
+    return events.back().type == FrameType::kAbort &&
+           events.back().abort->code == absl::StatusCode::kCancelled &&
+           events.back().abort->message == "stop it";
+  }));
+}
+
+TEST_F(FeederTest, StopEndsEverySessionAndLaterOnesAreRefused) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
+  auto session = Open(node.target(), Options());
+  ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+  feeder_->Stop();
+  feeder_->Stop();
+  EXPECT_THAT(session->Send(Ids(10, 10)),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("stopped")));
+  EXPECT_THAT(feeder_->OpenSession(node.target(), Options()),
+              StatusIs(absl::StatusCode::kCancelled));
+  feeder_.reset();
+  EXPECT_EQ(session->state().end, SessionEnd::kAborted) << "a session may outlive its feeder";
+}
+
+TEST_F(FeederTest, BadOptionsAreInvalid) {
+  FakeFeedNode node("worker:1", FakeFeedNode::Mute());
+  SessionOptions options = Options();
+  options.feed_id = "";
+  EXPECT_THAT(feeder_->OpenSession(node.target(), options),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  FeedTarget nowhere = node.target();
+  nowhere.ipc_endpoint = nowhere.tcp_endpoint = "";
+  EXPECT_THAT(feeder_->OpenSession(nowhere, Options()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("worker:1")));
+  FeedTarget gone = node.target();
+  gone.state = FeedTarget::State::kRestarting;
+  EXPECT_THAT(feeder_->OpenSession(gone, Options()),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+// -------------------------------------------------------------------------------- feed_timeout
+
+TEST_F(FeederTest, NoAcknowledgementForFeedTimeoutSaysWhatIsMissing) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
+  SessionOptions options = Options();
+  options.feed_timeout = absl::Milliseconds(200);
+  auto session = Open(node.target(), options);
+  ASSERT_THAT(session->Send(Ids(0, 128)), IsOk());
+  ASSERT_THAT(session->Finish(128), IsOk());
+  ASSERT_THAT(session->WaitReceived(), IsOk());
+  node.Post([](Session& s) { s.Ack(64); });
+  EXPECT_THAT(session->WaitDone(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       "worker:1 acknowledged no row of partition 3 (queue 'input') for 200ms: 128 "
+                       "rows received, 64 acknowledged; the program is not calling NextBatch"));
+  EXPECT_EQ(session->state().end, SessionEnd::kOpen) << "a timeout does not end the session";
+}
+
+TEST_F(FeederTest, ProgressOfAnyKindPutsTheTimeoutOff) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
+  SessionOptions options = Options();
+  options.feed_timeout = absl::Milliseconds(400);
+  auto session = Open(node.target(), options);
+  ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+  ASSERT_THAT(session->Finish(10), IsOk());
+  ASSERT_THAT(session->WaitReceived(), IsOk());
+  const absl::Time began = absl::Now();
+  Notification done;
+  Thread acker("acker", [&] {
+    for (int64_t row = 1; row < 10; ++row) {
+      if (done.WaitForNotificationWithTimeout(absl::Milliseconds(100))) return;
+      node.Post([row](Session& s) { s.Ack(row); });
+    }
+    node.Post([](Session& s) { s.Done(10, 0); });
+  });
+  EXPECT_THAT(session->WaitDone(), IsOk());
+  done.Notify();
+  acker.Join();
+  EXPECT_GT(absl::Now() - began, absl::Milliseconds(800));
+}
+
+TEST_F(FeederTest, WaitCountsOnlyIfItAdvances) {
+  FakeFeedNode node("worker:1", FakeFeedNode::Mute());
+  SessionOptions options = Options();
+  options.feed_timeout = absl::Milliseconds(300);
+  auto session = Open(node.target(), options);
+  Notification done;
+  std::atomic<int64_t> progress{0};
+  Thread waiter("waiter", [&] {
+    ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 1; }));
+    // Nine that count, then only repetitions.
+    for (int i = 0; !done.WaitForNotificationWithTimeout(absl::Milliseconds(70)); ++i) {
+      if (i < 9) ++progress;
+      node.Post([p = progress.load()](Session& s) { s.Wait(2, p); });
+    }
+  });
+  const absl::Time began = absl::Now();
+  EXPECT_THAT(session->Send(Ids(0, 1)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(HasSubstr("worker:1 did not begin to read partition 3"),
+                             HasSubstr("2 sessions are before it"))));
+  EXPECT_EQ(progress.load(), 9);
+  EXPECT_GT(absl::Now() - began, absl::Milliseconds(700));
+  done.Notify();
+}
+
+TEST_F(FeederTest, InferenceWithoutResultsTimesOut) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
+  SessionOptions options = Options(FeedMode::kInference);
+  options.feed_timeout = absl::Milliseconds(200);
+  auto session = Open(node.target(), options);
+  ASSERT_THAT(session->Send(Ids(0, 64)), IsOk());
+  EXPECT_THAT(session->NextResult(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("worker:1 received 64 rows of partition 3 (queue 'input') and "
+                                 "returned none for 200ms")));
+}
+
+// ------------------------------------------------------------------------------------- results
+
+TEST_F(FeederTest, ResultsComeBackInOrder) {
+  FakeFeedNode node("worker:1", FakeFeedNode::Echo());
+  auto session = Open(node.target(), Options(FeedMode::kInference));
+  ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+  ASSERT_THAT(session->Send(Ids(10, 5)), IsOk());
+  ASSERT_THAT(session->Finish(15), IsOk());
+  auto first = session->NextResult();
+  ASSERT_THAT(first, IsOk());
+  EXPECT_TRUE((*first)->Equals(Ids(0, 10)));
+  auto second = session->NextResult();
+  ASSERT_THAT(second, IsOk());
+  EXPECT_TRUE((*second)->Equals(Ids(10, 5)));
+  auto end = session->NextResult();
+  ASSERT_THAT(end, IsOk());
+  EXPECT_FALSE(end->has_value());
+  EXPECT_EQ(session->state().end, SessionEnd::kDone);
+  EXPECT_EQ(session->unread_result_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,465 @@
+#include "feed/feeder/inference_job.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+#include "core/base/thread.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMaxFeedingThreads = 256;
+// Sessions in a row that brought no new result.
+constexpr int kMaxRestarts = 8;
+constexpr absl::Duration kLookAgain = absl::Milliseconds(50);
+
+}  // namespace
+
+namespace inference_internal {
+
+// What a job's readers share.
+struct JobState {
+  JobState(const PartitionedSource* source, const InferenceJobOptions& options,
+           NodeDirectory* directory, Feeder* feeder)
+      : source(source),
+        options(options),
+        feeder(feeder),
+        nodes(directory, options.queue, options.feed_timeout, options.clock) {}
+
+  const PartitionedSource* const source;
+  const InferenceJobOptions options;
+  Feeder* const feeder;
+  FeederNodes nodes;
+
+  void Cancel(const absl::Status& status) {
+    MILLRACE_CHECK(!status.ok());
+    std::set<std::shared_ptr<FeedSession>> open;
+    std::set<std::shared_ptr<SourceCancel>> readers;
+    {
+      MutexLock lock(&mu);
+      if (cancelled.ok()) cancelled = status;
+      open = sessions;
+      readers = reading;
+      changed.SignalAll();
+    }
+    nodes.Cancel(status);
+    for (const std::shared_ptr<SourceCancel>& reader : readers) reader->Cancel();
+    for (const std::shared_ptr<FeedSession>& session : open) session->Abort(status);
+  }
+
+  Mutex mu;
+  CondVar changed;  // cancelled, and what a Collector guards with mu
+  absl::Status cancelled ABSL_GUARDED_BY(mu);
+  std::set<std::shared_ptr<FeedSession>> sessions ABSL_GUARDED_BY(mu);  // those of open readers
+  std::set<std::shared_ptr<SourceCancel>> reading ABSL_GUARDED_BY(mu);  // of open readers
+};
+
+// The results of Collect() on their way from the threads that pull them to the one that hands them
+// over, partition by partition. Thread safety: thread-safe.
+class Collector {
+ public:
+  explicit Collector(JobState* state) : state_(*state) {}
+
+  // Pulling threads. nullopt: none is left, or it is all over.
+  std::optional<int> TakePartition();
+  // Blocks while too much waits for partitions before this one.
+  absl::Status WaitForRoom(int partition);
+  // nullopt: the partition is complete.
+  void Put(int partition, std::optional<RecordBatch> results);
+  void Fail(const absl::Status& status);
+
+  // The thread of Collect(): until the last result or the first error.
+  absl::Status Drain(const InferenceJob::Sink& sink);
+
+ private:
+  struct Buffer {
+    std::deque<RecordBatch> results;
+    bool complete = false;
+  };
+  bool HeadWaits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+
+  JobState& state_;
+  int next_ ABSL_GUARDED_BY(state_.mu) = 0;  // the next partition to be pulled
+  int head_ ABSL_GUARDED_BY(state_.mu) = 0;  // the one being handed over
+  std::map<int, Buffer> buffers_ ABSL_GUARDED_BY(state_.mu);
+  int64_t buffered_bytes_ ABSL_GUARDED_BY(state_.mu) = 0;
+  absl::Status failure_ ABSL_GUARDED_BY(state_.mu);
+};
+
+std::optional<int> Collector::TakePartition() {
+  MutexLock lock(&state_.mu);
+  if (!failure_.ok() || !state_.cancelled.ok()) return std::nullopt;
+  if (next_ == state_.source->num_partitions()) return std::nullopt;
+  return next_++;
+}
+
+// True if the partition to be handed over next stands behind another of ours at its node: then the
+// others must go on, whatever there is no room for. It happens only after a node was lost.
+bool Collector::HeadWaits() const {
+  for (const std::shared_ptr<FeedSession>& session : state_.sessions) {
+    if (session->options().partition == head_) return session->state().wait_position > 0;
+  }
+  return false;
+}
+
+absl::Status Collector::WaitForRoom(int partition) {
+  MutexLock lock(&state_.mu);
+  while (true) {
+    MILLRACE_RETURN_IF_ERROR(failure_);
+    MILLRACE_RETURN_IF_ERROR(state_.cancelled);
+    if (partition == head_ || buffered_bytes_ < state_.options.max_unread_bytes || HeadWaits()) {
+      return absl::OkStatus();
+    }
+    state_.changed.WaitWithTimeout(&state_.mu, kLookAgain);  // nobody announces HeadWaits()
+  }
+}
+
+void Collector::Put(int partition, std::optional<RecordBatch> results) {
+  MutexLock lock(&state_.mu);
+  Buffer& buffer = buffers_[partition];
+  if (results.has_value()) {
+    buffered_bytes_ += results->byte_size();
+    buffer.results.push_back(*std::move(results));
+  } else {
+    buffer.complete = true;
+  }
+  state_.changed.SignalAll();
+}
+
+void Collector::Fail(const absl::Status& status) {
+  MutexLock lock(&state_.mu);
+  if (failure_.ok()) failure_ = status;
+  state_.changed.SignalAll();
+}
+
+absl::Status Collector::Drain(const InferenceJob::Sink& sink) {
+  while (true) {
+    std::optional<RecordBatch> results;
+    int partition = 0;
+    {
+      MutexLock lock(&state_.mu);
+      while (true) {
+        MILLRACE_RETURN_IF_ERROR(failure_);
+        MILLRACE_RETURN_IF_ERROR(state_.cancelled);
+        if (head_ == state_.source->num_partitions()) return absl::OkStatus();
+        Buffer& buffer = buffers_[head_];
+        if (!buffer.results.empty()) {
+          partition = head_;
+          results = std::move(buffer.results.front());
+          buffer.results.pop_front();
+          buffered_bytes_ -= results->byte_size();
+          state_.changed.SignalAll();
+          break;
+        }
+        if (buffer.complete) {
+          buffers_.erase(head_++);
+          state_.changed.SignalAll();
+        } else {
+          state_.changed.Wait(&state_.mu);  // the pulling threads have the deadlines
+        }
+      }
+    }
+    MILLRACE_RETURN_IF_ERROR(sink(partition, *std::move(results)));
+  }
+}
+
+}  // namespace inference_internal
+
+using inference_internal::Collector;
+using inference_internal::JobState;
+
+// ------------------------------------------------------------------------------ InferenceReader
+
+InferenceReader::InferenceReader(std::shared_ptr<JobState> job, int partition)
+    : job_(std::move(job)),
+      partition_(partition),
+      rows_(job_->source, partition, /*data_epoch=*/0, job_->options.batch_bytes,
+            /*keep=*/nullptr) {
+  MutexLock lock(&job_->mu);
+  job_->reading.insert(rows_.cancel());
+}
+
+InferenceReader::~InferenceReader() {
+  GiveUp(absl::CancelledError("the reader of the results has gone"));
+  MutexLock lock(&job_->mu);
+  job_->reading.erase(rows_.cancel());
+}
+
+absl::StatusOr<std::optional<RecordBatch>> InferenceReader::Next() {
+  MILLRACE_RETURN_IF_ERROR(error_);
+  absl::StatusOr<std::optional<RecordBatch>> results = NextOrError();
+  if (!results.ok()) {
+    error_ = results.status();
+    if (absl::IsCancelled(error_)) {  // a source that was told to end; here is why
+      MutexLock lock(&job_->mu);
+      if (!job_->cancelled.ok()) error_ = job_->cancelled;
+    }
+    GiveUp(error_);
+    return error_;
+  }
+  return results;
+}
+
+void InferenceReader::EndSession(const absl::Status& status) {
+  if (session_ == nullptr) return;
+  session_->Abort(status);
+  job_->nodes.Release(target_.node);
+  MutexLock lock(&job_->mu);
+  job_->sessions.erase(session_);
+  session_.reset();
+}
+
+void InferenceReader::GiveUp(const absl::Status& status) {
+  if (session_ != nullptr) {
+    session_->Abort(status);
+    Report(PartitionProgress::State::kFailed);
+    EndSession(status);
+  } else if (told_.has_value() && told_->state == PartitionProgress::State::kRefeeding) {
+    told_->state = PartitionProgress::State::kFailed;
+    Tell();
+  }
+}
+
+void InferenceReader::Tell() const {
+  if (job_->options.on_partition) job_->options.on_partition(*told_);
+}
+
+void InferenceReader::Report(PartitionProgress::State state) {
+  told_ = SessionProgress(state, *session_);
+  told_at_ = job_->options.clock->SteadyNow();
+  Tell();
+}
+
+absl::Status InferenceReader::OpenSession() {
+  std::optional<FeedTarget> target = std::exchange(next_target_, std::nullopt);
+  if (target.has_value()) {
+    job_->nodes.AcquireAgain(target->node);
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(target, job_->nodes.Acquire());
+  }
+  if (!target.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no node reads queue '", job_->options.queue, "' any more: partition ",
+                     partition_, " has no results after row ", delivered_,
+                     "; the program must call NextBatch and ", "BatchResults until ShouldStop"));
+  }
+  absl::StatusOr<std::shared_ptr<FeedSession>> session =
+      job_->feeder->OpenSession(*target, {.feed_id = job_->options.feed_id,
+                                          .queue = job_->options.queue,
+                                          .mode = FeedMode::kInference,
+                                          .partition = partition_,
+                                          .feeder_attempt = job_->options.feeder_attempt,
+                                          .feed_timeout = job_->options.feed_timeout,
+                                          .progress = job_->nodes.Progress(*target)});
+  if (!session.ok()) {
+    job_->nodes.Release(target->node);
+    return session.status();
+  }
+  session_ = *std::move(session);
+  target_ = *std::move(target);
+  pending_.reset();
+  finished_ = false;
+  sent_bytes_ = sent_rows_ = result_row_ = 0;
+  absl::Status cancelled;
+  {
+    MutexLock lock(&job_->mu);
+    cancelled = job_->cancelled;
+    job_->sessions.insert(session_);
+  }
+  Report(PartitionProgress::State::kFeeding);
+  MILLRACE_RETURN_IF_ERROR(cancelled);
+  return rows_.Seek(0);
+}
+
+// Reads the source for something to send, or says that there is no more.
+absl::Status InferenceReader::FillPending() {
+  const absl::Duration began = job_->options.clock->SteadyNow();
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<RecordBatch> batch, rows_.Next());
+  const absl::Duration now = job_->options.clock->SteadyNow();
+  session_->CountSource(now - began);
+  if (now - told_at_ >= kPartitionReportInterval) Report(PartitionProgress::State::kFeeding);
+  if (!batch.has_value()) {
+    finished_ = true;
+    return session_->Finish(rows_.position());
+  }
+  MILLRACE_ASSIGN_OR_RETURN(pending_, session_->Prepare(*batch));
+  return absl::OkStatus();
+}
+
+bool InferenceReader::MaySend(const FeedSession::Readiness& ready) const {
+  if (finished_ || session_->unread_result_bytes() > job_->options.max_unread_bytes) return false;
+  // The share of the rows that have no result yet stands for their bytes.
+  const double open = sent_rows_ == 0
+                          ? 0
+                          : static_cast<double>(sent_rows_ - session_->state().returned_rows) /
+                                static_cast<double>(sent_rows_);
+  return !ready.has_result ||
+         open * static_cast<double>(sent_bytes_) < static_cast<double>(job_->options.window_bytes);
+}
+
+absl::StatusOr<InferenceReader::Outcome> InferenceReader::Step() {
+  if (session_ == nullptr) {
+    MILLRACE_RETURN_IF_ERROR(OpenSession());
+    return Outcome{};
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const FeedSession::Readiness ready, session_->Ready());
+  const bool may_send = MaySend(ready);
+  if (may_send && !pending_.has_value()) {
+    MILLRACE_RETURN_IF_ERROR(FillPending());
+    return Outcome{};
+  }
+  if (may_send) {
+    MILLRACE_ASSIGN_OR_RETURN(const bool sent, session_->TrySend(*pending_));
+    if (sent) {
+      sent_rows_ += pending_->rows;
+      sent_bytes_ += pending_->size_bytes;
+      pending_.reset();
+      return Outcome{};
+    }
+  }
+  if (!ready.has_result && !ready.done) {
+    std::optional<int64_t> size_bytes;
+    if (may_send) size_bytes = pending_->size_bytes;
+    MILLRACE_RETURN_IF_ERROR(session_->WaitReady(size_bytes).status());
+    return Outcome{};
+  }
+  MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> results, session_->NextResult());
+  if (!results.has_value()) return Outcome{.end = true};
+  return Outcome{.results = Deliver(*std::move(results))};
+}
+
+absl::StatusOr<std::optional<RecordBatch>> InferenceReader::NextOrError() {
+  while (!ended_) {
+    absl::StatusOr<Outcome> outcome = Step();
+    if (!outcome.ok()) {
+      MILLRACE_RETURN_IF_ERROR(Restart(outcome.status()));
+    } else if (outcome->results.has_value()) {
+      return std::move(outcome->results);
+    } else if (outcome->end) {
+      ended_ = true;
+      Report(PartitionProgress::State::kAcknowledged);
+      EndSession(absl::CancelledError("the session is done"));
+    }
+  }
+  return std::optional<RecordBatch>();
+}
+
+// What of `results` was not returned before a restart.
+std::optional<RecordBatch> InferenceReader::Deliver(RecordBatch results) {
+  const int64_t first_row = std::exchange(result_row_, result_row_ + results.num_rows());
+  if (result_row_ <= delivered_) return std::nullopt;
+  const int64_t skip = std::max<int64_t>(delivered_ - first_row, 0);
+  delivered_ = result_row_;
+  restarts_ = 0;
+  job_->nodes.Succeeded(target_.node);
+  return skip == 0 ? std::move(results) : results.Slice(skip, results.num_rows() - skip);
+}
+
+// After a step that failed with `status`: OK if the partition can be fed again.
+absl::Status InferenceReader::Restart(const absl::Status& status) {
+  // An open session has no part in it: the source failed, a wait took too long, nobody reads.
+  if (session_ == nullptr) return status;
+  const SessionState state = session_->state();
+  if (state.end == SessionEnd::kOpen || state.end == SessionEnd::kDone) return status;
+  MILLRACE_ASSIGN_OR_RETURN(Recovery recovery, job_->nodes.Recover(*session_));
+  if (++restarts_ > kMaxRestarts) return status;
+  if (delivered_ > 0 && !job_->source->deterministic()) {
+    return absl::UnavailableError(absl::StrCat(
+        session_->Place(), ": ", recovery.reason, " after ", delivered_,
+        " results were returned, and the source may yield other rows a second time; run the ",
+        "inference again"));
+  }
+  MILLRACE_LOG(WARNING) << session_->Place() << ": fed again from row 0: " << recovery.reason;
+  told_ = SessionProgress(PartitionProgress::State::kRefeeding, *session_);
+  told_->refed_rows = state.end == SessionEnd::kTerminated ? state.acked_rows : state.sent_rows;
+  told_->reason = recovery.reason;
+  Tell();
+  EndSession(status);
+  if (recovery.where != Recovery::Where::kElsewhere) next_target_ = std::move(recovery.target);
+  return absl::OkStatus();
+}
+
+// --------------------------------------------------------------------------------- InferenceJob
+
+absl::StatusOr<std::unique_ptr<InferenceJob>> InferenceJob::Create(
+    const PartitionedSource* source, const InferenceJobOptions& options, NodeDirectory* directory,
+    Feeder* feeder) {
+  if (options.feed_id.empty()) return absl::InvalidArgumentError("feed_id must not be empty");
+  if (options.feed_timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        "feed_timeout must be positive; absl::InfiniteDuration() waits for ever");
+  }
+  if (options.batch_bytes < 1 || options.window_bytes < 1 || options.max_unread_bytes < 1) {
+    return absl::InvalidArgumentError(
+        "batch_bytes, window_bytes and max_unread_bytes must be positive");
+  }
+  if (options.max_feeding_threads.value_or(1) < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("max_feeding_threads must be at least 1, found ",
+                                                   *options.max_feeding_threads));
+  }
+  auto state = std::make_shared<JobState>(source, options, directory, feeder);
+  if (state->nodes.size() == 0) {
+    return absl::InvalidArgumentError(
+        "the cluster has no node to feed: parameter servers and evaluators are not fed");
+  }
+  return std::unique_ptr<InferenceJob>(new InferenceJob(std::move(state)));
+}
+
+InferenceJob::InferenceJob(std::shared_ptr<JobState> state) : state_(std::move(state)) {}
+
+absl::StatusOr<std::unique_ptr<InferenceReader>> InferenceJob::OpenPartition(int partition) {
+  if (partition < 0 || partition >= state_->source->num_partitions()) {
+    return absl::InvalidArgumentError(absl::StrCat("no partition ", partition, ", the source has ",
+                                                   state_->source->num_partitions()));
+  }
+  return std::unique_ptr<InferenceReader>(new InferenceReader(state_, partition));
+}
+
+void InferenceJob::Cancel(const absl::Status& status) { state_->Cancel(status); }
+
+absl::Status InferenceJob::Collect(const Sink& sink) {
+  Collector collector(state_.get());
+  const int threads = std::min({state_->options.max_feeding_threads.value_or(state_->nodes.size()),
+                                state_->source->num_partitions(), kMaxFeedingThreads});
+  std::vector<Thread> workers;
+  for (int i = 0; i < threads; ++i) {
+    absl::StatusOr<Thread> thread =
+        Thread::Start(absl::StrCat("feed-infer-", i), [this, &collector] {
+          while (std::optional<int> partition = collector.TakePartition()) {
+            const absl::Status status = RunPartition(*partition, collector);
+            if (!status.ok()) return collector.Fail(status);
+          }
+        });
+    if (thread.ok()) {
+      workers.push_back(*std::move(thread));
+    } else if (i == 0) {
+      return thread.status();
+    } else {
+      break;  // fewer do it too
+    }
+  }
+  absl::Status status = collector.Drain(sink);
+  if (!status.ok()) Cancel(status);
+  for (Thread& worker : workers) worker.Join();
+  return status;
+}
+
+absl::Status InferenceJob::RunPartition(int partition, Collector& collector) {
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<InferenceReader> reader, OpenPartition(partition));
+  while (true) {
+    MILLRACE_RETURN_IF_ERROR(collector.WaitForRoom(partition));
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> results, reader->Next());
+    const bool end = !results.has_value();
+    collector.Put(partition, std::move(results));
+    if (end) return absl::OkStatus();
+  }
+}
+
+}  // namespace millrace

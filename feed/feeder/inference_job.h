@@ -1,0 +1,183 @@
+// File: feed/feeder/inference_job.h
+//
+// One Inference call: the partitions of a source go to the nodes, and a result for every row comes
+// back, in order.
+//
+// Defines: InferenceJobOptions, InferenceReader, InferenceJob.
+//
+// Lazily, partition by partition, fed as results are pulled:
+//
+//   MILLRACE_ASSIGN_OR_RETURN(auto job, InferenceJob::Create(&source, options, directory, feeder));
+//   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<InferenceReader> reader, job->OpenPartition(3));
+//   while (true) {
+//     MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> results, reader->Next());
+//     if (!results.has_value()) break;   // there was one for every row
+//     ...
+//   }
+//
+// or all of them at once, as many at a time as there are nodes:
+//
+//   MILLRACE_RETURN_IF_ERROR(job->Collect([&](int partition, RecordBatch results) { ... }));
+//
+// When a session ends before its time (see feed/feeder/train_job.h for the cases) the partition is
+// fed again from row 0, to the same node, its next attempt, or, if the program reads no more,
+// another one. Results that arrived before are discarded; those that Next() has already returned
+// are skipped the second time, row for row. That is right only for a deterministic source, so with
+// another one the error is returned instead once a result was.
+
+#ifndef FEED_FEEDER_INFERENCE_JOB_H_
+#define FEED_FEEDER_INFERENCE_JOB_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/base/mutex.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/feeder/feeder.h"
+#include "feed/feeder/feeder_nodes.h"
+#include "feed/feeder/feeder_partition.h"
+#include "feed/feeder/node_directory.h"
+#include "feed/feeder/partition_progress.h"
+#include "feed/source/source.h"
+
+namespace millrace {
+
+struct InferenceJobOptions {
+  std::string feed_id;  // new for every call
+  std::string queue = "input";
+  // The longest time without progress, and the longest wait for a node that restarts.
+  absl::Duration feed_timeout = absl::Seconds(600);
+  int64_t batch_bytes = int64_t{1} << 20;  // size that batches are cut to
+  // Rows are sent ahead of their results up to this size; further only if the program asks for more
+  // before it returns any.
+  int64_t window_bytes = int64_t{16} << 20;
+  // Results that were not pulled yet: while there are more, nothing is sent. Of each reader, and,
+  // in Collect(), of all partitions that wait for an earlier one.
+  int64_t max_unread_bytes = int64_t{64} << 20;
+  std::optional<int> max_feeding_threads;  // Collect(); absent: one per fed node; at most 256
+  int64_t feeder_attempt = 0;
+  // Called whenever the state of a partition changes, and each kPartitionReportInterval while it is
+  // fed, by the threads that read results. Thread-safe, must not block; outlives job and readers.
+  std::function<void(const PartitionProgress&)> on_partition;
+  Clock* clock = RealClock();  // not owned
+};
+
+namespace inference_internal {
+struct JobState;
+class Collector;
+}  // namespace inference_internal
+
+// The results of one partition.
+// Thread safety: one thread at a time. Readers of one job are independent, but a node serves
+// sessions one after another: a reader that was opened later may wait for one that nobody pulls.
+// Lifetime: must not outlive what InferenceJob::Create() was given; may outlive the job. Destroying
+// it before the end gives the partition up.
+class InferenceReader {
+ public:
+  ~InferenceReader();
+  InferenceReader(const InferenceReader&) = delete;
+  InferenceReader& operator=(const InferenceReader&) = delete;
+
+  // The next results, in row order; nullopt exactly when every row of the partition has had one.
+  // Blocks, reading the source and feeding meanwhile. Returns
+  //   DEADLINE_EXCEEDED    the node made no progress for feed_timeout; names node, partition, queue
+  //   DATA_LOSS            results with a gap or an overlap, too few, or bytes that do not decode
+  //   FAILED_PRECONDITION  no node reads the queue
+  //   UNAVAILABLE          the node does not answer, did not come back within feed_timeout, or was
+  //                        lost after results of a source that is not deterministic were returned
+  //   the cause            of a node that failed; an ERROR that a node sent; an error of the
+  //   source;
+  //                        what InferenceJob::Cancel() was given
+  // After an error every call returns it again.
+  [[nodiscard]] absl::StatusOr<std::optional<RecordBatch>> Next();
+
+  // Results returned so far.
+  [[nodiscard]] int64_t rows() const { return delivered_; }
+  [[nodiscard]] int partition() const { return partition_; }
+
+ private:
+  friend class InferenceJob;
+  InferenceReader(std::shared_ptr<inference_internal::JobState> job, int partition);
+
+  struct Outcome {
+    std::optional<RecordBatch> results;
+    bool end = false;
+  };
+  absl::StatusOr<std::optional<RecordBatch>> NextOrError();
+  // Opens a session, reads the source, sends, waits, or takes a result: one of these. The outcome
+  // is empty where there is more to do.
+  absl::StatusOr<Outcome> Step();
+  absl::Status OpenSession();
+  absl::Status FillPending();
+  bool MaySend(const FeedSession::Readiness& ready) const;
+  absl::Status Restart(const absl::Status& status);
+  std::optional<RecordBatch> Deliver(RecordBatch results);
+  void EndSession(const absl::Status& status);
+  // Ends the session, if one is open, and the partition before its last result.
+  void GiveUp(const absl::Status& status);
+  void Report(PartitionProgress::State state);
+  void Tell() const;
+
+  const std::shared_ptr<inference_internal::JobState> job_;
+  const int partition_;
+  FeederPartition rows_;
+  std::shared_ptr<FeedSession> session_;
+  FeedTarget target_;                      // of session_
+  std::optional<FeedTarget> next_target_;  // where Recover() wants it; absent: anywhere
+  std::optional<PreparedBatch> pending_;   // read from the source, not sent
+  bool finished_ = false;                  // END_PARTITION is out
+  int64_t sent_bytes_ = 0;                 // of this session
+  int64_t sent_rows_ = 0;                  // of this session
+  int64_t result_row_ = 0;                 // of this session: results before it were taken
+  int64_t delivered_ = 0;  // rows that Next() has returned; <= rows of the partition
+  int restarts_ = 0;       // since delivered_ grew
+  bool ended_ = false;     // Next() has returned nullopt
+  std::optional<PartitionProgress> told_;  // the last report
+  absl::Duration told_at_;                 // steady time
+  absl::Status error_;
+};
+
+// Thread safety: thread-safe.
+class InferenceJob {
+ public:
+  // `source`, `directory` and `feeder` outlive the job and its readers. Returns INVALID_ARGUMENT
+  // for options out of range and a cluster without fed nodes.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<InferenceJob>> Create(
+      const PartitionedSource* source, const InferenceJobOptions& options, NodeDirectory* directory,
+      Feeder* feeder);
+
+  // Nothing is sent before the first Next(). Returns INVALID_ARGUMENT if there is no such
+  // partition.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<InferenceReader>> OpenPartition(int partition);
+
+  // Called with the results of partition 0, then 1, ..., each in row order, one call at a time, in
+  // the thread of Collect(). An error ends Collect() with it.
+  using Sink = std::function<absl::Status(int partition, RecordBatch results)>;
+
+  // Runs all partitions. Blocks until the last result was given to `sink`. Returns the errors of
+  // InferenceReader::Next() and of `sink`, after which the job is cancelled. Its threads are
+  // joined.
+  [[nodiscard]] absl::Status Collect(const Sink& sink);
+
+  // Ends every wait of readers and Collect() with `status`, which must not be OK. Readers of the
+  // source are cancelled; a thread inside the sink is not interrupted.
+  void Cancel(const absl::Status& status);
+
+ private:
+  explicit InferenceJob(std::shared_ptr<inference_internal::JobState> state);
+  absl::Status RunPartition(int partition, inference_internal::Collector& collector);
+
+  const std::shared_ptr<inference_internal::JobState> state_;
+};
+
+}  // namespace millrace
+
+#endif  // FEED_FEEDER_INFERENCE_JOB_H_

@@ -1,0 +1,596 @@
+#include "feed/feeder/train_job.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMaxFeedingThreads = 256;
+// Connections that are lost again and again without a row acknowledged in between.
+constexpr int kMaxBreaks = 16;
+constexpr int64_t kMaxRow = std::numeric_limits<int64_t>::max();
+// The feed is kept open for partitions that may move as long as rows are acknowledged. A program
+// may also be waiting for nothing but the end of the feed.
+constexpr absl::Duration kOpenForMoves = absl::Seconds(1);
+constexpr absl::Duration kLookAgain = absl::Milliseconds(100);
+
+// Rows of a session that are not acknowledged, as far as is known.
+double RowsLeft(const SessionState& state, double partition_rows) {
+  const auto acked = static_cast<double>(state.acked_rows);
+  if (state.revoked_row.has_value()) return static_cast<double>(*state.revoked_row) - acked;
+  if (state.end_row.has_value()) return static_cast<double>(*state.end_row) - acked;
+  return std::max(static_cast<double>(state.sent_rows), partition_rows) - acked;
+}
+
+// Rows of a partition that was taken back.
+double RestOf(const SessionState& state) {
+  return static_cast<double>(std::max(state.end_row.value_or(0), state.had_rows) -
+                             state.acked_rows);
+}
+
+}  // namespace
+
+int64_t TrainResult::rows() const {
+  int64_t sum = 0;
+  for (const auto& [node, rows] : rows_by_node) sum += rows;
+  return sum;
+}
+
+int64_t TrainResult::refed_rows() const {
+  int64_t sum = 0;
+  for (const RefedRows& rows : refed) sum += rows.rows;
+  return sum;
+}
+
+TrainJob::TrainJob(Feeder* feeder, NodeDirectory* directory, const PartitionedSource* source,
+                   TrainObserver* observer, TrainJobOptions options)
+    : feeder_(feeder),
+      directory_(directory),
+      source_(source),
+      observer_(observer),
+      options_(std::move(options)),
+      nodes_(directory_, options_.queue, options_.feed_timeout, options_.clock),
+      keep_(options_.keep_bytes),
+      feed_id_(options_.feed_id) {}
+
+absl::Status TrainJob::Validate() const {
+  if (options_.num_epochs < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_epochs must be at least 1, found ", options_.num_epochs));
+  }
+  if (options_.feed_id.empty()) return absl::InvalidArgumentError("feed_id must not be empty");
+  if (options_.feed_timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        "feed_timeout must be positive; absl::InfiniteDuration() waits for ever");
+  }
+  if (options_.batch_bytes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch_bytes must be positive, found ", options_.batch_bytes));
+  }
+  if (options_.keep_bytes < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("keep_bytes must not be negative, found ", options_.keep_bytes));
+  }
+  if (options_.max_feeding_threads.value_or(1) < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("max_feeding_threads must be at least 1, found ",
+                                                   *options_.max_feeding_threads));
+  }
+  if (nodes_.size() == 0) {
+    return absl::InvalidArgumentError(
+        "the cluster has no node to feed: parameter servers and evaluators are not fed");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TrainResult> TrainJob::Run() {
+  MILLRACE_RETURN_IF_ERROR(Validate());
+  const absl::Duration began = options_.clock->SteadyNow();
+  const int threads =
+      std::min(options_.max_feeding_threads.value_or(nodes_.size()), kMaxFeedingThreads);
+  for (int i = 0; i < threads; ++i) {
+    absl::StatusOr<Thread> thread =
+        Thread::Start(absl::StrCat("feed-train-", i), [this] { FeedLoop(); });
+    if (thread.ok()) {
+      threads_.push_back(*std::move(thread));
+    } else if (i == 0) {
+      return thread.status();
+    } else {
+      break;  // fewer do it too
+    }
+  }
+  Watch();
+  absl::Status failure;
+  std::string feed_id;
+  {
+    MutexLock lock(&mu_);
+    failure = failure_;
+    feed_id = feed_id_;
+  }
+  if (!failure.ok()) {
+    const absl::Status pushed = observer_->FeedEnd(feed_id, /*aborted=*/true);
+    if (!pushed.ok())
+      MILLRACE_LOG(WARNING) << "cannot push the end of feed " << feed_id << ": " << pushed;
+  }
+  EndThreads();
+  if (!failure.ok()) return failure;
+  return TakeResult(began);
+}
+
+void TrainJob::EndThreads() {
+  for (Thread& thread : threads_) thread.Join();
+  threads_.clear();
+  // Nobody else is left to look at these.
+  std::list<WorkPtr> outstanding;
+  std::deque<WorkPtr> again;
+  {
+    MutexLock lock(&mu_);
+    outstanding.swap(outstanding_);
+    again.swap(again_);
+  }
+  for (const WorkPtr& work : outstanding) {
+    work->session->Abort(absl::CancelledError("the Train call is over"));
+    ReportEnd(*work);
+    MutexLock lock(&mu_);
+    Count(*work);
+  }
+  for (const WorkPtr& work : again) ReportEnd(*work);
+}
+
+TrainResult TrainJob::TakeResult(absl::Duration began) {
+  MutexLock lock(&mu_);
+  result_.elapsed = options_.clock->SteadyNow() - began;
+  return std::move(result_);
+}
+
+void TrainJob::Cancel(const absl::Status& status) { Fail(status); }
+
+void TrainJob::Fail(const absl::Status& status) {
+  MILLRACE_CHECK(!status.ok());
+  std::vector<std::shared_ptr<FeedSession>> open;
+  {
+    MutexLock lock(&mu_);
+    if (over_) return;
+    failure_ = status;
+    over_ = true;
+    open.assign(feeding_.begin(), feeding_.end());
+    for (const WorkPtr& work : outstanding_) open.push_back(work->session);
+    work_cv_.SignalAll();
+  }
+  nodes_.Cancel(status);
+  CancelReading();
+  for (const std::shared_ptr<FeedSession>& session : open) session->Abort(status);
+  signal_->Raise();
+}
+
+void TrainJob::CancelReading() {
+  std::set<std::shared_ptr<SourceCancel>> reading;
+  {
+    MutexLock lock(&mu_);
+    reading = reading_;
+  }
+  for (const std::shared_ptr<SourceCancel>& cancel : reading) cancel->Cancel();
+}
+
+void TrainJob::EndTerminated() {
+  {
+    MutexLock lock(&mu_);
+    if (over_) return;
+    result_.terminated = true;
+    over_ = true;
+    work_cv_.SignalAll();
+  }
+  CancelReading();
+  signal_->Raise();
+}
+
+void TrainJob::Report(PartitionProgress::State state, Work& work, int64_t refed_rows,
+                      absl::string_view reason) {
+  PartitionProgress report = SessionProgress(state, *work.session);
+  if (state == PartitionProgress::State::kRefeeding) {
+    report.next_row = work.first_row;
+    report.refed_rows = refed_rows;
+    report.reason = std::string(reason);
+  }
+  work.reported = options_.clock->SteadyNow();
+  observer_->OnPartition(report);
+}
+
+void TrainJob::ReportInTime(PartitionProgress::State state, Work& work) {
+  if (options_.clock->SteadyNow() - work.reported >= kPartitionReportInterval) Report(state, work);
+}
+
+void TrainJob::ReportEnd(Work& work) {
+  bool terminated;
+  {
+    MutexLock lock(&mu_);
+    terminated = failure_.ok();
+  }
+  Report(terminated ? PartitionProgress::State::kTerminated : PartitionProgress::State::kFailed,
+         work);
+}
+
+// -------------------------------------------------------------------------------- feeding threads
+
+void TrainJob::FeedLoop() {
+  while (WorkPtr work = TakeWork()) {
+    const std::shared_ptr<SourceCancel> cancel = work->rows.cancel();
+    const absl::Status status = Feed(work);
+    if (!status.ok()) Fail(status);
+    // What no node has received is over with the call.
+    if (work != nullptr && work->session != nullptr) ReportEnd(*work);
+    {
+      MutexLock lock(&mu_);
+      --in_hand_;
+      reading_.erase(cancel);
+    }
+    signal_->Raise();
+  }
+}
+
+TrainJob::WorkPtr TrainJob::TakeWork() {
+  MutexLock lock(&mu_);
+  while (true) {
+    if (over_) return nullptr;
+    WorkPtr work;
+    if (!again_.empty()) {
+      work = std::move(again_.front());
+      again_.pop_front();
+    } else if (next_epoch_ < options_.num_epochs) {
+      work = std::make_unique<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes,
+                                    &keep_);
+      if (++next_partition_ == source_->num_partitions()) {
+        next_partition_ = 0;
+        ++next_epoch_;
+      }
+    } else {
+      work_cv_.Wait(&mu_);  // for over_ or a partition to be fed again; Watch() has the deadline
+      continue;
+    }
+    ++in_hand_;
+    reading_.insert(work->rows.cancel());
+    return work;
+  }
+}
+
+// Feeds `work` until a node has received all of it, and takes it away, or nobody reads, or the call
+// fails.
+absl::Status TrainJob::Feed(WorkPtr& work) {
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<FeedTarget> target, NextTarget(*work));
+    if (!target.has_value()) {
+      EndTerminated();
+      return absl::OkStatus();
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const bool opened, OpenSession(*target, *work));
+    if (!opened) return absl::OkStatus();  // the call is over
+    const absl::Status status = Stream(*work);
+    const SessionState state = work->session->state();
+    const bool received = status.ok();
+    // Taken back: the program has the last rows of it in hand. Nothing is left to be sent.
+    const bool settles = received || state.end == SessionEnd::kDone ||
+                         (state.end == SessionEnd::kOpen && state.revoked_row.has_value());
+    nodes_.Release(target->node, /*outstanding=*/settles);
+    {
+      MutexLock lock(&mu_);
+      feeding_.erase(work->session);
+    }
+    if (received) {
+      nodes_.Succeeded(target->node);
+      Report(PartitionProgress::State::kReceived, *work);
+    }
+    if (settles) {
+      MutexLock lock(&mu_);
+      outstanding_.push_back(std::move(work));
+      return absl::OkStatus();
+    }
+    if (state.end == SessionEnd::kOpen) {  // the source failed, or a wait took long
+      work->session->Abort(status);
+      return status;
+    }
+    MutexLock lock(&mu_);
+    Count(*work);
+  }
+}
+
+// Where `work` goes next: anywhere, or, after a session that ended early, where Recover() says.
+absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
+  if (work.session == nullptr) return nodes_.AcquireNext();
+  MILLRACE_ASSIGN_OR_RETURN(Recovery recovery, nodes_.Recover(*work.session));
+  PrepareRefeed(work, recovery);
+  if (recovery.where == Recovery::Where::kElsewhere) {
+    const SessionState state = work.session->state();
+    if (state.end == SessionEnd::kRevoked) return nodes_.AcquireForMove(RestOf(state));
+    return nodes_.AcquireNext();
+  }
+  if (recovery.where == Recovery::Where::kSameAttempt && work.breaks > kMaxBreaks) {
+    return work.session->state().status;
+  }
+  nodes_.AcquireAgain(recovery.target.node);
+  return std::optional<FeedTarget>(std::move(recovery.target));
+}
+
+void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
+  const SessionState state = work.session->state();
+  const bool resume = source_->deterministic() && recovery.where != Recovery::Where::kNewAttempt;
+  const bool stuck = state.acked_rows == work.session->options().first_row;
+  work.breaks = recovery.where == Recovery::Where::kSameAttempt && stuck ? work.breaks + 1 : 0;
+  work.first_row = resume ? state.acked_rows : 0;
+  // What was sent may have been handed out, and even used, without a word of it coming back; only
+  // TERMINATED says that what is not acknowledged was not, and REVOKED what was not handed out.
+  const int64_t had = state.end == SessionEnd::kTerminated ? state.acked_rows : state.sent_rows;
+  const int64_t refed_rows = std::max<int64_t>(0, had - work.first_row);
+  if (refed_rows > 0) {
+    MILLRACE_LOG(WARNING) << work.session->Place() << ": " << refed_rows
+                          << " rows are fed again: " << recovery.reason;
+    work.refed = RefedRows{.partition = work.partition,
+                           .data_epoch = work.epoch,
+                           .rows = refed_rows,
+                           .node = work.session->target().node,
+                           .reason = recovery.reason};
+  }
+  if (state.end == SessionEnd::kRevoked) {
+    MutexLock lock(&mu_);
+    ++result_.moved;
+  }
+  Report(PartitionProgress::State::kRefeeding, work, refed_rows, recovery.reason);
+}
+
+// False if the call is over.
+absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, Work& work) {
+  SessionOptions options{.queue = options_.queue,
+                         .mode = FeedMode::kTrain,
+                         .partition = work.partition,
+                         .data_epoch = work.epoch,
+                         .feeder_attempt = options_.feeder_attempt,
+                         .first_row = work.first_row,
+                         .feed_timeout = options_.feed_timeout,
+                         .progress = nodes_.Progress(target),
+                         .on_change = [signal = signal_] { signal->Raise(); }};
+  {
+    MutexLock lock(&mu_);
+    if (feed_ended_.has_value()) {  // the nodes have closed the feed: see the header
+      feed_ended_.reset();
+      feed_id_ = absl::StrCat(options_.feed_id, ".", ++round_);
+    }
+    options.feed_id = feed_id_;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<FeedSession> session,
+                            feeder_->OpenSession(target, options));
+  bool over;
+  {
+    MutexLock lock(&mu_);
+    over = over_;
+    if (!over) {
+      work.session = session;
+      feeding_.insert(work.session);
+      if (work.refed.has_value()) result_.refed.push_back(*std::move(work.refed));
+      work.refed.reset();
+    }
+  }
+  if (over) {
+    session->Abort(absl::CancelledError("the Train call is over"));
+    return false;
+  }
+  Report(PartitionProgress::State::kFeeding, work);
+  return true;
+}
+
+absl::Status TrainJob::Stream(Work& work) {
+  FeedSession& session = *work.session;
+  absl::Duration began = options_.clock->SteadyNow();
+  MILLRACE_RETURN_IF_ERROR(work.rows.Seek(work.first_row));
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<RecordBatch> batch, work.rows.Next());
+    session.CountSource(options_.clock->SteadyNow() - began);
+    if (!batch.has_value()) break;
+    MILLRACE_RETURN_IF_ERROR(session.Send(*batch));
+    work.rows.Release(session.state().acked_rows);
+    ReportInTime(PartitionProgress::State::kFeeding, work);
+    began = options_.clock->SteadyNow();
+  }
+  MILLRACE_RETURN_IF_ERROR(session.Finish(work.rows.position()));
+  return session.WaitReceived();
+}
+
+// ---- the thread of Run() ------------------------------------------------------------------------
+
+void TrainJob::Watch() {
+  while (true) {
+    CollectOutstanding();
+    Balance();
+    CheckTerminated();
+    std::string feed_id;
+    {
+      MutexLock lock(&mu_);
+      if (over_) return;
+      if (AllReceived()) {
+        if (outstanding_.empty() && feed_ended_.has_value()) {
+          over_ = true;
+          work_cv_.SignalAll();
+          return;
+        }
+        if (!feed_ended_.has_value() && !MayStillMove()) {
+          feed_ended_ = options_.clock->SteadyNow();
+          feed_id = feed_id_;
+        }
+      }
+    }
+    if (!feed_id.empty()) {
+      const absl::Status status = observer_->FeedEnd(feed_id, /*aborted=*/false);
+      if (!status.ok()) Fail(status);
+      continue;
+    }
+    CheckTimeouts();
+    signal_->Wait(NextDeadline());
+  }
+}
+
+bool TrainJob::AllReceived() {
+  mu_.AssertHeld();
+  return next_epoch_ == options_.num_epochs && again_.empty() && in_hand_ == 0;
+}
+
+// Sees which of the received partitions are acknowledged by now, and which have lost their node.
+void TrainJob::CollectOutstanding() {
+  std::vector<WorkPtr> done;
+  std::vector<Work*> open;  // nobody else takes them from outstanding_
+  {
+    MutexLock lock(&mu_);
+    for (auto it = outstanding_.begin(); it != outstanding_.end();) {
+      Work& work = **it;
+      const SessionState state = work.session->state();
+      work.rows.Release(state.acked_rows);
+      if (state.end == SessionEnd::kOpen) {
+        open.push_back(&work);
+        ++it;
+        continue;
+      }
+      nodes_.Settle(work.session->target().node);
+      Count(work);
+      // A session that broke after its last row was acknowledged has done its work.
+      if (state.acked_rows == state.end_row) {
+        ++done_partitions_;
+        done_rows_ += *state.end_row;
+        done.push_back(std::move(*it));
+      } else {
+        again_.push_back(std::move(*it));
+        work_cv_.Signal();
+      }
+      it = outstanding_.erase(it);
+    }
+  }
+  for (Work* work : open) {
+    const bool revoked = work->session->state().revoked_row.has_value();
+    ReportInTime(revoked ? PartitionProgress::State::kFeeding : PartitionProgress::State::kReceived,
+                 *work);
+  }
+  for (const WorkPtr& work : done) {
+    nodes_.Succeeded(work->session->target().node);
+    Report(PartitionProgress::State::kAcknowledged, *work);
+  }
+}
+
+// Tells what the nodes have to do, and, once nothing is left to give out, takes back what another
+// node will be done with sooner.
+void TrainJob::Balance() {
+  std::map<std::string, NodeReading> readings;
+  std::vector<std::pair<std::shared_ptr<FeedSession>, SessionState>> open;
+  double partition_rows = 0;
+  bool all_given = false;
+  {
+    MutexLock lock(&mu_);
+    if (done_partitions_ > 0) {
+      partition_rows = static_cast<double>(done_rows_) / static_cast<double>(done_partitions_);
+    }
+    all_given = next_epoch_ == options_.num_epochs && again_.empty();
+    for (const auto& [node, rows] : result_.rows_by_node) readings[node].acked_rows = rows;
+    for (const auto& session : feeding_) open.emplace_back(session, session->state());
+    for (const WorkPtr& work : outstanding_) {
+      open.emplace_back(work->session, work->session->state());
+    }
+  }
+  int64_t acked = 0;
+  for (const auto& [session, state] : open) {
+    NodeReading& reading = readings[session->target().node];
+    reading.acked_rows += state.acked_rows - session->options().first_row;
+    ++reading.partitions;
+    if (state.end == SessionEnd::kOpen) reading.rows += RowsLeft(state, partition_rows);
+  }
+  for (const auto& [node, reading] : readings) acked += reading.acked_rows;
+  if (acked != std::exchange(acked_rows_, acked)) acked_at_ = options_.clock->SteadyNow();
+  nodes_.Observe(readings, partition_rows);
+  more_moves_ = false;
+  if (!all_given || nodes_.size() < 2) return;
+
+  std::vector<OpenPartition> partitions;
+  std::vector<std::shared_ptr<FeedSession>> sessions;
+  for (const auto& [session, state] : open) {
+    if (state.end != SessionEnd::kOpen || !state.accepted) continue;
+    if (state.revoking || state.revoked_row.has_value()) {
+      more_moves_ = true;
+      continue;
+    }
+    const bool begun = state.acked_rows > session->options().first_row;
+    if (begun && !source_->deterministic()) continue;
+    const auto node =
+        std::find(nodes_.names().begin(), nodes_.names().end(), session->target().node);
+    if (node == nodes_.names().end()) continue;
+    partitions.push_back({.node = static_cast<size_t>(node - nodes_.names().begin()),
+                          .begun = begun,
+                          .rows = RowsLeft(state, partition_rows)});
+    sessions.push_back(session);
+  }
+  const MovePlan plan = PlanMoves(nodes_.loads(), partitions);
+  more_moves_ = more_moves_ || plan.more_later || !plan.take_back.empty();
+  for (const size_t move : plan.take_back) {
+    FeedSession& session = *sessions[move];
+    session.Revoke(source_->deterministic() ? kMaxRow : session.options().first_row);
+  }
+}
+
+// What moves once the feed has ended travels in one of its own.
+bool TrainJob::MayStillMove() {
+  return more_moves_ && options_.clock->SteadyNow() - acked_at_ < kOpenForMoves;
+}
+
+// A feeding thread that waits for the source does not see that its session has ended.
+void TrainJob::CheckTerminated() {
+  bool any = false;
+  {
+    MutexLock lock(&mu_);
+    for (const std::shared_ptr<FeedSession>& session : feeding_) {
+      if (session->state().end != SessionEnd::kTerminated) continue;
+      nodes_.NoteTerminated(session->target().node);
+      any = true;
+    }
+  }
+  if (any && !nodes_.any_reading()) EndTerminated();
+}
+
+void TrainJob::Count(const Work& work) {
+  mu_.AssertHeld();
+  const SessionState state = work.session->state();
+  const int64_t rows = state.acked_rows - work.session->options().first_row;
+  if (rows > 0) result_.rows_by_node[work.session->target().node] += rows;
+}
+
+// Acknowledgements can be asked for only once the feed has ended: before that a program may rightly
+// hold rows in a batch that is not full. (A program that reads nothing shows before, by its
+// credit.)
+absl::Duration TrainJob::NextDeadline() {
+  MutexLock lock(&mu_);
+  absl::Duration deadline = absl::InfiniteDuration();
+  const absl::Duration now = options_.clock->SteadyNow();
+  if (nodes_.size() > 1) deadline = kLookAgain;  // a node that is silent becomes slower
+  if (!feed_ended_.has_value()) return deadline;
+  for (const WorkPtr& work : outstanding_) {
+    const absl::Duration last = std::max(*feed_ended_, work->session->options().progress->last());
+    deadline = std::min(deadline, last + options_.feed_timeout - now);
+  }
+  return std::max(deadline, absl::ZeroDuration());
+}
+
+void TrainJob::CheckTimeouts() {
+  std::shared_ptr<FeedSession> late;
+  {
+    MutexLock lock(&mu_);
+    if (!feed_ended_.has_value()) return;
+    const absl::Duration now = options_.clock->SteadyNow();
+    for (const WorkPtr& work : outstanding_) {
+      const absl::Duration last = std::max(*feed_ended_, work->session->options().progress->last());
+      if (now - last >= options_.feed_timeout) {
+        late = work->session;
+        break;
+      }
+    }
+  }
+  if (late != nullptr) Fail(late->TimeoutError());
+}
+
+}  // namespace millrace

@@ -1,0 +1,513 @@
+#include "feed/feeder/train_job.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
+#include "core/base/status_matchers.h"
+#include "core/base/thread.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/feeder/fake_feed_node.h"
+#include "feed/feeder/feeder.h"
+#include "feed/feeder/node_directory.h"
+#include "feed/feeder/train_job_fixture.h"
+#include "feed/source/id_source.h"
+#include "feed/source/memory_source.h"
+#include "feed/source/source.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Lt;
+using ::testing::Pair;
+using ::testing::SizeIs;
+using Event = FakeFeedNode::Event;
+using Session = FakeFeedNode::Session;
+using State = FeedTarget::State;
+
+TEST_F(TrainJobTest, EveryRowArrivesExactlyOnce) {
+  FakeFeedNode& a = AddNode("worker:0", FakeFeedNode::ReadAll());
+  FakeFeedNode& b = AddNode("worker:1", FakeFeedNode::ReadAll());
+  const MemorySource source = IdSource(/*partitions=*/7, /*rows=*/33);
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_FALSE(result->terminated);
+  EXPECT_EQ(result->rows(), 7 * 33);
+  EXPECT_THAT(result->refed, IsEmpty());
+  EXPECT_GT(result->elapsed, absl::ZeroDuration());
+  std::vector<int64_t> all = a.values();
+  const std::vector<int64_t> others = b.values();
+  EXPECT_THAT(all, Not(IsEmpty()));
+  EXPECT_THAT(others, Not(IsEmpty()));
+  EXPECT_EQ(result->rows_by_node["worker:1"], static_cast<int64_t>(others.size()));
+  all.insert(all.end(), others.begin(), others.end());
+  EXPECT_EQ(Sorted(all), IdRange(0, 7 * 33));
+  EXPECT_THAT(observer_.ends(), ElementsAre(Pair("f", false)));
+  // On a slow machine some are told of while they go on.
+  EXPECT_GE(observer_.Count(PartitionProgress::State::kFeeding), 7);
+  EXPECT_GE(observer_.Count(PartitionProgress::State::kReceived), 7);
+  EXPECT_EQ(observer_.Count(PartitionProgress::State::kAcknowledged), 7);
+  absl::Duration credit;
+  for (const PartitionProgress& report : observer_.reports()) {
+    if (report.state != PartitionProgress::State::kAcknowledged) continue;
+    EXPECT_EQ(report.acked_rows, 33);
+    EXPECT_GT(report.times.source, absl::ZeroDuration());
+    EXPECT_GT(report.times.encode, absl::ZeroDuration());
+    EXPECT_GT(report.times.wire, absl::ZeroDuration());
+    credit += report.times.credit;
+  }
+  // Until they were accepted: on a slow machine some are before they have something to send.
+  EXPECT_GT(credit, absl::ZeroDuration());
+}
+
+TEST_F(TrainJobTest, EpochsFollowOneAnotherWithinOneFeed) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReadAll());
+  const MemorySource source = IdSource(2, 10);
+  auto result = Run(source, Options(/*epochs=*/3));
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 60);
+  std::vector<std::pair<int64_t, int64_t>> order;
+  for (const Event& event : node.events()) {
+    if (event.type != FrameType::kOpen) continue;
+    order.emplace_back(event.open.data_epoch, event.open.partition);
+    EXPECT_EQ(event.open.feed_id, "f");
+  }
+  EXPECT_THAT(order,
+              ElementsAre(Pair(0, 0), Pair(0, 1), Pair(1, 0), Pair(1, 1), Pair(2, 0), Pair(2, 1)));
+  EXPECT_THAT(observer_.ends(), SizeIs(1));
+}
+
+TEST_F(TrainJobTest, EmptyPartitionsAndAnEmptySourceAreFed) {
+  AddNode("worker:0", FakeFeedNode::ReadAll());
+  const MemorySource source = IdSource(5, 0);
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 0);
+  EXPECT_EQ(observer_.Count(PartitionProgress::State::kAcknowledged), 5);
+}
+
+TEST_F(TrainJobTest, MoreNodesThanPartitionsIsFine) {
+  for (int i = 0; i < 4; ++i) AddNode(absl::StrCat("worker:", i), FakeFeedNode::ReadAll());
+  const MemorySource source = IdSource(1, 5);
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 5);
+}
+
+TEST_F(TrainJobTest, OptionsThatMakeNoSenseAreInvalid) {
+  const MemorySource source = IdSource(1, 1);
+  EXPECT_THAT(Run(source, Options()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no node to feed")));
+  AddNode("worker:0", FakeFeedNode::ReadAll());
+  EXPECT_THAT(Run(source, Options(0)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("num_epochs")));
+  TrainJobOptions options = Options();
+  options.max_feeding_threads = 0;
+  EXPECT_THAT(Run(source, options), StatusIs(absl::StatusCode::kInvalidArgument));
+  options = Options();
+  options.feed_timeout = absl::ZeroDuration();
+  EXPECT_THAT(Run(source, options), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// A program that holds the tail of its last batch until feed_end comes.
+TEST_F(TrainJobTest, TheFeedEndsWhenAllIsReceivedAndTheCallWhenAllIsAcknowledged) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  observer_.on_feed_end = [&](const std::string&) {
+    EXPECT_THAT(node.values(), SizeIs(90));
+    node.Post([](Session& s) { s.Done(s.row, 0); });
+  };
+  const MemorySource source = IdSource(3, 30);
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 90);
+}
+
+TEST_F(TrainJobTest, NoAcknowledgementAfterTheFeedEndTimesOut) {
+  AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  TrainJobOptions options = Options();
+  options.feed_timeout = absl::Milliseconds(200);
+  const MemorySource source = IdSource(1, 20);
+  EXPECT_THAT(Run(source, options),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("worker:0 acknowledged no row of partition 0 (queue 'input') for "
+                                 "200ms: 20 rows received, 0 acknowledged")));
+  EXPECT_THAT(observer_.ends(), ElementsAre(Pair("f", false), Pair("f", true)));
+  EXPECT_TRUE(nodes_[0]->WaitFor(
+      [](const auto& events) { return events.back().type == FrameType::kAbort; }));
+}
+
+TEST_F(TrainJobTest, AnErrorOfANodeFailsTheCallAndAbortsTheOthers) {
+  AddNode("worker:0", [](Session& session, FrameType type) {
+    FakeFeedNode::ReceiveOnly()(session, type);
+    if (type == FrameType::kBatch) session.Error(absl::InvalidArgumentError("column x: bad"));
+  });
+  AddNode("worker:1", [](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.Credit(1, 0);  // less than any batch
+  });
+  const MemorySource source = IdSource(4, 50);
+  EXPECT_THAT(Run(source, Options()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("worker:0, partition"), HasSubstr("column x: bad"))));
+  EXPECT_THAT(observer_.ends(), ElementsAre(Pair("f", true)));
+}
+
+TEST_F(TrainJobTest, AnErrorOfTheSourceFailsTheCall) {
+  AddNode("worker:0", FakeFeedNode::ReadAll());
+  const StreamSource source(
+      2, [](int, int64_t, ArrowArrayStream*) { return absl::NotFoundError("no file"); }, true);
+  EXPECT_THAT(Run(source, Options()),
+              StatusIs(absl::StatusCode::kNotFound,
+                       AllOf(HasSubstr("the source, partition 0"), HasSubstr("no file"))));
+}
+
+TEST_F(TrainJobTest, AnErrorOfTheObserverFailsTheCall) {
+  AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  observer_.result = absl::UnavailableError("coordinator gone");
+  const MemorySource source = IdSource(1, 5);
+  EXPECT_THAT(Run(source, Options()), StatusIs(absl::StatusCode::kUnavailable, "coordinator gone"));
+}
+
+TEST_F(TrainJobTest, CancelEndsTheCallAtOnce) {
+  FakeFeedNode& node = AddNode("worker:0", [](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.Credit(1, 0);
+  });
+  const MemorySource source = IdSource(1, 100);
+  TrainJob job(feeder_.get(), &directory_, &source, &observer_, Options());
+  absl::StatusOr<TrainResult> result;
+  absl::Time ended;
+  Thread runner("runner", [&] {
+    result = job.Run();
+    ended = absl::Now();
+  });
+  ASSERT_TRUE(node.WaitFor([](const auto& events) { return events.size() >= 3; }));
+  const absl::Time cancelled = absl::Now();
+  job.Cancel(absl::CancelledError("not wanted"));
+  runner.Join();
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kCancelled, "not wanted"));
+  EXPECT_THAT(ended - cancelled, Lt(absl::Milliseconds(500)));
+  EXPECT_THAT(observer_.ends(), ElementsAre(Pair("f", true)));
+}
+
+TEST_F(TrainJobTest, CancelEndsAWaitForARestartAtOnce) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  directory_.SetState("worker:0", State::kRestarting);
+  const MemorySource source = IdSource(1, 100);
+  TrainJob job(feeder_.get(), &directory_, &source, &observer_, Options());
+  absl::StatusOr<TrainResult> result;
+  Thread runner("runner", [&] { result = job.Run(); });
+  ASSERT_TRUE(directory_.WaitForLookups(2));
+  const absl::Time cancelled = absl::Now();
+  job.Cancel(absl::CancelledError("not wanted"));
+  runner.Join();
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kCancelled, "not wanted"));
+  EXPECT_THAT(absl::Now() - cancelled, Lt(absl::Milliseconds(500)));
+  EXPECT_THAT(node.events(), IsEmpty());
+}
+
+// ------------------------------------------------------------------------------ nodes that stop
+
+// Yields one batch, then waits for rows that never come.
+class WaitingSource final : public PartitionedSource {
+ public:
+  int num_partitions() const override { return 1; }
+  bool deterministic() const override { return true; }
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int, int64_t) const override {
+    return std::make_unique<Reader>(this);
+  }
+  mutable Notification waiting;
+  mutable std::atomic<int> cancelled{0};
+
+ private:
+  class Reader final : public RecordBatchReader {
+   public:
+    explicit Reader(const WaitingSource* source) : source_(source) {}
+    const Schema& schema() const override { return rows_.schema(); }
+    absl::StatusOr<std::optional<RecordBatch>> Next() override {
+      if (!std::exchange(read_, true)) return std::optional(rows_);
+      source_->waiting.Notify();
+      cancel_.WaitForNotification();
+      return absl::CancelledError("cancelled");
+    }
+    void Cancel() override {
+      if (source_->cancelled++ == 0) cancel_.Notify();
+    }
+
+   private:
+    const WaitingSource* const source_;
+    const RecordBatch rows_ = Ids(0, 10);
+    bool read_ = false;
+    Notification cancel_;
+  };
+};
+
+TEST_F(TrainJobTest, AnEarlyStopEndsTheSourceThatWaits) {
+  WaitingSource source;
+  AddNode("worker:0", [&source](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.CreditAll();
+    if (type != FrameType::kBatch) return;
+    session.Ack(10);
+    source.waiting.WaitForNotification();
+    session.Terminated();
+  });
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_TRUE(result->terminated);
+  EXPECT_EQ(result->rows(), 10);
+  EXPECT_GE(source.cancelled, 1);
+}
+
+TEST_F(TrainJobTest, CancelEndsTheSourceThatWaits) {
+  WaitingSource source;
+  AddNode("worker:0", FakeFeedNode::ReadAll());
+  TrainJob job(feeder_.get(), &directory_, &source, &observer_, Options());
+  Thread cancel("cancel", [&] {
+    source.waiting.WaitForNotification();
+    job.Cancel(absl::AbortedError("enough"));
+  });
+  EXPECT_THAT(job.Run(), StatusIs(absl::StatusCode::kAborted, "enough"));
+  cancel.Join();
+}
+
+TEST_F(TrainJobTest, WhatATerminatedNodeDidNotUseGoesToTheOthers) {
+  // Takes 25 rows, uses 15 of them.
+  FakeFeedNode& quitter = AddNode("worker:0", [](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) session.CreditAll();
+    if (type == FrameType::kBatch && session.row >= 20) {
+      session.Received(session.row);
+      session.Ack(15);
+      session.Terminated();
+    }
+  });
+  const MemorySource source = IdSource(6, 40);
+  AddNode("worker:1", FakeFeedNode::ReadAll());
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_FALSE(result->terminated);
+  EXPECT_EQ(result->rows(), 240);
+  EXPECT_THAT(result->refed, IsEmpty());
+  int64_t opens = 0;
+  for (const Event& event : quitter.events()) opens += event.type == FrameType::kOpen;
+  // Both feeding threads may have chosen it before it stopped; no thread may afterwards.
+  EXPECT_THAT(opens, testing::AnyOf(1, 2));
+  EXPECT_EQ(result->rows_by_node["worker:0"], 15 * opens);
+  bool resumed = false;
+  for (const Event& event : nodes_[1]->events()) {
+    resumed |= event.type == FrameType::kOpen && event.open.first_row == 15;
+  }
+  EXPECT_TRUE(resumed);
+}
+
+TEST_F(TrainJobTest, ReceivedPartitionsOfATerminatedNodeGoToTheOthersToo) {
+  FakeFeedNode& quitter = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  AddNode("worker:1", FakeFeedNode::ReadAll());
+  bool first = true;
+  observer_.on_feed_end = [&](const std::string& feed_id) {
+    if (!std::exchange(first, false)) return;
+    EXPECT_EQ(feed_id, "f");
+    quitter.Post([](Session& s) { s.Terminated(); });
+  };
+  const MemorySource source = IdSource(4, 20);
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 80);
+  EXPECT_THAT(result->rows_by_node, ElementsAre(Pair("worker:1", 80)));
+  EXPECT_EQ(Sorted(nodes_[1]->values()), IdRange(0, 80));
+  // The first feed was over at the nodes.
+  EXPECT_EQ(observer_.ends().front(), (std::pair<std::string, bool>("f", false)));
+  EXPECT_EQ(observer_.ends().back(), (std::pair<std::string, bool>("f.1", false)));
+}
+
+TEST_F(TrainJobTest, TheCallIsOkWhenNoNodeReadsAnyMore) {
+  for (const char* name : {"worker:0", "worker:1"}) {
+    AddNode(name, [](Session& session, FrameType type) {
+      if (type == FrameType::kOpen) session.CreditAll();
+      if (type == FrameType::kBatch) {
+        session.Received(session.row);
+        session.Ack(session.row);
+        session.Terminated();
+      }
+    });
+  }
+  const MemorySource source = IdSource(100, 40);
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_TRUE(result->terminated);
+  // Ten rows of each session; what the first node left may have reached the second before it
+  // stopped.
+  EXPECT_EQ(result->rows_by_node.size(), 2u);
+  EXPECT_THAT(result->rows(), testing::AnyOf(20, 30));
+}
+
+TEST_F(TrainJobTest, ANodeThatFinishedIsAsOneThatTerminated) {
+  AddNode("worker:0", FakeFeedNode::ReadAll());
+  AddNode("worker:1", FakeFeedNode::ReadAll()).Kill();
+  directory_.SetState("worker:1", State::kFinished);
+  const MemorySource source = IdSource(4, 10);
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_THAT(result->rows_by_node, ElementsAre(Pair("worker:0", 40)));
+}
+
+// ---- nodes that are lost
+
+TEST_F(TrainJobTest, AFailedNodeFailsTheCallWithItsCause) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  AddNode("worker:1", FakeFeedNode::ReadAll());
+  const MemorySource source = IdSource(2, 20);
+  observer_.on_feed_end = [&](const std::string&) {
+    node.Kill();
+    directory_.SetState("worker:0", State::kFailed,
+                        absl::AbortedError("killed by signal 11 (SIGSEGV)"));
+  };
+  EXPECT_THAT(Run(source, Options()), StatusIs(absl::StatusCode::kAborted,
+                                               "worker:0 failed: killed by signal 11 (SIGSEGV)"));
+}
+
+// The process is gone, and the coordinator does not know yet.
+TEST_F(TrainJobTest, TheCauseIsWaitedForWhenTheConnectionBreaksFirst) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  const MemorySource source = IdSource(1, 20);
+  Thread coordinator;
+  observer_.on_feed_end = [&](const std::string&) {
+    const int before = directory_.lookups();
+    node.Kill();
+    coordinator = Thread("coordinator", [this, before] {
+      EXPECT_TRUE(directory_.WaitForLookups(before + 3));
+      directory_.SetState("worker:0", State::kFailed, absl::AbortedError("exit code 3"));
+    });
+    observer_.on_feed_end = nullptr;
+  };
+  EXPECT_THAT(Run(source, Options()),
+              StatusIs(absl::StatusCode::kAborted, "worker:0 failed: exit code 3"));
+}
+
+TEST_F(TrainJobTest, ARestartedNodeIsFedFromRowZeroAndTheRowsAreCounted) {
+  FakeFeedNode& old = AddNode("worker:0", FakeFeedNode::ReceiveOnly(), "old");
+  const MemorySource source = IdSource(1, 30);
+  Thread restart;
+  observer_.on_feed_end = [&](const std::string&) {
+    observer_.on_feed_end = nullptr;
+    old.Post([](Session& s) { s.Ack(20); });
+    old.Kill();
+    directory_.SetState("worker:0", State::kRestarting);
+    const int before = directory_.lookups();
+    restart = Thread("restart", [this, before] {
+      EXPECT_TRUE(directory_.WaitForLookups(before + 2));
+      AddNode("worker:0", FakeFeedNode::ReadAll(), "new");
+    });
+  };
+  auto result = Run(source, Options());
+  restart.Join();
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(nodes_[1]->values(), IdRange(0, 30));
+  EXPECT_EQ(result->refed_rows(), 30);
+  ASSERT_THAT(result->refed, SizeIs(1));
+  EXPECT_EQ(result->refed[0].reason, "worker:0 was restarted");
+  EXPECT_EQ(result->rows_by_node["worker:0"], 20 + 30);
+}
+
+TEST_F(TrainJobTest, ANodeThatDoesNotComeBackIsUnavailable) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReceiveOnly());
+  const MemorySource source = IdSource(1, 20);
+  observer_.on_feed_end = [&](const std::string&) {
+    directory_.SetState("worker:0", State::kRestarting);
+    node.Kill();
+  };
+  TrainJobOptions options = Options();
+  options.feed_timeout = absl::Milliseconds(300);
+  EXPECT_THAT(Run(source, options),
+              StatusIs(absl::StatusCode::kUnavailable, AllOf(HasSubstr("worker:0, partition 0"),
+                                                             HasSubstr("restarting for 300ms"))));
+}
+
+// The same process behind another socket stands for a connection that was lost.
+class LostConnectionTest : public TrainJobTest {
+ protected:
+  // Acknowledges 12 of 30 rows, then the connection is lost; the process listens again.
+  absl::StatusOr<TrainResult> LoseConnection(const PartitionedSource& source) {
+    FakeFeedNode& old = AddNode("worker:0", FakeFeedNode::ReceiveOnly(), "same");
+    observer_.on_feed_end = [this, &old](const std::string&) {
+      observer_.on_feed_end = nullptr;
+      old.Post([](Session& s) { s.Ack(12); });
+      AddNode("worker:0", FakeFeedNode::ReadAll(), "same");
+      old.Kill();
+    };
+    return Run(source, Options());
+  }
+};
+
+TEST_F(LostConnectionTest, ResumesAtTheFirstRowNotAcknowledged) {
+  const MemorySource source = IdSource(1, 30);
+  auto result = LoseConnection(source);
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(nodes_[1]->values(), IdRange(12, 30));
+  EXPECT_EQ(nodes_[1]->events()[0].open.first_row, 12);
+  EXPECT_EQ(result->rows(), 30);
+  // The rest may have been used too, and word of it lost.
+  EXPECT_EQ(result->refed_rows(), 18);
+  ASSERT_THAT(result->refed, SizeIs(1));
+  EXPECT_EQ(result->refed[0].reason, "the connection to worker:0 was lost");
+}
+
+// The node may see it first, and say so where replies still go.
+TEST_F(LostConnectionTest, ThatTheNodeTellsIsNoFailureOfTheNode) {
+  const MemorySource source = IdSource(1, 30);
+  bool told = false;
+  FakeFeedNode& node = AddNode("worker:0", [&told](Session& session, FrameType type) {
+    if (told) return FakeFeedNode::ReadAll()(session, type);
+    if (type == FrameType::kOpen) session.CreditAll();
+    if (type == FrameType::kEndPartition) {
+      told = true;
+      session.Ack(12);
+      session.Error(absl::UnavailableError("worker:0 lost the data connection of this session"));
+    }
+  });
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(result->rows(), 30);
+  EXPECT_EQ(result->refed_rows(), 18);
+  bool resumed = false;
+  for (const Event& event : node.events()) {
+    resumed |= event.type == FrameType::kOpen && event.open.first_row == 12;
+  }
+  EXPECT_TRUE(resumed);
+}
+
+TEST_F(LostConnectionTest, BeginsAgainIfTheSourceIsNotDeterministic) {
+  const UnstableSource source(IdSource(1, 30));
+  auto result = LoseConnection(source);
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(nodes_[1]->values(), IdRange(0, 30));
+  EXPECT_EQ(result->refed_rows(), 30);
+  EXPECT_EQ(observer_.Count(PartitionProgress::State::kRefeeding), 1);
+}
+
+TEST_F(TrainJobTest, ARefusedKeyFailsAtOnce) {
+  FakeFeedNode& node = AddNode("worker:0", FakeFeedNode::ReadAll());
+  FeedTarget target = node.target();
+  target.key = "wrong";
+  directory_.Set(target);
+  const MemorySource source = IdSource(1, 30);
+  const absl::Time began = absl::Now();
+  EXPECT_THAT(Run(source, Options()),
+              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("worker:0")));
+  EXPECT_THAT(absl::Now() - began, Lt(absl::Seconds(3)));
+}
+
+}  // namespace
+}  // namespace millrace

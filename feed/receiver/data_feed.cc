@@ -1,0 +1,189 @@
+#include "feed/receiver/data_feed.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/mutex.h"
+#include "core/base/status.h"
+#include "core/base/status_macros.h"
+#include "feed/ipc/ipc.h"
+#include "feed/wire/frame.h"
+
+namespace millrace {
+namespace {
+
+// A RESULT is at most about as large, unless one row is larger: a feeder's credit may be exceeded
+// by one.
+constexpr int64_t kMaxResultBytes = int64_t{4} << 20;
+
+FeedMode ModeOf(const DataFeedOptions& options) {
+  return options.train_mode ? FeedMode::kTrain : FeedMode::kInference;
+}
+
+}  // namespace
+
+DataFeed::DataFeed(std::shared_ptr<ReceiverCore> core, size_t queue, DataFeedOptions options)
+    : core_(std::move(core)),
+      queue_(queue),
+      options_(std::move(options)),
+      mode_(ModeOf(options_)),
+      reader_(*core_->reader(queue_, mode_)) {}
+
+DataFeed::~DataFeed() { core_->CloseReader(queue_, mode_); }
+
+// ------------------------------------------------------------------------------------ NextBatch
+
+// The common case touches no lock but the reader's own, which nobody contends for, and allocates
+// nothing: a slice of the BATCH in hand.
+absl::StatusOr<Batch> DataFeed::NextBatch(int64_t rows) {
+  if (rows < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("NextBatch needs at least 1 row, not ", rows));
+  }
+  MutexLock lock(&reader_.mu);
+  UseLast();
+  if (!reader_.current.has_value()) return NextBatchSlow(rows);
+  TakenRows& current = *reader_.current;
+  if (current.remaining() < rows || !layout_schema_.has_value() ||
+      layout_schema_->c_schema() != current.rows.schema().c_schema() ||
+      !HandOut(current.session, current.first_row + current.offset + rows)) {
+    return NextBatchSlow(rows);
+  }
+  const int64_t offset = std::exchange(current.offset, current.offset + rows);
+  return Batch(current.rows.Slice(offset, rows), layout_);
+}
+
+absl::StatusOr<Batch> DataFeed::NextBatchSlow(int64_t rows) {
+  while (true) {
+    reader_.last.clear();
+    std::optional<TakenRows> current = std::exchange(reader_.current, std::nullopt);
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<Delivery> delivery,
+                              core_->Next(queue_, mode_, rows, std::move(current)));
+    if (!delivery.has_value()) return no_rows_;
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<Batch> batch, Unpack(*std::move(delivery)));
+    if (batch.has_value()) return *std::move(batch);
+  }
+}
+
+absl::StatusOr<std::optional<Batch>> DataFeed::Unpack(Delivery delivery) {
+  reader_.current = std::move(delivery.current);
+  if (delivery.pieces.empty()) {
+    TakenRows& current = *reader_.current;
+    MILLRACE_RETURN_IF_ERROR(Layout(current.rows));
+    if (!HandOut(current.session, current.first_row + delivery.rows)) {
+      return std::optional<Batch>();
+    }
+    current.offset = delivery.rows;
+    return std::optional<Batch>(Batch(current.rows.Slice(0, delivery.rows), layout_));
+  }
+  std::vector<RecordBatch> parts;
+  parts.reserve(delivery.pieces.size());
+  for (const TakenRows& piece : delivery.pieces) parts.push_back(piece.rows);
+  MILLRACE_ASSIGN_OR_RETURN(RecordBatch joined, RecordBatch::Concat(parts));
+  MILLRACE_RETURN_IF_ERROR(Layout(joined));
+  // They were handed out as the batch was complete.
+  for (const TakenRows& piece : delivery.pieces) {
+    reader_.last.emplace_back(piece.session, piece.first_row + piece.rows.num_rows());
+  }
+  return std::optional<Batch>(Batch(std::move(joined), layout_));
+}
+
+absl::Status DataFeed::Layout(const RecordBatch& rows) {
+  const Schema& schema = rows.schema();
+  if (layout_schema_.has_value() && layout_schema_->c_schema() == schema.c_schema()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<BatchLayout> layout = BatchLayout::Create(schema, options_.input_mapping);
+  if (!layout.ok()) return Annotate(layout.status(), core_->node_name());
+  const RecordBatch none = rows.Slice(0, 0);
+  MILLRACE_ASSIGN_OR_RETURN(RecordBatch own, RecordBatch::Concat({none}));
+  layout_ = *std::move(layout);
+  layout_schema_ = schema;
+  no_rows_ = Batch(std::move(own), layout_);
+  return absl::OkStatus();
+}
+
+bool DataFeed::HandOut(const std::shared_ptr<ReceiveSession>& session, int64_t end_row) {
+  if (!session->handed.Advance(end_row)) return false;
+  if (reader_.last.size() == 1 && reader_.last.front().first == session) {
+    reader_.last.front().second = end_row;
+    return true;
+  }
+  // The fast path comes here when the BATCH in hand was begun by a joined batch.
+  reader_.last.emplace_back(session, end_row);
+  return true;
+}
+
+void DataFeed::UseLast() {
+  for (const auto& [session, end_row] : reader_.last) {
+    session->used_row.store(end_row, std::memory_order_relaxed);
+  }
+}
+
+bool DataFeed::ShouldStop() {
+  if (!core_->Stopped(queue_, mode_)) return false;
+  {
+    MutexLock lock(&reader_.mu);
+    const std::optional<TakenRows>& current = reader_.current;
+    if (current.has_value() && current->remaining() > 0 && !current->session->handed.closed()) {
+      return false;
+    }
+    UseLast();
+  }
+  core_->Wake();
+  return true;
+}
+
+// -------------------------------------------------------------------------------------- Results
+
+absl::Status DataFeed::BatchResults(const RecordBatch& results) {
+  if (mode_ == FeedMode::kTrain) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        core_->node_name(), ": BatchResults needs a DataFeed with train_mode = false"));
+  }
+  if (results.empty()) return absl::OkStatus();
+  MutexLock lock(&reader_.results_mu);
+  MILLRACE_ASSIGN_OR_RETURN(ReceiveQueue::ResultPlace place,
+                            core_->PlaceResults(queue_, results.num_rows()));
+  if (place.session == nullptr) return absl::OkStatus();
+  const RecordBatch wanted = results.Slice(place.skip, results.num_rows() - place.skip);
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<OutgoingFrame> frames,
+                            EncodeResults(wanted, place.session.get(), place.first_row));
+  core_->AddResults(queue_, place.session, wanted.num_rows(), std::move(frames));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<OutgoingFrame>> DataFeed::EncodeResults(const RecordBatch& results,
+                                                                   ReceiveSession* session,
+                                                                   int64_t row) {
+  std::vector<OutgoingFrame> frames;
+  // Only BatchResults touches result_schema. Everything else is the core's, under its lock:
+  // NextBatch may be giving the same rows up.
+  if (!session->result_schema.has_value()) {
+    MILLRACE_ASSIGN_OR_RETURN(std::string schema, EncodeSchema(results.schema()));
+    frames.push_back({.header = {.type = FrameType::kSchema}, .metadata = std::move(schema)});
+    session->result_schema = results.schema();
+  } else if (!(*session->result_schema == results.schema())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        core_->node_name(), ": results of ", session->PartitionName(), " change their schema: ",
+        Schema::DescribeDifference(*session->result_schema, results.schema())));
+  }
+  for (const RecordBatch& piece : SliceBySize(results, kMaxResultBytes)) {
+    MILLRACE_ASSIGN_OR_RETURN(EncodedBatch encoded, EncodeBatch(piece));
+    const auto bytes = static_cast<int64_t>(kBatchPrefixSize + encoded.byte_size());
+    if (bytes > kMaxBatchBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          core_->node_name(), ": the result for row ", row, " of ", session->PartitionName(),
+          " takes ", bytes, " bytes, and a result is at most ", kMaxBatchBytes));
+    }
+    frames.push_back({.header = {.type = FrameType::kResult},
+                      .metadata = EncodeBatchPrefix({.first_row = row, .rows = piece.num_rows()}) +
+                                  encoded.metadata,
+                      .body = std::move(encoded.parts)});
+    row += piece.num_rows();
+  }
+  return frames;
+}
+
+absl::Status DataFeed::Terminate() { return core_->Terminate(queue_, mode_); }
+
+}  // namespace millrace

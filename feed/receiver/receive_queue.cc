@@ -1,0 +1,695 @@
+#include "feed/receiver/receive_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+
+namespace millrace {
+namespace {
+
+// Ended feeds that are remembered. A late session of an older one would begin a feed of its own,
+// which holds up later feeds until it loses its turn.
+constexpr size_t kMaxEndedFeeds = 1024;
+
+std::string RowRange(int64_t first, int64_t end) {
+  return end - first == 1 ? absl::StrCat("row ", first, " is")
+                          : absl::StrCat("rows ", first, "..", end - 1, " are");
+}
+
+absl::Status Unanswered(absl::string_view node, const ReceiveSession& session, int64_t asked_rows) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      node, " returned ", session.result_row, " results for the ", asked_rows, " rows of ",
+      session.PartitionName(), ": ", RowRange(session.result_row, asked_rows), " unanswered"));
+}
+
+// Nothing is missing but the feeder's credit for the last results.
+bool IsAnswered(const ReceiveSession& session) {
+  return !session.train() && session.end_row.has_value() && session.result_row >= *session.end_row;
+}
+
+template <typename Container>
+void EraseSession(Container* container, const ReceiveSession* session) {
+  container->erase(std::remove_if(container->begin(), container->end(),
+                                  [&](const auto& other) { return other.get() == session; }),
+                   container->end());
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------- Delivery
+
+void ReceiveQueue::SetMode(FeedMode mode) {
+  mode_ = mode;
+  Serve();
+}
+
+void ReceiveQueue::Ask(int64_t rows, std::optional<TakenRows> current) {
+  asking_ = true;
+  complete_ = false;
+  wanted_ = rows;
+  have_ = 0;
+  delivery_ = {};
+  feed_in_hand_.clear();
+  session_in_hand_.reset();
+  if (!current.has_value()) return;
+  if (current->remaining() == 0 || current->session->handed.closed()) {
+    current->session->released_bytes += current->bytes;
+    return;
+  }
+  have_ = current->remaining();
+  feed_in_hand_ = current->session->open.feed_id;
+  session_in_hand_ = current->session;
+  if (have_ >= rows) {  // the reader slices this much by itself; here for completeness
+    have_ = rows;
+    current->first_row += current->offset;
+    current->rows = current->rows.Slice(current->offset, current->remaining());
+    current->offset = 0;
+    delivery_.current = *std::move(current);
+    return;
+  }
+  TakenRows head = *std::move(current);
+  head.rows = head.rows.Slice(head.offset, have_);
+  head.first_row += head.offset;
+  head.offset = 0;
+  delivery_.pieces.push_back(std::move(head));
+}
+
+ReceiveQueue::State ReceiveQueue::Fill() {
+  MILLRACE_CHECK(asking_);
+  if (complete_) return State::kReady;
+  DropDiscarded();
+  if (!mode_.has_value()) return State::kWait;
+  const State state = *mode_ == FeedMode::kTrain ? FillTrain() : FillInference();
+  // What waits for more rows is a copy by its nature: its credit comes back now.
+  if (state == State::kWait) ReleasePieces();
+  if (state == State::kStop) asking_ = false;
+  return state;
+}
+
+Delivery ReceiveQueue::Take() {
+  asking_ = false;
+  session_in_hand_.reset();
+  return std::exchange(delivery_, {});
+}
+
+ReceiveQueue::State ReceiveQueue::FillTrain() {
+  while (have_ < wanted_) {
+    TrainFeed* feed = feeds_.empty() ? nullptr : &feeds_.front();
+    const bool same_feed = feed != nullptr && (have_ == 0 || feed->id == feed_in_hand_);
+    if (have_ > 0 && !same_feed) return Complete();
+    if (feed == nullptr) return train_stop_.empty() ? State::kWait : State::kStop;
+    if (SessionPtr session = NextTrainSession(feed); session != nullptr) {
+      feed_in_hand_ = feed->id;
+      TakeFrom(session);
+      continue;
+    }
+    if (!feed->ended || !feed->sessions.empty()) return State::kWait;
+    feeds_.pop_front();
+  }
+  return Complete();
+}
+
+ReceiveQueue::State ReceiveQueue::FillInference() {
+  while (have_ < wanted_) {
+    SessionPtr session = inference_.empty() ? nullptr : inference_.front();
+    if (have_ > 0 && session != session_in_hand_) return Complete();
+    if (session == nullptr) return inference_stop_.empty() ? State::kWait : State::kStop;
+    if (!session->buffered.empty()) {
+      session_in_hand_ = session;
+      TakeFrom(session);
+      continue;
+    }
+    if (!session->end_row.has_value()) return State::kWait;
+    if (have_ > 0) return Complete();
+    FailUnanswered(session);
+  }
+  return Complete();
+}
+
+ReceiveQueue::State ReceiveQueue::Complete() {
+  complete_ = true;
+  delivery_.rows = have_;
+  const size_t parts = delivery_.pieces.size() + (delivery_.current.has_value() ? 1 : 0);
+  if (delivery_.pieces.size() == 1 && parts == 1) {  // a short tail that lies in one BATCH: no copy
+    delivery_.current = std::move(delivery_.pieces.front());
+    delivery_.pieces.clear();
+  } else {
+    ReleasePieces();
+    HandOutPieces();
+  }
+  return State::kReady;
+}
+
+void ReceiveQueue::TakeFrom(const SessionPtr& session) {
+  BufferedRows batch = std::move(session->buffered.front());
+  session->buffered.pop_front();
+  const int64_t missing = wanted_ - have_;
+  const int64_t rows = batch.rows.num_rows();
+  TakenRows taken{.session = session,
+                  .rows = std::move(batch.rows),
+                  .first_row = batch.first_row,
+                  .bytes = batch.bytes};
+  if (delivery_.pieces.empty() && rows >= missing) {
+    delivery_.current = std::move(taken);
+    have_ = wanted_;
+  } else if (rows > missing) {
+    delivery_.pieces.push_back(
+        {.session = session, .rows = taken.rows.Slice(0, missing), .first_row = taken.first_row});
+    taken.offset = missing;
+    delivery_.current = std::move(taken);
+    have_ = wanted_;
+  } else {
+    delivery_.pieces.push_back(std::move(taken));
+    have_ += rows;
+  }
+  if (!session->train() || !session->buffered.empty() || !session->end_row.has_value()) return;
+  TrainFeed* feed = FindFeed(session->open.feed_id);
+  if (feed != nullptr) EraseSession(&feed->sessions, session.get());
+}
+
+ReceiveQueue::SessionPtr ReceiveQueue::NextTrainSession(TrainFeed* feed) {
+  const size_t count = feed->sessions.size();
+  for (size_t i = 0; i < count; ++i) {
+    const size_t candidate = (feed->turn + i) % count;
+    if (feed->sessions[candidate]->buffered.empty()) continue;
+    SessionPtr session = feed->sessions[candidate];
+    // If this BATCH is the session's last it leaves the list, and the next one has its index.
+    const bool leaves = session->end_row.has_value() && session->buffered.size() == 1;
+    feed->turn = leaves ? candidate : candidate + 1;
+    return session;
+  }
+  return nullptr;
+}
+
+void ReceiveQueue::DropDiscarded() {
+  // Only pieces: with a `current` the delivery is complete, and was not changed since.
+  std::erase_if(delivery_.pieces, [this](const TakenRows& piece) {
+    if (!piece.session->handed.closed()) return false;
+    have_ -= piece.rows.num_rows();
+    piece.session->released_bytes += piece.bytes;
+    return true;
+  });
+}
+
+void ReceiveQueue::ReleasePieces() {
+  for (TakenRows& piece : delivery_.pieces) {
+    piece.session->released_bytes += std::exchange(piece.bytes, 0);
+  }
+}
+
+// A joined batch is the program's from here on: what its pieces lose later would leave it short.
+void ReceiveQueue::HandOutPieces() {
+  for (const TakenRows& piece : delivery_.pieces) {
+    static_cast<void>(piece.session->handed.Advance(piece.first_row + piece.rows.num_rows()));
+  }
+}
+
+bool ReceiveQueue::Stopped(FeedMode mode) const {
+  if (mode == FeedMode::kInference) return !inference_stop_.empty();
+  return !train_stop_.empty() &&
+         std::all_of(feeds_.begin(), feeds_.end(),
+                     [](const TrainFeed& feed) { return feed.sessions.empty(); });
+}
+
+// -------------------------------------------------------------------------------------- Results
+
+absl::StatusOr<ReceiveQueue::ResultPlace> ReceiveQueue::PlaceResults(int64_t rows) {
+  ResultPlace place;
+  while (!orphans_.empty() && place.skip < rows) {
+    ReceiveSession& orphan = *orphans_.front();
+    const int64_t owed = orphan.handed.row() - orphan.result_row;
+    const int64_t answered = std::min(owed, rows - place.skip);
+    orphan.result_row += answered;
+    place.skip += answered;
+    if (answered == owed) orphans_.pop_front();
+  }
+  rows -= place.skip;
+  if (rows == 0) return place;
+  SessionPtr session = inference_.empty() ? nullptr : inference_.front();
+  if (session == nullptr || session->stage == ReceiveSession::Stage::kWaiting) {
+    return absl::FailedPreconditionError(absl::StrCat(node_name_, " returned ", rows,
+                                                      " results on the queue \"", name_,
+                                                      "\" where no rows wait for any"));
+  }
+  const int64_t handed = session->handed.row();
+  if (session->result_row + rows > handed) {
+    absl::Status status = absl::FailedPreconditionError(
+        absl::StrCat(node_name_, " returned ", session->result_row + rows, " results for the ",
+                     handed, " rows of ", session->PartitionName(),
+                     " that it had: ", session->result_row + rows - handed, " too many"));
+    session->result_row = handed;  // nothing is owed any more
+    warnings_.emplace_back(status.message());
+    Fail(session.get(), status);
+    return status;
+  }
+  place.first_row = session->result_row;
+  place.session = std::move(session);
+  return place;
+}
+
+void ReceiveQueue::ResultsAdded(const SessionPtr& session, int64_t rows) {
+  session->result_row += rows;
+  stats_.rows_returned += rows;
+  ++progress_;
+  FinishIfDone(session.get());
+}
+
+void ReceiveQueue::FailUnanswered(const SessionPtr& session) {
+  const absl::Status status = Unanswered(node_name_, *session, *session->end_row);
+  warnings_.emplace_back(status.message());
+  session->result_row = session->handed.row();  // the program has given them up
+  Fail(session.get(), status);
+}
+
+// --------------------------------------------------------------------------------------- Ending
+
+void ReceiveQueue::EndFeed(FeedMode mode, absl::string_view why) {
+  std::string& stop = mode == FeedMode::kTrain ? train_stop_ : inference_stop_;
+  if (!stop.empty()) return;
+  stop = std::string(why);
+  for (const SessionPtr& session : SessionsOf(mode)) {
+    const bool complete = session->stage == ReceiveSession::Stage::kReceived;
+    if (mode == FeedMode::kTrain ? complete : IsAnswered(*session)) continue;
+    Reject(session.get(), why);
+  }
+  for (TrainFeed& feed : feeds_) feed.ended = feed.ended || mode == FeedMode::kTrain;
+}
+
+absl::Status ReceiveQueue::Terminate(FeedMode mode, absl::string_view why) {
+  absl::Status result;
+  (mode == FeedMode::kTrain ? train_stop_ : inference_stop_) = std::string(why);
+  for (const SessionPtr& session : SessionsOf(mode)) {
+    session->used_row = session->handed.row();
+    if (FinishIfDone(session.get()) || IsAnswered(*session)) continue;
+    if (mode == FeedMode::kTrain) {
+      End(session.get(), FrameType::kTerminated, EncodeTerminated({.message = std::string(why)}));
+    } else if (session->handed.row() > session->result_row) {
+      const absl::Status status = Unanswered(node_name_, *session, session->handed.row());
+      result.Update(status);
+      Fail(session.get(), status);
+    } else {
+      Fail(session.get(), absl::FailedPreconditionError(absl::StrCat(
+                              why, " before it had answered ", session->PartitionName(),
+                              " from row ", session->result_row)));
+    }
+  }
+  if (mode == FeedMode::kTrain) feeds_.clear();
+  return result;
+}
+
+absl::Status ReceiveQueue::Finish(const absl::Status& status) {
+  if (status.ok()) {
+    const std::string why = absl::StrCat(node_name_, " has exited");
+    Terminate(FeedMode::kTrain, why).IgnoreError();  // no results in training
+    return Terminate(FeedMode::kInference, why);
+  }
+  const std::vector<SessionPtr> sessions = sessions_;
+  train_stop_ = inference_stop_ = absl::StrCat(node_name_, " has failed");
+  for (const SessionPtr& session : sessions) Fail(session.get(), status);
+  return absl::OkStatus();
+}
+
+void ReceiveQueue::FeedEnd(absl::string_view feed_id, bool aborted) {
+  ended_feeds_.emplace_back(feed_id);
+  if (ended_feeds_.size() > kMaxEndedFeeds) ended_feeds_.pop_front();
+  TrainFeed* feed = FindFeed(feed_id);
+  if (feed == nullptr) return;
+  feed->ended = true;
+  EndIncomplete(feed, aborted,
+                absl::AbortedError(
+                    absl::StrCat("the feed ", feed_id, aborted ? " was aborted" : " has ended")));
+  Serve();
+}
+
+void ReceiveQueue::EndIncomplete(TrainFeed* feed, bool all, const absl::Status& status) {
+  const std::string feed_id = feed->id;  // the feed may go with its last session
+  std::vector<SessionPtr> doomed;
+  for (const SessionPtr& session : sessions_) {
+    const bool complete = session->stage == ReceiveSession::Stage::kReceived;
+    if (session->train() && session->open.feed_id == feed_id && (all || !complete)) {
+      doomed.push_back(session);
+    }
+  }
+  for (const SessionPtr& session : doomed) Fail(session.get(), status);
+}
+
+void ReceiveQueue::Reject(ReceiveSession* session, absl::string_view why) {
+  if (session->train()) {
+    End(session, FrameType::kTerminated, EncodeTerminated({.message = std::string(why)}));
+  } else {
+    Fail(session, absl::CancelledError(why));
+  }
+}
+
+void ReceiveQueue::Fail(ReceiveSession* session, const absl::Status& status) {
+  End(session, FrameType::kError,
+      EncodeError({.code = status.code(), .message = std::string(status.message())}));
+}
+
+void ReceiveQueue::Abort(ReceiveSession* session) { EndSilently(session); }
+
+void ReceiveQueue::Disconnect(ReceiveSession* session, const absl::Status& status) {
+  if (session->train() && session->stage == ReceiveSession::Stage::kReceived) {
+    session->detached = true;
+    FinishIfDone(session);
+    return;
+  }
+  Fail(session, status);
+}
+
+bool ReceiveQueue::FinishIfDone(ReceiveSession* session) {
+  if (session->stage != ReceiveSession::Stage::kReceived) return false;
+  const int64_t end_row = *session->end_row;
+  const int64_t done_row = session->train() ? session->used_row.load() : session->result_row;
+  if (done_row < end_row || !session->ResultsFit()) return false;
+  const int64_t rows = end_row - session->open.first_row;
+  if (!session->train()) session->used_row = end_row;
+  End(session, FrameType::kDone,
+      EncodeDone({.rows_in = rows, .rows_out = session->train() ? 0 : rows}));
+  return true;
+}
+
+void ReceiveQueue::End(ReceiveSession* session, FrameType type, std::string metadata) {
+  if (session->stage == ReceiveSession::Stage::kEnded) return;
+  session->final.emplace(type, std::move(metadata));
+  EndSilently(session);
+}
+
+void ReceiveQueue::EndSilently(ReceiveSession* session) {
+  if (session->stage == ReceiveSession::Stage::kEnded) return;
+  session->stage = ReceiveSession::Stage::kEnded;
+  session->handed.Close();
+  session->buffered.clear();
+  ++progress_;
+  Remove(session);
+  Serve();
+}
+
+void ReceiveQueue::Remove(ReceiveSession* session) {
+  const auto it = std::find_if(sessions_.begin(), sessions_.end(),
+                               [&](const SessionPtr& other) { return other.get() == session; });
+  MILLRACE_CHECK(it != sessions_.end());
+  SessionPtr owner = *it;
+  sessions_.erase(it);
+  if (!session->train()) {
+    EraseSession(&inference_, session);
+    if (session->handed.row() > session->result_row) orphans_.push_back(owner);
+  } else if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) {
+    EraseSession(&feed->sessions, session);
+    // A feed that never brought a row must not hold up the others.
+    if (!feed->begun && !feed->ended && feed->sessions.empty()) {
+      const auto it = std::find_if(feeds_.begin(), feeds_.end(),
+                                   [feed](const TrainFeed& other) { return &other == feed; });
+      feeds_.erase(it);
+    }
+  }
+  ended_.push_back(std::move(owner));
+}
+
+// ------------------------------------------------------------------------------------- Feeders
+
+void ReceiveQueue::Add(SessionPtr session) {
+  ++stats_.sessions_opened;
+  sessions_.push_back(session);
+  const std::string& feed_id = session->open.feed_id;
+  if (!session->train()) {
+    inference_.push_back(session);
+    if (!inference_stop_.empty()) return Reject(session.get(), inference_stop_);
+    return Serve();
+  }
+  if (!train_stop_.empty()) return Reject(session.get(), train_stop_);
+  if (std::find(ended_feeds_.begin(), ended_feeds_.end(), feed_id) != ended_feeds_.end()) {
+    return Fail(session.get(),
+                absl::FailedPreconditionError(absl::StrCat("the feed ", feed_id, " has ended")));
+  }
+  // A feeder that lost its connection feeds the rest again, whatever this side still holds.
+  const std::vector<SessionPtr> sessions = sessions_;
+  for (const SessionPtr& old : sessions) {
+    if (old->detached && old->open.feed_id == feed_id &&
+        old->open.partition == session->open.partition &&
+        old->open.data_epoch == session->open.data_epoch) {
+      EndSilently(old.get());
+    }
+  }
+  TrainFeed* feed = FindFeed(feed_id);
+  if (feed == nullptr) {
+    feeds_.emplace_back();
+    feed = &feeds_.back();
+    feed->id = feed_id;
+  }
+  feed->sessions.push_back(std::move(session));
+  Serve();
+}
+
+absl::StatusOr<Schema> ReceiveQueue::SetSchema(ReceiveSession* session, const Schema& schema) {
+  if (session->over()) return schema;
+  if (!session->accepted) return absl::InvalidArgumentError("SCHEMA before CREDIT");
+  std::optional<Schema>* first = nullptr;
+  if (!session->train()) {
+    if (inference_feed_ != session->open.feed_id) inference_schema_.reset();
+    inference_feed_ = session->open.feed_id;
+    first = &inference_schema_;
+  } else if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) {
+    first = &feed->schema;
+  } else {
+    return schema;
+  }
+  if (!first->has_value()) *first = schema;
+  if (**first == schema) return **first;
+  Fail(session, absl::InvalidArgumentError(
+                    absl::StrCat(session->PartitionName(), " differs from the schema of its feed: ",
+                                 Schema::DescribeDifference(**first, schema))));
+  return schema;
+}
+
+absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {
+  if (session->over()) return absl::OkStatus();
+  if (!session->accepted || session->stage != ReceiveSession::Stage::kServed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("BATCH ", session->accepted ? "after END_PARTITION" : "before CREDIT"));
+  }
+  if (session->blocked() || session->received_bytes + rows.bytes > session->credit_sent.limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("BATCH of ", rows.bytes, " bytes after ", session->received_bytes,
+                     " exceeds the credit of ", session->credit_sent.limit,
+                     session->blocked() ? ", which BLOCKED has given back" : ""));
+  }
+  if (rows.first_row != session->next_row) {
+    absl::Status status =
+        absl::DataLossError(absl::StrCat(session->PartitionName(), ": BATCH begins at row ",
+                                         rows.first_row, ", expected row ", session->next_row));
+    Fail(session, status);
+    return status;
+  }
+  const int64_t count = rows.rows.num_rows();
+  session->last_batch_row = session->next_row;
+  session->next_row += count;
+  session->received_bytes += rows.bytes;
+  session->largest_batch_bytes = std::max(session->largest_batch_bytes, rows.bytes);
+  stats_.rows_received += count;
+  stats_.bytes_received += rows.bytes;
+  ++stats_.batches_received;
+  stats_.decode_time += rows.decode_time;
+  ++progress_;
+  if (session->train()) {
+    if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) {
+      feed->begun = true;
+      ++feed->moves;
+    }
+  }
+  session->buffered.push_back(std::move(rows));
+  return absl::OkStatus();
+}
+
+absl::Status ReceiveQueue::Block(ReceiveSession* session, int64_t needed, uint64_t order) {
+  if (session->over()) return absl::OkStatus();
+  if (!session->accepted || session->stage != ReceiveSession::Stage::kServed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("BLOCKED ", session->accepted ? "after END_PARTITION" : "before CREDIT"));
+  }
+  const int64_t size = needed - session->received_bytes;
+  if (size < 1 || size > kMaxBatchBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("BLOCKED for a BATCH of ", size, " bytes; it has 1 to ", kMaxBatchBytes));
+  }
+  session->needed = needed;
+  session->blocked_order = order;
+  return absl::OkStatus();
+}
+
+absl::Status ReceiveQueue::RaiseResultLimit(ReceiveSession* session, int64_t limit) {
+  if (session->stage == ReceiveSession::Stage::kEnded) return absl::OkStatus();
+  if (session->train()) return absl::InvalidArgumentError("RESULT_CREDIT for a training session");
+  if (limit < session->result_limit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("RESULT_CREDIT: limit ", limit, " after ", session->result_limit));
+  }
+  session->result_limit = limit;
+  return absl::OkStatus();
+}
+
+absl::Status ReceiveQueue::EndPartition(ReceiveSession* session, int64_t end_row) {
+  if (session->over()) return absl::OkStatus();
+  if (!session->accepted || session->stage != ReceiveSession::Stage::kServed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("END_PARTITION ", session->accepted ? "twice" : "before CREDIT"));
+  }
+  if (end_row != session->next_row) {
+    absl::Status status =
+        absl::DataLossError(absl::StrCat(session->PartitionName(), " ends at row ", end_row,
+                                         ", but rows up to ", session->next_row, " have come"));
+    Fail(session, status);
+    return status;
+  }
+  session->end_row = end_row;
+  session->stage = ReceiveSession::Stage::kReceived;
+  ++stats_.partitions_received;
+  ++progress_;
+  if (TrainFeed* feed = session->train() ? FindFeed(session->open.feed_id) : nullptr;
+      feed != nullptr) {
+    ++feed->moves;
+    if (session->buffered.empty()) EraseSession(&feed->sessions, session);
+  }
+  FinishIfDone(session);
+  return absl::OkStatus();
+}
+
+absl::Status ReceiveQueue::Revoke(ReceiveSession* session, int64_t max_row) {
+  if (session->over()) return absl::OkStatus();
+  if (!session->train()) return absl::InvalidArgumentError("REVOKE for an inference session");
+  if (!session->accepted) return absl::InvalidArgumentError("REVOKE before CREDIT");
+  const bool all_out = session->end_row.has_value() && session->handed.row() == *session->end_row;
+  if (all_out || !session->handed.CloseUpTo(max_row)) return absl::OkStatus();
+  session->revoked = true;
+  session->stage = ReceiveSession::Stage::kReceived;
+  session->end_row = session->next_row = session->handed.row();
+  for (const BufferedRows& batch : session->buffered) session->released_bytes += batch.bytes;
+  session->buffered.clear();
+  if (TrainFeed* feed = FindFeed(session->open.feed_id); feed != nullptr) {
+    EraseSession(&feed->sessions, session);
+  }
+  ++progress_;
+  FinishIfDone(session);
+  return absl::OkStatus();
+}
+
+// ------------------------------------------------------------------------------------ Observers
+
+void ReceiveQueue::Serve() {
+  if (mode_ == FeedMode::kInference) {
+    if (inference_.empty()) return;
+    ReceiveSession& session = *inference_.front();
+    if (session.stage == ReceiveSession::Stage::kWaiting) {
+      session.stage = ReceiveSession::Stage::kServed;
+    }
+    return;
+  }
+  if (mode_ != FeedMode::kTrain) return;
+  const TrainFeed* feed = ServedFeed();
+  if (feed == nullptr) return;
+  for (const SessionPtr& session : feed->sessions) {
+    if (session->stage == ReceiveSession::Stage::kWaiting) {
+      session->stage = ReceiveSession::Stage::kServed;
+    }
+  }
+}
+
+bool ReceiveQueue::HasTurn(const ReceiveSession& session) const {
+  if (!turn_passed_ || !session.train()) return true;
+  const TrainFeed* feed = ServedFeed();
+  return feed == nullptr || feed->id == session.open.feed_id;
+}
+
+std::optional<ReceiveQueue::Holder> ReceiveQueue::holder() const {
+  if (!asking_ || complete_ || mode_ != FeedMode::kTrain || feeds_.empty()) return std::nullopt;
+  const TrainFeed& front = feeds_.front();
+  const bool has_rows =
+      std::any_of(front.sessions.begin(), front.sessions.end(),
+                  [](const SessionPtr& session) { return !session->buffered.empty(); });
+  const bool others_wait = std::any_of(feeds_.begin() + 1, feeds_.end(), [](const TrainFeed& feed) {
+    return !feed.sessions.empty();
+  });
+  if (front.ended || has_rows || !others_wait) return std::nullopt;
+  return Holder{.feed_id = front.id, .moves = front.moves};
+}
+
+void ReceiveQueue::PassTurn() {
+  turn_passed_ = true;
+  feeds_.push_back(std::move(feeds_.front()));
+  feeds_.pop_front();
+  warnings_.push_back(absl::StrCat("the feed ", feeds_.back().id,
+                                   " brings no rows, has not ended, and keeps the feed ",
+                                   feeds_.front().id, " waiting, which is read before it now"));
+  Serve();
+}
+
+WaitFrame ReceiveQueue::Wait(const ReceiveSession& session) const {
+  int64_t position = 0;
+  if (session.train()) {
+    for (const TrainFeed& feed : feeds_) {
+      if (feed.id == session.open.feed_id) break;
+      if (!feed.ended) position += std::max<int64_t>(1, static_cast<int64_t>(feed.sessions.size()));
+    }
+  } else {
+    for (const SessionPtr& other : inference_) {
+      if (other.get() == &session) break;
+      ++position;
+    }
+  }
+  return {.position = std::max<int64_t>(1, position), .progress = progress_};
+}
+
+void ReceiveQueue::CountAcked(int64_t rows) {
+  stats_.rows_acked += rows;
+  ++progress_;
+}
+
+FeedQueueStats ReceiveQueue::stats() const {
+  FeedQueueStats stats = stats_;
+  for (const SessionPtr& session : sessions_) {
+    ++stats.open_sessions;
+    if (session->stage == ReceiveSession::Stage::kWaiting) ++stats.waiting_sessions;
+    stats.credit_outstanding_bytes += session->CommittedBytes();
+    stats.queued_rows += session->next_row - session->handed.row();
+    stats.queued_bytes += session->received_bytes - session->released_bytes;
+  }
+  stats.program_done = mode_.has_value() && Stopped(*mode_);
+  return stats;
+}
+
+bool ReceiveQueue::Full() const {
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [](const SessionPtr& session) { return session->blocked(); });
+}
+
+bool ReceiveQueue::HasQueued() const {
+  return std::any_of(sessions_.begin(), sessions_.end(), [](const SessionPtr& session) {
+    return session->next_row > session->handed.row();
+  });
+}
+
+ReceiveQueue::TrainFeed* ReceiveQueue::FindFeed(absl::string_view feed_id) {
+  for (TrainFeed& feed : feeds_) {
+    if (feed.id == feed_id) return &feed;
+  }
+  return nullptr;
+}
+
+const ReceiveQueue::TrainFeed* ReceiveQueue::ServedFeed() const {
+  for (const TrainFeed& feed : feeds_) {
+    if (!feed.ended) return &feed;
+  }
+  return nullptr;
+}
+
+std::vector<ReceiveQueue::SessionPtr> ReceiveQueue::SessionsOf(FeedMode mode) const {
+  std::vector<SessionPtr> sessions;
+  for (const SessionPtr& session : sessions_) {
+    if (session->open.mode == mode) sessions.push_back(session);
+  }
+  return sessions;
+}
+
+}  // namespace millrace

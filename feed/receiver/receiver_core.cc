@@ -1,0 +1,660 @@
+#include "feed/receiver/receiver_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/log.h"
+#include "core/base/status_macros.h"
+#include "core/base/text.h"
+
+namespace millrace {
+namespace {
+
+using Stage = ReceiveSession::Stage;
+
+// ACKs move without a word to the socket thread, so it looks this often while there are sessions.
+// A promise that was not used for as long is none that a waiting program can count on.
+constexpr absl::Duration kSweep = absl::Milliseconds(100);
+constexpr absl::Duration kWaitInterval = absl::Seconds(1);
+// Between two RECEIVED, and two ACKs, of a session. One of each per BATCH woke three threads of two
+// processes, for numbers that nobody waits for: who waits, waits for the last ones.
+constexpr absl::Duration kReportInterval = absl::Milliseconds(20);
+// Nothing in this file depends on it being short: a waiting NextBatch is woken.
+constexpr absl::Duration kRecheck = absl::Seconds(10);
+constexpr int kMaxSessionsPerPrincipal = 4096;
+// A feed whose turn it is, and that nobody has ended, may bring nothing for as long while others
+// wait.
+constexpr absl::Duration kTurnPatience = absl::Seconds(10);
+
+size_t Index(FeedMode mode) { return static_cast<size_t>(mode); }
+
+std::string QueueNames(const std::vector<std::string>& queues) {
+  return absl::StrJoin(queues, ", ");
+}
+
+void Emit(ReceiveSession* session, FrameType type, std::string metadata,
+          std::vector<OutgoingFrame>* frames) {
+  frames->push_back({.link = session->link,
+                     .header = {.type = type, .session = session->id, .seq = session->next_seq++},
+                     .metadata = std::move(metadata)});
+}
+
+}  // namespace
+
+ReceiverCore::ReceiverCore(Options options, std::function<void()> wake, Serve serve)
+    : options_(std::move(options)),
+      budget_(options_.budget_bytes),
+      wake_(std::move(wake)),
+      serve_(std::move(serve)) {
+  MILLRACE_CHECK(!options_.queues.empty() && options_.clock != nullptr);
+  for (const std::string& name : options_.queues) {
+    slots_.push_back(std::make_unique<Slot>(name, options_.node_name));
+  }
+}
+
+// --------------------------------------------------------------------------- The socket thread
+
+absl::Status ReceiverCore::CheckOpen(absl::string_view principal, const OpenFrame& open) {
+  if (open.node_nonce != options_.nonce) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this is another attempt of ", options_.node_name,
+                     " than the session is meant for: look it up again"));
+  }
+  if (FindSlot(open.queue) == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("no queue \"", Ellipsize(EscapeControls(open.queue), 100), "\" at ",
+                     options_.node_name, "; there are: ", QueueNames(options_.queues)));
+  }
+  const auto it = sessions_of_principal_.find(principal);
+  if (it != sessions_of_principal_.end() && it->second >= kMaxSessionsPerPrincipal) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(principal, " has ", it->second, " open sessions"));
+  }
+  // After exit 0 the queue says TERMINATED to who would train: the rest goes elsewhere.
+  if (finished_ && !(finished_well_ && open.mode == FeedMode::kTrain)) {
+    return absl::FailedPreconditionError(options_.node_name + " is exiting");
+  }
+  return absl::OkStatus();
+}
+
+ReceiverCore::SessionPtr ReceiverCore::Open(absl::string_view principal, uint64_t id, uint64_t link,
+                                            uint64_t connection, OpenFrame open) {
+  MutexLock lock(&mu_);
+  if (absl::Status status = CheckOpen(principal, open); !status.ok()) {
+    RefuseLocked(link, id, status);
+    return nullptr;
+  }
+  auto session = std::make_shared<ReceiveSession>(id, std::string(principal), link, connection,
+                                                  std::move(open));
+  session->next_wait = options_.clock->SteadyNow();
+  ++sessions_of_principal_[session->principal];
+  Slot* slot = SlotOf(*session);
+  slot->queue.Add(session);
+  Refill(slot);
+  return session;
+}
+
+void ReceiverCore::Refuse(uint64_t link, uint64_t id, const absl::Status& status) {
+  MutexLock lock(&mu_);
+  RefuseLocked(link, id, status);
+}
+
+void ReceiverCore::RefuseLocked(uint64_t link, uint64_t id, const absl::Status& status) {
+  ++refused_;
+  refusals_.push_back(
+      {.link = link,
+       .header = {.type = FrameType::kError, .session = id},
+       .metadata = EncodeError({.code = status.code(), .message = std::string(status.message())})});
+}
+
+absl::StatusOr<Schema> ReceiverCore::SetSchema(const SessionPtr& session, const Schema& schema) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  absl::StatusOr<Schema> result = slot->queue.SetSchema(session.get(), schema);
+  Refill(slot);
+  return result;
+}
+
+absl::Status ReceiverCore::AddRows(const SessionPtr& session, BufferedRows rows) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  absl::Status status = slot->queue.AddRows(session.get(), std::move(rows));
+  slot->moved = options_.clock->SteadyNow();
+  Refill(slot);
+  return status;
+}
+
+absl::Status ReceiverCore::Block(const SessionPtr& session, int64_t needed) {
+  MutexLock lock(&mu_);
+  session->next_wait = options_.clock->SteadyNow() + kWaitInterval;
+  return SlotOf(*session)->queue.Block(session.get(), needed, ++blocked_);
+}
+
+absl::Status ReceiverCore::RaiseResultLimit(const SessionPtr& session, int64_t limit) {
+  MutexLock lock(&mu_);
+  return SlotOf(*session)->queue.RaiseResultLimit(session.get(), limit);
+}
+
+absl::Status ReceiverCore::EndPartition(const SessionPtr& session, int64_t end_row) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  absl::Status status = slot->queue.EndPartition(session.get(), end_row);
+  Refill(slot);
+  return status;
+}
+
+absl::Status ReceiverCore::Revoke(const SessionPtr& session, int64_t max_row) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  absl::Status status = slot->queue.Revoke(session.get(), max_row);
+  Refill(slot);
+  return status;
+}
+
+void ReceiverCore::Abort(const SessionPtr& session) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  slot->queue.Abort(session.get());
+  Refill(slot);
+}
+
+void ReceiverCore::Fail(const SessionPtr& session, const absl::Status& status) {
+  MutexLock lock(&mu_);
+  Slot* slot = SlotOf(*session);
+  slot->queue.Fail(session.get(), status);
+  Refill(slot);
+}
+
+std::vector<ReceiverCore::SessionPtr> ReceiverCore::AllSessions() {
+  std::vector<SessionPtr> sessions;
+  for (const auto& slot : slots_) {
+    const auto& of_queue = slot->queue.sessions();
+    sessions.insert(sessions.end(), of_queue.begin(), of_queue.end());
+  }
+  return sessions;
+}
+
+void ReceiverCore::LinkLost(uint64_t link) {
+  MutexLock lock(&mu_);
+  for (const SessionPtr& session : AllSessions()) {
+    if (session->link != link) continue;
+    SlotOf(*session)->queue.Disconnect(session.get(), absl::UnavailableError("reply link lost"));
+  }
+  RefillAll();
+}
+
+void ReceiverCore::ConnectionLost(uint64_t connection) {
+  MutexLock lock(&mu_);
+  const absl::Status status = absl::UnavailableError(
+      absl::StrCat(options_.node_name, " lost the data connection of this session"));
+  for (const SessionPtr& session : AllSessions()) {
+    if (session->connection != connection) continue;
+    SlotOf(*session)->queue.Disconnect(session.get(), status);
+  }
+  RefillAll();
+}
+
+void ReceiverCore::Poison(absl::string_view principal, const absl::Status& status) {
+  MutexLock lock(&mu_);
+  ++poisoned_;
+  for (const SessionPtr& session : AllSessions()) {
+    if (session->principal == principal) SlotOf(*session)->queue.Fail(session.get(), status);
+  }
+  RefillAll();
+}
+
+void ReceiverCore::Break(const absl::Status& status) {
+  MutexLock lock(&mu_);
+  if (broken_.ok()) broken_ = status;
+  for (const auto& slot : slots_) {
+    slot->may_stop = true;
+    slot->changed.SignalAll();
+  }
+  collected_.SignalAll();
+}
+
+// --------------------------------------------------------------------------------------- Frames
+
+int64_t ReceiverCore::Committed() {
+  int64_t bytes = 0;
+  for (const auto& slot : slots_) bytes += ReceiveBudget::Committed(slot->queue);
+  return bytes;
+}
+
+bool ReceiverCore::IsStarved(const Slot& slot, absl::Duration now) {
+  if (!slot.queue.asking() || slot.outcome.has_value()) return false;
+  const bool stale = now - slot.moved >= kSweep;
+  for (const SessionPtr& session : slot.queue.sessions()) {
+    if (session->open.mode != slot.queue.mode() || session->AheadBytes() == 0) continue;
+    if (!slot.queue.HasTurn(*session)) continue;
+    // What it needed is on its way; what it was promised ahead of need may be, or its source waits.
+    if (session->needed > session->received_bytes || !stale) return false;
+  }
+  return true;
+}
+
+std::vector<ReceiveBudget::Queue> ReceiverCore::QueuesForBudget(absl::Duration now) {
+  std::vector<ReceiveBudget::Queue> queues;
+  queues.reserve(slots_.size());
+  for (const auto& slot : slots_) {
+    queues.push_back({.queue = &slot->queue, .starved = IsStarved(*slot, now)});
+  }
+  return queues;
+}
+
+void ReceiverCore::CollectCredit(absl::Duration now, Turn* turn) {
+  for (const ReceiveBudget::Grant& grant : budget_.Grants(QueuesForBudget(now))) {
+    ReceiveSession& session = *grant.session;
+    session.credit_sent = {.limit = grant.limit, .released = session.released_bytes};
+    session.accepted = true;
+    SlotOf(session)->moved = now;
+    Emit(&session, FrameType::kCredit, EncodeCredit(session.credit_sent), &turn->frames);
+  }
+  peak_committed_ = std::max(peak_committed_, Committed());
+}
+
+// Who waits for credit is told that it was not forgotten.
+void ReceiverCore::CollectBlocked(absl::Duration now, Turn* turn) {
+  int64_t progress = 0;
+  for (const auto& slot : slots_) progress += slot->queue.progress();
+  int64_t position = 0;
+  for (ReceiveSession* session : ReceiveBudget::Blocked(QueuesForBudget(now))) {
+    ++position;
+    if (session->next_wait <= now) {
+      Emit(session, FrameType::kWait, EncodeWait({.position = position, .progress = progress}),
+           &turn->frames);
+      session->next_wait = now + kWaitInterval;
+    }
+  }
+}
+
+void ReceiverCore::PassTurn(Slot* slot, absl::Duration now) {
+  std::optional<ReceiveQueue::Holder> holder = slot->queue.holder();
+  if (holder != slot->holder) {
+    slot->holder = std::move(holder);
+    slot->held_since = now;
+  } else if (holder.has_value() && now - slot->held_since >= kTurnPatience) {
+    slot->holder.reset();
+    slot->queue.PassTurn();
+    Refill(slot);
+  }
+}
+
+ReceiverCore::Turn ReceiverCore::Collect() {
+  MutexLock lock(&mu_);
+  Turn turn;
+  turn.frames = std::exchange(refusals_, {});
+  const absl::Duration now = options_.clock->SteadyNow();
+  for (const auto& slot : slots_) {
+    const std::vector<SessionPtr>& sessions = slot->queue.sessions();
+    for (size_t i = 0; i < sessions.size();) {
+      if (!slot->queue.FinishIfDone(sessions[i].get())) ++i;  // otherwise it has left the list
+    }
+    PassTurn(slot.get(), now);
+  }
+  CollectCredit(now, &turn);
+  CollectBlocked(now, &turn);
+  for (const auto& slot : slots_) {
+    for (const SessionPtr& session : slot->queue.sessions()) {
+      CollectOpen(slot.get(), session, now, &turn);
+    }
+    std::vector<SessionPtr> ended = slot->queue.TakeEnded();
+    for (const SessionPtr& session : ended) {
+      CollectEnded(slot.get(), session.get(), now, &turn);
+      if (--sessions_of_principal_[session->principal] == 0) {
+        sessions_of_principal_.erase(session->principal);
+      }
+      turn.ended.push_back(session);
+    }
+    for (std::string& warning : slot->queue.TakeWarnings()) {
+      turn.warnings.push_back(std::move(warning));
+    }
+    slot->full.Set(slot->queue.Full(), now);
+    slot->queued.Set(slot->queue.HasQueued(), now);
+  }
+  if (sending_ > 0) collected_.SignalAll();
+  return turn;
+}
+
+void ReceiverCore::CollectOpen(Slot* slot, const SessionPtr& session, absl::Duration now,
+                               Turn* turn) {
+  if (session->stage == Stage::kWaiting) {
+    if (session->next_wait <= now) {
+      Emit(session.get(), FrameType::kWait, EncodeWait(slot->queue.Wait(*session)), &turn->frames);
+      session->next_wait = now + kWaitInterval;
+    }
+    turn->next = std::min(turn->next, session->next_wait - now);
+    return;
+  }
+  turn->next = std::min(turn->next, kSweep);
+  if (session->detached) return;
+  CollectRows(slot, session.get(), now, turn);
+}
+
+void ReceiverCore::CollectRows(Slot* slot, ReceiveSession* session, absl::Duration now,
+                               Turn* turn) {
+  const bool due = now >= session->next_report || session->stage == Stage::kEnded;
+  // RECEIVED(end_row) must mean that END_PARTITION is here too: a feeder that sees it reports the
+  // partition, which may bring feed_end before the END_PARTITION that it has sent. So the newest
+  // BATCH is not confirmed before something follows it.
+  const bool complete = session->end_row.has_value();
+  const int64_t received = complete ? session->next_row : session->last_batch_row;
+  const bool last = complete && !session->end_confirmed;
+  bool waits = false;
+  if (session->revoked) {
+    if (!std::exchange(session->revoked_sent, true)) {
+      Emit(session, FrameType::kRevoked, EncodeRow({.row = *session->end_row}), &turn->frames);
+    }
+  } else if (last || (due && received > session->received_sent)) {
+    session->received_sent = received;
+    session->end_confirmed = complete;
+    session->next_report = now + kReportInterval;
+    Emit(session, FrameType::kReceived, EncodeRow({.row = received}), &turn->frames);
+  } else {
+    waits = received > session->received_sent;
+  }
+  CollectResults(session, turn);
+  const int64_t used = session->used_row.load(std::memory_order_relaxed);
+  if (used > session->acked_sent && due) {
+    slot->queue.CountAcked(used - session->acked_sent);
+    session->acked_sent = used;
+    session->next_report = now + kReportInterval;
+    Emit(session, FrameType::kAck, EncodeRow({.row = used}), &turn->frames);
+  } else {
+    waits = waits || used > session->acked_sent;
+  }
+  if (waits) turn->next = std::min(turn->next, session->next_report - now);
+}
+
+void ReceiverCore::CollectResults(ReceiveSession* session, Turn* turn) {
+  while (!session->results.empty()) {
+    OutgoingFrame& result = session->results.front();
+    const bool counts = result.header.type == FrameType::kResult;
+    if (counts && session->result_sent_bytes >= session->result_limit) return;
+    session->result_sent_bytes += result.body_bytes;
+    session->result_unsent_bytes -= result.body_bytes;
+    result.link = session->link;
+    result.header.session = session->id;
+    result.header.seq = session->next_seq++;
+    turn->frames.push_back(std::move(result));
+    session->results.pop_front();
+  }
+}
+
+void ReceiverCore::CollectEnded(Slot* slot, ReceiveSession* session, absl::Duration now,
+                                Turn* turn) {
+  if (!session->final.has_value()) return;
+  if (session->detached) {
+    Turn unheard;  // counts, and nothing else
+    CollectRows(slot, session, now, &unheard);
+    return;
+  }
+  auto& [type, metadata] = *session->final;
+  // A partition without rows is done before its session was ever looked at.
+  if (session->accepted) CollectRows(slot, session, now, turn);
+  Emit(session, type, std::move(metadata), &turn->frames);
+}
+
+// ---------------------------------------------------------------------------------- The program
+
+ReceiverCore::Slot* ReceiverCore::FindSlot(absl::string_view queue) {
+  for (const auto& slot : slots_) {
+    if (slot->queue.name() == queue) return slot.get();
+  }
+  return nullptr;
+}
+
+void ReceiverCore::Refill(Slot* slot) {
+  if (!slot->queue.asking() || slot->outcome.has_value()) return;
+  const ReceiveQueue::State state = slot->queue.Fill();
+  if (state == ReceiveQueue::State::kWait) return;
+  slot->outcome = state;
+  slot->changed.SignalAll();
+}
+
+void ReceiverCore::RefillAll() {
+  for (const auto& slot : slots_) Refill(slot.get());
+}
+
+absl::StatusOr<size_t> ReceiverCore::OpenReader(absl::string_view queue, FeedMode mode) {
+  {
+    MutexLock lock(&mu_);
+    MILLRACE_RETURN_IF_ERROR(broken_);
+    if (finished_) return absl::UnavailableError("the node has finished");
+    Slot* slot = FindSlot(queue);
+    if (slot == nullptr) {
+      return absl::NotFoundError(absl::StrCat("no queue \"", queue, "\" at ", options_.node_name,
+                                              "; there are: ", QueueNames(options_.queues)));
+    }
+    const FeedMode other = mode == FeedMode::kTrain ? FeedMode::kInference : FeedMode::kTrain;
+    if (slot->queue.mode() == other && slot->readers[Index(other)] > 0 &&
+        !slot->queue.Stopped(other)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the queue \"", queue, "\" is being read for ", FeedModeName(other),
+                       ": destroy that DataFeed, or read it until ShouldStop()"));
+    }
+    ++slot->readers[Index(mode)];
+    slot->queue.SetMode(mode);
+    Refill(slot);
+  }
+  wake_();
+  const auto it = std::find(options_.queues.begin(), options_.queues.end(), queue);
+  return static_cast<size_t>(it - options_.queues.begin());
+}
+
+void ReceiverCore::CloseReader(size_t queue, FeedMode mode) {
+  MutexLock lock(&mu_);
+  --slots_[queue]->readers[Index(mode)];
+}
+
+QueueReader* ReceiverCore::reader(size_t queue, FeedMode mode) {
+  return &slots_[queue]->reader[Index(mode)];
+}
+
+void ReceiverCore::WaitForOutcome(Slot* slot, uint64_t ask) {
+  const auto waits = [&] {
+    mu_.AssertHeld();
+    return slot->ask == ask && !slot->outcome.has_value() && broken_.ok();
+  };
+  // A lone thread fetches its rows itself. Of several none does: each would go on at its own pace,
+  // and the others' rows would wait for that.
+  const bool alone = ++waiting_ == 1;
+  if (alone && serve_ != nullptr && waits()) {
+    mu_.Unlock();
+    serve_([&] {
+      MutexLock lock(&mu_);
+      if (waits()) return AfterTurn::kGoOn;
+      return waiting_ > 1 ? AfterTurn::kYield : AfterTurn::kLeave;
+    });
+    mu_.Lock();
+  }
+  while (waits()) slot->changed.WaitWithTimeout(&mu_, kRecheck);
+  --waiting_;
+}
+
+absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMode mode,
+                                                           int64_t rows,
+                                                           std::optional<TakenRows> current) {
+  Slot& slot = *slots_[queue];
+  // Holds what Ask() lets go, so that large memory is freed without the lock.
+  std::optional<TakenRows> keep = current;
+  bool wake = false;
+  std::optional<Delivery> delivery;
+  {
+    MutexLock lock(&mu_);
+    MILLRACE_RETURN_IF_ERROR(broken_);
+    if (slot.queue.mode() != mode) {
+      if (finished_ || slot.queue.Stopped(mode)) return std::optional<Delivery>();
+      return absl::FailedPreconditionError(
+          absl::StrCat("the queue \"", slot.queue.name(), "\" is read in the other mode now"));
+    }
+    const uint64_t ask = ++slot.ask;
+    slot.reading.Set(true, options_.clock->SteadyNow());
+    slot.outcome.reset();
+    slot.queue.Ask(rows, std::move(current));
+    Refill(&slot);
+    if (slot.outcome == ReceiveQueue::State::kReady) {
+      delivery = slot.queue.Take();
+      wake = !budget_.Grants(QueuesForBudget(options_.clock->SteadyNow())).empty();
+    }
+    if (!slot.outcome.has_value()) {
+      mu_.Unlock();
+      wake_();  // the feeders shall know what is used before this thread sleeps
+      mu_.Lock();
+      slot.waiting.Set(true, options_.clock->SteadyNow());
+      WaitForOutcome(&slot, ask);
+      slot.waiting.Set(false, options_.clock->SteadyNow());
+      MILLRACE_RETURN_IF_ERROR(broken_);
+      if (slot.ask == ask && slot.outcome == ReceiveQueue::State::kReady) {
+        delivery = slot.queue.Take();
+      }
+    }
+    if (!delivery.has_value()) slot.reading.Set(false, options_.clock->SteadyNow());
+  }
+  if (wake) wake_();
+  return delivery;
+}
+
+bool ReceiverCore::Stopped(size_t queue, FeedMode mode) {
+  Slot& slot = *slots_[queue];
+  if (!slot.may_stop.load(std::memory_order_acquire)) return false;
+  MutexLock lock(&mu_);
+  if (!broken_.ok()) return false;  // NextBatch says why
+  return finished_ || slot.queue.Stopped(mode);
+}
+
+absl::StatusOr<ReceiveQueue::ResultPlace> ReceiverCore::PlaceResults(size_t queue, int64_t rows) {
+  absl::StatusOr<ReceiveQueue::ResultPlace> place;
+  {
+    MutexLock lock(&mu_);
+    MILLRACE_RETURN_IF_ERROR(broken_);
+    place = slots_[queue]->queue.PlaceResults(rows);
+    Refill(slots_[queue].get());
+  }
+  if (!place.ok()) wake_();
+  return place;
+}
+
+void ReceiverCore::AddResults(size_t queue, const SessionPtr& session, int64_t rows,
+                              std::vector<OutgoingFrame> frames) {
+  {
+    MutexLock lock(&mu_);
+    if (session->stage == Stage::kEnded) {
+      session->result_row += rows;  // answered, though nobody listens any more
+      return;
+    }
+    for (OutgoingFrame& frame : frames) {
+      if (frame.header.type == FrameType::kResult) {
+        frame.body_bytes = static_cast<int64_t>(frame.metadata.size());
+        for (const BodyPart& part : frame.body) {
+          frame.body_bytes += static_cast<int64_t>(part.size);
+        }
+        session->result_unsent_bytes += frame.body_bytes;
+      }
+      session->results.push_back(std::move(frame));
+    }
+    slots_[queue]->queue.ResultsAdded(session, rows);
+    Refill(slots_[queue].get());
+  }
+  wake_();
+  MutexLock lock(&mu_);
+  ++sending_;
+  while (session->stage != Stage::kEnded && !session->ResultsFit() && broken_.ok()) {
+    collected_.WaitWithTimeout(&mu_, kRecheck);
+  }
+  --sending_;
+}
+
+absl::Status ReceiverCore::Terminate(size_t queue, FeedMode mode) {
+  absl::Status result;
+  {
+    MutexLock lock(&mu_);
+    ReceiveQueue& of = slots_[queue]->queue;
+    result = of.Terminate(
+        mode, absl::StrCat(options_.node_name, " called Terminate(\"", of.name(), "\")"));
+    slots_[queue]->reading.Set(false, options_.clock->SteadyNow());
+    slots_[queue]->may_stop = true;
+    Refill(slots_[queue].get());
+  }
+  wake_();
+  return result;
+}
+
+// ---------------------------------------------------------------------------------- The control
+
+void ReceiverCore::FeedEnd(absl::string_view feed_id, bool aborted) {
+  {
+    MutexLock lock(&mu_);
+    for (const auto& slot : slots_) slot->queue.FeedEnd(feed_id, aborted);
+    RefillAll();
+  }
+  wake_();
+}
+
+bool ReceiverCore::EndFeed(absl::string_view queue) {
+  {
+    MutexLock lock(&mu_);
+    Slot* slot = FindSlot(queue);
+    if (slot == nullptr) return false;
+    const FeedMode mode = slot->queue.mode().value_or(FeedMode::kTrain);
+    slot->queue.EndFeed(mode, absl::StrCat("the feed of \"", queue, "\" has ended"));
+    slot->may_stop = true;
+    Refill(slot);
+  }
+  wake_();
+  return true;
+}
+
+void ReceiverCore::EndAllFeeds() {
+  {
+    MutexLock lock(&mu_);
+    for (const auto& slot : slots_) {
+      slot->queue.EndFeed(FeedMode::kTrain, "the cluster is shutting down");
+      slot->queue.EndFeed(FeedMode::kInference, "the cluster is shutting down");
+      slot->may_stop = true;
+    }
+    RefillAll();
+  }
+  wake_();
+}
+
+absl::Status ReceiverCore::Finish(const absl::Status& program_status) {
+  absl::Status unanswered;
+  {
+    MutexLock lock(&mu_);
+    if (std::exchange(finished_, true)) return unanswered;
+    finished_well_ = program_status.ok();
+    for (const auto& slot : slots_) {
+      unanswered.Update(slot->queue.Finish(program_status));
+      slot->reading.Set(false, options_.clock->SteadyNow());
+      slot->may_stop = true;
+    }
+    RefillAll();
+  }
+  wake_();
+  return unanswered;
+}
+
+FeedReceiverStats ReceiverCore::stats() {
+  MutexLock lock(&mu_);
+  FeedReceiverStats stats;
+  const absl::Duration now = options_.clock->SteadyNow();
+  for (const auto& slot : slots_) {
+    FeedQueueStats& queue = stats.queues.emplace_back(slot->queue.stats());
+    queue.wait_time = slot->waiting.Total(now);
+    queue.compute_time = std::max(absl::ZeroDuration(), slot->reading.Total(now) - queue.wait_time);
+    queue.full_time = slot->full.Total(now);
+    queue.queued_time = slot->queued.Total(now);
+  }
+  stats.budget_bytes = options_.budget_bytes;
+  stats.committed_bytes = Committed();
+  stats.peak_committed_bytes = peak_committed_;
+  stats.poisoned_principals = poisoned_;
+  stats.refused_sessions = refused_;
+  stats.dropped_frames = dropped_frames_.load(std::memory_order_relaxed);
+  return stats;
+}
+
+}  // namespace millrace

@@ -1,0 +1,81 @@
+#include "feed/source/memory_source.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "feed/arrow/record_batch.h"
+#include "feed/source/source.h"
+
+namespace millrace {
+namespace {
+
+class MemoryReader final : public RecordBatchReader {
+ public:
+  MemoryReader(Schema schema, std::vector<RecordBatch> batches)
+      : schema_(std::move(schema)), batches_(std::move(batches)) {}
+
+  const Schema& schema() const override { return schema_; }
+
+  absl::StatusOr<std::optional<RecordBatch>> Next() override {
+    if (next_ == batches_.size()) return std::optional<RecordBatch>();
+    return std::optional<RecordBatch>(batches_[next_++]);
+  }
+
+ private:
+  const Schema schema_;
+  const std::vector<RecordBatch> batches_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<MemorySource> MemorySource::Create(
+    std::vector<std::vector<RecordBatch>> partitions) {
+  const RecordBatch* first = nullptr;
+  for (const std::vector<RecordBatch>& partition : partitions) {
+    for (const RecordBatch& batch : partition) {
+      if (first == nullptr) first = &batch;
+      if (batch.schema() != first->schema()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("record batches of different schemas: ",
+                         Schema::DescribeDifference(first->schema(), batch.schema())));
+      }
+    }
+  }
+  if (first == nullptr) return absl::InvalidArgumentError("a source of no record batches");
+  Schema schema = first->schema();
+  return MemorySource(std::move(schema), std::move(partitions));
+}
+
+absl::StatusOr<MemorySource> MemorySource::Split(const RecordBatch& batch, int num_partitions) {
+  if (num_partitions < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(num_partitions, " partitions"));
+  }
+  // The first `more` partitions get one row more than the others.
+  const int64_t least = batch.num_rows() / num_partitions;
+  const int64_t more = batch.num_rows() % num_partitions;
+  Partitions partitions(static_cast<size_t>(num_partitions));
+  int64_t first = 0;
+  for (int64_t p = 0; p < num_partitions; ++p) {
+    const int64_t rows = least + (p < more ? 1 : 0);
+    if (rows > 0) partitions[static_cast<size_t>(p)].push_back(batch.Slice(first, rows));
+    first += rows;
+  }
+  return MemorySource(batch.schema(), std::move(partitions));
+}
+
+absl::StatusOr<std::unique_ptr<RecordBatchReader>> MemorySource::Open(
+    int partition, [[maybe_unused]] int64_t data_epoch) const {
+  if (partition < 0 || partition >= num_partitions()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("partition ", partition, " of ", num_partitions()));
+  }
+  return std::make_unique<MemoryReader>(schema_, (*partitions_)[static_cast<size_t>(partition)]);
+}
+
+}  // namespace millrace

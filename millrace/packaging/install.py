@@ -1,0 +1,131 @@
+"""Lays out Millrace below a prefix, for projects that are not built with Bazel.
+
+    ./bazelw run -c opt //:install -- --prefix /opt/millrace
+
+    include/millrace/   the public headers and what they include, one folder for -I
+    lib/                libmillrace-node.so, libmillrace-cluster.so, for CMake and for pkg-config
+    bin/                millrace, millrace-agent, millrace-dashboard
+    share/millrace/     millrace-spark.jar
+
+What is there by these names is replaced; nothing else is touched.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+
+# Where the headers lie below the prefix, which is what the compiler is told.
+INCLUDE = "include/millrace"
+PROGRAMS = ("core/cli/millrace", "core/agent/millrace-agent", "dashboard/app/millrace-dashboard")
+LIBRARIES = ("node", "cluster")
+SHARED = ("spark_connector/millrace-spark.jar", "LICENSE")
+RUNFILES = os.path.join(
+    os.environ.get("RUNFILES_DIR") or os.environ.get("TEST_SRCDIR") or sys.argv[0].partition(".runfiles/")[0]
+    + ".runfiles", "millrace")
+
+
+def source(path):
+    return os.path.join(RUNFILES, path)
+
+
+def read(path):
+    with open(source(path), encoding="utf-8") as file:
+        return file.read()
+
+
+def version():
+    return re.search(r'kMillraceVersion\[\] = "([^"]+)"', read("core/base/version.h")).group(1)
+
+
+def public_headers():
+    """Include name to path: the headers of public_headers.txt and, of those that are ours to give, what
+    they include."""
+    given = {}
+    for path in read("millrace/packaging/headers.txt").splitlines():
+        given[path if not path.startswith("../") else path.rpartition("/include/")[2]] = path
+    found = {}
+    waiting = read("millrace/packaging/public_headers.txt").split()
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found[name] = given[name]
+        waiting += [inner for inner in re.findall(r'(?m)^#include ["<]([^">]+)[">]', read(given[name]))
+                    if inner in given]
+    return found
+
+
+class Prefix:
+    """The folder that everything is put into."""
+
+    def __init__(self, path):
+        self._path = path
+        self.files = 0
+
+    def _new(self, path):
+        path = os.path.join(self._path, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.lexists(path):
+            os.unlink(path)  # a program that runs keeps the file that it has
+        self.files += 1
+        return path
+
+    def copy(self, path, to, mode=0o644):
+        to = self._new(to)
+        shutil.copyfile(source(path), to)
+        os.chmod(to, mode)
+
+    def link(self, path, target):
+        os.symlink(target, self._new(path))
+
+    def write(self, path, text):
+        with open(self._new(path), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def remove(self, folder):
+        shutil.rmtree(os.path.join(self._path, folder), ignore_errors=True)
+
+
+def install_libraries(prefix):
+    major, minor, _ = version().split(".")
+    for name in LIBRARIES:
+        library = f"libmillrace-{name}.so"
+        prefix.copy(f"millrace/packaging/{library}", f"lib/{library}.{version()}", 0o755)
+        prefix.link(f"lib/{library}.{major}.{minor}", f"{library}.{version()}")
+        prefix.link(f"lib/{library}", f"{library}.{major}.{minor}")
+        prefix.write(f"lib/pkgconfig/millrace-{name}.pc", filled(f"millrace-{name}.pc.in"))
+    for name in ("MillraceConfig.cmake", "MillraceConfigVersion.cmake"):
+        prefix.write(f"lib/cmake/Millrace/{name}", filled(name + ".in"))
+
+
+def filled(template):
+    major, minor, _ = version().split(".")
+    return (read("millrace/packaging/" + template).replace("@VERSION@", version())
+            .replace("@SOVERSION@", f"{major}.{minor}").replace("@INCLUDE@", INCLUDE))
+
+
+def install(path):
+    prefix = Prefix(path)
+    prefix.remove(INCLUDE)  # headers of another version are none of this one's
+    for name, header in public_headers().items():
+        prefix.copy(header, f"{INCLUDE}/{name}")
+    install_libraries(prefix)
+    for program in PROGRAMS:
+        prefix.copy(program, "bin/" + os.path.basename(program), 0o755)
+    for shared in SHARED:
+        prefix.copy(shared, "share/millrace/" + os.path.basename(shared))
+    print(f"installed Millrace {version()}: {prefix.files} files below {path}")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="bazelw run //:install --", description=__doc__.partition("\n")[0])
+    parser.add_argument("--prefix", required=True, help="the folder to install into, such as /opt/millrace")
+    prefix = parser.parse_args().prefix
+    # `bazel run` starts programs elsewhere.
+    install(os.path.abspath(os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""), prefix)))
+
+
+if __name__ == "__main__":
+    main()
