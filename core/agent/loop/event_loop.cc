@@ -145,11 +145,12 @@ void EventLoop::RunOnce(absl::Duration max_wait) {
   MILLRACE_CHECK(count >= 0 || errno == EINTR) << "epoll_wait: errno " << errno;
   bool woken = false;
   for (int i = 0; i < count; ++i) {
-    if (events[i].data.u64 == kWakeupId) {
+    const uint64_t id = events[i].data.u64;  // a copy: epoll_event is packed
+    if (id == kWakeupId) {
       woken = true;
       continue;
     }
-    const auto found = watches_.find(events[i].data.u64);
+    const auto found = watches_.find(id);
     if (found == watches_.end()) continue;  // unwatched by an earlier callback of this round
     const std::shared_ptr<WatchEntry> entry = found->second;  // may be unwatched by its callback
     entry->callback(events[i].events);
