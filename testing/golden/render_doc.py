@@ -27,7 +27,7 @@ EXAMPLES = [
 ]
 
 _INTRODUCTION = """\
-Frames of `testing/golden/feed_frames.json`, named as there, at most 32 bytes of each stretch. Left the offset within the part. A test compares this section with that file; `testing/golden/make_feed_frames.py --doc` writes it.
+These are frames of `testing/golden/feed_frames.json`, under the names that they have there, with at most 32 bytes of each stretch. The left column is the offset within the part. A test compares this section with that file; `testing/golden/make_feed_frames.py --doc` writes it.
 """
 
 _LINE_BYTES = 16
