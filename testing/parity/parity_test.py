@@ -135,7 +135,7 @@ class ParityTest(unittest.TestCase):
         self.assertGreater(seen, 100)
 
     def test_the_peers_tests_are_all_there(self):
-        section = self.text.split("### The peer's own tests")[1].split("\n## ")[0]
+        section = self.text.split("### TensorFlowOnSpark's own tests")[1].split("\n## ")[0]
         found = [re.findall(r"`(test_\w+)`", cells[0]) for _, cells in _rows(section)]
         file = None
         listed = {}
