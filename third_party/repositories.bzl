@@ -358,6 +358,67 @@ void zmq::stream_listener_base_t::timer_event (int)
 
 """
 
+# The same for JeroMQ, all hubs of a JVM together. Where the limit cannot be read the bound is 256.
+_JEROMQ_STRANGERS = """\
+    private static final AtomicInteger STRANGERS = new AtomicInteger();
+    private static final int MOST_STRANGERS = mostStrangers();
+    private boolean isStranger;
+
+    private static int mostStrangers()
+    {
+        try {
+            for (String line : Files.readAllLines(Paths.get("/proc/self/limits"), StandardCharsets.US_ASCII)) {
+                if (line.startsWith("Max open files")) {
+                    long descriptors = Long.parseLong(line.substring("Max open files".length()).trim().split(" +")[0]);
+                    return (int) Math.min(Math.max(descriptors / 4, 16), 256);
+                }
+            }
+        }
+        catch (IOException | NumberFormatException e) {
+            return 256;
+        }
+        return 256;
+    }
+
+    public static boolean mayAccept()
+    {
+        return STRANGERS.get() < MOST_STRANGERS;
+    }
+
+    public void setStranger()
+    {
+        isStranger = true;
+        STRANGERS.incrementAndGet();
+    }
+
+    private void setNoStranger()
+    {
+        if (isStranger) {
+            STRANGERS.decrementAndGet();
+        }
+        isStranger = false;
+    }
+
+"""
+
+_JEROMQ_STANDING_STILL = """\
+    private void standStill(int error)
+    {
+        socket.eventAcceptFailed(endpoint, error);
+        ioObject.resetPollAccept(handle);
+        ioObject.addTimer(20, 1);
+        standsStill = true;
+    }
+
+    @Override
+    public void timerEvent(int id)
+    {
+        standsStill = false;
+        ioObject.setPollAccept(handle);
+    }
+
+"""
+
 # libzmq's configuration for Linux, which its configure script would write; libsodium for CURVE.
 _LIBZMQ_PLATFORM = """\
 #ifndef __ZMQ_PLATFORM_HPP_INCLUDED__
@@ -566,6 +627,35 @@ def _maven_jars():
                 "    private boolean isReused(Handle handle)\n    {\n        for (Handle other : fdTable) {\n" +
                 "            if (other.fd == handle.fd && !other.cancelled) {\n                return true;\n            }\n" +
                 "        }\n        return false;\n    }\n\n    public void start()\n",
+                # Listeners stand still; see below.
+                "    private void register(Handle handle, int ops, boolean add)\n",
+                "    public void resetPollAccept(Handle handle)\n    {\n" +
+                "        register(handle, SelectionKey.OP_ACCEPT, false);\n    }\n\n" +
+                "    private void register(Handle handle, int ops, boolean add)\n",
+            ],
+            "zmq/io/IOObject.java": [
+                "    public final void resetPollIn(Handle handle)\n",
+                "    public final void resetPollAccept(Handle handle)\n    {\n" +
+                "        poller.resetPollAccept(handle);\n    }\n\n    public final void resetPollIn(Handle handle)\n",
+            ],
+            # As libzmq's: who connects and does not do the handshake is counted, and the listeners of a process stand
+            # still while there are too many of them, or no descriptor is left.
+            "zmq/io/net/tcp/TcpListener.java": [
+                "    private Poller.Handle       handle;\n",
+                "    private Poller.Handle       handle;\n    private boolean             standsStill;\n",
+                "    @Override\n    public void acceptEvent()\n    {\n",
+                _JEROMQ_STANDING_STILL + "    @Override\n    public void acceptEvent()\n    {\n" +
+                "        if (!StreamEngine.mayAccept()) {\n            standStill(ZError.ENOBUFS);\n" +
+                "            return;\n        }\n",
+                "            //  TODO: Handle specific errors like ENFILE/EMFILE etc.\n" +
+                "            socket.eventAcceptFailed(endpoint, ZError.exccode(e));\n",
+                "            standStill(ZError.exccode(e));\n",
+                "            engine = new StreamEngine(channel, options, endpoint);\n",
+                "            engine = new StreamEngine(channel, options, endpoint);\n" +
+                "            engine.setStranger();\n",
+                "        ioObject.removeHandle(handle);\n        handle = null;\n",
+                "        if (standsStill) {\n            ioObject.cancelTimer(1);\n        }\n" +
+                "        ioObject.removeHandle(handle);\n        handle = null;\n",
             ],
             # libzmq up to 4.3.4 writes its refusal as "^RROR": "\\x5ERROR" in its source.
             "zmq/io/mechanism/plain/PlainClientMechanism.java": [
@@ -591,9 +681,16 @@ def _maven_jars():
             # An exception here, where a stranger's bytes are read, ends the service of the I/O thread. And it has
             # the event that a handshake succeeded, and never tells of it.
             "zmq/io/StreamEngine.java": [
+                "import java.util.Arrays;\n",
+                "import java.nio.charset.StandardCharsets;\nimport java.nio.file.Files;\nimport java.nio.file.Paths;\n" +
+                "import java.util.Arrays;\nimport java.util.concurrent.atomic.AtomicInteger;\n",
+                "    private IOObject ioObject;\n",
+                _JEROMQ_STRANGERS + "    private IOObject ioObject;\n",
+                "    public void destroy()\n    {\n        assert (!plugged);\n",
+                "    public void destroy()\n    {\n        assert (!plugged);\n        setNoStranger();\n",
                 "        if (metadata.isEmpty()) {\n            metadata = null;\n        }\n",
                 "        if (metadata.isEmpty()) {\n            metadata = null;\n        }\n" +
-                "        socket.eventHandshakeSucceeded(endpoint, 0);\n" +
+                "        setNoStranger();\n        socket.eventHandshakeSucceeded(endpoint, 0);\n" +
                 "        if (decoder instanceof V2Decoder) {\n" +
                 "            ((V2Decoder) decoder).limitToHandshake(false);\n        }\n" +
                 "        if (hasHandshakeTimer) {\n            ioObject.cancelTimer(HANDSHAKE_TIMER_ID);\n" +

@@ -33,6 +33,7 @@ final class HubLoop implements Runnable {
   private static final long MAX_REFUSED_NANOS = TimeUnit.MILLISECONDS.toNanos(2500);
   private static final int REPLIES_PER_TURN = 1000;
   private static final int COMMANDS_PER_TURN = 1000;
+  private static final int REPLY_EVENTS = ZMQ.EVENT_DISCONNECTED | ZMQ.EVENT_ACCEPT_FAILED;
   private static final int PUSH_EVENTS =
       ZMQ.EVENT_CONNECTED
           | ZMQ.HANDSHAKE_SUCCEEDED
@@ -83,6 +84,7 @@ final class HubLoop implements Runnable {
   private final Consumer<String> warnings;
   private final String principal = "feeder/" + Text.randomHex(8);
   private final BoundedLines refusals = new BoundedLines();
+  private final BoundedLines shortages = new BoundedLines();
   private final ReplyAdmission admission = new ReplyAdmission(principal);
   private final ZMQ.Context context;
   private final ZMQ.Socket zap;
@@ -124,10 +126,9 @@ final class HubLoop implements Runnable {
       opened.add(reply = HubSockets.plainServer(context, SocketType.PULL));
       int port = reply.bindToRandomPort("tcp://127.0.0.1");
       replyEndpoint = "tcp://127.0.0.1:" + port;
-      // Death closes both connections of a node: the second event says that nothing more will come.
-      reply.base().setEventHook(event -> queue.post(this::endDrain), ZMQ.EVENT_DISCONNECTED);
+      reply.base().setEventHook(event -> onReplyEvent(event.event), REPLY_EVENTS);
       opened.add(curveReply = HubSockets.curveServer(context, SocketType.PULL, curveKeys));
-      curveReply.base().setEventHook(event -> queue.post(this::endDrain), ZMQ.EVENT_DISCONNECTED);
+      curveReply.base().setEventHook(event -> onReplyEvent(event.event), REPLY_EVENTS);
     } catch (RuntimeException e) {
       opened.forEach(ZMQ.Socket::close); // the context's end waits for them
       context.close();
@@ -254,6 +255,23 @@ final class HubLoop implements Runnable {
   }
 
   // ----------------------------------------------------------------------------------------- replies
+
+  /** Called on JeroMQ's thread. */
+  private void onReplyEvent(int event) {
+    // Death closes both connections of a node: the second event says that nothing more will come.
+    queue.post(event == ZMQ.EVENT_DISCONNECTED ? this::endDrain : this::tellShortage);
+  }
+
+  /** The listeners stand still for a moment: peers wait to be taken. */
+  private void tellShortage() {
+    String line =
+        shortages.line(
+            "too many peers have connected and not logged in, or no file descriptor is left for one; others wait "
+                + "until there is room (ulimit -n; who connects?)");
+    if (line != null) {
+      warnings.accept(line);
+    }
+  }
 
   private void answerZap() {
     for (List<byte[]> request = HubSockets.receiveZap(zap); request != null; request = HubSockets.receiveZap(zap)) {
