@@ -636,7 +636,8 @@ def _maven_jars():
             "zmq/io/IOObject.java": [
                 "    public final void resetPollIn(Handle handle)\n",
                 "    public final void resetPollAccept(Handle handle)\n    {\n" +
-                "        poller.resetPollAccept(handle);\n    }\n\n    public final void resetPollIn(Handle handle)\n",
+                "        poller.resetPollAccept(handle);\n    }\n\n" +
+                "    public final void resetPollIn(Handle handle)\n",
             ],
             # As libzmq's: who connects and does not do the handshake is counted, and the listeners of a process stand
             # still while there are too many of them, or no descriptor is left.
@@ -682,8 +683,9 @@ def _maven_jars():
             # the event that a handshake succeeded, and never tells of it.
             "zmq/io/StreamEngine.java": [
                 "import java.util.Arrays;\n",
-                "import java.nio.charset.StandardCharsets;\nimport java.nio.file.Files;\nimport java.nio.file.Paths;\n" +
-                "import java.util.Arrays;\nimport java.util.concurrent.atomic.AtomicInteger;\n",
+                "import java.nio.charset.StandardCharsets;\nimport java.nio.file.Files;\n" +
+                "import java.nio.file.Paths;\nimport java.util.Arrays;\n" +
+                "import java.util.concurrent.atomic.AtomicInteger;\n",
                 "    private IOObject ioObject;\n",
                 _JEROMQ_STRANGERS + "    private IOObject ioObject;\n",
                 "    public void destroy()\n    {\n        assert (!plugged);\n",

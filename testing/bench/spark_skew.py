@@ -51,7 +51,8 @@ def main():
     arguments = parser.parse_args()
     java_home()
     load = os.getloadavg()[0]
-    print(f"{platform.node()}: {os.cpu_count()} CPUs, load {load:.1f}, {spark_home().name}, Python {platform.python_version()}")
+    versions = f"{spark_home().name}, Python {platform.python_version()}"
+    print(f"{platform.node()}: {os.cpu_count()} CPUs, load {load:.1f}, {versions}")
     found = {}
     for line in _run(arguments).splitlines():
         if line.startswith("FIGURE "):
@@ -62,8 +63,8 @@ def main():
         ideal = figures[0]["ideal"]
         verdict = "ok" if seconds <= _GOAL * ideal else "short"
         print(
-            f"BENCH spark_skew_{ratio}_of_{partitions} ours={seconds:.4g}s ref={ideal:.4g}s (all rows by the sum of both "
-            f"paces) ratio={seconds / ideal:.2f} goal={_GOAL} {verdict}"
+            f"BENCH spark_skew_{ratio}_of_{partitions} ours={seconds:.4g}s ref={ideal:.4g}s (all rows by the sum of "
+            f"both paces) ratio={seconds / ideal:.2f} goal={_GOAL} {verdict}"
         )
     return 0
 
