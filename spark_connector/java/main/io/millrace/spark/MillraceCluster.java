@@ -58,7 +58,7 @@ import org.slf4j.LoggerFactory;
 public final class MillraceCluster implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(MillraceCluster.class);
   /** Of an epoch: a task feeds several partitions where there are more. */
-  private static final int MAX_TASKS = 1024;
+  private static final int MAX_TASKS = 256;
   private static final int TASKS_PER_CORE = 8;
 
   private final ClusterRun run;
