@@ -5,6 +5,7 @@ import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
 import io.millrace.spark.internal.cluster.ExecutorSite;
+import io.millrace.spark.internal.cluster.FeedLedger;
 import io.millrace.spark.internal.cluster.FollowedSession;
 import io.millrace.spark.internal.feed.FeedSession;
 import java.lang.reflect.Field;
@@ -119,9 +120,10 @@ final class SkewChecks extends Checks {
     }
     long revoked = 0;
     for (Object site : ofClusters) {
+      FeedLedger ledger = ((ExecutorSite) site).ledger();
       List<?> followed;
-      synchronized (site) {
-        followed = new ArrayList<>((List<?>) member(ExecutorSite.class, site, "followed"));
+      synchronized (ledger) {
+        followed = new ArrayList<>((List<?>) member(FeedLedger.class, ledger, "followed"));
       }
       for (Object one : followed) {
         FeedSession session = (FeedSession) member(FollowedSession.class, one, "session");

@@ -9,7 +9,7 @@ import io.millrace.spark.internal.feed.SessionState;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Supplier;
+import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -25,10 +25,10 @@ public final class FollowedSession {
   private static final int MAX_TELLS = 5;
   private static final long TELL_AGAIN_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
-  private final ExecutorSite site;
+  private final Runnable wake;
+  private final Function<Params, CompletableFuture<JsonObject>> sender;
   private final FeedSession session;
   private final PartitionReport report;
-  private final Supplier<CompletableFuture<JsonObject>> beginning;
   private volatile CompletableFuture<JsonObject> begun;
   private final CompletableFuture<Void> ended = new CompletableFuture<>();
   private volatile boolean received;
@@ -42,16 +42,21 @@ public final class FollowedSession {
   private int untold; // how often the end could not be told
   private long untoldNanos;
 
+  /** Tells the beginning. {@code wake} asks the thread that tells; {@code sender} sends a report. */
   FollowedSession(
-      ExecutorSite site,
+      Runnable wake,
+      Function<Params, CompletableFuture<JsonObject>> sender,
       FeedSession session,
-      PartitionReport report,
-      Supplier<CompletableFuture<JsonObject>> beginning) {
-    this.site = site;
+      PartitionReport report) {
+    this.wake = wake;
+    this.sender = sender;
     this.session = session;
     this.report = report;
-    this.beginning = beginning;
-    begun = beginning.get();
+    begun = tellBeginning();
+  }
+
+  private CompletableFuture<JsonObject> tellBeginning() {
+    return sender.apply(report.params("feeding", session.state()));
   }
 
   /**
@@ -69,7 +74,7 @@ public final class FollowedSession {
           throw e;
         }
         // The node has finished, and its agent with it: there is another way.
-        begun = beginning.get();
+        begun = tellBeginning();
         ControlChild.await(begun, "report");
       }
     } catch (MillraceException e) {
@@ -113,7 +118,7 @@ public final class FollowedSession {
 
   /** After the end of the session: waits until the ledger knows, or an interrupt; it is told anyway. */
   public void awaitEndTold() {
-    site.wake();
+    wake.run();
     try {
       ended.get();
     } catch (InterruptedException e) {
@@ -144,7 +149,7 @@ public final class FollowedSession {
     toldRows = state.receivedRows;
     String open = all ? "received" : "feeding";
     try {
-      answer = site.sendReport(report.params(isLast ? state.end == SessionEnd.DONE ? "done" : "failed" : open, state));
+      answer = sender.apply(report.params(isLast ? state.end == SessionEnd.DONE ? "done" : "failed" : open, state));
     } catch (MillraceException e) {
       answer = new CompletableFuture<>();
       answer.completeExceptionally(e);

@@ -100,7 +100,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
               .feedTimeoutMillis(plan.feedTimeoutMillis)
               .cancelled(task::isInterrupted)
               .build());
-      site.report(report, "feeding", session.state());
+      site.ledger().report(report, "feeding", session.state());
     }
 
     private void openOrTell(SessionOptions options) {
@@ -153,7 +153,8 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       }
       SessionState state = session == null ? null : session.state();
       if (report != null && (state != null || hopeless != null)) {
-        site.report(report, state != null && state.end == SessionEnd.DONE ? "done" : "failed", state, hopeless);
+        String end = state != null && state.end == SessionEnd.DONE ? "done" : "failed";
+        site.ledger().report(report, end, state, hopeless);
       }
       site.leave();
     }
@@ -215,7 +216,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     private MillraceException explain(MillraceException e) {
       SessionEnd end = session.state().end;
       if (end == SessionEnd.TERMINATED) {
-        site.stopPreferring(route.executorId, from.plan.queue);
+        site.places().stopPreferring(route.executorId, from.plan.queue);
       }
       if (end != SessionEnd.BROKEN && end != SessionEnd.UNANSWERED && end != SessionEnd.REFUSED) {
         return e;

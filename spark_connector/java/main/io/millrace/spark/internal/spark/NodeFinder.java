@@ -76,7 +76,7 @@ final class NodeFinder {
    */
   void failAgain() {
     if (task.attemptNumber() > 0) {
-      MillraceException error = site.lookup(plan.feed, partition, -1).partitionError;
+      MillraceException error = site.directory().lookup(plan.feed, partition, -1).partitionError;
       if (error != null) {
         throw error;
       }
@@ -84,9 +84,9 @@ final class NodeFinder {
   }
 
   /**
-   * The node to feed now. In training a partition that is fed again goes where the coordinator says: to the node that has a part of
-   * it, if it can be resumed there, or to the one that will be done with it first. Others go to the node of this
-   * executor, unless it has much to do and another one has not.
+   * The node to feed now. In training a partition that is fed again goes where the coordinator says: to the node that
+   * has a part of it, if it can be resumed there, or to the one that will be done with it first. Others go to the node
+   * of this executor, unless it has much to do and another one has not.
    *
    * @param training whether to ask for a node that has little to do, where that of this executor has not
    * @return null if no node reads the queue any more; without a target if none runs now, and one will, or they are busy
@@ -94,7 +94,7 @@ final class NodeFinder {
    */
   private FeedRoute look(boolean training) {
     if (training && again()) {
-      FeedRoute chosen = site.lookup(plan.feed, partition, -1);
+      FeedRoute chosen = site.directory().lookup(plan.feed, partition, -1);
       if (chosen.target != null) {
         return chosen;
       }
@@ -102,23 +102,25 @@ final class NodeFinder {
     for (int local = site.localNode(plan.queue); ; local = site.localNode(plan.queue)) {
       FeedRoute route;
       if (local >= 0 && isFirst()) {
-        boolean stays = !training || site.hasRoom(local);
+        boolean stays = !training || site.ledger().hasRoom(local);
         route =
-            stays ? site.lookupFirst(plan.feed, partition, local) : site.lookupPatiently(plan.feed, partition);
+            stays
+                ? site.directory().lookupFirst(plan.feed, partition, local)
+                : site.directory().lookupPatiently(plan.feed, partition);
       } else {
-        route = site.lookup(plan.feed, partition, local);
+        route = site.directory().lookup(plan.feed, partition, local);
       }
       if (local >= 0 && route.state.equals("restarting")) {
-        route = site.lookup(plan.feed, partition, -1);
+        route = site.directory().lookup(plan.feed, partition, -1);
       }
       switch (route.state) {
         case "failed":
-          throw site.cause(route.executorId, route.node);
+          throw site.directory().cause(route.executorId, route.node);
         case "finished":
           if (local < 0) {
             return null;
           }
-          site.stopPreferring(local, plan.queue);
+          site.places().stopPreferring(local, plan.queue);
           continue;
         default: // running, starting, restarting, busy
           return route;
@@ -163,9 +165,9 @@ final class NodeFinder {
   boolean isGone(FeedRoute before) {
     long asked = System.nanoTime();
     while (true) {
-      FeedRoute now = site.lookup(plan.feed, partition, before.executorId);
+      FeedRoute now = site.directory().lookup(plan.feed, partition, before.executorId);
       if (now.state.equals("failed")) {
-        throw site.cause(before.executorId, before.node);
+        throw site.directory().cause(before.executorId, before.node);
       }
       if (!now.state.equals("running") || now.attempt != before.attempt) {
         return true;

@@ -38,21 +38,22 @@ final class NodeReviver implements Serializable {
 
   /** Starts the agent of one node that is to be started again, if this executor has a place; does not wait for it. */
   void look(FeedPlan feed, ExecutorSite site, TaskContext task, int partition) {
-    if (!site.mayLookForLost(plan.nodesPerExecutor)) {
+    if (!site.places().mayLookForLost(plan.nodesPerExecutor)) {
       return;
     }
     for (int i = 0; i < Math.min(MAX_ASKED, fed.size()); i++) {
       // Tasks that wait together look at different nodes first.
       NodeSlot slot = fed.get((int) ((partition + (long) i) % fed.size()));
-      FeedRoute route = site.lookup(feed.feed, partition, slot.executorId);
-      boolean lost = route.state.equals("restarting") && site.hasFailed(slot.executorId);
-      if (site.lostForMillis(slot.executorId, lost) < backoffMillis(route.attempt)) {
+      FeedRoute route = site.directory().lookup(feed.feed, partition, slot.executorId);
+      boolean lost = route.state.equals("restarting") && site.directory().hasFailed(slot.executorId);
+      if (site.places().lostForMillis(slot.executorId, lost) < backoffMillis(route.attempt)) {
         continue;
       }
-      if (site.claim(slot.executorId, plan.nodesPerExecutor)) {
+      if (site.places().claim(slot.executorId, plan.nodesPerExecutor)) {
         LOG.info("{} is started again by a task that waits for it", slot.node);
-        site.lostForMillis(slot.executorId, false); // should this agent not be taken, another try comes as late again
-        site.startAgent(slot.executorId, plan.agentParams(slot, task));
+        // Should this agent not be taken, another try comes as late again.
+        site.places().lostForMillis(slot.executorId, false);
+        site.places().startAgent(slot.executorId, plan.agentParams(slot, task));
         return;
       }
     }

@@ -73,20 +73,20 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
       Thread.sleep(COPY_WAITS_MILLIS);
     }
     for (long pause = ASK_AGAIN_MILLIS; ; pause = Math.min(2 * pause, MAX_ASK_AGAIN_MILLIS)) {
-      if (!copy && !site.claim(slot.executorId, plan.nodesPerExecutor)) {
+      if (!copy && !site.places().claim(slot.executorId, plan.nodesPerExecutor)) {
         Thread.sleep(PARK_MILLIS);
         if (displaced != null) {
           displaced.add(slot.executorId);
         }
         return null;
       }
-      NodeAgent agent = site.startAgent(slot.executorId, plan.agentParams(slot, TaskContext.get()));
+      NodeAgent agent = site.places().startAgent(slot.executorId, plan.agentParams(slot, TaskContext.get()));
       boolean running = false;
       boolean keep = false;
       try {
         running = agent.awaitRunning();
         if (running && copy) { // it takes the first one's part
-          site.keep(agent);
+          site.places().keep(agent);
         }
         keep = running && plan.freesFedSlots && slot.isFed();
         if (!keep) {

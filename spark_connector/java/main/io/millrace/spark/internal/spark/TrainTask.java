@@ -112,7 +112,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
             .cancelled(task::isInterrupted)
             .build();
     FeedSession session = ExecutorSite.hub().open(route.target, options);
-    FollowedSession told = site.follow(session, report);
+    FollowedSession told = site.ledger().follow(session, report);
     boolean received = false;
     try {
       session.awaitAnswered();
@@ -131,7 +131,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         throw takenOver(session);
       }
       if (end == SessionEnd.TERMINATED) {
-        site.stopPreferring(route.executorId, plan.queue);
+        site.places().stopPreferring(route.executorId, plan.queue);
         return FeedOutcome.again(index, feeder, e.getMessage());
       }
       if (end == SessionEnd.BROKEN || end == SessionEnd.UNANSWERED || end == SessionEnd.REFUSED) {
@@ -145,7 +145,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       throw e;
     } finally {
       if (!received) {
-        site.forgetRoute(route.executorId);
+        site.directory().forgetRoute(route.executorId);
         session.abort(StatusCode.CANCELLED, "its task has ended");
         told.awaitEndTold();
       }

@@ -39,9 +39,9 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     FakeAgent fake =
         fake("'agent start') " + FakeAgent.ANSWER + "; " + FakeAgent.RUNNING + ";; 'agent report') exit 0;;");
     ExecutorSite site = site();
-    assertTrue(site.claim(0, 1));
-    assertTrue(site.startAgent(0, new Params()).awaitRunning());
-    site.follow(broken(), report());
+    assertTrue(site.places().claim(0, 1));
+    assertTrue(site.places().startAgent(0, new Params()).awaitRunning());
+    site.ledger().follow(broken(), report());
     FakeAgent.await("a report", () -> fake.log().contains("gateway {") && fake.log().contains("\"failed\""));
     site.leave();
   }
@@ -53,7 +53,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
   public void aSessionDoesNotBeginWhereAnotherAttemptHasThePartition() throws Exception {
     fake("'gateway report') " + TAKEN_OVER + ";;");
     ExecutorSite site = site();
-    FollowedSession told = site.follow(broken(), report());
+    FollowedSession told = site.ledger().follow(broken(), report());
     assertFalse("rows may go", told.awaitBegun());
     assertTrue(told.isTakenOver());
     told.awaitEndTold();
@@ -67,7 +67,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     try (ServerSocket silent = new ServerSocket(0, 10, InetAddress.getLoopbackAddress())) {
       FeedTarget node = new FeedTarget("worker:0", "nonce", "tcp://127.0.0.1:" + silent.getLocalPort(), "key");
       FeedSession session = ExecutorSite.hub().open(node, SessionOptions.builder("feed", FeedMode.TRAIN).build());
-      FollowedSession told = site.follow(session, report());
+      FollowedSession told = site.ledger().follow(session, report());
       assertTrue(told.awaitBegun());
       assertEquals(SessionEnd.OPEN, session.state().end);
       told.setReceived(); // news for the ledger, though no row moves
@@ -85,12 +85,12 @@ public final class ExecutorSiteTest extends FakeAgentTest {
             "'agent start') echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"agent_id\\\":\\\"a7\\\"}}\"; "
                 + "kill -9 $$;;");
     ExecutorSite site = site();
-    assertTrue(site.claim(7, 1));
-    site.startAgent(7, new Params()).awaitEnd();
+    assertTrue(site.places().claim(7, 1));
+    site.places().startAgent(7, new Params()).awaitEnd();
     FakeAgent.await("its death", () -> fake.log().contains("\"agent_gone\""));
     assertTrue(fake.log(), fake.log().contains("{\"executor_id\":7,\"agent_id\":\"a7\",\"signal\":9}"));
-    assertTrue("its place is free", site.claim(7, 1));
-    site.unclaim(7);
+    assertTrue("its place is free", site.places().claim(7, 1));
+    site.places().unclaim(7);
     site.leave();
   }
 
@@ -100,7 +100,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
         "'gateway lookup') echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"UNAVAILABLE\\\","
             + "\\\"message\\\":\\\"failed to connect to all addresses\\\"}}\";;");
     ExecutorSite site = site();
-    MillraceException e = assertThrows(MillraceException.class, () -> site.lookup("feed", 0, -1));
+    MillraceException e = assertThrows(MillraceException.class, () -> site.directory().lookup("feed", 0, -1));
     assertEquals(StatusCode.UNAVAILABLE, e.code());
     assertTrue(e.getMessage(), e.getMessage().contains("has ended, or "));
     assertTrue(e.getMessage(), e.getMessage().contains("its coordinator at "));
@@ -114,12 +114,12 @@ public final class ExecutorSiteTest extends FakeAgentTest {
         "'agent start') sleep 1 & "
             + "echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"INTERNAL\\\",\\\"message\\\":\\\"no\\\"}}\";;");
     ExecutorSite site = site();
-    assertTrue(site.claim(7, 1));
-    assertThrows(MillraceException.class, () -> site.startAgent(7, new Params()));
-    assertTrue("its place is free at once", site.claim(7, 1));
+    assertTrue(site.places().claim(7, 1));
+    assertThrows(MillraceException.class, () -> site.places().startAgent(7, new Params()));
+    assertTrue("its place is free at once", site.places().claim(7, 1));
     FakeAgent.await("the agent's end", () -> FakeAgent.threads("millrace-agent") == 0);
-    assertFalse("the place is that of the next attempt", site.claim(8, 1));
-    site.unclaim(7);
+    assertFalse("the place is that of the next attempt", site.places().claim(8, 1));
+    site.places().unclaim(7);
     site.leave();
   }
 
@@ -157,7 +157,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     FakeAgent fake = fake("");
     ExecutorSite site = site();
     Thread.sleep(5_000); // longer than one stays without a task
-    site.follow(broken(), report());
+    site.ledger().follow(broken(), report());
     site.leave();
     FakeAgent.await("a report", () -> fake.log().contains("\"failed\""));
     FakeAgent.await("the end of sites that were left", () -> FakeAgent.threads("millrace-site") == 0);

@@ -44,7 +44,7 @@ public final class SiteMoveTest extends FakeAgentTest {
   private FollowedSession follow(ExecutorSite site, FeedSession[] session, long[] id, Movable movable)
       throws Exception {
     session[0] = ExecutorSite.hub().open(node.target(), SessionOptions.builder("feed", FeedMode.TRAIN).build());
-    FollowedSession told = site.follow(session[0], report(movable));
+    FollowedSession told = site.ledger().follow(session[0], report(movable));
     id[0] = node.accept();
     node.credit(id[0], 1L << 40, 0);
     assertTrue(told.awaitBegun());
@@ -101,13 +101,13 @@ public final class SiteMoveTest extends FakeAgentTest {
   public void anUnreadPartitionIsEnoughForANodeWhosePaceNobodyKnows() throws Exception {
     pace("", "");
     ExecutorSite site = site();
-    assertTrue("nothing is there", site.hasRoom(NODE));
+    assertTrue("nothing is there", site.ledger().hasRoom(NODE));
     FollowedSession told = follow(site, new FeedSession[1], new long[1], Movable.ANY_ROW);
-    assertFalse("a partition is there", site.hasRoom(NODE));
-    assertTrue("another node", site.hasRoom(NODE + 1));
+    assertFalse("a partition is there", site.ledger().hasRoom(NODE));
+    assertTrue("another node", site.ledger().hasRoom(NODE + 1));
     node.close();
     told.awaitEndTold();
-    FakeAgent.await("room", () -> site.hasRoom(NODE));
+    FakeAgent.await("room", () -> site.ledger().hasRoom(NODE));
     site.leave();
   }
 
@@ -118,9 +118,9 @@ public final class SiteMoveTest extends FakeAgentTest {
     long[] id = new long[1];
     FollowedSession told = follow(site, new FeedSession[1], id, Movable.ANY_ROW);
     FakeAgent.await("its pace", () -> fake.log().contains("\"rows_unread\":20,\"partitions\":1}"));
-    assertFalse("20 rows are unread", site.hasRoom(NODE));
+    assertFalse("20 rows are unread", site.ledger().hasRoom(NODE));
     node.acknowledged(id[0], 6);
-    FakeAgent.await("room", () -> site.hasRoom(NODE));
+    FakeAgent.await("room", () -> site.ledger().hasRoom(NODE));
     node.done(id[0], 20);
     told.awaitEndTold();
     site.leave();

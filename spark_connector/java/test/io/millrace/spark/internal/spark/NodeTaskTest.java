@@ -42,7 +42,7 @@ public final class NodeTaskTest extends FakeAgentTest {
     thread[0].interrupt();
     thread[0].join();
     FakeAgent.await("the agent's end", () -> fake.log().contains("agent ended"));
-    FakeAgent.await("the place", () -> site().claim(1, 1));
+    FakeAgent.await("the place", () -> site().places().claim(1, 1));
   }
 
   /** Agents that do not get their slot. */
@@ -64,7 +64,7 @@ public final class NodeTaskTest extends FakeAgentTest {
     FakeAgent fake = refused("ALREADY_EXISTS", "worker:0 has a live agent");
     assertEquals("worker:0: worker:0 has a live agent", start(new Thread[1]).get());
     assertEquals("agents", 1, agents(fake));
-    assertTrue("its place is free", site().claim(1, 1));
+    assertTrue("its place is free", site().places().claim(1, 1));
   }
 
   @Test
@@ -73,13 +73,13 @@ public final class NodeTaskTest extends FakeAgentTest {
     ExecutorSite site = site();
     FutureTask<String> told = start(new Thread[1]);
     FakeAgent.await("an agent", () -> agents(fake) > 0);
-    FakeAgent.await("the place, while the task waits", () -> site.claim(1, 1));
+    FakeAgent.await("the place, while the task waits", () -> site.places().claim(1, 1));
     long before = agents(fake);
     assertEquals("it says that it has no place", "", told.get());
     assertEquals("no other agent was started", before, agents(fake));
-    assertFalse("nobody else's place is given back", site.claim(0, 1));
-    site.unclaim(1);
-    assertTrue(site.claim(0, 1));
+    assertFalse("nobody else's place is given back", site.places().claim(0, 1));
+    site.places().unclaim(1);
+    assertTrue(site.places().claim(0, 1));
     site.leave();
   }
 }
