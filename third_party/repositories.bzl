@@ -13,12 +13,6 @@ load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:pypi_source.bzl", "pypi_source")
 load("//third_party/bazel:system_library.bzl", "system_library")
 
-def _own(rule, name, **kwargs):
-    """Declares what only we can: our targets, or sources with our changes. Another's would be taken silently."""
-    if native.existing_rule(name):
-        fail("\nMillrace has a repository @%s of its own, and this WORKSPACE too: give yours another name.\n" % name)
-    rule(name = name, **kwargs)
-
 def _bazel_rules():
     maybe(
         distribution_rules,
@@ -166,18 +160,18 @@ def _system_libraries():
         static = True,
         build_file = Label("//third_party:grpc.BUILD"),
     )
-    _own(
+    maybe(
         system_library,
-        name = "openssl",
+        name = "millrace_openssl",
         modules = {"libssl": "3.0", "libcrypto": "3.0"},
         debian_package = "libssl-dev",
         headers = ["openssl"],
         static = True,
         build_file = Label("//third_party:openssl.BUILD"),
     )
-    _own(
+    maybe(
         system_library,
-        name = "libsodium",
+        name = "millrace_libsodium",
         modules = {"libsodium": "1.0.18"},
         debian_package = "libsodium-dev",
         headers = ["sodium.h", "sodium"],
@@ -457,13 +451,19 @@ _LIBZMQ_PLATFORM = """\
 #define ZMQ_USE_CV_IMPL_STL11 1
 #define ZMQ_USE_LIBSODIUM 1
 
+// glibc has it since 2.38; before, libzmq brings its own.
+#include <features.h>
+#if __GLIBC_PREREQ(2, 38)
+#define ZMQ_HAVE_STRLCPY 1
+#endif
+
 #endif
 """
 
 def _source_distributions():
-    _own(
+    maybe(
         pypi_source,
-        name = "nanoarrow",
+        name = "millrace_nanoarrow",
         package = "nanoarrow",
         version = "0.9.0",
         sha256 = "1ce15bbed8532839347faa78824c5dbd3769bff60661003e34c6fba5dd881bd3",
@@ -473,9 +473,9 @@ def _source_distributions():
     )
 
     # libzmq as its Python binding carries it, unchanged but for these edits.
-    _own(
+    maybe(
         pypi_source,
-        name = "org_zeromq_libzmq",
+        name = "millrace_libzmq",
         package = "pyzmq",
         version = "25.1.2",
         sha256 = "93f1aa311e8bb912e34f004cf186407a4e90eec4f0ecc0efd26056bf7eda0226",

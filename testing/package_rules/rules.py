@@ -86,7 +86,7 @@ def _is_imgui(label):
 
 
 def _is_zeromq_or_curl(label):
-    return label.startswith("@org_zeromq_") or _is_curl(label)
+    return label.startswith("@millrace_libzmq//") or _is_curl(label)
 
 
 def _is_curl(label):

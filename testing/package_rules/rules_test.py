@@ -6,7 +6,7 @@ from package_graph import PackageGraph, Rule
 import rules
 
 GRPC = "@com_github_grpc_grpc//:grpc++"
-ZEROMQ = "@org_zeromq_libzmq//:libzmq"
+ZEROMQ = "@millrace_libzmq//:libzmq"
 
 GOOD = {
     "//:node": ["//core/node:node"],
