@@ -134,6 +134,7 @@ def _system_libraries():
         packages = _ABSL_PACKAGES,
         packages_actual = "//:absl",
         static = True,
+        archives = ["absl_"],
         build_file = Label("//third_party:absl.BUILD"),
     )
     maybe(
@@ -152,7 +153,7 @@ def _system_libraries():
     maybe(
         system_library,
         name = "com_github_grpc_grpc",
-        modules = {"grpc++": "1.51", "protobuf": ""},
+        modules = dict({"grpc++": "1.51", "protobuf": ""}, **{"absl_" + module: "" for module in _ABSL_MODULES}),
         debian_package = "libgrpc++-dev",
         headers = ["grpc", "grpcpp"],
         tools = ["grpc_cpp_plugin"],
@@ -175,6 +176,7 @@ def _system_libraries():
         modules = {"libsodium": "1.0.18"},
         debian_package = "libsodium-dev",
         headers = ["sodium.h", "sodium"],
+        archives = ["sodium"],
         build_file = Label("//third_party:libsodium.BUILD"),
     )
     maybe(

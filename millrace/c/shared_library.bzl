@@ -21,6 +21,7 @@ def shared_library(name, symbols, deps, **kwargs):
     )
     cc_binary(
         name = "lib%s.so" % name,
+        additional_linker_inputs = [script],
         # Gold keeps what other libraries define too, such as members of std::string.
         features = ["-supports_start_end_lib"],
         linkopts = [
@@ -34,6 +35,6 @@ def shared_library(name, symbols, deps, **kwargs):
             "//conditions:default": ["-Wl,-z,defs"],
         }),
         linkshared = True,
-        deps = deps + [":" + script],
+        deps = deps,
         **kwargs
     )

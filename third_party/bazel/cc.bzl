@@ -9,6 +9,7 @@ the flags of that repository's .bazelrc.
 load("@rules_cc//cc:defs.bzl", _cc_binary = "cc_binary", _cc_library = "cc_library", _cc_test = "cc_test")
 load(":cc_proto_library.bzl", _cc_proto_library = "cc_proto_library")
 load(":cc_standard.bzl", "CXX_STANDARD")
+load(":system_link.bzl", "with_shared_libraries")
 
 cc_proto_library = _cc_proto_library
 
@@ -24,8 +25,17 @@ def _with_standard(rule, name, srcs = [], copts = [], **kwargs):
         **kwargs
     )
 
-def cc_binary(name, **kwargs):
-    _with_standard(_cc_binary, name, **kwargs)
+def cc_binary(name, deps = [], linkshared = False, **kwargs):
+    if linkshared:
+        libraries = name + "_libraries"
+        with_shared_libraries(
+            name = libraries,
+            testonly = kwargs.get("testonly", False),
+            visibility = ["//visibility:private"],
+            deps = deps,
+        )
+        deps = [":" + libraries]
+    _with_standard(_cc_binary, name, deps = deps, linkshared = linkshared, **kwargs)
 
 def cc_library(name, **kwargs):
     _with_standard(_cc_library, name, **kwargs)

@@ -4,6 +4,9 @@ A `system_library` repository is probed with pkg-config. It holds symlinks to th
 of the library, so that Bazel sees them as inputs, `flags.bzl` with `LINKOPTS`, and a `versions.txt`
 that every link depends on, so that an upgrade relinks what uses the library. Its targets carry the
 names the upstream project uses; they are declared in `third_party/<library>.BUILD`.
+
+A library with `archives` becomes part of the programs that use it, which then run where it is not installed;
+`with_shared_libraries` of system_link.bzl undoes that.
 """
 
 def _run(ctx, arguments, hint):
@@ -21,6 +24,14 @@ def _in_multiarch_folder(ctx, header):
     folder = ctx.execute([gcc, "-print-multiarch"]).stdout.strip() if gcc else ""
     return ctx.path("%s/%s/%s" % (ctx.attr.include_dir, folder, header)) if folder else None
 
+def _archived(ctx, flag, folder):
+    """`flag`, -lNAME, or the same for the archive if that is wanted and there is one."""
+    name = flag[len("-l"):]
+    if [prefix for prefix in ctx.attr.archives if name.startswith(prefix)]:
+        if ctx.path("%s/lib%s.a" % (folder, name)).exists:
+            return "-l:lib%s.a" % name
+    return flag
+
 def _link_options(ctx, pkg_config, modules):
     """The linker flags of the modules, each library once.
 
@@ -37,6 +48,9 @@ def _link_options(ctx, pkg_config, modules):
             if flag not in options:
                 options.append(flag)
     libraries += [flag for flag in ctx.attr.extra_libraries if flag not in libraries]
+    if ctx.attr.archives:
+        folder = _run(ctx, [pkg_config, "--variable=libdir", modules[0]], "")
+        libraries = [_archived(ctx, flag, folder) for flag in libraries]
     if not libraries:
         return options
     return options + ["-Wl,--push-state,--as-needed", "-Wl,--start-group"] + libraries + [
@@ -114,6 +128,9 @@ system_library = repository_rule(
         "header_prefix": attr.string(default = "include"),
         "tools": attr.string_list(doc = "Programs, linked as bin/<name>."),
         "static": attr.bool(doc = "Also list what static archives need."),
+        "archives": attr.string_list(
+            doc = "Beginnings of the names of libraries that are linked from their archives, if they have any.",
+        ),
         "extra_libraries": attr.string_list(doc = "-l flags that pkg-config leaves out."),
         "packages": attr.string_list_dict(
             doc = "Upstream packages and their targets, each an alias of packages_actual.",
