@@ -198,7 +198,7 @@ absl::Status Parser::FinishOn() {
   if (on_.shape &&
       (run_->count("--num-ps") + run_->count("--master-node") + run_->count("--eval-node") > 0)) {
     return absl::InvalidArgumentError(
-        "without -n the roles are those that --on names: give -n as well, or none of --num-ps, "
+        "without -n the source names the roles: give -n as well, or none of --num-ps, "
         "--master-node and --eval-node");
   }
   MILLRACE_ASSIGN_OR_RETURN(on_.resolver, resolve_.DescribeOn(on_.shape ? run.reservation_timeout
@@ -221,9 +221,8 @@ absl::Status Parser::FinishEnv() {
           absl::StrCat("--env ", EscapeControls(entry), ": write NAME=VALUE, or NAME"));
     }
     if (IsNodeVariable(name) || (run.gpus_per_node > 0 && name == "CUDA_VISIBLE_DEVICES")) {
-      return absl::InvalidArgumentError(absl::StrCat("--env ", name,
-                                                     ": millrace says to each node what its ", name,
-                                                     " is; take another name"));
+      return absl::InvalidArgumentError(absl::StrCat("--env ", name, ": millrace sets ", name,
+                                                     " for each node; take another name"));
     }
     const char* const here = equals == std::string::npos ? std::getenv(name.c_str()) : nullptr;
     if (equals == std::string::npos && here == nullptr) {

@@ -37,7 +37,7 @@ absl::StatusOr<std::string> ReadStdin() {
     if (n == 0) return value;
     value.append(buffer, static_cast<size_t>(n));
     if (value.size() > kMaxValueBytes) {
-      return absl::InvalidArgumentError("a value may have 1 MiB, and stdin brings more");
+      return absl::InvalidArgumentError("a value may have at most 1 MiB, and stdin has more");
     }
   }
 }

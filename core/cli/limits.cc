@@ -99,14 +99,13 @@ absl::Status CheckLimits(const Limits& limits, int num_nodes) {
   const auto nodes = static_cast<uint64_t>(num_nodes);
   if (!limits.loopback) {
     return absl::FailedPreconditionError(
-        "this machine has no loopback interface (127.0.0.1 cannot be reached), by which the nodes "
-        "reach "
-        "each other: ip link set lo up");
+        "this machine has no loopback interface (127.0.0.1 cannot be reached), over which the "
+        "nodes reach each other: ip link set lo up");
   }
   if (limits.file_bytes < kFileBytes) {
     return absl::FailedPreconditionError(
-        absl::StrCat("a file may have no more than ", limits.file_bytes,
-                     " bytes here, which is too little for millrace's own: ulimit -f unlimited"));
+        absl::StrCat("files here may have at most ", limits.file_bytes,
+                     " bytes, which is too little for millrace's own files: ulimit -f unlimited"));
   }
   const uint64_t descriptors = kDescriptors + kDescriptorsPerNode * nodes;
   if (limits.descriptors < descriptors) {

@@ -63,7 +63,7 @@ absl::StatusOr<Task> TaskOf(ClusterResolver& resolver) {
 absl::StatusOr<std::string> TfConfigOf(const ClusterSpec& spec, const Task& task) {
   if (!task.type.has_value() || !task.id.has_value()) {
     return absl::InvalidArgumentError(
-        "TF_CONFIG is that of one task, and the source does not say of which: give --task-type and "
+        "TF_CONFIG is for one task, and the source does not say for which: give --task-type and "
         "--task-id");
   }
   Json extra = Json::object();
@@ -159,7 +159,7 @@ class Printer {
       Say(absl::StrCat(WithPythonClass(update.status).message(),
                        update.epoch == 0 ? "" : " (what was printed last may be old)"));
     } else if (!healthy_ && update.epoch == epoch_) {
-      Say("it is heard again, and nothing has changed");
+      Say("the source answers again, and nothing has changed");
     }
     epoch_ = update.epoch;
     healthy_ = update.status.ok();

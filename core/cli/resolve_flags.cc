@@ -72,7 +72,7 @@ absl::Status SetSeconds(absl::string_view option, const char* key, absl::Duratio
                         OrderedJson* description) {
   if (duration == absl::ZeroDuration()) return absl::OkStatus();
   if (duration == absl::InfiniteDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat(option, " must end: give a time"));
+    return absl::InvalidArgumentError(absl::StrCat(option, " cannot be never: give a time"));
   }
   (*description)[key] = absl::ToDoubleSeconds(duration);
   return absl::OkStatus();
@@ -357,7 +357,7 @@ absl::StatusOr<ResolveOptions> ResolveFlags::Finish(const std::string& source) c
                                                {"json", ResolveFormat::kJson}};
   options.format = json_ ? ResolveFormat::kJson : kFormats->at(format_);
   if (options.poll_interval == absl::InfiniteDuration()) {
-    return absl::InvalidArgumentError("--poll-interval must end: give a time");
+    return absl::InvalidArgumentError("--poll-interval cannot be never: give a time");
   }
   MILLRACE_ASSIGN_OR_RETURN(options.description, Describe(source));
   Set("task_type", task_type_, &options.description);

@@ -216,7 +216,7 @@ class ResolveTest(CliTestCase):
         spark.page = (500, "text/plain", b"oops")
         self.assertRegex(watch.stderr.readline(), r"^millrace: .*status 500: oops .*may be old\)\n$")
         spark.page = None
-        self.assertEqual(watch.stderr.readline(), "millrace: it is heard again, and nothing has changed\n")
+        self.assertEqual(watch.stderr.readline(), "millrace: the source answers again, and nothing has changed\n")
         watch.send_signal(signal.SIGTERM)
         self.assertEqual(watch.wait(timeout=WAIT_S), 143)
 

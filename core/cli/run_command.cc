@@ -254,7 +254,7 @@ bool Runner::OnSuspend() {
   const absl::Status paused = launcher_->Pause();
   if (!absl::IsUnimplemented(paused)) return true;
   console_.Tell(
-      "Ctrl-Z does not pause nodes of other hosts, which would end without their driver: "
+      "Ctrl-Z does not pause nodes on other hosts, which would end without their driver: "
       "it is ignored");
   return false;
 }

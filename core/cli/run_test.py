@@ -133,10 +133,10 @@ class RunTest(CliTestCase):
         for args, told in (
             (["-np", "2"], "-np is mpirun's option: write -n NODES"),
             (["-np2"], "-np2 is mpirun's option: write -n NODES"),
-            (["--env", "RANK=7"], "--env RANK: millrace says to each node what its RANK is"),
-            (["--env", "TF_CONFIG={}"], "--env TF_CONFIG: millrace says"),
+            (["--env", "RANK=7"], "--env RANK: millrace sets RANK for each node"),
+            (["--env", "TF_CONFIG={}"], "--env TF_CONFIG: millrace sets"),
             (["--gpus-per-node", "1", "--env", "CUDA_VISIBLE_DEVICES=0"],
-             "--env CUDA_VISIBLE_DEVICES: millrace says"),
+             "--env CUDA_VISIBLE_DEVICES: millrace sets"),
             (["--env", "=x"], "--env =x: write NAME=VALUE, or NAME"),
             (["--env", "NOT_SET_HERE"], "--env NOT_SET_HERE: there is no such variable here"),
             (["--log-dir", "hdfs://nn/logs"], "--log-dir hdfs://nn/logs: logs are files"),

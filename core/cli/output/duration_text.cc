@@ -26,12 +26,12 @@ absl::StatusOr<absl::Duration> ParseDurationText(absl::string_view text) {
   } else if (!absl::ParseDuration(std::string(text), &duration)) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", Ellipsize(EscapeControls(text), 60),
-                     "' is no duration: write 90s, 10m, 1.5h or never"));
+                     "' is not a duration: write 90s, 10m, 1.5h or never"));
   }
   if (duration <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", Ellipsize(EscapeControls(text), 60),
-                     "' must be more than nothing; write never for no limit"));
+                     "' must be more than 0; write never for no limit"));
   }
   return duration;
 }
