@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/deadlock_detector.h"
@@ -35,9 +34,6 @@
 #include "core/net/port_range.h"
 #include "core/net/socket_address.h"
 #include "core/process/descriptor_limit.h"
-#include "core/proto/coordinator.pb.h"
-#include "core/proto/operator.pb.h"
-#include "core/proto/time_proto.h"
 
 namespace millrace {
 namespace {
@@ -182,191 +178,32 @@ std::string AdvertisedHost(const CoordinatorOptions& options) {
   return wildcard ? LocalHostname() : options.bind_address;
 }
 
-v1::KvRequest KvRequestFor(absl::string_view key) {
-  v1::KvRequest request;
-  request.set_key(std::string(key));
-  return request;
+}  // namespace
+
+Coordinator::Coordinator(std::string cluster_id)
+    : cluster_id_(std::move(cluster_id)), tokens_(AccessTokens::Random()) {}
+
+Coordinator::~Coordinator() { Shutdown(); }
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options) {
+  StopDeadlockDetector();
+  RaiseDescriptorLimit();
+  LogGrpcHere();
+  MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
+  if (options.cluster_id.empty()) options.cluster_id = RandomHex(kClusterIdBytes);
+  if (!options.advertise_host.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(options.advertise_host,
+                              ResolveAdvertisedHost(options.advertise_host));
+  }
+  if (options.port == 0 && options.port_range.first != 0) {
+    MILLRACE_ASSIGN_OR_RETURN(options.port, FindFreePort(options.bind_address, options.port_range));
+  }
+  auto coordinator = absl::WrapUnique(new Coordinator(options.cluster_id));
+  MILLRACE_RETURN_IF_ERROR(coordinator->Open(options));
+  return coordinator;
 }
 
-class GrpcCoordinator final : public Coordinator {
- public:
-  explicit GrpcCoordinator(std::string cluster_id)
-      : cluster_id_(std::move(cluster_id)), tokens_(AccessTokens::Random()) {}
-  ~GrpcCoordinator() override { Shutdown(); }
-
-  absl::Status Open(const CoordinatorOptions& options);
-
-  std::string address() const override { return address_; }
-  int port() const override { return server_->port(); }
-  const std::string& ca_pem() const override { return ca_->ca_pem(); }
-  const std::string& agent_identity_pem() const override { return agent_identity_pem_; }
-  const std::string& viewer_identity_pem() const override { return viewer_identity_pem_; }
-  const CoordinatorTokens& tokens() const override { return tokens_.values(); }
-  const std::string& cluster_id() const override { return cluster_id_; }
-
-  absl::Status WaitRunning(absl::Duration timeout) override {
-    const absl::Status status = plane_->WaitRunning(timeout);
-    const absl::Status shortage = server_->Shortage();
-    if (!absl::IsDeadlineExceeded(status) || shortage.ok()) return status;
-    // Agents that were turned away look like hosts that cannot reach this one.
-    return absl::Status(status.code(), absl::StrCat(shortage.message(), "; ", status.message()));
-  }
-  absl::Status WaitFedEndpoints(absl::Duration timeout) override {
-    return plane_->WaitFedEndpoints(timeout);
-  }
-  absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout) override {
-    return plane_->WaitEnded(filter, timeout);
-  }
-  absl::Status WaitOutput(absl::Duration timeout) override { return plane_->WaitOutput(timeout); }
-  absl::Status WaitFailure(absl::Duration timeout) override { return plane_->WaitFailure(timeout); }
-  void Cancel(absl::string_view reason) override { plane_->Cancel(reason); }
-
-  absl::Status stop_request() const override { return plane_->stop_request(); }
-
-  ClusterStatus Snapshot() const override { return plane_->Snapshot(); }
-  ClusterSpec spec() const override { return plane_->spec(); }
-  absl::Status first_cause() const override { return plane_->first_cause(); }
-  std::vector<int> fed_nodes() const override { return plane_->fed_nodes(); }
-  absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const override {
-    return plane_->LookupFeed(executor_id);
-  }
-  absl::StatusOr<FeedRoute> ChooseFeed(absl::string_view feed_id, int64_t partition,
-                                       absl::string_view host) override {
-    return plane_->ChooseFeed(feed_id, partition, host);
-  }
-  absl::Status Cause(int executor_id) const override { return plane_->Cause(executor_id); }
-  absl::StatusOr<std::map<std::string, std::string>> PublishedEndpoints(
-      int executor_id) const override {
-    return plane_->PublishedEndpoints(executor_id);
-  }
-
-  absl::Status AnnounceFeeder(absl::string_view principal, absl::string_view curve_key) override {
-    return plane_->AnnounceFeeder(principal, curve_key);
-  }
-  void FeedEnd(absl::string_view feed_id, bool aborted) override {
-    plane_->FeedEnd(feed_id, aborted);
-  }
-  void EndFeed(absl::string_view queue) override { plane_->EndFeed(queue); }
-
-  absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue,
-                        int64_t num_partitions) override {
-    return plane_->OpenFeed(feed_id, queue, num_partitions);
-  }
-  absl::Status ReportPartition(absl::string_view feed_id, const PartitionReport& report) override {
-    return plane_->ReportPartition(feed_id, report);
-  }
-  void CloseFeed(absl::string_view feed_id) override { plane_->CloseFeed(feed_id); }
-  absl::StatusOr<FeedSummary> FeedSummaryOf(absl::string_view feed_id) const override {
-    return Ledger<absl::StatusOr<FeedSummary>>(
-        [&](const FeedLedger& ledger) { return ledger.Summary(feed_id); });
-  }
-  std::vector<FeedSummary> FeedSummaries() const override {
-    return Ledger<std::vector<FeedSummary>>(
-        [](const FeedLedger& ledger) { return ledger.Summaries(); });
-  }
-  absl::StatusOr<PartitionRecord> FeedPartition(absl::string_view feed_id,
-                                                int64_t partition) const override {
-    return Ledger<absl::StatusOr<PartitionRecord>>(
-        [&](const FeedLedger& ledger) { return ledger.Partition(feed_id, partition); });
-  }
-  std::vector<int64_t> UnfinishedPartitions(absl::string_view feed_id, int executor_id,
-                                            uint32_t node_attempt) const override {
-    return Ledger<std::vector<int64_t>>([&](const FeedLedger& ledger) {
-      return ledger.UnfinishedOn(feed_id, executor_id, node_attempt);
-    });
-  }
-
-  absl::StatusOr<std::string> KvGet(absl::string_view key, absl::Duration timeout) override {
-    v1::KvRequest request = KvRequestFor(key);
-    *request.mutable_get() = DurationToProto(timeout);
-    return plane_->CallKv(request);
-  }
-  absl::Status KvSet(absl::string_view key, absl::string_view value) override {
-    v1::KvRequest request = KvRequestFor(key);
-    request.set_set(std::string(value));
-    return plane_->CallKv(request).status();
-  }
-  absl::StatusOr<int64_t> KvAdd(absl::string_view key, int64_t delta) override {
-    v1::KvRequest request = KvRequestFor(key);
-    request.set_add(delta);
-    MILLRACE_ASSIGN_OR_RETURN(const std::string text, plane_->CallKv(request));
-    int64_t sum = 0;
-    if (!absl::SimpleAtoi(text, &sum)) return absl::InternalError("a counter is no decimal");
-    return sum;
-  }
-  absl::StatusOr<std::string> KvDelete(absl::string_view key) override {
-    v1::KvRequest request = KvRequestFor(key);
-    request.set_delete_(true);
-    return plane_->CallKv(request);
-  }
-  KeyList KvList(absl::string_view prefix, size_t limit) const override {
-    v1::ListKeysReply reply;
-    plane_->ListKeys(prefix, limit, &reply);
-    KeyList list = {.more = reply.more()};
-    for (const v1::ListKeysReply::Entry& entry : reply.entries()) {
-      list.entries.push_back({.key = entry.key(), .value_bytes = entry.value_bytes()});
-    }
-    return list;
-  }
-
-  void ReportAgentStarted(int executor_id, int64_t pid) override {
-    plane_->AgentStarted(executor_id, pid);
-  }
-  void ReportAgentExit(int executor_id, const AgentExit& exit) override {
-    plane_->AgentExited(executor_id, {.exit = exit.exit,
-                                      .status = exit.status,
-                                      .stderr_tail = exit.stderr_tail,
-                                      .replacement_coming = exit.replacement_coming,
-                                      .pid = exit.pid});
-  }
-  void Stop(NodeFilter filter, absl::string_view reason, bool now) override {
-    plane_->Stop(filter, reason, now);
-  }
-  absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason) override {
-    return plane_->RestartNode(executor_id, reason);
-  }
-
-  void Shutdown() override {
-    WithdrawClusterFile();                      // before nobody answers
-    if (plane_ != nullptr) plane_->Shutdown();  // streams hear why
-    if (hub_ != nullptr) hub_->Stop();          // readers hear the last of it
-    if (events_ != nullptr) events_->Stop();
-    if (server_ != nullptr) server_->Shutdown();
-  }
-
-  void PublishClusterFile() override;
-
- private:
-  void WithdrawClusterFile();
-
-  template <typename Result, typename Body>
-  Result Ledger(Body body) const {
-    std::optional<Result> result;
-    plane_->WithLedger([&](const FeedLedger& ledger) { result.emplace(body(ledger)); });
-    return *std::move(result);
-  }
-
-  // In the order in which they need each other; destroyed in reverse.
-  const std::string cluster_id_;
-  const AccessTokens tokens_;
-  std::unique_ptr<CertificateAuthority> ca_;
-  std::string agent_identity_pem_;
-  std::string viewer_identity_pem_;
-  std::unique_ptr<ProgramSource> program_;  // null: nothing is shipped
-  std::unique_ptr<EventLog> events_;        // null: none is written
-  std::unique_ptr<ViewStore> view_;
-  std::unique_ptr<ClusterRecorder> recorder_;
-  std::unique_ptr<WatchHub> hub_;
-  std::unique_ptr<ControlPlane> plane_;
-  std::unique_ptr<CoordinatorServer> server_;
-  std::string address_;
-  std::string program_path_;
-  std::string log_dir_;
-  std::string cluster_file_;  // its path; empty: there is none
-  absl::Time published_;
-};
-
-absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
+absl::Status Coordinator::Open(const CoordinatorOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(
       ca_, CertificateAuthority::Create({.cluster_id = cluster_id_, .clock = options.clock}));
   MILLRACE_ASSIGN_OR_RETURN(const CertificateAuthority::Identity agent, ca_->MakeClient("agent"));
@@ -422,7 +259,128 @@ absl::Status GrpcCoordinator::Open(const CoordinatorOptions& options) {
   return absl::OkStatus();
 }
 
-void GrpcCoordinator::PublishClusterFile() {
+void Coordinator::Shutdown() {
+  WithdrawClusterFile();                      // before nobody answers
+  if (plane_ != nullptr) plane_->Shutdown();  // streams hear why
+  if (hub_ != nullptr) hub_->Stop();          // readers hear the last of it
+  if (events_ != nullptr) events_->Stop();
+  if (server_ != nullptr) server_->Shutdown();
+}
+
+int Coordinator::port() const { return server_->port(); }
+const std::string& Coordinator::ca_pem() const { return ca_->ca_pem(); }
+
+// ---- waits --------------------------------------------------------------------------------------
+
+absl::Status Coordinator::WaitRunning(absl::Duration timeout) {
+  const absl::Status status = plane_->WaitRunning(timeout);
+  const absl::Status shortage = server_->Shortage();
+  if (!absl::IsDeadlineExceeded(status) || shortage.ok()) return status;
+  // Agents that were turned away look like hosts that cannot reach this one.
+  return absl::Status(status.code(), absl::StrCat(shortage.message(), "; ", status.message()));
+}
+
+absl::Status Coordinator::WaitFedEndpoints(absl::Duration timeout) {
+  return plane_->WaitFedEndpoints(timeout);
+}
+
+absl::Status Coordinator::WaitEnded(NodeFilter filter, absl::Duration timeout) {
+  return plane_->WaitEnded(filter, timeout);
+}
+
+absl::Status Coordinator::WaitOutput(absl::Duration timeout) { return plane_->WaitOutput(timeout); }
+
+absl::Status Coordinator::WaitFailure(absl::Duration timeout) {
+  return plane_->WaitFailure(timeout);
+}
+
+void Coordinator::Cancel(absl::string_view reason) { plane_->Cancel(reason); }
+
+// ---- what there is ------------------------------------------------------------------------------
+
+absl::Status Coordinator::stop_request() const { return plane_->stop_request(); }
+ClusterStatus Coordinator::Snapshot() const { return plane_->Snapshot(); }
+ClusterSpec Coordinator::spec() const { return plane_->spec(); }
+absl::Status Coordinator::first_cause() const { return plane_->first_cause(); }
+absl::Status Coordinator::Cause(int executor_id) const { return plane_->Cause(executor_id); }
+
+absl::StatusOr<std::map<std::string, std::string>> Coordinator::PublishedEndpoints(
+    int executor_id) const {
+  return plane_->PublishedEndpoints(executor_id);
+}
+
+// ---- the feed -----------------------------------------------------------------------------------
+
+std::vector<int> Coordinator::fed_nodes() const { return plane_->fed_nodes(); }
+
+absl::StatusOr<FeedRoute> Coordinator::LookupFeed(int executor_id) const {
+  return plane_->LookupFeed(executor_id);
+}
+
+absl::Status Coordinator::AnnounceFeeder(absl::string_view principal, absl::string_view curve_key) {
+  return plane_->AnnounceFeeder(principal, curve_key);
+}
+
+void Coordinator::FeedEnd(absl::string_view feed_id, bool aborted) {
+  plane_->FeedEnd(feed_id, aborted);
+}
+
+void Coordinator::EndFeed(absl::string_view queue) { plane_->EndFeed(queue); }
+
+absl::Status Coordinator::OpenFeed(absl::string_view feed_id, absl::string_view queue,
+                                   int64_t num_partitions) {
+  return plane_->OpenFeed(feed_id, queue, num_partitions);
+}
+
+absl::Status Coordinator::ReportPartition(absl::string_view feed_id,
+                                          const PartitionReport& report) {
+  return plane_->ReportPartition(feed_id, report);
+}
+
+void Coordinator::CloseFeed(absl::string_view feed_id) { plane_->CloseFeed(feed_id); }
+
+absl::StatusOr<FeedSummary> Coordinator::FeedSummaryOf(absl::string_view feed_id) const {
+  absl::StatusOr<FeedSummary> summary;
+  plane_->WithLedger([&](const FeedLedger& ledger) { summary = ledger.Summary(feed_id); });
+  return summary;
+}
+
+std::vector<FeedSummary> Coordinator::FeedSummaries() const {
+  std::vector<FeedSummary> summaries;
+  plane_->WithLedger([&](const FeedLedger& ledger) { summaries = ledger.Summaries(); });
+  return summaries;
+}
+
+std::vector<int64_t> Coordinator::UnfinishedPartitions(absl::string_view feed_id, int executor_id,
+                                                       uint32_t node_attempt) const {
+  std::vector<int64_t> partitions;
+  plane_->WithLedger([&](const FeedLedger& ledger) {
+    partitions = ledger.UnfinishedOn(feed_id, executor_id, node_attempt);
+  });
+  return partitions;
+}
+
+// ---- agents and nodes ---------------------------------------------------------------------------
+
+void Coordinator::ReportAgentStarted(int executor_id, int64_t pid) {
+  plane_->AgentStarted(executor_id, pid);
+}
+
+void Coordinator::ReportAgentExit(int executor_id, const AgentExit& exit) {
+  plane_->AgentExited(executor_id, {.exit = exit.exit,
+                                    .status = exit.status,
+                                    .stderr_tail = exit.stderr_tail,
+                                    .replacement_coming = exit.replacement_coming,
+                                    .pid = exit.pid});
+}
+
+void Coordinator::Stop(NodeFilter filter, absl::string_view reason, bool now) {
+  plane_->Stop(filter, reason, now);
+}
+
+// ---- the cluster file ---------------------------------------------------------------------------
+
+void Coordinator::PublishClusterFile() {
   ClusterFile file;
   file.cluster_id = cluster_id_;
   file.address = address_;
@@ -443,7 +401,7 @@ void GrpcCoordinator::PublishClusterFile() {
 }
 
 // A record of what became of the cluster takes the file's place.
-void GrpcCoordinator::WithdrawClusterFile() {
+void Coordinator::WithdrawClusterFile() {
   const std::string path = std::exchange(cluster_file_, "");
   if (path.empty()) return;
   EndedCluster ended = {.cluster_id = cluster_id_,
@@ -466,26 +424,6 @@ void GrpcCoordinator::WithdrawClusterFile() {
   const absl::Status recorded = RecordEndedCluster(path.substr(0, path.rfind('/')), ended);
   if (!recorded.ok()) MILLRACE_LOG(WARNING) << "no record of the cluster's end: " << recorded;
   RemoveClusterFile(path);
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorOptions options) {
-  StopDeadlockDetector();
-  RaiseDescriptorLimit();
-  LogGrpcHere();
-  MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
-  if (options.cluster_id.empty()) options.cluster_id = RandomHex(kClusterIdBytes);
-  if (!options.advertise_host.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(options.advertise_host,
-                              ResolveAdvertisedHost(options.advertise_host));
-  }
-  if (options.port == 0 && options.port_range.first != 0) {
-    MILLRACE_ASSIGN_OR_RETURN(options.port, FindFreePort(options.bind_address, options.port_range));
-  }
-  auto coordinator = std::make_unique<GrpcCoordinator>(options.cluster_id);
-  MILLRACE_RETURN_IF_ERROR(coordinator->Open(options));
-  return coordinator;
 }
 
 }  // namespace millrace

@@ -33,7 +33,6 @@
 #ifndef CORE_COORDINATOR_COORDINATOR_H_
 #define CORE_COORDINATOR_COORDINATOR_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -53,11 +52,20 @@
 
 namespace millrace {
 
+class CertificateAuthority;
+class ClusterRecorder;
+class ControlPlane;
+class CoordinatorServer;
+class EventLog;
+class ProgramSource;
+class ViewStore;
+class WatchHub;
+
 // Ownership: owns its server, threads and CA; the CA's key never leaves memory.
 // Thread safety: thread-safe, except that Shutdown() and the destructor come last.
-// Blocking: Start (binds a port, hashes a shipped program), the Wait functions, KvGet with a
-// timeout, Shutdown. Nothing else blocks.
-// Lifetime: the destructor is Shutdown(). Agents end their nodes when their coordinator is gone.
+// Blocking: Start (binds a port, hashes a shipped program), the Wait functions, Shutdown. Nothing
+// else blocks. Lifetime: the destructor is Shutdown(). Agents end their nodes when their
+// coordinator is gone.
 class Coordinator {
  public:
   // Returns INVALID_ARGUMENT if an option makes no sense (naming it), NOT_FOUND or
@@ -65,129 +73,91 @@ class Coordinator {
   // bound.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Coordinator>> Start(
       CoordinatorOptions options);
-  virtual ~Coordinator() = default;
+  ~Coordinator();
 
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
   // What an agent or a reader needs to reach this coordinator.
-  [[nodiscard]] virtual std::string address() const = 0;  // host:port
-  [[nodiscard]] virtual int port() const = 0;
-  [[nodiscard]] virtual const std::string& ca_pem() const = 0;
+  [[nodiscard]] std::string address() const { return address_; }  // host:port
+  [[nodiscard]] int port() const;
+  [[nodiscard]] const std::string& ca_pem() const;
   // A client certificate, signed by itself, with its key, in PEM: without one of the two nobody
   // gets through the TLS handshake. One for agents and feeders, one for viewers and operators.
   // Secrets.
-  [[nodiscard]] virtual const std::string& agent_identity_pem() const = 0;
-  [[nodiscard]] virtual const std::string& viewer_identity_pem() const = 0;
-  [[nodiscard]] virtual const CoordinatorTokens& tokens() const = 0;
-  [[nodiscard]] virtual const std::string& cluster_id() const = 0;
+  [[nodiscard]] const std::string& agent_identity_pem() const { return agent_identity_pem_; }
+  [[nodiscard]] const std::string& viewer_identity_pem() const { return viewer_identity_pem_; }
+  [[nodiscard]] const CoordinatorTokens& tokens() const { return tokens_.values(); }
+  [[nodiscard]] const std::string& cluster_id() const { return cluster_id_; }
 
   // Blocks until every node has been running (it may have finished since), at most `timeout` and
   // the rest of reservation_timeout. Returns the first cause if the cluster failed,
   // DEADLINE_EXCEEDED that names each missing slot, CANCELLED after Cancel() or Shutdown().
-  [[nodiscard]] virtual absl::Status WaitRunning(
-      absl::Duration timeout = absl::InfiniteDuration()) = 0;
+  [[nodiscard]] absl::Status WaitRunning(absl::Duration timeout = absl::InfiniteDuration());
 
   // Blocks until every fed node has published a feed endpoint. Returns the first cause,
   // FAILED_PRECONDITION if a node ended without publishing one, DEADLINE_EXCEEDED that names who
   // did not and what is likely, CANCELLED.
-  [[nodiscard]] virtual absl::Status WaitFedEndpoints(absl::Duration timeout) = 0;
+  [[nodiscard]] absl::Status WaitFedEndpoints(absl::Duration timeout);
 
   // Blocks until no node of `filter` runs. Returns OK also if they failed (see first_cause());
   // DEADLINE_EXCEEDED that names who still runs; CANCELLED after Shutdown(). Slots that no agent
   // ever took count as ended once they were asked to stop.
-  [[nodiscard]] virtual absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout) = 0;
+  [[nodiscard]] absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout);
 
   // Waits until the observer has taken all output of nodes (NodeOptions::output_window_bytes) whose
   // agents can be heard. Returns DEADLINE_EXCEEDED, or CANCELLED after Stop() of all nodes at once.
-  virtual absl::Status WaitOutput(absl::Duration timeout) = 0;
+  absl::Status WaitOutput(absl::Duration timeout);
   // Blocks until the cluster has failed (returns the first cause), `timeout` passes (returns OK),
   // or Cancel() or Shutdown() (CANCELLED).
-  [[nodiscard]] virtual absl::Status WaitFailure(absl::Duration timeout) = 0;
+  [[nodiscard]] absl::Status WaitFailure(absl::Duration timeout);
 
   // Makes WaitRunning, WaitFedEndpoints and WaitFailure return CANCELLED with this reason, those
   // that wait now and those to come. WaitEnded goes on.
-  virtual void Cancel(absl::string_view reason) = 0;
+  void Cancel(absl::string_view reason);
 
   // CANCELLED, with the reason, once an operator has asked for the end of the cluster
   // (StopCluster); OK before. From then on the waits above return it too, and the nodes are ending.
-  [[nodiscard]] virtual absl::Status stop_request() const = 0;
+  [[nodiscard]] absl::Status stop_request() const;
 
-  [[nodiscard]] virtual ClusterStatus Snapshot() const = 0;
+  [[nodiscard]] ClusterStatus Snapshot() const;
   // The latest spec; without jobs before all have registered (epoch 0).
-  [[nodiscard]] virtual ClusterSpec spec() const = 0;
+  [[nodiscard]] ClusterSpec spec() const;
   // Why the cluster failed (codes above); OK if it has not.
-  [[nodiscard]] virtual absl::Status first_cause() const = 0;
+  [[nodiscard]] absl::Status first_cause() const;
 
   // The feed directory. Unknown executor ids are NOT_FOUND, roles that are not fed
   // FAILED_PRECONDITION.
-  [[nodiscard]] virtual std::vector<int> fed_nodes() const = 0;  // executor ids, ascending
-  [[nodiscard]] virtual absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const = 0;
-  // The node that a feeder outside of the driver is sent to with this partition: the same one as
-  // long as it reads, otherwise the one with the least open partitions, those on `host` first.
-  // Where none reads now, the route has executor_id -1 and the state of what may come (one that
-  // failed has its id). NOT_FOUND for an unknown feed, FAILED_PRECONDITION for a closed one,
-  // INVALID_ARGUMENT for a partition that cannot be.
-  [[nodiscard]] virtual absl::StatusOr<FeedRoute> ChooseFeed(absl::string_view feed_id,
-                                                             int64_t partition,
-                                                             absl::string_view host) = 0;
+  [[nodiscard]] std::vector<int> fed_nodes() const;  // executor ids, ascending
+  [[nodiscard]] absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const;
   // Announces a feeder's CURVE key (Z85) to every fed node; as FeedGateway.Announce.
-  virtual absl::Status AnnounceFeeder(absl::string_view principal, absl::string_view curve_key) = 0;
+  absl::Status AnnounceFeeder(absl::string_view principal, absl::string_view curve_key);
   // Why this node failed or was lost. OK while it has not.
-  [[nodiscard]] virtual absl::Status Cause(int executor_id) const = 0;
+  [[nodiscard]] absl::Status Cause(int executor_id) const;
   // What the program published by name besides its feed (NodeEndpoints.other).
-  [[nodiscard]] virtual absl::StatusOr<std::map<std::string, std::string>> PublishedEndpoints(
-      int executor_id) const = 0;
+  [[nodiscard]] absl::StatusOr<std::map<std::string, std::string>> PublishedEndpoints(
+      int executor_id) const;
 
   // Tells every fed node that all rows of the feed are received (or, aborted, that the call
   // failed). Nodes that attach again hear it again (the last 64 feeds are kept).
-  virtual void FeedEnd(absl::string_view feed_id, bool aborted) = 0;
+  void FeedEnd(absl::string_view feed_id, bool aborted);
   // Tells every fed node that no more rows come on `queue` ("": on all). Nodes that attach later
   // hear it too.
-  virtual void EndFeed(absl::string_view queue) = 0;
+  void EndFeed(absl::string_view queue);
 
   // The ledger (core/coordinator/state/feed_ledger.h says what each does).
-  virtual absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue,
-                                int64_t num_partitions) = 0;
-  virtual absl::Status ReportPartition(absl::string_view feed_id,
-                                       const PartitionReport& report) = 0;
-  virtual void CloseFeed(absl::string_view feed_id) = 0;
-  [[nodiscard]] virtual absl::StatusOr<FeedSummary> FeedSummaryOf(
-      absl::string_view feed_id) const = 0;
-  [[nodiscard]] virtual std::vector<FeedSummary> FeedSummaries() const = 0;
-  [[nodiscard]] virtual absl::StatusOr<PartitionRecord> FeedPartition(absl::string_view feed_id,
-                                                                      int64_t partition) const = 0;
-  [[nodiscard]] virtual std::vector<int64_t> UnfinishedPartitions(absl::string_view feed_id,
-                                                                  int executor_id,
-                                                                  uint32_t node_attempt) const = 0;
-
-  // The cluster's key-value store, that of NodeContext::kv(). Keys have 1 to 1,024 bytes of UTF-8,
-  // values up to 1 MiB of any: INVALID_ARGUMENT for others, RESOURCE_EXHAUSTED where the store is
-  // full, CANCELLED after Shutdown().
-
-  // Waits for the key at most `timeout`, then DEADLINE_EXCEEDED; NOT_FOUND with zero or less.
-  [[nodiscard]] virtual absl::StatusOr<std::string> KvGet(absl::string_view key,
-                                                          absl::Duration timeout) = 0;
-  virtual absl::Status KvSet(absl::string_view key, absl::string_view value) = 0;
-  // Adds to a decimal counter that starts at 0, and returns it. INVALID_ARGUMENT if the key holds
-  // something else, OUT_OF_RANGE if the sum is no 64-bit number.
-  virtual absl::StatusOr<int64_t> KvAdd(absl::string_view key, int64_t delta) = 0;
-  // Returns what the key held; NOT_FOUND.
-  virtual absl::StatusOr<std::string> KvDelete(absl::string_view key) = 0;
-
-  struct KeyList {
-    struct Entry {
-      std::string key;
-      size_t value_bytes = 0;
-    };
-    std::vector<Entry> entries;  // by key
-    bool more = false;           // than `limit`
-  };
-  [[nodiscard]] virtual KeyList KvList(absl::string_view prefix, size_t limit) const = 0;
+  absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue, int64_t num_partitions);
+  absl::Status ReportPartition(absl::string_view feed_id, const PartitionReport& report);
+  void CloseFeed(absl::string_view feed_id);
+  [[nodiscard]] absl::StatusOr<FeedSummary> FeedSummaryOf(absl::string_view feed_id) const;
+  [[nodiscard]] std::vector<FeedSummary> FeedSummaries() const;
+  [[nodiscard]] std::vector<int64_t> UnfinishedPartitions(absl::string_view feed_id,
+                                                          int executor_id,
+                                                          uint32_t node_attempt) const;
 
   // From the launcher, which is the parent of the agents (or watches their pods). Unknown executor
   // ids are ignored.
-  virtual void ReportAgentStarted(int executor_id, int64_t pid) = 0;
+  void ReportAgentStarted(int executor_id, int64_t pid);
 
   struct AgentExit {
     ExitStatus exit;      // how the agent process ended; kUnknown if it never started
@@ -197,31 +167,46 @@ class Coordinator {
     bool replacement_coming = false;
     // The agent_pid that ended; 0: the one that was there. A report about an agent that is not the
     // slot's any more is ignored.
-    int64_t pid = 0;
+    int64_t pid;
   };
   // Proven death: its slot may be taken at once.
-  virtual void ReportAgentExit(int executor_id, const AgentExit& exit) = 0;
+  void ReportAgentExit(int executor_id, const AgentExit& exit);
 
   // Asks the nodes to end (now: kills them at once). Idempotent; `now` after a first call hardens
   // it. New agents are turned away from these slots.
-  virtual void Stop(NodeFilter filter, absl::string_view reason, bool now = false) = 0;
-
-  // Ends a running node and starts it again as its next attempt, which is returned; no restart
-  // budget is used for it. One that waits for its restart is started at once. Does not wait for
-  // either. Returns NOT_FOUND for an unknown executor id, FAILED_PRECONDITION if the node is not
-  // running or was asked to stop.
-  virtual absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason) = 0;
+  void Stop(NodeFilter filter, absl::string_view reason, bool now = false);
 
   // Lets dashboard and CLI on this host find the cluster (core/client/cluster_file.h) until
   // Shutdown(). Once. A file that cannot be written is a warning in the log. Blocks: disk I/O.
-  virtual void PublishClusterFile() = 0;
+  void PublishClusterFile();
 
   // Ends all streams (CANCELLED), closes the port, joins every thread. Idempotent. Blocks for at
   // most a few seconds. Not from an observer.
-  virtual void Shutdown() = 0;
+  void Shutdown();
 
- protected:
-  Coordinator() = default;
+ private:
+  explicit Coordinator(std::string cluster_id);
+  [[nodiscard]] absl::Status Open(const CoordinatorOptions& options);
+  void WithdrawClusterFile();
+
+  // In the order in which they need each other; destroyed in reverse.
+  const std::string cluster_id_;
+  const AccessTokens tokens_;
+  std::unique_ptr<CertificateAuthority> ca_;
+  std::string agent_identity_pem_;
+  std::string viewer_identity_pem_;
+  std::unique_ptr<ProgramSource> program_;  // null: nothing is shipped
+  std::unique_ptr<EventLog> events_;        // null: none is written
+  std::unique_ptr<ViewStore> view_;
+  std::unique_ptr<ClusterRecorder> recorder_;
+  std::unique_ptr<WatchHub> hub_;
+  std::unique_ptr<ControlPlane> plane_;
+  std::unique_ptr<CoordinatorServer> server_;
+  std::string address_;
+  std::string program_path_;
+  std::string log_dir_;
+  std::string cluster_file_;  // its path; empty: there is none
+  absl::Time published_;
 };
 
 }  // namespace millrace

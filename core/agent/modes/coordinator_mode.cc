@@ -5,18 +5,14 @@
 
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/agent/link/gateway_calls.h"
 #include "core/agent/loop/exit_codes.h"
 #include "core/base/log.h"
 #include "core/base/status_macros.h"
 #include "core/base/text.h"
-#include "core/coordinator/server/gateway_conversion.h"
 #include "core/process/exit_status.h"
-#include "core/proto/feed_gateway.pb.h"
 
 namespace millrace {
 namespace {
@@ -24,9 +20,6 @@ namespace {
 constexpr absl::string_view kWhere = "params";
 // A line stays under 1 MiB.
 constexpr int kMaxSlotsInLine = 1000;
-constexpr size_t kMaxValueInLine = size_t{700} << 10;  // base64 is a third longer
-constexpr size_t kMaxKeyTextInLine = size_t{900} << 10;
-constexpr int kMaxKeysInLine = 1000;
 // A coordinator whose parent is gone tells its agents so, and ends: at most this long for each.
 constexpr absl::Duration kStopNotice = absl::Milliseconds(200);
 constexpr absl::Duration kEnd = absl::Milliseconds(900);
@@ -48,16 +41,6 @@ OrderedJson Ordered(const Json& json) { return OrderedJson(json); }
 absl::StatusOr<Json> ToOutcome(const absl::Status& status) {
   if (!status.ok()) return status;
   return Json::object();
-}
-
-// A kv value in a line, which has at most 1 MiB.
-absl::StatusOr<Json> ValueToJson(absl::string_view key, const std::string& value) {
-  if (value.size() > kMaxValueInLine) {
-    return absl::OutOfRangeError(absl::StrCat(
-        "the value of \"", Ellipsize(EscapeControls(key), 60), "\" has ", value.size(),
-        " bytes: a line takes up to ", kMaxValueInLine, "; read it with `millrace kv get`"));
-  }
-  return Json{{"value", absl::Base64Escape(value)}};
 }
 
 }  // namespace
@@ -87,26 +70,14 @@ const std::map<std::string, CoordinatorMode::Handler>& CoordinatorMode::Handlers
   static const auto* const handlers = new std::map<std::string, Handler>{
       {"status", &CoordinatorMode::Status},
       {"cluster_spec", &CoordinatorMode::Spec},
-      {"lookup", &CoordinatorMode::Lookup},
-      {"cause", &CoordinatorMode::Cause},
       {"endpoints", &CoordinatorMode::Endpoints},
       {"open_feed", &CoordinatorMode::OpenFeed},
-      {"report", &CoordinatorMode::Report},
-      {"announce", &CoordinatorMode::Announce},
       {"close_feed", &CoordinatorMode::CloseFeed},
       {"feed_summary", &CoordinatorMode::Summary},
       {"unfinished_partitions", &CoordinatorMode::Unfinished},
       {"feed_end", &CoordinatorMode::FeedEnd},
       {"end_feed", &CoordinatorMode::EndFeed},
-      {"kv_set", &CoordinatorMode::KvSet},
-      {"kv_add", &CoordinatorMode::KvAdd},
-      {"kv_delete", &CoordinatorMode::KvDelete},
-      {"kv_list", &CoordinatorMode::KvList},
-      {"report_agent_started", &CoordinatorMode::AgentStarted},
-      {"report_agent_exit", &CoordinatorMode::AgentExit},
-      {"restart_node", &CoordinatorMode::RestartNode},
       {"stop", &CoordinatorMode::Stop},
-      {"cancel", &CoordinatorMode::Cancel},
   };
   return *handlers;
 }
@@ -117,7 +88,7 @@ void CoordinatorMode::OnRequest(const Json& id, const std::string& method, const
     return;
   }
   const auto handler = Handlers().find(method);
-  const bool waits = method.rfind("wait_", 0) == 0 || method == "kv_get";
+  const bool waits = method.rfind("wait_", 0) == 0;
   if (handler == Handlers().end() && !waits && method != "shutdown") {
     parent_.Reply(id, absl::UnimplementedError(absl::StrCat("no method \"", Ellipsize(method, 64),
                                                             "\" of a coordinator")));
@@ -212,15 +183,6 @@ void CoordinatorMode::OnStarted(const Json& id, const absl::StatusOr<Json>& outc
 
 absl::StatusOr<CoordinatorMode::Wait> CoordinatorMode::ParseWait(const std::string& method,
                                                                  const Json& params) const {
-  if (method == "kv_get") {
-    MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
-    MILLRACE_ASSIGN_OR_RETURN(const absl::Duration timeout,
-                              GetDuration(params, "timeout_ms", absl::ZeroDuration()));
-    return Wait([key, timeout](Coordinator& coordinator) -> absl::StatusOr<Json> {
-      MILLRACE_ASSIGN_OR_RETURN(const std::string value, coordinator.KvGet(key, timeout));
-      return ValueToJson(key, value);
-    });
-  }
   MILLRACE_ASSIGN_OR_RETURN(const absl::Duration timeout,
                             GetDuration(params, "timeout_ms", absl::InfiniteDuration()));
   if (method == "wait_running") {
@@ -231,11 +193,6 @@ absl::StatusOr<CoordinatorMode::Wait> CoordinatorMode::ParseWait(const std::stri
   if (method == "wait_fed_endpoints") {
     return Wait([timeout](Coordinator& coordinator) {
       return ToOutcome(coordinator.WaitFedEndpoints(timeout));
-    });
-  }
-  if (method == "wait_failure") {
-    return Wait([timeout](Coordinator& coordinator) {
-      return ToOutcome(coordinator.WaitFailure(timeout));
     });
   }
   if (method == "wait_ended") {
@@ -390,52 +347,6 @@ absl::StatusOr<Json> CoordinatorMode::Spec(const Json&) {
               {"cluster_spec", Json(coordinator_->spec().ToOrderedJson())}};
 }
 
-absl::StatusOr<Json> CoordinatorMode::Lookup(const Json& params) {
-  FeedRoute route;
-  if (params.contains("executor_id") && !params["executor_id"].is_null()) {
-    MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
-    MILLRACE_ASSIGN_OR_RETURN(route, coordinator_->LookupFeed(executor_id));
-  } else {
-    MILLRACE_ASSIGN_OR_RETURN(const v1::LookupRequest request, ParseLookup(params));
-    MILLRACE_ASSIGN_OR_RETURN(
-        route, coordinator_->ChooseFeed(request.feed_id(), request.partition(), request.host()));
-  }
-  v1::LookupReply reply;
-  reply.set_state(ToLookupState(route.state));
-  reply.set_executor_id(route.executor_id);
-  reply.set_attempt(route.attempt);
-  reply.set_node(route.node);
-  reply.set_host(route.host);
-  reply.set_nonce(route.nonce);
-  reply.mutable_endpoint()->set_tcp(route.tcp);
-  reply.mutable_endpoint()->set_ipc(route.ipc);
-  reply.mutable_endpoint()->set_key(route.key);
-  reply.mutable_endpoint()->set_curve(route.curve);
-  reply.mutable_endpoint()->set_curve_key(route.curve_key);
-  if (params.contains("feed")) {
-    MILLRACE_ASSIGN_OR_RETURN(const v1::LookupRequest request, ParseLookup(params));
-    MILLRACE_ASSIGN_OR_RETURN(const FeedSummary summary,
-                              coordinator_->FeedSummaryOf(request.feed_id()));
-    const absl::StatusOr<PartitionRecord> record =
-        coordinator_->FeedPartition(summary.feed_id, request.partition());
-    reply.set_partition_state(v1::PARTITION_STATE_PENDING);
-    if (record.ok()) {
-      const PartitionReport& last = record->last;
-      reply.set_partition_state(ToPartitionStateProto(last.state));
-      if (last.executor_id == route.executor_id && last.node_attempt == route.attempt) {
-        reply.set_resume_row(last.rows_acked);
-      }
-    }
-  }
-  return LookupToJson(reply);
-}
-
-absl::StatusOr<Json> CoordinatorMode::Cause(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
-  return Json{{"error", StatusToJson(coordinator_->Cause(executor_id))},
-              {"first_cause", StatusToJson(coordinator_->first_cause())}};
-}
-
 absl::StatusOr<Json> CoordinatorMode::Endpoints(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
   MILLRACE_ASSIGN_OR_RETURN(const auto endpoints, coordinator_->PublishedEndpoints(executor_id));
@@ -447,11 +358,6 @@ absl::StatusOr<Json> CoordinatorMode::OpenFeed(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string queue, GetString(params, "queue", kWhere));
   MILLRACE_ASSIGN_OR_RETURN(const int64_t partitions, GetInt(params, "partitions", kWhere));
   return ToOutcome(coordinator_->OpenFeed(feed, queue, partitions));
-}
-
-absl::StatusOr<Json> CoordinatorMode::Report(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const v1::ReportRequest request, ParseReport(params));
-  return ToOutcome(coordinator_->ReportPartition(request.feed_id(), ToPartitionReport(request)));
 }
 
 absl::StatusOr<Json> CoordinatorMode::CloseFeed(const Json& params) {
@@ -484,11 +390,6 @@ absl::StatusOr<Json> CoordinatorMode::Unfinished(const Json& params) {
                                                                 static_cast<uint32_t>(attempt))}};
 }
 
-absl::StatusOr<Json> CoordinatorMode::Announce(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const v1::AnnounceRequest request, ParseAnnounce(params));
-  return ToOutcome(coordinator_->AnnounceFeeder(request.principal(), request.curve_key()));
-}
-
 // Of a known feed, or of a later round of one: "<feed>.<n>", which nobody opens.
 absl::Status CoordinatorMode::CheckFeedOrRound(const std::string& feed) const {
   const absl::Status status = coordinator_->FeedSummaryOf(feed).status();
@@ -515,86 +416,12 @@ absl::StatusOr<Json> CoordinatorMode::EndFeed(const Json& params) {
   return Json::object();
 }
 
-absl::StatusOr<Json> CoordinatorMode::KvSet(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, GetString(params, "value", kWhere));
-  std::string value;
-  if (!absl::Base64Unescape(text, &value)) {
-    return absl::InvalidArgumentError("field \"params.value\" is no base64");
-  }
-  return ToOutcome(coordinator_->KvSet(key, value));
-}
-
-absl::StatusOr<Json> CoordinatorMode::KvAdd(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t delta, GetInt(params, "delta", kWhere));
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t sum, coordinator_->KvAdd(key, delta));
-  return Json{{"value", sum}};
-}
-
-absl::StatusOr<Json> CoordinatorMode::KvDelete(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string key, GetString(params, "key", kWhere));
-  return ToOutcome(coordinator_->KvDelete(key).status());
-}
-
-absl::StatusOr<Json> CoordinatorMode::KvList(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string prefix, GetStringOr(params, "prefix", "", kWhere));
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t limit, GetIntOr(params, "limit", kMaxKeysInLine, kWhere));
-  if (limit < 1 || limit > kMaxKeysInLine) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kv_list: limit is ", limit, ": must be 1 to ", kMaxKeysInLine));
-  }
-  const Coordinator::KeyList list = coordinator_->KvList(prefix, static_cast<size_t>(limit));
-  Json keys = Json::array();
-  bool more = list.more;
-  size_t bytes = 0;
-  for (const Coordinator::KeyList::Entry& entry : list.entries) {
-    Json key = {{"key", entry.key}, {"value_bytes", entry.value_bytes}};
-    bytes += DumpJson(key).size() + 1;
-    if (bytes > kMaxKeyTextInLine) {
-      more = true;
-      break;
-    }
-    keys.push_back(std::move(key));
-  }
-  return Json{{"keys", std::move(keys)}, {"more", more}};
-}
-
-absl::StatusOr<Json> CoordinatorMode::AgentStarted(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t pid, GetIntOr(params, "pid", 0, kWhere));
-  coordinator_->ReportAgentStarted(executor_id, pid);
-  return Json::object();
-}
-
-absl::StatusOr<Json> CoordinatorMode::AgentExit(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
-  MILLRACE_ASSIGN_OR_RETURN(const Coordinator::AgentExit exit, ParseAgentExit(params));
-  coordinator_->ReportAgentExit(executor_id, exit);
-  return Json::object();
-}
-
-absl::StatusOr<Json> CoordinatorMode::RestartNode(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const int executor_id, GetExecutor(params));
-  MILLRACE_ASSIGN_OR_RETURN(const std::string reason,
-                            GetStringOr(params, "reason", "restarted by the driver", kWhere));
-  MILLRACE_ASSIGN_OR_RETURN(const uint32_t attempt, coordinator_->RestartNode(executor_id, reason));
-  return Json{{"attempt", attempt}};
-}
-
 absl::StatusOr<Json> CoordinatorMode::Stop(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const NodeFilter filter, GetFilter(params));
   MILLRACE_ASSIGN_OR_RETURN(const std::string reason,
                             GetStringOr(params, "reason", "stopped by the driver", kWhere));
   MILLRACE_ASSIGN_OR_RETURN(const bool now, GetBoolOr(params, "now", false, kWhere));
   coordinator_->Stop(filter, reason, now);
-  return Json::object();
-}
-
-absl::StatusOr<Json> CoordinatorMode::Cancel(const Json& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string reason,
-                            GetStringOr(params, "reason", "cancelled by the driver", kWhere));
-  coordinator_->Cancel(reason);
   return Json::object();
 }
 

@@ -74,27 +74,15 @@ class CoordinatorMode : private CoordinatorObserver {
   static const std::map<std::string, Handler>& Handlers();
   absl::StatusOr<Json> Status(const Json& params);
   absl::StatusOr<Json> Spec(const Json& params);
-  absl::StatusOr<Json> Lookup(const Json& params);
-  absl::StatusOr<Json> Cause(const Json& params);
   absl::StatusOr<Json> Endpoints(const Json& params);
   absl::StatusOr<Json> OpenFeed(const Json& params);
-  absl::StatusOr<Json> Report(const Json& params);
   absl::StatusOr<Json> CloseFeed(const Json& params);
   absl::StatusOr<Json> Summary(const Json& params);
   absl::StatusOr<Json> Unfinished(const Json& params);
-  absl::StatusOr<Json> Announce(const Json& params);
   absl::StatusOr<Json> FeedEnd(const Json& params);
   absl::Status CheckFeedOrRound(const std::string& feed) const;
   absl::StatusOr<Json> EndFeed(const Json& params);
-  absl::StatusOr<Json> KvSet(const Json& params);
-  absl::StatusOr<Json> KvAdd(const Json& params);
-  absl::StatusOr<Json> KvDelete(const Json& params);
-  absl::StatusOr<Json> KvList(const Json& params);
-  absl::StatusOr<Json> AgentStarted(const Json& params);
-  absl::StatusOr<Json> AgentExit(const Json& params);
-  absl::StatusOr<Json> RestartNode(const Json& params);
   absl::StatusOr<Json> Stop(const Json& params);
-  absl::StatusOr<Json> Cancel(const Json& params);
 
   EventLoop* const loop_;
   const Options options_;

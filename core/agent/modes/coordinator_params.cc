@@ -22,7 +22,6 @@ namespace {
 constexpr absl::string_view kWhere = "params";
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMaxMs = int64_t{100} * 365 * 24 * 3600 * 1000;
-constexpr int kMaxStderrLines = 50;
 
 bool Has(const Json& object, const char* key) {
   return object.is_object() && object.contains(key) && !object[key].is_null();
@@ -251,33 +250,6 @@ absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& params) {
   MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "metric_events", &start.metric_events));
   MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "cluster_file", &start.cluster_file));
   return start;
-}
-
-absl::StatusOr<Coordinator::AgentExit> ParseAgentExit(const Json& params) {
-  Coordinator::AgentExit exit;
-  if (Has(params, "exit_code")) {
-    int code = 0;
-    MILLRACE_RETURN_IF_ERROR(GetIntTo(params, "exit_code", 0, 255, &code));
-    exit.exit = {.kind = ExitStatus::Kind::kExited, .code = code};
-  } else if (Has(params, "signal")) {
-    int signal = 0;
-    MILLRACE_RETURN_IF_ERROR(GetIntTo(params, "signal", 1, 127, &signal));
-    exit.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = signal};
-  }
-  std::string code;
-  std::string message;
-  MILLRACE_RETURN_IF_ERROR(GetStringTo(params, "code", &code));
-  MILLRACE_RETURN_IF_ERROR(GetStringTo(params, "message", &message));
-  if (!code.empty() && code != "OK") {
-    exit.status = absl::Status(StatusCodeFromName(code), message);
-  }
-  MILLRACE_RETURN_IF_ERROR(GetListTo(params, "stderr_tail", &exit.stderr_tail));
-  if (exit.stderr_tail.size() > kMaxStderrLines) {
-    exit.stderr_tail.erase(exit.stderr_tail.begin(), exit.stderr_tail.end() - kMaxStderrLines);
-  }
-  MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "replacement_coming", &exit.replacement_coming));
-  MILLRACE_RETURN_IF_ERROR(GetInt64To(params, "pid", 0, &exit.pid));
-  return exit;
 }
 
 Json StatusToJson(const absl::Status& status) {

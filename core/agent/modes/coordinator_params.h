@@ -16,7 +16,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/json.h"
-#include "core/coordinator/coordinator.h"
 #include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/feed_ledger.h"
@@ -41,7 +40,6 @@ struct CoordinatorStart {
 // "fed", "ps_and_evaluator" or "all" (also if absent).
 [[nodiscard]] absl::StatusOr<NodeFilter> GetFilter(const Json& params);
 [[nodiscard]] absl::StatusOr<int> GetExecutor(const Json& params);
-[[nodiscard]] absl::StatusOr<Coordinator::AgentExit> ParseAgentExit(const Json& params);
 
 // {"code", "message"}; null for OK.
 [[nodiscard]] Json StatusToJson(const absl::Status& status);

@@ -58,7 +58,7 @@
 namespace millrace {
 
 // Threads: "coord-timer", started here, for everything that is due by time; "coord-observer".
-// Thread safety: thread-safe. Blocking: the Wait functions, CallKv() and Stop().
+// Thread safety: thread-safe. Blocking: the Wait functions and Stop().
 class ControlPlane {
  public:
   // `options` are valid; pointers are not owned.
@@ -110,9 +110,6 @@ class ControlPlane {
   // Calls `body` with the ledger, under the lock.
   void WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const;
   // Blocks for a get that waits. Returns the reply's value.
-  absl::StatusOr<std::string> CallKv(const v1::KvRequest& request);
-  absl::StatusOr<FeedRoute> ChooseFeed(absl::string_view feed_id, int64_t partition,
-                                       absl::string_view host);
   // CANCELLED, with the reason, after StopByOperator(); OK before.
   absl::Status stop_request() const;
 

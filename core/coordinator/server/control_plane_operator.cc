@@ -145,14 +145,6 @@ void ControlPlane::EndOperatorKv(uint64_t id) {
   if (!shut_down_) DropStream(id);
 }
 
-absl::StatusOr<std::string> ControlPlane::CallKv(const v1::KvRequest& request) {
-  const auto answer = std::make_shared<KvAnswer>();
-  const uint64_t id = OperatorKv(request, answer);
-  absl::StatusOr<std::string> outcome = answer->Wait();
-  if (id != 0) EndOperatorKv(id);
-  return outcome;
-}
-
 void ControlPlane::ListKeys(absl::string_view prefix, size_t limit,
                             v1::ListKeysReply* reply) const {
   std::vector<std::pair<std::string, size_t>> keys;
@@ -352,27 +344,6 @@ bool ControlPlane::MayResume(const PartitionReport& last, const FeedRoute& route
   const FeedRoute::State before = RouteState(last.executor_id);
   return nothing_in_doubt && last.node_attempt == table_.attempt(last.executor_id) &&
          (before == FeedRoute::State::kRunning || before == FeedRoute::State::kFinished);
-}
-
-absl::StatusOr<FeedRoute> ControlPlane::ChooseFeed(absl::string_view feed_id, int64_t partition,
-                                                   absl::string_view host) {
-  v1::LookupRequest request;
-  request.set_feed_id(std::string(feed_id));
-  request.set_partition(partition);
-  request.set_host(std::string(host));
-  v1::LookupReply reply;
-  if (absl::Status status = LookupPartition(request, &reply); !status.ok()) return status;
-  return FeedRoute{.state = FromLookupState(reply.state()),
-                   .executor_id = reply.executor_id(),
-                   .node = reply.node(),
-                   .attempt = reply.attempt(),
-                   .host = reply.host(),
-                   .nonce = reply.nonce(),
-                   .tcp = reply.endpoint().tcp(),
-                   .ipc = reply.endpoint().ipc(),
-                   .key = reply.endpoint().key(),
-                   .curve = reply.endpoint().curve(),
-                   .curve_key = reply.endpoint().curve_key()};
 }
 
 absl::Status ControlPlane::CauseOf(int executor_id, v1::CauseReply* reply) const {

@@ -27,21 +27,6 @@ v1::LookupReply::State ToLookupState(FeedRoute::State state) {
   return v1::LookupReply::STATE_UNSPECIFIED;
 }
 
-FeedRoute::State FromLookupState(v1::LookupReply::State state) {
-  switch (state) {
-    case v1::LookupReply::STATE_RUNNING:
-      return FeedRoute::State::kRunning;
-    case v1::LookupReply::STATE_RESTARTING:
-      return FeedRoute::State::kRestarting;
-    case v1::LookupReply::STATE_FINISHED:
-      return FeedRoute::State::kFinished;
-    case v1::LookupReply::STATE_FAILED:
-      return FeedRoute::State::kFailed;
-    default:
-      return FeedRoute::State::kStarting;
-  }
-}
-
 v1::PartitionState ToPartitionStateProto(PartitionState state) {
   return static_cast<v1::PartitionState>(static_cast<int>(state) + 1);
 }

@@ -2,7 +2,7 @@
 //
 // Between the feed directory's own values and core/proto's feed_gateway.proto.
 //
-// Defines: ToLookupState(), FromLookupState(), ToPartitionStateProto(), ToPartitionReport(),
+// Defines: ToLookupState(), ToPartitionStateProto(), ToPartitionReport(),
 // ToFeederLoad().
 //
 // Thread safety: pure functions.
@@ -19,7 +19,6 @@ namespace millrace {
 
 [[nodiscard]] v1::LookupReply::State ToLookupState(FeedRoute::State state);
 // Unknown states are kStarting: ask again.
-[[nodiscard]] FeedRoute::State FromLookupState(v1::LookupReply::State state);
 
 [[nodiscard]] v1::PartitionState ToPartitionStateProto(PartitionState state);
 
