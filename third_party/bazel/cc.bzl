@@ -3,7 +3,8 @@
     load("//third_party/bazel:cc.bzl", "cc_binary", "cc_library", "cc_test")
 
 A program of another repository that depends on such a target builds it as it is built here, whatever
-the flags of that repository's .bazelrc.
+the flags of that repository's .bazelrc. Under --config=precompiled a source begins with headers that are parsed
+already (precompiled_header.bzl).
 """
 
 load("@rules_cc//cc:defs.bzl", _cc_binary = "cc_binary", _cc_library = "cc_library", _cc_test = "cc_test")
@@ -17,11 +18,26 @@ def _is_c(srcs):
     """Whether all sources are C, which has another standard; a target has sources of one language."""
     return type(srcs) == type([]) and bool(srcs) and all([source.endswith(".c") for source in srcs])
 
-def _with_standard(rule, name, srcs = [], copts = [], **kwargs):
+# A precompiled header fills most of the heap at which GCC's garbage collector first runs: 400 MB let it run in
+# few sources only.
+_PRECOMPILED_COPTS = ["--param=ggc-min-heapsize=400000", "-include"]
+
+def _precompiled(value):
+    return select({
+        str(Label("//third_party/bazel:precompiled")): value,
+        "//conditions:default": [],
+    })
+
+def _with_standard(rule, name, headers, srcs = [], copts = [], deps = [], **kwargs):
+    if not _is_c(srcs):
+        include = "third_party/bazel/%s.precompiled.h" % headers
+        copts = CXX_STANDARD + copts + _precompiled(_PRECOMPILED_COPTS + [include])
+        deps = deps + _precompiled([Label("//third_party/bazel:" + headers)])
     rule(
         name = name,
         srcs = srcs,
-        copts = copts if _is_c(srcs) else CXX_STANDARD + copts,
+        copts = copts,
+        deps = deps,
         **kwargs
     )
 
@@ -35,10 +51,10 @@ def cc_binary(name, deps = [], linkshared = False, **kwargs):
             deps = deps,
         )
         deps = [":" + libraries]
-    _with_standard(_cc_binary, name, deps = deps, linkshared = linkshared, **kwargs)
+    _with_standard(_cc_binary, name, "common_headers", deps = deps, linkshared = linkshared, **kwargs)
 
 def cc_library(name, **kwargs):
-    _with_standard(_cc_library, name, **kwargs)
+    _with_standard(_cc_library, name, "common_headers", **kwargs)
 
 def cc_test(name, **kwargs):
-    _with_standard(_cc_test, name, **kwargs)
+    _with_standard(_cc_test, name, "common_test_headers", **kwargs)
