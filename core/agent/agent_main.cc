@@ -42,19 +42,19 @@
 namespace millrace {
 namespace {
 
-constexpr char kHelp[] = R"(millrace-agent: Millrace on a host, driven by a parent process.
+constexpr char kHelp[] = R"(millrace-agent: Millrace on a host, controlled by a parent process.
 
   millrace-agent agent --parent=stdin        takes one slot of a cluster and runs its node
   millrace-agent agent --listen HOST:PORT --secret-dir DIR|--secret-file FILE [--advertise HOST]
-                                             waits for a driver that adopts it, and again afterwards
-  millrace-agent coordinator --parent=stdin  the coordinator of a cluster, for a driver in any language
-  millrace-agent gateway --parent=stdin      the way to a coordinator for a process that feeds
+                                             waits for a driver to adopt it, one after another
+  millrace-agent coordinator --parent=stdin  a cluster's coordinator, for a driver in any language
+  millrace-agent gateway --parent=stdin      connects a process that feeds with a coordinator
   millrace-agent --help | --version
 
-The parent writes requests to stdin, one JSON object a line, and reads replies and events from stdout;
-logs go to stderr. End of file on stdin ends everything at once. A coordinator has a session of
-its own, so that an interrupt of its parent's terminal or notebook does not end it; --new-session
-gives one to the others.
+The parent writes requests to stdin, one JSON object per line, and reads replies and events from
+stdout; logs go to stderr. End of file on stdin ends everything at once. A coordinator has a session
+of its own, so that an interrupt at its parent's terminal or notebook does not end it; --new-session
+gives an agent or a gateway one too.
 
   agent        {"id": 1, "method": "start", "params": {
                    "coordinator": {"address": "host:port", "ca_pem": "...",
@@ -67,24 +67,24 @@ gives one to the others.
   gateway      {"id": 1, "method": "start", "params": {"coordinator": {...}}}
                {"id": 2, "method": "lookup", "params": {"feed": "f1", "partition": 0}}
 
-With --listen nobody drives it but the driver of a cluster, over TLS, who has the same secret
+With --listen, the agent is controlled over TLS by a cluster's driver that has the same secret
 (`millrace agent-secret` makes one; it may be replaced at any time). HOST is this host's address,
-0.0.0.0 or [::]; port 7077 if none is given. Its nodes are announced under that host, or under
---advertise: a host, address, interface or network. docs/hosts.md, docs/kubernetes.md.
+0.0.0.0 or [::]; the default port is 7077. Its nodes are announced under that host, or under
+--advertise: a host, address, interface or network. See docs/hosts.md and docs/kubernetes.md.
 
 Exit codes:
-  0  it ended as it was asked to; agent: and its node finished
-  1  agent: the node failed; the event {"state": "failed"} says how
+  0  it ended as asked; an agent: its node finished or was stopped
+  1  an agent: its node failed; the event {"state": "failed"} says how
   2  the command line is wrong
   3  it could not do its part; the event "error" says why
 
 Environment:
-  MILLRACE_LOG   error, warning (default), info or debug: what is logged on stderr
+  MILLRACE_LOG   error, warning (default), info or debug: what is logged to stderr
   TMPDIR         where an agent keeps the node's files if `start` names no runtime_dir
 
-SIGTERM, SIGINT and SIGHUP stop a node as `stop` does, and the second one kills it; they end a
-coordinator or gateway. SIGTSTP pauses a node, SIGCONT lets it go on. docs/control_protocol.md
-describes the conversations.
+SIGTERM, SIGINT and SIGHUP stop a node as `stop` does, and a second one kills it; they end a
+coordinator or gateway. SIGTSTP pauses a node, and SIGCONT lets it continue.
+docs/control_protocol.md describes the conversations.
 )";
 
 int Usage(const std::string& problem) {
