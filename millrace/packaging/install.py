@@ -3,7 +3,8 @@
     ./bazelw run -c opt //:install -- --prefix /opt/millrace
 
     include/millrace/   the public headers and what they include, one folder for -I
-    lib/                libmillrace-node.so, libmillrace-cluster.so, for CMake and for pkg-config
+    lib/                libmillrace-node.so, libmillrace-cluster.so, and for C libmillrace.so,
+                        libmillrace_cluster.so, for CMake and for pkg-config
     bin/                millrace, millrace-agent, millrace-dashboard
     share/millrace/     millrace-spark.jar
 
@@ -20,6 +21,9 @@ import sys
 INCLUDE = "include/millrace"
 PROGRAMS = ("core/cli/millrace", "core/agent/millrace-agent", "dashboard/app/millrace-dashboard")
 LIBRARIES = ("node", "cluster")
+# Their names are those of their interface, which only grows.
+C_LIBRARIES = ("libmillrace.so", "libmillrace_cluster.so")
+PKG_CONFIG = ("millrace-node", "millrace-cluster", "millrace-c-node", "millrace-c-cluster")
 SHARED = ("spark_connector/millrace-spark.jar", "LICENSE")
 RUNFILES = os.path.join(
     os.environ.get("RUNFILES_DIR") or os.environ.get("TEST_SRCDIR") or sys.argv[0].partition(".runfiles/")[0]
@@ -95,7 +99,10 @@ def install_libraries(prefix):
         prefix.copy(f"millrace/packaging/{library}", f"lib/{library}.{version()}", 0o755)
         prefix.link(f"lib/{library}.{major}.{minor}", f"{library}.{version()}")
         prefix.link(f"lib/{library}", f"{library}.{major}.{minor}")
-        prefix.write(f"lib/pkgconfig/millrace-{name}.pc", filled(f"millrace-{name}.pc.in"))
+    for library in C_LIBRARIES:
+        prefix.copy(f"millrace/c/{library}", f"lib/{library}", 0o755)
+    for name in PKG_CONFIG:
+        prefix.write(f"lib/pkgconfig/{name}.pc", filled(f"{name}.pc.in"))
     for name in ("MillraceConfig.cmake", "MillraceConfigVersion.cmake"):
         prefix.write(f"lib/cmake/Millrace/{name}", filled(name + ".in"))
 

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 import consumer_testing
-from consumer_testing import RESULT
+from consumer_testing import RESULT, SUM
 
 RUNFILES = os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"]
 INSTALL = os.path.join(RUNFILES, "millrace", "millrace", "packaging", "install")
@@ -26,19 +26,24 @@ class InstalledTest(unittest.TestCase):
 
     def test_cmake(self):
         self.assertIn(INSTALL_COMMAND, consumer_testing.commands("cmake"))
-        self.check("cmake")
+        self.check("cmake", RESULT, SUM)
 
     def test_pkg_config(self):
-        self.check("pkg-config")
+        self.check("pkg-config", RESULT)
 
-    def check(self, section):
+    def test_c(self):
+        self.check("C", SUM)
+
+    def check(self, section, *results):
         commands = consumer_testing.commands(section)
         self.assertTrue(commands)
+        printed = []
         for command in commands:
             if command == INSTALL_COMMAND:
                 continue  # the same program, see setUpClass
-            printed = consumer_testing.run(command, self.project, self.environment)
-        self.assertIn(RESULT, printed)
+            printed += consumer_testing.run(command, self.project, self.environment)
+        for result in results:
+            self.assertIn(result, printed)
 
     def test_installing_again_leaves_what_others_have_put_there(self):
         prefix = os.path.join(self.home, "millrace")

@@ -9,9 +9,10 @@ import subprocess
 ROOT = os.path.dirname(os.path.realpath(os.path.join(
     os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"], "millrace", "README.md")))
 FOLDER = os.path.join(ROOT, "testing", "consumer")
-PROGRAM = ("centroids.cc", "centroids_node.cc", "train.csv", "test.csv")
-# What the program prints last.
+PROGRAM = ("centroids.cc", "centroids_node.cc", "train.csv", "test.csv", "sum.c", "sum_node.c")
+# What the programs print last.
 RESULT = "accuracy: 1.00 on 30 rows"
+SUM = "worker:0: the sum is 6"
 
 
 def commands(section):
