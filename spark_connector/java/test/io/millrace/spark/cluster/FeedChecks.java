@@ -182,11 +182,11 @@ final class FeedChecks extends Checks {
         };
     sc.sc().addSparkListener(counter);
     TrainResult result = cluster.train(numbers(5000, 2500));
-    await("the listener", () -> tasks.values().stream().anyMatch(count -> count >= 1024)); // it is told later
+    await("the listener", () -> tasks.values().stream().anyMatch(count -> count >= 256)); // it is told later
     sc.sc().removeSparkListener(counter);
     requireEqual(5000L, result.rows());
     require(result.exactlyOnce(), result.toString());
-    requireEqual(1024, Collections.max(tasks.values()));
+    requireEqual(256, Collections.max(tasks.values()));
     cluster.endFeed("input");
     requireEqual(5000L * 4999 / 2, sumOfNodes(cluster, 2));
     cluster.shutdown();
