@@ -4,7 +4,9 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
+import io.millrace.spark.internal.base.Text;
 import io.millrace.spark.internal.feed.FeedTarget;
+import java.util.Locale;
 import java.util.function.Predicate;
 
 /** What a lookup answered: where a partition is to go. Immutable. */
@@ -12,42 +14,68 @@ public final class FeedRoute {
   // For tests on one host: every node is taken for one of another host.
   private static final boolean CURVE_ONLY = Boolean.getBoolean("millrace.feed.curve");
 
-  /** "starting", "running", "restarting", "finished", "failed", or "busy" to who is patient. */
-  public final String state;
+  /** What a node is doing; {@link #BUSY} is told to who is patient. */
+  public enum State {
+    STARTING,
+    RUNNING,
+    RESTARTING,
+    FINISHED,
+    FAILED,
+    /** Nodes read, and have enough to do. */
+    BUSY;
+
+    @Override
+    public String toString() {
+      return name().toLowerCase(Locale.ROOT);
+    }
+  }
+
+  /** How far a partition is, as far as the ledger knows. */
+  public enum PartitionState {
+    PENDING,
+    FEEDING,
+    RECEIVED,
+    DONE,
+    FAILED
+  }
+
+  public final State state;
   /** -1 while no node reads. */
   public final int executorId;
   public final String node;
   public final int attempt;
   /** Rows of the partition before this one are acknowledged by this attempt of the node, as far as the ledger knows. */
   public final long resumeRow;
-  /** "pending", "feeding", "received", "done" or "failed". */
-  public final String partitionState;
+  public final PartitionState partitionState;
   /** With what the last session of the partition has ended, where it was reported; otherwise null. */
   public final MillraceException partitionError;
-  /** Null unless the state is "running". */
+  /** Null unless the node is running. */
   public final FeedTarget target;
 
   /**
    * @param metAnother whether somebody else was met at the local address of the node with a nonce
    */
   FeedRoute(JsonObject json, Predicate<String> metAnother) throws BadInputException {
-    state = json.string("state");
+    state = constant(State.class, json.string("state"));
     executorId = (int) json.integer("executor_id");
     node = json.stringOrEmpty("node");
     attempt = json.has("attempt") ? (int) json.integer("attempt") : 0;
     resumeRow = json.integer("resume_row");
-    partitionState = json.string("partition_state");
+    partitionState = constant(PartitionState.class, json.string("partition_state"));
     JsonObject error = json.members().get("partition_error") == null ? null : json.object("partition_error");
     partitionError =
         error == null
             ? null
             : new MillraceException(StatusCode.fromName(error.string("code")), error.string("message"));
-    target = state.equals("running") ? readTarget(json, metAnother) : null;
+    target = state == State.RUNNING ? readTarget(json, metAnother) : null;
   }
 
-  /** Nodes read, and have enough to do: ask again. */
-  public boolean isBusy() {
-    return state.equals("busy");
+  private static <E extends Enum<E>> E constant(Class<E> type, String name) throws BadInputException {
+    try {
+      return Enum.valueOf(type, name.toUpperCase(Locale.ROOT));
+    } catch (IllegalArgumentException e) {
+      throw new BadInputException("there is no state " + Text.quoted(name));
+    }
   }
 
   private FeedTarget readTarget(JsonObject json, Predicate<String> metAnother) throws BadInputException {

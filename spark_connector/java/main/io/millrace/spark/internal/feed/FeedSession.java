@@ -687,7 +687,8 @@ public final class FeedSession {
     BatchPrefix prefix = BatchPrefix.decode(metadata);
     long last = prefix.firstRow + prefix.rows;
     if (prefix.firstRow != returnedRows || last > sentRows) {
-      String what = prefix.firstRow > returnedRows ? "a gap" : prefix.firstRow < returnedRows ? "an overlap" : "too many";
+      boolean gap = prefix.firstRow > returnedRows;
+      String what = gap ? "a gap" : prefix.firstRow < returnedRows ? "an overlap" : "too many";
       endLocked(
           SessionEnd.BAD_PEER,
           failure(

@@ -63,7 +63,7 @@ final class NodeFinder {
   FeedRoute lookPatiently() {
     for (long millis = FIRST_PATIENCE_MILLIS; ; millis = Math.min(2 * millis, MAX_PATIENCE_MILLIS)) {
       FeedRoute route = look(true);
-      if (route == null || !route.isBusy()) {
+      if (route == null || route.state != FeedRoute.State.BUSY) {
         return route;
       }
       pause(task, millis);
@@ -110,19 +110,19 @@ final class NodeFinder {
       } else {
         route = site.directory().lookup(plan.feed, partition, local);
       }
-      if (local >= 0 && route.state.equals("restarting")) {
+      if (local >= 0 && route.state == FeedRoute.State.RESTARTING) {
         route = site.directory().lookup(plan.feed, partition, -1);
       }
       switch (route.state) {
-        case "failed":
+        case FAILED:
           throw site.directory().cause(route.executorId, route.node);
-        case "finished":
+        case FINISHED:
           if (local < 0) {
             return null;
           }
           site.places().stopPreferring(local, plan.queue);
           continue;
-        default: // running, starting, restarting, busy
+        default: // RUNNING, STARTING, RESTARTING, BUSY
           return route;
       }
     }
@@ -140,7 +140,9 @@ final class NodeFinder {
    */
   boolean waitForTwin(FeedRoute route) {
     // The first one says so before its first row; until then it is as if it had not begun.
-    boolean held = !route.partitionState.equals("done") && !route.partitionState.equals("failed");
+    boolean held =
+        route.partitionState != FeedRoute.PartitionState.DONE
+            && route.partitionState != FeedRoute.PartitionState.FAILED;
     if (!speculation || !held || System.nanoTime() - began > TWIN_NANOS) {
       return false;
     }
@@ -166,10 +168,10 @@ final class NodeFinder {
     long asked = System.nanoTime();
     while (true) {
       FeedRoute now = site.directory().lookup(plan.feed, partition, before.executorId);
-      if (now.state.equals("failed")) {
+      if (now.state == FeedRoute.State.FAILED) {
         throw site.directory().cause(before.executorId, before.node);
       }
-      if (!now.state.equals("running") || now.attempt != before.attempt) {
+      if (now.state != FeedRoute.State.RUNNING || now.attempt != before.attempt) {
         return true;
       }
       if (System.nanoTime() - asked > DEATH_NANOS) {

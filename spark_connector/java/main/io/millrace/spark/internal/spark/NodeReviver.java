@@ -45,7 +45,7 @@ final class NodeReviver implements Serializable {
       // Tasks that wait together look at different nodes first.
       NodeSlot slot = fed.get((int) ((partition + (long) i) % fed.size()));
       FeedRoute route = site.directory().lookup(feed.feed, partition, slot.executorId);
-      boolean lost = route.state.equals("restarting") && site.directory().hasFailed(slot.executorId);
+      boolean lost = route.state == FeedRoute.State.RESTARTING && site.directory().hasFailed(slot.executorId);
       if (site.places().lostForMillis(slot.executorId, lost) < backoffMillis(route.attempt)) {
         continue;
       }

@@ -39,6 +39,16 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     this.rowsFed = rowsFed;
   }
 
+  /** A partition's rows, which Spark gives once. */
+  private static final class Source<T> {
+    final Iterator<T> rows;
+    boolean touched; // Spark has made a row
+
+    Source(Iterator<T> rows) {
+      this.rows = rows;
+    }
+  }
+
   @Override
   public Iterator<FeedOutcome> call(Integer index, Iterator<T> rows) {
     ExecutorSite site = plan.enterSite();
@@ -53,6 +63,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     TaskContext task = TaskContext.get();
     String feeder = SparkEnv.get().executorId();
     NodeFinder finder = new NodeFinder(plan, site, task, index);
+    Source<T> source = new Source<>(rows);
     try {
       while (true) {
         FeedRoute route = finder.lookPatiently();
@@ -66,14 +77,13 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         if (task.attemptNumber() > 0 && finder.waitForTwin(route)) {
           continue;
         }
-        if (task.attemptNumber() > 0 && route.partitionState.equals("done")) {
+        if (task.attemptNumber() > 0 && route.partitionState == FeedRoute.PartitionState.DONE) {
           // An earlier attempt of this task has done it, and Spark has lost its word.
           return FeedOutcome.received(index, feeder);
         }
-        boolean[] touched = new boolean[1];
-        FeedOutcome outcome = feedTo(route, index, rows, site, finder, touched);
+        FeedOutcome outcome = feedTo(route, index, source, site, finder);
         // A node that read no more, or did not answer, before the first row was taken from Spark.
-        if (outcome.kind != FeedOutcome.Kind.AGAIN || touched[0]) {
+        if (outcome.kind != FeedOutcome.Kind.AGAIN || source.touched) {
           return outcome;
         }
       }
@@ -93,7 +103,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
   }
 
   private FeedOutcome feedTo(
-      FeedRoute route, int index, Iterator<T> rows, ExecutorSite site, NodeFinder finder, boolean[] touched) {
+      FeedRoute route, int index, Source<T> source, ExecutorSite site, NodeFinder finder) {
     TaskContext task = TaskContext.get();
     String feeder = SparkEnv.get().executorId();
     String refed = refedReason(index);
@@ -119,7 +129,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       if (!told.awaitBegun()) {
         throw takenOver(session);
       }
-      long rowCount = feedRows(session, rows, encoders.create(ExecutorSite.pool()), firstRow, touched);
+      long rowCount = feedRows(session, source, encoders.create(ExecutorSite.pool()), firstRow);
       session.finish(rowCount);
       session.awaitReceived();
       received = true;
@@ -162,11 +172,12 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
    * for another node: a later job feeds it.
    */
   private long feedRows(
-      FeedSession session, Iterator<T> rows, RowEncoder<T> encoder, long firstRow, boolean[] touched) {
+      FeedSession session, Source<T> source, RowEncoder<T> encoder, long firstRow) {
+    Iterator<T> rows = source.rows;
     long sent = firstRow;
     long began = System.nanoTime();
     boolean more = rows.hasNext();
-    touched[0] = more;
+    source.touched = more;
     if (firstRow > 0) {
       long passed = encoder.skip(rows, firstRow);
       if (passed < firstRow) {
