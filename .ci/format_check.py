@@ -73,13 +73,18 @@ def _unformatted():
     return unformatted(_git("ls-files", "*.c", "*.cc", "*.h").split("\n"), program)
 
 
+def base_commit():
+    """Where this branch left origin's main; on main itself, the commit before. Empty: there is none."""
+    base = _git("merge-base", "HEAD", "refs/remotes/origin/main")
+    if base == _git("rev-parse", "HEAD"):
+        base = ""
+    return base or _git("rev-parse", "--verify", "HEAD~1")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("base", nargs="?")
-    base = parser.parse_args().base or _git("merge-base", "HEAD", "refs/remotes/origin/main")
-    if base == _git("rev-parse", "HEAD"):
-        base = ""
-    base = base or _git("rev-parse", "--verify", "HEAD~1")
+    base = parser.parse_args().base or base_commit()
     if not base:
         print("SKIPPED: this clone has no commit to compare with")
         return 0
