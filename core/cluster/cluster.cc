@@ -1,6 +1,7 @@
 #include "core/cluster/cluster.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -173,8 +174,10 @@ class Cluster::Impl : public CoordinatorObserver {
   absl::Status CheckFeed(absl::string_view queue, absl::Duration feed_timeout, int64_t batch_bytes);
   absl::StatusOr<TrainResult> RunTrainJob(const PartitionedSource& source,
                                           const TrainOptions& options);
-  // Runs `run` so that a failure or a shutdown cancels it, and explains its error.
-  absl::Status RunCancellable(Cancel cancel, const std::function<absl::Status()>& run);
+  // Waits for the nodes' feeds, then runs `run`, so that a failure, a shutdown or `stop` (may be
+  // null) cancels it, and explains its error.
+  absl::Status RunCancellable(Cancel cancel, StopRequest* stop, absl::Duration feed_timeout,
+                              const std::function<absl::Status()>& run);
   void CancelJobs(const absl::Status& status);
   void OnStopRequest(const std::string& reason, bool now);
   absl::Status Explain(const absl::Status& status);
@@ -451,14 +454,14 @@ absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& 
   const auto job =
       std::make_shared<TrainJob>(feeder_.get(), directory_.get(), &source, &observer, job_options);
   TrainResult result;
-  MILLRACE_RETURN_IF_ERROR(RunCancellable(
-      [job](const absl::Status& status) { job->Cancel(status); },
-      [&]() -> absl::Status {
-        MILLRACE_RETURN_IF_ERROR(coordinator_->WaitFedEndpoints(options.feed_timeout));
-        MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
-        MILLRACE_ASSIGN_OR_RETURN(result, job->Run());
-        return absl::OkStatus();
-      }));
+  MILLRACE_RETURN_IF_ERROR(
+      RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
+                     options.stop_request, options.feed_timeout,
+                     [&]() -> absl::Status {
+                       MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
+                       MILLRACE_ASSIGN_OR_RETURN(result, job->Run());
+                       return absl::OkStatus();
+                     }));
   return result;
 }
 
@@ -482,25 +485,38 @@ absl::Status Cluster::Impl::Infer(const PartitionedSource& source, const Inferen
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<InferenceJob> job,
       InferenceJob::Create(&source, job_options, directory_.get(), feeder_.get()));
-  return RunCancellable(
-      [job](const absl::Status& status) { job->Cancel(status); },
-      [&]() -> absl::Status {
-        MILLRACE_RETURN_IF_ERROR(coordinator_->WaitFedEndpoints(options.feed_timeout));
-        MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
-        return job->Collect(sink);
-      });
+  return RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
+                        options.stop_request, options.feed_timeout,
+                        [&]() -> absl::Status {
+                          MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
+                          return job->Collect(sink);
+                        });
 }
 
-absl::Status Cluster::Impl::RunCancellable(Cancel cancel,
+absl::Status Cluster::Impl::RunCancellable(Cancel cancel, StopRequest* stop,
+                                           absl::Duration feed_timeout,
                                            const std::function<absl::Status()>& run) {
   int64_t id = 0;
   {
     MutexLock lock(&mu_);
     if (!cancelled_.ok()) return cancelled_;
     id = next_job_++;
-    jobs_[id] = std::move(cancel);
+    jobs_[id] = cancel;
   }
-  const absl::Status status = run();
+  std::atomic<bool> given_up = false;
+  if (stop != nullptr) {
+    stop->Attach([&](const std::string& reason, bool /*now*/) {
+      given_up = true;
+      coordinator_->Wake();
+      cancel(absl::CancelledError(reason));
+    });
+  }
+  absl::Status status = coordinator_->WaitFedEndpoints(feed_timeout, &given_up);
+  if (status.ok()) status = run();
+  if (stop != nullptr) {
+    stop->Detach();
+    if (absl::IsCancelled(status) && stop->requested()) status = stop->status();
+  }
   {
     MutexLock lock(&mu_);
     jobs_.erase(id);

@@ -142,12 +142,16 @@ struct TrainOptions {
   bool end_of_feed = false;
   // Rows' bytes per batch.
   int64_t batch_bytes = int64_t{1} << 20;
+  // Ends this call from another thread, with CANCELLED and its reason; the cluster goes on. Rows
+  // that programs have not used are given up. Not owned; null: nobody does.
+  StopRequest* stop_request = nullptr;
 };
 
 struct InferenceOptions {
   absl::Duration feed_timeout = absl::Seconds(600);
   std::string queue = "input";
   int64_t batch_bytes = int64_t{1} << 20;
+  StopRequest* stop_request = nullptr;  // as of TrainOptions; of each call of the result
 };
 
 struct ShutdownOptions {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,10 +21,13 @@
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/base/status_matchers.h"
+#include "core/base/thread.h"
 #include "core/cluster/local_launcher.h"
+#include "core/cluster/stop_request.h"
 #include "feed/arrow/batch.h"
 #include "feed/arrow/batch_builder.h"
 #include "feed/source/memory_source.h"
+#include "feed/source/source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -397,6 +401,77 @@ TEST_F(ClusterTest, WhoDoesNotEndByItselfIsStoppedAndNamed) {
   for (const SlotStatus& slot : (*fed)->Status().slots) {
     EXPECT_EQ(slot.state, SlotState::kFinished) << slot.role.ToString();
   }
+}
+
+// Rows without end, until somebody cancels the call; asks for that itself once many were read.
+class EndlessSource final : public PartitionedSource {
+ public:
+  explicit EndlessSource(StopRequest* stop) : stop_(stop) {}
+  int num_partitions() const override { return 2; }
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int, int64_t) const override {
+    return std::make_unique<Reader>(stop_);
+  }
+  bool deterministic() const override { return true; }
+
+ private:
+  class Reader final : public RecordBatchReader {
+   public:
+    explicit Reader(StopRequest* stop) : stop_(stop) {
+      BatchBuilder builder;
+      builder.AddColumn("x", std::vector<int64_t>(1000, 1));
+      rows_.push_back(*builder.Build());
+    }
+    const Schema& schema() const override { return rows_[0].schema(); }
+    absl::StatusOr<std::optional<RecordBatch>> Next() override {
+      if (++read_ == 100) stop_->Request("enough");
+      return rows_[0];
+    }
+
+   private:
+    StopRequest* const stop_;
+    std::vector<RecordBatch> rows_;
+    int read_ = 0;
+  };
+  StopRequest* const stop_;
+};
+
+TEST_F(ClusterTest, ACallThatIsStoppedEndsAloneAndTheClusterGoesOn) {
+  options_.input_mode = InputMode::kFeed;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
+  ASSERT_THAT(cluster, IsOk());
+  for (int round = 0; round < 2; ++round) {
+    StopRequest stop;
+    const auto endless = std::make_shared<EndlessSource>(&stop);
+    EXPECT_THAT((*cluster)->Train(endless, {.stop_request = &stop}),
+                StatusIs(absl::StatusCode::kCancelled, "enough"));
+  }
+  const absl::StatusOr<TrainResult> trained = (*cluster)->Train(Rows(1000, 4));
+  ASSERT_THAT(trained, IsOk());
+  EXPECT_EQ(trained->rows(), 1000);
+  ASSERT_THAT((*cluster)->EndFeed(), IsOk());
+
+  StopRequest stop;
+  absl::StatusOr<InferenceResult> endless =
+      (*cluster)->Inference(std::make_shared<EndlessSource>(&stop), {.stop_request = &stop});
+  ASSERT_THAT(endless, IsOk());
+  EXPECT_THAT(endless->Collect(), StatusIs(absl::StatusCode::kCancelled, "enough"));
+  absl::StatusOr<InferenceResult> results = (*cluster)->Inference(Rows(20, 3));
+  ASSERT_THAT(results, IsOk());
+  const absl::StatusOr<std::vector<RecordBatch>> batches = results->Collect();
+  ASSERT_THAT(batches, IsOk());
+  EXPECT_THAT(Doubled(*batches), SizeIs(20));
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+}
+
+TEST_F(ClusterTest, ACallThatWaitsForFeedsCanBeStopped) {
+  options_.input_mode = InputMode::kFeed;
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = StartShell("exec sleep 1000");
+  ASSERT_THAT(cluster, IsOk());
+  StopRequest stop;
+  Thread user("user", [&stop] { stop.Request("changed my mind"); });
+  EXPECT_THAT((*cluster)->Train(Rows(10, 1), {.stop_request = &stop}),
+              StatusIs(absl::StatusCode::kCancelled, "changed my mind"));
+  user.Join();
 }
 
 // The observer's thread tells it and looks whether the cluster is being shut down, while the

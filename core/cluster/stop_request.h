@@ -1,7 +1,7 @@
 // File: core/cluster/stop_request.h
 //
 // How another thread (one that waits for signals, say) ends a cluster, also one that is still
-// starting or already shutting down.
+// starting or already shutting down; or only a call of Train or Inference (TrainOptions).
 //
 //   StopRequest stop;
 //   std::thread watcher([&] { WaitForCtrlC(); stop.Request("interrupted"); });
@@ -19,7 +19,8 @@
 
 namespace millrace {
 
-// Serves one cluster. Ownership: outlives the cluster it was given to. Thread safety: all methods.
+// Serves one cluster, or one call. Ownership: outlives what it was given to. Thread safety: all
+// methods.
 class StopRequest {
  public:
   using Handler = std::function<void(const std::string& reason, bool now)>;
@@ -38,7 +39,8 @@ class StopRequest {
   // CANCELLED with the first reason; OK if nothing was requested.
   [[nodiscard]] absl::Status status() const;
 
-  // The cluster's side: from here on `handler` is called, at once for what was requested before.
+  // The side of the cluster, or the call: from here on `handler` is called, at once for what was
+  // requested before.
   void Attach(Handler handler);
   // Afterwards no call is under way and none follows.
   void Detach();

@@ -280,9 +280,12 @@ absl::Status Coordinator::WaitRunning(absl::Duration timeout) {
   return absl::Status(status.code(), absl::StrCat(shortage.message(), "; ", status.message()));
 }
 
-absl::Status Coordinator::WaitFedEndpoints(absl::Duration timeout) {
-  return plane_->WaitFedEndpoints(timeout);
+absl::Status Coordinator::WaitFedEndpoints(absl::Duration timeout,
+                                           const std::atomic<bool>* given_up) {
+  return plane_->WaitFedEndpoints(timeout, given_up);
 }
+
+void Coordinator::Wake() { plane_->Wake(); }
 
 absl::Status Coordinator::WaitEnded(NodeFilter filter, absl::Duration timeout) {
   return plane_->WaitEnded(filter, timeout);

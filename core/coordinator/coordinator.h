@@ -33,6 +33,7 @@
 #ifndef CORE_COORDINATOR_COORDINATOR_H_
 #define CORE_COORDINATOR_COORDINATOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -97,8 +98,11 @@ class Coordinator {
 
   // Blocks until every fed node has published a feed endpoint. Returns the first cause,
   // FAILED_PRECONDITION if a node ended without publishing one, DEADLINE_EXCEEDED that names who
-  // did not and what is likely, CANCELLED.
-  [[nodiscard]] absl::Status WaitFedEndpoints(absl::Duration timeout);
+  // did not and what is likely, CANCELLED; also CANCELLED once `given_up`, if not null, is true:
+  // whoever sets it calls Wake().
+  [[nodiscard]] absl::Status WaitFedEndpoints(absl::Duration timeout,
+                                              const std::atomic<bool>* given_up = nullptr);
+  void Wake();
 
   // Blocks until no node of `filter` runs. Returns OK also if they failed (see first_cause());
   // DEADLINE_EXCEEDED that names who still runs; CANCELLED after Shutdown(). Slots that no agent

@@ -1,5 +1,6 @@
 #include "feed/source/memory_source.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -50,6 +51,31 @@ absl::StatusOr<MemorySource> MemorySource::Create(
   if (first == nullptr) return absl::InvalidArgumentError("a source of no record batches");
   Schema schema = first->schema();
   return MemorySource(std::move(schema), std::move(partitions));
+}
+
+absl::StatusOr<MemorySource> MemorySource::Split(const std::vector<RecordBatch>& batches,
+                                                 int num_partitions) {
+  if (num_partitions < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(num_partitions, " partitions"));
+  }
+  int64_t rows = 0;
+  for (const RecordBatch& batch : batches) rows += batch.num_rows();
+  const int64_t count = std::clamp<int64_t>(rows, 1, num_partitions);
+  Partitions partitions(static_cast<size_t>(count));
+  if (rows == 0) partitions[0] = batches;  // for their schema
+  int64_t first = 0;                       // of the batch, among all rows
+  int64_t p = 0;
+  for (const RecordBatch& batch : batches) {
+    for (int64_t begin = 0; begin < batch.num_rows();) {
+      // Partition p ends where the next one begins.
+      while (rows * (p + 1) / count <= first + begin) ++p;
+      const int64_t end = std::min(batch.num_rows(), rows * (p + 1) / count - first);
+      partitions[static_cast<size_t>(p)].push_back(batch.Slice(begin, end - begin));
+      begin = end;
+    }
+    first += batch.num_rows();
+  }
+  return Create(std::move(partitions));
 }
 
 absl::StatusOr<MemorySource> MemorySource::Split(const RecordBatch& batch, int num_partitions) {

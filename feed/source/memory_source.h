@@ -33,6 +33,10 @@ class MemorySource final : public PartitionedSource {
   // Returns INVALID_ARGUMENT if num_partitions < 1.
   [[nodiscard]] static absl::StatusOr<MemorySource> Split(const RecordBatch& batch,
                                                           int num_partitions);
+  // All rows of `batches`, in their order, in `num_partitions` such ranges, or in one for each row
+  // where there are fewer rows. Errors as Create and the above.
+  [[nodiscard]] static absl::StatusOr<MemorySource> Split(const std::vector<RecordBatch>& batches,
+                                                          int num_partitions);
 
   [[nodiscard]] const Schema& schema() const { return schema_; }
   [[nodiscard]] int num_partitions() const override {

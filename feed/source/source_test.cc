@@ -67,6 +67,26 @@ TEST(MemorySourceTest, HasEmptyPartitionsIfThereAreFewRows) {
   EXPECT_THAT(ReadPartition(*source, 1), IsOkAndHolds(ElementsAre()));
 }
 
+TEST(MemorySourceTest, SplitsSeveralBatchesIntoRangesOfAllTheirRows) {
+  const std::vector<RecordBatch> batches = {Numbers(0, 2), Numbers(2, 0), Numbers(2, 5),
+                                            Numbers(7, 1)};
+  absl::StatusOr<MemorySource> source = MemorySource::Split(batches, 3);
+  ASSERT_THAT(source, IsOk());
+  EXPECT_EQ(source->num_partitions(), 3);
+  EXPECT_THAT(ReadPartition(*source, 0), IsOkAndHolds(ElementsAre(0, 1)));
+  EXPECT_THAT(ReadPartition(*source, 1), IsOkAndHolds(ElementsAre(2, 3, 4)));
+  EXPECT_THAT(ReadPartition(*source, 2), IsOkAndHolds(ElementsAre(5, 6, 7)));
+  EXPECT_EQ(MemorySource::Split(batches, 100)->num_partitions(), 8);
+
+  absl::StatusOr<MemorySource> empty =
+      MemorySource::Split(std::vector<RecordBatch>{Numbers(0, 0)}, 3);
+  ASSERT_THAT(empty, IsOk());
+  EXPECT_THAT(ReadPartition(*empty, 0), IsOkAndHolds(ElementsAre()));
+  EXPECT_THAT(MemorySource::Split(std::vector<RecordBatch>(), 3),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(MemorySource::Split(batches, 0), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(MemorySourceTest, RefusesNothingAndMixedSchemas) {
   EXPECT_THAT(MemorySource::Split(Numbers(0, 1), 0), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(MemorySource::Create({}), StatusIs(absl::StatusCode::kInvalidArgument));

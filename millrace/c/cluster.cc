@@ -11,16 +11,20 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/call_once.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/base/json.h"
 #include "core/base/status_macros.h"
 #include "core/cluster/cluster.h"
 #include "core/cluster/local_launcher.h"
 #include "core/cluster/node_program.h"
 #include "core/cluster/stop_request.h"
+#include "core/coordinator/state/cluster_status.h"
+#include "core/process/exit_status.h"
 #include "feed/arrow/record_batch.h"
 #include "feed/arrow/schema.h"
 #include "feed/source/memory_source.h"
@@ -32,13 +36,72 @@ struct millrace_source {
   const std::shared_ptr<millrace::PartitionedSource> rows;
 };
 
+// Whoever it was given to holds it too.
+struct millrace_stop {
+  const std::shared_ptr<millrace::StopRequest> request = std::make_shared<millrace::StopRequest>();
+};
+
+namespace millrace {
+namespace {
+
+// Calls on_failure once, whoever hears of the failure first; all others wait until it has returned.
+class FailureTeller {
+ public:
+  using Callback = void (*)(const millrace_failure* failure, void* user_data);
+
+  FailureTeller(Callback callback, void* user_data) : callback_(callback), user_data_(user_data) {}
+
+  void Tell(const NodeFailure& failure) {
+    if (callback_ != nullptr) absl::call_once(once_, [&] { Call(failure); });
+  }
+
+ private:
+  void Call(const NodeFailure& failure) {
+    const std::string node = failure.role.ToString();
+    const std::string exit = failure.exit.ended() ? DescribeExit(failure.exit) : "";
+    std::vector<const char*> lines;
+    for (const std::string& line : failure.stderr_tail) lines.push_back(line.c_str());
+    millrace_failure told = {};
+    told.struct_size = sizeof(told);
+    told.node = node.c_str();
+    told.executor_id = failure.executor_id;
+    told.attempt = static_cast<int32_t>(failure.attempt);
+    told.host = failure.host.c_str();
+    told.pid = failure.pid;
+    told.exit_status = exit.c_str();
+    told.stderr_lines = lines.data();
+    told.num_stderr_lines = lines.size();
+    callback_(&told, user_data_);
+  }
+
+  const Callback callback_;
+  void* const user_data_;
+  absl::once_flag once_;
+};
+
+}  // namespace
+}  // namespace millrace
+
 struct millrace_cluster {
-  explicit millrace_cluster(const char* agent_path)
-      : launcher({.agent_path = agent_path == nullptr ? "" : agent_path}) {}
+  explicit millrace_cluster(const millrace_cluster_options& options)
+      : stop(options.stop == nullptr ? std::make_shared<millrace::StopRequest>()
+                                     : options.stop->request),
+        failure(options.on_failure, options.user_data),
+        launcher({.agent_path = options.agent_path == nullptr ? "" : options.agent_path}) {}
+
+  // What a call returns. Its error may be known before the cluster's own thread tells the cause.
+  absl::Status Told(absl::Status status) {
+    if (status.ok()) return status;
+    const std::optional<millrace::NodeFailure> cause = running->Status().first_cause;
+    if (cause.has_value()) failure.Tell(*cause);
+    return status;
+  }
 
   // The cluster goes first.
-  millrace::StopRequest stop;
+  const std::shared_ptr<millrace::StopRequest> stop;
+  millrace::FailureTeller failure;
   millrace::LocalLauncher launcher;
+  std::string address;
   std::unique_ptr<millrace::Cluster> running;
 };
 
@@ -54,6 +117,13 @@ absl::StatusOr<std::vector<RecordBatch>> ReadAll(ArrowArrayStream* stream) {
     if (!batch.has_value()) return batches;
     batches.push_back(*std::move(batch));
   }
+}
+
+absl::StatusOr<millrace_source*> SplitSource(ArrowArrayStream* stream, int32_t num_partitions) {
+  nanoarrow::UniqueArrayStream owned(stream);
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<RecordBatch> batches, ReadAll(owned.get()));
+  MILLRACE_ASSIGN_OR_RETURN(MemorySource source, MemorySource::Split(batches, num_partitions));
+  return new millrace_source{std::make_shared<MemorySource>(std::move(source))};
 }
 
 absl::StatusOr<millrace_source*> SourceFromMemory(ArrowArrayStream* streams, int32_t num_streams) {
@@ -177,6 +247,11 @@ absl::StatusOr<ClusterOptions> OptionsOf(const millrace_cluster_options& given) 
   if (given.feed_budget_bytes != 0) options.feed_budget_bytes = given.feed_budget_bytes;
   if (given.progress != 0) options.progress = given.progress > 0;
   options.cluster_file = given.no_cluster_file == 0;
+  Take(given.stop_grace_ms, &options.stop_grace);
+  Take(given.stop_timeout_ms, &options.stop_timeout);
+  options.tensorboard = given.tensorboard != 0;
+  Take(given.feed_port_range, &options.feed_port_range);
+  Take(given.coordinator_port_range, &options.coordinator_port_range);
   TakeCallbacks(given, &options);
   return options;
 }
@@ -185,10 +260,14 @@ absl::Status Run(const millrace_cluster_options* given, millrace_cluster** clust
   MILLRACE_ASSIGN_OR_RETURN(const millrace_cluster_options known, ReadStruct(given));
   MILLRACE_ASSIGN_OR_RETURN(const NodeProgram program, ProgramOf(known));
   MILLRACE_ASSIGN_OR_RETURN(ClusterOptions options, OptionsOf(known));
-  auto started = std::make_unique<millrace_cluster>(known.agent_path);
-  options.stop_request = &started->stop;
+  auto started = std::make_unique<millrace_cluster>(known);
+  options.stop_request = started->stop.get();
+  options.on_failure = [teller = &started->failure](const NodeFailure& failure) {
+    teller->Tell(failure);
+  };
   MILLRACE_ASSIGN_OR_RETURN(started->running,
                             Cluster::Run(started->launcher, program, std::move(options)));
+  started->address = started->running->server_address();
   *cluster = started.release();
   return absl::OkStatus();
 }
@@ -202,6 +281,8 @@ absl::Status Train(millrace_cluster* cluster, const millrace_source* source,
   Take(given.feed_timeout_ms, &options.feed_timeout);
   Take(given.queue, &options.queue);
   if (given.batch_bytes != 0) options.batch_bytes = given.batch_bytes;
+  const std::shared_ptr<StopRequest> stop = given.stop == nullptr ? nullptr : given.stop->request;
+  options.stop_request = stop.get();
   if (result != nullptr) MILLRACE_RETURN_IF_ERROR(WriteStruct(millrace_train_result{}, result));
   MILLRACE_ASSIGN_OR_RETURN(const TrainResult trained,
                             cluster->running->Train(source->rows, options));
@@ -221,6 +302,8 @@ absl::Status Infer(millrace_cluster* cluster, const millrace_source* source,
   Take(given.feed_timeout_ms, &options.feed_timeout);
   Take(given.queue, &options.queue);
   if (given.batch_bytes != 0) options.batch_bytes = given.batch_bytes;
+  const std::shared_ptr<StopRequest> stop = given.stop == nullptr ? nullptr : given.stop->request;
+  options.stop_request = stop.get();
   MILLRACE_ASSIGN_OR_RETURN(InferenceResult inference,
                             cluster->running->Inference(source->rows, options));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<RecordBatch> batches, inference.Collect());
@@ -244,6 +327,21 @@ absl::Status Shutdown(millrace_cluster* cluster, const millrace_shutdown* given)
   return cluster->running->Shutdown(options);
 }
 
+std::string NodesJson(const ClusterStatus& status) {
+  Json nodes = Json::array();
+  for (const SlotStatus& slot : status.slots) {
+    nodes.push_back({{"executor_id", slot.executor_id},
+                     {"job_name", slot.role.job_name},
+                     {"task_index", slot.role.task_index},
+                     {"state", std::string(SlotStateName(slot.state))},
+                     {"attempt", slot.attempt},
+                     {"host", slot.host},
+                     {"address", slot.address},
+                     {"pid", slot.node_pid}});
+  }
+  return DumpJson(nodes);
+}
+
 }  // namespace
 }  // namespace millrace
 
@@ -260,6 +358,31 @@ int32_t millrace_source_from_memory(struct ArrowArrayStream* streams, int32_t nu
   const absl::StatusOr<millrace_source*> made = millrace::SourceFromMemory(streams, num_streams);
   if (made.ok()) *source = *made;
   return ReportStatus(made.status(), error);
+}
+
+int32_t millrace_source_split(struct ArrowArrayStream* stream, int32_t num_partitions,
+                              millrace_source** source, millrace_error* error) {
+  if (source == nullptr || stream == nullptr) {
+    return ReportStatus(NullArgument("millrace_source_split", "stream or source"), error);
+  }
+  const absl::StatusOr<millrace_source*> made = millrace::SplitSource(stream, num_partitions);
+  if (made.ok()) *source = *made;
+  return ReportStatus(made.status(), error);
+}
+
+int32_t millrace_stream_of_batch(struct ArrowSchema* schema, struct ArrowArray* array,
+                                 struct ArrowArrayStream* out, millrace_error* error) {
+  if (schema == nullptr || array == nullptr || out == nullptr) {
+    return ReportStatus(NullArgument("millrace_stream_of_batch", "schema, array or out"), error);
+  }
+  nanoarrow::UniqueSchema owned_schema(schema);
+  nanoarrow::UniqueArray owned_array(array);
+  if (ArrowBasicArrayStreamInit(out, owned_schema.get(), 1) != NANOARROW_OK) {
+    return ReportStatus(absl::ResourceExhaustedError("millrace_stream_of_batch: out of memory"),
+                        error);
+  }
+  ArrowBasicArrayStreamSetArray(out, 0, owned_array.get());
+  return ReportStatus(absl::OkStatus(), error);
 }
 
 int32_t millrace_source_from_function(int32_t num_partitions,
@@ -282,6 +405,18 @@ int32_t millrace_source_from_function(int32_t num_partitions,
 }
 
 void millrace_source_free(millrace_source* source) { delete source; }
+
+// ---- stopping -----------------------------------------------------------------------------------
+
+millrace_stop* millrace_stop_new(void) { return new millrace_stop; }
+
+void millrace_stop_free(millrace_stop* stop) { delete stop; }
+
+void millrace_stop_request(millrace_stop* stop, const char* reason, int32_t now) {
+  if (stop == nullptr) return;
+  const std::shared_ptr<millrace::StopRequest> request = stop->request;
+  request->Request(reason == nullptr ? "stopped" : reason, now != 0);
+}
 
 // ---- a cluster ----------------------------------------------------------------------------------
 
@@ -307,13 +442,35 @@ int32_t millrace_cluster_spec(const millrace_cluster* cluster, char** json, mill
   return ReportStatus(absl::OkStatus(), error);
 }
 
+int32_t millrace_cluster_nodes(const millrace_cluster* cluster, char** json,
+                               millrace_error* error) {
+  if (cluster == nullptr || json == nullptr) {
+    return ReportStatus(NullArgument("millrace_cluster_nodes", "cluster or json"), error);
+  }
+  *json = millrace::CopyText(millrace::NodesJson(cluster->running->Status()));
+  return ReportStatus(absl::OkStatus(), error);
+}
+
+const char* millrace_cluster_address(const millrace_cluster* cluster) {
+  return cluster == nullptr ? "" : cluster->address.c_str();
+}
+
+int32_t millrace_cluster_tensorboard_url(const millrace_cluster* cluster, char** url,
+                                         millrace_error* error) {
+  if (cluster == nullptr || url == nullptr) {
+    return ReportStatus(NullArgument("millrace_cluster_tensorboard_url", "cluster or url"), error);
+  }
+  *url = millrace::CopyText(cluster->running->tensorboard_url());
+  return ReportStatus(absl::OkStatus(), error);
+}
+
 int32_t millrace_cluster_train(millrace_cluster* cluster, const millrace_source* source,
                                const millrace_feed_call* call, millrace_train_result* result,
                                millrace_error* error) {
   if (cluster == nullptr || source == nullptr) {
     return ReportStatus(NullArgument("millrace_cluster_train", "cluster or source"), error);
   }
-  return ReportStatus(millrace::Train(cluster, source, call, result), error);
+  return ReportStatus(cluster->Told(millrace::Train(cluster, source, call, result)), error);
 }
 
 int32_t millrace_cluster_inference(millrace_cluster* cluster, const millrace_source* source,
@@ -323,7 +480,7 @@ int32_t millrace_cluster_inference(millrace_cluster* cluster, const millrace_sou
     return ReportStatus(NullArgument("millrace_cluster_inference", "cluster, source or results"),
                         error);
   }
-  return ReportStatus(millrace::Infer(cluster, source, call, results), error);
+  return ReportStatus(cluster->Told(millrace::Infer(cluster, source, call, results)), error);
 }
 
 int32_t millrace_cluster_end_feed(millrace_cluster* cluster, const char* queue,
@@ -331,7 +488,8 @@ int32_t millrace_cluster_end_feed(millrace_cluster* cluster, const char* queue,
   if (cluster == nullptr) {
     return ReportStatus(NullArgument("millrace_cluster_end_feed", "cluster"), error);
   }
-  return ReportStatus(cluster->running->EndFeed(queue == nullptr ? "input" : queue), error);
+  const absl::Status ended = cluster->running->EndFeed(queue == nullptr ? "input" : queue);
+  return ReportStatus(cluster->Told(ended), error);
 }
 
 int32_t millrace_cluster_shutdown(millrace_cluster* cluster, const millrace_shutdown* options,
@@ -339,10 +497,10 @@ int32_t millrace_cluster_shutdown(millrace_cluster* cluster, const millrace_shut
   if (cluster == nullptr) {
     return ReportStatus(NullArgument("millrace_cluster_shutdown", "cluster"), error);
   }
-  return ReportStatus(millrace::Shutdown(cluster, options), error);
+  return ReportStatus(cluster->Told(millrace::Shutdown(cluster, options)), error);
 }
 
 void millrace_cluster_stop(millrace_cluster* cluster, const char* reason, int32_t now) {
   if (cluster == nullptr) return;
-  cluster->stop.Request(reason == nullptr ? "stopped" : reason, now != 0);
+  cluster->stop->Request(reason == nullptr ? "stopped" : reason, now != 0);
 }

@@ -9,11 +9,11 @@
 //   millrace_cluster_options options = {.struct_size = sizeof(options), .program = program,
 //                                       .num_executors = 2, .feed = 1};
 //   millrace_cluster* cluster = NULL;
-//   millrace_source* source = NULL;                          // of an ArrowArrayStream for each
-//   partition int32_t code = millrace_source_from_memory(streams, num_streams, &source, &error); if
-//   (code == MILLRACE_OK) code = millrace_cluster_run(&options, &cluster, &error); if (code ==
-//   MILLRACE_OK) code = millrace_cluster_train(cluster, source, NULL, NULL, &error); if (code ==
-//   MILLRACE_OK) code = millrace_cluster_shutdown(cluster, NULL, &error);
+//   millrace_source* source = NULL;
+//   int32_t code = millrace_source_split(&stream, 2, &source, &error);  // of an ArrowArrayStream
+//   if (code == MILLRACE_OK) code = millrace_cluster_run(&options, &cluster, &error);
+//   if (code == MILLRACE_OK) code = millrace_cluster_train(cluster, source, NULL, NULL, &error);
+//   if (code == MILLRACE_OK) code = millrace_cluster_shutdown(cluster, NULL, &error);
 //   millrace_cluster_free(cluster);
 //   millrace_source_free(source);
 #ifndef MILLRACE_C_CLUSTER_H_
@@ -36,6 +36,15 @@ typedef struct millrace_source millrace_source;
 MILLRACE_API int32_t millrace_source_from_memory(struct ArrowArrayStream* streams,
                                                  int32_t num_streams, millrace_source** source,
                                                  millrace_error* error);
+// Reads one stream into memory now, as above, and divides its rows, in their order, into
+// `num_partitions` whose sizes differ by one at most; fewer where there are fewer rows.
+MILLRACE_API int32_t millrace_source_split(struct ArrowArrayStream* stream, int32_t num_partitions,
+                                           millrace_source** source, millrace_error* error);
+
+// One batch (`schema` is that of a struct, `array` its rows) as a stream. All are taken over, also
+// by a failure.
+MILLRACE_API int32_t millrace_stream_of_batch(struct ArrowSchema* schema, struct ArrowArray* array,
+                                              struct ArrowArrayStream* out, millrace_error* error);
 
 // Fills *out with the rows of one partition, from its first. Called from any thread, and more than
 // once: in every epoch, and after the death of a node.
@@ -50,7 +59,33 @@ MILLRACE_API int32_t millrace_source_from_function(int32_t num_partitions,
 // Calls under way hold the source by themselves. NULL is nothing.
 MILLRACE_API void millrace_source_free(millrace_source* source);
 
+// ---- stopping -----------------------------------------------------------------------------------
+
+// Ends a cluster, also one that is still starting, or one call, from another thread: see the
+// members `stop` below. For one cluster, or for one call at a time. Any thread may use it, and free
+// it at any time.
+typedef struct millrace_stop millrace_stop;
+MILLRACE_API millrace_stop* millrace_stop_new(void);
+// NULL is nothing.
+MILLRACE_API void millrace_stop_free(millrace_stop* stop);
+// What it was given to returns CANCELLED with `reason`, the first one. A cluster asks every node to
+// end (`now` is 1: kills them), and millrace_cluster_shutdown() waits for them. Does not wait.
+MILLRACE_API void millrace_stop_request(millrace_stop* stop, const char* reason, int32_t now);
+
 // ---- a cluster ----------------------------------------------------------------------------------
+
+// The node whose end is the error of the cluster. All of it lives as long as the callback runs.
+typedef struct millrace_failure {
+  size_t struct_size;
+  const char* node;  // "worker:1"
+  int32_t executor_id;
+  int32_t attempt;
+  const char* host;                 // "" if unknown
+  int64_t pid;                      // 0: none ran
+  const char* exit_status;          // "exit code 3", "signal 9 (SIGKILL)"; "" if no process ended
+  const char* const* stderr_lines;  // its last, oldest first
+  size_t num_stderr_lines;
+} millrace_failure;
 
 typedef struct millrace_variable {
   const char* name;
@@ -91,6 +126,14 @@ typedef struct millrace_cluster_options {
   void (*on_log)(const char* node, const char* line, void* user_data);
   void (*on_metric)(const char* node, const char* name, int64_t step, double value,
                     void* user_data);
+  // Once, from any thread, before the first call returns that fails for it.
+  void (*on_failure)(const millrace_failure* failure, void* user_data);
+  millrace_stop* stop;          // NULL: none but millrace_cluster_stop()
+  int64_t stop_grace_ms;        // how long a node that was asked to stop may take. 0: 5,000
+  int64_t stop_timeout_ms;      // how long a node may stay stopped by a signal. 0: 10,000
+  int32_t tensorboard;          // 1: TensorBoard on log_dir beside the first fed node
+  const char* feed_port_range;  // "9000-9100": where nodes are fed over TCP. NULL: any
+  const char* coordinator_port_range;
 } millrace_cluster_options;
 
 // Starts the nodes and returns when all run. Blocks. A failure leaves nothing behind.
@@ -107,6 +150,16 @@ MILLRACE_API const char* millrace_cluster_id(const millrace_cluster* cluster);
 // As millrace_node_cluster_spec(). Free *json with millrace_free().
 MILLRACE_API int32_t millrace_cluster_spec(const millrace_cluster* cluster, char** json,
                                            millrace_error* error);
+// Every node as it is now, by executor id: a JSON array of objects with executor_id, job_name,
+// task_index, state ("running"), attempt, host, address, pid (0 if no program runs). Free *json
+// with millrace_free().
+MILLRACE_API int32_t millrace_cluster_nodes(const millrace_cluster* cluster, char** json,
+                                            millrace_error* error);
+// Where its coordinator listens, host:port. Lives as long as the cluster.
+MILLRACE_API const char* millrace_cluster_address(const millrace_cluster* cluster);
+// "" until TensorBoard takes connections, or where there is none. Free *url with millrace_free().
+MILLRACE_API int32_t millrace_cluster_tensorboard_url(const millrace_cluster* cluster, char** url,
+                                                      millrace_error* error);
 
 typedef struct millrace_feed_call {
   size_t struct_size;
@@ -115,6 +168,7 @@ typedef struct millrace_feed_call {
   int64_t feed_timeout_ms;  // the longest time without progress. 0: 600,000
   const char* queue;        // NULL: "input"
   int64_t batch_bytes;      // of the rows in a message. 0: 1 MiB
+  millrace_stop* stop;      // ends this call; the cluster goes on. NULL: none
 } millrace_feed_call;
 
 typedef struct millrace_train_result {
@@ -128,7 +182,7 @@ typedef struct millrace_train_result {
 // Feeds every row of `source` to the fed nodes and returns when all are acknowledged. `call` and
 // `result` may be NULL. Blocks. FAILED_PRECONDITION: the cluster is not fed, or the queue has
 // ended; NOT_FOUND: no such queue; DEADLINE_EXCEEDED: no progress; CANCELLED:
-// millrace_cluster_stop(); or the failure of a node, or of the source.
+// millrace_cluster_stop(), or a `stop`; or the failure of a node, or of the source.
 MILLRACE_API int32_t millrace_cluster_train(millrace_cluster* cluster,
                                             const millrace_source* source,
                                             const millrace_feed_call* call,
@@ -162,7 +216,7 @@ MILLRACE_API int32_t millrace_cluster_shutdown(millrace_cluster* cluster,
                                                millrace_error* error);
 
 // Asks every node to end (`now` is 1: kills them); calls under way return CANCELLED with `reason`.
-// Does not wait: millrace_cluster_shutdown() does.
+// Does not wait: millrace_cluster_shutdown() does. As millrace_stop_request() of its options.
 MILLRACE_API void millrace_cluster_stop(millrace_cluster* cluster, const char* reason, int32_t now);
 
 #ifdef __cplusplus

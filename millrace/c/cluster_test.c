@@ -79,6 +79,7 @@ typedef struct {
   int64_t rows;
   int said; /* that the line was there */
   const char* line;
+  char failed[64]; /* "worker:0: exit code 1: last stderr line" */
 } Heard;
 
 static void OnMetric(const char* node, const char* name, int64_t step, double value,
@@ -95,6 +96,15 @@ static void OnLog(const char* node, const char* line, void* user_data) {
   if (strcmp(line, heard->line) == 0) heard->said = 1;
 }
 
+static void OnFailure(const millrace_failure* failure, void* user_data) {
+  Heard* heard = user_data;
+  CHECK(heard->failed[0] == '\0' && failure->pid > 0 && failure->attempt == 0);
+  CHECK(failure->num_stderr_lines > 0);
+  const char* last = failure->stderr_lines[failure->num_stderr_lines - 1];
+  CHECK(strstr(last, "on purpose") != NULL);
+  snprintf(heard->failed, sizeof(heard->failed), "%s: %s", failure->node, failure->exit_status);
+}
+
 static millrace_cluster* Start(const char* what, int32_t nodes, Heard* heard,
                                millrace_error* error) {
   const char* args[] = {what};
@@ -109,7 +119,8 @@ static millrace_cluster* Start(const char* what, int32_t nodes, Heard* heard,
                                             .no_cluster_file = 1,
                                             .user_data = heard,
                                             .on_log = OnLog,
-                                            .on_metric = OnMetric};
+                                            .on_metric = OnMetric,
+                                            .on_failure = OnFailure};
   millrace_cluster* cluster = NULL;
   CHECK_OK(millrace_cluster_run(&options, &cluster, error), *error);
   return cluster;
@@ -142,6 +153,11 @@ static void FeedsTrainingAndInference(millrace_error* error) {
   CHECK_OK(millrace_cluster_spec(cluster, &spec, error), *error);
   CHECK(strstr(spec, "\"worker\":[") != NULL);
   millrace_free(spec);
+  char* nodes = NULL;
+  CHECK_OK(millrace_cluster_nodes(cluster, &nodes, error), *error);
+  CHECK(strstr(nodes, "\"job_name\":\"worker\"") != NULL && strstr(nodes, "\"running\"") != NULL);
+  millrace_free(nodes);
+  CHECK(strncmp(millrace_cluster_address(cluster), "127.0.0.1:", 10) == 0);
 
   millrace_source* source = MakeSource(error);
   const millrace_feed_call twice = {.struct_size = sizeof(twice), .num_epochs = 2};
@@ -187,6 +203,7 @@ static void ErrorsSayWhatAndWhere(millrace_error* error) {
   }
   CHECK_ERROR(error->code, *error, MILLRACE_DATA_LOSS, "failed with DATA_LOSS: on purpose");
   CHECK(strstr(error->message, "worker:0") != NULL);
+  CHECK(strcmp(heard.failed, "worker:0: exit code 1") == 0);
   millrace_cluster_free(cluster);
   millrace_source_free(source);
 
@@ -221,6 +238,49 @@ static void ErrorsSayWhatAndWhere(millrace_error* error) {
               "newer libmillrace");
 }
 
+/* What is asked for before it begins is the surest case of all. */
+static void StopsACallAndAClusterThatStarts(millrace_error* error) {
+  Heard heard = {.line = ""};
+  millrace_cluster* cluster = Start("sum", 2, &heard, error);
+  struct ArrowArrayStream stream;
+  MakePartition(0, &stream, error);
+  millrace_source* source = NULL;
+  CHECK_OK(millrace_source_split(&stream, 3, &source, error), *error);
+  millrace_stop* stop = millrace_stop_new();
+  millrace_stop_request(stop, "not this one", 0);
+  const millrace_feed_call stopped = {.struct_size = sizeof(stopped), .stop = stop};
+  CHECK_ERROR(millrace_cluster_train(cluster, source, &stopped, NULL, error), *error,
+              MILLRACE_CANCELLED, "not this one");
+  CHECK_OK(millrace_cluster_train(cluster, source, NULL, NULL, error), *error);
+  CHECK_OK(millrace_cluster_end_feed(cluster, NULL, error), *error);
+  struct ArrowArrayStream results;
+  CHECK_ERROR(millrace_cluster_inference(cluster, source, &stopped, &results, error), *error,
+              MILLRACE_CANCELLED, "not this one");
+  CHECK_OK(millrace_cluster_shutdown(cluster, NULL, error), *error);
+  millrace_cluster_free(cluster);
+  CHECK(heard.rows == kRows);
+
+  const char* args[] = {"sum"};
+  const millrace_cluster_options options = {.struct_size = sizeof(options),
+                                            .program = g_node,
+                                            .args = args,
+                                            .num_args = 1,
+                                            .agent_path = g_agent,
+                                            .progress = -1,
+                                            .no_cluster_file = 1,
+                                            .stop = stop};
+  CHECK_ERROR(millrace_cluster_run(&options, &cluster, error), *error, MILLRACE_CANCELLED,
+              "not this one");
+  millrace_stop_free(stop);
+  CHECK_ERROR(millrace_source_split(NULL, 1, &source, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "stream");
+  MakePartition(0, &stream, error);
+  millrace_source* none = NULL;
+  CHECK_ERROR(millrace_source_split(&stream, 0, &none, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "0 partitions");
+  millrace_source_free(source);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc == 3);
   g_node = argv[1];
@@ -232,6 +292,8 @@ int main(int argc, char** argv) {
   fprintf(stderr, "MemoryOutlivesBatchFeedAndNode: ok\n");
   ErrorsSayWhatAndWhere(&error);
   fprintf(stderr, "ErrorsSayWhatAndWhere: ok\n");
+  StopsACallAndAClusterThatStarts(&error);
+  fprintf(stderr, "StopsACallAndAClusterThatStarts: ok\n");
   CHECK(strcmp(millrace_code_name(5), "NOT_FOUND") == 0);
   CHECK(strlen(millrace_version()) > 0);
   millrace_error_clear(&error);

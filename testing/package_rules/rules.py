@@ -61,7 +61,7 @@ ALLOWED = {
     # Its jar holds the agent and the GPU helper.
     "spark_connector": _LEAVES | {"core/proto", "core/agent", "core/gpu"},
     # The C interface of nodes and drivers, and what stands on it.
-    "millrace": _LEAVES | _FEED | {"core/cluster", "core/node"},
+    "millrace": _LEAVES | _FEED | {"core/cluster", "core/coordinator/state", "core/node"},
     "examples": _CLUSTER | {"core/agent", "core/cluster", "core/node", "core/cli"},
     "third_party": set(),
 }

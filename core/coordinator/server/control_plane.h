@@ -14,6 +14,7 @@
 #ifndef CORE_COORDINATOR_SERVER_CONTROL_PLANE_H_
 #define CORE_COORDINATOR_SERVER_CONTROL_PLANE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -83,7 +84,8 @@ class ControlPlane {
 
   // ---- for the driver: as in coordinator.h ----
   absl::Status WaitRunning(absl::Duration timeout);
-  absl::Status WaitFedEndpoints(absl::Duration timeout);
+  absl::Status WaitFedEndpoints(absl::Duration timeout, const std::atomic<bool>* given_up);
+  void Wake();
   absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout);
   absl::Status WaitOutput(absl::Duration timeout);
   absl::Status WaitFailure(absl::Duration timeout);

@@ -1,6 +1,7 @@
 // What the driver asks.
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -69,11 +70,15 @@ absl::Status ControlPlane::WaitRunning(absl::Duration timeout) {
   return table_.ReservationTimeoutError(clock_->SteadyNow() - started_at_);
 }
 
-absl::Status ControlPlane::WaitFedEndpoints(absl::Duration timeout) {
+absl::Status ControlPlane::WaitFedEndpoints(absl::Duration timeout,
+                                            const std::atomic<bool>* given_up) {
   MutexLock lock(&mu_);
   const std::optional<absl::Status> status =
-      WaitFor(timeout, [this]() -> std::optional<absl::Status> {
+      WaitFor(timeout, [this, given_up]() -> std::optional<absl::Status> {
         if (std::optional<absl::Status> cause = Interrupted(); cause.has_value()) return cause;
+        if (given_up != nullptr && given_up->load()) {
+          return absl::CancelledError("the call was given up");
+        }
         bool all = true;
         for (int id = 0; id < table_.size(); ++id) {
           if (!Matches(NodeFilter::kFed, id) || StatusOf(id).has_feed) continue;
@@ -101,6 +106,11 @@ absl::Status ControlPlane::WaitFedEndpoints(absl::Duration timeout) {
       absl::StrCat(missing.count(), missing.count() == 1 ? " fed node" : " fed nodes",
                    " published no feed endpoint in ", Seconds(timeout), ": ", missing.ToString(),
                    ": ", kNoEndpointHint));
+}
+
+void ControlPlane::Wake() {
+  MutexLock lock(&mu_);
+  changed_.SignalAll();
 }
 
 absl::Status ControlPlane::WaitEnded(NodeFilter filter, absl::Duration timeout) {

@@ -1,4 +1,4 @@
-"""Millrace: clusters of programs that are fed. This package is a node's side of it.
+"""Millrace: clusters of programs that are fed. A node's side of it:
 
     import millrace
 
@@ -13,10 +13,19 @@
 
     millrace.run_node(main)
 
-It needs libmillrace.so and Python's standard library; NumPy, PyTorch and Arrow come in when they are asked for.
+And a driver's:
+
+    import millrace
+
+    with millrace.Cluster.run("train.py", num_executors=4, input_mode=millrace.InputMode.FEED) as cluster:
+        cluster.train(table, num_epochs=5, end_of_feed=True)      # of Arrow, Polars, DuckDB, pandas
+        predictions = cluster.inference(test).table()
+
+It needs Millrace's libraries and Python's standard library; NumPy, PyTorch and Arrow come in when they are asked for.
 """
 
 from millrace.batch import Batch, Column
+from millrace.cluster import Cluster, NodeInfo, TrainResult
 from millrace.error import (
     AbortedError,
     CancelledError,
@@ -29,22 +38,32 @@ from millrace.error import (
     UnavailableError,
 )
 from millrace.feed import Feed
+from millrace.inference import InferenceResult
 from millrace.node import KeyValue, Node, run_node
+from millrace.options import InputMode, NodeProgram
+from millrace.source import Source
 
 __all__ = [
     "AbortedError",
     "Batch",
     "CancelledError",
+    "Cluster",
     "Column",
     "DeadlineExceededError",
     "FailedPreconditionError",
     "Feed",
+    "InferenceResult",
+    "InputMode",
     "InvalidArgumentError",
     "KeyValue",
     "MillraceError",
     "Node",
+    "NodeInfo",
+    "NodeProgram",
     "NotFoundError",
     "ResourceExhaustedError",
+    "Source",
+    "TrainResult",
     "UnavailableError",
     "run_node",
 ]

@@ -32,6 +32,16 @@ class DLManagedTensor(Structure):
     _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", c_void_p), ("deleter", c_void_p)]
 
 
+class ArrowArrayStream(Structure):
+    _fields_ = [
+        ("get_schema", c_void_p),
+        ("get_next", c_void_p),
+        ("get_last_error", c_void_p),
+        ("release", c_void_p),
+        ("private_data", c_void_p),
+    ]
+
+
 # A destructor gets a capsule whose last reference is gone: as a pointer, or ctypes would count it again.
 _DESTRUCTOR = PYFUNCTYPE(None, c_void_p)
 _RELEASE = ctypes.CFUNCTYPE(None, c_void_p)
@@ -69,6 +79,7 @@ def _destroy_tensor(capsule: int) -> None:
 # They live as long as the process: capsules may be the last to go.
 _DESTROY_SCHEMA = _destructor_of_struct(b"arrow_schema", ArrowSchema)
 _DESTROY_ARRAY = _destructor_of_struct(b"arrow_array", ArrowArray)
+_DESTROY_STREAM = _destructor_of_struct(b"arrow_array_stream", ArrowArrayStream)
 _DESTROY_TENSOR = _DESTRUCTOR(_destroy_tensor)
 
 
@@ -85,6 +96,23 @@ def arrow_capsules(fill: Callable[[int, int], None]) -> Tuple[object, object]:
     return _new(schema, b"arrow_schema", _DESTROY_SCHEMA), _new(array, b"arrow_array", _DESTROY_ARRAY)
 
 
+def stream_capsule(fill: Callable[[int], None]) -> object:
+    """The capsule of a stream, which `fill` fills at its address."""
+    stream = _allocate(1, ctypes.sizeof(ArrowArrayStream))
+    try:
+        fill(stream)
+    except BaseException:
+        _free(stream)
+        raise
+    return _new(stream, b"arrow_array_stream", _DESTROY_STREAM)
+
+
+def move(struct: Any, source: int, target: int) -> None:
+    """Moves an Arrow struct of this type from one address to the other."""
+    ctypes.memmove(target, source, ctypes.sizeof(struct))
+    struct.from_address(source).release = None
+
+
 def dlpack_capsule(address: int) -> object:
     """The capsule of a DLManagedTensor."""
     return _new(address, b"dltensor", _DESTROY_TENSOR)
@@ -98,16 +126,6 @@ def address_of(capsule: object, name: bytes) -> int:
     return int(_pointer_of(capsule, name))
 
 
-class _ArrowArrayStream(Structure):
-    _fields_ = [
-        ("get_schema", c_void_p),
-        ("get_next", c_void_p),
-        ("get_last_error", c_void_p),
-        ("release", c_void_p),
-        ("private_data", c_void_p),
-    ]
-
-
 class ArrowStream:
     """Reads the capsule of an ArrowArrayStream: pairs of addresses of a schema and an array, which who
     takes them over releases."""
@@ -115,7 +133,7 @@ class ArrowStream:
     def __init__(self, capsule: object) -> None:
         self._capsule = capsule  # releases the stream
         self._address = address_of(capsule, b"arrow_array_stream")
-        stream = _ArrowArrayStream.from_address(self._address)
+        stream = ArrowArrayStream.from_address(self._address)
         fill = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)
         self._get_schema, self._get_next = fill(stream.get_schema), fill(stream.get_next)
         self._get_error = ctypes.CFUNCTYPE(c_char_p, c_void_p)(stream.get_last_error)

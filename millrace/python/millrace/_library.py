@@ -11,7 +11,7 @@ import os
 import pathlib
 import threading
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from millrace.error import FailedPreconditionError, NotFoundError, error_of
 
@@ -157,19 +157,13 @@ _PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
 }
 
 
-def _candidates() -> List[str]:
-    given = os.environ.get("MILLRACE_LIBRARY")
-    if given:
-        return [given]
-    beside = pathlib.Path(__file__).resolve().parent / "lib" / "libmillrace.so"
-    return [str(beside), "libmillrace.so"]
-
-
-@functools.lru_cache(maxsize=None)
-def library() -> ctypes.CDLL:
-    """The library, which is loaded when the first thing of it is asked for."""
+def load(file: str, variable: str, prototypes: Dict[str, Tuple[Any, List[Any]]]) -> ctypes.CDLL:
+    """A library of Millrace: the one that the environment's `variable` names, or the one of this package, or
+    of the system."""
+    given = os.environ.get(variable)
+    beside = pathlib.Path(__file__).resolve().parent / "lib" / file
     reasons = []
-    for path in _candidates():
+    for path in [given] if given else [str(beside), file]:
         try:
             # RTLD_LOCAL, the default: what it links stays apart from what other modules bring.
             loaded = ctypes.CDLL(path)
@@ -178,10 +172,9 @@ def library() -> ctypes.CDLL:
             reasons.append(str(error))
     else:
         raise NotFoundError(
-            "NOT_FOUND",
-            "libmillrace.so cannot be loaded; set MILLRACE_LIBRARY to its path. Tried: " + "; ".join(reasons),
+            "NOT_FOUND", f"{file} cannot be loaded; set {variable} to its path. Tried: " + "; ".join(reasons)
         )
-    for name, (result, arguments) in _PROTOTYPES.items():
+    for name, (result, arguments) in prototypes.items():
         function = getattr(loaded, name)
         can_fail = result == "c"
         function.restype = c_int32 if can_fail else result
@@ -189,16 +182,26 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
-def call(name: str, *arguments: Any) -> None:
+@functools.lru_cache(maxsize=None)
+def library() -> ctypes.CDLL:
+    """The library, which is loaded when the first thing of it is asked for."""
+    return load("libmillrace.so", "MILLRACE_LIBRARY", _PROTOTYPES)
+
+
+def check(function: Any, arguments: Sequence[Any]) -> None:
     """Calls a function that can fail; raises what it says."""
-    loaded = library()
     error = Error(ctypes.sizeof(Error), 0, None)
-    code = getattr(loaded, name)(*arguments, byref(error))
+    code = function(*arguments, byref(error))
     if code == 0:
         return
     message = (error.message or b"").decode("utf-8", "replace")
-    loaded.millrace_error_clear(byref(error))
+    library().millrace_error_clear(byref(error))
     raise error_of(code, message)
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls a function of the nodes' library that can fail; raises what it says."""
+    check(getattr(library(), name), arguments)
 
 
 def take_text(pointer: c_void_p) -> str:

@@ -19,14 +19,16 @@ _NUMBERS: Dict[str, int] = {
 _TIMES: Dict[str, int] = {"s": 14, "ms": 15, "us": 16, "ns": 17}
 
 
-def _wrong(name: str, what: str) -> InvalidArgumentError:
-    return InvalidArgumentError("INVALID_ARGUMENT", f'results, column "{name}": {what}')
+class Builder:
+    """Rows from columns of Python's, NumPy's or PyTorch's; `what` they are, for messages."""
 
-
-class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        self._what = what
         loaded = library()
         self._handle = Handle(loaded.millrace_builder_new(), loaded.millrace_builder_free, "the builder")
+
+    def _wrong(self, name: str, what: str) -> InvalidArgumentError:
+        return InvalidArgumentError("INVALID_ARGUMENT", f'{self._what}, column "{name}": {what}')
 
     def add(self, name: str, value: Any) -> None:
         if isinstance(value, Column):
@@ -38,7 +40,7 @@ class _Builder:
         elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
             self._add_list(name, value)
         else:
-            raise _wrong(
+            raise self._wrong(
                 name,
                 f"{type(value).__name__} is no column; give an array of NumPy, a tensor, a column of a batch "
                 "or a list, one row for each row of the batch",
@@ -48,7 +50,7 @@ class _Builder:
         self, name: str, kind: int, shape: Sequence[int], address: int, valid: Optional[bytes] = None
     ) -> None:
         if not 1 <= len(shape) <= MAX_DIMENSIONS:
-            raise _wrong(name, f"an array of {len(shape)} dimensions; the first is that of the rows")
+            raise self._wrong(name, f"an array of {len(shape)} dimensions; the first is that of the rows")
         tensor = Tensor(ctypes.sizeof(Tensor), address, kind, len(shape))
         for i, size in enumerate(shape):
             tensor.shape[i] = size
@@ -80,7 +82,7 @@ class _Builder:
         }  # fmt: skip
         kind = kinds.get(tensor.dtype)
         if kind is None:
-            raise _wrong(name, f"Arrow has no {tensor.dtype}; call .float() on the tensor")
+            raise self._wrong(name, f"Arrow has no {tensor.dtype}; call .float() on the tensor")
         self._add_tensor(name, kind, tuple(tensor.shape), tensor.data_ptr())
 
     def _add_numpy(self, name: str, value: Any) -> None:
@@ -88,7 +90,7 @@ class _Builder:
 
         array = np.asarray(value)
         if array.ndim == 0:
-            raise _wrong(name, "a single value; a row is needed for each row of the batch")
+            raise self._wrong(name, "a single value; a row is needed for each row of the batch")
         if array.dtype.kind in "OUS":
             self._add_list(name, array.tolist())
             return
@@ -107,12 +109,12 @@ class _Builder:
             array = array.astype(array.dtype.newbyteorder("="), copy=False)
             kind = _NUMBERS.get(array.dtype.str[1:])
         if kind is None:
-            raise _wrong(name, f"Arrow has no {array.dtype}; use another dtype")
+            raise self._wrong(name, f"Arrow has no {array.dtype}; use another dtype")
         self._add_tensor(name, kind, array.shape, array.ctypes.data)
 
     def _add_bools(self, name: str, data: bytes, shape: Sequence[int], valid: Optional[bytes] = None) -> None:
         if len(shape) != 1:
-            raise _wrong(name, "bools of more than one dimension; convert them to uint8")
+            raise self._wrong(name, "bools of more than one dimension; convert them to uint8")
         with self._handle as pointer:
             call("millrace_builder_add_bools", pointer, name.encode(), data, len(data), valid)
 
@@ -132,7 +134,7 @@ class _Builder:
             self._add_nested(name, values)
         else:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise _wrong(name, f"rows of {names}; a column has one type: give it as an array of NumPy or of Arrow")
+            raise self._wrong(name, f"rows of {names}; a column has one type: give it as an array of NumPy or of Arrow")
 
     def _add_array(
         self, name: str, code: str, values: List[Any], shape: Tuple[int, ...], valid: Optional[bytes] = None
@@ -140,7 +142,7 @@ class _Builder:
         try:
             data = arrays.array(code, values)
         except OverflowError:
-            raise _wrong(name, "a number that does not fit into 64 bits") from None
+            raise self._wrong(name, "a number that does not fit into 64 bits") from None
         self._add_tensor(name, 4 if code == "q" else 11, shape, data.buffer_info()[0], valid)
 
     def _add_nested(self, name: str, rows: Sequence[Any]) -> None:
@@ -149,12 +151,12 @@ class _Builder:
         while values and isinstance(values[0], (list, tuple)):
             sizes = {len(value) if isinstance(value, (list, tuple)) else -1 for value in values}
             if len(sizes) != 1 or not all(isinstance(value, (list, tuple)) for value in values):
-                raise _wrong(name, "lists of several lengths; give it as an array of Arrow")
+                raise self._wrong(name, "lists of several lengths; give it as an array of Arrow")
             shape.append(sizes.pop())
             values = [item for value in values for item in value]
         kinds = {type(value) for value in values}
         if not kinds <= {int, float}:
-            raise _wrong(name, "lists of something other than numbers; give it as an array of Arrow")
+            raise self._wrong(name, "lists of something other than numbers; give it as an array of Arrow")
         self._add_array(name, "q" if kinds <= {int} else "d", values, tuple(shape))
 
     def _add_texts(self, name: str, values: Sequence[Any], binary: bool, valid: Optional[bytes]) -> None:
@@ -177,7 +179,7 @@ def structs_of(results: Any) -> Iterator[Tuple[ArrowSchema, ArrowArray]]:
     """`results` as pairs of Arrow structs, which who takes them over releases."""
     if isinstance(results, Mapping):
         schema, array = ArrowSchema(), ArrowArray()
-        builder = _Builder()
+        builder = Builder("results")
         for name, value in results.items():
             builder.add(name, value)
         builder.finish(schema, array)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Type
+from typing import Dict, Sequence, Type
 
 __all__ = [
     "AbortedError",
@@ -18,11 +18,18 @@ __all__ = [
 
 
 class MillraceError(Exception):
-    """What happened, where, and what to do about it. `code` is one of gRPC's: "NOT_FOUND"."""
+    """What happened, where, and what to do about it; the first line is complete in itself.
+
+    At a driver, if a node caused it: its name, its end and its last words.
+    """
+
+    node = ""  # "worker:1"
+    exit_status = ""  # "exit code 3", "signal 9 (SIGKILL)"
+    stderr_lines: Sequence[str] = ()  # the last, oldest first
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
-        self.code = code
+        self.code = code  # of gRPC's status codes: "NOT_FOUND"
         self.message = message
 
     def __str__(self) -> str:

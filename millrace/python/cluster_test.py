@@ -1,0 +1,245 @@
+"""Drivers in Python, on real clusters of nodes in Python and in C++."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from testing_cluster import PATIENCE_S, Heard, run
+
+import millrace
+
+_PROGRAM = os.path.abspath("millrace/python/cluster_test_program.py")
+_CPP_NODE = os.path.abspath("core/cluster/cluster_test_node")
+_IDS = list(range(101))
+_EXPECTED = [{"doubled": 2 * i} for i in _IDS]
+
+
+def answer_with_texts(node):
+    """A node program by itself: see test_a_function_is_a_program."""
+    feed = node.feed(mode="inference")
+    for batch in feed:
+        feed.results({"text": [f"{node.name} has {text}" for text in batch["text"].to_pylist()]})
+
+
+class _OnlyAStream:
+    """What Polars and DuckDB are to us."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class _OldPandas(pd.DataFrame):
+    """Before pandas spoke Arrow."""
+
+    @property
+    def __arrow_c_stream__(self):
+        raise AttributeError
+
+
+def _interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _endless(read_before_interrupt):
+    """Rows without end; Ctrl-C after some."""
+
+    def batches(partition):
+        batch = pa.record_batch({"id": list(range(1000))})
+        count = 0
+        while True:
+            count += 1
+            if partition == 0 and count == read_before_interrupt:
+                _interrupt()
+            yield batch
+
+    schema = pa.schema({"id": pa.int64()})
+    return millrace.Source(lambda partition, _: pa.RecordBatchReader.from_batches(schema, batches(partition)), 2)
+
+
+class DataTest(unittest.TestCase):
+    maxDiff = None
+
+    def test_every_kind_of_table_is_answered_in_its_order(self):
+        table = pa.table({"id": _IDS})
+        kinds = {
+            "table": table,
+            "record batch": table.to_batches()[0],
+            "reader": pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=9)),
+            "pandas": pd.DataFrame({"id": _IDS}),
+            "old pandas": _OldPandas({"id": _IDS, "text": [None, *["x"] * 100]}),
+            "stream": _OnlyAStream(table),
+            "dict of lists": {"id": _IDS},
+            "dict of arrays": {"id": np.array(_IDS), "image": np.zeros((101, 3), np.float32)},
+            "list of dicts": [{"id": i, "name": f"row {i}", "image": np.zeros(3)} for i in _IDS],
+            "generator of dicts": ({"id": i} if i else {"id": np.int64(0), "first": True} for i in _IDS),
+            "list of tables": [table.slice(0, 1), table.slice(1, 0), table.slice(1)],
+            "source": millrace.Source(lambda p, epoch: table.slice(p * 50, 50 if p == 0 else 51), 2),
+        }
+        with run(Heard(), _PROGRAM, 2, args=["double"]) as cluster:
+            cluster.end_feed()
+            for kind, data in kinds.items():
+                self.assertEqual(cluster.inference(data).to_pylist(), _EXPECTED, kind)
+            result = cluster.inference(table, num_partitions=3)
+            self.assertEqual(sum(batch.num_rows for batch in result), 101)
+            with self.assertRaisesRegex(millrace.FailedPreconditionError, "read already"):
+                result.table()
+            kept = cluster.inference(table)
+        self.assertEqual(kept.table().to_pylist(), _EXPECTED)  # without the cluster
+
+    def test_what_is_no_data_says_what_is(self):
+        def fails(partition, epoch):
+            raise ZeroDivisionError("no such partition")
+
+        cases = [
+            ("rows.csv", "read it"),
+            (3, "int is no table"),
+            ([], "neither a row nor a table"),
+            ([{"id": 1}, 2], "row 1 is a int"),
+            ({"id": [1], "x": [1, 2]}, '"x"'),
+            ([{"x": 1}, {"x": "a"}], 'data, column "x".*one type'),
+            ([pa.table({"id": [1]}), pa.table({"x": [1]})], "schema"),
+        ]
+        with run(Heard(), _PROGRAM, args=["double"]) as cluster:
+            for data, part in cases:
+                with self.assertRaisesRegex(millrace.InvalidArgumentError, part):
+                    cluster.train(data)
+            with self.assertRaisesRegex(millrace.InvalidArgumentError, "num_partitions=0"):
+                cluster.train({"id": [1]}, num_partitions=0)
+            with self.assertRaisesRegex(millrace.InvalidArgumentError, "num_epochs=0"):
+                cluster.train({"id": [1]}, num_epochs=0)
+            with self.assertRaisesRegex(millrace.MillraceError, "ZeroDivisionError: no such partition"):
+                cluster.train(millrace.Source(fails, 1))
+            with self.assertRaisesRegex(millrace.NotFoundError, "no queue 'nowhere'"):
+                cluster.train({"id": [1]}, queue="nowhere")
+            self.assertEqual(cluster.train({"id": [1]}).rows, 1)
+
+
+class ClusterTest(unittest.TestCase):
+    def test_nodes_in_cpp_train_and_answer(self):
+        heard = Heard()
+        options = {"args": ["sum"], "num_ps": 1, "master_node": "chief"}
+        with run(heard, _CPP_NODE, 3, **options) as cluster:
+            result = cluster.train({"x": np.arange(100)}, num_epochs=2, end_of_feed=True)
+            self.assertEqual(result, millrace.TrainResult(200, 0, True, False))
+            doubled = cluster.inference({"x": np.arange(20)}).table()
+            self.assertEqual(doubled.to_pydict(), {"doubled": [2 * i for i in range(20)]})
+            with self.assertRaisesRegex(millrace.FailedPreconditionError, "has ended"):
+                cluster.train({"x": [1]})
+            self.assertEqual([node.name for node in cluster.cluster_info], ["ps:0", "chief:0", "worker:0"])
+            self.assertEqual({node.state for node in cluster.cluster_info}, {"running"})
+            self.assertEqual(sorted(cluster.cluster_spec), ["chief", "ps", "worker"])
+            self.assertEqual((cluster.num_executors, cluster.input_mode.value), (3, "FEED"))
+            self.assertRegex(repr(cluster), f"<millrace.Cluster {cluster.cluster_id}: .*cluster_test_node, 3 running>")
+            self.assertIn("<td>worker:0</td><td>running</td>", cluster._repr_html_())
+        self.assertEqual(sum(value for _, _, value in heard.metrics["sum"]), 2 * sum(range(100)))
+        self.assertRegex(repr(cluster), ", closed>$")
+        self.assertRegex(cluster._repr_html_(), ": closed$")
+        cluster.close()
+        with self.assertRaisesRegex(millrace.FailedPreconditionError, "the cluster is closed"):
+            cluster.train({"x": [1]})
+
+    def test_a_function_is_a_program(self):
+        with run(Heard(), answer_with_texts) as cluster:
+            answers = cluster.inference([{"text": "one"}, {"text": "two"}]).to_pylist()
+        self.assertEqual(answers, [{"text": "worker:0 has one"}, {"text": "worker:0 has two"}])
+
+    def test_a_program_that_cannot_be_started_says_why(self):
+        def local(node):
+            pass
+
+        cases = [
+            ("no_such_script.py", millrace.NotFoundError, "no_such_script.py"),
+            ("no-such-program", millrace.NotFoundError, "no-such-program"),
+            (local, millrace.InvalidArgumentError, "top level of a file"),
+            (lambda node: None, millrace.InvalidArgumentError, "top level of a file"),
+        ]
+        for program, kind, part in cases:
+            with self.assertRaisesRegex(kind, part):
+                run(Heard(), program)
+        with self.assertRaisesRegex(millrace.InvalidArgumentError, "num_ps"):
+            run(Heard(), _PROGRAM, 1, num_ps=2)
+
+    def test_the_error_is_the_node_that_caused_it(self):
+        with self.assertRaises(millrace.MillraceError) as raised:
+            with run(Heard(), _PROGRAM, 2, args=["fail"]) as cluster:
+                cluster.train({"id": list(range(1000))}, num_partitions=2)
+        error = raised.exception
+        self.assertRegex(error.node, "^worker:[01]$")
+        self.assertEqual(error.exit_status, "exit code 1")
+        self.assertIn("about to divide", error.stderr_lines)
+        self.assertRegex(str(error).splitlines()[0], f"{error.node}.*ZeroDivisionError: division by zero")
+
+    def test_a_driver_that_just_ends_leaves_no_node(self):
+        code = (
+            "import sys; sys.path[:0] = sys.argv[1:]; from testing_cluster import Heard, run\n"
+            f"cluster = run(Heard(), {_PROGRAM!r}, 2, args=['stay'])\n"
+            "print(*[node.pid for node in cluster.cluster_info])"
+        )
+        folder = os.path.dirname(_PROGRAM)
+        command = [sys.executable, "-s", "-B", "-c", code, folder]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+        pids = [int(pid) for pid in ended.stdout.split()]
+        self.assertEqual(len(pids), 2)
+        deadline = time.monotonic() + PATIENCE_S
+        while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            self.assertLess(time.monotonic(), deadline, pids)
+            time.sleep(0.01)
+
+
+class InterruptTest(unittest.TestCase):
+    def test_ctrl_c_ends_the_call_and_leaves_the_cluster(self):
+        heard = Heard()
+        with run(heard, _PROGRAM, 2, args=["double"]) as cluster:
+            for _ in range(2):
+                with self.assertRaises(KeyboardInterrupt):
+                    cluster.train(_endless(100))
+            self.assertEqual(cluster.train({"id": _IDS}, end_of_feed=True).rows, 101)
+            with self.assertRaises(KeyboardInterrupt):
+                cluster.inference(_endless(100))
+            self.assertEqual(cluster.inference({"id": _IDS}).to_pylist(), _EXPECTED)
+
+    def test_ctrl_c_while_the_cluster_starts_ends_it(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".sh", delete=False) as agent:
+            agent.write("#!/bin/sh\nkill -INT $PPID\nexec sleep 1000\n")
+        self.addCleanup(os.unlink, agent.name)
+        os.chmod(agent.name, 0o755)
+        before = os.environ["MILLRACE_AGENT"]
+        os.environ["MILLRACE_AGENT"] = agent.name
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                run(Heard(), _PROGRAM, args=["double"])
+        finally:
+            os.environ["MILLRACE_AGENT"] = before
+
+    def test_ctrl_c_in_shutdown_stops_the_nodes(self):
+        heard = Heard()
+        on_log = heard.on_log
+
+        def interrupt(node, line):
+            on_log(node, line)
+            if line == "the feed has ended":
+                _interrupt()
+
+        heard.on_log = interrupt
+        cluster = run(heard, _PROGRAM, args=["stay"])
+        with self.assertRaises(KeyboardInterrupt):
+            cluster.shutdown()
+        self.assertEqual([node.state for node in cluster.cluster_info], ["finished"])
+        with self.assertRaisesRegex(millrace.CancelledError, "interrupted"):
+            cluster.shutdown()
+        cluster.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

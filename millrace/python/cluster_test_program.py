@@ -1,0 +1,32 @@
+"""The node program of cluster_test.py: what it does is its first argument."""
+
+import sys
+
+import millrace
+
+
+def double(node):
+    """Counts what it is fed, then answers with twice the id."""
+    rows = sum(batch.num_rows for batch in node.feed(batch=50))
+    node.metric("rows", rows, rows)
+    feed = node.feed(batch=7, mode="inference")
+    for batch in feed:
+        feed.results({"doubled": [2 * i for i in batch["id"].to_pylist()]})
+
+
+def stay(node):
+    """Does not end by itself."""
+    for _ in node.feed():
+        pass
+    print("the feed has ended", flush=True)
+    node.wait_for_stop()
+
+
+def fail(node):
+    next(node.feed(batch=1))
+    print("about to divide", file=sys.stderr, flush=True)
+    return 1 / 0
+
+
+if __name__ == "__main__":
+    millrace.run_node({"double": double, "stay": stay, "fail": fail}[sys.argv[1]])
