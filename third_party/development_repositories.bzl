@@ -48,6 +48,11 @@ def _python_packages():
         requirements = "//testing/arrow_interop:duckdb_requirements.txt",
     )
     python_env(
+        name = "mypy_packages",
+        keep = "*.pyi",
+        requirements = "//millrace/python:mypy_requirements.txt",
+    )
+    python_env(
         name = "python_kubernetes_packages",
         requirements = "//testing/bench:python_kubernetes_requirements.txt",
     )

@@ -25,6 +25,7 @@ def _python_env_impl(ctx):
             ctx.path(ctx.attr._installer),
             ctx.path(ctx.attr.requirements),
             "site",
+            ctx.attr.keep,
         ],
         timeout = 1800,
     )
@@ -37,6 +38,7 @@ python_env = repository_rule(
     implementation = _python_env_impl,
     attrs = {
         "requirements": attr.label(mandatory = True, allow_single_file = True),
+        "keep": attr.string(doc = "A pattern of files that are otherwise left out, such as *.pyi."),
         "_installer": attr.label(default = "//third_party/bazel:python_env.py", allow_single_file = True),
     },
 )

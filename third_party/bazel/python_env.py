@@ -1,4 +1,6 @@
-"""Installs the wheels of a requirements file into a folder: python_env.py REQUIREMENTS FOLDER.
+"""Installs the wheels of a requirements file into a folder: python_env.py REQUIREMENTS FOLDER [KEEP].
+
+KEEP is a pattern of files that are otherwise left out.
 
 Every requirement is `name==version` with at least one `--hash=sha256:`. A wheel is taken from
 ~/.cache/millrace/dist/<sha256>/ or, when it is not there, downloaded with pip and put there. pip
@@ -59,15 +61,15 @@ def _put_into_cache(cache, wheels):
             print(f"python_env: {kept} cannot be written: {error}", file=sys.stderr)
 
 
-def _prune(folder):
+def _prune(folder, keep):
     for name in UNUSED:
         shutil.rmtree(folder / name, ignore_errors=True)
-    for pattern in UNUSED_PATTERNS:
+    for pattern in set(UNUSED_PATTERNS) - {keep}:
         for path in folder.rglob(pattern):
             path.unlink()
 
 
-def main(requirements, folder):
+def main(requirements, folder, keep=""):
     text = pathlib.Path(requirements).read_text(encoding="utf-8")
     digests = re.findall(r"--hash=sha256:([0-9a-f]{64})", text)
     names = re.findall(r"^([A-Za-z0-9_.-]+)==", text, re.MULTILINE)
@@ -81,7 +83,7 @@ def main(requirements, folder):
             _put_into_cache(cache, wheels)
         into = ["--no-compile", "--root-user-action=ignore", "--target", folder]
         _pip("install", "--no-index", "--find-links", temporary, *into, *exact)
-    _prune(pathlib.Path(folder))
+    _prune(pathlib.Path(folder), keep)
 
 
 if __name__ == "__main__":
