@@ -1,0 +1,3 @@
+module millrace.io/go_node
+
+go 1.21
