@@ -13,17 +13,17 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/node_directory.h"
-#include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/login.h"
 #include "feed/wire/zmq_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/data_feed.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 namespace {

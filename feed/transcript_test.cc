@@ -16,16 +16,16 @@
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/feeder/fake_feed_node.h"
 #include "feed/feeder/feeder.h"
-#include "feed/receiver/data_feed.h"
 #include "feed/receiver/raw_feeder.h"
 #include "feed/receiver/receiver.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/data_feed.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 namespace {

@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
-#include "core/base/status_macros.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
-#include "core/base/status_macros.h"
 #include "core/cluster_spec/python_text.h"
+#include "millrace/status_macros.h"
 #include "resolver/local_accelerators.h"
 #include "resolver/tensorflow_error.h"
 

@@ -10,9 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
-#include "core/cluster_spec/cluster_spec.h"
+#include "core/cluster_spec/cluster_spec_json.h"
 #include "core/cluster_spec/python_text.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/status_macros.h"
 #include "resolver/python_value.h"
 #include "resolver/slurm/slurm_resolver.h"
 #include "resolver/static_resolver.h"
@@ -127,7 +128,7 @@ MadeResolver MakeStatic(const OrderedJson& description, ResolverBehavior behavio
     if (spec == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat("field \"", path, "\" is missing"));
     }
-    absl::StatusOr<ClusterSpec> read = ClusterSpec::FromJson(*spec);
+    absl::StatusOr<ClusterSpec> read = ClusterSpecFromJson(*spec);
     if (!read.ok()) return Annotate(read.status(), absl::StrCat("field \"", path, "\""));
     options.cluster_spec = *std::move(read);
   }

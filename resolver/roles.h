@@ -14,7 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/cluster_spec/cluster_spec.h"
+#include "millrace/cluster_spec.h"
 #include "resolver/cluster_resolver.h"
 
 namespace millrace {

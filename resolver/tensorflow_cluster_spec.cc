@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/status_macros.h"
 #include "core/cluster_spec/python_text.h"
+#include "millrace/status_macros.h"
 #include "resolver/python_value.h"
 
 namespace millrace {

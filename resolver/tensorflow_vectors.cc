@@ -21,9 +21,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
-#include "core/cluster_spec/cluster_spec.h"
+#include "core/cluster_spec/cluster_spec_json.h"
 #include "core/cluster_spec/python_text.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/status_macros.h"
 #include "resolver/cluster_resolver.h"
 #include "resolver/kubernetes/client/kubernetes_client.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
@@ -403,7 +404,7 @@ Result ToResult(const absl::StatusOr<std::optional<T>>& value) {
 
 Result SpecResult(ClusterResolver* resolver) {
   MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, resolver->cluster_spec());
-  return spec.ToOrderedJson();
+  return ClusterSpecToJson(spec);
 }
 
 // --- Calls ---

@@ -15,9 +15,9 @@
 #include "absl/strings/strip.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/status_macros.h"
 #include "core/base/status_matchers.h"
 #include "gtest/gtest.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -9,8 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cluster_spec/cluster_spec_json.h"
+#include "millrace/status_macros.h"
 #include "resolver/python_value.h"
 #include "resolver/tensorflow_cluster_spec.h"
 
@@ -112,7 +113,7 @@ absl::StatusOr<ClusterSpec> TfConfigResolver::SpecOf(const OrderedJson& config) 
   const OrderedJson* cluster = Member(config, "cluster");
   if (cluster == nullptr) cluster = Member(config, "sparseCluster");
   if (cluster == nullptr) return ClusterSpec();
-  absl::StatusOr<ClusterSpec> spec = ClusterSpec::FromJson(*cluster);
+  absl::StatusOr<ClusterSpec> spec = ClusterSpecFromJson(*cluster);
   if (!spec.ok()) return Malformed(spec.status().message());
   return spec;
 }

@@ -15,8 +15,8 @@
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/cluster_spec/python_text.h"
+#include "millrace/status_macros.h"
 #include "resolver/python_value.h"
 
 namespace millrace {

@@ -20,8 +20,8 @@ extern "C" {
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "core/base/status_macros.h"
 #include "core/process/process.h"
+#include "millrace/status_macros.h"
 
 extern char** environ;
 

@@ -14,13 +14,14 @@
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cluster_spec/cluster_spec_json.h"
 #include "core/net/local_interfaces.h"
 #include "core/net/socket_address.h"
 #include "core/process/descriptor_limit.h"
 #include "core/proto/spec_proto.h"
 #include "core/proto/time_proto.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -361,7 +362,7 @@ void Agent::OnSpec(const v1::SpecUpdate& update) {
   }
   Push(Json{{"push", "spec"},
             {"epoch", epoch_},
-            {"cluster_spec", Json(spec_.ToOrderedJson())},
+            {"cluster_spec", Json(ClusterSpecToJson(spec_))},
             {"changes", std::move(changes)}});
 }
 

@@ -45,9 +45,9 @@
 #include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/unique_fd.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/process/exit_status.h"
 #include "core/proto/coordinator.pb.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace {
 

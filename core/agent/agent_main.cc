@@ -29,7 +29,6 @@
 #include "core/agent/modes/gateway_mode.h"
 #include "core/agent/modes/listen_mode.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
 #include "core/base/version.h"
@@ -38,6 +37,7 @@
 #include "core/net/socket_address.h"
 #include "core/process/descriptor_limit.h"
 #include "core/process/standard_streams.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

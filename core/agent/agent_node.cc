@@ -8,10 +8,10 @@
 #include "core/agent/agent.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/net/socket_address.h"
 #include "core/proto/time_proto.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -5,10 +5,10 @@
 #include "absl/strings/match.h"
 #include "core/agent/agent.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/net/loopback.h"
 #include "core/net/socket_address.h"
 #include "core/proto/time_proto.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

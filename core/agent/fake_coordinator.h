@@ -23,9 +23,9 @@
 #include "absl/time/time.h"
 #include "core/base/json.h"
 #include "core/base/mutex.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/proto/coordinator.grpc.pb.h"
 #include "core/proto/coordinator.pb.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace {
 

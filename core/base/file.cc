@@ -12,8 +12,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

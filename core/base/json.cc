@@ -7,8 +7,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

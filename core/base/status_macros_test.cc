@@ -1,4 +1,4 @@
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 
 #include <map>
 #include <memory>

@@ -19,11 +19,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "core/agent/node/node_environment.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cli/output/duration_text.h"
 #include "core/cli/resolve_flags.h"
 #include "core/cluster/log_folder.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::cli {
 namespace {

@@ -12,7 +12,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/json.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cli/output/answer.h"
 #include "core/cli/output/duration_text.h"
@@ -20,6 +19,7 @@
 #include "core/cli/output/terminal.h"
 #include "core/cli/output/text_table.h"
 #include "core/client/cluster_client.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::cli {
 namespace {

@@ -15,7 +15,6 @@
 #include "core/base/json.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cli/make_resolver.h"
 #include "core/cli/output/answer.h"
@@ -23,7 +22,9 @@
 #include "core/cli/output/report_error.h"
 #include "core/cli/output/terminal.h"
 #include "core/cli/signal_watch.h"
-#include "core/cluster_spec/cluster_spec.h"
+#include "core/cluster_spec/cluster_spec_json.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/status_macros.h"
 #include "resolver/cluster_resolver.h"
 #include "resolver/membership.h"
 #include "resolver/tensorflow_error.h"
@@ -99,7 +100,7 @@ absl::StatusOr<std::string> Answer(ClusterResolver& resolver, ResolveFormat form
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> environment, resolver.environment());
   const absl::StatusOr<std::string> master = resolver.master();
   OrderedJson object = {{"time_ms", absl::ToUnixMillis(absl::Now())},
-                        {"cluster_spec", spec.ToOrderedJson()},
+                        {"cluster_spec", ClusterSpecToJson(spec)},
                         {"task_type", OrNull(task.type)},
                         {"task_id", OrNull(task.id)},
                         {"master", master.ok() ? OrderedJson(*master) : OrderedJson(nullptr)},
@@ -125,7 +126,7 @@ OrderedJson UpdateJson(const MembershipUpdate& update) {
   }
   return {{"time_ms", absl::ToUnixMillis(absl::Now())},
           {"epoch", update.epoch},
-          {"cluster_spec", update.spec.ToOrderedJson()},
+          {"cluster_spec", ClusterSpecToJson(update.spec)},
           {"added", added},
           {"removed", removed},
           {"moved", moved},

@@ -23,7 +23,6 @@
 #include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cli/find_program.h"
 #include "core/cli/limits.h"
@@ -38,10 +37,11 @@
 #include "core/cluster/local_launcher.h"
 #include "core/cluster/node_program.h"
 #include "core/cluster/stop_request.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/process/exit_status.h"
 #include "core/process/process.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/status_macros.h"
 #include "resolver/cluster_resolver.h"
 
 namespace millrace::cli {

@@ -6,10 +6,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
-#include "core/base/status_macros.h"
 #include "core/cli/output/answer.h"
 #include "core/cli/output/report_error.h"
 #include "core/launch/agent_secret.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::cli {
 namespace {

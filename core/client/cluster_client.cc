@@ -5,12 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
 #include "core/client/client_channel.h"
 #include "core/client/cluster_watch.h"
 #include "core/proto/operator.grpc.pb.h"
 #include "core/proto/time_proto.h"
 #include "core/proto/watch.grpc.pb.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

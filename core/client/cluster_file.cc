@@ -15,12 +15,12 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/client/ended_cluster.h"
 #include "core/client/private_file.h"
 #include "core/net/socket_address.h"
 #include "core/process/process.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/proto/spec_proto.h"
 #include "core/proto/time_proto.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 

@@ -26,8 +26,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/proto/watch.pb.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace {
 

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/client/private_file.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

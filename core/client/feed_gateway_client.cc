@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "core/base/status_macros.h"
 #include "core/client/client_channel.h"
 #include "core/proto/feed_gateway.grpc.pb.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

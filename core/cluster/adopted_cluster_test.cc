@@ -19,10 +19,10 @@
 #include "core/cluster/adopting_launcher.h"
 #include "core/cluster/cluster.h"
 #include "core/launch/agent_secret.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/source/memory_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/source.h"
 #include "resolver/scripted_resolver.h"
 #include "testing/listening_agent.h"
 

@@ -11,7 +11,6 @@
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/base/version.h"
@@ -19,6 +18,7 @@
 #include "core/net/socket_address.h"
 #include "core/process/exit_status.h"
 #include "core/proto/adopt.pb.h"
+#include "millrace/status_macros.h"
 #include "resolver/membership.h"
 
 namespace millrace {

@@ -33,8 +33,8 @@
 #include "core/base/mutex.h"
 #include "core/cluster/adoption_table.h"
 #include "core/cluster/launcher.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/launch/agent_secret.h"
+#include "millrace/cluster_spec.h"
 #include "resolver/cluster_resolver.h"
 
 namespace millrace {

@@ -36,8 +36,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/launch/agent_ticket.h"
+#include "millrace/cluster_spec.h"
 #include "resolver/membership.h"
 
 namespace millrace {

@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/fake_clock.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/cluster_spec.h"
 #include "resolver/membership.h"
 
 namespace millrace {

@@ -18,7 +18,6 @@
 #include "core/base/mutex.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cluster/cluster_directory.h"
 #include "core/cluster/ledger_observer.h"
@@ -29,6 +28,7 @@
 #include "core/net/port_range.h"
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/inference_job.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -30,14 +30,14 @@
 #include "core/cluster/launcher.h"
 #include "core/cluster/node_program.h"
 #include "core/cluster/stop_request.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/restart_policy.h"
 #include "core/coordinator/state/sidecar.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/feeder/train_job.h"
-#include "feed/source/source.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 

@@ -19,17 +19,16 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
-#include "core/base/status_macros.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "core/cluster/local_launcher.h"
 #include "core/cluster/stop_request.h"
-#include "feed/arrow/batch.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/source/memory_source.h"
-#include "feed/source/source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch.h"
+#include "millrace/batch_builder.h"
+#include "millrace/source.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
-#include "core/node/run_node.h"
-#include "feed/arrow/batch_builder.h"
+#include "millrace/batch_builder.h"
+#include "millrace/node.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

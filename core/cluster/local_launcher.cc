@@ -16,10 +16,10 @@
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
-#include "core/base/status_macros.h"
 #include "core/base/thread.h"
 #include "core/launch/agent_process.h"
 #include "core/process/process.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -1,5 +1,3 @@
-#include "core/cluster_spec/cluster_spec.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -8,9 +6,10 @@
 #include "absl/strings/str_join.h"
 #include "core/base/json.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cluster_spec/cluster_spec_json.h"
 #include "core/cluster_spec/python_text.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -73,6 +72,22 @@ absl::StatusOr<ClusterSpec::TaskMap> TasksFromJson(const JsonType& value, absl::
   return tasks;
 }
 
+template <typename JsonType>
+absl::StatusOr<ClusterSpec> FromAnyJson(const JsonType& value) {
+  if (!value.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`cluster` must be a dictionary mapping one or more job names to lists of "
+                     "network addresses, found ",
+                     JsonTypeName(value), "."));
+  }
+  ClusterSpec spec;
+  for (const auto& [job, tasks] : value.items()) {
+    MILLRACE_ASSIGN_OR_RETURN(ClusterSpec::TaskMap map, TasksFromJson(tasks, job));
+    MILLRACE_RETURN_IF_ERROR(spec.AddSparseJob(job, std::move(map)));
+  }
+  return spec;
+}
+
 OrderedJson TasksToJson(const ClusterSpec::TaskMap& tasks) {
   if (IsDense(tasks)) {
     OrderedJson list = OrderedJson::array();
@@ -118,32 +133,15 @@ absl::StatusOr<ClusterSpec> ClusterSpec::Create(const JobList& jobs) {
   return spec;
 }
 
-absl::StatusOr<ClusterSpec> ClusterSpec::FromJsonText(absl::string_view text,
-                                                      const JsonOptions& options) {
-  absl::StatusOr<OrderedJson> value = ParseOrderedJson(text, options);
+absl::StatusOr<ClusterSpec> ClusterSpec::FromJsonText(absl::string_view text) {
+  absl::StatusOr<OrderedJson> value = ParseOrderedJson(text);
   if (!value.ok()) return Annotate(value.status(), "cluster spec");
   return FromAnyJson(*value);
 }
 
-absl::StatusOr<ClusterSpec> ClusterSpec::FromJson(const Json& value) { return FromAnyJson(value); }
-absl::StatusOr<ClusterSpec> ClusterSpec::FromJson(const OrderedJson& value) {
+absl::StatusOr<ClusterSpec> ClusterSpecFromJson(const Json& value) { return FromAnyJson(value); }
+absl::StatusOr<ClusterSpec> ClusterSpecFromJson(const OrderedJson& value) {
   return FromAnyJson(value);
-}
-
-template <typename JsonType>
-absl::StatusOr<ClusterSpec> ClusterSpec::FromAnyJson(const JsonType& value) {
-  if (!value.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`cluster` must be a dictionary mapping one or more job names to lists of "
-                     "network addresses, found ",
-                     JsonTypeName(value), "."));
-  }
-  ClusterSpec spec;
-  for (const auto& [job, tasks] : value.items()) {
-    MILLRACE_ASSIGN_OR_RETURN(TaskMap map, TasksFromJson(tasks, job));
-    MILLRACE_RETURN_IF_ERROR(spec.AddSparseJob(job, std::move(map)));
-  }
-  return spec;
 }
 
 absl::Status ClusterSpec::AddJob(absl::string_view job, TaskList tasks) {
@@ -156,7 +154,7 @@ absl::Status ClusterSpec::AddJob(absl::string_view job, TaskList tasks) {
 
 absl::Status ClusterSpec::AddSparseJob(absl::string_view job, TaskMap tasks) {
   if (!tasks.empty()) MILLRACE_RETURN_IF_ERROR(CheckIndex(job, tasks.begin()->first));
-  if (!index_.try_emplace(job, jobs_.size()).second) {
+  if (!index_.try_emplace(std::string(job), jobs_.size()).second) {
     return absl::AlreadyExistsError(
         absl::StrCat("Job ", Quote(job), " is already in the cluster."));
   }
@@ -166,7 +164,7 @@ absl::Status ClusterSpec::AddSparseJob(absl::string_view job, TaskMap tasks) {
 
 absl::Status ClusterSpec::SetTask(absl::string_view job, int index, absl::string_view address) {
   MILLRACE_RETURN_IF_ERROR(CheckIndex(job, index));
-  const auto [entry, is_new] = index_.try_emplace(job, jobs_.size());
+  const auto [entry, is_new] = index_.try_emplace(std::string(job), jobs_.size());
   if (is_new) jobs_.emplace_back(job, TaskMap());
   jobs_[entry->second].second.insert_or_assign(index, std::string(address));
   return absl::OkStatus();
@@ -249,14 +247,16 @@ ClusterSpec::JobList ClusterSpec::AsDict() const {
   return dict;
 }
 
-OrderedJson ClusterSpec::ToOrderedJson() const {
+OrderedJson ClusterSpecToJson(const ClusterSpec& spec) {
   OrderedJson value = OrderedJson::object();
   auto& members = value.get_ref<OrderedJson::object_t&>();
-  for (const auto& [job, tasks] : jobs_) members.emplace_back(job, TasksToJson(tasks));
+  for (const std::string& job : spec.jobs()) {
+    members.emplace_back(job, TasksToJson(**spec.TaskMapOf(job)));
+  }
   return value;
 }
 
-std::string ClusterSpec::ToJson() const { return DumpJson(ToOrderedJson()); }
+std::string ClusterSpec::ToJson() const { return DumpJson(ClusterSpecToJson(*this)); }
 
 std::string ClusterSpec::AsText() const {
   std::vector<const std::pair<std::string, TaskMap>*> sorted;
@@ -298,7 +298,7 @@ absl::StatusOr<std::string> TfConfig(const ClusterSpec& spec, absl::string_view 
         absl::StrCat("extra members of TF_CONFIG must be an object, found ", JsonTypeName(extra)));
   }
   OrderedJson config = OrderedJson::object();
-  config["cluster"] = spec.ToOrderedJson();
+  config["cluster"] = ClusterSpecToJson(spec);
   config["task"]["type"] = std::string(task_type);
   config["task"]["index"] = task_index;
   config["environment"] = "cloud";

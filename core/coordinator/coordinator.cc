@@ -15,7 +15,6 @@
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/client/cluster_file.h"
 #include "core/client/ended_cluster.h"
@@ -34,6 +33,7 @@
 #include "core/net/port_range.h"
 #include "core/net/socket_address.h"
 #include "core/process/descriptor_limit.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -44,12 +44,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/server/access_tokens.h"
 #include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/feed_ledger.h"
 #include "core/process/exit_status.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace {
 

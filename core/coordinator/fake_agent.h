@@ -25,7 +25,6 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/coordinator.h"
 #include "core/process/exit_status.h"
 #include "core/proto/coordinator.grpc.pb.h"
@@ -33,6 +32,7 @@
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/client_callback.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace {
 

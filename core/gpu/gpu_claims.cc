@@ -19,10 +19,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/gpu/gpu_lines.h"
 #include "core/net/socket_address.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -23,11 +23,11 @@ extern "C" {
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/status_code.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/process/descriptor_limit.h"
 #include "core/process/exit_status.h"
 #include "core/process/process.h"
+#include "millrace/status_macros.h"
 
 extern char** environ;
 

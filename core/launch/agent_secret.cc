@@ -20,11 +20,11 @@
 #include "core/base/json.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
 #include "core/net/certificate.h"
 #include "core/net/openssl.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/node/cluster_server.h"
+#include "millrace/cluster_server.h"
 
 #include <arpa/inet.h>
 #include <grpcpp/create_channel.h>
@@ -18,11 +18,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
 #include "core/net/grpc_log.h"
 #include "core/net/loopback.h"
 #include "core/net/socket_address.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -97,9 +97,6 @@ void ClusterServer::Shutdown(absl::Duration grace) {
 absl::StatusOr<std::unique_ptr<ClusterServer>> StartClusterServer(
     NodeContext& context, const std::vector<grpc::Service*>& services,
     const ClusterServerOptions& options) {
-  if (options.rdma) {
-    return absl::UnimplementedError("StartClusterServer: there is no RDMA transport");
-  }
   if (services.empty()) return absl::InvalidArgumentError("StartClusterServer: no services given");
   MILLRACE_RETURN_IF_ERROR(CheckTls(context));
   MILLRACE_ASSIGN_OR_RETURN(const HostPort advertised, ParseHostPort(context.address()));

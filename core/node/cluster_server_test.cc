@@ -1,4 +1,4 @@
-#include "core/node/cluster_server.h"
+#include "millrace/cluster_server.h"
 
 #include <arpa/inet.h>
 #include <grpcpp/client_context.h>
@@ -25,7 +25,6 @@
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/node/cluster_server_test.grpc.pb.h"
 #include "core/node/fake_agent_channel.h"
 #include "core/node/node_config.h"
@@ -33,6 +32,8 @@
 #include "core/node/test_certificates.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/node.h"
 
 namespace millrace {
 namespace {
@@ -116,7 +117,7 @@ struct Node {
       agents_hold.fd.reset();
     }
     absl::StatusOr<std::unique_ptr<NodeContext>> created =
-        NodeContext::Create(std::move(config), agent.TakeNodeEnd(), [](const absl::Status&) {});
+        CreateNodeContext(std::move(config), agent.TakeNodeEnd(), [](const absl::Status&) {});
     ASSERT_THAT(created, IsOk());
     context = *std::move(created);
   }
@@ -354,8 +355,6 @@ TEST_F(ClusterServerTest, NeedsACertificate) {
 TEST_F(ClusterServerTest, RefusesWhatMakesNoSense) {
   StartPs();
   EXPECT_THAT(StartClusterServer(*ps_.context, {}), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(StartClusterServer(*ps_.context, {&service_}, {.rdma = true}),
-              StatusIs(absl::StatusCode::kUnimplemented));
   EXPECT_THAT(ConnectToNode(*ps_.context, "ps", 1), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(ConnectToNode(*ps_.context, "evaluator", 0), StatusIs(absl::StatusCode::kNotFound));
 }

@@ -14,7 +14,7 @@
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/status_code.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/strings/strip.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
-#include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

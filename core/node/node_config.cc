@@ -7,9 +7,10 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cluster_spec/cluster_spec_json.h"
 #include "core/process/process.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -48,7 +49,7 @@ absl::Status ParsePlace(const Json& json, NodeConfig* config) {
   MILLRACE_ASSIGN_OR_RETURN(config->nonce, GetStringOr(json, "nonce", ""));
   MILLRACE_ASSIGN_OR_RETURN(config->epoch, GetIntInRange(json, "epoch", 0, INT64_MAX));
   MILLRACE_ASSIGN_OR_RETURN(const Json* spec, GetObject(json, "cluster_spec"));
-  MILLRACE_ASSIGN_OR_RETURN(config->cluster_spec, ClusterSpec::FromJson(*spec));
+  MILLRACE_ASSIGN_OR_RETURN(config->cluster_spec, ClusterSpecFromJson(*spec));
   MILLRACE_ASSIGN_OR_RETURN(config->num_workers, GetIntInRange(json, "num_workers", 0, kMaxInt));
   MILLRACE_ASSIGN_OR_RETURN(config->rank, OptionalInt(json, "rank"));
   MILLRACE_ASSIGN_OR_RETURN(config->local_rank, OptionalInt(json, "local_rank"));

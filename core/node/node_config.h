@@ -2,7 +2,7 @@
 //
 // What the agent wrote down for its node: the context file of docs/control_protocol.md, section 3.
 //
-// Defines: NodeConfig, NodeTls, IsFedJob(), ParseNodeConfig(), ReadNodeConfigFromEnvironment().
+// Defines: NodeConfig, IsFedJob(), ParseNodeConfig(), ReadNodeConfigFromEnvironment().
 #ifndef CORE_NODE_NODE_CONFIG_H_
 #define CORE_NODE_NODE_CONFIG_H_
 
@@ -13,17 +13,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/net/port_range.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/node.h"
 
 namespace millrace {
-
-// The node's leaf certificate and what to check peers with; PEM texts.
-struct NodeTls {
-  std::string ca;
-  std::string certificate;
-  std::string key;  // secret
-};
 
 struct NodeConfig {
   std::string cluster_id;

@@ -14,13 +14,14 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cluster_spec/cluster_spec_json.h"
 #include "core/net/socket_address.h"
 #include "core/node/absolute_path.h"
 #include "core/node/feed_sample.h"
 #include "core/node/model_export.h"
 #include "core/node/node_exit.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -87,66 +88,24 @@ absl::StatusOr<std::vector<MembershipChange>> ReadChanges(const Json& frame,
 
 }  // namespace
 
-// ---- key-value ----------------------------------------------------------------------------------
-
-absl::Status NodeKeyValue::Set(absl::string_view key, absl::string_view value) {
-  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
-  return control_
-      ->Call("kv.set", Json{{"key", std::move(name)}, {"value", absl::Base64Escape(value)}},
-             kRoundTrip)
-      .status();
-}
-
-absl::StatusOr<std::string> NodeKeyValue::Get(absl::string_view key, absl::Duration timeout) {
-  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
-  const Json params{{"key", std::move(name)}, {"timeout_ms", TimeoutMs(timeout)}};
-  const absl::Duration longest = std::max(timeout, absl::ZeroDuration()) + kRoundTrip;
-  MILLRACE_ASSIGN_OR_RETURN(const Json reply, timeout > absl::ZeroDuration()
-                                                  ? control_->CallAndWait("kv.get", params, longest)
-                                                  : control_->Call("kv.get", params, longest));
-  std::string value;
-  const absl::StatusOr<std::string> encoded = GetString(reply, "value");
-  if (!encoded.ok() || !absl::Base64Unescape(*encoded, &value)) {
-    return absl::InternalError(
-        absl::StrCat("the agent's value of \"", EscapeControls(key), "\" is no base64"));
-  }
-  return value;
-}
-
-absl::StatusOr<int64_t> NodeKeyValue::Add(absl::string_view key, int64_t delta) {
-  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
-  MILLRACE_ASSIGN_OR_RETURN(
-      const Json reply,
-      control_->Call("kv.add", Json{{"key", std::move(name)}, {"delta", delta}}, kRoundTrip));
-  // "A decimal": as a number or as its text.
-  if (const absl::StatusOr<int64_t> number = GetInt(reply, "value"); number.ok()) return *number;
-  int64_t value = 0;
-  if (absl::SimpleAtoi(GetString(reply, "value").value_or(""), &value)) return value;
-  return absl::InternalError(
-      absl::StrCat("the agent's counter \"", EscapeControls(key), "\" is no number"));
-}
-
-absl::Status NodeKeyValue::Delete(absl::string_view key) {
-  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
-  return control_->Call("kv.delete", Json{{"key", std::move(name)}}, kRoundTrip).status();
-}
+namespace internal {
 
 // ---- life ---------------------------------------------------------------------------------------
 
-absl::StatusOr<std::unique_ptr<NodeContext>> NodeContext::Create(NodeConfig config,
-                                                                 UniqueFd control_fd,
-                                                                 AgentGoneFn on_agent_gone) {
+absl::StatusOr<std::unique_ptr<NodeContext>> NodeContextImpl::Create(NodeConfig config,
+                                                                     UniqueFd control_fd,
+                                                                     AgentGoneFn on_agent_gone) {
   if (config.port_fd.has_value() && ::fcntl(*config.port_fd, F_SETFD, FD_CLOEXEC) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
         "descriptor ", *config.port_fd, ", the reserved port of the context, is not open"));
   }
-  std::unique_ptr<NodeContext> context(
-      new NodeContext(std::move(config), std::move(on_agent_gone)));
-  MILLRACE_RETURN_IF_ERROR(context->Connect(std::move(control_fd)));
-  return context;
+  std::unique_ptr<NodeContextImpl> node(
+      new NodeContextImpl(std::move(config), std::move(on_agent_gone)));
+  MILLRACE_RETURN_IF_ERROR(node->Connect(std::move(control_fd)));
+  return std::unique_ptr<NodeContext>(new NodeContext(std::move(node)));
 }
 
-NodeContext::NodeContext(NodeConfig config, AgentGoneFn on_agent_gone)
+NodeContextImpl::NodeContextImpl(NodeConfig config, AgentGoneFn on_agent_gone)
     : config_(std::move(config)),
       user_(PathUser()),
       on_agent_gone_(std::move(on_agent_gone)),
@@ -156,9 +115,9 @@ NodeContext::NodeContext(NodeConfig config, AgentGoneFn on_agent_gone)
       port_held_(config_.port_fd.has_value()),
       port_fd_(config_.port_fd.value_or(-1)) {}
 
-NodeContext::~NodeContext() = default;
+NodeContextImpl::~NodeContextImpl() = default;
 
-absl::Status NodeContext::StartReceiver() {
+absl::Status NodeContextImpl::StartReceiver() {
   if (!config_.input_feed || !IsFedJob(config_.job_name)) return absl::OkStatus();
   FeedReceiverOptions options;
   options.node_name = name();
@@ -176,7 +135,7 @@ absl::Status NodeContext::StartReceiver() {
   return absl::OkStatus();
 }
 
-absl::Status NodeContext::Connect(UniqueFd control_fd) {
+absl::Status NodeContextImpl::Connect(UniqueFd control_fd) {
   // Before the channel, whose pushes go to it.
   const absl::Status received = Annotate(StartReceiver(), "receiving the feed");
   ControlClient::Handlers handlers;
@@ -186,7 +145,6 @@ absl::Status NodeContext::Connect(UniqueFd control_fd) {
     if (!finished_.load()) on_agent_gone_(why);
   };
   MILLRACE_ASSIGN_OR_RETURN(control_, ControlClient::Start(std::move(control_fd), handlers));
-  kv_ = NodeKeyValue(control_.get());
   const Json hello{{"protocol", 1}, {"sdk", "millrace-c++"}};
   MILLRACE_RETURN_IF_ERROR(control_->Call("hello", hello, kAgentTimeout));
   if (!received.ok()) return Finish(received);
@@ -202,7 +160,7 @@ absl::Status NodeContext::Connect(UniqueFd control_fd) {
   return control_->Call("ready", ready, kAgentTimeout).status();
 }
 
-absl::Status NodeContext::Finish(const absl::Status& outcome) {
+absl::Status NodeContextImpl::Finish(const absl::Status& outcome) {
   if (finished_.exchange(true)) return outcome;
   const absl::Status end = receiver_ != nullptr ? receiver_->Finish(outcome) : outcome;
   SendSample(*control_);
@@ -217,7 +175,7 @@ absl::Status NodeContext::Finish(const absl::Status& outcome) {
 
 // ---- pushes -------------------------------------------------------------------------------------
 
-void NodeContext::OnPush(ControlClient& control, const Json& frame) {
+void NodeContextImpl::OnPush(ControlClient& control, const Json& frame) {
   const std::string kind = GetString(frame, "push").value_or("");
   absl::Status status;
   if (kind == "spec") {
@@ -245,17 +203,17 @@ void NodeContext::OnPush(ControlClient& control, const Json& frame) {
   }
 }
 
-void NodeContext::SendSample(ControlClient& control) {
+void NodeContextImpl::SendSample(ControlClient& control) {
   if (receiver_ == nullptr) return;
   // One that is lost is followed by the next.
   control.Notify("sample", FeedSampleJson(receiver_->stats())).IgnoreError();
 }
 
-absl::Status NodeContext::OnSpec(const Json& frame) {
+absl::Status NodeContextImpl::OnSpec(const Json& frame) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   MILLRACE_ASSIGN_OR_RETURN(const int64_t epoch, GetIntInRange(frame, "epoch", 0, kMax));
   MILLRACE_ASSIGN_OR_RETURN(const Json* json, GetObject(frame, "cluster_spec"));
-  MILLRACE_ASSIGN_OR_RETURN(ClusterSpec spec, ClusterSpec::FromJson(*json));
+  MILLRACE_ASSIGN_OR_RETURN(ClusterSpec spec, ClusterSpecFromJson(*json));
   std::shared_ptr<const MembershipFn> fn;
   ClusterSpec before;
   {
@@ -273,7 +231,7 @@ absl::Status NodeContext::OnSpec(const Json& frame) {
   return absl::OkStatus();
 }
 
-bool NodeContext::WaitForEpoch(uint64_t epoch, absl::Duration timeout) const {
+bool NodeContextImpl::WaitForEpoch(uint64_t epoch, absl::Duration timeout) const {
   const absl::Time deadline = absl::Now() + timeout;
   MutexLock lock(&mu_);
   while (epoch_ < epoch) {
@@ -282,21 +240,21 @@ bool NodeContext::WaitForEpoch(uint64_t epoch, absl::Duration timeout) const {
   return true;
 }
 
-void NodeContext::OnMembershipChange(MembershipFn fn) {
+void NodeContextImpl::OnMembershipChange(MembershipFn fn) {
   std::shared_ptr<const MembershipFn> shared;
   if (fn != nullptr) shared = std::make_shared<const MembershipFn>(std::move(fn));
   MutexLock lock(&mu_);
   membership_fn_.swap(shared);
 }
 
-absl::Status NodeContext::OnFeedEnd(const Json& frame) {
+absl::Status NodeContextImpl::OnFeedEnd(const Json& frame) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string feed_id, GetString(frame, "feed_id"));
   MILLRACE_ASSIGN_OR_RETURN(const bool aborted, GetBoolOr(frame, "aborted", false));
   if (receiver_ != nullptr) receiver_->FeedEnd(feed_id, aborted);
   return absl::OkStatus();
 }
 
-absl::Status NodeContext::OnEndFeed(const Json& frame) {
+absl::Status NodeContextImpl::OnEndFeed(const Json& frame) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string queue, GetStringOr(frame, "queue", ""));
   if (receiver_ == nullptr) return absl::OkStatus();
   if (queue.empty()) {
@@ -307,7 +265,7 @@ absl::Status NodeContext::OnEndFeed(const Json& frame) {
   return absl::OkStatus();
 }
 
-absl::Status NodeContext::OnFeederKeys(const Json& frame) {
+absl::Status NodeContextImpl::OnFeederKeys(const Json& frame) {
   MILLRACE_ASSIGN_OR_RETURN(const Json* keys, GetObject(frame, "keys"));
   if (receiver_ == nullptr) return absl::OkStatus();
   absl::Status first;  // one that is wrong does not keep the others out
@@ -322,35 +280,35 @@ absl::Status NodeContext::OnFeederKeys(const Json& frame) {
 
 // ---- identity -----------------------------------------------------------------------------------
 
-std::string NodeContext::name() const {
+std::string NodeContextImpl::name() const {
   return absl::StrCat(config_.job_name, ":", config_.task_index);
 }
 
-bool NodeContext::is_chief() const {
+bool NodeContextImpl::is_chief() const {
   if (config_.job_name == "chief" || config_.job_name == "master") return true;
   return config_.job_name == "worker" && config_.rank == 0;
 }
 
-ClusterSpec NodeContext::cluster_spec() const {
+ClusterSpec NodeContextImpl::cluster_spec() const {
   MutexLock lock(&mu_);
   return cluster_spec_;
 }
 
-uint64_t NodeContext::epoch() const {
+uint64_t NodeContextImpl::epoch() const {
   MutexLock lock(&mu_);
   return epoch_;
 }
 
-std::string NodeContext::AbsolutePath(absl::string_view path) const {
+std::string NodeContextImpl::AbsolutePath(absl::string_view path) const {
   return millrace::AbsolutePath(path, config_.default_fs, config_.working_dir, user_);
 }
 
-int NodeContext::port_fd() const {
+int NodeContextImpl::port_fd() const {
   MutexLock lock(&mu_);
   return port_fd_.get();
 }
 
-absl::Status NodeContext::ReleasePort() {
+absl::Status NodeContextImpl::ReleasePort() {
   {
     MutexLock lock(&mu_);
     if (!port_held_) return absl::OkStatus();
@@ -362,12 +320,12 @@ absl::Status NodeContext::ReleasePort() {
   return absl::OkStatus();
 }
 
-std::vector<std::string> NodeContext::gpus() const {
+std::vector<std::string> NodeContextImpl::gpus() const {
   MutexLock lock(&mu_);
   return gpus_;
 }
 
-absl::StatusOr<std::vector<std::string>> NodeContext::ClaimGpus(int num_gpus) {
+absl::StatusOr<std::vector<std::string>> NodeContextImpl::ClaimGpus(int num_gpus) {
   if (num_gpus < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat(name(), " asked for ", num_gpus, " GPUs; the least is 1"));
@@ -375,7 +333,7 @@ absl::StatusOr<std::vector<std::string>> NodeContext::ClaimGpus(int num_gpus) {
   return Claim(Json{{"count", num_gpus}});
 }
 
-absl::StatusOr<std::vector<std::string>> NodeContext::ClaimGpus(
+absl::StatusOr<std::vector<std::string>> NodeContextImpl::ClaimGpus(
     const std::vector<std::string>& ids) {
   if (ids.empty())
     return absl::InvalidArgumentError(absl::StrCat(name(), " named no GPU to claim"));
@@ -385,7 +343,7 @@ absl::StatusOr<std::vector<std::string>> NodeContext::ClaimGpus(
   return Claim(Json{{"ids", ids}});
 }
 
-absl::StatusOr<std::vector<std::string>> NodeContext::Claim(const Json& params) {
+absl::StatusOr<std::vector<std::string>> NodeContextImpl::Claim(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const Json result, control_->Call("gpu.claim", params, kGpuTimeout));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> ids, GetStringList(result, "ids"));
   MutexLock lock(&mu_);
@@ -393,7 +351,7 @@ absl::StatusOr<std::vector<std::string>> NodeContext::Claim(const Json& params) 
   return ids;
 }
 
-absl::Status NodeContext::ReleaseGpus(const std::vector<std::string>& ids) {
+absl::Status NodeContextImpl::ReleaseGpus(const std::vector<std::string>& ids) {
   for (const std::string& id : ids) {
     MILLRACE_RETURN_IF_ERROR(Utf8("the id of a GPU", id).status());
   }
@@ -406,7 +364,7 @@ absl::Status NodeContext::ReleaseGpus(const std::vector<std::string>& ids) {
 
 // ---- data ---------------------------------------------------------------------------------------
 
-absl::StatusOr<std::unique_ptr<DataFeed>> NodeContext::TryGetDataFeed(
+absl::StatusOr<std::unique_ptr<DataFeed>> NodeContextImpl::TryGetDataFeed(
     const DataFeedOptions& options) {
   if (receiver_ == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -417,7 +375,7 @@ absl::StatusOr<std::unique_ptr<DataFeed>> NodeContext::TryGetDataFeed(
   return receiver_->GetDataFeed(options);
 }
 
-std::unique_ptr<DataFeed> NodeContext::GetDataFeed(const DataFeedOptions& options) {
+std::unique_ptr<DataFeed> NodeContextImpl::GetDataFeed(const DataFeedOptions& options) {
   absl::StatusOr<std::unique_ptr<DataFeed>> feed = TryGetDataFeed(options);
   if (feed.ok()) return *std::move(feed);
   const absl::Status outcome = Finish(Annotate(feed.status(), "GetDataFeed"));
@@ -426,7 +384,7 @@ std::unique_ptr<DataFeed> NodeContext::GetDataFeed(const DataFeedOptions& option
   ::_exit(kNodeExitFailed);  // not exit(): threads of the program still run
 }
 
-absl::Status NodeContext::ExportModel(
+absl::Status NodeContextImpl::ExportModel(
     absl::string_view path,
     const std::function<absl::Status(const std::string& directory)>& write) {
   if (!is_chief()) return absl::OkStatus();
@@ -435,7 +393,7 @@ absl::Status NodeContext::ExportModel(
 
 // ---- the others ---------------------------------------------------------------------------------
 
-absl::Status NodeContext::Barrier(absl::string_view barrier, absl::Duration timeout) {
+absl::Status NodeContextImpl::Barrier(absl::string_view barrier, absl::Duration timeout) {
   if (!IsFedJob(config_.job_name)) {
     return absl::FailedPreconditionError(
         absl::StrCat(name(), " cannot wait at barrier \"", EscapeControls(barrier),
@@ -448,7 +406,7 @@ absl::Status NodeContext::Barrier(absl::string_view barrier, absl::Duration time
       .status();
 }
 
-void NodeContext::ReportMetric(absl::string_view metric, int64_t step, double value) {
+void NodeContextImpl::ReportMetric(absl::string_view metric, int64_t step, double value) {
   absl::Status sent = absl::InvalidArgumentError("it is no finite number");
   if (std::isfinite(value)) {
     sent = control_->Notify("metric",
@@ -459,8 +417,56 @@ void NodeContext::ReportMetric(absl::string_view metric, int64_t step, double va
                         << " is not reported: " << sent.message() << "; this is said once";
 }
 
-bool NodeContext::WaitForStop(absl::Duration timeout) const {
+bool NodeContextImpl::WaitForStop(absl::Duration timeout) const {
   return stop_.WaitForNotificationWithTimeout(timeout);
+}
+
+}  // namespace internal
+
+// ---- key-value ----------------------------------------------------------------------------------
+
+absl::Status NodeKeyValue::Set(absl::string_view key, absl::string_view value) {
+  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
+  return node_->control()
+      .Call("kv.set", Json{{"key", std::move(name)}, {"value", absl::Base64Escape(value)}},
+            kRoundTrip)
+      .status();
+}
+
+absl::StatusOr<std::string> NodeKeyValue::Get(absl::string_view key, absl::Duration timeout) {
+  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
+  const Json params{{"key", std::move(name)}, {"timeout_ms", TimeoutMs(timeout)}};
+  const absl::Duration longest = std::max(timeout, absl::ZeroDuration()) + kRoundTrip;
+  MILLRACE_ASSIGN_OR_RETURN(const Json reply,
+                            timeout > absl::ZeroDuration()
+                                ? node_->control().CallAndWait("kv.get", params, longest)
+                                : node_->control().Call("kv.get", params, longest));
+  std::string value;
+  const absl::StatusOr<std::string> encoded = GetString(reply, "value");
+  if (!encoded.ok() || !absl::Base64Unescape(*encoded, &value)) {
+    return absl::InternalError(
+        absl::StrCat("the agent's value of \"", EscapeControls(key), "\" is no base64"));
+  }
+  return value;
+}
+
+absl::StatusOr<int64_t> NodeKeyValue::Add(absl::string_view key, int64_t delta) {
+  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const Json reply,
+      node_->control().Call("kv.add", Json{{"key", std::move(name)}, {"delta", delta}},
+                            kRoundTrip));
+  // "A decimal": as a number or as its text.
+  if (const absl::StatusOr<int64_t> number = GetInt(reply, "value"); number.ok()) return *number;
+  int64_t value = 0;
+  if (absl::SimpleAtoi(GetString(reply, "value").value_or(""), &value)) return value;
+  return absl::InternalError(
+      absl::StrCat("the agent's counter \"", EscapeControls(key), "\" is no number"));
+}
+
+absl::Status NodeKeyValue::Delete(absl::string_view key) {
+  MILLRACE_ASSIGN_OR_RETURN(std::string name, Utf8("the key", key));
+  return node_->control().Call("kv.delete", Json{{"key", std::move(name)}}, kRoundTrip).status();
 }
 
 }  // namespace millrace

@@ -28,12 +28,13 @@
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/node/fake_agent_channel.h"
 #include "core/node/node_config.h"
-#include "feed/receiver/data_feed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/data_feed.h"
+#include "millrace/node.h"
 
 namespace millrace {
 namespace {
@@ -71,8 +72,8 @@ NodeConfig Config(const std::string& job, int index, std::optional<int> rank) {
 class NodeContextTest : public testing::Test {
  protected:
   absl::Status TryCreate(NodeConfig config) {
-    absl::StatusOr<std::unique_ptr<NodeContext>> context = NodeContext::Create(
-        std::move(config), agent_.TakeNodeEnd(), [this](const absl::Status& why) {
+    absl::StatusOr<std::unique_ptr<NodeContext>> context =
+        CreateNodeContext(std::move(config), agent_.TakeNodeEnd(), [this](const absl::Status& why) {
           gone_status_ = why;
           gone_.Notify();
         });
@@ -137,8 +138,8 @@ class IsChief : public testing::TestWithParam<ChiefRow> {};
 TEST_P(IsChief, IsOneNodeOfEachCluster) {
   const ChiefRow& row = GetParam();
   FakeAgentChannel agent;
-  const auto context = NodeContext::Create(Config(row.job, row.index, row.rank),
-                                           agent.TakeNodeEnd(), [](const absl::Status&) {});
+  const auto context = CreateNodeContext(Config(row.job, row.index, row.rank), agent.TakeNodeEnd(),
+                                         [](const absl::Status&) {});
   ASSERT_THAT(context, IsOk());
   EXPECT_EQ((*context)->is_chief(), row.is_chief) << row.job << ":" << row.index;
   EXPECT_EQ((*context)->rank(), row.rank.value_or(-1));
@@ -303,8 +304,8 @@ TEST_P(Barrier, IsForFedNodesOnly) {
   const auto& [job, takes_part] = GetParam();
   FakeAgentChannel agent;
   const auto context =
-      NodeContext::Create(Config(job, 0, takes_part ? std::optional<int>(0) : std::nullopt),
-                          agent.TakeNodeEnd(), [](const absl::Status&) {});
+      CreateNodeContext(Config(job, 0, takes_part ? std::optional<int>(0) : std::nullopt),
+                        agent.TakeNodeEnd(), [](const absl::Status&) {});
   ASSERT_THAT(context, IsOk());
   const absl::Status status = (*context)->Barrier("warm", absl::Seconds(2));
   if (takes_part) {
@@ -556,8 +557,7 @@ TEST(ExportModelTest, WritesOnTheChiefOnly) {
     NodeConfig config = chief ? Config("chief", 0, 0) : Config("worker", 0, 1);
     config.working_dir = dir->path();
     FakeAgentChannel agent;
-    const auto context =
-        NodeContext::Create(config, agent.TakeNodeEnd(), [](const absl::Status&) {});
+    const auto context = CreateNodeContext(config, agent.TakeNodeEnd(), [](const absl::Status&) {});
     ASSERT_THAT(context, IsOk());
     bool written = false;
     EXPECT_THAT((*context)->ExportModel("model",  // relative: in working_dir
@@ -608,19 +608,19 @@ bool HasThread(const std::string& name) {
 TEST_F(NodeContextTest, TellsTheAgentHowItEnds) {
   NodeContext& node = CreateWorker();
   const absl::Status failed = absl::DataLossError(std::string(10000, 'x'));
-  EXPECT_EQ(node.Finish(failed), failed);
+  EXPECT_EQ(FinishNode(node, failed), failed);
   const FakeAgentChannel::Request exit = agent_.WaitFor("exit");
   EXPECT_EQ(exit.id, std::nullopt);
   EXPECT_EQ(exit.params["code"], "DATA_LOSS");
   EXPECT_THAT(GetString(exit.params, "message"), IsOkAndHolds(testing::SizeIs(testing::Le(8192u))));
-  EXPECT_THAT(node.Finish(absl::OkStatus()), IsOk());  // the first one counts
+  EXPECT_THAT(FinishNode(node, absl::OkStatus()), IsOk());  // the first one counts
   context_.reset();
   agent_.WaitForEnd();
   EXPECT_EQ(Methods(), (std::vector<std::string>{"hello", "ready", "exit"}));
 }
 
 TEST_F(NodeContextTest, TellsTheAgentOfSuccessToo) {
-  EXPECT_THAT(CreateWorker().Finish(absl::OkStatus()), IsOk());
+  EXPECT_THAT(FinishNode(CreateWorker(), absl::OkStatus()), IsOk());
   EXPECT_EQ(agent_.WaitFor("exit").params, (Json{{"code", "OK"}, {"message", ""}}));
 }
 
@@ -635,7 +635,7 @@ TEST(NodeContextLifeTest, TakesPushesFromItsFirstMomentToItsLast) {
     });
     ASSERT_THAT(pusher, IsOk());
     auto context =
-        NodeContext::Create(std::move(config), agent.TakeNodeEnd(), [](const absl::Status&) {});
+        CreateNodeContext(std::move(config), agent.TakeNodeEnd(), [](const absl::Status&) {});
     EXPECT_THAT(context, IsOk());
     (void)agent.WaitFor("sample");
     context->reset();
@@ -653,7 +653,7 @@ TEST_F(NodeContextTest, NoticesThatTheAgentIsGone) {
 
 TEST_F(NodeContextTest, LetsTheAgentGoAfterItsEnd) {
   NodeContext& node = CreateWorker();
-  EXPECT_THAT(node.Finish(absl::OkStatus()), IsOk());
+  EXPECT_THAT(FinishNode(node, absl::OkStatus()), IsOk());
   agent_.Close();
   // The last thing that the channel's thread does is to call whom it calls.
   while (HasThread("mr-control")) ::sched_yield();

@@ -1,5 +1,3 @@
-#include "core/node/run_node.h"
-
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,13 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/deadlock_detector.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
 #include "core/node/control_client.h"
 #include "core/node/node_config.h"
+#include "core/node/node_context.h"
 #include "core/node/node_exit.h"
 #include "core/process/process.h"
+#include "millrace/node.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<NodeContext>> OpenNode() {
   MILLRACE_ASSIGN_OR_RETURN(NodeConfig config, ReadNodeConfigFromEnvironment());
   MILLRACE_ASSIGN_OR_RETURN(UniqueFd control, ControlFdFromEnvironment());
   const std::string who = absl::StrCat(config.job_name, ":", config.task_index);
-  return NodeContext::Create(std::move(config), std::move(control), [who](const absl::Status& why) {
+  return CreateNodeContext(std::move(config), std::move(control), [who](const absl::Status& why) {
     PrintNodeError(who, why);
     ::_exit(kNodeExitAgentGone);
   });
@@ -57,7 +57,7 @@ int RunNode(int argc, char** argv, const std::function<absl::Status(NodeContext&
     PrintNodeError(argc > 0 ? argv[0] : "node", context.status());
     return kNodeExitNoPlace;
   }
-  const absl::Status outcome = (*context)->Finish(body(**context));
+  const absl::Status outcome = FinishNode(**context, body(**context));
   if (outcome.ok()) return EXIT_SUCCESS;
   PrintNodeError((*context)->name(), outcome);
   return kNodeExitFailed;

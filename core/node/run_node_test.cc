@@ -1,6 +1,4 @@
 // RunNode in real processes, with the agent's side of a real socketpair.
-#include "core/node/run_node.h"
-
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -25,6 +23,7 @@
 #include "core/process/exit_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/node.h"
 
 extern char** environ;
 

@@ -14,10 +14,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "core/node/node_context.h"
-#include "core/node/run_node.h"
 #include "core/process/process.h"
-#include "feed/receiver/data_feed.h"
+#include "millrace/data_feed.h"
+#include "millrace/node.h"
 
 namespace {
 

@@ -17,8 +17,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/proto/coordinator.pb.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace {
 

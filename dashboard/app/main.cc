@@ -17,7 +17,6 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/client/cluster_file.h"
@@ -36,6 +35,7 @@
 #include "dashboard/source/live_source.h"
 #include "dashboard/source/recording.h"
 #include "imgui.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::dashboard {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
-#include "core/base/status_macros.h"
 #include "dashboard/source/demo_source.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::dashboard {
 namespace {

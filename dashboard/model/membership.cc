@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/net/socket_address.h"
 #include "core/proto/spec_proto.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::dashboard {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/string_view.h"
 #include "core/client/cluster_view.h"
+#include "core/cluster_spec/cluster_spec_json.h"
 
 namespace millrace::dashboard {
 namespace {
@@ -307,7 +308,7 @@ OrderedJson ModelToJson(const DashboardModel& model, const ModelJsonOptions& opt
   json["events"] = std::move(events);
   json["metrics"] = MetricsToJson(model);
   json["membership"] = {{"epoch", model.membership().epoch()},
-                        {"cluster_spec", model.membership().spec().ToOrderedJson()}};
+                        {"cluster_spec", ClusterSpecToJson(model.membership().spec())}};
   json["logs"] = LogsToJson(model, options.log_lines);
   return json;
 }

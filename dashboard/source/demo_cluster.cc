@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/proto/spec_proto.h"
 #include "core/proto/time_proto.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace::dashboard {
 namespace {

@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/mutex.h"
-#include "core/base/status_macros.h"
 #include "core/base/thread.h"
 #include "dashboard/source/part_keeper.h"
 #include "dashboard/source/split_update.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::dashboard {
 namespace {

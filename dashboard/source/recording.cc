@@ -12,13 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/safe_open.h"
-#include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
 #include "core/client/cluster_view.h"
 #include "core/proto/spec_proto.h"
 #include "core/proto/time_proto.h"
 #include "dashboard/source/playback_source.h"
 #include "dashboard/source/recording.pb.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::dashboard {
 namespace {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/json.h"
 #include "core/client/cluster_view.h"
+#include "core/cluster_spec/cluster_spec_json.h"
 #include "dashboard/model/format.h"
 #include "dashboard/views/widgets.h"
 #include "imgui.h"
@@ -213,7 +214,7 @@ void MembershipPanel::Tree(const ViewContext& context, Commands* commands) {
 
 void MembershipPanel::Json(const ViewContext& context, Commands* commands) {
   const Theme& theme = context.theme;
-  if (json_.empty()) json_ = DumpJson(context.model.membership().spec().ToOrderedJson(), 2);
+  if (json_.empty()) json_ = DumpJson(ClusterSpecToJson(context.model.membership().spec()), 2);
   if (IconButton(theme, icon::kCopy, "Copy the ClusterSpec as JSON")) commands->Copy(json_);
   ImGui::SameLine();
   SmallText(theme, absl::StrCat(FormatBytes(static_cast<double>(json_.size()))), theme.dim);

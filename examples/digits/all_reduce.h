@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/node/node_context.h"
+#include "millrace/node.h"
 
 namespace millrace::examples {
 

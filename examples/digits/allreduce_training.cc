@@ -12,9 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/sha256.h"
-#include "core/base/status_macros.h"
 #include "examples/digits/adam.h"
 #include "examples/digits/all_reduce.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::examples {
 namespace {

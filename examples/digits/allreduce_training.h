@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "core/node/node_context.h"
 #include "examples/digits/mlp.h"
+#include "millrace/node.h"
 
 namespace millrace::examples {
 

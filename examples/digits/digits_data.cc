@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/base/status_macros.h"
 #include "examples/digits/mlp.h"
-#include "feed/source/csv_source.h"
+#include "millrace/source.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::examples {
 

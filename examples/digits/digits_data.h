@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "feed/arrow/record_batch.h"
+#include "millrace/record_batch.h"
 
 namespace millrace::examples {
 

@@ -19,15 +19,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
-#include "core/node/cluster_server.h"
-#include "core/node/run_node.h"
 #include "examples/digits/allreduce_training.h"
 #include "examples/digits/digits_data.h"
 #include "examples/digits/mlp.h"
 #include "examples/digits/parameter_client.h"
 #include "examples/digits/parameter_server.h"
-#include "feed/arrow/batch_builder.h"
+#include "millrace/batch_builder.h"
+#include "millrace/cluster_server.h"
+#include "millrace/node.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::examples {
 namespace {

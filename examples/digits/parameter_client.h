@@ -13,10 +13,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
-#include "core/node/cluster_server.h"
 #include "examples/digits/digits.grpc.pb.h"
 #include "examples/digits/mlp.h"
+#include "millrace/cluster_server.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::examples {
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "core/base/status_macros.h"
 #include "core/cluster/cluster.h"
 #include "core/cluster/local_launcher.h"
 #include "examples/runfiles.h"
+#include "millrace/status_macros.h"
 
 namespace {
 

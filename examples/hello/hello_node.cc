@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "core/node/run_node.h"
+#include "millrace/node.h"
 
 int main(int argc, char** argv) {
   return millrace::RunNode(argc, argv, [](millrace::NodeContext& ctx) {

@@ -1,4 +1,4 @@
-#include "feed/arrow/batch.h"
+#include "millrace/batch.h"
 
 #include <memory>
 #include <optional>
@@ -11,8 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "feed/arrow/batch_layout.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -31,11 +32,14 @@ std::string NameList(const std::vector<std::string>& names) {
 
 }  // namespace
 
-absl::StatusOr<BatchLayout> BatchLayout::Create(const Schema& schema, const InputMapping& mapping) {
-  auto data = std::make_shared<Data>();
-  const auto add = [&data](const std::string& name, int column) {
-    data->names.push_back(name);
-    return data->columns.emplace(name, column).second;
+namespace internal {
+
+absl::StatusOr<std::shared_ptr<const BatchLayout>> BatchLayout::Create(
+    const Schema& schema, const InputMapping& mapping) {
+  auto layout = std::make_shared<BatchLayout>();
+  const auto add = [&layout](const std::string& name, int column) {
+    layout->names_.push_back(name);
+    return layout->columns_.emplace(name, column).second;
   };
   if (mapping.empty()) {
     for (int i = 0; i < schema.num_columns(); ++i) add(schema.name(i), i);
@@ -63,29 +67,26 @@ absl::StatusOr<BatchLayout> BatchLayout::Create(const Schema& schema, const Inpu
           absl::StrCat("input_mapping gives the name \"", to, "\" twice"));
     }
   }
-  BatchLayout layout;
-  layout.data_ = std::move(data);
   return layout;
 }
 
-const std::vector<std::string>& BatchLayout::names() const {
-  static const std::vector<std::string>* const none = new std::vector<std::string>();
-  return data_ == nullptr ? *none : data_->names;
-}
-
 int BatchLayout::Find(absl::string_view name) const {
-  if (data_ == nullptr) return -1;
-  const auto it = data_->columns.find(name);
-  return it == data_->columns.end() ? -1 : it->second;
+  const auto it = columns_.find(name);
+  return it == columns_.end() ? -1 : it->second;
 }
 
-absl::string_view BatchLayout::Stored(absl::string_view name) const {
-  return data_ == nullptr ? absl::string_view() : data_->columns.find(name)->first;
+Batch MakeBatch(RecordBatch rows, std::shared_ptr<const BatchLayout> layout) {
+  Batch batch;
+  batch.rows_ = std::move(rows);
+  batch.layout_ = std::move(layout);
+  return batch;
 }
+
+}  // namespace internal
 
 absl::StatusOr<Batch> Batch::Create(RecordBatch rows, const InputMapping& mapping) {
-  MILLRACE_ASSIGN_OR_RETURN(BatchLayout layout, BatchLayout::Create(rows.schema(), mapping));
-  return Batch(std::move(rows), std::move(layout));
+  MILLRACE_ASSIGN_OR_RETURN(auto layout, internal::BatchLayout::Create(rows.schema(), mapping));
+  return internal::MakeBatch(std::move(rows), std::move(layout));
 }
 
 absl::StatusOr<Batch> Batch::Import(ArrowSchema* schema, ArrowArray* array) {
@@ -93,11 +94,20 @@ absl::StatusOr<Batch> Batch::Import(ArrowSchema* schema, ArrowArray* array) {
   return Create(std::move(rows));
 }
 
+const std::vector<std::string>& Batch::names() const {
+  static const std::vector<std::string>* const none = new std::vector<std::string>();
+  return layout_ == nullptr ? *none : layout_->names();
+}
+
+bool Batch::has_column(absl::string_view name) const {
+  return layout_ != nullptr && Resolve(name, nullptr).ok();
+}
+
 void Batch::Export(ArrowSchema* schema, ArrowArray* array) const {
   std::vector<int> columns;
   std::vector<Field> fields;
   for (const std::string& name : names()) {
-    columns.push_back(layout_.Find(name));
+    columns.push_back(layout_->Find(name));
     fields.push_back(rows_.schema().field(columns.back()));
     fields.back().name = name;
   }
@@ -109,8 +119,8 @@ void Batch::Export(ArrowSchema* schema, ArrowArray* array) const {
 
 absl::StatusOr<Column> Batch::Resolve(absl::string_view name,
                                       std::vector<ColumnView>* around) const {
-  if (!layout_.known()) return Column();
-  const int column = layout_.Find(name);
+  if (layout_ == nullptr) return Column();
+  const int column = layout_->Find(name);
   if (column < 0) return ResolveField(name, around);
   const ColumnView view = rows_.column(column);
   return Column(name, &view.type(), view);
@@ -120,7 +130,7 @@ absl::StatusOr<Column> Batch::ResolveField(absl::string_view name,
                                            std::vector<ColumnView>* around) const {
   // The longest column before a dot, then field by field, each name as long as possible.
   for (size_t dot = name.rfind('.'); dot != name.npos && dot > 0; dot = name.rfind('.', dot - 1)) {
-    const int column = layout_.Find(name.substr(0, dot));
+    const int column = layout_->Find(name.substr(0, dot));
     if (column < 0 || !rows_.column(column).type().is_struct()) continue;
     const Type* type = &rows_.column(column).type();
     ColumnView view = rows_.column(column);
@@ -160,10 +170,10 @@ Column Batch::at(absl::string_view name) const {
 
 absl::StatusOr<Column> Batch::TryAt(absl::string_view name) const {
   MILLRACE_ASSIGN_OR_RETURN(const Column found, Resolve(name, nullptr));
-  if (!layout_.known()) return found;
+  if (layout_ == nullptr) return found;
   // The column is kept, so its name must be one that lives as long as the batch.
-  while (layout_.Find(name) < 0) name = name.substr(0, name.rfind('.'));
-  return found.Renamed(layout_.Stored(name));
+  while (layout_->Find(name) < 0) name = name.substr(0, name.rfind('.'));
+  return found.Renamed(layout_->Stored(name));
 }
 
 BoolColumn Batch::bools(absl::string_view name) const { return Resolved(name).bools(); }
@@ -228,7 +238,7 @@ absl::StatusOr<Validity> Batch::TryValidity(absl::string_view name) const {
 
 Validity Batch::element_validity(absl::string_view name) const {
   const Column found = Resolved(name);
-  if (!layout_.known()) return found.validity();
+  if (layout_ == nullptr) return found.validity();
   MILLRACE_CHECK(found.type().is_list())
       << "column \"" << name << "\": wanted a list, found " << found.type().ToString();
   ColumnView view = found.view().Elements();

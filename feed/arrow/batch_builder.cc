@@ -1,4 +1,4 @@
-#include "feed/arrow/batch_builder.h"
+#include "millrace/batch_builder.h"
 
 #include <cstdint>
 #include <cstring>
@@ -13,11 +13,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/base/status_macros.h"
 #include "feed/arrow/bitmap.h"
 #include "feed/arrow/buffer.h"
-#include "feed/arrow/schema.h"
+#include "feed/arrow/make_record_batch.h"
 #include "feed/arrow/validate.h"
+#include "millrace/schema.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -215,7 +216,8 @@ absl::StatusOr<RecordBatch> BatchBuilder::Build() {
   MILLRACE_ASSIGN_OR_RETURN(Schema schema, Schema::FromFields(std::move(fields_)));
   const int64_t rows = columns_.empty() ? 0 : columns_[0].length;
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(schema, rows, columns_));
-  return RecordBatch::FromColumns(std::move(schema), rows, std::move(columns_), std::move(owners_));
+  return internal::MakeRecordBatch(std::move(schema), rows, std::move(columns_),
+                                   std::move(owners_));
 }
 
 }  // namespace millrace

@@ -1,19 +1,23 @@
-#include "feed/arrow/batch.h"
+#include "millrace/batch.h"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/types.h"
+#include "feed/arrow/batch_layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/record_batch.h"
+#include "millrace/types.h"
 #include "nanoarrow/nanoarrow.hpp"
 
 namespace millrace {
@@ -408,13 +412,26 @@ TEST(BatchBuilderTest, ReportsTheFirstMistake) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("UTF-8")));
 }
 
-TEST(BatchLayoutTest, AMappedFieldOfAStructIsToldHowItIsRead) {
+TEST(BatchBuilderTest, TakesTextOfEveryKind) {
+  const std::vector<std::string> strings = {"a", "bc"};
+  const std::vector<absl::string_view> views(strings.begin(), strings.end());
+  const std::vector<std::string_view> std_views(strings.begin(), strings.end());
+  const RecordBatch expected = *BatchBuilder().AddStrings("s", strings).Build();
+  EXPECT_TRUE(BatchBuilder().AddStrings("s", views).Build()->Equals(expected));
+  EXPECT_TRUE(BatchBuilder().AddStrings("s", std_views).Build()->Equals(expected));
+  EXPECT_TRUE(BatchBuilder().AddStrings("s", std::array{"a", "bc"}).Build()->Equals(expected));
+  const RecordBatch bytes = *BatchBuilder().AddBinary("s", strings).Build();
+  EXPECT_TRUE(BatchBuilder().AddBinary("s", views).Build()->Equals(bytes));
+  EXPECT_TRUE(BatchBuilder().AddBinary("s", std_views).Build()->Equals(bytes));
+}
+
+TEST(BatchTest, AMappedFieldOfAStructIsToldHowItIsRead) {
   const Schema schema =
       *SchemaBuilder().Add("point", Type::Struct({{"x", Type::Float64()}})).Build();
-  EXPECT_THAT(BatchLayout::Create(schema, {{"point.x", "p"}}),
+  EXPECT_THAT(internal::BatchLayout::Create(schema, {{"point.x", "p"}}),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("Map \"point\" and read its field as \"p.x\"")));
-  EXPECT_THAT(BatchLayout::Create(schema, {{"point", "p"}}), IsOk());
+  EXPECT_THAT(internal::BatchLayout::Create(schema, {{"point", "p"}}), IsOk());
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
-#include "feed/arrow/record_batch.h"
+#include "millrace/record_batch.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,14 +13,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "feed/arrow/bitmap.h"
 #include "feed/arrow/buffer.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/schema.h"
+#include "feed/arrow/make_record_batch.h"
+#include "millrace/column_view.h"
+#include "millrace/schema.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -184,6 +185,13 @@ bool EqualColumns(const ColumnView& a, const ColumnView& b) {
 
 }  // namespace
 
+struct RecordBatch::Data {
+  Schema schema;
+  int64_t rows = 0;
+  std::vector<ColumnData> columns;                  // one per column of `schema`
+  std::vector<std::shared_ptr<const void>> owners;  // of all memory that `columns` point to
+};
+
 RecordBatch::RecordBatch() {
   static const std::shared_ptr<const Data>* const empty =
       new std::shared_ptr<const Data>(std::make_shared<Data>());
@@ -193,10 +201,10 @@ RecordBatch::RecordBatch() {
 RecordBatch::RecordBatch(std::shared_ptr<const Data> data, int64_t first, int64_t rows)
     : data_(std::move(data)), first_(first), rows_(rows) {}
 
-RecordBatch RecordBatch::FromColumns(Schema schema, int64_t rows, std::vector<ColumnData> columns,
-                                     std::vector<std::shared_ptr<const void>> owners) {
+RecordBatch internal::MakeRecordBatch(Schema schema, int64_t rows, std::vector<ColumnData> columns,
+                                      std::vector<std::shared_ptr<const void>> owners) {
   MILLRACE_CHECK(columns.size() == static_cast<size_t>(schema.num_columns()));
-  auto data = std::make_shared<Data>();
+  auto data = std::make_shared<RecordBatch::Data>();
   data->schema = std::move(schema);
   data->rows = rows;
   data->columns = std::move(columns);
@@ -223,7 +231,7 @@ int64_t RecordBatch::byte_size() const {
   return bytes;
 }
 
-absl::StatusOr<RecordBatch> RecordBatch::Concat(absl::Span<const RecordBatch> batches) {
+absl::StatusOr<RecordBatch> RecordBatch::Concat(std::span<const RecordBatch> batches) {
   if (batches.empty()) return absl::InvalidArgumentError("Concat() of no record batches");
   const Schema& schema = batches[0].schema();
   int64_t rows = 0;
@@ -247,10 +255,10 @@ absl::StatusOr<RecordBatch> RecordBatch::Concat(absl::Span<const RecordBatch> ba
     }
     columns.push_back(*std::move(column));
   }
-  return FromColumns(schema, rows, std::move(columns), std::move(owners));
+  return internal::MakeRecordBatch(schema, rows, std::move(columns), std::move(owners));
 }
 
-RecordBatch RecordBatch::Select(absl::Span<const int> columns, const Schema& schema) const {
+RecordBatch RecordBatch::Select(std::span<const int> columns, const Schema& schema) const {
   MILLRACE_CHECK(columns.size() == static_cast<size_t>(schema.num_columns()));
   std::vector<ColumnData> selected;
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -259,7 +267,7 @@ RecordBatch RecordBatch::Select(absl::Span<const int> columns, const Schema& sch
         << view.type().ToString() << " for " << schema.name(static_cast<int>(i));
     selected.push_back(view.data());
   }
-  RecordBatch all = FromColumns(schema, data_->rows, std::move(selected), {data_});
+  RecordBatch all = internal::MakeRecordBatch(schema, data_->rows, std::move(selected), {data_});
   return all.Slice(first_, rows_);
 }
 

@@ -12,14 +12,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "feed/arrow/bitmap.h"
 #include "feed/arrow/buffer.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
+#include "feed/arrow/make_record_batch.h"
 #include "feed/arrow/validate.h"
+#include "millrace/column_view.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/status_macros.h"
 #include "nanoarrow/nanoarrow.h"
 #include "nanoarrow/nanoarrow.hpp"
 
@@ -295,7 +296,7 @@ absl::StatusOr<RecordBatch> RecordBatch::FromArrowArray(const Schema& schema, Ar
     columns.push_back(*std::move(column));
   }
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(schema, (*root)->length, columns));
-  return FromColumns(schema, (*root)->length, std::move(columns), std::move(owners));
+  return internal::MakeRecordBatch(schema, (*root)->length, std::move(columns), std::move(owners));
 }
 
 absl::StatusOr<RecordBatch> RecordBatch::Import(ArrowSchema* schema, ArrowArray* array) {

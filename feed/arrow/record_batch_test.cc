@@ -1,4 +1,4 @@
-#include "feed/arrow/record_batch.h"
+#include "millrace/record_batch.h"
 
 #include <cstdint>
 #include <cstring>
@@ -9,12 +9,12 @@
 
 #include "absl/status/status.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch_builder.h"
 #include "feed/arrow/record_batch_testing.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/schema.h"
+#include "millrace/types.h"
 #include "nanoarrow/nanoarrow.hpp"
 
 namespace millrace {
@@ -243,14 +243,15 @@ TEST(RecordBatchTest, ConcatJoinsSlicesOfAnyOffset) {
     absl::StatusOr<RecordBatch> whole = RecordBatch::Concat(pieces);
     ASSERT_THAT(whole, IsOk());
     EXPECT_TRUE(whole->Equals(batch));
-    EXPECT_TRUE(RecordBatch::Concat({batch.Slice(3, 4)})->Equals(batch.Slice(3, 4)));
+    EXPECT_TRUE(RecordBatch::Concat(std::vector<RecordBatch>{batch.Slice(3, 4)})
+                    ->Equals(batch.Slice(3, 4)));
   }
 }
 
 TEST(RecordBatchTest, ConcatMixesBatchesWithAndWithoutNulls) {
   const RecordBatch a = RandomBatch(13, Nulls::kNone, 7);
   const RecordBatch b = RandomBatch(14, Nulls::kSome, 8);
-  absl::StatusOr<RecordBatch> whole = RecordBatch::Concat({a, b, a});
+  absl::StatusOr<RecordBatch> whole = RecordBatch::Concat(std::vector<RecordBatch>{a, b, a});
   ASSERT_THAT(whole, IsOk());
   EXPECT_TRUE(whole->Slice(0, 13).Equals(a));
   EXPECT_TRUE(whole->Slice(13, 14).Equals(b));
@@ -260,7 +261,8 @@ TEST(RecordBatchTest, ConcatMixesBatchesWithAndWithoutNulls) {
 TEST(RecordBatchTest, ConcatMixesListsOfAnyOffsetsAndNulls) {
   const RecordBatch a = RandomNestedBatch(13, Nulls::kNone, 7);
   const RecordBatch b = RandomBatchOf(a.schema(), 14, Nulls::kSome, 8);
-  absl::StatusOr<RecordBatch> whole = RecordBatch::Concat({a.Slice(2, 9), b.Slice(3, 7), a});
+  absl::StatusOr<RecordBatch> whole =
+      RecordBatch::Concat(std::vector<RecordBatch>{a.Slice(2, 9), b.Slice(3, 7), a});
   ASSERT_THAT(whole, IsOk());
   EXPECT_TRUE(whole->Slice(0, 9).Equals(a.Slice(2, 9)));
   EXPECT_TRUE(whole->Slice(9, 7).Equals(b.Slice(3, 7)));
@@ -270,7 +272,7 @@ TEST(RecordBatchTest, ConcatMixesListsOfAnyOffsetsAndNulls) {
 TEST(RecordBatchTest, ConcatRefusesDifferentSchemas) {
   const RecordBatch a = *BatchBuilder().AddColumn("x", std::vector<float>{1}).Build();
   const RecordBatch b = *BatchBuilder().AddColumn("x", std::vector<double>{1}).Build();
-  EXPECT_THAT(RecordBatch::Concat({a, b}),
+  EXPECT_THAT(RecordBatch::Concat(std::vector<RecordBatch>{a, b}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("column \"x\": float32")));
   EXPECT_THAT(RecordBatch::Concat({}), StatusIs(absl::StatusCode::kInvalidArgument));
 }

@@ -15,11 +15,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/log.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
+#include "feed/arrow/make_record_batch.h"
+#include "millrace/batch_builder.h"
+#include "millrace/column_view.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/types.h"
 
 namespace millrace {
 namespace {
@@ -168,8 +169,8 @@ class ColumnMaker {
     }
     absl::StatusOr<Schema> schema = Schema::FromFields(std::move(fields));
     MILLRACE_CHECK(schema.ok()) << schema.status().message();
-    return RecordBatch::FromColumns(*schema, batches[0].num_rows(), std::move(columns),
-                                    std::move(owners));
+    return internal::MakeRecordBatch(*schema, batches[0].num_rows(), std::move(columns),
+                                     std::move(owners));
   }
 
   static RecordBatch Built(BatchBuilder* builder) {

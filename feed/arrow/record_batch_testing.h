@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <random>
 
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/types.h"
 
 namespace millrace {
 

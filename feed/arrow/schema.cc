@@ -1,4 +1,4 @@
-#include "feed/arrow/schema.h"
+#include "millrace/schema.h"
 
 #include <cstring>
 #include <limits>
@@ -16,9 +16,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
-#include "feed/arrow/types.h"
+#include "millrace/status_macros.h"
+#include "millrace/types.h"
 #include "nanoarrow/nanoarrow.h"
 #include "nanoarrow/nanoarrow.hpp"
 

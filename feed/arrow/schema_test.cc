@@ -1,4 +1,4 @@
-#include "feed/arrow/schema.h"
+#include "millrace/schema.h"
 
 #include <cmath>
 #include <cstdint>
@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/types.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/types.h"
 #include "nanoarrow/nanoarrow.hpp"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "feed/arrow/types.h"
+#include "millrace/types.h"
 
 #include <bit>
 #include <cmath>

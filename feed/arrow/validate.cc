@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "feed/arrow/bitmap.h"
-#include "feed/arrow/column.h"
+#include "millrace/column_view.h"
+#include "millrace/status_macros.h"
 #include "nanoarrow/nanoarrow.h"
 #include "nanoarrow/nanoarrow.hpp"
 

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/schema.h"
+#include "millrace/column_view.h"
+#include "millrace/schema.h"
 
 namespace millrace {
 

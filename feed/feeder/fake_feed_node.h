@@ -28,12 +28,12 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/ipc/ipc.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/login.h"
 #include "feed/wire/zmq_socket.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 

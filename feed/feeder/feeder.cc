@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/random.h"
-#include "core/base/status_macros.h"
 #include "feed/feeder/feeder_loop.h"
 #include "feed/wire/curve.h"
 #include "feed/wire/zmq_socket.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 

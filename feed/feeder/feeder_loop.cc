@@ -8,11 +8,11 @@
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "feed/wire/curve.h"
 #include "feed/wire/local_name.h"
 #include "feed/wire/login.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -29,8 +29,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/source/source.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 

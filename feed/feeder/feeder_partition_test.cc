@@ -7,12 +7,11 @@
 
 #include "absl/status/status.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/source/id_source.h"
-#include "feed/source/memory_source.h"
-#include "feed/source/source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 namespace {

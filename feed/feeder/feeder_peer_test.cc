@@ -11,9 +11,6 @@
 #include "absl/time/time.h"
 #include "core/base/random.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
 #include "feed/feeder/fake_feed_node.h"
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/node_directory.h"
@@ -22,6 +19,9 @@
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/types.h"
 
 namespace millrace {
 namespace {

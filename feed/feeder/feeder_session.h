@@ -35,12 +35,12 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/feeder/feeder_link.h"
 #include "feed/feeder/feeder_outbox.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/ipc/ipc.h"
 #include "feed/wire/frame.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 

@@ -15,16 +15,17 @@
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
+#include "feed/arrow/make_record_batch.h"
 #include "feed/feeder/fake_feed_node.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/source/id_source.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/column_view.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/types.h"
 
 namespace millrace {
 namespace {
@@ -180,7 +181,8 @@ RecordBatch SmallAndLargeRow(size_t large) {
       ids, offsets, std::shared_ptr<const void>(memory, [size](void* m) { munmap(m, size); })};
   const Schema schema =
       *SchemaBuilder().Add("id", Type::Int64()).Add("image", Type::LargeBinary()).Build();
-  return RecordBatch::FromColumns(schema, 2, {std::move(id), std::move(column)}, std::move(owners));
+  return internal::MakeRecordBatch(schema, 2, {std::move(id), std::move(column)},
+                                   std::move(owners));
 }
 
 TEST_F(FeederTest, ARowThatNoBatchCanHaveIsRefusedAndNamed) {

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/thread.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -40,13 +40,13 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/feeder_nodes.h"
 #include "feed/feeder/feeder_partition.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/feeder/partition_progress.h"
-#include "feed/source/source.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 

@@ -16,9 +16,9 @@
 #include "feed/feeder/train_job.h"
 #include "feed/feeder/train_job_fixture.h"
 #include "feed/source/id_source.h"
-#include "feed/source/memory_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/source.h"
 
 namespace millrace {
 namespace {

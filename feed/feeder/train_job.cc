@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -62,7 +62,7 @@
 #include "feed/feeder/feeder_partition.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/feeder/partition_progress.h"
-#include "feed/source/source.h"
+#include "millrace/source.h"
 
 namespace millrace {
 

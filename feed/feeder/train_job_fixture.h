@@ -26,8 +26,8 @@
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/partition_progress.h"
 #include "feed/feeder/train_job.h"
-#include "feed/source/source.h"
 #include "gtest/gtest.h"
+#include "millrace/source.h"
 
 namespace millrace {
 

@@ -15,16 +15,15 @@
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/feeder/fake_feed_node.h"
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/feeder/train_job_fixture.h"
 #include "feed/source/id_source.h"
-#include "feed/source/memory_source.h"
-#include "feed/source/source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 namespace {

@@ -25,8 +25,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
 
 namespace millrace {
 
@@ -63,7 +63,7 @@ struct EncodedBatch {
 // Returns INVALID_ARGUMENT if it is no well-formed, little-endian Schema message of exactly this
 // size, within kMaxColumns and kMaxNesting: the sender is to be treated as broken. Returns
 // UNIMPLEMENTED, naming the column, if the message is in order but holds what feeds do not carry
-// (a type, two columns of one name; see feed/arrow/schema.h): the session is to end with
+// (a type, two columns of one name; see millrace/schema.h): the session is to end with
 // INVALID_ARGUMENT.
 [[nodiscard]] absl::StatusOr<Schema> DecodeSchema(absl::string_view message);
 

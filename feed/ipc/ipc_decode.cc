@@ -17,17 +17,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "feed/arrow/bitmap.h"
 #include "feed/arrow/buffer.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
+#include "feed/arrow/make_record_batch.h"
 #include "feed/arrow/validate.h"
 #include "feed/ipc/flatbuffer.h"
 #include "feed/ipc/ipc.h"
 #include "feed/ipc/ipc_message.h"
+#include "millrace/column_view.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -285,7 +286,7 @@ absl::StatusOr<RecordBatch> BatchDecoder::Decode(absl::string_view metadata, uin
   }
   MILLRACE_RETURN_IF_ERROR(reader.CheckAllRead());
   MILLRACE_RETURN_IF_ERROR(ValidateColumns(schema_, rows, columns));
-  return RecordBatch::FromColumns(schema_, rows, std::move(columns), body.TakeOwners());
+  return internal::MakeRecordBatch(schema_, rows, std::move(columns), body.TakeOwners());
 }
 
 }  // namespace millrace

@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "feed/arrow/bitmap.h"
 #include "feed/arrow/buffer.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/ipc/ipc.h"
 #include "feed/ipc/ipc_message.h"
+#include "millrace/column_view.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 namespace {

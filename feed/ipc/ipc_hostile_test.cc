@@ -20,15 +20,15 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/arrow/record_batch_testing.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
 #include "feed/ipc/ipc.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/column_view.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/types.h"
 
 namespace millrace {
 namespace {
@@ -57,7 +57,7 @@ absl::StatusOr<RecordBatch> Decode(const Schema& schema, const Bytes& bytes, uin
 
 // Reads every value of a batch that was accepted.
 uint64_t Touch(const RecordBatch& batch) {
-  absl::StatusOr<RecordBatch> copy = RecordBatch::Concat({batch, batch});
+  absl::StatusOr<RecordBatch> copy = RecordBatch::Concat(std::vector<RecordBatch>{batch, batch});
   EXPECT_THAT(copy, IsOk());
   absl::StatusOr<EncodedBatch> encoded = EncodeBatch(batch);
   EXPECT_THAT(encoded, IsOk());

@@ -9,13 +9,13 @@
 
 #include "absl/status/status.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/arrow/record_batch_testing.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/types.h"
 #include "nanoarrow/nanoarrow.hpp"
 #include "nanoarrow/nanoarrow_ipc.hpp"
 
@@ -288,7 +288,7 @@ void CountNulls(ArrowArrayView* view) {
 
 TEST(IpcBatchTest, ReadsWhatNanoarrowWrites) {
   for (const RecordBatch& sample : Samples(300, 6)) {
-    const RecordBatch batch = *RecordBatch::Concat({sample});
+    const RecordBatch batch = *RecordBatch::Concat(std::vector<RecordBatch>{sample});
     nanoarrow::UniqueArray array;
     batch.Export(array.get());
     nanoarrow::UniqueArrayView view;

@@ -1,13 +1,17 @@
 #include "feed/receiver/data_feed.h"
 
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "feed/ipc/ipc.h"
 #include "feed/wire/frame.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -22,20 +26,43 @@ FeedMode ModeOf(const DataFeedOptions& options) {
 
 }  // namespace
 
-DataFeed::DataFeed(std::shared_ptr<ReceiverCore> core, size_t queue, DataFeedOptions options)
+std::unique_ptr<DataFeed> MakeDataFeed(std::shared_ptr<ReceiverCore> core, size_t queue,
+                                       DataFeedOptions options) {
+  return std::make_unique<DataFeed>(
+      std::make_unique<internal::DataFeedImpl>(std::move(core), queue, std::move(options)));
+}
+
+DataFeed::DataFeed(std::unique_ptr<internal::DataFeedImpl> impl) : impl_(std::move(impl)) {}
+
+DataFeed::~DataFeed() = default;
+
+absl::StatusOr<Batch> DataFeed::NextBatch(int64_t rows) { return impl_->NextBatch(rows); }
+
+bool DataFeed::ShouldStop() { return impl_->ShouldStop(); }
+
+absl::Status DataFeed::BatchResults(const RecordBatch& results) {
+  return impl_->BatchResults(results);
+}
+
+absl::Status DataFeed::Terminate() { return impl_->Terminate(); }
+
+namespace internal {
+
+DataFeedImpl::DataFeedImpl(std::shared_ptr<ReceiverCore> core, size_t queue,
+                           DataFeedOptions options)
     : core_(std::move(core)),
       queue_(queue),
       options_(std::move(options)),
       mode_(ModeOf(options_)),
       reader_(*core_->reader(queue_, mode_)) {}
 
-DataFeed::~DataFeed() { core_->CloseReader(queue_, mode_); }
+DataFeedImpl::~DataFeedImpl() { core_->CloseReader(queue_, mode_); }
 
 // ------------------------------------------------------------------------------------ NextBatch
 
 // The common case touches no lock but the reader's own, which nobody contends for, and allocates
 // nothing: a slice of the BATCH in hand.
-absl::StatusOr<Batch> DataFeed::NextBatch(int64_t rows) {
+absl::StatusOr<Batch> DataFeedImpl::NextBatch(int64_t rows) {
   if (rows < 1) {
     return absl::InvalidArgumentError(absl::StrCat("NextBatch needs at least 1 row, not ", rows));
   }
@@ -49,10 +76,10 @@ absl::StatusOr<Batch> DataFeed::NextBatch(int64_t rows) {
     return NextBatchSlow(rows);
   }
   const int64_t offset = std::exchange(current.offset, current.offset + rows);
-  return Batch(current.rows.Slice(offset, rows), layout_);
+  return MakeBatch(current.rows.Slice(offset, rows), layout_);
 }
 
-absl::StatusOr<Batch> DataFeed::NextBatchSlow(int64_t rows) {
+absl::StatusOr<Batch> DataFeedImpl::NextBatchSlow(int64_t rows) {
   while (true) {
     reader_.last.clear();
     std::optional<TakenRows> current = std::exchange(reader_.current, std::nullopt);
@@ -64,7 +91,7 @@ absl::StatusOr<Batch> DataFeed::NextBatchSlow(int64_t rows) {
   }
 }
 
-absl::StatusOr<std::optional<Batch>> DataFeed::Unpack(Delivery delivery) {
+absl::StatusOr<std::optional<Batch>> DataFeedImpl::Unpack(Delivery delivery) {
   reader_.current = std::move(delivery.current);
   if (delivery.pieces.empty()) {
     TakenRows& current = *reader_.current;
@@ -73,7 +100,7 @@ absl::StatusOr<std::optional<Batch>> DataFeed::Unpack(Delivery delivery) {
       return std::optional<Batch>();
     }
     current.offset = delivery.rows;
-    return std::optional<Batch>(Batch(current.rows.Slice(0, delivery.rows), layout_));
+    return std::optional<Batch>(MakeBatch(current.rows.Slice(0, delivery.rows), layout_));
   }
   std::vector<RecordBatch> parts;
   parts.reserve(delivery.pieces.size());
@@ -84,25 +111,25 @@ absl::StatusOr<std::optional<Batch>> DataFeed::Unpack(Delivery delivery) {
   for (const TakenRows& piece : delivery.pieces) {
     reader_.last.emplace_back(piece.session, piece.first_row + piece.rows.num_rows());
   }
-  return std::optional<Batch>(Batch(std::move(joined), layout_));
+  return std::optional<Batch>(MakeBatch(std::move(joined), layout_));
 }
 
-absl::Status DataFeed::Layout(const RecordBatch& rows) {
+absl::Status DataFeedImpl::Layout(const RecordBatch& rows) {
   const Schema& schema = rows.schema();
   if (layout_schema_.has_value() && layout_schema_->c_schema() == schema.c_schema()) {
     return absl::OkStatus();
   }
-  absl::StatusOr<BatchLayout> layout = BatchLayout::Create(schema, options_.input_mapping);
+  auto layout = BatchLayout::Create(schema, options_.input_mapping);
   if (!layout.ok()) return Annotate(layout.status(), core_->node_name());
   const RecordBatch none = rows.Slice(0, 0);
-  MILLRACE_ASSIGN_OR_RETURN(RecordBatch own, RecordBatch::Concat({none}));
+  MILLRACE_ASSIGN_OR_RETURN(RecordBatch own, RecordBatch::Concat(std::vector<RecordBatch>{none}));
   layout_ = *std::move(layout);
   layout_schema_ = schema;
-  no_rows_ = Batch(std::move(own), layout_);
+  no_rows_ = MakeBatch(std::move(own), layout_);
   return absl::OkStatus();
 }
 
-bool DataFeed::HandOut(const std::shared_ptr<ReceiveSession>& session, int64_t end_row) {
+bool DataFeedImpl::HandOut(const std::shared_ptr<ReceiveSession>& session, int64_t end_row) {
   if (!session->handed.Advance(end_row)) return false;
   if (reader_.last.size() == 1 && reader_.last.front().first == session) {
     reader_.last.front().second = end_row;
@@ -113,13 +140,13 @@ bool DataFeed::HandOut(const std::shared_ptr<ReceiveSession>& session, int64_t e
   return true;
 }
 
-void DataFeed::UseLast() {
+void DataFeedImpl::UseLast() {
   for (const auto& [session, end_row] : reader_.last) {
     session->used_row.store(end_row, std::memory_order_relaxed);
   }
 }
 
-bool DataFeed::ShouldStop() {
+bool DataFeedImpl::ShouldStop() {
   if (!core_->Stopped(queue_, mode_)) return false;
   {
     MutexLock lock(&reader_.mu);
@@ -135,7 +162,7 @@ bool DataFeed::ShouldStop() {
 
 // -------------------------------------------------------------------------------------- Results
 
-absl::Status DataFeed::BatchResults(const RecordBatch& results) {
+absl::Status DataFeedImpl::BatchResults(const RecordBatch& results) {
   if (mode_ == FeedMode::kTrain) {
     return absl::FailedPreconditionError(absl::StrCat(
         core_->node_name(), ": BatchResults needs a DataFeed with train_mode = false"));
@@ -152,9 +179,9 @@ absl::Status DataFeed::BatchResults(const RecordBatch& results) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<OutgoingFrame>> DataFeed::EncodeResults(const RecordBatch& results,
-                                                                   ReceiveSession* session,
-                                                                   int64_t row) {
+absl::StatusOr<std::vector<OutgoingFrame>> DataFeedImpl::EncodeResults(const RecordBatch& results,
+                                                                       ReceiveSession* session,
+                                                                       int64_t row) {
   std::vector<OutgoingFrame> frames;
   // Only BatchResults touches result_schema. Everything else is the core's, under its lock:
   // NextBatch may be giving the same rows up.
@@ -184,6 +211,7 @@ absl::StatusOr<std::vector<OutgoingFrame>> DataFeed::EncodeResults(const RecordB
   return frames;
 }
 
-absl::Status DataFeed::Terminate() { return core_->Terminate(queue_, mode_); }
+absl::Status DataFeedImpl::Terminate() { return core_->Terminate(queue_, mode_); }
 
+}  // namespace internal
 }  // namespace millrace

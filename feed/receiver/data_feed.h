@@ -1,27 +1,8 @@
 // File: feed/receiver/data_feed.h
 //
-// How a node program reads the rows that are fed to it, and answers them in inference. The
-// counterpart of TensorFlowOnSpark's DataFeed.
+// What stands behind a DataFeed (millrace/data_feed.h): one reader of a queue of a ReceiverCore.
 //
-// Defines: DataFeed, DataFeedOptions.
-//
-// Training:
-//
-//   auto feed = receiver->GetDataFeed({.input_mapping = {{"image", "x"}, {"label", "y"}}});
-//   while (!(*feed)->ShouldStop()) {
-//     MILLRACE_ASSIGN_OR_RETURN(Batch batch, (*feed)->NextBatch(64));
-//     if (batch.empty()) break;                      // the feed has ended while we waited
-//     Step(batch.column<float>("x"), batch.column<float>("y"));
-//   }
-//
-// Inference: every row gets exactly one result, in order.
-//
-//   auto feed = receiver->GetDataFeed({.train_mode = false});
-//   while (!(*feed)->ShouldStop()) {
-//     MILLRACE_ASSIGN_OR_RETURN(Batch batch, (*feed)->NextBatch(64));
-//     if (batch.empty()) break;
-//     MILLRACE_RETURN_IF_ERROR((*feed)->BatchResults(Predict(batch)));
-//   }
+// Defines: MakeDataFeed(), internal::DataFeedImpl.
 
 #ifndef FEED_RECEIVER_DATA_FEED_H_
 #define FEED_RECEIVER_DATA_FEED_H_
@@ -30,82 +11,37 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "feed/arrow/batch.h"
-#include "feed/arrow/record_batch.h"
+#include "feed/arrow/batch_layout.h"
 #include "feed/receiver/receive_session.h"
 #include "feed/receiver/receiver_core.h"
+#include "millrace/batch.h"
+#include "millrace/data_feed.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 
-struct DataFeedOptions {
-  bool train_mode = true;
-  std::string qname_in = "input";
-  // Accepted for parity with TFNode.DataFeed; results travel back on the session of the rows they
-  // answer, whatever its name.
-  std::string qname_out = "output";
-  // (column, name in the program); empty: all columns under their own names. Whole columns only: of
-  // {"point", "p"} the program reads the field x as "p.x".
-  InputMapping input_mapping;
-};
+// `queue` and the mode of `options` were opened by core->OpenReader; the DataFeed closes them.
+[[nodiscard]] std::unique_ptr<DataFeed> MakeDataFeed(std::shared_ptr<ReceiverCore> core,
+                                                     size_t queue, DataFeedOptions options);
 
-// Ownership: independent of the FeedReceiver it came from; after that has finished no rows come.
-// Thread safety: thread-safe, meant for one reading thread. NextBatch calls take turns, and so do
-// BatchResults calls; one of each may run at the same time, and the other methods at any time. With
-// several threads in NextBatch a row counts as used when any of them asks for the next batch.
-// Blocking: NextBatch; BatchResults encodes, and waits while the feeder has not taken enough of the
-// results before (docs/feed_protocol.md, section 5).
-class DataFeed {
+namespace internal {
+
+class DataFeedImpl {
  public:
-  // Used by FeedReceiver. `queue` and the mode were opened by core->OpenReader.
-  DataFeed(std::shared_ptr<ReceiverCore> core, size_t queue, DataFeedOptions options);
-  ~DataFeed();
-  DataFeed(const DataFeed&) = delete;
-  DataFeed& operator=(const DataFeed&) = delete;
+  DataFeedImpl(std::shared_ptr<ReceiverCore> core, size_t queue, DataFeedOptions options);
+  ~DataFeedImpl();
+  DataFeedImpl(const DataFeedImpl&) = delete;
+  DataFeedImpl& operator=(const DataFeedImpl&) = delete;
 
-  // The next `rows` rows (at least 1). Asking says that the rows of the batch before have been
-  // used: they are acknowledged, and not fed again should this program die.
-  //
-  // Training: waits for all `rows` rows; fewer (but one at least) come only at the end of a Train
-  // call, which a batch never spans. Rows of several partitions mix, one received batch of each in
-  // turn. Inference: fewer also at the end of a partition, which a batch never spans. It may be
-  // called again before BatchResults as long as the partition has more rows. If there are none and
-  // results are missing, that partition fails at its feeder with FAILED_PRECONDITION, and the next
-  // one begins.
-  //
-  // A batch without rows says that ShouldStop() is true by now.
-  //
-  // Zero copy if the rows lie in one received batch, otherwise they are joined in new memory, and
-  // need not fit into the budget together.
-  //
-  // Returns INVALID_ARGUMENT if rows < 1, NOT_FOUND if the data has no column that input_mapping
-  // names, FAILED_PRECONDITION if another DataFeed reads the queue in the other mode by now,
-  // RESOURCE_EXHAUSTED if a text column of the joined batch would pass 2 GiB, INTERNAL if the
-  // receiver has broken down.
+  // As DataFeed's.
   [[nodiscard]] absl::StatusOr<Batch> NextBatch(int64_t rows);
-
-  // True when no rows will come any more: EndFeed (TrainOptions::end_of_feed), shutdown or
-  // Terminate, and everything received has been read. Not between Train calls. Seeing true
-  // acknowledges the last batch.
   [[nodiscard]] bool ShouldStop();
-
-  // Inference: the results of the next results.num_rows() rows, in the order in which NextBatch
-  // returned them; any division into calls will do. All results of a partition have one schema.
-  // Those for rows of a partition that has failed meanwhile are dropped silently.
-  //
-  // Returns FAILED_PRECONDITION if there are more results than rows (the partition fails at its
-  // feeder), or in training; INVALID_ARGUMENT if the schema differs from that of the results
-  // before.
   [[nodiscard]] absl::Status BatchResults(const RecordBatch& results);
-
-  // The program wants no more rows: feeders of this queue go elsewhere. What NextBatch has returned
-  // counts as used. Idempotent.
-  // Returns FAILED_PRECONDITION if inference rows are unanswered; their feeder gets the same.
   [[nodiscard]] absl::Status Terminate();
 
  private:
@@ -134,10 +70,11 @@ class DataFeed {
   QueueReader& reader_;  // of *core_
 
   std::optional<Schema> layout_schema_ ABSL_GUARDED_BY(reader_.mu);
-  BatchLayout layout_ ABSL_GUARDED_BY(reader_.mu);  // of layout_schema_
-  Batch no_rows_ ABSL_GUARDED_BY(reader_.mu);       // with its columns
+  std::shared_ptr<const BatchLayout> layout_ ABSL_GUARDED_BY(reader_.mu);  // of layout_schema_
+  Batch no_rows_ ABSL_GUARDED_BY(reader_.mu);                              // with its columns
 };
 
+}  // namespace internal
 }  // namespace millrace
 
 #endif  // FEED_RECEIVER_DATA_FEED_H_

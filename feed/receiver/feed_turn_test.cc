@@ -14,13 +14,14 @@
 #include "core/base/fake_clock.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver_core.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/data_feed.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 namespace {
@@ -42,7 +43,7 @@ class FeedTurnTest : public testing::Test {
   FeedTurnTest() {
     const absl::StatusOr<size_t> queue = core_->OpenReader("input", FeedMode::kTrain);
     EXPECT_THAT(queue, IsOk());
-    feed_ = std::make_unique<DataFeed>(core_, *queue, DataFeedOptions{});
+    feed_ = MakeDataFeed(core_, *queue, DataFeedOptions{});
     Collect();
   }
 

@@ -19,10 +19,10 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/ipc/ipc.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/zmq_socket.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 

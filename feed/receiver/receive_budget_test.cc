@@ -20,13 +20,14 @@
 #include "core/base/fake_clock.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver_core.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/data_feed.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 namespace {
@@ -78,7 +79,7 @@ class BudgetTest : public testing::Test {
   std::unique_ptr<DataFeed> GetFeed(const std::string& queue = "input") {
     const absl::StatusOr<size_t> index = core_->OpenReader(queue, FeedMode::kTrain);
     EXPECT_THAT(index, IsOk());
-    return std::make_unique<DataFeed>(core_, *index, DataFeedOptions{.qname_in = queue});
+    return MakeDataFeed(core_, *index, DataFeedOptions{.qname_in = queue});
   }
 
   // What the node has to say is on its way.

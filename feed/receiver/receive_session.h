@@ -25,10 +25,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
 #include "feed/ipc/ipc.h"
 #include "feed/wire/frame.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
 
 namespace millrace {
 

@@ -8,9 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
+#include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver_waker.h"
 #include "feed/wire/socket_turns.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -77,7 +78,7 @@ FeedReceiver::~FeedReceiver() {
 absl::StatusOr<std::unique_ptr<DataFeed>> FeedReceiver::GetDataFeed(DataFeedOptions options) {
   const FeedMode mode = options.train_mode ? FeedMode::kTrain : FeedMode::kInference;
   MILLRACE_ASSIGN_OR_RETURN(const size_t queue, core_->OpenReader(options.qname_in, mode));
-  return std::make_unique<DataFeed>(core_, queue, std::move(options));
+  return MakeDataFeed(core_, queue, std::move(options));
 }
 
 void FeedReceiver::FeedEnd(absl::string_view feed_id, bool aborted) {

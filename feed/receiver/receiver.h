@@ -27,9 +27,9 @@
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "core/net/port_range.h"
-#include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver_core.h"
 #include "feed/receiver/receiver_loop.h"
+#include "millrace/data_feed.h"
 
 namespace millrace {
 

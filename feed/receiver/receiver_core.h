@@ -3,7 +3,7 @@
 // The node side of the feed protocol without its sockets: the sessions of all queues, the budget
 // that they share, and which frames are due. The socket thread (feed/receiver/receiver_loop.h)
 // tells it what came in and asks it each turn what is to go out; the program's threads
-// (feed/receiver/data_feed.h) wait in it.
+// (millrace/data_feed.h) wait in it.
 //
 // Defines: ReceiverCore.
 //

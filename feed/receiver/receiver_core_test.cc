@@ -17,13 +17,14 @@
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/receiver/data_feed.h"
 #include "feed/receiver/receive_session.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/data_feed.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 namespace {
@@ -74,8 +75,8 @@ class ReceiverCoreTest : public testing::Test {
     const FeedMode mode = train ? FeedMode::kTrain : FeedMode::kInference;
     const absl::StatusOr<size_t> queue = core_->OpenReader("input", mode);
     EXPECT_THAT(queue, IsOk());
-    return std::make_unique<DataFeed>(
-        core_, *queue, DataFeedOptions{.train_mode = train, .input_mapping = std::move(mapping)});
+    return MakeDataFeed(core_, *queue,
+                        DataFeedOptions{.train_mode = train, .input_mapping = std::move(mapping)});
   }
   // "CREDIT 100/20", "ACK 5": the frames due for a session.
   std::vector<std::string> Due(uint64_t session) {

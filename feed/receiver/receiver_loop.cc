@@ -9,12 +9,12 @@
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/net/loopback.h"
 #include "core/net/socket_address.h"
 #include "feed/wire/curve.h"
 #include "feed/wire/local_name.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

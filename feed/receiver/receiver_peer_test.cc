@@ -18,10 +18,10 @@
 #include "core/base/thread.h"
 #include "core/process/exit_status.h"
 #include "core/process/process.h"
-#include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/data_feed.h"
 #include "testing/child_process.h"
 
 namespace millrace {

@@ -20,13 +20,13 @@
 #include "core/base/json.h"
 #include "core/base/status_matchers.h"
 #include "core/net/port_range.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/receiver/data_feed.h"
 #include "feed/receiver/raw_feeder.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/data_feed.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 namespace {

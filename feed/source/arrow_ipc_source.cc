@@ -1,5 +1,3 @@
-#include "feed/source/arrow_ipc_source.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,11 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/ipc/flatbuffer.h"
 #include "feed/ipc/ipc.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

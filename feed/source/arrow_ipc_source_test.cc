@@ -1,5 +1,3 @@
-#include "feed/source/arrow_ipc_source.h"
-
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -13,12 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/ipc/ipc.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch.h"
+#include "millrace/batch_builder.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 namespace {

@@ -18,8 +18,9 @@
 #include "core/base/text.h"
 #include "feed/arrow/bitmap.h"
 #include "feed/arrow/buffer.h"
-#include "feed/arrow/column.h"
+#include "feed/arrow/make_record_batch.h"
 #include "feed/arrow/validate.h"
+#include "millrace/column_view.h"
 
 namespace millrace {
 namespace {
@@ -240,8 +241,8 @@ RecordBatch CsvBatchBuilder::Finish() {
     list.children.push_back(std::move(values));
     columns.push_back(std::move(list));
   }
-  return RecordBatch::FromColumns(schema_, std::exchange(rows_, 0), std::move(columns),
-                                  std::move(owners));
+  return internal::MakeRecordBatch(schema_, std::exchange(rows_, 0), std::move(columns),
+                                   std::move(owners));
 }
 
 }  // namespace millrace

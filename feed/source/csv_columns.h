@@ -15,9 +15,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/types.h"
 
 namespace millrace {
 

@@ -1,5 +1,3 @@
-#include "feed/source/csv_source.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -14,11 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/source/csv_columns.h"
 #include "feed/source/csv_text.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

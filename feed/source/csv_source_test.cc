@@ -1,5 +1,3 @@
-#include "feed/source/csv_source.h"
-
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -13,10 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 namespace {
@@ -249,7 +248,7 @@ TEST(CsvSourceTest, ReadsSeveralFilesAsOne) {
   ASSERT_THAT(first, IsOk());
   ASSERT_THAT(second, IsOk());
   EXPECT_TRUE(
-      RecordBatch::Concat({*first, *second})
+      RecordBatch::Concat(std::vector<RecordBatch>{*first, *second})
           ->Equals(
               *BatchBuilder().AddColumn("n", std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6}).Build()));
 

@@ -1,8 +1,7 @@
-#include "feed/source/generator_source.h"
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "millrace/source.h"
 
 namespace millrace {
 namespace {

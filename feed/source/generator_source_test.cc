@@ -1,5 +1,3 @@
-#include "feed/source/generator_source.h"
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,10 +7,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 namespace {

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/source/memory_source.h"
-#include "feed/source/source.h"
+#include "millrace/batch_builder.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 

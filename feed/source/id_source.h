@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/source/memory_source.h"
-#include "feed/source/source.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 

@@ -1,5 +1,3 @@
-#include "feed/source/memory_source.h"
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -9,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/source/source.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "feed/source/source.h"
+#include "millrace/source.h"
 
 #include <cerrno>
 #include <memory>
@@ -10,10 +10,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/status_macros.h"
 #include "nanoarrow/nanoarrow.h"
 #include "nanoarrow/nanoarrow.hpp"
 

@@ -1,4 +1,4 @@
-#include "feed/source/source.h"
+#include "millrace/source.h"
 
 #include <cstdint>
 #include <memory>
@@ -8,11 +8,10 @@
 
 #include "absl/status/status.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/source/memory_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch_builder.h"
+#include "millrace/record_batch.h"
 #include "nanoarrow/nanoarrow.hpp"
 
 namespace millrace {

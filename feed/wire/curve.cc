@@ -13,8 +13,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/random.h"
-#include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -7,8 +7,8 @@
 #include "core/base/json.h"
 #include "core/base/status.h"
 #include "core/base/status_code.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -14,13 +14,13 @@
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/status_macros.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
 #include "feed/ipc/ipc.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "feed/wire/large_blocks.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

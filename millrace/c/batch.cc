@@ -10,13 +10,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/base/status_macros.h"
-#include "feed/arrow/batch_column.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
+#include "feed/arrow/make_record_batch.h"
 #include "millrace/c/c_support.h"
+#include "millrace/column.h"
+#include "millrace/column_view.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/status_macros.h"
+#include "millrace/types.h"
 #include "nanoarrow/nanoarrow.hpp"
 
 // As DLPack lays them out (dlpack.h, before its versioned tensors).
@@ -191,8 +192,8 @@ absl::Status ExportColumn(const Batch& rows, absl::string_view name, ArrowSchema
       Schema alone, Schema::FromFields({{std::string(name), data.type, /*nullable=*/true}}));
   std::vector<ColumnData> columns;
   columns.push_back(std::move(data));
-  const RecordBatch batch = RecordBatch::FromColumns(alone, rows.num_rows(), std::move(columns),
-                                                     {rows.record_batch().owner()});
+  const RecordBatch batch = internal::MakeRecordBatch(alone, rows.num_rows(), std::move(columns),
+                                                      {rows.record_batch().owner()});
   nanoarrow::UniqueSchema table_schema;
   nanoarrow::UniqueArray table;
   alone.Export(table_schema.get());

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "feed/arrow/batch.h"
+#include "millrace/batch.h"
 #include "millrace/c/millrace.h"
 
 struct millrace_batch {

@@ -12,13 +12,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/base/status_macros.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
+#include "millrace/batch_builder.h"
 #include "millrace/c/c_support.h"
 #include "millrace/c/millrace.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/status_macros.h"
+#include "millrace/types.h"
 
 struct millrace_builder {
   std::unique_ptr<millrace::BatchBuilder> columns = std::make_unique<millrace::BatchBuilder>();

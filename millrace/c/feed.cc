@@ -7,13 +7,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/receiver/data_feed.h"
 #include "millrace/c/batch.h"
 #include "millrace/c/c_support.h"
 #include "millrace/c/millrace.h"
 #include "millrace/c/node.h"
+#include "millrace/data_feed.h"
+#include "millrace/record_batch.h"
+#include "millrace/status_macros.h"
 
 struct millrace_feed {
   explicit millrace_feed(std::unique_ptr<millrace::DataFeed> of) : rows(std::move(of)) {}

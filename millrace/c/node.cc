@@ -12,11 +12,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
+#include "core/node/node_context.h"
 #include "core/node/node_exit.h"
-#include "core/node/run_node.h"
 #include "core/process/process.h"
 #include "millrace/c/c_support.h"
+#include "millrace/node.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -121,7 +122,7 @@ int32_t millrace_node_close(millrace_node* node, int32_t code, const char* messa
                         error);
   }
   // `message` may be the text of `error`, which is replaced.
-  const absl::Status end = node->context->Finish(millrace::StatusOf(code, message));
+  const absl::Status end = millrace::FinishNode(*node->context, millrace::StatusOf(code, message));
   delete node;
   return ReportStatus(end, error);
 }

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "core/node/node_context.h"
 #include "millrace/c/millrace.h"
+#include "millrace/node.h"
 
 struct millrace_node {
   explicit millrace_node(millrace::NodeContext* of) : context(of), name(of->name()) {}

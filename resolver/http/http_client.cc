@@ -18,9 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/base/clock.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/net/loopback.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -11,9 +11,9 @@
 #include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/net/socket_address.h"
+#include "millrace/status_macros.h"
 #include "resolver/kubernetes/pod_cluster_watch.h"
 #include "resolver/tensorflow_error.h"
 

@@ -10,8 +10,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

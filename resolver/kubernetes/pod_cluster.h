@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/cluster_spec/cluster_spec.h"
+#include "millrace/cluster_spec.h"
 #include "resolver/kubernetes/pod_member.h"
 
 namespace millrace {

@@ -10,10 +10,10 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/client/cluster_file.h"
 #include "core/process/process.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

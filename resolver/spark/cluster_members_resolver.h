@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/client/cluster_client.h"
-#include "core/cluster_spec/cluster_spec.h"
+#include "millrace/cluster_spec.h"
 #include "resolver/membership.h"
 #include "resolver/resolver_base.h"
 #include "resolver/spark/member_completeness.h"

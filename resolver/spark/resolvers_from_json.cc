@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 #include "resolver/spark/cluster_members_resolver.h"
 #include "resolver/spark/member_completeness.h"
 #include "resolver/spark/spark_resolver.h"

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/cluster_spec/cluster_spec.h"
+#include "millrace/cluster_spec.h"
 #include "resolver/spark/member_completeness.h"
 #include "resolver/spark/spark_application.h"
 

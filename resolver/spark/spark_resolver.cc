@@ -3,9 +3,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/process/process.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

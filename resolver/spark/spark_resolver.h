@@ -26,7 +26,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/cluster_spec/cluster_spec.h"
+#include "millrace/cluster_spec.h"
 #include "resolver/http/http_client.h"
 #include "resolver/membership.h"
 #include "resolver/resolver_base.h"

@@ -13,8 +13,8 @@
 #include "absl/strings/strip.h"
 #include "core/base/clock.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

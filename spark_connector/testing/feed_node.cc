@@ -28,9 +28,9 @@
 #include "core/base/json.h"
 #include "core/base/mutex.h"
 #include "core/base/random.h"
-#include "core/base/status_macros.h"
-#include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver.h"
+#include "millrace/data_feed.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

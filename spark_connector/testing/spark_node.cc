@@ -11,16 +11,16 @@
 #include <memory>
 #include <numeric>  // for std::accumulate
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
-#include "core/node/run_node.h"
-#include "feed/arrow/batch_builder.h"
+#include "millrace/batch_builder.h"
+#include "millrace/node.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -67,7 +67,7 @@ absl::Status Measure(NodeContext& ctx) {
     std::vector<int64_t> lengths;
     std::vector<int64_t> sums;
     for (int64_t row = 0; row < batch.num_rows(); ++row) {
-      const std::string_view data = batch.strings("data")[row];
+      const absl::string_view data = batch.strings("data")[row];
       lengths.push_back(std::ssize(data));
       sums.push_back(std::accumulate(data.begin(), data.end(), int64_t{0}));
     }

@@ -14,12 +14,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/base/status_macros.h"
-#include "feed/arrow/batch.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
 #include "feed/ipc/ipc.h"
-#include "feed/source/source.h"
+#include "millrace/batch.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/source.h"
+#include "millrace/status_macros.h"
 #include "nanoarrow/nanoarrow.hpp"
 
 namespace millrace {

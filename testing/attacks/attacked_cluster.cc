@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/base/status_macros.h"
 #include "core/client/cluster_client.h"
 #include "core/net/socket_address.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::attacks {
 

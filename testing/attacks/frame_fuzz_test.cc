@@ -16,12 +16,12 @@
 #include "core/base/unique_fd.h"
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/node_directory.h"
-#include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/login.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/data_feed.h"
 #include "testing/attacks/raw_peer.h"
 #include "testing/ledger/ledger_rows.h"
 

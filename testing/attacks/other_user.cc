@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
 #include "core/process/exit_status.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -15,9 +15,9 @@
 #include "core/agent/agent_test_fixture.h"
 #include "core/base/status_matchers.h"
 #include "core/base/unique_fd.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/proto/spec_proto.h"
 #include "gmock/gmock.h"
+#include "millrace/cluster_spec.h"
 #include "testing/attacks/other_user.h"
 #include "testing/attacks/shared_folder.h"
 

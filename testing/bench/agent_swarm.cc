@@ -35,7 +35,6 @@
 #include "core/base/mutex.h"
 #include "core/base/random.h"
 #include "core/base/thread.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/fake_agent.h"
 #include "core/proto/coordinator.pb.h"
 #include "core/proto/sample.pb.h"
@@ -49,6 +48,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "grpcpp/support/client_callback.h"
+#include "millrace/cluster_spec.h"
 #include "testing/bench/bench_report.h"
 #include "testing/bench/json_child.h"
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/base/status_macros.h"
-#include "core/node/run_node.h"
+#include "millrace/node.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::bench {
 namespace {

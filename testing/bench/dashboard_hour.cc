@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
 #include "core/proto/time_proto.h"
 #include "dashboard/model/dashboard_model.h"
 #include "dashboard/source/demo_source.h"
+#include "millrace/status_macros.h"
 #include "testing/bench/bench_report.h"
 #include "testing/bench/dashboard_viewer.h"
 

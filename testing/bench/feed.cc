@@ -19,7 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/json.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 #include "testing/bench/bench_report.h"
 #include "testing/bench/feed_shapes.h"
 #include "testing/bench/json_child.h"

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "feed/arrow/batch_builder.h"
+#include "millrace/batch_builder.h"
 
 namespace millrace::bench {
 namespace {

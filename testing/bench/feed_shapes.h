@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "feed/arrow/batch.h"
-#include "feed/arrow/record_batch.h"
+#include "millrace/batch.h"
+#include "millrace/record_batch.h"
 
 namespace millrace::bench {
 

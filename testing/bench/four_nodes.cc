@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/cluster/node_program.h"
+#include "millrace/status_macros.h"
 #include "testing/child_process.h"
 
 extern char** environ;

@@ -19,7 +19,7 @@ extern "C" {
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 
 extern char** environ;
 

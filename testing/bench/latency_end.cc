@@ -17,10 +17,10 @@
 #include "core/base/deadlock_detector.h"
 #include "core/base/json.h"
 #include "core/base/random.h"
-#include "core/base/status_macros.h"
-#include "feed/arrow/batch.h"
-#include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver.h"
+#include "millrace/batch.h"
+#include "millrace/data_feed.h"
+#include "millrace/status_macros.h"
 #include "testing/bench/json_child.h"
 
 namespace millrace::bench {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/base/status_macros.h"
-#include "core/node/run_node.h"
-#include "feed/arrow/batch_builder.h"
+#include "millrace/batch_builder.h"
+#include "millrace/node.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
-#include "core/node/run_node.h"
+#include "millrace/node.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

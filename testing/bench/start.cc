@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 #include "testing/bench/bench_report.h"
 #include "testing/bench/four_nodes.h"
 #include "testing/child_process.h"

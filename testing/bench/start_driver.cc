@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/base/status_macros.h"
 #include "core/cluster/local_launcher.h"
+#include "millrace/status_macros.h"
 #include "testing/bench/four_nodes.h"
 
 namespace millrace::bench {

@@ -12,13 +12,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/base/status_macros.h"
 #include "core/client/cluster_client.h"
 #include "core/client/cluster_file.h"
 #include "core/cluster/cluster.h"
 #include "core/cluster/local_launcher.h"
-#include "feed/arrow/batch.h"
-#include "feed/source/csv_source.h"
+#include "millrace/batch.h"
+#include "millrace/source.h"
+#include "millrace/status_macros.h"
 #include "resolver/static_resolver.h"
 
 namespace {

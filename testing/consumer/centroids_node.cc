@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
-#include "core/node/run_node.h"
-#include "feed/arrow/batch_builder.h"
+#include "millrace/batch_builder.h"
+#include "millrace/node.h"
+#include "millrace/status_macros.h"
 
 namespace {
 

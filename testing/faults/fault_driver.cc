@@ -18,9 +18,9 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/cluster/cluster.h"
 #include "core/cluster/local_launcher.h"
+#include "millrace/status_macros.h"
 #include "testing/faults/cluster_log.h"
 #include "testing/faults/rows.h"
 

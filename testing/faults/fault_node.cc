@@ -28,12 +28,12 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
-#include "core/node/cluster_server.h"
-#include "core/node/run_node.h"
 #include "core/process/process.h"
-#include "feed/arrow/batch_builder.h"
+#include "millrace/batch_builder.h"
+#include "millrace/cluster_server.h"
+#include "millrace/node.h"
+#include "millrace/status_macros.h"
 #include "testing/faults/fault.grpc.pb.h"
 
 namespace millrace::faults {

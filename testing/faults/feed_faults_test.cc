@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_matchers.h"
-#include "feed/source/csv_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/source.h"
 #include "testing/faults/fault_test.h"
 #include "testing/faults/golden_text.h"
 #include "testing/faults/rows.h"

@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_matchers.h"
-#include "feed/arrow/batch.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/source/memory_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/batch.h"
+#include "millrace/batch_builder.h"
+#include "millrace/source.h"
 #include "testing/faults/fault_test.h"
 #include "testing/faults/rows.h"
 

@@ -22,7 +22,6 @@
 #include "core/base/json.h"
 #include "core/base/mutex.h"
 #include "core/base/random.h"
-#include "core/base/status_macros.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "core/cli/output/terminal.h"
@@ -33,6 +32,7 @@
 #include "core/client/cluster_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/status_macros.h"
 #include "testing/faults/fault_test.h"
 #include "testing/faults/rows.h"
 

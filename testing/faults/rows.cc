@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/base/log.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/source/memory_source.h"
+#include "millrace/batch_builder.h"
+#include "millrace/source.h"
 
 namespace millrace::faults {
 namespace {

@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/source/source.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 
 namespace millrace::faults {
 

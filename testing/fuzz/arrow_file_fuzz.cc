@@ -11,10 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/unique_fd.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/ipc/ipc.h"
-#include "feed/source/arrow_ipc_source.h"
-#include "feed/source/source.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
 #include "testing/fuzz/fuzz.h"
 
 namespace millrace {

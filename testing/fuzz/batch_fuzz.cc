@@ -19,9 +19,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/schema.h"
 #include "feed/ipc/ipc.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
 #include "testing/fuzz/fuzz.h"
 
 namespace millrace {
@@ -64,7 +64,7 @@ void Read(const RecordBatch& batch, size_t input_bytes) {
   FUZZ_CHECK(again.ok() && again->Equals(batch));
   const int64_t half = batch.num_rows() / 2;
   const absl::StatusOr<RecordBatch> joined = RecordBatch::Concat(
-      {batch.Slice(half, batch.num_rows() - half), batch.Slice(0, half), batch});
+      std::vector{batch.Slice(half, batch.num_rows() - half), batch.Slice(0, half), batch});
   FUZZ_CHECK(joined.ok() && joined->num_rows() == 2 * batch.num_rows());
   FUZZ_CHECK(joined->Slice(batch.num_rows(), batch.num_rows()).Equals(batch));
 }

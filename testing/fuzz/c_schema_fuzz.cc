@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/arrow/schema.h"
+#include "millrace/schema.h"
 #include "nanoarrow/nanoarrow.h"
 #include "testing/fuzz/fuzz.h"
 

@@ -15,10 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/arrow/record_batch.h"
-#include "feed/arrow/types.h"
-#include "feed/source/csv_source.h"
-#include "feed/source/source.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
+#include "millrace/types.h"
 #include "testing/fuzz/fuzz.h"
 
 namespace millrace {

@@ -22,11 +22,11 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/arrow/record_batch_testing.h"
-#include "feed/arrow/schema.h"
-#include "feed/arrow/types.h"
 #include "feed/ipc/ipc.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/types.h"
 
 namespace millrace {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/arrow/schema.h"
 #include "feed/ipc/ipc.h"
+#include "millrace/schema.h"
 #include "testing/fuzz/fuzz.h"
 
 namespace millrace {

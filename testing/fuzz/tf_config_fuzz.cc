@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/cluster_spec/cluster_spec.h"
+#include "millrace/cluster_spec.h"
 #include "resolver/cluster_resolver.h"
 #include "resolver/tf_config_resolver.h"
 #include "testing/fuzz/fuzz.h"

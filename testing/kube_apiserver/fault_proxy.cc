@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/net/openssl.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -28,7 +28,7 @@ extern "C" {
 #include "absl/time/clock.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 #include "testing/child_process.h"
 
 namespace millrace {

@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/random.h"
-#include "core/base/status_macros.h"
 #include "core/net/openssl.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

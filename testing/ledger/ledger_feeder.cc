@@ -25,13 +25,13 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
-#include "feed/arrow/record_batch.h"
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/inference_job.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/feeder/train_job.h"
-#include "feed/source/generator_source.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
+#include "millrace/status_macros.h"
 #include "testing/ledger/ledger_rows.h"
 
 namespace millrace {

@@ -27,16 +27,17 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
-#include "core/base/status_macros.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
-#include "feed/arrow/batch.h"
-#include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver.h"
+#include "millrace/batch.h"
+#include "millrace/data_feed.h"
+#include "millrace/status_macros.h"
 #include "testing/ledger/ledger_rows.h"
 
 namespace millrace {
@@ -77,7 +78,7 @@ void Obey(const std::string& path, FeedReceiver* receiver) {
   }
 }
 
-absl::Status CheckRow(int64_t id, std::string_view name) {
+absl::Status CheckRow(int64_t id, absl::string_view name) {
   if (name == LedgerRowName(id)) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("row ", id, " came with the name ", std::string(name)));
 }

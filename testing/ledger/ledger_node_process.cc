@@ -10,8 +10,8 @@
 #include "absl/time/clock.h"
 #include "core/base/file.h"
 #include "core/base/random.h"
-#include "core/base/status_macros.h"
 #include "core/process/exit_status.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "feed/arrow/batch_builder.h"
-#include "feed/arrow/record_batch.h"
+#include "millrace/batch_builder.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 

@@ -16,7 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -14,6 +14,9 @@ GOOD = {
     "//core/cluster_spec:cluster_spec": ["//core/base:json"],
     "//core/proto:spec_proto": ["//core/cluster_spec:cluster_spec", "@com_google_protobuf//:protobuf"],
     "//core/client:client": ["//core/proto:spec_proto", GRPC],
+    "//millrace:batch_headers": ["@com_google_absl//absl/status:status"],
+    "//millrace/c:node": ["//core/node:node"],
+    "//feed/arrow:batch": ["//core/base:json", "//millrace:batch_headers"],
     "//feed/feeder:feeder": ["//core/base:json", ZEROMQ],
     "//feed/receiver:receiver": ["//feed/wire:frame", ZEROMQ],
     "//core/node:node": ["//feed/receiver:receiver", "//core/cluster_spec:cluster_spec"],
@@ -52,6 +55,11 @@ class RulesTest(unittest.TestCase):
     def test_leaves_depend_on_nothing_above_them(self):
         self.assert_refused("//core/base:json", "//core/cluster_spec:cluster_spec", "nothing of ours")
         self.assert_refused("//core/cluster_spec:cluster_spec", "//core/proto:spec_proto")
+
+    def test_public_headers_depend_on_nothing_of_ours(self):
+        self.assert_refused("//millrace:batch_headers", "//core/base:json", "nothing of ours")
+        self.assert_refused("//millrace:batch_headers", "//feed/arrow:batch", "nothing of ours")
+        self.assert_refused("//core/base:json", "//millrace/c:node", "nothing of ours")
 
     def test_the_ends_of_the_feed_do_not_see_each_other(self):
         self.assert_refused("//feed/receiver:receiver", "//feed/feeder:feeder")

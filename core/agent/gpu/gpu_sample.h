@@ -10,9 +10,9 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/gpu/gpu_snapshot.h"
 #include "core/proto/sample.pb.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace {
 

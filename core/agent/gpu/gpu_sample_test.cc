@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "core/cluster_spec/cluster_spec.h"
 #include "gtest/gtest.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace {
 namespace {

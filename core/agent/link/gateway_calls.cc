@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_code.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/net/socket_address.h"
 #include "core/proto/feed_gateway.grpc.pb.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
-#include "core/base/status_macros.h"
 #include "core/net/certificate.h"
 #include "core/net/openssl.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 

@@ -23,9 +23,9 @@
 #include "core/base/safe_open.h"
 #include "core/base/sha256.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/unique_fd.h"
 #include "core/proto/grpc_status.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/agent/link/coordinator_channel.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/net/local_interfaces.h"
 #include "core/net/socket_address.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

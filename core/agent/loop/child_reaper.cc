@@ -20,7 +20,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "core/base/status_macros.h"
 #include "core/process/descriptor_limit.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

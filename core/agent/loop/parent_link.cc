@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -19,12 +19,12 @@
 #include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
 #include "core/base/random.h"
-#include "core/base/status_macros.h"
 #include "core/net/connection_acceptor.h"
 #include "core/net/session_tickets.h"
 #include "core/proto/adopt.grpc.pb.h"
 #include "core/proto/grpc_acceptor.h"
 #include "core/proto/grpc_status.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

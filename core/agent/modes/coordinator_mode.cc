@@ -10,9 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "core/agent/loop/exit_codes.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cluster_spec/cluster_spec_json.h"
 #include "core/process/exit_status.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -344,7 +345,7 @@ absl::StatusOr<Json> CoordinatorMode::Status(const Json& params) {
 
 absl::StatusOr<Json> CoordinatorMode::Spec(const Json&) {
   return Json{{"epoch", coordinator_->Snapshot().epoch},
-              {"cluster_spec", Json(coordinator_->spec().ToOrderedJson())}};
+              {"cluster_spec", Json(ClusterSpecToJson(coordinator_->spec()))}};
 }
 
 absl::StatusOr<Json> CoordinatorMode::Endpoints(const Json& params) {

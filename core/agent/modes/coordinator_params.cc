@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/base/status_code.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/coordinator/state/sidecar.h"
 #include "core/net/port_range.h"
 #include "core/process/exit_status.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

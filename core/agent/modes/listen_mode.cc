@@ -13,10 +13,10 @@
 #include "absl/time/clock.h"
 #include "core/agent/loop/exit_codes.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/launch/agent_ticket.h"
 #include "core/net/grpc_log.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

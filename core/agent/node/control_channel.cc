@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -9,9 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/json.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "core/cluster_spec/cluster_spec_json.h"
 #include "core/net/socket_address.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -68,7 +69,7 @@ OrderedJson PublicContext(const NodeEnvironmentInputs& inputs, const Ranks& rank
       {"task_index", registered.task_index()},
       {"attempt", registered.attempt()},
       {"epoch", inputs.epoch},
-      {"cluster_spec", inputs.cluster_spec.ToOrderedJson()},
+      {"cluster_spec", ClusterSpecToJson(inputs.cluster_spec)},
       {"num_workers", node.num_workers()},
       {"input_mode", node.input_mode() == v1::INPUT_MODE_FEED ? "FEED" : "DIRECT"},
       {"queues", std::vector<std::string>(node.queues().begin(), node.queues().end())},

@@ -21,8 +21,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/proto/coordinator.pb.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace {
 

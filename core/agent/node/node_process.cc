@@ -17,10 +17,10 @@
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/net/socket_address.h"
 #include "core/process/descriptor_limit.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

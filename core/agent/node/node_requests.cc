@@ -11,9 +11,9 @@
 #include "absl/time/time.h"
 #include "core/base/log.h"
 #include "core/base/status_code.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/proto/time_proto.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

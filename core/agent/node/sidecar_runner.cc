@@ -14,9 +14,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/net/socket_address.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

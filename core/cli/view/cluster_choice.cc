@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cli/output/duration_text.h"
 #include "core/cli/output/terminal.h"
 #include "core/client/cluster_file.h"
 #include "core/client/ended_cluster.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::cli {
 namespace {

@@ -20,7 +20,6 @@
 #include "absl/time/clock.h"
 #include "core/base/json.h"
 #include "core/base/mutex.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/cli/output/answer.h"
 #include "core/cli/output/node_line.h"
@@ -32,6 +31,7 @@
 #include "core/client/cluster_client.h"
 #include "core/client/cluster_file.h"
 #include "core/client/cluster_view.h"
+#include "millrace/status_macros.h"
 
 namespace millrace::cli {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/net/certificate.h"
 #include "core/net/openssl.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

@@ -35,7 +35,6 @@
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
-#include "core/cluster_spec/cluster_spec.h"
 #include "core/coordinator/server/attach_stream.h"
 #include "core/coordinator/server/certificate_authority.h"
 #include "core/coordinator/state/attended_clock.h"
@@ -55,6 +54,7 @@
 #include "core/proto/feed_gateway.pb.h"
 #include "core/proto/operator.pb.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "millrace/cluster_spec.h"
 
 namespace millrace {
 

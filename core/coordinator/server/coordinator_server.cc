@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/mutex.h"
-#include "core/base/status_macros.h"
 #include "core/coordinator/server/call_gate.h"
 #include "core/coordinator/server/live_calls.h"
 #include "core/coordinator/server/view_service.h"
@@ -25,6 +24,7 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

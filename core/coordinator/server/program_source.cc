@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/sha256.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 

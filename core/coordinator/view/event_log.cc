@@ -16,8 +16,8 @@
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/safe_open.h"
-#include "core/base/status_macros.h"
 #include "core/proto/time_proto.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

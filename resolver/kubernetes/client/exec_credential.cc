@@ -23,10 +23,10 @@
 #include "absl/strings/string_view.h"
 #include "core/base/clock.h"
 #include "core/base/json.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
 #include "core/process/exit_status.h"
+#include "millrace/status_macros.h"
 
 extern char** environ;
 

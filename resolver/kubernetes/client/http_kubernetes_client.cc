@@ -16,8 +16,8 @@
 #include "core/base/mutex.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
+#include "millrace/status_macros.h"
 #include "resolver/kubernetes/client/pruned_json.h"
 #include "resolver/kubernetes/client/rbac_hint.h"
 

@@ -14,9 +14,9 @@
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/status_macros.h"
 #include "core/base/text.h"
 #include "core/process/process.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {

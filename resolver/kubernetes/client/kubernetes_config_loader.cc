@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
-#include "core/base/status_macros.h"
+#include "millrace/status_macros.h"
 #include "resolver/kubernetes/client/http_kubernetes_client.h"
 
 namespace millrace {

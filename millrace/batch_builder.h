@@ -1,4 +1,4 @@
-// File: feed/arrow/batch_builder.h
+// File: millrace/batch_builder.h
 //
 // Makes record batches from C++ values: results for DataFeed::BatchResults, data for MemorySource.
 //
@@ -16,8 +16,8 @@
 //   RecordBatch words = *BatchBuilder().AddStrings("word", std::vector{"a", "b", "c"}).Build();
 //   BatchBuilder().AddList("tags", std::vector<int64_t>{2, 0, 1}, words);  // ["a", "b"], [], ["c"]
 
-#ifndef FEED_ARROW_BATCH_BUILDER_H_
-#define FEED_ARROW_BATCH_BUILDER_H_
+#ifndef MILLRACE_BATCH_BUILDER_H_
+#define MILLRACE_BATCH_BUILDER_H_
 
 #include <cstdint>
 #include <iterator>
@@ -25,7 +25,6 @@
 #include <ranges>
 #include <span>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -33,7 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/arrow/record_batch.h"
+#include "millrace/record_batch.h"
 
 namespace millrace {
 
@@ -48,7 +47,7 @@ class BatchBuilder {
   BatchBuilder(const BatchBuilder&) = delete;
   BatchBuilder& operator=(const BatchBuilder&) = delete;
 
-  // Numbers and dates: any contiguous range of a type that feed/arrow/types.h maps (std::vector,
+  // Numbers and dates: any contiguous range of a type that millrace/types.h maps (std::vector,
   // std::span, array).
   template <std::ranges::contiguous_range R>
   requires(FeedValue<std::ranges::range_value_t<R>> &&
@@ -106,7 +105,8 @@ class BatchBuilder {
   BatchBuilder& AddBools(absl::string_view name, const std::vector<bool>& values,
                          std::span<const bool> valid = {});
 
-  // Text (utf8, checked) or bytes (binary); at most 2 GiB together, larger needs `large`.
+  // Text (utf8, checked) or bytes (binary): any range of std::string, absl::string_view,
+  // std::string_view or const char*. At most 2 GiB together; larger needs `large`.
   template <std::ranges::input_range R>
   BatchBuilder& AddStrings(absl::string_view name, const R& values,
                            std::span<const bool> valid = {}, bool large = false) {
@@ -143,14 +143,16 @@ class BatchBuilder {
     std::shared_ptr<const void> owner;
   };
 
-  // Of std::string, std::string_view, absl::string_view or const char*. The views point into
-  // `values`.
+  // The views point into `values`.
   template <typename R>
   static std::vector<absl::string_view> Views(const R& values) {
     std::vector<absl::string_view> views;
     for (const auto& value : values) {
-      const std::string_view view(value);
-      views.emplace_back(view.data(), view.size());
+      if constexpr (requires { absl::string_view(value.data(), value.size()); }) {
+        views.emplace_back(value.data(), value.size());
+      } else {
+        views.emplace_back(value);
+      }
     }
     return views;
   }
@@ -175,4 +177,4 @@ class BatchBuilder {
 
 }  // namespace millrace
 
-#endif  // FEED_ARROW_BATCH_BUILDER_H_
+#endif  // MILLRACE_BATCH_BUILDER_H_

@@ -1,6 +1,6 @@
-// File: feed/arrow/schema.h
+// File: millrace/schema.h
 //
-// The columns of a feed: names, types and nullability, in order.
+// The columns of batches: names, types and nullability, in order.
 //
 // Defines: Schema, SchemaBuilder.
 //
@@ -12,13 +12,13 @@
 //   schema->type(1).ToString();   // "fixed_size_list<float32>[64]"
 //   schema->Find("id");           // 0
 //
-// A Schema carries only types that feed/arrow/types.h knows; Arrow's others (null, time, duration,
+// A Schema carries only types that millrace/types.h knows; Arrow's others (null, time, duration,
 // interval, decimal, fixed_size_binary, map, union, dictionary, run_end_encoded, views) are refused
 // with the column's name. Arrow's custom metadata, extension names among it, is dropped: a column
 // is its storage.
 
-#ifndef FEED_ARROW_SCHEMA_H_
-#define FEED_ARROW_SCHEMA_H_
+#ifndef MILLRACE_SCHEMA_H_
+#define MILLRACE_SCHEMA_H_
 
 #include <memory>
 #include <optional>
@@ -29,7 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "feed/arrow/types.h"
+#include "millrace/types.h"
 
 struct ArrowSchema;  // Arrow C Data Interface
 
@@ -103,4 +103,4 @@ class SchemaBuilder {
 
 }  // namespace millrace
 
-#endif  // FEED_ARROW_SCHEMA_H_
+#endif  // MILLRACE_SCHEMA_H_

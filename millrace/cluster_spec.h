@@ -1,4 +1,4 @@
-// File: core/cluster_spec/cluster_spec.h
+// File: millrace/cluster_spec.h
 //
 // The members of a cluster: which job has which tasks at which addresses, with the semantics of
 // tf.train.ClusterSpec.
@@ -19,10 +19,11 @@
 // Where it departs from TensorFlow: a negative index is refused (there it makes later calls wrong
 // or fail); JobTasks() of a job without tasks is empty (there it fails with an unrelated message).
 
-#ifndef CORE_CLUSTER_SPEC_CLUSTER_SPEC_H_
-#define CORE_CLUSTER_SPEC_CLUSTER_SPEC_H_
+#ifndef MILLRACE_CLUSTER_SPEC_H_
+#define MILLRACE_CLUSTER_SPEC_H_
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,11 +31,9 @@
 #include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/base/json_fwd.h"
 
 namespace millrace {
 
@@ -61,12 +60,8 @@ class ClusterSpec {
   // number, the later one wins.
   //
   // Returns INVALID_ARGUMENT, naming the job, if the text is no such JSON, an address is no string,
-  // a key is no integer or is outside 0..2^31-1.
-  [[nodiscard]] static absl::StatusOr<ClusterSpec> FromJsonText(absl::string_view text,
-                                                                const JsonOptions& options = {});
-  // The same from a parsed value. A Json (not OrderedJson) gives jobs sorted by name.
-  [[nodiscard]] static absl::StatusOr<ClusterSpec> FromJson(const Json& value);
-  [[nodiscard]] static absl::StatusOr<ClusterSpec> FromJson(const OrderedJson& value);
+  // a key is no integer or is outside 0..2^31-1; RESOURCE_EXHAUSTED over 64 MiB.
+  [[nodiscard]] static absl::StatusOr<ClusterSpec> FromJsonText(absl::string_view text);
 
   // Adds a job with tasks 0..n-1, or with these indices; it may have none.
   // Returns ALREADY_EXISTS if there is such a job, INVALID_ARGUMENT for a negative index. The spec
@@ -106,9 +101,8 @@ class ClusterSpec {
   // Jobs in order; TaskList for a dense job, TaskMap for every other one.
   [[nodiscard]] JobList AsDict() const;
 
-  // {"job": [...] or {"0": ...}} by the density rule, jobs in order.
-  [[nodiscard]] OrderedJson ToOrderedJson() const;
-  [[nodiscard]] std::string ToJson() const;  // the same as text on one line
+  // {"job": [...] or {"0": ...}} by the density rule, jobs in order, on one line.
+  [[nodiscard]] std::string ToJson() const;
 
   // What Python's repr() prints: jobs sorted by name, strings quoted as Python quotes them.
   [[nodiscard]] std::string AsText() const;
@@ -117,25 +111,19 @@ class ClusterSpec {
   friend bool operator==(const ClusterSpec& a, const ClusterSpec& b);
 
  private:
-  template <typename JsonType>
-  static absl::StatusOr<ClusterSpec> FromAnyJson(const JsonType& value);
   absl::StatusOr<const TaskMap*> Find(absl::string_view job) const;
 
   std::vector<std::pair<std::string, TaskMap>> jobs_;  // in order of insertion
-  absl::flat_hash_map<std::string, size_t> index_;  // name -> position in jobs_, for each of them
+  // Name to position in jobs_, for each of them.
+  std::map<std::string, size_t, std::less<>> index_;
 };
 
 // The value of the environment variable TF_CONFIG for one task:
 //
 //   {"cluster": ..., "task": {"type": "worker", "index": 1}, "environment": "cloud"}
 //
-// `extra` (an object) adds members at the top, such as "rpc_layer", and may replace "environment".
 // The task need not be in the spec: an evaluator never is.
-// Returns INVALID_ARGUMENT if task_index is negative, or `extra` is no object or holds "cluster" or
-// "task".
-[[nodiscard]] absl::StatusOr<std::string> TfConfig(const ClusterSpec& spec,
-                                                   absl::string_view task_type, int task_index,
-                                                   const Json& extra);
+// Returns INVALID_ARGUMENT if task_index is negative.
 [[nodiscard]] absl::StatusOr<std::string> TfConfig(const ClusterSpec& spec,
                                                    absl::string_view task_type, int task_index);
 
@@ -171,4 +159,4 @@ struct ClusterSpecDiff {
 
 }  // namespace millrace
 
-#endif  // CORE_CLUSTER_SPEC_CLUSTER_SPEC_H_
+#endif  // MILLRACE_CLUSTER_SPEC_H_

@@ -1,4 +1,4 @@
-// File: core/base/status_macros.h
+// File: millrace/status_macros.h
 //
 // The two macros that hand an error to the caller.
 //
@@ -16,15 +16,15 @@
 // may contain commas; a `lhs` with a comma in its type needs `auto` or a type alias.
 // MILLRACE_ASSIGN_OR_RETURN is more than one statement: put braces around it under if, for, while.
 
-#ifndef CORE_BASE_STATUS_MACROS_H_
-#define CORE_BASE_STATUS_MACROS_H_
+#ifndef MILLRACE_STATUS_MACROS_H_
+#define MILLRACE_STATUS_MACROS_H_
 
 #include <utility>  // for std::move
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace millrace::status_macros_internal {
+namespace millrace::internal {
 
 inline absl::Status ToStatus(absl::Status status) { return status; }
 template <typename T>
@@ -32,16 +32,15 @@ absl::Status ToStatus(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
-}  // namespace millrace::status_macros_internal
+}  // namespace millrace::internal
 
 // Returns from the enclosing function if `expr`, an absl::Status or StatusOr, is not OK.
-#define MILLRACE_RETURN_IF_ERROR(...)                                    \
-  do {                                                                   \
-    if (absl::Status millrace_internal_status =                          \
-            ::millrace::status_macros_internal::ToStatus((__VA_ARGS__)); \
-        !millrace_internal_status.ok()) {                                \
-      return millrace_internal_status;                                   \
-    }                                                                    \
+#define MILLRACE_RETURN_IF_ERROR(...)                                                          \
+  do {                                                                                         \
+    if (absl::Status millrace_internal_status = ::millrace::internal::ToStatus((__VA_ARGS__)); \
+        !millrace_internal_status.ok()) {                                                      \
+      return millrace_internal_status;                                                         \
+    }                                                                                          \
   } while (false)
 
 // Moves the value of `expr`, an absl::StatusOr<T>, into `lhs` (a variable or a declaration), or
@@ -58,4 +57,4 @@ absl::Status ToStatus(const absl::StatusOr<T>& result) {
 #define MILLRACE_INTERNAL_CONCAT(a, b) MILLRACE_INTERNAL_CONCAT2(a, b)
 #define MILLRACE_INTERNAL_CONCAT2(a, b) a##b
 
-#endif  // CORE_BASE_STATUS_MACROS_H_
+#endif  // MILLRACE_STATUS_MACROS_H_

@@ -1,9 +1,16 @@
-// File: feed/arrow/batch.h
+// File: millrace/batch.h
 //
-// What DataFeed::NextBatch returns: rows whose columns are found by name.
+// Rows whose columns are found by name and read where they lie, as DataFeed::NextBatch returns
+// them.
 //
-// Defines: Batch, Row, InputMapping, BatchLayout. The columns' own views are in
-// feed/arrow/batch_column.h.
+// Defines: Batch, Row, InputMapping, and includes what batches are made of:
+//
+//   millrace/types.h          the types that columns have
+//   millrace/schema.h         Schema: names and types of columns
+//   millrace/column.h         Column, StringColumn, ListColumn, ...: the columns of a Batch
+//   millrace/record_batch.h   RecordBatch: the rows themselves, in Arrow's layout
+//   millrace/batch_builder.h  BatchBuilder: rows from C++ values
+//   millrace/status_macros.h  MILLRACE_ASSIGN_OR_RETURN, MILLRACE_RETURN_IF_ERROR
 //
 //   Tensor<float> x = batch.tensor<float>("x");            // zero copy; x.shape is {rows, 28, 28}
 //   StringColumn name = batch.strings("name");
@@ -19,24 +26,26 @@
 // "point.x" names the field "x" of the struct column "point" wherever a column's name is asked for;
 // a column whose own name is "point.x" comes first.
 
-#ifndef FEED_ARROW_BATCH_H_
-#define FEED_ARROW_BATCH_H_
+#ifndef MILLRACE_BATCH_H_
+#define MILLRACE_BATCH_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "feed/arrow/batch_column.h"
-#include "feed/arrow/record_batch.h"
+#include "millrace/batch_builder.h"
+#include "millrace/column.h"
+#include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/status_macros.h"
+#include "millrace/types.h"
 
 namespace millrace {
 
@@ -44,35 +53,13 @@ namespace millrace {
 // is empty every column keeps its name; otherwise columns not named in it are left out.
 using InputMapping = std::vector<std::pair<std::string, std::string>>;
 
-// Which column of a schema has which name; made once per schema.
-// Ownership: shared, immutable; cheap copies. Thread safety: immutable.
-class BatchLayout {
- public:
-  BatchLayout() = default;  // no columns
-
-  // Returns NOT_FOUND if the mapping names a column that `schema` has not (the message lists those
-  // it has), INVALID_ARGUMENT if it gives one name twice or an empty one.
-  [[nodiscard]] static absl::StatusOr<BatchLayout> Create(const Schema& schema,
-                                                          const InputMapping& mapping);
-
-  // Names in the program, in the order of the mapping (or of the schema).
-  [[nodiscard]] const std::vector<std::string>& names() const;
-  // Column index in the record batch, or -1.
-  [[nodiscard]] int Find(absl::string_view name) const;
-  // The layout's own copy of a name that it has, which lives as long as any copy of the layout.
-  [[nodiscard]] absl::string_view Stored(absl::string_view name) const;
-  // False if it was made from no schema.
-  [[nodiscard]] bool known() const { return data_ != nullptr; }
-
- private:
-  struct Data {
-    std::vector<std::string> names;
-    absl::flat_hash_map<std::string, int> columns;
-  };
-  std::shared_ptr<const Data> data_;
-};
-
+class Batch;
 class Row;
+
+namespace internal {
+class BatchLayout;
+Batch MakeBatch(RecordBatch rows, std::shared_ptr<const BatchLayout> layout);
+}  // namespace internal
 
 // Ownership: shares the memory of its rows, which lives until the last copy of the Batch is gone;
 // spans and views point into it. Thread safety: immutable.
@@ -81,11 +68,9 @@ class Batch {
   // No rows of columns that nobody knows, as NextBatch returns it when a feed ends that brought
   // none: every column asked for is there and empty, whatever its type.
   Batch() = default;
-  // `layout` was made from the batch's schema.
-  Batch(RecordBatch rows, BatchLayout layout)
-      : rows_(std::move(rows)), layout_(std::move(layout)) {}
 
-  // BatchLayout::Create and the constructor in one. Errors as there.
+  // Returns NOT_FOUND if the mapping names a column that the rows have not (the message lists those
+  // they have), INVALID_ARGUMENT if it gives one name twice or an empty one.
   [[nodiscard]] static absl::StatusOr<Batch> Create(RecordBatch rows,
                                                     const InputMapping& mapping = {});
   // From the Arrow C Data Interface, as RecordBatch::Import. Errors as there.
@@ -98,10 +83,9 @@ class Batch {
 
   [[nodiscard]] int64_t num_rows() const { return rows_.num_rows(); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  [[nodiscard]] const std::vector<std::string>& names() const { return layout_.names(); }
-  [[nodiscard]] bool has_column(absl::string_view name) const {
-    return layout_.known() && Resolve(name, nullptr).ok();
-  }
+  // Names in the program, in the order of the mapping (or of the schema).
+  [[nodiscard]] const std::vector<std::string>& names() const;
+  [[nodiscard]] bool has_column(absl::string_view name) const;
 
   // A column of any type, to look into: structs, lists of lists.
   [[nodiscard]] Column at(absl::string_view name) const;
@@ -172,6 +156,7 @@ class Batch {
   [[nodiscard]] const RecordBatch& record_batch() const { return rows_; }
 
  private:
+  friend Batch internal::MakeBatch(RecordBatch, std::shared_ptr<const internal::BatchLayout>);
   // The column, named as it was asked for: not to be kept. `around`, if not null, gets the structs
   // that it is a field of.
   [[nodiscard]] absl::StatusOr<Column> Resolve(absl::string_view name,
@@ -182,7 +167,7 @@ class Batch {
   [[nodiscard]] Column Resolved(absl::string_view name) const;
 
   RecordBatch rows_;
-  BatchLayout layout_;
+  std::shared_ptr<const internal::BatchLayout> layout_;  // null: nobody knows the columns
 };
 
 // One row of a batch, by column name.
@@ -207,7 +192,7 @@ class Row {
     return elements(name).template values<T>();
   }
   [[nodiscard]] bool flag(absl::string_view name) const { return batch_->bools(name)[index_]; }
-  [[nodiscard]] std::string_view text(absl::string_view name) const {
+  [[nodiscard]] absl::string_view text(absl::string_view name) const {
     return batch_->strings(name)[index_];
   }
   [[nodiscard]] absl::Time time(absl::string_view name) const {
@@ -223,4 +208,4 @@ class Row {
 
 }  // namespace millrace
 
-#endif  // FEED_ARROW_BATCH_H_
+#endif  // MILLRACE_BATCH_H_

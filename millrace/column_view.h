@@ -1,4 +1,4 @@
-// File: feed/arrow/column.h
+// File: millrace/column_view.h
 //
 // Read access to the values of one column, where they lie.
 //
@@ -9,19 +9,19 @@
 //     if (!label.IsNull(i)) Use(label.values<int64_t>()[i]);
 //   }
 //
-// Users of DataFeed see feed/arrow/batch.h instead, which finds columns by name and checks their
-// types. Here a wrong type or row is undefined behaviour (checked in debug builds).
+// A Batch (millrace/batch.h) finds columns by name and checks their types. Here a wrong type or row
+// is undefined behaviour (checked in debug builds).
 
-#ifndef FEED_ARROW_COLUMN_H_
-#define FEED_ARROW_COLUMN_H_
+#ifndef MILLRACE_COLUMN_VIEW_H_
+#define MILLRACE_COLUMN_VIEW_H_
 
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "core/base/log.h"
-#include "feed/arrow/types.h"
+#include "millrace/types.h"
 
 namespace millrace {
 
@@ -61,26 +61,26 @@ class ColumnView {
   // False: no row is null. True: some may be.
   [[nodiscard]] bool may_have_nulls() const { return data_->validity != nullptr; }
   [[nodiscard]] bool IsNull(int64_t row) const {
-    MILLRACE_DCHECK(row >= 0 && row < length_) << "row " << row << " of " << length_;
+    assert(row >= 0 && row < length_);
     return data_->validity != nullptr && !Bit(data_->validity, first_ + row);
   }
   // Takes time in proportion to length() / 64.
   [[nodiscard]] int64_t CountNulls() const;
 
-  // The value of row 0 and those after it; numbers only (T as feed/arrow/types.h maps it).
+  // The value of row 0 and those after it; numbers only (T as millrace/types.h maps it).
   template <FeedValue T>
   [[nodiscard]] const T* values() const {
-    MILLRACE_DCHECK(type().id() == TypeIdOf<T>::value) << type().ToString();
+    assert(type().id() == TypeIdOf<T>::value);
     return data_->data == nullptr ? nullptr : reinterpret_cast<const T*>(data_->data) + first_;
   }
   // bool only.
   [[nodiscard]] bool BoolAt(int64_t row) const {
-    MILLRACE_DCHECK(type().id() == TypeId::kBool && row >= 0 && row < length_);
+    assert(type().id() == TypeId::kBool && row >= 0 && row < length_);
     return Bit(data_->data, first_ + row);
   }
   // Strings only. A null row has any text, mostly empty.
   [[nodiscard]] absl::string_view BytesAt(int64_t row) const {
-    MILLRACE_DCHECK(type().is_variable() && row >= 0 && row < length_);
+    assert(type().is_variable() && row >= 0 && row < length_);
     const int64_t begin = OffsetAt(row);
     const int64_t size = OffsetAt(row + 1) - begin;
     if (size == 0) return absl::string_view();
@@ -99,12 +99,12 @@ class ColumnView {
   [[nodiscard]] ColumnView Elements() const { return ElementsOf(0, length_); }
   // Lists only: the values of one row. A null row has any number, mostly none.
   [[nodiscard]] ColumnView ListAt(int64_t row) const {
-    MILLRACE_DCHECK(type().is_list() && row >= 0 && row < length_);
+    assert(type().is_list() && row >= 0 && row < length_);
     return ElementsOf(row, row + 1);
   }
   // Structs only: one field, as many rows. Of a null row it has any value.
   [[nodiscard]] ColumnView Child(size_t field) const {
-    MILLRACE_DCHECK(type().is_struct() && field < data_->children.size());
+    assert(type().is_struct() && field < data_->children.size());
     return ColumnView(&data_->children[field], first_, length_);
   }
 
@@ -134,4 +134,4 @@ class ColumnView {
 
 }  // namespace millrace
 
-#endif  // FEED_ARROW_COLUMN_H_
+#endif  // MILLRACE_COLUMN_VIEW_H_

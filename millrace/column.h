@@ -1,4 +1,4 @@
-// File: feed/arrow/batch_column.h
+// File: millrace/column.h
 //
 // The columns of a Batch as a program reads them: by type, where they lie.
 //
@@ -22,14 +22,13 @@
 // type ends the program with a message that names the column, what was wanted and what was found;
 // each such accessor of Column has a Try form that returns INVALID_ARGUMENT instead.
 
-#ifndef FEED_ARROW_BATCH_COLUMN_H_
-#define FEED_ARROW_BATCH_COLUMN_H_
+#ifndef MILLRACE_COLUMN_H_
+#define MILLRACE_COLUMN_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,9 +37,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/base/log.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/types.h"
+#include "millrace/column_view.h"
+#include "millrace/types.h"
 
 namespace millrace {
 
@@ -49,9 +47,8 @@ class StringColumn {
  public:
   explicit StringColumn(ColumnView view) : view_(view) {}
   [[nodiscard]] size_t size() const { return static_cast<size_t>(view_.length()); }
-  std::string_view operator[](size_t row) const {
-    const absl::string_view bytes = view_.BytesAt(static_cast<int64_t>(row));
-    return {bytes.data(), bytes.size()};
+  absl::string_view operator[](size_t row) const {
+    return view_.BytesAt(static_cast<int64_t>(row));
   }
 
  private:
@@ -201,12 +198,12 @@ class Column {
   static std::span<const T> Span(ColumnView view) {
     return {view.values<T>(), static_cast<size_t>(view.length())};
   }
-  // Ends the program if not OK.
   template <typename T>
   static T Checked(absl::StatusOr<T> found) {
-    MILLRACE_CHECK(found.ok()) << found.status().message();
+    if (!found.ok()) EndProgram(found.status());
     return *std::move(found);
   }
+  [[noreturn]] static void EndProgram(const absl::Status& why);
   [[nodiscard]] absl::StatusOr<ColumnView> FindValues(TypeId wanted) const;
   [[nodiscard]] absl::StatusOr<ColumnView> FindStrings() const;
   [[nodiscard]] absl::StatusOr<ColumnView> FindTimes() const;
@@ -246,4 +243,4 @@ class ListColumn {
 
 }  // namespace millrace
 
-#endif  // FEED_ARROW_BATCH_COLUMN_H_
+#endif  // MILLRACE_COLUMN_H_

@@ -1,4 +1,4 @@
-// File: feed/arrow/types.h
+// File: millrace/types.h
 //
 // The column types that a feed carries: a subset of Arrow's, each with the name that errors print
 // and, where it has one, the C++ type of its values.
@@ -14,8 +14,8 @@
 //
 // Everything is an ordinary, cheap value. Thread safety: immutable, thread-compatible.
 
-#ifndef FEED_ARROW_TYPES_H_
-#define FEED_ARROW_TYPES_H_
+#ifndef MILLRACE_TYPES_H_
+#define MILLRACE_TYPES_H_
 
 #include <compare>
 #include <cstdint>
@@ -240,4 +240,4 @@ concept FeedValue = requires {
 
 }  // namespace millrace
 
-#endif  // FEED_ARROW_TYPES_H_
+#endif  // MILLRACE_TYPES_H_

@@ -1,4 +1,4 @@
-// File: feed/arrow/record_batch.h
+// File: millrace/record_batch.h
 //
 // Rows in Arrow's columnar layout, with shared ownership of the memory they lie in.
 //
@@ -8,22 +8,29 @@
 //   RecordBatch head = batch.Slice(0, 64);        // no copy
 //   for (const RecordBatch& piece : SliceBySize(batch, 1 << 20)) Send(piece);
 
-#ifndef FEED_ARROW_RECORD_BATCH_H_
-#define FEED_ARROW_RECORD_BATCH_H_
+#ifndef MILLRACE_RECORD_BATCH_H_
+#define MILLRACE_RECORD_BATCH_H_
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
-#include "feed/arrow/column.h"
-#include "feed/arrow/schema.h"
+#include "millrace/column_view.h"
+#include "millrace/schema.h"
 
 struct ArrowArray;   // Arrow C Data Interface
 struct ArrowSchema;  // Arrow C Data Interface
 
 namespace millrace {
+
+class RecordBatch;
+
+namespace internal {
+RecordBatch MakeRecordBatch(Schema schema, int64_t rows, std::vector<ColumnData> columns,
+                            std::vector<std::shared_ptr<const void>> owners);
+}  // namespace internal
 
 // Ownership: a handle; copies and slices share the buffers, which live until the last is gone.
 // Thread safety: immutable; any thread may use, copy and destroy it.
@@ -46,7 +53,7 @@ class RecordBatch {
   // The rows of `batches`, which must not be empty, in one batch of its own memory.
   // Returns INVALID_ARGUMENT if schemas differ (naming the column), RESOURCE_EXHAUSTED if a utf8 or
   // binary column would pass 2 GiB, or a list column 2^31-1 values.
-  [[nodiscard]] static absl::StatusOr<RecordBatch> Concat(absl::Span<const RecordBatch> batches);
+  [[nodiscard]] static absl::StatusOr<RecordBatch> Concat(std::span<const RecordBatch> batches);
 
   [[nodiscard]] const Schema& schema() const;
   [[nodiscard]] int64_t num_rows() const { return rows_; }
@@ -60,7 +67,7 @@ class RecordBatch {
 
   // The rows of some columns, under the names that `schema` gives them; its types must be theirs
   // (checked). No copy.
-  [[nodiscard]] RecordBatch Select(absl::Span<const int> columns, const Schema& schema) const;
+  [[nodiscard]] RecordBatch Select(std::span<const int> columns, const Schema& schema) const;
 
   // Bytes of Arrow's layout that these rows take, without padding; not of the memory kept alive.
   [[nodiscard]] int64_t byte_size() const;
@@ -75,23 +82,14 @@ class RecordBatch {
   // Equal schema, rows, nulls and values; what a null row holds does not count. For tests.
   [[nodiscard]] bool Equals(const RecordBatch& other) const;
 
-  // For the makers of batches in this package: `columns` as described by `schema`, each `rows`
-  // long, correct (ValidateColumns in feed/arrow/validate.h), in memory that `owners` keep alive.
-  [[nodiscard]] static RecordBatch FromColumns(Schema schema, int64_t rows,
-                                               std::vector<ColumnData> columns,
-                                               std::vector<std::shared_ptr<const void>> owners);
-
  private:
-  struct Data {
-    Schema schema;
-    int64_t rows = 0;
-    std::vector<ColumnData> columns;                  // one per column of `schema`
-    std::vector<std::shared_ptr<const void>> owners;  // of all memory that `columns` point to
-  };
+  friend RecordBatch internal::MakeRecordBatch(Schema, int64_t, std::vector<ColumnData>,
+                                               std::vector<std::shared_ptr<const void>>);
+  struct Data;
   RecordBatch(std::shared_ptr<const Data> data, int64_t first, int64_t rows);
 
   std::shared_ptr<const Data> data_;  // never null
-  int64_t first_ = 0;                 // first_ + rows_ <= data_->rows
+  int64_t first_ = 0;                 // first_ + rows_ are at most the rows of data_
   int64_t rows_ = 0;
 };
 
@@ -102,4 +100,4 @@ class RecordBatch {
 
 }  // namespace millrace
 
-#endif  // FEED_ARROW_RECORD_BATCH_H_
+#endif  // MILLRACE_RECORD_BATCH_H_

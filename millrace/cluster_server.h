@@ -1,4 +1,4 @@
-// File: core/node/cluster_server.h
+// File: millrace/cluster_server.h
 //
 // A gRPC server on a node's reserved port, and channels to the servers of other nodes, both ends
 // known by certificates that the cluster's coordinator signed. A target of its own: the rest of
@@ -12,8 +12,8 @@
 //   // on a worker
 //   MILLRACE_ASSIGN_OR_RETURN(auto channel, millrace::ConnectToNode(ctx, "ps", 0));
 //   auto stub = Parameters::NewStub(channel);
-#ifndef CORE_NODE_CLUSTER_SERVER_H_
-#define CORE_NODE_CLUSTER_SERVER_H_
+#ifndef MILLRACE_CLUSTER_SERVER_H_
+#define MILLRACE_CLUSTER_SERVER_H_
 
 #include <grpcpp/channel.h>
 #include <grpcpp/impl/codegen/service_type.h>
@@ -27,15 +27,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/node/node_context.h"
+#include "millrace/node.h"
 
 namespace millrace {
 
 struct ClusterServerOptions {
   // Largest message, in bytes, either way.
   int max_message_bytes = 256 << 20;
-  // RDMA transports exist in TensorFlow's servers; there is none here: true is UNIMPLEMENTED.
-  bool rdma = false;
 };
 
 // A running server.
@@ -65,7 +63,7 @@ class ClusterServer {
 //
 // Returns UNAVAILABLE if the port was taken meanwhile, FAILED_PRECONDITION if the node has no
 // certificate or one that cannot be used, INVALID_ARGUMENT without services or if the context's
-// address is no host:port, UNIMPLEMENTED for rdma. Blocks for one round trip to the agent.
+// address is no host:port. Blocks for one round trip to the agent.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterServer>> StartClusterServer(
     NodeContext& context, const std::vector<grpc::Service*>& services,
     const ClusterServerOptions& options = {});
@@ -82,4 +80,4 @@ class ClusterServer {
 
 }  // namespace millrace
 
-#endif  // CORE_NODE_CLUSTER_SERVER_H_
+#endif  // MILLRACE_CLUSTER_SERVER_H_

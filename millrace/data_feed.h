@@ -1,0 +1,112 @@
+// File: millrace/data_feed.h
+//
+// How a node program reads the rows that are fed to it, and answers them in inference. The
+// counterpart of TensorFlowOnSpark's DataFeed.
+//
+// Defines: DataFeed, DataFeedOptions.
+//
+// Training:
+//
+//   auto feed = ctx.GetDataFeed({.input_mapping = {{"image", "x"}, {"label", "y"}}});
+//   while (!feed->ShouldStop()) {
+//     MILLRACE_ASSIGN_OR_RETURN(Batch batch, feed->NextBatch(64));
+//     if (batch.empty()) break;                      // the feed has ended while we waited
+//     Step(batch.column<float>("x"), batch.column<float>("y"));
+//   }
+//
+// Inference: every row gets exactly one result, in order.
+//
+//   auto feed = ctx.GetDataFeed({.train_mode = false});
+//   while (!feed->ShouldStop()) {
+//     MILLRACE_ASSIGN_OR_RETURN(Batch batch, feed->NextBatch(64));
+//     if (batch.empty()) break;
+//     MILLRACE_RETURN_IF_ERROR(feed->BatchResults(Predict(batch)));
+//   }
+
+#ifndef MILLRACE_DATA_FEED_H_
+#define MILLRACE_DATA_FEED_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "millrace/batch.h"
+#include "millrace/record_batch.h"
+
+namespace millrace {
+
+namespace internal {
+class DataFeedImpl;
+}
+
+struct DataFeedOptions {
+  bool train_mode = true;
+  std::string qname_in = "input";
+  // (column, name in the program); empty: all columns under their own names. Whole columns only: of
+  // {"point", "p"} the program reads the field x as "p.x".
+  InputMapping input_mapping;
+};
+
+// Ownership: independent of the NodeContext it came from; after that has finished no rows come.
+// Thread safety: thread-safe, meant for one reading thread. NextBatch calls take turns, and so do
+// BatchResults calls; one of each may run at the same time, and the other methods at any time. With
+// several threads in NextBatch a row counts as used when any of them asks for the next batch.
+// Blocking: NextBatch; BatchResults encodes, and waits while the feeder has not taken enough of the
+// results before (docs/feed_protocol.md, section 5).
+class DataFeed {
+ public:
+  // NodeContext::GetDataFeed makes one.
+  explicit DataFeed(std::unique_ptr<internal::DataFeedImpl> impl);
+  ~DataFeed();
+  DataFeed(const DataFeed&) = delete;
+  DataFeed& operator=(const DataFeed&) = delete;
+
+  // The next `rows` rows (at least 1). Asking says that the rows of the batch before have been
+  // used: they are acknowledged, and not fed again should this program die.
+  //
+  // Training: waits for all `rows` rows; fewer (but one at least) come only at the end of a Train
+  // call, which a batch never spans. Rows of several partitions mix, one received batch of each in
+  // turn. Inference: fewer also at the end of a partition, which a batch never spans. It may be
+  // called again before BatchResults as long as the partition has more rows. If there are none and
+  // results are missing, that partition fails at its feeder with FAILED_PRECONDITION, and the next
+  // one begins.
+  //
+  // A batch without rows says that ShouldStop() is true by now.
+  //
+  // Zero copy if the rows lie in one received batch, otherwise they are joined in new memory, and
+  // need not fit into the budget together.
+  //
+  // Returns INVALID_ARGUMENT if rows < 1, NOT_FOUND if the data has no column that input_mapping
+  // names, FAILED_PRECONDITION if another DataFeed reads the queue in the other mode by now,
+  // RESOURCE_EXHAUSTED if a text column of the joined batch would pass 2 GiB, INTERNAL if the
+  // receiver has broken down.
+  [[nodiscard]] absl::StatusOr<Batch> NextBatch(int64_t rows);
+
+  // True when no rows will come any more: EndFeed (TrainOptions::end_of_feed), shutdown or
+  // Terminate, and everything received has been read. Not between Train calls. Seeing true
+  // acknowledges the last batch.
+  [[nodiscard]] bool ShouldStop();
+
+  // Inference: the results of the next results.num_rows() rows, in the order in which NextBatch
+  // returned them; any division into calls will do. All results of a partition have one schema.
+  // Those for rows of a partition that has failed meanwhile are dropped silently.
+  //
+  // Returns FAILED_PRECONDITION if there are more results than rows (the partition fails at its
+  // feeder), or in training; INVALID_ARGUMENT if the schema differs from that of the results
+  // before.
+  [[nodiscard]] absl::Status BatchResults(const RecordBatch& results);
+
+  // The program wants no more rows: feeders of this queue go elsewhere. What NextBatch has returned
+  // counts as used. Idempotent.
+  // Returns FAILED_PRECONDITION if inference rows are unanswered; their feeder gets the same.
+  [[nodiscard]] absl::Status Terminate();
+
+ private:
+  const std::unique_ptr<internal::DataFeedImpl> impl_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_DATA_FEED_H_

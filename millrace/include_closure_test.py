@@ -1,0 +1,69 @@
+"""What a public header brings along: other public headers, Abseil and the standard library, nothing else."""
+
+import os
+import re
+import subprocess
+import unittest
+
+ROOT = os.path.join(os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"], "millrace")
+# Its subject is gRPC, which whoever includes it speaks.
+WITH_GRPC = {"cluster_server.h"}
+ELSEWHERE = re.compile(r"\b(zmq|nlohmann|grpc|grpcpp|protobuf|nanoarrow|spdlog|fmt|curl|openssl)(/|\.h|\.hpp)")
+
+
+def headers():
+    return sorted(name for name in os.listdir(os.path.join(ROOT, "millrace")) if name.endswith(".h"))
+
+
+def included(source):
+    """The files that the compiler reads for a text, as it names them; fails if it does not compile."""
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-MD", "-MF", "/dev/stdout"]
+    done = subprocess.run(
+        command + ["-I", ROOT, "-x", "c++", "-"], input=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, cwd=ROOT)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return done.stdout.replace("\\\n", " ").split()[1:]
+
+
+def foreign(path):
+    """Whether a public header must not bring this file along."""
+    inside = os.path.relpath(path, ROOT)
+    if not inside.startswith(".."):
+        return re.fullmatch(r"millrace/(internal/)?\w+\.h", inside) is None
+    return ELSEWHERE.search(path) is not None
+
+
+class IncludeClosureTest(unittest.TestCase):
+    def test_each_header_compiles_alone_and_brings_nothing_of_ours(self):
+        self.assertIn("node.h", headers())
+        for name in headers():
+            if name in WITH_GRPC:
+                continue
+            with self.subTest(header=name):
+                files = included(f"#include <millrace/{name}>\n")
+                self.assertEqual(files.count(os.path.join(ROOT, "millrace", name)), 1)
+                self.assertEqual([file for file in files if foreign(file)], [])
+
+    def test_they_name_abseil_and_each_other_only(self):
+        for name in headers():
+            if name in WITH_GRPC:
+                continue
+            with open(os.path.join(ROOT, "millrace", name), encoding="utf-8") as file:
+                names = re.findall(r'(?m)^#include "(.*)"$', file.read())
+            for included_name in names:
+                self.assertRegex(included_name, r"^(millrace|absl)/", name)
+
+    def test_what_is_foreign_is_told(self):
+        for path in ("core/base/json.h", "feed/arrow/batch_layout.h", "millrace/c/node.h"):
+            self.assertTrue(foreign(os.path.join(ROOT, path)), path)
+        for path in ("/usr/include/zmq.h", "/usr/include/nlohmann/json.hpp", "/usr/include/grpcpp/server.h",
+                     "/usr/include/google/protobuf/message.h", "/opt/nanoarrow/nanoarrow.hpp"):
+            self.assertTrue(foreign(path), path)
+        for path in ("/usr/include/absl/status/status.h", "/usr/include/c++/12/string",
+                     os.path.join(ROOT, "millrace/node.h")):
+            self.assertFalse(foreign(path), path)
+
+
+if __name__ == "__main__":
+    unittest.main()
