@@ -24,7 +24,7 @@ class TidyCheckTest(unittest.TestCase):
 
     def test_clang_is_told_where_headers_are_and_not_how_gcc_warns(self):
         command = "gcc -U_FORTIFY_SOURCE -Wall -Werror -MD -MF a.d -frandom-seed=a.o -iquote . -isystem x -DA=1".split()
-        command += "-fno-canonical-system-headers -std=c++20 -c a.cc -o a.o".split()
+        command += "-fno-canonical-system-headers -include p.h -std=c++20 -c a.cc -o a.o".split()
         self.assertEqual(
             tidy_check.clang_options(command),
             ["-U_FORTIFY_SOURCE", "-iquote", ".", "-isystem", "x", "-DA=1", "-std=c++20"],

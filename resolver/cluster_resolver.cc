@@ -1,4 +1,4 @@
-#include "resolver/cluster_resolver.h"
+#include "millrace/cluster_resolver.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>

@@ -1,4 +1,4 @@
-#include "resolver/membership.h"
+#include "millrace/membership.h"
 
 #include <vector>
 

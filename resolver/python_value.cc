@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "core/cluster_spec/python_text.h"
 #include "millrace/status_macros.h"
-#include "resolver/tensorflow_error.h"
+#include "millrace/tensorflow_error.h"
 
 namespace millrace {
 namespace {

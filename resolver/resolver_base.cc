@@ -1,15 +1,17 @@
-#include "resolver/resolver_base.h"
+#include "millrace/resolver_base.h"
 
 #include <cstddef>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
+#include "core/base/mutex.h"
 #include "core/cluster_spec/python_text.h"
 #include "millrace/status_macros.h"
+#include "millrace/tensorflow_error.h"
 #include "resolver/local_accelerators.h"
-#include "resolver/tensorflow_error.h"
 
 namespace millrace {
 namespace {
@@ -56,10 +58,18 @@ class FinishedWatch final : public MembershipWatch {};
 
 }  // namespace
 
+struct ResolverBase::Overrides {
+  explicit Overrides(TaskProperties properties) : set(std::move(properties)) {}
+  Mutex mu;
+  TaskProperties set ABSL_GUARDED_BY(mu);
+};
+
 ResolverBase::ResolverBase(BaseOptions options)
     : behavior_(options.behavior),
       count_accelerators_(std::move(options.count_accelerators)),
-      overrides_(std::move(options.properties)) {}
+      overrides_(std::make_unique<Overrides>(std::move(options.properties))) {}
+
+ResolverBase::~ResolverBase() = default;
 
 absl::StatusOr<std::string> ResolverBase::master(std::optional<std::string> task_type,
                                                  std::optional<int> task_id,
@@ -128,21 +138,21 @@ absl::StatusOr<std::optional<std::string>> ResolverBase::rpc_layer() {
 }
 
 absl::Status ResolverBase::set_task_type(std::optional<std::string> task_type) {
-  MutexLock lock(&mu_);
-  overrides_.task_type = std::move(task_type);
+  MutexLock lock(&overrides_->mu);
+  overrides_->set.task_type = std::move(task_type);
   return absl::OkStatus();
 }
 
 absl::Status ResolverBase::set_task_id(std::optional<int> task_id) {
   if (!tensorflow()) MILLRACE_RETURN_IF_ERROR(CheckTaskId(task_id));
-  MutexLock lock(&mu_);
-  overrides_.task_id = task_id;
+  MutexLock lock(&overrides_->mu);
+  overrides_->set.task_id = task_id;
   return absl::OkStatus();
 }
 
 absl::Status ResolverBase::set_rpc_layer(std::optional<std::string> rpc_layer) {
-  MutexLock lock(&mu_);
-  overrides_.rpc_layer = std::move(rpc_layer);
+  MutexLock lock(&overrides_->mu);
+  overrides_->set.rpc_layer = std::move(rpc_layer);
   return absl::OkStatus();
 }
 
@@ -160,8 +170,8 @@ absl::StatusOr<std::vector<std::string>> ResolverBase::DeviceNames() {
 }
 
 TaskProperties ResolverBase::overrides() const {
-  MutexLock lock(&mu_);
-  return overrides_;
+  MutexLock lock(&overrides_->mu);
+  return overrides_->set;
 }
 
 absl::StatusOr<std::map<std::string, int>> ResolverBase::CountLocalAccelerators() const {

@@ -1,4 +1,4 @@
-#include "resolver/resolver_base.h"
+#include "millrace/resolver_base.h"
 
 #include <map>
 #include <string>
@@ -6,8 +6,8 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/tensorflow_error.h"
 #include "resolver/scripted_resolver.h"
-#include "resolver/tensorflow_error.h"
 
 namespace millrace {
 namespace {

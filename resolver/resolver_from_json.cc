@@ -13,13 +13,13 @@
 #include "core/cluster_spec/cluster_spec_json.h"
 #include "core/cluster_spec/python_text.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/slurm_resolver.h"
+#include "millrace/static_resolver.h"
 #include "millrace/status_macros.h"
+#include "millrace/tf_config_resolver.h"
+#include "millrace/union_resolver.h"
 #include "resolver/python_value.h"
-#include "resolver/slurm/slurm_resolver.h"
-#include "resolver/static_resolver.h"
 #include "resolver/tensorflow_cluster_spec.h"
-#include "resolver/tf_config_resolver.h"
-#include "resolver/union_resolver.h"
 
 namespace millrace {
 namespace {

@@ -28,8 +28,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/json.h"
-#include "resolver/cluster_resolver.h"
-#include "resolver/resolver_base.h"
+#include "millrace/cluster_resolver.h"
+#include "millrace/resolver_base.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "resolver/roles.h"
+#include "millrace/roles.h"
 
 #include <algorithm>
 #include <array>

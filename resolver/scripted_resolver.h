@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
 #include "millrace/cluster_spec.h"
-#include "resolver/resolver_base.h"
+#include "millrace/resolver_base.h"
 
 namespace millrace {
 

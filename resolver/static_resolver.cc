@@ -1,4 +1,4 @@
-#include "resolver/static_resolver.h"
+#include "millrace/static_resolver.h"
 
 #include <utility>
 

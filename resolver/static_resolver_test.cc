@@ -1,9 +1,9 @@
-#include "resolver/static_resolver.h"
+#include "millrace/static_resolver.h"
 
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resolver/tensorflow_error.h"
+#include "millrace/tensorflow_error.h"
 #include "resolver/update_recorder.h"
 
 namespace millrace {

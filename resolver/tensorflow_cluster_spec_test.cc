@@ -5,7 +5,7 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resolver/tensorflow_error.h"
+#include "millrace/tensorflow_error.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "resolver/tensorflow_error.h"
+#include "millrace/tensorflow_error.h"
 
 #include "absl/strings/cord.h"
 

@@ -1,4 +1,4 @@
-#include "resolver/tensorflow_error.h"
+#include "millrace/tensorflow_error.h"
 
 #include "core/base/status.h"
 #include "gmock/gmock.h"

@@ -1,4 +1,4 @@
-#include "resolver/tf_config_resolver.h"
+#include "millrace/tf_config_resolver.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -70,6 +70,52 @@ absl::StatusOr<const OrderedJson*> PythonTaskItem(const OrderedJson& config,
   return PythonItem(*task, member);
 }
 
+// The variable's value, an object unless `tensorflow`.
+absl::StatusOr<OrderedJson> Load(const TfConfigResolver::Reader& read, bool tensorflow) {
+  const std::optional<std::string> text = read();
+  if (!text.has_value()) return OrderedJson::object();
+  if (tensorflow) return ParsePythonJson(*text);
+  if (absl::StripAsciiWhitespace(*text).empty()) {
+    return Malformed(
+        "the environment variable is set but empty (unset it where there is no cluster)");
+  }
+  absl::StatusOr<OrderedJson> config = ParseOrderedJson(*text);
+  if (!config.ok()) return Malformed(config.status().message());
+  if (!config->is_object()) {
+    return Malformed(absl::StrCat("it must be a JSON object, found ", JsonTypeName(*config)));
+  }
+  return config;
+}
+
+absl::StatusOr<ClusterSpec> SpecOf(const OrderedJson& config, bool tensorflow) {
+  if (tensorflow) {
+    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* cluster, PythonItem(config, "cluster"));
+    if (cluster == nullptr) return ClusterSpec();
+    MILLRACE_ASSIGN_OR_RETURN(const TensorFlowClusterSpec spec,
+                              TensorFlowClusterSpec::FromJson(*cluster));
+    return spec.ToClusterSpec();
+  }
+  const OrderedJson* cluster = Member(config, "cluster");
+  if (cluster == nullptr) cluster = Member(config, "sparseCluster");
+  if (cluster == nullptr) return ClusterSpec();
+  absl::StatusOr<ClusterSpec> spec = ClusterSpecFromJson(*cluster);
+  if (!spec.ok()) return Malformed(spec.status().message());
+  return spec;
+}
+
+absl::StatusOr<std::optional<std::string>> TextMember(const OrderedJson& config,
+                                                      const std::string& key, bool tensorflow) {
+  if (tensorflow) {
+    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* value, PythonItem(config, key));
+    if (value == nullptr || value->is_null()) return std::nullopt;
+    return PythonStrOf(*value);
+  }
+  const OrderedJson* value = Member(config, key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) return WrongType(key, "a string", *value);
+  return value->get<std::string>();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TfConfigResolver>> TfConfigResolver::Create(Options options) {
@@ -86,64 +132,19 @@ TfConfigResolver::TfConfigResolver(Options options)
       environment_(std::move(options.environment)),
       read_(options.read != nullptr ? std::move(options.read) : ReadEnvironment) {}
 
-absl::StatusOr<OrderedJson> TfConfigResolver::Load() const {
-  const std::optional<std::string> text = read_();
-  if (!text.has_value()) return OrderedJson::object();
-  if (tensorflow()) return ParsePythonJson(*text);
-  if (absl::StripAsciiWhitespace(*text).empty()) {
-    return Malformed(
-        "the environment variable is set but empty (unset it where there is no cluster)");
-  }
-  absl::StatusOr<OrderedJson> config = ParseOrderedJson(*text);
-  if (!config.ok()) return Malformed(config.status().message());
-  if (!config->is_object()) {
-    return Malformed(absl::StrCat("it must be a JSON object, found ", JsonTypeName(*config)));
-  }
-  return config;
-}
-
-absl::StatusOr<ClusterSpec> TfConfigResolver::SpecOf(const OrderedJson& config) const {
-  if (tensorflow()) {
-    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* cluster, PythonItem(config, "cluster"));
-    if (cluster == nullptr) return ClusterSpec();
-    MILLRACE_ASSIGN_OR_RETURN(const TensorFlowClusterSpec spec,
-                              TensorFlowClusterSpec::FromJson(*cluster));
-    return spec.ToClusterSpec();
-  }
-  const OrderedJson* cluster = Member(config, "cluster");
-  if (cluster == nullptr) cluster = Member(config, "sparseCluster");
-  if (cluster == nullptr) return ClusterSpec();
-  absl::StatusOr<ClusterSpec> spec = ClusterSpecFromJson(*cluster);
-  if (!spec.ok()) return Malformed(spec.status().message());
-  return spec;
-}
-
-absl::StatusOr<std::optional<std::string>> TfConfigResolver::TextMember(
-    const OrderedJson& config, const std::string& key) const {
-  if (tensorflow()) {
-    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* value, PythonItem(config, key));
-    if (value == nullptr || value->is_null()) return std::nullopt;
-    return PythonStrOf(*value);
-  }
-  const OrderedJson* value = Member(config, key);
-  if (value == nullptr) return std::nullopt;
-  if (!value->is_string()) return WrongType(key, "a string", *value);
-  return value->get<std::string>();
-}
-
 absl::StatusOr<ClusterSpec> TfConfigResolver::cluster_spec() {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
-  return SpecOf(config);
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
+  return SpecOf(config, tensorflow());
 }
 
 absl::StatusOr<std::string> TfConfigResolver::master(std::optional<std::string> task_type,
                                                      std::optional<int> task_id,
                                                      std::optional<std::string> rpc_layer) {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> session_master,
-                            TextMember(config, "session_master"));
+                            TextMember(config, "session_master", tensorflow()));
   if (session_master.has_value()) return *session_master;
-  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, SpecOf(config));
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, SpecOf(config, tensorflow()));
   if (tensorflow()) {
     const std::vector<std::string> jobs = spec.jobs();
     if (jobs.empty()) return std::string();
@@ -175,14 +176,14 @@ absl::StatusOr<std::map<std::string, int>> TfConfigResolver::num_accelerators(
 
 absl::StatusOr<std::optional<std::string>> TfConfigResolver::environment() {
   if (environment_.has_value() || tensorflow()) return environment_;
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> environment,
-                            TextMember(config, "environment"));
+                            TextMember(config, "environment", tensorflow()));
   return environment.value_or("");
 }
 
 absl::StatusOr<std::optional<std::string>> TfConfigResolver::SourceTaskType() {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
   if (tensorflow()) {
     MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* type, PythonTaskItem(config, "type"));
     if (type == nullptr) return std::nullopt;
@@ -196,7 +197,7 @@ absl::StatusOr<std::optional<std::string>> TfConfigResolver::SourceTaskType() {
 }
 
 absl::StatusOr<std::optional<int>> TfConfigResolver::SourceTaskId() {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
   if (tensorflow()) {
     MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* index, PythonTaskItem(config, "index"));
     if (index == nullptr) return std::nullopt;
@@ -218,8 +219,8 @@ absl::StatusOr<std::optional<int>> TfConfigResolver::SourceTaskId() {
 }
 
 absl::StatusOr<std::optional<std::string>> TfConfigResolver::SourceRpcLayer() {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load());
-  return TextMember(config, "rpc_layer");
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
+  return TextMember(config, "rpc_layer", tensorflow());
 }
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-#include "resolver/tf_config_resolver.h"
+#include "millrace/tf_config_resolver.h"
 
 #include <string>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resolver/tensorflow_error.h"
+#include "millrace/tensorflow_error.h"
 #include "resolver/update_recorder.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "resolver/union_resolver.h"
+#include "millrace/union_resolver.h"
 
 #include <algorithm>
 #include <cstddef>

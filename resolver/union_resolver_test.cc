@@ -1,4 +1,4 @@
-#include "resolver/union_resolver.h"
+#include "millrace/union_resolver.h"
 
 #include <string>
 #include <utility>
@@ -7,9 +7,9 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/static_resolver.h"
+#include "millrace/tensorflow_error.h"
 #include "resolver/scripted_resolver.h"
-#include "resolver/static_resolver.h"
-#include "resolver/tensorflow_error.h"
 #include "resolver/update_recorder.h"
 
 namespace millrace {

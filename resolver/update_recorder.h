@@ -17,7 +17,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
-#include "resolver/membership.h"
+#include "millrace/membership.h"
 
 namespace millrace {
 

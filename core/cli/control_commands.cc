@@ -18,7 +18,7 @@
 #include "core/cli/output/report_error.h"
 #include "core/cli/output/terminal.h"
 #include "core/cli/output/text_table.h"
-#include "core/client/cluster_client.h"
+#include "core/client/raw_cluster_client.h"
 #include "millrace/status_macros.h"
 
 namespace millrace::cli {
@@ -69,7 +69,7 @@ absl::Status PrintValue(const ControlOptions& options, const std::string& value)
 }
 
 absl::Status Get(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RawClusterClient> client,
                             ConnectTo(options.choice, Purpose::kAct));
   MILLRACE_ASSIGN_OR_RETURN(const std::string value, client->KvGet(options.key, options.wait));
   return PrintValue(options, value);
@@ -80,13 +80,13 @@ absl::Status Set(const ControlOptions& options) {
   if (value == "-") {
     MILLRACE_ASSIGN_OR_RETURN(value, ReadStdin());
   }
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RawClusterClient> client,
                             ConnectTo(options.choice, Purpose::kAct));
   return client->KvSet(options.key, value);
 }
 
 absl::Status List(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RawClusterClient> client,
                             ConnectTo(options.choice, Purpose::kAct));
   bool more = false;
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<KeyEntry> keys,
@@ -112,20 +112,20 @@ absl::Status List(const ControlOptions& options) {
 }
 
 absl::Status Delete(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RawClusterClient> client,
                             ConnectTo(options.choice, Purpose::kAct));
   return client->KvDelete(options.key).status();
 }
 
 absl::Status Stop(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RawClusterClient> client,
                             ConnectTo(options.choice, Purpose::kAct));
   const std::string reason = options.reason.empty() ? "stopped by `millrace stop`" : options.reason;
   return client->StopCluster(reason, options.now);
 }
 
 absl::Status Restart(const ControlOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RawClusterClient> client,
                             ConnectTo(options.choice, Purpose::kAct));
   MILLRACE_ASSIGN_OR_RETURN(const ClusterView view,
                             client->Snapshot({.level = v1::WATCH_LEVEL_NODES}));

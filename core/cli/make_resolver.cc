@@ -2,20 +2,16 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "resolver/kubernetes/kubernetes_resolver_from_json.h"
+#include "resolver/every/every_resolver.h"
 #include "resolver/resolver_from_json.h"
-#include "resolver/spark/resolvers_from_json.h"
 
 namespace millrace::cli {
 
 absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeResolver(const OrderedJson& description,
                                                               bool tensorflow) {
-  ResolverMakers makers = BasicResolverMakers();
-  makers.by_type["kubernetes"] = MakeKubernetesResolverFromJson;
-  makers.by_type["spark"] = MakeSparkResolverFromJson;
-  makers.by_type["cluster"] = MakeClusterMembersResolverFromJson;
-  absl::StatusOr<std::unique_ptr<ClusterResolver>> resolver = ResolverFromJson(
-      description, makers, tensorflow ? ResolverBehavior::kTensorFlow : ResolverBehavior::kCorrect);
+  absl::StatusOr<std::unique_ptr<ClusterResolver>> resolver =
+      ResolverFromJson(description, EveryResolverMaker(),
+                       tensorflow ? ResolverBehavior::kTensorFlow : ResolverBehavior::kCorrect);
   // That no cluster runs is no wrong name.
   if (absl::IsNotFound(resolver.status()) && description.value("type", "") == "cluster" &&
       !description.contains("cluster")) {

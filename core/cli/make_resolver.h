@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/json.h"
-#include "resolver/cluster_resolver.h"
+#include "millrace/cluster_resolver.h"
 
 namespace millrace::cli {
 

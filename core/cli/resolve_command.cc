@@ -23,11 +23,11 @@
 #include "core/cli/output/terminal.h"
 #include "core/cli/signal_watch.h"
 #include "core/cluster_spec/cluster_spec_json.h"
+#include "millrace/cluster_resolver.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/membership.h"
 #include "millrace/status_macros.h"
-#include "resolver/cluster_resolver.h"
-#include "resolver/membership.h"
-#include "resolver/tensorflow_error.h"
+#include "millrace/tensorflow_error.h"
 
 namespace millrace::cli {
 namespace {

@@ -31,18 +31,18 @@
 #include "core/cli/output/exit_code.h"
 #include "core/cli/output/terminal.h"
 #include "core/cli/signal_watch.h"
-#include "core/cluster/adopting_launcher.h"
-#include "core/cluster/cluster.h"
-#include "core/cluster/launcher.h"
-#include "core/cluster/local_launcher.h"
-#include "core/cluster/node_program.h"
-#include "core/cluster/stop_request.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/process/exit_status.h"
 #include "core/process/process.h"
+#include "millrace/adopting_launcher.h"
+#include "millrace/cluster.h"
+#include "millrace/cluster_resolver.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/launcher.h"
+#include "millrace/local_launcher.h"
+#include "millrace/node_program.h"
 #include "millrace/status_macros.h"
-#include "resolver/cluster_resolver.h"
+#include "millrace/stop_request.h"
 
 namespace millrace::cli {
 namespace {
@@ -267,35 +267,36 @@ ClusterOptions Runner::MakeOptions() {
   options.eval_node = options_.eval_node;
   options.input_mode = InputMode::kDirect;
   options.log_dir = options_.log_dir;
-  options.working_dir = options_.working_dir;
-  options.release_port = options_.release_port;
+  options.node.working_dir = options_.working_dir;
+  options.node.release_port = options_.release_port;
   options.reservation_timeout = options_.reservation_timeout;
-  options.stop_grace = options_.stop_grace;
-  options.stop_timeout = options_.stop_timeout;
-  options.restart.max_restarts = options_.restarts;
-  options.restart.initial_backoff = options_.backoff;
-  options.restart.max_backoff = std::max(options_.backoff, options_.max_backoff);
-  options.quarantine = options_.quarantine;
-  options.gpus_per_node = options_.gpus_per_node;
+  options.failure.stop_grace = options_.stop_grace;
+  options.failure.stop_timeout = options_.stop_timeout;
+  options.failure.restart.max_restarts = options_.restarts;
+  options.failure.restart.initial_backoff = options_.backoff;
+  options.failure.restart.max_backoff = std::max(options_.backoff, options_.max_backoff);
+  options.failure.quarantine = options_.quarantine;
+  options.node.gpus_per_node = options_.gpus_per_node;
   options.tensorboard = options_.tensorboard;
   options.stop_request = &stop_;
   if (options_.quiet) options.progress = false;
   if (options_.output != OutputMode::kNone) {
-    options.on_bytes = [this](absl::string_view node, LogSource source, std::string bytes,
-                              const std::function<void()>& taken) {
+    options.observer.on_bytes = [this](absl::string_view node, LogSource source, std::string bytes,
+                                       const std::function<void()>& taken) {
       relay_.Write(node, source, std::move(bytes), taken);
     };
   }
-  options.on_output = [this](absl::string_view node, LogSource source,
-                             const std::vector<std::string>& lines, uint64_t /*dropped*/) {
-    if (source != LogSource::kAgent) return;  // on_bytes has them
-    for (const std::string& line : lines) relay_.Say(node, line);
+  options.observer.on_output = [this](const NodeOutput& output) {
+    if (output.source != LogSource::kAgent) return;  // on_bytes has them
+    for (const std::string& line : output.lines) relay_.Say(output.node, line);
   };
-  options.on_restart = [this](const NodeRestart& restart) { console_.Tell(RestartText(restart)); };
-  options.on_operator_stop = [this] {
+  options.observer.on_restart = [this](const NodeRestart& restart) {
+    console_.Tell(RestartText(restart));
+  };
+  options.observer.on_operator_stop = [this] {
     relay_.GiveUpAfter(kReaderPatience, absl::InfiniteDuration());
   };
-  options.on_failure = [this](const NodeFailure& failure) {
+  options.observer.on_failure = [this](const NodeFailure& failure) {
     relay_.GiveUpAfter(kReaderPatience, absl::InfiniteDuration());
     MutexLock lock(&mu_);
     failure_ = failure;

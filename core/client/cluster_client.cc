@@ -1,247 +1,185 @@
-#include "core/client/cluster_client.h"
-
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
-#include "core/client/client_channel.h"
-#include "core/client/cluster_watch.h"
-#include "core/proto/operator.grpc.pb.h"
+#include "core/client/cluster_view.h"
+#include "core/client/raw_cluster_client.h"
 #include "core/proto/time_proto.h"
-#include "core/proto/watch.grpc.pb.h"
+#include "millrace/client.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
 
-constexpr absl::Duration kLeastInterval = absl::Milliseconds(20);
-constexpr int kMaxLogLines = 1000;
-constexpr int kMaxKeys = 10'000;
-constexpr absl::Duration kOwnerEnds = absl::Seconds(2);
-constexpr absl::Duration kOwnerPoll = absl::Milliseconds(20);
-
-absl::Status CheckLines(absl::string_view name, int lines) {
-  if (lines >= 0 && lines <= kMaxLogLines) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " is ", lines, ": must be 0 to ", kMaxLogLines));
+// A state newer than this program is as one that nothing is known of.
+SlotState ToSlotState(v1::SlotState state) {
+  const int index = static_cast<int>(state) - static_cast<int>(v1::SLOT_STATE_REQUESTED);
+  return index < 0 || index >= kNumSlotStates ? SlotState::kRequested
+                                              : static_cast<SlotState>(index);
 }
 
-class GrpcClusterClient final : public ClusterClient {
- public:
-  explicit GrpcClusterClient(ClientOptions options)
-      : options_(std::move(options)),
-        channel_(MakeClientChannel(options_.address, options_.ca_pem, options_.identity_pem)),
-        view_(v1::ClusterView::NewStub(channel_)),
-        control_(v1::ClusterControl::NewStub(channel_)) {}
+absl::Status ToStatus(const v1::Error& error) {
+  const bool known = error.code() >= 1 && error.code() <= 16;
+  return absl::Status(
+      known ? static_cast<absl::StatusCode>(error.code()) : absl::StatusCode::kUnknown,
+      error.message());
+}
 
-  absl::StatusOr<std::unique_ptr<ClusterWatch>> Watch(const ClusterWatchOptions& options,
-                                                      WatchCallbacks callbacks) override {
-    if (options.interval < kLeastInterval || options.interval > absl::Hours(1)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "interval is ", absl::FormatDuration(options.interval), ": must be 20 ms to 1 h"));
-    }
-    MILLRACE_RETURN_IF_ERROR(CheckLines("log_lines", options.log_lines));
-    return StartClusterWatch(options_, options, std::move(callbacks));
+SlotStatus ToSlot(const v1::SlotStatus& given, const v1::WatchUpdate::Node& node) {
+  SlotStatus slot;
+  slot.executor_id = given.executor_id();
+  slot.role = {.job_name = given.job_name(), .task_index = given.task_index()};
+  slot.state = ToSlotState(given.state());
+  slot.attempt = given.attempt();
+  slot.host = given.host();
+  slot.address = given.address();
+  slot.node_pid = given.pid();
+  slot.attached = given.attached();
+  slot.stopped = given.stopped();
+  for (const v1::StateTime& reached : given.reached()) {
+    slot.reached[static_cast<int>(ToSlotState(reached.state()))] = TimeFromProto(reached.time());
   }
+  if (given.has_error()) slot.error = ToStatus(given.error());
+  slot.restarts = static_cast<int>(node.restarts());
+  slot.max_restarts = static_cast<int>(node.max_restarts());
+  if (given.has_restart_at()) slot.restart_at = TimeFromProto(given.restart_at());
+  return slot;
+}
 
-  absl::StatusOr<ClusterView> Snapshot(const SnapshotOptions& options) override {
-    grpc::ClientContext context;
-    PrepareCall(ViewToken(), options_.timeout, &context);
-    const LiveContexts::Entry entry(&contexts_, &context);
-    MILLRACE_RETURN_IF_ERROR(entry.status());
-    v1::WatchRequest request;
-    request.set_level(options.level);
-    const auto reader = view_->Watch(&context, request);
-    v1::WatchUpdate update;
-    ClusterView view;
-    if (reader->Read(&update)) {
-      context.TryCancel();
-      for (v1::WatchUpdate rest; reader->Read(&rest);) {
-      }
-      (void)reader->Finish();  // CANCELLED, as asked
-      MILLRACE_RETURN_IF_ERROR(view.Apply(update));
-      return view;
-    }
-    MILLRACE_RETURN_IF_ERROR(Explain(reader->Finish()));
-    return absl::UnavailableError("the cluster has ended");
-  }
+FeedStatus ToFeed(const v1::FeedInfo& given) {
+  return {.feed_id = given.feed_id(),
+          .queue = given.queue(),
+          .partitions = given.partitions(),
+          .partitions_done = given.done(),
+          .partitions_failed = given.failed(),
+          .rows_received = given.rows_received(),
+          .rows_acked = given.rows_acked(),
+          .rows_returned = given.rows_returned(),
+          .rows_refed = given.rows_refed(),
+          .closed = given.closed(),
+          .opened = TimeFromProto(given.opened())};
+}
 
-  absl::Status ReadLogs(const ReadLogsOptions& options,
-                        absl::FunctionRef<bool(const v1::LogBatch&)> consume) override {
-    MILLRACE_RETURN_IF_ERROR(CheckLines("lines", options.lines));
-    grpc::ClientContext context;
-    PrepareCall(ViewToken(), absl::InfiniteDuration(), &context);
-    const LiveContexts::Entry entry(&contexts_, &context);
-    MILLRACE_RETURN_IF_ERROR(entry.status());
-    v1::ReadLogsRequest request;
-    for (const int id : options.executor_ids) request.add_executor_ids(id);
-    request.set_lines(static_cast<uint32_t>(options.lines));
-    request.set_follow(options.follow);
-    const auto reader = view_->ReadLogs(&context, request);
-    bool enough = false;
-    bool heard = false;
-    for (v1::LogBatch batch; reader->Read(&batch);) {
-      heard = true;
-      const bool heartbeat = batch.lines().empty() && batch.dropped() == 0;
-      if (enough || heartbeat || consume(batch)) continue;
-      enough = true;
-      context.TryCancel();
-    }
-    const grpc::Status status = reader->Finish();
-    if (enough) return absl::OkStatus();
-    absl::Status explained = Explain(status);
-    // A driver that ended without a word has ended too, as a watch sees it.
-    if (heard && options.follow && absl::IsUnavailable(explained) && OwnerEnds()) {
-      return absl::OkStatus();
-    }
-    return explained;
+ClusterPhase ToPhase(v1::ClusterInfo::Phase phase) {
+  switch (phase) {
+    case v1::ClusterInfo::PHASE_RUNNING:
+      return ClusterPhase::kRunning;
+    case v1::ClusterInfo::PHASE_STOPPING:
+      return ClusterPhase::kStopping;
+    case v1::ClusterInfo::PHASE_ENDED:
+      return ClusterPhase::kEnded;
+    case v1::ClusterInfo::PHASE_FAILED:
+      return ClusterPhase::kFailed;
+    default:
+      return ClusterPhase::kReserving;
   }
+}
 
-  absl::Status StopCluster(absl::string_view reason, bool now) override {
-    v1::StopClusterRequest request;
-    request.set_reason(std::string(reason));
-    request.set_now(now);
-    v1::StopClusterReply reply;
-    return Control(&v1::ClusterControl::Stub::StopCluster, request, &reply, options_.timeout);
+ClusterSnapshot ToSnapshot(const ClusterView& view) {
+  const v1::ClusterInfo& cluster = view.cluster();
+  ClusterSnapshot snapshot;
+  snapshot.cluster_id = cluster.cluster_id();
+  snapshot.phase = ToPhase(cluster.phase());
+  if (cluster.has_first_cause()) snapshot.first_cause = ToStatus(cluster.first_cause());
+  snapshot.input_mode =
+      cluster.input_mode() == v1::INPUT_MODE_FEED ? InputMode::kFeed : InputMode::kDirect;
+  snapshot.program = cluster.program();
+  snapshot.log_dir = cluster.log_dir();
+  snapshot.driver_host = cluster.driver_host();
+  snapshot.driver_pid = cluster.driver_pid();
+  snapshot.started = TimeFromProto(cluster.started());
+  snapshot.time = view.time();
+  for (size_t i = 0; i < view.slots().size(); ++i) {
+    const v1::WatchUpdate::Node& node = view.nodes()[i];
+    SlotStatus& slot = snapshot.slots.emplace_back(ToSlot(view.slots()[i], node));
+    if (node.endpoints().empty()) continue;
+    snapshot.endpoints[slot.role.ToString()] = {node.endpoints().begin(), node.endpoints().end()};
   }
+  snapshot.spec = view.spec();
+  for (const auto& [id, feed] : view.feeds()) snapshot.feeds.push_back(ToFeed(feed));
+  return snapshot;
+}
 
-  absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason) override {
-    v1::RestartNodeRequest request;
-    request.set_executor_id(executor_id);
-    request.set_reason(std::string(reason));
-    v1::RestartNodeReply reply;
-    MILLRACE_RETURN_IF_ERROR(
-        Control(&v1::ClusterControl::Stub::RestartNode, request, &reply, options_.timeout));
-    return reply.attempt();
+LogSource ToSource(v1::LogLines::Source source) {
+  switch (source) {
+    case v1::LogLines::SOURCE_STDERR:
+      return LogSource::kStderr;
+    case v1::LogLines::SOURCE_AGENT:
+      return LogSource::kAgent;
+    default:
+      return LogSource::kStdout;
   }
-
-  absl::StatusOr<std::string> KvGet(absl::string_view key, absl::Duration wait) override {
-    v1::KvRequest request;
-    request.set_key(std::string(key));
-    *request.mutable_get() = DurationToProto(wait);
-    return Kv(request, wait + options_.timeout);
-  }
-  absl::Status KvSet(absl::string_view key, absl::string_view value) override {
-    v1::KvRequest request;
-    request.set_key(std::string(key));
-    request.set_set(std::string(value));
-    return Kv(request, options_.timeout).status();
-  }
-  absl::StatusOr<std::string> KvAdd(absl::string_view key, int64_t delta) override {
-    v1::KvRequest request;
-    request.set_key(std::string(key));
-    request.set_add(delta);
-    return Kv(request, options_.timeout);
-  }
-  absl::StatusOr<std::string> KvDelete(absl::string_view key) override {
-    v1::KvRequest request;
-    request.set_key(std::string(key));
-    request.set_delete_(true);
-    return Kv(request, options_.timeout);
-  }
-
-  absl::StatusOr<std::vector<KeyEntry>> ListKeys(absl::string_view prefix, int limit,
-                                                 bool* more) override {
-    if (limit < 1 || limit > kMaxKeys) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("limit is ", limit, ": must be 1 to ", kMaxKeys));
-    }
-    v1::ListKeysRequest request;
-    request.set_prefix(std::string(prefix));
-    request.set_limit(static_cast<uint32_t>(limit));
-    v1::ListKeysReply reply;
-    MILLRACE_RETURN_IF_ERROR(
-        Control(&v1::ClusterControl::Stub::ListKeys, request, &reply, options_.timeout));
-    std::vector<KeyEntry> entries;
-    for (const v1::ListKeysReply::Entry& entry : reply.entries()) {
-      entries.push_back({entry.key(), entry.value_bytes()});
-    }
-    if (more != nullptr) *more = reply.more();
-    return entries;
-  }
-
-  void Cancel() override { contexts_.CancelAll(); }
-
- private:
-  const std::string& ViewToken() const {
-    return options_.viewer_token.empty() ? options_.operator_token : options_.viewer_token;
-  }
-
-  // Whether the driver, whose connection broke, is gone or about to be: a process closes its
-  // sockets before it is no more.
-  bool OwnerEnds() const {
-    if (options_.owner_gone == nullptr) return false;
-    const absl::Time deadline = absl::Now() + kOwnerEnds;
-    while (!options_.owner_gone()) {
-      if (absl::Now() >= deadline || contexts_.cancelled()) return false;
-      absl::SleepFor(kOwnerPoll);
-    }
-    return true;
-  }
-
-  absl::Status Explain(const grpc::Status& status) const {
-    absl::Status explained = FromCallStatus(status, options_.address);
-    if (absl::IsCancelled(explained) && contexts_.cancelled()) {
-      return absl::CancelledError("the client was cancelled");
-    }
-    if (absl::IsUnavailable(explained) && options_.owner_gone != nullptr && options_.owner_gone()) {
-      return absl::UnavailableError("the cluster is gone: its driver has ended");
-    }
-    return explained;
-  }
-
-  template <typename Request, typename Reply>
-  absl::Status Control(grpc::Status (v1::ClusterControl::Stub::*method)(grpc::ClientContext*,
-                                                                        const Request&, Reply*),
-                       const Request& request, Reply* reply, absl::Duration timeout) {
-    if (options_.operator_token.empty()) {
-      return absl::PermissionDeniedError(
-          "this needs the cluster's operator token: the file <id>.operator beside the cluster "
-          "file, which only the driver's user has");
-    }
-    grpc::ClientContext context;
-    PrepareCall(options_.operator_token, timeout, &context);
-    const LiveContexts::Entry entry(&contexts_, &context);
-    MILLRACE_RETURN_IF_ERROR(entry.status());
-    return Explain((control_.get()->*method)(&context, request, reply));
-  }
-
-  absl::StatusOr<std::string> Kv(const v1::KvRequest& request, absl::Duration timeout) {
-    v1::KvReply reply;
-    MILLRACE_RETURN_IF_ERROR(Control(&v1::ClusterControl::Stub::Kv, request, &reply, timeout));
-    return reply.value();
-  }
-
-  const ClientOptions options_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1::ClusterView::Stub> view_;
-  const std::unique_ptr<v1::ClusterControl::Stub> control_;
-  LiveContexts contexts_;
-};
+}
 
 }  // namespace
 
-ClientOptions ClientOptionsFrom(const ClusterFile& cluster) {
-  ClientOptions options;
-  options.address = cluster.address;
-  options.ca_pem = cluster.ca_pem;
-  options.identity_pem = cluster.identity_pem;
-  options.viewer_token = cluster.viewer_token;
-  options.operator_token = cluster.operator_token;
-  options.owner_gone = [cluster] { return ClusterOwnerGone(cluster); };
-  return options;
-}
+class ClusterClient::Impl {
+ public:
+  explicit Impl(std::unique_ptr<RawClusterClient> given) : raw(std::move(given)) {}
+  const std::unique_ptr<RawClusterClient> raw;
+};
 
 absl::StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Connect(ClientOptions options) {
-  MILLRACE_RETURN_IF_ERROR(CheckEndpoint(options.address, options.ca_pem, options.identity_pem));
-  if (options.viewer_token.empty() && options.operator_token.empty()) {
-    return absl::InvalidArgumentError("there is neither a viewer's nor an operator's token");
-  }
-  if (options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("timeout must be greater than zero");
-  }
-  return std::make_unique<GrpcClusterClient>(std::move(options));
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<RawClusterClient> raw,
+                            RawClusterClient::Connect(std::move(options)));
+  return std::unique_ptr<ClusterClient>(new ClusterClient(std::make_unique<Impl>(std::move(raw))));
 }
+
+ClusterClient::ClusterClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ClusterClient::~ClusterClient() = default;
+
+absl::StatusOr<ClusterSnapshot> ClusterClient::Snapshot() {
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterView view,
+                            impl_->raw->Snapshot({.level = v1::WATCH_LEVEL_NODES}));
+  return ToSnapshot(view);
+}
+
+absl::StatusOr<std::unique_ptr<ClusterWatch>> ClusterClient::Watch(
+    const ClusterWatchOptions& options, WatchCallbacks callbacks) {
+  RawWatchCallbacks raw;
+  if (callbacks.on_change) {
+    raw.on_update = [on_change = std::move(callbacks.on_change)](const v1::WatchUpdate&,
+                                                                 const ClusterView& view) {
+      on_change(ToSnapshot(view));
+    };
+  }
+  raw.on_state = std::move(callbacks.on_state);
+  return impl_->raw->Watch({.level = v1::WATCH_LEVEL_NODES, .interval = options.interval},
+                           std::move(raw));
+}
+
+absl::Status ClusterClient::ReadLogs(const ReadLogsOptions& options,
+                                     absl::FunctionRef<bool(const LogLines&)> consume) {
+  return impl_->raw->ReadLogs(options, [&consume](const v1::LogBatch& batch) {
+    return consume({.executor_id = batch.executor_id(),
+                    .attempt = batch.attempt(),
+                    .source = ToSource(batch.source()),
+                    .time = TimeFromProto(batch.time()),
+                    .lines = {batch.lines().begin(), batch.lines().end()},
+                    .dropped = batch.dropped()});
+  });
+}
+
+absl::Status ClusterClient::StopCluster(absl::string_view reason, bool now) {
+  return impl_->raw->StopCluster(reason, now);
+}
+absl::StatusOr<uint32_t> ClusterClient::RestartNode(int executor_id, absl::string_view reason) {
+  return impl_->raw->RestartNode(executor_id, reason);
+}
+absl::StatusOr<std::string> ClusterClient::KvGet(absl::string_view key, absl::Duration wait) {
+  return impl_->raw->KvGet(key, wait);
+}
+absl::Status ClusterClient::KvSet(absl::string_view key, absl::string_view value) {
+  return impl_->raw->KvSet(key, value);
+}
+absl::StatusOr<std::string> ClusterClient::KvAdd(absl::string_view key, int64_t delta) {
+  return impl_->raw->KvAdd(key, delta);
+}
+absl::StatusOr<std::string> ClusterClient::KvDelete(absl::string_view key) {
+  return impl_->raw->KvDelete(key);
+}
+absl::StatusOr<std::vector<KeyEntry>> ClusterClient::ListKeys(absl::string_view prefix, int limit,
+                                                              bool* more) {
+  return impl_->raw->ListKeys(prefix, limit, more);
+}
+void ClusterClient::Cancel() { impl_->raw->Cancel(); }
 
 }  // namespace millrace

@@ -47,8 +47,8 @@ bool IsFinal(absl::StatusCode code) {
 
 class GrpcClusterWatch final : public ClusterWatch {
  public:
-  GrpcClusterWatch(const ClientOptions& client, const ClusterWatchOptions& options,
-                   WatchCallbacks callbacks)
+  GrpcClusterWatch(const ClientOptions& client, const RawWatchOptions& options,
+                   RawWatchCallbacks callbacks)
       : client_(client), callbacks_(std::move(callbacks)) {
     request_.set_level(options.level);
     request_.set_log_lines(static_cast<uint32_t>(options.log_lines));
@@ -212,7 +212,7 @@ class GrpcClusterWatch final : public ClusterWatch {
   }
 
   const ClientOptions client_;
-  const WatchCallbacks callbacks_;
+  const RawWatchCallbacks callbacks_;
   absl::Duration silence_;
 
   // The thread's own.
@@ -232,8 +232,8 @@ class GrpcClusterWatch final : public ClusterWatch {
 }  // namespace
 
 std::unique_ptr<ClusterWatch> StartClusterWatch(const ClientOptions& client,
-                                                const ClusterWatchOptions& options,
-                                                WatchCallbacks callbacks) {
+                                                const RawWatchOptions& options,
+                                                RawWatchCallbacks callbacks) {
   return std::make_unique<GrpcClusterWatch>(client, options, std::move(callbacks));
 }
 

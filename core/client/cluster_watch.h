@@ -1,6 +1,6 @@
 // File: core/client/cluster_watch.h
 //
-// The watch behind ClusterClient::Watch(): one thread that reads, resumes and tells its state.
+// The watch behind RawClusterClient::Watch(): one thread that reads, resumes and tells its state.
 //
 // Defines: StartClusterWatch().
 
@@ -9,14 +9,14 @@
 
 #include <memory>
 
-#include "core/client/cluster_client.h"
+#include "core/client/raw_cluster_client.h"
 
 namespace millrace {
 
 // Both options are valid. Thread: "client-watch".
 [[nodiscard]] std::unique_ptr<ClusterWatch> StartClusterWatch(const ClientOptions& client,
-                                                              const ClusterWatchOptions& options,
-                                                              WatchCallbacks callbacks);
+                                                              const RawWatchOptions& options,
+                                                              RawWatchCallbacks callbacks);
 
 }  // namespace millrace
 

@@ -31,7 +31,7 @@ struct FeedGatewayOptions {
   absl::Duration timeout = absl::Seconds(10);  // of each call
 };
 
-// Codes as core/proto/feed_gateway.proto and core/client/cluster_client.h say.
+// Codes as core/proto/feed_gateway.proto and millrace/client.h say.
 // Thread safety: thread-safe. Blocking: every call, for at most options.timeout.
 class FeedGatewayClient {
  public:

@@ -16,12 +16,12 @@
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "core/cluster/adopting_launcher.h"
-#include "core/cluster/cluster.h"
 #include "core/launch/agent_secret.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/adopting_launcher.h"
 #include "millrace/batch_builder.h"
+#include "millrace/cluster.h"
 #include "millrace/source.h"
 #include "resolver/scripted_resolver.h"
 #include "testing/listening_agent.h"
@@ -51,9 +51,9 @@ class AdoptedClusterTest : public ::testing::Test {
     secret_ = WriteSecret("secret.json");
     options_.input_mode = InputMode::kFeed;
     options_.reservation_timeout = kLong;
-    options_.restart.initial_backoff = absl::Milliseconds(50);
-    options_.on_metric = [this](absl::string_view, absl::string_view name, int64_t step,
-                                double value) {
+    options_.failure.restart.initial_backoff = absl::Milliseconds(50);
+    options_.observer.on_metric = [this](absl::string_view, absl::string_view name, int64_t step,
+                                         double value) {
       MutexLock lock(&mu_);
       steps_[std::string(name)] += step;
       sums_[std::string(name)] += value;
@@ -136,7 +136,7 @@ TEST_F(AdoptedClusterTest, TrainsOnAgentsThatListenAndLeavesThemFreeForTheNext) 
 }
 
 TEST_F(AdoptedClusterTest, ANodeWhoseAgentDiedStartsAgainWhereTheResolverSays) {
-  options_.restart.max_restarts = 2;
+  options_.failure.restart.max_restarts = 2;
   const auto first = StartAgent();
   const auto second = StartAgent();
   const auto third = StartAgent();
@@ -155,7 +155,7 @@ TEST_F(AdoptedClusterTest, ANodeWhoseAgentDiedStartsAgainWhereTheResolverSays) {
 
 // As a pod is deleted: its agent gets SIGTERM, its node goes with it, and the next is elsewhere.
 TEST_F(AdoptedClusterTest, AnAgentThatIsToldToEndTakesItsNodeAlongAndAnotherTakesOver) {
-  options_.restart.max_restarts = 2;
+  options_.failure.restart.max_restarts = 2;
   const auto first = StartAgent();
   auto second = StartAgent();
   ScriptedResolver resolver(Workers({first->address(), second->address()}));
@@ -187,7 +187,7 @@ TEST_F(AdoptedClusterTest, WithoutRestartsTheEndOfAnAgentIsTheClustersFailure) {
 }
 
 TEST_F(AdoptedClusterTest, AMemberThatMovesWhileItsAgentLivesIsMovedOnceTheResolverHasSettled) {
-  options_.restart.max_restarts = 2;
+  options_.failure.restart.max_restarts = 2;
   launcher_options_.adoption.settle = absl::Milliseconds(300);
   const auto first = StartAgent();
   const auto second = StartAgent();
@@ -203,7 +203,7 @@ TEST_F(AdoptedClusterTest, AMemberThatMovesWhileItsAgentLivesIsMovedOnceTheResol
 }
 
 TEST_F(AdoptedClusterTest, AResolverThatFlapsMovesNothing) {
-  options_.restart.max_restarts = 5;
+  options_.failure.restart.max_restarts = 5;
   launcher_options_.adoption.settle = absl::Seconds(60);
   const auto first = StartAgent();
   const auto second = StartAgent();

@@ -1,4 +1,4 @@
-#include "core/cluster/adopting_launcher.h"
+#include "millrace/adopting_launcher.h"
 
 #include <unistd.h>
 
@@ -7,19 +7,23 @@
 #include <map>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/log.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/base/thread.h"
 #include "core/base/version.h"
 #include "core/cluster/adoption_call.h"
+#include "core/cluster/adoption_table.h"
+#include "core/launch/agent_secret.h"
 #include "core/net/socket_address.h"
 #include "core/process/exit_status.h"
 #include "core/proto/adopt.pb.h"
+#include "millrace/membership.h"
 #include "millrace/status_macros.h"
-#include "resolver/membership.h"
 
 namespace millrace {
 namespace {
@@ -288,14 +292,19 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
   std::unique_ptr<MembershipWatch> watch_;  // of the caller's thread
 };
 
+struct AdoptingLauncher::State {
+  Mutex mu;
+  std::shared_ptr<Board> board ABSL_GUARDED_BY(mu);  // null while nothing is launched
+};
+
 AdoptingLauncher::AdoptingLauncher(ClusterResolver* resolver, AdoptingLauncherOptions options)
-    : resolver_(resolver), options_(std::move(options)) {}
+    : resolver_(resolver), options_(std::move(options)), state_(std::make_unique<State>()) {}
 
 AdoptingLauncher::~AdoptingLauncher() { Stop(absl::ZeroDuration()); }
 
 absl::Status AdoptingLauncher::Launch(const std::vector<AgentTicket>& tickets, Events events) {
-  MutexLock lock(&mu_);
-  if (board_ != nullptr) {
+  MutexLock lock(&state_->mu);
+  if (state_->board != nullptr) {
     return absl::FailedPreconditionError(
         "this AdoptingLauncher runs a cluster already; use another");
   }
@@ -304,31 +313,28 @@ absl::Status AdoptingLauncher::Launch(const std::vector<AgentTicket>& tickets, E
   if (!notice.empty()) Note(options_, notice);
   auto board = std::make_shared<Board>(options_, tickets, std::move(events));
   MILLRACE_RETURN_IF_ERROR(board->Start(resolver_));
-  board_ = std::move(board);
+  state_->board = std::move(board);
   return absl::OkStatus();
 }
 
+std::shared_ptr<AdoptingLauncher::Board> AdoptingLauncher::CurrentBoard() {
+  MutexLock lock(&state_->mu);
+  return state_->board;
+}
+
 absl::Status AdoptingLauncher::Relaunch(const AgentTicket& ticket) {
-  std::shared_ptr<Board> board;
-  {
-    MutexLock lock(&mu_);
-    board = board_;
-  }
+  const std::shared_ptr<Board> board = CurrentBoard();
   if (board == nullptr)
     return absl::FailedPreconditionError("this AdoptingLauncher runs no cluster");
   return board->Relaunch(ticket);
 }
 
 void AdoptingLauncher::Stop(absl::Duration grace) {
-  std::shared_ptr<Board> board;
-  {
-    MutexLock lock(&mu_);
-    board = board_;
-  }
+  const std::shared_ptr<Board> board = CurrentBoard();
   if (board == nullptr) return;
   board->Stop(grace);
-  MutexLock lock(&mu_);
-  board_.reset();
+  MutexLock lock(&state_->mu);
+  state_->board.reset();
 }
 
 // ---- shape --------------------------------------------------------------------------------------

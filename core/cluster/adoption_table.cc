@@ -50,8 +50,9 @@ bool IsHopeless(const absl::Status& status) {
 
 }  // namespace
 
-AdoptionTable::AdoptionTable(AdoptionOptions options, const std::vector<AdoptionSlot>& slots)
-    : options_(options), clock_(options.clock) {
+AdoptionTable::AdoptionTable(AdoptionOptions options, const std::vector<AdoptionSlot>& slots,
+                             Clock* clock)
+    : options_(options), clock_(clock) {
   for (const AdoptionSlot& id : slots) {
     Slot& slot = slots_.emplace_back();
     slot.id = id;

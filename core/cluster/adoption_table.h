@@ -4,7 +4,7 @@
 // pure state machine. Every event is a method, time comes from the injected clock, and what has to
 // be done about it comes back as a list. No threads, no gRPC, no I/O.
 //
-// Defines: AdoptionOptions, AdoptionSlot, AdoptionEffect, AdoptionTable.
+// Defines: AdoptionSlot, AdoptionEffect, AdoptionTable.
 //
 //   AdoptionTable table(options, slots);
 //   table.Members(update, &effects);                  // the resolver's watch
@@ -36,24 +36,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
-#include "core/launch/agent_ticket.h"
+#include "millrace/adoption_options.h"
+#include "millrace/agent_ticket.h"
 #include "millrace/cluster_spec.h"
-#include "resolver/membership.h"
+#include "millrace/membership.h"
 
 namespace millrace {
-
-struct AdoptionOptions {
-  // How long the resolver must name another address for an agent that lives, before its node is
-  // moved.
-  absl::Duration settle = absl::Seconds(5);
-  // How long a node that is to be started again may wait for an agent.
-  absl::Duration replacement_timeout = absl::Seconds(600);
-  // Wait for agents that serve another cluster; otherwise that is an error.
-  bool wait_when_busy = true;
-  // The resolver will never name others than it does: a slot without a member is an error at once.
-  bool fixed_members = false;
-  Clock* clock = RealClock();  // not owned
-};
 
 struct AdoptionSlot {
   int executor_id = 0;
@@ -89,8 +77,9 @@ class AdoptionTable {
  public:
   using Effects = std::vector<AdoptionEffect>;
 
-  // All slots wait for an agent.
-  AdoptionTable(AdoptionOptions options, const std::vector<AdoptionSlot>& slots);
+  // All slots wait for an agent. `clock`, not owned, outlives this.
+  AdoptionTable(AdoptionOptions options, const std::vector<AdoptionSlot>& slots,
+                Clock* clock = RealClock());
 
   // The slot is to have an agent again; one that it has still is killed.
   void Relaunch(int executor_id, Effects* effects);

@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/cluster_spec.h"
-#include "resolver/membership.h"
+#include "millrace/membership.h"
 
 namespace millrace {
 namespace {
@@ -28,10 +28,9 @@ using Kind = AdoptionEffect::Kind;
 class AdoptionTableTest : public ::testing::Test {
  protected:
   explicit AdoptionTableTest(bool restarts = true) {
-    AdoptionOptions options;
-    options.clock = &clock_;
     table_.emplace(
-        options, std::vector<AdoptionSlot>{{0, "worker", 0, restarts}, {1, "worker", 1, restarts}});
+        AdoptionOptions(),
+        std::vector<AdoptionSlot>{{0, "worker", 0, restarts}, {1, "worker", 1, restarts}}, &clock_);
   }
 
   void Name(const ClusterSpec::TaskList& addresses) {

@@ -1,4 +1,4 @@
-#include "core/cluster/cluster.h"
+#include "millrace/cluster.h"
 
 #include <algorithm>
 #include <atomic>
@@ -53,8 +53,8 @@ std::string Absolute(const std::string& path) {
 absl::Status ResolvePaths(const Launcher& launcher, ClusterOptions* options) {
   MILLRACE_ASSIGN_OR_RETURN(options->log_dir, LogFolder("log_dir", options->log_dir));
   if (!options->log_dir.empty()) options->log_dir = Absolute(options->log_dir);
-  if (!options->working_dir.empty() || launcher.SharesDriverFolders()) {
-    options->working_dir = Absolute(options->working_dir);
+  if (!options->node.working_dir.empty() || launcher.SharesDriverFolders()) {
+    options->node.working_dir = Absolute(options->node.working_dir);
   }
   return absl::OkStatus();
 }
@@ -100,22 +100,26 @@ absl::Status CheckProgram(const NodeProgram& program) {
 
 absl::Status CheckOptions(const ClusterOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckUtf8("log_dir", options.log_dir));
-  MILLRACE_RETURN_IF_ERROR(CheckUtf8("working_dir", options.working_dir));
+  MILLRACE_RETURN_IF_ERROR(CheckUtf8("node.working_dir", options.node.working_dir));
   MILLRACE_RETURN_IF_ERROR(CheckDuration("reservation_timeout", options.reservation_timeout));
-  MILLRACE_RETURN_IF_ERROR(CheckDuration("stop_grace", options.stop_grace));
-  MILLRACE_RETURN_IF_ERROR(CheckDuration("stop_timeout", options.stop_timeout));
-  if (options.feed_budget_bytes < 1) {
+  MILLRACE_RETURN_IF_ERROR(CheckDuration("failure.stop_grace", options.failure.stop_grace));
+  MILLRACE_RETURN_IF_ERROR(CheckDuration("failure.stop_timeout", options.failure.stop_timeout));
+  if (options.feed.budget_bytes < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("feed_budget_bytes must be at least 1, found ", options.feed_budget_bytes));
+        absl::StrCat("feed.budget_bytes must be at least 1, found ", options.feed.budget_bytes));
   }
-  if (options.input_mode == InputMode::kFeed && options.queues.empty()) {
-    return absl::InvalidArgumentError("queues must name at least one queue in InputMode FEED");
+  if (options.node.log_bytes_per_second < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "node.log_bytes_per_second must be at least 1, found ", options.node.log_bytes_per_second));
+  }
+  if (options.input_mode == InputMode::kFeed && options.feed.queues.empty()) {
+    return absl::InvalidArgumentError("feed.queues must name at least one queue in InputMode FEED");
   }
   std::set<std::string> names;
-  for (const std::string& name : options.queues) {
-    if (name.empty()) return absl::InvalidArgumentError("queues: a queue needs a name");
+  for (const std::string& name : options.feed.queues) {
+    if (name.empty()) return absl::InvalidArgumentError("feed.queues: a queue needs a name");
     if (!names.insert(name).second) {
-      return absl::InvalidArgumentError(absl::StrCat("queues names '", name, "' twice"));
+      return absl::InvalidArgumentError(absl::StrCat("feed.queues names '", name, "' twice"));
     }
   }
   return absl::OkStatus();
@@ -221,30 +225,30 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   options.node.args = program.args();
   options.node.env = program.env();
   options.node.input_mode = options_.input_mode;
-  options.node.queues = options_.queues;
-  options.node.default_fs = options_.default_fs;
+  options.node.queues = options_.feed.queues;
+  options.node.default_fs = options_.node.default_fs;
   options.node.log_dir = options_.log_dir;
-  options.node.release_port = options_.release_port;
-  options.node.gpus_per_node = options_.gpus_per_node;
-  options.node.gpus_by_job = options_.gpus_by_job;
-  options.node.feed_port_range = options_.feed_port_range;
-  options.node.feed_budget_bytes = options_.feed_budget_bytes;
-  options.node.stop_grace = options_.stop_grace;
-  options.node.stop_timeout = options_.stop_timeout;
-  options.node.sidecars = options_.sidecars;
+  options.node.release_port = options_.node.release_port;
+  options.node.gpus_per_node = options_.node.gpus_per_node;
+  options.node.gpus_by_job = options_.node.gpus_by_job;
+  options.node.feed_port_range = options_.feed.port_range;
+  options.node.feed_budget_bytes = options_.feed.budget_bytes;
+  options.node.stop_grace = options_.failure.stop_grace;
+  options.node.stop_timeout = options_.failure.stop_timeout;
+  options.node.sidecars = options_.node.sidecars;
   if (options_.tensorboard) options.node.sidecars.push_back(TensorBoardSidecar());
-  options.node.log_bytes_per_second = options_.log_bytes_per_second;
-  if (options_.on_bytes) options.node.output_window_bytes = kOutputWindowBytes;
+  options.node.log_bytes_per_second = options_.node.log_bytes_per_second;
+  if (options_.observer.on_bytes) options.node.output_window_bytes = kOutputWindowBytes;
   options.reservation_timeout = options_.reservation_timeout;
-  options.restart = options_.restart;
-  options.restarts = options_.restarts;
-  options.quarantine = options_.quarantine;
+  options.restart = options_.failure.restart;
+  options.restarts = options_.failure.restart_by_job;
+  options.quarantine = options_.failure.quarantine;
   options.observer = this;
   options.event_log_dir = options_.log_dir;
   MILLRACE_ASSIGN_OR_RETURN(coordinator_, Coordinator::Start(std::move(options)));
   directory_ = std::make_unique<ClusterDirectory>(coordinator_.get(), roles_);
   if (options_.input_mode == InputMode::kFeed) {
-    MILLRACE_ASSIGN_OR_RETURN(feeder_, Feeder::Start({.curve_only = options_.feed_curve_only}));
+    MILLRACE_ASSIGN_OR_RETURN(feeder_, Feeder::Start({.curve_only = options_.feed.curve_only}));
     MILLRACE_RETURN_IF_ERROR(
         coordinator_->AnnounceFeeder(feeder_->principal(), feeder_->curve_key()));
   }
@@ -258,13 +262,13 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   const bool asked = !coordinator_->stop_request().ok() ||
                      (options_.stop_request != nullptr && options_.stop_request->requested());
   const bool failed = !coordinator_->first_cause().ok();
-  if (!running.ok() && failed && options_.on_bytes) {
+  if (!running.ok() && failed && options_.observer.on_bytes) {
     coordinator_->Stop(NodeFilter::kAll, "another node has failed");
   }
-  if (!running.ok() && (asked || (failed && options_.on_bytes))) {
+  if (!running.ok() && (asked || (failed && options_.observer.on_bytes))) {
     // Those that run already have their grace; the destructor kills.
     const absl::Status ended =
-        coordinator_->WaitEnded(NodeFilter::kAll, options_.stop_grace + kKillWait);
+        coordinator_->WaitEnded(NodeFilter::kAll, options_.failure.stop_grace + kKillWait);
     if (ended.ok()) coordinator_->WaitOutput(absl::InfiniteDuration()).IgnoreError();
   }
   return running;
@@ -278,15 +282,16 @@ void Cluster::Impl::OnStopRequest(const std::string& reason, bool now) {
 
 AgentTicket Cluster::Impl::TicketOf(int executor_id) const {
   const NodeRole& role = roles_[executor_id];
-  const auto own = options_.restarts.find(role.job_name);
-  const RestartPolicy& restart = own == options_.restarts.end() ? options_.restart : own->second;
+  const auto own = options_.failure.restart_by_job.find(role.job_name);
+  const RestartPolicy& restart =
+      own == options_.failure.restart_by_job.end() ? options_.failure.restart : own->second;
   return {.executor_id = executor_id,
           .coordinator_address = coordinator_->address(),
           .cluster_id = coordinator_->cluster_id(),
           .ca_pem = coordinator_->ca_pem(),
           .identity_pem = coordinator_->agent_identity_pem(),
           .token = coordinator_->tokens().agent,
-          .working_dir = options_.working_dir,
+          .working_dir = options_.node.working_dir,
           .job_name = role.job_name,
           .task_index = role.task_index,
           .restarts = restart.max_restarts > 0};
@@ -317,35 +322,30 @@ absl::Status Cluster::Impl::LaunchAgents() {
 
 void Cluster::Impl::OnSlot(const SlotStatus& slot) {
   progress_.OnSlot(slot);
-  if (!options_.on_slot) return;
+  if (!options_.observer.on_slot) return;
   progress_.Clear();
-  options_.on_slot(slot);
+  options_.observer.on_slot(slot);
 }
 
 void Cluster::Impl::OnLog(int, const NodeRole& role, LogSource source,
                           const std::vector<std::string>& lines, uint64_t dropped) {
-  if (!options_.on_log && !options_.on_output) return;
+  if (!options_.observer.on_output) return;
   progress_.Clear();
   const std::string node = role.ToString();
-  if (options_.on_output) options_.on_output(node, source, lines, dropped);
-  if (!options_.on_log) return;
-  if (dropped > 0) {
-    options_.on_log(node, absl::StrCat("(", dropped, " lines left out here; log_dir has them)"));
-  }
-  for (const std::string& line : lines) options_.on_log(node, line);
+  options_.observer.on_output({.node = node, .source = source, .lines = lines, .dropped = dropped});
 }
 
 void Cluster::Impl::OnOutput(int, const NodeRole& role, LogSource source, std::string bytes,
                              const std::function<void()>& taken) {
   progress_.Clear();
-  options_.on_bytes(role.ToString(), source, std::move(bytes), taken);
+  options_.observer.on_bytes(role.ToString(), source, std::move(bytes), taken);
 }
 
 void Cluster::Impl::OnMetric(int, const NodeRole& role, absl::string_view name, int64_t step,
                              double value) {
-  if (!options_.on_metric) return;
+  if (!options_.observer.on_metric) return;
   progress_.Clear();
-  options_.on_metric(role.ToString(), name, step, value);
+  options_.observer.on_metric(role.ToString(), name, step, value);
 }
 
 void Cluster::Impl::OnRelaunch(int executor_id) {
@@ -360,8 +360,8 @@ void Cluster::Impl::OnRelaunch(int executor_id) {
 
 void Cluster::Impl::OnRestart(const NodeRestart& restart) {
   progress_.Clear();
-  if (options_.on_restart) {
-    options_.on_restart(restart);
+  if (options_.observer.on_restart) {
+    options_.observer.on_restart(restart);
   } else {
     MILLRACE_LOG(WARNING) << RestartText(restart);
   }
@@ -373,9 +373,9 @@ void Cluster::Impl::OnFailure(const absl::Status& status) {
     MutexLock lock(&mu_);
     shutting_down = shutdown_started_;
   }
-  if (options_.on_failure) {
+  if (options_.observer.on_failure) {
     const std::optional<NodeFailure> failure = coordinator_->Snapshot().first_cause;
-    if (failure.has_value()) options_.on_failure(*failure);
+    if (failure.has_value()) options_.observer.on_failure(*failure);
   }
   CancelJobs(status);
   // The others may wait for the one that failed: a shutdown must not wait for them.
@@ -383,7 +383,7 @@ void Cluster::Impl::OnFailure(const absl::Status& status) {
 }
 
 void Cluster::Impl::OnOperatorStop(const absl::Status& status, bool /*now*/) {
-  if (options_.on_operator_stop) options_.on_operator_stop();
+  if (options_.observer.on_operator_stop) options_.observer.on_operator_stop();
   CancelJobs(status);
 }
 
@@ -395,10 +395,11 @@ absl::Status Cluster::Impl::CheckQueue(absl::string_view queue) {
         "this cluster is not fed: its nodes read their own data (InputMode DIRECT); run it with "
         "InputMode FEED");
   }
-  if (std::find(options_.queues.begin(), options_.queues.end(), queue) == options_.queues.end()) {
+  if (std::find(options_.feed.queues.begin(), options_.feed.queues.end(), queue) ==
+      options_.feed.queues.end()) {
     return absl::NotFoundError(absl::StrCat("there is no queue '", queue,
-                                            "'; ClusterOptions::queues has ",
-                                            absl::StrJoin(options_.queues, ", ")));
+                                            "'; FeedOptions::queues has ",
+                                            absl::StrJoin(options_.feed.queues, ", ")));
   }
   return absl::OkStatus();
 }
@@ -604,7 +605,7 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
   coordinator_->Stop(NodeFilter::kPsAndEvaluator, "the cluster is shut down");
   // What was asked to stop has its stop_grace, also where the timeout is shorter.
   const absl::Duration rest =
-      std::max(deadline - absl::Now(), std::min(options_.stop_grace, options.timeout));
+      std::max(deadline - absl::Now(), std::min(options_.failure.stop_grace, options.timeout));
   const absl::Status ended = coordinator_->WaitEnded(NodeFilter::kAll, rest);
   if (ended.ok()) coordinator_->WaitOutput(absl::InfiniteDuration()).IgnoreError();
   const absl::Status cause = coordinator_->first_cause();
@@ -617,7 +618,7 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
           "Shutdown killed what was left after its timeout of ",
           absl::FormatDuration(options.timeout), ": ", ended.message(),
           workers.ok() ? "" : absl::StrCat("; asked to stop before, since ", workers.message()),
-          "; raise ShutdownOptions::timeout, or lower its grace or ClusterOptions::stop_grace"));
+          "; raise ShutdownOptions::timeout, or lower its grace or FailureOptions::stop_grace"));
     }
   }
   if (!cause.ok()) return cause;

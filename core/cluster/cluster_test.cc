@@ -1,4 +1,4 @@
-#include "core/cluster/cluster.h"
+#include "millrace/cluster.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -21,12 +21,11 @@
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "core/cluster/local_launcher.h"
-#include "core/cluster/stop_request.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/batch.h"
 #include "millrace/batch_builder.h"
+#include "millrace/local_launcher.h"
 #include "millrace/source.h"
 #include "millrace/status_macros.h"
 
@@ -64,12 +63,14 @@ class ClusterTest : public ::testing::Test {
  protected:
   ClusterTest() {
     options_.num_executors = 3;
-    options_.on_log = [this](absl::string_view node, absl::string_view line) {
+    options_.observer.on_output = [this](const NodeOutput& output) {
       MutexLock lock(&mu_);
-      lines_.push_back(absl::StrCat(node, ": ", line));
+      for (const std::string& line : output.lines) {
+        lines_.push_back(absl::StrCat(output.node, ": ", line));
+      }
     };
-    options_.on_metric = [this](absl::string_view, absl::string_view name, int64_t step,
-                                double value) {
+    options_.observer.on_metric = [this](absl::string_view, absl::string_view name, int64_t step,
+                                         double value) {
       MutexLock lock(&mu_);
       steps_[std::string(name)] += step;
       sums_[std::string(name)] += value;
@@ -115,8 +116,8 @@ TEST_F(ClusterTest, DirectNodesKnowTheirPlaceAndRunToTheirEnd) {
   options_.num_executors = 4;
   options_.num_ps = 1;
   options_.master_node = "chief";
-  options_.default_fs = "hdfs://nn:8020";
-  options_.working_dir = "/";
+  options_.node.default_fs = "hdfs://nn:8020";
+  options_.node.working_dir = "/";
   absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("describe");
   ASSERT_THAT(cluster, IsOk());
   // A ps is stopped when the workers have ended, however far it has come.
@@ -141,7 +142,7 @@ TEST_F(ClusterTest, SaysWhatItIs) {
   EXPECT_THAT((*cluster)->server_address(), StartsWith("127.0.0.1:"));
   EXPECT_THAT((*cluster)->cluster_spec().jobs(), SizeIs(2));
   EXPECT_EQ((*cluster)->options().num_executors, 3);
-  EXPECT_EQ((*cluster)->options().working_dir, std::filesystem::current_path().string());
+  EXPECT_EQ((*cluster)->options().node.working_dir, std::filesystem::current_path().string());
   const ClusterStatus status = (*cluster)->Status();
   ASSERT_THAT(status.slots, SizeIs(3));
   EXPECT_EQ(status.slots[0].role.ToString(), "ps:0");
@@ -161,7 +162,7 @@ TEST_F(ClusterTest, APlainProgramReadsItsEnvironment) {
 }
 
 TEST_F(ClusterTest, AHeldPortIsInherited) {
-  options_.release_port = false;
+  options_.node.release_port = false;
   absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("describe");
   ASSERT_THAT(cluster, IsOk());
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
@@ -208,9 +209,9 @@ TEST_F(ClusterTest, LogDirMayBeAFileUrlButNoOther) {
 
 TEST_F(ClusterTest, TheAddressOfASidecarIsKnown) {
   options_.num_executors = 1;
-  options_.sidecars = {{.name = "tensorboard",
-                        .program = "python3",
-                        .args = {"-m", "http.server", "--bind", "{host}", "{port}"}}};
+  options_.node.sidecars = {{.name = "tensorboard",
+                             .program = "python3",
+                             .args = {"-m", "http.server", "--bind", "{host}", "{port}"}}};
   const std::string end = JoinPath(::testing::TempDir(), "sidecar_end");
   absl::StatusOr<std::unique_ptr<Cluster>> cluster =
       StartShell(absl::StrCat("until [ -e ", end, " ]; do sleep 0.05; done"));
@@ -274,7 +275,7 @@ TEST_F(ClusterTest, InferenceReturnsAResultForEveryRowInOrder) {
 
 TEST_F(ClusterTest, NodesAreFedOverCurveAsOnOtherHosts) {
   options_.input_mode = InputMode::kFeed;
-  options_.feed_curve_only = true;
+  options_.feed.curve_only = true;
   absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
   ASSERT_THAT(cluster, IsOk());
   absl::StatusOr<TrainResult> result = (*cluster)->Train(Rows(1000, 5), {.end_of_feed = true});
@@ -334,7 +335,7 @@ TEST_F(ClusterTest, EveryCallOnAFailedClusterEndsWithItsFirstCauseThoughOtherNod
   std::atomic<bool> told = false;
   options_.input_mode = InputMode::kFeed;
   options_.num_executors = 2;
-  options_.on_failure = [&told](const NodeFailure&) { told.store(true); };
+  options_.observer.on_failure = [&told](const NodeFailure&) { told.store(true); };
   absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
   ASSERT_THAT(cluster, IsOk());
   ASSERT_THAT((*cluster)->Train(Rows(10, 2)), IsOk());
@@ -480,7 +481,7 @@ TEST_F(ClusterTest, IsGivenUpWhileAFailureIsTold) {
   std::filesystem::remove(end);
   std::atomic<bool> told = false;
   options_.num_executors = 1;
-  options_.on_failure = [&told](const NodeFailure&) {
+  options_.observer.on_failure = [&told](const NodeFailure&) {
     told.store(true, std::memory_order_relaxed);
   };
   absl::StatusOr<std::unique_ptr<Cluster>> cluster =

@@ -13,13 +13,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
+#include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "core/client/cluster_client.h"
-#include "core/cluster/cluster.h"
-#include "core/cluster/local_launcher.h"
+#include "core/client/raw_cluster_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/client.h"
+#include "millrace/cluster.h"
+#include "millrace/local_launcher.h"
 
 namespace millrace {
 namespace {
@@ -47,17 +49,17 @@ class ClusterViewTest : public ::testing::Test {
     return cluster.ok() ? *std::move(cluster) : nullptr;
   }
 
-  std::unique_ptr<ClusterClient> Client() {
+  std::unique_ptr<RawClusterClient> Client() {
     const auto file = NewestClusterFile();
     EXPECT_THAT(file, IsOk());
-    auto client = ClusterClient::Connect(ClientOptionsFrom(*file));
+    auto client = RawClusterClient::Connect(ClientOptionsFrom(*file));
     EXPECT_THAT(client, IsOk());
     return *std::move(client);
   }
 
   // Snapshots until `condition` holds for one.
   template <typename Condition>
-  static bool Eventually(ClusterClient& client, Condition condition) {
+  static bool Eventually(RawClusterClient& client, Condition condition) {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
     while (absl::Now() < deadline) {
       const auto view = client.Snapshot();
@@ -112,12 +114,105 @@ TEST_F(ClusterViewTest, ItsFileLeadsToItAndGoesWithIt) {
   EXPECT_THAT(*events, HasSubstr("all nodes have ended"));
 }
 
+TEST_F(ClusterViewTest, OtherProgramsSeeItInPlainValues) {
+  options_.failure.restart.max_restarts = 3;
+  std::unique_ptr<Cluster> cluster = Start("echo hello from $MILLRACE_TASK_INDEX; sleep 600");
+  ASSERT_NE(cluster, nullptr);
+  const auto file = FindClusterFile(cluster->cluster_id());
+  ASSERT_THAT(file, IsOk());
+  auto client = ClusterClient::Connect(ClientOptionsFrom(*file));
+  ASSERT_THAT(client, IsOk());
+
+  const auto now = (*client)->Snapshot();
+  ASSERT_THAT(now, IsOk());
+  EXPECT_EQ(now->cluster_id, cluster->cluster_id());
+  EXPECT_EQ(now->phase, ClusterPhase::kRunning);
+  EXPECT_THAT(now->first_cause, IsOk());
+  EXPECT_EQ(now->input_mode, InputMode::kDirect);
+  EXPECT_EQ(now->driver_pid, getpid());
+  EXPECT_EQ(now->log_dir, options_.log_dir);
+  EXPECT_EQ(now->spec, cluster->cluster_spec());
+  const ClusterStatus driver = cluster->Status();
+  ASSERT_EQ(now->slots.size(), driver.slots.size());
+  for (size_t i = 0; i < driver.slots.size(); ++i) {
+    const SlotStatus& seen = now->slots[i];
+    const SlotStatus& known = driver.slots[i];
+    EXPECT_EQ(seen.executor_id, known.executor_id);
+    EXPECT_EQ(seen.role, known.role);
+    EXPECT_EQ(seen.state, SlotState::kRunning);
+    EXPECT_EQ(seen.host, known.host);
+    EXPECT_EQ(seen.address, known.address);
+    EXPECT_EQ(seen.node_pid, known.node_pid);
+    EXPECT_TRUE(seen.attached);
+    // The wire has nanoseconds, absl::Time a quarter of one.
+    EXPECT_LT(absl::AbsDuration(seen.ReachedAt(SlotState::kRunning) -
+                                known.ReachedAt(SlotState::kRunning)),
+              absl::Microseconds(1));
+  }
+
+  Mutex mu;
+  CondVar changed;
+  bool restarted = false;
+  bool live = false;
+  auto watch = (*client)->Watch({.interval = absl::Milliseconds(20)},
+                                {.on_change =
+                                     [&](const ClusterSnapshot& update) {
+                                       MutexLock lock(&mu);
+                                       restarted = update.slots[1].attempt == 1 &&
+                                                   update.slots[1].state == SlotState::kRunning;
+                                       changed.SignalAll();
+                                     },
+                                 .on_state =
+                                     [&](const WatchState& state) {
+                                       MutexLock lock(&mu);
+                                       live = live || state.kind == WatchState::Kind::kLive;
+                                       changed.SignalAll();
+                                     }});
+  ASSERT_THAT(watch, IsOk());
+  EXPECT_THAT((*client)->RestartNode(1, "to see it move"), IsOkAndHolds(1u));
+  {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    MutexLock lock(&mu);
+    while (!(restarted && live) && absl::Now() < deadline) changed.WaitWithDeadline(&mu, deadline);
+    EXPECT_TRUE(restarted);
+    EXPECT_TRUE(live);
+  }
+  (*watch)->Stop();
+
+  bool heard = false;
+  EXPECT_THAT((*client)->ReadLogs({.executor_ids = {0}, .lines = 10, .follow = true},
+                                  [&](const LogLines& batch) {
+                                    EXPECT_EQ(batch.executor_id, 0);
+                                    for (const std::string& line : batch.lines) {
+                                      if (!absl::StartsWith(line, "hello from")) continue;
+                                      EXPECT_EQ(batch.source, LogSource::kStdout);
+                                      heard = true;
+                                    }
+                                    return !heard;
+                                  }),
+              IsOk());
+  EXPECT_TRUE(heard);
+
+  EXPECT_THAT((*client)->KvSet("step", "7"), IsOk());
+  EXPECT_THAT((*client)->KvAdd("step", 1), IsOkAndHolds("8"));
+  EXPECT_THAT((*client)->KvGet("step", absl::ZeroDuration()), IsOkAndHolds("8"));
+  const auto keys = (*client)->ListKeys("st", 10, nullptr);
+  ASSERT_THAT(keys, IsOk());
+  ASSERT_EQ(keys->size(), 1u);
+  EXPECT_EQ(keys->front().key, "step");
+  EXPECT_EQ(keys->front().value_bytes, 1u);
+
+  EXPECT_THAT((*client)->StopCluster("seen enough"), IsOk());
+  EXPECT_THAT(cluster->Shutdown(),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("seen enough")));
+}
+
 TEST_F(ClusterViewTest, AnOperatorStopsItAndTheDriverHearsWhy) {
   std::unique_ptr<Cluster> cluster = Start("sleep 600");
   ASSERT_NE(cluster, nullptr);
   absl::Status ended;
   Thread driver("driver", [&] { ended = cluster->Shutdown(); });
-  EXPECT_THAT(Client()->StopCluster("the budget is used"), IsOk());
+  EXPECT_THAT(Client()->StopCluster("the budget is used", /*now=*/false), IsOk());
   driver.Join();
   EXPECT_THAT(ended, StatusIs(absl::StatusCode::kCancelled,
                               HasSubstr("stopped by an operator: the budget is used")));

@@ -1,4 +1,4 @@
-#include "core/cluster/local_launcher.h"
+#include "millrace/local_launcher.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -207,7 +207,13 @@ class LocalLauncher::Watch {
   Thread thread_;
 };
 
-LocalLauncher::LocalLauncher(LocalLauncherOptions options) : options_(std::move(options)) {}
+struct LocalLauncher::State {
+  Mutex mu;
+  std::shared_ptr<Watch> watch ABSL_GUARDED_BY(mu);  // null while nothing is launched
+};
+
+LocalLauncher::LocalLauncher(LocalLauncherOptions options)
+    : options_(std::move(options)), state_(std::make_unique<State>()) {}
 
 LocalLauncher::~LocalLauncher() = default;
 
@@ -230,21 +236,21 @@ absl::StatusOr<std::string> LocalLauncher::FindAgent(const LocalLauncherOptions&
 }
 
 absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Events events) {
-  MutexLock lock(&mu_);
-  if (watch_ != nullptr) {
+  MutexLock lock(&state_->mu);
+  if (state_->watch != nullptr) {
     return absl::FailedPreconditionError("this LocalLauncher runs a cluster already; use another");
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::string agent_path, FindAgent(options_));
   auto watch = std::make_shared<Watch>(agent_path, std::move(events));
   for (const AgentTicket& ticket : tickets) MILLRACE_RETURN_IF_ERROR(watch->Spawn(ticket));
   MILLRACE_RETURN_IF_ERROR(watch->Start());
-  watch_ = std::move(watch);
+  state_->watch = std::move(watch);
   return absl::OkStatus();
 }
 
 std::shared_ptr<LocalLauncher::Watch> LocalLauncher::CurrentWatch() {
-  MutexLock lock(&mu_);
-  return watch_;
+  MutexLock lock(&state_->mu);
+  return state_->watch;
 }
 
 absl::Status LocalLauncher::Pause() {
@@ -269,8 +275,8 @@ void LocalLauncher::Stop(absl::Duration grace) {
   const std::shared_ptr<Watch> watch = CurrentWatch();
   if (watch == nullptr) return;
   watch->Stop(grace);
-  MutexLock lock(&mu_);
-  watch_.reset();
+  MutexLock lock(&state_->mu);
+  state_->watch.reset();
 }
 
 }  // namespace millrace

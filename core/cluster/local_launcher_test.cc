@@ -1,4 +1,4 @@
-#include "core/cluster/local_launcher.h"
+#include "millrace/local_launcher.h"
 
 #include <signal.h>
 #include <stdlib.h>

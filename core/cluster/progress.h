@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
-#include "core/coordinator/state/cluster_status.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 

@@ -1,10 +1,33 @@
-#include "core/cluster/stop_request.h"
+#include "millrace/stop_request.h"
 
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "core/base/mutex.h"
+
 namespace millrace {
 
-void StopRequest::Request(absl::string_view reason, bool now) {
+class StopRequest::State {
+ public:
+  void Request(absl::string_view reason, bool now);
+  bool requested() const;
+  absl::Status status() const;
+  void Attach(Handler handler);
+  void Detach();
+
+ private:
+  void Call(const std::string& reason, bool now);
+
+  mutable Mutex mu_;
+  CondVar idle_;
+  Handler handler_ ABSL_GUARDED_BY(mu_);
+  int calls_ ABSL_GUARDED_BY(mu_) = 0;  // under way
+  bool requested_ ABSL_GUARDED_BY(mu_) = false;
+  bool now_ ABSL_GUARDED_BY(mu_) = false;
+  std::string reason_ ABSL_GUARDED_BY(mu_);
+};
+
+void StopRequest::State::Request(absl::string_view reason, bool now) {
   std::string first;
   {
     MutexLock lock(&mu_);
@@ -17,7 +40,7 @@ void StopRequest::Request(absl::string_view reason, bool now) {
   Call(first, now);
 }
 
-void StopRequest::Call(const std::string& reason, bool now) {
+void StopRequest::State::Call(const std::string& reason, bool now) {
   Handler handler;
   {
     MutexLock lock(&mu_);
@@ -31,17 +54,17 @@ void StopRequest::Call(const std::string& reason, bool now) {
   idle_.SignalAll();
 }
 
-bool StopRequest::requested() const {
+bool StopRequest::State::requested() const {
   MutexLock lock(&mu_);
   return requested_;
 }
 
-absl::Status StopRequest::status() const {
+absl::Status StopRequest::State::status() const {
   MutexLock lock(&mu_);
   return requested_ ? absl::CancelledError(reason_) : absl::OkStatus();
 }
 
-void StopRequest::Attach(Handler handler) {
+void StopRequest::State::Attach(Handler handler) {
   std::string reason;
   bool now = false;
   {
@@ -54,10 +77,19 @@ void StopRequest::Attach(Handler handler) {
   Call(reason, now);
 }
 
-void StopRequest::Detach() {
+void StopRequest::State::Detach() {
   MutexLock lock(&mu_);
   handler_ = nullptr;
   while (calls_ > 0) idle_.Wait(&mu_);
 }
+
+StopRequest::StopRequest() : state_(std::make_unique<State>()) {}
+StopRequest::~StopRequest() = default;
+
+void StopRequest::Request(absl::string_view reason, bool now) { state_->Request(reason, now); }
+bool StopRequest::requested() const { return state_->requested(); }
+absl::Status StopRequest::status() const { return state_->status(); }
+void StopRequest::Attach(Handler handler) { state_->Attach(std::move(handler)); }
+void StopRequest::Detach() { state_->Detach(); }
 
 }  // namespace millrace

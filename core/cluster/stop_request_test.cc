@@ -1,4 +1,4 @@
-#include "core/cluster/stop_request.h"
+#include "millrace/stop_request.h"
 
 #include <string>
 #include <vector>

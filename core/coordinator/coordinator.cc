@@ -85,7 +85,7 @@ absl::Status CheckRoles(const std::vector<NodeRole>& roles) {
   return absl::OkStatus();
 }
 
-absl::Status CheckNode(const NodeOptions& node) {
+absl::Status CheckNode(const NodeSettings& node) {
   if (node.program.empty()) return absl::InvalidArgumentError("node.program is empty");
   for (const auto& [name, value] : node.env) {
     if (name.empty() || name.find('=') != std::string::npos ||

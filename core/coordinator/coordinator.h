@@ -45,11 +45,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/coordinator/server/access_tokens.h"
-#include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/feed_ledger.h"
 #include "core/process/exit_status.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 
@@ -109,8 +109,9 @@ class Coordinator {
   // ever took count as ended once they were asked to stop.
   [[nodiscard]] absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout);
 
-  // Waits until the observer has taken all output of nodes (NodeOptions::output_window_bytes) whose
-  // agents can be heard. Returns DEADLINE_EXCEEDED, or CANCELLED after Stop() of all nodes at once.
+  // Waits until the observer has taken all output of nodes (NodeSettings::output_window_bytes)
+  // whose agents can be heard. Returns DEADLINE_EXCEEDED, or CANCELLED after Stop() of all nodes at
+  // once.
   absl::Status WaitOutput(absl::Duration timeout);
   // Blocks until the cluster has failed (returns the first cause), `timeout` passes (returns OK),
   // or Cancel() or Shutdown() (CANCELLED).

@@ -23,7 +23,8 @@
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
-#include "core/client/cluster_client.h"
+#include "core/client/cluster_file.h"
+#include "core/client/raw_cluster_client.h"
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/coordinator_testing.h"
 #include "core/coordinator/fake_agent.h"
@@ -51,8 +52,8 @@ ClientOptions OptionsFor(const Coordinator& coordinator) {
   return options;
 }
 
-std::unique_ptr<ClusterClient> ClientFor(const ClientOptions& options) {
-  auto client = ClusterClient::Connect(options);
+std::unique_ptr<RawClusterClient> ClientFor(const ClientOptions& options) {
+  auto client = RawClusterClient::Connect(options);
   EXPECT_THAT(client, IsOk());
   return *std::move(client);
 }
@@ -82,9 +83,9 @@ void SendSample(FakeAgent& agent, uint64_t rss_bytes) {
 // A watch, and everything that it heard.
 class Reader {
  public:
-  Reader(const ClientOptions& client, const ClusterWatchOptions& options,
+  Reader(const ClientOptions& client, const RawWatchOptions& options,
          std::function<void()> before_each = nullptr) {
-    WatchCallbacks callbacks;
+    RawWatchCallbacks callbacks;
     callbacks.on_update = [this, before_each](const v1::WatchUpdate& update,
                                               const ClusterView& view) {
       if (before_each) before_each();
@@ -103,7 +104,7 @@ class Reader {
       states_.push_back(state);
       changed_.SignalAll();
     };
-    auto client_or = ClusterClient::Connect(client);
+    auto client_or = RawClusterClient::Connect(client);
     EXPECT_THAT(client_or, IsOk());
     auto watch = (*client_or)->Watch(options, std::move(callbacks));
     EXPECT_THAT(watch, IsOk());
@@ -379,12 +380,13 @@ TEST(WatchTest, WrongTokensAndCertificatesAreFinalAndBecomeEvents) {
   options = OptionsFor(*coordinator);
   options.operator_token = coordinator->tokens().viewer;
   auto viewer = ClientFor(options);
-  EXPECT_THAT(viewer->StopCluster("x"), StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT(viewer->StopCluster("x", /*now=*/false),
+              StatusIs(absl::StatusCode::kPermissionDenied));
   EXPECT_THAT(viewer->KvSet("k", "v"), StatusIs(absl::StatusCode::kPermissionDenied));
   EXPECT_THAT(viewer->RestartNode(0, "x"), StatusIs(absl::StatusCode::kPermissionDenied));
   EXPECT_THAT(viewer->ListKeys("", 1, nullptr), StatusIs(absl::StatusCode::kPermissionDenied));
   options.operator_token.clear();
-  EXPECT_THAT(ClientFor(options)->StopCluster("x"),
+  EXPECT_THAT(ClientFor(options)->StopCluster("x", /*now=*/false),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("operator")));
   options.viewer_token = coordinator->tokens().operator_token;
   EXPECT_THAT(ClientFor(options)->Snapshot(), IsOk());
@@ -471,8 +473,8 @@ TEST(OperatorTest, StopClusterEndsTheNodesAndTheDriversWaits) {
   absl::Status waited;
   Thread driver("driver", [&] { waited = coordinator->WaitRunning(); });
   EXPECT_THAT(coordinator->stop_request(), IsOk());
-  EXPECT_THAT(client->StopCluster("enough of it"), IsOk());
-  EXPECT_THAT(client->StopCluster("enough of it"), IsOk());
+  EXPECT_THAT(client->StopCluster("enough of it", /*now=*/false), IsOk());
+  EXPECT_THAT(client->StopCluster("enough of it", /*now=*/false), IsOk());
   driver.Join();
   EXPECT_THAT(waited, StatusIs(absl::StatusCode::kCancelled,
                                HasSubstr("stopped by an operator: enough of it")));
@@ -535,9 +537,9 @@ TEST(OperatorTest, RestartNodeSaysWhyItCannot) {
 int ReadForEver(const char* path) {
   const auto file = ReadClusterFile(path);
   if (!file.ok()) return 2;
-  const auto client = ClusterClient::Connect(ClientOptionsFrom(*file));
+  const auto client = RawClusterClient::Connect(ClientOptionsFrom(*file));
   if (!client.ok()) return 3;
-  WatchCallbacks callbacks;
+  RawWatchCallbacks callbacks;
   callbacks.on_update = [](const v1::WatchUpdate&, const ClusterView&) { (void)!write(1, ".", 1); };
   const auto watch = (*client)->Watch({.interval = absl::Milliseconds(20), .log_lines = 1000},
                                       std::move(callbacks));

@@ -20,7 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/line_reader.h"
 #include "core/base/unique_fd.h"
-#include "core/launch/agent_ticket.h"
+#include "millrace/agent_ticket.h"
 
 namespace millrace {
 

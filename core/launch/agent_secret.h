@@ -4,7 +4,7 @@
 // key by which both prove to each other who they are. Made once for a set of hosts or pods; it
 // outlives clusters.
 //
-// Defines: AgentSecret, SecretPlace, MakeAgentSecret(), ReadAgentSecret(), RenewalNotice(),
+// Defines: AgentSecret, MakeAgentSecret(), ReadAgentSecret(), RenewalNotice(),
 // WriteAgentSecretFile(), WriteAgentSecretDir(), AgentSecretManifest().
 //
 //   MILLRACE_ASSIGN_OR_RETURN(AgentSecret secret, MakeAgentSecret());
@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "millrace/secret_place.h"
 
 namespace millrace {
 
@@ -39,16 +40,6 @@ struct AgentSecret {
   std::string key_pem;          // of the certificate
 
   friend bool operator==(const AgentSecret&, const AgentSecret&) = default;
-};
-
-// Where a secret lies; exactly one is set.
-struct SecretPlace {
-  std::string file;  // JSON with the members "token", "certificate" and "key"
-  std::string dir;   // files "token", "tls.crt" and "tls.key", as Kubernetes mounts a Secret
-
-  [[nodiscard]] bool empty() const { return file.empty() && dir.empty(); }
-  // For people: the path.
-  [[nodiscard]] const std::string& path() const { return file.empty() ? dir : file; }
 };
 
 // A fresh token, and a fresh P-256 key with a certificate of its own for kAgentCertificateName,

@@ -1,8 +1,9 @@
 // File: core/process/exit_status.h
 //
-// How a child process ended, in words that everybody sees the same.
+// How a child process ended, from what the system reports of it. ExitStatus itself and its text are
+// in millrace/exit_status.h.
 //
-// Defines: ExitStatus, ExitStatusFromWait(), ExitStatusFromWaitId(), DescribeExit(), SignalName().
+// Defines: ExitStatusFromWait(), ExitStatusFromWaitId(), DescribeExit().
 //
 //   int wait_status;
 //   waitpid(pid, &wait_status, 0);
@@ -16,29 +17,9 @@
 
 #include <string>
 
+#include "millrace/exit_status.h"
+
 namespace millrace {
-
-struct ExitStatus {
-  enum class Kind {
-    kUnknown,    // nothing that waitpid(2) or waitid(2) reports
-    kExited,     // `code` is set
-    kSignaled,   // `signal` is set
-    kStopped,    // `signal` is set; the process still exists
-    kContinued,  // the process still exists
-  };
-
-  Kind kind = Kind::kUnknown;
-  int code = 0;              // 0..255 if kExited, otherwise 0
-  int signal = 0;            // if kSignaled or kStopped, otherwise 0
-  bool core_dumped = false;  // only if kSignaled
-
-  // Exit code 0.
-  [[nodiscard]] bool ok() const { return kind == Kind::kExited && code == 0; }
-  // The process is gone.
-  [[nodiscard]] bool ended() const { return kind == Kind::kExited || kind == Kind::kSignaled; }
-
-  friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
-};
 
 // From the status word of waitpid(2).
 [[nodiscard]] ExitStatus ExitStatusFromWait(int wait_status);
@@ -46,13 +27,8 @@ struct ExitStatus {
 // From the si_code (`code`) and si_status (`value`) of waitid(2).
 [[nodiscard]] ExitStatus ExitStatusFromWaitId(int code, int value);
 
-// "exit code 3", "signal 9 (SIGKILL)", "stopped by signal 19 (SIGSTOP)", "continued", or
-// "unknown exit".
-[[nodiscard]] std::string DescribeExit(const ExitStatus& status);
+// As DescribeExit() of ExitStatusFromWait().
 [[nodiscard]] std::string DescribeExit(int wait_status);
-
-// "SIGKILL", "SIGRTMIN+2"; "SIG<number>" for a number that is no signal.
-[[nodiscard]] std::string SignalName(int signal);
 
 }  // namespace millrace
 

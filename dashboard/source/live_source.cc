@@ -48,7 +48,7 @@ LinkState LinkOf(const WatchState& state) {
 // An operator's requests, one at a time on a thread that begins with the first.
 class Actions final : public OperatorActions {
  public:
-  Actions(ClusterClient* client, bool allowed, std::function<void()> wake)
+  Actions(RawClusterClient* client, bool allowed, std::function<void()> wake)
       : client_(client), allowed_(allowed), wake_(std::move(wake)) {}
   ~Actions() override {
     {
@@ -115,7 +115,7 @@ class Actions final : public OperatorActions {
     }
   }
 
-  ClusterClient* const client_;  // outlives this
+  RawClusterClient* const client_;  // outlives this
   const bool allowed_;
   const std::function<void()> wake_;
   Mutex mu_;
@@ -128,7 +128,7 @@ class Actions final : public OperatorActions {
 
 class LiveSource final : public UpdateSource {
  public:
-  LiveSource(LiveOptions options, std::unique_ptr<ClusterClient> client)
+  LiveSource(LiveOptions options, std::unique_ptr<RawClusterClient> client)
       : options_(std::move(options)),
         client_(std::move(client)),
         actions_(client_.get(), !options_.client.operator_token.empty(), options_.wake) {}
@@ -143,10 +143,10 @@ class LiveSource final : public UpdateSource {
   }
 
   absl::Status Start() {
-    ClusterWatchOptions watch;
+    RawWatchOptions watch;
     watch.interval = options_.interval;
     watch.log_lines = options_.log_lines;
-    WatchCallbacks callbacks;
+    RawWatchCallbacks callbacks;
     callbacks.on_update = [this](const v1::WatchUpdate& update, const ClusterView&) {
       TakeUpdate(update);
     };
@@ -220,7 +220,7 @@ class LiveSource final : public UpdateSource {
   }
 
   const LiveOptions options_;
-  const std::unique_ptr<ClusterClient> client_;
+  const std::unique_ptr<RawClusterClient> client_;
   PartKeeper keeper_;  // of "client-watch"
   Mutex mu_;
   CondVar taken_;
@@ -242,8 +242,8 @@ LiveOptions LiveOptionsFrom(const ClusterFile& cluster) {
 }
 
 absl::StatusOr<std::unique_ptr<UpdateSource>> MakeLiveSource(LiveOptions options) {
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ClusterClient> client,
-                            ClusterClient::Connect(options.client));
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<RawClusterClient> client,
+                            RawClusterClient::Connect(options.client));
   options.max_queued = std::max<size_t>(options.max_queued, 1);
   auto source = std::make_unique<LiveSource>(std::move(options), std::move(client));
   MILLRACE_RETURN_IF_ERROR(source->Start());

@@ -21,8 +21,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/client/cluster_client.h"
 #include "core/client/cluster_file.h"
+#include "core/client/raw_cluster_client.h"
 #include "dashboard/source/update_source.h"
 
 namespace millrace::dashboard {
@@ -30,7 +30,7 @@ namespace millrace::dashboard {
 struct LiveOptions {
   ClientOptions client;
   std::string title;                           // empty: the address
-  absl::Duration interval = absl::Seconds(1);  // as ClusterWatchOptions
+  absl::Duration interval = absl::Seconds(1);  // as RawWatchOptions
   int log_lines = 200;                         // of each node at first
   // Updates that wait for Poll(); the reader waits while there are more.
   size_t max_queued = 256;
@@ -41,7 +41,7 @@ struct LiveOptions {
 
 [[nodiscard]] LiveOptions LiveOptionsFrom(const ClusterFile& cluster);
 
-// Does not wait for the cluster. Returns the errors of ClusterClient::Connect().
+// Does not wait for the cluster. Returns the errors of RawClusterClient::Connect().
 [[nodiscard]] absl::StatusOr<std::unique_ptr<UpdateSource>> MakeLiveSource(LiveOptions options);
 
 }  // namespace millrace::dashboard

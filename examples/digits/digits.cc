@@ -17,20 +17,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "core/base/json.h"
-#include "core/cluster/adopting_launcher.h"
-#include "core/cluster/cluster.h"
-#include "core/cluster/launcher.h"
-#include "core/cluster/local_launcher.h"
 #include "examples/digits/digits_data.h"
 #include "examples/digits/equal_parameters.h"
 #include "examples/runfiles.h"
 #include "millrace/batch.h"
+#include "millrace/cluster.h"
+#include "millrace/resolver.h"
 #include "millrace/source.h"
 #include "millrace/status_macros.h"
-#include "resolver/cluster_resolver.h"
-#include "resolver/kubernetes/kubernetes_resolver_from_json.h"
-#include "resolver/resolver_from_json.h"
 
 namespace millrace::examples {
 namespace {
@@ -69,13 +63,16 @@ ClusterOptions OptionsFrom(const Flags& flags, EqualParameters* equal) {
   options.eval_node = true;
   options.input_mode = InputMode::kFeed;
   options.log_dir = flags.log_dir;
-  options.restart.max_restarts = flags.restarts;
-  if (options.num_ps > 0) options.restarts["ps"] = {};  // its memory is the model
-  options.on_log = [equal](absl::string_view node, absl::string_view line) {
-    if (const std::string text = equal->Take(node, line); !text.empty()) Say(text);
+  options.failure.restart.max_restarts = flags.restarts;
+  if (options.num_ps > 0) options.failure.restart_by_job["ps"] = {};  // its memory is the model
+  options.observer.on_output = [equal](const NodeOutput& output) {
+    for (const std::string& line : output.lines) {
+      if (const std::string text = equal->Take(output.node, line); !text.empty()) Say(text);
+    }
   };
-  options.on_metric = [print = HasPs(flags)](absl::string_view node, absl::string_view name,
-                                             int64_t step, double value) {
+  options.observer.on_metric = [print = HasPs(flags)](absl::string_view node,
+                                                      absl::string_view name, int64_t step,
+                                                      double value) {
     if (print && name == "loss") Say(absl::StrFormat("%s: step %d, loss %.3f", node, step, value));
   };
   return options;
@@ -93,10 +90,7 @@ absl::StatusOr<Place> MakePlace(const Flags& flags) {
     place.launcher = std::make_unique<LocalLauncher>();
     return place;
   }
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson members, ParseOrderedJson(flags.members));
-  ResolverMakers makers = BasicResolverMakers();
-  makers.by_type["kubernetes"] = MakeKubernetesResolverFromJson;
-  MILLRACE_ASSIGN_OR_RETURN(place.resolver, ResolverFromJson(members, makers));
+  MILLRACE_ASSIGN_OR_RETURN(place.resolver, ResolverFromJson(flags.members));
   place.launcher = std::make_unique<AdoptingLauncher>(
       place.resolver.get(), AdoptingLauncherOptions{.secret = {.file = flags.secret}});
   return place;

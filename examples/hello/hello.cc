@@ -6,9 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "core/cluster/cluster.h"
-#include "core/cluster/local_launcher.h"
 #include "examples/runfiles.h"
+#include "millrace/cluster.h"
 #include "millrace/status_macros.h"
 
 namespace {
@@ -17,8 +16,10 @@ absl::Status Main() {
   millrace::ClusterOptions options;
   options.num_executors = 4;
   options.master_node = "chief";
-  options.on_log = [](absl::string_view node, absl::string_view line) {
-    std::printf("%-9s %s\n", std::string(node).c_str(), std::string(line).c_str());
+  options.observer.on_output = [](const millrace::NodeOutput& output) {
+    for (const std::string& line : output.lines) {
+      std::printf("%-9s %s\n", std::string(output.node).c_str(), line.c_str());
+    }
   };
   millrace::LocalLauncher launcher;
   MILLRACE_ASSIGN_OR_RETURN(

@@ -3,7 +3,7 @@
 // One Train call: every partition of a source, once per epoch, to the nodes that read a queue,
 // until every row is acknowledged.
 //
-// Defines: TrainJobOptions, TrainObserver, RefedRows, TrainResult, TrainJob.
+// Defines: TrainJobOptions, TrainObserver, TrainJob.
 //
 //   TrainJob job(feeder, directory, &source, &observer, {.feed_id = RandomHex(8), .num_epochs =
 //   3}); MILLRACE_ASSIGN_OR_RETURN(TrainResult result, job.Run());
@@ -63,6 +63,7 @@
 #include "feed/feeder/node_directory.h"
 #include "feed/feeder/partition_progress.h"
 #include "millrace/source.h"
+#include "millrace/train_result.h"
 
 namespace millrace {
 
@@ -93,28 +94,6 @@ class TrainObserver {
   // Every partition of the feed is received, or (`aborted`) the call has failed: to be pushed to
   // the nodes as feed_end. An error fails the call.
   [[nodiscard]] virtual absl::Status FeedEnd(const std::string& feed_id, bool aborted) = 0;
-};
-
-struct RefedRows {
-  int64_t partition = 0;
-  int64_t data_epoch = 0;
-  int64_t rows = 0;
-  std::string node;  // the one that had them
-  std::string reason;
-};
-
-struct TrainResult {
-  // No node reads the queue any more; rows may be unread.
-  bool terminated = false;
-  // Rows that each node's program has used.
-  std::map<std::string, int64_t> rows_by_node;
-  std::vector<RefedRows> refed;
-  // Times that a partition, or the rest of one, was taken back from one node for another.
-  int64_t moved = 0;
-  absl::Duration elapsed;
-
-  [[nodiscard]] int64_t rows() const;
-  [[nodiscard]] int64_t refed_rows() const;
 };
 
 // Thread safety: Run() is for one thread, once; Cancel() for any thread at any time.

@@ -18,17 +18,17 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/json.h"
-#include "core/cluster/cluster.h"
-#include "core/cluster/local_launcher.h"
-#include "core/cluster/node_program.h"
-#include "core/cluster/stop_request.h"
-#include "core/coordinator/state/cluster_status.h"
-#include "core/process/exit_status.h"
 #include "millrace/c/c_support.h"
+#include "millrace/cluster.h"
+#include "millrace/cluster_status.h"
+#include "millrace/exit_status.h"
+#include "millrace/local_launcher.h"
+#include "millrace/node_program.h"
 #include "millrace/record_batch.h"
 #include "millrace/schema.h"
 #include "millrace/source.h"
 #include "millrace/status_macros.h"
+#include "millrace/stop_request.h"
 #include "nanoarrow/nanoarrow.hpp"
 
 struct millrace_source {
@@ -208,15 +208,20 @@ absl::StatusOr<NodeProgram> ProgramOf(const millrace_cluster_options& given) {
 void TakeCallbacks(const millrace_cluster_options& given, ClusterOptions* options) {
   void* const user_data = given.user_data;
   if (given.on_log != nullptr) {
-    options->on_log = [on_log = given.on_log, user_data](absl::string_view node,
-                                                         absl::string_view line) {
-      on_log(std::string(node).c_str(), std::string(line).c_str(), user_data);
+    options->observer.on_output = [on_log = given.on_log, user_data](const NodeOutput& output) {
+      const std::string node(output.node);
+      if (output.dropped > 0) {
+        const std::string note =
+            absl::StrCat("(", output.dropped, " lines left out here; log_dir has them)");
+        on_log(node.c_str(), note.c_str(), user_data);
+      }
+      for (const std::string& line : output.lines) on_log(node.c_str(), line.c_str(), user_data);
     };
   }
   if (given.on_metric != nullptr) {
-    options->on_metric = [on_metric = given.on_metric, user_data](absl::string_view node,
-                                                                  absl::string_view name,
-                                                                  int64_t step, double value) {
+    options->observer.on_metric = [on_metric = given.on_metric, user_data](
+                                      absl::string_view node, absl::string_view name, int64_t step,
+                                      double value) {
       on_metric(std::string(node).c_str(), std::string(name).c_str(), step, value, user_data);
     };
   }
@@ -229,27 +234,27 @@ absl::StatusOr<ClusterOptions> OptionsOf(const millrace_cluster_options& given) 
   Take(given.master_node, &options.master_node);
   options.eval_node = given.eval_node != 0;
   options.input_mode = given.feed != 0 ? InputMode::kFeed : InputMode::kDirect;
-  if (given.num_queues > 0) options.queues.clear();
+  if (given.num_queues > 0) options.feed.queues.clear();
   for (size_t i = 0; i < given.num_queues; ++i) {
     if (given.queues == nullptr || given.queues[i] == nullptr) {
       return NullArgument("millrace_cluster_run", absl::StrCat("options->queues[", i, "]"));
     }
-    options.queues.emplace_back(given.queues[i]);
+    options.feed.queues.emplace_back(given.queues[i]);
   }
   Take(given.log_dir, &options.log_dir);
-  Take(given.working_dir, &options.working_dir);
-  Take(given.default_fs, &options.default_fs);
-  options.release_port = given.keep_port == 0;
-  options.gpus_per_node = given.gpus_per_node;
-  options.restart.max_restarts = given.max_restarts;
+  Take(given.working_dir, &options.node.working_dir);
+  Take(given.default_fs, &options.node.default_fs);
+  options.node.release_port = given.keep_port == 0;
+  options.node.gpus_per_node = given.gpus_per_node;
+  options.failure.restart.max_restarts = given.max_restarts;
   Take(given.reservation_timeout_ms, &options.reservation_timeout);
-  if (given.feed_budget_bytes != 0) options.feed_budget_bytes = given.feed_budget_bytes;
+  if (given.feed_budget_bytes != 0) options.feed.budget_bytes = given.feed_budget_bytes;
   if (given.progress != 0) options.progress = given.progress > 0;
   options.cluster_file = given.no_cluster_file == 0;
-  Take(given.stop_grace_ms, &options.stop_grace);
-  Take(given.stop_timeout_ms, &options.stop_timeout);
+  Take(given.stop_grace_ms, &options.failure.stop_grace);
+  Take(given.stop_timeout_ms, &options.failure.stop_timeout);
   options.tensorboard = given.tensorboard != 0;
-  Take(given.feed_port_range, &options.feed_port_range);
+  Take(given.feed_port_range, &options.feed.port_range);
   Take(given.coordinator_port_range, &options.coordinator_port_range);
   TakeCallbacks(given, &options);
   return options;
@@ -261,7 +266,7 @@ absl::Status Run(const millrace_cluster_options* given, millrace_cluster** clust
   MILLRACE_ASSIGN_OR_RETURN(ClusterOptions options, OptionsOf(known));
   auto started = std::make_unique<millrace_cluster>(known);
   options.stop_request = started->stop.get();
-  options.on_failure = [teller = &started->failure](const NodeFailure& failure) {
+  options.observer.on_failure = [teller = &started->failure](const NodeFailure& failure) {
     teller->Tell(failure);
   };
   MILLRACE_ASSIGN_OR_RETURN(started->running,

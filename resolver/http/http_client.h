@@ -3,7 +3,7 @@
 // HTTP requests with a deadline, over libcurl: whole answers, or bodies that are handed on as they
 // arrive.
 //
-// Defines: HttpClient, HttpRequest, HttpResponse, TlsOptions, HttpFailure, HttpFailureOf().
+// Defines: HttpClient, HttpRequest, HttpResponse, HttpFailure, HttpFailureOf().
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto http, HttpClient::Create({.tls = {.ca_file = path}}));
 //   MILLRACE_ASSIGN_OR_RETURN(HttpResponse response,
@@ -31,20 +31,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
+#include "millrace/tls_options.h"
 
 namespace millrace {
-
-// Whom to believe. Of a pair (file, PEM text) at most one is set.
-struct TlsOptions {
-  // The authorities, PEM. Neither: those of the system. The file is read for each new connection,
-  // so that a CA that rotates is followed.
-  std::string ca_file;
-  std::string ca_pem;
-  // The name that the server must prove and that SNI sends. Empty: the URL's host.
-  std::string server_name;
-  // Believes everyone. Never a default.
-  bool insecure_skip_verify = false;
-};
 
 struct HttpRequest {
   std::string method = "GET";

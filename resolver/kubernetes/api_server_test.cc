@@ -22,10 +22,10 @@
 #include "core/base/thread.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/pod_port.h"
 #include "resolver/kubernetes/api_server_test_base.h"
 #include "resolver/kubernetes/client/kube_config.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
-#include "resolver/kubernetes/pod_port.h"
 
 namespace millrace {
 namespace {

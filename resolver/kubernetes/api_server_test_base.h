@@ -19,9 +19,9 @@
 #include "core/base/file.h"
 #include "core/base/mutex.h"
 #include "gtest/gtest.h"
+#include "millrace/kubernetes_resolver.h"
+#include "millrace/membership.h"
 #include "resolver/kubernetes/client/http_kubernetes_client.h"
-#include "resolver/kubernetes/kubernetes_resolver.h"
-#include "resolver/membership.h"
 #include "testing/kube_apiserver/fault_proxy.h"
 #include "testing/kube_apiserver/kube_api_server.h"
 

@@ -1,4 +1,4 @@
-#include "resolver/kubernetes/kubernetes_resolver.h"
+#include "millrace/kubernetes_resolver.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,13 +9,18 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/net/socket_address.h"
 #include "millrace/status_macros.h"
+#include "millrace/tensorflow_error.h"
+#include "resolver/kubernetes/client/kubernetes_config_loader.h"
+#include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_cluster_watch.h"
-#include "resolver/tensorflow_error.h"
+#include "resolver/kubernetes/pod_identity.h"
+#include "resolver/kubernetes/pod_member.h"
 
 namespace millrace {
 namespace {
@@ -313,6 +318,7 @@ bool WithinCluster(const Options& options, KubernetesConfigLoader* loader) {
 
 absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::Create(Options options) {
   const bool tensorflow = options.behavior == ResolverBehavior::kTensorFlow;
+  if (options.clock == nullptr) options.clock = RealClock();
   if (options.job_to_label_mapping.empty()) {
     options.job_to_label_mapping = {{kDefaultJob, {kDefaultSelector}}};
   }

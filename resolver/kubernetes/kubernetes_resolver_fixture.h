@@ -24,12 +24,12 @@
 #include "core/base/status_matchers.h"
 #include "gtest/gtest.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/kubernetes_resolver.h"
+#include "millrace/membership.h"
 #include "resolver/kubernetes/client/fake_kubernetes_client.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "resolver/kubernetes/client/pod.h"
-#include "resolver/kubernetes/kubernetes_resolver.h"
 #include "resolver/kubernetes/pod_identity.h"
-#include "resolver/membership.h"
 
 namespace millrace {
 

@@ -16,12 +16,12 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/cluster_spec/python_text.h"
+#include "millrace/pod_port.h"
+#include "millrace/resolver_base.h"
 #include "millrace/status_macros.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_member.h"
-#include "resolver/kubernetes/pod_port.h"
 #include "resolver/python_value.h"
-#include "resolver/resolver_base.h"
 
 namespace millrace {
 namespace {

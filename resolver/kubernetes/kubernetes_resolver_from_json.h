@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/json.h"
-#include "resolver/cluster_resolver.h"
-#include "resolver/kubernetes/kubernetes_resolver.h"
+#include "millrace/cluster_resolver.h"
+#include "millrace/kubernetes_resolver.h"
 #include "resolver/resolver_from_json.h"
 
 namespace millrace {

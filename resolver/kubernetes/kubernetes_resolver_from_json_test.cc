@@ -15,14 +15,14 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resolver/cluster_resolver.h"
+#include "millrace/cluster_resolver.h"
+#include "millrace/kubernetes_resolver.h"
+#include "millrace/pod_port.h"
+#include "millrace/tensorflow_error.h"
 #include "resolver/kubernetes/client/fake_kubernetes_client.h"
-#include "resolver/kubernetes/kubernetes_resolver.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_member.h"
-#include "resolver/kubernetes/pod_port.h"
 #include "resolver/resolver_from_json.h"
-#include "resolver/tensorflow_error.h"
 
 namespace millrace {
 namespace {

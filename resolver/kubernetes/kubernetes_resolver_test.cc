@@ -1,4 +1,4 @@
-#include "resolver/kubernetes/kubernetes_resolver.h"
+#include "millrace/kubernetes_resolver.h"
 
 #include <functional>
 #include <map>
@@ -14,16 +14,16 @@
 #include "core/base/thread.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/cluster_resolver.h"
 #include "millrace/cluster_spec.h"
-#include "resolver/cluster_resolver.h"
+#include "millrace/pod_port.h"
+#include "millrace/tensorflow_error.h"
 #include "resolver/kubernetes/client/fake_kubernetes_client.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/kubernetes_resolver_fixture.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_identity.h"
-#include "resolver/kubernetes/pod_port.h"
-#include "resolver/tensorflow_error.h"
 
 namespace millrace {
 namespace {

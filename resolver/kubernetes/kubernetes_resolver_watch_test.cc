@@ -13,11 +13,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/membership.h"
 #include "resolver/kubernetes/client/fake_kubernetes_client.h"
 #include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/kubernetes_resolver_fixture.h"
 #include "resolver/kubernetes/pod_cluster.h"
-#include "resolver/membership.h"
 
 namespace millrace {
 namespace {

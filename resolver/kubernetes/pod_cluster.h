@@ -3,7 +3,7 @@
 // Pods to tasks: puts the pods of each job in order, gives them indices and says whether they make
 // a cluster. The rules stand in kubernetes_resolver.h.
 //
-// Defines: PodCluster, PodJob, PodCompleteness, MakePodCluster(), PodMemberBefore().
+// Defines: PodCluster, PodJob, MakePodCluster(), PodMemberBefore().
 
 #ifndef RESOLVER_KUBERNETES_POD_CLUSTER_H_
 #define RESOLVER_KUBERNETES_POD_CLUSTER_H_
@@ -17,24 +17,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/kubernetes_pod.h"
 #include "resolver/kubernetes/pod_member.h"
 
 namespace millrace {
-
-// When the pods make a cluster. A pod is *there* if it is Running, not being deleted, has its
-// address and port, and is Ready if that is required. Pods that have ended (Succeeded, Failed) or
-// are being deleted do not count in any way.
-enum class PodCompleteness {
-  // All pods that count are there, and each job has as many as are expected, or else at least one.
-  // Otherwise FAILED_PRECONDITION, naming the pods that are not and why.
-  kRequireAll,
-  // As kRequireAll, but cluster_spec() waits for it, at most wait_timeout; then DEADLINE_EXCEEDED.
-  // A
-  // watch tells FAILED_PRECONDITION until it is so.
-  kWait,
-  // Those that are there, perhaps none; the number expected does not matter.
-  kAvailable,
-};
 
 using PodMemberPtr = std::shared_ptr<const PodMember>;
 

@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "resolver/kubernetes/client/kubernetes_client.h"
+#include "millrace/kubernetes_client.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_member.h"
 #include "resolver/kubernetes/pod_watch.h"

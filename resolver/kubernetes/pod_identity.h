@@ -2,7 +2,7 @@
 //
 // Which pod this process runs in, as the downward API tells it.
 //
-// Defines: PodIdentity, PodIdentityFromEnvironment().
+// Defines: PodIdentityFromEnvironment().
 //
 //   env:
 //   - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
@@ -13,18 +13,10 @@
 #define RESOLVER_KUBERNETES_POD_IDENTITY_H_
 
 #include <optional>
-#include <string>
+
+#include "millrace/kubernetes_pod.h"
 
 namespace millrace {
-
-// Empty strings are not known. A pod is this one if it has the uid, or where that is not known, the
-// name and the namespace.
-struct PodIdentity {
-  std::string name;
-  std::string namespace_name;
-  std::string uid;
-  friend bool operator==(const PodIdentity&, const PodIdentity&) = default;
-};
 
 // From POD_NAME, POD_NAMESPACE and POD_UID. Where a pod does not set POD_NAME (`in_pod`), its name
 // is taken from the host's, which is the pod's unless it uses the host's network or sets hostname.

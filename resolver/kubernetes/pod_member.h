@@ -2,7 +2,7 @@
 //
 // What a cluster's spec needs of a pod: small enough to keep ten thousand of them.
 //
-// Defines: PodMember, PodMemberRules, PodAddress, MakePodMember().
+// Defines: PodMember, PodMemberRules, MakePodMember().
 
 #ifndef RESOLVER_KUBERNETES_POD_MEMBER_H_
 #define RESOLVER_KUBERNETES_POD_MEMBER_H_
@@ -11,18 +11,11 @@
 #include <optional>
 #include <string>
 
-#include "resolver/kubernetes/client/pod.h"
+#include "millrace/kubernetes_pod.h"
+#include "millrace/pod_port.h"
 #include "resolver/kubernetes/pod_order.h"
-#include "resolver/kubernetes/pod_port.h"
 
 namespace millrace {
-
-// By what the others reach a pod.
-enum class PodAddress {
-  kPodIp,   // 10.1.2.3
-  kHostIp,  // the node's, for pods with hostNetwork
-  kDns,     // hostname.subdomain.namespace.svc.cluster.local, for pods behind a headless Service
-};
 
 struct PodMemberRules {
   PodPort port = PodPort::Number(8470);

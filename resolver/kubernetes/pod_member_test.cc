@@ -3,9 +3,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "millrace/pod_port.h"
 #include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/pod_order.h"
-#include "resolver/kubernetes/pod_port.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "resolver/kubernetes/pod_port.h"
+#include "millrace/pod_port.h"
 
 #include <string>
 

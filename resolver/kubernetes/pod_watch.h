@@ -18,7 +18,7 @@
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
-#include "resolver/kubernetes/client/kubernetes_client.h"
+#include "millrace/kubernetes_client.h"
 
 namespace millrace {
 

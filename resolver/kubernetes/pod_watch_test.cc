@@ -19,8 +19,8 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/kubernetes_client.h"
 #include "resolver/kubernetes/client/fake_kubernetes_client.h"
-#include "resolver/kubernetes/client/kubernetes_client.h"
 #include "resolver/kubernetes/client/pod.h"
 
 namespace millrace {

@@ -17,7 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "resolver/cluster_resolver.h"
+#include "millrace/cluster_resolver.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "resolver/slurm/slurm_resolver.h"
+#include "millrace/slurm_resolver.h"
 
 #include <stdlib.h>
 

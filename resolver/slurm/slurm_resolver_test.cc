@@ -1,4 +1,4 @@
-#include "resolver/slurm/slurm_resolver.h"
+#include "millrace/slurm_resolver.h"
 
 #include <map>
 #include <string>
@@ -7,7 +7,7 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resolver/tensorflow_error.h"
+#include "millrace/tensorflow_error.h"
 #include "resolver/update_recorder.h"
 
 namespace millrace {

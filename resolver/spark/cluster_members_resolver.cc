@@ -1,4 +1,4 @@
-#include "resolver/spark/cluster_members_resolver.h"
+#include "millrace/cluster_members_resolver.h"
 
 #include <utility>
 #include <vector>
@@ -12,8 +12,11 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/client/cluster_file.h"
+#include "core/client/raw_cluster_client.h"
 #include "core/process/process.h"
 #include "millrace/status_macros.h"
+#include "resolver/spark/cluster_members.h"
+#include "resolver/spark/member_completeness.h"
 
 namespace millrace {
 namespace {
@@ -49,8 +52,8 @@ class MembersWatch final : public MembershipWatch {
     if (watch_ != nullptr) watch_->Stop();
   }
 
-  absl::Status Start(ClusterClient* client) {
-    WatchCallbacks callbacks;
+  absl::Status Start(RawClusterClient* client) {
+    RawWatchCallbacks callbacks;
     callbacks.on_update = [this](const v1::WatchUpdate& update, const ClusterView& view) {
       // Most updates are samples and heartbeats.
       if (!known_ || update.snapshot() || update.slots_size() > 0 || update.has_cluster()) {
@@ -141,9 +144,30 @@ absl::StatusOr<ClusterSpec> MembersOf(const ClusterView& view, MemberCompletenes
                    " nodes; ", absl::StrJoin(missing, ", ")));
 }
 
-ClusterMembersResolver::ClusterMembersResolver(BaseOptions base, Options options,
-                                               std::unique_ptr<ClusterClient> client)
-    : ResolverBase(std::move(base)), options_(std::move(options)), client_(std::move(client)) {}
+class ClusterMembersResolver::Impl {
+ public:
+  Impl(Options options, std::unique_ptr<RawClusterClient> client)
+      : options_(std::move(options)), client_(std::move(client)) {}
+
+  struct OwnTask {
+    std::string job;
+    int index = 0;
+  };
+  // Of the node that this process is, or was started by; nullopt if it is none of this cluster.
+  absl::StatusOr<std::optional<OwnTask>> FindOwnTask();
+
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] RawClusterClient& client() const { return *client_; }
+
+ private:
+  const Options options_;
+  const std::unique_ptr<RawClusterClient> client_;
+};
+
+ClusterMembersResolver::ClusterMembersResolver(BaseOptions base, std::unique_ptr<Impl> impl)
+    : ResolverBase(std::move(base)), impl_(std::move(impl)) {}
+
+ClusterMembersResolver::~ClusterMembersResolver() = default;
 
 absl::StatusOr<std::unique_ptr<ClusterMembersResolver>> ClusterMembersResolver::Create(
     Options options) {
@@ -162,40 +186,40 @@ absl::StatusOr<std::unique_ptr<ClusterMembersResolver>> ClusterMembersResolver::
     return absl::InvalidArgumentError(
         "both an address and a cluster name a coordinator: give one of them");
   }
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ClusterClient> client,
-                            ClusterClient::Connect(options.client));
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<RawClusterClient> client,
+                            RawClusterClient::Connect(options.client));
   BaseOptions base{.properties = options.properties,
                    .count_accelerators = options.count_accelerators};
-  return std::unique_ptr<ClusterMembersResolver>(
-      new ClusterMembersResolver(std::move(base), std::move(options), std::move(client)));
+  return std::unique_ptr<ClusterMembersResolver>(new ClusterMembersResolver(
+      std::move(base), std::make_unique<Impl>(std::move(options), std::move(client))));
 }
 
 absl::StatusOr<ClusterSpec> ClusterMembersResolver::cluster_spec() {
   const auto ask = [this]() -> absl::StatusOr<ClusterSpec> {
     MILLRACE_ASSIGN_OR_RETURN(const ClusterView view,
-                              client_->Snapshot({.level = v1::WATCH_LEVEL_NODES}));
-    return MembersOf(view, options_.completeness, options_.client.address);
+                              impl_->client().Snapshot({.level = v1::WATCH_LEVEL_NODES}));
+    return MembersOf(view, impl_->options().completeness, impl_->options().client.address);
   };
-  if (options_.completeness != MemberCompleteness::kWait) return ask();
-  return AskUntilComplete(ask, options_.wait_timeout);
+  if (impl_->options().completeness != MemberCompleteness::kWait) return ask();
+  return AskUntilComplete(ask, impl_->options().wait_timeout);
 }
 
 absl::StatusOr<std::map<std::string, int>> ClusterMembersResolver::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
   MILLRACE_RETURN_IF_ERROR(CompleteTask(&task_type, &task_id));
   if (!task_type.has_value() || !task_id.has_value()) return CountLocalAccelerators();
-  MILLRACE_ASSIGN_OR_RETURN(const ClusterView view, client_->Snapshot());
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterView view, impl_->client().Snapshot());
   const std::string task = absl::StrCat(*task_type, ":", *task_id);
   const v1::SlotStatus* slot = view.FindSlot(task);
   if (slot == nullptr) {
     return absl::NotFoundError(
-        absl::StrCat(NameOf(view, options_.client.address), " has no node ", task));
+        absl::StrCat(NameOf(view, impl_->options().client.address), " has no node ", task));
   }
   const v1::WatchUpdate::Node& node = view.nodes()[static_cast<size_t>(slot->executor_id())];
   if (!node.has_sample()) {
-    return absl::FailedPreconditionError(absl::StrCat(NameOf(view, options_.client.address), ": ",
-                                                      task, " is ", SlotStateText(slot->state()),
-                                                      " and has not reported its GPUs yet"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(NameOf(view, impl_->options().client.address), ": ", task, " is ",
+                     SlotStateText(slot->state()), " and has not reported its GPUs yet"));
   }
   std::map<std::string, int> accelerators;
   if (node.sample().claimed_gpus_size() > 0) {
@@ -206,14 +230,14 @@ absl::StatusOr<std::map<std::string, int>> ClusterMembersResolver::num_accelerat
 
 absl::StatusOr<std::unique_ptr<MembershipWatch>> ClusterMembersResolver::Watch(
     MembershipCallback callback, const WatchOptions& /*options*/) {
-  auto watch = std::make_unique<MembersWatch>(std::move(callback), options_.completeness,
-                                              options_.client.address);
-  MILLRACE_RETURN_IF_ERROR(watch->Start(client_.get()));
+  auto watch = std::make_unique<MembersWatch>(std::move(callback), impl_->options().completeness,
+                                              impl_->options().client.address);
+  MILLRACE_RETURN_IF_ERROR(watch->Start(&impl_->client()));
   return watch;
 }
 
-absl::StatusOr<std::optional<ClusterMembersResolver::OwnTask>>
-ClusterMembersResolver::FindOwnTask() {
+absl::StatusOr<std::optional<ClusterMembersResolver::Impl::OwnTask>>
+ClusterMembersResolver::Impl::FindOwnTask() {
   const std::string path = EnvOr("MILLRACE_CONTEXT_FILE", "");
   if (path.empty()) return std::nullopt;
   const std::string about = absl::StrCat("MILLRACE_CONTEXT_FILE ", path);
@@ -234,13 +258,13 @@ ClusterMembersResolver::FindOwnTask() {
 }
 
 absl::StatusOr<std::optional<std::string>> ClusterMembersResolver::SourceTaskType() {
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<OwnTask> task, FindOwnTask());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<Impl::OwnTask> task, impl_->FindOwnTask());
   if (!task.has_value()) return std::nullopt;
   return task->job;
 }
 
 absl::StatusOr<std::optional<int>> ClusterMembersResolver::SourceTaskId() {
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<OwnTask> task, FindOwnTask());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<Impl::OwnTask> task, impl_->FindOwnTask());
   if (!task.has_value()) return std::nullopt;
   return task->index;
 }

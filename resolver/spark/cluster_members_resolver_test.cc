@@ -1,6 +1,6 @@
 // On a real coordinator, with agents that have no node behind them.
 
-#include "resolver/spark/cluster_members_resolver.h"
+#include "millrace/cluster_members_resolver.h"
 
 #include <cstdlib>
 #include <functional>
@@ -24,7 +24,7 @@
 #include "core/proto/watch.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resolver/membership.h"
+#include "millrace/membership.h"
 
 namespace millrace {
 namespace {

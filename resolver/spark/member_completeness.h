@@ -1,8 +1,8 @@
 // File: resolver/spark/member_completeness.h
 //
-// When members make a cluster, and the waiting for it.
+// MemberCompleteness (millrace/member_completeness.h) from text, and the waiting for it.
 //
-// Defines: MemberCompleteness, AskUntilComplete(), MemberCompletenessFromText().
+// Defines: MemberCompletenessFromText(), AskUntilComplete().
 
 #ifndef RESOLVER_SPARK_MEMBER_COMPLETENESS_H_
 #define RESOLVER_SPARK_MEMBER_COMPLETENESS_H_
@@ -13,19 +13,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/member_completeness.h"
 
 namespace millrace {
-
-enum class MemberCompleteness {
-  // All that the cluster should have are there; otherwise FAILED_PRECONDITION, saying who is not.
-  kRequireAll,
-  // As kRequireAll, but cluster_spec() waits for it, at most wait_timeout; then DEADLINE_EXCEEDED.
-  // A
-  // watch tells FAILED_PRECONDITION until it is so.
-  kWait,
-  // Those that are there, perhaps none.
-  kAvailable,
-};
 
 // "require_all", "wait" or "available"; INVALID_ARGUMENT for anything else.
 [[nodiscard]] absl::StatusOr<MemberCompleteness> MemberCompletenessFromText(absl::string_view text);

@@ -19,8 +19,8 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resolver/membership.h"
-#include "resolver/spark/spark_resolver.h"
+#include "millrace/membership.h"
+#include "millrace/spark_resolver.h"
 #include "testing/child_process.h"
 
 namespace millrace {
@@ -171,7 +171,7 @@ TEST_F(RealSparkTest, GpusAreThoseThatSparkGaveTheExecutor) {
   const auto tasks = resolver->Tasks();
   ASSERT_THAT(tasks, IsOk());
   std::vector<std::string> addresses;
-  for (const SparkCluster::Task& task : *tasks) {
+  for (const SparkTask& task : *tasks) {
     for (const std::string& address : task.executor.resources.at("gpu")) {
       addresses.push_back(address);
     }

@@ -11,10 +11,10 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/status.h"
+#include "millrace/cluster_members_resolver.h"
+#include "millrace/spark_resolver.h"
 #include "millrace/status_macros.h"
-#include "resolver/spark/cluster_members_resolver.h"
 #include "resolver/spark/member_completeness.h"
-#include "resolver/spark/spark_resolver.h"
 
 namespace millrace {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/json.h"
-#include "resolver/cluster_resolver.h"
+#include "millrace/cluster_resolver.h"
 #include "resolver/resolver_from_json.h"
 
 namespace millrace {

@@ -2,31 +2,21 @@
 //
 // A Spark application and its executors, as Spark's monitoring REST API tells them.
 //
-// Defines: SparkExecutor, SparkApplication, SparkApplicationFromJson(), SparkExecutorsFromJson().
+// Defines: SparkApplication, SparkApplicationFromJson(), SparkExecutorsFromJson().
 //
 // https://spark.apache.org/docs/latest/monitoring.html#rest-api; checked with Spark 3.5.
 
 #ifndef RESOLVER_SPARK_SPARK_APPLICATION_H_
 #define RESOLVER_SPARK_SPARK_APPLICATION_H_
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/json.h"
+#include "millrace/spark_executor.h"
 
 namespace millrace {
-
-struct SparkExecutor {
-  std::string id;    // "0", "1", ...; the driver is none
-  std::string host;  // without port or brackets
-  bool active = false;
-  bool excluded = false;  // by spark.excludeOnFailure (blacklisted, before Spark 3.1)
-  int total_cores = 0;
-  // Resource to the addresses that the executor was given: {"gpu": {"0", "1"}}.
-  std::map<std::string, std::vector<std::string>> resources;
-};
 
 struct SparkApplication {
   std::string id;  // "app-20240131093000-0000"

@@ -15,7 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/cluster_spec.h"
-#include "resolver/spark/member_completeness.h"
+#include "millrace/member_completeness.h"
+#include "millrace/spark_executor.h"
 #include "resolver/spark/spark_application.h"
 
 namespace millrace {
@@ -27,12 +28,7 @@ struct SparkJob {
 };
 
 struct SparkCluster {
-  struct Task {
-    std::string job;
-    int index = 0;
-    std::string address;
-    SparkExecutor executor;
-  };
+  using Task = SparkTask;
   ClusterSpec spec;
   std::vector<Task> tasks;  // by executor
 };

@@ -9,6 +9,7 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "millrace/member_completeness.h"
 #include "resolver/spark/member_completeness.h"
 #include "resolver/spark/spark_application.h"
 

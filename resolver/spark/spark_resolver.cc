@@ -1,4 +1,4 @@
-#include "resolver/spark/spark_resolver.h"
+#include "millrace/spark_resolver.h"
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -6,6 +6,10 @@
 #include "core/base/text.h"
 #include "core/process/process.h"
 #include "millrace/status_macros.h"
+#include "resolver/spark/member_completeness.h"
+#include "resolver/spark/spark_application.h"
+#include "resolver/spark/spark_cluster.h"
+#include "resolver/spark/spark_rest_client.h"
 
 namespace millrace {
 namespace {
@@ -24,12 +28,39 @@ class WatchWithResolver final : public MembershipWatch {
 
 }  // namespace
 
-SparkResolver::SparkResolver(BaseOptions base, Options options, std::vector<SparkJob> jobs,
-                             std::unique_ptr<SparkRestClient> spark)
-    : ResolverBase(std::move(base)),
-      options_(std::move(options)),
-      jobs_(std::move(jobs)),
-      spark_(std::move(spark)) {}
+class SparkResolver::Impl {
+ public:
+  Impl(Options options, std::vector<SparkJob> jobs, std::unique_ptr<SparkRestClient> spark)
+      : options_(std::move(options)), jobs_(std::move(jobs)), spark_(std::move(spark)) {}
+
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const std::string& url() const { return spark_->url(); }
+
+  absl::StatusOr<SparkCluster> Ask() {
+    MILLRACE_ASSIGN_OR_RETURN(const SparkApplication application, spark_->Application());
+    return MakeSparkCluster(application, jobs_, options_.completeness);
+  }
+
+  // The task of `executor_id`; nullopt if that is not known or no member.
+  absl::StatusOr<std::optional<SparkTask>> OwnTask() {
+    if (options_.executor_id.empty()) return std::nullopt;
+    MILLRACE_ASSIGN_OR_RETURN(SparkCluster cluster, Ask());
+    for (SparkTask& task : cluster.tasks) {
+      if (task.executor.id == options_.executor_id) return std::move(task);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const Options options_;
+  const std::vector<SparkJob> jobs_;
+  const std::unique_ptr<SparkRestClient> spark_;
+};
+
+SparkResolver::SparkResolver(BaseOptions base, std::unique_ptr<Impl> impl)
+    : ResolverBase(std::move(base)), impl_(std::move(impl)) {}
+
+SparkResolver::~SparkResolver() = default;
 
 absl::StatusOr<std::unique_ptr<SparkResolver>> SparkResolver::Create(Options options) {
   MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
@@ -62,30 +93,27 @@ absl::StatusOr<std::unique_ptr<SparkResolver>> SparkResolver::Create(Options opt
                                                      .timeout = options.timeout}));
   BaseOptions base{.properties = options.properties,
                    .count_accelerators = options.count_accelerators};
-  return std::unique_ptr<SparkResolver>(
-      new SparkResolver(std::move(base), std::move(options), std::move(jobs), std::move(spark)));
-}
-
-absl::StatusOr<SparkCluster> SparkResolver::Ask(MemberCompleteness completeness) {
-  MILLRACE_ASSIGN_OR_RETURN(const SparkApplication application, spark_->Application());
-  return MakeSparkCluster(application, jobs_, completeness);
+  return std::unique_ptr<SparkResolver>(new SparkResolver(
+      std::move(base),
+      std::make_unique<Impl>(std::move(options), std::move(jobs), std::move(spark))));
 }
 
 absl::StatusOr<ClusterSpec> SparkResolver::cluster_spec() {
   const auto ask = [this]() -> absl::StatusOr<ClusterSpec> {
-    MILLRACE_ASSIGN_OR_RETURN(SparkCluster cluster, Ask(options_.completeness));
+    MILLRACE_ASSIGN_OR_RETURN(SparkCluster cluster, impl_->Ask());
     return std::move(cluster.spec);
   };
-  if (options_.completeness != MemberCompleteness::kWait) return ask();
-  return AskUntilComplete(ask, options_.wait_timeout);
+  const Options& options = impl_->options();
+  if (options.completeness != MemberCompleteness::kWait) return ask();
+  return AskUntilComplete(ask, options.wait_timeout);
 }
 
 absl::StatusOr<std::unique_ptr<MembershipWatch>> SparkResolver::Watch(MembershipCallback callback,
                                                                       const WatchOptions& options) {
-  if (options_.completeness != MemberCompleteness::kWait) {
+  if (impl_->options().completeness != MemberCompleteness::kWait) {
     return ResolverBase::Watch(std::move(callback), options);
   }
-  Options asking = options_;
+  Options asking = impl_->options();
   asking.completeness = MemberCompleteness::kRequireAll;
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<SparkResolver> resolver, Create(std::move(asking)));
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MembershipWatch> watch,
@@ -93,8 +121,8 @@ absl::StatusOr<std::unique_ptr<MembershipWatch>> SparkResolver::Watch(Membership
   return std::make_unique<WatchWithResolver>(std::move(resolver), std::move(watch));
 }
 
-absl::StatusOr<std::vector<SparkCluster::Task>> SparkResolver::Tasks() {
-  MILLRACE_ASSIGN_OR_RETURN(SparkCluster cluster, Ask(options_.completeness));
+absl::StatusOr<std::vector<SparkTask>> SparkResolver::Tasks() {
+  MILLRACE_ASSIGN_OR_RETURN(SparkCluster cluster, impl_->Ask());
   return std::move(cluster.tasks);
 }
 
@@ -102,8 +130,8 @@ absl::StatusOr<std::map<std::string, int>> SparkResolver::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
   MILLRACE_RETURN_IF_ERROR(CompleteTask(&task_type, &task_id));
   if (!task_type.has_value() || !task_id.has_value()) return CountLocalAccelerators();
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<SparkCluster::Task> tasks, Tasks());
-  for (const SparkCluster::Task& task : tasks) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<SparkTask> tasks, Tasks());
+  for (const SparkTask& task : tasks) {
     if (task.job != *task_type || task.index != *task_id) continue;
     std::map<std::string, int> accelerators;
     for (const auto& [name, addresses] : task.executor.resources) {
@@ -112,27 +140,18 @@ absl::StatusOr<std::map<std::string, int>> SparkResolver::num_accelerators(
     }
     return accelerators;
   }
-  return absl::NotFoundError(absl::StrCat("no executor of the application at ", spark_->url(),
+  return absl::NotFoundError(absl::StrCat("no executor of the application at ", impl_->url(),
                                           " is ", *task_type, ":", *task_id));
 }
 
-absl::StatusOr<std::optional<SparkCluster::Task>> SparkResolver::OwnTask() {
-  if (options_.executor_id.empty()) return std::nullopt;
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<SparkCluster::Task> tasks, Tasks());
-  for (SparkCluster::Task& task : tasks) {
-    if (task.executor.id == options_.executor_id) return std::move(task);
-  }
-  return std::nullopt;
-}
-
 absl::StatusOr<std::optional<std::string>> SparkResolver::SourceTaskType() {
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<SparkCluster::Task> task, OwnTask());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<SparkTask> task, impl_->OwnTask());
   if (!task.has_value()) return std::nullopt;
   return task->job;
 }
 
 absl::StatusOr<std::optional<int>> SparkResolver::SourceTaskId() {
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<SparkCluster::Task> task, OwnTask());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<SparkTask> task, impl_->OwnTask());
   if (!task.has_value()) return std::nullopt;
   return task->index;
 }

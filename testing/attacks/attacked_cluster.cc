@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/file.h"
-#include "core/client/cluster_client.h"
+#include "core/client/raw_cluster_client.h"
 #include "core/net/socket_address.h"
 #include "millrace/status_macros.h"
 
@@ -66,7 +66,7 @@ absl::StatusOr<AttackedCluster> AttackedCluster::Start(const std::string& limit)
 absl::Status AttackedCluster::Look() const {
   ClientOptions options = ClientOptionsFrom(file_);
   options.timeout = kPatience;
-  MILLRACE_ASSIGN_OR_RETURN(const auto client, ClusterClient::Connect(std::move(options)));
+  MILLRACE_ASSIGN_OR_RETURN(const auto client, RawClusterClient::Connect(std::move(options)));
   const absl::Time deadline = absl::Now() + kPatience;
   absl::Status status;
   do {

@@ -18,9 +18,9 @@
 #include "core/agent/agent_test_fixture.h"
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
-#include "core/cluster/local_launcher.h"
-#include "core/launch/agent_ticket.h"
 #include "gmock/gmock.h"
+#include "millrace/agent_ticket.h"
+#include "millrace/local_launcher.h"
 #include "testing/attacks/other_user.h"
 #include "testing/attacks/shared_folder.h"
 

@@ -17,13 +17,13 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
-#include "core/cluster/adopting_launcher.h"
-#include "core/cluster/cluster.h"
-#include "core/cluster/launcher.h"
-#include "core/cluster/local_launcher.h"
-#include "core/cluster/node_program.h"
 #include "core/launch/agent_secret.h"
+#include "millrace/adopting_launcher.h"
+#include "millrace/cluster.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/launcher.h"
+#include "millrace/local_launcher.h"
+#include "millrace/node_program.h"
 #include "millrace/status_macros.h"
 #include "resolver/scripted_resolver.h"
 #include "testing/bench/bench_report.h"
@@ -128,10 +128,10 @@ absl::Status Replace(const Flags& flags, const std::string& secret, BenchReport*
   ScriptedResolver resolver(spec);
   AdoptingLauncher launcher(&resolver, AdoptOptions(secret));
   ClusterOptions options = Options(2);
-  options.restart.max_restarts = flags.replacements + 1;
-  options.quarantine.failures = 1000;  // all agents are on one host here
+  options.failure.restart.max_restarts = flags.replacements + 1;
+  options.failure.quarantine.failures = 1000;  // all agents are on one host here
   // Runs that end at once are what a pod that is replaced again and again has.
-  options.restart.max_backoff = options.restart.initial_backoff;
+  options.failure.restart.max_backoff = options.failure.restart.initial_backoff;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Cluster> cluster,
                             Cluster::Run(launcher, Sleeper(), options));
   Samples named_ms;

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
-#include "core/cluster/local_launcher.h"
+#include "millrace/local_launcher.h"
 #include "millrace/status_macros.h"
 #include "testing/bench/bench_report.h"
 #include "testing/bench/four_nodes.h"
@@ -35,7 +35,7 @@ pid_t PidOf(const Cluster& cluster, absl::string_view node) {
 absl::Status OnceOurs(const NodePaths& paths, absl::Duration after, Samples* wall_ms) {
   Notification fed;
   ClusterOptions options;
-  options.on_metric = [&fed](absl::string_view node, absl::string_view, int64_t, double) {
+  options.observer.on_metric = [&fed](absl::string_view node, absl::string_view, int64_t, double) {
     if (node == kVictim && !fed.HasBeenNotified()) fed.Notify();
   };
   LocalLauncher launcher({.agent_path = paths.agent});

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/cluster/node_program.h"
+#include "millrace/node_program.h"
 #include "millrace/status_macros.h"
 #include "testing/child_process.h"
 

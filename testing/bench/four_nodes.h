@@ -18,8 +18,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/unique_fd.h"
-#include "core/cluster/cluster.h"
-#include "core/cluster/launcher.h"
+#include "millrace/cluster.h"
+#include "millrace/launcher.h"
 
 namespace millrace::bench {
 

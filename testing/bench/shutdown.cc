@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/cluster/local_launcher.h"
+#include "millrace/local_launcher.h"
 #include "millrace/status_macros.h"
 #include "testing/bench/bench_report.h"
 #include "testing/bench/four_nodes.h"

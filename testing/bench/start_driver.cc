@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/cluster/local_launcher.h"
+#include "millrace/local_launcher.h"
 #include "millrace/status_macros.h"
 #include "testing/bench/four_nodes.h"
 

@@ -12,14 +12,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/client/cluster_client.h"
-#include "core/client/cluster_file.h"
-#include "core/cluster/cluster.h"
-#include "core/cluster/local_launcher.h"
 #include "millrace/batch.h"
+#include "millrace/client.h"
+#include "millrace/cluster.h"
+#include "millrace/resolver.h"
 #include "millrace/source.h"
 #include "millrace/status_macros.h"
-#include "resolver/static_resolver.h"
 
 namespace {
 
@@ -29,9 +27,10 @@ absl::Status Look(const std::string& cluster_id) {
                             millrace::FindClusterFile(cluster_id));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<millrace::ClusterClient> client,
                             millrace::ClusterClient::Connect(millrace::ClientOptionsFrom(file)));
-  MILLRACE_ASSIGN_OR_RETURN(const millrace::ClusterView view, client->Snapshot());
-  for (const millrace::v1::SlotStatus& slot : view.slots()) {
-    std::printf("%s:%d runs\n", slot.job_name().c_str(), slot.task_index());
+  MILLRACE_ASSIGN_OR_RETURN(const millrace::ClusterSnapshot now, client->Snapshot());
+  for (const millrace::SlotStatus& slot : now.slots) {
+    std::printf("%s is %s\n", slot.role.ToString().c_str(),
+                std::string(millrace::SlotStateName(slot.state)).c_str());
   }
   return absl::OkStatus();
 }

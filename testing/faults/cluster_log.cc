@@ -6,12 +6,12 @@
 namespace millrace::faults {
 
 void ClusterLog::Listen(ClusterOptions* options) {
-  options->on_log = [this](absl::string_view node, absl::string_view line) {
+  options->observer.on_output = [this](const NodeOutput& output) {
     MutexLock lock(&mu_);
-    lines_.emplace_back(node, line);
+    for (const std::string& line : output.lines) lines_.emplace_back(output.node, line);
     changed_.SignalAll();
   };
-  options->on_slot = [this](const SlotStatus& slot) {
+  options->observer.on_slot = [this](const SlotStatus& slot) {
     MutexLock lock(&mu_);
     slots_.push_back(slot);
     changed_.SignalAll();

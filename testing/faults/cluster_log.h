@@ -22,8 +22,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
-#include "core/cluster/cluster.h"
-#include "core/coordinator/state/cluster_status.h"
+#include "millrace/cluster.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace::faults {
 

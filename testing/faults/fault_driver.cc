@@ -18,8 +18,8 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/cluster/cluster.h"
-#include "core/cluster/local_launcher.h"
+#include "millrace/cluster.h"
+#include "millrace/local_launcher.h"
 #include "millrace/status_macros.h"
 #include "testing/faults/cluster_log.h"
 #include "testing/faults/rows.h"
@@ -46,9 +46,9 @@ ClusterOptions MakeOptions(const Flags& flags) {
   options.num_ps = 1;
   options.master_node = "chief";
   options.input_mode = InputMode::kFeed;
-  options.working_dir = flags.working_dir;
+  options.node.working_dir = flags.working_dir;
   options.progress = false;
-  options.stop_grace = absl::Hours(1);
+  options.failure.stop_grace = absl::Hours(1);
   return options;
 }
 
@@ -56,7 +56,7 @@ ClusterOptions MakeOptions(const Flags& flags) {
 void AnnouncePhase(const std::string& phase, ClusterLog* log, ClusterOptions* options) {
   log->Listen(options);
   if (phase == "start") {
-    options->on_slot = [](const SlotStatus& slot) {
+    options->observer.on_slot = [](const SlotStatus& slot) {
       if (slot.state == SlotState::kRegistered) Stay("start");
     };
     return;
@@ -64,10 +64,12 @@ void AnnouncePhase(const std::string& phase, ClusterLog* log, ClusterOptions* op
   const std::string word = phase == "feeding"     ? "fed"
                            : phase == "inference" ? "inferring"
                                                   : "stopping";
-  options->on_log = [phase, word, heard = options->on_log](absl::string_view node,
-                                                           absl::string_view line) {
-    heard(node, line);
-    if (node != "ps:0" && line == word) Stay(phase);
+  options->observer.on_output = [phase, word,
+                                 heard = options->observer.on_output](const NodeOutput& output) {
+    heard(output);
+    for (const std::string& line : output.lines) {
+      if (output.node != "ps:0" && line == word) Stay(phase);
+    }
   };
 }
 

@@ -16,7 +16,7 @@ ClusterOptions FaultTest::Options(int num_executors) {
   ClusterOptions options;
   options.num_executors = num_executors;
   options.input_mode = InputMode::kFeed;
-  options.working_dir = leaks_.folder();
+  options.node.working_dir = leaks_.folder();
   options.reservation_timeout = absl::Minutes(1);
   options.progress = false;
   log_.Listen(&options);

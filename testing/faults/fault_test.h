@@ -16,10 +16,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/cluster/cluster.h"
-#include "core/cluster/local_launcher.h"
-#include "core/cluster/node_program.h"
 #include "gtest/gtest.h"
+#include "millrace/cluster.h"
+#include "millrace/local_launcher.h"
+#include "millrace/node_program.h"
 #include "testing/faults/cluster_log.h"
 #include "testing/leak_check.h"
 

@@ -24,7 +24,7 @@ class FeedShapesTest : public FaultTest {
   void StartCluster(int executors, const std::vector<std::string>& program_args = {},
                     int64_t feed_budget_bytes = int64_t{256} << 20) {
     ClusterOptions options = Options(executors);
-    options.feed_budget_bytes = feed_budget_bytes;
+    options.feed.budget_bytes = feed_budget_bytes;
     auto cluster = Run(options, Program("", "", program_args));
     ASSERT_THAT(cluster, IsOk());
     cluster_ = *std::move(cluster);

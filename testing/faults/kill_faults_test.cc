@@ -124,7 +124,7 @@ TEST_F(KillFaultsTest, AWorkerKilledInInferenceFailsTheCall) {
 
 TEST_F(KillFaultsTest, AWorkerKilledDuringShutdownIsTheShutdownsError) {
   ClusterOptions options = Options(2);
-  options.stop_grace = absl::Hours(1);
+  options.failure.stop_grace = absl::Hours(1);
   auto cluster = Run(options, Program("ignores_stop", "worker:1"));
   ASSERT_THAT(cluster, IsOk());
   ASSERT_TRUE(log_.WaitForLine("worker:1", "started"));
@@ -218,7 +218,7 @@ TEST_F(KillFaultsTest, AnAgentKilledTakesTheNodesGrandchildrenAlong) {
 
 TEST_F(KillFaultsTest, AStoppedNodeIsShownAtOnceAndFailsAfterItsTimeout) {
   ClusterOptions options = Options(2);
-  options.stop_timeout = absl::Seconds(1);
+  options.failure.stop_timeout = absl::Seconds(1);
   auto cluster = Run(options, Program());
   ASSERT_THAT(cluster, IsOk());
   const absl::Status status = KillWhileFeeding(**cluster, [&] {

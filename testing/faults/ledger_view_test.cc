@@ -27,9 +27,9 @@
 #include "core/cli/output/terminal.h"
 #include "core/cli/view/view_json.h"
 #include "core/cli/view/view_text.h"
-#include "core/client/cluster_client.h"
 #include "core/client/cluster_file.h"
 #include "core/client/cluster_view.h"
+#include "core/client/raw_cluster_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/status_macros.h"
@@ -54,10 +54,10 @@ class LedgerViewTest : public FaultTest {
 
   ClusterOptions HealingOptions() {
     ClusterOptions options = Options(2);
-    options.restart = {.max_restarts = 1000,
-                       .initial_backoff = absl::Milliseconds(20),
-                       .max_backoff = absl::Milliseconds(50)};
-    options.quarantine.failures = 1000;
+    options.failure.restart = {.max_restarts = 1000,
+                               .initial_backoff = absl::Milliseconds(20),
+                               .max_backoff = absl::Milliseconds(50)};
+    options.failure.quarantine.failures = 1000;
     return options;
   }
 
@@ -75,10 +75,10 @@ class LedgerViewTest : public FaultTest {
   void Watch(const Cluster& cluster) {
     auto file = FindClusterFile(cluster.cluster_id());
     ASSERT_THAT(file, IsOk());
-    auto client = ClusterClient::Connect(ClientOptionsFrom(*file));
+    auto client = RawClusterClient::Connect(ClientOptionsFrom(*file));
     ASSERT_THAT(client, IsOk());
     client_ = *std::move(client);
-    WatchCallbacks callbacks;
+    RawWatchCallbacks callbacks;
     callbacks.on_update = [this](const v1::WatchUpdate&, const ClusterView& view) {
       MutexLock lock(&mu_);
       feeds_.assign(view.feeds().begin(), view.feeds().end());
@@ -157,7 +157,7 @@ class LedgerViewTest : public FaultTest {
     if (pid > 1) ::kill(static_cast<pid_t>(pid), SIGKILL);
   }
 
-  std::unique_ptr<ClusterClient> client_;
+  std::unique_ptr<RawClusterClient> client_;
   std::unique_ptr<ClusterWatch> watch_;
   Mutex mu_;
   CondVar changed_;

@@ -49,16 +49,16 @@ TEST_F(OptionsTest, ClusterOptionsOutOfRangeAreNamedAndStartNothing) {
        "master or worker; raise num_executors to at least 3"},
       {[](ClusterOptions* o) { o->master_node = "boss"; },
        "master_node is \"boss\": must be \"chief\", \"master\" or empty"},
-      {[](ClusterOptions* o) { o->queues = {}; },
-       "queues must name at least one queue in InputMode FEED"},
+      {[](ClusterOptions* o) { o->feed.queues = {}; },
+       "feed.queues must name at least one queue in InputMode FEED"},
       {[](ClusterOptions* o) {
-         o->queues = {"input", ""};
+         o->feed.queues = {"input", ""};
        },
-       "queues: a queue needs a name"},
+       "feed.queues: a queue needs a name"},
       {[](ClusterOptions* o) {
-         o->queues = {"input", "input"};
+         o->feed.queues = {"input", "input"};
        },
-       "queues names 'input' twice"},
+       "feed.queues names 'input' twice"},
       {[](ClusterOptions* o) { o->reservation_timeout = absl::ZeroDuration(); },
        "reservation_timeout must be greater than zero, found 0; use absl::InfiniteDuration() for "
        "no "
@@ -66,16 +66,20 @@ TEST_F(OptionsTest, ClusterOptionsOutOfRangeAreNamedAndStartNothing) {
       {[](ClusterOptions* o) { o->reservation_timeout = -absl::Seconds(1); },
        "reservation_timeout must be greater than zero, found -1s; use absl::InfiniteDuration() for "
        "no limit"},
-      {[](ClusterOptions* o) { o->stop_grace = -absl::InfiniteDuration(); },
-       "stop_grace must be greater than zero, found -inf; use absl::InfiniteDuration() for no "
+      {[](ClusterOptions* o) { o->failure.stop_grace = -absl::InfiniteDuration(); },
+       "failure.stop_grace must be greater than zero, found -inf; use absl::InfiniteDuration() for "
+       "no "
        "limit"},
-      {[](ClusterOptions* o) { o->stop_timeout = absl::ZeroDuration(); },
-       "stop_timeout must be greater than zero, found 0; use absl::InfiniteDuration() for no "
+      {[](ClusterOptions* o) { o->failure.stop_timeout = absl::ZeroDuration(); },
+       "failure.stop_timeout must be greater than zero, found 0; use absl::InfiniteDuration() for "
+       "no "
        "limit"},
-      {[](ClusterOptions* o) { o->feed_budget_bytes = 0; },
-       "feed_budget_bytes must be at least 1, found 0"},
-      {[](ClusterOptions* o) { o->feed_budget_bytes = -1; },
-       "feed_budget_bytes must be at least 1, found -1"},
+      {[](ClusterOptions* o) { o->feed.budget_bytes = 0; },
+       "feed.budget_bytes must be at least 1, found 0"},
+      {[](ClusterOptions* o) { o->feed.budget_bytes = -1; },
+       "feed.budget_bytes must be at least 1, found -1"},
+      {[](ClusterOptions* o) { o->node.log_bytes_per_second = 0; },
+       "node.log_bytes_per_second must be at least 1, found 0"},
   };
   for (const ClusterCase& each : cases) {
     ClusterOptions options = Options(2);
@@ -113,7 +117,7 @@ TEST_F(OptionsTest, CallOptionsOutOfRangeAreNamedAndTheClusterGoesOn) {
   ASSERT_THAT(cluster, IsOk());
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   const std::string no_queue =
-      "there is no queue 'inputs'; ClusterOptions::queues has input, output, error";
+      "there is no queue 'inputs'; FeedOptions::queues has input, output, error";
   const std::string feed_timeout_0 =
       "feed_timeout must be greater than zero, found 0; use absl::InfiniteDuration() for no limit";
   const std::string batch_bytes_0 = "batch_bytes must be at least 1, found 0";
@@ -124,7 +128,7 @@ TEST_F(OptionsTest, CallOptionsOutOfRangeAreNamedAndTheClusterGoesOn) {
       {{.queue = "inputs"}, absl::StatusCode::kNotFound, no_queue},
       {{.queue = ""},
        absl::StatusCode::kNotFound,
-       "there is no queue ''; ClusterOptions::queues has input, output, error"},
+       "there is no queue ''; FeedOptions::queues has input, output, error"},
       {{.batch_bytes = 0}, kInvalid, batch_bytes_0},
   };
   for (const TrainCase& each : cases) {

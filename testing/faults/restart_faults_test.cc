@@ -36,10 +36,10 @@ class RestartFaultsTest : public FaultTest {
   // Restarts soon after a failure, and never a quarantine.
   ClusterOptions HealingOptions(int num_executors, int max_restarts) {
     ClusterOptions options = Options(num_executors);
-    options.restart = {.max_restarts = max_restarts,
-                       .initial_backoff = absl::Milliseconds(20),
-                       .max_backoff = absl::Milliseconds(50)};
-    options.quarantine.failures = 1000;
+    options.failure.restart = {.max_restarts = max_restarts,
+                               .initial_backoff = absl::Milliseconds(20),
+                               .max_backoff = absl::Milliseconds(50)};
+    options.failure.quarantine.failures = 1000;
     return options;
   }
 
@@ -177,7 +177,7 @@ TEST_F(RestartFaultsTest, InferenceOnARestartedNodeStillAnswersEachRowOnce) {
 
 TEST_F(RestartFaultsTest, AStoppedNodeIsStartedAgainAfterItsTimeout) {
   ClusterOptions options = HealingOptions(2, 1);
-  options.stop_timeout = absl::Seconds(1);
+  options.failure.stop_timeout = absl::Seconds(1);
   auto cluster = Run(options, Program());
   ASSERT_THAT(cluster, IsOk());
   const int64_t stopped = NodePid(**cluster, 1);
@@ -245,7 +245,7 @@ TEST_F(RestartFaultsTest, WhenTheBudgetIsUsedTheErrorTellsEveryAttempt) {
 
 TEST_F(RestartFaultsTest, AfterThreeFailuresInAMinuteANodeIsNotStartedAgain) {
   ClusterOptions options = HealingOptions(2, 10);
-  options.quarantine = {};
+  options.failure.quarantine = {};
   auto cluster = Run(options, Program("exit_in_feed", "worker:1"));
   ASSERT_THAT(cluster, IsOk());
   const absl::Status status = (*cluster)->Train(std::make_shared<EndlessSource>(4)).status();
@@ -259,8 +259,8 @@ TEST_F(RestartFaultsTest, AfterThreeFailuresInAMinuteANodeIsNotStartedAgain) {
 TEST_F(RestartFaultsTest, OnlyTheRolesWithABudgetAreStartedAgain) {
   ClusterOptions options = HealingOptions(3, 0);
   options.num_ps = 1;
-  options.restarts["worker"] = options.restart;
-  options.restarts["worker"].max_restarts = 1;
+  options.failure.restart_by_job["worker"] = options.failure.restart;
+  options.failure.restart_by_job["worker"].max_restarts = 1;
   auto cluster = Run(options, Program());
   ASSERT_THAT(cluster, IsOk());
   Kill(NodePid(**cluster, 1), SIGKILL);
@@ -274,7 +274,7 @@ TEST_F(RestartFaultsTest, OnlyTheRolesWithABudgetAreStartedAgain) {
 
 TEST_F(RestartFaultsTest, AShutdownThatCutsARestartShortReturnsTheFailure) {
   ClusterOptions options = HealingOptions(2, 1);
-  options.restart.initial_backoff = options.restart.max_backoff = absl::Hours(1);
+  options.failure.restart.initial_backoff = options.failure.restart.max_backoff = absl::Hours(1);
   auto cluster = Run(options, Program());
   ASSERT_THAT(cluster, IsOk());
   Kill(NodePid(**cluster, 1), SIGKILL);

@@ -98,7 +98,7 @@ TEST_F(ShutdownFaultsTest, TwoClustersLiveSideBySideInOneProcess) {
 
 TEST_F(ShutdownFaultsTest, ANodeThatDoesNotStopIsTerminatedAfterItsGrace) {
   ClusterOptions options = Options(2);
-  options.stop_grace = absl::Milliseconds(300);
+  options.failure.stop_grace = absl::Milliseconds(300);
   auto cluster = Run(options, Program("ignores_stop", "worker:1"));
   ASSERT_THAT(cluster, IsOk());
   ASSERT_TRUE(log_.WaitForLine("worker:1", "started"));
@@ -109,7 +109,7 @@ TEST_F(ShutdownFaultsTest, ANodeThatDoesNotStopIsTerminatedAfterItsGrace) {
 
 TEST_F(ShutdownFaultsTest, ANodeThatIgnoresSigtermIsKilled) {
   ClusterOptions options = Options(2);
-  options.stop_grace = absl::Milliseconds(300);
+  options.failure.stop_grace = absl::Milliseconds(300);
   auto cluster = Run(options, Program("ignores_sigterm", "worker:1"));
   ASSERT_THAT(cluster, IsOk());
   ASSERT_TRUE(log_.WaitForLine("worker:1", "started"));
@@ -120,7 +120,7 @@ TEST_F(ShutdownFaultsTest, ANodeThatIgnoresSigtermIsKilled) {
 
 TEST_F(ShutdownFaultsTest, ANodeThatOutlastsTheTimeoutIsNamedAndKilled) {
   ClusterOptions options = Options(2);
-  options.stop_grace = absl::Minutes(10);
+  options.failure.stop_grace = absl::Minutes(10);
   auto cluster = Run(options, Program("ignores_sigterm", "worker:1"));
   ASSERT_THAT(cluster, IsOk());
   ASSERT_TRUE(log_.WaitForLine("worker:1", "started"));
@@ -132,7 +132,7 @@ TEST_F(ShutdownFaultsTest, ANodeThatOutlastsTheTimeoutIsNamedAndKilled) {
           "within 1 s: worker:1 (executor 1, draining, host HOST, pid PID); asked to stop "
           "before, since 1 node has not ended within 1 s: worker:1 (executor 1, running, host "
           "HOST, pid PID); raise ShutdownOptions::timeout, or lower its grace or "
-          "ClusterOptions::stop_grace"));
+          "FailureOptions::stop_grace"));
 }
 
 TEST_F(ShutdownFaultsTest, AStubbornGrandchildIsGoneAfterShutdown) {

@@ -75,7 +75,7 @@ TEST_F(StartFaultsTest, AnErrorThatRunNodeReturnsReachesTheDriverWithItsCode) {
 
 TEST_F(StartFaultsTest, AWorkingDirThatIsNotThereIsNamed) {
   ClusterOptions options = Options(1);
-  options.working_dir = "/nowhere/at/all";
+  options.node.working_dir = "/nowhere/at/all";
   EXPECT_THAT(
       Run(options, Program()),
       FailsWith(absl::StatusCode::kNotFound,

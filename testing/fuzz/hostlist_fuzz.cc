@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "resolver/cluster_resolver.h"
+#include "millrace/cluster_resolver.h"
 #include "resolver/slurm/hostlist.h"
 #include "testing/fuzz/fuzz.h"
 

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "millrace/cluster_resolver.h"
 #include "millrace/cluster_spec.h"
-#include "resolver/cluster_resolver.h"
-#include "resolver/tf_config_resolver.h"
+#include "millrace/tf_config_resolver.h"
 #include "testing/fuzz/fuzz.h"
 
 namespace millrace {

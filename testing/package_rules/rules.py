@@ -22,7 +22,7 @@ ALLOWED = {
     "core/base": set(),
     "core/process": {"core/base"},
     "core/net": {"core/base", "core/process"},
-    "core/cluster_spec": {"core/base"},
+    "core/cluster_spec": {"core/base", "core/process"},
     "core/balance": {"core/base"},
     "core/proto": _LEAVES,
     "core/client": _LEAVES | {"core/proto"},

@@ -126,7 +126,7 @@ absl::Status GetSidecarsTo(const Json& params, std::vector<Sidecar>* sidecars) {
   return absl::OkStatus();
 }
 
-absl::Status GetGpusTo(const Json& params, NodeOptions* node) {
+absl::Status GetGpusTo(const Json& params, NodeSettings* node) {
   MILLRACE_RETURN_IF_ERROR(GetIntTo(params, "gpus_per_node", 0, INT32_MAX, &node->gpus_per_node));
   if (!Has(params, "gpus_by_job")) return absl::OkStatus();
   MILLRACE_ASSIGN_OR_RETURN(const Json* jobs, GetObject(params, "gpus_by_job", kWhere));
@@ -138,7 +138,7 @@ absl::Status GetGpusTo(const Json& params, NodeOptions* node) {
   return absl::OkStatus();
 }
 
-absl::Status GetNodeTo(const Json& params, NodeOptions* node) {
+absl::Status GetNodeTo(const Json& params, NodeSettings* node) {
   MILLRACE_ASSIGN_OR_RETURN(node->program, GetString(params, "program", kWhere));
   MILLRACE_RETURN_IF_ERROR(GetBoolTo(params, "shipped", &node->shipped));
   MILLRACE_RETURN_IF_ERROR(GetListTo(params, "args", &node->args));

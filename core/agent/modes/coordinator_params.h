@@ -16,9 +16,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/json.h"
-#include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/feed_ledger.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 

@@ -14,8 +14,8 @@
 #include "core/agent/loop/exit_codes.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
-#include "core/launch/agent_ticket.h"
 #include "core/net/grpc_log.h"
+#include "millrace/agent_ticket.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {

@@ -9,7 +9,7 @@
 #define CORE_CLI_OUTPUT_EXIT_CODE_H_
 
 #include "absl/status/status.h"
-#include "core/coordinator/state/cluster_status.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace::cli {
 

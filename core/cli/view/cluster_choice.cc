@@ -83,11 +83,11 @@ absl::StatusOr<ClusterFile> Choose(const std::string& which, Purpose purpose) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& choice,
-                                                         Purpose purpose) {
+absl::StatusOr<std::unique_ptr<RawClusterClient>> ConnectTo(const ClusterChoice& choice,
+                                                            Purpose purpose) {
   if (!choice.connect.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(ClientOptions options, FromConnect(choice));
-    return ClusterClient::Connect(std::move(options));
+    return RawClusterClient::Connect(std::move(options));
   }
   if (!choice.ca_file.empty() || !choice.identity_file.empty() || !choice.token_file.empty()) {
     return absl::InvalidArgumentError(
@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& ch
                      " with --cluster FILE, or start one: `millrace run -n 2 -- PROGRAM`"));
   }
   if (!file.ok()) return file.status();
-  return ClusterClient::Connect(ClientOptionsFrom(*file));
+  return RawClusterClient::Connect(ClientOptionsFrom(*file));
 }
 
 }  // namespace millrace::cli

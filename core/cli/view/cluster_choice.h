@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/client/cluster_client.h"
+#include "core/client/raw_cluster_client.h"
 
 namespace millrace::cli {
 
@@ -33,8 +33,8 @@ enum class Purpose {
 // Returns INVALID_ARGUMENT for options that do not go together, and for kAct if nothing was chosen
 // and several clusters run, naming them; UNAVAILABLE if nothing was chosen and no cluster runs;
 // NOT_FOUND for a cluster or file that is not there. Does not reach out yet. Blocking: disk.
-[[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterClient>> ConnectTo(const ClusterChoice& choice,
-                                                                       Purpose purpose);
+[[nodiscard]] absl::StatusOr<std::unique_ptr<RawClusterClient>> ConnectTo(
+    const ClusterChoice& choice, Purpose purpose);
 
 }  // namespace millrace::cli
 

@@ -28,9 +28,9 @@
 #include "core/cli/output/terminal.h"
 #include "core/cli/view/view_json.h"
 #include "core/cli/view/view_text.h"
-#include "core/client/cluster_client.h"
 #include "core/client/cluster_file.h"
 #include "core/client/cluster_view.h"
+#include "core/client/raw_cluster_client.h"
 #include "millrace/status_macros.h"
 
 namespace millrace::cli {
@@ -46,7 +46,7 @@ size_t Width() { return static_cast<size_t>(TerminalWidth(STDOUT_FILENO, kPipeWi
 // Runs a watch until it ends by itself, `update` fails, or nobody reads stdout any more. OK for a
 // cluster that has ended.
 absl::Status WatchUntilGone(
-    ClusterClient* client, const ClusterWatchOptions& options,
+    RawClusterClient* client, const RawWatchOptions& options,
     const std::function<absl::Status(const v1::WatchUpdate&, const ClusterView&)>& update) {
   Mutex mu;
   CondVar ended;
@@ -56,7 +56,7 @@ absl::Status WatchUntilGone(
     if (!result.has_value()) result = status;
     ended.SignalAll();
   };
-  WatchCallbacks callbacks;
+  RawWatchCallbacks callbacks;
   bool failed = false;  // the watch's thread's own
   callbacks.on_update = [&](const v1::WatchUpdate& changes, const ClusterView& view) {
     if (failed) return;
@@ -84,7 +84,7 @@ absl::Status WatchUntilGone(
 absl::Status Look(const ViewOptions& options, const Render& text,
                   const std::function<OrderedJson(const ClusterView&)>& json,
                   absl::string_view where_all) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RawClusterClient> client,
                             ConnectTo(options.choice, Purpose::kLook));
   const bool screen = IsTerminal(STDOUT_FILENO) && !options.json;
   bool first = true;
@@ -114,7 +114,7 @@ std::string NameOf(const ClusterView& view, int executor_id) {
 }
 
 absl::Status Events(const ViewOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RawClusterClient> client,
                             ConnectTo(options.choice, Purpose::kLook));
   const Styler style = Styler::ForFd(STDOUT_FILENO);
   const auto print = [&](const v1::Event& event, const ClusterView& view) {
@@ -174,7 +174,7 @@ absl::StatusOr<std::vector<int>> ExecutorIds(const ClusterView& view,
 }
 
 absl::Status Logs(const ViewOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RawClusterClient> client,
                             ConnectTo(options.choice, Purpose::kLook));
   MILLRACE_ASSIGN_OR_RETURN(const ClusterView view,
                             client->Snapshot({.level = v1::WATCH_LEVEL_NODES}));

@@ -39,7 +39,6 @@
 #include "core/coordinator/server/certificate_authority.h"
 #include "core/coordinator/state/attended_clock.h"
 #include "core/coordinator/state/barrier_set.h"
-#include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/feed_balance.h"
 #include "core/coordinator/state/feed_ledger.h"
@@ -55,6 +54,7 @@
 #include "core/proto/operator.pb.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 

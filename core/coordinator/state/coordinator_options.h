@@ -2,8 +2,7 @@
 //
 // What a driver gives to the coordinator and hears from it.
 //
-// Defines: InputMode, NodeOptions, LogSource, CoordinatorObserver, CoordinatorOptions, NodeFilter,
-// FeedRoute.
+// Defines: NodeSettings, CoordinatorObserver, CoordinatorOptions, NodeFilter, FeedRoute.
 //
 // Thread safety: ordinary values.
 
@@ -20,21 +19,16 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
-#include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/restart_policy.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/coordinator/state/sidecar.h"
 #include "core/net/port_range.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 
-enum class InputMode {
-  kDirect,  // nodes read their own data
-  kFeed,    // nodes are fed
-};
-
 // What every agent needs to start its node: the C++ face of NodeSpec in core/proto.
-struct NodeOptions {
+struct NodeSettings {
   // Path of the program. shipped: on this host; agents that lack it fetch it, and Start() reads it
   // for its sha256. Otherwise it must exist on each agent's host.
   std::string program;
@@ -64,9 +58,6 @@ struct NodeOptions {
   int64_t output_window_bytes = 0;
 };
 
-// Where a log line comes from.
-enum class LogSource { kStdout, kStderr, kAgent };
-
 // Hears what happens. Called from one thread of the coordinator, in order, never with a lock held;
 // every method of Coordinator but Shutdown() and the destructor may be called from here, the waits
 // included (they only delay later calls). The queue to the observer is bounded: when it is full,
@@ -80,7 +71,7 @@ class CoordinatorObserver {
   // `dropped` lines were lost before these, here or at the agent.
   virtual void OnLog(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
                      const std::vector<std::string>& /*lines*/, uint64_t /*dropped*/) {}
-  // With NodeOptions::output_window_bytes: what a node wrote to stdout or stderr, byte for byte;
+  // With NodeSettings::output_window_bytes: what a node wrote to stdout or stderr, byte for byte;
   // empty at the end of its attempt. Nothing of it is dropped. `taken` is to be called once, from
   // any thread, when there is room for more; it may be called after the coordinator is gone.
   virtual void OnOutput(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
@@ -112,7 +103,7 @@ struct CoordinatorOptions {
   // that is a wildcard.
   std::string advertise_host;
   std::vector<NodeRole> roles;  // by executor id, from DealRoles()
-  NodeOptions node;
+  NodeSettings node;
 
   // From Start() until every node has been running.
   absl::Duration reservation_timeout = absl::Seconds(600);

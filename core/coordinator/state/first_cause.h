@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "core/coordinator/state/cluster_status.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 

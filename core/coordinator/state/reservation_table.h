@@ -47,12 +47,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
-#include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/host_quarantine.h"
 #include "core/coordinator/state/restart_policy.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/process/exit_status.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 

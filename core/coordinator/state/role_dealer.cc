@@ -12,8 +12,6 @@ constexpr int kMaxExecutors = 1 << 16;
 
 }  // namespace
 
-std::string NodeRole::ToString() const { return absl::StrCat(job_name, ":", task_index); }
-
 bool IsFedRole(absl::string_view job_name) {
   return job_name == "worker" || job_name == "chief" || job_name == "master";
 }

@@ -2,7 +2,7 @@
 //
 // Which role each executor plays, dealt as TensorFlowOnSpark's TFCluster.run deals it.
 //
-// Defines: NodeRole, IsFedRole(), RoleOptions, DealRoles().
+// Defines: IsFedRole(), RoleOptions, DealRoles().
 //
 //   MILLRACE_ASSIGN_OR_RETURN(
 //       std::vector<NodeRole> roles,
@@ -19,17 +19,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "millrace/node_role.h"
 
 namespace millrace {
-
-// One task of the cluster: "worker:1".
-struct NodeRole {
-  std::string job_name;
-  int task_index = 0;
-
-  [[nodiscard]] std::string ToString() const;
-  friend bool operator==(const NodeRole&, const NodeRole&) = default;
-};
 
 // Chief, master and workers are fed, and counted in num_workers, RANK and WORLD_SIZE; parameter
 // servers and the evaluator never are.

@@ -19,12 +19,12 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
-#include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/feed_ledger.h"
 #include "core/coordinator/view/event_log.h"
 #include "core/coordinator/view/view_store.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 

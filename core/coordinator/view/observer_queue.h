@@ -20,9 +20,9 @@
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
-#include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/role_dealer.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 

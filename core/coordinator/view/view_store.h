@@ -33,12 +33,12 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
-#include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/feed_ledger.h"
 #include "core/proto/coordinator.pb.h"
 #include "core/proto/sample.pb.h"
 #include "core/proto/watch.pb.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 

@@ -136,7 +136,7 @@ absl::StatusOr<NodeReport> ToNodeReport(const v1::NodeUpdate& update) {
   }
 }
 
-v1::NodeSpec ToNodeSpec(const NodeOptions& options, int num_workers, const std::string& sha256,
+v1::NodeSpec ToNodeSpec(const NodeSettings& options, int num_workers, const std::string& sha256,
                         int64_t program_size) {
   v1::NodeSpec spec;
   spec.set_program(options.program);

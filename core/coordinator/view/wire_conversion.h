@@ -16,12 +16,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/coordinator/state/cluster_status.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/reservation_table.h"
 #include "core/proto/coordinator.pb.h"
 #include "google/protobuf/message_lite.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "millrace/cluster_status.h"
 
 namespace millrace {
 
@@ -40,7 +40,7 @@ namespace millrace {
 [[nodiscard]] absl::StatusOr<NodeReport> ToNodeReport(const v1::NodeUpdate& update);
 
 // `sha256` empty: the program is not shipped.
-[[nodiscard]] v1::NodeSpec ToNodeSpec(const NodeOptions& options, int num_workers,
+[[nodiscard]] v1::NodeSpec ToNodeSpec(const NodeSettings& options, int num_workers,
                                       const std::string& sha256, int64_t program_size);
 
 // `*out` is empty before.

@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
-#include "resolver/kubernetes/client/kubernetes_client.h"
+#include "millrace/kubernetes_client.h"
 #include "resolver/kubernetes/client/pod.h"
 
 namespace millrace {

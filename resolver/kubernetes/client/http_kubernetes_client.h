@@ -19,9 +19,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "millrace/kubernetes_client.h"
 #include "resolver/http/http_client.h"
 #include "resolver/kubernetes/client/credentials.h"
-#include "resolver/kubernetes/client/kubernetes_client.h"
 
 namespace millrace {
 

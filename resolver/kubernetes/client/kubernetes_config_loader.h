@@ -12,8 +12,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "millrace/kubernetes_client.h"
 #include "resolver/kubernetes/client/kube_config.h"
-#include "resolver/kubernetes/client/kubernetes_client.h"
 #include "resolver/kubernetes/client/service_account.h"
 
 namespace millrace {

@@ -1,0 +1,53 @@
+// File: millrace/agent_ticket.h
+//
+// What an agent is started with, and how it ended.
+//
+// Defines: AgentTicket, AgentEnd.
+//
+// Thread safety: ordinary values.
+
+#ifndef MILLRACE_AGENT_TICKET_H_
+#define MILLRACE_AGENT_TICKET_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "millrace/exit_status.h"
+
+namespace millrace {
+
+// What an agent needs to reach its coordinator, and which slot to take.
+struct AgentTicket {
+  int executor_id = 0;
+  std::string coordinator_address;  // host:port
+  std::string cluster_id;
+  std::string ca_pem;
+  std::string
+      identity_pem;   // a client certificate of the cluster with its key: secret, as the token is
+  std::string token;  // secret: stdin, a 0600 file or an encrypted call; never argv or environment
+  std::string working_dir;  // of the node; empty: the agent's own
+  // The slot's role, for launchers that find agents by it, and whether its node may be started
+  // again elsewhere.
+  std::string job_name;
+  int task_index = 0;
+  bool restarts = false;
+  // Under which host the node is announced; empty: the agent finds it out.
+  std::string advertise;
+};
+
+// How an agent ended.
+struct AgentEnd {
+  int executor_id = 0;
+  int64_t pid = 0;
+  ExitStatus exit;
+  absl::Status status;  // why, where the agent said so itself (its `error` event); OK otherwise
+  std::vector<std::string> stderr_tail;  // at most 50 lines, oldest first
+  // Nothing ended: there is no agent yet, stderr_tail says why, and the launcher goes on trying.
+  bool still_trying = false;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_AGENT_TICKET_H_

@@ -1,0 +1,166 @@
+// File: millrace/cluster.h
+//
+// A cluster of node programs, from a driver's point of view. What it runs on and how stands in
+// millrace/cluster_options.h, where its agents come from in millrace/local_launcher.h and
+// millrace/adopting_launcher.h, what it is fed in millrace/source.h.
+//
+//   millrace::LocalLauncher launcher;
+//   MILLRACE_ASSIGN_OR_RETURN(
+//       std::unique_ptr<millrace::Cluster> cluster,
+//       millrace::Cluster::Run(launcher, millrace::NodeProgram::File("digits_node"),
+//                              {.num_executors = 4, .num_ps = 1, .master_node = "chief",
+//                               .input_mode = millrace::InputMode::kFeed}));
+//   MILLRACE_RETURN_IF_ERROR(cluster->Train(source, {.num_epochs = 5}));
+//   MILLRACE_ASSIGN_OR_RETURN(millrace::InferenceResult result, cluster->Inference(held_out));
+//   MILLRACE_ASSIGN_OR_RETURN(std::vector<millrace::RecordBatch> rows, result.Collect());
+//   return cluster->Shutdown();
+#ifndef MILLRACE_CLUSTER_H_
+#define MILLRACE_CLUSTER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "millrace/adopting_launcher.h"
+#include "millrace/cluster_options.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/cluster_status.h"
+#include "millrace/launcher.h"
+#include "millrace/local_launcher.h"
+#include "millrace/node_program.h"
+#include "millrace/record_batch.h"
+#include "millrace/source.h"
+#include "millrace/stop_request.h"
+#include "millrace/train_result.h"
+
+namespace millrace {
+
+struct TrainOptions {
+  // How often the data is fed. Zero is INVALID_ARGUMENT.
+  int num_epochs = 1;
+  // The longest time without progress: no row received or acknowledged.
+  absl::Duration feed_timeout = absl::Seconds(600);
+  std::string queue = "input";
+  // The queue ends after this call, as if by EndFeed.
+  bool end_of_feed = false;
+  // Rows' bytes per batch.
+  int64_t batch_bytes = int64_t{1} << 20;
+  // Ends this call from another thread, with CANCELLED and its reason; the cluster goes on. Rows
+  // that programs have not used are given up. Not owned; null: nobody does.
+  StopRequest* stop_request = nullptr;
+};
+
+struct InferenceOptions {
+  absl::Duration feed_timeout = absl::Seconds(600);
+  std::string queue = "input";
+  int64_t batch_bytes = int64_t{1} << 20;
+  StopRequest* stop_request = nullptr;  // as of TrainOptions; of each call of the result
+};
+
+struct ShutdownOptions {
+  // FEED: time for workers to end by themselves after the end of their data (saving a model); after
+  // it they are asked to stop. DIRECT: workers end when their work is done, in `timeout`; from then
+  // on this is the time of an evaluator for its last evaluation (infinite: none). The peer's
+  // grace_secs.
+  absl::Duration grace = absl::InfiniteDuration();
+  // The longest time for all of it; then everything is stopped, and killed after
+  // FailureOptions::stop_grace.
+  absl::Duration timeout = absl::Hours(72);
+};
+
+// Results of one inference call; lazy: no row is fed before something is asked for. Results are 1:1
+// with rows and in their order within each partition.
+//
+// Thread safety: single-threaded. Lifetime: must not outlive its Cluster.
+class InferenceResult {
+ public:
+  ~InferenceResult();
+  InferenceResult(InferenceResult&&) noexcept;
+  InferenceResult& operator=(InferenceResult&&) noexcept;
+
+  [[nodiscard]] int num_partitions() const;
+  // Feeds all partitions at once to all nodes and returns the results in the order of partitions.
+  // Memory: all results. Each call feeds anew. Errors as Cluster::Inference says.
+  [[nodiscard]] absl::StatusOr<std::vector<RecordBatch>> Collect();
+  // Feeds partition by partition, several at a time, and hands each batch of results to `consume`,
+  // in order; bounded memory. An error of `consume` ends it.
+  absl::Status ForEach(
+      const std::function<absl::Status(int partition, const RecordBatch&)>& consume);
+
+ private:
+  friend class Cluster;
+  class Impl;
+  explicit InferenceResult(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// A running cluster.
+//
+// Ownership: owns coordinator and feeder; borrows the launcher, which must outlive it. Thread
+// safety: all methods; Train calls on one queue run one after another. Lifetime: the destructor of
+// a cluster that was not shut down ends everything at once.
+//
+// Failures. When a node fails, calls under way end with one error: the first cause, by node,
+// attempt, host and exit status, its last stderr lines after the first line. Codes: ABORTED, a node
+// exited with an error or was killed; UNAVAILABLE, a host or agent was lost; NOT_FOUND or
+// PERMISSION_DENIED, the program could not be started; DEADLINE_EXCEEDED, a time limit of the call;
+// CANCELLED, an operator stopped the cluster (ClusterClient::StopCluster), with his reason.
+class Cluster {
+ public:
+  // Starts the agents, waits until every node runs, and returns. An error leaves nothing behind.
+  // Returns INVALID_ARGUMENT for options that make no sense, DEADLINE_EXCEEDED naming the slots
+  // that did not come within reservation_timeout and why, or the failure of a node.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<Cluster>> Run(Launcher& launcher,
+                                                                    const NodeProgram& program,
+                                                                    ClusterOptions options = {});
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  // Feeds every row of `source` to the fed nodes, `num_epochs` times, and returns when all are
+  // acknowledged, or every node has stopped reading (Terminate). Blocks. Returns
+  // FAILED_PRECONDITION in InputMode DIRECT or after the queue's end, NOT_FOUND for an unknown
+  // queue, INVALID_ARGUMENT for bad options or data, DEADLINE_EXCEEDED without progress for
+  // feed_timeout, or a node's failure.
+  absl::StatusOr<TrainResult> Train(const std::shared_ptr<PartitionedSource>& source,
+                                    const TrainOptions& options = {});
+  // Feeds `source` when results are asked for (InferenceResult), whose calls return errors as Train
+  // does, and FAILED_PRECONDITION naming the rows if a program's results do not cover them once.
+  [[nodiscard]] absl::StatusOr<InferenceResult> Inference(
+      const std::shared_ptr<PartitionedSource>& source, const InferenceOptions& options = {});
+  // Ends what nodes do with a queue now, training or inference: ShouldStop() turns true once what
+  // was fed is read. A program that has trained may serve inference on it afterwards; training does
+  // not come back. Returns as Train for a wrong queue or mode.
+  absl::Status EndFeed(absl::string_view queue = "input");
+
+  // Ends all queues, waits for the workers, then stops ps and evaluator. Returns the first failure
+  // of any node, however late, or DEADLINE_EXCEEDED naming the workers that had to be stopped and
+  // the nodes that had to be killed. Idempotent: later calls return the same.
+  absl::Status Shutdown(const ShutdownOptions& options = {});
+
+  // ---- what there is ----------------------------------------------------------------------------
+  [[nodiscard]] const std::string& cluster_id() const;
+  [[nodiscard]] ClusterStatus Status() const;
+  [[nodiscard]] ClusterSpec cluster_spec() const;
+  // Of the sidecar "tensorboard"; empty until it takes connections, or where there is none.
+  [[nodiscard]] std::string tensorboard_url() const;
+  // Of the coordinator, host:port.
+  [[nodiscard]] std::string server_address() const;
+  [[nodiscard]] const ClusterOptions& options() const;
+
+ private:
+  friend class InferenceResult;  // runs on the inside of its cluster
+  class Impl;
+  explicit Cluster(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_CLUSTER_H_

@@ -1,0 +1,56 @@
+// File: millrace/stop_request.h
+//
+// How another thread (one that waits for signals, say) ends a cluster, also one that is still
+// starting or already shutting down; or only a call of Train or Inference (TrainOptions).
+//
+//   StopRequest stop;
+//   std::thread watcher([&] { WaitForCtrlC(); stop.Request("interrupted"); });
+//   auto cluster = Cluster::Run(launcher, program, {.num_executors = 4, .stop_request = &stop});
+#ifndef MILLRACE_STOP_REQUEST_H_
+#define MILLRACE_STOP_REQUEST_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace millrace {
+
+// Serves one cluster, or one call. Ownership: outlives what it was given to. Thread safety: all
+// methods.
+class StopRequest {
+ public:
+  using Handler = std::function<void(const std::string& reason, bool now)>;
+
+  StopRequest();
+  ~StopRequest();
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  // Asks every node to end as Shutdown asks ps (`now`: kills them). Calls of the cluster under way
+  // end with CANCELLED and the first reason; Shutdown returns that too, unless a node had failed. A
+  // later call counts only if it hardens the first. Does not wait for the end; may be called from
+  // on_slot and its like.
+  void Request(absl::string_view reason, bool now = false);
+
+  [[nodiscard]] bool requested() const;
+  // CANCELLED with the first reason; OK if nothing was requested.
+  [[nodiscard]] absl::Status status() const;
+
+  // ---- for what can be stopped so: Cluster, a call of it, and a driver's own work ----
+
+  // From here on `handler` is called, at once for what was requested before.
+  void Attach(Handler handler);
+  // Afterwards no call is under way and none follows.
+  void Detach();
+
+ private:
+  class State;
+  const std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace
+
+#endif  // MILLRACE_STOP_REQUEST_H_

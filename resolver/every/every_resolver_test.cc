@@ -1,0 +1,50 @@
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "millrace/resolver.h"
+
+namespace millrace {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::HasSubstr;
+
+TEST(ResolverFromJsonTextTest, MakesAUnionOfOthers) {
+  auto resolver = ResolverFromJson(R"({"type": "union", "resolvers": [
+      {"type": "static", "cluster_spec": {"ps": ["h0:1"]}},
+      {"type": "static", "cluster_spec": {"worker": ["h1:1", "h2:1"]}}]})");
+  ASSERT_THAT(resolver, IsOk());
+  const auto spec = (*resolver)->cluster_spec();
+  ASSERT_THAT(spec, IsOk());
+  EXPECT_EQ(spec->ToJson(), R"({"ps":["h0:1"],"worker":["h1:1","h2:1"]})");
+}
+
+// Each is refused by its own maker, for a member that is its own.
+TEST(ResolverFromJsonTextTest, KnowsEveryTypeThatTheHeaderLists) {
+  const std::map<std::string, std::string> members = {
+      {"static", "cluster_spec"}, {"tf_config", "environment"},      {"slurm", "port_base"},
+      {"kubernetes", "ports"},    {"spark", "insecure_skip_verify"}, {"cluster", "completeness"},
+      {"union", "resolvers"}};
+  for (const auto& [type, member] : members) {
+    EXPECT_THAT(
+        ResolverFromJson(absl::StrCat(R"({"type": ")", type, R"(", ")", member, R"(": [[7]]})")),
+        StatusIs(StatusCode::kInvalidArgument, HasSubstr(member)))
+        << type;
+  }
+}
+
+TEST(ResolverFromJsonTextTest, RefusesWhatIsNoDescription) {
+  EXPECT_THAT(ResolverFromJson("{"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("resolver")));
+  EXPECT_THAT(ResolverFromJson("[]"), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(ResolverFromJson(R"({"type": "zookeeper"})"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("zookeeper")));
+}
+
+}  // namespace
+}  // namespace millrace
