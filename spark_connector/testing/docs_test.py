@@ -15,6 +15,8 @@ from spark_cluster import SparkUnavailable, java_home, spark_home
 
 _FRAME = """
 import io.millrace.spark.*;
+import java.time.Duration;
+import java.util.Collections;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.*;
 import org.apache.spark.sql.types.StructType;

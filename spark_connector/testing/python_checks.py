@@ -7,9 +7,18 @@ import pathlib
 import sys
 import time
 
-from millrace import InputMode, MillraceCluster, MillraceError, NodeProgram
-from pyspark.sql import SparkSession
+from millrace import (
+    InputMode,
+    MillraceCluster,
+    MillraceError,
+    NodeProgram,
+    QuarantinePolicy,
+    RestartPolicy,
+    Sidecar,
+)
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import udf
+from pyspark.streaming import StreamingContext
 
 
 def expect(holds, what):
@@ -26,7 +35,16 @@ def trains_and_answers(spark, node):
         queues=["input", "output"],
         reservation_timeout=120,
         env={"ANOTHER": "1"},
+        gpus_by_job={"worker": 0},
+        restart=RestartPolicy(max_restarts=1, window=600),
+        restart_by_job={"worker": RestartPolicy()},
+        quarantine=QuarantinePolicy(failures=2),
+        sidecars=[Sidecar("sleeper", "/bin/sh", ["-c", "exec sleep $LENGTH"], env={"LENGTH": "600"})],
     ) as cluster:
+        nodes = [info.address for info in cluster.cluster_info]
+        expect(cluster.cluster_spec == {"worker": nodes}, cluster.cluster_spec)
+        expect(cluster.spark_context is spark.sparkContext, "its SparkContext")
+        expect(cluster.node_rdd.getNumPartitions() >= 1, "the RDD of its nodes")
         expect([info.state for info in cluster.cluster_info] == ["running"] * 2, cluster.cluster_info)
         expect(cluster.input_mode is InputMode.FEED and cluster.num_executors == 2, "attributes")
         expect(cluster.queues == ["input", "output"] and ":" in cluster.server_address, "attributes")
@@ -68,6 +86,21 @@ def a_function_that_raises_is_told_as_on_every_spark(spark, node):
     except MillraceError as error:
         expect(error.code == "ABORTED" and "cannot bear this" in error.message, repr(error))
     cluster.close()
+
+
+def dstreams_are_fed(spark, node):
+    """Until the program stops reading, which ends the stream, and not the SparkContext."""
+    context = spark.sparkContext
+    cluster = MillraceCluster.run(
+        spark, NodeProgram.file(node, "stop_reading_at", "22"), 1, input_mode=InputMode.FEED, stop_grace=1
+    )
+    stream = StreamingContext(context, 1)
+    # One partition each: the program takes 7 rows at a time, so that some of the last ten stay unread.
+    batches = [context.parallelize([Row(x=row) for row in range(first, first + 10)], 1) for first in (0, 10, 20)]
+    expect(cluster.train(stream.queueStream(batches)) is None, "a stream has no result yet")
+    stream.start()
+    cluster.shutdown(stream)
+    expect(spark.range(3).count() == 3, "the SparkContext is as good as before")
 
 
 def streams_are_fed(spark, node):
@@ -123,6 +156,7 @@ def main():
         trains_and_answers,
         failures_are_errors,
         a_function_that_raises_is_told_as_on_every_spark,
+        dstreams_are_fed,
         streams_are_fed,
         wrong_use_is_told,
     ):

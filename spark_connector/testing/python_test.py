@@ -11,7 +11,7 @@ import zipfile
 from spark_cluster import SparkCluster, SparkUnavailable, java_home, spark_home
 
 
-CHECKS = 5  # of python_checks.py
+CHECKS = 6  # of python_checks.py
 
 
 def _zip(package, into):

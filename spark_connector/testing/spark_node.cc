@@ -182,6 +182,14 @@ absl::Status Run(NodeContext& ctx, int argc, char** argv) {
     ctx.WaitForStop();
     return absl::OkStatus();
   }
+  if (what == "talk") {
+    std::printf("hello\n");
+    std::fflush(stdout);
+    std::fprintf(stderr, "oh\n");
+    ctx.ReportMetric("loss", 7, 0.5);
+    ctx.WaitForStop();
+    return absl::OkStatus();
+  }
   if (what == "measure") return Measure(ctx);
   if (what == "echo") return Echo(ctx);
   return Work(ctx, {.what = what, .number = argument.empty() ? -1 : std::atoll(argument.c_str())});

@@ -11,7 +11,17 @@ The connector's jar, millrace-spark.jar, has to be on the application's class pa
 
 from millrace.cluster import MillraceCluster, NodeInfo, TrainResult
 from millrace.error import MillraceError
-from millrace.options import InputMode, NodeProgram
+from millrace.options import InputMode, NodeProgram, QuarantinePolicy, RestartPolicy, Sidecar
 
-__all__ = ["InputMode", "MillraceCluster", "MillraceError", "NodeInfo", "NodeProgram", "TrainResult"]
+__all__ = [
+    "InputMode",
+    "MillraceCluster",
+    "MillraceError",
+    "NodeInfo",
+    "NodeProgram",
+    "QuarantinePolicy",
+    "RestartPolicy",
+    "Sidecar",
+    "TrainResult",
+]
 __version__ = "0.1.0"

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from millrace.error import MillraceError, is_interrupt, require_class, translated
-from millrace.options import InputMode, NodeProgram, cluster_options, millis
+from millrace.options import (
+    InputMode,
+    NodeProgram,
+    QuarantinePolicy,
+    RestartPolicy,
+    Sidecar,
+    duration,
+    string_array,
+)
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+    from pyspark.streaming import DStream, StreamingContext
 
 _THREE_DAYS = 259_200.0
 
@@ -69,7 +79,11 @@ class MillraceCluster:
         reservation_timeout: Optional[float] = None,
         nodes_per_executor: Optional[int] = None,
         gpus_per_node: Optional[int] = None,
-        max_restarts: Optional[int] = None,
+        gpus_by_job: Optional[Mapping[str, int]] = None,
+        restart: Optional[RestartPolicy] = None,
+        restart_by_job: Optional[Mapping[str, RestartPolicy]] = None,
+        quarantine: Optional[QuarantinePolicy] = None,
+        sidecars: Optional[Sequence[Sidecar]] = None,
         default_fs: Optional[str] = None,
         working_dir: Optional[str] = None,
         port_range: Optional[str] = None,
@@ -83,11 +97,8 @@ class MillraceCluster:
         """Starts a cluster and returns when every node runs.
 
         The arguments are those of the Java class ClusterOptions, whose defaults hold for what is None;
-        times are in seconds.
+        times are in seconds. restart: of every node; restart_by_job: of the jobs that differ.
         """
-        options = {
-            name: value for name, value in locals().items() if name not in ("cls", "spark", "program")
-        }
         context = getattr(spark, "_sc", None)
         if context is None:
             raise MillraceError(
@@ -95,8 +106,57 @@ class MillraceCluster:
             )
         gateway = context._gateway
         cluster_class = require_class(gateway.jvm)
+        builder = gateway.jvm.io.millrace.spark.ClusterOptions.builder()
+
+        def option(name: str, value: Any) -> None:
+            if value is not None:
+                getattr(builder, name)(value)
+
+        def seconds(name: str, value: Optional[float]) -> None:
+            if value is not None:
+                option(name, duration(gateway, value))
+
+        def policy(name: str, value: Any) -> None:
+            if value is not None:
+                option(name, value._to_java(gateway))
+
+        option("numExecutors", num_executors)
+        option("numPs", num_ps)
+        option("masterNode", master_node)
+        option("evalNode", eval_node)
+        option("driverPsNodes", driver_ps_nodes)
+        if input_mode is not None:
+            option("inputMode", getattr(gateway.jvm.io.millrace.spark.InputMode, InputMode(input_mode).value))
+        if queues is not None:
+            option("queues", string_array(gateway, queues))
+        option("logDir", log_dir)
+        option("tensorboard", tensorboard)
+        option("releasePort", release_port)
+        seconds("reservationTimeout", reservation_timeout)
+        option("nodesPerExecutor", nodes_per_executor)
+        option("gpusPerNode", gpus_per_node)
+        option("gpusByJob", gpus_by_job)
+        policy("restart", restart)
+        if restart_by_job is not None:
+            option("restartByJob", {job: one._to_java(gateway) for job, one in restart_by_job.items()})
+        policy("quarantine", quarantine)
+        if sidecars is not None:
+            array = gateway.new_array(gateway.jvm.io.millrace.spark.Sidecar, len(sidecars))
+            for i, sidecar in enumerate(sidecars):
+                array[i] = sidecar._to_java(gateway)
+            option("sidecars", array)
+        option("defaultFs", default_fs)
+        option("workingDir", working_dir)
+        option("portRange", port_range)
+        option("feedPortRange", feed_port_range)
+        option("coordinatorPortRange", coordinator_port_range)
+        option("feedBudgetBytes", feed_budget_bytes)
+        seconds("stopGrace", stop_grace)
+        seconds("stopTimeout", stop_timeout)
+        if env is not None:
+            option("env", {str(key): str(text) for key, text in env.items()})
         with translated():
-            java = cluster_class.run(context._jsc, program._to_java(gateway), cluster_options(gateway, options))
+            java = cluster_class.run(context._jsc, program._to_java(gateway), builder.build())
         return cls(spark, java)
 
     def _options(self, name: str, **values: Any) -> Any:
@@ -105,28 +165,46 @@ class MillraceCluster:
             getattr(builder, method)(value)
         return builder.build()
 
+    def _duration(self, seconds: Optional[float]) -> Any:
+        return duration(self._spark._sc._gateway, seconds)
+
     def train(
         self,
-        data: "DataFrame",
+        data: Union["DataFrame", "DStream"],
         num_epochs: int = 1,
         feed_timeout: float = 600.0,
         queue: str = "input",
         end_of_feed: bool = False,
-    ) -> TrainResult:
+    ) -> Optional[TrainResult]:
         """Feeds every row, num_epochs times; returns when programs have used them all, or stopped reading.
 
         end_of_feed: the queue ends with this call; the programs may serve inference on it then.
+
+        Of a DStream, whose elements are Rows, dicts or tuples, every batch is fed as it comes; returns None
+        at once. A batch that cannot be fed is the stream's error; shutdown(ssc) waits for the stream's end.
         """
+        if hasattr(data, "foreachRDD"):
+            self._train_stream(data, num_epochs, feed_timeout, queue, end_of_feed)
+            return None
         options = self._options(
             "TrainOptions",
             numEpochs=num_epochs,
-            feedTimeoutMillis=millis(feed_timeout),
+            feedTimeout=self._duration(feed_timeout),
             queue=queue,
             endOfFeed=end_of_feed,
         )
         with translated():
             result = self._java.train(_java_frame(data), options)
         return TrainResult(result.rows(), result.refedRows(), result.exactlyOnce(), result.terminated())
+
+    def _train_stream(
+        self, stream: "DStream", num_epochs: int, feed_timeout: float, queue: str, end_of_feed: bool
+    ) -> None:
+        def feed(rdd: Any) -> None:
+            if not rdd.isEmpty():  # a schema is inferred from rows
+                self.train(self._spark.createDataFrame(rdd), num_epochs, feed_timeout, queue, end_of_feed)
+
+        stream.foreachRDD(feed)
 
     def train_batches(
         self,
@@ -141,7 +219,7 @@ class MillraceCluster:
         A query that is stopped while it feeds a batch ends without an error.
         """
         options = self._options(
-            "TrainOptions", numEpochs=num_epochs, feedTimeoutMillis=millis(feed_timeout), queue=queue
+            "TrainOptions", numEpochs=num_epochs, feedTimeout=self._duration(feed_timeout), queue=queue
         )
         with translated():
             feed = self._java.trainBatches(options)
@@ -174,7 +252,7 @@ class MillraceCluster:
             schema = jvm.org.apache.spark.sql.types.StructType.fromDDL(result_schema)
         else:
             schema = jvm.org.apache.spark.sql.types.DataType.fromJson(result_schema.json())
-        options = self._options("InferenceOptions", feedTimeoutMillis=millis(feed_timeout), queue=queue)
+        options = self._options("InferenceOptions", feedTimeout=self._duration(feed_timeout), queue=queue)
         with translated():
             java = self._java.inference(_java_frame(data), schema, options)
         return type(data)(java, self._spark)
@@ -184,17 +262,27 @@ class MillraceCluster:
         with translated():
             self._java.endFeed(queue)
 
-    def shutdown(self, grace: Optional[float] = None, timeout: Optional[float] = _THREE_DAYS) -> None:
+    def shutdown(
+        self,
+        ssc: Optional["StreamingContext"] = None,
+        grace: Optional[float] = None,
+        timeout: Optional[float] = _THREE_DAYS,
+    ) -> None:
         """Ends all queues, waits for chief, master and workers, then stops ps and evaluator. Idempotent.
 
         grace: in InputMode.FEED how long workers may take after the end of their rows, then they are
         asked to stop and the error names them; in InputMode.DIRECT, where workers end when their work
         is done, how long an evaluator may take after them (None: no time). timeout: all of it, then
-        everything is stopped. None is without end.
+        everything is stopped. None is without end. ssc: of streams that train() was given; first waits
+        until somebody stops it, or the programs read no more, or the cluster has failed, and stops it then,
+        gracefully, without the SparkContext.
         """
-        options = self._options("ShutdownOptions", graceMillis=millis(grace), timeoutMillis=millis(timeout))
+        options = self._options("ShutdownOptions", grace=self._duration(grace), timeout=self._duration(timeout))
         with translated():
-            self._java.shutdown(options)
+            if ssc is None:
+                self._java.shutdown(options)
+            else:
+                self._java.shutdown(ssc._jssc, options)
 
     def close(self) -> None:
         """Ends everything at once, without waiting for programs; nothing after shutdown."""
@@ -233,6 +321,21 @@ class MillraceCluster:
                 )
                 for node in self._java.clusterInfo()
             ]
+
+    @property
+    def cluster_spec(self) -> Dict[str, List[str]]:
+        """The addresses of every job, by task index."""
+        with translated():
+            return {job: list(addresses) for job, addresses in self._java.clusterSpec().items()}
+
+    @property
+    def node_rdd(self) -> Any:
+        """The RDD whose tasks hold the nodes, as the JVM has it: a JavaRDD of strings."""
+        return self._java.nodeRdd()
+
+    @property
+    def spark_context(self) -> "SparkContext":
+        return self._spark.sparkContext
 
     @property
     def default_fs(self) -> str:

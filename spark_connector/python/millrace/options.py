@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from typing import Any, Dict, Mapping, Optional, Sequence
 
@@ -49,58 +50,60 @@ def string_array(gateway: Any, values: Sequence[str]) -> Any:
     return array
 
 
-def millis(seconds: Optional[float]) -> int:
-    """None is forever."""
-    return -1 if seconds is None else max(0, round(seconds * 1000))
+def duration(gateway: Any, seconds: Optional[float]) -> Any:
+    """A java.time.Duration; None is forever."""
+    if seconds is None:
+        return gateway.jvm.java.time.temporal.ChronoUnit.FOREVER.getDuration()
+    return gateway.jvm.java.time.Duration.ofMillis(max(0, round(seconds * 1000)))
 
 
-# Arguments of MillraceCluster.run: name of ours, name of Java's, and what makes the one of the other.
-_PLAIN = {
-    "num_executors": "numExecutors",
-    "num_ps": "numPs",
-    "eval_node": "evalNode",
-    "driver_ps_nodes": "driverPsNodes",
-    "tensorboard": "tensorboard",
-    "release_port": "releasePort",
-    "nodes_per_executor": "nodesPerExecutor",
-    "gpus_per_node": "gpusPerNode",
-    "max_restarts": "maxRestarts",
-    "feed_budget_bytes": "feedBudgetBytes",
-}
-_TEXT = {
-    "master_node": "masterNode",
-    "log_dir": "logDir",
-    "default_fs": "defaultFs",
-    "working_dir": "workingDir",
-    "port_range": "portRange",
-    "feed_port_range": "feedPortRange",
-    "coordinator_port_range": "coordinatorPortRange",
-}
-_SECONDS = {
-    "reservation_timeout": "reservationTimeoutMillis",
-    "stop_grace": "stopGraceMillis",
-    "stop_timeout": "stopTimeoutMillis",
-}
+@dataclasses.dataclass(frozen=True)
+class RestartPolicy:
+    """How often a node that failed is started again, and how soon; times in seconds."""
+
+    max_restarts: int = 0  # within the window; the next failure is the cluster's
+    window: Optional[float] = None  # restarts longer ago do not count any more; None: all count
+    initial_backoff: float = 1.0  # doubled with every failure that follows on a short run
+    max_backoff: float = 30.0
+
+    def _to_java(self, gateway: Any) -> Any:
+        return (
+            gateway.jvm.io.millrace.spark.RestartPolicy.builder()
+            .maxRestarts(self.max_restarts)
+            .window(duration(gateway, self.window))
+            .initialBackoff(duration(gateway, self.initial_backoff))
+            .maxBackoff(duration(gateway, self.max_backoff))
+            .build()
+        )
 
 
-def cluster_options(gateway: Any, values: Mapping[str, Any]) -> Any:
-    """ClusterOptions; what is None is left at its default."""
-    builder = gateway.jvm.io.millrace.spark.ClusterOptions.builder()
-    for name, value in values.items():
-        if value is None:
-            continue
-        if name == "input_mode":
-            builder.inputMode(getattr(gateway.jvm.io.millrace.spark.InputMode, InputMode(value).value))
-        elif name == "queues":
-            builder.queues(string_array(gateway, value))
-        elif name == "env":
-            builder.env({str(key): str(text) for key, text in value.items()})
-        elif name in _SECONDS:
-            getattr(builder, _SECONDS[name])(millis(value))
-        elif name in _TEXT:
-            getattr(builder, _TEXT[name])(str(value))
-        elif name in _PLAIN:
-            getattr(builder, _PLAIN[name])(value)
-        else:
-            raise TypeError(f"MillraceCluster.run has no argument {name!r}")
-    return builder.build()
+@dataclasses.dataclass(frozen=True)
+class QuarantinePolicy:
+    """A host on which so many nodes failed within the window gets no restarts for the duration; seconds."""
+
+    failures: int = 3
+    window: float = 60.0
+    duration: float = 300.0
+
+    def _to_java(self, gateway: Any) -> Any:
+        return gateway.jvm.io.millrace.spark.QuarantinePolicy.of(
+            self.failures, duration(gateway, self.window), duration(gateway, self.duration)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Sidecar:
+    """A program beside one node: started once the node runs, killed with it. How it ends is no failure."""
+
+    name: str  # 1 to 40 of a-z 0-9 -
+    program: str  # a path on the executor's host, or a name that is looked up in PATH there
+    args: Sequence[str] = ()  # "{host}", "{port}" (reserved for it) and "{log_dir}" are replaced
+    node: str = ""  # "worker:0"; "": the chief or master, worker:0 in clusters without
+    env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def _to_java(self, gateway: Any) -> Any:
+        java = gateway.jvm.io.millrace.spark.Sidecar.of(self.name, self.program, string_array(gateway, self.args))
+        java = java.beside(self.node)
+        for variable, value in self.env.items():
+            java = java.env(variable, value)
+        return java

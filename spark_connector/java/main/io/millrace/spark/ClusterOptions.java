@@ -1,5 +1,6 @@
 package io.millrace.spark;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -66,8 +67,8 @@ public final class ClusterOptions {
     return from.releasePort;
   }
 
-  public long reservationTimeoutMillis() {
-    return from.reservationTimeoutMillis;
+  public Duration reservationTimeout() {
+    return from.reservationTimeout;
   }
 
   public int nodesPerExecutor() {
@@ -78,8 +79,31 @@ public final class ClusterOptions {
     return from.gpusPerNode;
   }
 
-  public int maxRestarts() {
-    return from.maxRestarts;
+  /** GPUs of the nodes of some jobs, where they differ. */
+  public Map<String, Integer> gpusByJob() {
+    return from.gpusByJob;
+  }
+
+  public RestartPolicy restart() {
+    return from.restart;
+  }
+
+  /** Of the jobs that differ. */
+  public Map<String, RestartPolicy> restartByJob() {
+    return from.restartByJob;
+  }
+
+  public QuarantinePolicy quarantine() {
+    return from.quarantine;
+  }
+
+  public List<Sidecar> sidecars() {
+    return from.sidecars;
+  }
+
+  /** null: nobody listens. */
+  public ClusterObserver observer() {
+    return from.observer;
   }
 
   /** "" stands for that of Spark's Hadoop configuration. */
@@ -111,12 +135,12 @@ public final class ClusterOptions {
     return from.feedBudgetBytes;
   }
 
-  public long stopGraceMillis() {
-    return from.stopGraceMillis;
+  public Duration stopGrace() {
+    return from.stopGrace;
   }
 
-  public long stopTimeoutMillis() {
-    return from.stopTimeoutMillis;
+  public Duration stopTimeout() {
+    return from.stopTimeout;
   }
 
   public Map<String, String> env() {
@@ -135,18 +159,23 @@ public final class ClusterOptions {
     private String logDir = "";
     private boolean tensorboard;
     private boolean releasePort = true;
-    private long reservationTimeoutMillis = 600_000;
+    private Duration reservationTimeout = Duration.ofMinutes(10);
     private int nodesPerExecutor;
     private int gpusPerNode;
-    private int maxRestarts;
+    private Map<String, Integer> gpusByJob = Collections.emptyMap();
+    private RestartPolicy restart = RestartPolicy.never();
+    private Map<String, RestartPolicy> restartByJob = Collections.emptyMap();
+    private QuarantinePolicy quarantine = QuarantinePolicy.defaults();
+    private List<Sidecar> sidecars = Collections.emptyList();
+    private ClusterObserver observer;
     private String defaultFs = "";
     private String workingDir = "";
     private String portRange = "";
     private String feedPortRange = "";
     private String coordinatorPortRange = "";
     private long feedBudgetBytes = 256L << 20;
-    private long stopGraceMillis = 5_000;
-    private long stopTimeoutMillis = 10_000;
+    private Duration stopGrace = Duration.ofSeconds(5);
+    private Duration stopTimeout = Duration.ofSeconds(10);
     private Map<String, String> env = Collections.emptyMap();
 
     private Builder() {}
@@ -162,18 +191,23 @@ public final class ClusterOptions {
       logDir = other.logDir;
       tensorboard = other.tensorboard;
       releasePort = other.releasePort;
-      reservationTimeoutMillis = other.reservationTimeoutMillis;
+      reservationTimeout = other.reservationTimeout;
       nodesPerExecutor = other.nodesPerExecutor;
       gpusPerNode = other.gpusPerNode;
-      maxRestarts = other.maxRestarts;
+      gpusByJob = other.gpusByJob;
+      restart = other.restart;
+      restartByJob = other.restartByJob;
+      quarantine = other.quarantine;
+      sidecars = other.sidecars;
+      observer = other.observer;
       defaultFs = other.defaultFs;
       workingDir = other.workingDir;
       portRange = other.portRange;
       feedPortRange = other.feedPortRange;
       coordinatorPortRange = other.coordinatorPortRange;
       feedBudgetBytes = other.feedBudgetBytes;
-      stopGraceMillis = other.stopGraceMillis;
-      stopTimeoutMillis = other.stopTimeoutMillis;
+      stopGrace = other.stopGrace;
+      stopTimeout = other.stopTimeout;
       env = other.env;
     }
 
@@ -237,9 +271,9 @@ public final class ClusterOptions {
       return this;
     }
 
-    /** How long all nodes may take to come. 600,000 ms. */
-    public Builder reservationTimeoutMillis(long value) {
-      reservationTimeoutMillis = value;
+    /** How long all nodes may take to come. Ten minutes. */
+    public Builder reservationTimeout(Duration value) {
+      reservationTimeout = Objects.requireNonNull(value);
       return this;
     }
 
@@ -261,9 +295,39 @@ public final class ClusterOptions {
       return this;
     }
 
-    /** How often a node that failed is started again before that is the cluster's failure. 0. */
-    public Builder maxRestarts(int value) {
-      maxRestarts = value;
+    /** Other numbers for some jobs: {"evaluator": 1, "ps": 0}. A node with 0 is given none. */
+    public Builder gpusByJob(Map<String, Integer> value) {
+      gpusByJob = Collections.unmodifiableMap(new LinkedHashMap<>(value));
+      return this;
+    }
+
+    /** How often a node that failed is started again before that is the cluster's failure. Never. */
+    public Builder restart(RestartPolicy value) {
+      restart = Objects.requireNonNull(value);
+      return this;
+    }
+
+    /** Of the jobs that differ: {"ps": RestartPolicy.never()}. */
+    public Builder restartByJob(Map<String, RestartPolicy> value) {
+      restartByJob = Collections.unmodifiableMap(new LinkedHashMap<>(value));
+      return this;
+    }
+
+    /** When a host is left alone. */
+    public Builder quarantine(QuarantinePolicy value) {
+      quarantine = Objects.requireNonNull(value);
+      return this;
+    }
+
+    /** Programs beside nodes. */
+    public Builder sidecars(Sidecar... value) {
+      sidecars = Collections.unmodifiableList(new ArrayList<>(Arrays.asList(value)));
+      return this;
+    }
+
+    /** Hears on the driver what nodes write and measure. Nobody. */
+    public Builder observer(ClusterObserver value) {
+      observer = value;
       return this;
     }
 
@@ -303,15 +367,15 @@ public final class ClusterOptions {
       return this;
     }
 
-    /** How long a node that was asked to stop may take. 5,000 ms. */
-    public Builder stopGraceMillis(long value) {
-      stopGraceMillis = value;
+    /** How long a node that was asked to stop may take. 5 s. */
+    public Builder stopGrace(Duration value) {
+      stopGrace = Objects.requireNonNull(value);
       return this;
     }
 
-    /** How long a node may stay stopped by a signal (SIGSTOP) before it has failed. 10,000 ms. */
-    public Builder stopTimeoutMillis(long value) {
-      stopTimeoutMillis = value;
+    /** How long a node may stay stopped by a signal (SIGSTOP) before it has failed. 10 s. */
+    public Builder stopTimeout(Duration value) {
+      stopTimeout = Objects.requireNonNull(value);
       return this;
     }
 

@@ -1,17 +1,18 @@
 package io.millrace.spark;
 
 import java.io.Serializable;
+import java.time.Duration;
 import java.util.Objects;
 
 /** How rows are fed for inference. Immutable. */
 public final class InferenceOptions implements Serializable {
   private static final long serialVersionUID = 1L;
 
-  private final long feedTimeoutMillis;
+  private final Duration feedTimeout;
   private final String queue;
 
   private InferenceOptions(Builder builder) {
-    feedTimeoutMillis = builder.feedTimeoutMillis;
+    feedTimeout = builder.feedTimeout;
     queue = builder.queue;
   }
 
@@ -24,8 +25,8 @@ public final class InferenceOptions implements Serializable {
     return builder().build();
   }
 
-  public long feedTimeoutMillis() {
-    return feedTimeoutMillis;
+  public Duration feedTimeout() {
+    return feedTimeout;
   }
 
   public String queue() {
@@ -34,14 +35,14 @@ public final class InferenceOptions implements Serializable {
 
   /** Collects the options. Not thread-safe. */
   public static final class Builder {
-    private long feedTimeoutMillis = 600_000;
+    private Duration feedTimeout = Duration.ofMinutes(10);
     private String queue = "input";
 
     private Builder() {}
 
-    /** The longest time without a row received or acknowledged. 600,000 ms. */
-    public Builder feedTimeoutMillis(long value) {
-      feedTimeoutMillis = value;
+    /** The longest time without a row received or acknowledged. Ten minutes. */
+    public Builder feedTimeout(Duration value) {
+      feedTimeout = Objects.requireNonNull(value);
       return this;
     }
 

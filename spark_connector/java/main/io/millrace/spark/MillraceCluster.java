@@ -1,6 +1,7 @@
 package io.millrace.spark;
 
 import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.Durations;
 import io.millrace.spark.internal.base.Interrupts;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.base.Text;
@@ -225,7 +226,7 @@ public final class MillraceCluster implements AutoCloseable {
             run.coordinator().address(),
             "train-" + Text.randomHex(8),
             options.queue(),
-            options.feedTimeoutMillis(),
+            Durations.millis(options.feedTimeout()),
             partitions,
             SourceLevel.isDeterminate(data));
     String description =
@@ -311,10 +312,10 @@ public final class MillraceCluster implements AutoCloseable {
           clusterId(),
           queue,
           queue,
-          options.feedTimeoutMillis() / 1000.0);
+          Durations.millis(options.feedTimeout()) / 1000.0);
     }
     String feed = inferenceFeeds.open(options.queue(), partitions);
-    return run.inferencePlan(feed, queue, options.feedTimeoutMillis(), partitions);
+    return run.inferencePlan(feed, queue, Durations.millis(options.feedTimeout()), partitions);
   }
 
   // ----------------------------------------------------------------------------------------- shutdown
@@ -335,7 +336,7 @@ public final class MillraceCluster implements AutoCloseable {
     if (!shut) {
       shut = true;
       try {
-        run.shutdown(options.graceMillis(), options.timeoutMillis());
+        run.shutdown(Durations.millis(options.grace()), Durations.millis(options.timeout()));
       } catch (MillraceException e) {
         shutError = e;
       }
@@ -403,6 +404,27 @@ public final class MillraceCluster implements AutoCloseable {
               slot.nodePid));
     }
     return nodes;
+  }
+
+  /**
+   * The addresses of every job, by task index, as TensorFlow's ClusterSpec has them: {"chief": ["h1:40213"],
+   * "worker": ["h2:39114"]}.
+   */
+  public Map<String, List<String>> clusterSpec() {
+    Map<String, List<String>> spec = new TreeMap<>();
+    try {
+      JsonObject jobs = run.coordinator().call("cluster_spec", new Params()).object("cluster_spec");
+      for (String job : jobs.members().keySet()) {
+        List<String> addresses = new ArrayList<>();
+        for (Object address : jobs.list(job)) {
+          addresses.add((String) address);
+        }
+        spec.put(job, addresses);
+      }
+      return spec;
+    } catch (BadInputException e) {
+      throw new MillraceException(StatusCode.INTERNAL, "the cluster's spec makes no sense: " + e.getMessage());
+    }
   }
 
   /** Why the cluster has failed; null while it has not. */

@@ -1,17 +1,20 @@
 package io.millrace.spark;
 
+import io.millrace.spark.internal.base.Durations;
 import java.io.Serializable;
+import java.time.Duration;
+import java.util.Objects;
 
 /** How a cluster ends. Immutable. */
 public final class ShutdownOptions implements Serializable {
   private static final long serialVersionUID = 1L;
 
-  private final long graceMillis;
-  private final long timeoutMillis;
+  private final Duration grace;
+  private final Duration timeout;
 
   private ShutdownOptions(Builder builder) {
-    graceMillis = builder.graceMillis;
-    timeoutMillis = builder.timeoutMillis;
+    grace = builder.grace;
+    timeout = builder.timeout;
   }
 
   public static Builder builder() {
@@ -23,34 +26,36 @@ public final class ShutdownOptions implements Serializable {
     return builder().build();
   }
 
-  public long graceMillis() {
-    return graceMillis;
+  /** Longer than any program lives: without end. */
+  public Duration grace() {
+    return grace;
   }
 
-  public long timeoutMillis() {
-    return timeoutMillis;
+  /** As {@link #grace}. */
+  public Duration timeout() {
+    return timeout;
   }
 
   /** Collects the options. Not thread-safe. */
   public static final class Builder {
-    private long graceMillis = -1;
-    private long timeoutMillis = 259_200_000L;
+    private Duration grace = Durations.FOREVER;
+    private Duration timeout = Duration.ofHours(72);
 
     private Builder() {}
 
     /**
      * FEED: how long workers may take to end by themselves after the end of their rows; then they are asked to
      * stop, and the error names them. DIRECT: workers end when their work is done, in the timeout; from then on
-     * this is an evaluator's time for its last evaluation. -1: without end, and none for an evaluator.
+     * this is an evaluator's time for its last evaluation. Without end, and none for an evaluator.
      */
-    public Builder graceMillis(long value) {
-      graceMillis = value;
+    public Builder grace(Duration value) {
+      grace = Objects.requireNonNull(value);
       return this;
     }
 
-    /** How long all of it may take; then everything is killed. -1: without end. 72 hours. */
-    public Builder timeoutMillis(long value) {
-      timeoutMillis = value;
+    /** How long all of it may take; then everything is killed. 72 hours. */
+    public Builder timeout(Duration value) {
+      timeout = Objects.requireNonNull(value);
       return this;
     }
 

@@ -1,6 +1,7 @@
 package io.millrace.spark;
 
 import java.io.Serializable;
+import java.time.Duration;
 import java.util.Objects;
 
 /** How rows are fed for training. Immutable. */
@@ -8,13 +9,13 @@ public final class TrainOptions implements Serializable {
   private static final long serialVersionUID = 1L;
 
   private final int numEpochs;
-  private final long feedTimeoutMillis;
+  private final Duration feedTimeout;
   private final String queue;
   private final boolean endOfFeed;
 
   private TrainOptions(Builder builder) {
     numEpochs = builder.numEpochs;
-    feedTimeoutMillis = builder.feedTimeoutMillis;
+    feedTimeout = builder.feedTimeout;
     queue = builder.queue;
     endOfFeed = builder.endOfFeed;
   }
@@ -32,8 +33,8 @@ public final class TrainOptions implements Serializable {
     return numEpochs;
   }
 
-  public long feedTimeoutMillis() {
-    return feedTimeoutMillis;
+  public Duration feedTimeout() {
+    return feedTimeout;
   }
 
   public String queue() {
@@ -47,7 +48,7 @@ public final class TrainOptions implements Serializable {
   /** Collects the options. Not thread-safe. */
   public static final class Builder {
     private int numEpochs = 1;
-    private long feedTimeoutMillis = 600_000;
+    private Duration feedTimeout = Duration.ofMinutes(10);
     private String queue = "input";
     private boolean endOfFeed;
 
@@ -59,9 +60,9 @@ public final class TrainOptions implements Serializable {
       return this;
     }
 
-    /** The longest time without a row received or acknowledged. 600,000 ms. */
-    public Builder feedTimeoutMillis(long value) {
-      feedTimeoutMillis = value;
+    /** The longest time without a row received or acknowledged. Ten minutes. */
+    public Builder feedTimeout(Duration value) {
+      feedTimeout = Objects.requireNonNull(value);
       return this;
     }
 

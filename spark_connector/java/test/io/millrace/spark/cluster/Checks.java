@@ -17,6 +17,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -98,8 +99,8 @@ abstract class Checks {
     return ClusterOptions.builder()
         .numExecutors(executors)
         .inputMode(InputMode.FEED)
-        .reservationTimeoutMillis(400_000)
-        .stopGraceMillis(2_000);
+        .reservationTimeout(Duration.ofMillis(400_000))
+        .stopGrace(Duration.ofMillis(2_000));
   }
 
   final MillraceCluster run(ClusterOptions.Builder options, String... args) {

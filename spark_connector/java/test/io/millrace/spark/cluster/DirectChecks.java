@@ -1,11 +1,15 @@
 package io.millrace.spark.cluster;
 
+import io.millrace.spark.ClusterObserver;
 import io.millrace.spark.ClusterOptions;
 import io.millrace.spark.InputMode;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
+import io.millrace.spark.NodeOutput;
+import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.ShutdownOptions;
+import io.millrace.spark.Sidecar;
 import io.millrace.spark.StatusCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -13,10 +17,14 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.TreeSet;
 import org.apache.spark.sql.Row;
 
 /** Nodes that read their own data, all roles, and GPUs claimed on the host; four executors of one core each. */
@@ -38,6 +46,7 @@ final class DirectChecks extends Checks {
     check("paths", this::paths);
     check("fails", this::fails);
     check("gpus", this::gpus);
+    check("observed", this::observed);
     check("contextStopped", this::contextStopped); // the last: there is no context after it
   }
 
@@ -105,7 +114,8 @@ final class DirectChecks extends Checks {
     String parent = stat.substring(stat.lastIndexOf(')') + 4).split(" ")[0];
     requireEqual(Paths.get("/proc/self").toRealPath().getFileName().toString(), parent);
     requireError(
-        StatusCode.DEADLINE_EXCEEDED, () -> cluster.shutdown(ShutdownOptions.builder().timeoutMillis(1).build()));
+        StatusCode.DEADLINE_EXCEEDED,
+        () -> cluster.shutdown(ShutdownOptions.builder().timeout(Duration.ofMillis(1)).build()));
     requireEqual(false, Files.exists(Paths.get("/proc/" + ps.pid())));
   }
 
@@ -113,7 +123,7 @@ final class DirectChecks extends Checks {
   private void graceCutsNoWork() throws Exception {
     Path out = newFolder();
     MillraceCluster cluster = run(direct(2), "describe_late", out.toString());
-    cluster.shutdown(ShutdownOptions.builder().graceMillis(0).build());
+    cluster.shutdown(ShutdownOptions.builder().grace(Duration.ZERO).build());
     requireContains(told(out, "worker-0"), "rank=0");
     requireContains(told(out, "worker-1"), "rank=1");
   }
@@ -123,7 +133,9 @@ final class DirectChecks extends Checks {
     MillraceException e =
         requireError(
             StatusCode.DEADLINE_EXCEEDED,
-            () -> cluster.shutdown(ShutdownOptions.builder().graceMillis(0).timeoutMillis(1500).build()));
+            () ->
+                cluster.shutdown(
+                    ShutdownOptions.builder().grace(Duration.ZERO).timeout(Duration.ofMillis(1500)).build()));
     requireContains(e.getMessage(), "timeout of 1.5 s was over");
     requireContains(e.getMessage(), "worker:0");
     requireContains(e.getMessage(), "worker:1");
@@ -169,6 +181,52 @@ final class DirectChecks extends Checks {
     out = newFolder();
     run(direct(1), "describe", out.toString()).shutdown();
     requireContains(told(out, "worker-0"), "gpus=unset");
+  }
+
+  /** What nodes write and the sidecar beside one reach the driver, and the spec is what nodes have. */
+  private void observed() throws Exception {
+    Path out = newFolder();
+    Set<String> heard = Collections.synchronizedSet(new HashSet<>());
+    ClusterObserver observer =
+        new ClusterObserver() {
+          @Override
+          public void onOutput(NodeOutput output) {
+            for (String line : output.lines()) {
+              heard.add(output.node() + " " + output.source() + " " + line);
+            }
+          }
+
+          @Override
+          public void onMetric(String node, String name, long step, double value) {
+            heard.add(node + " " + name + " " + step + " " + value);
+          }
+        };
+    MillraceCluster cluster =
+        run(
+            direct(3)
+                .masterNode("chief")
+                .observer(observer)
+                .restart(RestartPolicy.atMost(1))
+                .restartByJob(Collections.singletonMap("chief", RestartPolicy.never()))
+                .sidecars(
+                    Sidecar.of("witness", "/bin/sh", "-c", "echo beside $TAG > '" + out.resolve("witness") + "'")
+                        .beside("worker:1")
+                        .env("TAG", "it")),
+            "talk");
+    requireEqual(new TreeSet<>(Arrays.asList("chief", "worker")), cluster.clusterSpec().keySet());
+    requireEqual(1, cluster.clusterSpec().get("chief").size());
+    List<String> workers = new ArrayList<>();
+    for (NodeInfo node : cluster.clusterInfo()) {
+      if (node.jobName().equals("worker")) {
+        workers.add(node.address());
+      }
+    }
+    requireEqual(workers, cluster.clusterSpec().get("worker"));
+    requireEqual("beside it\n", awaitFile(out.resolve("witness")));
+    for (String said : new String[] {"chief:0 STDOUT hello", "worker:1 STDERR oh", "worker:0 loss 7 0.5"}) {
+      await(said + " among " + heard, () -> heard.contains(said));
+    }
+    cluster.close(); // its programs wait to be stopped
   }
 
   /** Somebody stops the SparkContext and forgets the cluster: its coordinator ends too. */

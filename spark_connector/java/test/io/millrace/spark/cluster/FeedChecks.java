@@ -5,10 +5,12 @@ import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeProgram;
+import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
 import java.nio.file.Paths;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
@@ -194,7 +196,7 @@ final class FeedChecks extends Checks {
 
   /** A node that is killed is started again, and what it had not used is fed to it again. */
   private void restarts() throws Exception {
-    MillraceCluster cluster = run(feed(2).maxRestarts(1), "slow", "20");
+    MillraceCluster cluster = run(feed(2).restart(RestartPolicy.atMost(1)), "slow", "20");
     AtomicReference<TrainResult> result = new AtomicReference<>();
     Thread training = new Thread(() -> result.set(cluster.train(numbers(2000, 4))));
     training.start();
@@ -332,7 +334,7 @@ final class FeedChecks extends Checks {
     MillraceCluster cluster = run(feed(1), "square");
     Dataset<Row> bad = spark.range(3).selectExpr("CAST(id AS decimal(9, 2)) AS x");
     requireActionError(StatusCode.INVALID_ARGUMENT, () -> cluster.inference(bad, RESULT).collectAsList());
-    InferenceOptions soon = InferenceOptions.builder().feedTimeoutMillis(20_000).build();
+    InferenceOptions soon = InferenceOptions.builder().feedTimeout(Duration.ofMillis(20_000)).build();
     requireEqual(10, cluster.inference(numbers(10, 1), RESULT, soon).collectAsList().size());
     cluster.shutdown();
   }
@@ -411,7 +413,8 @@ final class FeedChecks extends Checks {
             .foreachAsync(i -> await("its job's end", () -> TaskContext.get().isInterrupted()));
     await("a task in one of two slots", () -> runningTasks() == 1);
     MillraceException taken =
-        requireError(StatusCode.DEADLINE_EXCEEDED, () -> run(feed(2).reservationTimeoutMillis(5_000), "sum"));
+        requireError(
+            StatusCode.DEADLINE_EXCEEDED, () -> run(feed(2).reservationTimeout(Duration.ofSeconds(5)), "sum"));
     requireContains(taken.getMessage(), "have 1 of 2 slots");
     other.cancel(true);
     await("its end", () -> runningTasks() == 0);

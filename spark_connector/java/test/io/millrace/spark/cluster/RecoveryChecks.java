@@ -6,6 +6,7 @@ import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeProgram;
+import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
@@ -13,6 +14,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicReference;
@@ -98,7 +100,7 @@ final class RecoveryChecks extends Checks {
     MillraceCluster cluster = run(feed(1), "sum");
     cluster.train(numbers(100, 2));
     sc.sc().addSparkListener(listener);
-    InferenceOptions options = InferenceOptions.builder().feedTimeoutMillis(timeoutMillis).build();
+    InferenceOptions options = InferenceOptions.builder().feedTimeout(Duration.ofMillis(timeoutMillis)).build();
     MillraceException e =
         requireActionError(
             StatusCode.DEADLINE_EXCEEDED, () -> cluster.inference(numbers(10, 1), RESULT, options).count());
@@ -115,7 +117,7 @@ final class RecoveryChecks extends Checks {
   /** Programs that were not written for a feed, and one that has ended. */
   private void noFeed() {
     MillraceCluster sleeps = MillraceCluster.run(sc, NodeProgram.path("/bin/sleep", "600"), feed(2).build());
-    TrainOptions soon = TrainOptions.builder().feedTimeoutMillis(2_000).build();
+    TrainOptions soon = TrainOptions.builder().feedTimeout(Duration.ofMillis(2_000)).build();
     MillraceException e = requireError(StatusCode.DEADLINE_EXCEEDED, () -> sleeps.train(numbers(100, 16), soon));
     requireContains(e.getMessage(), "worker:0, worker:1 published no feed endpoint");
     sleeps.close();
@@ -194,7 +196,7 @@ final class RecoveryChecks extends Checks {
 
   /** Training goes on, to its end, after something was killed in the middle. */
   private void killed(String what, Killer killer) throws Exception {
-    MillraceCluster cluster = run(feed(2).maxRestarts(3).feedBudgetBytes(1 << 20), "slow", "5");
+    MillraceCluster cluster = run(feed(2).restart(RestartPolicy.atMost(3)).feedBudgetBytes(1 << 20), "slow", "5");
     long count = 4_000;
     Dataset<Row> data = numbers(count, 16).selectExpr("x", "repeat('a', 20000) AS pad");
     AtomicReference<TrainResult> result = new AtomicReference<>();
@@ -265,11 +267,11 @@ final class RecoveryChecks extends Checks {
 
   /** No node is left, and tasks of inference hold every core: they start what they wait for. */
   private void killedInInference(String what, int nodes, Killer killer) throws Exception {
-    MillraceCluster cluster = run(feed(nodes).maxRestarts(3), "square");
+    MillraceCluster cluster = run(feed(nodes).restart(RestartPolicy.atMost(3)), "square");
     Path files = Files.createTempDirectory(Paths.get(folder), "gate");
     UserDefinedFunction gate = functions.udf(new Gate(files), DataTypes.LongType);
     Dataset<Row> data = numbers(1000, 6).select(gate.apply(functions.col("x")).as("x"));
-    InferenceOptions options = InferenceOptions.builder().feedTimeoutMillis(60_000).build();
+    InferenceOptions options = InferenceOptions.builder().feedTimeout(Duration.ofMillis(60_000)).build();
     AtomicReference<List<Row>> result = new AtomicReference<>();
     Thread inferring =
         new Thread(() -> result.set(cluster.inference(data, RESULT, options).select("y").collectAsList()));

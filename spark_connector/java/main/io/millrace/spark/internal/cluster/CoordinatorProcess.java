@@ -1,5 +1,6 @@
 package io.millrace.spark.internal.cluster;
 
+import io.millrace.spark.ClusterObserver;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
@@ -26,6 +27,8 @@ public final class CoordinatorProcess implements AutoCloseable {
   private final ControlChild child;
   private final IntConsumer onRelaunch;
   private final Consumer<MillraceException> onFailure;
+  // Null: nobody listens.
+  private final Observations observations;
   // Guarded by this.
   private final TreeMap<Integer, Slot> slots = new TreeMap<>();
   private MillraceException firstCause;
@@ -41,11 +44,12 @@ public final class CoordinatorProcess implements AutoCloseable {
    * @param params of "start"
    * @param onFailure called once, with the cluster's first cause; must not block
    * @param onRelaunch called with the number of a slot whose agent is to be started anew; must not block
+   * @param observer of output and metrics; null: nobody listens
    */
   public static CoordinatorProcess start(
-      Params params, Consumer<MillraceException> onFailure, IntConsumer onRelaunch) {
+      Params params, Consumer<MillraceException> onFailure, IntConsumer onRelaunch, ClusterObserver observer) {
     ControlChild.setInDriver();
-    CoordinatorProcess coordinator = new CoordinatorProcess(onFailure, onRelaunch);
+    CoordinatorProcess coordinator = new CoordinatorProcess(onFailure, onRelaunch, observer);
     try {
       coordinator.readStart(coordinator.child.call("start", params));
       return coordinator;
@@ -55,9 +59,11 @@ public final class CoordinatorProcess implements AutoCloseable {
     }
   }
 
-  private CoordinatorProcess(Consumer<MillraceException> onFailure, IntConsumer onRelaunch) {
+  private CoordinatorProcess(
+      Consumer<MillraceException> onFailure, IntConsumer onRelaunch, ClusterObserver observer) {
     this.onFailure = onFailure;
     this.onRelaunch = onRelaunch;
+    this.observations = observer == null ? null : new Observations(observer);
     child =
         ControlChild.start(
             "coordinator",
@@ -127,6 +133,12 @@ public final class CoordinatorProcess implements AutoCloseable {
         break;
       case "relaunch":
         onRelaunch.accept((int) members.integer("executor_id"));
+        break;
+      case "log":
+      case "metric":
+        if (observations != null) {
+          observations.take(event, members);
+        }
         break;
       case "error":
         LOG.warn("the coordinator cannot go on: {}", members.string("message"));
@@ -302,6 +314,9 @@ public final class CoordinatorProcess implements AutoCloseable {
       closing = true;
     }
     child.close();
+    if (observations != null) {
+      observations.close();
+    }
     if (!child.awaitExit(END_MILLIS)) {
       child.kill();
     }

@@ -4,7 +4,10 @@ import io.millrace.spark.ClusterOptions;
 import io.millrace.spark.InputMode;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeProgram;
+import io.millrace.spark.RestartPolicy;
+import io.millrace.spark.Sidecar;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Durations;
 import io.millrace.spark.internal.base.Interrupts;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
@@ -79,7 +82,8 @@ public final class ClusterRun {
         CoordinatorProcess.start(
             startParams(program),
             cause -> react(this::onFailure),
-            executorId -> react(() -> onRelaunch(executorId)));
+            executorId -> react(() -> onRelaunch(executorId)),
+            options.observer());
     List<NodeSlot> ofSpark = new ArrayList<>();
     for (String role : coordinator.roles()) {
       NodeSlot slot = new NodeSlot(slots.size(), role);
@@ -137,13 +141,21 @@ public final class ClusterRun {
             .and("tensorboard", options.tensorboard())
             .and("gpus_per_node", options.gpusPerNode())
             .and("feed_budget_bytes", options.feedBudgetBytes())
-            .and("reservation_timeout_ms", options.reservationTimeoutMillis())
-            .and("stop_grace_ms", options.stopGraceMillis())
-            .and("stop_timeout_ms", options.stopTimeoutMillis())
-            .and("max_restarts", options.maxRestarts())
+            .and("reservation_timeout_ms", Durations.millis(options.reservationTimeout()))
+            .and("stop_grace_ms", Durations.millis(options.stopGrace()))
+            .and("stop_timeout_ms", Durations.millis(options.stopTimeout()))
+            .and("sidecars", sidecarParams())
+            .and("restarts", restartParams())
+            .and("quarantine", quarantineParams())
+            .and("log_events", options.observer() != null)
+            .and("metric_events", options.observer() != null)
             .and("bind_address", bindAddress(conf.get("spark.driver.bindAddress", host)))
             .and("advertise_host", host)
             .and("cluster_file", true);
+    params.putAll(restartParams(options.restart()));
+    if (!options.gpusByJob().isEmpty()) {
+      params.and("gpus_by_job", options.gpusByJob());
+    }
     Params env = new Params();
     env.putAll(options.env());
     env.putAll(program.env());
@@ -155,6 +167,38 @@ public final class ClusterRun {
       params.and("port_range", options.coordinatorPortRange());
     }
     return params;
+  }
+
+  private static Params restartParams(RestartPolicy policy) {
+    return Params.of("max_restarts", policy.maxRestarts())
+        .and("restart_window_ms", Durations.millis(policy.window()))
+        .and("restart_backoff_ms", Durations.millis(policy.initialBackoff()))
+        .and("max_restart_backoff_ms", Durations.millis(policy.maxBackoff()));
+  }
+
+  private Params restartParams() {
+    Params jobs = new Params();
+    options.restartByJob().forEach((job, policy) -> jobs.and(job, restartParams(policy)));
+    return jobs;
+  }
+
+  private Params quarantineParams() {
+    return Params.of("failures", options.quarantine().failures())
+        .and("window_ms", Durations.millis(options.quarantine().window()))
+        .and("duration_ms", Durations.millis(options.quarantine().duration()));
+  }
+
+  private List<Params> sidecarParams() {
+    List<Params> all = new ArrayList<>();
+    for (Sidecar sidecar : options.sidecars()) {
+      all.add(
+          Params.of("name", sidecar.name())
+              .and("node", sidecar.node())
+              .and("program", sidecar.program())
+              .and("args", sidecar.args())
+              .and("env", sidecar.env()));
+    }
+    return all;
   }
 
   private static String bindAddress(String host) {
@@ -338,7 +382,12 @@ public final class ClusterRun {
   public FeedPlan inferencePlan(String feed, String queue, long feedTimeoutMillis, int partitions) {
     return FeedPlan.inference(
         coordinator.clusterId(), coordinator.address(), feed, queue, feedTimeoutMillis, partitions,
-        options.maxRestarts() > 0 ? stage.reviver() : null);
+        mayRestart() ? stage.reviver() : null);
+  }
+
+  private boolean mayRestart() {
+    return options.restart().maxRestarts() > 0
+        || options.restartByJob().values().stream().anyMatch(policy -> policy.maxRestarts() > 0);
   }
 
   public ExecutorWatch executors() {
@@ -394,7 +443,7 @@ public final class ClusterRun {
     // What was asked to stop has its stop_grace, also where the timeout is shorter.
     long rest = left(timeoutMillis, began);
     if (rest >= 0) {
-      rest = Math.max(rest, Math.min(options.stopGraceMillis(), timeoutMillis));
+      rest = Math.max(rest, Math.min(Durations.millis(options.stopGrace()), timeoutMillis));
     }
     String late = awaitEnded("all", rest);
     if (late != null) {

@@ -8,6 +8,7 @@ import io.millrace.spark.StatusCode;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Paths;
+import java.time.Duration;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.slf4j.Logger;
@@ -24,12 +25,13 @@ final class OptionChecks {
       throw new MillraceException(StatusCode.FAILED_PRECONDITION, "the SparkContext is stopped");
     }
     positive("numExecutors", options.numExecutors());
-    positive("reservationTimeoutMillis", options.reservationTimeoutMillis());
+    positive("reservationTimeout", options.reservationTimeout());
+    positive("stopGrace", options.stopGrace());
+    positive("stopTimeout", options.stopTimeout());
     if (options.numPs() < 0
-        || options.maxRestarts() < 0
         || options.gpusPerNode() < 0
         || options.nodesPerExecutor() < 0) {
-      throw bad("numPs, maxRestarts, gpusPerNode and nodesPerExecutor must not be negative");
+      throw bad("numPs, gpusPerNode and nodesPerExecutor must not be negative");
     }
     if (!options.masterNode().isEmpty()
         && !options.masterNode().equals("chief")
@@ -48,7 +50,11 @@ final class OptionChecks {
     if (program.isShipped()) {
       checkFile(program.program());
     }
-    checkGpus(spark.getConf(), options.gpusPerNode());
+    int mostGpus = options.gpusPerNode();
+    for (int gpus : options.gpusByJob().values()) {
+      mostGpus = Math.max(mostGpus, gpus);
+    }
+    checkGpus(spark.getConf(), mostGpus);
     int ofSpark = options.numExecutors() - (options.driverPsNodes() ? options.numPs() : 0);
     Capacity capacity = Capacity.of(spark.getConf());
     capacity.check(ofSpark, options.nodesPerExecutor());
@@ -60,6 +66,12 @@ final class OptionChecks {
   private static void positive(String name, long value) {
     if (value < 1) {
       throw bad(name + " is " + value + ": must be at least 1");
+    }
+  }
+
+  private static void positive(String name, Duration value) {
+    if (value.isNegative() || value.isZero()) {
+      throw bad(name + " is " + value + ": must be above 0");
     }
   }
 

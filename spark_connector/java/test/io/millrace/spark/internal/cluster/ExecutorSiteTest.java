@@ -172,7 +172,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
                 + "\\\"a\\\",\\\"ca_pem\\\":\\\"\\\","
                 + "\\\"identity_pem\\\":\\\"\\\",\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[]}}\";;",
             "sleep 0.5");
-    CoordinatorProcess coordinator = CoordinatorProcess.start(new Params(), cause -> {}, id -> {});
+    CoordinatorProcess coordinator = CoordinatorProcess.start(new Params(), cause -> {}, id -> {}, null);
     Thread.currentThread().interrupt();
     coordinator.close();
     assertTrue("the interrupt is kept", Thread.interrupted());

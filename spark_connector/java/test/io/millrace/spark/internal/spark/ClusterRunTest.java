@@ -1,14 +1,22 @@
 package io.millrace.spark.internal.spark;
 
 import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
+import io.millrace.spark.ClusterObserver;
 import io.millrace.spark.ClusterOptions;
+import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeProgram;
+import io.millrace.spark.QuarantinePolicy;
+import io.millrace.spark.RestartPolicy;
+import io.millrace.spark.Sidecar;
+import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.cluster.CoordinatorAddress;
 import io.millrace.spark.internal.cluster.FakeAgent;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.concurrent.CountDownLatch;
@@ -50,6 +58,56 @@ public final class ClusterRunTest {
     assertEquals("its job has ended", 1, spark.statusTracker().getActiveJobIds().length);
     RELEASED.countDown();
     others.join();
+  }
+
+  @Test
+  public void theCoordinatorIsToldOfEveryOption() throws Exception {
+    FakeAgent fake =
+        new FakeAgent(
+            folder.getRoot().toPath(),
+            "'coordinator start') echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"INVALID_ARGUMENT\\\","
+                + "\\\"message\\\":\\\"as the test says\\\"}}\";;",
+            "");
+    ClusterOptions options =
+        ClusterOptions.builder()
+            .numExecutors(1)
+            .gpusByJob(Collections.singletonMap("evaluator", 3))
+            .restart(
+                RestartPolicy.builder()
+                    .maxRestarts(4)
+                    .window(Duration.ofHours(1))
+                    .initialBackoff(Duration.ofMillis(50))
+                    .maxBackoff(Duration.ofSeconds(2))
+                    .build())
+            .restartByJob(Collections.singletonMap("ps", RestartPolicy.never()))
+            .quarantine(QuarantinePolicy.of(7, Duration.ofSeconds(8), Duration.ofSeconds(9)))
+            .sidecars(Sidecar.of("exporter", "serve", "--port={port}").beside("worker:0").env("A", "b"))
+            .observer(new ClusterObserver() {})
+            .reservationTimeout(Duration.ofSeconds(60))
+            .stopGrace(Duration.ofSeconds(3))
+            .stopTimeout(Duration.ofMillis(1500))
+            .build();
+    MillraceException e =
+        assertThrows(
+            MillraceException.class, () -> ClusterRun.start(spark(), NodeProgram.path("/bin/true"), options));
+    assertEquals(StatusCode.INVALID_ARGUMENT, e.code());
+    String log = fake.log();
+    for (String member :
+        new String[] {
+          "\"gpus_by_job\":{\"evaluator\":3}",
+          "\"max_restarts\":4,\"restart_window_ms\":3600000,\"restart_backoff_ms\":50,\"max_restart_backoff_ms\":2000",
+          "\"restarts\":{\"ps\":{\"max_restarts\":0,\"restart_window_ms\":-1,",
+          "\"quarantine\":{\"failures\":7,\"window_ms\":8000,\"duration_ms\":9000}",
+          "\"sidecars\":[{\"name\":\"exporter\",\"node\":\"worker:0\",\"program\":\"serve\","
+              + "\"args\":[\"--port={port}\"],\"env\":{\"A\":\"b\"}}]",
+          "\"log_events\":true",
+          "\"metric_events\":true",
+          "\"reservation_timeout_ms\":60000",
+          "\"stop_grace_ms\":3000",
+          "\"stop_timeout_ms\":1500"
+        }) {
+      assertTrue(member + " is not in " + log, log.contains(member));
+    }
   }
 
   @Test
