@@ -3,8 +3,8 @@
     load("//third_party/bazel:cc.bzl", "cc_binary", "cc_library", "cc_test")
 
 A program of another repository that depends on such a target builds it as it is built here, whatever
-the flags of that repository's .bazelrc. Under --config=precompiled a source begins with headers that are parsed
-already (precompiled_header.bzl).
+the flags of that repository's .bazelrc. In this repository's fast builds a source begins with headers that are
+parsed already (precompiled_header.bzl).
 """
 
 load("@rules_cc//cc:defs.bzl", _cc_binary = "cc_binary", _cc_library = "cc_library", _cc_test = "cc_test")

@@ -9,7 +9,8 @@
 A source that is compiled with `-include <package>/common_headers.precompiled.h` and depends on the target begins with
 what common_headers.h includes. The file of that name is empty: GCC takes `common_headers.precompiled.h.gch` in its
 place where that was made with the same options, and the source is compiled as it stands where it was not. A
-source still includes all that it needs: builds without --config=precompiled have nothing else.
+source still includes all that it needs: optimised builds, those for sanitizers and those of other repositories
+have nothing else.
 """
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
