@@ -54,7 +54,7 @@ ALLOWED = {
     "core/agent": _CONTROL | {"core/gpu"},
     # The agent is a program to it, which launchers find and start.
     "core/cluster": _CLUSTER - {"feed/wire", "feed/receiver"},
-    "core/cli/output": _BASE | {"core/coordinator/state"},
+    "core/cli/output": _LEAVES,
     "core/cli/view": _CONTROL | {"core/cli/output"},
     "core/cli": _CLUSTER | {"core/agent", "core/agent/node", "core/cluster"},
     "dashboard": _LEAVES | {"core/proto", "core/client"},
