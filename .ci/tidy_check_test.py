@@ -17,10 +17,10 @@ class TidyCheckTest(unittest.TestCase):
 
     def test_only_headers_of_the_list_are_looked_at(self):
         wanted = tidy_check.header_filter(["a/b.h", "a/b.cc"])
-        self.assertRegex("/root/./a/b.h", wanted)
-        self.assertNotRegex("/root/./a/b_h", wanted)
-        self.assertNotRegex("/root/./a/c.h", wanted)
-        self.assertNotRegex("/root/./a/c.h", tidy_check.header_filter(["a/b.cc"]))
+        self.assertRegex("/somewhere/./a/b.h", wanted)
+        self.assertNotRegex("/somewhere/./a/b_h", wanted)
+        self.assertNotRegex("/somewhere/./a/c.h", wanted)
+        self.assertNotRegex("/somewhere/./a/c.h", tidy_check.header_filter(["a/b.cc"]))
 
     def test_clang_is_told_where_headers_are_and_not_how_gcc_warns(self):
         command = "gcc -U_FORTIFY_SOURCE -Wall -Werror -MD -MF a.d -frandom-seed=a.o -iquote . -isystem x -DA=1".split()
