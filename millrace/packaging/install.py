@@ -2,7 +2,7 @@
 
     ./bazelw run -c opt //:install -- --prefix /opt/millrace
 
-    include/millrace/   the public headers and what they include, one folder for -I
+    include/millrace/   the public headers: #include "millrace/node.h" with -I PREFIX/include
     lib/                libmillrace-node.so, libmillrace-cluster.so, and for C libmillrace.so,
                         libmillrace_cluster.so, for CMake and for pkg-config
     bin/                millrace, millrace-agent, millrace-dashboard
@@ -17,8 +17,6 @@ import re
 import shutil
 import sys
 
-# Where the headers lie below the prefix, which is what the compiler is told.
-INCLUDE = "include/millrace"
 PROGRAMS = ("core/cli/millrace", "core/agent/millrace-agent", "dashboard/app/millrace-dashboard")
 LIBRARIES = ("node", "cluster")
 # Their names are those of their interface, which only grows.
@@ -44,21 +42,16 @@ def version():
 
 
 def public_headers():
-    """Include name to path: the headers of public_headers.txt and, of those that are ours to give, what
-    they include."""
-    given = {}
-    for path in read("millrace/packaging/headers.txt").splitlines():
-        given[path if not path.startswith("../") else path.rpartition("/include/")[2]] = path
-    found = {}
+    """Those of public_headers.txt, and what they include of this repository."""
+    ours = set(read("millrace/packaging/headers.txt").splitlines())
+    found = set()
     waiting = read("millrace/packaging/public_headers.txt").split()
     while waiting:
-        name = waiting.pop()
-        if name in found:
-            continue
-        found[name] = given[name]
-        waiting += [inner for inner in re.findall(r'(?m)^#include ["<]([^">]+)[">]', read(given[name]))
-                    if inner in given]
-    return found
+        header = waiting.pop()
+        if header not in found:
+            found.add(header)
+            waiting += ours.intersection(re.findall(r'(?m)^#include "(.+)"', read(header)))
+    return sorted(found)
 
 
 class Prefix:
@@ -110,14 +103,14 @@ def install_libraries(prefix):
 def filled(template):
     major, minor, _ = version().split(".")
     return (read("millrace/packaging/" + template).replace("@VERSION@", version())
-            .replace("@SOVERSION@", f"{major}.{minor}").replace("@INCLUDE@", INCLUDE))
+            .replace("@SOVERSION@", f"{major}.{minor}"))
 
 
 def install(path):
     prefix = Prefix(path)
-    prefix.remove(INCLUDE)  # headers of another version are none of this one's
-    for name, header in public_headers().items():
-        prefix.copy(header, f"{INCLUDE}/{name}")
+    prefix.remove("include/millrace")  # headers of another version are none of this one's
+    for header in public_headers():
+        prefix.copy(header, f"include/{header}")
     install_libraries(prefix)
     for program in PROGRAMS:
         prefix.copy(program, "bin/" + os.path.basename(program), 0o755)

@@ -10,6 +10,7 @@ from consumer_testing import RESULT, SUM
 
 RUNFILES = os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"]
 INSTALL = os.path.join(RUNFILES, "millrace", "millrace", "packaging", "install")
+PUBLIC_HEADERS = os.path.join(RUNFILES, "millrace", "millrace", "packaging", "public_headers.txt")
 # As README has it.
 INSTALL_COMMAND = "(cd ../millrace && ./bazelw run -c opt //:install -- --prefix $HOME/millrace)"
 
@@ -44,6 +45,15 @@ class InstalledTest(unittest.TestCase):
             printed += consumer_testing.run(command, self.project, self.environment)
         for result in results:
             self.assertIn(result, printed)
+
+    def test_headers_have_the_names_that_they_have_in_the_repository(self):
+        include = os.path.join(self.home, "millrace", "include")
+        self.assertEqual(os.listdir(include), ["millrace"])
+        with open(PUBLIC_HEADERS, encoding="utf-8") as file:
+            names = file.read().split()
+        self.assertIn("millrace/node.h", names)
+        subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-I", include, "-x", "c++", "-"], check=True, text=True,
+                       input="".join(f'#include "{name}"\n' for name in names))
 
     def test_installing_again_leaves_what_others_have_put_there(self):
         prefix = os.path.join(self.home, "millrace")
