@@ -2,19 +2,25 @@
 #ifndef EXAMPLES_RUNFILES_H_
 #define EXAMPLES_RUNFILES_H_
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/process/process.h"
 
 namespace millrace::examples {
 
 // `path` is relative to the repository's root: "examples/digits/digits.csv".
 inline std::string Runfile(absl::string_view path) {
-  std::string root = EnvOr("RUNFILES_DIR", EnvOr("TEST_SRCDIR", ""));
-  if (root.empty()) root = absl::StrCat(SelfExecutablePath().value_or(""), ".runfiles");
-  return absl::StrCat(root, "/millrace/", path);
+  for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
+    const char* root = std::getenv(variable);
+    if (root != nullptr && *root != '\0') return absl::StrCat(root, "/millrace/", path);
+  }
+  std::error_code error;  // if there is no /proc, the file is not found
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return absl::StrCat(self.string(), ".runfiles/millrace/", path);
 }
 
 }  // namespace millrace::examples

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "core/net/socket_address.h"
 #include "gloo/allreduce.h"
 #include "gloo/math.h"
 #include "gloo/rendezvous/context.h"
 #include "gloo/rendezvous/store.h"
 #include "gloo/transport/tcp/device.h"
-#include "millrace/status_macros.h"
 
 namespace millrace::examples {
 namespace {
@@ -74,13 +74,19 @@ class GlooAllReduce final : public AllReduce {
   const std::shared_ptr<gloo::rendezvous::Context> context_;
 };
 
+// Of "host:port" or "[::1]:port".
+std::string HostOf(absl::string_view address) {
+  absl::string_view host = address.substr(0, address.rfind(':'));
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  return std::string(host);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AllReduce>> AllReduce::Join(NodeContext& ctx) {
-  MILLRACE_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(ctx.address()));
   try {
     std::shared_ptr<gloo::transport::Device> device =
-        gloo::transport::tcp::CreateDevice(address.host.c_str());
+        gloo::transport::tcp::CreateDevice(HostOf(ctx.address()).c_str());
     auto context = std::make_shared<gloo::rendezvous::Context>(ctx.rank(), ctx.num_workers());
     context->setTimeout(kSumTimeout);
     KvStore store(&ctx);

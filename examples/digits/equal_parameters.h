@@ -4,15 +4,14 @@
 #define EXAMPLES_DIGITS_EQUAL_PARAMETERS_H_
 
 #include <map>
+#include <mutex>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/base/mutex.h"
 
 namespace millrace::examples {
 
@@ -28,14 +27,14 @@ class EqualParameters {
         !absl::SimpleAtoi(line.substr(6, line.find(':') - 6), &epoch)) {
       return absl::StrCat(node, ": ", line);
     }
-    MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     const int said = ++epochs_[epoch][std::string(line)];
     return said < ranks_ ? "" : absl::StrCat("all ", ranks_, " ranks: ", line);
   }
 
   // After the end: DATA_LOSS if not all ranks said the same of each epoch, up to the last.
   absl::Status Check(int last_epoch) const {
-    MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     for (const auto& [epoch, said] : epochs_) {
       if (said.size() == 1 && said.begin()->second == ranks_) continue;
       std::string error =
@@ -50,9 +49,8 @@ class EqualParameters {
 
  private:
   const int ranks_;
-  mutable Mutex mu_;
-  std::map<int, std::map<std::string, int>> epochs_
-      ABSL_GUARDED_BY(mu_);  // line to ranks that said it
+  mutable std::mutex mu_;
+  std::map<int, std::map<std::string, int>> epochs_;  // line to ranks that said it; under mu_
 };
 
 }  // namespace millrace::examples

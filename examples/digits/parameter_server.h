@@ -3,12 +3,12 @@
 #ifndef EXAMPLES_DIGITS_PARAMETER_SERVER_H_
 #define EXAMPLES_DIGITS_PARAMETER_SERVER_H_
 
+#include <chrono>  // std::condition_variable takes it
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/time/time.h"
-#include "core/base/mutex.h"
 #include "examples/digits/adam.h"
 #include "examples/digits/digits.grpc.pb.h"
 #include "examples/digits/mlp.h"
@@ -23,19 +23,19 @@ class ParameterServer final : public Parameters::Service {
 
   // The weights after `version` updates that somebody else made.
   void Publish(const Eigen::VectorXf& values, int64_t version) {
-    MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     model_.values() = values;
     version_ = version;
-    updated_.SignalAll();
+    updated_.notify_all();
   }
 
   grpc::Status Pull(grpc::ServerContext* context, const PullRequest* request,
                     Weights* reply) override {
-    MutexLock lock(&mu_);
+    std::unique_lock<std::mutex> lock(mu_);
     while (version_ < request->min_version()) {
       // Wakes now and then for a caller that has gone.
       if (context->IsCancelled()) return grpc::Status::CANCELLED;
-      updated_.WaitWithTimeout(&mu_, absl::Milliseconds(50));
+      updated_.wait_for(lock, std::chrono::milliseconds(50));
     }
     reply->set_version(version_);
     reply->mutable_values()->Add(model_.values().begin(), model_.values().end());
@@ -43,7 +43,7 @@ class ParameterServer final : public Parameters::Service {
   }
 
   grpc::Status Push(grpc::ServerContext*, const Gradient* request, PushReply* reply) override {
-    MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     if (request->values_size() != model_.values().size()) {
       return {grpc::StatusCode::INVALID_ARGUMENT, "a gradient of another model"};
     }
@@ -51,16 +51,16 @@ class ParameterServer final : public Parameters::Service {
                 &model_.values());
     version_ = adam_.steps();
     reply->set_version(version_);
-    updated_.SignalAll();
+    updated_.notify_all();
     return grpc::Status::OK;
   }
 
  private:
-  Mutex mu_;
-  CondVar updated_;
-  Mlp model_ ABSL_GUARDED_BY(mu_);
-  Adam adam_ ABSL_GUARDED_BY(mu_);
-  int64_t version_ ABSL_GUARDED_BY(mu_) = 0;
+  std::mutex mu_;  // guards everything below
+  std::condition_variable updated_;
+  Mlp model_;
+  Adam adam_;
+  int64_t version_ = 0;
 };
 
 }  // namespace millrace::examples

@@ -13,6 +13,8 @@ _COORDINATOR = {
 }
 _FEED = {"feed", "feed/arrow", "feed/ipc", "feed/source", "feed/wire", "feed/receiver", "feed/feeder"}
 _RESOLVER = {"resolver", "resolver/http"}
+# The public targets of //:BUILD.
+_ROOT = ":"
 _CLUSTER = _CONTROL | _COORDINATOR | _FEED | _RESOLVER | {"core/launch"}
 
 # Folder to the folders that its libraries and programs may name directly, as docs/architecture.md draws the
@@ -65,7 +67,8 @@ ALLOWED = {
     # The C interface of nodes and drivers, and what stands on it.
     "millrace/c": _LEAVES | _FEED | {"core/cluster", "core/coordinator/state", "core/node"},
     "millrace/python": {"millrace/c"},
-    "examples": _CLUSTER | {"core/agent", "core/cluster", "core/node", "core/cli"},
+    # What stands there is written as programs of others are.
+    "examples": {_ROOT},
     "third_party": set(),
 }
 
@@ -115,15 +118,16 @@ def _direction(graph):
         if target is None or package == "" or any(is_below(package, free) for free in _UNCHECKED):
             continue
         folder = _folder_of(package)
+        floor = _folder_of(target) if target else _ROOT
         if folder is None:
             yield f"{rule.label}: package_rules/rules.py does not say what //{package} may depend on"
         elif rule.for_tests or is_below(target, folder) or any(is_below(target, free) for free in _FREE):
             continue
-        elif target == _PUBLIC_HEADERS:
+        elif floor in ALLOWED[folder] or (target == _PUBLIC_HEADERS and ALLOWED[folder] != {_ROOT}):
             continue
-        elif target == "":
+        elif floor == _ROOT:
             yield f"{rule.label} -> {dependency}: the root's targets are for programs outside"
-        elif _folder_of(target) not in ALLOWED[folder]:
+        else:
             allowed = ", ".join(f"//{name}" for name in sorted(ALLOWED[folder])) or "nothing of ours"
             yield f"{rule.label} -> {dependency}: //{folder} may depend on {allowed} only"
 

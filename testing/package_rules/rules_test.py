@@ -30,7 +30,8 @@ GOOD = {
     "//core/cli:millrace": ["//core/cluster:cluster"],
     "//dashboard/model:model": ["//core/proto:spec_proto"],
     "//dashboard/views:views": ["//dashboard/model:model", "@millrace_imgui_bundle//:imgui"],
-    "//examples/digits:digits": ["//core/cluster:cluster", "//core/node:node"],
+    "//:cluster": ["//core/cluster:cluster"],
+    "//examples/digits:digits": ["//:cluster", "//:node", "//examples:runfiles"],
 }
 
 
@@ -81,6 +82,10 @@ class RulesTest(unittest.TestCase):
         self.assert_refused("//core/cluster:cluster", "//examples/digits:digits")
         self.assert_refused("//core/cluster:cluster", "//testing/fakes:clock")
         self.assert_refused("//core/cluster:cluster", "//:node", "for programs outside")
+
+    def test_examples_depend_on_what_programs_outside_may_depend_on(self):
+        self.assert_refused("//examples/digits:digits", "//core/base:mutex", "may depend on //: only")
+        self.assert_refused("//examples/digits:digits", "//millrace:status_macros", "may depend on //: only")
 
     def test_the_node_side_reaches_neither_grpc_nor_protobuf(self):
         self.assert_refused("//feed/feeder:feeder", GRPC, "must not reach gRPC or Protobuf")
