@@ -18,8 +18,8 @@
 #include "millrace/status_macros.h"
 #include "millrace/tf_config_resolver.h"
 #include "millrace/union_resolver.h"
-#include "resolver/python_value.h"
-#include "resolver/tensorflow_cluster_spec.h"
+#include "resolver/tensorflow/python_value.h"
+#include "resolver/tensorflow/tensorflow_cluster_spec.h"
 
 namespace millrace {
 namespace {

@@ -12,8 +12,8 @@
 #include "core/base/text.h"
 #include "core/cluster_spec/cluster_spec_json.h"
 #include "millrace/status_macros.h"
-#include "resolver/python_value.h"
-#include "resolver/tensorflow_cluster_spec.h"
+#include "resolver/tensorflow/python_value.h"
+#include "resolver/tensorflow/tensorflow_cluster_spec.h"
 
 namespace millrace {
 namespace {

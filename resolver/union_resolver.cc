@@ -17,7 +17,7 @@
 #include "core/base/status.h"
 #include "core/cluster_spec/python_text.h"
 #include "millrace/status_macros.h"
-#include "resolver/python_value.h"
+#include "resolver/tensorflow/python_value.h"
 
 namespace millrace {
 namespace {

@@ -21,7 +21,7 @@
 #include "millrace/status_macros.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_member.h"
-#include "resolver/python_value.h"
+#include "resolver/tensorflow/python_value.h"
 
 namespace millrace {
 namespace {

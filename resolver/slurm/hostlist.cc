@@ -15,7 +15,7 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "millrace/status_macros.h"
-#include "resolver/python_value.h"
+#include "resolver/tensorflow/python_value.h"
 
 namespace millrace {
 namespace {

@@ -21,8 +21,8 @@
 #include "core/base/text.h"
 #include "millrace/status_macros.h"
 #include "resolver/local_accelerators.h"
-#include "resolver/python_value.h"
 #include "resolver/slurm/hostlist.h"
+#include "resolver/tensorflow/python_value.h"
 
 namespace millrace {
 

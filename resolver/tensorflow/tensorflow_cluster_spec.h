@@ -1,4 +1,4 @@
-// File: resolver/tensorflow_cluster_spec.h
+// File: resolver/tensorflow/tensorflow_cluster_spec.h
 //
 // tf.train.ClusterSpec bug for bug: for kTensorFlow, where ClusterSpec itself departs from it
 // (negative indices, jobs without tasks, arguments of wrong types).
@@ -9,8 +9,8 @@
 //                             TensorFlowClusterSpec::FromJson({{"w", {{"-1", "a"}}}}));
 //   spec.Repr();   // ClusterSpec({'w': {-1: 'a'}})
 
-#ifndef RESOLVER_TENSORFLOW_CLUSTER_SPEC_H_
-#define RESOLVER_TENSORFLOW_CLUSTER_SPEC_H_
+#ifndef RESOLVER_TENSORFLOW_TENSORFLOW_CLUSTER_SPEC_H_
+#define RESOLVER_TENSORFLOW_TENSORFLOW_CLUSTER_SPEC_H_
 
 #include <string>
 #include <utility>
@@ -68,4 +68,4 @@ class TensorFlowClusterSpec {
 
 }  // namespace millrace
 
-#endif  // RESOLVER_TENSORFLOW_CLUSTER_SPEC_H_
+#endif  // RESOLVER_TENSORFLOW_TENSORFLOW_CLUSTER_SPEC_H_

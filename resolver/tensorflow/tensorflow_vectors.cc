@@ -1,4 +1,4 @@
-#include "resolver/tensorflow_vectors.h"
+#include "resolver/tensorflow/tensorflow_vectors.h"
 
 #include <stdlib.h>
 
@@ -34,10 +34,10 @@
 #include "millrace/tensorflow_error.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "resolver/kubernetes/kubernetes_resolver_from_json.h"
-#include "resolver/python_value.h"
 #include "resolver/resolver_from_json.h"
 #include "resolver/slurm/hostlist.h"
-#include "resolver/tensorflow_cluster_spec.h"
+#include "resolver/tensorflow/python_value.h"
+#include "resolver/tensorflow/tensorflow_cluster_spec.h"
 
 extern char** environ;
 

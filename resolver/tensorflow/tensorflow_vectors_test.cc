@@ -1,7 +1,7 @@
 // Holds the resolvers' kTensorFlow to the cases of a file, by default those that TensorFlow 2.21.0
 // was seen to do: one test per case. Another file of the same schema: --vectors=FILE.
 
-#include "resolver/tensorflow_vectors.h"
+#include "resolver/tensorflow/tensorflow_vectors.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -80,7 +80,7 @@ std::string TestName(size_t number, const OrderedJson& name) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  std::string path = "resolver/testdata/resolver_vectors.json";
+  std::string path = "resolver/tensorflow/testdata/resolver_vectors.json";
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
     if (!absl::ConsumePrefix(&argument, "--vectors=")) {

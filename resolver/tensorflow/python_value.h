@@ -1,4 +1,4 @@
-// File: resolver/python_value.h
+// File: resolver/tensorflow/python_value.h
 //
 // JSON values as the Python values that json.loads() makes of them, for
 // ResolverBehavior::kTensorFlow: what Python's str(), repr(), int(), `in` and json.loads() do, with
@@ -9,8 +9,8 @@
 //
 // Thread safety: pure functions. Errors are TensorFlowError()s; the texts are Python 3.11's.
 
-#ifndef RESOLVER_PYTHON_VALUE_H_
-#define RESOLVER_PYTHON_VALUE_H_
+#ifndef RESOLVER_TENSORFLOW_PYTHON_VALUE_H_
+#define RESOLVER_TENSORFLOW_PYTHON_VALUE_H_
 
 #include <cstdint>
 #include <string>
@@ -48,4 +48,4 @@ namespace millrace {
 
 }  // namespace millrace
 
-#endif  // RESOLVER_PYTHON_VALUE_H_
+#endif  // RESOLVER_TENSORFLOW_PYTHON_VALUE_H_

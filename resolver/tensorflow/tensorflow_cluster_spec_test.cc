@@ -1,4 +1,4 @@
-#include "resolver/tensorflow_cluster_spec.h"
+#include "resolver/tensorflow/tensorflow_cluster_spec.h"
 
 #include <string>
 

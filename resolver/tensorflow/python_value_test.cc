@@ -1,4 +1,4 @@
-#include "resolver/python_value.h"
+#include "resolver/tensorflow/python_value.h"
 
 #include <string>
 #include <utility>

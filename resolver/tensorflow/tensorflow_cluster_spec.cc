@@ -1,4 +1,4 @@
-#include "resolver/tensorflow_cluster_spec.h"
+#include "resolver/tensorflow/tensorflow_cluster_spec.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "core/cluster_spec/python_text.h"
 #include "millrace/status_macros.h"
-#include "resolver/python_value.h"
+#include "resolver/tensorflow/python_value.h"
 
 namespace millrace {
 namespace {

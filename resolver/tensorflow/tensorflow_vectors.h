@@ -1,12 +1,12 @@
-// File: resolver/tensorflow_vectors.h
+// File: resolver/tensorflow/tensorflow_vectors.h
 //
-// Interprets the cases of resolver/testdata/resolver_vectors.json, whose schema is at its top, by
-// the resolvers' kTensorFlow. Test only.
+// Interprets the cases of resolver/tensorflow/testdata/resolver_vectors.json, whose schema is at
+// its top, by the resolvers' kTensorFlow. Test only.
 //
 // Defines: VectorOutcome, RunVector(), CompareOutcome().
 
-#ifndef RESOLVER_TENSORFLOW_VECTORS_H_
-#define RESOLVER_TENSORFLOW_VECTORS_H_
+#ifndef RESOLVER_TENSORFLOW_TENSORFLOW_VECTORS_H_
+#define RESOLVER_TENSORFLOW_TENSORFLOW_VECTORS_H_
 
 #include <string>
 
@@ -36,4 +36,4 @@ struct VectorOutcome {
 
 }  // namespace millrace
 
-#endif  // RESOLVER_TENSORFLOW_VECTORS_H_
+#endif  // RESOLVER_TENSORFLOW_TENSORFLOW_VECTORS_H_
