@@ -5,6 +5,7 @@
 
 import pathlib
 import sys
+import threading
 import time
 
 from millrace import (
@@ -33,7 +34,7 @@ def trains_and_answers(spark, node):
         num_executors=2,
         input_mode=InputMode.FEED,
         queues=["input", "output"],
-        reservation_timeout=120,
+        reservation_timeout=400,
         env={"ANOTHER": "1"},
         gpus_by_job={"worker": 0},
         restart=RestartPolicy(max_restarts=1, window=600),
@@ -89,18 +90,25 @@ def a_function_that_raises_is_told_as_on_every_spark(spark, node):
 
 
 def dstreams_are_fed(spark, node):
-    """Until the program stops reading, which ends the stream, and not the SparkContext."""
+    """Until the program stops reading or has ended, which ends the stream, and not the SparkContext."""
     context = spark.sparkContext
-    cluster = MillraceCluster.run(
-        spark, NodeProgram.file(node, "stop_reading_at", "22"), 1, input_mode=InputMode.FEED, stop_grace=1
-    )
-    stream = StreamingContext(context, 1)
-    # One partition each: the program takes 7 rows at a time, so that some of the last ten stay unread.
-    batches = [context.parallelize([Row(x=row) for row in range(first, first + 10)], 1) for first in (0, 10, 20)]
-    expect(cluster.train(stream.queueStream(batches)) is None, "a stream has no result yet")
-    stream.start()
-    cluster.shutdown(stream)
-    expect(spark.range(3).count() == 3, "the SparkContext is as good as before")
+    # One partition each, of which the program takes 7 rows at a time: of the last ten it leaves some unread, or none.
+    for last in ("22", "29"):
+        cluster = MillraceCluster.run(
+            spark, NodeProgram.file(node, "stop_reading_at", last), 1, input_mode=InputMode.FEED, stop_grace=1
+        )
+        stream = StreamingContext(context, 1)
+        batches = [context.parallelize([Row(x=row) for row in range(first, first + 10)], 1) for first in (0, 10, 20)]
+        expect(cluster.train(stream.queueStream(batches)) is None, "a stream has no result yet")
+        stream.start()
+        late = threading.Event()
+        watch = threading.Timer(120, lambda: (late.set(), stream.stop(stopSparkContext=False)))
+        watch.start()
+        cluster.shutdown(stream)
+        watch.cancel()
+        expect(not late.is_set(), f"the stream did not end after row {last}, the program's last one")
+        expect(cluster.programs_have_ended, "a property")
+        expect(spark.range(3).count() == 3, "the SparkContext is as good as before")
 
 
 def streams_are_fed(spark, node):

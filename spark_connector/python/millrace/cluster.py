@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from millrace.error import MillraceError, is_interrupt, require_class, translated
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from pyspark.streaming import DStream, StreamingContext
 
+_LOG = logging.getLogger("millrace")
 _THREE_DAYS = 259_200.0
 
 
@@ -181,7 +183,8 @@ class MillraceCluster:
         end_of_feed: the queue ends with this call; the programs may serve inference on it then.
 
         Of a DStream, whose elements are Rows, dicts or tuples, every batch is fed as it comes; returns None
-        at once. A batch that cannot be fed is the stream's error; shutdown(ssc) waits for the stream's end.
+        at once. A batch that cannot be fed is the stream's error, unless the programs have ended: then it goes
+        nowhere. shutdown(ssc) waits for the stream's end.
         """
         if hasattr(data, "foreachRDD"):
             self._train_stream(data, num_epochs, feed_timeout, queue, end_of_feed)
@@ -201,8 +204,14 @@ class MillraceCluster:
         self, stream: "DStream", num_epochs: int, feed_timeout: float, queue: str, end_of_feed: bool
     ) -> None:
         def feed(rdd: Any) -> None:
-            if not rdd.isEmpty():  # a schema is inferred from rows
+            if rdd.isEmpty():  # a schema is inferred from rows
+                return
+            try:
                 self.train(self._spark.createDataFrame(rdd), num_epochs, feed_timeout, queue, end_of_feed)
+            except MillraceError as error:
+                if error.code != "FAILED_PRECONDITION" or not self.programs_have_ended:
+                    raise
+                _LOG.warning("a batch of a stream was not fed: %s", error.message)
 
         stream.foreachRDD(feed)
 
@@ -274,8 +283,8 @@ class MillraceCluster:
         asked to stop and the error names them; in InputMode.DIRECT, where workers end when their work
         is done, how long an evaluator may take after them (None: no time). timeout: all of it, then
         everything is stopped. None is without end. ssc: of streams that train() was given; first waits
-        until somebody stops it, or the programs read no more, or the cluster has failed, and stops it then,
-        gracefully, without the SparkContext.
+        until somebody stops it, or the programs read no more or have ended, or the cluster has failed, and
+        stops it then, gracefully, without the SparkContext.
         """
         options = self._options("ShutdownOptions", grace=self._duration(grace), timeout=self._duration(timeout))
         with translated():
@@ -336,6 +345,11 @@ class MillraceCluster:
     @property
     def spark_context(self) -> "SparkContext":
         return self._spark.sparkContext
+
+    @property
+    def programs_have_ended(self) -> bool:
+        """Whether every chief, master and worker has ended by itself, without an error."""
+        return self._java.programsHaveEnded()
 
     @property
     def default_fs(self) -> str:

@@ -142,13 +142,21 @@ public final class MillraceCluster implements AutoCloseable {
 
   /**
    * Feeds every batch of a stream as it comes; returns at once. A batch that cannot be fed is the stream's
-   * error. The shutdown that takes the streaming context waits for the end of the stream.
+   * error, unless {@link #programsHaveEnded}: then it goes nowhere. The shutdown that takes the streaming context
+   * waits for the end of the stream.
    */
   public <T> void train(JavaDStream<T> stream, TrainOptions options) {
     checkFeed(options.queue(), "train");
     stream.foreachRDD(
         rdd -> {
-          train(rdd, options);
+          try {
+            train(rdd, options);
+          } catch (MillraceException e) {
+            if (e.code() != StatusCode.FAILED_PRECONDITION || !programsHaveEnded()) {
+              throw e;
+            }
+            LOG.warn("cluster {}: a batch of a stream was not fed: {}", clusterId(), e.getMessage());
+          }
         });
   }
 
@@ -348,8 +356,8 @@ public final class MillraceCluster implements AutoCloseable {
 
   /**
    * As {@link #shutdown(ShutdownOptions)}, after the end of a stream: waits until somebody stops it, or the
-   * programs read no more, or the cluster has failed; then it stops the stream, gracefully, and not the
-   * SparkContext.
+   * programs read no more or have ended, or the cluster has failed; then it stops the stream, gracefully, and not
+   * the SparkContext.
    */
   // Named in full: to Java 8 the import of a deprecated class is a warning that cannot be suppressed.
   @SuppressWarnings("deprecation")
@@ -359,7 +367,7 @@ public final class MillraceCluster implements AutoCloseable {
     try {
       while (!over) {
         over = stream.awaitTerminationOrTimeout(100);
-        if (!over && (terminated || failure() != null)) {
+        if (!over && (terminated || inputMode() == InputMode.FEED && programsHaveEnded() || failure() != null)) {
           stream.stop(false, failure() == null);
           over = true;
         }
@@ -430,6 +438,14 @@ public final class MillraceCluster implements AutoCloseable {
   /** Why the cluster has failed; null while it has not. */
   public MillraceException failure() {
     return run.coordinator().firstCause();
+  }
+
+  /**
+   * Whether every chief, master and worker has ended by itself, without an error. In InputMode FEED nobody reads rows
+   * any more then.
+   */
+  public boolean programsHaveEnded() {
+    return run.coordinator().workersHaveFinished();
   }
 
   public ClusterOptions options() {

@@ -12,12 +12,15 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.LinkedList;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -41,6 +44,8 @@ final class ResourceChecks extends Checks {
     check("dynamicAllocation", this::dynamicAllocation);
     check("scaledDown", this::scaledDown);
     check("dstream", this::dstream);
+    check("dstreamReadToItsEnd", () -> dstreamReadToItsEnd(sc.emptyRDD()));
+    check("dstreamAfterItsReader", () -> dstreamReadToItsEnd(sc.parallelize(new ArrayList<Long>(), 1)));
     check("foreachBatch", this::foreachBatch);
   }
 
@@ -138,6 +143,36 @@ final class ResourceChecks extends Checks {
     cluster.shutdown(streaming, ShutdownOptions.defaults());
     stopper.join();
     require(!sc.sc().isStopped(), "the SparkContext was stopped");
+  }
+
+  /** The program ends when it has used every row, so that no row is left that tells of its end. */
+  @SuppressWarnings("deprecation")
+  private void dstreamReadToItsEnd(JavaRDD<Long> laterBatch) throws Exception {
+    MillraceCluster cluster = run(feed(1), "stop_reading_at", "4");
+    org.apache.spark.streaming.api.java.JavaStreamingContext streaming =
+        new org.apache.spark.streaming.api.java.JavaStreamingContext(sc, Milliseconds.apply(500));
+    Queue<JavaRDD<Long>> batches = new LinkedList<>();
+    batches.add(sc.parallelize(Arrays.asList(1L, 2L, 3L, 4L), 1));
+    cluster.train(streaming.queueStream(batches, true, laterBatch), TrainOptions.defaults());
+    streaming.start();
+    CountDownLatch over = new CountDownLatch(1);
+    AtomicBoolean late = new AtomicBoolean();
+    Thread watch =
+        new Thread(
+            () -> {
+              try {
+                late.set(!over.await(120, TimeUnit.SECONDS));
+              } catch (InterruptedException e) {
+                throw new AssertionError(e);
+              } finally {
+                streaming.stop(false, false);
+              }
+            });
+    watch.start();
+    cluster.shutdown(streaming, ShutdownOptions.defaults());
+    over.countDown();
+    watch.join();
+    require(!late.get(), "the stream went on after the program's end");
   }
 
   private void foreachBatch() throws Exception {

@@ -222,6 +222,17 @@ public final class CoordinatorProcess implements AutoCloseable {
     return slot == null || !slot.isHeld() && !slot.state.equals("finished");
   }
 
+  /** Whether every chief, master and worker has ended by itself. */
+  public synchronized boolean workersHaveFinished() {
+    for (int i = 0; i < roles.size(); i++) {
+      Slot slot = slots.get(i);
+      if (slot == null || slot.isFed() && !slot.state.equals("finished")) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   /** How many slots from number {@code first} on an agent has come for. */
   public synchronized int slotsWithAgent(int first) {
     int count = 0;
