@@ -75,7 +75,7 @@ class CommandLineTest(unittest.TestCase):
             (["--panel", "nonsense"], "reservations"),
             (["--demo", "3", "--scenario", "nonsense"], "slow-source"),
             (["--demo", "-1"], "--demo"),
-            (["--demo", "1", "--replay", "x"], "exclude"),
+            (["--demo", "1", "--replay", "x"], "only one of"),
             (["--size", "10x10", "--demo", "1"], "320x240"),
             (["--after", "soon", "--demo", "1"], "1.5s"),
             (["--connect", "127.0.0.1:1"], "--token-file"),
