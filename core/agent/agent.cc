@@ -201,7 +201,7 @@ void Agent::OnParentGone(const absl::Status& status) {
     if (runner_ != nullptr) runner_->Kill();
     return;
   }
-  exit_code_ = kExitFinished;  // as asked: nobody is left to whom the node's end is a failure
+  exit_code_ = kExitFinished;  // as if it had been asked: there is no parent that it could tell
   end_reason_ =
       absl::UnavailableError(absl::StrCat("the parent of the agent of ", NodeName(), " on ",
                                           LocalHostname(), " ended, and the node with it"));

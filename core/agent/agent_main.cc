@@ -269,9 +269,10 @@ int Main(const std::vector<std::string>& args) {
   if (exit_code >= 0) return exit_code;
   OpenStandardStreams();
   RaiseDescriptorLimit();
-  if (line.listen.empty()) LogGrpcHere();  // who listens has more to say
-  // What a terminal or a notebook sends to its processes is for the parent: who ends with it is
-  // told by the end of stdin. Fails only for the leader of a group, which has one of its own.
+  if (line.listen.empty()) LogGrpcHere();  // listen mode words it itself
+  // Signals that a terminal or a notebook sends to its whole process group are for the parent; a
+  // process that is to end with its parent notices the end of stdin. setsid() fails only for the
+  // leader of a process group, which already has a group of its own.
   if (line.new_session || line.mode == "coordinator") (void)setsid();
   absl::Status status;
   if (!line.listen.empty()) {

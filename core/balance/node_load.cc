@@ -7,12 +7,12 @@
 namespace millrace {
 namespace {
 
-// What a pace is taken from: so long, or so many acknowledgements if these take longer.
+// A pace is measured over this time, or over this many acknowledgements if they take longer.
 constexpr absl::Duration kWindow = absl::Seconds(2);
 constexpr size_t kMinSamples = 4;
-// Acknowledgements closer to one another are one.
+// Acknowledgements that come closer together than this count as one.
 constexpr absl::Duration kMinStep = absl::Milliseconds(10);
-// A node that has not spoken for so many times its usual step is slower than it was.
+// A node that has been silent for this many times its usual step has become slower.
 constexpr int kUsualSilence = 2;
 // A shorter silence says nothing about what a node wants.
 constexpr absl::Duration kPatience = absl::Milliseconds(100);
@@ -27,7 +27,7 @@ double SecondsLeftAtLeast(const NodeLoad& node) {
   return SecondsLeft(node).value_or(absl::ToDoubleSeconds(node.silent));
 }
 
-// Of `rows` at a node. Without a pace nobody knows.
+// Whether `rows` rows are little work for a node. They are not if its pace is unknown.
 bool IsLittle(const NodeLoad& node, double rows, const MoveRules& rules) {
   return rows <= 0 ||
          (node.pace.has_value() && rows / *node.pace < absl::ToDoubleSeconds(rules.least));
@@ -105,7 +105,8 @@ std::optional<size_t> ChooseNode(const std::vector<NodeLoad>& nodes, double part
   for (size_t i = 0; i < nodes.size(); ++i) {
     const NodeLoad& node = nodes[i];
     if (!node.reading || (patient && !WantsMore(node))) continue;
-    // Nobody knows how fast it is before it has had something; who has and said nothing is slow.
+    // The pace of a node is unknown until it has had something to do. One that has had something
+    // and has acknowledged nothing is slow.
     double seconds = node.assigned == 0 ? 0 : kNever;
     if (node.pace.has_value()) seconds = (node.rows + partition_rows) / *node.pace;
     const std::tuple rank(seconds, node.partitions, node.assigned);
@@ -120,8 +121,9 @@ std::optional<size_t> ChooseNode(const std::vector<NodeLoad>& nodes, double part
 
 namespace {
 
-// Of `partitions` that are still with the nodes: which one `to` should have instead of the node
-// that would be done last. One that is not begun first: it moves as a whole.
+// Chooses one of `partitions`, which are still with the nodes, that `to` should get from the node
+// that would be done last. A partition that has not been begun is preferred, since it moves as a
+// whole.
 std::optional<size_t> ChooseMove(const std::vector<NodeLoad>& nodes, size_t to,
                                  const std::vector<OpenPartition>& partitions,
                                  const std::vector<bool>& taken, const MoveRules& rules) {

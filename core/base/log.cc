@@ -162,7 +162,7 @@ LogMessage::LogMessage(LogLevel level, const char* file, int line)
     : level_(level), file_(file), line_(line) {}
 
 LogMessage::~LogMessage() {
-  // Who asks for debug lines wants all of them.
+  // Debug lines are not limited: a person who turns them on wants all of them.
   const Admission admission = level_ == LogLevel::kDebug ? Admission() : Admit(file_, line_);
   if (!admission.write) return;
   if (admission.left_out > 0) {

@@ -53,7 +53,7 @@ absl::Status CheckThere(int fd, const std::string& path) {
   return absl::OkStatus();
 }
 
-// A path that is followed part by part. Where it stands, nobody else can lead it elsewhere.
+// Follows a path part by part. At each step it makes sure that no other user could redirect it.
 class Walk {
  public:
   explicit Walk(const std::string& path) { Push(path); }
@@ -137,7 +137,7 @@ class Walk {
 absl::StatusOr<UniqueFd> OpenForAppend(const std::string& path, mode_t mode) {
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   for (int opens = 0; opens < kMaxOpens; ++opens) {
-    // What is made here is ours, whatever owner a network file system gives it.
+    // A file that is made here is ours, even if a network file system gives it another owner.
     UniqueFd made(open(path.c_str(), kFlags | O_CREAT | O_EXCL, mode));
     if (made.valid()) return made;
     if (errno != EEXIST) return Errno("cannot open", path);

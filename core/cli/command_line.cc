@@ -31,7 +31,7 @@ namespace {
 // The options of `run --on`.
 constexpr char kOnGroup[] = "on";
 
-// What people write who come from mpirun; CLI11 takes it for -n with the value "p".
+// Refuses -np, mpirun's option, which CLI11 would take for -n with the value "p".
 absl::Status CheckNoNp(const std::vector<std::string>& args) {
   for (const std::string& arg : args) {
     if (arg == "--") break;
@@ -300,7 +300,7 @@ void Parser::AddControls() {
   restart->add_option("--reason", control.reason);
 }
 
-// That the words before the first option name a command, as far as commands go.
+// Checks that the words before the first option name a command.
 absl::Status Parser::CheckCommand(const std::vector<std::string>& words) const {
   const CLI::App* at = &app_;
   std::string command;

@@ -27,8 +27,8 @@ bool IsFolder(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// Whether it is a script whose first line ends in CR LF: Linux takes the CR for a part of the
-// interpreter's name, and says that there is no such file.
+// Whether it is a script whose first line ends in CR LF. Linux takes the CR as part of the
+// interpreter's name and then reports that there is no such file.
 bool HasWindowsLineEnd(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string begin(kMaxInterpreterBytes, '\0');

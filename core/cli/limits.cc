@@ -25,7 +25,8 @@ namespace {
 
 // The least that a run is known to need. Cluster files and nodes' contexts are a few KiB.
 constexpr uint64_t kFileBytes = uint64_t{64} << 10;
-// Of the driver: its own, and of each agent stdin, stdout, stderr, its pidfd and a connection.
+// Descriptors of the driver: its own, and for each agent stdin, stdout, stderr, its pidfd and a
+// connection.
 constexpr uint64_t kDescriptors = 40;
 constexpr uint64_t kDescriptorsPerNode = 5;
 // The driver's threads; of each node the agent with its threads, its guard, and the program.
@@ -38,7 +39,7 @@ uint64_t HardLimit(__rlimit_resource resource) {
   return limit.rlim_max;
 }
 
-// What applies, where nobody raises it.
+// The soft limit, which applies unless the process raises it.
 uint64_t SoftLimit(__rlimit_resource resource) {
   rlimit limit{};
   if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return Limits::kNone;

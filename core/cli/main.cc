@@ -34,8 +34,9 @@
 namespace millrace::cli {
 namespace {
 
-// `bazel run //:millrace` starts this program in its own folder of Bazel's tree; paths on the
-// command line mean the folder where the person stood. Not told to nodes: they may be elsewhere.
+// `bazel run //:millrace` starts this program in a folder of Bazel's tree, while paths on the
+// command line are relative to the folder in which the user typed it. The variable is not passed on
+// to nodes, which may be in another folder.
 void EnterFolderOfBazelRun() {
   const std::string folder = EnvOr("BUILD_WORKING_DIRECTORY", "");
   if (folder.empty()) return;

@@ -12,7 +12,7 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeResolver(const OrderedJson&
   absl::StatusOr<std::unique_ptr<ClusterResolver>> resolver =
       ResolverFromJson(description, EveryResolverMaker(),
                        tensorflow ? ResolverBehavior::kTensorFlow : ResolverBehavior::kCorrect);
-  // That no cluster runs is no wrong name.
+  // If no cluster runs, the name of the cluster is not what is wrong.
   if (absl::IsNotFound(resolver.status()) && description.value("type", "") == "cluster" &&
       !description.contains("cluster")) {
     return absl::UnavailableError(

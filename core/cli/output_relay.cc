@@ -19,7 +19,7 @@ namespace {
 
 // A longer line comes in parts, but for kRaw.
 constexpr size_t kMaxLineBytes = 2048;
-// Of a line in kRaw that does not end: then it mixes with others.
+// The most that is kept of a line in kRaw that does not end; beyond it the line mixes with others.
 constexpr size_t kMaxRawPartial = size_t{1} << 20;
 constexpr absl::Duration kMaxPoll = absl::Hours(1);
 
@@ -107,7 +107,7 @@ void OutputRelay::Run() {
     Relay(item);
     if (item.taken) item.taken();
   }
-  // Of nodes whose end nobody told.
+  // The last lines of nodes whose end was not reported.
   while (!partials_.empty()) RelayPartial(partials_.begin()->first);
 }
 

@@ -47,12 +47,12 @@
 namespace millrace::cli {
 namespace {
 
-// Once the run is to end, who reads nothing of its output for so long is not waited for any more.
+// Once the run is to end, how long it waits for a reader of its output that does not read.
 constexpr absl::Duration kReaderPatience = absl::Seconds(10);
 // From the end of --stop-grace, when the last nodes are killed, until output that is not read is
 // given up after --timeout.
 constexpr absl::Duration kAfterGrace = absl::Seconds(2);
-// For millrace's own lines, where nobody reads stderr.
+// How long millrace tries to write a line of its own while stderr is not being read.
 constexpr absl::Duration kConsolePatience = absl::Seconds(1);
 // Nodes that the line about lost output names.
 constexpr size_t kMaxLossesNamed = 8;
@@ -67,7 +67,7 @@ class Console {
     if (quiet_ || !terminal_) return;
     Line(style_(Style::kDim, absl::StrCat("millrace: ", text)));
   }
-  // What everybody should know, also who reads a log afterwards.
+  // A line for everybody, including people who read the log later.
   void Tell(absl::string_view text) const { Line(absl::StrCat("millrace: ", text)); }
   void Fail(absl::string_view text) const {
     Line(absl::StrCat(style_(Style::kRed, "millrace:"), " ", text));
@@ -129,7 +129,7 @@ std::string RolesText(const std::vector<NodeRole>& roles) {
   });
 }
 
-// Logs that were asked for must not be missing after hours: told before anything starts.
+// A log folder that cannot be written is reported before anything starts, rather than after hours.
 absl::Status CheckLogDir(const std::string& log_dir) {
   if (log_dir.empty()) return absl::OkStatus();
   std::error_code error;
@@ -237,7 +237,7 @@ void Runner::OnSignal(int signal, int count) {
 
 void Runner::OnTimeout() {
   interruption_.timed_out = true;
-  // Nodes have ended by then; who does not read their output has had his time too.
+  // By then the nodes have ended, and the reader of their output has had its time as well.
   relay_.GiveUpAfter(kReaderPatience, options_.stop_grace + kAfterGrace);
   stop_.Request(absl::StrCat("--timeout of ", DurationText(options_.timeout), " is over"));
 }

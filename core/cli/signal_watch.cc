@@ -80,8 +80,8 @@ SignalWatch::~SignalWatch() {
 absl::Duration SignalWatch::Suspend() {
   const absl::Time start = absl::Now();
   if (!callbacks_.on_suspend()) return absl::ZeroDuration();
-  // As if nobody had blocked it: the shell sees a job that Ctrl-Z has stopped. All of the process
-  // stops here, unless there is no shell that could continue it.
+  // As if the signal had not been blocked: the shell sees a job that was stopped by Ctrl-Z. The
+  // whole process stops here, unless there is no shell that could continue it.
   const sigset_t set = SuspendSignal();
   raise(SIGTSTP);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);

@@ -124,7 +124,7 @@ absl::StatusOr<std::string> WriteFiles(const std::string& folder, const ClusterF
   return path;
 }
 
-// Of `folder`, which was checked. Removes what is stale.
+// Lists `folder`, which has been checked, and removes stale files.
 absl::StatusOr<ClusterFileList> List(const std::string& folder) {
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesInFolder(folder));
   ClusterFileList list;

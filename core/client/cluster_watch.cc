@@ -94,7 +94,7 @@ class GrpcClusterWatch final : public ClusterWatch {
         return;
       }
       SetState(view_.seq() == 0 ? WatchState::Kind::kConnecting : WatchState::Kind::kStale, status);
-      // What was lost a moment ago is often there at once; what is not needs time.
+      // A coordinator that was just lost is often back at once. If it is not, it needs time.
       if (!heard && !Sleep(backoff)) return;
       if (!heard) backoff = std::min(2 * backoff, kMaxBackoff);
     }
@@ -120,7 +120,7 @@ class GrpcClusterWatch final : public ClusterWatch {
     reader->StartCall(nullptr);
     bool ok = Next(queue, context, &mine);
     while (ok) {
-      // Of ten thousand nodes it has a million pieces, which are not allocated one by one.
+      // An update about ten thousand nodes has a million pieces, too many to allocate one by one.
       google::protobuf::Arena arena(ArenaBlocks());
       v1::WatchUpdate& update = *google::protobuf::Arena::CreateMessage<v1::WatchUpdate>(&arena);
       reader->Read(&update, nullptr);

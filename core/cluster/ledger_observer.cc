@@ -70,7 +70,7 @@ void LedgerObserver::OnPartition(const PartitionProgress& report) {
       session.refed_reason = report.refed_rows > 0 ? report.reason : "";
     } else if (found != sessions_.end()) {
       Session& session = found->second;
-      // What is over will not be sent again after all.
+      // Rows of a session that is over will not be sent again after all.
       if (!over && std::exchange(session.next, false)) {
         ++session.count;
         entry.refed_reason = std::exchange(session.refed_reason, "");

@@ -37,7 +37,7 @@ bool Progress::StderrIsTerminal() {
 }
 
 void Progress::WriteToStderr(absl::string_view text) {
-  // A terminal that takes no more text stops nobody.
+  // A terminal that cannot be written to is no reason to stop.
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxLineBytes = 2048;
 constexpr size_t kMaxQuotedLineBytes = 300;
 
-// What a person can do who has no other word of it than how the process ended.
+// Advice for the case in which the way the process ended is all that is known.
 absl::string_view Advice(const NodeFailure& failure) {
   if (failure.exit.kind == ExitStatus::Kind::kSignaled && failure.exit.signal == SIGKILL) {
     return " (if nobody did that, its host was short of memory: see dmesg there)";

@@ -260,7 +260,7 @@ absl::Status Coordinator::Open(const CoordinatorOptions& options) {
 }
 
 void Coordinator::Shutdown() {
-  WithdrawClusterFile();                      // before nobody answers
+  WithdrawClusterFile();                      // while calls are still answered
   if (plane_ != nullptr) plane_->Shutdown();  // streams hear why
   if (hub_ != nullptr) hub_->Stop();          // readers hear the last of it
   if (events_ != nullptr) events_->Stop();
@@ -397,7 +397,7 @@ void Coordinator::PublishClusterFile() {
   absl::StatusOr<std::string> path = WriteClusterFile(file);
   if (path.ok()) {
     cluster_file_ = *std::move(path);
-  } else {  // a cluster that nobody can look at runs all the same
+  } else {  // the cluster runs, though it cannot be found by its file
     MILLRACE_LOG(WARNING) << "there is no cluster file for dashboard and CLI: " << path.status()
                           << "; the option cluster_file = false does without";
   }

@@ -72,8 +72,8 @@ std::string LabelName(const GpuOwner& owner, const std::string& uuid) {
   return absl::StrCat(head, LabelPart(owner.cluster_id, left), "/", uuid);
 }
 
-// Who holds what, from the labels of this network namespace: UUID to text. Others' names are not to
-// be trusted; they only become part of a message.
+// The holder of each claimed GPU, from the labels in this network namespace: UUID to text. Names
+// that others chose are not trusted; they only become part of a message.
 std::map<std::string, std::string> Holders() {
   std::map<std::string, std::string> holders;
   const absl::StatusOr<std::string> table = ReadFile("/proc/net/unix");
@@ -286,7 +286,7 @@ class GpuClaimer {
       (candidate.mig() ? instances : whole).push_back(candidate);
     }
     for (std::vector<Candidate>* kind : {&whole, &instances}) {
-      // Those in use by others, who know nothing of claims, come last.
+      // GPUs in use by programs that know nothing of claims come last.
       std::stable_partition(kind->begin(), kind->end(),
                             [](const Candidate& candidate) { return !candidate.busy(); });
     }

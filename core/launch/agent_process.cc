@@ -191,7 +191,7 @@ void AgentProcess::ReadErr() {
   while (true) {
     absl::StatusOr<std::optional<absl::string_view>> line = err_lines_->Next();
     if (!line.ok()) {
-      err_lines_.emplace();  // a line over the limit: what comes after it starts anew
+      err_lines_.emplace();  // a line over the limit: start afresh with what follows
       break;
     }
     if (!line->has_value()) break;
@@ -220,8 +220,8 @@ AgentEnd AgentProcess::Reap(std::optional<ExitStatus> known) {
     do {
       result = ::waitid(P_PIDFD, static_cast<id_t>(pid_fd_.get()), &info, WEXITED);
     } while (result != 0 && errno == EINTR);
-    // ECHILD: the driver ignores SIGCHLD, or reaps everything itself; then nobody knows how it
-    // ended.
+    // ECHILD: the driver ignores SIGCHLD, or reaps all children itself; how the agent ended is then
+    // unknown.
     if (result == 0) exit = ExitStatusFromWaitId(info.si_code, info.si_status);
   }
   ReadOut();

@@ -136,7 +136,7 @@ struct Connection {
   bool cut = false;      // handshaking: shut down, and not gone yet
 };
 
-// Nothing has moved for `limit`, and what came was read: the peer is the one who is waited for.
+// Whether nothing has moved for `limit` and all that came was read, so that it is the peer's turn.
 bool StandsStill(int fd, absl::Duration limit) {
   int unread = 0;
   if (ioctl(fd, FIONREAD, &unread) != 0 || unread > 0) return false;
@@ -303,7 +303,7 @@ class EpollAcceptor final : public ConnectionAcceptor {
     waiting_.emplace(id, std::move(connection));
   }
 
-  // Of `host`, or of any ("").
+  // Drops the oldest silent connection of `host`, or of any host if that is empty.
   bool DropOldestSilent(const std::string& host) {
     for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
       if (it->second.ready || (!host.empty() && it->second.host != host)) continue;
@@ -339,7 +339,8 @@ class EpollAcceptor final : public ConnectionAcceptor {
     MILLRACE_LOG(WARNING) << "port " << port_ << ": " << Shortage().message();
   }
 
-  // The listener would report the connection that nobody can take again and again.
+  // Otherwise the listener would report the same connection, which cannot be taken, again and
+  // again.
   void Pause() {
     if (!listening_) return;
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
@@ -501,7 +502,7 @@ class EpollAcceptor final : public ConnectionAcceptor {
   Handler handler_;
   Notification stop_;
 
-  // Of the thread.
+  // Used by the acceptor's thread only.
   UniqueFd reserve_;  // given up for a moment where there is no other descriptor
   absl::Duration now_;
   absl::Duration swept_;

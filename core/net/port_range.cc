@@ -41,7 +41,7 @@ void AddListeners(const char* table, PortRange range, std::map<std::string, int>
   }
 }
 
-// Who has the socket open, of the processes that this user may look into.
+// The process that has each socket open, among those that this user may inspect.
 std::map<std::string, std::string> Owners(const std::map<std::string, int>& listeners) {
   std::map<std::string, std::string> owners;
   std::error_code error;

@@ -102,8 +102,8 @@ absl::StatusOr<std::unique_ptr<ClusterServer>> StartClusterServer(
   MILLRACE_ASSIGN_OR_RETURN(const HostPort advertised, ParseHostPort(context.address()));
   const HostPort address = ListenAddress(advertised);
   LogGrpcHere();
-  // To share the port with the reservation. Without one it must be ours alone: with SO_REUSEPORT
-  // the system would deal connections between us and whoever listens there.
+  // The port is shared with the reservation if there is one. Otherwise it must be ours alone: with
+  // SO_REUSEPORT the system would distribute connections among all that listen there.
   const bool share = context.port_fd() >= 0;
 
   grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);

@@ -51,7 +51,7 @@ constexpr absl::Duration kCatchUp = absl::Seconds(5);
 constexpr absl::Duration kQuietFrame = absl::Milliseconds(1250);
 // Frames that ImGui needs until tables and docks have their sizes.
 constexpr int kSettlingFrames = 6;
-// That a window which is left open collects; beyond it, what has ended first goes first.
+// The most clusters that a window collects; beyond that, the one that ended first is dropped.
 constexpr size_t kMaxClusters = 32;
 
 using Sources = std::vector<std::unique_ptr<UpdateSource>>;

@@ -15,7 +15,7 @@ namespace millrace::dashboard {
 namespace {
 
 constexpr double kNoticeSeconds = 5;
-// Of the time that is looked at, by keys.
+// The limits of the time span that can be chosen with keys.
 constexpr absl::Duration kLeastSpan = absl::Seconds(10);
 constexpr absl::Duration kMostSpan = absl::Hours(1);
 constexpr absl::Duration kRecordingStep = absl::Seconds(5);
@@ -606,7 +606,7 @@ void Shell::Draw(const std::vector<Session*>& sessions, absl::Duration frame) {
   if (zoomed_.has_value()) {
     const Panel panel = *zoomed_;
     ImGui::SetNextWindowDockID(0, ImGuiCond_Always);
-    // Those that are as long as they are scroll; the others fit themselves in.
+    // These two panels scroll if they are too long; the others fit themselves in.
     ImGuiWindowFlags flags = kHost & ~ImGuiWindowFlags_NoNavFocus;
     if (panel == Panel::kVerdict || panel == Panel::kDetails)
       flags &= ~ImGuiWindowFlags_NoScrollbar;

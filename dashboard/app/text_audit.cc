@@ -19,7 +19,7 @@
 namespace millrace::dashboard {
 namespace {
 
-// Of a letter's ink: edges are blurred by about so much.
+// The edges of a letter's ink are blurred by about this much.
 constexpr float kSlack = 1.0F;
 // Letters that share more than this in both directions cannot be told apart.
 constexpr float kOverlap = 2.0F;

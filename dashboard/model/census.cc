@@ -75,7 +75,7 @@ void CensusTaker::CountNode(const DashboardModel& model, const NodeState& node) 
     census_.restless = id;
     census_.restless_restarts = restarts;
   }
-  // A later attempt says nothing of the start.
+  // Only first attempts show how long the cluster took to start.
   if (node.attempt == 0) {
     const absl::Time ran = node.reached[v1::SLOT_STATE_RUNNING];
     if (ran == absl::InfinitePast()) census_.all_ran = false;

@@ -90,7 +90,7 @@ void DashboardModel::Forget() {
   taker_.Clear();
   incarnation_.clear();
   mid_transaction_ = mid_slots_ = false;
-  // What was derived from the nodes that there were must not outlive them.
+  // Values that were derived from the former nodes must not outlive them.
   slots_changed_ = hosts_changed_ = true;
   Bump();
 }
@@ -124,7 +124,7 @@ void DashboardModel::TakeWatch(const SourceUpdate& update) {
   has_data_ = true;
   if (watch.snapshot()) {
     if (!incarnation_.empty() && watch.incarnation() != incarnation_) {
-      // Another coordinator: nothing of before is of this cluster.
+      // Another coordinator: nothing that was received before belongs to this cluster.
       const LinkHealth health = health_;
       const absl::Time arrived = last_arrival_;
       Forget();
@@ -134,10 +134,10 @@ void DashboardModel::TakeWatch(const SourceUpdate& update) {
       has_data_ = true;
     }
     incarnation_ = watch.incarnation();
-    // It tells the last lines again.
+    // A snapshot repeats the last lines.
     logs_known_until_ = logs_.size() > 0 ? logs_.line(logs_.end() - 1).time : absl::InfinitePast();
     membership_.ExpectWhole();
-    // What a snapshot does not name is gone; what it names is told anew below.
+    // Feeds that the snapshot does not name are gone; those that it names are added again below.
     feeds_.clear();
   }
   if (watch.has_cluster()) TakeCluster(watch.cluster());

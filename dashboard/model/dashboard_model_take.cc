@@ -15,7 +15,7 @@ namespace {
 constexpr int kMaxSlots = 1 << 20;  // as ClusterView
 constexpr size_t kMaxGpus = 1 << 20;
 
-// A rate over `seconds`; kUnknown if the counter went back: it began anew.
+// A rate over `seconds`; kUnknown if the counter went back, since it has started again from zero.
 float Rate(uint64_t now, uint64_t before, double seconds) {
   return now < before ? kUnknown : static_cast<float>(static_cast<double>(now - before) / seconds);
 }
@@ -268,7 +268,7 @@ void DashboardModel::TakeGpus(const v1::NodeSample& sample, NodeState* node, Nod
       hosts_changed_ = hosts_changed_ || host.gpus_unknown != sample.gpus_unknown();
       host.gpus_unknown = sample.gpus_unknown();
       host.reports_gpus = true;
-      // Values of before are not those of now.
+      // The last known values say nothing about now.
       for (const int gpu : host.gpus) gpus_[gpu].values.fill(kUnknown);
     } else if (sample.gpus_size() > 0) {
       hosts_changed_ = hosts_changed_ || !host.gpus_unknown.empty();

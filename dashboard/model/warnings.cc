@@ -26,7 +26,7 @@ void WarningBoard::End() {
   for (auto at = conditions_.begin(); at != conditions_.end();) {
     const Condition& condition = at->second;
     const absl::Duration quiet = now_ - condition.last_raised;
-    // One that has not come up yet goes with its condition.
+    // A warning that is not shown yet goes as soon as its condition does.
     const bool over = condition.active ? quiet >= off_after_ : quiet > absl::ZeroDuration();
     at = over ? conditions_.erase(at) : std::next(at);
   }

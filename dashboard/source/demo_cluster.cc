@@ -561,7 +561,7 @@ void DemoCluster::AddMetricsAndLogs(int second, v1::WatchUpdate* update) {
       metric("accuracy", std::clamp(1 - loss / 2.6, 0.0, 1.0));
     }
     if (node.job == "evaluator" && feeding && second % 15 == 14) {
-      // Of the checkpoint that the chief wrote.
+      // It evaluates the checkpoint that the chief wrote.
       node.step = nodes_[static_cast<size_t>(Find("chief", 0))].step;
       metric("eval_accuracy", 0.985 - 0.8 * std::exp(-second / 25.0));
     }

@@ -107,7 +107,7 @@ class DemoSource final : public UpdateSource {
         link_.since = at - absl::Seconds(1);
         link_.reason = "the coordinator does not answer (demo)";
       }
-      // The cluster goes on unseen; what it tells meanwhile comes at the end.
+      // The cluster goes on unseen; its updates of that time arrive together at the end.
       AddStep(cluster_.get(), second_, at, link_, &unseen_);
       SourceUpdate& update = waiting_.emplace_back();
       update.arrived = at;

@@ -9,7 +9,7 @@
 namespace millrace::dashboard {
 namespace {
 
-// What is seen of the past after a jump.
+// How much of the past is shown after a jump.
 constexpr absl::Duration kPast = absl::Minutes(5);
 
 class PlaybackSource final : public UpdateSource, public Playback {

@@ -29,7 +29,8 @@ constexpr size_t kFileHeaderBytes = 8;
 constexpr size_t kFrameHeaderBytes = 4 + 4 + 1 + 8 + 4;
 constexpr absl::Duration kSeekPointEvery = absl::Minutes(1);
 constexpr uint32_t kMaxFrameBytes = 512u << 20;
-// Of the bytes before and after zlib, which gets to 1,032. What claims more is not even allocated.
+// The largest accepted ratio of the bytes before and after zlib, which itself reaches 1,032. For a
+// block that claims more, memory is not even allocated.
 constexpr uint64_t kMaxRatio = 1040;
 constexpr size_t kWriteBytes = 256 << 10;
 

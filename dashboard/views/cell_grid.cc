@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kTextFrom = 13;  // pixels of a cell's height, unscaled: a letter fits
 constexpr float kMinCell = 2;
-// Of a texture: less than half a millisecond.
+// Cells of a texture that are painted per frame, which takes less than half a millisecond.
 constexpr int kCellsPerFrame = 4096;
 
 }  // namespace
@@ -63,7 +63,7 @@ float CellGrid::Height(float width, const Layout& layout) {
 
 void CellGrid::Resize(const Theme& theme, int width, int height) {
   if (!textures_.empty()) {
-    // One that the renderer has never seen goes at once.
+    // A texture that the renderer has never seen is destroyed at once.
     textures_.back()->SetStatus(textures_.back()->Status == ImTextureStatus_WantCreate
                                     ? ImTextureStatus_Destroyed
                                     : ImTextureStatus_WantDestroy);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kTailLines = 14;
 constexpr size_t kShownValue = 2'048;  // bytes of a variable's value: a TF_CONFIG can have 300 KB
-// Of the ring that are looked through for a node's last lines.
+// Lines of the ring that are searched for the last ones of a node.
 constexpr uint64_t kTailSearch = 200'000;
 
 std::vector<uint64_t> TailOf(const LogRing& logs, int node, size_t lines) {

@@ -293,7 +293,8 @@ void FeedPanel::LaneRow(const ViewContext& context, const Lane& lane, Commands* 
   const QueueState& queue = node.queues[static_cast<size_t>(lane.queue)];
   const bool past = !context.brush.live;
   const bool old = past || model.IsOld(node.sampled) || model.health().stale;
-  // Of the past, what was kept is kept for a node: of one with several queues it is not known.
+  // Past values are kept for each node, not for each queue: for a node with several queues they are
+  // unknown.
   const auto at = [&](NodeMetric metric, float newest) {
     if (!past) return newest;
     return node.queues.size() > 1 ? kUnknown

@@ -68,7 +68,7 @@ void LogsPanel::Toolbar(const ViewContext& context, Commands* commands) {
                                       std::clamp(room - 590, 90.0F, 240.0F), context.scale, &text_);
   ImGui::SameLine();
   static constexpr const char* kLevels[] = {"all", "info", "warnings", "errors"};
-  // What was read is at another place among other lines.
+  // Among other lines, the place where the user was reading is elsewhere.
   if (Choice(theme, "levels", kLevels, &level_) || other_text) follow_ = true;
   ImGui::SameLine();
   const bool selected = context.selection.node >= 0;

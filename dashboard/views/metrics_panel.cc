@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMaxLines = 32;    // in one plot
 constexpr size_t kMaxPoints = 600;  // of one line
 constexpr size_t kMaxPlots = 24;
-// Lines are made anew at most so often: reading them takes longer than that.
+// Lines are rebuilt no more often than this; nobody can read them faster.
 constexpr absl::Duration kRefreshEvery = absl::Milliseconds(500);
 
 int FormatValueAxis(double value, char* buffer, int size, void*) {

@@ -40,7 +40,7 @@ absl::Duration BringUp(const NodeState& node, absl::Time now) {
   return (node.ended() ? node.since() : now) - begin;
 }
 
-// Of those that are not up yet, who is furthest behind; -1: all are up.
+// The node that is furthest behind of those that are not up yet; -1 if all are up.
 int LastOnItsWay(const DashboardModel& model) {
   const NodeState* last = nullptr;
   for (const NodeState& node : model.nodes()) {
@@ -103,8 +103,8 @@ void ReservationsPanel::Refresh(const ViewContext& context) {
     for (size_t i = 0; i < took.size(); ++i) {
       const NodeState& node = model.nodes()[i];
       took[i] = BringUp(node, model.now());
-      // Those on their way are on top: who holds up the others first, which is who is on the lowest
-      // step, and has been there longest.
+      // Nodes that are still starting are on top, and first among them the one that holds up the
+      // others: the one on the lowest step, and of several there the one that came to it first.
       if (node.state < v1::SLOT_STATE_RUNNING) {
         took[i] =
             absl::Hours(1e6) * (v1::SLOT_STATE_RUNNING - node.state) + (model.now() - node.since());

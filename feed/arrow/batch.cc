@@ -204,7 +204,7 @@ ListColumn Batch::list(absl::string_view name) const {
 }
 
 absl::StatusOr<ListColumn> Batch::TryList(absl::string_view name) const {
-  // A wrong type is told under the name that was asked for.
+  // An error about the type shows the name that the caller used.
   MILLRACE_ASSIGN_OR_RETURN(const Column found, Resolve(name, nullptr));
   MILLRACE_RETURN_IF_ERROR(found.TryList().status());
   MILLRACE_ASSIGN_OR_RETURN(const Column kept, TryAt(name));

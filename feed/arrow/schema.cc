@@ -283,8 +283,8 @@ std::string Describe(const Field& field) {
   return absl::StrCat(EscapeControls(field.type.ToString()), field.nullable ? "" : " not null");
 }
 
-// Where two types that differ do so first, for people: "" of the types themselves, otherwise a
-// place within them.
+// The first place at which two types differ, for people: "" if it is the types themselves,
+// otherwise a place within them.
 std::string DescribeTypes(const Field& before, const Field& now, absl::string_view place) {
   const std::vector<Field>& was = before.type.children();
   const std::vector<Field>& is = now.type.children();

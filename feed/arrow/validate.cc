@@ -68,7 +68,7 @@ std::string InvalidRow(const ColumnData& column) {
     valid = at == column.data_bytes || at == begin + size || (column.data[at] & 0xc0) != 0x80;
   }
   if (valid) return "";
-  // Otherwise one by one: what a null row holds is nobody's business.
+  // Otherwise row by row, since the bytes of null rows may be anything.
   for (int64_t row = 0; row < column.length; ++row) {
     if (!view.IsNull(row) && !IsValidUtf8(view.BytesAt(row))) {
       return absl::StrCat("row ", row, " is not valid UTF-8");

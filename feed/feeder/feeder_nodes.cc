@@ -18,7 +18,8 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(250);
 // A node that refuses a session it has not begun is exiting, or is another process than the one
 // meant: the coordinator knows soon.
 constexpr absl::Duration kRejectionGrace = absl::Seconds(5);
-// Nobody listens at its endpoint: it has died, most likely, and its agent is about to say so.
+// Nothing listens at the node's endpoint: most likely it has died, and its agent is about to say
+// so.
 constexpr absl::Duration kUnreachableGrace = absl::Seconds(1);
 // Until a node gets more than it seems to want. A node may take as long to acknowledge.
 constexpr absl::Duration kPatience = absl::Milliseconds(100);
@@ -240,7 +241,7 @@ absl::StatusOr<std::optional<FeedTarget>> FeederNodes::Acquire(By by, std::optio
     absl::StatusOr<std::optional<FeedTarget>> target = TryAcquire(now, rows);
     // Another thread was faster: look again.
     if (target.ok() && !target->has_value() && now == By::kPace && any_reading()) continue;
-    // Who wants more is restarting; those that have enough to do are there.
+    // The nodes that want more are restarting, while others, which have enough to do, are there.
     if (absl::IsUnavailable(target.status()) && now == By::kPace) {
       target = TryAcquire(By::kPaceOfAll, rows);
     }

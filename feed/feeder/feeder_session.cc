@@ -665,7 +665,7 @@ void FeedSession::OnDone(const DoneFrame& frame) {
     } else {
       state_.received_rows = state_.acked_rows = state_.sent_rows;
       Progressed();
-      // What was taken back may have been nothing.
+      // The node may have had nothing left to give back.
       const bool whole = state_.end_row == state_.sent_rows;
       if (whole) state_.revoked_row.reset();
       EndLocked(whole ? SessionEnd::kDone : SessionEnd::kRevoked,

@@ -364,7 +364,8 @@ std::optional<RecordBatch> InferenceReader::Deliver(RecordBatch results) {
 
 // After a step that failed with `status`: OK if the partition can be fed again.
 absl::Status InferenceReader::Restart(const absl::Status& status) {
-  // An open session has no part in it: the source failed, a wait took too long, nobody reads.
+  // If the session is open, the error is not its own: the source failed, a wait took too long, or
+  // the results are not being read.
   if (session_ == nullptr) return status;
   const SessionState state = session_->state();
   if (state.end == SessionEnd::kOpen || state.end == SessionEnd::kDone) return status;

@@ -125,7 +125,7 @@ absl::StatusOr<TrainResult> TrainJob::Run() {
 void TrainJob::EndThreads() {
   for (Thread& thread : threads_) thread.Join();
   threads_.clear();
-  // Nobody else is left to look at these.
+  // No other thread is left that uses these.
   std::list<WorkPtr> outstanding;
   std::deque<WorkPtr> again;
   {
@@ -258,8 +258,8 @@ TrainJob::WorkPtr TrainJob::TakeWork() {
   }
 }
 
-// Feeds `work` until a node has received all of it, and takes it away, or nobody reads, or the call
-// fails.
+// Feeds `work` until a node has received all of it (then `work` is taken away), no node reads any
+// more, or the call fails.
 absl::Status TrainJob::Feed(WorkPtr& work) {
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<FeedTarget> target, NextTarget(*work));
@@ -321,8 +321,9 @@ void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
   const bool stuck = state.acked_rows == work.session->options().first_row;
   work.breaks = recovery.where == Recovery::Where::kSameAttempt && stuck ? work.breaks + 1 : 0;
   work.first_row = resume ? state.acked_rows : 0;
-  // What was sent may have been handed out, and even used, without a word of it coming back; only
-  // TERMINATED says that what is not acknowledged was not, and REVOKED what was not handed out.
+  // Rows that were sent may have been handed out, and even used, although this was not
+  // acknowledged. Only TERMINATED says that unacknowledged rows were not used, and REVOKED that
+  // rows were not handed out.
   const int64_t had = state.end == SessionEnd::kTerminated ? state.acked_rows : state.sent_rows;
   const int64_t refed_rows = std::max<int64_t>(0, had - work.first_row);
   if (refed_rows > 0) {

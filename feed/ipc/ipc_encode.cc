@@ -68,7 +68,7 @@ class BodyWriter {
     longest_ = std::max(longest_, column.length());
   }
 
-  // Of all columns and lists' values written so far.
+  // The largest length of all columns and of the values of lists written so far.
   int64_t longest() const { return longest_; }
 
   EncodedBatch Finish(int64_t rows) {

@@ -272,7 +272,7 @@ absl::StatusOr<Schema> DecodeSchema(absl::string_view message) {
     fields.push_back(std::move(field));
   }
   absl::StatusOr<Schema> schema = Schema::FromFields(std::move(fields));
-  // What is left to object to is no damage, but something that other users of Arrow may have.
+  // The errors that are left are not damage: other users of Arrow may well have such schemas.
   if (!schema.ok()) return absl::UnimplementedError(schema.status().message());
   return schema;
 }

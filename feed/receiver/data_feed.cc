@@ -60,8 +60,8 @@ DataFeedImpl::~DataFeedImpl() { core_->CloseReader(queue_, mode_); }
 
 // ------------------------------------------------------------------------------------ NextBatch
 
-// The common case touches no lock but the reader's own, which nobody contends for, and allocates
-// nothing: a slice of the BATCH in hand.
+// The common case, a slice of the BATCH in hand, allocates nothing and takes only the reader's own
+// lock, for which there is no contention.
 absl::StatusOr<Batch> DataFeedImpl::NextBatch(int64_t rows) {
   if (rows < 1) {
     return absl::InvalidArgumentError(absl::StrCat("NextBatch needs at least 1 row, not ", rows));

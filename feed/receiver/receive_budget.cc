@@ -10,11 +10,12 @@ namespace {
 
 using Stage = ReceiveSession::Stage;
 
-// Of the budget: promised before anybody has said that it is needed.
+// The part of the budget that is granted before a session has said that it needs it.
 constexpr int64_t kAheadPart = 4;
-// Of that, at most for one session: the next ones find some left.
+// The largest part of that for one session, so that the next ones find some left.
 constexpr int64_t kSessionPart = 4;
-// Of a session's part: a limit that moves by less is told with the next move.
+// The part of a session's credit by which its limit must move before it is sent; a smaller move
+// goes out with the next one.
 constexpr int64_t kStepPart = 4;
 
 }  // namespace

@@ -14,18 +14,18 @@ namespace {
 
 using Stage = ReceiveSession::Stage;
 
-// ACKs move without a word to the socket thread, so it looks this often while there are sessions.
-// A promise that was not used for as long is none that a waiting program can count on.
+// The socket thread is not woken when rows are acknowledged, so it looks this often while there are
+// sessions. A waiting program does not count on credit that was granted and not used for this long.
 constexpr absl::Duration kSweep = absl::Milliseconds(100);
 constexpr absl::Duration kWaitInterval = absl::Seconds(1);
-// Between two RECEIVED, and two ACKs, of a session. One of each per BATCH woke three threads of two
-// processes, for numbers that nobody waits for: who waits, waits for the last ones.
+// The time between two RECEIVED, and between two ACKs, of a session. One of each per BATCH would
+// wake three threads of two processes for numbers that are not urgent; only the last ones are
+// waited for.
 constexpr absl::Duration kReportInterval = absl::Milliseconds(20);
 // Nothing in this file depends on it being short: a waiting NextBatch is woken.
 constexpr absl::Duration kRecheck = absl::Seconds(10);
 constexpr int kMaxSessionsPerPrincipal = 4096;
-// A feed whose turn it is, and that nobody has ended, may bring nothing for as long while others
-// wait.
+// While other feeds wait, the feed whose turn it is may bring no rows for this long.
 constexpr absl::Duration kTurnPatience = absl::Seconds(10);
 
 size_t Index(FeedMode mode) { return static_cast<size_t>(mode); }
@@ -72,7 +72,7 @@ absl::Status ReceiverCore::CheckOpen(absl::string_view principal, const OpenFram
     return absl::ResourceExhaustedError(
         absl::StrCat(principal, " has ", it->second, " open sessions"));
   }
-  // After exit 0 the queue says TERMINATED to who would train: the rest goes elsewhere.
+  // After exit 0 the queue answers TERMINATED to training sessions: their rows go to other nodes.
   if (finished_ && !(finished_well_ && open.mode == FeedMode::kTrain)) {
     return absl::FailedPreconditionError(options_.node_name + " is exiting");
   }
@@ -255,7 +255,7 @@ void ReceiverCore::CollectCredit(absl::Duration now, Turn* turn) {
   peak_committed_ = std::max(peak_committed_, Committed());
 }
 
-// Who waits for credit is told that it was not forgotten.
+// Tells sessions that wait for credit that they are not forgotten.
 void ReceiverCore::CollectBlocked(absl::Duration now, Turn* turn) {
   int64_t progress = 0;
   for (const auto& slot : slots_) progress += slot->queue.progress();
@@ -542,7 +542,7 @@ void ReceiverCore::AddResults(size_t queue, const SessionPtr& session, int64_t r
   {
     MutexLock lock(&mu_);
     if (session->stage == Stage::kEnded) {
-      session->result_row += rows;  // answered, though nobody listens any more
+      session->result_row += rows;  // counted as answered, though the session is over
       return;
     }
     for (OutgoingFrame& frame : frames) {

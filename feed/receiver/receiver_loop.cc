@@ -26,8 +26,8 @@ constexpr int kMessagesPerTurn = 64;
 constexpr int kMessagesAtLoss = 100'000;
 constexpr int kMaxLinksPerPrincipal = 8;
 constexpr size_t kMaxAnnounced = 65'536;
-// Beyond it the one that was poisoned first is forgotten: whoever has the key invents names at
-// will.
+// Beyond this number the principal that was poisoned first is forgotten. There is a limit because a
+// peer that has the key can invent any number of names.
 constexpr size_t kMaxPoisoned = 4096;
 
 // PLAIN encrypts nothing: to this host only.
@@ -194,7 +194,7 @@ void ReceiverLoop::Serve(absl::FunctionRef<AfterTurn()> after_turn) {
 void ReceiverLoop::Flush() {
   if (turns_.stopped() || !turns_.TryTake()) return waker_->Wake();
   ClaimSockets();
-  static_cast<void>(Transmit());  // nobody waits: who does so next begins by this
+  static_cast<void>(Transmit());  // an error is found again by the next caller
   turns_.Give();
 }
 
@@ -480,14 +480,15 @@ absl::Status ReceiverLoop::HandleBatch(Session* session, std::vector<ZmqMessage>
 absl::Status ReceiverLoop::HandleOpen(DataSocket* data, const std::string& principal,
                                       const FrameHeader& header, absl::string_view metadata, int fd,
                                       absl::Status refusal) {
-  // Damage poisons; who made a mistake, and can be told, is told.
+  // Damage poisons the principal. A mistake is answered, if the peer can be reached.
   MILLRACE_ASSIGN_OR_RETURN(ReplyEndpoint reply, DecodeOpenReply(metadata));
   absl::StatusOr<OpenFrame> decoded = DecodeOpen(metadata);
   if (refusal.ok()) refusal = decoded.status();
   OpenFrame open = decoded.ok() ? *std::move(decoded) : OpenFrame{.reply = std::move(reply)};
   auto connection = data->connections.find(fd);
   if (connection == data->connections.end()) {
-    // Its ACCEPTED may have come since the events were read; a lost one waits there too.
+    // Its ACCEPTED event may have come since the events were read, and so may the loss of another
+    // connection.
     std::vector<uint64_t> lost;
     MILLRACE_RETURN_IF_ERROR(ReadDataEvents(data, &lost));
     for (uint64_t id : lost) ConnectionLost(id);
@@ -601,7 +602,7 @@ void ReceiverLoop::ConnectionLost(uint64_t connection) {
 
 void ReceiverLoop::FailSession(Sessions::iterator it, const absl::Status& status) {
   if (it->second.core != nullptr) return core_->Fail(it->second.core, status);
-  // Its OPEN waits for the reply link, and the answer with it.
+  // The OPEN waits for the reply link, so the answer has to wait with it.
   const auto link = links_.find(it->second.link);
   if (link == links_.end()) return;
   for (PendingOpen& pending : link->second->pending) {

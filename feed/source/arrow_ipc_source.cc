@@ -24,7 +24,7 @@ namespace {
 constexpr absl::string_view kMagic("ARROW1\0\0", 8);
 constexpr size_t kPrefixBytes = 8;
 constexpr uint32_t kContinuation = 0xFFFFFFFF;
-// Of Arrow's Message.fbs.
+// From Arrow's Message.fbs.
 constexpr int kHeaderTypeSlot = 1, kHeaderSlot = 2, kBodyLengthSlot = 3, kRowsSlot = 0;
 constexpr uint8_t kDictionaryBatch = 2, kRecordBatch = 3;
 
@@ -77,7 +77,7 @@ class MessageReader {
   absl::StatusOr<BodyPart> NextBody(int64_t length) {
     if (length < 0) return Bad(absl::StrCat("a body of ", length, " bytes"));
     if (static_cast<uint64_t>(length) > Left()) return Cut();
-    // Of uint64_t: aligned to 8, as offsets within it are.
+    // An array of uint64_t is aligned to 8 bytes, as offsets within the body are.
     const size_t size = static_cast<size_t>(length);
     const std::shared_ptr<uint64_t[]> owner(new uint64_t[size / 8 + 1]);
     auto* const data = reinterpret_cast<uint8_t*>(owner.get());

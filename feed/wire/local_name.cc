@@ -21,7 +21,7 @@ constexpr char kPrefix[] = "ipc://@millrace-";
 constexpr size_t kPlaceDigits = 16;
 constexpr size_t kRandomBytes = 16;
 
-// Of this process; empty if the system does not tell.
+// The place of this process; empty if the system does not say.
 std::string Place() {
   const absl::StatusOr<std::string> boot = ReadFile("/proc/sys/kernel/random/boot_id");
   char link[64];

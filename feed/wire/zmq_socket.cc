@@ -23,13 +23,14 @@ namespace {
 
 constexpr int kHeartbeatIntervalMs = 1000;
 constexpr int kHeartbeatTimeoutMs = 4000;
-// A server's, from the connection on: whoever has no login yet holds a descriptor no longer.
+// A server's limit, from the connection on: a peer that has not logged in holds a descriptor no
+// longer.
 constexpr int kHandshakeMs = 2000;
-// Of what a PUSH is sent, which are commands alone: its server need not be whom it is taken for.
+// The limit of what a PUSH receives, which is only commands: its server may be an impostor.
 constexpr int64_t kMaxCommandBytes = 4096;
 constexpr int kMaxSockets = 65536;  // of a context; libzmq's default of 1023 is 300 nodes
 constexpr size_t kMaxZapUserIdBytes = 255;
-// Of one poll(), whose timeout is an int of milliseconds.
+// The longest single poll(), whose timeout is an int of milliseconds.
 constexpr absl::Duration kLongestPoll = absl::Hours(1);
 
 // libzmq's errno as a Status. `error` is what zmq_errno() returned.
@@ -470,7 +471,8 @@ void ZmqSocket::CloseAfterSending(absl::Duration linger) {
   static_cast<void>(SetOption(handle_, ZMQ_LINGER,
                               static_cast<int>(absl::ToInt64Milliseconds(linger)), "LINGER"));
   if (monitor_ != nullptr) {
-    // The monitor first: an I/O thread blocks in an event that nobody can read any more.
+    // The monitor goes first: otherwise an I/O thread would block on an event that is no longer
+    // read.
     zmq_socket_monitor(handle_, nullptr, 0);
     zmq_close(std::exchange(monitor_, nullptr));
   }
@@ -592,7 +594,7 @@ bool Poller::Drained(const Entry& entry) {
   return entry.socket->drained_ || !entry.socket->receives_;
 }
 
-// Whether there is something to read. If not, the descriptor tells from here on.
+// Whether there is something to read. If not, the descriptor becomes ready when there is.
 bool Poller::AskLibzmq(const Entry& entry) {
   if (entry.monitor) {
     entry.socket->CheckMonitorThread();
@@ -623,7 +625,7 @@ bool Poller::PollOnce(int timeout_ms, bool* ready) {
 
 absl::Status Poller::Wait(absl::Duration timeout) {
   bool ready = false;
-  // What was left unread makes no descriptor readable.
+  // Messages that were left unread do not make a descriptor readable.
   for (Entry& entry : entries_) {
     entry.ready = !Drained(entry) && AskLibzmq(entry);
     ready = ready || entry.ready;
@@ -645,7 +647,7 @@ absl::Status Poller::Wait(absl::Duration timeout) {
       if (error == EINTR) return absl::OkStatus();
       return ZmqError(error, "cannot poll");
     }
-    // A descriptor may have told of what is no input: of a connection, for one.
+    // A descriptor may have become ready for something that is not input, such as a connection.
     if (ready || timeout_ms == 0) return absl::OkStatus();
   }
 }

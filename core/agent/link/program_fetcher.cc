@@ -86,7 +86,8 @@ absl::Status CopyBytes(int from, int to, int64_t bytes) {
   return absl::OkStatus();
 }
 
-// Makes options.target_path of the file at `local`. False: there is none, or it is another program.
+// Copies the file at `local` to options.target_path. Returns false if there is no such file, or if
+// it is another program.
 bool CopyLocal(const std::string& local, const ProgramFetcher::Options& options) {
   const absl::StatusOr<UniqueFd> from = OpenForRead(local);
   struct stat info = {};

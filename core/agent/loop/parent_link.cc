@@ -136,7 +136,8 @@ void ParentLink::WriteSome() {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) break;
     if (written < 0) {
-      // Its end of stdin tells that the parent is gone; a parent that only closed this goes on.
+      // A parent that only closed this pipe goes on; one that is gone is noticed by the end of
+      // stdin.
       MILLRACE_LOG(WARNING) << "the parent does not read events any more: errno " << errno;
       out_broken_ = true;
       break;

@@ -21,7 +21,7 @@ namespace {
 constexpr absl::string_view kWhere = "params";
 // A line stays under 1 MiB.
 constexpr int kMaxSlotsInLine = 1000;
-// A coordinator whose parent is gone tells its agents so, and ends: at most this long for each.
+// A coordinator whose parent is gone tells its agents so and then ends. These limit the two steps.
 constexpr absl::Duration kStopNotice = absl::Milliseconds(200);
 constexpr absl::Duration kEnd = absl::Milliseconds(900);
 
@@ -391,7 +391,8 @@ absl::StatusOr<Json> CoordinatorMode::Unfinished(const Json& params) {
                                                                 static_cast<uint32_t>(attempt))}};
 }
 
-// Of a known feed, or of a later round of one: "<feed>.<n>", which nobody opens.
+// Whether `feed` is known, or is a later round of a known one: "<feed>.<n>", which is never opened
+// by itself.
 absl::Status CoordinatorMode::CheckFeedOrRound(const std::string& feed) const {
   const absl::Status status = coordinator_->FeedSummaryOf(feed).status();
   const size_t dot = feed.rfind('.');

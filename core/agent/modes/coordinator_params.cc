@@ -168,7 +168,8 @@ absl::Status GetRestartTo(const Json& object, RestartPolicy* policy,
   return GetDurationTo(object, "max_restart_backoff_ms", &policy->max_backoff, where);
 }
 
-// Of every slot, then by job: what a job leaves out is as for every slot.
+// The restart policy of all slots, and then those of single jobs, which take what they leave out
+// from the first.
 absl::Status GetRestartsTo(const Json& params, CoordinatorOptions* options) {
   MILLRACE_RETURN_IF_ERROR(GetRestartTo(params, &options->restart));
   if (Has(params, "restarts")) {

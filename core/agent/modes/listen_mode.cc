@@ -27,7 +27,7 @@ constexpr int kMaxRefusals = 10;
 constexpr size_t kAdoptionIdDigits = 32;
 constexpr size_t kMaxTextBytes = 128;
 constexpr absl::Duration kSecretPoll = absl::Seconds(1);
-// For an agent whose stdin is closed; it needs a moment.
+// How long an agent may take to end after its stdin was closed.
 constexpr absl::Duration kEndGrace = absl::Seconds(5);
 
 // What the host's log should have, at any level.
@@ -102,8 +102,8 @@ absl::Status ListenMode::Listen() {
   return absl::OkStatus();
 }
 
-// Secrets rotate: Kubernetes replaces the files of a mounted one. Streams that this breaks are
-// taken up again by their drivers; the agent that runs knows nothing of it.
+// Secrets rotate: Kubernetes replaces the files of a mounted one. That breaks the streams, which
+// their drivers open again; the agent that is running does not notice.
 void ListenMode::CheckSecret() {
   secret_timer_ = loop_->After(kSecretPoll, [this] { CheckSecret(); });
   absl::StatusOr<AgentSecret> secret = ReadAgentSecret(options_.secret);

@@ -40,8 +40,8 @@ void LogRelay::Add(v1::LogLines::Source source, std::string line) {
     if (batch_.lines_size() > 0 && batch_.source() != source) Flush();
     batch_.set_source(source);
     batch_.add_lines(std::move(line));
-    // The first line of stderr after a pause may be the first sign of the end: nodes that end one
-    // after the other are told apart by it.
+    // The first line of stderr after a pause may be the first sign of the node's end. It is sent at
+    // once, so that the coordinator sees which of several nodes began to fail first.
     const bool at_once = source == v1::LogLines::SOURCE_STDERR &&
                          options_.clock->SteadyNow() - stderr_flushed_ >= options_.delay;
     if (at_once || batch_.lines_size() >= options_.max_lines) {

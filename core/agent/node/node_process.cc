@@ -243,7 +243,7 @@ absl::Status NodeProcess::Launch(const Options& options) {
     inherited.push_back(copy.get());
     moved.push_back(std::move(copy));
   }
-  // Also these, should the agent itself have been started with low descriptors closed.
+  // These are moved up too, in case the agent was started with low descriptors closed.
   MILLRACE_ASSIGN_OR_RETURN(const UniqueFd stdin_fd, MoveUp(null.get(), lowest_free));
   MILLRACE_ASSIGN_OR_RETURN(const UniqueFd stdout_fd, MoveUp(out.write.get(), lowest_free));
   MILLRACE_ASSIGN_OR_RETURN(const UniqueFd stderr_fd, MoveUp(err.write.get(), lowest_free));

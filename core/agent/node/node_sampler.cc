@@ -30,7 +30,8 @@ void NodeSampler::Tick() {
 
 void NodeSampler::Send() {
   *sample_.mutable_time() = TimeToProto(clock_->Now());
-  // Time of a child that nobody waited for is gone with it: a counter does not run backwards.
+  // The CPU time of a child that was not waited for is lost when it ends; the counter must not run
+  // backwards because of that.
   const uint64_t cpu_us = sample_.process().cpu_us();
   *sample_.mutable_process() = SampleProcess(pid_);
   if (sample_.process().has_cpu_us()) {

@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{64} << 10;
 constexpr absl::Duration kMaxPause = absl::Seconds(1);
-// What Finish() reads at most from each pipe: more than a pipe holds. A process that left the
-// node's group may write for ever.
+// The most reads that Finish() does from each pipe, which is more than a pipe holds. There is a
+// limit because a process that left the node's group may go on writing.
 constexpr int kMaxFinalReads = 64;
 
 }  // namespace

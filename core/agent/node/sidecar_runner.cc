@@ -48,7 +48,7 @@ UniqueFd BeginConnect(const std::string& host, uint16_t port, bool* connected) {
   return fd;
 }
 
-// A connection from a port to itself, which Linux allows, would be nobody's listening.
+// Whether the socket is connected to itself, which Linux allows: then nothing listens on that port.
 bool IsSelfConnected(int fd, uint16_t port) {
   sockaddr_storage local{};
   socklen_t size = sizeof(local);

@@ -15,7 +15,7 @@
 namespace millrace::cli {
 namespace {
 
-// A Status has no code of its own for it: this payload tells it from a peer's ABORTED.
+// There is no status code for this: the payload distinguishes it from ABORTED of a peer.
 constexpr char kNobodyReads[] = "millrace/nobody-reads";
 
 }  // namespace

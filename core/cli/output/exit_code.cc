@@ -27,7 +27,7 @@ int ExitCodeOfStatus(const absl::Status& status) {
 int ExitCodeOfFailure(const NodeFailure& failure) {
   // The agent's own code is not the program's.
   if (failure.of_agent) return kExitUnavailable;
-  // Its agent killed it, as it had lost its own parent or the coordinator.
+  // The agent killed the node because it had lost its own parent or the coordinator.
   const bool by_agent = absl::IsCancelled(failure.status) || absl::IsUnavailable(failure.status);
   if (failure.exit.kind == ExitStatus::Kind::kSignaled && by_agent) return kExitUnavailable;
   if (failure.exit.kind == ExitStatus::Kind::kSignaled) {

@@ -92,7 +92,7 @@ bool WriteWithin(int fd, absl::string_view text, absl::Duration patience) {
     const int polled = ::poll(&ready, 1, patience_ms);
     if (polled < 0 && errno == EINTR) continue;
     if (polled <= 0) return false;
-    // What is ready takes so much at once.
+    // A pipe that is ready takes this much without blocking.
     const ssize_t n = ::write(fd, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
     if (n >= 0) {
       text.remove_prefix(static_cast<size_t>(n));

@@ -47,7 +47,7 @@ absl::StatusOr<ClientOptions> FromConnect(const ClusterChoice& choice) {
   return options;
 }
 
-// What became of the last cluster, for who looks for one too late.
+// Says how the last cluster ended, to a user who asks for a cluster when none runs any more.
 void TellOfTheLast() {
   const absl::StatusOr<std::string> folder = ClustersDir();
   if (!folder.ok()) return;

@@ -34,8 +34,8 @@ constexpr int kMaxReceiveBytes = 2 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
 constexpr int kMaxStreamsPerConnection = 64;
 // A peer that does not finish its TLS handshake holds a socket and some memory no longer than this.
-// The acceptor hands on so few at once that it is time enough for each; where others wait, who
-// stands still goes earlier.
+// The acceptor hands on so few connections at once that this is enough for each. While others wait,
+// a connection that stands still is closed earlier.
 constexpr int kHandshakeTimeoutMs = 60'000;
 constexpr int kMinPingIntervalMs = 5'000;
 constexpr std::chrono::milliseconds kShutdownGrace(500);
@@ -156,7 +156,7 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
     grpc::SslServerCredentialsOptions tls(
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     // These alone, and not the CA. Each is its own root: a handshake has no chain to verify, and
-    // OpenSSL finds no issuer of the server's certificate here whom it would send along.
+    // OpenSSL finds no issuer of the server's certificate among them that it would send along.
     tls.pem_root_certs = options.client_certificates_pem;
     tls.pem_key_cert_pairs.push_back({identity->private_key_pem, identity->certificate_pem});
     grpc::ServerBuilder builder;

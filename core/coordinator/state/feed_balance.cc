@@ -5,9 +5,10 @@
 namespace millrace {
 namespace {
 
-// Who feeds a node from where it runs goes on for longer than others come to it.
+// How far ahead a feeder may go with the node that it feeds, as a multiple of kWorkAhead: further
+// than the point up to which other feeders come to that node.
 constexpr int kRoomAhead = 2;
-// A feeder tells of a partition by then, if it has begun with it.
+// If a feeder has begun with a partition, it has reported so by then.
 constexpr absl::Duration kUntold = absl::Milliseconds(200);
 constexpr int64_t kBeyond = 4;  // times as many partitions
 // A node of another host has to be sooner by so much: the way to it is encrypted.

@@ -41,7 +41,8 @@ bool LeftNothingInDoubt(const PartitionReport& last) {
   return last.state == PartitionState::kFailed && last.rows_received == last.rows_acked;
 }
 
-// The session begins where the one before has ended, which left nothing in doubt.
+// Whether the session begins at the row at which the previous one ended, and no row of that one is
+// in doubt.
 bool GoesOnAfter(const PartitionReport& last, const PartitionReport& report) {
   return LeftNothingInDoubt(last) && report.first_row == last.rows_acked;
 }
@@ -234,8 +235,8 @@ absl::Status FeedLedger::Report(absl::string_view feed_id, const PartitionReport
     Count(record, -1, &feed.summary);
   }
   if (new_session) ++record.sessions;
-  // A session that resumes begins with the rows before it. What the one before had beyond is sent
-  // again, whether the feeder says so or not.
+  // A session that resumes counts the rows before it as its own. Rows that the previous session had
+  // sent beyond that are sent again, whether the feeder says so or not.
   const uint64_t rows = Own(record.last.rows_received, report);
   if (new_session && !GoesOnAfter(record.last, report) &&
       (!report.refed_reason.empty() || (rows > 0 && !IsReturned(record.last)))) {

@@ -20,7 +20,7 @@ double RowsLeft(const PartitionReport& session, double usual_rows) {
   return std::max(0.0, end - static_cast<double>(session.rows_acked));
 }
 
-// Those that are not unread yet: the feeder has them.
+// The rows that the node has not received yet: the feeder still has them.
 double RowsToCome(const PartitionReport& session, double usual_rows) {
   if (session.state != PartitionState::kFeeding) return 0;
   return std::max(0.0, usual_rows - static_cast<double>(session.rows_received));

@@ -32,7 +32,7 @@ void FirstCause::Record(NodeFailure failure, absl::Duration now) {
     recorded_at_ = now;
     cause_ = std::move(failure);
   } else if (!settled_ && IsBetter(failure, *cause_)) {
-    // What was taken for the cause so far comes before the others.
+    // The failure that was taken for the cause until now is listed first among the others.
     const NodeFailure before = std::exchange(*cause_, std::move(failure));
     Name(before);
     for (const std::string& other : before.others) {

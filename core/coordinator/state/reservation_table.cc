@@ -11,8 +11,8 @@
 namespace millrace {
 namespace {
 
-// While a large cluster gathers, its coordinator shakes hands before it reads heartbeats: a
-// handshake costs it 3 to 4 ms, and silence of this long for each slot tells nothing yet.
+// While a large cluster gathers, its coordinator is busy with TLS handshakes, of 3 to 4 ms each,
+// before it reads heartbeats: a silence of up to this long per slot means nothing yet.
 constexpr absl::Duration kJoinPatience = absl::Milliseconds(10);
 
 // Lines of stderr after a longer pause are about something else (agents send them every 100 ms);
@@ -177,7 +177,7 @@ void ReservationTable::AgentExited(int executor_id, const AgentExitReport& repor
     failure.of_agent = true;
     failure.stderr_tail = report.stderr_tail;
     if (!hopeless) slot.before_lost = slot.state;
-    // One that was turned away because its slot was asked to stop is no failure either.
+    // Nor is it a failure if the agent was turned away because its slot was asked to stop.
     const bool lost = connected || slot.stop_asked;
     Fail(slot, lost ? SlotState::kLost : SlotState::kFailed, std::move(failure),
          report.replacement_coming, effects);
@@ -248,7 +248,8 @@ absl::StatusOr<Admission> ReservationTable::Connect(std::optional<int> executor_
   absl::StatusOr<Slot*> chosen = Choose(executor_id, agent, effects);
   if (!chosen.ok()) return chosen.status();
   Slot& slot = **chosen;
-  // Below kConnected a replacement was started meanwhile: the old agent begins anew too.
+  // Below kConnected a replacement has been started meanwhile, so the old agent begins from scratch
+  // too.
   const bool again = slot.agent_id == agent.agent_id && slot.state >= SlotState::kConnected;
   if (!again) {
     if (absl::Status host = CheckHost(slot, agent); !host.ok()) return host;
@@ -526,7 +527,7 @@ void ReservationTable::Stop(int executor_id, absl::string_view reason, bool now,
   slot->stop_asked = true;
   slot->stop_now = slot->stop_now || now;
   effects->changed.push_back(executor_id);
-  // One that is not registered yet hears it with its registration.
+  // An agent that is not registered yet is told when it registers.
   const bool stays = IsEnded(slot->state) && !slot->next_address.empty();
   slot->restart_at.reset();
   if (slot->healing.has_value()) {

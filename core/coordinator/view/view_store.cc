@@ -299,7 +299,7 @@ void ViewStore::AddLog(int executor_id, uint32_t attempt, v1::LogLines::Source s
 
 void ViewStore::DropLog(LogList::iterator entry) {
   NodeLogs& logs = *nodes_[(*entry)->executor_id].logs;
-  // Its node's oldest in both cases: the order of all is the order of each.
+  // It is its node's oldest entry in both cases, since all entries are in the same order.
   logs.entries.pop_front();
   logs.kept -= (*entry)->lines.size();
   log_bytes_ -= (*entry)->bytes;

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// Of one LogBatch of ReadLogs.
+// The limits of one LogBatch of ReadLogs.
 constexpr size_t kBatchBytes = size_t{256} << 10;
 constexpr int kBatchLines = 1000;
 
@@ -202,7 +202,7 @@ void ViewStore::Gather(const ViewCursor& cursor, bool snapshot, Gathered* out) {
   }
   if (!snapshot) {
     for (auto it = removed_feeds_.rbegin(); it != removed_feeds_.rend() && it->seq > after; ++it) {
-      // One that was opened again since is there.
+      // A feed that has been opened again since then is not removed.
       if (feeds_.find(it->value) == feeds_.end()) out->removed_feeds.push_back(it->value);
     }
   }

@@ -162,7 +162,7 @@ void WatchHub::Run() {
     for (const uint64_t id : ids) Serve(id, now, /*last=*/false, &news, &until);
     view_->Wait(news, seq, std::max(until - now, absl::Milliseconds(1)));
   }
-  // Who reads takes the update that is under way, and gets a last one.
+  // Readers that do read take the update that is under way, and then get a last one.
   const absl::Time deadline = absl::Now() + kLastWait;
   std::vector<uint64_t> ids = Ids(&stopping, &writing);
   while (writing && absl::Now() < deadline) {
