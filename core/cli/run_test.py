@@ -5,10 +5,9 @@ import resource
 import shutil
 import signal
 import subprocess
-import time
 import unittest
 
-from cli_testing import PYTHON, WAIT_S, CliTestCase, millrace_path, pending_signals
+from cli_testing import PYTHON, WAIT_S, CliTestCase, millrace_path
 
 
 class RunTest(CliTestCase):
@@ -224,250 +223,6 @@ class RunTest(CliTestCase):
         self.assertEqual(shown.count(evil), 2, shown)
 
 
-class StopTest(CliTestCase):
-    POLITE = "trap 'echo saved; exit 0' TERM; echo ready; : > up.$RANK; while :; do sleep 0.05; done"
-    STUBBORN = "trap '' TERM; : > up.$RANK; while :; do sleep 0.05; done"
-
-    def start(self, script, *options):
-        process = self.start_cli("run", "-n", "2", *options, "--", "sh", "-c", script)
-        self.wait_for_file("up.0")
-        self.wait_for_file("up.1")
-        return process
-
-    def test_ctrl_c_stops_the_nodes_in_order(self):
-        process = self.start(self.POLITE)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=WAIT_S)
-        self.assertEqual(process.returncode, 130, err)
-        self.assertEqual(out.splitlines().count("worker:0| saved"), 1)
-        self.assertEqual(out.splitlines().count("worker:1| saved"), 1)
-        told = [line for line in err.splitlines() if line.startswith("millrace: ")]
-        self.assertEqual(told, ["millrace: stopped: millrace run got SIGINT"])
-
-    def test_sigterm_is_143(self):
-        process = self.start(self.POLITE)
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=WAIT_S)
-        self.assertEqual(process.returncode, 143, err)
-
-    def test_ctrl_c_twice_kills_them(self):
-        process = self.start(self.STUBBORN, "--stop-grace", "1h")
-        process.send_signal(signal.SIGINT)
-        # Two signals of one number that nobody has taken yet are one.
-        self.wait_for(lambda: pending_signals(process.pid) == 0, "the first signal is taken")
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=WAIT_S)
-        self.assertEqual(process.returncode, 130, err)
-
-    def test_nobody_reads_stdout_any_more(self):
-        process = self.start("trap 'exit 0' TERM; : > up.$RANK; "
-                             "while :; do echo y; sleep 0.05; done")
-        process.stdout.close()
-        process.wait(timeout=WAIT_S)
-        self.assertEqual(process.returncode, 128 + signal.SIGPIPE)
-
-    def test_a_killed_millrace_leaves_nothing(self):
-        process = self.start("echo $$ > pid.$RANK; : > up.$RANK; exec sleep 600")
-        pids = []
-        for rank in (0, 1):
-            with open(self.path(f"pid.{rank}"), encoding="ascii") as file:
-                pids.append(int(file.read()))
-        process.kill()
-        process.wait(timeout=WAIT_S)
-        for pid in pids:
-            self.wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"end of {pid}")
-        self.wait_for(lambda: os.listdir(self.path("tmp")) == [], "nothing in TMPDIR")
-
-
-def state_of(pid):
-    """The letter of /proc/PID/stat: T is stopped, Z has ended; "" if it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-            return stat.read().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return ""
-
-
-class CtrlZTest(CliTestCase):
-    # Not a shell: one that waits for a child between vfork and exec is no stopped process itself.
-    COUNT = """
-import os, time
-rank = os.environ["RANK"]
-count = open(f"count.{rank}", "wb", buffering=0)
-with open(f"tmp.{rank}", "w") as file: file.write(str(os.getpid()))
-os.rename(f"tmp.{rank}", f"up.{rank}")
-while not os.path.exists("done"):
-    count.write(b".")
-    time.sleep(0.02)
-print("well")
-"""
-
-    def start(self, *options):
-        # A process group of its own, as a shell gives to each job.
-        process = self.start_cli("run", "-n", "2", *options, "--", PYTHON, "-c", self.COUNT,
-                                 process_group=0)
-        nodes = []
-        for rank in (0, 1):
-            self.wait_for_file(f"up.{rank}")
-            with open(self.path(f"up.{rank}"), encoding="ascii") as file:
-                nodes.append(int(file.read()))
-        return process, nodes
-
-    def pause(self, process, nodes):
-        process.send_signal(signal.SIGTSTP)
-        for pid in (process.pid, *nodes):
-            self.wait_for(lambda pid=pid: state_of(pid) == "T", f"process {pid} stopped")
-
-    def counts(self):
-        return [os.path.getsize(self.path(f"count.{rank}")) for rank in (0, 1)]
-
-    def test_pauses_the_nodes_until_fg(self):
-        # A node that somebody else stops for so long has failed.
-        process, nodes = self.start("--stop-timeout", "1s")
-        self.pause(process, nodes)
-        before = self.counts()
-        time.sleep(3)
-        self.assertEqual(self.counts(), before)
-        process.send_signal(signal.SIGCONT)
-        self.wait_for(lambda: all(now > was for now, was in zip(self.counts(), before)),
-                      "nodes that go on")
-        self.write("done", "")
-        out, err = process.communicate(timeout=WAIT_S)
-        self.assertEqual((process.returncode, err), (0, ""))
-        self.assertCountEqual(out.splitlines(), ["worker:0| well", "worker:1| well"])
-
-    def test_a_long_pause_is_one_too(self):
-        # Longer than agents wait for a coordinator that does not answer: 11 s, and a lease of 10 s.
-        process, nodes = self.start()
-        self.pause(process, nodes)
-        time.sleep(25)
-        resumed_ms = time.time() * 1000
-        process.send_signal(signal.SIGCONT)
-
-        def agents_are_back():
-            nodes = self.json_of("nodes", "--json")["nodes"]
-            return all(node["sample"] and node["sample"]["time_ms"] > resumed_ms for node in nodes)
-
-        # A line that a node writes before its agent has dialled again would not be relayed.
-        self.wait_for(agents_are_back, "samples of both nodes")
-        self.write("done", "")
-        out, err = process.communicate(timeout=WAIT_S)
-        self.assertEqual(process.returncode, 0, err)
-        self.assertCountEqual(out.splitlines(), ["worker:0| well", "worker:1| well"])
-
-    def test_nothing_is_left_of_one_that_is_killed_while_it_is_stopped(self):
-        process, nodes = self.start()
-        self.pause(process, nodes)
-        process.kill()
-        for pid in nodes:
-            self.wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"the end of {pid}")
-
-    def test_a_pause_is_not_counted_by_timeout(self):
-        process, nodes = self.start("--timeout", "20s")
-        self.pause(process, nodes)
-        time.sleep(21)
-        process.send_signal(signal.SIGCONT)
-        self.write("done", "")
-        _, err = process.communicate(timeout=WAIT_S)
-        self.assertEqual(process.returncode, 0, err)
-
-
-class FirstCauseTest(CliTestCase):
-    # All are connected to rank 0, which raises, lets go of them, and takes a moment to end.
-    RING = """
-import os, socket, sys, time
-rank = int(os.environ["RANK"])
-if rank == 0:
-    server = socket.create_server(("127.0.0.1", 0))
-    with open("port.tmp", "w") as file: file.write(str(server.getsockname()[1]))
-    os.rename("port.tmp", "port")
-    peers = [server.accept()[0] for _ in range(3)]
-    try:
-        raise ValueError("the loss is nan")
-    except ValueError as error:
-        print(f"ValueError: {error}", file=sys.stderr, flush=True)
-        time.sleep(0.3)
-        for peer in peers: peer.close()
-        time.sleep(0.1)
-        sys.exit(1)
-while not os.path.exists("port"): time.sleep(0.01)
-peer = socket.create_connection(("127.0.0.1", int(open("port").read())))
-if not peer.recv(1): raise ConnectionError("the peer is gone")
-"""
-
-    def test_the_node_that_others_ended_of_is_named_and_so_are_they(self):
-        done = self.run_cli("run", "-n", "4", "--", PYTHON, "-c", self.RING)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        told = [line for line in done.stderr.splitlines() if line.startswith("millrace: ")]
-        self.assertEqual(len(told), 1, done.stderr)
-        self.assertRegex(told[0], "^millrace: worker:0 .*exited with code 1; also failed: .*"
-                                  "Last stderr line: 'ValueError: the loss is nan'$")
-        for rank in (1, 2, 3):
-            self.assertIn(f"worker:{rank} exited with code 1", told[0])
-
-
-class IgnoredSignalsTest(CliTestCase):
-    def test_what_was_ignored_before_stays_ignored(self):
-        for number in (signal.SIGHUP, signal.SIGINT):
-            with self.subTest(signal=number):
-                process = self.start_cli(
-                    "run", "--", "sh", "-c", ": > up; while [ ! -e done ]; do sleep 0.05; done; rm done up",
-                    preexec_fn=lambda number=number: signal.signal(number, signal.SIG_IGN))
-                self.wait_for_file("up")
-                process.send_signal(number)  # as nohup's terminal does when it closes
-                # It would come after that one.
-                self.wait_for(lambda: self.json_of("status", "--json")["cluster"]["phase"] == "running",
-                              "a cluster that runs")
-                self.write("done", "")
-                _, err = process.communicate(timeout=WAIT_S)
-                self.assertEqual((process.returncode, err), (0, ""))
-
-
-class PausedDriverTest(CliTestCase):
-    """A driver that is stopped, as by a debugger or a pause of its machine, and goes on later."""
-
-    # Longer than the silence after which an agent is lost (5 s).
-    PAUSE_S = 7
-
-    def start(self, script, *options):
-        process = self.start_cli("run", "-n", "2", *options, "--", "sh", "-c", script)
-        self.wait_for_file("up.0")
-        self.wait_for_file("up.1")
-        return process
-
-    def stop(self, process):
-        process.send_signal(signal.SIGSTOP)
-        self.wait_for(lambda: state_of(process.pid) == "T", "a driver that is stopped")
-
-    UP = ": > up.$RANK; "
-
-    def test_its_cluster_goes_on(self):
-        process = self.start(self.UP + "while [ ! -e done ]; do sleep 0.05; done; echo well")
-        self.stop(process)
-        time.sleep(self.PAUSE_S)
-        process.send_signal(signal.SIGCONT)
-        # It counts silence again: a node that were to be lost would be within this time.
-        time.sleep(2)
-        self.write("done", "")
-        out, err = process.communicate(timeout=WAIT_S)
-        self.assertEqual((process.returncode, err), (0, ""))
-        self.assertCountEqual(out.splitlines(), ["worker:0| well", "worker:1| well"])
-
-    def test_how_nodes_ended_meanwhile_is_what_counts(self):
-        process = self.start(self.UP + "while [ ! -e done ]; do sleep 0.05; done; echo last words; "
-                                       ": > over.$RANK; test $RANK = 0 || { echo out of cheese >&2; exit 3; }")
-        self.stop(process)
-        self.write("done", "")
-        time.sleep(self.PAUSE_S)
-        for rank in (0, 1):
-            self.assertTrue(os.path.exists(self.path(f"over.{rank}")))
-        process.send_signal(signal.SIGCONT)
-        out, err = process.communicate(timeout=WAIT_S)
-        self.assertEqual(process.returncode, 3, err)
-        self.assertRegex(err, "(?m)^millrace: worker:1 .*exited with code 3.*out of cheese")
-        self.assertCountEqual(out.splitlines(), ["worker:0| last words", "worker:1| last words"])
-
-
 class TensorBoardTest(CliTestCase):
     FAKE = f"""#!{PYTHON}
 import http.server, sys
@@ -485,12 +240,9 @@ server.serve_forever()
         process = self.start_cli(
             "run", "-n", "2", "--master-node", "chief", "--tensorboard", "--log-dir", "logs", "--",
             "sh", "-c", "while [ ! -e done ]; do sleep 0.05; done", env={"PATH": path})
-        line = ""
-        while "tensorboard: http://" not in line:
-            line = process.stderr.readline()
-            self.assertTrue(line, "millrace ended without TensorBoard's address")
+        line = self.board_line(process)
         self.assertRegex(line, r"^millrace: chief:0: tensorboard: http://127\.0\.0\.1:\d+$")
-        port = line.strip().rsplit(":", 1)[1]
+        port = line.rsplit(":", 1)[1]
         with open(self.path("board.args"), encoding="utf-8") as args:
             self.assertEqual(args.read(), f"--logdir {self.path('logs')} --port {port} --host 127.0.0.1")
         self.write("done", "")
@@ -513,10 +265,7 @@ os.setsid()""").replace('open("board.up", "w").close()', 'open("board.up", "w").
         path = self.path("bin") + os.pathsep + self.env.get("PATH", "/usr/bin:/bin")
         process = self.start_cli("run", "--tensorboard", "--log-dir", "logs", "--", "sh", "-c",
                                  "while [ ! -e done ]; do sleep 0.05; done", env={"PATH": path})
-        line = ""
-        while "tensorboard: http://" not in line:
-            line = process.stderr.readline()
-            self.assertTrue(line, "millrace ended without TensorBoard's address")
+        self.board_line(process)
         with open(self.path("board.up"), encoding="ascii") as file:
             pid = int(file.read())
         self.write("done", "")
@@ -535,6 +284,46 @@ os.setsid()""").replace('open("board.up", "w").close()', 'open("board.up", "w").
         self.write("done", "")
         process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 0)
+
+    def test_a_sidecar_is_started_again_with_its_node(self):
+        os.mkdir(self.path("bin"))
+        self.write("bin/tensorboard", self.FAKE.replace(
+            'open("board.up", "w").close()', 'import os; open("board.pids", "a").write(f"{os.getpid()}\\n")'),
+            0o755)
+        path = self.path("bin") + os.pathsep + self.env.get("PATH", "/usr/bin:/bin")
+        process = self.start_cli(
+            "run", "-n", "1", "--tensorboard", "--log-dir", "logs", "--", "sh", "-c",
+            "while [ ! -e done ]; do sleep 0.05; done", env={"PATH": path})
+        first = self.board_line(process).rsplit(" ", 1)[1]
+        node = self.json_of("nodes", "--json")["nodes"][0]
+        self.assertEqual(node["endpoints"], {"tensorboard": first})
+        done = self.run_cli("restart", "worker:0")
+        self.assertEqual(done.stdout, "worker:0 starts again as attempt 1\n", done.stderr)
+        second = self.board_line(process).rsplit(" ", 1)[1]
+
+        def published():
+            now = self.json_of("nodes", "--json")["nodes"][0]
+            return now["attempt"] == 1 and now["endpoints"] == {"tensorboard": second}
+
+        self.wait_for(published, "the second address is published")
+        with open(self.path("board.pids"), encoding="ascii") as file:
+            pids = file.read().split()
+        self.assertEqual(len(pids), 2)
+        self.wait_for(lambda: not os.path.exists(f"/proc/{pids[0]}"), "the first sidecar is gone")
+        self.assertTrue(os.path.exists(f"/proc/{pids[1]}"))
+        self.write("done", "")
+        process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 0)
+        for name in ("tensorboard.0.log", "tensorboard.1.log", "worker-0.0.log", "worker-0.1.log"):
+            self.assertTrue(os.path.exists(self.path(f"logs/{name}")), name)
+
+    def board_line(self, process):
+        """What is said when a sidecar answers: its node and its address."""
+        line = ""
+        while "tensorboard: http://" not in line:
+            line = process.stderr.readline()
+            self.assertTrue(line, "millrace ended without TensorBoard's address")
+        return line.strip()
 
 
 class StartedByBazelTest(CliTestCase):
@@ -573,99 +362,6 @@ class PythonOutputTest(CliTestCase):
             with self.subTest(options=options):
                 done = self.run_cli("run", *options, *self.PROGRAM, env=env)
                 self.assertEqual((done.returncode, done.stdout), (137, ""), done.stderr)
-
-
-class RestartTest(CliTestCase):
-    def log_lines(self, name):
-        with open(self.path(f"logs/{name}"), encoding="utf-8") as log:
-            return sorted(log.read().splitlines())
-
-    def test_a_node_that_fails_once_is_started_again(self):
-        done = self.run_cli(
-            "run", "-n", "2", "--restarts", "1", "--log-dir", "logs", "--", "sh", "-c",
-            'if [ "$RANK" = 1 ] && [ ! -e failed ]; then : > failed; echo one; echo out of cheese >&2; '
-            "exit 3; fi; echo two")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertCountEqual(done.stdout.splitlines(),
-                              ["worker:1| one", "worker:0| two", "worker:1| two"])
-        self.assertIn("worker:1| out of cheese", done.stderr.splitlines())
-        self.assertEqual(self.log_lines("worker-1.0.log"), ["one", "out of cheese"])
-        self.assertEqual(self.log_lines("worker-1.1.log"), ["two"])
-        self.assertEqual(self.log_lines("worker-0.0.log"), ["two"])
-        self.assertFalse(os.path.exists(self.path("logs/worker-0.1.log")))
-
-    def test_nodes_that_fail_at_the_same_time_are_each_started_again(self):
-        done = self.run_cli(
-            "run", "-n", "4", "--restarts", "3", "--backoff", "100ms", "--", "sh", "-c",
-            'if [ ! -e failed.$RANK ]; then : > failed.$RANK; '
-            "while [ $(ls failed.* | wc -l) -lt 4 ]; do sleep 0.02; done; exit 3; fi; echo well")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertCountEqual(done.stdout.splitlines(), [f"worker:{rank}| well" for rank in range(4)])
-
-    def test_quarantine_is_an_option(self):
-        script = "echo try >> tries; test $(wc -l < tries) -gt 4 || exit 3"
-        done = self.run_cli("run", "--restarts", "9", "--backoff", "10ms", "--max-backoff", "20ms", "--",
-                            "sh", "-c", script)
-        self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("3 failures of worker:0 in 60 s, where quarantine begins (--quarantine)", done.stderr)
-        os.remove(self.path("tries"))
-        done = self.run_cli("run", "--restarts", "9", "--backoff", "10ms", "--max-backoff", "20ms",
-                            "--quarantine", "never", "--", "sh", "-c", script)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        for value in ("3", "0/60s", "3/soon"):
-            self.assertEqual(self.run_cli("run", "--quarantine", value, "--", "true").returncode, 64)
-
-    def test_a_message_names_the_commands_options(self):
-        done = self.run_cli("run", "--stop-timeout", "500ms", "--", "sh", "-c", "kill -STOP $$")
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("longer than --stop-timeout", done.stderr)
-
-    def test_one_that_fails_again_is_the_clusters_failure(self):
-        done = self.run_cli(
-            "run", "-n", "1", "--restarts", "1", "--log-dir", "logs", "--", "sh", "-c",
-            "echo try >> tries; exit $((2 + $(wc -l < tries)))")
-        self.assertEqual(done.returncode, 4, done.stderr)
-        with open(self.path("tries"), encoding="ascii") as tries:
-            self.assertEqual(tries.read(), "try\ntry\n")
-
-    def test_a_sidecar_is_started_again_with_its_node(self):
-        os.mkdir(self.path("bin"))
-        self.write("bin/tensorboard", TensorBoardTest.FAKE.replace(
-            'open("board.up", "w").close()', 'import os; open("board.pids", "a").write(f"{os.getpid()}\\n")'),
-            0o755)
-        path = self.path("bin") + os.pathsep + self.env.get("PATH", "/usr/bin:/bin")
-        process = self.start_cli(
-            "run", "-n", "1", "--tensorboard", "--log-dir", "logs", "--", "sh", "-c",
-            "while [ ! -e done ]; do sleep 0.05; done", env={"PATH": path})
-        first = self.next_board(process)
-        node = self.json_of("nodes", "--json")["nodes"][0]
-        self.assertEqual(node["endpoints"], {"tensorboard": first})
-        done = self.run_cli("restart", "worker:0")
-        self.assertEqual(done.stdout, "worker:0 starts again as attempt 1\n", done.stderr)
-        second = self.next_board(process)
-
-        def published():
-            now = self.json_of("nodes", "--json")["nodes"][0]
-            return now["attempt"] == 1 and now["endpoints"] == {"tensorboard": second}
-
-        self.wait_for(published, "the second address is published")
-        with open(self.path("board.pids"), encoding="ascii") as file:
-            pids = file.read().split()
-        self.assertEqual(len(pids), 2)
-        self.wait_for(lambda: not os.path.exists(f"/proc/{pids[0]}"), "the first sidecar is gone")
-        self.assertTrue(os.path.exists(f"/proc/{pids[1]}"))
-        self.write("done", "")
-        process.communicate(timeout=WAIT_S)
-        self.assertEqual(process.returncode, 0)
-        for name in ("tensorboard.0.log", "tensorboard.1.log", "worker-0.0.log", "worker-0.1.log"):
-            self.assertTrue(os.path.exists(self.path(f"logs/{name}")), name)
-
-    def next_board(self, process):
-        line = ""
-        while "tensorboard: http://" not in line:
-            line = process.stderr.readline()
-            self.assertTrue(line, "millrace ended without TensorBoard's address")
-        return line.strip().rsplit(" ", 1)[1]
 
 
 class LimitsTest(CliTestCase):
