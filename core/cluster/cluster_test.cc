@@ -369,9 +369,24 @@ TEST_F(ClusterTest, AnEvaluatorHasTheGraceFromTheEndOfTheWorkersOn) {
   options_.num_executors = 2;
   options_.eval_node = true;
   const std::string score = JoinPath(::testing::TempDir(), "score");
-  absl::StatusOr<std::unique_ptr<Cluster>> cluster =
-      StartShell(absl::StrCat("[ -z \"$RANK\" ] && { sleep 3; echo 7 > ", score, "; }; true"));
+  const std::string go = JoinPath(::testing::TempDir(), "evaluate");
+  std::filesystem::remove(go);
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster = StartShell(absl::StrCat(
+      "[ -n \"$RANK\" ] && exit; until [ -e ", go, " ]; do sleep 0.05; done; echo 7 > ", score));
   ASSERT_THAT(cluster, IsOk());
+  // What it has left to do begins when the worker has ended.
+  const Thread begin("begin", [&] {
+    const auto worker_ended = [&] {
+      const ClusterStatus status = (*cluster)->Status();
+      return std::any_of(status.slots.begin(), status.slots.end(), [](const SlotStatus& slot) {
+        return slot.role.job_name == "worker" && slot.state == SlotState::kFinished;
+      });
+    };
+    const absl::Time deadline = absl::Now() + absl::Minutes(2);
+    while (!worker_ended() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
+    EXPECT_TRUE(worker_ended());
+    EXPECT_THAT(WriteFileAtomic(go, ""), IsOk());
+  });
   EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Minutes(5)}), IsOk());
   EXPECT_THAT(ReadFile(score), IsOkAndHolds("7\n"));
 }
