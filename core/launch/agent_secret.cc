@@ -187,6 +187,11 @@ absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place) {
   absl::Status status = secret.status();
   if (status.ok()) status = CheckSecret(*secret);
   if (status.ok()) status = CheckTime(*secret, place);
+  if (status.ok() && !IsKeyOfCertificate(secret->certificate_pem, secret->key_pem)) {
+    status = absl::InvalidArgumentError(
+        "its key is not that of its certificate: both must come from the same `millrace "
+        "agent-secret`");
+  }
   if (status.ok()) return secret;
   return Annotate(status, absl::StrCat("the agents' secret ", place.path()));
 }

@@ -50,9 +50,9 @@ struct AgentSecret {
 
 // Reads it afresh. Returns NOT_FOUND, PERMISSION_DENIED if it belongs to another user than this one
 // or root, or others than owner and group may read it, or others than the owner may write it,
-// INVALID_ARGUMENT if it is no secret or not exactly one place is set, FAILED_PRECONDITION if its
-// certificate has expired or, by this host's clock, is of the future. Errors name the path, say
-// what to do, and never quote the secret.
+// INVALID_ARGUMENT if it is no secret, its key is not that of its certificate or not exactly one
+// place is set, FAILED_PRECONDITION if its certificate has expired or, by this host's clock, is of
+// the future. Errors name the path, say what to do, and never quote the secret.
 [[nodiscard]] absl::StatusOr<AgentSecret> ReadAgentSecret(const SecretPlace& place);
 
 // One line for people if `secret` expires within 30 days: when, and what to do; otherwise empty.

@@ -130,6 +130,21 @@ TEST_F(AgentSecretTest, WhatIsNoSecretIsRefusedWithoutBeingQuoted) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// As a folder is while its files are replaced one by one.
+TEST_F(AgentSecretTest, AKeyOfAnotherCertificateIsRefused) {
+  AgentSecret mixed = secret_;
+  mixed.key_pem = MakeAgentSecret()->key_pem;
+  ASSERT_THAT(WriteAgentSecretDir(Path("mixed"), mixed), IsOk());
+  EXPECT_THAT(ReadAgentSecret({.dir = Path("mixed")}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr(Path("mixed")),
+                             HasSubstr("its key is not that of its certificate"))));
+  mixed.key_pem = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+  ASSERT_THAT(WriteAgentSecretDir(Path("mixed"), mixed), IsOk());
+  EXPECT_THAT(ReadAgentSecret({.dir = Path("mixed")}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("its key is not")));
+}
+
 TEST_F(AgentSecretTest, TheManifestIsAKubernetesSecret) {
   const auto manifest = AgentSecretManifest(secret_, "millrace-agent", "ml");
   ASSERT_THAT(manifest, IsOk());

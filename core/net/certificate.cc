@@ -55,6 +55,15 @@ std::string Text(absl::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
 }
 
+// The first certificate in `pem`; null if there is none.
+UniqueCertificate FirstCertificate(absl::string_view pem) {
+  const UniqueBio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  if (bio == nullptr) return nullptr;
+  UniqueCertificate certificate(PEM_read_bio_X509(bio.get(), nullptr, NoPassword, nullptr));
+  ERR_clear_error();
+  return certificate;
+}
+
 }  // namespace
 
 absl::StatusOr<UniqueKey> MakeP256Key() {
@@ -121,10 +130,7 @@ absl::StatusOr<std::string> PrivateKeyPem(EVP_PKEY* key) {
 }
 
 absl::StatusOr<CertificateValidity> ReadCertificateValidity(absl::string_view pem) {
-  const UniqueBio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  if (bio == nullptr) return OpenSslError("no memory");
-  const UniqueCertificate certificate(PEM_read_bio_X509(bio.get(), nullptr, NoPassword, nullptr));
-  ERR_clear_error();
+  const UniqueCertificate certificate = FirstCertificate(pem);
   if (certificate == nullptr) return absl::InvalidArgumentError("no certificate in PEM");
   const std::optional<absl::Time> from = TimeOf(X509_get0_notBefore(certificate.get()));
   const std::optional<absl::Time> until = TimeOf(X509_get0_notAfter(certificate.get()));
@@ -142,6 +148,17 @@ std::string ClockMismatch(absl::string_view pem, absl::Time now) {
                       Text(valid->from + kCertificateBackdate), " then: it is valid from ",
                       Text(valid->from), " to ", Text(valid->until),
                       "; set the clocks of both hosts (NTP)");
+}
+
+bool IsKeyOfCertificate(absl::string_view certificate_pem, absl::string_view key_pem) {
+  const UniqueCertificate certificate = FirstCertificate(certificate_pem);
+  const UniqueBio bio(BIO_new_mem_buf(key_pem.data(), static_cast<int>(key_pem.size())));
+  const UniqueKey key(
+      bio == nullptr ? nullptr : PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
+  const bool is = certificate != nullptr && key != nullptr &&
+                  X509_check_private_key(certificate.get(), key.get()) == 1;
+  ERR_clear_error();
+  return is;
 }
 
 }  // namespace millrace

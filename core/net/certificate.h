@@ -4,7 +4,7 @@
 //
 // Defines: kCertificateBackdate, MakeP256Key(), PublicKeyPoint(), CertificateProfile,
 // MakeCertificate(), CertificatePem(), PrivateKeyPem(), CertificateValidity,
-// ReadCertificateValidity(), ClockMismatch().
+// ReadCertificateValidity(), ClockMismatch(), IsKeyOfCertificate().
 //
 // Thread safety: thread-safe. Blocking: never. What fails leaves nothing in OpenSSL's queue of
 // errors.
@@ -63,6 +63,10 @@ struct CertificateValidity {
 // What to do if the first certificate in `pem`, which MakeCertificate() made, is not valid at `now`
 // because clocks differ: both clocks in words. Empty if it is valid, or is no certificate.
 [[nodiscard]] std::string ClockMismatch(absl::string_view pem, absl::Time now);
+
+// Whether `key_pem` is the private key of the first certificate in `certificate_pem`. False also if
+// either is not PEM.
+[[nodiscard]] bool IsKeyOfCertificate(absl::string_view certificate_pem, absl::string_view key_pem);
 
 }  // namespace millrace
 

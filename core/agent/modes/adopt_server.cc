@@ -219,10 +219,7 @@ class GrpcAdoptServer final : public AdoptServer {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kMinPingIntervalMs);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr) {
-      return absl::InvalidArgumentError(
-          "gRPC does not make a server of the secret: is its certificate that of its key?");
-    }
+    if (server_ == nullptr) return absl::InternalError("gRPC did not make a server");
     acceptor_->Start(std::move(handler));
     return absl::OkStatus();
   }

@@ -47,8 +47,8 @@ class AdoptServer {
     std::function<void(const std::string& peer, const absl::Status& why)> on_refused;
   };
 
-  // Returns UNAVAILABLE if the address cannot be bound, INVALID_ARGUMENT if certificate and key do
-  // not make a server.
+  // `secret` is one that ReadAgentSecret() returned: gRPC notices only in each handshake that a key
+  // is not that of its certificate. Returns UNAVAILABLE if the address cannot be bound.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AdoptServer>> Start(
       const HostPort& address, const AgentSecret& secret,
       std::shared_ptr<EventLoop::Mailbox> mailbox, Callbacks callbacks);
