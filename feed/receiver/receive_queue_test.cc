@@ -1,20 +1,14 @@
 #include "feed/receiver/receive_queue.h"
 
 #include <limits>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "core/base/status_matchers.h"
+#include "feed/receiver/receive_queue_testing.h"
 #include "feed/receiver/receive_session.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "millrace/batch_builder.h"
 #include "millrace/record_batch.h"
 
 namespace millrace {
@@ -23,128 +17,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using State = ReceiveQueue::State;
-using Stage = ReceiveSession::Stage;
-using SessionPtr = ReceiveQueue::SessionPtr;
-
-// Row r of a partition holds the value partition * 1000 + r.
-RecordBatch Rows(const ReceiveSession& session, int64_t first_row, int64_t rows) {
-  std::vector<int64_t> values;
-  for (int64_t r = first_row; r < first_row + rows; ++r) {
-    values.push_back(session.open.partition * 1000 + r);
-  }
-  return *BatchBuilder().AddColumn("id", values).Build();
-}
-
-std::vector<int64_t> Values(const RecordBatch& rows) {
-  const int64_t* values = rows.column(0).values<int64_t>();
-  return {values, values + rows.num_rows()};
-}
-
-std::vector<int64_t> Values(const Delivery& delivery) {
-  if (delivery.pieces.empty()) return Values(delivery.current->rows.Slice(0, delivery.rows));
-  std::vector<int64_t> out;
-  for (const TakenRows& piece : delivery.pieces) {
-    for (int64_t value : Values(piece.rows)) out.push_back(value);
-  }
-  return out;
-}
-
-class ReceiveQueueTest : public testing::Test {
- protected:
-  SessionPtr Open(FeedMode mode, int64_t partition, std::string feed_id = "f1",
-                  int64_t first_row = 0) {
-    OpenFrame open{.feed_id = std::move(feed_id),
-                   .queue = "input",
-                   .mode = mode,
-                   .partition = partition,
-                   .first_row = first_row};
-    auto session = std::make_shared<ReceiveSession>(next_id_++, "feeder/a", 1, 1, std::move(open));
-    queue_.Add(session);
-    Accept(session);
-    return session;
-  }
-  SessionPtr Train(int64_t partition, std::string feed_id = "f1", int64_t first_row = 0) {
-    return Open(FeedMode::kTrain, partition, std::move(feed_id), first_row);
-  }
-  SessionPtr Infer(int64_t partition) { return Open(FeedMode::kInference, partition); }
-
-  // As if a CREDIT of 1,000 bytes had been sent.
-  void Accept(const SessionPtr& session) {
-    if (session->stage != Stage::kServed) return;
-    session->accepted = true;
-    session->credit_sent = {.limit = 1000};
-  }
-
-  // BATCH of `rows` rows, 10 bytes each.
-  absl::Status Feed(const SessionPtr& session, int64_t rows) {
-    const int64_t first = session->next_row;
-    return queue_.AddRows(
-        session.get(),
-        {.rows = Rows(*session, first, rows), .first_row = first, .bytes = rows * 10});
-  }
-  void FeedAll(const SessionPtr& session, int64_t rows) {
-    ASSERT_THAT(Feed(session, rows), IsOk());
-    ASSERT_THAT(queue_.EndPartition(session.get(), session->next_row), IsOk());
-  }
-
-  State AskFor(int64_t rows) {
-    queue_.Ask(rows, std::exchange(current_, std::nullopt));
-    return queue_.Fill();
-  }
-  // What NextBatch(rows) would return, as DataFeed does it; empty if it would wait or stop.
-  std::vector<int64_t> Next(int64_t rows) {
-    if (current_.has_value() && current_->remaining() >= rows &&
-        !current_->session->handed.closed()) {
-      current_->session->used_row = current_->session->handed.row();
-      const auto values = Values(current_->rows.Slice(current_->offset, rows));
-      current_->offset += rows;
-      current_->session->handed.Advance(current_->first_row + current_->offset);
-      return values;
-    }
-    Use();
-    if (AskFor(rows) != State::kReady) return {};
-    return TakeAll();
-  }
-  std::vector<int64_t> TakeAll() {
-    Delivery delivery = queue_.Take();
-    std::vector<int64_t> values = Values(delivery);
-    for (const TakenRows& piece : delivery.pieces) {
-      handed_.push_back(piece.session);
-    }
-    current_ = std::move(delivery.current);
-    if (delivery.pieces.empty()) {
-      current_->offset = delivery.rows;
-      current_->session->handed.Advance(current_->first_row + delivery.rows);
-      handed_.push_back(current_->session);
-    }
-    return values;
-  }
-  void Use() {
-    for (const SessionPtr& session : handed_) session->used_row = session->handed.row();
-    handed_.clear();
-  }
-  absl::Status Answer(int64_t rows) {
-    absl::StatusOr<ReceiveQueue::ResultPlace> place = queue_.PlaceResults(rows);
-    if (!place.ok()) return place.status();
-    if (place->session != nullptr) queue_.ResultsAdded(place->session, rows - place->skip);
-    return absl::OkStatus();
-  }
-
-  static FrameType Final(const SessionPtr& session) {
-    return session->final.has_value() ? session->final->first : FrameType{};
-  }
-  static ErrorFrame Error(const SessionPtr& session) {
-    EXPECT_EQ(Final(session), FrameType::kError);
-    if (Final(session) != FrameType::kError) return {};
-    return *DecodeError(session->final->second);
-  }
-
-  ReceiveQueue queue_{"input", "worker:0"};
-  uint64_t next_id_ = 1;
-  std::optional<TakenRows> current_;
-  std::vector<SessionPtr> handed_;
-};
 
 // ---------------------------------------------------------------------------------------- Train
 
@@ -634,136 +506,6 @@ TEST_F(ReceiveQueueTest, EqualSchemasOfAFeedBecomeOne) {
   ASSERT_NE(first.c_schema(), second.c_schema());
   EXPECT_EQ(queue_.SetSchema(a.get(), first)->c_schema(), first.c_schema());
   EXPECT_EQ(queue_.SetSchema(b.get(), second)->c_schema(), first.c_schema());
-}
-
-// ------------------------------------------------------------------------------------ Inference
-
-class InferenceQueueTest : public ReceiveQueueTest {
- protected:
-  InferenceQueueTest() { queue_.SetMode(FeedMode::kInference); }
-};
-
-TEST_F(InferenceQueueTest, SessionsAreServedOneByOneInTheOrderOfOpen) {
-  SessionPtr a = Infer(0), b = Infer(1), c = Infer(2);
-  EXPECT_EQ(a->stage, Stage::kServed);
-  EXPECT_EQ(queue_.Wait(*b).position, 1);
-  EXPECT_EQ(queue_.Wait(*c).position, 2);
-  const int64_t progress = queue_.Wait(*c).progress;
-  FeedAll(a, 2);
-  EXPECT_GT(queue_.Wait(*c).progress, progress);
-  EXPECT_THAT(Next(8), ElementsAre(0, 1)) << "a batch never spans two partitions";
-  EXPECT_THAT(Answer(2), IsOk());
-  EXPECT_EQ(*DecodeDone(a->final->second), (DoneFrame{.rows_in = 2, .rows_out = 2}));
-  EXPECT_EQ(b->stage, Stage::kServed);
-  EXPECT_EQ(queue_.Wait(*c).position, 1);
-}
-
-TEST_F(InferenceQueueTest, BatchesMayBeReadAheadOfResults) {
-  SessionPtr a = Infer(0);
-  ASSERT_THAT(Feed(a, 4), IsOk());
-  EXPECT_THAT(Next(2), ElementsAre(0, 1));
-  EXPECT_THAT(Next(2), ElementsAre(2, 3));
-  EXPECT_THAT(Answer(3), IsOk());
-  EXPECT_THAT(Answer(1), IsOk());
-  EXPECT_EQ(a->result_row, 4);
-  EXPECT_EQ(a->stage, Stage::kServed) << "the partition may have more rows";
-  ASSERT_THAT(queue_.EndPartition(a.get(), 4), IsOk());
-  EXPECT_EQ(Final(a), FrameType::kDone);
-}
-
-TEST_F(InferenceQueueTest, TooFewResultsFailTheSessionNamingTheRows) {
-  SessionPtr a = Infer(3), b = Infer(4);
-  FeedAll(a, 64);
-  EXPECT_EQ(Next(64).size(), 64u);
-  EXPECT_THAT(Answer(60), IsOk());
-  EXPECT_THAT(Next(64), IsEmpty());
-  EXPECT_EQ(Error(a).code, absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Error(a).message,
-            "worker:0 returned 60 results for the 64 rows of partition 3: rows 60..63 are "
-            "unanswered");
-  EXPECT_THAT(queue_.TakeWarnings(), ElementsAre(Error(a).message));
-  // The next partition is served, and no result of it is lost to the one before.
-  EXPECT_EQ(b->stage, Stage::kServed);
-  Accept(b);
-  FeedAll(b, 2);
-  ASSERT_EQ(queue_.Fill(), State::kReady);
-  EXPECT_THAT(TakeAll(), ElementsAre(4000, 4001));
-  EXPECT_THAT(Answer(2), IsOk());
-  EXPECT_EQ(Final(b), FrameType::kDone);
-}
-
-TEST_F(InferenceQueueTest, TheEndOfAPartitionThatComesWhileTheProgramWaitsFailsTheUnanswered) {
-  SessionPtr a = Infer(3);
-  ASSERT_THAT(Feed(a, 2), IsOk());
-  EXPECT_EQ(Next(2).size(), 2u);
-  EXPECT_THAT(Next(2), IsEmpty());
-  EXPECT_EQ(a->stage, Stage::kServed) << "it may still have more rows";
-  ASSERT_THAT(queue_.EndPartition(a.get(), 2), IsOk());
-  EXPECT_EQ(queue_.Fill(), State::kWait);
-  EXPECT_THAT(Error(a).message, HasSubstr("rows 0..1 are unanswered"));
-}
-
-TEST_F(InferenceQueueTest, TooManyResultsFailTheSessionAndTheCall) {
-  SessionPtr a = Infer(3);
-  FeedAll(a, 4);
-  EXPECT_EQ(Next(4).size(), 4u);
-  EXPECT_THAT(Answer(6), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                  HasSubstr("6 results for the 4 rows of partition 3")));
-  EXPECT_EQ(Error(a).code, absl::StatusCode::kFailedPrecondition);
-}
-
-TEST_F(InferenceQueueTest, ResultsWithoutRowsAreAnError) {
-  EXPECT_THAT(Answer(1), StatusIs(absl::StatusCode::kFailedPrecondition));
-}
-
-TEST_F(InferenceQueueTest, ResultsOfAPartitionThatHasGoneAreDroppedAndShiftNothing) {
-  SessionPtr a = Infer(0), b = Infer(1);
-  ASSERT_THAT(Feed(a, 3), IsOk());
-  EXPECT_THAT(Next(3), ElementsAre(0, 1, 2));
-  queue_.Disconnect(a.get(), absl::UnavailableError("gone"));
-  Accept(b);
-  FeedAll(b, 2);
-  EXPECT_THAT(Answer(2), IsOk());
-  EXPECT_THAT(Answer(1), IsOk());
-  EXPECT_EQ(b->result_row, 0);
-  EXPECT_THAT(Next(2), ElementsAre(1000, 1001));
-  EXPECT_THAT(Answer(2), IsOk());
-  EXPECT_EQ(Final(b), FrameType::kDone);
-}
-
-TEST_F(InferenceQueueTest, OneCallMayAnswerRowsOfALostAndOfALivePartition) {
-  SessionPtr a = Infer(0), b = Infer(1);
-  ASSERT_THAT(Feed(a, 2), IsOk());
-  EXPECT_EQ(Next(2).size(), 2u);
-  queue_.Abort(a.get());
-  Accept(b);
-  FeedAll(b, 2);
-  EXPECT_EQ(Next(2).size(), 2u);
-  EXPECT_THAT(Answer(4), IsOk());
-  EXPECT_EQ(Final(b), FrameType::kDone);
-}
-
-TEST_F(InferenceQueueTest, ExitWithUnansweredRowsIsAnError) {
-  SessionPtr a = Infer(0), b = Infer(1);
-  FeedAll(a, 2);
-  EXPECT_EQ(Next(2).size(), 2u);
-  EXPECT_THAT(queue_.Finish(absl::OkStatus()), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                                        HasSubstr("rows 0..1 are unanswered")));
-  EXPECT_EQ(Error(a).code, absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(Error(b).code, absl::StatusCode::kFailedPrecondition);
-}
-
-TEST_F(InferenceQueueTest, AFailingProgramFailsEverySessionWithItsStatus) {
-  SessionPtr a = Infer(0), b = Train(1);
-  EXPECT_THAT(queue_.Finish(absl::InternalError("out of luck")), IsOk());
-  EXPECT_EQ(Error(a), (ErrorFrame{absl::StatusCode::kInternal, "out of luck"}));
-  EXPECT_EQ(Error(b), (ErrorFrame{absl::StatusCode::kInternal, "out of luck"}));
-}
-
-TEST_F(InferenceQueueTest, TrainSessionsWaitWhileInferenceIsRead) {
-  SessionPtr train = Train(0);
-  EXPECT_EQ(train->stage, Stage::kWaiting);
-  EXPECT_EQ(queue_.Wait(*train).position, 1);
 }
 
 }  // namespace
