@@ -160,14 +160,14 @@ TEST_F(ApiServerAccessTest, ATokenThatRotatesBetweenTwoAnswersIsReadAgain) {
   ASSERT_THAT(client->ListPods(Pods(""), kPatience, {}), IsOk());
 
   Write("token", "expired");
-  std::atomic<int> refused = 0;
-  (*proxy)->SetRule([&](const std::string&) {
+  const auto refused = std::make_shared<std::atomic<int>>(0);
+  (*proxy)->SetRule([this, refused](const std::string&) {
     // The request with the old token is under way when the new one is written.
-    if (refused++ == 0) Write("token", KubeApiServer::kReaderToken);
+    if ((*refused)++ == 0) Write("token", KubeApiServer::kReaderToken);
     return ProxyFault();
   });
   EXPECT_THAT(client->ListPods(Pods(""), kPatience, {}), IsOk());
-  EXPECT_EQ(refused, 2);
+  EXPECT_EQ(*refused, 2);
 }
 
 TEST_F(ApiServerAccessTest, AKubeConfigWithATokenSuffices) {
@@ -542,9 +542,9 @@ class ApiServerFaultTest : public ApiServerListTest {
         [this, fault](const std::string&) { return left_-- > 0 ? fault : ProxyFault(); });
   }
 
+  std::atomic<int> left_ = 0;
   std::unique_ptr<FaultProxy> proxy_;
   HttpKubernetesClient::Options options_;
-  std::atomic<int> left_ = 0;
 };
 
 TEST_F(ApiServerFaultTest, ABusyServerIsAskedAgainWhenItSays) {
@@ -605,9 +605,9 @@ TEST_F(ApiServerFaultTest, ARedirectIsNotFollowed) {
 
 TEST_F(ApiServerFaultTest, AListThatExpiresOnTheWayIsBegunAgain) {
   options_.page_pods = 5;
-  std::atomic<int> requests = 0;
-  proxy_->SetRule([&](const std::string&) {
-    if (++requests == 2) {
+  const auto requests = std::make_shared<std::atomic<int>>(0);
+  proxy_->SetRule([this, requests](const std::string&) {
+    if (++*requests == 2) {
       // What the first page spoke of is forgotten before the second is asked for.
       EXPECT_THAT(server().DeletePod(ns(), "worker-11"), IsOk());
       EXPECT_THAT(server().Compact(), IsOk());

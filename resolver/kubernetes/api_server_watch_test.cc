@@ -169,15 +169,15 @@ TEST_F(ApiServerWatchTest, AVersionThatIsForgottenLeadsToANewList) {
   ASSERT_THAT(list, IsOk());
   const auto proxy = FaultProxy::Start(server());
   ASSERT_THAT(proxy, IsOk());
-  std::atomic<bool> away = false;
-  (*proxy)->SetRule([&](const std::string& request) {
+  const auto away = std::make_shared<std::atomic<bool>>(false);
+  (*proxy)->SetRule([away](const std::string& request) {
     // The first watch has hardly begun when its connection breaks.
-    if (!away) return IsWatch(request) ? ProxyFault{.end_after_bytes = 0} : ProxyFault();
+    if (!*away) return IsWatch(request) ? ProxyFault{.end_after_bytes = 0} : ProxyFault();
     return ProxyFault{.status = 503, .body = "{}"};
   });
   Watch(ClientOptions(KubeApiServer::kAdminToken, (*proxy)->url()));
   log_.WaitForSpec(Spec({"10.1.0.1", "10.1.0.2"}));
-  away = true;
+  *away = true;
   // The new server's cache begins after what it cannot read from etcd any more.
   ASSERT_THAT(server().DeletePod(ns(), "worker-1"), IsOk());
   ASSERT_THAT(server().Compact(), IsOk());
@@ -223,10 +223,10 @@ class ApiServerBrokenWatchTest : public ApiServerWatchTest {
 
 TEST_F(ApiServerBrokenWatchTest, AStreamThatIsCutAnywhereLosesNothing) {
   // Each watch ends a little later than the one before: between events, within lines, within sizes.
-  std::atomic<int> watches = 0;
-  proxy_->SetRule([&](const std::string& request) {
+  const auto watches = std::make_shared<std::atomic<int>>(0);
+  proxy_->SetRule([watches](const std::string& request) {
     if (!IsWatch(request)) return ProxyFault();
-    const int count = ++watches;
+    const int count = ++*watches;
     if (count > 14) return ProxyFault();
     return ProxyFault{.end_after_bytes = 397 * count,
                       .end = count % 2 == 0 ? ProxyFault::End::kClose : ProxyFault::End::kReset};
@@ -243,7 +243,7 @@ TEST_F(ApiServerBrokenWatchTest, AStreamThatIsCutAnywhereLosesNothing) {
   AddPod("w", "worker-11", "10.1.0.99");
   expected.push_back("10.1.0.99");
   log_.WaitForSpec(Spec(expected));
-  EXPECT_GT(watches, 3);
+  EXPECT_GT(*watches, 3);
   int64_t epoch = 0;
   for (const MembershipUpdate& update : log_.all()) {
     EXPECT_TRUE(update.epoch == epoch || update.epoch == epoch + 1);
@@ -252,9 +252,9 @@ TEST_F(ApiServerBrokenWatchTest, AStreamThatIsCutAnywhereLosesNothing) {
 }
 
 TEST_F(ApiServerBrokenWatchTest, AStreamThatFallsSilentIsNotBelievedForEver) {
-  std::atomic<int> watches = 0;
-  proxy_->SetRule([&](const std::string& request) {
-    if (!IsWatch(request) || ++watches > 1) return ProxyFault();
+  const auto watches = std::make_shared<std::atomic<int>>(0);
+  proxy_->SetRule([watches](const std::string& request) {
+    if (!IsWatch(request) || ++*watches > 1) return ProxyFault();
     return ProxyFault{.end_after_bytes = 0, .end = ProxyFault::End::kStall};
   });
   HttpKubernetesClient::Options options = ProxyOptions();
@@ -263,29 +263,29 @@ TEST_F(ApiServerBrokenWatchTest, AStreamThatFallsSilentIsNotBelievedForEver) {
   log_.WaitForSpec(Spec({"10.1.0.1"}));
   AddPod("w", "worker-1", "10.1.0.2");
   log_.WaitForSpec(Spec({"10.1.0.1", "10.1.0.2"}));
-  EXPECT_GE(watches, 2);
+  EXPECT_GE(*watches, 2);
 }
 
 TEST_F(ApiServerBrokenWatchTest, AServerThatRefusesForAWhileIsToldAsLost) {
-  std::atomic<int> status = 0;
+  const auto status = std::make_shared<std::atomic<int>>(0);
   // A watch ends soon, so that the next one meets the refusal.
   HttpKubernetesClient::Options options = ProxyOptions();
   options.watch_duration = absl::Seconds(1);
   options.max_attempts = 2;
-  proxy_->SetRule([&](const std::string&) {
-    return ProxyFault{.status = status, .body = R"({"kind":"Status","message":"too busy"})"};
+  proxy_->SetRule([status](const std::string&) {
+    return ProxyFault{.status = *status, .body = R"({"kind":"Status","message":"too busy"})"};
   });
   Watch(options);
   log_.WaitForSpec(Spec({"10.1.0.1"}));
   for (const int refusal : {429, 500, 503}) {
-    status = refusal;
+    *status = refusal;
     const MembershipUpdate lost = log_.WaitFor(absl::StrCat("HTTP ", refusal, " is told"), NotOk);
     EXPECT_THAT(lost.status, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("too busy")));
-    status = 0;
+    *status = 0;
     log_.WaitForSpec(Spec({"10.1.0.1"}));
   }
   // What is no Kubernetes at all.
-  proxy_->SetRule([&](const std::string&) {
+  proxy_->SetRule([](const std::string&) {
     return ProxyFault{.status = 200, .body = "<html>Please log in</html>"};
   });
   EXPECT_FALSE(log_.WaitFor("the answer is refused", NotOk).status.ok());
@@ -317,7 +317,7 @@ TEST_F(ApiServerBrokenWatchTest, AWatchEndsAtOnceWhateverItWaitsFor) {
         ProxyFault{.end_after_bytes = 0, .end = ProxyFault::End::kStall},
         ProxyFault{.status = 429, .headers = "Retry-After: 300\r\n", .body = "{}"}}) {
     for (const bool only_watches : {false, true}) {
-      proxy_->SetRule([&](const std::string& request) {
+      proxy_->SetRule([fault, only_watches](const std::string& request) {
         return only_watches && !IsWatch(request) ? ProxyFault() : fault;
       });
       const size_t before = proxy_->requests().size();

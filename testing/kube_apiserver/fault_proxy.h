@@ -65,7 +65,8 @@ class FaultProxy {
 
   [[nodiscard]] std::string url() const;  // "https://127.0.0.1:PORT"
 
-  // Called with the first line of each request, by several threads. Null: nothing is broken.
+  // Called with the first line of each request, by several threads, and perhaps still while
+  // another rule takes its place: a rule owns what it reads. Null: nothing is broken.
   using Rule = std::function<ProxyFault(const std::string& request_line)>;
   void SetRule(Rule rule);
 

@@ -472,7 +472,15 @@ void KubeApiServer::Stop(int signal) { End(&api_server_, signal, kStopPatience);
 
 absl::Status KubeApiServer::StartAgain() { return StartApiServer(); }
 
-void KubeApiServer::Pause() const { ::kill(api_server_.pid, SIGSTOP); }
+void KubeApiServer::Pause() const {
+  ::kill(api_server_.pid, SIGSTOP);
+  // Its threads run on until the signal has reached each of them.
+  siginfo_t info;
+  while (::waitid(P_PID, static_cast<id_t>(api_server_.pid), &info, WSTOPPED | WEXITED | WNOWAIT) !=
+             0 &&
+         errno == EINTR) {
+  }
+}
 
 void KubeApiServer::Resume() const { ::kill(api_server_.pid, SIGCONT); }
 
