@@ -47,16 +47,13 @@ enum class ExecutableLocation {
 
 // Which task a pod is. Its pods are put in order by selector (in the order given), then by
 // completion index of an indexed Job, pod index of a StatefulSet, number at the end of the name
-// ("-7"), and name
-// ("w10" after "w9"). Within a job a pod counts once, at the first selector that matches it; pods
-// are told apart by their UID. Then
-//   - if every pod has a completion index or a pod index, and these ascend: that is the task's
-//   index,
-//     as it is in the pod's own JOB_COMPLETION_INDEX;
+// ("-7"), and name ("w10" after "w9"). Within a job a pod counts once, at the first selector that
+// matches it; pods are told apart by their UID. Then
+//   - if every pod has a completion index or a pod index, and these ascend, that is the index of
+//     the task, as the pod itself has it in JOB_COMPLETION_INDEX;
 //   - otherwise it is the place in the order. If all the pods have ascending numbers of any kind,
-//   one
-//     that is ended or being deleted keeps its place between the others until a pod with its number
-//     has come; with kAvailable the number itself is the index.
+//     a pod that has ended or is being deleted keeps its place between the others until a pod with
+//     its number has come; with kAvailable the number itself is the index.
 // So a pod that is missing does not move the others to other tasks: the spec then has a gap (is
 // sparse). Only pods without numbers, as a Deployment's, close up.
 //
@@ -65,7 +62,7 @@ enum class ExecutableLocation {
 //
 // Thread safety: see ClusterResolver. Watch() is pushed by the API server and starts threads:
 // docs/threads.md.
-class KubernetesResolver final : public ResolverBase {
+class KubernetesResolver : public ResolverBase {
  public:
   // "(TensorFlow)": also looked at with kTensorFlow.
   struct Options {
@@ -149,6 +146,9 @@ class KubernetesResolver final : public ResolverBase {
   using ClusterResolver::Watch;
 
  protected:
+  // Without an implementation: for one that overrides whatever is virtual.
+  explicit KubernetesResolver(const Options& options);
+
   // The task that this pod is, for which the pods are listed; nullopt outside a pod and in one that
   // is no task. With kTensorFlow nullopt.
   absl::StatusOr<std::optional<std::string>> SourceTaskType() override;
@@ -156,7 +156,9 @@ class KubernetesResolver final : public ResolverBase {
 
  private:
   class Impl;
-  KubernetesResolver(BaseOptions base, std::unique_ptr<Impl> impl);
+  KubernetesResolver(const Options& options, std::unique_ptr<Impl> impl);
+  // What Create() does with kCorrect.
+  static absl::StatusOr<std::unique_ptr<KubernetesResolver>> CreateCorrect(Options options);
 
   const std::unique_ptr<Impl> impl_;
 };

@@ -57,7 +57,7 @@ struct SlurmTaskInfo {
 // do not match from ten unpadded hosts on; a host that is in the list twice counts once; ids are
 // always 0-based; CUDA_VISIBLE_DEVICES set to nothing is one GPU; without GPUs cluster_spec()
 // fails; cluster_spec() sets the variable and the properties, and the task is only known after it.
-class SlurmResolver final : public ResolverBase {
+class SlurmResolver : public ResolverBase {
  public:
   static constexpr int kMaxTasks = 1 << 20;
 
@@ -112,18 +112,25 @@ class SlurmResolver final : public ResolverBase {
   using ClusterResolver::Watch;
 
   // This process's task by its rank, whatever was set (kTensorFlow: the properties).
-  [[nodiscard]] SlurmTaskInfo GetTaskInfo() const;
+  [[nodiscard]] virtual SlurmTaskInfo GetTaskInfo() const;
 
   // The ids that this process may use, as CUDA_VISIBLE_DEVICES has them: "2,3"; "" without GPUs.
   // Errors as cluster_spec().
-  [[nodiscard]] absl::StatusOr<std::string> VisibleDevices() const;
+  [[nodiscard]] virtual absl::StatusOr<std::string> VisibleDevices() const;
 
  protected:
+  SlurmResolver(const Options& options, SlurmStep step);
+
   absl::StatusOr<std::optional<std::string>> SourceTaskType() override;
   absl::StatusOr<std::optional<int>> SourceTaskId() override;
 
+  [[nodiscard]] const SlurmStep& step() const { return *step_; }
+  // Sets CUDA_VISIBLE_DEVICES if Options::auto_set_gpu says so.
+  [[nodiscard]] absl::Status WriteVisibleDevices() const;
+
  private:
-  SlurmResolver(BaseOptions base, std::unique_ptr<const SlurmStep> step, Writer write);
+  // What Create() does with kCorrect.
+  static absl::StatusOr<std::unique_ptr<SlurmResolver>> CreateCorrect(Options options);
 
   const std::unique_ptr<const SlurmStep> step_;
   const Writer write_;  // empty: does not set CUDA_VISIBLE_DEVICES

@@ -27,7 +27,7 @@ namespace millrace {
 //
 // With kTensorFlow: the resolver's own task is not used (only arguments are), an empty rpc_layer
 // argument does not remove the prefix, and there is a prefix even before an empty master.
-class StaticResolver final : public ResolverBase {
+class StaticResolver : public ResolverBase {
  public:
   struct Options {
     ResolverBehavior behavior = ResolverBehavior::kCorrect;
@@ -57,8 +57,12 @@ class StaticResolver final : public ResolverBase {
                                                          const WatchOptions& options) override;
   using ClusterResolver::Watch;
 
- private:
+ protected:
   explicit StaticResolver(Options options);
+
+ private:
+  // What Create() does with kCorrect.
+  static absl::StatusOr<std::unique_ptr<StaticResolver>> CreateCorrect(Options options);
 
   const ClusterSpec cluster_spec_;
   const std::string master_;

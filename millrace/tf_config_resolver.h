@@ -40,7 +40,7 @@ namespace millrace {
 // master() fail, and num_accelerators() of a known task counts nothing, since the devices of a
 // process that has not joined a cluster carry no job. Indices below 0 are refused as everywhere in
 // Millrace.
-class TfConfigResolver final : public ResolverBase {
+class TfConfigResolver : public ResolverBase {
  public:
   // The value of the variable, nullopt if it is not set.
   using Reader = std::function<std::optional<std::string>()>;
@@ -61,18 +61,18 @@ class TfConfigResolver final : public ResolverBase {
   absl::StatusOr<std::string> master(std::optional<std::string> task_type = std::nullopt,
                                      std::optional<int> task_id = std::nullopt,
                                      std::optional<std::string> rpc_layer = std::nullopt) override;
-  absl::StatusOr<std::map<std::string, int>> num_accelerators(
-      std::optional<std::string> task_type = std::nullopt,
-      std::optional<int> task_id = std::nullopt) override;
   absl::StatusOr<std::optional<std::string>> environment() override;
 
  protected:
+  explicit TfConfigResolver(Options options);
+
   absl::StatusOr<std::optional<std::string>> SourceTaskType() override;
   absl::StatusOr<std::optional<int>> SourceTaskId() override;
   absl::StatusOr<std::optional<std::string>> SourceRpcLayer() override;
 
  private:
-  explicit TfConfigResolver(Options options);
+  // What Create() does with kCorrect.
+  static absl::StatusOr<std::unique_ptr<TfConfigResolver>> CreateCorrect(Options options);
 
   const std::optional<std::string> environment_;
   const Reader read_;

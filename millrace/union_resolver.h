@@ -41,7 +41,7 @@ namespace millrace {
 //
 // With kTensorFlow: each resolver is asked twice, a task_id or rpc_layer of 0 or "" set here is
 // lost, master() does not know the first resolver's rpc layer, nor the task set here.
-class UnionResolver final : public ResolverBase {
+class UnionResolver : public ResolverBase {
  public:
   struct Options {
     ResolverBehavior behavior = ResolverBehavior::kCorrect;
@@ -62,7 +62,6 @@ class UnionResolver final : public ResolverBase {
       std::optional<int> task_id = std::nullopt) override;
   absl::StatusOr<std::optional<std::string>> environment() override;
 
-  // With kTensorFlow a value of 0 or "" that is set here counts as not set.
   absl::StatusOr<std::optional<std::string>> task_type() override;
   absl::StatusOr<std::optional<int>> task_id() override;
   absl::StatusOr<std::optional<std::string>> rpc_layer() override;
@@ -74,8 +73,16 @@ class UnionResolver final : public ResolverBase {
                                                          const WatchOptions& options) override;
   using ClusterResolver::Watch;
 
- private:
+ protected:
   explicit UnionResolver(Options options);
+
+  [[nodiscard]] const std::vector<std::unique_ptr<ClusterResolver>>& resolvers() const {
+    return resolvers_;
+  }
+
+ private:
+  // What Create() does with kCorrect.
+  static absl::StatusOr<std::unique_ptr<UnionResolver>> CreateCorrect(Options options);
 
   // One spec of each resolver, or the first error.
   absl::StatusOr<std::vector<ClusterSpec>> AskAll();

@@ -1,17 +1,14 @@
 #include "millrace/resolver_base.h"
 
-#include <cstddef>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
-#include "core/cluster_spec/python_text.h"
 #include "millrace/status_macros.h"
-#include "millrace/tensorflow_error.h"
 #include "resolver/local_accelerators.h"
+#include "resolver/tensorflow/tensorflow_base.h"
 
 namespace millrace {
 namespace {
@@ -20,38 +17,6 @@ std::string DescribeTask(const std::optional<std::string>& task_type,
                          const std::optional<int>& task_id) {
   return absl::StrCat(task_type.value_or("of an unknown job"), ":",
                       task_id.has_value() ? absl::StrCat(*task_id) : "of an unknown index");
-}
-
-absl::Status ValueError(absl::string_view message) {
-  return TensorFlowError(absl::StatusCode::kInvalidArgument, "ValueError", message);
-}
-
-// What stands between "device:" and the next colon.
-std::string DeviceType(absl::string_view name) {
-  constexpr absl::string_view kMark = "device:";
-  const size_t mark = name.rfind(kMark);
-  if (mark == absl::string_view::npos) return "";
-  name.remove_prefix(mark + kMark.size());
-  return std::string(name.substr(0, name.find(':')));
-}
-
-// As TensorFlow counts: by substrings, so that task 1 has the devices of task 10 too, and only if
-// both parts of the task are given.
-std::map<std::string, int> CountDevices(const std::vector<std::string>& devices,
-                                        const std::optional<std::string>& task_type,
-                                        const std::optional<int>& task_id) {
-  std::map<std::string, int> counts;
-  for (const std::string& device : devices) {
-    const std::string type = DeviceType(device);
-    if (type == "CPU" || type == "XLA_CPU") continue;
-    if (task_type.has_value() && task_id.has_value() &&
-        (!absl::StrContains(device, absl::StrCat("/job:", *task_type)) ||
-         !absl::StrContains(device, absl::StrCat("/task:", *task_id)))) {
-      continue;
-    }
-    ++counts[type];
-  }
-  return counts;
 }
 
 class FinishedWatch final : public MembershipWatch {};
@@ -90,7 +55,7 @@ absl::StatusOr<std::map<std::string, int>> ResolverBase::num_accelerators(
   if (tensorflow()) {
     MILLRACE_RETURN_IF_ERROR(master(task_type, task_id));
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> devices, DeviceNames());
-    return CountDevices(devices, task_type, task_id);
+    return CountDevicesAsTensorFlow(devices, task_type, task_id);
   }
   if (!task_type.has_value() && !task_id.has_value()) return CountLocalAccelerators();
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> own_type, this->task_type());
@@ -193,25 +158,15 @@ absl::StatusOr<std::string> ResolvedTaskAddress(const ClusterSpec& spec,
                                                 const std::optional<std::string>& task_type,
                                                 const std::optional<int>& task_id,
                                                 ResolverBehavior behavior) {
-  if (behavior == ResolverBehavior::kCorrect) {
-    if (!task_type.has_value() || !task_id.has_value()) {
-      return absl::NotFoundError(absl::StrCat("which task this process is, is not known (task ",
-                                              DescribeTask(task_type, task_id),
-                                              "): set task_type and task_id"));
-    }
-    return spec.TaskAddress(*task_type, *task_id);
+  if (behavior == ResolverBehavior::kTensorFlow) {
+    return TaskAddressAsTensorFlow(spec, task_type, task_id);
   }
-  const std::string job = task_type.has_value() ? PythonRepr(*task_type) : "None";
-  if (!task_type.has_value() || !spec.HasJob(*task_type)) {
-    return ValueError(absl::StrCat("No such job in cluster: ", job));
+  if (!task_type.has_value() || !task_id.has_value()) {
+    return absl::NotFoundError(absl::StrCat("which task this process is, is not known (task ",
+                                            DescribeTask(task_type, task_id),
+                                            "): set task_type and task_id"));
   }
-  if (task_id.has_value()) {
-    absl::StatusOr<std::string> address = spec.TaskAddress(*task_type, *task_id);
-    if (address.ok()) return address;
-  }
-  return ValueError(absl::StrCat("No task with index ",
-                                 task_id.has_value() ? absl::StrCat(*task_id) : "None", " in job ",
-                                 job));
+  return spec.TaskAddress(*task_type, *task_id);
 }
 
 }  // namespace millrace

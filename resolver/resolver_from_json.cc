@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -18,8 +17,7 @@
 #include "millrace/status_macros.h"
 #include "millrace/tf_config_resolver.h"
 #include "millrace/union_resolver.h"
-#include "resolver/tensorflow/python_value.h"
-#include "resolver/tensorflow/tensorflow_cluster_spec.h"
+#include "resolver/tensorflow/tensorflow_arguments.h"
 
 namespace millrace {
 namespace {
@@ -84,53 +82,31 @@ absl::StatusOr<std::vector<std::pair<std::string, int>>> NumbersByName(const Ord
   return numbers;
 }
 
-// With kTensorFlow: the TypeError of a constructor for an argument that it does not have.
-absl::Status CheckArguments(const OrderedJson& description, absl::string_view python_class,
-                            const std::vector<absl::string_view>& known) {
-  for (const auto& [key, value] : description.get_ref<const Members&>()) {
-    if (key == "type" || std::find(known.begin(), known.end(), key) != known.end()) continue;
-    return PythonError("TypeError",
-                       absl::StrCat(python_class, ".__init__() got an unexpected keyword argument ",
-                                    PythonRepr(key)));
+absl::StatusOr<ClusterSpec> RequiredClusterSpec(const OrderedJson& description,
+                                                const std::string& key, absl::string_view where) {
+  const std::string path = PathOf(where, key);
+  const OrderedJson* value = Find(description, key);
+  if (value == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("field \"", path, "\" is missing"));
   }
-  return absl::OkStatus();
+  absl::StatusOr<ClusterSpec> spec = ClusterSpecFromJson(*value);
+  if (!spec.ok()) return Annotate(spec.status(), absl::StrCat("field \"", path, "\""));
+  return spec;
 }
 
 using MadeResolver = absl::StatusOr<std::unique_ptr<ClusterResolver>>;
 
 MadeResolver MakeStatic(const OrderedJson& description, ResolverBehavior behavior,
                         absl::string_view where, const ResolverMakers&) {
-  const bool tensorflow = behavior == ResolverBehavior::kTensorFlow;
   StaticResolver::Options options;
   options.behavior = behavior;
-  const OrderedJson* spec = Find(description, "cluster_spec");
-  if (tensorflow) {
-    MILLRACE_RETURN_IF_ERROR(CheckArguments(description, "SimpleClusterResolver",
-                                            {"cluster_spec", "master", "task_type", "task_id",
-                                             "environment", "num_accelerators", "rpc_layer"}));
-    if (!Has(description, "cluster_spec")) {
-      return PythonError("TypeError",
-                         "SimpleClusterResolver.__init__() missing 1 required positional "
-                         "argument: 'cluster_spec'");
-    }
-    if (spec == nullptr || !spec->is_object()) {
-      return PythonError("TypeError", "cluster_spec must be a `tf.train.ClusterSpec`.");
-    }
-    MILLRACE_ASSIGN_OR_RETURN(const auto read, TensorFlowClusterSpec::FromJson(*spec));
-    MILLRACE_ASSIGN_OR_RETURN(options.cluster_spec, read.ToClusterSpec());
-    if (Has(description, "master") && !description.find("master")->is_string()) {
-      return PythonError("TypeError", "master must be a string.");
-    }
+  if (behavior == ResolverBehavior::kTensorFlow) {
+    MILLRACE_ASSIGN_OR_RETURN(options.cluster_spec, ReadTensorFlowStaticCluster(description));
   } else {
     MILLRACE_RETURN_IF_ERROR(CheckMembers(
         description, {"cluster_spec", "master", "environment", "num_accelerators"}, where));
-    const std::string path = PathOf(where, "cluster_spec");
-    if (spec == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("field \"", path, "\" is missing"));
-    }
-    absl::StatusOr<ClusterSpec> read = ClusterSpecFromJson(*spec);
-    if (!read.ok()) return Annotate(read.status(), absl::StrCat("field \"", path, "\""));
-    options.cluster_spec = *std::move(read);
+    MILLRACE_ASSIGN_OR_RETURN(options.cluster_spec,
+                              RequiredClusterSpec(description, "cluster_spec", where));
   }
   MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
   MILLRACE_ASSIGN_OR_RETURN(const auto master, OptionalText(description, "master", where));
@@ -151,17 +127,8 @@ MadeResolver MakeTfConfig(const OrderedJson& description, ResolverBehavior behav
   TfConfigResolver::Options options;
   options.behavior = behavior;
   if (behavior == ResolverBehavior::kTensorFlow) {
-    MILLRACE_RETURN_IF_ERROR(CheckArguments(description, "TFConfigClusterResolver",
-                                            {"task_type", "task_id", "rpc_layer", "environment"}));
-    // It applies str() and int() to what it was given.
-    OrderedJson converted = description;
-    if (const OrderedJson* type = Find(description, "task_type"); type != nullptr) {
-      converted["task_type"] = PythonStrOf(*type);
-    }
-    if (const OrderedJson* id = Find(description, "task_id"); id != nullptr) {
-      MILLRACE_ASSIGN_OR_RETURN(const int64_t number, PythonIntOf(*id));
-      converted["task_id"] = number;
-    }
+    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson converted,
+                              ConvertTensorFlowTfConfigArguments(description));
     MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(converted, where));
   } else {
     MILLRACE_RETURN_IF_ERROR(CheckMembers(description, {"environment"}, where));
@@ -171,41 +138,24 @@ MadeResolver MakeTfConfig(const OrderedJson& description, ResolverBehavior behav
   return TfConfigResolver::Create(std::move(options));
 }
 
-// The exceptions of sum(jobs.values()).
-absl::Status CheckPythonJobs(const OrderedJson& jobs) {
-  if (!jobs.is_object()) {
-    return PythonError("AttributeError", absl::StrCat("'", PythonTypeName(jobs),
-                                                      "' object has no attribute 'values'"));
-  }
-  for (const auto& [job, count] : jobs.get_ref<const Members&>()) {
-    if (count.is_number() || count.is_boolean()) continue;
-    return PythonError("TypeError", absl::StrCat("unsupported operand type(s) for +: 'int' and '",
-                                                 PythonTypeName(count), "'"));
-  }
-  return absl::OkStatus();
-}
-
 MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior,
                        absl::string_view where, const ResolverMakers&) {
-  static constexpr absl::string_view kNames[] = {"jobs",          "port_base",      "gpus_per_node",
-                                                 "gpus_per_task", "tasks_per_node", "auto_set_gpu"};
-  std::vector<absl::string_view> names(std::begin(kNames), std::end(kNames));
   SlurmResolver::Options options;
   options.behavior = behavior;
-  const OrderedJson* jobs = Find(description, "jobs");
   if (behavior == ResolverBehavior::kTensorFlow) {
-    names.push_back("rpc_layer");
-    MILLRACE_RETURN_IF_ERROR(CheckArguments(description, "SlurmClusterResolver", names));
-    if (jobs != nullptr) MILLRACE_RETURN_IF_ERROR(CheckPythonJobs(*jobs));
+    MILLRACE_RETURN_IF_ERROR(CheckTensorFlowSlurmArguments(description));
   } else {
-    MILLRACE_RETURN_IF_ERROR(CheckMembers(description, names, where));
+    MILLRACE_RETURN_IF_ERROR(CheckMembers(
+        description,
+        {"jobs", "port_base", "gpus_per_node", "gpus_per_task", "tasks_per_node", "auto_set_gpu"},
+        where));
   }
   MILLRACE_ASSIGN_OR_RETURN(const TaskProperties properties,
                             ReadTaskProperties(description, where));
   options.task_type = properties.task_type;
   options.task_id = properties.task_id;
   if (Has(description, "rpc_layer")) options.rpc_layer = properties.rpc_layer;
-  if (jobs != nullptr) {
+  if (const OrderedJson* jobs = Find(description, "jobs"); jobs != nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(options.jobs, NumbersByName(*jobs, PathOf(where, "jobs")));
   }
   MILLRACE_ASSIGN_OR_RETURN(const auto port_base, OptionalInt(description, "port_base", where));
@@ -231,20 +181,6 @@ MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior
   return SlurmResolver::Create(std::move(options));
 }
 
-// The members that TensorFlow's union does not know, as the dict that it prints.
-absl::Status CheckPythonKeywords(const OrderedJson& description) {
-  OrderedJson unexpected = OrderedJson::object();
-  for (const auto& [key, value] : description.get_ref<const Members&>()) {
-    if (key != "type" && key != "resolvers" && key != "rpc_layer" && key != "task_type" &&
-        key != "task_id") {
-      unexpected[key] = value;
-    }
-  }
-  if (unexpected.empty()) return absl::OkStatus();
-  return PythonError("ValueError",
-                     absl::StrCat("Unexpected kwargs provided ", PythonReprOf(unexpected)));
-}
-
 MadeResolver MakeUnion(const OrderedJson& description, ResolverBehavior behavior,
                        absl::string_view where, const ResolverMakers& makers) {
   const bool tensorflow = behavior == ResolverBehavior::kTensorFlow;
@@ -267,7 +203,7 @@ MadeResolver MakeUnion(const OrderedJson& description, ResolverBehavior behavior
     }
     options.resolvers.push_back(std::move(resolver));
   }
-  if (tensorflow) MILLRACE_RETURN_IF_ERROR(CheckPythonKeywords(description));
+  if (tensorflow) MILLRACE_RETURN_IF_ERROR(CheckTensorFlowUnionKeywords(description));
   MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
   return UnionResolver::Create(std::move(options));
 }

@@ -8,15 +8,13 @@
 
 namespace millrace {
 
-absl::StatusOr<std::unique_ptr<StaticResolver>> StaticResolver::Create(Options options) {
-  if (options.behavior == ResolverBehavior::kCorrect) {
-    MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
-    if (options.num_accelerators.has_value()) {
-      for (const auto& [type, count] : *options.num_accelerators) {
-        if (count < 0) {
-          return absl::InvalidArgumentError(absl::StrCat("num_accelerators of type ", type,
-                                                         " must not be negative, found ", count));
-        }
+absl::StatusOr<std::unique_ptr<StaticResolver>> StaticResolver::CreateCorrect(Options options) {
+  MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
+  if (options.num_accelerators.has_value()) {
+    for (const auto& [type, count] : *options.num_accelerators) {
+      if (count < 0) {
+        return absl::InvalidArgumentError(absl::StrCat("num_accelerators of type ", type,
+                                                       " must not be negative, found ", count));
       }
     }
   }
@@ -38,18 +36,13 @@ absl::StatusOr<std::string> StaticResolver::master(std::optional<std::string> ta
                                                    std::optional<int> task_id,
                                                    std::optional<std::string> rpc_layer) {
   const TaskProperties set = overrides();
-  if (tensorflow()) {
-    if (!rpc_layer.has_value() || rpc_layer->empty()) rpc_layer = set.rpc_layer;
-  } else {
-    if (!rpc_layer.has_value()) rpc_layer = set.rpc_layer;
-    if (!task_type.has_value()) task_type = set.task_type;
-    if (!task_id.has_value()) task_id = set.task_id;
-  }
+  if (!rpc_layer.has_value()) rpc_layer = set.rpc_layer;
+  if (!task_type.has_value()) task_type = set.task_type;
+  if (!task_id.has_value()) task_id = set.task_id;
   std::string address = master_;
   if (task_type.has_value() && task_id.has_value()) {
-    MILLRACE_ASSIGN_OR_RETURN(address,
-                              ResolvedTaskAddress(cluster_spec_, task_type, task_id, behavior()));
-  } else if (!tensorflow() && address.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(address, cluster_spec_.TaskAddress(*task_type, *task_id));
+  } else if (address.empty()) {
     return address;
   }
   return FormatMasterUrl(address, rpc_layer.value_or(""));
@@ -58,7 +51,6 @@ absl::StatusOr<std::string> StaticResolver::master(std::optional<std::string> ta
 absl::StatusOr<std::map<std::string, int>> StaticResolver::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
   if (num_accelerators_.has_value()) return *num_accelerators_;
-  if (tensorflow()) return std::map<std::string, int>();
   return ResolverBase::num_accelerators(std::move(task_type), task_id);
 }
 

@@ -1,10 +1,8 @@
 #include "millrace/tf_config_resolver.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -13,7 +11,6 @@
 #include "core/cluster_spec/cluster_spec_json.h"
 #include "millrace/status_macros.h"
 #include "resolver/tensorflow/python_value.h"
-#include "resolver/tensorflow/tensorflow_cluster_spec.h"
 
 namespace millrace {
 namespace {
@@ -23,12 +20,6 @@ constexpr absl::string_view kExample =
     "{\"cluster\": {\"worker\": [\"host:port\", ...]}, \"task\": {\"type\": \"worker\", \"index\": "
     "0}}";
 constexpr size_t kMaxQuotedBytes = 200;
-
-std::optional<std::string> ReadEnvironment() {
-  const char* value = std::getenv("TF_CONFIG");
-  if (value == nullptr) return std::nullopt;
-  return value;
-}
 
 absl::Status Malformed(absl::string_view what) {
   return absl::InvalidArgumentError(
@@ -62,19 +53,10 @@ absl::StatusOr<int> ToIndex(int64_t index) {
   return Malformed("\"task.index\" is over 2147483647");
 }
 
-// task[member] of TensorFlow, null if there is none.
-absl::StatusOr<const OrderedJson*> PythonTaskItem(const OrderedJson& config,
-                                                  absl::string_view member) {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* task, PythonItem(config, "task"));
-  if (task == nullptr) return nullptr;
-  return PythonItem(*task, member);
-}
-
-// The variable's value, an object unless `tensorflow`.
-absl::StatusOr<OrderedJson> Load(const TfConfigResolver::Reader& read, bool tensorflow) {
+// The variable's value, an object.
+absl::StatusOr<OrderedJson> Load(const TfConfigResolver::Reader& read) {
   const std::optional<std::string> text = read();
   if (!text.has_value()) return OrderedJson::object();
-  if (tensorflow) return ParsePythonJson(*text);
   if (absl::StripAsciiWhitespace(*text).empty()) {
     return Malformed(
         "the environment variable is set but empty (unset it where there is no cluster)");
@@ -87,14 +69,7 @@ absl::StatusOr<OrderedJson> Load(const TfConfigResolver::Reader& read, bool tens
   return config;
 }
 
-absl::StatusOr<ClusterSpec> SpecOf(const OrderedJson& config, bool tensorflow) {
-  if (tensorflow) {
-    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* cluster, PythonItem(config, "cluster"));
-    if (cluster == nullptr) return ClusterSpec();
-    MILLRACE_ASSIGN_OR_RETURN(const TensorFlowClusterSpec spec,
-                              TensorFlowClusterSpec::FromJson(*cluster));
-    return spec.ToClusterSpec();
-  }
+absl::StatusOr<ClusterSpec> SpecOf(const OrderedJson& config) {
   const OrderedJson* cluster = Member(config, "cluster");
   if (cluster == nullptr) cluster = Member(config, "sparseCluster");
   if (cluster == nullptr) return ClusterSpec();
@@ -104,12 +79,7 @@ absl::StatusOr<ClusterSpec> SpecOf(const OrderedJson& config, bool tensorflow) {
 }
 
 absl::StatusOr<std::optional<std::string>> TextMember(const OrderedJson& config,
-                                                      const std::string& key, bool tensorflow) {
-  if (tensorflow) {
-    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* value, PythonItem(config, key));
-    if (value == nullptr || value->is_null()) return std::nullopt;
-    return PythonStrOf(*value);
-  }
+                                                      const std::string& key) {
   const OrderedJson* value = Member(config, key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) return WrongType(key, "a string", *value);
@@ -118,10 +88,8 @@ absl::StatusOr<std::optional<std::string>> TextMember(const OrderedJson& config,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TfConfigResolver>> TfConfigResolver::Create(Options options) {
-  if (options.behavior == ResolverBehavior::kCorrect) {
-    MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
-  }
+absl::StatusOr<std::unique_ptr<TfConfigResolver>> TfConfigResolver::CreateCorrect(Options options) {
+  MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
   return std::unique_ptr<TfConfigResolver>(new TfConfigResolver(std::move(options)));
 }
 
@@ -130,65 +98,43 @@ TfConfigResolver::TfConfigResolver(Options options)
                     .properties = std::move(options.properties),
                     .count_accelerators = std::move(options.count_accelerators)}),
       environment_(std::move(options.environment)),
-      read_(options.read != nullptr ? std::move(options.read) : ReadEnvironment) {}
+      read_(std::move(options.read)) {}
 
 absl::StatusOr<ClusterSpec> TfConfigResolver::cluster_spec() {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
-  return SpecOf(config, tensorflow());
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_));
+  return SpecOf(config);
 }
 
 absl::StatusOr<std::string> TfConfigResolver::master(std::optional<std::string> task_type,
                                                      std::optional<int> task_id,
                                                      std::optional<std::string> rpc_layer) {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> session_master,
-                            TextMember(config, "session_master", tensorflow()));
+                            TextMember(config, "session_master"));
   if (session_master.has_value()) return *session_master;
-  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, SpecOf(config, tensorflow()));
-  if (tensorflow()) {
-    const std::vector<std::string> jobs = spec.jobs();
-    if (jobs.empty()) return std::string();
-    if (jobs.size() == 1) {
-      MILLRACE_ASSIGN_OR_RETURN(const OrderedJson tasks,
-                                TensorFlowClusterSpec::From(spec).JobTasks(jobs.front()));
-      if (tasks.size() == 1) return std::string();
-    }
-  } else if (!task_type.has_value() && !task_id.has_value() && spec.total_tasks() <= 1) {
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, SpecOf(config));
+  if (!task_type.has_value() && !task_id.has_value() && spec.total_tasks() <= 1) {
     return std::string();
   }
   MILLRACE_RETURN_IF_ERROR(CompleteTask(&task_type, &task_id));
   if (!rpc_layer.has_value()) {
     MILLRACE_ASSIGN_OR_RETURN(rpc_layer, this->rpc_layer());
   }
-  if (!tensorflow() && (!task_type.has_value() || !task_id.has_value())) return std::string();
-  MILLRACE_ASSIGN_OR_RETURN(const std::string address,
-                            ResolvedTaskAddress(spec, task_type, task_id, behavior()));
+  if (!task_type.has_value() || !task_id.has_value()) return std::string();
+  MILLRACE_ASSIGN_OR_RETURN(const std::string address, spec.TaskAddress(*task_type, *task_id));
   return FormatMasterUrl(address, rpc_layer.value_or(""));
 }
 
-absl::StatusOr<std::map<std::string, int>> TfConfigResolver::num_accelerators(
-    std::optional<std::string> task_type, std::optional<int> task_id) {
-  if (tensorflow()) {
-    MILLRACE_RETURN_IF_ERROR(CompleteTask(&task_type, &task_id));
-  }
-  return ResolverBase::num_accelerators(std::move(task_type), task_id);
-}
-
 absl::StatusOr<std::optional<std::string>> TfConfigResolver::environment() {
-  if (environment_.has_value() || tensorflow()) return environment_;
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
+  if (environment_.has_value()) return environment_;
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> environment,
-                            TextMember(config, "environment", tensorflow()));
+                            TextMember(config, "environment"));
   return environment.value_or("");
 }
 
 absl::StatusOr<std::optional<std::string>> TfConfigResolver::SourceTaskType() {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
-  if (tensorflow()) {
-    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* type, PythonTaskItem(config, "type"));
-    if (type == nullptr) return std::nullopt;
-    return PythonStrOf(*type);
-  }
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_));
   MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* task, Task(config));
   const OrderedJson* type = task == nullptr ? nullptr : Member(*task, "type");
   if (type == nullptr) return std::nullopt;
@@ -197,13 +143,7 @@ absl::StatusOr<std::optional<std::string>> TfConfigResolver::SourceTaskType() {
 }
 
 absl::StatusOr<std::optional<int>> TfConfigResolver::SourceTaskId() {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
-  if (tensorflow()) {
-    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* index, PythonTaskItem(config, "index"));
-    if (index == nullptr) return std::nullopt;
-    MILLRACE_ASSIGN_OR_RETURN(const int64_t number, PythonIntOf(*index));
-    return ToIndex(number);
-  }
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_));
   MILLRACE_ASSIGN_OR_RETURN(const OrderedJson* task, Task(config));
   const OrderedJson* index = task == nullptr ? nullptr : Member(*task, "index");
   if (index == nullptr) return std::nullopt;
@@ -219,8 +159,8 @@ absl::StatusOr<std::optional<int>> TfConfigResolver::SourceTaskId() {
 }
 
 absl::StatusOr<std::optional<std::string>> TfConfigResolver::SourceRpcLayer() {
-  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_, tensorflow()));
-  return TextMember(config, "rpc_layer", tensorflow());
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson config, Load(read_));
+  return TextMember(config, "rpc_layer");
 }
 
 }  // namespace millrace

@@ -17,7 +17,7 @@
 #include "core/base/status.h"
 #include "core/cluster_spec/python_text.h"
 #include "millrace/status_macros.h"
-#include "resolver/tensorflow/python_value.h"
+#include "resolver/tensorflow/tensorflow_merge.h"
 
 namespace millrace {
 namespace {
@@ -29,25 +29,19 @@ std::string DescribePart(size_t part, size_t parts) {
 }
 
 // Jobs that some spec makes sparse.
-std::set<std::string> SparseJobs(const std::vector<ClusterSpec>& specs, ResolverBehavior behavior) {
+std::set<std::string> SparseJobs(const std::vector<ClusterSpec>& specs, const MergeRules& rules) {
   std::set<std::string> sparse;
   for (const ClusterSpec& spec : specs) {
     for (const auto& [job, tasks] : spec.AsDict()) {
       const auto* map = std::get_if<ClusterSpec::TaskMap>(&tasks);
       if (map == nullptr) continue;
-      if (!map->empty() || behavior == ResolverBehavior::kTensorFlow) sparse.insert(job);
+      if (!map->empty() || rules.empty_jobs_are_sparse) sparse.insert(job);
     }
   }
   return sparse;
 }
 
-absl::Status DuplicateIndices(const std::string& job, const std::vector<int>& indices,
-                              ResolverBehavior behavior) {
-  if (behavior == ResolverBehavior::kTensorFlow) {
-    return PythonError("KeyError", PythonRepr(absl::StrCat(
-                                       "Duplicate keys detected when merging two ClusterSpecs: {",
-                                       absl::StrJoin(indices, ", "), "}")));
-  }
+absl::Status DuplicateIndices(const std::string& job, const std::vector<int>& indices) {
   const size_t named = std::min(indices.size(), kMaxNamedIndices);
   return absl::AlreadyExistsError(absl::StrCat(
       "two resolvers of the union have the same task index of job ", PythonRepr(job),
@@ -57,14 +51,16 @@ absl::Status DuplicateIndices(const std::string& job, const std::vector<int>& in
       "; give the tasks of each resolver other indices, or lists without gaps"));
 }
 
+constexpr MergeRules kRules = {.empty_jobs_are_sparse = false, .duplicates = DuplicateIndices};
+
 // Adds a spec's tasks of a sparse job.
 absl::Status AddSparse(const std::string& job, const ClusterSpec::TaskMap& tasks,
-                       ResolverBehavior behavior, ClusterSpec::TaskMap* merged) {
+                       const MergeRules& rules, ClusterSpec::TaskMap* merged) {
   std::vector<int> duplicates;
   for (const auto& [index, address] : tasks) {
     if (merged->contains(index)) duplicates.push_back(index);
   }
-  if (!duplicates.empty()) return DuplicateIndices(job, duplicates, behavior);
+  if (!duplicates.empty()) return rules.duplicates(job, duplicates);
   merged->insert(tasks.begin(), tasks.end());
   return absl::OkStatus();
 }
@@ -73,7 +69,9 @@ absl::Status AddSparse(const std::string& job, const ClusterSpec::TaskMap& tasks
 
 absl::StatusOr<ClusterSpec> MergeClusterSpecs(const std::vector<ClusterSpec>& specs,
                                               ResolverBehavior behavior) {
-  const std::set<std::string> sparse = SparseJobs(specs, behavior);
+  const MergeRules rules =
+      behavior == ResolverBehavior::kTensorFlow ? TensorFlowMergeRules() : kRules;
+  const std::set<std::string> sparse = SparseJobs(specs, rules);
   std::vector<std::pair<std::string, ClusterSpec::TaskMap>> merged;
   std::map<std::string, size_t> places;
   for (const ClusterSpec& spec : specs) {
@@ -83,7 +81,7 @@ absl::StatusOr<ClusterSpec> MergeClusterSpecs(const std::vector<ClusterSpec>& sp
       ClusterSpec::TaskMap& into = merged[place->second].second;
       MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec::TaskMap* tasks, spec.TaskMapOf(job));
       if (sparse.contains(job)) {
-        MILLRACE_RETURN_IF_ERROR(AddSparse(job, *tasks, behavior, &into));
+        MILLRACE_RETURN_IF_ERROR(AddSparse(job, *tasks, rules, &into));
         continue;
       }
       for (const auto& [index, address] : *tasks) {
@@ -204,23 +202,18 @@ class UnionWatch final : public MembershipWatch {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UnionResolver>> UnionResolver::Create(Options options) {
-  const bool tensorflow = options.behavior == ResolverBehavior::kTensorFlow;
+absl::StatusOr<std::unique_ptr<UnionResolver>> UnionResolver::CreateCorrect(Options options) {
   if (options.resolvers.empty()) {
-    return tensorflow ? PythonError("ValueError", "At least one ClusterResolver is required.")
-                      : absl::InvalidArgumentError("a union needs at least one resolver");
+    return absl::InvalidArgumentError("a union needs at least one resolver");
   }
   const auto null = std::find(options.resolvers.begin(), options.resolvers.end(), nullptr);
   if (null != options.resolvers.end()) {
-    if (tensorflow) {
-      return PythonError("TypeError", "All arguments must be a sub-class of `ClusterResolver.`");
-    }
     return absl::InvalidArgumentError(absl::StrCat(
         DescribePart(static_cast<size_t>(std::distance(options.resolvers.begin(), null)),
                      options.resolvers.size()),
         " of the union is null"));
   }
-  if (!tensorflow) MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
+  MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
   return std::unique_ptr<UnionResolver>(new UnionResolver(std::move(options)));
 }
 
@@ -231,8 +224,6 @@ UnionResolver::UnionResolver(Options options)
       resolvers_(std::move(options.resolvers)) {}
 
 absl::StatusOr<ClusterSpec> UnionResolver::cluster_spec() {
-  // TensorFlow asks everyone once for the kinds of the jobs and again for the tasks.
-  if (tensorflow()) MILLRACE_RETURN_IF_ERROR(AskAll());
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<ClusterSpec> specs, AskAll());
   return MergeClusterSpecs(specs, behavior());
 }
@@ -241,10 +232,7 @@ absl::StatusOr<std::vector<ClusterSpec>> UnionResolver::AskAll() {
   std::vector<ClusterSpec> specs;
   for (size_t part = 0; part < resolvers_.size(); ++part) {
     absl::StatusOr<ClusterSpec> spec = resolvers_[part]->cluster_spec();
-    if (!spec.ok()) {
-      return tensorflow() ? spec.status()
-                          : Annotate(spec.status(), DescribePart(part, resolvers_.size()));
-    }
+    if (!spec.ok()) return Annotate(spec.status(), DescribePart(part, resolvers_.size()));
     specs.push_back(*std::move(spec));
   }
   return specs;
@@ -254,16 +242,6 @@ absl::StatusOr<std::string> UnionResolver::master(std::optional<std::string> tas
                                                   std::optional<int> task_id,
                                                   std::optional<std::string> rpc_layer) {
   const TaskProperties set = overrides();
-  if (tensorflow()) {
-    if (!task_type.has_value() || !task_id.has_value()) {
-      return resolvers_.front()->master(std::nullopt, std::nullopt, std::move(rpc_layer));
-    }
-    MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, cluster_spec());
-    MILLRACE_ASSIGN_OR_RETURN(const std::string address,
-                              ResolvedTaskAddress(spec, task_type, task_id, behavior()));
-    if (!rpc_layer.has_value() || rpc_layer->empty()) rpc_layer = set.rpc_layer;
-    return FormatMasterUrl(address, rpc_layer.value_or(""));
-  }
   if (!task_type.has_value() && !task_id.has_value() && !set.task_type.has_value() &&
       !set.task_id.has_value()) {
     // The first resolver may know a master that is no task: session_master, say.
@@ -275,7 +253,6 @@ absl::StatusOr<std::string> UnionResolver::master(std::optional<std::string> tas
 
 absl::StatusOr<std::map<std::string, int>> UnionResolver::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
-  if (tensorflow()) return resolvers_.front()->num_accelerators(std::move(task_type), task_id);
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> own_type, this->task_type());
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<int> own_id, this->task_id());
   if (!task_type.has_value()) task_type = own_type;
@@ -287,7 +264,7 @@ absl::StatusOr<std::map<std::string, int>> UnionResolver::num_accelerators(
   }
   // The resolver that this task comes from may know, under the index that the task has there.
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<ClusterSpec> specs, AskAll());
-  const bool sparse = SparseJobs(specs, behavior()).contains(*task_type);
+  const bool sparse = SparseJobs(specs, kRules).contains(*task_type);
   int offset = 0;
   for (size_t part = 0; part < specs.size(); ++part) {
     const auto tasks = specs[part].TaskMapOf(*task_type);
@@ -307,19 +284,19 @@ absl::StatusOr<std::optional<std::string>> UnionResolver::environment() {
 
 absl::StatusOr<std::optional<std::string>> UnionResolver::task_type() {
   std::optional<std::string> set = overrides().task_type;
-  if (set.has_value() && !(tensorflow() && set->empty())) return set;
+  if (set.has_value()) return set;
   return resolvers_.front()->task_type();
 }
 
 absl::StatusOr<std::optional<int>> UnionResolver::task_id() {
   const std::optional<int> set = overrides().task_id;
-  if (set.has_value() && !(tensorflow() && *set == 0)) return set;
+  if (set.has_value()) return set;
   return resolvers_.front()->task_id();
 }
 
 absl::StatusOr<std::optional<std::string>> UnionResolver::rpc_layer() {
   std::optional<std::string> set = overrides().rpc_layer;
-  if (set.has_value() && !(tensorflow() && set->empty())) return set;
+  if (set.has_value()) return set;
   return resolvers_.front()->rpc_layer();
 }
 

@@ -15,7 +15,6 @@
 #include "core/base/text.h"
 #include "core/net/socket_address.h"
 #include "millrace/status_macros.h"
-#include "millrace/tensorflow_error.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_cluster_watch.h"
@@ -26,9 +25,6 @@ namespace millrace {
 namespace {
 
 using Options = KubernetesResolver::Options;
-
-constexpr char kDefaultJob[] = "worker";
-constexpr char kDefaultSelector[] = "job-name=tensorflow";
 
 std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", EscapeControls(Ellipsize(text, 200)), "\"");
@@ -94,14 +90,6 @@ absl::Status CheckOptions(const Options& options) {
   return CheckTaskId(options.task_id);
 }
 
-// As str(value) of what the Python client gives where the server gave nothing.
-std::string OrNone(const std::string& text) { return text.empty() ? "None" : text; }
-
-// An error that Python's client, not TensorFlow, raises: which class is known, the text is ours.
-absl::Status ClientError(const absl::Status& status, absl::string_view python_class) {
-  return TensorFlowError(status.code(), python_class, status.message());
-}
-
 // Waiting does not help.
 bool IsFinal(absl::StatusCode code) {
   return code == absl::StatusCode::kPermissionDenied ||
@@ -131,13 +119,9 @@ class PodMembershipWatch final : public MembershipWatch {
 
 class KubernetesResolver::Impl {
  public:
-  // `client` is null with kTensorFlow where none was given.
   Impl(Options options, std::shared_ptr<KubernetesClient> client,
-       std::shared_ptr<KubernetesConfigLoader> loader, std::optional<PodIdentity> identity)
-      : options_(std::move(options)),
-        client_(std::move(client)),
-        loader_(std::move(loader)),
-        identity_(std::move(identity)) {
+       std::optional<PodIdentity> identity)
+      : options_(std::move(options)), client_(std::move(client)), identity_(std::move(identity)) {
     rules_.namespace_name = options_.namespace_name;
     rules_.completeness = options_.completeness;
     for (const auto& [job, selectors] : options_.job_to_label_mapping) {
@@ -181,39 +165,6 @@ class KubernetesResolver::Impl {
                                           task.pod->namespace_name == identity_->namespace_name;
                                  });
     return it == cluster.tasks.end() ? nullptr : &*it;
-  }
-
-  [[nodiscard]] absl::StatusOr<ClusterSpec> ResolveAsTensorFlow() const {
-    std::shared_ptr<KubernetesClient> client = client_;
-    if (client == nullptr) {
-      // Wherever it runs: what the constructor loaded is forgotten.
-      absl::StatusOr<KubernetesAccess> access = loader_->KubeConfig(options_.context);
-      if (!access.ok()) return ClientError(access.status(), "ConfigException");
-      client = std::move(access->client);
-    }
-    const std::string port =
-        options_.tf_server_port_text.value_or(absl::StrCat(options_.tf_server_port));
-    ClusterSpec spec;
-    for (const PodSource& job : rules_.jobs) {
-      ClusterSpec::TaskList addresses;
-      for (const std::string& selector : job.selectors) {
-        absl::StatusOr<PodList> list = client->ListPods(
-            {.namespace_name = "", .label_selector = selector}, options_.timeout, {});
-        if (!list.ok()) return ClientError(list.status(), "ApiException");
-        std::stable_sort(list->pods.begin(), list->pods.end(),
-                         [](const Pod& a, const Pod& b) { return a.name < b.name; });
-        for (const Pod& pod : list->pods) {
-          if (pod.phase != "Running") {
-            return TensorFlowError(absl::StatusCode::kFailedPrecondition, "RuntimeError",
-                                   absl::StrCat("Pod \"", pod.name, "\" is not running; phase: \"",
-                                                OrNone(pod.phase), "\""));
-          }
-          addresses.push_back(absl::StrCat(OrNone(pod.host_ip), ":", port));
-        }
-      }
-      MILLRACE_RETURN_IF_ERROR(spec.AddJob(job.job, std::move(addresses)));
-    }
-    return spec;
   }
 
   [[nodiscard]] std::unique_ptr<MembershipWatch> Watch(MembershipCallback callback) const {
@@ -297,83 +248,67 @@ class KubernetesResolver::Impl {
 
   const Options options_;
   const std::shared_ptr<KubernetesClient> client_;
-  const std::shared_ptr<KubernetesConfigLoader> loader_;
   const std::optional<PodIdentity> identity_;
   PodClusterRules rules_;  // constant once made
 };
 
 namespace {
 
-bool WithinCluster(const Options& options, KubernetesConfigLoader* loader) {
+bool WithinCluster(const Options& options) {
   if (options.executable_location != ExecutableLocation::kAutomatic) {
     return options.executable_location == ExecutableLocation::kWithinCluster;
   }
-  if (options.behavior == ResolverBehavior::kTensorFlow) return true;
   // A kubeconfig or a context that is named is meant.
   if (!options.kubeconfig.empty() || !options.context.empty()) return false;
-  return loader->RunsInCluster();
+  return options.config_loader->RunsInCluster();
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::Create(Options options) {
-  const bool tensorflow = options.behavior == ResolverBehavior::kTensorFlow;
+absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::CreateCorrect(
+    Options options) {
   if (options.clock == nullptr) options.clock = RealClock();
-  if (options.job_to_label_mapping.empty()) {
-    options.job_to_label_mapping = {{kDefaultJob, {kDefaultSelector}}};
-  }
-  if (!tensorflow) MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
+  MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
 
-  std::shared_ptr<KubernetesConfigLoader> loader = options.config_loader;
-  if (loader == nullptr) {
-    loader = std::make_shared<RealKubernetesConfigLoader>(
-        RealKubernetesConfigLoader::Options{.kubeconfig = options.kubeconfig});
-  }
-  const bool within = WithinCluster(options, loader.get());
-  KubernetesAccess access;
-  if (options.override_client == nullptr) {
-    absl::StatusOr<KubernetesAccess> loaded =
-        within ? loader->InCluster() : loader->KubeConfig(options.context);
-    if (!loaded.ok()) {
-      return tensorflow ? ClientError(loaded.status(), "ConfigException") : loaded.status();
-    }
-    access = *std::move(loaded);
-  }
-
-  std::optional<PodIdentity> identity;
-  if (!tensorflow) {
-    identity = options.identity.has_value() ? options.identity : PodIdentityFromEnvironment(within);
-    std::string own = identity.has_value() ? identity->namespace_name : "";
-    if (own.empty()) own = access.namespace_name;
-    if (own.empty()) own = "default";
-    if (identity.has_value() && identity->namespace_name.empty()) identity->namespace_name = own;
-    if (options.all_namespaces) {
-      options.namespace_name.clear();
-    } else if (options.namespace_name.empty()) {
-      options.namespace_name = own;
-    }
-  }
-
+  const bool within = WithinCluster(options);
   std::shared_ptr<KubernetesClient> client = options.override_client;
-  if (client == nullptr && !tensorflow) client = std::move(access.client);
-  BaseOptions base = {.behavior = options.behavior,
-                      .properties = {.task_type = options.task_type,
-                                     .task_id = options.task_id,
-                                     .rpc_layer = options.rpc_layer},
-                      .count_accelerators = options.count_accelerators};
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(client), std::move(loader),
-                                     std::move(identity));
-  return std::unique_ptr<KubernetesResolver>(
-      new KubernetesResolver(std::move(base), std::move(impl)));
+  std::string namespace_name;
+  if (client == nullptr) {
+    KubernetesConfigLoader& loader = *options.config_loader;
+    MILLRACE_ASSIGN_OR_RETURN(KubernetesAccess access,
+                              within ? loader.InCluster() : loader.KubeConfig(options.context));
+    client = std::move(access.client);
+    namespace_name = std::move(access.namespace_name);
+  }
+  std::optional<PodIdentity> identity =
+      options.identity.has_value() ? options.identity : PodIdentityFromEnvironment(within);
+  std::string own = identity.has_value() ? identity->namespace_name : "";
+  if (own.empty()) own = namespace_name;
+  if (own.empty()) own = "default";
+  if (identity.has_value() && identity->namespace_name.empty()) identity->namespace_name = own;
+  if (options.all_namespaces) {
+    options.namespace_name.clear();
+  } else if (options.namespace_name.empty()) {
+    options.namespace_name = own;
+  }
+  auto impl = std::make_unique<Impl>(options, std::move(client), std::move(identity));
+  return std::unique_ptr<KubernetesResolver>(new KubernetesResolver(options, std::move(impl)));
 }
 
-KubernetesResolver::KubernetesResolver(BaseOptions base, std::unique_ptr<Impl> impl)
-    : ResolverBase(std::move(base)), impl_(std::move(impl)) {}
+KubernetesResolver::KubernetesResolver(const Options& options)
+    : KubernetesResolver(options, nullptr) {}
+
+KubernetesResolver::KubernetesResolver(const Options& options, std::unique_ptr<Impl> impl)
+    : ResolverBase({.behavior = options.behavior,
+                    .properties = {.task_type = options.task_type,
+                                   .task_id = options.task_id,
+                                   .rpc_layer = options.rpc_layer},
+                    .count_accelerators = options.count_accelerators}),
+      impl_(std::move(impl)) {}
 
 KubernetesResolver::~KubernetesResolver() = default;
 
 absl::StatusOr<ClusterSpec> KubernetesResolver::cluster_spec() {
-  if (tensorflow()) return impl_->ResolveAsTensorFlow();
   MILLRACE_ASSIGN_OR_RETURN(PodCluster cluster, impl_->Resolve());
   return std::move(cluster.spec);
 }
@@ -381,7 +316,6 @@ absl::StatusOr<ClusterSpec> KubernetesResolver::cluster_spec() {
 absl::StatusOr<std::string> KubernetesResolver::master(std::optional<std::string> task_type,
                                                        std::optional<int> task_id,
                                                        std::optional<std::string> rpc_layer) {
-  if (tensorflow()) return ResolverBase::master(task_type, task_id, rpc_layer);
   const TaskProperties set = overrides();
   if (!task_type.has_value()) task_type = set.task_type;
   if (!task_id.has_value()) task_id = set.task_id;
@@ -405,7 +339,6 @@ absl::StatusOr<std::string> KubernetesResolver::master(std::optional<std::string
 
 absl::StatusOr<std::map<std::string, int>> KubernetesResolver::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
-  if (tensorflow()) return ResolverBase::num_accelerators(task_type, task_id);
   if (!task_type.has_value() && !task_id.has_value()) return CountLocalAccelerators();
   MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, impl_->Resolve());
   const PodCluster::Task* pod_task = impl_->OwnTask(cluster);
@@ -448,8 +381,7 @@ absl::StatusOr<std::optional<int>> KubernetesResolver::SourceTaskId() {
 }
 
 absl::StatusOr<std::unique_ptr<MembershipWatch>> KubernetesResolver::Watch(
-    MembershipCallback callback, const WatchOptions& options) {
-  if (tensorflow()) return ResolverBase::Watch(std::move(callback), options);
+    MembershipCallback callback, const WatchOptions& /*options*/) {
   if (callback == nullptr) {
     return absl::InvalidArgumentError("a watch needs a callback to call with the members");
   }

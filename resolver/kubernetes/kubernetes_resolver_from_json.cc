@@ -1,7 +1,5 @@
 #include "resolver/kubernetes/kubernetes_resolver_from_json.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -15,13 +13,12 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
-#include "core/cluster_spec/python_text.h"
 #include "millrace/pod_port.h"
 #include "millrace/resolver_base.h"
 #include "millrace/status_macros.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_member.h"
-#include "resolver/tensorflow/python_value.h"
+#include "resolver/tensorflow/tensorflow_arguments.h"
 
 namespace millrace {
 namespace {
@@ -78,60 +75,18 @@ absl::Status ReadSeconds(const Json& object, absl::string_view key, absl::string
   return absl::OkStatus();
 }
 
-// What Python's `for selector in value` gives.
-absl::StatusOr<std::vector<std::string>> IterateAsPython(const OrderedJson& value) {
-  std::vector<std::string> selectors;
-  if (value.is_string()) {
-    absl::string_view text = value.get_ref<const std::string&>();
-    while (!text.empty()) {
-      const size_t size = std::max<size_t>(1, Utf8SequenceLength(text));
-      selectors.emplace_back(text.substr(0, size));
-      text.remove_prefix(size);
-    }
-    return selectors;
-  }
-  if (value.is_object()) {
-    for (const auto& [key, unused] : value.items()) selectors.push_back(key);
-    return selectors;
-  }
-  if (!value.is_array()) {
-    return PythonError("TypeError",
-                       absl::StrCat("'", PythonTypeName(value), "' object is not iterable"));
-  }
-  for (const OrderedJson& selector : value) {
-    // A client makes text of whatever it is given.
-    selectors.push_back(PythonStrOf(selector));
-  }
-  return selectors;
-}
-
-// What a dict's iteration and lookups raise for something else.
-absl::Status NoDict(const OrderedJson& mapping) {
-  const absl::string_view type = PythonTypeName(mapping);
-  if (mapping.is_array()) {
-    return PythonError("TypeError", "list indices must be integers or slices, not str");
-  }
-  if (mapping.is_string()) {
-    return PythonError("TypeError", "string indices must be integers, not 'str'");
-  }
-  return PythonError("TypeError", absl::StrCat("'", type, "' object is not iterable"));
-}
-
-absl::Status ReadMapping(const OrderedJson& description, absl::string_view where, bool tensorflow,
+absl::Status ReadMapping(const OrderedJson& description, absl::string_view where,
                          KubernetesResolver::Options* options) {
   constexpr absl::string_view kKey = "job_to_label_mapping";
   const OrderedJson* mapping = Find(description, kKey);
-  if (mapping == nullptr || (tensorflow && !PythonTruth(*mapping))) return absl::OkStatus();
+  if (mapping == nullptr) return absl::OkStatus();
   const std::string path = Path(where, kKey);
   if (!mapping->is_object()) {
-    return tensorflow ? NoDict(*mapping)
-                      : WrongType(path, "an object of lists of label selectors", *mapping);
+    return WrongType(path, "an object of lists of label selectors", *mapping);
   }
   for (const auto& [job, value] : mapping->items()) {
     std::vector<std::string> selectors;
-    if (tensorflow) {
-      MILLRACE_ASSIGN_OR_RETURN(selectors, IterateAsPython(value));
-    } else if (value.is_string()) {
+    if (value.is_string()) {
       selectors.push_back(value.get<std::string>());
     } else if (!value.is_array()) {
       return WrongType(Path(path, job), "a list of label selectors", value);
@@ -185,19 +140,7 @@ absl::Status ReadJobs(const Json& object, absl::string_view where,
   return absl::OkStatus();
 }
 
-absl::Status ReadLocation(const Json& object, absl::string_view where, bool tensorflow,
-                          ExecutableLocation* location) {
-  const absl::Status status =
-      ReadWord<ExecutableLocation>(object, "executable_location", where,
-                                   {{"automatic", ExecutableLocation::kAutomatic},
-                                    {"within_cluster", ExecutableLocation::kWithinCluster},
-                                    {"off_cluster", ExecutableLocation::kOffCluster}},
-                                   location);
-  if (status.ok() || !tensorflow) return status;
-  return PythonError("ValueError", "The executable location provided is invalid.");
-}
-
-absl::Status ReadRest(const Json& object, absl::string_view where, bool tensorflow,
+absl::Status ReadRest(const Json& object, absl::string_view where,
                       KubernetesResolver::Options* options) {
   MILLRACE_RETURN_IF_ERROR(ReadJobs(object, where, options));
   if (object.contains("tf_server_port") && !object["tf_server_port"].is_null()) {
@@ -205,7 +148,12 @@ absl::Status ReadRest(const Json& object, absl::string_view where, bool tensorfl
                               GetIntInRange(object, "tf_server_port", 1, 65535, where));
     options->tf_server_port = static_cast<int>(port);
   }
-  MILLRACE_RETURN_IF_ERROR(ReadLocation(object, where, tensorflow, &options->executable_location));
+  MILLRACE_RETURN_IF_ERROR(
+      ReadWord<ExecutableLocation>(object, "executable_location", where,
+                                   {{"automatic", ExecutableLocation::kAutomatic},
+                                    {"within_cluster", ExecutableLocation::kWithinCluster},
+                                    {"off_cluster", ExecutableLocation::kOffCluster}},
+                                   &options->executable_location));
   MILLRACE_RETURN_IF_ERROR(ReadWord<PodAddress>(
       object, "address", where,
       {{"pod_ip", PodAddress::kPodIp}, {"host_ip", PodAddress::kHostIp}, {"dns", PodAddress::kDns}},
@@ -229,34 +177,6 @@ absl::Status ReadRest(const Json& object, absl::string_view where, bool tensorfl
   return ReadSeconds(object, "max_backoff_s", where, &options->max_backoff);
 }
 
-// With kTensorFlow: the TypeError of the constructor for an argument that it does not have, beyond
-// those that only we have.
-absl::Status CheckArguments(const OrderedJson& description) {
-  for (const auto& [key, value] : description.items()) {
-    if (key == "type" || key == "rpc_layer" || key == "task_type" || key == "task_id" ||
-        std::find(std::begin(kMembers), std::end(kMembers), key) != std::end(kMembers)) {
-      continue;
-    }
-    return PythonError(
-        "TypeError", absl::StrCat("KubernetesClusterResolver.__init__() got an unexpected keyword "
-                                  "argument ",
-                                  PythonRepr(key)));
-  }
-  return absl::OkStatus();
-}
-
-// With kTensorFlow: arguments that are only ever made text of may be of any type.
-void TakeAnyType(Json* object, KubernetesResolver::Options* options) {
-  if (const auto port = object->find("tf_server_port"); port != object->end()) {
-    options->tf_server_port_text = PythonStrOf(OrderedJson(*port));
-    object->erase(port);
-  }
-  if (const auto layer = object->find("rpc_layer"); layer != object->end() && !layer->is_null()) {
-    const OrderedJson value(*layer);
-    *layer = PythonTruth(value) ? PythonStrOf(value) : "";
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<KubernetesResolver::Options> KubernetesOptionsFromJson(
@@ -264,25 +184,26 @@ absl::StatusOr<KubernetesResolver::Options> KubernetesOptionsFromJson(
   if (!description.is_object()) {
     return WrongType(where.empty() ? "description" : where, "an object", description);
   }
-  const bool tensorflow = behavior == ResolverBehavior::kTensorFlow;
-  if (tensorflow) {
-    MILLRACE_RETURN_IF_ERROR(CheckArguments(description));
+  KubernetesResolver::Options options;
+  options.behavior = behavior;
+  OrderedJson rest = description;
+  if (behavior == ResolverBehavior::kTensorFlow) {
+    MILLRACE_ASSIGN_OR_RETURN(TensorFlowKubernetesArguments arguments,
+                              ReadTensorFlowKubernetesArguments(description, kMembers));
+    options.job_to_label_mapping = std::move(arguments.job_to_label_mapping);
+    options.tf_server_port_text = std::move(arguments.tf_server_port);
+    rest = std::move(arguments.rest);
   } else {
     MILLRACE_RETURN_IF_ERROR(CheckMembers(
         description, std::vector<absl::string_view>(std::begin(kMembers), std::end(kMembers)),
         where));
+    MILLRACE_RETURN_IF_ERROR(ReadMapping(description, where, &options));
   }
-  KubernetesResolver::Options options;
-  options.behavior = behavior;
-  MILLRACE_RETURN_IF_ERROR(ReadMapping(description, where, tensorflow, &options));
-  Json object = description;
-  if (tensorflow) TakeAnyType(&object, &options);
-  MILLRACE_ASSIGN_OR_RETURN(TaskProperties properties,
-                            ReadTaskProperties(OrderedJson(object), where));
+  MILLRACE_ASSIGN_OR_RETURN(TaskProperties properties, ReadTaskProperties(rest, where));
   options.task_type = std::move(properties.task_type);
   options.task_id = properties.task_id;
-  if (object.contains("rpc_layer")) options.rpc_layer = std::move(properties.rpc_layer);
-  MILLRACE_RETURN_IF_ERROR(ReadRest(object, where, tensorflow, &options));
+  if (rest.contains("rpc_layer")) options.rpc_layer = std::move(properties.rpc_layer);
+  MILLRACE_RETURN_IF_ERROR(ReadRest(Json(rest), where, &options));
   return options;
 }
 

@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/base/json.h"
+#include "absl/strings/strip.h"
 #include "core/base/text.h"
 #include "millrace/status_macros.h"
-#include "resolver/tensorflow/python_value.h"
 
 namespace millrace {
 namespace {
@@ -28,12 +24,6 @@ bool IsDigits(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return absl::ascii_isdigit(static_cast<unsigned char>(c));
   });
-}
-
-absl::Status TooMany(absl::string_view what, absl::string_view text, size_t max_names) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat(what, " \"", Ellipsize(EscapeControls(text), kMaxQuotedBytes),
-                   "\" stands for more than ", max_names, " entries"));
 }
 
 std::string ZeroPadded(int64_t number, size_t width) {
@@ -57,8 +47,6 @@ struct Piece {
   std::vector<Range> ranges;  // empty: text
 };
 
-// --- kCorrect ---
-
 class HostlistParser {
  public:
   HostlistParser(absl::string_view text, size_t max_names) : text_(text), max_names_(max_names) {}
@@ -72,7 +60,7 @@ class HostlistParser {
       const size_t start = at_;
       MILLRACE_ASSIGN_OR_RETURN(std::vector<Piece> pieces, ReadPart());
       MILLRACE_ASSIGN_OR_RETURN(const uint64_t more, CountNames(pieces, start));
-      if (more > max_names_ - count) return TooMany("node list", text_, max_names_);
+      if (more > max_names_ - count) return TooManyHostlistEntries("node list", text_, max_names_);
       count += more;
       parts.push_back(std::move(pieces));
       if (at_ == text_.size()) break;
@@ -164,7 +152,7 @@ class HostlistParser {
       size_t widest = 0;
       for (const Range& range : piece.ranges) {
         if (range.size() > max_names_ - std::min<uint64_t>(choices, max_names_)) {
-          return TooMany("node list", text_, max_names_);
+          return TooManyHostlistEntries("node list", text_, max_names_);
         }
         choices += range.size();
         widest = std::max({widest, range.width, absl::StrCat(range.last).size()});
@@ -172,7 +160,7 @@ class HostlistParser {
       longest += widest;
       // Both are at most max_names, 2^20 by default: no overflow.
       count *= choices;
-      if (count > max_names_) return TooMany("node list", text_, max_names_);
+      if (count > max_names_) return TooManyHostlistEntries("node list", text_, max_names_);
     }
     if (longest > kMaxNameBytes) {
       return Error(start, absl::StrCat("a name is longer than ", kMaxNameBytes, " bytes"));
@@ -226,7 +214,7 @@ absl::StatusOr<std::vector<int>> ParseTasksPerNode(absl::string_view text, size_
           "\" is malformed at offset ", offset, ": a part must be like 3 or 3(x2)"));
     }
     if (static_cast<uint64_t>(repeated) > max_counts - counts.size()) {
-      return TooMany("list of tasks per node", text, max_counts);
+      return TooManyHostlistEntries("list of tasks per node", text, max_counts);
     }
     counts.insert(counts.end(), static_cast<size_t>(repeated), count);
     offset = next;
@@ -234,132 +222,22 @@ absl::StatusOr<std::vector<int>> ParseTasksPerNode(absl::string_view text, size_
   return counts;
 }
 
-// --- kTensorFlow ---
-
-// What its code raises within, to be put into the ValueError; an assertion has no text.
-absl::Status Assertion() { return PythonError("AssertionError", ""); }
-
-absl::StatusOr<int64_t> PythonNumber(absl::string_view digits) {
-  return PythonIntOf(OrderedJson(std::string(digits)));
-}
-
-// Its split at the commas outside brackets: the next part, or nullopt at the end.
-absl::StatusOr<std::optional<absl::string_view>> NextPythonPart(absl::string_view* rest) {
-  bool in_brackets = false;
-  for (size_t i = 0; i < rest->size(); ++i) {
-    const char c = (*rest)[i];
-    if (in_brackets) {
-      if (c == '[') return Assertion();
-      in_brackets = c != ']';
-    } else if (c == '[') {
-      in_brackets = true;
-    } else if (c == ',') {
-      if (i == 0) return Assertion();
-      const absl::string_view part = rest->substr(0, i);
-      rest->remove_prefix(i + 1);
-      return part;
-    }
-  }
-  const absl::string_view part = std::exchange(*rest, absl::string_view());
-  if (part.empty()) return std::nullopt;
-  return part;
-}
-
-absl::Status AppendPythonRange(absl::string_view prefix, absl::string_view range, size_t max_names,
-                               std::vector<std::string>* names) {
-  const std::vector<absl::string_view> ends = absl::StrSplit(range, '-');
-  if (ends.size() > 2) return Assertion();
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t first, PythonNumber(ends.front()));
-  MILLRACE_ASSIGN_OR_RETURN(const int64_t last, PythonNumber(ends.back()));
-  const Range numbers = {.first = first, .last = last, .width = ends.front().size()};
-  if (numbers.size() > max_names - names->size() ||
-      prefix.size() + std::max<size_t>(numbers.width, kMaxDigits) > 2 * kMaxNameBytes) {
-    return TooMany("node list", range, max_names);
-  }
-  for (int64_t number = first; number <= last; ++number) {
-    names->push_back(absl::StrCat(prefix, ZeroPadded(number, numbers.width)));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<std::string>> PythonHostlist(absl::string_view rest, size_t max_names) {
-  std::vector<std::string> names;
-  while (true) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<absl::string_view> part, NextPythonPart(&rest));
-    if (!part.has_value()) return names;
-    if (names.size() >= max_names) return TooMany("node list", *part, max_names);
-    // ([^,[\]]*)(\[([^\]]+)\])?$
-    const size_t open = part->find_first_of("[]");
-    if (open == absl::string_view::npos) {
-      names.emplace_back(*part);
-      continue;
-    }
-    absl::string_view group = part->substr(open);
-    const absl::string_view whole = *part;
-    if (!absl::ConsumeSuffix(&group, "]")) absl::ConsumeSuffix(&group, "]\n");
-    const bool closed = group.size() < whole.size() - open;
-    if (!closed || !absl::ConsumePrefix(&group, "[") || group.empty() ||
-        absl::StrContains(group, ']')) {
-      return PythonError("ValueError", absl::StrCat("Invalid part: ", whole));
-    }
-    for (const absl::string_view range : absl::StrSplit(group, ',')) {
-      MILLRACE_RETURN_IF_ERROR(AppendPythonRange(whole.substr(0, open), range, max_names, &names));
-    }
-  }
-}
-
-absl::StatusOr<std::vector<int>> PythonTasksPerNode(absl::string_view text, size_t max_counts) {
-  std::vector<int> counts;
-  for (absl::string_view part : absl::StrSplit(text, ',')) {
-    absl::ConsumeSuffix(&part, "\n");  // as $ does
-    absl::string_view digits = part;
-    absl::string_view times = "1";
-    if (const size_t open = part.find('('); open != absl::string_view::npos) {
-      digits = part.substr(0, open);
-      times = part.substr(open);
-      if (!absl::ConsumePrefix(&times, "(x") || !absl::ConsumeSuffix(&times, ")")) {
-        return Assertion();
-      }
-    }
-    if (!IsDigits(digits) || !IsDigits(times)) return Assertion();
-    MILLRACE_ASSIGN_OR_RETURN(const int64_t count, PythonNumber(digits));
-    MILLRACE_ASSIGN_OR_RETURN(const int64_t repeated, PythonNumber(times));
-    if (static_cast<uint64_t>(repeated) > max_counts - counts.size() ||
-        count > std::numeric_limits<int>::max()) {
-      return TooMany("list of tasks per node", text, max_counts);
-    }
-    counts.insert(counts.end(), static_cast<size_t>(repeated), static_cast<int>(count));
-  }
-  return counts;
-}
-
-// The ValueError in which TensorFlow wraps every exception. Our own limits stay what they are.
-absl::Status Wrapped(const absl::Status& status, absl::string_view what, absl::string_view text) {
-  if (absl::IsResourceExhausted(status)) return status;
-  return PythonError("ValueError",
-                     absl::StrCat("Invalid ", what, " format \"", text, "\": ", status.message()));
-}
-
 }  // namespace
 
+absl::Status TooManyHostlistEntries(absl::string_view what, absl::string_view text, size_t limit) {
+  return absl::ResourceExhaustedError(absl::StrCat(what, " \"",
+                                                   Ellipsize(EscapeControls(text), kMaxQuotedBytes),
+                                                   "\" stands for more than ", limit, " entries"));
+}
+
 absl::StatusOr<std::vector<std::string>> ExpandHostlist(absl::string_view hostlist,
-                                                        const HostlistOptions& options) {
-  if (options.behavior == ResolverBehavior::kCorrect) {
-    return HostlistParser(hostlist, options.max_names).Parse();
-  }
-  absl::StatusOr<std::vector<std::string>> names = PythonHostlist(hostlist, options.max_names);
-  if (!names.ok()) return Wrapped(names.status(), "hostlist", hostlist);
-  return names;
+                                                        size_t max_names) {
+  return HostlistParser(hostlist, max_names).Parse();
 }
 
 absl::StatusOr<std::vector<int>> ExpandTasksPerNode(absl::string_view tasks_per_node,
-                                                    const HostlistOptions& options) {
-  if (options.behavior == ResolverBehavior::kCorrect) {
-    return ParseTasksPerNode(tasks_per_node, options.max_names);
-  }
-  absl::StatusOr<std::vector<int>> counts = PythonTasksPerNode(tasks_per_node, options.max_names);
-  if (!counts.ok()) return Wrapped(counts.status(), "tasks-per-node list", tasks_per_node);
-  return counts;
+                                                    size_t max_counts) {
+  return ParseTasksPerNode(tasks_per_node, max_counts);
 }
 
 }  // namespace millrace

@@ -3,7 +3,7 @@
 // Slurm's short form of many names, as SLURM_STEP_NODELIST has it, and of many counts, as
 // SLURM_STEP_TASKS_PER_NODE has it.
 //
-// Defines: ExpandHostlist(), ExpandTasksPerNode(), HostlistOptions.
+// Defines: ExpandHostlist(), ExpandTasksPerNode(), kMaxHostlistEntries, TooManyHostlistEntries().
 //
 //   ExpandHostlist("rack[1-2]n[08-10],login");  // rack1n08 rack1n09 rack1n10 rack2n08 ... login
 //   ExpandTasksPerNode("3(x2),1");              // 3 3 1
@@ -15,17 +15,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "millrace/cluster_resolver.h"
 
 namespace millrace {
 
-struct HostlistOptions {
-  ResolverBehavior behavior = ResolverBehavior::kCorrect;
-  // More names (or counts) than this are RESOURCE_EXHAUSTED, with kTensorFlow too.
-  size_t max_names = size_t{1} << 20;
-};
+// Of names or of counts; more are RESOURCE_EXHAUSTED.
+inline constexpr size_t kMaxHostlistEntries = size_t{1} << 20;
 
 // Names in the order of the list, the last bracket running fastest; a name that is there twice
 // stays twice.
@@ -38,16 +35,17 @@ struct HostlistOptions {
 // removed. Returns INVALID_ARGUMENT with the offset of what is wrong: an empty list or part, an
 // open or empty or nested bracket, a number that is none or has over 18 digits, a range that runs
 // backwards, a name over 255 bytes.
-//
-// With kTensorFlow: one group at the end of a part at most; "" is no name, "a," is one, [3-1] none;
-// other errors are its ValueError.
 [[nodiscard]] absl::StatusOr<std::vector<std::string>> ExpandHostlist(
-    absl::string_view hostlist, const HostlistOptions& options = {});
+    absl::string_view hostlist, size_t max_names = kMaxHostlistEntries);
 
 // One count per node. Returns INVALID_ARGUMENT with the offset if a part is not N or N(xM) with
-// N <= 2^31-1 and M >= 1 (kTensorFlow: its ValueError).
+// N <= 2^31-1 and M >= 1.
 [[nodiscard]] absl::StatusOr<std::vector<int>> ExpandTasksPerNode(
-    absl::string_view tasks_per_node, const HostlistOptions& options = {});
+    absl::string_view tasks_per_node, size_t max_counts = kMaxHostlistEntries);
+
+// RESOURCE_EXHAUSTED: `what` ("node list"), quoted by its `text`, has more entries than `limit`.
+[[nodiscard]] absl::Status TooManyHostlistEntries(absl::string_view what, absl::string_view text,
+                                                  size_t limit);
 
 }  // namespace millrace
 

@@ -40,9 +40,8 @@ namespace millrace {
 // Members as in ClusterMembersResolver::Options, all optional:
 //
 //   cluster                    an id, the beginning of one, or a cluster file
-//   address, ca_file, identity_file, token_file   in its place, all four: host:port, and files that
-//   are
-//                                  read now
+//   address, ca_file,
+//   identity_file, token_file  in its place, all four: host:port, and files that are read now
 //   completeness, wait_timeout_s, timeout_s, task_type, task_id, rpc_layer   as above
 //
 // Errors as above.

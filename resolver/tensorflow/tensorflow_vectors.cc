@@ -35,9 +35,9 @@
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "resolver/kubernetes/kubernetes_resolver_from_json.h"
 #include "resolver/resolver_from_json.h"
-#include "resolver/slurm/hostlist.h"
 #include "resolver/tensorflow/python_value.h"
 #include "resolver/tensorflow/tensorflow_cluster_spec.h"
+#include "resolver/tensorflow/tensorflow_hostlist.h"
 
 extern char** environ;
 
@@ -446,15 +446,14 @@ Result CallHostlist(const std::string& type, const std::string& method, const Or
   MILLRACE_RETURN_IF_ERROR(
       Require(call, type == "hostlist" ? "expand_hostlist" : "expand_tasks_per_node", {type}));
   const OrderedJson& text = Get(call, type.c_str());
-  const HostlistOptions options = {.behavior = kMode};
   if (type == "hostlist") {
-    if (text.is_string()) return ToResult(ExpandHostlist(text.get<std::string>(), options));
+    if (text.is_string()) return ToResult(ExpandHostlistAsTensorFlow(text.get<std::string>()));
     if (text.is_structured()) return Unsupported("a hostlist that is a list");
     return PythonError("ValueError",
                        absl::StrCat("Invalid hostlist format \"", PythonStrOf(text), "\": '",
                                     PythonTypeName(text), "' object is not iterable"));
   }
-  if (text.is_string()) return ToResult(ExpandTasksPerNode(text.get<std::string>(), options));
+  if (text.is_string()) return ToResult(ExpandTasksPerNodeAsTensorFlow(text.get<std::string>()));
   return PythonError("ValueError", absl::StrCat("Invalid tasks-per-node list format \"",
                                                 PythonStrOf(text), "\": '", PythonTypeName(text),
                                                 "' object has no attribute 'split'"));

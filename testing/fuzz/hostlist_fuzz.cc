@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "millrace/cluster_resolver.h"
 #include "resolver/slurm/hostlist.h"
+#include "resolver/tensorflow/tensorflow_hostlist.h"
 #include "testing/fuzz/fuzz.h"
 
 namespace millrace {
@@ -17,12 +17,12 @@ constexpr size_t kMaxNames = 1000;
 }  // namespace
 
 void Fuzz(absl::string_view input) {
-  for (const ResolverBehavior behavior :
-       {ResolverBehavior::kCorrect, ResolverBehavior::kTensorFlow}) {
-    const HostlistOptions options = {.behavior = behavior, .max_names = kMaxNames};
-    const absl::StatusOr<std::vector<std::string>> names = ExpandHostlist(input, options);
+  for (const auto& expand : {ExpandHostlist, ExpandHostlistAsTensorFlow}) {
+    const absl::StatusOr<std::vector<std::string>> names = expand(input, kMaxNames);
     FUZZ_CHECK(!names.ok() || names->size() <= kMaxNames);
-    const absl::StatusOr<std::vector<int>> tasks = ExpandTasksPerNode(input, options);
+  }
+  for (const auto& expand : {ExpandTasksPerNode, ExpandTasksPerNodeAsTensorFlow}) {
+    const absl::StatusOr<std::vector<int>> tasks = expand(input, kMaxNames);
     FUZZ_CHECK(!tasks.ok() || tasks->size() <= kMaxNames);
   }
 }

@@ -42,6 +42,8 @@ ALLOWED = {
     "resolver/http": _BASE,
     "resolver/kubernetes/client": _BASE | {"resolver/http"},
     "resolver": _CONTROL,
+    # Subclasses of the resolvers, which make them: nothing of the Millrace cluster.
+    "resolver/tensorflow": _LEAVES | {"resolver", "resolver/kubernetes/client"},
     "core/coordinator/state": _LEAVES | {"core/proto", "core/balance"},
     "core/coordinator/view": _CONTROL | {"core/coordinator/state"},
     "core/coordinator/server": _CONTROL | {"core/coordinator/state", "core/coordinator/view", "core/balance"},
@@ -58,7 +60,7 @@ ALLOWED = {
     "core/cluster": _CLUSTER - {"feed/wire", "feed/receiver"},
     "core/cli/output": _LEAVES,
     "core/cli/view": _CONTROL | {"core/cli/output"},
-    "core/cli": _CLUSTER | {"core/agent", "core/agent/node", "core/cluster"},
+    "core/cli": _CLUSTER | {"core/agent", "core/agent/node", "core/cluster", "resolver/tensorflow"},
     "dashboard": _LEAVES | {"core/proto", "core/client"},
     # Its jar holds the agent and the GPU helper.
     "spark_connector": _LEAVES | {"core/proto", "core/agent", "core/gpu"},
