@@ -1,7 +1,4 @@
-"""A Bazel workspace of others, in a clean folder beside this repository: every label in it means something.
-
-Nothing is compiled: the files of Millrace have other names there, so that none of what was compiled here could be used.
-"""
+"""A Bazel workspace of others, in a clean folder beside this repository: what its README says builds and runs it."""
 
 import os
 import shutil
@@ -9,11 +6,18 @@ import subprocess
 import unittest
 
 import consumer_testing
-from consumer_testing import FOLDER, ROOT
+from consumer_testing import FOLDER, PRINTED, ROOT
 
-# As README has it, and how much of it is done here.
-COMMAND = "../millrace/bazelw run //:centroids"
-ANALYSIS = "../millrace/bazelw build --nobuild //:all"
+# What makes it cheaper, and nothing that it needs: a server that leaves memory to others, the cache that all clones
+# share, and headers that are parsed once.
+SETTINGS = """\
+startup --host_jvm_args=-Xmx700m
+build --disk_cache=~/.cache/millrace/bazel-disk
+build --experimental_guard_against_concurrent_changes
+build --incompatible_strict_action_env
+build --define=millrace_precompiled=on
+build --nosandbox_debug
+"""
 
 # What others may call a repository of their own.
 NAMES = ("openssl", "libsodium", "nanoarrow", "org_zeromq_libzmq", "libzmq", "curl", "zlib")
@@ -32,14 +36,18 @@ class BazelTest(unittest.TestCase):
         os.makedirs(os.path.join(self.work, "bin"))
         os.symlink(ROOT, os.path.join(self.work, "millrace"))
         self.project = os.path.join(self.work, "centroids")
-        # In front of the real one: an output base that goes with this test, and a small server.
+        settings = os.path.join(self.work, "settings.bazelrc")
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write(SETTINGS)
+        # In front of the real one: an output base that goes with this test.
         bazel = os.path.join(self.work, "bin", "bazel")
         with open(bazel, "w", encoding="utf-8") as file:
             file.write(f"#!/bin/sh\nexec {shutil.which('bazel')} --output_base={self.work}/output "
-                       f"--host_jvm_args=-Xmx700m \"$@\"\n")
+                       f"--bazelrc={settings} \"$@\"\n")
         os.chmod(bazel, 0o755)
         self.environment = {
             "HOME": consumer_testing.make_home(os.path.join(self.work, "home")),
+            # As a person's: a compiler found in /bin would be another one to the cache than in /usr/bin.
             "PATH": f"{self.work}/bin:/usr/local/bin:/usr/bin:/bin",
             "USER": "millrace",
         }
@@ -57,13 +65,15 @@ class BazelTest(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(ours + OTHERS + load + rest)
 
-    def test_a_workspace_that_has_repositories_of_its_own_finds_all_that_it_names(self):
+    def test_a_workspace_that_has_repositories_of_its_own_trains_and_infers(self):
         consumer_testing.make_project("bazel", self.project)
         self.assertFalse([name for name in os.listdir(self.project) if name.endswith("bazelrc")])
         self.declare_others()
-        self.assertEqual(consumer_testing.commands("bazel"), [COMMAND], FOLDER)
-        printed = consumer_testing.run(ANALYSIS, self.project, self.environment)
-        self.assertRegex("\n".join(printed), "Analyzed 2 targets")
+        commands = consumer_testing.commands("bazel")
+        self.assertEqual(len(commands), 1, FOLDER)
+        printed = consumer_testing.run(commands[0], self.project, self.environment)
+        for line in PRINTED:
+            self.assertIn(line, printed)
 
 
 if __name__ == "__main__":

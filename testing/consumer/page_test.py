@@ -26,7 +26,7 @@ class PageTest(unittest.TestCase):
 
     def test_what_it_says_is_printed_is_what_the_tests_look_for(self):
         page = read(consumer_testing.ROOT, "docs", "your_own_project.md")
-        self.assertIn(f"\n{consumer_testing.RESULT}\n", page)
+        self.assertIn("\n" + "\n".join(consumer_testing.PRINTED) + "\n", page)
 
 
 if __name__ == "__main__":
