@@ -70,8 +70,9 @@ absl::StatusOr<std::shared_ptr<FeedSession>> Feeder::OpenSession(const FeedTarge
   }
   uint64_t id = 0;
   while (id == 0) id = RandomU64();
-  auto session = std::make_shared<FeedSession>(id, target, options, options_.open_timeout,
-                                               options_.clock, outbox_);
+  auto session = std::make_shared<FeedSession>(
+      id, target, options, options_.open_timeout, options_.clock, outbox_,
+      options_.shared_memory ? options_.shared_min_bytes : INT64_MAX);
   outbox_->Push({.kind = FeederCommand::Kind::kOpen, .session = session});
   return session;
 }

@@ -43,6 +43,11 @@ struct FeederOptions {
   int io_threads = 1;
   // Speak CURVE with nodes of this host too; for tests and measurements.
   bool curve_only = false;
+  // Write rows for nodes of this host into memory of theirs (docs/feed_protocol.md, section 10),
+  // where a batch's body has at least shared_min_bytes. Nodes that cannot do it, and other users',
+  // get them through the socket.
+  bool shared_memory = false;
+  int64_t shared_min_bytes = int64_t{32} << 10;
   // Where replies of nodes on other hosts come in, on the address that leads to the node; {0, 0}:
   // any port.
   PortRange reply_ports;
@@ -54,6 +59,7 @@ struct FeederStats {
   int64_t sessions_opened = 0;
   int64_t batches_sent = 0;
   int64_t bytes_sent = 0;        // of batches
+  int64_t batches_placed = 0;    // of them, through shared memory
   int64_t results_received = 0;  // RESULT frames
   int64_t bad_frames = 0;        // each of which poisoned its sender
   int64_t dropped_frames = 0;    // from poisoned senders

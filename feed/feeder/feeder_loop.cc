@@ -116,6 +116,7 @@ FeederStats FeederLoop::stats() const {
   FeederStats stats = stats_;
   stats.batches_sent = outbox_->batches_sent();
   stats.bytes_sent = outbox_->bytes_sent();
+  stats.batches_placed = outbox_->batches_placed();
   return stats;
 }
 
@@ -659,7 +660,40 @@ absl::Status FeederLoop::HandleFrame(const ZmqSocket& reply, absl::string_view p
   }
   ++entry.in_seq;
   if (!known) return absl::OkStatus();
+  if (header->type == FrameType::kSegment) {
+    MILLRACE_ASSIGN_OR_RETURN(const SegmentFrame frame, DecodeSegment(parts[1].view()));
+    return OpenSegment(entry, frame);
+  }
+  if (header->type == FrameType::kRoom) {
+    if (entry.connection == nullptr) return absl::OkStatus();  // it is lost
+    MILLRACE_ASSIGN_OR_RETURN(const RoomFrame frame, DecodeRoom(parts[1].view()));
+    return entry.session->OnRoom({.offset = frame.offset, .length = frame.length},
+                                 entry.connection->segment);
+  }
   return Dispatch(*entry.session, *header, parts);
+}
+
+absl::Status FeederLoop::OpenSegment(Entry& entry, const SegmentFrame& frame) {
+  if (entry.connection == nullptr) return absl::OkStatus();  // it is lost
+  if (entry.session->state().end != SessionEnd::kOpen) return absl::OkStatus();
+  if (!entry.session->AwaitsSegment()) {
+    return absl::InvalidArgumentError("SEGMENT that was not asked for, or twice");
+  }
+  Connection& connection = *entry.connection;
+  const SegmentName name{.pid = frame.pid, .fd = frame.fd, .bytes = frame.bytes, .id = frame.id};
+  if (connection.segment == nullptr) {
+    absl::StatusOr<std::shared_ptr<FeederSegment>> segment = FeederSegment::Open(name);
+    if (!segment.ok()) {
+      entry.session->OnSegment(segment.status());
+      return absl::OkStatus();
+    }
+    connection.segment_name = name;
+    connection.segment = *std::move(segment);
+  } else if (connection.segment_name != name) {
+    return absl::InvalidArgumentError("a second SEGMENT for one connection");
+  }
+  entry.session->OnSegment(absl::OkStatus());
+  return absl::OkStatus();
 }
 
 absl::Status FeederLoop::Dispatch(FeedSession& session, const FrameHeader& header,
@@ -726,6 +760,10 @@ absl::Status FeederLoop::Dispatch(FeedSession& session, const FrameHeader& heade
     case FrameType::kBlocked:
     case FrameType::kResultCredit:
     case FrameType::kRevoke:
+    case FrameType::kMapped:
+    case FrameType::kPlaced:
+    case FrameType::kSegment:
+    case FrameType::kRoom:
       break;
   }
   return absl::InvalidArgumentError(

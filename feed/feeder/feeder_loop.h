@@ -67,6 +67,8 @@ class FeederLoop {
     std::optional<absl::Duration> prove_by;  // steady
     absl::Status earlier;                    // why the route before this one was left
     std::shared_ptr<FeederLink> link;        // nullptr until retry_at
+    SegmentName segment_name;                // of segment; its sessions share it
+    std::shared_ptr<FeederSegment> segment;  // nullptr: none was opened
     std::set<uint64_t> sessions;             // keys of sessions_ whose connection is this one
     // CURVE: the OPENs wait for the handshake, which tells where replies come in and whether the
     // node knows this feeder's key yet.
@@ -137,6 +139,8 @@ class FeederLoop {
   void HandleReply(const ZmqSocket& reply, std::vector<ZmqMessage> parts);
   absl::Status HandleFrame(const ZmqSocket& reply, absl::string_view principal,
                            std::vector<ZmqMessage>& parts);
+  // SEGMENT.
+  absl::Status OpenSegment(Entry& entry, const SegmentFrame& frame);
   absl::Status Dispatch(FeedSession& session, const FrameHeader& header,
                         std::vector<ZmqMessage>& parts);
   void AnswerForeign(absl::string_view principal, absl::string_view header,

@@ -94,13 +94,17 @@ class FeederOutbox {
 
   [[nodiscard]] const WakeFd& wake() const { return wake_; }
 
-  // A BATCH of `size_bytes` went out.
-  void CountBatch(int64_t size_bytes) {
+  // A batch of `size_bytes` went out, as PLACED or as BATCH.
+  void CountBatch(int64_t size_bytes, bool placed) {
+    if (placed) batches_placed_.fetch_add(1, std::memory_order_relaxed);
     batches_sent_.fetch_add(1, std::memory_order_relaxed);
     bytes_sent_.fetch_add(size_bytes, std::memory_order_relaxed);
   }
   [[nodiscard]] int64_t batches_sent() const {
     return batches_sent_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] int64_t batches_placed() const {
+    return batches_placed_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] int64_t bytes_sent() const { return bytes_sent_.load(std::memory_order_relaxed); }
 
@@ -113,6 +117,7 @@ class FeederOutbox {
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   std::atomic<int64_t> batches_sent_{0};
   std::atomic<int64_t> bytes_sent_{0};
+  std::atomic<int64_t> batches_placed_{0};
 };
 
 }  // namespace millrace

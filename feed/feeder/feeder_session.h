@@ -39,6 +39,8 @@
 #include "feed/feeder/feeder_outbox.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/ipc/ipc.h"
+#include "feed/segment/room_table.h"
+#include "feed/segment/segment.h"
 #include "feed/wire/frame.h"
 #include "millrace/record_batch.h"
 
@@ -128,7 +130,7 @@ struct SessionState {
 struct PreparedBatch {
   int64_t rows = 0;
   EncodedBatch encoded;
-  int64_t size_bytes = 0;  // what it costs in credit
+  int64_t size_bytes = 0;  // what it costs in credit, at most
 };
 
 // Ownership: shared by its users and, until it has ended, by the Feeder.
@@ -141,7 +143,8 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
  public:
   // For Feeder only.
   FeedSession(uint64_t id, FeedTarget target, SessionOptions options, absl::Duration open_timeout,
-              Clock* clock, std::shared_ptr<FeederOutbox> outbox);
+              Clock* clock, std::shared_ptr<FeederOutbox> outbox,
+              int64_t shared_min_bytes = INT64_MAX);
 
   FeedSession(const FeedSession&) = delete;
   FeedSession& operator=(const FeedSession&) = delete;
@@ -213,6 +216,12 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   // --- For the Feeder's socket thread. What comes from the node; a Status that is not OK means
   // that the node broke the protocol. After the end they do nothing.
   [[nodiscard]] absl::Status OnCredit(const CreditFrame& frame);
+  // Whether it has asked for a segment and was told of none.
+  [[nodiscard]] bool AwaitsSegment() const;
+  // SEGMENT, which this side can use or not. Requires AwaitsSegment().
+  void OnSegment(const absl::Status& opened);
+  // ROOM in the segment of its connection; nullptr if that has none.
+  [[nodiscard]] absl::Status OnRoom(Room room, const std::shared_ptr<FeederSegment>& segment);
   [[nodiscard]] absl::Status OnReceived(int64_t row);
   [[nodiscard]] absl::Status OnAck(int64_t row);
   [[nodiscard]] absl::Status OnRevoked(int64_t row);
@@ -262,6 +271,9 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   Readiness ReadinessNow(std::optional<int64_t> send_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] OpenFrame MakeOpen(const ReplyEndpoint& reply) const;
   void SendBatch(PreparedBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Puts its body into the segment. nullopt, and nothing is done, if it is to go as BATCH.
+  [[nodiscard]] std::optional<Room> PlaceBody(const PreparedBatch& batch)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendFrame(FrameType type, const std::string& metadata, std::vector<BodyPart> body,
                  uint16_t flags = 0) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] absl::Status RevokedStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -293,6 +305,11 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   int64_t limit_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t needed_ ABSL_GUARDED_BY(mu_) = 0;  // of the last BLOCKED
   int64_t released_ ABSL_GUARDED_BY(mu_) = 0;
+  // Shared memory.
+  const int64_t shared_min_bytes_;  // of a body; INT64_MAX: there is none
+  bool awaits_segment_ ABSL_GUARDED_BY(mu_) = false;
+  std::shared_ptr<FeederSegment> segment_ ABSL_GUARDED_BY(mu_);  // once there was room in it
+  RoomQueue rooms_ ABSL_GUARDED_BY(mu_);
   std::optional<Schema> schema_ ABSL_GUARDED_BY(mu_);  // of what is sent, once SCHEMA went out
   // Results, not yet decoded: returned_rows ends the last of them.
   std::deque<PendingResult> results_ ABSL_GUARDED_BY(mu_);

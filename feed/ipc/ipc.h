@@ -37,11 +37,15 @@ inline constexpr int64_t kMaxBatchRows = (int64_t{1} << 31) - 1;
 // Buffers from this size on travel as parts of their own, from where they lie.
 inline constexpr size_t kZeroCopyMinBytes = 32 * 1024;
 
-// One message part: `size` bytes at `data`, alive and unchanged while `owner` is held.
+// One message part: `size` bytes at `data`, alive while `owner` is held, and unchanged unless
+// `shared`.
 struct BodyPart {
   const uint8_t* data = nullptr;
   size_t size = 0;
   std::shared_ptr<const void> owner;
+  // Another process may change the bytes at any time. A decoder copies offsets and validity before
+  // it checks them, so that they stay as they were checked.
+  bool shared = false;
 };
 
 struct EncodedBatch {

@@ -45,6 +45,7 @@ class Body {
     for (const BodyPart& part : parts_) {
       starts_.push_back(size_);
       size_ += (static_cast<int64_t>(part.size) + 7) & ~int64_t{7};
+      shared_ |= part.shared;
     }
   }
 
@@ -80,6 +81,15 @@ class Body {
     return Buffer{Base(part - 1, alignment) + at, length};
   }
 
+  // The first `bytes` bytes at `data`, which Find() returned, as they will stay: a copy if another
+  // process may change them.
+  const uint8_t* Pin(const uint8_t* data, int64_t bytes) {
+    if (!shared_ || bytes == 0) return data;
+    uint8_t* copy = NewBuffer(bytes, &owners_);
+    std::memcpy(copy, data, static_cast<size_t>(bytes));
+    return copy;
+  }
+
   // What keeps alive whatever Find() returned.
   std::vector<std::shared_ptr<const void>> TakeOwners() {
     for (size_t i = 0; i < parts_.size(); ++i) {
@@ -109,6 +119,7 @@ class Body {
   std::vector<const uint8_t*> copies_;  // aligned copies of parts, where they were needed
   std::vector<std::shared_ptr<const void>> owners_;
   int64_t size_ = 0;
+  bool shared_ = false;  // any of the parts
   int64_t claimed_ = 0;  // by buffers found so far; at most size_
 };
 
@@ -127,8 +138,9 @@ class ColumnReader {
     out.length = length;
     MILLRACE_ASSIGN_OR_RETURN(const Body::Buffer validity, NextBuffer(1));
     if (nulls > 0) {
-      MILLRACE_RETURN_IF_ERROR(Require(validity, BitmapBytes(node_length_), "validity"));
-      out.validity = validity.data;
+      const int64_t bytes = BitmapBytes(node_length_);
+      MILLRACE_RETURN_IF_ERROR(Require(validity, bytes, "validity"));
+      out.validity = body_->Pin(validity.data, bytes);
     }
     if (type.is_struct()) return ReadStruct(std::move(out), in_list);
     if (type.is_fixed_size_list()) return ReadElements(length * type.list_size(), std::move(out));
@@ -216,8 +228,9 @@ class ColumnReader {
     }
     int64_t end = 0;
     if (out.length > 0) {
-      MILLRACE_RETURN_IF_ERROR(Require(offsets, (node_length_ + 1) * width, "offsets"));
-      out.offsets = offsets.data;
+      const int64_t bytes = (node_length_ + 1) * width;
+      MILLRACE_RETURN_IF_ERROR(Require(offsets, bytes, "offsets"));
+      out.offsets = body_->Pin(offsets.data, bytes);
       const ColumnView view(&out, 0, out.length);
       const int64_t begin = view.OffsetAt(0);
       end = view.OffsetAt(out.length);

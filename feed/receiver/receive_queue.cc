@@ -382,6 +382,7 @@ void ReceiveQueue::EndSilently(ReceiveSession* session) {
   session->stage = ReceiveSession::Stage::kEnded;
   session->handed.Close();
   session->buffered.clear();
+  session->shared = {};  // the program may hold the session for long
   ++progress_;
   Remove(session);
   Serve();

@@ -26,6 +26,7 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "feed/ipc/ipc.h"
+#include "feed/segment/segment.h"
 #include "feed/wire/frame.h"
 #include "millrace/record_batch.h"
 #include "millrace/schema.h"
@@ -178,6 +179,8 @@ struct ReceiveSession {
   uint64_t blocked_order = 0;  // of BLOCKEDs: who has said so before
   bool accepted = false;       // the first CREDIT is out
   CreditFrame credit_sent;     // what the feeder has been told
+
+  SessionSegment shared;  // none once the session has ended
 
   int64_t received_sent;         // the row of the last RECEIVED
   int64_t acked_sent;            // of the last ACK

@@ -57,12 +57,14 @@ absl::StatusOr<std::unique_ptr<FeedReceiver>> FeedReceiver::Start(FeedReceiverOp
       [server](absl::FunctionRef<AfterTurn()> after_turn) {
         if (const auto loop = server->lock()) loop->Serve(after_turn);
       });
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<ReceiverLoop> loop,
-                            ReceiverLoop::Create({.nonce = options.nonce,
-                                                  .clock = options.clock,
-                                                  .tcp_ports = options.tcp_ports,
-                                                  .advertise_host = options.advertise_host},
-                                                 core, std::move(waker)));
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<ReceiverLoop> loop,
+      ReceiverLoop::Create({.nonce = options.nonce,
+                            .clock = options.clock,
+                            .tcp_ports = options.tcp_ports,
+                            .advertise_host = options.advertise_host,
+                            .shared_bytes = options.shared_memory ? options.budget_bytes : 0},
+                           core, std::move(waker)));
   *server = loop;
   std::unique_ptr<FeedReceiver> receiver(new FeedReceiver(std::move(core), std::move(loop)));
   MILLRACE_ASSIGN_OR_RETURN(

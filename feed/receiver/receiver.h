@@ -44,6 +44,9 @@ struct FeedReceiverOptions {
   // CURVE, listens there: on this address if the host has it, otherwise (a name, NAT) on every
   // interface. Empty: feeders of this host only.
   std::string advertise_host;
+  // Let feeders of this host that can do so write into memory of this process, budget_bytes of it
+  // at most (docs/feed_protocol.md, section 10).
+  bool shared_memory = true;
 };
 
 // A program that ends by _exit(), or a signal, without Finish() or the destructor loses what is on

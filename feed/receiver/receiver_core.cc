@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "feed/segment/room_table.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {
@@ -24,6 +25,8 @@ constexpr absl::Duration kWaitInterval = absl::Seconds(1);
 constexpr absl::Duration kReportInterval = absl::Milliseconds(20);
 // Nothing in this file depends on it being short: a waiting NextBatch is woken.
 constexpr absl::Duration kRecheck = absl::Seconds(10);
+// The smallest room that is worth a frame.
+constexpr int64_t kLeastRoom = int64_t{64} << 10;
 constexpr int kMaxSessionsPerPrincipal = 4096;
 // While other feeds wait, the feed whose turn it is may bring no rows for this long.
 constexpr absl::Duration kTurnPatience = absl::Seconds(10);
@@ -35,10 +38,11 @@ std::string QueueNames(const std::vector<std::string>& queues) {
 }
 
 void Emit(ReceiveSession* session, FrameType type, std::string metadata,
-          std::vector<OutgoingFrame>* frames) {
-  frames->push_back({.link = session->link,
-                     .header = {.type = type, .session = session->id, .seq = session->next_seq++},
-                     .metadata = std::move(metadata)});
+          std::vector<OutgoingFrame>* frames, uint16_t flags = 0) {
+  frames->push_back(
+      {.link = session->link,
+       .header = {.type = type, .flags = flags, .session = session->id, .seq = session->next_seq++},
+       .metadata = std::move(metadata)});
 }
 
 }  // namespace
@@ -80,7 +84,8 @@ absl::Status ReceiverCore::CheckOpen(absl::string_view principal, const OpenFram
 }
 
 ReceiverCore::SessionPtr ReceiverCore::Open(absl::string_view principal, uint64_t id, uint64_t link,
-                                            uint64_t connection, OpenFrame open) {
+                                            uint64_t connection, OpenFrame open,
+                                            SessionSegment shared) {
   MutexLock lock(&mu_);
   if (absl::Status status = CheckOpen(principal, open); !status.ok()) {
     RefuseLocked(link, id, status);
@@ -88,6 +93,7 @@ ReceiverCore::SessionPtr ReceiverCore::Open(absl::string_view principal, uint64_
   }
   auto session = std::make_shared<ReceiveSession>(id, std::string(principal), link, connection,
                                                   std::move(open));
+  session->shared = std::move(shared);
   session->next_wait = options_.clock->SteadyNow();
   ++sessions_of_principal_[session->principal];
   Slot* slot = SlotOf(*session);
@@ -135,6 +141,26 @@ absl::Status ReceiverCore::Block(const SessionPtr& session, int64_t needed) {
 absl::Status ReceiverCore::RaiseResultLimit(const SessionPtr& session, int64_t limit) {
   MutexLock lock(&mu_);
   return SlotOf(*session)->queue.RaiseResultLimit(session.get(), limit);
+}
+
+absl::Status ReceiverCore::Mapped(const SessionPtr& session, const MappedFrame& mapped) {
+  MutexLock lock(&mu_);
+  if (session->over()) return absl::OkStatus();
+  if (session->shared.segment == nullptr || session->shared.mapped) {
+    return absl::InvalidArgumentError("MAPPED without SEGMENT, or twice");
+  }
+  session->shared.mapped = mapped.reason.empty();
+  if (!session->shared.mapped) {
+    why_not_shared_ =
+        absl::StrCat(session->principal, ": ", Ellipsize(EscapeControls(mapped.reason), 200));
+    session->shared = {};
+  }
+  return absl::OkStatus();
+}
+
+void ReceiverCore::NotShared(const std::string& why) {
+  MutexLock lock(&mu_);
+  why_not_shared_ = why;
 }
 
 absl::Status ReceiverCore::EndPartition(const SessionPtr& session, int64_t end_row) {
@@ -247,12 +273,36 @@ std::vector<ReceiveBudget::Queue> ReceiverCore::QueuesForBudget(absl::Duration n
 void ReceiverCore::CollectCredit(absl::Duration now, Turn* turn) {
   for (const ReceiveBudget::Grant& grant : budget_.Grants(QueuesForBudget(now))) {
     ReceiveSession& session = *grant.session;
+    const SessionSegment& shared = session.shared;
+    if (!session.accepted && shared.segment != nullptr && !shared.mapped) {
+      const SegmentName& name = shared.segment->name();
+      Emit(&session, FrameType::kSegment,
+           EncodeSegment({.pid = name.pid, .fd = name.fd, .bytes = name.bytes, .id = name.id}),
+           &turn->frames, kFrameFlagOptional);
+    }
     session.credit_sent = {.limit = grant.limit, .released = session.released_bytes};
     session.accepted = true;
     SlotOf(session)->moved = now;
+    CollectRoom(&session, turn);  // before the credit: who waits for that sends at once
     Emit(&session, FrameType::kCredit, EncodeCredit(session.credit_sent), &turn->frames);
   }
   peak_committed_ = std::max(peak_committed_, Committed());
+}
+
+// Room for what the session may send, and one BATCH more, since what is left at the end of a room
+// is too small for the next. In few frames: not before half of it is used.
+void ReceiverCore::CollectRoom(ReceiveSession* session, Turn* turn) {
+  if (!session->shared.mapped || session->over() || session->stage != Stage::kServed) return;
+  const int64_t ahead = session->AheadBytes();
+  if (ahead == 0) return;
+  const int64_t unused = session->shared.segment->unused_bytes(session->id);
+  if (unused > ahead / 2) return;
+  const std::optional<Room> room =
+      session->shared.segment->Grant(session->id, ahead + session->largest_batch_bytes - unused,
+                                     std::max(kLeastRoom, session->largest_batch_bytes));
+  if (!room.has_value()) return;  // its rows come through the socket
+  Emit(session, FrameType::kRoom, EncodeRoom({.offset = room->offset, .length = room->length}),
+       &turn->frames, kFrameFlagOptional);
 }
 
 // Tells sessions that wait for credit that they are not forgotten.
@@ -330,6 +380,7 @@ void ReceiverCore::CollectOpen(Slot* slot, const SessionPtr& session, absl::Dura
   }
   turn->next = std::min(turn->next, kSweep);
   if (session->detached) return;
+  CollectRoom(session.get(), turn);
   CollectRows(slot, session.get(), now, turn);
 }
 
@@ -653,6 +704,8 @@ FeedReceiverStats ReceiverCore::stats() {
   stats.peak_committed_bytes = peak_committed_;
   stats.poisoned_principals = poisoned_;
   stats.refused_sessions = refused_;
+  stats.placed_batches = placed_batches_.load(std::memory_order_relaxed);
+  stats.why_not_shared = why_not_shared_;
   stats.dropped_frames = dropped_frames_.load(std::memory_order_relaxed);
   return stats;
 }

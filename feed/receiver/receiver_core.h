@@ -38,6 +38,8 @@
 #include "feed/receiver/receive_queue.h"
 #include "feed/receiver/receive_session.h"
 #include "feed/receiver/stage_timer.h"
+#include "feed/segment/segment.h"
+#include "feed/wire/frame.h"
 #include "feed/wire/socket_turns.h"
 
 namespace millrace {
@@ -51,6 +53,8 @@ struct FeedReceiverStats {
   int64_t poisoned_principals = 0;
   int64_t dropped_frames = 0;    // of poisoned principals and of sessions that have ended
   int64_t refused_sessions = 0;  // OPENs that were answered by ERROR
+  int64_t placed_batches = 0;    // that came through shared memory
+  std::string why_not_shared;    // the last reason for which a feeder's did not; may be empty
 };
 
 // Thread safety: thread-safe. Blocking: Next() only. `wake` and `serve` are called without a lock.
@@ -80,7 +84,7 @@ class ReceiverCore {
 
   // OPEN. `link` is up. Returns nullptr if the session is refused; its ERROR is then on the way.
   [[nodiscard]] SessionPtr Open(absl::string_view principal, uint64_t id, uint64_t link,
-                                uint64_t connection, OpenFrame open);
+                                uint64_t connection, OpenFrame open, SessionSegment shared = {});
   // ERROR for a session that does not exist.
   void Refuse(uint64_t link, uint64_t id, const absl::Status& status);
 
@@ -89,6 +93,11 @@ class ReceiverCore {
   [[nodiscard]] absl::Status AddRows(const SessionPtr& session, BufferedRows rows);
   [[nodiscard]] absl::Status Block(const SessionPtr& session, int64_t needed);
   [[nodiscard]] absl::Status RaiseResultLimit(const SessionPtr& session, int64_t limit);
+  // MAPPED. Returns INVALID_ARGUMENT if the session was told of no segment, or says it twice.
+  [[nodiscard]] absl::Status Mapped(const SessionPtr& session, const MappedFrame& mapped);
+  // Rows go through the socket, for this reason.
+  void NotShared(const std::string& why);
+  void CountPlacedBatch() { placed_batches_.fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] absl::Status EndPartition(const SessionPtr& session, int64_t end_row);
   [[nodiscard]] absl::Status Revoke(const SessionPtr& session, int64_t max_row);
   void Abort(const SessionPtr& session);
@@ -186,6 +195,7 @@ class ReceiverCore {
   // A feed that keeps others waiting for too long loses its turn.
   void PassTurn(Slot* slot, absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectCredit(absl::Duration now, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CollectRoom(ReceiveSession* session, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CollectBlocked(absl::Duration now, Turn* turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] absl::Status CheckOpen(absl::string_view principal, const OpenFrame& open)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -205,6 +215,7 @@ class ReceiverCore {
   const std::function<void()> wake_;
   const Serve serve_;
   std::atomic<int64_t> dropped_frames_{0};
+  std::atomic<int64_t> placed_batches_{0};
 
   Mutex mu_;
   std::vector<std::unique_ptr<Slot>> slots_;  // the vector is constant; ReceiveQueues are guarded
@@ -212,6 +223,7 @@ class ReceiverCore {
   std::vector<OutgoingFrame> refusals_ ABSL_GUARDED_BY(mu_);
   int64_t poisoned_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t refused_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string why_not_shared_ ABSL_GUARDED_BY(mu_);
   uint64_t blocked_ ABSL_GUARDED_BY(mu_) = 0;  // BLOCKEDs so far
   int64_t peak_committed_ ABSL_GUARDED_BY(mu_) = 0;
   int waiting_ ABSL_GUARDED_BY(mu_) = 0;  // threads in WaitForOutcome()

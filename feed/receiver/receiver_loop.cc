@@ -46,7 +46,7 @@ bool IsFromFeeder(FrameType type) {
   return type == FrameType::kOpen || type == FrameType::kSchema || type == FrameType::kBatch ||
          type == FrameType::kEndPartition || type == FrameType::kAbort ||
          type == FrameType::kBlocked || type == FrameType::kResultCredit ||
-         type == FrameType::kRevoke;
+         type == FrameType::kRevoke || type == FrameType::kMapped || type == FrameType::kPlaced;
 }
 
 }  // namespace
@@ -323,6 +323,7 @@ void ReceiverLoop::CloseAll() {
   }
   links_.clear();
   sessions_.clear();
+  segments_.Clear();
   poller_.Remove(local_.socket);
   poller_.Remove(curve_.socket);
   poller_.Remove(zap_->socket());
@@ -385,7 +386,12 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
     return absl::OkStatus();
   }
   if (it == sessions_.end()) {
-    core_->CountDroppedFrame();
+    const auto connection = data->connections.find((*parts)[0].source_fd());
+    // ABORT of a session that has ended: now it writes no more.
+    const bool vacates = header.type == FrameType::kAbort &&
+                         connection != data->connections.end() &&
+                         segments_.Vacate(connection->second, header.session);
+    if (!vacates) core_->CountDroppedFrame();
     return absl::OkStatus();
   }
   Session& session = it->second;
@@ -399,6 +405,7 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
   if (!known) return absl::OkStatus();
   if (header.type == FrameType::kAbort) {
     MILLRACE_ASSIGN_OR_RETURN(ErrorFrame abort, DecodeError(metadata));
+    const uint64_t connection = session.connection;
     if (session.core != nullptr) {
       core_->Abort(session.core);
     } else if (const auto link = links_.find(session.link); link != links_.end()) {
@@ -406,6 +413,7 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
                     [&](const PendingOpen& open) { return open.session == header.session; });
     }
     if (session.core == nullptr) sessions_.erase(it);
+    segments_.Vacate(connection, header.session);
     return absl::OkStatus();
   }
   if (session.core == nullptr) {
@@ -421,6 +429,13 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
     return absl::OkStatus();
   }
   if (header.type == FrameType::kBatch) return HandleBatch(&session, parts);
+  if (header.type == FrameType::kPlaced) return HandlePlaced(&session, metadata);
+  if (header.type == FrameType::kMapped) {
+    MILLRACE_ASSIGN_OR_RETURN(const MappedFrame mapped, DecodeMapped(metadata));
+    MILLRACE_RETURN_IF_ERROR(core_->Mapped(session.core, mapped));
+    segments_.OnMapped(session.connection, mapped.reason.empty());
+    return absl::OkStatus();
+  }
   if (header.type == FrameType::kBlocked) {
     MILLRACE_ASSIGN_OR_RETURN(const BlockedFrame blocked, DecodeBlocked(metadata));
     return core_->Block(session.core, blocked.needed);
@@ -435,6 +450,7 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
   }
   MILLRACE_ASSIGN_OR_RETURN(EndPartitionFrame end, DecodeEndPartition(metadata));
   const absl::Status status = core_->EndPartition(session.core, end.end_row);
+  segments_.Vacate(session.connection, header.session);
   return absl::IsDataLoss(status) ? absl::OkStatus() : status;
 }
 
@@ -447,9 +463,7 @@ absl::Status ReceiverLoop::HandleSchema(Session* session, absl::string_view meta
 }
 
 absl::Status ReceiverLoop::HandleBatch(Session* session, std::vector<ZmqMessage>* parts) {
-  if (!session->decoder.has_value()) return absl::InvalidArgumentError("BATCH before SCHEMA");
   const absl::string_view metadata = (*parts)[1].view();
-  MILLRACE_ASSIGN_OR_RETURN(BatchPrefix prefix, DecodeBatchPrefix(metadata));
   int64_t bytes = static_cast<int64_t>(metadata.size());
   std::vector<BodyPart> body;
   body.reserve(parts->size() - 2);
@@ -460,6 +474,27 @@ absl::Status ReceiverLoop::HandleBatch(Session* session, std::vector<ZmqMessage>
     const size_t size = part->size();
     body.push_back({.data = data, .size = size, .owner = std::move(part)});
   }
+  return AddBatch(session, metadata, bytes, std::move(body));
+}
+
+absl::Status ReceiverLoop::HandlePlaced(Session* session, absl::string_view metadata) {
+  MILLRACE_ASSIGN_OR_RETURN(const PlacedPrefix placed, DecodePlacedPrefix(metadata));
+  MILLRACE_ASSIGN_OR_RETURN(SharedBytes bytes,
+                            segments_.Use(session->connection, session->core->id,
+                                          {.offset = placed.offset, .length = placed.length}));
+  metadata.remove_prefix(kPlacedPrefixSize);
+  std::vector<BodyPart> body;
+  body.push_back(
+      {.data = bytes.data, .size = bytes.size, .owner = std::move(bytes.owner), .shared = true});
+  core_->CountPlacedBatch();
+  return AddBatch(session, metadata, static_cast<int64_t>(metadata.size()) + placed.length,
+                  std::move(body));
+}
+
+absl::Status ReceiverLoop::AddBatch(Session* session, absl::string_view metadata, int64_t bytes,
+                                    std::vector<BodyPart> body) {
+  if (!session->decoder.has_value()) return absl::InvalidArgumentError("BATCH before SCHEMA");
+  MILLRACE_ASSIGN_OR_RETURN(BatchPrefix prefix, DecodeBatchPrefix(metadata));
   if (bytes > kMaxBatchBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a BATCH of ", bytes, " bytes, at most ", kMaxBatchBytes, " are allowed"));
@@ -576,10 +611,20 @@ void ReceiverLoop::OpenOnLink(uint64_t link_id, const std::string& principal, Pe
   if (!pending.refusal.ok()) {
     core_->Refuse(link_id, pending.session, pending.refusal);
   } else {
+    SessionSegment shared = SegmentFor(principal, pending);
     it->second.core = core_->Open(principal, pending.session, link_id, pending.connection,
-                                  std::move(pending.open));
+                                  std::move(pending.open), std::move(shared));
   }
   if (it->second.core == nullptr) sessions_.erase(it);
+}
+
+SessionSegment ReceiverLoop::SegmentFor(const std::string& principal, const PendingOpen& pending) {
+  const bool local = pending.open.reply.curve_key.empty();
+  if (!segments_.enabled() || !pending.open.shared_memory || !local) return {};
+  absl::StatusOr<SessionSegment> shared = segments_.Get(pending.connection, principal);
+  if (shared.ok()) return *std::move(shared);
+  core_->NotShared(absl::StrCat(principal, ": ", shared.status().message()));
+  return {};
 }
 
 void ReceiverLoop::LinkLost(uint64_t id) {
@@ -592,6 +637,7 @@ void ReceiverLoop::LinkLost(uint64_t id) {
 }
 
 void ReceiverLoop::ConnectionLost(uint64_t connection) {
+  segments_.Drop(connection);
   core_->ConnectionLost(connection);
   for (const auto& [id, link] : links_) {
     std::erase_if(link->pending,
@@ -620,6 +666,7 @@ void ReceiverLoop::Poison(const std::string& principal, const absl::Status& stat
     poisoned_in_order_.pop_front();
   }
   core_->Poison(principal, told);
+  segments_.DropAllOf(principal);
   for (auto it = sessions_.begin(); it != sessions_.end(); ++it) {
     if (it->first.first == principal && it->second.core == nullptr) FailSession(it, told);
   }

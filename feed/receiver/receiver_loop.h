@@ -37,7 +37,9 @@
 #include "core/net/port_range.h"
 #include "feed/ipc/ipc.h"
 #include "feed/receiver/receiver_core.h"
+#include "feed/receiver/receiver_segments.h"
 #include "feed/receiver/receiver_waker.h"
+#include "feed/segment/segment.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/login.h"
 #include "feed/wire/socket_turns.h"
@@ -65,6 +67,7 @@ class ReceiverLoop {
     Clock* clock = nullptr;      // not owned
     PortRange tcp_ports;         // {0, 0}: any
     std::string advertise_host;  // where other hosts reach this one; empty: no CURVE endpoint
+    int64_t shared_bytes = 0;    // of all segments together; 0: no shared memory
   };
 
   // Binds. Returns RESOURCE_EXHAUSTED without descriptors or a free port in the range,
@@ -132,7 +135,8 @@ class ReceiverLoop {
       : options_(options),
         context_(std::move(context)),
         core_(std::move(core)),
-        waker_(std::move(waker)) {}
+        waker_(std::move(waker)),
+        segments_(options.shared_bytes) {}
 
   [[nodiscard]] absl::Status Bind();
   [[nodiscard]] absl::Status BindCurve();
@@ -160,6 +164,11 @@ class ReceiverLoop {
                      const std::vector<ZmqMessage>& parts);
   [[nodiscard]] absl::Status HandleSchema(Session* session, absl::string_view metadata);
   [[nodiscard]] absl::Status HandleBatch(Session* session, std::vector<ZmqMessage>* parts);
+  [[nodiscard]] absl::Status HandlePlaced(Session* session, absl::string_view metadata);
+  [[nodiscard]] absl::Status AddBatch(Session* session, absl::string_view metadata, int64_t bytes,
+                                      std::vector<BodyPart> body);
+  // The segment for a session, if it asks for one and there is one.
+  [[nodiscard]] SessionSegment SegmentFor(const std::string& principal, const PendingOpen& pending);
 
   // The link to a reply endpoint, made if there is none; nullopt if it is none to connect to, for a
   // session that came over CURVE or not.
@@ -197,6 +206,7 @@ class ReceiverLoop {
   uint64_t next_id_ = 1;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Link>> links_;
   Sessions sessions_;
+  ReceiverSegments segments_;
   absl::flat_hash_set<std::string> poisoned_;  // principals
   std::deque<std::string> poisoned_in_order_;  // the same
 };

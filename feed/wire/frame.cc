@@ -73,6 +73,7 @@ absl::StatusOr<Json> ParseMetadata(absl::string_view what, absl::string_view met
 }
 
 constexpr int64_t kMaxInt64 = INT64_MAX;
+constexpr size_t kMaxSegmentIdSize = 64;
 
 absl::StatusOr<ReplyEndpoint> DecodeReply(const Json& open) {
   MILLRACE_ASSIGN_OR_RETURN(const Json* reply, GetObject(open, "reply"));
@@ -105,6 +106,7 @@ absl::StatusOr<OpenFrame> DecodeOpenObject(const Json& json) {
   MILLRACE_ASSIGN_OR_RETURN(out.node_nonce, GetString(json, "node_nonce"));
   MILLRACE_ASSIGN_OR_RETURN(out.first_row, GetIntInRange(json, "first_row", 0, kMaxInt64));
   MILLRACE_ASSIGN_OR_RETURN(out.result_limit, GetIntInRange(json, "result_limit", 0, kMaxInt64));
+  MILLRACE_ASSIGN_OR_RETURN(out.shared_memory, GetBoolOr(json, "shared_memory", false));
   MILLRACE_ASSIGN_OR_RETURN(out.reply, DecodeReply(json));
   if (out.feed_id.empty()) {
     return absl::InvalidArgumentError("field \"feed_id\" must not be empty");
@@ -127,6 +129,8 @@ size_t MaxMetadataSize(FrameType type) {
     case FrameType::kAbort:
     case FrameType::kTerminated:
     case FrameType::kError:
+    case FrameType::kMapped:
+    case FrameType::kSegment:
       return kMaxJsonMetadataSize;
     case FrameType::kSchema:
       return kMaxSchemaMetadataSize;
@@ -141,8 +145,10 @@ size_t MaxMetadataSize(FrameType type) {
     case FrameType::kCredit:
     case FrameType::kDone:
     case FrameType::kWait:
+    case FrameType::kRoom:
       return 16;
     case FrameType::kBatch:
+    case FrameType::kPlaced:
     case FrameType::kResult:
       return SIZE_MAX;  // bounded by the socket's MAXMSGSIZE
   }
@@ -154,9 +160,9 @@ size_t MaxMetadataSize(FrameType type) {
 bool IsKnownFrameType(FrameType type) {
   const auto value = static_cast<uint8_t>(type);
   return (value >= static_cast<uint8_t>(FrameType::kOpen) &&
-          value <= static_cast<uint8_t>(FrameType::kRevoke)) ||
+          value <= static_cast<uint8_t>(FrameType::kPlaced)) ||
          (value >= static_cast<uint8_t>(FrameType::kCredit) &&
-          value <= static_cast<uint8_t>(FrameType::kRevoked));
+          value <= static_cast<uint8_t>(FrameType::kRoom));
 }
 
 std::string FrameTypeName(FrameType type) {
@@ -195,6 +201,14 @@ std::string FrameTypeName(FrameType type) {
       return "ERROR";
     case FrameType::kRevoked:
       return "REVOKED";
+    case FrameType::kMapped:
+      return "MAPPED";
+    case FrameType::kPlaced:
+      return "PLACED";
+    case FrameType::kSegment:
+      return "SEGMENT";
+    case FrameType::kRoom:
+      return "ROOM";
   }
   return absl::StrCat("type ", static_cast<int>(type));
 }
@@ -301,6 +315,7 @@ std::string EncodeOpen(const OpenFrame& frame) {
   json["node_nonce"] = frame.node_nonce;
   json["first_row"] = frame.first_row;
   json["result_limit"] = frame.result_limit;
+  if (frame.shared_memory) json["shared_memory"] = true;
   json["reply"] = std::move(reply);
   return DumpJson(json);
 }
@@ -346,6 +361,21 @@ absl::StatusOr<BatchPrefix> DecodeBatchPrefix(absl::string_view metadata) {
     return absl::InvalidArgumentError("batch metadata: bytes 12 to 15 are not zero");
   }
   return prefix;
+}
+
+std::string EncodePlacedPrefix(const PlacedPrefix& prefix) {
+  return StoreNumbers({prefix.offset, prefix.length});
+}
+
+absl::StatusOr<PlacedPrefix> DecodePlacedPrefix(absl::string_view metadata) {
+  if (metadata.size() < kPlacedPrefixSize) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "PLACED metadata must be at least ", kPlacedPrefixSize, " bytes, found ", metadata.size()));
+  }
+  PlacedPrefix out;
+  MILLRACE_RETURN_IF_ERROR(
+      LoadNumbers("PLACED", metadata.substr(0, kPlacedPrefixSize), {&out.offset, &out.length}));
+  return out;
 }
 
 std::string EncodeEndPartition(const EndPartitionFrame& frame) {
@@ -402,6 +432,16 @@ absl::StatusOr<RowFrame> DecodeRow(absl::string_view metadata) {
   return out;
 }
 
+std::string EncodeRoom(const RoomFrame& frame) {
+  return StoreNumbers({frame.offset, frame.length});
+}
+
+absl::StatusOr<RoomFrame> DecodeRoom(absl::string_view metadata) {
+  RoomFrame out;
+  MILLRACE_RETURN_IF_ERROR(LoadNumbers("ROOM", metadata, {&out.offset, &out.length}));
+  return out;
+}
+
 std::string EncodeDone(const DoneFrame& frame) {
   return StoreNumbers({frame.rows_in, frame.rows_out});
 }
@@ -434,6 +474,40 @@ absl::StatusOr<ErrorFrame> DecodeError(absl::string_view metadata) {
   MILLRACE_ASSIGN_OR_RETURN(std::string code, GetString(json, "code"));
   MILLRACE_ASSIGN_OR_RETURN(std::string message, GetString(json, "message"));
   return ErrorFrame{.code = StatusCodeFromName(code), .message = std::move(message)};
+}
+
+std::string EncodeMapped(const MappedFrame& frame) {
+  OrderedJson json;
+  json["reason"] = CutMessage(frame.reason);
+  return DumpJson(json);
+}
+
+absl::StatusOr<MappedFrame> DecodeMapped(absl::string_view metadata) {
+  MILLRACE_ASSIGN_OR_RETURN(Json json, ParseMetadata("MAPPED", metadata));
+  MILLRACE_ASSIGN_OR_RETURN(std::string reason, GetString(json, "reason"));
+  return MappedFrame{.reason = std::move(reason)};
+}
+
+std::string EncodeSegment(const SegmentFrame& frame) {
+  OrderedJson json;
+  json["pid"] = frame.pid;
+  json["fd"] = frame.fd;
+  json["bytes"] = frame.bytes;
+  json["id"] = frame.id;
+  return DumpJson(json);
+}
+
+absl::StatusOr<SegmentFrame> DecodeSegment(absl::string_view metadata) {
+  MILLRACE_ASSIGN_OR_RETURN(Json json, ParseMetadata("SEGMENT", metadata));
+  SegmentFrame out;
+  MILLRACE_ASSIGN_OR_RETURN(out.pid, GetIntInRange(json, "pid", 1, INT32_MAX));
+  MILLRACE_ASSIGN_OR_RETURN(out.fd, GetIntInRange(json, "fd", 0, INT32_MAX));
+  MILLRACE_ASSIGN_OR_RETURN(out.bytes, GetIntInRange(json, "bytes", 1, kMaxInt64));
+  MILLRACE_ASSIGN_OR_RETURN(out.id, GetString(json, "id"));
+  if (out.id.size() > kMaxSegmentIdSize) {
+    return absl::InvalidArgumentError("SEGMENT metadata: the id is too long");
+  }
+  return out;
 }
 
 std::string EncodeTerminated(const TerminatedFrame& frame) {

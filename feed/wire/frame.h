@@ -47,6 +47,8 @@ enum class FrameType : uint8_t {
   kBlocked = 6,       // feeder -> node
   kResultCredit = 7,  // feeder -> node
   kRevoke = 8,        // feeder -> node, OPTIONAL
+  kMapped = 9,        // feeder -> node, OPTIONAL
+  kPlaced = 10,       // feeder -> node
   kCredit = 16,       // node -> feeder, as all below
   kReceived = 17,
   kAck = 18,
@@ -56,6 +58,8 @@ enum class FrameType : uint8_t {
   kTerminated = 22,
   kError = 23,
   kRevoked = 24,
+  kSegment = 25,  // OPTIONAL
+  kRoom = 26,     // OPTIONAL
 };
 
 [[nodiscard]] bool IsKnownFrameType(FrameType type);
@@ -129,6 +133,7 @@ struct OpenFrame {
   std::string node_nonce;      // the node attempt meant
   int64_t first_row = 0;       // 0, or in train mode the row to resume at
   int64_t result_limit = 0;    // as in ResultCreditFrame, to begin with; 0 in train mode
+  bool shared_memory = false;  // the feeder can write into the node's memory
   ReplyEndpoint reply;
 
   friend bool operator==(const OpenFrame&, const OpenFrame&) = default;
@@ -156,6 +161,20 @@ inline constexpr size_t kBatchPrefixSize = 16;
 // INVALID_ARGUMENT if it is shorter, rows are out of range, first_row + rows is over 2^63-1, or the
 // zero is not.
 [[nodiscard]] absl::StatusOr<BatchPrefix> DecodeBatchPrefix(absl::string_view metadata);
+
+// PLACED: these 16 bytes, then what BATCH has.
+struct PlacedPrefix {
+  int64_t offset = 0;  // of the body, in the segment
+  int64_t length = 0;  // its bytes, at least 1
+
+  friend bool operator==(const PlacedPrefix&, const PlacedPrefix&) = default;
+};
+inline constexpr size_t kPlacedPrefixSize = 16;
+
+// Exactly kPlacedPrefixSize bytes. Decode returns INVALID_ARGUMENT if `metadata` is shorter, or a
+// number is over 2^63-1; whether there is such room is not looked at.
+[[nodiscard]] std::string EncodePlacedPrefix(const PlacedPrefix& prefix);
+[[nodiscard]] absl::StatusOr<PlacedPrefix> DecodePlacedPrefix(absl::string_view metadata);
 
 struct EndPartitionFrame {
   int64_t end_row = 0;  // rows of the whole partition
@@ -188,6 +207,12 @@ struct RowFrame {   // RECEIVED, ACK and REVOKED
   friend bool operator==(const RowFrame&, const RowFrame&) = default;
 };
 
+struct RoomFrame {  // bytes of the segment that the session may write
+  int64_t offset = 0;
+  int64_t length = 0;
+  friend bool operator==(const RoomFrame&, const RoomFrame&) = default;
+};
+
 struct DoneFrame {
   int64_t rows_in = 0;
   int64_t rows_out = 0;
@@ -214,6 +239,8 @@ struct WaitFrame {
 [[nodiscard]] absl::StatusOr<CreditFrame> DecodeCredit(absl::string_view metadata);
 [[nodiscard]] std::string EncodeRow(const RowFrame& frame);
 [[nodiscard]] absl::StatusOr<RowFrame> DecodeRow(absl::string_view metadata);
+[[nodiscard]] std::string EncodeRoom(const RoomFrame& frame);
+[[nodiscard]] absl::StatusOr<RoomFrame> DecodeRoom(absl::string_view metadata);
 [[nodiscard]] std::string EncodeDone(const DoneFrame& frame);
 [[nodiscard]] absl::StatusOr<DoneFrame> DecodeDone(absl::string_view metadata);
 [[nodiscard]] std::string EncodeWait(const WaitFrame& frame);
@@ -225,6 +252,19 @@ struct ErrorFrame {                                    // ERROR and ABORT
   friend bool operator==(const ErrorFrame&, const ErrorFrame&) = default;
 };
 
+struct MappedFrame {
+  std::string reason;  // why the segment cannot be used; empty: it can
+  friend bool operator==(const MappedFrame&, const MappedFrame&) = default;
+};
+
+struct SegmentFrame {  // see feed/segment/segment.h
+  int64_t pid = 0;
+  int64_t fd = 0;
+  int64_t bytes = 0;
+  std::string id;
+  friend bool operator==(const SegmentFrame&, const SegmentFrame&) = default;
+};
+
 struct TerminatedFrame {
   std::string message;
   friend bool operator==(const TerminatedFrame&, const TerminatedFrame&) = default;
@@ -234,6 +274,10 @@ struct TerminatedFrame {
 // a gRPC status code decodes as kUnknown, "OK" too.
 [[nodiscard]] std::string EncodeError(const ErrorFrame& frame);
 [[nodiscard]] absl::StatusOr<ErrorFrame> DecodeError(absl::string_view metadata);
+[[nodiscard]] std::string EncodeMapped(const MappedFrame& frame);
+[[nodiscard]] absl::StatusOr<MappedFrame> DecodeMapped(absl::string_view metadata);
+[[nodiscard]] std::string EncodeSegment(const SegmentFrame& frame);
+[[nodiscard]] absl::StatusOr<SegmentFrame> DecodeSegment(absl::string_view metadata);
 [[nodiscard]] std::string EncodeTerminated(const TerminatedFrame& frame);
 [[nodiscard]] absl::StatusOr<TerminatedFrame> DecodeTerminated(absl::string_view metadata);
 

@@ -108,6 +108,25 @@ absl::StatusOr<std::string> Recode(const FrameHeader& header, absl::string_view 
       MILLRACE_ASSIGN_OR_RETURN(ResultCreditFrame frame, DecodeResultCredit(metadata));
       return EncodeResultCredit(frame);
     }
+    case FrameType::kMapped: {
+      MILLRACE_ASSIGN_OR_RETURN(MappedFrame frame, DecodeMapped(metadata));
+      return EncodeMapped(frame);
+    }
+    case FrameType::kPlaced: {
+      MILLRACE_ASSIGN_OR_RETURN(PlacedPrefix placed, DecodePlacedPrefix(metadata));
+      const absl::string_view rest = metadata.substr(kPlacedPrefixSize);
+      MILLRACE_ASSIGN_OR_RETURN(BatchPrefix prefix, DecodeBatchPrefix(rest));
+      return absl::StrCat(EncodePlacedPrefix(placed), EncodeBatchPrefix(prefix),
+                          rest.substr(kBatchPrefixSize));
+    }
+    case FrameType::kSegment: {
+      MILLRACE_ASSIGN_OR_RETURN(SegmentFrame frame, DecodeSegment(metadata));
+      return EncodeSegment(frame);
+    }
+    case FrameType::kRoom: {
+      MILLRACE_ASSIGN_OR_RETURN(RoomFrame frame, DecodeRoom(metadata));
+      return EncodeRoom(frame);
+    }
     case FrameType::kRevoke: {
       MILLRACE_ASSIGN_OR_RETURN(RevokeFrame frame, DecodeRevoke(metadata));
       return EncodeRevoke(frame);
@@ -213,6 +232,7 @@ TEST(GoldenFramesTest, MessagesHaveTheValuesThatTheFileSays) {
         EXPECT_EQ(open.reply.endpoint, want.at("reply").at("endpoint"));
         EXPECT_EQ(open.reply.challenge, want.at("reply").at("challenge"));
         EXPECT_EQ(open.reply.curve_key, want.at("reply").value("curve_key", ""));
+        EXPECT_EQ(open.shared_memory, want.value("shared_memory", false));
         break;
       }
       case FrameType::kBatch:
@@ -232,6 +252,34 @@ TEST(GoldenFramesTest, MessagesHaveTheValuesThatTheFileSays) {
         EXPECT_EQ(DecodeRevoke(Metadata(golden))->max_row, want.at("max_row"));
         EXPECT_TRUE(DecodeHeader(golden.parts[0])->optional());
         break;
+      case FrameType::kMapped:
+        EXPECT_EQ(DecodeMapped(Metadata(golden))->reason, want.at("reason"));
+        EXPECT_TRUE(DecodeHeader(golden.parts[0])->optional());
+        break;
+      case FrameType::kPlaced: {
+        const PlacedPrefix placed = *DecodePlacedPrefix(Metadata(golden));
+        EXPECT_EQ(placed.offset, want.at("offset"));
+        EXPECT_EQ(placed.length, want.at("length"));
+        const BatchPrefix prefix = *DecodeBatchPrefix(Metadata(golden).substr(kPlacedPrefixSize));
+        EXPECT_EQ(prefix.rows, want.at("rows"));
+        break;
+      }
+      case FrameType::kSegment: {
+        const SegmentFrame segment = *DecodeSegment(Metadata(golden));
+        EXPECT_EQ(segment.pid, want.at("pid"));
+        EXPECT_EQ(segment.fd, want.at("fd"));
+        EXPECT_EQ(segment.bytes, want.at("bytes"));
+        EXPECT_EQ(segment.id, want.at("id"));
+        EXPECT_TRUE(DecodeHeader(golden.parts[0])->optional());
+        break;
+      }
+      case FrameType::kRoom: {
+        const RoomFrame room = *DecodeRoom(Metadata(golden));
+        EXPECT_EQ(room.offset, want.at("offset"));
+        EXPECT_EQ(room.length, want.at("length"));
+        EXPECT_TRUE(DecodeHeader(golden.parts[0])->optional());
+        break;
+      }
       case FrameType::kRevoked:
         EXPECT_EQ(DecodeRow(Metadata(golden))->row, want.at("row"));
         break;
@@ -287,6 +335,7 @@ TEST(FrameTest, AnyPrefixOfAFrameIsRefused) {
       // A batch's prefix decodes from 16 bytes on; the message behind it is checked by ipc_test.
       if (size >= kBatchPrefixSize && header.type == FrameType::kBatch) break;
       if (size >= kBatchPrefixSize && header.type == FrameType::kResult) break;
+      if (size >= kPlacedPrefixSize + kBatchPrefixSize && header.type == FrameType::kPlaced) break;
       EXPECT_FALSE(Recode(header, cut).ok()) << size;
     }
   }
@@ -306,6 +355,28 @@ TEST(FrameTest, ForeignHeadersTellWhoAsks) {
   EXPECT_EQ(DecodeForeignHeader(bytes)->session, 77u);
   EXPECT_FALSE(DecodeForeignHeader(bytes.substr(0, 31)).has_value());
   EXPECT_FALSE(DecodeForeignHeader("MRF").has_value());
+}
+
+TEST(FrameTest, SharedMemorysFramesComeBackAsTheyWere) {
+  const MappedFrame mapped{.reason = "/proc/4711/fd/17: \"Permission denied\""};
+  EXPECT_THAT(DecodeMapped(EncodeMapped(mapped)), IsOkAndHolds(mapped));
+  const SegmentFrame segment{.pid = 4711, .fd = 17, .bytes = 8192, .id = "9f3c"};
+  EXPECT_THAT(DecodeSegment(EncodeSegment(segment)), IsOkAndHolds(segment));
+  for (const char* bad :
+       {R"({"pid":0,"fd":1,"bytes":1,"id":""})", R"({"pid":1,"fd":-1,"bytes":1,"id":""})",
+        R"({"pid":1,"fd":4294967296,"bytes":1,"id":""})", R"({"pid":1,"fd":1,"bytes":0,"id":""})",
+        R"({"pid":1,"fd":"1","bytes":1,"id":""})", R"({"pid":1})", "[]"}) {
+    EXPECT_THAT(DecodeSegment(bad), StatusIs(absl::StatusCode::kInvalidArgument)) << bad;
+  }
+  const RoomFrame room{.offset = 4096, .length = 64};
+  EXPECT_THAT(DecodeRoom(EncodeRoom(room)), IsOkAndHolds(room));
+  EXPECT_THAT(DecodeRoom("short"), StatusIs(absl::StatusCode::kInvalidArgument));
+  const PlacedPrefix placed{.offset = 4096, .length = 1000};
+  EXPECT_THAT(DecodePlacedPrefix(EncodePlacedPrefix(placed) + "more"), IsOkAndHolds(placed));
+  EXPECT_THAT(DecodePlacedPrefix(std::string(15, '\0')),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(DecodePlacedPrefix(std::string(16, '\xff')),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(FrameTest, NumbersAbove63BitsAreRefused) {
@@ -335,6 +406,7 @@ TEST(FrameTest, ResumingIsForTraining) {
                  .mode = FeedMode::kInference,
                  .node_nonce = "n",
                  .first_row = 5,
+                 .shared_memory = true,
                  .reply = {.endpoint = "ipc://@x", .challenge = "c"}};
   EXPECT_THAT(DecodeOpen(EncodeOpen(open)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("first_row")));

@@ -60,7 +60,7 @@ constexpr int64_t kInFlightBytes = int64_t{256} << 20;
 struct Task {
   bool send = false;
   std::string way;        // "ours", "zmq", "unix"
-  std::string transport;  // "ipc", "tcp", "curve"
+  std::string transport;  // "ipc", "shm" (ours alone), "tcp", "curve"
   const FeedShape* shape = nullptr;
   int64_t batch_bytes = 0;
   int64_t batches = 0;
@@ -137,7 +137,7 @@ FeedTarget TargetOf(const Task& task, const Json& where) {
                     .curve_endpoint = where["curve"],
                     .key = where["key"],
                     .curve_key = where["curve_key"]};
-  if (task.transport == "ipc") target.ipc_endpoint = where["ipc"];
+  if (task.transport == "ipc" || task.transport == "shm") target.ipc_endpoint = where["ipc"];
   if (task.transport == "tcp") {
     target.tcp_endpoint = where["tcp"];
     target.curve_endpoint.clear();
@@ -146,7 +146,8 @@ FeedTarget TargetOf(const Task& task, const Json& where) {
 }
 
 absl::Status SendOurs(const Task& task, JsonParent* parent) {
-  MILLRACE_ASSIGN_OR_RETURN(auto feeder, Feeder::Start({.curve_only = task.transport == "curve"}));
+  MILLRACE_ASSIGN_OR_RETURN(auto feeder, Feeder::Start({.curve_only = task.transport == "curve",
+                                                        .shared_memory = task.transport == "shm"}));
   const RecordBatch batch = task.shape->Make(task.rows());
   JsonParent::Send({{"principal", feeder->principal()}, {"curve_key", feeder->curve_key()}});
   if (!parent->Receive().has_value()) return absl::OkStatus();

@@ -40,6 +40,13 @@ void DecodeMetadata(FrameType type, absl::string_view metadata) {
         FUZZ_CHECK(EncodeBatchPrefix(*prefix) == metadata.substr(0, kBatchPrefixSize));
       }
       break;
+    case FrameType::kPlaced:
+      if (const absl::StatusOr<PlacedPrefix> prefix = DecodePlacedPrefix(metadata); prefix.ok()) {
+        FUZZ_CHECK(EncodePlacedPrefix(*prefix) == metadata.substr(0, kPlacedPrefixSize));
+        const absl::string_view rest = metadata.substr(kPlacedPrefixSize);
+        DecodeMetadata(FrameType::kBatch, rest);
+      }
+      break;
     case FrameType::kEndPartition:
       RoundTrip<EndPartitionFrame>(DecodeEndPartition, EncodeEndPartition, metadata);
       break;
@@ -51,6 +58,15 @@ void DecodeMetadata(FrameType type, absl::string_view metadata) {
       break;
     case FrameType::kRevoke:
       RoundTrip<RevokeFrame>(DecodeRevoke, EncodeRevoke, metadata);
+      break;
+    case FrameType::kMapped:
+      RoundTrip<MappedFrame>(DecodeMapped, EncodeMapped, metadata);
+      break;
+    case FrameType::kSegment:
+      RoundTrip<SegmentFrame>(DecodeSegment, EncodeSegment, metadata);
+      break;
+    case FrameType::kRoom:
+      RoundTrip<RoomFrame>(DecodeRoom, EncodeRoom, metadata);
       break;
     case FrameType::kCredit:
       RoundTrip<CreditFrame>(DecodeCredit, EncodeCredit, metadata);

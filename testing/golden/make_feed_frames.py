@@ -180,6 +180,9 @@ def _describe_message(message, schema):
         return describe_schema(message.schema)
     if isinstance(message, frames.Batch):
         return describe_batch(message, schema)
+    if isinstance(message, frames.Placed):
+        names = ("offset", "length", "first_row", "rows")
+        return {name: getattr(message, name) for name in names}
     if isinstance(message, frames.Open):
         return json.loads(message.frame(1, 0).metadata)
     return {name: getattr(message, name) for name in message.__dataclass_fields__}
@@ -269,6 +272,9 @@ def add_good(golden):
         "curve_key": "0123456789abcdefghijklmnopqrstuvwxyzABCD",
     }
     golden.add_frame("open_curve", "node", _open_frame(sample_open(reply=curve)))
+    shared = sample_open(shared_memory=True)
+    shared["reply"] = shared.pop("reply")  # comes last
+    golden.add_frame("open_shared_memory", "node", _open_frame(shared))
     golden.add_frame("open_unknown_members", "node", _open_frame(sample_open(later={"a": [[[[1]]]]}, note="\u00fc{[")))
     first_rows = {"training": 100}
     for seq, (name, record_batch, cuts) in enumerate(sample_batches()):
@@ -286,6 +292,13 @@ def add_good(golden):
     golden.add("result_credit", "node", frames.ResultCredit(21 << 20), INFERENCE_SESSION, 4)
     golden.add("revoke", "node", frames.Revoke(2**63 - 1), FEEDER_SESSION, 21)
     golden.add("revoke_unless_begun", "node", frames.Revoke(0), FEEDER_SESSION, 21)
+    golden.add("mapped", "node", frames.Mapped(""), FEEDER_SESSION, 1)
+    reason = "/proc/4711/fd/17: Permission denied"
+    golden.add("mapped_not", "node", frames.Mapped(reason), FEEDER_SESSION, 1)
+    simple = frames.Batch.from_record_batch(0, sample_batches()[0][1])
+    body_bytes = sum(len(part) for part in simple.body)
+    placed = frames.Placed(4096, body_bytes, simple.first_row, simple.rows, simple.message)
+    golden.add("placed_simple", "node", placed, FEEDER_SESSION, 3)
     golden.add("credit", "feeder", frames.Credit(8 << 20, 0), FEEDER_SESSION, 0)
     golden.add("credit_above_4_gib", "feeder", frames.Credit(5 << 30, (5 << 30) - 4096), FEEDER_SESSION, 1)
     golden.add("received", "feeder", frames.Received(104), FEEDER_SESSION, 2)
@@ -299,6 +312,9 @@ def add_good(golden):
     golden.add("terminated", "feeder", frames.Terminated("the program called Terminate(\"input\")"), FEEDER_SESSION, 4)
     golden.add("error", "feeder", frames.Error("NOT_FOUND", "no queue \"inptu\"; there are: input, predict"), FEEDER_SESSION, 0)
     golden.add("revoked", "feeder", frames.Revoked(64), FEEDER_SESSION, 3)
+    segment = frames.Segment(4711, 17, 4096 + (256 << 20), "9f3c2a7be01d4c555b0c9e1f22d3a4b6")
+    golden.add("segment", "feeder", segment, FEEDER_SESSION, 0)
+    golden.add("room", "feeder", frames.Room(4096, 16 << 20), FEEDER_SESSION, 2)
     optional = frames.Frame(200, FEEDER_SESSION, 5, b"from a later version", flags=frames.FLAG_OPTIONAL)
     golden.add_frame("unknown_optional_to_node", "node", optional)
     golden.add_frame("unknown_optional_to_feeder", "feeder", optional)
@@ -343,6 +359,8 @@ def refuse_headers(golden):
     golden.refuse("metadata_given_but_not_there", "feeder", [good], "metadata_length")
     golden.refuse("metadata_part_empty", "feeder", [_header(16, 0), b""], "metadata_length")
     golden.refuse("body_part_on_credit", "feeder", [good, credit, b"12345678"], "parts")
+    placed = frames.Frame(10, FEEDER_SESSION, 1, bytes(48))
+    golden.refuse("body_part_on_placed", "node", [*placed.parts(), b"12345678"], "parts")
     golden.refuse("body_part_on_open", "node", [*_open_frame(sample_open()).parts(), b""], "parts")
     golden.refuse("credit_to_the_node", "node", [good, credit], "direction")
     golden.refuse("open_to_the_feeder", "feeder", _open_frame(sample_open()).parts(), "direction")
@@ -353,11 +371,14 @@ def refuse_binary_metadata(golden):
     sizes = [(4, "end_partition", "node", 8), (16, "credit", "feeder", 16), (17, "received", "feeder", 8)]
     sizes += [(6, "blocked", "node", 8), (7, "result_credit", "node", 8), (8, "revoke", "node", 8)]
     sizes += [(18, "ack", "feeder", 8), (20, "done", "feeder", 16), (21, "wait", "feeder", 16)]
-    sizes += [(24, "revoked", "feeder", 8)]
+    sizes += [(24, "revoked", "feeder", 8), (26, "room", "feeder", 16)]
     for kind, name, receiver, size in sizes:
         for wrong in (0, size - 1, size + 1):
             frame = frames.Frame(kind, FEEDER_SESSION, 1, bytes(wrong))
             golden.refuse(f"{name}_of_{wrong}_bytes", receiver, frame.parts(), "metadata_size")
+    for wrong in (15, 31):  # what names the body is cut, and what stands before the message
+        frame = frames.Frame(10, FEEDER_SESSION, 1, bytes(wrong))
+        golden.refuse(f"placed_of_{wrong}_bytes", "node", frame.parts(), "metadata_size")
 
 
 def refuse_json(golden):
@@ -395,11 +416,15 @@ def refuse_json(golden):
         ("open_queue_number", {"queue": 1}),
         ("open_mode_unknown", {"mode": "predict"}),
         ("open_feed_id_empty", {"feed_id": ""}),
+        ("open_shared_memory_number", {"shared_memory": 1}),
         ("open_inference_with_first_row", {"mode": "inference", "first_row": 5}),
     ]
     for name, change in wrong:
         refuse(name, json.dumps(sample_open(**change)).encode(), "json_member", outcome="refused")
     refuse("open_reply_text", json.dumps(sample_open(reply="ipc://@millrace-0c2d")).encode(), "json_member")
+    refuse("mapped_without_reason", b"{}", "json_member", 9)
+    refuse("segment_without_id", b'{"pid":1,"fd":2,"bytes":8192}', "json_member", 25, "feeder")
+    refuse("segment_pid_text", b'{"pid":"1","fd":2,"bytes":8192,"id":"a"}', "json_member", 25, "feeder")
     refuse("abort_garbage", b"{code", "json", 5)
     refuse("abort_without_code", b'{"message":"x"}', "json_member", 5)
     refuse("error_without_code", b'{"message":"x"}', "json_member", 23, "feeder")

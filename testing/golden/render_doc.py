@@ -2,7 +2,7 @@
 
 import struct
 
-HEADING = "## 10. Byte examples"
+HEADING = "## 11. Byte examples"
 
 # One frame of each type, in the order of section 3.
 EXAMPLES = [
@@ -15,6 +15,8 @@ EXAMPLES = [
     "blocked",
     "result_credit",
     "revoke",
+    "mapped",
+    "placed_simple",
     "credit",
     "received",
     "ack",
@@ -24,6 +26,8 @@ EXAMPLES = [
     "terminated",
     "error",
     "revoked",
+    "segment",
+    "room",
 ]
 
 _INTRODUCTION = """\
@@ -78,6 +82,14 @@ def _metadata_lines(entry, data):
             _line(8, data[8:16], f"rows {message['rows']}, zero"),
         ]
         return lines + _encapsulated_lines(16, data[16:], "Message with a RecordBatch")
+    if kind == "PLACED":
+        lines = [
+            _line(0, data[:8], f"offset {message['offset']}"),
+            _line(8, data[8:16], f"length {message['length']}"),
+            _line(16, data[16:24], f"first_row {message['first_row']}"),
+            _line(24, data[24:32], f"rows {message['rows']}, zero"),
+        ]
+        return lines + _encapsulated_lines(32, data[32:], "Message with a RecordBatch")
     if kind == "SCHEMA":
         fields = ", ".join(f"{field['name']}: {field['type']}" for field in message["fields"])
         return _encapsulated_lines(0, data, f"Message with a Schema, {fields}")

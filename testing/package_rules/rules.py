@@ -11,7 +11,8 @@ _COORDINATOR = {
     "core/coordinator/view",
     "core/coordinator/server",
 }
-_FEED = {"feed", "feed/arrow", "feed/ipc", "feed/source", "feed/wire", "feed/receiver", "feed/feeder"}
+_FEED = {"feed", "feed/arrow", "feed/ipc", "feed/source", "feed/wire", "feed/segment", "feed/receiver",
+         "feed/feeder"}
 _RESOLVER = {"resolver", "resolver/http"}
 # The public targets of //:BUILD.
 _ROOT = ":"
@@ -33,9 +34,10 @@ ALLOWED = {
     "feed/ipc": _BASE | {"feed/arrow"},
     "feed/source": _BASE | {"feed/arrow", "feed/ipc"},
     "feed/wire": _BASE,
+    "feed/segment": _BASE,
     # Neither end of the feed sees the other.
-    "feed/receiver": _BASE | {"feed/arrow", "feed/ipc", "feed/wire"},
-    "feed/feeder": _BASE | {"core/balance", "feed/arrow", "feed/ipc", "feed/source", "feed/wire"},
+    "feed/receiver": _BASE | {"feed/arrow", "feed/ipc", "feed/segment", "feed/wire"},
+    "feed/feeder": _BASE | {"core/balance", "feed/arrow", "feed/ipc", "feed/segment", "feed/source", "feed/wire"},
     # Tests of both ends.
     "feed": set(),
     "core/node": _LEAVES | {"feed/arrow", "feed/receiver"},
@@ -57,7 +59,7 @@ ALLOWED = {
     "core/agent/modes": _CONTROL | _COORDINATOR | {"core/agent/loop", "core/agent/link", "core/launch"},
     "core/agent": _CONTROL | {"core/gpu"},
     # The agent is a program to it, which launchers find and start.
-    "core/cluster": _CLUSTER - {"feed/wire", "feed/receiver"},
+    "core/cluster": _CLUSTER - {"feed/wire", "feed/segment", "feed/receiver"},
     "core/cli/output": _LEAVES,
     "core/cli/view": _CONTROL | {"core/cli/output"},
     "core/cli": _CLUSTER | {"core/agent", "core/agent/node", "core/cluster", "resolver/tensorflow"},

@@ -44,6 +44,8 @@ class FrameType(enum.IntEnum):
     BLOCKED = 6
     RESULT_CREDIT = 7
     REVOKE = 8
+    MAPPED = 9
+    PLACED = 10
     CREDIT = 16
     RECEIVED = 17
     ACK = 18
@@ -53,6 +55,8 @@ class FrameType(enum.IntEnum):
     TERMINATED = 22
     ERROR = 23
     REVOKED = 24
+    SEGMENT = 25
+    ROOM = 26
 
 
 _TO_NODE = {kind for kind in FrameType if kind < FrameType.CREDIT}
@@ -222,6 +226,13 @@ def _count(value, name):
     return item
 
 
+def _flag(value, name):
+    item = value.get(name, False)
+    if not isinstance(item, bool):
+        raise FrameError("json_member", f"{name} is neither true nor false")
+    return item
+
+
 # --- messages, one class per type -----------------------------------------------------------------
 
 
@@ -246,9 +257,14 @@ class Open:
     first_row: int
     result_limit: int
     reply: ReplyAddress
+    shared_memory: bool = False
 
     def frame(self, session, seq):
         value = dataclasses.asdict(self)
+        if self.shared_memory:
+            value["reply"] = value.pop("reply")  # comes last
+        else:
+            del value["shared_memory"]
         if not self.reply.curve_key:
             del value["reply"]["curve_key"]
         return Frame(FrameType.OPEN, session, seq, _dump_json(value))
@@ -293,6 +309,7 @@ class Open:
             first_row=first_row,
             result_limit=_count(value, "result_limit"),
             reply=address,
+            shared_memory=_flag(value, "shared_memory"),
         )
 
 
@@ -381,8 +398,10 @@ class _Binary:
 class _JsonText:
     """Base of the types whose metadata is a flat JSON object of texts."""
 
+    FLAGS = 0
+
     def frame(self, session, seq):
-        return Frame(self.TYPE, session, seq, _dump_json(dataclasses.asdict(self)))
+        return Frame(self.TYPE, session, seq, _dump_json(dataclasses.asdict(self)), flags=self.FLAGS)
 
     @classmethod
     def decode(cls, frame):
@@ -420,6 +439,41 @@ class Revoke(_Binary):
     max_row: int
     TYPE = FrameType.REVOKE
     FLAGS = FLAG_OPTIONAL
+
+
+@dataclasses.dataclass(frozen=True)
+class Mapped(_JsonText):
+    reason: str
+    TYPE = FrameType.MAPPED
+    FLAGS = FLAG_OPTIONAL
+
+
+_PLACED_PREFIX = struct.Struct("<QQ")
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """Rows whose body lies at `offset` of a segment (section 10)."""
+
+    offset: int
+    length: int
+    first_row: int
+    rows: int
+    message: bytes
+
+    def frame(self, session, seq):
+        metadata = _PLACED_PREFIX.pack(self.offset, self.length)
+        metadata += _BATCH_PREFIX.pack(self.first_row, self.rows, 0) + self.message
+        return Frame(FrameType.PLACED, session, seq, metadata)
+
+    @classmethod
+    def decode(cls, frame):
+        if len(frame.metadata) < _PLACED_PREFIX.size:
+            raise FrameError("metadata_size", f"PLACED with {len(frame.metadata)} bytes of metadata")
+        offset, length = _PLACED_PREFIX.unpack_from(frame.metadata)
+        rest = dataclasses.replace(frame, metadata=frame.metadata[_PLACED_PREFIX.size :])
+        batch = Batch.decode(rest)
+        return cls(offset, length, batch.first_row, batch.rows, batch.message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -474,6 +528,30 @@ class Revoked(_Binary):
     TYPE = FrameType.REVOKED
 
 
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    pid: int
+    fd: int
+    bytes: int
+    id: str
+
+    def frame(self, session, seq):
+        return Frame(FrameType.SEGMENT, session, seq, _dump_json(dataclasses.asdict(self)), flags=FLAG_OPTIONAL)
+
+    @classmethod
+    def decode(cls, frame):
+        value = _load_json(frame)
+        return cls(_count(value, "pid"), _count(value, "fd"), _count(value, "bytes"), _text(value, "id"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Room(_Binary):
+    offset: int
+    length: int
+    TYPE = FrameType.ROOM
+    FLAGS = FLAG_OPTIONAL
+
+
 _CLASSES = {
     FrameType.OPEN: Open,
     FrameType.SCHEMA: Schema,
@@ -483,6 +561,8 @@ _CLASSES = {
     FrameType.BLOCKED: Blocked,
     FrameType.RESULT_CREDIT: ResultCredit,
     FrameType.REVOKE: Revoke,
+    FrameType.MAPPED: Mapped,
+    FrameType.PLACED: Placed,
     FrameType.CREDIT: Credit,
     FrameType.RECEIVED: Received,
     FrameType.ACK: Ack,
@@ -492,6 +572,8 @@ _CLASSES = {
     FrameType.TERMINATED: Terminated,
     FrameType.ERROR: Error,
     FrameType.REVOKED: Revoked,
+    FrameType.SEGMENT: Segment,
+    FrameType.ROOM: Room,
 }
 
 

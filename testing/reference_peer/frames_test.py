@@ -63,7 +63,8 @@ class GoldenFramesTest(unittest.TestCase):
             if message is None or isinstance(message, (frames.Open, frames.Schema, frames.Batch)):
                 continue
             with self.subTest(entry["name"]):
-                self.assertEqual(vars(message), entry["message"])
+                said = {name: value for name, value in vars(message).items() if not isinstance(value, bytes)}
+                self.assertEqual(said, entry["message"])
 
     def test_batches_hold_the_rows_described(self):
         for entry in GOLDEN["frames"]:

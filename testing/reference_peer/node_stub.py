@@ -299,6 +299,8 @@ class NodeStub:
                 session.result_limit = message.limit
             elif isinstance(message, frames.Revoke):
                 self._on_revoke(session, message)
+            elif isinstance(message, (frames.Mapped, frames.Placed)):
+                raise frames.FrameError("order", f"{type(message).__name__.upper()} without SEGMENT")
             else:
                 self._on_end_partition(session, message)
         except _SessionError as error:

@@ -6,7 +6,7 @@ import java.nio.ByteOrder;
 
 /**
  * Metadata that is one or two numbers: END_PARTITION, BLOCKED, RESULT_CREDIT, REVOKE, RECEIVED, ACK and REVOKED;
- * CREDIT, DONE and WAIT.
+ * CREDIT, DONE, WAIT and ROOM.
  */
 final class Counts {
   final long first;

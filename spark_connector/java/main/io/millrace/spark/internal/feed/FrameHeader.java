@@ -125,6 +125,9 @@ public final class FrameHeader {
     if (type.hasBody() && metadataLength < BatchPrefix.BYTES) {
       throw new BadInputException(typeName() + " with " + metadataLength + " bytes of metadata");
     }
+    if (type == FrameType.PLACED && metadataLength < PlacedPrefix.BYTES + BatchPrefix.BYTES) {
+      throw new BadInputException(typeName() + " with " + metadataLength + " bytes of metadata");
+    }
     if (type.isJson() && (metadataLength == 0 || metadataLength > MAX_JSON_BYTES)
         || type == FrameType.SCHEMA && (metadataLength == 0 || metadataLength > MAX_SCHEMA_BYTES)) {
       throw new BadInputException(typeName() + " with " + metadataLength + " bytes of metadata");

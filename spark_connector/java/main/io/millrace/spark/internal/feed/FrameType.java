@@ -10,6 +10,8 @@ public enum FrameType {
   BLOCKED(6, 8),
   RESULT_CREDIT(7, 8),
   REVOKE(8, 8),
+  MAPPED(9, 0),
+  PLACED(10, 0),
   CREDIT(16, 16),
   RECEIVED(17, 8),
   ACK(18, 8),
@@ -18,7 +20,9 @@ public enum FrameType {
   WAIT(21, 16),
   TERMINATED(22, 0),
   ERROR(23, 0),
-  REVOKED(24, 8);
+  REVOKED(24, 8),
+  SEGMENT(25, 0),
+  ROOM(26, 16);
 
   final int number;
   /** Bytes of its metadata, 0 if these vary. */
@@ -45,12 +49,12 @@ public enum FrameType {
 
   /** Its metadata is JSON text. */
   boolean isJson() {
-    return this == OPEN || this == ABORT || this == TERMINATED || this == ERROR;
+    return this == OPEN || this == ABORT || this == TERMINATED || this == ERROR || this == MAPPED || this == SEGMENT;
   }
 
   /** Who does not know it ignores it. */
   boolean isOptional() {
-    return this == REVOKE;
+    return this == REVOKE || this == MAPPED || this == SEGMENT || this == ROOM;
   }
 
   /** A node sends it. */

@@ -9,7 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** The metadata of ERROR, ABORT (a code and a message) and TERMINATED (a message). */
+/** The metadata of ERROR, ABORT (a code and a message), TERMINATED (a message) and MAPPED (a reason). */
 final class Messages {
   static final int MAX_DEPTH = 8;
   // Six bytes for each character at worst ("\\u001b"), and room for the code.
@@ -34,6 +34,17 @@ final class Messages {
     Map<String, Object> members = new LinkedHashMap<>();
     members.put("message", shortened(message));
     return Json.write(members).getBytes(StandardCharsets.UTF_8);
+  }
+
+  /** {@code reason}: why the segment cannot be used; "" if it can. */
+  static byte[] encodeMapped(String reason) {
+    Map<String, Object> members = new LinkedHashMap<>();
+    members.put("reason", shortened(reason));
+    return Json.write(members).getBytes(StandardCharsets.UTF_8);
+  }
+
+  static String decodeMapped(ByteBuffer metadata) throws BadInputException {
+    return Json.parseObject(metadata, MAX_DEPTH).string("reason");
   }
 
   /** Of ERROR and ABORT. A code that is no name of one is UNKNOWN. */

@@ -19,6 +19,7 @@ final class OpenFrame {
   final String nodeNonce;
   final long firstRow;
   final long resultLimit;
+  final boolean sharedMemory;
   final String replyEndpoint;
   final String replyChallenge;
   /** Z85; "" unless the reply endpoint is a CURVE server. */
@@ -40,6 +41,7 @@ final class OpenFrame {
         nodeNonce,
         options.firstRow,
         options.mode == FeedMode.INFERENCE ? ResultQueue.WINDOW_BYTES : 0,
+        false,
         replyEndpoint,
         replyChallenge,
         replyCurveKey);
@@ -55,6 +57,7 @@ final class OpenFrame {
       String nodeNonce,
       long firstRow,
       long resultLimit,
+      boolean sharedMemory,
       String replyEndpoint,
       String replyChallenge,
       String replyCurveKey) {
@@ -67,6 +70,7 @@ final class OpenFrame {
     this.nodeNonce = nodeNonce;
     this.firstRow = firstRow;
     this.resultLimit = resultLimit;
+    this.sharedMemory = sharedMemory;
     this.replyEndpoint = replyEndpoint;
     this.replyChallenge = replyChallenge;
     this.replyCurveKey = replyCurveKey;
@@ -89,6 +93,9 @@ final class OpenFrame {
     open.put("node_nonce", nodeNonce);
     open.put("first_row", firstRow);
     open.put("result_limit", resultLimit);
+    if (sharedMemory) {
+      open.put("shared_memory", true);
+    }
     open.put("reply", reply);
     return Json.write(open).getBytes(StandardCharsets.UTF_8);
   }
@@ -114,6 +121,7 @@ final class OpenFrame {
         open.string("node_nonce"),
         firstRow,
         open.count("result_limit"),
+        open.has("shared_memory") && open.bool("shared_memory"),
         reply.string("endpoint"),
         reply.string("challenge"),
         reply.stringOrEmpty("curve_key"));

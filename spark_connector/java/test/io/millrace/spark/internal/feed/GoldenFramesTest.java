@@ -105,9 +105,19 @@ public final class GoldenFramesTest {
       case ACK:
       case REVOKED:
         return Counts.encode(Counts.decode(metadata).first);
+      case MAPPED:
+        return Messages.encodeMapped(Messages.decodeMapped(metadata));
+      case SEGMENT:
+        return SegmentName.decode(metadata).encode();
+      case PLACED:
+        ByteBuffer rest = metadata.duplicate();
+        rest.position(PlacedPrefix.BYTES);
+        byte[] placed = BatchPrefix.decode(rest.slice()).encode(bytes(message(rest.slice())));
+        return PlacedPrefix.encode(PlacedPrefix.decode(metadata), placed);
       case CREDIT:
       case DONE:
       case WAIT:
+      case ROOM:
         Counts counts = Counts.decode(metadata);
         return Counts.encode(counts.first, counts.second);
       case BATCH:

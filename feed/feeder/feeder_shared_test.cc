@@ -1,0 +1,166 @@
+// The feeder's shared memory, with nodes that do with it what the test wants, right or wrong.
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "core/base/status_matchers.h"
+#include "feed/feeder/fake_feed_node.h"
+#include "feed/feeder/feeder.h"
+#include "feed/segment/room_table.h"
+#include "feed/segment/segment.h"
+#include "feed/source/id_source.h"
+#include "feed/wire/frame.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+using Event = FakeFeedNode::Event;
+using Session = FakeFeedNode::Session;
+
+constexpr int64_t kSegmentBytes = int64_t{1} << 20;
+
+class FeederSharedTest : public ::testing::Test {
+ protected:
+  FeederSharedTest() {
+    feeder_ = *Feeder::Start({.shared_memory = true, .shared_min_bytes = 1});
+    segment_ = *NodeSegment::Create(kSegmentBytes, std::make_shared<RoomAccount>(kSegmentBytes));
+  }
+
+  std::shared_ptr<FeedSession> Open(const FakeFeedNode& node) {
+    return *feeder_->OpenSession(
+        node.target(),
+        {.feed_id = "f1", .queue = "input", .partition = 3, .feed_timeout = absl::Seconds(20)});
+  }
+
+  void SendSegment(Session& session, const SegmentName& name) const {
+    session.Frame(
+        {.type = FrameType::kSegment, .flags = kFrameFlagOptional},
+        EncodeSegment({.pid = name.pid, .fd = name.fd, .bytes = name.bytes, .id = name.id}));
+  }
+  static void SendRoom(Session& session, int64_t offset, int64_t length) {
+    session.Frame({.type = FrameType::kRoom, .flags = kFrameFlagOptional},
+                  EncodeRoom({.offset = offset, .length = length}));
+  }
+
+  // What a session says that the node has wronged as `offend` does, after OPEN.
+  void ExpectBadPeer(const FakeFeedNode::Script& offend, const std::string& message) {
+    FakeFeedNode node("worker:1", [&](Session& session, FrameType type) {
+      if (type == FrameType::kOpen) offend(session, type);
+    });
+    const auto session = Open(node);
+    const absl::Status status = session->Send(Ids(0, 10));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr(message)));
+    EXPECT_EQ(session->state().end, SessionEnd::kBadPeer);
+  }
+
+  std::unique_ptr<Feeder> feeder_;
+  std::shared_ptr<NodeSegment> segment_;
+};
+
+TEST_F(FeederSharedTest, ItIsAskedForWhereTheNodeIsReachedByPlain) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+  const auto session = Open(node);
+  ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+  ASSERT_THAT(session->Finish(10), IsOk());
+  ASSERT_THAT(session->WaitDone(), IsOk());
+  EXPECT_TRUE(node.events().at(0).open.shared_memory);
+  EXPECT_EQ(node.values().size(), 10u) << "a node that does not answer it gets BATCH";
+  EXPECT_EQ(feeder_->stats().batches_placed, 0);
+}
+
+TEST_F(FeederSharedTest, WithoutTheOptionNobodyAsks) {
+  const auto plain = *Feeder::Start({});
+  FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+  const auto session = *plain->OpenSession(node.target(), {.feed_id = "f1", .queue = "input"});
+  ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+  EXPECT_FALSE(node.events().at(0).open.shared_memory);
+}
+
+TEST_F(FeederSharedTest, WhatCannotBeMappedIsNamedAndRowsComeAsBatch) {
+  SegmentName other = segment_->name();
+  other.id[0] ^= 1;
+  FakeFeedNode node("worker:1", [&](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) {
+      SendSegment(session, other);
+      session.CreditAll();
+    }
+  });
+  const auto session = Open(node);
+  ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+  ASSERT_TRUE(node.WaitFor(
+      [](const std::vector<Event>& events) { return events.back().type == FrameType::kBatch; }));
+  bool told = false;
+  for (const Event& event : node.events()) told |= event.type == FrameType::kMapped;
+  EXPECT_TRUE(told);
+  EXPECT_EQ(feeder_->stats().batches_placed, 0);
+}
+
+TEST_F(FeederSharedTest, RowsLieWhereTheNodeGrantedRoom) {
+  const std::optional<Room> room = segment_->Grant(1, 4096, 4096);
+  ASSERT_TRUE(room.has_value());
+  FakeFeedNode node("worker:1", [&](Session& session, FrameType type) {
+    if (type == FrameType::kOpen) SendSegment(session, segment_->name());
+    if (type != FrameType::kMapped) return;
+    SendRoom(session, room->offset, room->length);
+    session.CreditAll();
+  });
+  const auto session = Open(node);
+  ASSERT_THAT(session->Send(Ids(7, 10)), IsOk());
+  ASSERT_TRUE(node.WaitFor(
+      [](const std::vector<Event>& events) { return events.back().type == FrameType::kPlaced; }));
+  const SharedBytes body = *segment_->Use(1, {room->offset, 80});
+  int64_t last = 0;
+  std::memcpy(&last, body.data + 72, sizeof(last));
+  EXPECT_EQ(last, 16);
+  // However it ends, the node hears that nothing writes there any more.
+  node.Post([](Session& session) { session.Error(absl::NotFoundError("no such queue")); });
+  EXPECT_TRUE(node.WaitFor(
+      [](const std::vector<Event>& events) { return events.back().type == FrameType::kAbort; }));
+}
+
+TEST_F(FeederSharedTest, RoomOutsideOfTheSegmentIsABadFrame) {
+  for (const Room& room : std::vector<Room>{{0, 64},
+                                            {4096, 0},
+                                            {4097, 64},
+                                            {4096, kSegmentBytes + 64},
+                                            {int64_t{1} << 40, 64},
+                                            {INT64_MAX - 63, 64}}) {
+    feeder_ = *Feeder::Start({.shared_memory = true, .shared_min_bytes = 1});
+    ExpectBadPeer(
+        [&](Session& session, FrameType) {
+          SendSegment(session, segment_->name());
+          SendRoom(session, room.offset, room.length);
+        },
+        "which is in no segment");
+  }
+}
+
+TEST_F(FeederSharedTest, RoomWithoutASegmentIsABadFrame) {
+  ExpectBadPeer([](Session& session, FrameType) { SendRoom(session, 4096, 64); },
+                "which is in no segment");
+}
+
+TEST_F(FeederSharedTest, ASegmentTwiceOrUnaskedIsABadFrame) {
+  ExpectBadPeer(
+      [&](Session& session, FrameType) {
+        SendSegment(session, segment_->name());
+        SendSegment(session, segment_->name());
+      },
+      "SEGMENT that was not asked for, or twice");
+  feeder_ = *Feeder::Start({});
+  ExpectBadPeer([&](Session& session, FrameType) { SendSegment(session, segment_->name()); },
+                "SEGMENT that was not asked for, or twice");
+}
+
+}  // namespace
+}  // namespace millrace
