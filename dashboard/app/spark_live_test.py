@@ -59,7 +59,7 @@ class SparkLiveTest(unittest.TestCase):
         (self.folder / "gpus").write_text(GPU, encoding="utf-8")
         (self.folder / "digits.csv").write_bytes((digits / "digits.csv").read_bytes())
         with zipfile.ZipFile(self.folder / "millrace.zip", "w") as archive:
-            for path in sorted(pathlib.Path(ROOT, "spark_connector/python/millrace").glob("*.py")):
+            for path in sorted(pathlib.Path(ROOT, "millrace/python/millrace").glob("*.py")):
                 archive.write(path, f"millrace/{path.name}")
         environment = {
             "MILLRACE_CLUSTERS_DIR": str(self.folder / "clusters"),

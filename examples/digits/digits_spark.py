@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 
-from millrace import InputMode, MillraceCluster, NodeProgram
+from millrace import Cluster, InputMode, NodeProgram
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -39,7 +39,7 @@ def main():
     held_out = rows.where(F.col("id") % 5 == 0)
 
     program = NodeProgram.file(arguments.node, "--strategy=ps", "--data=" + os.path.abspath(arguments.data))
-    with MillraceCluster.run(
+    with Cluster.run(
         spark, program, 4, num_ps=1, master_node="chief", eval_node=True, input_mode=InputMode.FEED
     ) as cluster:
         print("running: " + ", ".join(f"{node.job_name}:{node.task_index}" for node in cluster.cluster_info))

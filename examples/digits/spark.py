@@ -20,7 +20,7 @@ _JAR = (_ROOT / "spark_connector/millrace-spark.jar").resolve()
 
 def _zip_package(into):
     with zipfile.ZipFile(into, "w") as archive:
-        for path in sorted((_ROOT / "spark_connector/python/millrace").glob("*.py")):
+        for path in sorted((_ROOT / "millrace/python/millrace").glob("*.py")):
             archive.write(path, f"millrace/{path.name}")
 
 

@@ -2,12 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,6 +16,7 @@
 #include "absl/time/time.h"
 #include "core/base/json.h"
 #include "millrace/c/c_support.h"
+#include "millrace/c/cluster_options.h"
 #include "millrace/cluster.h"
 #include "millrace/cluster_status.h"
 #include "millrace/exit_status.h"
@@ -168,98 +166,6 @@ class CollectedReader final : public RecordBatchReader {
   size_t next_ = 0;
 };
 
-void Take(const char* text, std::string* into) {
-  if (text != nullptr) *into = text;
-}
-
-// Zero is the default.
-void Take(int64_t ms, absl::Duration* into) {
-  if (ms != 0) *into = DurationOf(ms);
-}
-
-absl::StatusOr<NodeProgram> ProgramOf(const millrace_cluster_options& given) {
-  if (given.program == nullptr) return NullArgument("millrace_cluster_run", "options->program");
-  // All nodes are on this host: nothing is shipped, and what lies beside the program is found.
-  std::string path = given.program;
-  if (path.find('/') != std::string::npos) {
-    std::error_code failed;
-    const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
-    if (!failed) path = absolute.string();
-  }
-  NodeProgram program = NodeProgram::Path(std::move(path));
-  std::vector<std::string> args;
-  for (size_t i = 0; i < given.num_args; ++i) {
-    if (given.args == nullptr || given.args[i] == nullptr) {
-      return NullArgument("millrace_cluster_run", absl::StrCat("options->args[", i, "]"));
-    }
-    args.emplace_back(given.args[i]);
-  }
-  std::map<std::string, std::string> env;
-  for (size_t i = 0; i < given.num_env; ++i) {
-    if (given.env == nullptr || given.env[i].name == nullptr || given.env[i].value == nullptr) {
-      return NullArgument("millrace_cluster_run", absl::StrCat("options->env[", i, "]"));
-    }
-    env[given.env[i].name] = given.env[i].value;
-  }
-  program.Args(std::move(args)).Env(std::move(env));
-  return program;
-}
-
-void TakeCallbacks(const millrace_cluster_options& given, ClusterOptions* options) {
-  void* const user_data = given.user_data;
-  if (given.on_log != nullptr) {
-    options->observer.on_output = [on_log = given.on_log, user_data](const NodeOutput& output) {
-      const std::string node(output.node);
-      if (output.dropped > 0) {
-        const std::string note =
-            absl::StrCat("(", output.dropped, " lines left out here; log_dir has them)");
-        on_log(node.c_str(), note.c_str(), user_data);
-      }
-      for (const std::string& line : output.lines) on_log(node.c_str(), line.c_str(), user_data);
-    };
-  }
-  if (given.on_metric != nullptr) {
-    options->observer.on_metric = [on_metric = given.on_metric, user_data](
-                                      absl::string_view node, absl::string_view name, int64_t step,
-                                      double value) {
-      on_metric(std::string(node).c_str(), std::string(name).c_str(), step, value, user_data);
-    };
-  }
-}
-
-absl::StatusOr<ClusterOptions> OptionsOf(const millrace_cluster_options& given) {
-  ClusterOptions options;
-  if (given.num_executors != 0) options.num_executors = given.num_executors;
-  options.num_ps = given.num_ps;
-  Take(given.master_node, &options.master_node);
-  options.eval_node = given.eval_node != 0;
-  options.input_mode = given.feed != 0 ? InputMode::kFeed : InputMode::kDirect;
-  if (given.num_queues > 0) options.feed.queues.clear();
-  for (size_t i = 0; i < given.num_queues; ++i) {
-    if (given.queues == nullptr || given.queues[i] == nullptr) {
-      return NullArgument("millrace_cluster_run", absl::StrCat("options->queues[", i, "]"));
-    }
-    options.feed.queues.emplace_back(given.queues[i]);
-  }
-  Take(given.log_dir, &options.log_dir);
-  Take(given.working_dir, &options.node.working_dir);
-  Take(given.default_fs, &options.node.default_fs);
-  options.node.release_port = given.keep_port == 0;
-  options.node.gpus_per_node = given.gpus_per_node;
-  options.failure.restart.max_restarts = given.max_restarts;
-  Take(given.reservation_timeout_ms, &options.reservation_timeout);
-  if (given.feed_budget_bytes != 0) options.feed.budget_bytes = given.feed_budget_bytes;
-  if (given.progress != 0) options.progress = given.progress > 0;
-  options.cluster_file = given.no_cluster_file == 0;
-  Take(given.stop_grace_ms, &options.failure.stop_grace);
-  Take(given.stop_timeout_ms, &options.failure.stop_timeout);
-  options.tensorboard = given.tensorboard != 0;
-  Take(given.feed_port_range, &options.feed.port_range);
-  Take(given.coordinator_port_range, &options.coordinator_port_range);
-  TakeCallbacks(given, &options);
-  return options;
-}
-
 absl::Status Run(const millrace_cluster_options* given, millrace_cluster** cluster) {
   MILLRACE_ASSIGN_OR_RETURN(const millrace_cluster_options known, ReadStruct(given));
   MILLRACE_ASSIGN_OR_RETURN(const NodeProgram program, ProgramOf(known));
@@ -282,8 +188,8 @@ absl::Status Train(millrace_cluster* cluster, const millrace_source* source,
   TrainOptions options;
   if (given.num_epochs != 0) options.num_epochs = given.num_epochs;
   options.end_of_feed = given.end_of_feed != 0;
-  Take(given.feed_timeout_ms, &options.feed_timeout);
-  Take(given.queue, &options.queue);
+  TakeOption(given.feed_timeout_ms, &options.feed_timeout);
+  TakeOption(given.queue, &options.queue);
   if (given.batch_bytes != 0) options.batch_bytes = given.batch_bytes;
   const std::shared_ptr<StopRequest> stop = given.stop == nullptr ? nullptr : given.stop->request;
   options.stop_request = stop.get();
@@ -303,8 +209,8 @@ absl::Status Infer(millrace_cluster* cluster, const millrace_source* source,
                    const millrace_feed_call* call, ArrowArrayStream* results) {
   MILLRACE_ASSIGN_OR_RETURN(const millrace_feed_call given, ReadStruct(call));
   InferenceOptions options;
-  Take(given.feed_timeout_ms, &options.feed_timeout);
-  Take(given.queue, &options.queue);
+  TakeOption(given.feed_timeout_ms, &options.feed_timeout);
+  TakeOption(given.queue, &options.queue);
   if (given.batch_bytes != 0) options.batch_bytes = given.batch_bytes;
   const std::shared_ptr<StopRequest> stop = given.stop == nullptr ? nullptr : given.stop->request;
   options.stop_request = stop.get();
@@ -326,8 +232,8 @@ absl::Status Infer(millrace_cluster* cluster, const millrace_source* source,
 absl::Status Shutdown(millrace_cluster* cluster, const millrace_shutdown* given) {
   MILLRACE_ASSIGN_OR_RETURN(const millrace_shutdown known, ReadStruct(given));
   ShutdownOptions options;
-  Take(known.grace_ms, &options.grace);
-  Take(known.timeout_ms, &options.timeout);
+  TakeOption(known.grace_ms, &options.grace);
+  TakeOption(known.timeout_ms, &options.timeout);
   return cluster->running->Shutdown(options);
 }
 

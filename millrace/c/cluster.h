@@ -92,6 +92,42 @@ typedef struct millrace_variable {
   const char* value;
 } millrace_variable;
 
+// How often a node that failed is started again.
+typedef struct millrace_restart_policy {
+  size_t struct_size;
+  const char* job;             // "worker": nodes of that job. NULL: of every job without its own
+  int32_t max_restarts;        // of each node, within the window; its next failure is the cluster's
+  int64_t window_ms;           // restarts longer ago do not count any more. 0: all count
+  int64_t initial_backoff_ms;  // doubled with every failure that follows on a short run. 0: 1,000
+  int64_t max_backoff_ms;      // 0: 30,000
+} millrace_restart_policy;
+
+// A host on which `failures` nodes failed within the window gets no restarts for the duration.
+typedef struct millrace_quarantine_policy {
+  size_t struct_size;
+  int32_t failures;     // 0: 3
+  int64_t window_ms;    // 0: 60,000
+  int64_t duration_ms;  // 0: 300,000
+} millrace_quarantine_policy;
+
+typedef struct millrace_job_gpus {
+  size_t struct_size;
+  const char* job;
+  int32_t gpus;  // of each of its nodes. 0: they see none
+} millrace_job_gpus;
+
+// A program beside one node: started once the node runs, killed with it. How it ends is no failure.
+typedef struct millrace_sidecar {
+  size_t struct_size;
+  const char* name;         // 1 to 40 of a-z 0-9 -
+  const char* program;      // a path on the node's host, or a name that is looked up in PATH there
+  const char* const* args;  // "{host}", "{port}" (reserved for it) and "{log_dir}" are replaced
+  size_t num_args;
+  const millrace_variable* env;  // added to the agent's environment
+  size_t num_env;
+  const char* node;  // "worker:0". NULL: the chief or master, worker:0 in clusters without
+} millrace_sidecar;
+
 typedef struct millrace_cluster_options {
   size_t struct_size;
   // The executable of the nodes: a file of this host, or, without a slash, a name that is looked up
@@ -116,7 +152,7 @@ typedef struct millrace_cluster_options {
   const char* default_fs;   // NULL: "file://"
   int32_t keep_port;        // 1: nodes inherit the socket of their reserved port
   int32_t gpus_per_node;
-  int32_t max_restarts;            // of each node that fails
+  int32_t max_restarts;            // of each node that fails, where `restarts` has no policy for it
   int64_t reservation_timeout_ms;  // how long the start may take. 0: 600,000
   int64_t feed_budget_bytes;       // what one node may hold of the feed. 0: 256 MiB
   int32_t progress;                // on stderr. 0: if that is a terminal; 1: always; -1: never
@@ -134,6 +170,13 @@ typedef struct millrace_cluster_options {
   int32_t tensorboard;          // 1: TensorBoard on log_dir beside the first fed node
   const char* feed_port_range;  // "9000-9100": where nodes are fed over TCP. NULL: any
   const char* coordinator_port_range;
+  const millrace_restart_policy* const* restarts;
+  size_t num_restarts;
+  const millrace_quarantine_policy* quarantine;  // NULL: its defaults
+  const millrace_job_gpus* const* gpus_by_job;   // of the jobs whose number is not gpus_per_node
+  size_t num_gpus_by_job;
+  const millrace_sidecar* const* sidecars;
+  size_t num_sidecars;
 } millrace_cluster_options;
 
 // Starts the nodes and returns when all run. Blocks. A failure leaves nothing behind.

@@ -139,7 +139,7 @@ class ClusterTest(unittest.TestCase):
             self.assertEqual({node.state for node in cluster.cluster_info}, {"running"})
             self.assertEqual(sorted(cluster.cluster_spec), ["chief", "ps", "worker"])
             self.assertEqual((cluster.num_executors, cluster.input_mode.value), (3, "FEED"))
-            self.assertRegex(repr(cluster), f"<millrace.Cluster {cluster.cluster_id}: .*cluster_test_node, 3 running>")
+            self.assertRegex(repr(cluster), f"<millrace.LocalCluster {cluster.cluster_id}: .*_test_node, 3 running>")
             self.assertIn("<td>worker:0</td><td>running</td>", cluster._repr_html_())
         self.assertEqual(sum(value for _, _, value in heard.metrics["sum"]), 2 * sum(range(100)))
         self.assertRegex(repr(cluster), ", closed>$")
@@ -168,6 +168,29 @@ class ClusterTest(unittest.TestCase):
                 run(Heard(), program)
         with self.assertRaisesRegex(millrace.InvalidArgumentError, "num_ps"):
             run(Heard(), _PROGRAM, 1, num_ps=2)
+
+    def test_policies_gpus_and_sidecars_are_the_options_of_cpp(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fifo = os.path.join(folder, "fifo")
+            os.mkfifo(fifo)
+            script = f'echo "$WORD" {{port}} > {fifo}'
+            sidecar = millrace.Sidecar("beside", "/bin/sh", ["-c", script], env={"WORD": "here"})
+            options = {
+                "restart": millrace.RestartPolicy(),
+                "restart_by_job": {"worker": millrace.RestartPolicy(1, window=600, initial_backoff=0.01)},
+                "quarantine": millrace.QuarantinePolicy(failures=2, window=60, duration=1),
+                "gpus_by_job": {"worker": 0},
+                "sidecars": [sidecar],
+            }
+            with run(Heard(), _PROGRAM, args=["fail_once"], **options) as cluster:
+                self.assertEqual(cluster.inference({"id": [7]}).to_pylist(), [{"attempt": 1, "gpus": ""}])
+                self.assertEqual([node.attempt for node in cluster.cluster_info], [1])
+                with open(fifo, encoding="utf-8") as told:
+                    self.assertRegex(told.read(), "^here [0-9]+\n$")
+        with self.assertRaisesRegex(millrace.InvalidArgumentError, "max_restarts"):
+            run(Heard(), _PROGRAM, restart=millrace.RestartPolicy(-1))
+        with self.assertRaisesRegex(TypeError, "no option 'nodes_per_executor'; it has args, cluster_file"):
+            run(Heard(), _PROGRAM, nodes_per_executor=1)
 
     def test_the_error_is_the_node_that_caused_it(self):
         with self.assertRaises(millrace.MillraceError) as raised:

@@ -1,5 +1,6 @@
 """The node program of cluster_test.py: what it does is its first argument."""
 
+import os
 import sys
 
 import millrace
@@ -28,5 +29,14 @@ def fail(node):
     return 1 / 0
 
 
+def fail_once(node):
+    if node.attempt == 0:
+        raise RuntimeError("the first attempt")
+    feed = node.feed(mode="inference")
+    for batch in feed:
+        gpus = os.environ["CUDA_VISIBLE_DEVICES"]
+        feed.results({"attempt": [node.attempt] * batch.num_rows, "gpus": [gpus] * batch.num_rows})
+
+
 if __name__ == "__main__":
-    millrace.run_node({"double": double, "stay": stay, "fail": fail}[sys.argv[1]])
+    millrace.run_node({"double": double, "stay": stay, "fail": fail, "fail_once": fail_once}[sys.argv[1]])

@@ -9,8 +9,8 @@ import threading
 import time
 
 from millrace import (
+    Cluster,
     InputMode,
-    MillraceCluster,
     MillraceError,
     NodeProgram,
     QuarantinePolicy,
@@ -28,7 +28,7 @@ def expect(holds, what):
 
 
 def trains_and_answers(spark, node):
-    with MillraceCluster.run(
+    with Cluster.run(
         spark,
         NodeProgram.file(node, "sum", env={"SOME_VARIABLE": "some value"}),
         num_executors=2,
@@ -45,6 +45,7 @@ def trains_and_answers(spark, node):
         nodes = [info.address for info in cluster.cluster_info]
         expect(cluster.cluster_spec == {"worker": nodes}, cluster.cluster_spec)
         expect(cluster.spark_context is spark.sparkContext, "its SparkContext")
+        expect(repr(cluster).endswith(f"/{pathlib.Path(node).name}, 2 running>"), repr(cluster))
         expect(cluster.node_rdd.getNumPartitions() >= 1, "the RDD of its nodes")
         expect([info.state for info in cluster.cluster_info] == ["running"] * 2, cluster.cluster_info)
         expect(cluster.input_mode is InputMode.FEED and cluster.num_executors == 2, "attributes")
@@ -62,8 +63,8 @@ def trains_and_answers(spark, node):
 
 
 def failures_are_errors(spark, node):
-    cluster = MillraceCluster.run(
-        spark, NodeProgram.file(node, "fail_at", "7"), 1, input_mode=InputMode.FEED, stop_grace=1
+    cluster = Cluster.run(
+        spark.sparkContext, NodeProgram.file(node, "fail_at", "7"), 1, input_mode=InputMode.FEED, stop_grace=1
     )
     try:
         cluster.train(spark.range(20).withColumnRenamed("id", "x"))
@@ -75,7 +76,7 @@ def failures_are_errors(spark, node):
 
 
 def a_function_that_raises_is_told_as_on_every_spark(spark, node):
-    cluster = MillraceCluster.run(spark, NodeProgram.file(node, "sum"), 1, input_mode=InputMode.FEED, stop_grace=1)
+    cluster = Cluster.run(spark, NodeProgram.file(node, "sum"), 1, input_mode=InputMode.FEED, stop_grace=1)
 
     @udf("bigint")
     def raises(_):
@@ -94,7 +95,7 @@ def dstreams_are_fed(spark, node):
     context = spark.sparkContext
     # One partition each, of which the program takes 7 rows at a time: of the last ten it leaves some unread, or none.
     for last in ("22", "29"):
-        cluster = MillraceCluster.run(
+        cluster = Cluster.run(
             spark, NodeProgram.file(node, "stop_reading_at", last), 1, input_mode=InputMode.FEED, stop_grace=1
         )
         stream = StreamingContext(context, 1)
@@ -113,7 +114,7 @@ def dstreams_are_fed(spark, node):
 
 def streams_are_fed(spark, node):
     folder = pathlib.Path(node).parent
-    cluster = MillraceCluster.run(
+    cluster = Cluster.run(
         spark, NodeProgram.file(node, "slow", "200"), 2, input_mode=InputMode.FEED, stop_timeout=20
     )
     rows = str(folder / "batches")
@@ -140,6 +141,16 @@ def streams_are_fed(spark, node):
 
 
 def wrong_use_is_told(spark, node):
+    try:
+        Cluster.run(spark, node, 1)
+        expect(False, "no error")
+    except ValueError as error:
+        expect("NodeProgram.file" in str(error), error)
+    try:
+        Cluster.run(spark, NodeProgram.file(node), 1, cluster_file=False)
+        expect(False, "no error")
+    except TypeError as error:
+        expect("on Spark has no option 'cluster_file'" in str(error), error)
     for program, data, code in (
         (NodeProgram.file("/nonexistent/node"), None, "NOT_FOUND"),
         (NodeProgram.file(node, "sum"), spark.sparkContext.parallelize([1]), "INVALID_ARGUMENT"),
@@ -147,7 +158,7 @@ def wrong_use_is_told(spark, node):
     ):
         cluster = None
         try:
-            cluster = MillraceCluster.run(spark, program, 1, input_mode=InputMode.FEED, stop_grace=1)
+            cluster = Cluster.run(spark, program, 1, input_mode=InputMode.FEED, stop_grace=1)
             cluster.train(data)
             expect(False, "no error")
         except MillraceError as error:

@@ -89,7 +89,7 @@ def _run(arguments):
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
         package = pathlib.Path(root, "millrace.zip")
         with zipfile.ZipFile(package, "w") as archive:
-            for path in sorted((_ROOT / "spark_connector/python/millrace").glob("*.py")):
+            for path in sorted((_ROOT / "millrace/python/millrace").glob("*.py")):
                 archive.write(path, f"millrace/{path.name}")
         with SparkCluster(pathlib.Path(root, "spark"), cores=2, memory_mb=4096) as cluster:
             output = _submit(cluster, package, arguments)

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 
-from millrace import InputMode, MillraceCluster, MillraceError, NodeProgram
+from millrace import Cluster, InputMode, MillraceError, NodeProgram
 from pyspark.sql import SparkSession
 
 # Shape to rows and columns; enough rows that starting a job is little of it.
@@ -181,7 +181,7 @@ class Bench:
         self.meter = CpuMeter(spark.sparkContext.applicationId, arguments.node)
 
     def start(self):
-        return MillraceCluster.run(self.spark, NodeProgram.file(self.program), 2, input_mode=InputMode.FEED)
+        return Cluster.run(self.spark, NodeProgram.file(self.program), 2, input_mode=InputMode.FEED)
 
     def measure(self, shape, rows, ways):
         """Each way in turns, after two rounds that do not count: compilers need so long."""

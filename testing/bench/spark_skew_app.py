@@ -4,7 +4,7 @@ import argparse
 import json
 import time
 
-from millrace import InputMode, MillraceCluster, NodeProgram
+from millrace import Cluster, InputMode, NodeProgram
 from pyspark.sql import SparkSession
 
 _BATCH_ROWS = 64  # of spark_skew_node
@@ -18,7 +18,7 @@ def measure(spark, arguments, ratio):
     pace = _BATCH_ROWS * 1e6 / arguments.step_us * (1 + 1 / ratio)
     rows = int(arguments.seconds * pace)
     program = NodeProgram.file(arguments.node, str(arguments.step_us), str(ratio))
-    with MillraceCluster.run(spark, program, 2, input_mode=InputMode.FEED) as cluster:
+    with Cluster.run(spark, program, 2, input_mode=InputMode.FEED) as cluster:
         for rep in range(-1, arguments.reps):  # one that does not count
             for partitions in arguments.partitions:
                 df = spark.range(0, rows, 1, partitions).selectExpr("id AS x", "repeat('a', 248) AS pad")

@@ -21,7 +21,10 @@ And a driver's:
         cluster.train(table, num_epochs=5, end_of_feed=True)      # of Arrow, Polars, DuckDB, pandas
         predictions = cluster.inference(test).table()
 
-It needs Millrace's libraries and Python's standard library; NumPy, PyTorch and Arrow come in when they are asked for.
+On Spark, whose DataFrames it is fed then: millrace.Cluster.run(spark, millrace.NodeProgram.file("node"), 4, ...).
+
+It needs Millrace's libraries and Python's standard library; NumPy, PyTorch, Arrow and PySpark come in when they are
+asked for.
 """
 
 from millrace.batch import Batch, Column
@@ -39,15 +42,27 @@ from millrace.error import (
 )
 from millrace.feed import Feed
 from millrace.inference import InferenceResult
+from millrace.local_cluster import LocalCluster
 from millrace.node import KeyValue, Node, run_node
-from millrace.options import InputMode, NodeProgram
+from millrace.options import (
+    ClusterOptions,
+    InputMode,
+    LocalOptions,
+    NodeProgram,
+    QuarantinePolicy,
+    RestartPolicy,
+    Sidecar,
+    SparkOptions,
+)
 from millrace.source import Source
+from millrace.spark_cluster import SparkCluster
 
 __all__ = [
     "AbortedError",
     "Batch",
     "CancelledError",
     "Cluster",
+    "ClusterOptions",
     "Column",
     "DeadlineExceededError",
     "FailedPreconditionError",
@@ -56,13 +71,20 @@ __all__ = [
     "InputMode",
     "InvalidArgumentError",
     "KeyValue",
+    "LocalCluster",
+    "LocalOptions",
     "MillraceError",
     "Node",
     "NodeInfo",
     "NodeProgram",
     "NotFoundError",
+    "QuarantinePolicy",
     "ResourceExhaustedError",
+    "RestartPolicy",
+    "Sidecar",
     "Source",
+    "SparkCluster",
+    "SparkOptions",
     "TrainResult",
     "UnavailableError",
     "run_node",

@@ -37,6 +37,43 @@ class Variable(Structure):
     _fields_ = [("name", c_char_p), ("value", c_char_p)]
 
 
+class RestartPolicy(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("job", c_char_p),
+        ("max_restarts", c_int32),
+        ("window_ms", c_int64),
+        ("initial_backoff_ms", c_int64),
+        ("max_backoff_ms", c_int64),
+    ]
+
+
+class QuarantinePolicy(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("failures", c_int32),
+        ("window_ms", c_int64),
+        ("duration_ms", c_int64),
+    ]
+
+
+class JobGpus(Structure):
+    _fields_ = [("struct_size", c_size_t), ("job", c_char_p), ("gpus", c_int32)]
+
+
+class Sidecar(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("program", c_char_p),
+        ("args", POINTER(c_char_p)),
+        ("num_args", c_size_t),
+        ("env", POINTER(Variable)),
+        ("num_env", c_size_t),
+        ("node", c_char_p),
+    ]
+
+
 class Options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -73,6 +110,13 @@ class Options(Structure):
         ("tensorboard", c_int32),
         ("feed_port_range", c_char_p),
         ("coordinator_port_range", c_char_p),
+        ("restarts", POINTER(POINTER(RestartPolicy))),
+        ("num_restarts", c_size_t),
+        ("quarantine", POINTER(QuarantinePolicy)),
+        ("gpus_by_job", POINTER(POINTER(JobGpus))),
+        ("num_gpus_by_job", c_size_t),
+        ("sidecars", POINTER(POINTER(Sidecar))),
+        ("num_sidecars", c_size_t),
     ]
 
 

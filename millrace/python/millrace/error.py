@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Sequence, Type
+from typing import Dict, Optional, Sequence, Type
 
 __all__ = [
     "AbortedError",
@@ -15,6 +15,9 @@ __all__ = [
     "ResourceExhaustedError",
     "UnavailableError",
 ]
+
+_JAVA_CLASS = "io.millrace.spark.MillraceException"
+_MAX_CAUSES = 50
 
 
 class MillraceError(Exception):
@@ -34,6 +37,24 @@ class MillraceError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
+
+    @classmethod
+    def of(cls, error: BaseException) -> Optional["MillraceError"]:
+        """The error of Millrace that is, or has caused, this one of Spark's; None if there is none."""
+        if isinstance(error, MillraceError):
+            return error
+        # Py4JJavaError has the one, PySpark's own exceptions the other.
+        java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+        for _ in range(_MAX_CAUSES):
+            if java is None or not hasattr(java, "getClass"):
+                return None
+            if java.getClass().getName() == _JAVA_CLASS:
+                made = error_named(java.code().name(), java.getMessage())
+                made.node, made.exit_status = java.node(), java.exitStatus()
+                made.stderr_lines = tuple(java.stderrLines())
+                return made
+            java = java.getCause()
+        return None
 
 
 class InvalidArgumentError(MillraceError, ValueError):
@@ -99,11 +120,14 @@ _CLASSES: Dict[str, Type[MillraceError]] = {
 }
 
 
+def error_named(code: str, message: str) -> MillraceError:
+    """The exception for a code by its name."""
+    return _CLASSES.get(code, MillraceError)(code, message)
+
+
 def error_of(code: int, message: str) -> MillraceError:
     """The exception for a code of the C interface."""
-    name = _CODES[code] if 0 < code < len(_CODES) else "UNKNOWN"
-    made = _CLASSES.get(name)
-    return made(name, message) if made else MillraceError(name, message)
+    return error_named(_CODES[code] if 0 < code < len(_CODES) else "UNKNOWN", message)
 
 
 def code_of(error: MillraceError) -> int:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import os
 import sys
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Type, TypedDict, Union
 
 from millrace.error import InvalidArgumentError, NotFoundError
 
-__all__ = ["InputMode", "NodeProgram", "Program"]
+__all__ = [
+    "ClusterOptions",
+    "InputMode",
+    "LocalOptions",
+    "NodeProgram",
+    "Program",
+    "QuarantinePolicy",
+    "RestartPolicy",
+    "Sidecar",
+    "SparkOptions",
+]
 
 
 class InputMode(enum.Enum):
     """Where nodes get their rows from."""
 
-    DIRECT = "DIRECT"  # they read their own data
+    DIRECT = "DIRECT"  # they read their own data, and on Spark they hold their slots
     FEED = "FEED"  # the driver, or Spark, feeds chief, master and workers
 
 
@@ -45,6 +56,91 @@ class NodeProgram:
     def python(cls, script: str, *args: str, env: Optional[Mapping[str, str]] = None) -> "NodeProgram":
         """A Python script, at that path on every host, for the interpreter that runs this one."""
         return cls(sys.executable, False, ["-u", script, *args], env)
+
+
+@dataclasses.dataclass(frozen=True)
+class RestartPolicy:
+    """How often a node that failed is started again, and how soon; times in seconds."""
+
+    max_restarts: int = 0  # within the window; the next failure is the cluster's
+    window: Optional[float] = None  # restarts longer ago do not count any more; None: all count
+    initial_backoff: float = 1.0  # doubled with every failure that follows on a short run
+    max_backoff: float = 30.0
+
+
+@dataclasses.dataclass(frozen=True)
+class QuarantinePolicy:
+    """A host on which so many nodes failed within the window gets no restarts for the duration; seconds."""
+
+    failures: int = 3
+    window: float = 60.0
+    duration: float = 300.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Sidecar:
+    """A program beside one node: started once the node runs, killed with it. How it ends is no failure."""
+
+    name: str  # 1 to 40 of a-z 0-9 -
+    program: str  # a path on the node's host, or a name that is looked up in PATH there
+    args: Sequence[str] = ()  # "{host}", "{port}" (reserved for it) and "{log_dir}" are replaced
+    node: str = ""  # "worker:0"; "": the chief or master, worker:0 in clusters without
+    env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class ClusterOptions(TypedDict, total=False):
+    """What every cluster may be given; times are in seconds, and math.inf is without end. An option that is not
+    given, or None, has the default of ClusterOptions in C++ and Java."""
+
+    num_ps: int  # the first nodes are parameter servers
+    master_node: str  # "chief" or "master": the role of the next one
+    eval_node: bool  # the one after that evaluates
+    input_mode: InputMode  # DIRECT
+    queues: Sequence[str]  # ("input", "output", "error")
+    log_dir: str  # of the nodes' output; none is kept without
+    tensorboard: bool  # on log_dir, beside the first fed node
+    release_port: bool  # True: a node's reserved port is closed just before it starts. False: it inherits it
+    reservation_timeout: float  # 600: how long the start may take
+    gpus_per_node: int
+    gpus_by_job: Mapping[str, int]  # of the jobs that differ
+    restart: RestartPolicy  # of every node
+    restart_by_job: Mapping[str, RestartPolicy]  # of the jobs that differ
+    quarantine: QuarantinePolicy
+    sidecars: Sequence[Sidecar]
+    default_fs: str
+    working_dir: str
+    feed_port_range: str  # "9000-9100"
+    coordinator_port_range: str
+    feed_budget_bytes: int  # 256 MiB: what one node may hold of the feed
+    stop_grace: float  # 5: how long a node that was asked to stop may take
+    stop_timeout: float  # 10: how long a node may stay stopped by a signal
+    env: Mapping[str, str]  # added to the nodes' environment
+
+
+class LocalOptions(ClusterOptions, total=False):
+    """And those of a cluster on this machine."""
+
+    args: Sequence[str]  # of a program that is a script or an executable
+    cluster_file: bool  # True: the CLI and the dashboard find the cluster
+    progress: bool  # what happens, on stderr; without, if that is a terminal
+    on_log: Callable[[str, str], object]  # (node, line); on another thread, and must not call the cluster
+    on_metric: Callable[[str, str, int, float], object]  # (node, name, step, value); likewise
+
+
+class SparkOptions(ClusterOptions, total=False):
+    """And those of a cluster on Spark."""
+
+    driver_ps_nodes: bool  # parameter servers run on the driver's host
+    nodes_per_executor: int  # at most
+    port_range: str  # "8000-8100": of the nodes' reserved ports
+
+
+def check_names(options: Mapping[str, Any], known: Type[ClusterOptions], where: str) -> None:
+    """Raises TypeError, as Python does for an argument that no function has."""
+    names = known.__optional_keys__  # type: ignore[attr-defined]  # mypy takes it for a plain dict
+    for name in options:
+        if name not in names:
+            raise TypeError(f"a cluster {where} has no option {name!r}; it has {', '.join(sorted(names))}")
 
 
 # NodeProgram; or, on this machine: a script ("train.py"), an executable, or a function of one node, that a

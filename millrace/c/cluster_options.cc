@@ -1,0 +1,203 @@
+#include "millrace/c/cluster_options.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "millrace/c/c_support.h"
+#include "millrace/c/cluster.h"
+#include "millrace/cluster_options.h"
+#include "millrace/node_program.h"
+#include "millrace/restart_policy.h"
+#include "millrace/sidecar.h"
+#include "millrace/status_macros.h"
+
+namespace millrace {
+namespace {
+
+using VariableMap = std::map<std::string, std::string>;
+
+absl::Status NullOption(absl::string_view option) {
+  return NullArgument("millrace_cluster_run", option);
+}
+
+absl::StatusOr<std::vector<std::string>> TextsOf(absl::string_view option, const char* const* texts,
+                                                 size_t num_texts) {
+  std::vector<std::string> made;
+  for (size_t i = 0; i < num_texts; ++i) {
+    if (texts == nullptr || texts[i] == nullptr) {
+      return NullOption(absl::StrCat(option, "[", i, "]"));
+    }
+    made.emplace_back(texts[i]);
+  }
+  return made;
+}
+
+absl::StatusOr<VariableMap> VariablesOf(absl::string_view option, const millrace_variable* env,
+                                        size_t num_env) {
+  VariableMap made;
+  for (size_t i = 0; i < num_env; ++i) {
+    if (env == nullptr || env[i].name == nullptr || env[i].value == nullptr) {
+      return NullOption(absl::StrCat(option, "[", i, "]"));
+    }
+    made[env[i].name] = env[i].value;
+  }
+  return made;
+}
+
+// Of a list of structs that can grow.
+template <typename T>
+absl::StatusOr<std::vector<T>> StructsOf(absl::string_view option, const T* const* structs,
+                                         size_t num_structs) {
+  std::vector<T> made;
+  for (size_t i = 0; i < num_structs; ++i) {
+    if (structs == nullptr || structs[i] == nullptr) {
+      return NullOption(absl::StrCat(option, "[", i, "]"));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const T known, ReadStruct(structs[i]));
+    made.push_back(known);
+  }
+  return made;
+}
+
+absl::Status TakeGpus(const millrace_cluster_options& given, NodeOptions* node) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::vector<millrace_job_gpus> jobs,
+      StructsOf("options->gpus_by_job", given.gpus_by_job, given.num_gpus_by_job));
+  for (const millrace_job_gpus& each : jobs) {
+    if (each.job == nullptr) return NullOption("options->gpus_by_job: job");
+    node->gpus_by_job[each.job] = each.gpus;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeSidecars(const millrace_cluster_options& given, NodeOptions* node) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<millrace_sidecar> sidecars,
+                            StructsOf("options->sidecars", given.sidecars, given.num_sidecars));
+  for (const millrace_sidecar& each : sidecars) {
+    if (each.name == nullptr) return NullOption("options->sidecars: name");
+    if (each.program == nullptr) return NullOption("options->sidecars: program");
+    Sidecar& made = node->sidecars.emplace_back();
+    made.name = each.name;
+    made.program = each.program;
+    TakeOption(each.node, &made.node);
+    MILLRACE_ASSIGN_OR_RETURN(made.args,
+                              TextsOf("options->sidecars: args", each.args, each.num_args));
+    MILLRACE_ASSIGN_OR_RETURN(made.env,
+                              VariablesOf("options->sidecars: env", each.env, each.num_env));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeFailures(const millrace_cluster_options& given, FailureOptions* failure) {
+  TakeOption(given.stop_grace_ms, &failure->stop_grace);
+  TakeOption(given.stop_timeout_ms, &failure->stop_timeout);
+  failure->restart.max_restarts = given.max_restarts;
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<millrace_restart_policy> restarts,
+                            StructsOf("options->restarts", given.restarts, given.num_restarts));
+  for (const millrace_restart_policy& each : restarts) {
+    RestartPolicy policy;
+    policy.max_restarts = each.max_restarts;
+    TakeOption(each.window_ms, &policy.window);
+    TakeOption(each.initial_backoff_ms, &policy.initial_backoff);
+    TakeOption(each.max_backoff_ms, &policy.max_backoff);
+    (each.job == nullptr ? failure->restart : failure->restart_by_job[each.job]) = policy;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const millrace_quarantine_policy quarantine,
+                            ReadStruct(given.quarantine));
+  if (quarantine.failures != 0) failure->quarantine.failures = quarantine.failures;
+  TakeOption(quarantine.window_ms, &failure->quarantine.window);
+  TakeOption(quarantine.duration_ms, &failure->quarantine.duration);
+  return absl::OkStatus();
+}
+
+void TakeCallbacks(const millrace_cluster_options& given, ClusterOptions* options) {
+  void* const user_data = given.user_data;
+  if (given.on_log != nullptr) {
+    options->observer.on_output = [on_log = given.on_log, user_data](const NodeOutput& output) {
+      const std::string node(output.node);
+      if (output.dropped > 0) {
+        const std::string note =
+            absl::StrCat("(", output.dropped, " lines left out here; log_dir has them)");
+        on_log(node.c_str(), note.c_str(), user_data);
+      }
+      for (const std::string& line : output.lines) on_log(node.c_str(), line.c_str(), user_data);
+    };
+  }
+  if (given.on_metric != nullptr) {
+    options->observer.on_metric = [on_metric = given.on_metric, user_data](
+                                      absl::string_view node, absl::string_view name, int64_t step,
+                                      double value) {
+      on_metric(std::string(node).c_str(), std::string(name).c_str(), step, value, user_data);
+    };
+  }
+}
+
+}  // namespace
+
+void TakeOption(const char* text, std::string* into) {
+  if (text != nullptr) *into = text;
+}
+
+void TakeOption(int64_t ms, absl::Duration* into) {
+  if (ms != 0) *into = DurationOf(ms);
+}
+
+absl::StatusOr<NodeProgram> ProgramOf(const millrace_cluster_options& given) {
+  if (given.program == nullptr) return NullArgument("millrace_cluster_run", "options->program");
+  // All nodes are on this host: nothing is shipped, and what lies beside the program is found.
+  std::string path = given.program;
+  if (path.find('/') != std::string::npos) {
+    std::error_code failed;
+    const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
+    if (!failed) path = absolute.string();
+  }
+  NodeProgram program = NodeProgram::Path(std::move(path));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> args,
+                            TextsOf("options->args", given.args, given.num_args));
+  MILLRACE_ASSIGN_OR_RETURN(VariableMap env, VariablesOf("options->env", given.env, given.num_env));
+  program.Args(std::move(args)).Env(std::move(env));
+  return program;
+}
+
+absl::StatusOr<ClusterOptions> OptionsOf(const millrace_cluster_options& given) {
+  ClusterOptions options;
+  if (given.num_executors != 0) options.num_executors = given.num_executors;
+  options.num_ps = given.num_ps;
+  TakeOption(given.master_node, &options.master_node);
+  options.eval_node = given.eval_node != 0;
+  options.input_mode = given.feed != 0 ? InputMode::kFeed : InputMode::kDirect;
+  if (given.num_queues > 0) {
+    MILLRACE_ASSIGN_OR_RETURN(options.feed.queues,
+                              TextsOf("options->queues", given.queues, given.num_queues));
+  }
+  TakeOption(given.log_dir, &options.log_dir);
+  TakeOption(given.working_dir, &options.node.working_dir);
+  TakeOption(given.default_fs, &options.node.default_fs);
+  options.node.release_port = given.keep_port == 0;
+  options.node.gpus_per_node = given.gpus_per_node;
+  MILLRACE_RETURN_IF_ERROR(TakeGpus(given, &options.node));
+  MILLRACE_RETURN_IF_ERROR(TakeSidecars(given, &options.node));
+  MILLRACE_RETURN_IF_ERROR(TakeFailures(given, &options.failure));
+  TakeOption(given.reservation_timeout_ms, &options.reservation_timeout);
+  if (given.feed_budget_bytes != 0) options.feed.budget_bytes = given.feed_budget_bytes;
+  if (given.progress != 0) options.progress = given.progress > 0;
+  options.cluster_file = given.no_cluster_file == 0;
+  options.tensorboard = given.tensorboard != 0;
+  TakeOption(given.feed_port_range, &options.feed.port_range);
+  TakeOption(given.coordinator_port_range, &options.coordinator_port_range);
+  TakeCallbacks(given, &options);
+  return options;
+}
+
+}  // namespace millrace

@@ -1,0 +1,30 @@
+// File: millrace/c/cluster_options.h
+//
+// What the options of the C interface are in C++.
+#ifndef MILLRACE_C_CLUSTER_OPTIONS_H_
+#define MILLRACE_C_CLUSTER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "millrace/c/cluster.h"
+#include "millrace/cluster_options.h"
+#include "millrace/node_program.h"
+
+namespace millrace {
+
+// NULL is the default, which is in *into already; and so is zero.
+void TakeOption(const char* text, std::string* into);
+void TakeOption(int64_t ms, absl::Duration* into);
+
+// Both return INVALID_ARGUMENT for a NULL where none is allowed, and for a struct_size that is
+// none.
+[[nodiscard]] absl::StatusOr<NodeProgram> ProgramOf(const millrace_cluster_options& given);
+// Without stop_request and on_failure, which belong to the cluster.
+[[nodiscard]] absl::StatusOr<ClusterOptions> OptionsOf(const millrace_cluster_options& given);
+
+}  // namespace millrace
+
+#endif  // MILLRACE_C_CLUSTER_OPTIONS_H_

@@ -1,0 +1,263 @@
+"""A cluster on this machine."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import weakref
+from ctypes import byref, c_void_p
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+from millrace import _driver_library, _library
+from millrace._capsule import ArrowArrayStream
+from millrace._driver_library import ON_FAILURE, ON_LOG, ON_METRIC, FeedCall, Failure, Shutdown, Trained, driver_library
+from millrace._interrupt import interruptible
+from millrace._library import Handle
+from millrace._local_options import c_options, ms
+from millrace.cluster import THREE_DAYS, Cluster, NodeInfo, TrainResult
+from millrace.error import InvalidArgumentError, MillraceError
+from millrace.inference import InferenceResult
+from millrace.options import InputMode, LocalOptions, NodeProgram, Program, check_names, local_program
+from millrace.source import source_of
+
+__all__ = ["LocalCluster", "start_here"]
+
+_PARTITIONS_PER_NODE = 4  # of one table: who is faster takes more of them
+_DEFAULT_QUEUES = ("input", "output", "error")
+
+
+class _Listener:
+    """What the library calls, from threads of its own."""
+
+    def __init__(
+        self,
+        on_log: Optional[Callable[[str, str], object]],
+        on_metric: Optional[Callable[[str, str, int, float], object]],
+    ) -> None:
+        self.failure: Dict[str, Any] = {}
+
+        def log(node: bytes, line: bytes, _: Any) -> None:
+            assert on_log is not None
+            on_log(node.decode(), line.decode("utf-8", "replace"))
+
+        def metric(node: bytes, name: bytes, step: int, value: float, _: Any) -> None:
+            assert on_metric is not None
+            on_metric(node.decode(), name.decode("utf-8", "replace"), step, value)
+
+        def fail(failure: Any, _: Any) -> None:
+            told: Failure = failure.contents
+            self.failure = {
+                "node": told.node.decode(),
+                "exit_status": told.exit_status.decode(),
+                "stderr_lines": tuple(
+                    told.stderr_lines[i].decode("utf-8", "replace") for i in range(told.num_stderr_lines)
+                ),
+            }
+
+        self.log = ON_LOG(log) if on_log else ON_LOG()
+        self.metric = ON_METRIC(metric) if on_metric else ON_METRIC()
+        self.fail = ON_FAILURE(fail)
+
+    def explain(self, error: MillraceError) -> None:
+        """Adds the node that caused it."""
+        if self.failure and self.failure["node"] in error.message:
+            vars(error).update(self.failure)
+
+
+class _Stop(Handle):
+    """Ends what it is given to."""
+
+    def __init__(self) -> None:
+        super().__init__(driver_library().millrace_stop_new(), driver_library().millrace_stop_free, "the stop")
+
+    def request(self, now: bool) -> None:
+        with self as pointer:
+            driver_library().millrace_stop_request(pointer, b"interrupted", int(now))
+
+
+def _end(handle: Handle) -> None:
+    """What was not shut down."""
+    try:
+        with handle as pointer:
+            driver_library().millrace_cluster_stop(pointer, b"the driver has closed the cluster", 1)
+    except MillraceError:
+        return  # it is closed
+    handle.close()
+
+
+class LocalCluster(Cluster):
+    """A cluster on this machine: Cluster.run makes it.
+
+    Ctrl-C (and a notebook's stop) ends the call that is under way, and nothing else: the cluster can be fed again;
+    while it starts or shuts down, it ends the cluster.
+    """
+
+    def __init__(
+        self, handle: Handle, listener: _Listener, program: NodeProgram, num_executors: int, options: Mapping[str, Any]
+    ) -> None:
+        self._handle = handle
+        self._listener = listener
+        self._finalizer = weakref.finalize(self, _end, handle)
+        self._num_fed: int = num_executors - options.get("num_ps", 0) - int(options.get("eval_node", False))
+        with handle as pointer:
+            super().__init__(
+                program,
+                driver_library().millrace_cluster_id(pointer).decode(),
+                driver_library().millrace_cluster_address(pointer).decode(),
+                num_executors,
+                InputMode(options.get("input_mode", InputMode.DIRECT)),
+                options.get("queues", _DEFAULT_QUEUES),
+            )
+
+    # ---- feeding --------------------------------------------------------------------------------------------
+
+    def train(
+        self,
+        data: Any,
+        num_epochs: int = 1,
+        feed_timeout: Optional[float] = 600.0,
+        queue: str = "input",
+        end_of_feed: bool = False,
+        *,
+        num_partitions: Optional[int] = None,
+        batch_bytes: int = 1 << 20,
+    ) -> TrainResult:
+        """Feeds every row, num_epochs times; returns when programs have used them all, or stopped reading.
+
+        data: a table of Arrow (or a RecordBatchReader, or whatever has `__arrow_c_stream__`: Polars, DuckDB) or of
+        pandas, a dict of columns, an iterator of dicts; these are divided into num_partitions, of which nodes
+        take one after the other. Or a list of tables, each a partition; or a Source, which is read while it is
+        fed. end_of_feed: the queue ends with this call; the programs may serve inference on it then.
+        """
+        if num_epochs < 1:
+            raise InvalidArgumentError("INVALID_ARGUMENT", f"num_epochs={num_epochs}; the least is 1")
+        source = source_of(data, num_partitions, self._default_partitions)
+        result = Trained(ctypes.sizeof(Trained))
+
+        def feed(pointer: int, call: FeedCall) -> None:
+            call.num_epochs, call.end_of_feed = num_epochs, int(end_of_feed)
+            with source as rows:
+                _driver_library.call("millrace_cluster_train", pointer, rows, byref(call), byref(result))
+
+        self._feed(feed, feed_timeout, queue, batch_bytes)
+        refed = result.refed_rows
+        return TrainResult(result.rows, refed, refed == 0 and not result.terminated, bool(result.terminated))
+
+    def inference(
+        self,
+        data: Any,
+        feed_timeout: Optional[float] = 600.0,
+        queue: str = "input",
+        *,
+        num_partitions: Optional[int] = None,
+        batch_bytes: int = 1 << 20,
+    ) -> InferenceResult:
+        """Feeds every row of `data`, as train() does, and returns the nodes' results: one for each, in order."""
+        source = source_of(data, num_partitions, self._default_partitions)
+        stream = ArrowArrayStream()
+
+        def feed(pointer: int, call: FeedCall) -> None:
+            with source as rows:
+                _driver_library.call("millrace_cluster_inference", pointer, rows, byref(call), byref(stream))
+
+        self._feed(feed, feed_timeout, queue, batch_bytes)
+        return InferenceResult(stream)
+
+    @property
+    def _default_partitions(self) -> int:
+        return _PARTITIONS_PER_NODE * max(1, self._num_fed)
+
+    def _feed(
+        self, feed: Callable[[int, FeedCall], None], feed_timeout: Optional[float], queue: str, batch_bytes: int
+    ) -> None:
+        stop = _Stop()
+
+        def run() -> None:
+            with stop as stop_pointer, self._handle as pointer:
+                call = FeedCall(struct_size=ctypes.sizeof(FeedCall), stop=stop_pointer)
+                call.feed_timeout_ms, call.queue, call.batch_bytes = ms(feed_timeout), queue.encode(), batch_bytes
+                feed(pointer, call)
+
+        self._call(run, stop.request)
+
+    def _call(self, run: Callable[[], None], stop: Callable[[bool], None]) -> None:
+        try:
+            interruptible(run, stop)
+        except MillraceError as error:
+            self._listener.explain(error)
+            raise
+
+    def end_feed(self, queue: str = "input") -> None:
+        with self._handle as pointer:
+            _driver_library.call("millrace_cluster_end_feed", pointer, queue.encode())
+
+    # ---- the end --------------------------------------------------------------------------------------------
+
+    def shutdown(self, *, grace: Optional[float] = None, timeout: Optional[float] = THREE_DAYS) -> None:
+        options = Shutdown(ctypes.sizeof(Shutdown), ms(grace), ms(timeout))
+
+        def run() -> None:
+            with self._handle as pointer:
+                _driver_library.call("millrace_cluster_shutdown", pointer, byref(options))
+
+        self._call(run, lambda now: self.stop("interrupted", now))
+
+    def stop(self, reason: str = "stopped", now: bool = False) -> None:
+        """Asks every node to end (now: kills them); calls under way raise CancelledError with the reason. Does not
+        wait: shutdown() does."""
+        with self._handle as pointer:
+            driver_library().millrace_cluster_stop(pointer, reason.encode(), int(now))
+
+    def close(self) -> None:
+        self._finalizer()
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    # ---- what there is --------------------------------------------------------------------------------------
+
+    def _text_of(self, function: str) -> str:
+        text = c_void_p()
+        with self._handle as pointer:
+            _driver_library.call(function, pointer, byref(text))
+        return _library.take_text(text)
+
+    @property
+    def cluster_info(self) -> List[NodeInfo]:
+        return [NodeInfo(**node) for node in json.loads(self._text_of("millrace_cluster_nodes"))]
+
+    @property
+    def cluster_spec(self) -> Dict[str, Any]:
+        spec: Dict[str, Any] = json.loads(self._text_of("millrace_cluster_spec"))
+        return spec
+
+    @property
+    def tensorboard_url(self) -> str:
+        return self._text_of("millrace_cluster_tensorboard_url")
+
+
+def start_here(program: Program, num_executors: int = 1, **options: Any) -> LocalCluster:
+    """Cluster.run(program, ...)."""
+    check_names(options, LocalOptions, "on this machine")
+    given = {name: value for name, value in options.items() if value is not None}
+    node_program = local_program(program, given.pop("args", ()))
+    listener = _Listener(given.pop("on_log", None), given.pop("on_metric", None))
+    made_of = c_options(node_program, num_executors, given)
+    made_of.on_log, made_of.on_metric, made_of.on_failure = listener.log, listener.metric, listener.fail
+    stop = _Stop()
+
+    def start() -> LocalCluster:
+        made = c_void_p()
+        with stop as pointer:
+            made_of.stop = pointer
+            _driver_library.call("millrace_cluster_run", byref(made_of), byref(made))
+        assert made.value is not None
+        handle = Handle(made.value, driver_library().millrace_cluster_free, "the cluster")
+        return LocalCluster(handle, listener, node_program, num_executors, given)
+
+    try:
+        return interruptible(start, stop.request)
+    except MillraceError as error:
+        listener.explain(error)
+        raise

@@ -1,0 +1,298 @@
+"""A cluster of node programs on the executors of a Spark application.
+
+No Python runs on the executors and no rows pass through Python: this calls the connector's jar over py4j.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union, overload
+
+from millrace import _jvm
+from millrace._jvm import translated
+from millrace.cluster import THREE_DAYS, Cluster, NodeInfo, TrainResult
+from millrace.error import InvalidArgumentError, MillraceError
+from millrace.options import InputMode, NodeProgram, SparkOptions, check_names
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+    from pyspark.streaming import DStream, StreamingContext
+
+__all__ = ["SparkCluster", "start_on_spark"]
+
+_LOG = logging.getLogger("millrace")
+
+
+class SparkCluster(Cluster):
+    """A cluster on Spark's executors: Cluster.run(spark, ...) makes it.
+
+    The SparkContext is never stopped. Calls are as safe among threads as py4j is. An error of an action on the
+    DataFrame of inference() is Spark's; MillraceError.of(error) finds Millrace's in it.
+    """
+
+    def __init__(self, spark: SparkSession, java: Any, program: NodeProgram) -> None:
+        self._spark = spark
+        self._java = java
+        self._closed = False
+        super().__init__(
+            program,
+            java.clusterId(),
+            java.serverAddress(),
+            java.numExecutors(),
+            InputMode(java.inputMode().name()),
+            list(java.queues()),
+        )
+
+    def _options(self, name: str, **values: Any) -> Any:
+        builder = getattr(self._spark._sc._jvm.io.millrace.spark, name).builder()
+        for method, value in values.items():
+            getattr(builder, method)(value)
+        return builder.build()
+
+    def _duration(self, seconds: Optional[float]) -> Any:
+        return _jvm.duration(self._spark._sc._gateway, seconds)
+
+    @overload
+    def train(
+        self,
+        data: DataFrame,
+        num_epochs: int = 1,
+        feed_timeout: Optional[float] = 600.0,
+        queue: str = "input",
+        end_of_feed: bool = False,
+    ) -> TrainResult: ...
+
+    @overload
+    def train(  # type: ignore[overload-cannot-match]  # where there is no PySpark, both are Any
+        self,
+        data: DStream,
+        num_epochs: int = 1,
+        feed_timeout: Optional[float] = 600.0,
+        queue: str = "input",
+        end_of_feed: bool = False,
+    ) -> None: ...
+
+    def train(
+        self,
+        data: Any,
+        num_epochs: int = 1,
+        feed_timeout: Optional[float] = 600.0,
+        queue: str = "input",
+        end_of_feed: bool = False,
+    ) -> Optional[TrainResult]:
+        """Feeds every row, num_epochs times; returns when programs have used them all, or stopped reading.
+
+        end_of_feed: the queue ends with this call; the programs may serve inference on it then.
+
+        Of a DStream, whose elements are Rows, dicts or tuples, every batch is fed as it comes; returns None
+        at once. A batch that cannot be fed is the stream's error, unless the programs have ended: then it goes
+        nowhere. shutdown(ssc) waits for the stream's end.
+        """
+        if hasattr(data, "foreachRDD"):
+            self._train_stream(data, num_epochs, feed_timeout, queue, end_of_feed)
+            return None
+        options = self._options(
+            "TrainOptions",
+            numEpochs=num_epochs,
+            feedTimeout=self._duration(feed_timeout),
+            queue=queue,
+            endOfFeed=end_of_feed,
+        )
+        with translated():
+            result = self._java.train(_java_frame(data), options)
+        return TrainResult(result.rows(), result.refedRows(), result.exactlyOnce(), result.terminated())
+
+    def _train_stream(
+        self, stream: DStream, num_epochs: int, feed_timeout: Optional[float], queue: str, end_of_feed: bool
+    ) -> None:
+        def feed(rdd: Any) -> None:
+            if rdd.isEmpty():  # a schema is inferred from rows
+                return
+            try:
+                self.train(self._spark.createDataFrame(rdd), num_epochs, feed_timeout, queue, end_of_feed)
+            except MillraceError as error:
+                if error.code != "FAILED_PRECONDITION" or not self.programs_have_ended:
+                    raise
+                _LOG.warning("a batch of a stream was not fed: %s", error.message)
+
+        stream.foreachRDD(feed)
+
+    def train_batches(
+        self,
+        num_epochs: int = 1,
+        feed_timeout: Optional[float] = 600.0,
+        queue: str = "input",
+    ) -> Callable[[DataFrame, int], None]:
+        """What Structured Streaming is to do with each batch: feed it.
+
+            stream.writeStream.foreachBatch(cluster.train_batches()).start()
+
+        A query that is stopped while it feeds a batch ends without an error.
+        """
+        options = self._options(
+            "TrainOptions", numEpochs=num_epochs, feedTimeout=self._duration(feed_timeout), queue=queue
+        )
+        with translated():
+            feed = self._java.trainBatches(options)
+
+        def feed_batch(batch: DataFrame, _: int) -> None:
+            try:
+                with translated():
+                    feed.call(batch._jdf, None)  # py4j would make an Integer of the batch's number, not a Long
+            except MillraceError as error:
+                # An InterruptedException with our error as its cause: Spark knows by its text that it was stopped.
+                cause = error.__cause__
+                if cause is not None and _jvm.is_interrupt(cause):
+                    raise cause from None
+                raise
+
+        return feed_batch
+
+    def inference(
+        self,
+        data: DataFrame,
+        result_schema: Union[StructType, str],
+        feed_timeout: Optional[float] = 600.0,
+        queue: str = "input",
+    ) -> DataFrame:
+        """The results of nodes for every row, one for each, in order; lazy: each action feeds the rows.
+
+        result_schema: a StructType, or its DDL: "id bigint, prediction bigint".
+        """
+        jvm = self._spark._sc._jvm
+        if isinstance(result_schema, str):
+            schema = jvm.org.apache.spark.sql.types.StructType.fromDDL(result_schema)
+        else:
+            schema = jvm.org.apache.spark.sql.types.DataType.fromJson(result_schema.json())
+        options = self._options("InferenceOptions", feedTimeout=self._duration(feed_timeout), queue=queue)
+        with translated():
+            java = self._java.inference(_java_frame(data), schema, options)
+        return type(data)(java, self._spark)
+
+    def end_feed(self, queue: str = "input") -> None:
+        with translated():
+            self._java.endFeed(queue)
+
+    def shutdown(
+        self,
+        ssc: Optional[StreamingContext] = None,
+        *,
+        grace: Optional[float] = None,
+        timeout: Optional[float] = THREE_DAYS,
+    ) -> None:
+        """As Cluster.shutdown. ssc: of streams that train() was given; first waits until somebody stops it, or the
+        programs read no more or have ended, or the cluster has failed, and stops it then, gracefully, without the
+        SparkContext.
+        """
+        options = self._options("ShutdownOptions", grace=self._duration(grace), timeout=self._duration(timeout))
+        with translated():
+            if ssc is None:
+                self._java.shutdown(options)
+            else:
+                self._java.shutdown(ssc._jssc, options)
+
+    def close(self) -> None:
+        self._closed = True
+        with translated():
+            self._java.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    # ---- what there is --------------------------------------------------------------------------------------
+
+    @property
+    def cluster_info(self) -> List[NodeInfo]:
+        with translated():
+            return [
+                NodeInfo(
+                    node.executorId(),
+                    node.jobName(),
+                    node.taskIndex(),
+                    node.state(),
+                    node.attempt(),
+                    node.host(),
+                    node.address(),
+                    node.pid(),
+                )
+                for node in self._java.clusterInfo()
+            ]
+
+    @property
+    def cluster_spec(self) -> Dict[str, Any]:
+        with translated():
+            return {job: list(addresses) for job, addresses in self._java.clusterSpec().items()}
+
+    @property
+    def tensorboard_url(self) -> str:
+        with translated():
+            return str(self._java.tensorboardUrl())
+
+    @property
+    def node_rdd(self) -> Any:
+        """The RDD whose tasks hold the nodes, as the JVM has it: a JavaRDD of strings."""
+        return self._java.nodeRdd()
+
+    @property
+    def spark_context(self) -> SparkContext:
+        return self._spark.sparkContext
+
+    @property
+    def programs_have_ended(self) -> bool:
+        """Whether every chief, master and worker has ended by itself, without an error."""
+        return bool(self._java.programsHaveEnded())
+
+    @property
+    def default_fs(self) -> str:
+        return str(self._java.defaultFs())
+
+    @property
+    def working_dir(self) -> str:
+        return str(self._java.workingDir())
+
+
+def _java_frame(data: Any) -> Any:
+    java = getattr(data, "_jdf", None)
+    if java is None:
+        raise InvalidArgumentError(
+            "INVALID_ARGUMENT",
+            f"a {type(data).__name__} cannot be fed: RDDs of Python objects are pickles to the JVM; make a "
+            "DataFrame of it, spark.createDataFrame(rdd)",
+        )
+    return java
+
+
+def _session_of(spark: Any) -> Any:
+    if hasattr(spark, "_gateway"):  # a SparkContext
+        from pyspark.sql import SparkSession
+
+        return SparkSession(spark)
+    if getattr(spark, "_sc", None) is None:
+        raise MillraceError(
+            "UNIMPLEMENTED", "Spark Connect has no JVM on this side; run the application with spark-submit"
+        )
+    return spark
+
+
+def start_on_spark(
+    spark: Union[SparkSession, SparkContext], program: NodeProgram, num_executors: int = 1, **options: Any
+) -> SparkCluster:
+    """Cluster.run(spark, program, ...)."""
+    check_names(options, SparkOptions, "on Spark")
+    if not isinstance(program, NodeProgram):
+        raise InvalidArgumentError(
+            "INVALID_ARGUMENT",
+            f"{program!r} is no program for Spark's executors: give NodeProgram.file(path), which is sent to them, "
+            "or NodeProgram.path(path) for what they have",
+        )
+    session = _session_of(spark)
+    gateway = session._sc._gateway
+    java_class = _jvm.cluster_class(gateway.jvm)
+    given = {name: value for name, value in options.items() if value is not None}
+    with translated():
+        made_of = _jvm.cluster_options(gateway, num_executors, given)
+        java = java_class.run(session._sc._jsc, _jvm.program(gateway, program), made_of)
+    return SparkCluster(session, java, program)
