@@ -107,7 +107,8 @@ On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kuber
 When a pod is replaced, the new one takes its place and its node starts again, within --restarts.
 
 A node finds in its environment
-  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT    for torch.distributed
+  RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT                for torch.distributed
+  LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, NODE_RANK       as torchrun and Lightning have them
   TF_CONFIG                                                 for tf.distribute
   MILLRACE_CONTEXT_FILE                                     everything (docs/control_protocol.md)
   PYTHONUNBUFFERED=1, unless it is set: Python's lines arrive as they are printed

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -27,20 +28,26 @@ constexpr const char* kOwnVariables[] = {"MILLRACE_CONTROL_FD",
                                          "MASTER_PORT",
                                          "RANK",
                                          "WORLD_SIZE",
-                                         "LOCAL_RANK"};
+                                         "LOCAL_RANK",
+                                         "LOCAL_WORLD_SIZE",
+                                         "GROUP_RANK",
+                                         "NODE_RANK"};
 
 struct Ranks {
   std::optional<int> rank;        // of this node, if it is fed
   std::optional<int> local_rank;  // among the fed nodes of its host
+  int local_world_size = 0;       // those nodes
+  int host_rank = 0;              // of its host, among those that have fed nodes
   std::string master;             // address of rank 0; empty if there is none
 };
 
-// Chief or master first, then workers, each by index.
+// Chief or master first, then workers, each by index; hosts by their first rank.
 Ranks RanksOf(const ClusterSpec& spec, const std::string& job, int index,
               const std::string& own_address) {
+  const std::string own_host = HostOf(own_address);
   Ranks ranks;
   int next_rank = 0;
-  int on_this_host = 0;
+  std::set<std::string> hosts;
   for (const char* fed_job : {"chief", "master", "worker"}) {
     const auto tasks = spec.TaskMapOf(fed_job);
     if (!tasks.ok()) continue;
@@ -48,9 +55,14 @@ Ranks RanksOf(const ClusterSpec& spec, const std::string& job, int index,
       if (next_rank == 0) ranks.master = address;
       if (job == fed_job && index == task_index) {
         ranks.rank = next_rank;
-        ranks.local_rank = on_this_host;
+        ranks.local_rank = ranks.local_world_size;
       }
-      if (HostOf(address) == HostOf(own_address)) ++on_this_host;
+      std::string host = HostOf(address);
+      if (host == own_host) {
+        if (ranks.local_world_size == 0) ranks.host_rank = static_cast<int>(hosts.size());
+        ++ranks.local_world_size;
+      }
+      hosts.insert(std::move(host));
       ++next_rank;
     }
   }
@@ -174,6 +186,10 @@ absl::StatusOr<NodeEnvironment> MakeNodeEnvironment(const NodeEnvironmentInputs&
     variables["RANK"] = absl::StrCat(*ranks.rank);
     variables["WORLD_SIZE"] = absl::StrCat(registered.node().num_workers());
     variables["LOCAL_RANK"] = absl::StrCat(*ranks.local_rank);
+    variables["LOCAL_WORLD_SIZE"] = absl::StrCat(ranks.local_world_size);
+    // What torchrun calls the first, Lightning calls the second.
+    variables["GROUP_RANK"] = absl::StrCat(ranks.host_rank);
+    variables["NODE_RANK"] = absl::StrCat(ranks.host_rank);
   }
   for (const auto& [name, value] : variables) {
     made.variables.push_back(absl::StrCat(name, "=", value));

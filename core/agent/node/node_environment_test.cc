@@ -52,19 +52,32 @@ TEST(NodeEnvironmentTest, RanksGoFromChiefToWorkersAndCountPerHost) {
   EXPECT_EQ(chief["LOCAL_RANK"], "0");
   EXPECT_EQ(chief["MASTER_ADDR"], "h2");
   EXPECT_EQ(chief["MASTER_PORT"], "2");
+  EXPECT_EQ(chief["LOCAL_WORLD_SIZE"], "2");
+  EXPECT_EQ(chief["GROUP_RANK"], "0");
+  auto first = Variables(Inputs("worker", 0));
+  EXPECT_EQ(first["RANK"], "1");
+  EXPECT_EQ(first["LOCAL_RANK"], "0");
+  EXPECT_EQ(first["LOCAL_WORLD_SIZE"], "1");
+  EXPECT_EQ(first["GROUP_RANK"], "1");
+  EXPECT_EQ(first["NODE_RANK"], "1");
   auto last = Variables(Inputs("worker", 1));
   EXPECT_EQ(last["RANK"], "2");
   EXPECT_EQ(last["LOCAL_RANK"], "1");
+  EXPECT_EQ(last["LOCAL_WORLD_SIZE"], "2");
+  EXPECT_EQ(last["GROUP_RANK"], "0");
+  EXPECT_EQ(last["NODE_RANK"], "0");
   EXPECT_EQ(last["WORLD_SIZE"], "3");
   EXPECT_EQ(last["MASTER_ADDR"], "h2");
 }
 
 TEST(NodeEnvironmentTest, NodesThatAreNotFedHaveNoRank) {
   NodeEnvironmentInputs inputs = Inputs("ps", 0);
-  inputs.inherited = {"RANK=5", "WORLD_SIZE=9", "TF_CONFIG=old", "PATH=/bin"};
+  inputs.inherited = {"RANK=5", "WORLD_SIZE=9", "NODE_RANK=1", "TF_CONFIG=old", "PATH=/bin"};
   auto variables = Variables(inputs);
   EXPECT_EQ(variables.count("RANK"), 0u);
   EXPECT_EQ(variables.count("WORLD_SIZE"), 0u);
+  EXPECT_EQ(variables.count("NODE_RANK"), 0u);
+  EXPECT_EQ(variables.count("LOCAL_WORLD_SIZE"), 0u);
   EXPECT_EQ(variables["PATH"], "/bin");
   EXPECT_EQ(variables["MASTER_PORT"], "2");
   EXPECT_EQ(variables["TF_CONFIG"],
