@@ -1,20 +1,15 @@
 // File: millrace/agent_ticket.h
 //
-// What an agent is started with, and how it ended.
+// What an agent is started with.
 //
-// Defines: AgentTicket, AgentEnd.
+// Defines: AgentTicket.
 //
 // Thread safety: ordinary values.
 
 #ifndef MILLRACE_AGENT_TICKET_H_
 #define MILLRACE_AGENT_TICKET_H_
 
-#include <cstdint>
 #include <string>
-#include <vector>
-
-#include "absl/status/status.h"
-#include "millrace/exit_status.h"
 
 namespace millrace {
 
@@ -35,17 +30,6 @@ struct AgentTicket {
   bool restarts = false;
   // Under which host the node is announced; empty: the agent finds it out.
   std::string advertise;
-};
-
-// How an agent ended.
-struct AgentEnd {
-  int executor_id = 0;
-  int64_t pid = 0;
-  ExitStatus exit;
-  absl::Status status;  // why, where the agent said so itself (its `error` event); OK otherwise
-  std::vector<std::string> stderr_tail;  // at most 50 lines, oldest first
-  // Nothing ended: there is no agent yet, stderr_tail says why, and the launcher goes on trying.
-  bool still_trying = false;
 };
 
 }  // namespace millrace

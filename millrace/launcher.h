@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "millrace/agent_exit.h"
 #include "millrace/agent_ticket.h"
 
 namespace millrace {
@@ -25,9 +26,10 @@ class Launcher {
   struct Events {
     // The agent of this slot is a process now.
     std::function<void(int executor_id, int64_t pid)> on_started;
-    // It is gone for certain: its exit was seen, or it never was (pid 0). Or, with still_trying, it
-    // is not there yet, and this is why.
-    std::function<void(const AgentEnd& end)> on_exit;
+    // It is gone for certain: its exit was seen, or it could not be started (pid 0).
+    std::function<void(const AgentExit& exit)> on_exit;
+    // The slot has no agent yet, for the reason given; the launcher goes on trying.
+    std::function<void(int executor_id, const std::string& why)> on_awaited;
   };
 
   virtual ~Launcher() = default;

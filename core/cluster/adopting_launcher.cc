@@ -32,19 +32,19 @@ constexpr uint32_t kProtocol = 1;
 // For agents that were killed: to be heard of.
 constexpr absl::Duration kKillWait = absl::Seconds(2);
 
-AgentEnd EndOf(const v1::Ended& ended) {
-  AgentEnd end;
+AgentExit ExitOf(const v1::Ended& ended) {
+  AgentExit exit;
   if (ended.exit_case() == v1::Ended::kExitCode) {
-    end.exit = {.kind = ExitStatus::Kind::kExited, .code = ended.exit_code()};
+    exit.exit = {.kind = ExitStatus::Kind::kExited, .code = ended.exit_code()};
   } else if (ended.exit_case() == v1::Ended::kExitSignal) {
-    end.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = ended.exit_signal()};
+    exit.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = ended.exit_signal()};
   }
   if (ended.error_code() != 0) {
-    end.status =
+    exit.status =
         absl::Status(static_cast<absl::StatusCode>(ended.error_code()), ended.error_message());
   }
-  end.stderr_tail = {ended.stderr_tail().begin(), ended.stderr_tail().end()};
-  return end;
+  exit.stderr_tail = {ended.stderr_tail().begin(), ended.stderr_tail().end()};
+  return exit;
 }
 
 std::vector<AdoptionSlot> SlotsOf(const std::vector<AgentTicket>& tickets) {
@@ -188,13 +188,16 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
         }
         break;
       case AdoptionEffect::Kind::kStarted:
-        if (events_.on_started) events_.on_started(effect.executor_id, effect.end.pid);
+        if (events_.on_started) events_.on_started(effect.executor_id, effect.pid);
         break;
       case AdoptionEffect::Kind::kNote:
         Note(options_, effect.note);
         break;
       case AdoptionEffect::Kind::kEnded:
-        events_.on_exit(effect.end);
+        events_.on_exit(effect.exit);
+        break;
+      case AdoptionEffect::Kind::kAwaited:
+        if (events_.on_awaited) events_.on_awaited(effect.executor_id, effect.note);
         break;
     }
   }
@@ -247,7 +250,7 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
         table_.Started(call, event.started().pid(), effects);
         break;
       case v1::AdoptEvent::kEnded:
-        table_.Ended(call, EndOf(event.ended()), effects);
+        table_.Ended(call, ExitOf(event.ended()), effects);
         break;
       case v1::AdoptEvent::MESSAGE_NOT_SET:
         break;  // of a later version

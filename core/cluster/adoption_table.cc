@@ -272,21 +272,19 @@ void AdoptionTable::Started(uint64_t call, int64_t pid, Effects* effects) {
   slot->state = State::kRunning;
   slot->retry_delay = kFirstRetry;
   if (std::exchange(slot->pid, pid) == pid) return;  // heard again
-  AdoptionEffect effect = {.kind = Kind::kStarted, .executor_id = slot->id.executor_id};
-  effect.end.pid = pid;
-  effects->push_back(effect);
+  effects->push_back({.kind = Kind::kStarted, .executor_id = slot->id.executor_id, .pid = pid});
 }
 
 // ---- how it ends --------------------------------------------------------------------------------
 
-void AdoptionTable::Ended(uint64_t call, AgentEnd end, Effects* effects) {
+void AdoptionTable::Ended(uint64_t call, AgentExit exit, Effects* effects) {
   Slot* slot = SlotOf(call);
   const auto left = left_.find(call);
   if (slot == nullptr && left != left_.end()) {
-    end.executor_id = left->second.id.executor_id;
-    end.pid = left->second.pid;
+    exit.executor_id = left->second.id.executor_id;
+    exit.pid = left->second.pid;
     left_.erase(left);
-    effects->push_back({.kind = Kind::kEnded, .executor_id = end.executor_id, .end = end});
+    TellExit(std::move(exit), effects);
     return;
   }
   if (slot == nullptr) return;
@@ -297,11 +295,10 @@ void AdoptionTable::Ended(uint64_t call, AgentEnd end, Effects* effects) {
           effects);
     return;
   }
-  end.executor_id = slot->id.executor_id;
-  end.pid = slot->pid;
+  exit.executor_id = slot->id.executor_id;
+  exit.pid = std::exchange(slot->pid, 0);
   slot->state = State::kIdle;
-  slot->pid = 0;
-  effects->push_back({.kind = Kind::kEnded, .executor_id = end.executor_id, .end = std::move(end)});
+  TellExit(std::move(exit), effects);
 }
 
 void AdoptionTable::CallOver(uint64_t call, const absl::Status& status, Effects* effects) {
@@ -381,20 +378,19 @@ void AdoptionTable::Fail(Slot& slot, const absl::Status& why, Effects* effects) 
   HangUp(slot, effects);
   slot.state = State::kIdle;
   slot.busy = false;
-  AdoptionEffect effect = {.kind = Kind::kEnded, .executor_id = slot.id.executor_id};
-  effect.end.executor_id = slot.id.executor_id;
-  effect.end.status = why;
-  effects->push_back(effect);
+  TellExit({.executor_id = slot.id.executor_id, .status = why}, effects);
 }
 
 void AdoptionTable::Gone(Slot& slot, const absl::Status& why, Effects* effects) {
   HangUp(slot, effects);
   slot.state = State::kIdle;
-  AdoptionEffect effect = {.kind = Kind::kEnded, .executor_id = slot.id.executor_id};
-  effect.end.executor_id = slot.id.executor_id;
-  effect.end.pid = std::exchange(slot.pid, 0);
-  effect.end.status = why;
-  effects->push_back(effect);
+  TellExit({.executor_id = slot.id.executor_id, .pid = std::exchange(slot.pid, 0), .status = why},
+           effects);
+}
+
+void AdoptionTable::TellExit(AgentExit exit, Effects* effects) {
+  const int executor_id = exit.executor_id;
+  effects->push_back({.kind = Kind::kEnded, .executor_id = executor_id, .exit = std::move(exit)});
 }
 
 void AdoptionTable::Note(Slot& slot, const std::string& problem, Effects* effects) {
@@ -404,11 +400,7 @@ void AdoptionTable::Note(Slot& slot, const std::string& problem, Effects* effect
     slot.problem_logged = false;
   }
   slot.problem = problem;
-  AdoptionEffect effect = {.kind = Kind::kEnded, .executor_id = slot.id.executor_id};
-  effect.end.executor_id = slot.id.executor_id;
-  effect.end.stderr_tail = {problem};
-  effect.end.still_trying = true;
-  effects->push_back(effect);
+  effects->push_back({.kind = Kind::kAwaited, .executor_id = slot.id.executor_id, .note = problem});
 }
 
 void AdoptionTable::Tell(const Slot& slot, const std::string& note, Effects* effects) {

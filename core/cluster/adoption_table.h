@@ -37,7 +37,7 @@
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "millrace/adoption_options.h"
-#include "millrace/agent_ticket.h"
+#include "millrace/agent_exit.h"
 #include "millrace/cluster_spec.h"
 #include "millrace/membership.h"
 
@@ -57,8 +57,9 @@ struct AdoptionEffect {
     kStart,    // send StartAgent over `call`; `address` is the driver's host as that agent sees it
     kRelease,  // send Release over `call`, `now`
     kHangUp,   // end `call`, whose later events mean nothing
-    kStarted,  // tell: the slot's agent is the process `end.pid`
-    kEnded,    // tell `end`
+    kStarted,  // tell: the slot's agent is the process `pid`
+    kEnded,    // tell `exit`
+    kAwaited,  // tell: the slot has no agent yet, `note` says why
     kNote,     // tell a person `note`
   };
   Kind kind = Kind::kDial;
@@ -67,7 +68,8 @@ struct AdoptionEffect {
   std::string address;
   std::string adoption_id;
   bool now = false;
-  AgentEnd end;
+  int64_t pid = 0;
+  AgentExit exit;
   std::string note;
 };
 
@@ -92,8 +94,8 @@ class AdoptionTable {
   };
   void Held(uint64_t call, const HeldInfo& info, Effects* effects);
   void Started(uint64_t call, int64_t pid, Effects* effects);
-  // The agent's process has ended; `end.executor_id` and `end.pid` are filled in here.
-  void Ended(uint64_t call, AgentEnd end, Effects* effects);
+  // The agent's process has ended; `exit.executor_id` and `exit.pid` are filled in here.
+  void Ended(uint64_t call, AgentExit exit, Effects* effects);
   // The call is over; OK after Ended, otherwise why.
   void CallOver(uint64_t call, const absl::Status& status, Effects* effects);
   // Does what is due.
@@ -150,6 +152,7 @@ class AdoptionTable {
   // The agent of the slot is gone for certain.
   void Gone(Slot& slot, const absl::Status& why, Effects* effects);
   void Move(Slot& slot, Effects* effects);
+  static void TellExit(AgentExit exit, Effects* effects);
   void Note(Slot& slot, const std::string& problem, Effects* effects);
   static void Tell(const Slot& slot, const std::string& note, Effects* effects);
   [[nodiscard]] absl::Duration MoveDue(const Slot& slot) const;

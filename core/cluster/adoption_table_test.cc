@@ -68,12 +68,15 @@ class AdoptionTableTest : public ::testing::Test {
           list.push_back(absl::StrCat("hang up ", effect.executor_id));
           break;
         case Kind::kStarted:
-          list.push_back(absl::StrCat("started ", effect.executor_id, " ", effect.end.pid));
+          list.push_back(absl::StrCat("started ", effect.executor_id, " ", effect.pid));
           break;
         case Kind::kEnded:
-          list.push_back(
-              absl::StrCat(effect.end.still_trying ? "note " : "ended ", effect.executor_id));
-          last_end_ = effect.end;
+          list.push_back(absl::StrCat("ended ", effect.executor_id));
+          last_exit_ = effect.exit;
+          break;
+        case Kind::kAwaited:
+          list.push_back(absl::StrCat("awaited ", effect.executor_id));
+          last_problem_ = effect.note;
           break;
         case Kind::kNote:
           notes_.push_back(effect.note);
@@ -96,14 +99,15 @@ class AdoptionTableTest : public ::testing::Test {
   AdoptionTable::Effects effects_;
   int64_t epoch_ = 0;
   std::map<int, uint64_t> calls_;
-  AgentEnd last_end_;
+  AgentExit last_exit_;
+  std::string last_problem_;
   std::vector<std::string> notes_;
 };
 
 TEST_F(AdoptionTableTest, NothingIsStartedBeforeEverySlotHasItsAgent) {
   Name({"a:1"});
-  EXPECT_THAT(Take(), ElementsAre("note 1", "dial 0 a:1"));
-  EXPECT_THAT(last_end_.stderr_tail, ElementsAre(HasSubstr("names no worker:1")));
+  EXPECT_THAT(Take(), ElementsAre("awaited 1", "dial 0 a:1"));
+  EXPECT_THAT(last_problem_, HasSubstr("names no worker:1"));
   table_->Held(calls_[0], {}, &effects_);
   EXPECT_THAT(Take(), IsEmpty());
   Name({"a:1", "b:1"});
@@ -137,12 +141,12 @@ TEST_F(AdoptionTableTest, ARefusalIsAnErrorAtTheStartAndWaitedForWhereAnAgentIsR
   Take();
   table_->CallOver(calls_[0], absl::UnauthenticatedError("another secret"), &effects_);
   EXPECT_THAT(Take(), ElementsAre("ended 0"));
-  EXPECT_EQ(last_end_.status.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(last_exit_.status.code(), absl::StatusCode::kUnauthenticated);
 
   table_->Relaunch(0, &effects_);
   EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
   table_->CallOver(calls_[0], absl::UnauthenticatedError("another secret"), &effects_);
-  EXPECT_THAT(Take(), ElementsAre("note 0"));
+  EXPECT_THAT(Take(), ElementsAre("awaited 0"));
   Advance(absl::Seconds(61));
   EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
   table_->CallOver(calls_[0], absl::UnauthenticatedError("another secret"), &effects_);
@@ -154,8 +158,8 @@ TEST_F(AdoptionTableTest, WhileOneAgentIsTakenNoneOfAHigherAddressIsHeld) {
   Take();
   table_->Held(calls_[1], {}, &effects_);
   table_->CallOver(calls_[0], absl::ResourceExhaustedError("serves another"), &effects_);
-  EXPECT_THAT(Take(), ElementsAre("note 0", "hang up 1", "note 1"));
-  EXPECT_THAT(last_end_.stderr_tail, ElementsAre("its agent is not asked before worker:0 has one"));
+  EXPECT_THAT(Take(), ElementsAre("awaited 0", "hang up 1", "awaited 1"));
+  EXPECT_EQ(last_problem_, "its agent is not asked before worker:0 has one");
   Advance(absl::Milliseconds(100));
   EXPECT_THAT(Take(), IsEmpty());
   Advance(absl::Seconds(1));
@@ -166,7 +170,7 @@ TEST_F(AdoptionTableTest, WhileOneAgentIsTakenNoneOfAHigherAddressIsHeld) {
   EXPECT_THAT(Take(), ElementsAre("dial 0 a:1"));
   EXPECT_THAT(notes_, ElementsAre("worker:0 has no agent yet: serves another"));
   table_->Held(calls_[0], {}, &effects_);
-  EXPECT_THAT(Take(), ElementsAre("note 0", "dial 1 b:1"));
+  EXPECT_THAT(Take(), ElementsAre("awaited 0", "dial 1 b:1"));
   EXPECT_THAT(notes_, ElementsAre(_, "worker:0 has its agent now, at a:1"));
 }
 
@@ -188,7 +192,7 @@ TEST_F(AdoptionTableTest, AnotherAgentAtTheOldPlaceProvesThatTheFirstIsGone) {
   Take();
   table_->Held(calls_[1], {.running = false}, &effects_);
   EXPECT_THAT(Take(), ElementsAre("hang up 1", "ended 1"));
-  EXPECT_EQ(last_end_.pid, 101);
+  EXPECT_EQ(last_exit_.pid, 101);
   table_->Relaunch(1, &effects_);
   EXPECT_THAT(Take(), ElementsAre("dial 1 b:1"));
 }
@@ -199,7 +203,7 @@ TEST_F(AdoptionTableTest, AnAgentThatCannotBeHeardIsLeftAsSoonAsTheResolverNames
   Take();
   Name({"a:1", "c:1"});
   EXPECT_THAT(Take(), ElementsAre("ended 1"));
-  EXPECT_THAT(std::string(last_end_.status.message()), HasSubstr("names c:1 and no longer b:1"));
+  EXPECT_THAT(std::string(last_exit_.status.message()), HasSubstr("names c:1 and no longer b:1"));
   table_->Relaunch(1, &effects_);
   EXPECT_THAT(Take(), ElementsAre("dial 1 c:1"));
   table_->Held(calls_[1], {}, &effects_);
@@ -257,12 +261,12 @@ TEST_F(AdoptionTableTest, AReplacementThatNeverComesIsAnErrorAfterItsTime) {
   EXPECT_THAT(Take(), ElementsAre("ended 1"));
   Name({"a:1"});
   table_->Relaunch(1, &effects_);
-  EXPECT_THAT(Take(), ElementsAre("note 1"));
+  EXPECT_THAT(Take(), ElementsAre("awaited 1"));
   Advance(absl::Seconds(599));
   EXPECT_THAT(Take(), IsEmpty());
   Advance(absl::Seconds(1));
   EXPECT_THAT(Take(), ElementsAre("ended 1"));
-  EXPECT_EQ(last_end_.status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(last_exit_.status.code(), absl::StatusCode::kDeadlineExceeded);
 }
 
 TEST_F(AdoptionTableTest, TheEndOfAnAgentThatWasGivenUpIsToldWithItsPid) {
@@ -272,7 +276,7 @@ TEST_F(AdoptionTableTest, TheEndOfAnAgentThatWasGivenUpIsToldWithItsPid) {
   EXPECT_THAT(Take(), ElementsAre("release 1 now", "dial 1 b:1"));
   table_->Ended(old_call, {}, &effects_);
   EXPECT_THAT(Take(), ElementsAre("ended 1"));
-  EXPECT_EQ(last_end_.pid, 101);
+  EXPECT_EQ(last_exit_.pid, 101);
 }
 
 TEST_F(AdoptionTableTest, StopEndsHoldsAndAsksAgentsThatRun) {

@@ -306,12 +306,9 @@ absl::Status Cluster::Impl::LaunchAgents() {
   events.on_started = [this](int executor_id, int64_t pid) {
     coordinator_->ReportAgentStarted(executor_id, pid);
   };
-  events.on_exit = [this](const AgentEnd& end) {
-    coordinator_->ReportAgentExit(end.executor_id, {.exit = end.exit,
-                                                    .status = end.status,
-                                                    .stderr_tail = end.stderr_tail,
-                                                    .replacement_coming = end.still_trying,
-                                                    .pid = end.pid});
+  events.on_exit = [this](const AgentExit& exit) { coordinator_->ReportAgentExit(exit); };
+  events.on_awaited = [this](int executor_id, const std::string& why) {
+    coordinator_->ReportAgentAwaited(executor_id, why);
   };
   MILLRACE_RETURN_IF_ERROR(launcher_.Launch(tickets, std::move(events)));
   launched_ = true;
@@ -355,7 +352,7 @@ void Cluster::Impl::OnRelaunch(int executor_id) {
     MILLRACE_LOG(INFO) << "executor " << executor_id << " waits for another agent from outside";
     return;
   }
-  coordinator_->ReportAgentExit(executor_id, {.status = asked});
+  coordinator_->ReportAgentExit({.executor_id = executor_id, .status = asked});
 }
 
 void Cluster::Impl::OnRestart(const NodeRestart& restart) {

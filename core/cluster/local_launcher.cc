@@ -133,7 +133,7 @@ class LocalLauncher::Watch {
           paused_changed_.SignalAll();
         }
       }
-      for (const AgentEnd& end : Poll(timeout)) events_.on_exit(end);
+      for (const AgentExit& end : Poll(timeout)) events_.on_exit(end);
       StartDue();
     }
   }
@@ -159,7 +159,7 @@ class LocalLauncher::Watch {
   }
 
   // Waits for something to happen, reads what agents said, and returns those that ended.
-  std::vector<AgentEnd> Poll(absl::Duration timeout) {
+  std::vector<AgentExit> Poll(absl::Duration timeout) {
     std::vector<pollfd> fds = {{wake_.get(), POLLIN, 0}};
     std::vector<AgentProcess*> owners;
     for (auto& [id, agent] : agents_) {
@@ -177,7 +177,7 @@ class LocalLauncher::Watch {
       uint64_t count = 0;
       [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof(count));
     }
-    std::vector<AgentEnd> ended;
+    std::vector<AgentExit> ended;
     for (size_t i = 0; i < owners.size(); ++i) {
       AgentProcess* agent = owners[i];
       if (fds[3 * i + 2].revents != 0) agent->ReadOut();

@@ -41,14 +41,14 @@ class Record {
       MutexLock lock(&mu_);
       pids_[executor_id] = pid;
     };
-    events.on_exit = [this](const AgentEnd& end) {
+    events.on_exit = [this](const AgentExit& end) {
       MutexLock lock(&mu_);
       ends_[end.executor_id] = end;
       changed_.SignalAll();
     };
     return events;
   }
-  std::optional<AgentEnd> WaitForEnd(int executor_id) {
+  std::optional<AgentExit> WaitForEnd(int executor_id) {
     const absl::Time deadline = absl::Now() + kDeadline;
     MutexLock lock(&mu_);
     while (ends_.count(executor_id) == 0) {
@@ -65,7 +65,7 @@ class Record {
   Mutex mu_;
   CondVar changed_;
   std::map<int, int64_t> pids_;
-  std::map<int, AgentEnd> ends_;
+  std::map<int, AgentExit> ends_;
 };
 
 class LocalLauncherTest : public ::testing::Test {
@@ -162,7 +162,7 @@ TEST_F(LocalLauncherTest, AnAgentHasAProcessGroupOfItsOwn) {
 TEST_F(LocalLauncherTest, AnAgentThatFailsSaysWhy) {
   ::setenv("FAKE_AGENT_MODE", "fail", 1);
   ASSERT_THAT(launcher_.Launch(Tickets(1, "fail"), record_.events()), IsOk());
-  const std::optional<AgentEnd> end = record_.WaitForEnd(0);
+  const std::optional<AgentExit> end = record_.WaitForEnd(0);
   ASSERT_TRUE(end.has_value());
   EXPECT_EQ(end->pid, record_.pid(0));
   EXPECT_EQ(end->exit.code, 3);
@@ -174,7 +174,7 @@ TEST_F(LocalLauncherTest, AnAgentThatFailsSaysWhy) {
 TEST_F(LocalLauncherTest, WhatIsNoProtocolIsIgnored) {
   ::setenv("FAKE_AGENT_MODE", "garbage", 1);
   ASSERT_THAT(launcher_.Launch(Tickets(1, "garbage"), record_.events()), IsOk());
-  const std::optional<AgentEnd> end = record_.WaitForEnd(0);
+  const std::optional<AgentExit> end = record_.WaitForEnd(0);
   ASSERT_TRUE(end.has_value());
   EXPECT_TRUE(end->exit.ok());
   EXPECT_THAT(end->status, IsOk());

@@ -369,12 +369,10 @@ void Coordinator::ReportAgentStarted(int executor_id, int64_t pid) {
   plane_->AgentStarted(executor_id, pid);
 }
 
-void Coordinator::ReportAgentExit(int executor_id, const AgentExit& exit) {
-  plane_->AgentExited(executor_id, {.exit = exit.exit,
-                                    .status = exit.status,
-                                    .stderr_tail = exit.stderr_tail,
-                                    .replacement_coming = exit.replacement_coming,
-                                    .pid = exit.pid});
+void Coordinator::ReportAgentExit(const AgentExit& exit) { plane_->AgentExited(exit); }
+
+void Coordinator::ReportAgentAwaited(int executor_id, absl::string_view why) {
+  plane_->AgentAwaited(executor_id, why);
 }
 
 void Coordinator::Stop(NodeFilter filter, absl::string_view reason, bool now) {

@@ -47,7 +47,7 @@
 #include "core/coordinator/server/access_tokens.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/feed_ledger.h"
-#include "core/process/exit_status.h"
+#include "millrace/agent_exit.h"
 #include "millrace/cluster_spec.h"
 #include "millrace/cluster_status.h"
 
@@ -164,18 +164,11 @@ class Coordinator {
   // ids are ignored.
   void ReportAgentStarted(int executor_id, int64_t pid);
 
-  struct AgentExit {
-    ExitStatus exit;      // how the agent process ended; kUnknown if it never started
-    absl::Status status;  // why, if the launcher knows better; its code is then the failure's code
-    std::vector<std::string> stderr_tail;
-    // The launcher will start another agent for this slot: not a failure of the cluster by itself.
-    bool replacement_coming = false;
-    // The agent_pid that ended; 0: the one that was there. A report about an agent that is not the
-    // slot's any more is ignored.
-    int64_t pid;
-  };
   // Proven death: its slot may be taken at once.
-  void ReportAgentExit(int executor_id, const AgentExit& exit);
+  void ReportAgentExit(const AgentExit& exit);
+  // The slot has no agent, and the launcher looks for one: not a failure of the cluster by itself.
+  // WaitRunning() names `why` where it has to name the slot.
+  void ReportAgentAwaited(int executor_id, absl::string_view why);
 
   // Asks the nodes to end (now: kills them at once). Idempotent; `now` after a first call hardens
   // it. New agents are turned away from these slots.

@@ -378,7 +378,7 @@ TEST(GetStatusTest, OthersDoNotAndShutdownAndDeadlinesEndIt) {
 
 TEST(GetStatusTest, TheFirstCauseIsThere) {
   auto coordinator = StartCluster(1);
-  coordinator->ReportAgentExit(0, {.status = absl::NotFoundError("no agent")});
+  coordinator->ReportAgentExit({.executor_id = 0, .status = absl::NotFoundError("no agent")});
   v1::ClusterStatus status;
   ASSERT_THAT(Reader(*coordinator, coordinator->tokens().viewer).GetStatus(&status), IsOk());
   EXPECT_EQ(status.first_cause().code(), static_cast<int>(absl::StatusCode::kNotFound));

@@ -215,7 +215,8 @@ TEST(CoordinatorTest, AReplacementTakesTheSlotAndThePeersAreTold) {
   auto a = AgentFor(*coordinator, 0, "a");
   auto b = AgentFor(*coordinator, 1, "b");
   ASSERT_THAT(coordinator->WaitRunning(kLong), IsOk());
-  coordinator->ReportAgentExit(1, {.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = 9}});
+  coordinator->ReportAgentExit(
+      {.executor_id = 1, .exit = {.kind = ExitStatus::Kind::kSignaled, .signal = 9}});
   EXPECT_THAT(coordinator->first_cause(), IsOk());
   auto c = AgentFor(*coordinator, 1, "c");
   ASSERT_TRUE(Registers(*c));
@@ -251,7 +252,8 @@ TEST(CoordinatorTest, AnAgentThatEndedByItselfHasItsLastWordsHeard) {
   auto coordinator = Start(Options({.num_executors = 1}));
   auto agent = AgentFor(*coordinator, 0, "a");
   ASSERT_THAT(coordinator->WaitRunning(kLong), IsOk());
-  coordinator->ReportAgentExit(0, {.exit = {.kind = ExitStatus::Kind::kExited, .code = 1}});
+  coordinator->ReportAgentExit(
+      {.executor_id = 0, .exit = {.kind = ExitStatus::Kind::kExited, .code = 1}});
   agent->SendExit({.kind = ExitStatus::Kind::kExited, .code = 3}, {"out of cheese"});
   agent->HalfClose();
   EXPECT_THAT(coordinator->WaitFailure(kLong),
@@ -263,7 +265,8 @@ TEST(CoordinatorTest, AnAgentThatEndedWithoutAWordIsLost) {
   auto coordinator = Start(Options({.num_executors = 1}));
   auto agent = AgentFor(*coordinator, 0, "a");
   ASSERT_THAT(coordinator->WaitRunning(kLong), IsOk());
-  coordinator->ReportAgentExit(0, {.exit = {.kind = ExitStatus::Kind::kExited, .code = 0}});
+  coordinator->ReportAgentExit(
+      {.executor_id = 0, .exit = {.kind = ExitStatus::Kind::kExited, .code = 0}});
   EXPECT_THAT(coordinator->WaitFailure(kLong),
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr("was lost: its agent exited with code 0")));
@@ -272,7 +275,7 @@ TEST(CoordinatorTest, AnAgentThatEndedWithoutAWordIsLost) {
 TEST(CoordinatorTest, AnAgentThatCannotStartFailsTheCluster) {
   auto coordinator = Start(Options({.num_executors = 2}));
   coordinator->ReportAgentExit(
-      1, {.status = absl::PermissionDeniedError("/opt/agent: exec format error")});
+      {.executor_id = 1, .status = absl::PermissionDeniedError("/opt/agent: exec format error")});
   EXPECT_THAT(coordinator->WaitRunning(),
               StatusIs(absl::StatusCode::kPermissionDenied,
                        "worker:1 (executor 1, attempt 0) did not start: its agent failed: "

@@ -212,7 +212,7 @@ void AgentProcess::Signal(int signal) {
   if (pid_fd_.valid()) ::pidfd_send_signal(pid_fd_.get(), signal, nullptr, 0);
 }
 
-AgentEnd AgentProcess::Reap(std::optional<ExitStatus> known) {
+AgentExit AgentProcess::Reap(std::optional<ExitStatus> known) {
   ExitStatus exit = known.value_or(ExitStatus());
   if (!known.has_value()) {
     siginfo_t info{};

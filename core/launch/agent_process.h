@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/line_reader.h"
 #include "core/base/unique_fd.h"
+#include "millrace/agent_exit.h"
 #include "millrace/agent_ticket.h"
 
 namespace millrace {
@@ -61,7 +62,7 @@ class AgentProcess {
   // To be called once pid_fd() is readable: reaps the agent, removes its directory, and says how it
   // ended. (What a killed agent's node leaves is ended by the agent's guard,
   // core/agent/loop/guard.h.) `known`: how it ended, where somebody else reaps all children.
-  [[nodiscard]] AgentEnd Reap(std::optional<ExitStatus> known = std::nullopt);
+  [[nodiscard]] AgentExit Reap(std::optional<ExitStatus> known = std::nullopt);
 
  private:
   AgentProcess(int executor_id, std::string runtime_dir)

@@ -19,6 +19,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
+#include "millrace/agent_exit.h"
 #include "millrace/agent_ticket.h"
 #include "millrace/local_launcher.h"
 #include "testing/attacks/other_user.h"
@@ -55,7 +56,7 @@ class RuntimeFolderTest : public AgentTest {
                   pid_ = static_cast<pid_t>(pid);
                 },
             .on_exit =
-                [this](const AgentEnd&) {
+                [this](const AgentExit&) {
                   MutexLock lock(&mu_);
                   ++ended_;
                   changed_.SignalAll();

@@ -322,7 +322,7 @@ void ListenMode::OnGone(const std::shared_ptr<AdoptStream>& stream) {
 void ListenMode::OnAgentExit(const ExitStatus& exit) {
   if (adoption_->agent->out_fd() >= 0) loop_->Unwatch(adoption_->agent->out_fd());
   if (adoption_->agent->err_fd() >= 0) loop_->Unwatch(adoption_->agent->err_fd());
-  const AgentEnd end = adoption_->agent->Reap(exit);
+  const AgentExit end = adoption_->agent->Reap(exit);
   v1::Ended ended;
   if (exit.kind == ExitStatus::Kind::kSignaled) {
     ended.set_exit_signal(exit.signal);

@@ -387,36 +387,40 @@ void ControlPlane::StreamEnded(uint64_t stream_id) {
   });
 }
 
-void ControlPlane::AgentExited(int executor_id, const AgentExitReport& report) {
+void ControlPlane::AgentExited(const AgentExit& exit) {
   Do([&](TableEffects* effects) {
-    if (HoldExit(executor_id, report)) {
+    if (HoldExit(exit)) {
       const absl::Duration due = clock_->SteadyNow() + kLastWords;
-      held_exits_.push_back({executor_id, report, table_.stream(executor_id), due});
+      held_exits_.push_back({exit, table_.stream(exit.executor_id), due});
       WakeTimerFor(due);
     } else {
-      table_.AgentExited(executor_id, report, effects);
+      table_.AgentExited(exit, effects);
     }
   });
 }
 
-bool ControlPlane::HoldExit(int executor_id, const AgentExitReport& report) const {
+void ControlPlane::AgentAwaited(int executor_id, absl::string_view why) {
+  Do([&](TableEffects* effects) { table_.AgentAwaited(executor_id, why, effects); });
+}
+
+bool ControlPlane::HoldExit(const AgentExit& exit) const {
   // Only one that ended by itself has said all it had to say.
-  if (shut_down_ || report.exit.kind != ExitStatus::Kind::kExited || !report.status.ok() ||
-      report.replacement_coming || !table_.Has(executor_id)) {
+  if (shut_down_ || exit.exit.kind != ExitStatus::Kind::kExited || !exit.status.ok() ||
+      !table_.Has(exit.executor_id)) {
     return false;
   }
-  return table_.stream(executor_id) != 0 && !IsEnded(table_.state(executor_id));
+  return table_.stream(exit.executor_id) != 0 && !IsEnded(table_.state(exit.executor_id));
 }
 
 void ControlPlane::TellHeldExits(TableEffects* effects) {
   const absl::Duration now = clock_->SteadyNow();
   std::vector<HeldExit> held;
   held.swap(held_exits_);
-  for (HeldExit& exit : held) {
-    if (table_.stream(exit.executor_id) == exit.stream_id && now < exit.due) {
-      held_exits_.push_back(std::move(exit));
+  for (HeldExit& one : held) {
+    if (table_.stream(one.exit.executor_id) == one.stream_id && now < one.due) {
+      held_exits_.push_back(std::move(one));
     } else {
-      table_.AgentExited(exit.executor_id, exit.report, effects);
+      table_.AgentExited(one.exit, effects);
     }
   }
 }
@@ -457,7 +461,7 @@ void ControlPlane::RunTimer() {
       const absl::Duration now = clock_->SteadyNow();
       absl::Duration next = std::min({table_.NextDeadline(), kv_.NextDeadline(),
                                       barriers_.NextDeadline(), causes_.NextDeadline()});
-      for (const HeldExit& exit : held_exits_) next = std::min(next, exit.due);
+      for (const HeldExit& one : held_exits_) next = std::min(next, one.due);
       const absl::Duration sleep = std::clamp(next - now, absl::Milliseconds(1), longest_sleep_);
       timer_wakes_at_ = now + sleep;
       timer_wake_.WaitWithTimeout(&mu_, sleep);

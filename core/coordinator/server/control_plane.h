@@ -53,6 +53,7 @@
 #include "core/proto/feed_gateway.pb.h"
 #include "core/proto/operator.pb.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "millrace/agent_exit.h"
 #include "millrace/cluster_spec.h"
 #include "millrace/cluster_status.h"
 
@@ -102,7 +103,8 @@ class ControlPlane {
   void FeedEnd(absl::string_view feed_id, bool aborted);
   void EndFeed(absl::string_view queue);
   void AgentStarted(int executor_id, int64_t pid);
-  void AgentExited(int executor_id, const AgentExitReport& report);
+  void AgentExited(const AgentExit& exit);
+  void AgentAwaited(int executor_id, absl::string_view why);
   void Stop(NodeFilter filter, absl::string_view reason, bool now);
   absl::StatusOr<uint32_t> RestartNode(int executor_id, absl::string_view reason);
 
@@ -167,8 +169,7 @@ class ControlPlane {
   };
   // The end of an agent that is not told to the table yet.
   struct HeldExit {
-    int executor_id = 0;
-    AgentExitReport report;
+    AgentExit exit;
     uint64_t stream_id = 0;  // its stream
     absl::Duration due;      // steady; then in any case
   };
@@ -233,8 +234,7 @@ class ControlPlane {
   void WakeTimerFor(absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether the end of an agent is told to the table later, since its stream may hold its last
   // words.
-  bool HoldExit(int executor_id, const AgentExitReport& report) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HoldExit(const AgentExit& exit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Tells the table of the ends that are due, or whose stream has ended.
   void TellHeldExits(TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RunTimer();

@@ -361,16 +361,16 @@ absl::Status ControlPlane::AgentGone(const v1::AgentGoneRequest& request) {
   if (request.agent_id().empty()) {
     return absl::InvalidArgumentError("AgentGoneRequest.agent_id is unset");
   }
-  AgentExitReport report = {.agent_id = request.agent_id()};
+  AgentExit exit = {.executor_id = request.executor_id(), .agent_id = request.agent_id()};
   if (request.signal() != 0) {
-    report.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = request.signal()};
+    exit.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = request.signal()};
   } else {
-    report.exit = {.kind = ExitStatus::Kind::kExited, .code = request.exit_code()};
+    exit.exit = {.kind = ExitStatus::Kind::kExited, .code = request.exit_code()};
   }
   bool known = true;
   Do([&](TableEffects* effects) {
     known = table_.Has(request.executor_id());
-    if (known) table_.AgentExited(request.executor_id(), report, effects);
+    if (known) table_.AgentExited(exit, effects);
   });
   if (known) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("no executor ", request.executor_id()));

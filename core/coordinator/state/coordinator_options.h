@@ -82,7 +82,7 @@ class CoordinatorObserver {
                         int64_t /*step*/, double /*value*/) {}
   // The agent of this slot is gone, or must go, and the slot is to be started again: whoever starts
   // agents ends what is left of the old one and starts another. Not called for an agent that stays.
-  // Where that cannot be done: ReportAgentExit with a status.
+  // Where that cannot be done: ReportAgentExit() with a status.
   virtual void OnRelaunch(int /*executor_id*/) {}
   // A node failed and is started again: worth a line to a person (RestartText()).
   virtual void OnRestart(const NodeRestart& /*restart*/) {}

@@ -125,63 +125,80 @@ void ReservationTable::AgentStarted(int executor_id, int64_t pid, TableEffects* 
   Move(*slot, SlotState::kStarted, effects);
 }
 
-void ReservationTable::AgentExited(int executor_id, const AgentExitReport& report,
-                                   TableEffects* effects) {
-  Slot* found = Find(executor_id);
-  if (found == nullptr) return;
-  Slot& slot = *found;
-  const bool other_pid = report.pid != 0 && slot.agent_pid != 0 && report.pid != slot.agent_pid;
-  if (other_pid || (!report.agent_id.empty() && report.agent_id != slot.agent_id)) {
-    ++fenced_;
-    return;
-  }
-  for (const std::string& line : report.stderr_tail) NoteLog(executor_id, line);
+void ReservationTable::DropAgent(Slot& slot, TableEffects* effects) {
   slot.agent_dead = true;
   if (slot.stream_id != 0) {
     effects->close.push_back({slot.stream_id, absl::UnavailableError("the agent has ended")});
     Detach(slot);
   }
   slot.next_address.clear();
-  effects->changed.push_back(executor_id);
-  const bool awaits = AwaitsReplacement(executor_id) && !slot.restart_at.has_value();
-  // The launcher was to start another and could not.
-  const bool not_replaced = awaits && report.pid == 0 && !report.status.ok();
-  const bool hopeless = not_replaced || (awaits && slot.state == SlotState::kLost &&
-                                         !slot.has_run && !report.replacement_coming);
+  effects->changed.push_back(IdOf(slot));
   if (slot.restart_at.has_value()) {  // its lease need not be waited for
     slot.restart_at =
         std::min(*slot.restart_at, clock_->SteadyNow() + slot.policy->initial_backoff);
   }
+}
+
+void ReservationTable::AgentExited(const AgentExit& exit, TableEffects* effects) {
+  Slot* found = Find(exit.executor_id);
+  if (found == nullptr) return;
+  Slot& slot = *found;
+  const bool other_pid = exit.pid != 0 && slot.agent_pid != 0 && exit.pid != slot.agent_pid;
+  if (other_pid || (!exit.agent_id.empty() && exit.agent_id != slot.agent_id)) {
+    ++fenced_;
+    return;
+  }
+  for (const std::string& line : exit.stderr_tail) NoteLog(exit.executor_id, line);
+  const bool awaits = AwaitsReplacement(exit.executor_id) && !slot.restart_at.has_value();
+  DropAgent(slot, effects);
+  // The launcher was to start another and could not.
+  const bool not_replaced = awaits && exit.pid == 0 && !exit.status.ok();
+  const bool hopeless = not_replaced || (awaits && slot.state == SlotState::kLost && !slot.has_run);
   if (IsEnded(slot.state) && !hopeless) return;
 
-  const bool connected = !slot.nonce.empty() && slot.state >= SlotState::kConnected;
-  const std::string how = report.status.ok()
-                              ? absl::StrCat("its agent ", ExitText(report.exit))
-                              : absl::StrCat("its agent failed: ", report.status.message());
-  if (slot.stop_asked && report.status.ok() && report.exit.ok()) {
+  if (slot.stop_asked && exit.status.ok() && exit.exit.ok()) {
     Move(slot, SlotState::kFinished, effects);
-  } else if (!connected && report.replacement_coming) {
-    slot.agent_pid = 0;
-    if (slot.state == SlotState::kStarted) Move(slot, SlotState::kRequested, effects);
-  } else {
-    const absl::StatusCode code =
-        report.status.ok() ? absl::StatusCode::kUnavailable : report.status.code();
-    absl::Status why(code, absl::StrCat(connected ? "was lost: " : "did not start: ", how));
-    if (not_replaced) {
-      why = absl::Status(slot.error.code(),
-                         absl::StrCat(slot.error.message(), "; no other agent could be started: ",
-                                      report.status.message()));
-    }
-    NodeFailure failure = Describe(slot, std::move(why));
-    failure.exit = report.exit;
-    failure.of_agent = true;
-    failure.stderr_tail = report.stderr_tail;
-    if (!hopeless) slot.before_lost = slot.state;
-    // Nor is it a failure if the agent was turned away because its slot was asked to stop.
-    const bool lost = connected || slot.stop_asked;
-    Fail(slot, lost ? SlotState::kLost : SlotState::kFailed, std::move(failure),
-         report.replacement_coming, effects);
+    return;
   }
+  const bool connected = HasConnected(slot);
+  const std::string how = exit.status.ok()
+                              ? absl::StrCat("its agent ", ExitText(exit.exit))
+                              : absl::StrCat("its agent failed: ", exit.status.message());
+  const absl::StatusCode code =
+      exit.status.ok() ? absl::StatusCode::kUnavailable : exit.status.code();
+  absl::Status why(code, absl::StrCat(connected ? "was lost: " : "did not start: ", how));
+  if (not_replaced) {
+    why = absl::Status(slot.error.code(),
+                       absl::StrCat(slot.error.message(),
+                                    "; no other agent could be started: ", exit.status.message()));
+  }
+  NodeFailure failure = Describe(slot, std::move(why));
+  failure.exit = exit.exit;
+  failure.of_agent = true;
+  failure.stderr_tail = exit.stderr_tail;
+  if (!hopeless) slot.before_lost = slot.state;
+  // Nor is it a failure if the agent was turned away because its slot was asked to stop.
+  const bool lost = connected || slot.stop_asked;
+  Fail(slot, lost ? SlotState::kLost : SlotState::kFailed, std::move(failure),
+       /*replaceable=*/false, effects);
+}
+
+void ReservationTable::AgentAwaited(int executor_id, absl::string_view why, TableEffects* effects) {
+  Slot* const slot = Find(executor_id);
+  if (slot == nullptr) return;
+  NoteLog(executor_id, why);
+  DropAgent(*slot, effects);
+  if (IsEnded(slot->state)) return;
+  if (!HasConnected(*slot)) {
+    slot->agent_pid = 0;
+    if (slot->state == SlotState::kStarted) Move(*slot, SlotState::kRequested, effects);
+    return;
+  }
+  NodeFailure failure =
+      Describe(*slot, absl::UnavailableError(absl::StrCat("was lost: its agent is gone: ", why)));
+  failure.of_agent = true;
+  slot->before_lost = slot->state;
+  Fail(*slot, SlotState::kLost, std::move(failure), /*replaceable=*/true, effects);
 }
 
 // ---- streams ------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@
 #include "core/coordinator/state/restart_policy.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/process/exit_status.h"
+#include "millrace/agent_exit.h"
 #include "millrace/cluster_spec.h"
 #include "millrace/cluster_status.h"
 
@@ -97,15 +98,6 @@ struct NodeReport {
   // With kExited and kLaunchFailed: the agent stays, and holds this address for another attempt.
   // Empty: it leaves.
   std::string next_address;
-};
-
-struct AgentExitReport {
-  ExitStatus exit;
-  absl::Status status;
-  std::vector<std::string> stderr_tail;
-  bool replacement_coming = false;
-  int64_t pid = 0;       // 0: the one that was there
-  std::string agent_id;  // the same, where pids of several hosts may meet; empty: not told
 };
 
 // What follows from an event, in the order in which it should be done.
@@ -161,7 +153,9 @@ class ReservationTable {
   // ---- the launcher ----
   void AgentStarted(int executor_id, int64_t pid, TableEffects* effects);
   // Proven death of the agent process, and with it of its node.
-  void AgentExited(int executor_id, const AgentExitReport& report, TableEffects* effects);
+  void AgentExited(const AgentExit& exit, TableEffects* effects);
+  // The slot has no agent, and the launcher looks for one; `why` is kept as NoteLog() keeps lines.
+  void AgentAwaited(int executor_id, absl::string_view why, TableEffects* effects);
 
   // ---- streams ----
 
@@ -296,6 +290,12 @@ class ReservationTable {
   void Move(Slot& slot, SlotState state, TableEffects* effects);
   void Attach(Slot& slot, const AgentInfo& agent, uint64_t stream_id);
   void Detach(Slot& slot);
+  // An agent has or had the slot in this attempt.
+  static bool HasConnected(const Slot& slot) {
+    return !slot.nonce.empty() && slot.state >= SlotState::kConnected;
+  }
+  // The agent of the slot, if it had one, is dead.
+  void DropAgent(Slot& slot, TableEffects* effects);
   // OK if a new agent may have the slot now.
   absl::Status CheckFree(const Slot& slot) const;
   absl::StatusOr<Slot*> Choose(std::optional<int> executor_id, const AgentInfo& agent,

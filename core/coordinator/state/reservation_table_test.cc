@@ -34,7 +34,7 @@ const std::map<std::string, std::string> kExpected = {
     //                       R    S    C    G    Y    U    D    F    X    L
     {"agent started", "S    =    =    =    =    =    =    =    =    ="},
     {"agent exited", "X*   X*   L*   L*   L*   L*   L*   =    =    ="},
-    {"agent exited, next", "=    R    L    L    L    L    L    =    =    ="},
+    {"agent awaited", "=    R    L    L    L    L    L    =    =    ="},
     {"connect, same agent", "C    C    =    =    =    =    =    =    =    U"},
     {"connect, another", "C    C    =A   =A   =A   =A   =A   =A   =A   =P"},
     {"registered", "=~   =~   G    =    =    =    =    =    =    =~"},
@@ -65,10 +65,8 @@ std::string Fire(TableFixture& f, const std::string& event) {
     return absl::StrCat("?", admission.status().ToString());
   };
   if (event == "agent started") table.AgentStarted(0, kAgentPid, effects);
-  if (event == "agent exited") table.AgentExited(0, {.exit = Signal(9)}, effects);
-  if (event == "agent exited, next") {
-    table.AgentExited(0, {.exit = Signal(9), .replacement_coming = true}, effects);
-  }
+  if (event == "agent exited") table.AgentExited({.executor_id = 0, .exit = Signal(9)}, effects);
+  if (event == "agent awaited") table.AgentAwaited(0, "no agent listens", effects);
   if (event == "connect, same agent") return connect("a0");
   if (event == "connect, another") return connect("other");
   if (event == "registered") table.Registered(0, 1, effects);
@@ -192,7 +190,7 @@ TEST(ReservationTableTest, WrongRegistrationsAreRefused) {
   EXPECT_THAT(f.table.Connect(0, Agent(""), 1, &f.effects),
               StatusIs(absl::StatusCode::kInvalidArgument));
   f.table.AgentStarted(7, 1, &f.effects);
-  f.table.AgentExited(-7, {}, &f.effects);
+  f.table.AgentExited({.executor_id = -7}, &f.effects);
   f.table.Stop(7, "x", true, &f.effects);
   EXPECT_TRUE(f.effects.empty());
 }
@@ -266,7 +264,7 @@ TEST(ReservationTableTest, ALostSlotIsTakenAfterItsLeaseWithHigherAttemptAndFres
 TEST(ReservationTableTest, AfterProvenDeathASlotIsTakenAtOnce) {
   TableFixture f(2);
   f.Bring(SlotState::kRegistered);
-  f.table.AgentExited(0, {.exit = Signal(9), .replacement_coming = true}, &f.effects);
+  f.table.AgentAwaited(0, "no agent listens", &f.effects);
   EXPECT_EQ(f.table.state(0), SlotState::kLost);
   EXPECT_THAT(f.effects.failures, IsEmpty());
   f.table.AgentStarted(0, 51, &f.effects);
@@ -275,7 +273,7 @@ TEST(ReservationTableTest, AfterProvenDeathASlotIsTakenAtOnce) {
   ASSERT_THAT(admission, IsOk());
   EXPECT_EQ(admission->attempt, 1u);
   // A late word about the one that died.
-  f.table.AgentExited(0, {.exit = Signal(9), .pid = 1234}, &f.effects);
+  f.table.AgentExited({.executor_id = 0, .pid = 1234, .exit = Signal(9)}, &f.effects);
   EXPECT_EQ(f.table.state(0), SlotState::kConnected);
 }
 
@@ -315,7 +313,7 @@ TEST(ReservationTableTest, ALargeClusterThatGathersIsGivenTimeForItsHandshakes) 
 TEST(ReservationTableTest, AnAgentThatComesBackAfterItsReplacementStartedBeginsAnew) {
   TableFixture f(2);
   f.Bring(SlotState::kRegistered);
-  f.table.AgentExited(0, {.exit = Signal(9), .replacement_coming = true}, &f.effects);
+  f.table.AgentAwaited(0, "no agent listens", &f.effects);
   f.table.AgentStarted(0, 51, &f.effects);
   auto admission = f.table.Connect(0, Agent("a0"), 9, &f.effects);
   ASSERT_THAT(admission, IsOk());
@@ -329,7 +327,7 @@ TEST(ReservationTableTest, WhenNoReplacementComesForALostSlotTheLauncherSaysSo) 
   f.Bring(SlotState::kRegistered);
   f.Silence(absl::Seconds(5));
   EXPECT_THAT(f.effects.failures, IsEmpty());
-  f.table.AgentExited(0, {.exit = Signal(9)}, &f.effects);
+  f.table.AgentExited({.executor_id = 0, .exit = Signal(9)}, &f.effects);
   ASSERT_THAT(f.effects.failures, SizeIs(1));
   EXPECT_EQ(f.effects.failures[0].status.code(), absl::StatusCode::kUnavailable);
 }
@@ -403,7 +401,7 @@ TEST(ReservationTableTest, AnAgentThatWasTurnedAwayFromAStoppedSlotIsNoFailure) 
   TableFixture f;
   f.Bring(SlotState::kStarted);
   f.table.Stop(0, "over", false, &f.effects);
-  f.table.AgentExited(0, {.exit = Code(3)}, &f.effects);
+  f.table.AgentExited({.executor_id = 0, .exit = Code(3)}, &f.effects);
   EXPECT_EQ(f.table.state(0), SlotState::kLost);
   EXPECT_TRUE(f.table.HasEnded(0));
   EXPECT_THAT(f.effects.failures, IsEmpty());
@@ -448,7 +446,7 @@ TEST(ReservationTableTest, AStoppedSlotTakesNoAgentAndHearsItWhenItComesBack) {
   EXPECT_THAT(f.effects.stop, IsEmpty());
   f.table.Registered(0, 1, &f.effects);
   ASSERT_THAT(f.effects.stop, SizeIs(1));
-  f.table.AgentExited(0, {.exit = Code(0)}, &f.effects);
+  f.table.AgentExited({.executor_id = 0, .exit = Code(0)}, &f.effects);
   EXPECT_EQ(f.table.state(0), SlotState::kFinished);
 }
 

@@ -139,7 +139,7 @@ TEST(RestartTest, ThreeFailuresInAMinuteOnAHostEndRestartsThere) {
 TEST(RestartTest, AnAgentThatDiedIsReplacedByItsLauncher) {
   TableFixture f(Healing(1));
   f.Bring(SlotState::kRunning, 0);
-  f.table.AgentExited(0, {.exit = Signal(9), .pid = kAgentPid}, &f.effects);
+  f.table.AgentExited({.executor_id = 0, .pid = kAgentPid, .exit = Signal(9)}, &f.effects);
   EXPECT_EQ(f.table.state(0), SlotState::kLost);
   EXPECT_THAT(f.effects.failures, IsEmpty());
   f.effects = {};
@@ -148,7 +148,8 @@ TEST(RestartTest, AnAgentThatDiedIsReplacedByItsLauncher) {
   f.Silence(absl::Seconds(2));
   EXPECT_THAT(f.effects.relaunch, SizeIs(1));  // once
   // It could not: there is no second restart.
-  f.table.AgentExited(0, {.status = absl::ResourceExhaustedError("no processes left")}, &f.effects);
+  f.table.AgentExited(
+      {.executor_id = 0, .status = absl::ResourceExhaustedError("no processes left")}, &f.effects);
   ASSERT_THAT(f.effects.failures, SizeIs(1));
   EXPECT_THAT(f.effects.failures[0].status,
               StatusIs(absl::StatusCode::kUnavailable,
