@@ -54,7 +54,7 @@ void LedgerObserver::OnPartition(const PartitionProgress& report) {
   entry.rows_acked = static_cast<uint64_t>(report.acked_rows);
   entry.rows_returned = static_cast<uint64_t>(report.returned_rows);
   entry.stages = StagesOf(report.times);
-  entry.node_attempt = static_cast<uint32_t>(report.node_attempt);
+  entry.node_attempt = report.node_attempt;
   const bool over = report.state == PartitionProgress::State::kTerminated ||
                     report.state == PartitionProgress::State::kFailed;
   {

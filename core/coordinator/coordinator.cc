@@ -316,7 +316,7 @@ absl::StatusOr<std::map<std::string, std::string>> Coordinator::PublishedEndpoin
 
 std::vector<int> Coordinator::fed_nodes() const { return plane_->fed_nodes(); }
 
-absl::StatusOr<FeedRoute> Coordinator::LookupFeed(int executor_id) const {
+absl::StatusOr<FeedTarget> Coordinator::LookupFeed(int executor_id) const {
   return plane_->LookupFeed(executor_id);
 }
 

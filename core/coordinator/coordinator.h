@@ -44,6 +44,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/balance/feed_target.h"
 #include "core/coordinator/server/access_tokens.h"
 #include "core/coordinator/state/coordinator_options.h"
 #include "core/coordinator/state/feed_ledger.h"
@@ -134,7 +135,7 @@ class Coordinator {
   // The feed directory. Unknown executor ids are NOT_FOUND, roles that are not fed
   // FAILED_PRECONDITION.
   [[nodiscard]] std::vector<int> fed_nodes() const;  // executor ids, ascending
-  [[nodiscard]] absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const;
+  [[nodiscard]] absl::StatusOr<FeedTarget> LookupFeed(int executor_id) const;
   // Announces a feeder's CURVE key (Z85) to every fed node; as FeedGateway.Announce.
   absl::Status AnnounceFeeder(absl::string_view principal, absl::string_view curve_key);
   // Why this node failed or was lost. OK while it has not.

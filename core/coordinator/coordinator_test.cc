@@ -296,18 +296,18 @@ TEST(CoordinatorTest, FeedersFindTheNodesThatPublishedAnEndpoint) {
   options.node.input_mode = InputMode::kFeed;
   auto coordinator = Start(std::move(options));
   EXPECT_THAT(coordinator->fed_nodes(), ElementsAre(1, 2));
-  EXPECT_EQ(coordinator->LookupFeed(1)->state, FeedRoute::State::kStarting);
+  EXPECT_EQ(coordinator->LookupFeed(1)->state, FeedTarget::State::kStarting);
   EXPECT_THAT(coordinator->LookupFeed(0), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(coordinator->LookupFeed(3), StatusIs(absl::StatusCode::kNotFound));
   auto ps = AgentFor(*coordinator, 0, "ps");
   auto a = AgentFor(*coordinator, 1, "a");
   auto b = AgentFor(*coordinator, 2, "b");
   ASSERT_THAT(coordinator->WaitFedEndpoints(kLong), IsOk());
-  const FeedRoute route = *coordinator->LookupFeed(1);
-  EXPECT_EQ(route.state, FeedRoute::State::kRunning);
-  EXPECT_EQ(route.tcp, "tcp://127.0.0.1:9");
-  EXPECT_EQ(route.key, "secret");
-  EXPECT_EQ(route.nonce, a->registered()->nonce());
+  const FeedTarget target = *coordinator->LookupFeed(1);
+  EXPECT_EQ(target.state, FeedTarget::State::kRunning);
+  EXPECT_EQ(target.tcp_endpoint, "tcp://127.0.0.1:9");
+  EXPECT_EQ(target.key, "secret");
+  EXPECT_EQ(target.nonce, a->registered()->nonce());
 
   coordinator->FeedEnd("feed-1", false);
   coordinator->EndFeed("input");
@@ -329,7 +329,7 @@ TEST(CoordinatorTest, FeedersFindTheNodesThatPublishedAnEndpoint) {
 
   again->SendExit({.kind = ExitStatus::Kind::kExited, .code = 1});
   EXPECT_THAT(coordinator->WaitFailure(kLong), StatusIs(absl::StatusCode::kAborted));
-  EXPECT_EQ(coordinator->LookupFeed(1)->state, FeedRoute::State::kFailed);
+  EXPECT_EQ(coordinator->LookupFeed(1)->state, FeedTarget::State::kFailed);
 }
 
 TEST(CoordinatorTest, FedEndpointsThatDoNotComeAreNamed) {

@@ -356,6 +356,7 @@ absl::StatusOr<std::optional<Recovery>> FeederNodes::LookAgain(const FeedSession
       StopReading(node);
       return std::optional<Recovery>(
           Recovery{Recovery::Where::kElsewhere, {}, absl::StrCat(node, " finished")});
+    case FeedTarget::State::kStarting:
     case FeedTarget::State::kRestarting:
       return std::optional<Recovery>();
     case FeedTarget::State::kRunning:

@@ -33,7 +33,7 @@ struct PartitionProgress {
   std::string feed_id;
   std::string node;
   int executor_id = -1;
-  int node_attempt = 0;
+  uint32_t node_attempt = 0;
   int64_t partition = 0;
   int64_t data_epoch = 0;
   int64_t first_row = 0;  // of the session

@@ -92,7 +92,7 @@ class LedgerNode {
   TcpFaultPlan* const plan_;
   FakeNodeDirectory* const directory_;
   Mutex mu_;
-  int attempt_ ABSL_GUARDED_BY(mu_) = 0;
+  uint32_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
   std::string control_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> logs_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<ChildProcess> process_ ABSL_GUARDED_BY(mu_);

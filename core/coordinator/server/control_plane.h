@@ -32,6 +32,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/balance/feed_target.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
@@ -96,7 +97,7 @@ class ControlPlane {
   ClusterSpec spec() const;
   absl::Status first_cause() const;
   const std::vector<int>& fed_nodes() const { return fed_nodes_; }
-  absl::StatusOr<FeedRoute> LookupFeed(int executor_id) const;
+  absl::StatusOr<FeedTarget> LookupFeed(int executor_id) const;
   absl::Status Cause(int executor_id) const;
   absl::StatusOr<std::map<std::string, std::string>> PublishedEndpoints(int executor_id) const;
 
@@ -210,11 +211,11 @@ class ControlPlane {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   SlotStatus StatusOf(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  FeedRoute::State RouteState(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether what follows the rows that `last` has acknowledged may be fed to `route`.
-  bool MayResume(const PartitionReport& last, const FeedRoute& route) const
+  FeedTarget::State TargetState(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether what follows the rows that `last` has acknowledged may be fed to `target`.
+  bool MayResume(const PartitionReport& last, const FeedTarget& target) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  FeedRoute RouteTo(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  FeedTarget TargetOf(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CauseOfSlot(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The node that a partition of this feed goes to; -1, with the state to tell, if none reads, or
   // none is to have more now.

@@ -214,46 +214,46 @@ absl::Status ControlPlane::CheckFed(int executor_id) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<FeedRoute> ControlPlane::LookupFeed(int executor_id) const {
+absl::StatusOr<FeedTarget> ControlPlane::LookupFeed(int executor_id) const {
   if (absl::Status fed = CheckFed(executor_id); !fed.ok()) return fed;
   MutexLock lock(&mu_);
-  return RouteTo(executor_id);
+  return TargetOf(executor_id);
 }
 
 // Chooses among all fed nodes for each partition: copies nothing.
-FeedRoute::State ControlPlane::RouteState(int executor_id) const {
+FeedTarget::State ControlPlane::TargetState(int executor_id) const {
   switch (table_.state(executor_id)) {
     case SlotState::kFinished:
-      return FeedRoute::State::kFinished;
+      return FeedTarget::State::kFinished;
     case SlotState::kFailed:
     case SlotState::kLost:
-      return table_.AwaitsReplacement(executor_id) ? FeedRoute::State::kRestarting
-                                                   : FeedRoute::State::kFailed;
+      return table_.AwaitsReplacement(executor_id) ? FeedTarget::State::kRestarting
+                                                   : FeedTarget::State::kFailed;
     default:
       break;
   }
   const Node& node = nodes_[executor_id];
   const uint32_t attempt = table_.attempt(executor_id);
-  if (node.attempt == attempt && node.feed.has_value()) return FeedRoute::State::kRunning;
-  return attempt > 0 ? FeedRoute::State::kRestarting : FeedRoute::State::kStarting;
+  if (node.attempt == attempt && node.feed.has_value()) return FeedTarget::State::kRunning;
+  return attempt > 0 ? FeedTarget::State::kRestarting : FeedTarget::State::kStarting;
 }
 
-FeedRoute ControlPlane::RouteTo(int executor_id) const {
+FeedTarget ControlPlane::TargetOf(int executor_id) const {
   const Node& node = nodes_[executor_id];
-  FeedRoute route;
-  route.state = RouteState(executor_id);
-  route.executor_id = executor_id;
-  route.node = table_.role(executor_id).ToString();
-  route.attempt = table_.attempt(executor_id);
-  route.host = table_.host(executor_id);
-  if (route.state != FeedRoute::State::kRunning) return route;
-  route.nonce = table_.nonce(executor_id);
-  route.tcp = node.feed->tcp();
-  route.ipc = node.feed->ipc();
-  route.key = node.feed->key();
-  route.curve = node.feed->curve();
-  route.curve_key = node.feed->curve_key();
-  return route;
+  FeedTarget target;
+  target.state = TargetState(executor_id);
+  target.executor_id = executor_id;
+  target.node = table_.role(executor_id).ToString();
+  target.attempt = table_.attempt(executor_id);
+  target.host = table_.host(executor_id);
+  if (target.state != FeedTarget::State::kRunning) return target;
+  target.nonce = table_.nonce(executor_id);
+  target.tcp_endpoint = node.feed->tcp();
+  target.ipc_endpoint = node.feed->ipc();
+  target.key = node.feed->key();
+  target.curve_endpoint = node.feed->curve();
+  target.curve_key = node.feed->curve_key();
+  return target;
 }
 
 absl::Status ControlPlane::Cause(int executor_id) const {

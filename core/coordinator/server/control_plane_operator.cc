@@ -220,7 +220,7 @@ void ControlPlane::WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) c
 
 bool ControlPlane::Reads(int executor_id, const std::string& queue) const {
   const std::vector<std::string>& done = nodes_[executor_id].done_queues;
-  return RouteState(executor_id) == FeedRoute::State::kRunning &&
+  return TargetState(executor_id) == FeedTarget::State::kRunning &&
          std::find(done.begin(), done.end(), queue) == done.end();
 }
 
@@ -229,19 +229,19 @@ int ControlPlane::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& r
   std::vector<FeedCandidate> candidates;
   int starting = -1, restarting = -1, failed = -1;
   for (const int id : fed_nodes()) {
-    switch (RouteState(id)) {
-      case FeedRoute::State::kStarting:
+    switch (TargetState(id)) {
+      case FeedTarget::State::kStarting:
         starting = id;
         continue;
-      case FeedRoute::State::kRestarting:
+      case FeedTarget::State::kRestarting:
         restarting = id;
         continue;
-      case FeedRoute::State::kFailed:
+      case FeedTarget::State::kFailed:
         failed = id;
         continue;
-      case FeedRoute::State::kFinished:
+      case FeedTarget::State::kFinished:
         continue;
-      case FeedRoute::State::kRunning:
+      case FeedTarget::State::kRunning:
         break;
     }
     if (!Reads(id, feed.queue)) continue;
@@ -304,7 +304,7 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
     v1::LookupReply::State state = v1::LookupReply::STATE_UNSPECIFIED;
     // Who asks again is sent to the same node, as long as it reads.
     const std::optional<int> before = ledger_.Assigned(request.feed_id(), request.partition());
-    if (before.has_value() && RouteState(*before) == FeedRoute::State::kRunning &&
+    if (before.has_value() && TargetState(*before) == FeedTarget::State::kRunning &&
         nodes_[*before].done_queues.empty()) {
       id = *before;
     } else {
@@ -317,33 +317,34 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
     }
     ledger_.Assign(request.feed_id(), request.partition(), id);
   }
-  const FeedRoute route = RouteTo(id);
-  reply->set_state(ToLookupState(route.state));
+  const FeedTarget target = TargetOf(id);
+  reply->set_state(ToLookupState(target.state));
   reply->set_executor_id(id);
-  reply->set_node(route.node);
-  reply->set_attempt(route.attempt);
-  reply->set_host(route.host);
-  if (route.state != FeedRoute::State::kRunning) return absl::OkStatus();
-  reply->set_nonce(route.nonce);
-  reply->mutable_endpoint()->set_tcp(route.tcp);
-  reply->mutable_endpoint()->set_ipc(route.ipc);
-  reply->mutable_endpoint()->set_key(route.key);
-  reply->mutable_endpoint()->set_curve(route.curve);
-  reply->mutable_endpoint()->set_curve_key(route.curve_key);
-  if (record.ok() && MayResume(record->last, route)) reply->set_resume_row(record->last.rows_acked);
+  reply->set_node(target.node);
+  reply->set_attempt(target.attempt);
+  reply->set_host(target.host);
+  if (target.state != FeedTarget::State::kRunning) return absl::OkStatus();
+  reply->set_nonce(target.nonce);
+  reply->mutable_endpoint()->set_tcp(target.tcp_endpoint);
+  reply->mutable_endpoint()->set_ipc(target.ipc_endpoint);
+  reply->mutable_endpoint()->set_key(target.key);
+  reply->mutable_endpoint()->set_curve(target.curve_endpoint);
+  reply->mutable_endpoint()->set_curve_key(target.curve_key);
+  if (record.ok() && MayResume(record->last, target))
+    reply->set_resume_row(record->last.rows_acked);
   return absl::OkStatus();
 }
 
-bool ControlPlane::MayResume(const PartitionReport& last, const FeedRoute& route) const {
+bool ControlPlane::MayResume(const PartitionReport& last, const FeedTarget& target) const {
   if (last.executor_id < 0) return false;
-  if (last.executor_id == route.executor_id) return last.node_attempt == route.attempt;
+  if (last.executor_id == target.executor_id) return last.node_attempt == target.attempt;
   // A program that stopped reading has used what it acknowledged, and no more: the rest is
   // another's. Not so if it failed, which takes what it had learnt along.
   const bool nothing_in_doubt =
       last.state == PartitionState::kFailed && last.rows_received == last.rows_acked;
-  const FeedRoute::State before = RouteState(last.executor_id);
+  const FeedTarget::State before = TargetState(last.executor_id);
   return nothing_in_doubt && last.node_attempt == table_.attempt(last.executor_id) &&
-         (before == FeedRoute::State::kRunning || before == FeedRoute::State::kFinished);
+         (before == FeedTarget::State::kRunning || before == FeedTarget::State::kFinished);
 }
 
 absl::Status ControlPlane::CauseOf(int executor_id, v1::CauseReply* reply) const {

@@ -11,17 +11,17 @@ namespace millrace {
 static_assert(static_cast<int>(PartitionState::kPending) + 1 == v1::PARTITION_STATE_PENDING);
 static_assert(static_cast<int>(PartitionState::kFailed) + 1 == v1::PARTITION_STATE_FAILED);
 
-v1::LookupReply::State ToLookupState(FeedRoute::State state) {
+v1::LookupReply::State ToLookupState(FeedTarget::State state) {
   switch (state) {
-    case FeedRoute::State::kStarting:
+    case FeedTarget::State::kStarting:
       return v1::LookupReply::STATE_STARTING;
-    case FeedRoute::State::kRunning:
+    case FeedTarget::State::kRunning:
       return v1::LookupReply::STATE_RUNNING;
-    case FeedRoute::State::kRestarting:
+    case FeedTarget::State::kRestarting:
       return v1::LookupReply::STATE_RESTARTING;
-    case FeedRoute::State::kFinished:
+    case FeedTarget::State::kFinished:
       return v1::LookupReply::STATE_FINISHED;
-    case FeedRoute::State::kFailed:
+    case FeedTarget::State::kFailed:
       return v1::LookupReply::STATE_FAILED;
   }
   return v1::LookupReply::STATE_UNSPECIFIED;

@@ -10,16 +10,14 @@
 #ifndef CORE_COORDINATOR_SERVER_GATEWAY_CONVERSION_H_
 #define CORE_COORDINATOR_SERVER_GATEWAY_CONVERSION_H_
 
-#include "core/coordinator/state/coordinator_options.h"
+#include "core/balance/feed_target.h"
 #include "core/coordinator/state/feed_balance.h"
 #include "core/coordinator/state/feed_ledger.h"
 #include "core/proto/feed_gateway.pb.h"
 
 namespace millrace {
 
-[[nodiscard]] v1::LookupReply::State ToLookupState(FeedRoute::State state);
-// Unknown states are kStarting: ask again.
-
+[[nodiscard]] v1::LookupReply::State ToLookupState(FeedTarget::State state);
 [[nodiscard]] v1::PartitionState ToPartitionStateProto(PartitionState state);
 
 // request.state must be one of PartitionState's.

@@ -2,7 +2,7 @@
 //
 // What a driver gives to the coordinator and hears from it.
 //
-// Defines: NodeSettings, CoordinatorObserver, CoordinatorOptions, NodeFilter, FeedRoute.
+// Defines: NodeSettings, CoordinatorObserver, CoordinatorOptions, NodeFilter.
 //
 // Thread safety: ordinary values.
 
@@ -129,28 +129,6 @@ enum class NodeFilter {
   kFed,             // chief or master, and workers
   kPsAndEvaluator,  // the others
   kAll,
-};
-
-// Where a fed node takes its data, for feeders.
-struct FeedRoute {
-  enum class State {
-    kStarting,    // not there yet, or it did not publish an endpoint yet
-    kRunning,     // all fields below are set
-    kRestarting,  // a replacement is expected: keep the source, ask again
-    kFinished,    // reads no more (as TERMINATED)
-    kFailed,      // Cause() says why
-  };
-  State state = State::kStarting;
-  int executor_id = 0;
-  std::string node;  // "worker:1"
-  uint32_t attempt = 0;
-  std::string host;   // as its agent names it; empty before there was one
-  std::string nonce;  // 16 hex digits: goes into OPEN
-  std::string tcp;    // ZeroMQ endpoints; either may be empty
-  std::string ipc;
-  std::string key;    // a secret; of tcp and ipc
-  std::string curve;  // for feeders of other hosts; may be empty, then curve_key is too
-  std::string curve_key;
 };
 
 }  // namespace millrace
