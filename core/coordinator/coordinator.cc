@@ -273,7 +273,7 @@ const std::string& Coordinator::ca_pem() const { return ca_->ca_pem(); }
 // ---- waits --------------------------------------------------------------------------------------
 
 absl::Status Coordinator::WaitRunning(absl::Duration timeout) {
-  const absl::Status status = plane_->WaitRunning(timeout);
+  const absl::Status status = plane_->driver().WaitRunning(timeout);
   const absl::Status shortage = server_->Shortage();
   if (!absl::IsDeadlineExceeded(status) || shortage.ok()) return status;
   // Agents that were turned away look like hosts that cannot reach this one.
@@ -282,82 +282,86 @@ absl::Status Coordinator::WaitRunning(absl::Duration timeout) {
 
 absl::Status Coordinator::WaitFedEndpoints(absl::Duration timeout,
                                            const std::atomic<bool>* given_up) {
-  return plane_->WaitFedEndpoints(timeout, given_up);
+  return plane_->driver().WaitFedEndpoints(timeout, given_up);
 }
 
-void Coordinator::Wake() { plane_->Wake(); }
+void Coordinator::Wake() { plane_->driver().Wake(); }
 
 absl::Status Coordinator::WaitEnded(NodeFilter filter, absl::Duration timeout) {
-  return plane_->WaitEnded(filter, timeout);
+  return plane_->driver().WaitEnded(filter, timeout);
 }
 
-absl::Status Coordinator::WaitOutput(absl::Duration timeout) { return plane_->WaitOutput(timeout); }
+absl::Status Coordinator::WaitOutput(absl::Duration timeout) {
+  return plane_->driver().WaitOutput(timeout);
+}
 
 absl::Status Coordinator::WaitFailure(absl::Duration timeout) {
-  return plane_->WaitFailure(timeout);
+  return plane_->driver().WaitFailure(timeout);
 }
 
-void Coordinator::Cancel(absl::string_view reason) { plane_->Cancel(reason); }
+void Coordinator::Cancel(absl::string_view reason) { plane_->driver().Cancel(reason); }
 
 // ---- what there is ------------------------------------------------------------------------------
 
-absl::Status Coordinator::stop_request() const { return plane_->stop_request(); }
+absl::Status Coordinator::stop_request() const { return plane_->driver().stop_request(); }
 ClusterStatus Coordinator::Snapshot() const { return plane_->Snapshot(); }
-ClusterSpec Coordinator::spec() const { return plane_->spec(); }
-absl::Status Coordinator::first_cause() const { return plane_->first_cause(); }
-absl::Status Coordinator::Cause(int executor_id) const { return plane_->Cause(executor_id); }
+ClusterSpec Coordinator::spec() const { return plane_->driver().spec(); }
+absl::Status Coordinator::first_cause() const { return plane_->driver().first_cause(); }
+absl::Status Coordinator::Cause(int executor_id) const {
+  return plane_->driver().Cause(executor_id);
+}
 
 absl::StatusOr<std::map<std::string, std::string>> Coordinator::PublishedEndpoints(
     int executor_id) const {
-  return plane_->PublishedEndpoints(executor_id);
+  return plane_->driver().PublishedEndpoints(executor_id);
 }
 
 // ---- the feed -----------------------------------------------------------------------------------
 
-std::vector<int> Coordinator::fed_nodes() const { return plane_->fed_nodes(); }
+std::vector<int> Coordinator::fed_nodes() const { return plane_->feeds().fed_nodes(); }
 
 absl::StatusOr<FeedTarget> Coordinator::LookupFeed(int executor_id) const {
-  return plane_->LookupFeed(executor_id);
+  return plane_->feeds().Lookup(executor_id);
 }
 
 absl::Status Coordinator::AnnounceFeeder(absl::string_view principal, absl::string_view curve_key) {
-  return plane_->AnnounceFeeder(principal, curve_key);
+  return plane_->feeds().Announce(principal, curve_key);
 }
 
 void Coordinator::FeedEnd(absl::string_view feed_id, bool aborted) {
-  plane_->FeedEnd(feed_id, aborted);
+  plane_->feeds().FeedEnd(feed_id, aborted);
 }
 
-void Coordinator::EndFeed(absl::string_view queue) { plane_->EndFeed(queue); }
+void Coordinator::EndFeed(absl::string_view queue) { plane_->feeds().EndFeed(queue); }
 
 absl::Status Coordinator::OpenFeed(absl::string_view feed_id, absl::string_view queue,
                                    int64_t num_partitions) {
-  return plane_->OpenFeed(feed_id, queue, num_partitions);
+  return plane_->feeds().OpenFeed(feed_id, queue, num_partitions);
 }
 
 absl::Status Coordinator::ReportPartition(absl::string_view feed_id,
                                           const PartitionReport& report) {
-  return plane_->ReportPartition(feed_id, report);
+  return plane_->feeds().ReportPartition(feed_id, report);
 }
 
-void Coordinator::CloseFeed(absl::string_view feed_id) { plane_->CloseFeed(feed_id); }
+void Coordinator::CloseFeed(absl::string_view feed_id) { plane_->feeds().CloseFeed(feed_id); }
 
 absl::StatusOr<FeedSummary> Coordinator::FeedSummaryOf(absl::string_view feed_id) const {
   absl::StatusOr<FeedSummary> summary;
-  plane_->WithLedger([&](const FeedLedger& ledger) { summary = ledger.Summary(feed_id); });
+  plane_->feeds().WithLedger([&](const FeedLedger& ledger) { summary = ledger.Summary(feed_id); });
   return summary;
 }
 
 std::vector<FeedSummary> Coordinator::FeedSummaries() const {
   std::vector<FeedSummary> summaries;
-  plane_->WithLedger([&](const FeedLedger& ledger) { summaries = ledger.Summaries(); });
+  plane_->feeds().WithLedger([&](const FeedLedger& ledger) { summaries = ledger.Summaries(); });
   return summaries;
 }
 
 std::vector<int64_t> Coordinator::UnfinishedPartitions(absl::string_view feed_id, int executor_id,
                                                        uint32_t node_attempt) const {
   std::vector<int64_t> partitions;
-  plane_->WithLedger([&](const FeedLedger& ledger) {
+  plane_->feeds().WithLedger([&](const FeedLedger& ledger) {
     partitions = ledger.UnfinishedOn(feed_id, executor_id, node_attempt);
   });
   return partitions;
@@ -366,17 +370,17 @@ std::vector<int64_t> Coordinator::UnfinishedPartitions(absl::string_view feed_id
 // ---- agents and nodes ---------------------------------------------------------------------------
 
 void Coordinator::ReportAgentStarted(int executor_id, int64_t pid) {
-  plane_->AgentStarted(executor_id, pid);
+  plane_->agents().AgentStarted(executor_id, pid);
 }
 
-void Coordinator::ReportAgentExit(const AgentExit& exit) { plane_->AgentExited(exit); }
+void Coordinator::ReportAgentExit(const AgentExit& exit) { plane_->agents().AgentExited(exit); }
 
 void Coordinator::ReportAgentAwaited(int executor_id, absl::string_view why) {
-  plane_->AgentAwaited(executor_id, why);
+  plane_->agents().AgentAwaited(executor_id, why);
 }
 
 void Coordinator::Stop(NodeFilter filter, absl::string_view reason, bool now) {
-  plane_->Stop(filter, reason, now);
+  plane_->driver().Stop(filter, reason, now);
 }
 
 // ---- the cluster file ---------------------------------------------------------------------------

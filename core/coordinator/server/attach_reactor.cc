@@ -13,8 +13,8 @@ namespace millrace {
 
 AttachReactor* AttachReactor::Create(grpc::CallbackServerContext* context,
                                      const absl::Status& admitted, const AttachLimits& limits,
-                                     ControlPlane* plane, LiveCalls* calls) {
-  std::shared_ptr<AttachReactor> reactor(new AttachReactor(context, limits, plane, calls));
+                                     AgentControl* agents, LiveCalls* calls) {
+  std::shared_ptr<AttachReactor> reactor(new AttachReactor(context, limits, agents, calls));
   reactor->self_ = reactor;
   if (admitted.ok()) {
     reactor->StartRead(&reactor->incoming_);
@@ -95,21 +95,22 @@ absl::Status AttachReactor::Receive() {
       MutexLock lock(&mu_);
       id = stream_id_;
     }
-    return plane_->Handle(id, *std::move(message));
+    return agents_->Handle(id, *std::move(message));
   }
   if (!message->has_register_()) {
     return absl::InvalidArgumentError("the first message of a stream must be Register");
   }
-  absl::StatusOr<uint64_t> id = plane_->Register(self_, message->register_());
+  absl::StatusOr<uint64_t> id = agents_->Register(self_, message->register_());
   if (!id.ok()) return id.status();
   registered_ = true;
   bool cancelled = false;
   {
     MutexLock lock(&mu_);
     stream_id_ = *id;
-    cancelled = close_.has_value();  // OnCancel came before the id: it could not tell the plane
+    cancelled =
+        close_.has_value();  // OnCancel came before the id: it could not tell the control plane
   }
-  if (cancelled) plane_->StreamEnded(*id);
+  if (cancelled) agents_->StreamEnded(*id);
   return absl::OkStatus();
 }
 
@@ -126,7 +127,7 @@ void AttachReactor::OnReadDone(bool ok) {
     StartRead(&incoming_);
     return;
   }
-  if (id != 0) plane_->StreamEnded(id);
+  if (id != 0) agents_->StreamEnded(id);
   Flush();
 }
 
@@ -150,7 +151,7 @@ void AttachReactor::OnCancel() {
     cancel_ = false;
     id = stream_id_;
   }
-  if (id != 0) plane_->StreamEnded(id);
+  if (id != 0) agents_->StreamEnded(id);
   Flush();
 }
 
@@ -163,9 +164,9 @@ void AttachReactor::OnDone() {
     queue_.clear();
     incoming_.Clear();
   }
-  if (id != 0) plane_->StreamEnded(id);
+  if (id != 0) agents_->StreamEnded(id);
   LiveCalls* const calls = calls_;
-  // The plane may still be about to Flush(); then the last reference is its own.
+  // The control plane may still be about to Flush(); then the last reference is its own.
   const std::shared_ptr<AttachReactor> self = std::move(self_);
   calls->End();
 }

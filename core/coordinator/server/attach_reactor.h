@@ -21,8 +21,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
+#include "core/coordinator/server/agent_control.h"
 #include "core/coordinator/server/attach_stream.h"
-#include "core/coordinator/server/control_plane.h"
 #include "core/coordinator/server/live_calls.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -37,7 +37,7 @@ struct AttachLimits {
   size_t bytes = size_t{16} << 20;
 };
 
-// Ownership: keeps itself alive until OnDone; ControlPlane holds a reference while registered.
+// Ownership: keeps itself alive until OnDone; the control plane holds a reference while registered.
 // Thread safety: thread-safe. Blocking: never.
 class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                             public AttachStream {
@@ -45,7 +45,7 @@ class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // `admitted` not OK: the call ends with it at once. Pointers are not owned and outlive OnDone;
   // `context` is gRPC's own.
   static AttachReactor* Create(grpc::CallbackServerContext* context, const absl::Status& admitted,
-                               const AttachLimits& limits, ControlPlane* plane, LiveCalls* calls);
+                               const AttachLimits& limits, AgentControl* agents, LiveCalls* calls);
 
   // AttachStream:
   void Enqueue(const grpc::ByteBuffer& message) override;
@@ -60,8 +60,8 @@ class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
  private:
   AttachReactor(grpc::CallbackServerContext* context, const AttachLimits& limits,
-                ControlPlane* plane, LiveCalls* calls)
-      : context_(context), limits_(limits), plane_(plane), calls_(calls) {
+                AgentControl* agents, LiveCalls* calls)
+      : context_(context), limits_(limits), agents_(agents), calls_(calls) {
     calls_->Begin();
   }
 
@@ -71,7 +71,7 @@ class AttachReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   grpc::CallbackServerContext* const context_;
   const AttachLimits limits_;
-  ControlPlane* const plane_;
+  AgentControl* const agents_;
   LiveCalls* const calls_;
   std::shared_ptr<AttachReactor> self_;  // until OnDone
 

@@ -107,7 +107,7 @@ class Service final : public ServiceBase {
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Attach(
       grpc::CallbackServerContext* context) override {
     return AttachReactor::Create(context, gate_->Admit(*context, "Attach", {TokenKind::kAgent}),
-                                 options_.limits, options_.plane, calls_);
+                                 options_.limits, &options_.plane->agents(), calls_);
   }
 
   grpc::ServerWriteReactor<v1::ProgramChunk>* FetchProgram(
@@ -143,9 +143,9 @@ class GrpcCoordinatorServer final : public CoordinatorServer {
       : acceptor_(std::move(acceptor)),
         gate_(options.tokens, options.recorder, acceptor_.get()),
         service_(options, &gate_, &calls_),
-        view_({&gate_, options.plane, options.view, options.hub, &calls_}),
-        control_({&gate_, options.plane, options.view, options.hub, &calls_}),
-        gateway_({&gate_, options.plane, options.view, options.hub, &calls_}) {}
+        view_(&gate_, options.view, options.hub, &calls_),
+        control_(&gate_, &options.plane->operators(), &calls_),
+        gateway_(&gate_, &options.plane->feeds(), &options.plane->agents()) {}
   ~GrpcCoordinatorServer() override { Shutdown(); }
 
   absl::Status Listen(const ServerOptions& options) {

@@ -62,24 +62,26 @@ absl::StatusOr<absl::Duration> CheckWatch(const v1::WatchRequest& request) {
 }
 
 // The answer of a get that waits: the control plane writes it like a message to an agent.
-// Ownership: keeps itself alive until OnDone; the plane holds a reference while the get waits.
+// Ownership: keeps itself alive until OnDone; the control plane holds a reference while the get
+// waits.
 class KvWait final : public grpc::ServerUnaryReactor, public AttachStream {
  public:
-  static std::shared_ptr<KvWait> Create(ControlPlane* plane, LiveCalls* calls, v1::KvReply* reply) {
-    std::shared_ptr<KvWait> wait(new KvWait(plane, calls, reply));
+  static std::shared_ptr<KvWait> Create(OperatorControl* operators, LiveCalls* calls,
+                                        v1::KvReply* reply) {
+    std::shared_ptr<KvWait> wait(new KvWait(operators, calls, reply));
     wait->self_ = wait;
     return wait;
   }
 
   void Begin(const v1::KvRequest& request) {
-    const uint64_t id = plane_->OperatorKv(request, self_);
+    const uint64_t id = operators_->Kv(request, self_);
     bool over = false;
     {
       MutexLock lock(&mu_);
       id_ = id;
       over = finished_;
     }
-    if (over) plane_->EndOperatorKv(id);
+    if (over) operators_->EndKv(id);
   }
 
   // AttachStream:
@@ -114,7 +116,7 @@ class KvWait final : public grpc::ServerUnaryReactor, public AttachStream {
       id = id_;
       if (status.ok()) reply_->set_value(value_);
     }
-    if (id != 0) plane_->EndOperatorKv(id);
+    if (id != 0) operators_->EndKv(id);
     Finish(ToGrpcStatus(status));
   }
 
@@ -129,19 +131,19 @@ class KvWait final : public grpc::ServerUnaryReactor, public AttachStream {
       MutexLock lock(&mu_);
       id = id_;
     }
-    if (id != 0) plane_->EndOperatorKv(id);
+    if (id != 0) operators_->EndKv(id);
     LiveCalls* const calls = calls_;
     const std::shared_ptr<KvWait> self = std::move(self_);
     calls->End();
   }
 
  private:
-  KvWait(ControlPlane* plane, LiveCalls* calls, v1::KvReply* reply)
-      : plane_(plane), calls_(calls), reply_(reply) {
+  KvWait(OperatorControl* operators, LiveCalls* calls, v1::KvReply* reply)
+      : operators_(operators), calls_(calls), reply_(reply) {
     calls_->Begin();
   }
 
-  ControlPlane* const plane_;
+  OperatorControl* const operators_;
   LiveCalls* const calls_;
   v1::KvReply* const reply_;
   std::shared_ptr<KvWait> self_;  // until OnDone
@@ -159,11 +161,10 @@ class KvWait final : public grpc::ServerUnaryReactor, public AttachStream {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* ViewService::Watch(grpc::CallbackServerContext* context,
                                                                const grpc::ByteBuffer* request) {
-  const std::shared_ptr<ViewReactor> reactor = ViewReactor::Create(parts_.hub, parts_.calls);
+  const std::shared_ptr<ViewReactor> reactor = ViewReactor::Create(hub_, calls_);
   ViewReactor* const result = reactor.get();
   v1::WatchRequest watch;
-  absl::Status status =
-      parts_.gate->Admit(*context, "Watch", {TokenKind::kViewer, TokenKind::kOperator});
+  absl::Status status = gate_->Admit(*context, "Watch", {TokenKind::kViewer, TokenKind::kOperator});
   if (status.ok()) status = Parse(*request, &watch);
   absl::StatusOr<absl::Duration> interval = absl::ZeroDuration();
   if (status.ok()) {
@@ -174,26 +175,26 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ViewService::Watch(grpc::CallbackSer
     reactor->End(status);
     return result;
   }
-  const ViewCursor cursor = parts_.view->Resume({.level = watch.level(),
-                                                 .log_lines = watch.log_lines(),
-                                                 .resume_after = watch.resume_after(),
-                                                 .incarnation = watch.incarnation()});
-  reactor->Begin([&](uint64_t id) { return parts_.hub->AddWatch(id, reactor, cursor, *interval); });
+  const ViewCursor cursor = view_->Resume({.level = watch.level(),
+                                           .log_lines = watch.log_lines(),
+                                           .resume_after = watch.resume_after(),
+                                           .incarnation = watch.incarnation()});
+  reactor->Begin([&](uint64_t id) { return hub_->AddWatch(id, reactor, cursor, *interval); });
   return result;
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* ViewService::ReadLogs(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
-  const std::shared_ptr<ViewReactor> reactor = ViewReactor::Create(parts_.hub, parts_.calls);
+  const std::shared_ptr<ViewReactor> reactor = ViewReactor::Create(hub_, calls_);
   ViewReactor* const result = reactor.get();
   v1::ReadLogsRequest read;
   absl::Status status =
-      parts_.gate->Admit(*context, "ReadLogs", {TokenKind::kViewer, TokenKind::kOperator});
+      gate_->Admit(*context, "ReadLogs", {TokenKind::kViewer, TokenKind::kOperator});
   if (status.ok()) status = Parse(*request, &read);
   for (const int id : read.executor_ids()) {
-    if (status.ok() && (id < 0 || id >= parts_.view->num_slots())) {
-      status = absl::NotFoundError(absl::StrCat("no executor ", id, ": the cluster has 0 to ",
-                                                parts_.view->num_slots() - 1));
+    if (status.ok() && (id < 0 || id >= view_->num_slots())) {
+      status = absl::NotFoundError(
+          absl::StrCat("no executor ", id, ": the cluster has 0 to ", view_->num_slots() - 1));
     }
   }
   if (status.ok() && read.lines() > kMaxLogLines) {
@@ -204,9 +205,9 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ViewService::ReadLogs(
     reactor->End(status);
     return result;
   }
-  LogCursor cursor = parts_.view->BeginLogs(
-      {read.executor_ids().begin(), read.executor_ids().end()}, read.lines(), read.follow());
-  reactor->Begin([&](uint64_t id) { return parts_.hub->AddLogs(id, reactor, std::move(cursor)); });
+  LogCursor cursor = view_->BeginLogs({read.executor_ids().begin(), read.executor_ids().end()},
+                                      read.lines(), read.follow());
+  reactor->Begin([&](uint64_t id) { return hub_->AddLogs(id, reactor, std::move(cursor)); });
   return result;
 }
 
@@ -215,18 +216,18 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ViewService::ReadLogs(
 grpc::ServerUnaryReactor* ControlService::StopCluster(grpc::CallbackServerContext* context,
                                                       const v1::StopClusterRequest* request,
                                                       v1::StopClusterReply* /*reply*/) {
-  const absl::Status status = parts_.gate->Admit(*context, "StopCluster", {TokenKind::kOperator});
-  if (status.ok()) parts_.plane->StopByOperator(Reason(request->reason()), request->now());
+  const absl::Status status = gate_->Admit(*context, "StopCluster", {TokenKind::kOperator});
+  if (status.ok()) operators_->StopCluster(Reason(request->reason()), request->now());
   return Done(context, status);
 }
 
 grpc::ServerUnaryReactor* ControlService::RestartNode(grpc::CallbackServerContext* context,
                                                       const v1::RestartNodeRequest* request,
                                                       v1::RestartNodeReply* reply) {
-  absl::Status status = parts_.gate->Admit(*context, "RestartNode", {TokenKind::kOperator});
+  absl::Status status = gate_->Admit(*context, "RestartNode", {TokenKind::kOperator});
   if (status.ok()) {
     const absl::StatusOr<uint32_t> attempt =
-        parts_.plane->RestartByOperator(request->executor_id(), Reason(request->reason()));
+        operators_->RestartNode(request->executor_id(), Reason(request->reason()));
     status = attempt.status();
     if (attempt.ok()) reply->set_attempt(*attempt);
   }
@@ -235,10 +236,10 @@ grpc::ServerUnaryReactor* ControlService::RestartNode(grpc::CallbackServerContex
 
 grpc::ServerUnaryReactor* ControlService::Kv(grpc::CallbackServerContext* context,
                                              const v1::KvRequest* request, v1::KvReply* reply) {
-  const absl::Status status = parts_.gate->Admit(*context, "Kv", {TokenKind::kOperator});
+  const absl::Status status = gate_->Admit(*context, "Kv", {TokenKind::kOperator});
   if (!status.ok()) return Done(context, status);
   reply->set_request_id(request->request_id());
-  const std::shared_ptr<KvWait> wait = KvWait::Create(parts_.plane, parts_.calls, reply);
+  const std::shared_ptr<KvWait> wait = KvWait::Create(operators_, calls_, reply);
   KvWait* const result = wait.get();
   wait->Begin(*request);
   return result;
@@ -247,12 +248,12 @@ grpc::ServerUnaryReactor* ControlService::Kv(grpc::CallbackServerContext* contex
 grpc::ServerUnaryReactor* ControlService::ListKeys(grpc::CallbackServerContext* context,
                                                    const v1::ListKeysRequest* request,
                                                    v1::ListKeysReply* reply) {
-  absl::Status status = parts_.gate->Admit(*context, "ListKeys", {TokenKind::kOperator});
+  absl::Status status = gate_->Admit(*context, "ListKeys", {TokenKind::kOperator});
   if (status.ok() && (request->limit() < 1 || request->limit() > kMaxKeys)) {
     status = absl::InvalidArgumentError(
         absl::StrCat("ListKeysRequest.limit is ", request->limit(), ": must be 1 to ", kMaxKeys));
   }
-  if (status.ok()) parts_.plane->ListKeys(request->prefix(), request->limit(), reply);
+  if (status.ok()) operators_->ListKeys(request->prefix(), request->limit(), reply);
   return Done(context, status);
 }
 
@@ -261,50 +262,48 @@ grpc::ServerUnaryReactor* ControlService::ListKeys(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* GatewayService::Lookup(grpc::CallbackServerContext* context,
                                                  const v1::LookupRequest* request,
                                                  v1::LookupReply* reply) {
-  absl::Status status = parts_.gate->Admit(*context, "Lookup", {TokenKind::kAgent});
-  if (status.ok()) status = parts_.plane->LookupPartition(*request, reply);
+  absl::Status status = gate_->Admit(*context, "Lookup", {TokenKind::kAgent});
+  if (status.ok()) status = feeds_->LookupPartition(*request, reply);
   return Done(context, status);
 }
 
 grpc::ServerUnaryReactor* GatewayService::Cause(grpc::CallbackServerContext* context,
                                                 const v1::CauseRequest* request,
                                                 v1::CauseReply* reply) {
-  absl::Status status = parts_.gate->Admit(*context, "Cause", {TokenKind::kAgent});
-  if (status.ok()) status = parts_.plane->CauseOf(request->executor_id(), reply);
+  absl::Status status = gate_->Admit(*context, "Cause", {TokenKind::kAgent});
+  if (status.ok()) status = feeds_->Cause(request->executor_id(), reply);
   return Done(context, status);
 }
 
 grpc::ServerUnaryReactor* GatewayService::Report(grpc::CallbackServerContext* context,
                                                  const v1::ReportRequest* request,
                                                  v1::ReportReply* /*reply*/) {
-  absl::Status status = parts_.gate->Admit(*context, "Report", {TokenKind::kAgent});
-  if (status.ok()) status = parts_.plane->ReportByFeeder(*request);
+  absl::Status status = gate_->Admit(*context, "Report", {TokenKind::kAgent});
+  if (status.ok()) status = feeds_->Report(*request);
   return Done(context, status);
 }
 
 grpc::ServerUnaryReactor* GatewayService::Announce(grpc::CallbackServerContext* context,
                                                    const v1::AnnounceRequest* request,
                                                    v1::AnnounceReply* /*reply*/) {
-  absl::Status status = parts_.gate->Admit(*context, "Announce", {TokenKind::kAgent});
-  if (status.ok()) {
-    status = parts_.plane->AnnounceFeeder(request->principal(), request->curve_key());
-  }
+  absl::Status status = gate_->Admit(*context, "Announce", {TokenKind::kAgent});
+  if (status.ok()) status = feeds_->Announce(request->principal(), request->curve_key());
   return Done(context, status);
 }
 
 grpc::ServerUnaryReactor* GatewayService::Pace(grpc::CallbackServerContext* context,
                                                const v1::PaceRequest* request,
                                                v1::PaceReply* reply) {
-  absl::Status status = parts_.gate->Admit(*context, "Pace", {TokenKind::kAgent});
-  if (status.ok()) status = parts_.plane->FeederPace(*request, reply);
+  absl::Status status = gate_->Admit(*context, "Pace", {TokenKind::kAgent});
+  if (status.ok()) status = feeds_->Pace(*request, reply);
   return Done(context, status);
 }
 
 grpc::ServerUnaryReactor* GatewayService::AgentGone(grpc::CallbackServerContext* context,
                                                     const v1::AgentGoneRequest* request,
                                                     v1::AgentGoneReply* /*reply*/) {
-  absl::Status status = parts_.gate->Admit(*context, "AgentGone", {TokenKind::kAgent});
-  if (status.ok()) status = parts_.plane->AgentGone(*request);
+  absl::Status status = gate_->Admit(*context, "AgentGone", {TokenKind::kAgent});
+  if (status.ok()) status = agents_->AgentGone(*request);
   return Done(context, status);
 }
 

@@ -3,14 +3,17 @@
 // The gRPC services for those who look at a cluster, steer it, or feed it from outside:
 // ClusterView, ClusterControl and FeedGateway of core/proto.
 //
-// Defines: ServiceParts, ViewService, ControlService, GatewayService.
+// Defines: ViewService, ControlService, GatewayService. Pointers that they are given are not owned
+// and outlive the server.
 
 #ifndef CORE_COORDINATOR_SERVER_VIEW_SERVICE_H_
 #define CORE_COORDINATOR_SERVER_VIEW_SERVICE_H_
 
+#include "core/coordinator/server/agent_control.h"
 #include "core/coordinator/server/call_gate.h"
-#include "core/coordinator/server/control_plane.h"
+#include "core/coordinator/server/feed_control.h"
 #include "core/coordinator/server/live_calls.h"
+#include "core/coordinator/server/operator_control.h"
 #include "core/coordinator/view/view_store.h"
 #include "core/coordinator/view/watch_hub.h"
 #include "core/proto/feed_gateway.grpc.pb.h"
@@ -22,15 +25,6 @@
 
 namespace millrace {
 
-// What the services work with; nothing is owned, everything outlives the server.
-struct ServiceParts {
-  const CallGate* gate = nullptr;
-  ControlPlane* plane = nullptr;
-  ViewStore* view = nullptr;
-  WatchHub* hub = nullptr;
-  LiveCalls* calls = nullptr;
-};
-
 using ViewServiceBase = v1::ClusterView::WithRawCallbackMethod_Watch<
     v1::ClusterView::WithRawCallbackMethod_ReadLogs<v1::ClusterView::Service>>;
 
@@ -41,7 +35,8 @@ class ViewService final : public ViewServiceBase {
   using ViewServiceBase::ReadLogs;
   using ViewServiceBase::Watch;
 
-  explicit ViewService(const ServiceParts& parts) : parts_(parts) {}
+  ViewService(const CallGate* gate, ViewStore* view, WatchHub* hub, LiveCalls* calls)
+      : gate_(gate), view_(view), hub_(hub), calls_(calls) {}
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Watch(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request) override;
@@ -49,7 +44,10 @@ class ViewService final : public ViewServiceBase {
                                                        const grpc::ByteBuffer* request) override;
 
  private:
-  const ServiceParts parts_;
+  const CallGate* const gate_;
+  ViewStore* const view_;
+  WatchHub* const hub_;
+  LiveCalls* const calls_;
 };
 
 using ControlServiceBase = v1::ClusterControl::CallbackService;
@@ -61,7 +59,8 @@ class ControlService final : public ControlServiceBase {
   using ControlServiceBase::RestartNode;
   using ControlServiceBase::StopCluster;
 
-  explicit ControlService(const ServiceParts& parts) : parts_(parts) {}
+  ControlService(const CallGate* gate, OperatorControl* operators, LiveCalls* calls)
+      : gate_(gate), operators_(operators), calls_(calls) {}
 
   grpc::ServerUnaryReactor* StopCluster(grpc::CallbackServerContext* context,
                                         const v1::StopClusterRequest* request,
@@ -76,7 +75,9 @@ class ControlService final : public ControlServiceBase {
                                      v1::ListKeysReply* reply) override;
 
  private:
-  const ServiceParts parts_;
+  const CallGate* const gate_;
+  OperatorControl* const operators_;
+  LiveCalls* const calls_;
 };
 
 using GatewayServiceBase = v1::FeedGateway::CallbackService;
@@ -90,7 +91,8 @@ class GatewayService final : public GatewayServiceBase {
   using GatewayServiceBase::Pace;
   using GatewayServiceBase::Report;
 
-  explicit GatewayService(const ServiceParts& parts) : parts_(parts) {}
+  GatewayService(const CallGate* gate, FeedControl* feeds, AgentControl* agents)
+      : gate_(gate), feeds_(feeds), agents_(agents) {}
 
   grpc::ServerUnaryReactor* Lookup(grpc::CallbackServerContext* context,
                                    const v1::LookupRequest* request,
@@ -110,7 +112,9 @@ class GatewayService final : public GatewayServiceBase {
                                       v1::AgentGoneReply* reply) override;
 
  private:
-  const ServiceParts parts_;
+  const CallGate* const gate_;
+  FeedControl* const feeds_;
+  AgentControl* const agents_;
 };
 
 }  // namespace millrace

@@ -1,13 +1,9 @@
-// What operators ask, and feeders outside of the driver.
+#include "core/coordinator/server/feed_control.h"
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
-#include <string>
-#include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -15,14 +11,13 @@
 #include "core/balance/node_load.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
-#include "core/coordinator/server/control_plane.h"
 #include "core/coordinator/server/gateway_conversion.h"
 #include "core/coordinator/view/wire_conversion.h"
-#include "grpcpp/support/proto_buffer_reader.h"
 
 namespace millrace {
 namespace {
 
+constexpr size_t kMaxFeedEnds = 64;
 constexpr size_t kMaxFeeders = 16'384;
 constexpr size_t kCurveKeyCharacters = 40;
 constexpr int kMaxFedNodes = 4096;  // of one message
@@ -56,134 +51,108 @@ bool IsCurveKey(absl::string_view text) {
          });
 }
 
-// The answer of one kv operation, for a thread that waits for it.
-class KvAnswer final : public AttachStream {
- public:
-  absl::StatusOr<std::string> Wait() {
-    MutexLock lock(&mu_);
-    while (!outcome_.has_value()) answered_.Wait(&mu_);
-    return *outcome_;
-  }
-
-  void Enqueue(const grpc::ByteBuffer& message) override {
-    grpc::ByteBuffer copy(message);  // shares the slices; the reader wants it mutable
-    grpc::ProtoBufferReader reader(&copy);
-    v1::CoordinatorMessage parsed;
-    if (!reader.status().ok() || !parsed.ParseFromZeroCopyStream(&reader)) {
-      Set(absl::InternalError("the answer of the key-value store cannot be read"));
-    } else if (parsed.kv().has_error()) {
-      Set(FromErrorProto(parsed.kv().error()));
-    } else {
-      Set(std::move(*parsed.mutable_kv()->mutable_value()));
-    }
-  }
-  void Close(const absl::Status& status) override { Set(status); }
-  void Flush() override {}
-
- private:
-  void Set(absl::StatusOr<std::string> outcome) {
-    MutexLock lock(&mu_);
-    if (outcome_.has_value()) return;
-    outcome_ = std::move(outcome);
-    answered_.SignalAll();
-  }
-
-  Mutex mu_;
-  CondVar answered_;
-  std::optional<absl::StatusOr<std::string>> outcome_ ABSL_GUARDED_BY(mu_);
-};
-
 }  // namespace
 
-// ---- operators ----------------------------------------------------------------------------------
+absl::StatusOr<FeedTarget> FeedControl::Lookup(int executor_id) const {
+  if (absl::Status fed = CheckFed(executor_id); !fed.ok()) return fed;
+  MutexLock lock(&state_->mu);
+  return TargetOf(executor_id);
+}
 
-void ControlPlane::StopByOperator(absl::string_view reason, bool now) {
-  const std::string text = absl::StrCat("stopped by an operator: ", reason);
-  {
-    MutexLock lock(&mu_);
-    if (shut_down_) return;
-    recorder_->StopRequested(reason, now);
-    if (cancelled_.ok()) cancelled_ = absl::CancelledError(text);
-    if (stop_request_.ok()) stop_request_ = absl::CancelledError(text);
-    observer_.PostStopRequest(stop_request_, now);
-    changed_.SignalAll();
+// Chooses among all fed nodes for each partition: copies nothing.
+FeedTarget::State FeedControl::TargetState(int executor_id) const {
+  switch (state_->table.state(executor_id)) {
+    case SlotState::kFinished:
+      return FeedTarget::State::kFinished;
+    case SlotState::kFailed:
+    case SlotState::kLost:
+      return state_->table.AwaitsReplacement(executor_id) ? FeedTarget::State::kRestarting
+                                                          : FeedTarget::State::kFailed;
+    default:
+      break;
   }
-  Stop(NodeFilter::kAll, text, now);
+  const ControlState::Node& node = state_->nodes[executor_id];
+  const uint32_t attempt = state_->table.attempt(executor_id);
+  if (node.attempt == attempt && node.feed.has_value()) return FeedTarget::State::kRunning;
+  return attempt > 0 ? FeedTarget::State::kRestarting : FeedTarget::State::kStarting;
 }
 
-absl::Status ControlPlane::stop_request() const {
-  MutexLock lock(&mu_);
-  return stop_request_;
+FeedTarget FeedControl::TargetOf(int executor_id) const {
+  const ControlState::Node& node = state_->nodes[executor_id];
+  FeedTarget target;
+  target.state = TargetState(executor_id);
+  target.executor_id = executor_id;
+  target.node = state_->table.role(executor_id).ToString();
+  target.attempt = state_->table.attempt(executor_id);
+  target.host = state_->table.host(executor_id);
+  if (target.state != FeedTarget::State::kRunning) return target;
+  target.nonce = state_->table.nonce(executor_id);
+  target.tcp_endpoint = node.feed->tcp();
+  target.ipc_endpoint = node.feed->ipc();
+  target.key = node.feed->key();
+  target.curve_endpoint = node.feed->curve();
+  target.curve_key = node.feed->curve_key();
+  return target;
 }
 
-absl::StatusOr<uint32_t> ControlPlane::RestartByOperator(int executor_id,
-                                                         absl::string_view reason) {
-  absl::StatusOr<uint32_t> attempt =
-      RestartNode(executor_id, absl::StrCat("restarted by an operator: ", reason));
-  if (attempt.ok()) recorder_->RestartRequested(executor_id, reason);
-  return attempt;
-}
-
-uint64_t ControlPlane::OperatorKv(const v1::KvRequest& request,
-                                  const std::shared_ptr<AttachStream>& answer) {
-  uint64_t id = 0;
-  Do([&](TableEffects* /*effects*/) {
-    if (shut_down_) {
-      answer->Close(absl::CancelledError("the coordinator shuts down"));
-      to_flush_.push_back(answer);
-      return;
-    }
-    id = next_stream_id_++;
-    streams_[id] = {answer, -1, false};  // never registered: it hears of nothing but its answer
-    HandleKv(id, -1, request);
-  });
-  return id;
-}
-
-void ControlPlane::EndOperatorKv(uint64_t id) {
-  MutexLock lock(&mu_);
-  if (!shut_down_) DropStream(id);
-}
-
-void ControlPlane::ListKeys(absl::string_view prefix, size_t limit,
-                            v1::ListKeysReply* reply) const {
-  std::vector<std::pair<std::string, size_t>> keys;
-  {
-    MutexLock lock(&mu_);
-    keys = kv_.List(prefix, limit + 1);
+absl::Status FeedControl::CheckFed(int executor_id) const {
+  if (executor_id < 0 || executor_id >= static_cast<int>(state_->options.roles.size())) {
+    return absl::NotFoundError(absl::StrCat("no executor ", executor_id));
   }
-  reply->set_more(keys.size() > limit);
-  for (size_t i = 0; i < std::min(limit, keys.size()); ++i) {
-    v1::ListKeysReply::Entry* entry = reply->add_entries();
-    entry->set_key(std::move(keys[i].first));
-    entry->set_value_bytes(keys[i].second);
+  if (!IsFedRole(state_->options.roles[executor_id].job_name)) {
+    return absl::FailedPreconditionError(absl::StrCat(state_->options.roles[executor_id].ToString(),
+                                                      " (executor ", executor_id, ") is not fed"));
   }
+  return absl::OkStatus();
 }
 
 // ---- the ledger ---------------------------------------------------------------------------------
 
-absl::Status ControlPlane::OpenFeed(absl::string_view feed_id, absl::string_view queue,
-                                    int64_t num_partitions) {
-  const std::vector<std::string>& queues = options_.node.queues;
+void FeedControl::FeedEnd(absl::string_view feed_id, bool aborted) {
+  state_->Do([&](TableEffects* /*effects*/) {
+    v1::CoordinatorMessage message;
+    message.mutable_feed_end()->set_feed_id(std::string(feed_id));
+    message.mutable_feed_end()->set_aborted(aborted);
+    state_->feed_ends.push_back(message.feed_end());
+    if (state_->feed_ends.size() > kMaxFeedEnds) state_->feed_ends.pop_front();
+    state_->SendToFed(message);
+  });
+}
+
+void FeedControl::EndFeed(absl::string_view queue) {
+  state_->Do([&](TableEffects* /*effects*/) {
+    if (std::find(state_->ended_queues.begin(), state_->ended_queues.end(), queue) !=
+        state_->ended_queues.end())
+      return;
+    state_->ended_queues.push_back(std::string(queue));
+    v1::CoordinatorMessage message;
+    message.mutable_end_feed()->set_queue(std::string(queue));
+    state_->SendToFed(message);
+  });
+}
+
+absl::Status FeedControl::OpenFeed(absl::string_view feed_id, absl::string_view queue,
+                                   int64_t num_partitions) {
+  const std::vector<std::string>& queues = state_->options.node.queues;
   if (std::find(queues.begin(), queues.end(), queue) == queues.end()) {
     return absl::NotFoundError(absl::StrCat("feed ", feed_id, ": no queue \"", queue,
                                             "\"; there are: ", absl::StrJoin(queues, ", ")));
   }
-  MutexLock lock(&mu_);
+  MutexLock lock(&state_->mu);
   const bool known = ledger_.Summary(feed_id).ok();
   std::string removed;
   const absl::Status status = ledger_.Open(feed_id, queue, num_partitions, &removed);
-  if (!removed.empty()) recorder_->FeedRemoved(removed);
+  if (!removed.empty()) state_->recorder->FeedRemoved(removed);
   if (status.ok() && !known) {
     balance_.ForgetAllowances();
-    recorder_->FeedOpened(*ledger_.Summary(feed_id));
+    state_->recorder->FeedOpened(*ledger_.Summary(feed_id));
   }
   return status;
 }
 
-absl::Status ControlPlane::ReportPartition(absl::string_view feed_id,
-                                           const PartitionReport& report) {
-  MutexLock lock(&mu_);
+absl::Status FeedControl::ReportPartition(absl::string_view feed_id,
+                                          const PartitionReport& report) {
+  MutexLock lock(&state_->mu);
   const absl::StatusOr<PartitionRecord> last = ledger_.Partition(feed_id, report.partition);
   const absl::Status status = ledger_.Report(feed_id, report);
   if (!status.ok()) return status;
@@ -193,39 +162,40 @@ absl::Status ControlPlane::ReportPartition(absl::string_view feed_id,
   const int before = refed && last.ok() ? last->last.executor_id : -1;
   const FeedSummary summary = *ledger_.Summary(feed_id);
   for (const int id : {report.executor_id, before}) {
-    if (id >= 0) recorder_->NodeFed(id, ledger_.Queues(id));
+    if (id >= 0) state_->recorder->NodeFed(id, ledger_.Queues(id));
   }
   if (refed) {
-    recorder_->PartitionRefed(summary, report.partition, report.executor_id, record.refed_reason);
+    state_->recorder->PartitionRefed(summary, report.partition, report.executor_id,
+                                     record.refed_reason);
   }
-  recorder_->FeedChanged(summary);
+  state_->recorder->FeedChanged(summary);
   return absl::OkStatus();
 }
 
-void ControlPlane::CloseFeed(absl::string_view feed_id) {
-  MutexLock lock(&mu_);
+void FeedControl::CloseFeed(absl::string_view feed_id) {
+  MutexLock lock(&state_->mu);
   const absl::StatusOr<FeedSummary> before = ledger_.Summary(feed_id);
   if (!before.ok() || before->closed) return;
   ledger_.Close(feed_id);
   moves_.Forget(feed_id);
-  recorder_->FeedClosed(*ledger_.Summary(feed_id));
+  state_->recorder->FeedClosed(*ledger_.Summary(feed_id));
 }
 
-void ControlPlane::WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const {
-  MutexLock lock(&mu_);
+void FeedControl::WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const {
+  MutexLock lock(&state_->mu);
   body(ledger_);
 }
 
 // ---- feeders outside of the driver --------------------------------------------------------------
 
-bool ControlPlane::Reads(int executor_id, const std::string& queue) const {
-  const std::vector<std::string>& done = nodes_[executor_id].done_queues;
+bool FeedControl::Reads(int executor_id, const std::string& queue) const {
+  const std::vector<std::string>& done = state_->nodes[executor_id].done_queues;
   return TargetState(executor_id) == FeedTarget::State::kRunning &&
          std::find(done.begin(), done.end(), queue) == done.end();
 }
 
-int ControlPlane::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& request,
-                             v1::LookupReply::State* state) {
+int FeedControl::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& request,
+                            v1::LookupReply::State* state) {
   std::vector<FeedCandidate> candidates;
   int starting = -1, restarting = -1, failed = -1;
   for (const int id : fed_nodes()) {
@@ -245,13 +215,14 @@ int ControlPlane::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& r
         break;
     }
     if (!Reads(id, feed.queue)) continue;
-    candidates.push_back({.executor_id = id,
-                          .near = !request.host().empty() && table_.host(id) == request.host(),
-                          .open = ledger_.OpenOn(id)});
+    candidates.push_back(
+        {.executor_id = id,
+         .near = !request.host().empty() && state_->table.host(id) == request.host(),
+         .open = ledger_.OpenOn(id)});
   }
   if (!candidates.empty()) {
     const std::optional<int> chosen =
-        balance_.Choose(clock_->SteadyNow(), candidates, UsualRows(feed), request.patient());
+        balance_.Choose(state_->clock->SteadyNow(), candidates, UsualRows(feed), request.patient());
     *state = chosen.has_value() ? v1::LookupReply::STATE_RUNNING : v1::LookupReply::STATE_BUSY;
     return chosen.value_or(-1);
   }
@@ -269,9 +240,9 @@ int ControlPlane::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& r
   return -1;
 }
 
-absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
-                                           v1::LookupReply* reply) {
-  MutexLock lock(&mu_);
+absl::Status FeedControl::LookupPartition(const v1::LookupRequest& request,
+                                          v1::LookupReply* reply) {
+  MutexLock lock(&state_->mu);
   absl::StatusOr<FeedSummary> feed = ledger_.Summary(request.feed_id());
   if (!feed.ok()) return feed.status();
   if (feed->closed) {
@@ -289,7 +260,7 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
   if (record.ok() && !record->last.error.ok()) {
     *reply->mutable_partition_error() = ToErrorProto(record->last.error);
   }
-  if (const NodeFailure* cause = causes_.cause(); cause != nullptr) {
+  if (const NodeFailure* cause = state_->causes.cause(); cause != nullptr) {
     // Nodes that still run end with the cluster: nothing more is fed to them.
     reply->set_state(v1::LookupReply::STATE_FAILED);
     reply->set_executor_id(cause->executor_id);
@@ -305,7 +276,7 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
     // Who asks again is sent to the same node, as long as it reads.
     const std::optional<int> before = ledger_.Assigned(request.feed_id(), request.partition());
     if (before.has_value() && TargetState(*before) == FeedTarget::State::kRunning &&
-        nodes_[*before].done_queues.empty()) {
+        state_->nodes[*before].done_queues.empty()) {
       id = *before;
     } else {
       id = ChooseNode(*feed, request, &state);
@@ -335,7 +306,7 @@ absl::Status ControlPlane::LookupPartition(const v1::LookupRequest& request,
   return absl::OkStatus();
 }
 
-bool ControlPlane::MayResume(const PartitionReport& last, const FeedTarget& target) const {
+bool FeedControl::MayResume(const PartitionReport& last, const FeedTarget& target) const {
   if (last.executor_id < 0) return false;
   if (last.executor_id == target.executor_id) return last.node_attempt == target.attempt;
   // A program that stopped reading has used what it acknowledged, and no more: the rest is
@@ -343,41 +314,23 @@ bool ControlPlane::MayResume(const PartitionReport& last, const FeedTarget& targ
   const bool nothing_in_doubt =
       last.state == PartitionState::kFailed && last.rows_received == last.rows_acked;
   const FeedTarget::State before = TargetState(last.executor_id);
-  return nothing_in_doubt && last.node_attempt == table_.attempt(last.executor_id) &&
+  return nothing_in_doubt && last.node_attempt == state_->table.attempt(last.executor_id) &&
          (before == FeedTarget::State::kRunning || before == FeedTarget::State::kFinished);
 }
 
-absl::Status ControlPlane::CauseOf(int executor_id, v1::CauseReply* reply) const {
-  MutexLock lock(&mu_);
-  if (!table_.Has(executor_id)) {
+absl::Status FeedControl::Cause(int executor_id, v1::CauseReply* reply) const {
+  MutexLock lock(&state_->mu);
+  if (!state_->table.Has(executor_id)) {
     return absl::NotFoundError(absl::StrCat("no executor ", executor_id));
   }
-  const absl::Status cause = CauseOfSlot(executor_id);
+  const absl::Status cause = state_->CauseOfSlot(executor_id);
   if (!cause.ok()) *reply->mutable_error() = ToErrorProto(cause);
-  if (causes_.cause() != nullptr) *reply->mutable_first_cause() = ToErrorProto(causes_.status());
+  if (state_->causes.cause() != nullptr)
+    *reply->mutable_first_cause() = ToErrorProto(state_->causes.status());
   return absl::OkStatus();
 }
 
-absl::Status ControlPlane::AgentGone(const v1::AgentGoneRequest& request) {
-  if (request.agent_id().empty()) {
-    return absl::InvalidArgumentError("AgentGoneRequest.agent_id is unset");
-  }
-  AgentExit exit = {.executor_id = request.executor_id(), .agent_id = request.agent_id()};
-  if (request.signal() != 0) {
-    exit.exit = {.kind = ExitStatus::Kind::kSignaled, .signal = request.signal()};
-  } else {
-    exit.exit = {.kind = ExitStatus::Kind::kExited, .code = request.exit_code()};
-  }
-  bool known = true;
-  Do([&](TableEffects* effects) {
-    known = table_.Has(request.executor_id());
-    if (known) table_.AgentExited(exit, effects);
-  });
-  if (known) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("no executor ", request.executor_id()));
-}
-
-absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {
+absl::Status FeedControl::Report(const v1::ReportRequest& request) {
   if (!v1::PartitionState_IsValid(request.state()) ||
       request.state() == v1::PARTITION_STATE_UNSPECIFIED) {
     return absl::InvalidArgumentError("ReportRequest.state is unset or unknown");
@@ -389,7 +342,7 @@ absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {
   }
   const PartitionReport report = ToPartitionReport(request);
   {
-    MutexLock lock(&mu_);
+    MutexLock lock(&state_->mu);
     const absl::StatusOr<PartitionRecord> record =
         ledger_.Partition(request.feed_id(), request.partition());
     if (record.ok() && record->last.feeder_attempt > report.feeder_attempt) {
@@ -402,7 +355,7 @@ absl::Status ControlPlane::ReportByFeeder(const v1::ReportRequest& request) {
   return ReportPartition(request.feed_id(), report);
 }
 
-absl::Status ControlPlane::FeederPace(const v1::PaceRequest& request, v1::PaceReply* reply) {
+absl::Status FeedControl::Pace(const v1::PaceRequest& request, v1::PaceReply* reply) {
   if (!IsFeederPrincipal(request.feeder())) return NoFeeder(request.feeder());
   if (request.nodes_size() > kMaxFedNodes) {
     return absl::InvalidArgumentError(
@@ -411,8 +364,8 @@ absl::Status ControlPlane::FeederPace(const v1::PaceRequest& request, v1::PaceRe
   for (const v1::FedNode& node : request.nodes()) {
     if (absl::Status fed = CheckFed(node.executor_id()); !fed.ok()) return fed;
   }
-  MutexLock lock(&mu_);
-  const absl::Duration now = clock_->SteadyNow();
+  MutexLock lock(&state_->mu);
+  const absl::Duration now = state_->clock->SteadyNow();
   for (const v1::FedNode& node : request.nodes()) {
     balance_.Tell(now, request.feeder(), ToFeederLoad(node));
     const std::optional<int64_t> room = balance_.Room(node.executor_id(), request.feeder());
@@ -421,7 +374,7 @@ absl::Status ControlPlane::FeederPace(const v1::PaceRequest& request, v1::PaceRe
     told.set_executor_id(node.executor_id());
     told.set_rows(static_cast<uint64_t>(*room));
   }
-  if (causes_.cause() != nullptr) return absl::OkStatus();
+  if (state_->causes.cause() != nullptr) return absl::OkStatus();
   for (const std::string& feed_id : ledger_.OpenFeeds()) {
     if (moves_.IsDue(now, feed_id)) PlanMoves(now, feed_id);
     for (const TakeBack& move : moves_.Of(feed_id)) {
@@ -438,7 +391,7 @@ absl::Status ControlPlane::FeederPace(const v1::PaceRequest& request, v1::PaceRe
   return absl::OkStatus();
 }
 
-void ControlPlane::PlanMoves(absl::Duration now, const std::string& feed_id) {
+void FeedControl::PlanMoves(absl::Duration now, const std::string& feed_id) {
   const FeedSummary feed = *ledger_.Summary(feed_id);
   std::map<int, NodeLoad> loads;
   for (const int id : fed_nodes()) {
@@ -449,8 +402,7 @@ void ControlPlane::PlanMoves(absl::Duration now, const std::string& feed_id) {
               ledger_.FailedRows(feed_id, usual), /*complete=*/feed.pending == 0);
 }
 
-absl::Status ControlPlane::AnnounceFeeder(absl::string_view principal,
-                                          absl::string_view curve_key) {
+absl::Status FeedControl::Announce(absl::string_view principal, absl::string_view curve_key) {
   if (!IsFeederPrincipal(principal)) return NoFeeder(principal);
   if (!IsCurveKey(curve_key)) {
     return absl::InvalidArgumentError(
@@ -458,32 +410,32 @@ absl::Status ControlPlane::AnnounceFeeder(absl::string_view principal,
                      " characters of Z85; found ", curve_key.size(), " bytes that are none"));
   }
   absl::Status status;
-  Do([&](TableEffects* /*effects*/) {
-    const auto known = feeder_keys_.find(principal);
-    if (known != feeder_keys_.end()) {
+  state_->Do([&](TableEffects* /*effects*/) {
+    const auto known = state_->feeder_keys.find(principal);
+    if (known != state_->feeder_keys.end()) {
       if (known->second != curve_key) {
         status = absl::AlreadyExistsError(
             absl::StrCat(principal, " was announced with another CURVE key"));
       }
       return;
     }
-    for (const auto& [other, key] : feeder_keys_) {
+    for (const auto& [other, key] : state_->feeder_keys) {
       if (key == curve_key) {
         status = absl::AlreadyExistsError(
             absl::StrCat("the CURVE key of ", principal, " is that of ", other));
         return;
       }
     }
-    if (feeder_keys_.size() >= kMaxFeeders) {
+    if (state_->feeder_keys.size() >= kMaxFeeders) {
       status = absl::ResourceExhaustedError(absl::StrCat(
           kMaxFeeders, " feeders have announced CURVE keys in this cluster: no more are taken"));
       return;
     }
-    feeder_keys_.emplace(principal, curve_key);
+    state_->feeder_keys.emplace(principal, curve_key);
     v1::CoordinatorMessage message;
     (*message.mutable_feeder_keys()->mutable_keys())[std::string(principal)] =
         std::string(curve_key);
-    SendToFed(message);
+    state_->SendToFed(message);
   });
   return status;
 }

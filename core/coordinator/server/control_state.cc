@@ -1,0 +1,352 @@
+#include "core/coordinator/server/control_state.h"
+
+#include <algorithm>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/coordinator/view/wire_conversion.h"
+#include "core/proto/spec_proto.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMaxFeederKeysPerMessage = 4096;
+// Peers notice within that time that another node's connections broke, and end; that one may take
+// as long.
+constexpr absl::Duration kUnexplainedWait = absl::Milliseconds(500);
+
+TableOptions ToTableOptions(const CoordinatorOptions& options, Clock* clock) {
+  TableOptions table;
+  table.roles = options.roles;
+  table.lost_after = options.lost_after;
+  table.lease = options.lease;
+  table.stop_timeout = options.node.stop_timeout;
+  table.restart = options.restart;
+  table.restarts = options.restarts;
+  table.quarantine = options.quarantine;
+  table.clock = clock;
+  return table;
+}
+
+// A deadline that comes up while the timer sleeps is at least twice as far away. A second at most,
+// so that a jump of the wall clock, by which waits are timed, delays nothing for long.
+absl::Duration LongestSleep(const CoordinatorOptions& options) {
+  return std::min(
+      {absl::Seconds(1), options.lost_after / 2, options.lease / 2, options.node.stop_timeout / 2});
+}
+
+std::vector<int> FedNodes(const CoordinatorOptions& options) {
+  std::vector<int> ids;
+  for (size_t i = 0; i < options.roles.size(); ++i) {
+    if (IsFedRole(options.roles[i].job_name)) ids.push_back(static_cast<int>(i));
+  }
+  return ids;
+}
+
+std::map<int, std::string> FedNames(const CoordinatorOptions& options) {
+  std::map<int, std::string> names;
+  for (const int id : FedNodes(options)) names[id] = options.roles[id].ToString();
+  return names;
+}
+
+}  // namespace
+
+v1::KvReply ToKvReply(uint64_t request_id, const absl::StatusOr<std::string>& result) {
+  v1::KvReply reply;
+  reply.set_request_id(request_id);
+  if (result.ok()) {
+    reply.set_value(*result);
+  } else {
+    *reply.mutable_error() = ToErrorProto(result.status());
+  }
+  return reply;
+}
+
+ControlState::ControlState(const CoordinatorOptions& options, ClusterRecorder* recorder)
+    : options(options),
+      fed_nodes(FedNodes(options)),
+      longest_sleep(LongestSleep(options)),
+      attended(options.clock, 2 * longest_sleep),
+      clock(&attended),
+      recorder(recorder),
+      started_at(clock->SteadyNow()),
+      observer(options.observer),
+      table(ToTableOptions(options, clock)),
+      barriers(FedNames(options)),
+      // Fed programs use the SDK, and say why they end.
+      causes({.echo = options.lost_after + options.heartbeat_interval,
+              .unexplained = options.node.input_mode == InputMode::kDirect ? kUnexplainedWait
+                                                                           : absl::ZeroDuration()}),
+      nodes(options.roles.size()),
+      timer_wakes_at(started_at) {
+  MutexLock lock(&mu);
+  for (int id = 0; id < table.size(); ++id) recorder->Slot(StatusOf(id));
+}
+
+void ControlState::Do(absl::FunctionRef<void(TableEffects*)> body) {
+  Streams streams;
+  {
+    MutexLock lock(&mu);
+    TableEffects effects;
+    body(&effects);
+    Perform(effects);
+    streams.swap(to_flush);
+  }
+  for (const std::shared_ptr<AttachStream>& stream : streams) stream->Flush();
+}
+
+void ControlState::Perform(TableEffects& effects) {
+  for (const TableEffects::CloseStream& close : effects.close) {
+    auto it = streams.find(close.stream_id);
+    if (it == streams.end()) continue;
+    it->second.stream->Close(close.status);
+    to_flush.push_back(it->second.stream);
+    DropStream(close.stream_id);
+  }
+  PerformSpec(effects);
+  for (const TableEffects::StopNode& stop : effects.stop) {
+    v1::CoordinatorMessage message;
+    message.mutable_stop()->set_reason(stop.reason);
+    message.mutable_stop()->set_now(stop.now);
+    message.mutable_stop()->set_restart(stop.restart);
+    Send(stop.stream_id, message);
+  }
+  PerformSlots(effects);
+  for (const TableEffects::StartNode& start : effects.start) {
+    v1::CoordinatorMessage message;
+    message.mutable_start()->set_attempt(start.attempt);
+    message.mutable_start()->set_nonce(start.nonce);
+    Send(start.stream_id, message);
+    if (IsFedRole(options.roles[start.executor_id].job_name)) SendFeedState(start.stream_id);
+  }
+  for (const int id : effects.relaunch) observer.PostRelaunch(id);
+  for (const NodeRestart& restart : effects.restarts) {
+    MILLRACE_LOG(INFO) << RestartText(restart);
+    observer.PostRestart(restart);
+    recorder->Restart(restart.failure, restart.after, restart.used, restart.max);
+  }
+  for (NodeFailure& failure : effects.failures) {
+    MILLRACE_LOG(INFO) << FailureText(failure, 0);
+    recorder->Failure(failure, causes.cause() != nullptr);
+    causes.Record(std::move(failure), clock->SteadyNow());
+  }
+  Settle();
+  recorder->Counters(table.fenced_updates(), table.illegal_updates());
+  if (effects.empty()) return;
+  if (!effects.restarts.empty() || !effects.failures.empty()) {
+    recorder->Quarantined(table.Quarantined());
+  }
+  changed.SignalAll();
+}
+
+void ControlState::PerformSpec(const TableEffects& effects) {
+  for (const TableEffects::Change& change : effects.changes) {
+    v1::CoordinatorMessage message;
+    v1::SpecUpdate* update = message.mutable_spec();
+    update->set_epoch(change.epoch);
+    v1::TaskChange* task = update->add_changes();
+    task->set_job_name(change.role.job_name);
+    task->set_task_index(change.role.task_index);
+    task->set_address(change.address);
+    task->set_attempt(change.attempt);
+    const grpc::ByteBuffer bytes = SerializeMessage(message);
+    for (const auto& [id, stream] : streams) {
+      const bool gets_all = std::find(effects.whole_spec.begin(), effects.whole_spec.end(), id) !=
+                            effects.whole_spec.end();
+      if (stream.registered && !gets_all) SendBytes(id, bytes);
+    }
+  }
+  for (const uint64_t id : effects.whole_spec) SendBytes(id, WholeSpec());
+  if (recorded_epoch_ == 0 && table.epoch() > 0) {
+    recorded_epoch_ = table.epoch();
+    recorder->Spec(table.spec(), recorded_epoch_);
+  }
+  for (const TableEffects::Change& change : effects.changes) {
+    if (change.epoch <= recorded_epoch_) continue;
+    recorded_epoch_ = change.epoch;
+    recorder->SpecChange(change.role, change.address, change.attempt, change.epoch);
+  }
+}
+
+void ControlState::PerformSlots(const TableEffects& effects) {
+  for (const int id : effects.ended) {
+    const SlotState state = table.state(id);
+    // What the attempt still waits for goes to nobody; its request ids come again.
+    kv.DropOwner(table.stream(id));
+    barriers.DropOwner(table.stream(id));
+    if (table.AwaitsReplacement(id)) {
+      // The others wait for the next attempt.
+      barriers.Returned(id);
+      continue;
+    }
+    ReplyBarrier(barriers.Ended(
+        id, IsEnded(state)
+                ? absl::StrCat(state == SlotState::kLost ? "was " : "has ", SlotStateName(state))
+                : "was lost"));
+  }
+  for (const int id : effects.replaced) {
+    kv.DropOwner(table.stream(id));
+    barriers.Returned(id);
+    if (nodes[id].attempt != table.attempt(id)) nodes[id] = {.attempt = table.attempt(id)};
+  }
+  std::vector<int> changed = effects.changed;
+  std::sort(changed.begin(), changed.end());
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  for (const int id : changed) {
+    SlotStatus status = StatusOf(id);
+    recorder->Slot(status);
+    observer.PostSlot(std::move(status));
+  }
+  if (!all_ran && table.AllRan()) {
+    all_ran = true;
+    recorder->AllRunning();
+  }
+}
+
+void ControlState::Settle() {
+  if (causes.NextDeadline() == absl::InfiniteDuration()) return;
+  const absl::Duration now = clock->SteadyNow();
+  if (causes.NextDeadline() > now && table.AnyoneLives()) {
+    WakeTimerFor(causes.NextDeadline());
+    return;
+  }
+  if (!causes.Settle(now, {.missing = table.AnyoneMissing(), .live = table.AnyoneLives()})) return;
+  observer.PostFailure(causes.status());
+  recorder->FirstCause(*causes.cause(), causes.folded());
+  changed.SignalAll();
+}
+
+void ControlState::StopNodes(NodeFilter filter, absl::string_view reason, bool now) {
+  Do([&](TableEffects* effects) {
+    if (!shut_down) recorder->Stopping(filter, reason, now);
+    killed = killed || (now && filter == NodeFilter::kAll);
+    changed.SignalAll();
+    for (int id = 0; id < table.size(); ++id) {
+      if (Matches(filter, id)) table.Stop(id, reason, now, effects);
+    }
+  });
+}
+
+// ---- messages -----------------------------------------------------------------------------------
+
+void ControlState::SendBytes(uint64_t stream_id, const grpc::ByteBuffer& bytes) {
+  auto it = streams.find(stream_id);
+  if (it == streams.end()) return;
+  it->second.stream->Enqueue(bytes);
+  if (to_flush.empty() || to_flush.back() != it->second.stream) {
+    to_flush.push_back(it->second.stream);
+  }
+}
+
+void ControlState::Send(uint64_t stream_id, const v1::CoordinatorMessage& message) {
+  SendBytes(stream_id, SerializeMessage(message));
+}
+
+void ControlState::SendToFed(const v1::CoordinatorMessage& message) {
+  const grpc::ByteBuffer bytes = SerializeMessage(message);
+  for (const auto& [id, stream] : streams) {
+    if (stream.registered && IsFedRole(options.roles[stream.executor_id].job_name)) {
+      SendBytes(id, bytes);
+    }
+  }
+}
+
+const grpc::ByteBuffer& ControlState::WholeSpec() {
+  if (whole_spec_epoch_ != table.epoch()) {
+    v1::CoordinatorMessage message;
+    *message.mutable_spec() = MakeSpecUpdate(table.spec(), table.epoch());
+    whole_spec_ = SerializeMessage(message);
+    whole_spec_epoch_ = table.epoch();
+  }
+  return whole_spec_;
+}
+
+// What a node that begins has missed.
+void ControlState::SendFeedState(uint64_t stream_id) {
+  for (const v1::FeedEnd& feed_end : feed_ends) {
+    v1::CoordinatorMessage again;
+    *again.mutable_feed_end() = feed_end;
+    Send(stream_id, again);
+  }
+  for (const std::string& queue : ended_queues) {
+    v1::CoordinatorMessage again;
+    again.mutable_end_feed()->set_queue(queue);
+    Send(stream_id, again);
+  }
+  v1::CoordinatorMessage keys;
+  auto& by_principal = *keys.mutable_feeder_keys()->mutable_keys();
+  for (const auto& [principal, key] : feeder_keys) {
+    by_principal[principal] = key;
+    if (by_principal.size() == kMaxFeederKeysPerMessage) {
+      Send(stream_id, keys);
+      by_principal.clear();
+    }
+  }
+  if (!by_principal.empty()) Send(stream_id, keys);
+}
+
+void ControlState::ReplyKv(const std::vector<KvStore::Completion>& completions) {
+  for (const KvStore::Completion& completion : completions) {
+    v1::CoordinatorMessage message;
+    *message.mutable_kv() = ToKvReply(completion.waiter.request_id, completion.result);
+    Send(completion.waiter.owner, message);
+  }
+}
+
+void ControlState::ReplyBarrier(const std::vector<BarrierSet::Completion>& completions) {
+  for (const BarrierSet::Completion& completion : completions) {
+    v1::CoordinatorMessage message;
+    message.mutable_barrier()->set_request_id(completion.waiter.request_id);
+    if (!completion.status.ok()) {
+      *message.mutable_barrier()->mutable_error() = ToErrorProto(completion.status);
+    }
+    Send(completion.waiter.owner, message);
+  }
+}
+
+void ControlState::DropStream(uint64_t stream_id) {
+  streams.erase(stream_id);
+  kv.DropOwner(stream_id);
+  barriers.DropOwner(stream_id);
+}
+
+// ---- reading ------------------------------------------------------------------------------------
+
+ControlState::Node& ControlState::NodeOf(int executor_id) {
+  Node& node = nodes[executor_id];
+  if (node.attempt != table.attempt(executor_id)) {
+    node = {.attempt = table.attempt(executor_id)};
+  }
+  return node;
+}
+
+SlotStatus ControlState::StatusOf(int executor_id) const {
+  SlotStatus status = table.Status(executor_id);
+  const Node& node = nodes[executor_id];
+  status.has_feed = node.attempt == status.attempt && node.feed.has_value();
+  return status;
+}
+
+absl::Status ControlState::CauseOfSlot(int executor_id) const {
+  const SlotStatus slot = table.Status(executor_id);
+  if (slot.error.ok()) return absl::OkStatus();
+  const NodeFailure* cause = causes.cause();
+  if (cause != nullptr && cause->executor_id == executor_id && cause->attempt == slot.attempt) {
+    return causes.status();
+  }
+  return absl::Status(slot.error.code(),
+                      absl::StrCat(slot.role.ToString(), " (executor ", executor_id, ", attempt ",
+                                   slot.attempt, ") ", slot.error.message()));
+}
+
+bool ControlState::Matches(NodeFilter filter, int executor_id) const {
+  if (filter == NodeFilter::kAll) return true;
+  return IsFedRole(options.roles[executor_id].job_name) == (filter == NodeFilter::kFed);
+}
+
+void ControlState::WakeTimerFor(absl::Duration deadline) {
+  if (deadline < timer_wakes_at) timer_wake.Signal();
+}
+
+}  // namespace millrace

@@ -1,0 +1,150 @@
+// File: core/coordinator/server/control_state.h
+//
+// What the parts of the control plane (control_plane.h) share: the slots, the agents' streams, the
+// kv store, barriers, and the first cause, behind one lock.
+//
+// Defines: ControlState.
+//
+// How a call works: take the lock; let the pure state machines say what follows; queue messages on
+// streams and post to the observer, neither of which calls out; release the lock; write. So
+// messages of one stream are in the order of the decisions, and nothing foreign runs under the
+// lock. Do() is these steps.
+
+#ifndef CORE_COORDINATOR_SERVER_CONTROL_STATE_H_
+#define CORE_COORDINATOR_SERVER_CONTROL_STATE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/base/clock.h"
+#include "core/base/mutex.h"
+#include "core/coordinator/server/attach_stream.h"
+#include "core/coordinator/state/attended_clock.h"
+#include "core/coordinator/state/barrier_set.h"
+#include "core/coordinator/state/coordinator_options.h"
+#include "core/coordinator/state/first_cause.h"
+#include "core/coordinator/state/kv_store.h"
+#include "core/coordinator/state/reservation_table.h"
+#include "core/coordinator/view/cluster_recorder.h"
+#include "core/coordinator/view/observer_queue.h"
+#include "core/proto/coordinator.pb.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "millrace/cluster_status.h"
+
+namespace millrace {
+
+// Open to the parts of the control plane, and to nobody else. Thread safety: what is guarded by
+// `mu` needs it; the rest is constant or thread-safe. Blocking: never.
+struct ControlState {
+  // What is kept of a node besides its slot. Belongs to one attempt.
+  struct Node {
+    uint32_t attempt = 0;
+    std::optional<v1::FeedEndpoint> feed;
+    std::map<std::string, std::string> other;
+    std::deque<std::pair<uint64_t, v1::KvReply>> adds;  // the last answers, for repeated requests
+    std::vector<std::string> done_queues;  // that its program reads no more, as its samples say
+  };
+  struct Stream {
+    std::shared_ptr<AttachStream> stream;
+    int executor_id = 0;
+    bool registered = false;  // Registered was queued: other messages may follow
+  };
+  using Streams = std::vector<std::shared_ptr<AttachStream>>;
+
+  // `options` are valid; pointers are not owned.
+  ControlState(const CoordinatorOptions& options, ClusterRecorder* recorder);
+
+  ControlState(const ControlState&) = delete;
+  ControlState& operator=(const ControlState&) = delete;
+
+  // Runs `body` under the lock, carries out the effects, then writes.
+  void Do(absl::FunctionRef<void(TableEffects*)> body) ABSL_LOCKS_EXCLUDED(mu);
+  // Asks nodes to end, now: kills them.
+  void StopNodes(NodeFilter filter, absl::string_view reason, bool now) ABSL_LOCKS_EXCLUDED(mu);
+
+  // ---- messages; a stream that is gone hears nothing ----
+  void Send(uint64_t stream_id, const v1::CoordinatorMessage& message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void SendToFed(const v1::CoordinatorMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // What a fed node that begins has missed.
+  void SendFeedState(uint64_t stream_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void ReplyKv(const std::vector<KvStore::Completion>& completions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void ReplyBarrier(const std::vector<BarrierSet::Completion>& completions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void DropStream(uint64_t stream_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  // ---- reading; the slot must exist ----
+  // Of the present attempt.
+  Node& NodeOf(int executor_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  SlotStatus StatusOf(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  absl::Status CauseOfSlot(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  [[nodiscard]] bool Matches(NodeFilter filter, int executor_id) const;
+
+  // The timer looks no later than then.
+  void WakeTimerFor(absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  const CoordinatorOptions options;
+  const std::vector<int> fed_nodes;    // executor ids, ascending
+  const absl::Duration longest_sleep;  // of the timer
+  AttendedClock attended;
+  Clock* const clock;  // attended
+  ClusterRecorder* const recorder;
+  const absl::Duration started_at;  // steady
+  ObserverQueue observer;
+
+  mutable Mutex mu;
+  CondVar changed;  // a slot, the cause, endpoints, cancelled, shut_down
+  CondVar timer_wake;
+  ReservationTable table ABSL_GUARDED_BY(mu);
+  KvStore kv ABSL_GUARDED_BY(mu);
+  BarrierSet barriers ABSL_GUARDED_BY(mu);
+  FirstCause causes ABSL_GUARDED_BY(mu);
+  std::vector<Node> nodes ABSL_GUARDED_BY(mu);  // by executor id
+  absl::flat_hash_map<uint64_t, Stream> streams ABSL_GUARDED_BY(mu);
+  uint64_t next_stream_id ABSL_GUARDED_BY(mu) = 1;
+  Streams to_flush ABSL_GUARDED_BY(mu);  // have something queued; empty outside of Do()
+  std::deque<v1::FeedEnd> feed_ends ABSL_GUARDED_BY(mu);  // the last ones
+  std::vector<std::string> ended_queues ABSL_GUARDED_BY(mu);
+  std::map<std::string, std::string, std::less<>> feeder_keys ABSL_GUARDED_BY(mu);  // by principal
+  bool all_ran ABSL_GUARDED_BY(mu) = false;  // once true, for ever
+  bool killed ABSL_GUARDED_BY(mu) = false;   // all nodes at once: their output is not waited for
+  absl::Status cancelled ABSL_GUARDED_BY(mu);
+  absl::Status stop_request ABSL_GUARDED_BY(mu);
+  bool shut_down ABSL_GUARDED_BY(mu) = false;
+  absl::Duration timer_wakes_at ABSL_GUARDED_BY(mu);  // steady
+
+ private:
+  void Perform(TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void PerformSlots(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void PerformSpec(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void SendBytes(uint64_t stream_id, const grpc::ByteBuffer& bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  const grpc::ByteBuffer& WholeSpec() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+  grpc::ByteBuffer whole_spec_ ABSL_GUARDED_BY(mu);  // of whole_spec_epoch_
+  uint64_t whole_spec_epoch_ ABSL_GUARDED_BY(mu) = 0;
+  uint64_t recorded_epoch_ ABSL_GUARDED_BY(mu) = 0;  // that readers know
+};
+
+// The reply to a kv request of a node or an operator.
+[[nodiscard]] v1::KvReply ToKvReply(uint64_t request_id, const absl::StatusOr<std::string>& result);
+
+}  // namespace millrace
+
+#endif  // CORE_COORDINATOR_SERVER_CONTROL_STATE_H_

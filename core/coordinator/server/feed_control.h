@@ -1,0 +1,81 @@
+// File: core/coordinator/server/feed_control.h
+//
+// The control plane's part for feeders, those of the driver and others: where nodes are fed, which
+// of them gets what, and the ledger of what became of it.
+//
+// Defines: FeedControl.
+
+#ifndef CORE_COORDINATOR_SERVER_FEED_CONTROL_H_
+#define CORE_COORDINATOR_SERVER_FEED_CONTROL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/balance/feed_target.h"
+#include "core/coordinator/server/control_state.h"
+#include "core/coordinator/state/feed_balance.h"
+#include "core/coordinator/state/feed_ledger.h"
+#include "core/coordinator/state/feed_moves.h"
+#include "core/proto/feed_gateway.pb.h"
+
+namespace millrace {
+
+// Thread safety: thread-safe. Blocking: never.
+class FeedControl {
+ public:
+  explicit FeedControl(ControlState* state) : state_(state) {}  // not owned
+
+  FeedControl(const FeedControl&) = delete;
+  FeedControl& operator=(const FeedControl&) = delete;
+
+  // ---- for the driver: as in coordinator.h ----
+  const std::vector<int>& fed_nodes() const { return state_->fed_nodes; }
+  absl::StatusOr<FeedTarget> Lookup(int executor_id) const;
+  void FeedEnd(absl::string_view feed_id, bool aborted);
+  void EndFeed(absl::string_view queue);
+  absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue, int64_t num_partitions);
+  absl::Status ReportPartition(absl::string_view feed_id, const PartitionReport& report);
+  void CloseFeed(absl::string_view feed_id);
+  // Calls `body` with the ledger, under the lock.
+  void WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const;
+
+  // ---- for every feeder: as core/proto/feed_gateway.proto says ----
+  absl::Status Announce(absl::string_view principal, absl::string_view curve_key);
+  absl::Status LookupPartition(const v1::LookupRequest& request, v1::LookupReply* reply);
+  absl::Status Cause(int executor_id, v1::CauseReply* reply) const;
+  absl::Status Report(const v1::ReportRequest& request);
+  absl::Status Pace(const v1::PaceRequest& request, v1::PaceReply* reply);
+
+ private:
+  absl::Status CheckFed(int executor_id) const;
+  FeedTarget::State TargetState(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  FeedTarget TargetOf(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // Whether this node's program reads the queue now.
+  bool Reads(int executor_id, const std::string& queue) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // The node that a partition of this feed goes to; -1, with the state to tell, if none reads, or
+  // none is to have more now.
+  int ChooseNode(const FeedSummary& feed, const v1::LookupRequest& request,
+                 v1::LookupReply::State* state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // Whether what follows the rows that `last` has acknowledged may be fed to `target`.
+  bool MayResume(const PartitionReport& last, const FeedTarget& target) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  void PlanMoves(absl::Duration now, const std::string& feed_id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+
+  ControlState* const state_;
+  FeedLedger ledger_ ABSL_GUARDED_BY(state_->mu);
+  FeedBalance balance_ ABSL_GUARDED_BY(state_->mu);
+  FeedMoves moves_ ABSL_GUARDED_BY(state_->mu);
+};
+
+}  // namespace millrace
+
+#endif  // CORE_COORDINATOR_SERVER_FEED_CONTROL_H_
