@@ -129,10 +129,9 @@ void Agent::OnRequest(const Json& id, const std::string& method, const Json& par
   } else if (method == "stop") {
     parent_.Reply(id, StopRequest(params));
   } else if (method == "status") {
-    const bool alive = runner_ != nullptr && runner_->alive();
     parent_.Reply(id, Json{{"state", StateName(state_)},
                            {"attempt", registered_.has_value() ? registered_->attempt() : 0},
-                           {"node_pid", alive ? runner_->pid() : 0}});
+                           {"node_pid", NodeAlive() ? runner()->pid() : 0}});
   } else if (GatewayCalls::Knows(method) && gateway_ != nullptr) {
     gateway_->Start(method, params, [this, id](const absl::StatusOr<Json>& outcome) {
       parent_.Reply(id, outcome);
@@ -170,7 +169,7 @@ absl::StatusOr<Json> Agent::StartNode(const Json& params) {
           .on_message = [this](const v1::CoordinatorMessage& message) { OnMessage(message); },
           .on_lost =
               [this](const absl::Status&) {
-                if (runner_ != nullptr) runner_->OnLost();
+                if (runner() != nullptr) runner()->OnLost();
               },
           .on_end = [this](const absl::Status& status) { OnLinkEnd(status); }});
   gateway_ = std::make_unique<GatewayCalls>(loop_, params_.coordinator.token,
@@ -198,18 +197,18 @@ void Agent::OnParentGone(const absl::Status& status) {
   quit_timer_ = loop_->After(kHurry, [this] { Quit(exit_code_.value_or(kExitFinished)); });
   if (exit_code_.has_value()) {
     // Already ending: at most a node to be killed, or a coordinator that is about to be told.
-    if (runner_ != nullptr) runner_->Kill();
+    if (runner() != nullptr) runner()->Kill();
     return;
   }
   exit_code_ = kExitFinished;  // as if it had been asked: there is no parent that it could tell
   end_reason_ =
       absl::UnavailableError(absl::StrCat("the parent of the agent of ", NodeName(), " on ",
                                           LocalHostname(), " ended, and the node with it"));
-  if (runner_ != nullptr && runner_->alive()) {
-    runner_->Kill();
-  } else if (runner_ == nullptr && registered_.has_value()) {
+  if (NodeAlive()) {
+    runner()->Kill();
+  } else if (runner() == nullptr && registered_.has_value()) {
     OnLaunchFailed(*end_reason_);
-  } else if (runner_ == nullptr) {
+  } else if (runner() == nullptr) {
     Quit(kExitFinished);
   }
 }
@@ -225,7 +224,7 @@ void Agent::OnSignal(int signal) {
 void Agent::SetPaused(bool paused) {
   if (paused_ == paused) return;
   paused_ = paused;
-  if (runner_ != nullptr) runner_->SetPaused(paused);
+  if (runner() != nullptr) runner()->SetPaused(paused);
   if (link_ != nullptr) link_->SetPaused(paused);
 }
 
@@ -247,7 +246,9 @@ absl::StatusOr<v1::Register> Agent::MakeRegister(const std::string& local_host) 
   hello.set_address(address_);
   hello.set_public_key(key_.public_key);
   hello.set_version(options_.version);
-  if (last_update_.has_value()) *hello.mutable_node() = *last_update_;
+  if (attempt_ != nullptr && attempt_->last_update.has_value()) {
+    *hello.mutable_node() = *attempt_->last_update;
+  }
   return hello;
 }
 
@@ -270,10 +271,10 @@ void Agent::OnRegistered(const v1::Registered& registered) {
   MILLRACE_LOG(WARNING) << "attached to the coordinator again";
   // What happened between Register and its answer could not be sent, and was not in Register
   // either.
-  if (last_update_.has_value()) SendUpdate(*last_update_);
+  if (attempt_->last_update.has_value()) SendUpdate(*attempt_->last_update);
   SendEndpoints();
   for (const auto& [attempt, output] : outputs_) output->OnRegistered();
-  if (runner_ != nullptr) runner_->OnRegistered();
+  if (runner() != nullptr) runner()->OnRegistered();
 }
 
 void Agent::TakeRole(const v1::Registered& registered) {
@@ -283,6 +284,7 @@ void Agent::TakeRole(const v1::Registered& registered) {
     return;
   }
   registered_ = registered;
+  attempt_ = std::make_unique<Attempt>();
   log_dir_ = params_.log_dir.empty() ? registered.node().log_dir() : params_.log_dir;
   if (absl::StartsWith(log_dir_, "file://")) log_dir_.erase(0, 7);
   if (absl::StrContains(log_dir_, "://")) {
@@ -298,22 +300,23 @@ void Agent::TakeRole(const v1::Registered& registered) {
 }
 
 void Agent::OnMessage(const v1::CoordinatorMessage& message) {
+  if (attempt_ == nullptr) return;  // the role was refused, and the agent is ending
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kSpec:
       OnSpec(message.spec());
       break;
     case v1::CoordinatorMessage::kFeedEnd:
-      Push(Json{{"push", "feed_end"},
-                {"feed_id", message.feed_end().feed_id()},
-                {"aborted", message.feed_end().aborted()}});
+      attempt_->Push(Json{{"push", "feed_end"},
+                          {"feed_id", message.feed_end().feed_id()},
+                          {"aborted", message.feed_end().aborted()}});
       break;
     case v1::CoordinatorMessage::kEndFeed:
-      Push(Json{{"push", "end_feed"}, {"queue", message.end_feed().queue()}});
+      attempt_->Push(Json{{"push", "end_feed"}, {"queue", message.end_feed().queue()}});
       break;
     case v1::CoordinatorMessage::kFeederKeys: {
       Json keys = Json::object();
       for (const auto& [principal, key] : message.feeder_keys().keys()) keys[principal] = key;
-      Push(Json{{"push", "feeder_keys"}, {"keys", std::move(keys)}});
+      attempt_->Push(Json{{"push", "feeder_keys"}, {"keys", std::move(keys)}});
       break;
     }
     case v1::CoordinatorMessage::kStop:
@@ -330,10 +333,10 @@ void Agent::OnMessage(const v1::CoordinatorMessage& message) {
       OnOutputCredit(message.output_credit().attempt(), message.output_credit().offset());
       break;
     case v1::CoordinatorMessage::kKv:
-      if (runner_ != nullptr) runner_->HandleKvReply(message.kv());
+      if (runner() != nullptr) runner()->HandleKvReply(message.kv());
       break;
     case v1::CoordinatorMessage::kBarrier:
-      if (runner_ != nullptr) runner_->HandleBarrierReply(message.barrier());
+      if (runner() != nullptr) runner()->HandleBarrierReply(message.barrier());
       break;
     default:
       break;  // of a later version
@@ -349,7 +352,7 @@ void Agent::OnSpec(const v1::SpecUpdate& update) {
     return;
   }
   if (epoch_ == before) return;
-  if (runner_ == nullptr) {
+  if (runner() == nullptr) {
     MaybeLaunch();
     return;
   }
@@ -360,10 +363,10 @@ void Agent::OnSpec(const v1::SpecUpdate& update) {
                            {"address", change.address()},
                            {"attempt", change.attempt()}});
   }
-  Push(Json{{"push", "spec"},
-            {"epoch", epoch_},
-            {"cluster_spec", Json(ClusterSpecToJson(spec_))},
-            {"changes", std::move(changes)}});
+  attempt_->Push(Json{{"push", "spec"},
+                      {"epoch", epoch_},
+                      {"cluster_spec", Json(ClusterSpecToJson(spec_))},
+                      {"changes", std::move(changes)}});
 }
 
 void Agent::OnLinkEnd(const absl::Status& status) {
@@ -412,17 +415,17 @@ void Agent::Fail(const absl::Status& status) {
                           {"message", std::string(status.message())}});
   end_reason_ = status;
   fetcher_.reset();
-  if (runner_ == nullptr || !runner_->alive()) {
-    if (runner_ == nullptr) Quit(kExitAgentFailed);
+  if (!NodeAlive()) {
+    if (runner() == nullptr) Quit(kExitAgentFailed);
     return;  // else: OnNodeEnded() is under way
   }
   // A coordinator that is gone leaves the node time to save its work; one that gave the slot away
   // does not.
   if (absl::IsUnavailable(status) || absl::IsCancelled(status)) {
-    runner_->Stop(status.message(),
-                  std::min(DurationFromProto(registered_->node().stop_grace()), kMaxOrphanGrace));
+    runner()->Stop(status.message(),
+                   std::min(DurationFromProto(registered_->node().stop_grace()), kMaxOrphanGrace));
   } else {
-    runner_->Kill();
+    runner()->Kill();
   }
 }
 
@@ -433,10 +436,10 @@ void Agent::Quit(int exit_code) {
 }
 
 int Agent::Cleanup() {
-  StopSidecars();
-  if (runner_ != nullptr) {
-    runner_->Kill();
-    runner_->Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(3));
+  if (attempt_ != nullptr) attempt_->StopSidecars();
+  if (runner() != nullptr) {
+    runner()->Kill();
+    runner()->Flush(hurry_ ? absl::Milliseconds(100) : absl::Seconds(3));
   }
   // A daemon that left its sidecar's process group became an orphan of this process with the
   // sidecar's end, after that of the node.
@@ -456,12 +459,12 @@ v1::NodeUpdate Agent::MakeUpdate(v1::NodeState state) const {
   update.set_state(state);
   update.set_attempt(registered_.has_value() ? registered_->attempt() : 0);
   *update.mutable_time() = TimeToProto(clock_->Now());
-  if (runner_ != nullptr) update.set_pid(runner_->pid());
+  if (runner() != nullptr) update.set_pid(runner()->pid());
   return update;
 }
 
 void Agent::SendUpdate(v1::NodeUpdate update) {
-  last_update_ = update;
+  attempt_->last_update = update;
   v1::AgentMessage message;
   *message.mutable_node() = std::move(update);
   link_->Send(std::move(message));

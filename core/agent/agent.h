@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/agent/attempt.h"
 #include "core/agent/gpu/agent_gpus.h"
 #include "core/agent/link/coordinator_link.h"
 #include "core/agent/link/gateway_calls.h"
@@ -41,7 +42,6 @@
 #include "core/agent/node/node_runner.h"
 #include "core/agent/node/port_reservation.h"
 #include "core/agent/node/runtime_files.h"
-#include "core/agent/node/sidecar_runner.h"
 #include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/unique_fd.h"
@@ -114,12 +114,13 @@ class Agent {
   void AddGpusTo(v1::NodeSample* sample);
 
   // Node.
+  NodeRunner* runner() const { return attempt_ == nullptr ? nullptr : attempt_->runner.get(); }
+  bool NodeAlive() const { return attempt_ != nullptr && attempt_->alive(); }
   void FetchProgram();
   void OnProgram(const absl::StatusOr<FetchedProgram>& program);
   void MaybeLaunch();
   absl::Status Launch();
   NodeRunner::Hooks RunnerHooks();
-  void Push(const Json& frame);
   void Stop(absl::string_view reason, bool now);
   // Stops the node where it is, for as long as it takes, or lets it go on. Meanwhile the agent
   // holds the node for a coordinator that is silent: that one is stopped too.
@@ -145,7 +146,6 @@ class Agent {
 
   // Programs beside the node (agent_sidecars.cc).
   void StartSidecars();
-  void StopSidecars();
   void OnSidecarUrl(const std::string& name, const std::string& url);
   // What the node and its sidecars published.
   void SendEndpoints();
@@ -193,30 +193,19 @@ class Agent {
   std::string program_path_;  // of a copy of the shipped program, if there is to be one
   std::string program_;       // resolved; empty until it is here
   std::shared_ptr<const UniqueFd> program_memory_;  // keeps program_, if that is in memory
-  std::vector<Json> early_pushes_;                  // for the node, from before it was launched
 
   // From the registration on.
   std::unique_ptr<AgentGpus> gpus_;
   std::optional<GpuRequest> gpu_request_;  // unset: GPUs are left alone
-  enum class GpuState { kNone, kClaiming, kClaimed };
-  GpuState gpu_state_ = GpuState::kNone;  // of this attempt
 
-  // From the launch.
-  std::unique_ptr<NodeRunner> runner_;
+  std::unique_ptr<Attempt> attempt_;     // with registered_: the present one, or the last
   std::unique_ptr<NodeRunner> retired_;  // of the attempt before, until its last callback is over
   EventLoop::TimerId retire_timer_ = EventLoop::kNoTimer;
-  std::string context_path_;
-  std::vector<std::unique_ptr<SidecarRunner>> sidecars_;
-  std::map<std::string, std::string> sidecar_urls_;            // by name
   std::map<uint32_t, std::unique_ptr<OutputSender>> outputs_;  // by attempt, until all was taken
-  bool link_finishes_ = false;                 // the agent is over; what it waits for is outputs_
-  std::optional<v1::NodeUpdate> last_update_;  // sent again with every Register
-  std::optional<v1::NodeEndpoints> endpoints_;
+  bool link_finishes_ = false;  // the agent is over; what it waits for is outputs_
 
   bool stop_asked_ = false;  // by parent, coordinator or signal: the end is no failure
   bool paused_ = false;
-  bool restart_asked_ = false;              // by the coordinator: another attempt follows
-  absl::Status node_error_;                 // with kRestarting: how the attempt ended
   bool hurry_ = false;                      // the parent is gone or asked for now
   std::optional<absl::Status> end_reason_;  // why the agent ends its node by itself
   std::optional<int> exit_code_;            // set once it is known

@@ -60,15 +60,15 @@ void Agent::PrepareGpus() {
 
 // Whether the attempt has its GPUs. If not, they are being claimed, and MaybeLaunch() follows.
 bool Agent::GpusReady() {
-  if (!AsksForSome(gpu_request_) || gpu_state_ == GpuState::kClaimed) return true;
-  if (gpu_state_ == GpuState::kClaiming) return false;
-  gpu_state_ = GpuState::kClaiming;
+  if (!AsksForSome(gpu_request_) || attempt_->gpus == Attempt::Gpus::kClaimed) return true;
+  if (attempt_->gpus == Attempt::Gpus::kClaiming) return false;
+  attempt_->gpus = Attempt::Gpus::kClaiming;
   gpus_->Claim(*gpu_request_, [this](const absl::StatusOr<std::vector<std::string>>& ids) {
     if (!ids.ok()) {
       OnLaunchFailed(ids.status());
       return;
     }
-    gpu_state_ = GpuState::kClaimed;
+    attempt_->gpus = Attempt::Gpus::kClaimed;
     MILLRACE_LOG(INFO) << NodeName() << " has the GPUs " << absl::StrJoin(*ids, ", ");
     MaybeLaunch();
   });
@@ -88,7 +88,6 @@ void Agent::EndGpus() {
   if (gpus_ == nullptr) return;
   gpus_->CancelClaims();
   gpus_->ReleaseAll();
-  gpu_state_ = GpuState::kNone;
 }
 
 }  // namespace millrace

@@ -16,8 +16,6 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kMaxEarlyPushes = 1024;
-
 // Environment variable of a "NAME=value" list.
 std::string Lookup(const std::vector<std::string>& environment, absl::string_view name) {
   for (const std::string& entry : environment) {
@@ -73,7 +71,7 @@ void Agent::OnProgram(const absl::StatusOr<FetchedProgram>& program) {
 }
 
 void Agent::MaybeLaunch() {
-  if (epoch_ == 0 || program_.empty() || runner_ != nullptr || stop_asked_ ||
+  if (epoch_ == 0 || program_.empty() || runner() != nullptr || stop_asked_ ||
       exit_code_.has_value() || state_ == State::kRestarting) {
     return;
   }
@@ -117,15 +115,14 @@ absl::Status Agent::Launch() {
   } else {
     options.port_fd = port_.fd();
   }
-  context_path_ = options.environment.context_path;
-  guard_->SetMark(absl::StrCat("MILLRACE_CONTEXT_FILE=", context_path_));
+  attempt_->context_path = options.environment.context_path;
+  guard_->SetMark(absl::StrCat("MILLRACE_CONTEXT_FILE=", attempt_->context_path));
   NodeRunner::Hooks hooks = RunnerHooks();
   if (node.output_window_bytes() > 0) OpenOutput(&hooks);
-  runner_ = std::make_unique<NodeRunner>(loop_, reaper_, std::move(hooks));
-  MILLRACE_RETURN_IF_ERROR(runner_->Launch(std::move(options)));
-  guard_->SetGroup(runner_->pid());
-  for (const Json& frame : early_pushes_) runner_->Push(frame);
-  early_pushes_.clear();
+  attempt_->runner = std::make_unique<NodeRunner>(loop_, reaper_, std::move(hooks));
+  MILLRACE_RETURN_IF_ERROR(runner()->Launch(std::move(options)));
+  guard_->SetGroup(runner()->pid());
+  attempt_->Launched();
   return absl::OkStatus();
 }
 
@@ -139,7 +136,7 @@ NodeRunner::Hooks Agent::RunnerHooks() {
       .on_endpoints =
           [this](v1::NodeEndpoints endpoints) {
             endpoints.set_attempt(registered_->attempt());
-            endpoints_ = std::move(endpoints);
+            attempt_->endpoints = std::move(endpoints);
             SendEndpoints();
           },
       .on_release_port = [this] { port_.Release(); },
@@ -153,21 +150,13 @@ NodeRunner::Hooks Agent::RunnerHooks() {
             if (state_ == State::kDraining) return;  // a stop came between fork and exec
             SendUpdate(MakeUpdate(v1::NODE_STATE_RUNNING));
             SetState(State::kRunning, {{"pid", pid}});
-            if (paused_) runner_->SetPaused(true);
+            if (paused_) runner()->SetPaused(true);
             StartSidecars();
           },
       .on_stopped = [this](int signal) { OnNodeStopped(signal); },
       .on_launch_failed = [this](const absl::Status& status) { OnLaunchFailed(status); },
       .on_ended = [this](const ExitStatus& exit) { OnNodeEnded(exit); },
   };
-}
-
-void Agent::Push(const Json& frame) {
-  if (runner_ != nullptr) {
-    runner_->Push(frame);
-  } else if (early_pushes_.size() < kMaxEarlyPushes) {
-    early_pushes_.push_back(frame);
-  }
 }
 
 void Agent::Stop(absl::string_view reason, bool now) {
@@ -178,8 +167,8 @@ void Agent::Stop(absl::string_view reason, bool now) {
     LeaveWithoutAnother();
     return;
   }
-  if (runner_ == nullptr || !runner_->alive()) {
-    if (runner_ == nullptr) {
+  if (!NodeAlive()) {
+    if (runner() == nullptr) {
       v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
       update.mutable_exit()->set_code(0);
       Conclude(absl::OkStatus(), std::move(update));
@@ -191,10 +180,10 @@ void Agent::Stop(absl::string_view reason, bool now) {
     SetState(State::kDraining, {{"reason", std::string(reason)}});
   }
   if (now) {
-    runner_->Kill();
+    runner()->Kill();
     return;
   }
-  runner_->Stop(reason, DurationFromProto(registered_->node().stop_grace()));
+  runner()->Stop(reason, DurationFromProto(registered_->node().stop_grace()));
 }
 
 void Agent::OnNodeStopped(int signal) {
@@ -207,26 +196,26 @@ void Agent::OnNodeStopped(int signal) {
 
 absl::Status Agent::NodeError(const ExitStatus& exit) const {
   if (end_reason_.has_value()) return *end_reason_;
-  if (exit.ok() || stop_asked_ || restart_asked_) return absl::OkStatus();
+  if (exit.ok() || stop_asked_ || attempt_->restart_asked) return absl::OkStatus();
   const std::string who =
       absl::StrCat(NodeName(), " (attempt ", registered_->attempt(), ") on ", LocalHostname());
-  if (runner_->killed_as_stopped_by() != 0) {
+  if (runner()->killed_as_stopped_by() != 0) {
     return absl::AbortedError(absl::StrCat(who, " was stopped by signal ",
-                                           runner_->killed_as_stopped_by(), " (",
-                                           SignalName(runner_->killed_as_stopped_by()),
+                                           runner()->killed_as_stopped_by(), " (",
+                                           SignalName(runner()->killed_as_stopped_by()),
                                            ") for longer than stop_timeout, and was killed"));
   }
-  if (runner_->said_exit().has_value() && !runner_->said_exit()->ok()) {
-    return *runner_->said_exit();
+  if (runner()->said_exit().has_value() && !runner()->said_exit()->ok()) {
+    return *runner()->said_exit();
   }
-  const std::vector<std::string> tail = runner_->StderrTail();
+  const std::vector<std::string> tail = runner()->StderrTail();
   return absl::AbortedError(absl::StrCat(
       who, " ended with ", DescribeExit(exit),
       tail.empty() ? "" : absl::StrCat("; last line of stderr: ", Ellipsize(tail.back(), 500))));
 }
 
 void Agent::OnNodeEnded(const ExitStatus& exit) {
-  StopSidecars();
+  attempt_->StopSidecars();
   guard_->SetGroup(0);
   EndGpus();
   v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
@@ -237,11 +226,11 @@ void Agent::OnNodeEnded(const ExitStatus& exit) {
   }
   const absl::Status error = NodeError(exit);
   // Where the program said nothing the coordinator finds its own words for the exit.
-  const bool explained = end_reason_.has_value() || runner_->killed_as_stopped_by() != 0 ||
-                         runner_->said_exit().has_value();
+  const bool explained = end_reason_.has_value() || runner()->killed_as_stopped_by() != 0 ||
+                         runner()->said_exit().has_value();
   if (!error.ok() && explained) *update.mutable_error() = ToProto(error);
-  for (std::string& line : runner_->StderrTail()) update.add_stderr_tail(std::move(line));
-  if ((!error.ok() || restart_asked_) && StayForAnother(error, &update)) return;
+  for (std::string& line : runner()->StderrTail()) update.add_stderr_tail(std::move(line));
+  if ((!error.ok() || attempt_->restart_asked) && StayForAnother(error, &update)) return;
   Conclude(error, std::move(update));
 }
 

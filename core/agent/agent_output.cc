@@ -15,7 +15,7 @@ void Agent::OpenOutput(NodeRunner::Hooks* hooks) {
   sender_hooks.send = [this](v1::AgentMessage message) { return link_->Send(std::move(message)); };
   sender_hooks.hold = [this, attempt](bool hold) {
     // What an attempt left that has ended holds up nobody.
-    if (runner_ != nullptr && registered_->attempt() == attempt) runner_->HoldOutput(hold);
+    if (runner() != nullptr && registered_->attempt() == attempt) runner()->HoldOutput(hold);
   };
   sender_hooks.on_done = [this, attempt] {
     loop_->Defer([this, attempt] {  // this is its own callback

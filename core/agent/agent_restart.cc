@@ -42,33 +42,33 @@ absl::Status Agent::ReservePort() {
 
 // The coordinator wants a new attempt of the node that runs.
 void Agent::Restart(absl::string_view reason, bool now) {
-  if (exit_code_.has_value() || stop_asked_ || runner_ == nullptr) return;
-  restart_asked_ = true;
-  if (!runner_->alive()) return;  // OnNodeEnded() is under way
+  if (exit_code_.has_value() || stop_asked_ || runner() == nullptr) return;
+  attempt_->restart_asked = true;
+  if (!runner()->alive()) return;  // OnNodeEnded() is under way
   if (state_ != State::kDraining) {
     SendUpdate(MakeUpdate(v1::NODE_STATE_DRAINING));
     SetState(State::kDraining, {{"reason", std::string(reason)}});
   }
   if (now) {
-    runner_->Kill();
+    runner()->Kill();
   } else {
-    runner_->Stop(reason, DurationFromProto(registered_->node().stop_grace()));
+    runner()->Stop(reason, DurationFromProto(registered_->node().stop_grace()));
   }
 }
 
 // Reports the end of the attempt and stays, if the coordinator may want another. False: it may not,
 // or nothing could be reserved for it.
 bool Agent::StayForAnother(const absl::Status& node_error, v1::NodeUpdate* update) {
-  const bool wanted = registered_.has_value() && (registered_->restarts() || restart_asked_);
+  const bool wanted =
+      registered_.has_value() && (registered_->restarts() || attempt_->restart_asked);
   if (!wanted || stop_asked_ || end_reason_.has_value() || exit_code_.has_value()) return false;
   if (absl::Status reserved = ReservePort(); !reserved.ok()) {
     MILLRACE_LOG(WARNING) << NodeName() << " cannot be started again here: " << reserved.message();
     return false;
   }
   update->set_next_address(address_);
-  update->set_stopped_as_asked(restart_asked_);
-  restart_asked_ = false;
-  node_error_ = node_error;
+  update->set_stopped_as_asked(attempt_->restart_asked);
+  attempt_->error = node_error;
   SendUpdate(*update);
   SetState(State::kRestarting,
            {{"code", absl::StatusCodeToString(node_error.code())},
@@ -76,7 +76,7 @@ bool Agent::StayForAnother(const absl::Status& node_error, v1::NodeUpdate* updat
             {"stderr_tail", std::vector<std::string>(update->stderr_tail().begin(),
                                                      update->stderr_tail().end())}});
   // This may be one of its callbacks, and its log may still be on its way to the disk.
-  retired_ = std::move(runner_);
+  retired_ = std::move(attempt_->runner);
   Retire(clock_->SteadyNow() + kLogTime);
   return true;
 }
@@ -100,9 +100,7 @@ void Agent::OnStartAttempt(uint32_t attempt, const std::string& nonce) {
   }
   registered_->set_attempt(attempt);
   registered_->set_nonce(nonce);
-  last_update_.reset();
-  endpoints_.reset();
-  early_pushes_.clear();  // the coordinator says again what counts
+  attempt_ = std::make_unique<Attempt>();  // the coordinator says again what counts
   SetState(State::kRegistered);
   // A shipped one is looked at again: its file may be another by now. In memory it is sealed.
   if (!registered_->node().sha256().empty() && program_memory_ == nullptr) program_.clear();
@@ -115,9 +113,9 @@ void Agent::OnStartAttempt(uint32_t attempt, const std::string& nonce) {
 
 // Asked to stop while it waited.
 void Agent::LeaveWithoutAnother() {
-  v1::NodeUpdate update = *last_update_;
+  v1::NodeUpdate update = *attempt_->last_update;
   update.clear_next_address();
-  Conclude(node_error_, std::move(update));
+  Conclude(attempt_->error, std::move(update));
 }
 
 }  // namespace millrace

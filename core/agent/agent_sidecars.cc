@@ -2,11 +2,13 @@
 // endpoints.
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/agent/agent.h"
+#include "core/agent/node/sidecar_runner.h"
 #include "core/base/log.h"
 #include "core/net/loopback.h"
 #include "core/net/socket_address.h"
@@ -61,7 +63,8 @@ void Agent::StartSidecars() {
     options.log_dir = log_dir_;
     options.attempt = registered_->attempt();
     options.working_dir = working_dir_;
-    options.env = SidecarEnvironment(options_.environment, params_.env, sidecar, context_path_);
+    options.env =
+        SidecarEnvironment(options_.environment, params_.env, sidecar, attempt_->context_path);
     options.path = ValueOf(options.env, "PATH");
     auto runner = std::make_unique<SidecarRunner>(
         loop_, reaper_,
@@ -70,42 +73,35 @@ void Agent::StartSidecars() {
             .on_text = [this](const std::string& text) { SayOfNode(text); }});
     const absl::Status started = runner->Start(std::move(options));
     if (started.ok()) {
-      sidecars_.push_back(std::move(runner));
+      attempt_->sidecars.push_back(std::move(runner));
     } else {
       SayOfNode(absl::StrCat("sidecar ", name, ": ", started.message()));
     }
   }
 }
 
-void Agent::StopSidecars() {
-  sidecars_.clear();
-  sidecar_urls_.clear();
-}
-
 void Agent::OnSidecarUrl(const std::string& name, const std::string& url) {
   if (url.empty()) {
-    sidecar_urls_.erase(name);
+    attempt_->sidecar_urls.erase(name);
   } else {
-    sidecar_urls_[name] = url;
+    attempt_->sidecar_urls[name] = url;
     SayOfNode(absl::StrCat(name, ": ", url));
   }
   SendEndpoints();
 }
 
 void Agent::SendEndpoints() {
-  if (!endpoints_.has_value() && sidecar_urls_.empty()) return;
+  std::optional<v1::NodeEndpoints> published = attempt_->Published();
+  if (!published.has_value()) return;
+  published->set_attempt(registered_->attempt());
   v1::AgentMessage message;
-  if (endpoints_.has_value()) *message.mutable_endpoints() = *endpoints_;
-  message.mutable_endpoints()->set_attempt(registered_->attempt());
-  for (const auto& [name, url] : sidecar_urls_) {
-    (*message.mutable_endpoints()->mutable_other())[name] = url;
-  }
+  *message.mutable_endpoints() = *std::move(published);
   link_->Send(std::move(message));
 }
 
 void Agent::SayOfNode(const std::string& text) {
   MILLRACE_LOG(INFO) << text;
-  if (runner_ != nullptr) runner_->Say(text);
+  if (runner() != nullptr) runner()->Say(text);
 }
 
 }  // namespace millrace
