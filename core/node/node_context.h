@@ -56,7 +56,13 @@ absl::Status FinishNode(NodeContext& context, const absl::Status& outcome);
 
 namespace internal {
 
-// Thread safety and blocking as NodeContext, whose methods these are.
+// How long the agent may take for what needs no other host.
+inline constexpr absl::Duration kAgentTimeout = absl::Seconds(30);
+// What a call that waits at the coordinator may take beyond its own timeout.
+inline constexpr absl::Duration kRoundTrip = absl::Seconds(30);
+
+// The data of a NodeContext, whose methods work on it, with its connection to the agent. Thread
+// safety: as the members say.
 class NodeContextImpl {
  public:
   using MembershipFn = NodeContext::MembershipFn;
@@ -71,48 +77,12 @@ class NodeContextImpl {
   NodeContextImpl(const NodeContextImpl&) = delete;
   NodeContextImpl& operator=(const NodeContextImpl&) = delete;
 
-  [[nodiscard]] const std::string& cluster_id() const { return config_.cluster_id; }
-  [[nodiscard]] int executor_id() const { return config_.executor_id; }
-  [[nodiscard]] const std::string& job_name() const { return config_.job_name; }
-  [[nodiscard]] int task_index() const { return config_.task_index; }
-  [[nodiscard]] std::string name() const;
-  [[nodiscard]] int attempt() const { return config_.attempt; }
-  [[nodiscard]] int num_workers() const { return config_.num_workers; }
-  [[nodiscard]] int rank() const { return config_.rank.value_or(-1); }
-  [[nodiscard]] bool is_chief() const;
-  [[nodiscard]] ClusterSpec cluster_spec() const;
-  [[nodiscard]] uint64_t epoch() const;
-  bool WaitForEpoch(uint64_t epoch, absl::Duration timeout) const;
-  void OnMembershipChange(MembershipFn fn);
-  [[nodiscard]] const std::string& default_fs() const { return config_.default_fs; }
-  [[nodiscard]] const std::string& working_dir() const { return config_.working_dir; }
-  [[nodiscard]] const std::string& log_dir() const { return config_.log_dir; }
-  [[nodiscard]] const std::string& address() const { return config_.address; }
-  [[nodiscard]] const NodeTls& tls() const { return config_.tls; }
-  [[nodiscard]] std::string AbsolutePath(absl::string_view path) const;
-  [[nodiscard]] int port_fd() const;
-  absl::Status ReleasePort();
-  [[nodiscard]] std::vector<std::string> gpus() const;
-  [[nodiscard]] absl::StatusOr<std::vector<std::string>> ClaimGpus(int num_gpus);
-  [[nodiscard]] absl::StatusOr<std::vector<std::string>> ClaimGpus(
-      const std::vector<std::string>& ids);
-  absl::Status ReleaseGpus(const std::vector<std::string>& ids);
-  [[nodiscard]] std::unique_ptr<DataFeed> GetDataFeed(const DataFeedOptions& options);
-  [[nodiscard]] absl::StatusOr<std::unique_ptr<DataFeed>> TryGetDataFeed(
-      const DataFeedOptions& options);
-  absl::Status ExportModel(absl::string_view path,
-                           const std::function<absl::Status(const std::string& directory)>& write);
-  [[nodiscard]] NodeKeyValue& kv() { return kv_; }
-  absl::Status Barrier(absl::string_view name, absl::Duration timeout);
-  void ReportMetric(absl::string_view name, int64_t step, double value);
-  [[nodiscard]] bool stop_requested() const { return stop_.HasBeenNotified(); }
-  bool WaitForStop(absl::Duration timeout) const;
-
-  // Never null once there is a NodeContext.
-  [[nodiscard]] ControlClient& control() { return *control_; }
-
  private:
+  friend class millrace::NodeContext;
+  friend class millrace::NodeKeyValue;
+
   NodeContextImpl(NodeConfig config, AgentGoneFn on_agent_gone);
+  [[nodiscard]] std::string name() const;
   [[nodiscard]] absl::Status StartReceiver();
   [[nodiscard]] absl::Status Connect(UniqueFd control_fd);
   [[nodiscard]] absl::StatusOr<std::vector<std::string>> Claim(const Json& params);
@@ -132,8 +102,8 @@ class NodeContextImpl {
   Notification stop_;
   std::atomic<bool> finished_{false};
   std::atomic<bool> warned_of_metric_{false};
-  mutable Mutex mu_;
-  mutable CondVar epoch_changed_;
+  Mutex mu_;
+  CondVar epoch_changed_;
   ClusterSpec cluster_spec_ ABSL_GUARDED_BY(mu_);
   uint64_t epoch_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> gpus_ ABSL_GUARDED_BY(mu_);
@@ -142,7 +112,7 @@ class NodeContextImpl {
   UniqueFd port_fd_ ABSL_GUARDED_BY(mu_);
   // After everything that its thread uses: closed first. Never reset() before: callbacks of the
   // program on that thread may still use it (ReportMetric) while it ends.
-  std::unique_ptr<ControlClient> control_;
+  std::unique_ptr<ControlClient> control_;  // never null once there is a NodeContext
   NodeKeyValue kv_{this};
 };
 
