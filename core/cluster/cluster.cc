@@ -1,215 +1,36 @@
 #include "millrace/cluster.h"
 
 #include <algorithm>
-#include <atomic>
-#include <filesystem>
 #include <functional>
-#include <map>
-#include <set>
-#include <system_error>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
-#include "core/base/random.h"
 #include "core/base/status.h"
-#include "core/base/text.h"
+#include "core/cluster/cluster_arguments.h"
 #include "core/cluster/cluster_directory.h"
-#include "core/cluster/ledger_observer.h"
-#include "core/cluster/log_folder.h"
-#include "core/cluster/progress.h"
+#include "core/cluster/cluster_impl.h"
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/net/port_range.h"
 #include "feed/feeder/feeder.h"
-#include "feed/feeder/inference_job.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
 
-// A node's ERROR often reaches the feeder before its exit reaches the coordinator, which knows
-// more.
-constexpr absl::Duration kCauseWait = absl::Milliseconds(300);
 // For what has been told to end: to be seen ended.
 constexpr absl::Duration kKillWait = absl::Seconds(5);
 constexpr absl::Duration kAgentExitWait = absl::Seconds(5);
 // Of each node's output: more than a reader takes while credit is on its way back.
 constexpr int64_t kOutputWindowBytes = int64_t{256} << 10;
 
-// The working directory for an empty path.
-std::string Absolute(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path base = std::filesystem::current_path(error);
-  return error ? path : path.empty() ? base.string() : (base / path).string();
-}
-
-// Paths that mean something on this host become absolute: nodes run elsewhere.
-absl::Status ResolvePaths(const Launcher& launcher, ClusterOptions* options) {
-  MILLRACE_ASSIGN_OR_RETURN(options->log_dir, LogFolder("log_dir", options->log_dir));
-  if (!options->log_dir.empty()) options->log_dir = Absolute(options->log_dir);
-  if (!options->node.working_dir.empty() || launcher.SharesDriverFolders()) {
-    options->node.working_dir = Absolute(options->node.working_dir);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckDuration(absl::string_view name, absl::Duration value) {
-  if (value > absl::ZeroDuration()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " must be greater than zero, found ",
-                                                 absl::FormatDuration(value),
-                                                 "; use absl::InfiniteDuration() for no limit"));
-}
-
-// Agents get it as protobuf and JSON, which hold nothing else.
-absl::Status CheckUtf8(absl::string_view what, absl::string_view text) {
-  absl::string_view rest = text;
-  while (!rest.empty()) {
-    const size_t length = Utf8SequenceLength(rest);
-    if (length == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(what, " is not UTF-8: '",
-                                                     EscapeControls(Ellipsize(text, 200)),
-                                                     "'; hand it over in a file"));
-    }
-    rest.remove_prefix(length);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckProgram(const NodeProgram& program) {
-  if (program.path().empty()) {
-    return absl::InvalidArgumentError(
-        "the node program has no path; NodeProgram::File and ::Path "
-        "take one");
-  }
-  MILLRACE_RETURN_IF_ERROR(CheckUtf8("the node program's path", program.path()));
-  for (const std::string& arg : program.args()) {
-    MILLRACE_RETURN_IF_ERROR(CheckUtf8("an argument of the node program", arg));
-  }
-  for (const auto& [name, value] : program.env()) {
-    MILLRACE_RETURN_IF_ERROR(CheckUtf8("the name of a variable for the node program", name));
-    MILLRACE_RETURN_IF_ERROR(CheckUtf8(absl::StrCat("the variable ", name), value));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckOptions(const ClusterOptions& options) {
-  MILLRACE_RETURN_IF_ERROR(CheckUtf8("log_dir", options.log_dir));
-  MILLRACE_RETURN_IF_ERROR(CheckUtf8("node.working_dir", options.node.working_dir));
-  MILLRACE_RETURN_IF_ERROR(CheckDuration("reservation_timeout", options.reservation_timeout));
-  MILLRACE_RETURN_IF_ERROR(CheckDuration("failure.stop_grace", options.failure.stop_grace));
-  MILLRACE_RETURN_IF_ERROR(CheckDuration("failure.stop_timeout", options.failure.stop_timeout));
-  if (options.feed.budget_bytes < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("feed.budget_bytes must be at least 1, found ", options.feed.budget_bytes));
-  }
-  if (options.node.log_bytes_per_second < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "node.log_bytes_per_second must be at least 1, found ", options.node.log_bytes_per_second));
-  }
-  if (options.input_mode == InputMode::kFeed && options.feed.queues.empty()) {
-    return absl::InvalidArgumentError("feed.queues must name at least one queue in InputMode FEED");
-  }
-  std::set<std::string> names;
-  for (const std::string& name : options.feed.queues) {
-    if (name.empty()) return absl::InvalidArgumentError("feed.queues: a queue needs a name");
-    if (!names.insert(name).second) {
-      return absl::InvalidArgumentError(absl::StrCat("feed.queues names '", name, "' twice"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-// ---- the cluster's inside -----------------------------------------------------------------------
-
-class Cluster::Impl : public CoordinatorObserver {
- public:
-  Impl(Launcher& launcher, ClusterOptions options, std::vector<NodeRole> roles)
-      : launcher_(launcher),
-        options_(std::move(options)),
-        roles_(std::move(roles)),
-        progress_(options_.progress.value_or(Progress::StderrIsTerminal()),
-                  static_cast<int>(roles_.size()), Progress::WriteToStderr, RealClock()) {}
-
-  ~Impl() override {
-    if (!shutdown_started_) Abort();
-  }
-
-  absl::Status Start(const NodeProgram& program);
-  // Ends everything at once.
-  void Abort();
-  absl::StatusOr<TrainResult> Train(const PartitionedSource& source, const TrainOptions& options);
-  absl::Status CheckInference(const InferenceOptions& options);
-  absl::Status Infer(const PartitionedSource& source, const InferenceOptions& options,
-                     const InferenceJob::Sink& sink);
-  absl::Status EndFeed(absl::string_view queue);
-  absl::Status Shutdown(const ShutdownOptions& options);
-
-  std::string EndpointNamed(const std::string& name) const;
-  const ClusterOptions& options() const { return options_; }
-  Coordinator& coordinator() const { return *coordinator_; }
-
- private:
-  using Cancel = std::function<void(const absl::Status&)>;
-
-  // CoordinatorObserver.
-  void OnSlot(const SlotStatus& slot) override;
-  void OnLog(int executor_id, const NodeRole& role, LogSource source,
-             const std::vector<std::string>& lines, uint64_t dropped) override;
-  void OnOutput(int executor_id, const NodeRole& role, LogSource source, std::string bytes,
-                const std::function<void()>& taken) override;
-  void OnMetric(int executor_id, const NodeRole& role, absl::string_view name, int64_t step,
-                double value) override;
-  void OnRelaunch(int executor_id) override;
-  void OnRestart(const NodeRestart& restart) override;
-  void OnFailure(const absl::Status& status) override;
-  void OnOperatorStop(const absl::Status& status, bool now) override;
-
-  absl::Status LaunchAgents();
-  AgentTicket TicketOf(int executor_id) const;
-  absl::Status CheckQueue(absl::string_view queue);
-  absl::Status CheckFeed(absl::string_view queue, absl::Duration feed_timeout, int64_t batch_bytes);
-  absl::StatusOr<TrainResult> RunTrainJob(const PartitionedSource& source,
-                                          const TrainOptions& options);
-  // Waits for the nodes' feeds, then runs `run`, so that a failure, a shutdown or `stop` (may be
-  // null) cancels it, and explains its error.
-  absl::Status RunCancellable(Cancel cancel, StopRequest* stop, absl::Duration feed_timeout,
-                              const std::function<absl::Status()>& run);
-  void CancelJobs(const absl::Status& status);
-  void OnStopRequest(const std::string& reason, bool now);
-  absl::Status Explain(const absl::Status& status);
-  absl::Status EndNodes(const ShutdownOptions& options);
-  void TearDown();
-
-  Launcher& launcher_;
-  const ClusterOptions options_;
-  const std::vector<NodeRole> roles_;  // by executor id
-  Progress progress_;
-
-  // Written by Start only. A launcher that refused may be running another cluster.
-  bool launched_ = false;
-  std::unique_ptr<Coordinator> coordinator_;
-  std::unique_ptr<ClusterDirectory> directory_;
-  std::unique_ptr<Feeder> feeder_;  // null in InputMode DIRECT
-
-  Mutex mu_;
-  CondVar changed_;
-  std::set<std::string> training_ ABSL_GUARDED_BY(mu_);  // queues of Train calls under way
-  std::set<std::string> ended_ ABSL_GUARDED_BY(mu_);     // queues after EndFeed: no training
-  std::map<int64_t, Cancel> jobs_ ABSL_GUARDED_BY(mu_);
-  int64_t next_job_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::Status cancelled_ ABSL_GUARDED_BY(mu_);  // why jobs may not run any more
-  bool shutdown_started_ = false;  // written under mu_; read without it by the destructor only
-  bool shutdown_done_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Status shutdown_status_ ABSL_GUARDED_BY(mu_);
-};
 
 absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   CoordinatorOptions options;
@@ -220,7 +41,7 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
     options.port_range = *ports;
   }
   options.roles = roles_;
-  options.node.program = program.shipped() ? Absolute(program.path()) : program.path();
+  options.node.program = program.shipped() ? AbsolutePathHere(program.path()) : program.path();
   options.node.shipped = program.shipped();
   options.node.args = program.args();
   options.node.env = program.env();
@@ -384,174 +205,6 @@ void Cluster::Impl::OnOperatorStop(const absl::Status& status, bool /*now*/) {
   CancelJobs(status);
 }
 
-// ---- feeding ------------------------------------------------------------------------------------
-
-absl::Status Cluster::Impl::CheckQueue(absl::string_view queue) {
-  if (options_.input_mode != InputMode::kFeed) {
-    return absl::FailedPreconditionError(
-        "this cluster is not fed: its nodes read their own data (InputMode DIRECT); run it with "
-        "InputMode FEED");
-  }
-  if (std::find(options_.feed.queues.begin(), options_.feed.queues.end(), queue) ==
-      options_.feed.queues.end()) {
-    return absl::NotFoundError(absl::StrCat("there is no queue '", queue,
-                                            "'; FeedOptions::queues has ",
-                                            absl::StrJoin(options_.feed.queues, ", ")));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Cluster::Impl::CheckFeed(absl::string_view queue, absl::Duration feed_timeout,
-                                      int64_t batch_bytes) {
-  MILLRACE_RETURN_IF_ERROR(CheckQueue(queue));
-  MILLRACE_RETURN_IF_ERROR(CheckDuration("feed_timeout", feed_timeout));
-  if (batch_bytes < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("batch_bytes must be at least 1, found ", batch_bytes));
-  }
-  MutexLock lock(&mu_);
-  return cancelled_;
-}
-
-absl::StatusOr<TrainResult> Cluster::Impl::Train(const PartitionedSource& source,
-                                                 const TrainOptions& options) {
-  MILLRACE_RETURN_IF_ERROR(CheckFeed(options.queue, options.feed_timeout, options.batch_bytes));
-  if (options.num_epochs < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_epochs must be at least 1, found ", options.num_epochs));
-  }
-  {
-    MutexLock lock(&mu_);
-    while (training_.count(options.queue) > 0) changed_.Wait(&mu_);
-    if (ended_.count(options.queue) > 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("training on queue '", options.queue,
-                       "' has ended (EndFeed, or end_of_feed of an earlier call)"));
-    }
-    training_.insert(options.queue);
-  }
-  absl::StatusOr<TrainResult> result = RunTrainJob(source, options);
-  if (result.ok() && options.end_of_feed) EndFeed(options.queue).IgnoreError();  // it was checked
-  progress_.Clear();
-  MutexLock lock(&mu_);
-  training_.erase(options.queue);
-  changed_.SignalAll();
-  return result;
-}
-
-absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& source,
-                                                       const TrainOptions& options) {
-  TrainJobOptions job_options;
-  job_options.feed_id = RandomHex(8);
-  job_options.queue = options.queue;
-  job_options.num_epochs = options.num_epochs;
-  job_options.feed_timeout = options.feed_timeout;
-  job_options.batch_bytes = options.batch_bytes;
-  LedgerObserver observer(coordinator_.get(), &progress_, job_options.feed_id,
-                          source.num_partitions(), options.num_epochs);
-  const auto job =
-      std::make_shared<TrainJob>(feeder_.get(), directory_.get(), &source, &observer, job_options);
-  TrainResult result;
-  MILLRACE_RETURN_IF_ERROR(
-      RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
-                     options.stop_request, options.feed_timeout,
-                     [&]() -> absl::Status {
-                       MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
-                       MILLRACE_ASSIGN_OR_RETURN(result, job->Run());
-                       return absl::OkStatus();
-                     }));
-  return result;
-}
-
-absl::Status Cluster::Impl::CheckInference(const InferenceOptions& options) {
-  return CheckFeed(options.queue, options.feed_timeout, options.batch_bytes);
-}
-
-absl::Status Cluster::Impl::Infer(const PartitionedSource& source, const InferenceOptions& options,
-                                  const InferenceJob::Sink& sink) {
-  MILLRACE_RETURN_IF_ERROR(CheckInference(options));
-  InferenceJobOptions job_options;
-  job_options.feed_id = RandomHex(8);
-  job_options.queue = options.queue;
-  job_options.feed_timeout = options.feed_timeout;
-  job_options.batch_bytes = options.batch_bytes;
-  LedgerObserver observer(coordinator_.get(), /*progress=*/nullptr, job_options.feed_id,
-                          source.num_partitions(), /*num_epochs=*/1);
-  job_options.on_partition = [&observer](const PartitionProgress& report) {
-    observer.OnPartition(report);
-  };
-  MILLRACE_ASSIGN_OR_RETURN(
-      std::shared_ptr<InferenceJob> job,
-      InferenceJob::Create(&source, job_options, directory_.get(), feeder_.get()));
-  return RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
-                        options.stop_request, options.feed_timeout,
-                        [&]() -> absl::Status {
-                          MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
-                          return job->Collect(sink);
-                        });
-}
-
-absl::Status Cluster::Impl::RunCancellable(Cancel cancel, StopRequest* stop,
-                                           absl::Duration feed_timeout,
-                                           const std::function<absl::Status()>& run) {
-  int64_t id = 0;
-  {
-    MutexLock lock(&mu_);
-    if (!cancelled_.ok()) return cancelled_;
-    id = next_job_++;
-    jobs_[id] = cancel;
-  }
-  std::atomic<bool> given_up = false;
-  if (stop != nullptr) {
-    stop->Attach([&](const std::string& reason, bool /*now*/) {
-      given_up = true;
-      coordinator_->Wake();
-      cancel(absl::CancelledError(reason));
-    });
-  }
-  absl::Status status = coordinator_->WaitFedEndpoints(feed_timeout, &given_up);
-  if (status.ok()) status = run();
-  if (stop != nullptr) {
-    stop->Detach();
-    if (absl::IsCancelled(status) && stop->requested()) status = stop->status();
-  }
-  {
-    MutexLock lock(&mu_);
-    jobs_.erase(id);
-    changed_.SignalAll();
-  }
-  return Explain(status);
-}
-
-void Cluster::Impl::CancelJobs(const absl::Status& status) {
-  std::vector<Cancel> jobs;
-  {
-    MutexLock lock(&mu_);
-    if (cancelled_.ok()) cancelled_ = status;
-    for (const auto& [id, cancel] : jobs_) jobs.push_back(cancel);
-  }
-  for (const Cancel& cancel : jobs) cancel(status);
-}
-
-absl::Status Cluster::Impl::Explain(const absl::Status& status) {
-  if (status.ok()) return status;
-  // Errors of time and of the caller's own making have no cause in a node's end.
-  if (absl::IsDeadlineExceeded(status) || absl::IsCancelled(status)) return status;
-  const absl::Status cause = coordinator_->WaitFailure(kCauseWait);
-  return cause.ok() || absl::IsCancelled(cause) ? status : cause;
-}
-
-absl::Status Cluster::Impl::EndFeed(absl::string_view queue) {
-  MILLRACE_RETURN_IF_ERROR(CheckQueue(queue));
-  {
-    MutexLock lock(&mu_);
-    if (!cancelled_.ok()) return cancelled_;
-    ended_.insert(std::string(queue));
-  }
-  coordinator_->EndFeed(queue);
-  return absl::OkStatus();
-}
-
 // ---- the end ------------------------------------------------------------------------------------
 
 absl::Status Cluster::Impl::Shutdown(const ShutdownOptions& options) {
@@ -663,45 +316,6 @@ std::string Cluster::Impl::EndpointNamed(const std::string& name) const {
   return "";
 }
 
-// ---- InferenceResult ----------------------------------------------------------------------------
-
-class InferenceResult::Impl {
- public:
-  Impl(Cluster::Impl* cluster, std::shared_ptr<PartitionedSource> source, InferenceOptions options)
-      : cluster_(cluster), source_(std::move(source)), options_(std::move(options)) {}
-
-  int num_partitions() const { return source_->num_partitions(); }
-  absl::Status Run(const InferenceJob::Sink& sink) {
-    return cluster_->Infer(*source_, options_, sink);
-  }
-
- private:
-  Cluster::Impl* const cluster_;
-  const std::shared_ptr<PartitionedSource> source_;
-  const InferenceOptions options_;
-};
-
-InferenceResult::InferenceResult(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-InferenceResult::~InferenceResult() = default;
-InferenceResult::InferenceResult(InferenceResult&&) noexcept = default;
-InferenceResult& InferenceResult::operator=(InferenceResult&&) noexcept = default;
-
-int InferenceResult::num_partitions() const { return impl_->num_partitions(); }
-
-absl::StatusOr<std::vector<RecordBatch>> InferenceResult::Collect() {
-  std::vector<RecordBatch> batches;
-  MILLRACE_RETURN_IF_ERROR(impl_->Run([&batches](int, RecordBatch results) {
-    batches.push_back(std::move(results));
-    return absl::OkStatus();
-  }));
-  return batches;
-}
-
-absl::Status InferenceResult::ForEach(
-    const std::function<absl::Status(int partition, const RecordBatch&)>& consume) {
-  return impl_->Run(consume);
-}
-
 // ---- Cluster ------------------------------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher,
@@ -727,13 +341,6 @@ absl::StatusOr<TrainResult> Cluster::Train(const std::shared_ptr<PartitionedSour
                                            const TrainOptions& options) {
   if (source == nullptr) return absl::InvalidArgumentError("Train: there is no source");
   return impl_->Train(*source, options);
-}
-
-absl::StatusOr<InferenceResult> Cluster::Inference(const std::shared_ptr<PartitionedSource>& source,
-                                                   const InferenceOptions& options) {
-  if (source == nullptr) return absl::InvalidArgumentError("Inference: there is no source");
-  MILLRACE_RETURN_IF_ERROR(impl_->CheckInference(options));
-  return InferenceResult(std::make_unique<InferenceResult::Impl>(impl_.get(), source, options));
 }
 
 absl::Status Cluster::EndFeed(absl::string_view queue) { return impl_->EndFeed(queue); }

@@ -1,0 +1,245 @@
+// How a cluster is fed: Train, Inference and EndFeed.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/mutex.h"
+#include "core/base/random.h"
+#include "core/cluster/cluster_arguments.h"
+#include "core/cluster/cluster_impl.h"
+#include "core/cluster/ledger_observer.h"
+#include "feed/feeder/inference_job.h"
+#include "feed/feeder/train_job.h"
+#include "millrace/cluster.h"
+#include "millrace/status_macros.h"
+
+namespace millrace {
+namespace {
+
+// A node's ERROR often reaches the feeder before its exit reaches the coordinator, which knows
+// more.
+constexpr absl::Duration kCauseWait = absl::Milliseconds(300);
+
+}  // namespace
+
+absl::Status Cluster::Impl::CheckQueue(absl::string_view queue) {
+  if (options_.input_mode != InputMode::kFeed) {
+    return absl::FailedPreconditionError(
+        "this cluster is not fed: its nodes read their own data (InputMode DIRECT); run it with "
+        "InputMode FEED");
+  }
+  if (std::find(options_.feed.queues.begin(), options_.feed.queues.end(), queue) ==
+      options_.feed.queues.end()) {
+    return absl::NotFoundError(absl::StrCat("there is no queue '", queue,
+                                            "'; FeedOptions::queues has ",
+                                            absl::StrJoin(options_.feed.queues, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Cluster::Impl::CheckFeed(absl::string_view queue, absl::Duration feed_timeout,
+                                      int64_t batch_bytes) {
+  MILLRACE_RETURN_IF_ERROR(CheckQueue(queue));
+  MILLRACE_RETURN_IF_ERROR(CheckDuration("feed_timeout", feed_timeout));
+  if (batch_bytes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch_bytes must be at least 1, found ", batch_bytes));
+  }
+  MutexLock lock(&mu_);
+  return cancelled_;
+}
+
+absl::StatusOr<TrainResult> Cluster::Impl::Train(const PartitionedSource& source,
+                                                 const TrainOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckFeed(options.queue, options.feed_timeout, options.batch_bytes));
+  if (options.num_epochs < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_epochs must be at least 1, found ", options.num_epochs));
+  }
+  {
+    MutexLock lock(&mu_);
+    while (training_.count(options.queue) > 0) changed_.Wait(&mu_);
+    if (ended_.count(options.queue) > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("training on queue '", options.queue,
+                       "' has ended (EndFeed, or end_of_feed of an earlier call)"));
+    }
+    training_.insert(options.queue);
+  }
+  absl::StatusOr<TrainResult> result = RunTrainJob(source, options);
+  if (result.ok() && options.end_of_feed) EndFeed(options.queue).IgnoreError();  // it was checked
+  progress_.Clear();
+  MutexLock lock(&mu_);
+  training_.erase(options.queue);
+  changed_.SignalAll();
+  return result;
+}
+
+absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& source,
+                                                       const TrainOptions& options) {
+  TrainJobOptions job_options;
+  job_options.feed_id = RandomHex(8);
+  job_options.queue = options.queue;
+  job_options.num_epochs = options.num_epochs;
+  job_options.feed_timeout = options.feed_timeout;
+  job_options.batch_bytes = options.batch_bytes;
+  LedgerObserver observer(coordinator_.get(), &progress_, job_options.feed_id,
+                          source.num_partitions(), options.num_epochs);
+  const auto job =
+      std::make_shared<TrainJob>(feeder_.get(), directory_.get(), &source, &observer, job_options);
+  TrainResult result;
+  MILLRACE_RETURN_IF_ERROR(
+      RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
+                     options.stop_request, options.feed_timeout,
+                     [&]() -> absl::Status {
+                       MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
+                       MILLRACE_ASSIGN_OR_RETURN(result, job->Run());
+                       return absl::OkStatus();
+                     }));
+  return result;
+}
+
+absl::Status Cluster::Impl::CheckInference(const InferenceOptions& options) {
+  return CheckFeed(options.queue, options.feed_timeout, options.batch_bytes);
+}
+
+absl::Status Cluster::Impl::Infer(const PartitionedSource& source, const InferenceOptions& options,
+                                  const InferenceJob::Sink& sink) {
+  MILLRACE_RETURN_IF_ERROR(CheckInference(options));
+  InferenceJobOptions job_options;
+  job_options.feed_id = RandomHex(8);
+  job_options.queue = options.queue;
+  job_options.feed_timeout = options.feed_timeout;
+  job_options.batch_bytes = options.batch_bytes;
+  LedgerObserver observer(coordinator_.get(), /*progress=*/nullptr, job_options.feed_id,
+                          source.num_partitions(), /*num_epochs=*/1);
+  job_options.on_partition = [&observer](const PartitionProgress& report) {
+    observer.OnPartition(report);
+  };
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<InferenceJob> job,
+      InferenceJob::Create(&source, job_options, directory_.get(), feeder_.get()));
+  return RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
+                        options.stop_request, options.feed_timeout,
+                        [&]() -> absl::Status {
+                          MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
+                          return job->Collect(sink);
+                        });
+}
+
+absl::Status Cluster::Impl::RunCancellable(Cancel cancel, StopRequest* stop,
+                                           absl::Duration feed_timeout,
+                                           const std::function<absl::Status()>& run) {
+  int64_t id = 0;
+  {
+    MutexLock lock(&mu_);
+    if (!cancelled_.ok()) return cancelled_;
+    id = next_job_++;
+    jobs_[id] = cancel;
+  }
+  std::atomic<bool> given_up = false;
+  if (stop != nullptr) {
+    stop->Attach([&](const std::string& reason, bool /*now*/) {
+      given_up = true;
+      coordinator_->Wake();
+      cancel(absl::CancelledError(reason));
+    });
+  }
+  absl::Status status = coordinator_->WaitFedEndpoints(feed_timeout, &given_up);
+  if (status.ok()) status = run();
+  if (stop != nullptr) {
+    stop->Detach();
+    if (absl::IsCancelled(status) && stop->requested()) status = stop->status();
+  }
+  {
+    MutexLock lock(&mu_);
+    jobs_.erase(id);
+    changed_.SignalAll();
+  }
+  return Explain(status);
+}
+
+void Cluster::Impl::CancelJobs(const absl::Status& status) {
+  std::vector<Cancel> jobs;
+  {
+    MutexLock lock(&mu_);
+    if (cancelled_.ok()) cancelled_ = status;
+    for (const auto& [id, cancel] : jobs_) jobs.push_back(cancel);
+  }
+  for (const Cancel& cancel : jobs) cancel(status);
+}
+
+absl::Status Cluster::Impl::Explain(const absl::Status& status) {
+  if (status.ok()) return status;
+  // Errors of time and of the caller's own making have no cause in a node's end.
+  if (absl::IsDeadlineExceeded(status) || absl::IsCancelled(status)) return status;
+  const absl::Status cause = coordinator_->WaitFailure(kCauseWait);
+  return cause.ok() || absl::IsCancelled(cause) ? status : cause;
+}
+
+absl::Status Cluster::Impl::EndFeed(absl::string_view queue) {
+  MILLRACE_RETURN_IF_ERROR(CheckQueue(queue));
+  {
+    MutexLock lock(&mu_);
+    if (!cancelled_.ok()) return cancelled_;
+    ended_.insert(std::string(queue));
+  }
+  coordinator_->EndFeed(queue);
+  return absl::OkStatus();
+}
+
+// ---- inference ----------------------------------------------------------------------------------
+
+class InferenceResult::Impl {
+ public:
+  Impl(Cluster::Impl* cluster, std::shared_ptr<PartitionedSource> source, InferenceOptions options)
+      : cluster_(cluster), source_(std::move(source)), options_(std::move(options)) {}
+
+  int num_partitions() const { return source_->num_partitions(); }
+  absl::Status Run(const InferenceJob::Sink& sink) {
+    return cluster_->Infer(*source_, options_, sink);
+  }
+
+ private:
+  Cluster::Impl* const cluster_;
+  const std::shared_ptr<PartitionedSource> source_;
+  const InferenceOptions options_;
+};
+
+absl::StatusOr<InferenceResult> Cluster::Inference(const std::shared_ptr<PartitionedSource>& source,
+                                                   const InferenceOptions& options) {
+  if (source == nullptr) return absl::InvalidArgumentError("Inference: there is no source");
+  MILLRACE_RETURN_IF_ERROR(impl_->CheckInference(options));
+  return InferenceResult(std::make_unique<InferenceResult::Impl>(impl_.get(), source, options));
+}
+
+InferenceResult::InferenceResult(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+InferenceResult::~InferenceResult() = default;
+InferenceResult::InferenceResult(InferenceResult&&) noexcept = default;
+InferenceResult& InferenceResult::operator=(InferenceResult&&) noexcept = default;
+
+int InferenceResult::num_partitions() const { return impl_->num_partitions(); }
+
+absl::StatusOr<std::vector<RecordBatch>> InferenceResult::Collect() {
+  std::vector<RecordBatch> batches;
+  MILLRACE_RETURN_IF_ERROR(impl_->Run([&batches](int, RecordBatch results) {
+    batches.push_back(std::move(results));
+    return absl::OkStatus();
+  }));
+  return batches;
+}
+
+absl::Status InferenceResult::ForEach(
+    const std::function<absl::Status(int partition, const RecordBatch&)>& consume) {
+  return impl_->Run(consume);
+}
+
+}  // namespace millrace
