@@ -10,8 +10,8 @@
 #ifndef CORE_COORDINATOR_SERVER_GATEWAY_CONVERSION_H_
 #define CORE_COORDINATOR_SERVER_GATEWAY_CONVERSION_H_
 
+#include "core/balance/feed_balance.h"
 #include "core/balance/feed_target.h"
-#include "core/coordinator/state/feed_balance.h"
 #include "core/coordinator/state/feed_ledger.h"
 #include "core/proto/feed_gateway.pb.h"
 

@@ -1,4 +1,4 @@
-#include "core/coordinator/state/feed_balance.h"
+#include "core/balance/feed_balance.h"
 
 #include <cstdint>
 #include <optional>

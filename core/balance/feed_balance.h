@@ -1,4 +1,4 @@
-// File: core/coordinator/state/feed_balance.h
+// File: core/balance/feed_balance.h
 //
 // Which node is to have the next partition, and what is taken back from a slow one, where processes
 // feed that know of one another through the coordinator alone: the executors of Spark.
@@ -14,8 +14,8 @@
 // sessions together. A node's pace follows from that (core/balance/node_load.h), and from the pace
 // how many rows a feeder may give to it without asking again.
 
-#ifndef CORE_COORDINATOR_STATE_FEED_BALANCE_H_
-#define CORE_COORDINATOR_STATE_FEED_BALANCE_H_
+#ifndef CORE_BALANCE_FEED_BALANCE_H_
+#define CORE_BALANCE_FEED_BALANCE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -96,4 +96,4 @@ class FeedBalance {
 
 }  // namespace millrace
 
-#endif  // CORE_COORDINATOR_STATE_FEED_BALANCE_H_
+#endif  // CORE_BALANCE_FEED_BALANCE_H_
