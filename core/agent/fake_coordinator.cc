@@ -13,7 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/sha256.h"
+#include "core/net/sha256.h"
 #include "core/proto/grpc_status.h"
 #include "core/proto/spec_proto.h"
 #include "core/proto/time_proto.h"

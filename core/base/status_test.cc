@@ -27,6 +27,19 @@ TEST(AnnotateTest, AnEmptyMessageBecomesThePrefix) {
   EXPECT_THAT(Annotate(absl::AbortedError(""), "x"), StatusIs(absl::StatusCode::kAborted, "x"));
 }
 
+TEST(StatusCodeTest, EveryErrorCodeComesBackFromItsName) {
+  for (int value = 1; value <= 16; ++value) {
+    const absl::StatusCode code = static_cast<absl::StatusCode>(value);
+    EXPECT_EQ(StatusCodeFromName(absl::StatusCodeToString(code)), code) << value;
+  }
+}
+
+TEST(StatusCodeTest, WhatIsNoErrorNameIsUnknown) {
+  for (const char* name : {"", "OK", "data_loss", "DATA LOSS", "17"}) {
+    EXPECT_EQ(StatusCodeFromName(name), absl::StatusCode::kUnknown) << name;
+  }
+}
+
 TEST(StatusMatchersTest, TellStatusesApart) {
   EXPECT_THAT(absl::AbortedError("a"), Not(IsOk()));
   EXPECT_THAT(absl::AbortedError("a"), Not(StatusIs(absl::StatusCode::kInternal)));

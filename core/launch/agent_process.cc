@@ -22,7 +22,7 @@ extern "C" {
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
-#include "core/base/status_code.h"
+#include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/process/descriptor_limit.h"
 #include "core/process/exit_status.h"

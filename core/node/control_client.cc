@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/log.h"
-#include "core/base/status_code.h"
+#include "core/base/status.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {

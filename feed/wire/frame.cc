@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/json.h"
 #include "core/base/status.h"
-#include "core/base/status_code.h"
 #include "core/base/text.h"
 #include "millrace/status_macros.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/status_code.h"
+#include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/net/socket_address.h"
 #include "core/proto/feed_gateway.grpc.pb.h"

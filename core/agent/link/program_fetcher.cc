@@ -21,9 +21,9 @@
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/safe_open.h"
-#include "core/base/sha256.h"
 #include "core/base/status.h"
 #include "core/base/unique_fd.h"
+#include "core/net/sha256.h"
 #include "core/proto/grpc_status.h"
 #include "millrace/status_macros.h"
 

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "core/base/status_code.h"
 #include "core/base/text.h"
 #include "core/coordinator/state/role_dealer.h"
 #include "core/coordinator/state/sidecar.h"

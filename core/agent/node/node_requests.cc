@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/log.h"
-#include "core/base/status_code.h"
+#include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/proto/time_proto.h"
 #include "millrace/status_macros.h"

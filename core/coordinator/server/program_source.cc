@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/sha256.h"
+#include "core/net/sha256.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-// File: core/base/sha256.h
+// File: core/net/sha256.h
 //
 // SHA-256 as 64 lower-case hexadecimal digits. A target of its own, since it needs OpenSSL.
 //
@@ -6,8 +6,8 @@
 //
 // Thread safety: thread-safe.
 
-#ifndef CORE_BASE_SHA256_H_
-#define CORE_BASE_SHA256_H_
+#ifndef CORE_NET_SHA256_H_
+#define CORE_NET_SHA256_H_
 
 #include <string>
 
@@ -24,4 +24,4 @@ namespace millrace {
 
 }  // namespace millrace
 
-#endif  // CORE_BASE_SHA256_H_
+#endif  // CORE_NET_SHA256_H_

@@ -1,4 +1,4 @@
-#include "core/base/sha256.h"
+#include "core/net/sha256.h"
 
 #include <string>
 
