@@ -154,17 +154,12 @@ class DashboardModel {
 
  private:
   // Counters of the sample before, to divide by.
-  struct QueueCounters {
-    std::string name;
-    uint64_t rows = 0, bytes = 0, batches = 0, returned = 0;
-    uint64_t wait_us = 0, compute_us = 0, decode_us = 0, full_us = 0;
-  };
   struct NodeCounters {
     absl::Time time = absl::InfinitePast();  // of the sample, on the agent's clock
     uint32_t attempt = 0;
     uint64_t cpu_us = 0;
     bool cpu_known = false;
-    std::vector<QueueCounters> queues;
+    std::vector<v1::QueueSample> queues;
     std::vector<int> gpu_ids;  // of the sample's GPUs, in its order
   };
   struct FeedCounters {

@@ -218,9 +218,9 @@ void DashboardModel::TakeQueues(const v1::NodeSample& sample, double seconds, No
   for (size_t i = 0; i < count; ++i) {
     const v1::QueueSample& proto = sample.queues(static_cast<int>(i));
     QueueState& queue = node->queues[i];
-    QueueCounters& last = before->queues[i];
+    v1::QueueSample& last = before->queues[i];
     // Queues keep their order; another one at this place has nothing to be compared with.
-    const bool comparable = last.name == proto.queue() && seconds > 0;
+    const bool comparable = last.queue() == proto.queue() && seconds > 0;
     const auto rate = [&](uint64_t now, uint64_t then) {
       return comparable ? Rate(now, then, seconds) : kUnknown;
     };
@@ -228,14 +228,14 @@ void DashboardModel::TakeQueues(const v1::NodeSample& sample, double seconds, No
       return comparable ? Fraction(now, then, seconds) : kUnknown;
     };
     queue.name = proto.queue();
-    queue.rows_per_second = rate(proto.rows_received(), last.rows);
-    queue.bytes_per_second = rate(proto.bytes_received(), last.bytes);
-    queue.batches_per_second = rate(proto.batches_received(), last.batches);
-    queue.returned_per_second = rate(proto.rows_returned(), last.returned);
-    queue.starved = fraction(proto.wait_us(), last.wait_us);
-    queue.compute = fraction(proto.compute_us(), last.compute_us);
-    queue.decode = fraction(proto.decode_us(), last.decode_us);
-    queue.backpressured = fraction(proto.full_us(), last.full_us);
+    queue.rows_per_second = rate(proto.rows_received(), last.rows_received());
+    queue.bytes_per_second = rate(proto.bytes_received(), last.bytes_received());
+    queue.batches_per_second = rate(proto.batches_received(), last.batches_received());
+    queue.returned_per_second = rate(proto.rows_returned(), last.rows_returned());
+    queue.starved = fraction(proto.wait_us(), last.wait_us());
+    queue.compute = fraction(proto.compute_us(), last.compute_us());
+    queue.decode = fraction(proto.decode_us(), last.decode_us());
+    queue.backpressured = fraction(proto.full_us(), last.full_us());
     queue.rows_received = proto.rows_received();
     queue.rows_acked = proto.rows_acked();
     queue.rows_returned = proto.rows_returned();
@@ -247,11 +247,7 @@ void DashboardModel::TakeQueues(const v1::NodeSample& sample, double seconds, No
     queue.open_sessions = proto.open_sessions();
     queue.waiting_sessions = proto.waiting_sessions();
     queue.program_done = proto.program_done();
-    last = QueueCounters{proto.queue(),          proto.rows_received(),
-                         proto.bytes_received(), proto.batches_received(),
-                         proto.rows_returned(),  proto.wait_us(),
-                         proto.compute_us(),     proto.decode_us(),
-                         proto.full_us()};
+    last = proto;
     node->rows_per_second = Sum(node->rows_per_second, queue.rows_per_second);
     node->bytes_per_second = Sum(node->bytes_per_second, queue.bytes_per_second);
     // The program waits in one queue at a time, so its waits add up.

@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
+#include "core/proto/fields_json.h"
 #include "core/proto/time_proto.h"
 #include "millrace/status_macros.h"
 
@@ -262,43 +263,11 @@ absl::Status NodeRequests::Sample(const Json& params) {
       return absl::InvalidArgumentError(absl::StrCat("field \"", where, "\" must be an object"));
     }
     v1::QueueSample* out = sample.add_queues();
-    MILLRACE_ASSIGN_OR_RETURN(*out->mutable_queue(), GetString(queue, "queue", where));
-    if (out->queue().size() > kMaxMetricNameBytes) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::string name, GetString(queue, "queue", where));
+    if (name.size() > kMaxMetricNameBytes) {
       return absl::InvalidArgumentError(absl::StrCat("field \"", where, ".queue\" is too long"));
     }
-    if (queue.contains("queued_us")) {
-      MILLRACE_ASSIGN_OR_RETURN(const int64_t queued_us, count(queue, "queued_us", where));
-      out->set_queued_us(static_cast<uint64_t>(queued_us));
-    }
-    const std::pair<const char*, void (v1::QueueSample::*)(uint64_t)> counters[] = {
-        {"rows_received", &v1::QueueSample::set_rows_received},
-        {"rows_acked", &v1::QueueSample::set_rows_acked},
-        {"rows_returned", &v1::QueueSample::set_rows_returned},
-        {"bytes_received", &v1::QueueSample::set_bytes_received},
-        {"batches_received", &v1::QueueSample::set_batches_received},
-        {"credit_outstanding_bytes", &v1::QueueSample::set_credit_outstanding_bytes},
-        {"queued_rows", &v1::QueueSample::set_queued_rows},
-        {"queued_bytes", &v1::QueueSample::set_queued_bytes},
-        {"partitions_received", &v1::QueueSample::set_partitions_received},
-        {"wait_us", &v1::QueueSample::set_wait_us},
-        {"compute_us", &v1::QueueSample::set_compute_us},
-        {"decode_us", &v1::QueueSample::set_decode_us},
-        {"full_us", &v1::QueueSample::set_full_us},
-    };
-    for (const auto& [name, set] : counters) {
-      MILLRACE_ASSIGN_OR_RETURN(const int64_t value, count(queue, name, where));
-      (out->*set)(static_cast<uint64_t>(value));
-    }
-    constexpr int64_t kMax32 = std::numeric_limits<uint32_t>::max();
-    MILLRACE_ASSIGN_OR_RETURN(const int64_t open,
-                              GetIntInRange(queue, "open_sessions", 0, kMax32, where));
-    MILLRACE_ASSIGN_OR_RETURN(const int64_t waiting,
-                              GetIntInRange(queue, "waiting_sessions", 0, kMax32, where));
-    out->set_open_sessions(static_cast<uint32_t>(open));
-    out->set_waiting_sessions(static_cast<uint32_t>(waiting));
-    MILLRACE_ASSIGN_OR_RETURN(const bool program_done,
-                              GetBoolOr(queue, "program_done", false, where));
-    out->set_program_done(program_done);
+    MILLRACE_RETURN_IF_ERROR(ReadFields(queue, where, out));
   }
   hooks_.on_sample(sample);
   return absl::OkStatus();

@@ -6,6 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/json.h"
 #include "core/base/status_matchers.h"
+#include "core/node/feed_sample.h"
+#include "core/proto/sample.pb.h"
+#include "feed/receiver/receiver_core.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -14,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAreArray;
 
 class NodeRequestsTest : public ::testing::Test {
  protected:
@@ -102,6 +106,20 @@ TEST_F(NodeRequestsTest, ASampleHasEveryCounterOfEachQueue) {
                   queue.wait_us(), queue.compute_us(), queue.decode_us(), queue.full_us()}),
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   EXPECT_TRUE(queue.program_done());
+}
+
+TEST_F(NodeRequestsTest, WhatANodeSendsHasEveryFieldOfTheMessage) {
+  FeedReceiverStats stats;
+  stats.queues.push_back({.queue = "input", .sessions_opened = 1});
+  const Json sample = FeedSampleJson(stats);
+  ASSERT_EQ(sample["queues"].size(), 1u);
+  std::vector<std::string> fields;
+  for (int i = 0; i < v1::QueueSample::descriptor()->field_count(); ++i) {
+    fields.push_back(v1::QueueSample::descriptor()->field(i)->name());
+  }
+  std::vector<std::string> sent;
+  for (const auto& [name, value] : sample["queues"][0].items()) sent.push_back(name);
+  EXPECT_THAT(sent, UnorderedElementsAreArray(fields));
 }
 
 TEST_F(NodeRequestsTest, AMetricTellsTheStep) {

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "core/proto/fields_json.h"
 #include "core/proto/time_proto.h"
 
 namespace millrace::cli {
@@ -54,34 +55,10 @@ OrderedJson ClusterJson(const v1::ClusterInfo& cluster) {
           {"first_cause", cause}};
 }
 
-OrderedJson QueueJson(const v1::QueueSample& queue) {
-  return {{"queue", queue.queue()},
-          {"rows_received", queue.rows_received()},
-          {"rows_acked", queue.rows_acked()},
-          {"rows_returned", queue.rows_returned()},
-          {"bytes_received", queue.bytes_received()},
-          {"queued_rows", queue.queued_rows()},
-          {"queued_bytes", queue.queued_bytes()},
-          {"credit_outstanding_bytes", queue.credit_outstanding_bytes()},
-          {"open_sessions", queue.open_sessions()},
-          {"wait_us", queue.wait_us()},
-          {"compute_us", queue.compute_us()},
-          {"decode_us", queue.decode_us()},
-          {"full_us", queue.full_us()},
-          {"queued_us", queue.queued_us()}};
-}
-
-OrderedJson StagesJson(const v1::FeederStages& stages) {
-  return {{"source_us", stages.source_us()},
-          {"encode_us", stages.encode_us()},
-          {"credit_us", stages.credit_us()},
-          {"wire_us", stages.wire_us()}};
-}
-
 OrderedJson LedgerJson(const v1::QueueLedger& queue) {
   return {{"queue", queue.queue()},           {"rows_received", queue.rows_received()},
           {"rows_acked", queue.rows_acked()}, {"rows_returned", queue.rows_returned()},
-          {"rows_refed", queue.rows_refed()}, {"feeders", StagesJson(queue.stages())}};
+          {"rows_refed", queue.rows_refed()}, {"feeders", FieldsToJson(queue.stages())}};
 }
 
 template <typename Value>
@@ -107,7 +84,7 @@ OrderedJson SampleJson(const v1::WatchUpdate::Node& node) {
   const v1::NodeSample& sample = node.sample();
   const v1::ProcessSample& process = sample.process();
   OrderedJson queues = OrderedJson::array();
-  for (const v1::QueueSample& queue : sample.queues()) queues.push_back(QueueJson(queue));
+  for (const v1::QueueSample& queue : sample.queues()) queues.push_back(FieldsToJson(queue));
   OrderedJson gpus = OrderedJson::array();
   for (const v1::GpuSample& gpu : sample.gpus()) gpus.push_back(GpuJson(gpu));
   return {{"time_ms", TimeMs(sample.has_time(), sample.time())},
@@ -180,7 +157,7 @@ OrderedJson FeedJson(const ClusterView& view, const v1::FeedInfo& feed) {
           {"partitions_refed", feed.partitions_refed()},
           {"rows_refed", feed.rows_refed()},
           {"refed", refed},
-          {"feeders", StagesJson(feed.stages())},
+          {"feeders", FieldsToJson(feed.stages())},
           {"exactly_once", feed.exactly_once()},
           {"closed", feed.closed()},
           {"opened_ms", TimeMs(feed.has_opened(), feed.opened())}};
