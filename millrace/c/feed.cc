@@ -1,7 +1,9 @@
 // A feed's reader and its results.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -13,12 +15,15 @@
 #include "millrace/c/node.h"
 #include "millrace/data_feed.h"
 #include "millrace/record_batch.h"
+#include "millrace/schema.h"
+#include "millrace/source.h"
 #include "millrace/status_macros.h"
+#include "nanoarrow/nanoarrow.hpp"
 
 struct millrace_feed {
   explicit millrace_feed(std::unique_ptr<millrace::DataFeed> of) : rows(std::move(of)) {}
 
-  const std::unique_ptr<millrace::DataFeed> rows;
+  const std::shared_ptr<millrace::DataFeed> rows;  // streams of it hold it too
 };
 
 namespace millrace {
@@ -53,6 +58,51 @@ absl::Status Next(millrace_feed* feed, int64_t rows, millrace_batch** batch) {
   return absl::OkStatus();
 }
 
+// The next rows, under the names that the program has for them; nullopt at the end.
+absl::StatusOr<std::optional<RecordBatch>> NextRows(DataFeed* feed, int64_t rows) {
+  MILLRACE_ASSIGN_OR_RETURN(const Batch next, feed->NextBatch(rows));
+  if (next.empty()) return std::optional<RecordBatch>();
+  nanoarrow::UniqueSchema schema;
+  nanoarrow::UniqueArray array;
+  next.Export(schema.get(), array.get());
+  MILLRACE_ASSIGN_OR_RETURN(RecordBatch batch, RecordBatch::Import(schema.get(), array.get()));
+  return std::optional<RecordBatch>(std::move(batch));
+}
+
+// The batches of a feed. The first is there already, since a stream has to know its schema.
+class FeedReader final : public RecordBatchReader {
+ public:
+  FeedReader(std::shared_ptr<DataFeed> feed, int64_t rows, std::optional<RecordBatch> first)
+      : feed_(std::move(feed)), rows_(rows), first_(std::move(first)) {
+    if (first_.has_value()) schema_ = first_->schema();
+  }
+
+  const Schema& schema() const override { return schema_; }
+  absl::StatusOr<std::optional<RecordBatch>> Next() override {
+    if (first_.has_value()) return std::exchange(first_, std::nullopt);
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> next, NextRows(feed_.get(), rows_));
+    if (next.has_value() && next->schema() != schema_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the batches of one stream have one schema; read those of Train calls that "
+                       "differ with millrace_feed_next(): ",
+                       Schema::DescribeDifference(schema_, next->schema())));
+    }
+    return next;
+  }
+
+ private:
+  const std::shared_ptr<DataFeed> feed_;
+  const int64_t rows_;
+  std::optional<RecordBatch> first_;
+  Schema schema_;  // without columns if the feed has ended before its first row
+};
+
+absl::Status Stream(millrace_feed* feed, int64_t rows, ArrowArrayStream* out) {
+  MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> first, NextRows(feed->rows.get(), rows));
+  ExportReader(std::make_unique<FeedReader>(feed->rows, rows, std::move(first)), out);
+  return absl::OkStatus();
+}
+
 absl::Status Results(millrace_feed* feed, ArrowSchema* schema, ArrowArray* array) {
   MILLRACE_ASSIGN_OR_RETURN(const RecordBatch results, RecordBatch::Import(schema, array));
   return feed->rows->BatchResults(results);
@@ -80,6 +130,14 @@ int32_t millrace_feed_next(millrace_feed* feed, int64_t rows, millrace_batch** b
     return ReportStatus(NullArgument("millrace_feed_next", "feed or batch"), error);
   }
   return ReportStatus(millrace::Next(feed, rows, batch), error);
+}
+
+int32_t millrace_feed_stream(millrace_feed* feed, int64_t rows, struct ArrowArrayStream* out,
+                             millrace_error* error) {
+  if (feed == nullptr || out == nullptr) {
+    return ReportStatus(NullArgument("millrace_feed_stream", "feed or out"), error);
+  }
+  return ReportStatus(millrace::Stream(feed, rows, out), error);
 }
 
 int32_t millrace_feed_should_stop(millrace_feed* feed) {

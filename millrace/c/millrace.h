@@ -297,6 +297,12 @@ MILLRACE_API void millrace_feed_close(millrace_feed* feed);
 // column of text in the batch would pass 2 GiB; INTERNAL: the receiver has broken down.
 MILLRACE_API int32_t millrace_feed_next(millrace_feed* feed, int64_t rows, millrace_batch** batch,
                                         millrace_error* error);
+// The batches that millrace_feed_next() would bring, as a stream, which the caller releases; it may
+// outlive the feed. Blocks until the first is there, since a stream says its schema first; the
+// schema has no columns if the feed ends before that. Asking the stream for a batch is asking the
+// feed. Errors as millrace_feed_next(); the stream itself returns EINVAL when the columns change.
+MILLRACE_API int32_t millrace_feed_stream(millrace_feed* feed, int64_t rows,
+                                          struct ArrowArrayStream* out, millrace_error* error);
 // 1 if no rows will come any more, otherwise 0. Seeing 1 acknowledges the last batch.
 MILLRACE_API int32_t millrace_feed_should_stop(millrace_feed* feed);
 

@@ -3,6 +3,7 @@
 import datetime
 import importlib.util
 import os
+import pickle
 import subprocess
 import sys
 import unittest
@@ -13,6 +14,9 @@ from testing_cluster import Cluster
 import millrace
 
 _UTC = datetime.timezone.utc
+_NEEDS_TORCH = unittest.skipUnless(
+    importlib.util.find_spec("torch"), "PyTorch is not installed for this Python (Debian package python3-torch)"
+)
 
 
 def _rows(first, count):
@@ -72,7 +76,7 @@ class NodeTest(unittest.TestCase):
         self.assertEqual(returned["nested"], [[1.5, 2], [3, 4], [5, 6]])
         self.assertEqual(returned["bytes"], [b"a", None, b"\x00"])
 
-    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed for this Python")
+    @_NEEDS_TORCH
     def test_tensors_are_the_memory_that_was_received(self):
         with Cluster("tensors") as cluster:
             results = cluster.inference(_typed_rows())
@@ -97,6 +101,23 @@ class NodeTest(unittest.TestCase):
                 cluster.inference(_rows(0, 4))
             cluster.shutdown()
         self.assertIn("refused", cluster.lines)
+
+    def test_a_feed_is_an_arrow_stream(self):
+        with Cluster("streams") as cluster:
+            cluster.train(_rows(0, 10))
+            cluster.end_feed()
+            cluster.shutdown()
+        self.assertEqual([(step, value) for _, step, value in cluster.metrics["total"]], [(10, 45)])
+
+    def test_a_fork_of_a_node_does_not_disturb_it(self):
+        with Cluster("forks") as cluster:
+            cluster.train(_rows(0, 10))
+            cluster.shutdown()
+        self.assertEqual([value for _, _, value in cluster.metrics["rows"]], [10])
+
+    def test_a_node_hears_that_members_change(self):
+        with Cluster("members", nodes=2, restart=millrace.RestartPolicy(1, initial_backoff=0.01)) as cluster:
+            cluster.shutdown()
 
     def test_other_threads_run_while_a_feed_waits_for_rows(self):
         with Cluster("gil") as cluster:
@@ -140,6 +161,12 @@ class NodeTest(unittest.TestCase):
 
 
 class WithoutClusterTest(unittest.TestCase):
+    def test_errors_go_from_process_to_process(self):
+        error = millrace.NotFoundError("NOT_FOUND", "no column")
+        error.node = "worker:1"
+        copied = pickle.loads(pickle.dumps(error))
+        self.assertEqual((type(copied), str(copied), copied.node), (type(error), "NOT_FOUND: no column", "worker:1"))
+
     def _run(self, code, **env):
         command = [sys.executable, "-s", "-B", "-c", code]
         return subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False)
@@ -155,7 +182,8 @@ class WithoutClusterTest(unittest.TestCase):
         self.assertRegex(ended.stderr, "NOT_FOUND: .*MILLRACE_LIBRARY.*/nowhere/libmillrace.so")
 
     def test_importing_brings_nothing_but_the_standard_library(self):
-        code = "import sys, millrace; print([m for m in ('numpy', 'torch', 'pyarrow', 'pandas') if m in sys.modules])"
+        names = ('numpy', 'torch', 'pyarrow', 'pandas', 'pyspark')
+        code = f"import sys, millrace; print([name for name in {names} if name in sys.modules])"
         self.assertEqual(self._run(code).stdout, "[]\n")
 
 

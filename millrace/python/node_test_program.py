@@ -1,8 +1,10 @@
 """The node program of node_test.py: what it does is its first argument. What goes wrong raises."""
 
 import datetime
+import functools
 import gc
 import os
+import queue
 import sys
 import threading
 
@@ -171,6 +173,58 @@ def misuse(node):
     raises(millrace.FailedPreconditionError, "the feed is closed", lambda: next(feed))
     assert batch["id"].to_pylist() == [0, 1, 2, 3]
     print("refused", flush=True)
+
+
+def streams(node):
+    """The feed as a stream of Arrow, which outlives it; then a feed that ends without a row."""
+    import pyarrow as pa
+
+    feed = node.feed(batch=7, columns={"id": "id", "name": "who"})
+    reader = pa.RecordBatchReader.from_stream(feed)
+    feed.close()
+    assert reader.schema.names == ["id", "who"], reader.schema
+    batches = list(reader)
+    assert {batch.num_rows for batch in batches} == {7, 3}, batches
+    rows = pa.Table.from_batches(batches)
+    assert rows["who"].to_pylist() == [f"row {i}" for i in rows["id"].to_pylist()]
+    node.metric("total", rows.num_rows, sum(rows["id"].to_pylist()))
+    assert pa.RecordBatchReader.from_stream(node.feed()).read_all().num_columns == 0
+
+
+def forks(node):
+    """A fork reads the memory, but neither feed nor node, and its end changes nothing here."""
+    feed = node.feed(batch=4)
+    batch = next(feed)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            raises(millrace.FailedPreconditionError, "fork", functools.partial(next, feed))
+            raises(millrace.FailedPreconditionError, "fork", functools.partial(node.metric, "x", 0, 0))
+            assert batch["id"].numpy().tolist() == [0, 1, 2, 3]
+            del feed, batch
+            gc.collect()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    node.metric("rows", 0, batch.num_rows + sum(batch.num_rows for batch in feed))
+
+
+def members(node):
+    """The first worker hears that the second one was started again."""
+    if node.task_index == 1:
+        if node.attempt == 0:
+            node.kv.get("listening", timeout=60)
+            os._exit(1)
+        node.kv.get("heard", timeout=60)
+        return
+    heard = queue.Queue()
+    node.on_membership_change(heard.put)
+    node.kv.set("listening", "")
+    members = heard.get(timeout=60)
+    assert members["worker"][0] == node.address and len(members["worker"]) == 2, members
+    node.kv.set("heard", "")
 
 
 def gil(node):

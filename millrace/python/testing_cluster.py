@@ -52,10 +52,10 @@ def run(heard, program, nodes=1, **options):
 class Cluster(Heard):
     """with Cluster("train", nodes=2) as cluster: ..."""
 
-    def __init__(self, what, nodes=1, arguments=()):
+    def __init__(self, what, nodes=1, arguments=(), **options):
         super().__init__()
         program = millrace.NodeProgram.path(sys.executable, "-s", "-P", "-B", PROGRAM, what, *arguments)
-        self._cluster = run(self, program, nodes)
+        self._cluster = run(self, program, nodes, **options)
         self.end_feed = self._cluster.end_feed
         self.shutdown = self._cluster.shutdown
 

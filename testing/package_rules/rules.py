@@ -69,7 +69,7 @@ ALLOWED = {
     # What users include.
     "millrace": set(),
     # The C interface of nodes and drivers, and what stands on it.
-    "millrace/c": _LEAVES | _FEED | {"core/cluster", "core/coordinator/state", "core/node"},
+    "millrace/c": _LEAVES | _FEED | {"core/cluster", "core/coordinator/state", "core/node", "resolver"},
     "millrace/python": {"millrace/c"},
     # What stands there is written as programs of others are.
     "examples": {_ROOT},

@@ -116,6 +116,7 @@ _PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "millrace_node_close": ("c", [c_void_p, c_int32, c_char_p]),
     "millrace_node_describe": ("c", [c_void_p, POINTER(NodeInfo)]),
     "millrace_node_cluster_spec": ("c", [c_void_p, POINTER(c_void_p), POINTER(c_uint64)]),
+    "millrace_node_wait_for_epoch": ("c", [c_void_p, c_uint64, c_int64]),
     "millrace_node_wait_for_stop": (c_int32, [c_void_p, c_int64]),
     "millrace_node_absolute_path": ("c", [c_void_p, c_char_p, POINTER(c_void_p)]),
     "millrace_node_port_fd": (c_int32, [c_void_p]),
@@ -133,6 +134,7 @@ _PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "millrace_feed_open": ("c", [c_void_p, POINTER(FeedOptions), POINTER(c_void_p)]),
     "millrace_feed_close": (None, [c_void_p]),
     "millrace_feed_next": ("c", [c_void_p, c_int64, POINTER(c_void_p)]),
+    "millrace_feed_stream": ("c", [c_void_p, c_int64, c_void_p]),
     "millrace_feed_should_stop": (c_int32, [c_void_p]),
     "millrace_feed_results": ("c", [c_void_p, c_void_p, c_void_p]),
     "millrace_feed_terminate": ("c", [c_void_p]),
@@ -219,18 +221,22 @@ def take_strings(strings: Strings) -> List[str]:
 
 
 class Handle:
-    """A pointer of the library's, freed by close() once no call is under way that uses it.
+    """A pointer of the library's, freed by close() once no call is under way that uses it. In a fork of the process
+    it is not freed, nor used unless it is `memory`: all else has threads and sockets, which are the parent's.
 
     with handle as pointer:
         call("millrace_feed_next", pointer, ...)
     """
 
-    def __init__(self, pointer: int, free: Callable[[int], None], what: str) -> None:
+    def __init__(self, pointer: int, free: Callable[[int], None], what: str, memory: bool = False) -> None:
         self._pointer: Optional[int] = pointer
         self._free = free
         self._what = what
         self._users = 0
         self._closed = False
+        self._taken = False  # by take(): nobody else frees it
+        self._process = os.getpid()
+        self._memory = memory
         self._idle = threading.Condition(threading.Lock())
 
     @property
@@ -238,6 +244,10 @@ class Handle:
         return self._closed
 
     def __enter__(self) -> int:
+        if not self._memory and os.getpid() != self._process:
+            raise FailedPreconditionError(
+                "FAILED_PRECONDITION", f"{self._what} belongs to process {self._process}, of which this is a fork"
+            )
         with self._idle:
             if self._closed or self._pointer is None:
                 raise FailedPreconditionError("FAILED_PRECONDITION", f"{self._what} is closed")
@@ -247,7 +257,7 @@ class Handle:
     def __exit__(self, *_: object) -> None:
         with self._idle:
             self._users -= 1
-            pointer = self._take() if self._closed else None
+            pointer = self._take() if self._closed and not self._taken else None
             self._idle.notify_all()
         if pointer is not None:
             self._free(pointer)
@@ -272,11 +282,11 @@ class Handle:
         with self._idle:
             if self._closed or self._pointer is None:
                 raise FailedPreconditionError("FAILED_PRECONDITION", f"{self._what} is closed")
-            self._closed = True
+            self._closed = self._taken = True
             self._idle.wait_for(lambda: self._users == 0, patience_s)
             pointer, self._pointer = self._pointer, None
             return pointer
 
     def __del__(self) -> None:
-        if not self._closed:
+        if not self._closed and os.getpid() == self._process:
             self.close()

@@ -25,7 +25,7 @@ class Builder:
     def __init__(self, what: str) -> None:
         self._what = what
         loaded = library()
-        self._handle = Handle(loaded.millrace_builder_new(), loaded.millrace_builder_free, "the builder")
+        self._handle = Handle(loaded.millrace_builder_new(), loaded.millrace_builder_free, "the builder", memory=True)
 
     def _wrong(self, name: str, what: str) -> InvalidArgumentError:
         return InvalidArgumentError("INVALID_ARGUMENT", f'{self._what}, column "{name}": {what}')

@@ -171,7 +171,7 @@ class Batch(Mapping[str, Column]):
 
     def __init__(self, pointer: int) -> None:
         loaded = library()
-        self._rows = Handle(pointer, loaded.millrace_batch_free, "the batch")
+        self._rows = Handle(pointer, loaded.millrace_batch_free, "the batch", memory=True)
         self.num_rows: int = loaded.millrace_batch_num_rows(pointer)
         self._names = [
             loaded.millrace_batch_column_name(pointer, i).decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Sequence, Type
+from typing import Any, Dict, Optional, Sequence, Tuple, Type
 
 __all__ = [
     "AbortedError",
@@ -37,6 +37,10 @@ class MillraceError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """Errors go from process to process."""
+        return type(self), (self.code, self.message), vars(self)
 
     @classmethod
     def of(cls, error: BaseException) -> Optional["MillraceError"]:

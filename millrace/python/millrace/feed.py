@@ -6,7 +6,7 @@ import ctypes
 from ctypes import byref, c_void_p
 from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-from millrace import _results
+from millrace import _capsule, _results
 from millrace._library import ColumnName, FeedOptions, Handle, call, library
 from millrace.batch import Batch
 from millrace.error import FailedPreconditionError, InvalidArgumentError
@@ -68,6 +68,16 @@ class Feed(Iterator[Batch]):
         with self._handle as pointer:
             call("millrace_feed_next", pointer, rows, byref(batch))
         return Batch(batch.value) if batch.value else None
+
+    def __arrow_c_stream__(self, requested_schema: Optional[object] = None) -> object:
+        """For whatever reads Arrow streams (`pyarrow.RecordBatchReader.from_stream(feed)`): waits for the first
+        batch, which says what the columns are. The stream may outlive the feed."""
+
+        def fill(stream: int) -> None:
+            with self._handle as pointer:
+                call("millrace_feed_stream", pointer, self.batch, stream)
+
+        return _capsule.stream_capsule(fill)
 
     @property
     def should_stop(self) -> bool:

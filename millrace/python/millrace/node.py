@@ -6,14 +6,21 @@ import ctypes
 import json
 import os
 import sys
+import threading
 import time
 import traceback
 from ctypes import byref, c_char_p, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, Union
 
 from millrace import _library
 from millrace._library import Handle, NodeInfo, Strings, call, library
-from millrace.error import InvalidArgumentError, MillraceError, code_of
+from millrace.error import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    MillraceError,
+    code_of,
+)
 from millrace.feed import Columns, Feed
 
 __all__ = ["KeyValue", "Node", "run_node"]
@@ -62,6 +69,30 @@ class KeyValue:
         """Raises NotFoundError."""
         with self._node as pointer:
             call("millrace_kv_delete", pointer, key.encode())
+
+
+def _members(node: Handle) -> Tuple[Dict[str, Any], int]:
+    """The members, and the number of the change that made them."""
+    text, epoch = c_void_p(), c_uint64()
+    with node as pointer:
+        call("millrace_node_cluster_spec", pointer, byref(text), byref(epoch))
+    return json.loads(_library.take_text(text)), epoch.value
+
+
+def _tell_changes(node: Handle, epoch: int, callback: Callable[[Dict[str, Any]], object]) -> None:
+    while True:
+        try:
+            with node as pointer:
+                call("millrace_node_wait_for_epoch", pointer, epoch + 1, _ms(_TURN_S))
+            spec, epoch = _members(node)
+        except DeadlineExceededError:
+            continue
+        except FailedPreconditionError:
+            return  # the node is closed
+        try:
+            callback(spec)
+        except Exception:
+            traceback.print_exc()
 
 
 class Node:
@@ -136,11 +167,13 @@ class Node:
     @property
     def cluster_spec(self) -> Dict[str, Any]:
         """The members now: {"ps": ["h0:1"], "worker": ["h1:1", "h2:1"]}."""
-        text, epoch = c_void_p(), c_uint64()
-        with self._handle as pointer:
-            call("millrace_node_cluster_spec", pointer, byref(text), byref(epoch))
-        spec: Dict[str, Any] = json.loads(_library.take_text(text))
-        return spec
+        return _members(self._handle)[0]
+
+    def on_membership_change(self, callback: Callable[[Dict[str, Any]], object]) -> None:
+        """Calls callback(cluster_spec) after every later change of the members (one has moved, or was started again),
+        on a thread of its own. What it raises is printed. Changes that come while it runs are one call."""
+        arguments = (self._handle, _members(self._handle)[1], callback)
+        threading.Thread(target=_tell_changes, args=arguments, name="millrace-members", daemon=True).start()
 
     def absolute_path(self, path: "Union[str, os.PathLike[str]]") -> str:
         """What `path` means in the cluster's default file system."""
