@@ -20,7 +20,6 @@
 #include "millrace/cluster.h"
 #include "millrace/cluster_status.h"
 #include "millrace/exit_status.h"
-#include "millrace/local_launcher.h"
 #include "millrace/node_program.h"
 #include "millrace/record_batch.h"
 #include "millrace/schema.h"
@@ -80,11 +79,11 @@ class FailureTeller {
 }  // namespace millrace
 
 struct millrace_cluster {
-  explicit millrace_cluster(const millrace_cluster_options& options)
+  millrace_cluster(const millrace_cluster_options& options, millrace::Agents of)
       : stop(options.stop == nullptr ? std::make_shared<millrace::StopRequest>()
                                      : options.stop->request),
         failure(options.on_failure, options.user_data),
-        launcher({.agent_path = options.agent_path == nullptr ? "" : options.agent_path}) {}
+        agents(std::move(of)) {}
 
   // What a call returns. Its error may be known before the cluster's own thread tells the cause.
   absl::Status Told(absl::Status status) {
@@ -97,7 +96,7 @@ struct millrace_cluster {
   // The cluster goes first.
   const std::shared_ptr<millrace::StopRequest> stop;
   millrace::FailureTeller failure;
-  millrace::LocalLauncher launcher;
+  const millrace::Agents agents;
   std::string address;
   std::unique_ptr<millrace::Cluster> running;
 };
@@ -170,13 +169,15 @@ absl::Status Run(const millrace_cluster_options* given, millrace_cluster** clust
   MILLRACE_ASSIGN_OR_RETURN(const millrace_cluster_options known, ReadStruct(given));
   MILLRACE_ASSIGN_OR_RETURN(const NodeProgram program, ProgramOf(known));
   MILLRACE_ASSIGN_OR_RETURN(ClusterOptions options, OptionsOf(known));
-  auto started = std::make_unique<millrace_cluster>(known);
+  MILLRACE_ASSIGN_OR_RETURN(Agents agents, AgentsOf(known));
+  MILLRACE_RETURN_IF_ERROR(TakeShape(known, agents, &options));
+  auto started = std::make_unique<millrace_cluster>(known, std::move(agents));
   options.stop_request = started->stop.get();
   options.observer.on_failure = [teller = &started->failure](const NodeFailure& failure) {
     teller->Tell(failure);
   };
   MILLRACE_ASSIGN_OR_RETURN(started->running,
-                            Cluster::Run(started->launcher, program, std::move(options)));
+                            Cluster::Run(*started->agents.launcher, program, std::move(options)));
   started->address = started->running->server_address();
   *cluster = started.release();
   return absl::OkStatus();

@@ -1,9 +1,9 @@
 // File: millrace/c/cluster.h
 //
-// The C interface of a driver: starts a cluster of node programs on this machine, feeds it, takes
-// results back, and ends it. Library: libmillrace_cluster.so. The rules on errors, structs, text,
-// durations and threads are those of millrace/c/millrace.h, whose libmillrace.so is needed too: it
-// frees errors and texts.
+// The C interface of a driver: starts a cluster of node programs, on this machine or on agents that
+// listen elsewhere, feeds it, takes results back, and ends it. Library: libmillrace_cluster.so. The
+// rules on errors, structs, text, durations and threads are those of millrace/c/millrace.h, whose
+// libmillrace.so is needed too: it frees errors and texts.
 //
 //   const char* program = "./node";
 //   millrace_cluster_options options = {.struct_size = sizeof(options), .program = program,
@@ -128,6 +128,21 @@ typedef struct millrace_sidecar {
   const char* node;  // "worker:0". NULL: the chief or master, worker:0 in clusters without
 } millrace_sidecar;
 
+// Agents that listen already (`millrace-agent agent --listen`, docs/hosts.md), on other hosts or in
+// pods: a resolver says where.
+typedef struct millrace_agents {
+  size_t struct_size;
+  const char* resolver;  // its description in JSON (millrace/resolver.h): {"type": "static", ...}
+  // The secret that the agents have: one of a file and a folder.
+  const char* secret_file;
+  const char* secret_dir;
+  const char* bind_address;  // where the coordinator listens. NULL: "0.0.0.0"
+  const char* driver_host;   // by which agents reach it. NULL: as they see this host
+  int64_t poll_interval_ms;  // how often a source that cannot push is asked. 0: 5,000
+  int32_t fixed_members;     // 1: a node without an agent is an error at once
+  int32_t ship;              // 1: `program` is a file of this host, which is sent to every agent
+} millrace_agents;
+
 typedef struct millrace_cluster_options {
   size_t struct_size;
   // The executable of the nodes: a file of this host, or, without a slash, a name that is looked up
@@ -139,7 +154,7 @@ typedef struct millrace_cluster_options {
   size_t num_env;
   // The executable millrace-agent. NULL: $MILLRACE_AGENT, beside this program, or in PATH.
   const char* agent_path;
-  int32_t num_executors;  // nodes in all. 0: 1
+  int32_t num_executors;  // nodes in all. 0: 1, or see `agents`
   int32_t num_ps;         // the first of them are parameter servers
   const char*
       master_node;    // "chief" or "master": the role of the next one. NULL: worker:0 is first
@@ -177,6 +192,10 @@ typedef struct millrace_cluster_options {
   size_t num_gpus_by_job;
   const millrace_sidecar* const* sidecars;
   size_t num_sidecars;
+  // NULL: agents of this host, which are started for the cluster. Otherwise, where num_executors is
+  // 0, the cluster has the nodes that the resolver names; it is asked then, and num_ps, master_node
+  // and eval_node are not looked at.
+  const millrace_agents* agents;
 } millrace_cluster_options;
 
 // Starts the nodes and returns when all run. Blocks. A failure leaves nothing behind.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -14,10 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "millrace/adopting_launcher.h"
 #include "millrace/c/c_support.h"
 #include "millrace/c/cluster.h"
 #include "millrace/cluster_options.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/local_launcher.h"
 #include "millrace/node_program.h"
+#include "millrace/resolver.h"
 #include "millrace/restart_policy.h"
 #include "millrace/sidecar.h"
 #include "millrace/status_macros.h"
@@ -155,14 +160,16 @@ void TakeOption(int64_t ms, absl::Duration* into) {
 
 absl::StatusOr<NodeProgram> ProgramOf(const millrace_cluster_options& given) {
   if (given.program == nullptr) return NullArgument("millrace_cluster_run", "options->program");
-  // All nodes are on this host: nothing is shipped, and what lies beside the program is found.
+  MILLRACE_ASSIGN_OR_RETURN(const millrace_agents agents, ReadStruct(given.agents));
   std::string path = given.program;
-  if (path.find('/') != std::string::npos) {
+  if (given.agents == nullptr && path.find('/') != std::string::npos) {
+    // All nodes are on this host: nothing is shipped, and what lies beside the program is found.
     std::error_code failed;
     const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
     if (!failed) path = absolute.string();
   }
-  NodeProgram program = NodeProgram::Path(std::move(path));
+  NodeProgram program =
+      agents.ship != 0 ? NodeProgram::File(std::move(path)) : NodeProgram::Path(std::move(path));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> args,
                             TextsOf("options->args", given.args, given.num_args));
   MILLRACE_ASSIGN_OR_RETURN(VariableMap env, VariablesOf("options->env", given.env, given.num_env));
@@ -198,6 +205,46 @@ absl::StatusOr<ClusterOptions> OptionsOf(const millrace_cluster_options& given) 
   TakeOption(given.coordinator_port_range, &options.coordinator_port_range);
   TakeCallbacks(given, &options);
   return options;
+}
+
+absl::StatusOr<Agents> AgentsOf(const millrace_cluster_options& given) {
+  Agents made;
+  if (given.agents == nullptr) {
+    LocalLauncherOptions local;
+    TakeOption(given.agent_path, &local.agent_path);
+    made.launcher = std::make_unique<LocalLauncher>(std::move(local));
+    return made;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const millrace_agents known, ReadStruct(given.agents));
+  if (known.resolver == nullptr) return NullOption("options->agents->resolver");
+  if ((known.secret_file == nullptr) == (known.secret_dir == nullptr)) {
+    return absl::InvalidArgumentError(
+        "millrace_cluster_run: options->agents names the secret of the agents by one of "
+        "secret_file "
+        "and secret_dir (`millrace agent-secret` makes one)");
+  }
+  AdoptingLauncherOptions adopting;
+  TakeOption(known.secret_file, &adopting.secret.file);
+  TakeOption(known.secret_dir, &adopting.secret.dir);
+  TakeOption(known.bind_address, &adopting.bind_address);
+  TakeOption(known.driver_host, &adopting.driver_host);
+  TakeOption(known.poll_interval_ms, &adopting.poll_interval);
+  adopting.adoption.fixed_members = known.fixed_members != 0;
+  MILLRACE_ASSIGN_OR_RETURN(made.resolver, ResolverFromJson(known.resolver));
+  made.launcher = std::make_unique<AdoptingLauncher>(made.resolver.get(), std::move(adopting));
+  return made;
+}
+
+absl::Status TakeShape(const millrace_cluster_options& given, const Agents& agents,
+                       ClusterOptions* options) {
+  if (agents.resolver == nullptr || given.num_executors != 0) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec members, agents.resolver->cluster_spec());
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterShape shape, ShapeOf(members));
+  options->num_executors = shape.num_executors;
+  options->num_ps = shape.num_ps;
+  options->master_node = shape.master_node;
+  options->eval_node = shape.eval_node;
+  return absl::OkStatus();
 }
 
 }  // namespace millrace

@@ -5,12 +5,16 @@
 #define MILLRACE_C_CLUSTER_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "millrace/c/cluster.h"
 #include "millrace/cluster_options.h"
+#include "millrace/cluster_resolver.h"
+#include "millrace/launcher.h"
 #include "millrace/node_program.h"
 
 namespace millrace {
@@ -24,6 +28,18 @@ void TakeOption(int64_t ms, absl::Duration* into);
 [[nodiscard]] absl::StatusOr<NodeProgram> ProgramOf(const millrace_cluster_options& given);
 // Without stop_request and on_failure, which belong to the cluster.
 [[nodiscard]] absl::StatusOr<ClusterOptions> OptionsOf(const millrace_cluster_options& given);
+
+// What starts the agents, or adopts those that a resolver names.
+struct Agents {
+  std::unique_ptr<ClusterResolver> resolver;  // null: agents of this host
+  std::unique_ptr<Launcher> launcher;         // uses it
+};
+// Returns the errors of ResolverFromJson() too.
+[[nodiscard]] absl::StatusOr<Agents> AgentsOf(const millrace_cluster_options& given);
+// The nodes that the resolver names, if there is one and `given` does not say how many there are.
+// Blocks. Returns the resolver's error, or that of ShapeOf().
+[[nodiscard]] absl::Status TakeShape(const millrace_cluster_options& given, const Agents& agents,
+                                     ClusterOptions* options);
 
 }  // namespace millrace
 

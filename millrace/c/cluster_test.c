@@ -226,6 +226,19 @@ static void ErrorsSayWhatAndWhere(millrace_error* error) {
                                             .no_cluster_file = 1};
   CHECK_ERROR(millrace_cluster_run(&options, &cluster, error), *error, MILLRACE_NOT_FOUND,
               "no-such-program");
+  const millrace_agents no_secret = {.struct_size = sizeof(no_secret),
+                                     .resolver = "{\"type\": \"static\", \"cluster_spec\": {}}"};
+  millrace_cluster_options on_agents = options;
+  on_agents.agents = &no_secret;
+  CHECK_ERROR(millrace_cluster_run(&on_agents, &cluster, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "agent-secret");
+  const millrace_restart_policy nameless = {.struct_size = 0};
+  const millrace_restart_policy* const restarts[] = {&nameless};
+  millrace_cluster_options restarted = options;
+  restarted.restarts = restarts;
+  restarted.num_restarts = 1;
+  CHECK_ERROR(millrace_cluster_run(&restarted, &cluster, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "struct_size");
   CHECK_ERROR(millrace_source_from_memory(NULL, 0, &source, error), *error,
               MILLRACE_INVALID_ARGUMENT, "");
   /* A caller that knows more than this library does. */

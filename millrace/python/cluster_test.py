@@ -1,6 +1,7 @@
 """Drivers in Python, on real clusters of nodes in Python and in C++."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -189,7 +190,7 @@ class ClusterTest(unittest.TestCase):
                     self.assertRegex(told.read(), "^here [0-9]+\n$")
         with self.assertRaisesRegex(millrace.InvalidArgumentError, "max_restarts"):
             run(Heard(), _PROGRAM, restart=millrace.RestartPolicy(-1))
-        with self.assertRaisesRegex(TypeError, "no option 'nodes_per_executor'; it has args, cluster_file"):
+        with self.assertRaisesRegex(TypeError, "no option 'nodes_per_executor'; it has agents, args"):
             run(Heard(), _PROGRAM, nodes_per_executor=1)
 
     def test_the_error_is_the_node_that_caused_it(self):
@@ -218,6 +219,52 @@ class ClusterTest(unittest.TestCase):
         while any(os.path.exists(f"/proc/{pid}") for pid in pids):
             self.assertLess(time.monotonic(), deadline, pids)
             time.sleep(0.01)
+
+
+class AgentsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.secret = os.path.join(folder.name, "agents.json")
+        self.env = {**os.environ, "HOME": folder.name}
+        command = ["core/cli/millrace", "agent-secret", "--file", self.secret]
+        subprocess.run(command, env=self.env, stdout=subprocess.DEVNULL, check=True)
+
+    def _start_agent(self):
+        """Its address."""
+        command = [os.environ["MILLRACE_AGENT"], "agent", "--listen", "127.0.0.1:0", "--secret-file", self.secret]
+        agent = subprocess.Popen(command, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(agent.stdout.close)
+        self.addCleanup(agent.wait)
+        self.addCleanup(agent.kill)
+        for line in agent.stdout:
+            if found := re.search(r"listening on ([^,]*),", line):
+                return found[1]
+        return self.fail("the agent does not listen")
+
+    def test_agents_that_a_resolver_names_run_the_nodes(self):
+        members = {"ps": [self._start_agent()], "worker": [self._start_agent(), self._start_agent()]}
+        agents = millrace.Agents(
+            {"type": "static", "cluster_spec": members}, secret_file=self.secret, bind_address="127.0.0.1"
+        )
+        heard = Heard()
+        program = millrace.NodeProgram.file(_CPP_NODE, "sum")  # which is sent to them
+        with run(heard, program, None, agents=agents) as cluster:
+            self.assertEqual([node.name for node in cluster.cluster_info], ["ps:0", "worker:0", "worker:1"])
+            self.assertEqual(cluster.num_executors, 3)
+            self.assertEqual(cluster.train({"x": np.arange(100)}, end_of_feed=True).rows, 100)
+            doubled = cluster.inference({"x": np.arange(20)}).table()
+        self.assertEqual(doubled.to_pydict(), {"doubled": [2 * i for i in range(20)]})
+        self.assertEqual(sum(value for _, _, value in heard.metrics["sum"]), sum(range(100)))
+
+    def test_agents_that_cannot_be_are_refused(self):
+        for agents, part in (
+            (millrace.Agents({"type": "static", "cluster_spec": {"worker": ["h:1"]}}), "one of secret_file and"),
+            (millrace.Agents("{}", secret_file=self.secret), "type"),
+            (millrace.Agents({"type": "static", "cluster_spec": {"worker": []}}, secret_file=self.secret), "worker"),
+        ):
+            with self.assertRaisesRegex(millrace.InvalidArgumentError, part):
+                run(Heard(), _PROGRAM, None, agents=agents)
 
 
 class InterruptTest(unittest.TestCase):

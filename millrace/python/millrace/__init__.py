@@ -45,6 +45,7 @@ from millrace.inference import InferenceResult
 from millrace.local_cluster import LocalCluster
 from millrace.node import KeyValue, Node, run_node
 from millrace.options import (
+    Agents,
     ClusterOptions,
     InputMode,
     LocalOptions,
@@ -59,6 +60,7 @@ from millrace.spark_cluster import SparkCluster
 
 __all__ = [
     "AbortedError",
+    "Agents",
     "Batch",
     "CancelledError",
     "Cluster",

@@ -74,6 +74,20 @@ class Sidecar(Structure):
     ]
 
 
+class Agents(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("resolver", c_char_p),
+        ("secret_file", c_char_p),
+        ("secret_dir", c_char_p),
+        ("bind_address", c_char_p),
+        ("driver_host", c_char_p),
+        ("poll_interval_ms", c_int64),
+        ("fixed_members", c_int32),
+        ("ship", c_int32),
+    ]
+
+
 class Options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -117,6 +131,7 @@ class Options(Structure):
         ("num_gpus_by_job", c_size_t),
         ("sidecars", POINTER(POINTER(Sidecar))),
         ("num_sidecars", c_size_t),
+        ("agents", POINTER(Agents)),
     ]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import math
+import os
 from ctypes import POINTER, Structure, c_char_p, pointer
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from millrace import _driver_library as lib
-from millrace.options import InputMode, NodeProgram, QuarantinePolicy, RestartPolicy, Sidecar
+from millrace.options import Agents, InputMode, NodeProgram, QuarantinePolicy, RestartPolicy, Sidecar
 
 __all__ = ["c_options", "ms"]
 
@@ -65,13 +67,32 @@ def _sidecar(sidecar: Sidecar) -> Any:
     )
 
 
+def _text(value: Optional[str]) -> Optional[bytes]:
+    return None if value is None else os.fsencode(value)
+
+
+def _agents(agents: Agents, ship: bool) -> Any:
+    resolver = agents.resolver if isinstance(agents.resolver, str) else json.dumps(agents.resolver)
+    return _sized(
+        lib.Agents,
+        resolver=resolver.encode(),
+        secret_file=_text(agents.secret_file),
+        secret_dir=_text(agents.secret_dir),
+        bind_address=_text(agents.bind_address),
+        driver_host=_text(agents.driver_host),
+        poll_interval_ms=ms(agents.poll_interval),
+        fixed_members=int(agents.fixed_members),
+        ship=int(ship),
+    )
+
+
 # The members that are numbers, texts and times as they are.
 _NUMBERS = ("num_ps", "eval_node", "tensorboard", "gpus_per_node", "feed_budget_bytes")
 _TEXTS = ("master_node", "log_dir", "working_dir", "default_fs", "feed_port_range", "coordinator_port_range")
 _TIMES = ("reservation_timeout", "stop_grace", "stop_timeout")
 
 
-def c_options(program: NodeProgram, num_executors: int, options: Mapping[str, Any]) -> lib.Options:
+def c_options(program: NodeProgram, num_executors: Optional[int], options: Mapping[str, Any]) -> lib.Options:
     """The struct; ctypes keeps alive what it points to."""
     members: Dict[str, Any] = {name: int(options[name]) for name in _NUMBERS if name in options}
     members.update({name: str(options[name]).encode() for name in _TEXTS if name in options})
@@ -85,6 +106,8 @@ def c_options(program: NodeProgram, num_executors: int, options: Mapping[str, An
     sidecars = [_sidecar(each) for each in options.get("sidecars", ())]
     if "quarantine" in options:
         members["quarantine"] = pointer(_quarantine(options["quarantine"]))
+    if "agents" in options:
+        members["agents"] = pointer(_agents(options["agents"], program.shipped))
     progress = options.get("progress")
     made: lib.Options = _sized(
         lib.Options,
@@ -94,7 +117,7 @@ def c_options(program: NodeProgram, num_executors: int, options: Mapping[str, An
         env=_variables(env),
         num_env=len(env),
         agent_path=lib.agent_path(),
-        num_executors=num_executors,
+        num_executors=num_executors or 0,
         feed=int(InputMode(options.get("input_mode", InputMode.DIRECT)) is InputMode.FEED),
         queues=_texts(queues),
         num_queues=len(queues),

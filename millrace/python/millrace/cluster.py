@@ -64,7 +64,7 @@ class Cluster(abc.ABC):
             cluster.train(table, num_epochs=5, end_of_feed=True)
             predictions = cluster.inference(test).table()
 
-    On this machine it is a LocalCluster; Cluster.run(spark, program) makes a SparkCluster. A `with` ends with
+    Driven by this process it is a LocalCluster; Cluster.run(spark, program) makes a SparkCluster. A `with` ends with
     shutdown(), or after an error with close(). Every call that fails raises MillraceError with the cluster's first
     cause. All methods may be called from any thread.
     """
@@ -87,7 +87,9 @@ class Cluster(abc.ABC):
 
     @overload
     @classmethod
-    def run(cls, program: Program, num_executors: int = 1, **options: Unpack[LocalOptions]) -> LocalCluster: ...
+    def run(
+        cls, program: Program, num_executors: Optional[int] = None, **options: Unpack[LocalOptions]
+    ) -> LocalCluster: ...
 
     @overload
     @classmethod
@@ -104,10 +106,12 @@ class Cluster(abc.ABC):
         """Starts a cluster, and returns when every node runs.
 
             Cluster.run(program, num_executors=1, **options)           on this machine
+            Cluster.run(program, agents=Agents(...), **options)        on agents that a resolver names
             Cluster.run(spark, program, num_executors=1, **options)    on the executors of a Spark application
 
-        program: a NodeProgram; or, on this machine, a script of Python ("train.py", with the option `args`), an
-        executable, or a function of one node that a file has at its top level. The options are those of
+        program: a NodeProgram; or, but on Spark, a script of Python ("train.py", with the option `args`), an
+        executable, or a function of one node that a file has at its top level. Agents must have these at the same
+        path, and by default there are as many nodes as the resolver names. The options are those of
         millrace.ClusterOptions, and of LocalOptions or SparkOptions; they have the same names as in C++ and Java.
         """
         if "spark" in options or (args and _is_of_spark(args[0])):

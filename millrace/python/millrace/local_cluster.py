@@ -1,4 +1,4 @@
-"""A cluster on this machine."""
+"""A cluster that this process drives, on this machine or on agents that listen elsewhere."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from millrace.source import source_of
 __all__ = ["LocalCluster", "start_here"]
 
 _PARTITIONS_PER_NODE = 4  # of one table: who is faster takes more of them
+_FED_JOBS = ("chief", "master", "worker")
 _DEFAULT_QUEUES = ("input", "output", "error")
 
 
@@ -86,25 +87,25 @@ def _end(handle: Handle) -> None:
 
 
 class LocalCluster(Cluster):
-    """A cluster on this machine: Cluster.run makes it.
+    """A cluster that this process drives, on this machine or, with the option `agents`, elsewhere: Cluster.run makes
+    it.
 
     Ctrl-C (and a notebook's stop) ends the call that is under way, and nothing else: the cluster can be fed again;
     while it starts or shuts down, it ends the cluster.
     """
 
-    def __init__(
-        self, handle: Handle, listener: _Listener, program: NodeProgram, num_executors: int, options: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, handle: Handle, listener: _Listener, program: NodeProgram, options: Mapping[str, Any]) -> None:
         self._handle = handle
         self._listener = listener
         self._finalizer = weakref.finalize(self, _end, handle)
-        self._num_fed: int = num_executors - options.get("num_ps", 0) - int(options.get("eval_node", False))
+        nodes = self.cluster_info
+        self._num_fed = sum(node.job_name in _FED_JOBS for node in nodes)
         with handle as pointer:
             super().__init__(
                 program,
                 driver_library().millrace_cluster_id(pointer).decode(),
                 driver_library().millrace_cluster_address(pointer).decode(),
-                num_executors,
+                len(nodes),
                 InputMode(options.get("input_mode", InputMode.DIRECT)),
                 options.get("queues", _DEFAULT_QUEUES),
             )
@@ -237,7 +238,7 @@ class LocalCluster(Cluster):
         return self._text_of("millrace_cluster_tensorboard_url")
 
 
-def start_here(program: Program, num_executors: int = 1, **options: Any) -> LocalCluster:
+def start_here(program: Program, num_executors: Optional[int] = None, **options: Any) -> LocalCluster:
     """Cluster.run(program, ...)."""
     check_names(options, LocalOptions, "on this machine")
     given = {name: value for name, value in options.items() if value is not None}
@@ -254,7 +255,7 @@ def start_here(program: Program, num_executors: int = 1, **options: Any) -> Loca
             _driver_library.call("millrace_cluster_run", byref(made_of), byref(made))
         assert made.value is not None
         handle = Handle(made.value, driver_library().millrace_cluster_free, "the cluster")
-        return LocalCluster(handle, listener, node_program, num_executors, given)
+        return LocalCluster(handle, listener, node_program, given)
 
     try:
         return interruptible(start, stop.request)

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Type, Typed
 from millrace.error import InvalidArgumentError, NotFoundError
 
 __all__ = [
+    "Agents",
     "ClusterOptions",
     "InputMode",
     "LocalOptions",
@@ -88,6 +89,24 @@ class Sidecar:
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
+@dataclasses.dataclass(frozen=True)
+class Agents:
+    """Agents that listen already (`millrace-agent agent --listen`), on other hosts or in pods: a resolver says where.
+
+        Agents({"type": "static", "cluster_spec": {"worker": ["h1:7077", "h2:7077"]}}, secret_file="agents.json")
+
+    A NodeProgram.file is sent to them; any other program must be there.
+    """
+
+    resolver: Union[str, Mapping[str, Any]]  # its description, as JSON or as the dict that JSON makes of it
+    secret_file: Optional[str] = None  # the secret that the agents have: one of a file and a folder
+    secret_dir: Optional[str] = None
+    bind_address: Optional[str] = None  # where the coordinator listens; None: "0.0.0.0"
+    driver_host: Optional[str] = None  # by which agents reach it; None: as they see this host
+    poll_interval: float = 5.0  # seconds; how often a source that cannot push is asked
+    fixed_members: bool = False  # a node without an agent is an error at once
+
+
 class ClusterOptions(TypedDict, total=False):
     """What every cluster may be given; times are in seconds, and math.inf is without end. An option that is not
     given, or None, has the default of ClusterOptions in C++ and Java."""
@@ -118,8 +137,9 @@ class ClusterOptions(TypedDict, total=False):
 
 
 class LocalOptions(ClusterOptions, total=False):
-    """And those of a cluster on this machine."""
+    """And those of a cluster that this process drives."""
 
+    agents: Agents  # which run the nodes, instead of this machine
     args: Sequence[str]  # of a program that is a script or an executable
     cluster_file: bool  # True: the CLI and the dashboard find the cluster
     progress: bool  # what happens, on stderr; without, if that is a terminal
