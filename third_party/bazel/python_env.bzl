@@ -38,7 +38,7 @@ python_env = repository_rule(
     implementation = _python_env_impl,
     attrs = {
         "requirements": attr.label(mandatory = True, allow_single_file = True),
-        "keep": attr.string(doc = "A pattern of files that are otherwise left out, such as *.pyi."),
+        "keep": attr.string(doc = "A folder, or a pattern of files, that is otherwise left out: bin, *.pyi."),
         "_installer": attr.label(default = "//third_party/bazel:python_env.py", allow_single_file = True),
     },
 )

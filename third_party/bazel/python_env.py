@@ -1,6 +1,6 @@
 """Installs the wheels of a requirements file into a folder: python_env.py REQUIREMENTS FOLDER [KEEP].
 
-KEEP is a pattern of files that are otherwise left out.
+KEEP is a folder, or a pattern of files, that is otherwise left out.
 
 Every requirement is `name==version` with at least one `--hash=sha256:`. A wheel is taken from
 ~/.cache/millrace/dist/<sha256>/ or, when it is not there, downloaded with pip and put there. pip
@@ -62,7 +62,7 @@ def _put_into_cache(cache, wheels):
 
 
 def _prune(folder, keep):
-    for name in UNUSED:
+    for name in set(UNUSED) - {keep}:
         shutil.rmtree(folder / name, ignore_errors=True)
     for pattern in set(UNUSED_PATTERNS) - {keep}:
         for path in folder.rglob(pattern):

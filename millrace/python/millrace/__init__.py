@@ -56,7 +56,7 @@ from millrace.options import (
     SparkOptions,
 )
 from millrace.source import Source
-from millrace.spark_cluster import SparkCluster
+from millrace.spark_cluster import SparkCluster, spark_jar
 
 __all__ = [
     "AbortedError",
@@ -90,5 +90,6 @@ __all__ = [
     "TrainResult",
     "UnavailableError",
     "run_node",
+    "spark_jar",
 ]
 __version__ = "0.1.0"

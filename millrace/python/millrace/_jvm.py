@@ -38,7 +38,7 @@ def cluster_class(jvm: Any) -> Any:
         raise FailedPreconditionError(
             "FAILED_PRECONDITION",
             "the connector's jar is not on the class path: spark-submit --jars millrace-spark.jar, or "
-            'SparkSession.builder.config("spark.jars", "millrace-spark.jar") before the session is there',
+            'SparkSession.builder.config("spark.jars", millrace.spark_jar()) before the session is there',
         )
     return found
 

@@ -6,12 +6,13 @@ No Python runs on the executors and no rows pass through Python: this calls the 
 from __future__ import annotations
 
 import logging
+import pathlib
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union, overload
 
 from millrace import _jvm
 from millrace._jvm import translated
 from millrace.cluster import THREE_DAYS, Cluster, NodeInfo, TrainResult
-from millrace.error import InvalidArgumentError, MillraceError
+from millrace.error import InvalidArgumentError, MillraceError, NotFoundError
 from millrace.options import InputMode, NodeProgram, SparkOptions, check_names
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from pyspark.streaming import DStream, StreamingContext
 
-__all__ = ["SparkCluster", "start_on_spark"]
+__all__ = ["SparkCluster", "spark_jar", "start_on_spark"]
 
 _LOG = logging.getLogger("millrace")
 
@@ -252,6 +253,15 @@ class SparkCluster(Cluster):
     @property
     def working_dir(self) -> str:
         return str(self._java.workingDir())
+
+
+def spark_jar() -> str:
+    """The path of the connector's jar that came with this package: SparkSession.builder.config("spark.jars",
+    millrace.spark_jar()). Raises NotFoundError where the package has none."""
+    jar = pathlib.Path(__file__).resolve().parent / "lib" / "millrace-spark.jar"
+    if not jar.exists():
+        raise NotFoundError("NOT_FOUND", f"there is no {jar}: the package comes with it as a wheel")
+    return str(jar)
 
 
 def _java_frame(data: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Programs that run as they are: python -m millrace.examples.digits."""
