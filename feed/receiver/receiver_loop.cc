@@ -387,11 +387,10 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
   }
   if (it == sessions_.end()) {
     const auto connection = data->connections.find((*parts)[0].source_fd());
-    // ABORT of a session that has ended: now it writes no more.
-    const bool vacates = header.type == FrameType::kAbort &&
-                         connection != data->connections.end() &&
-                         segments_.Vacate(connection->second, header.session);
-    if (!vacates) core_->CountDroppedFrame();
+    if (connection != data->connections.end()) {
+      return HandleOfEnded(connection->second, header, metadata);
+    }
+    core_->CountDroppedFrame();
     return absl::OkStatus();
   }
   Session& session = it->second;
@@ -452,6 +451,21 @@ absl::Status ReceiverLoop::HandleFrame(DataSocket* data, const std::string& prin
   const absl::Status status = core_->EndPartition(session.core, end.end_row);
   segments_.Vacate(session.connection, header.session);
   return absl::IsDataLoss(status) ? absl::OkStatus() : status;
+}
+
+// Frames that were under way when their session ended. What they say of the segment holds for their
+// connection.
+absl::Status ReceiverLoop::HandleOfEnded(uint64_t connection, const FrameHeader& header,
+                                         absl::string_view metadata) {
+  bool dropped = true;
+  if (header.type == FrameType::kAbort) {
+    dropped = !segments_.Vacate(connection, header.session);  // now it writes no more
+  } else if (header.type == FrameType::kMapped) {
+    MILLRACE_ASSIGN_OR_RETURN(const MappedFrame mapped, DecodeMapped(metadata));
+    dropped = !segments_.OnMapped(connection, mapped.reason.empty());
+  }
+  if (dropped) core_->CountDroppedFrame();
+  return absl::OkStatus();
 }
 
 absl::Status ReceiverLoop::HandleSchema(Session* session, absl::string_view metadata) {

@@ -162,6 +162,8 @@ class ReceiverLoop {
                                         int fd, absl::Status refusal);
   void HandleForeign(DataSocket* data, const std::string& principal,
                      const std::vector<ZmqMessage>& parts);
+  [[nodiscard]] absl::Status HandleOfEnded(uint64_t connection, const FrameHeader& header,
+                                           absl::string_view metadata);
   [[nodiscard]] absl::Status HandleSchema(Session* session, absl::string_view metadata);
   [[nodiscard]] absl::Status HandleBatch(Session* session, std::vector<ZmqMessage>* parts);
   [[nodiscard]] absl::Status HandlePlaced(Session* session, absl::string_view metadata);

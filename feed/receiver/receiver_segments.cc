@@ -31,9 +31,11 @@ absl::StatusOr<SessionSegment> ReceiverSegments::Get(uint64_t connection,
   return SessionSegment{.segment = std::move(segment)};
 }
 
-void ReceiverSegments::OnMapped(uint64_t connection, bool mapped) {
+bool ReceiverSegments::OnMapped(uint64_t connection, bool mapped) {
   const auto it = segments_.find(connection);
-  if (it != segments_.end()) it->second.mapped = mapped;
+  if (it == segments_.end()) return false;
+  it->second.mapped = mapped;
+  return true;
 }
 
 absl::StatusOr<SharedBytes> ReceiverSegments::Use(uint64_t connection, uint64_t session,

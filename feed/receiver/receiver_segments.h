@@ -36,7 +36,8 @@ class ReceiverSegments {
   [[nodiscard]] absl::StatusOr<SessionSegment> Get(uint64_t connection,
                                                    absl::string_view principal);
   // What the feeder has answered to SEGMENT: no session of the connection is told of it again.
-  void OnMapped(uint64_t connection, bool mapped);
+  // Returns whether the connection has a segment.
+  bool OnMapped(uint64_t connection, bool mapped);
 
   // PLACED. INVALID_ARGUMENT if the body does not lie in unused room of the session.
   [[nodiscard]] absl::StatusOr<SharedBytes> Use(uint64_t connection, uint64_t session, Room body);

@@ -166,7 +166,7 @@ TEST_F(ShutdownFaultsTest, AFloodOnStderrStopsNobody) {
   auto cluster =
       Run(options, Program("flood", "worker:1", {absl::StrCat("--flood_bytes=", kBytes)}));
   ASSERT_THAT(cluster, IsOk());
-  ASSERT_TRUE(log_.WaitForLine("worker:1", "flooded"));
+  ASSERT_TRUE(log_.WaitForLine("worker:1", "flooded", 4 * kPatience));
   const int64_t memory = PeakMemory(AgentPid(**cluster, 1));
   ExpectTrainsAndShutsDown(**cluster);
   struct stat file {};
