@@ -38,27 +38,29 @@
 namespace millrace {
 
 struct AdoptingLauncherOptions {
-  // The secret that the agents have. Read afresh for each adoption, so that it may be replaced;
+  // The secret that the agents have. It is read for each adoption, so that it may be replaced;
   // drivers need no key.
   SecretPlace secret;
   // What the coordinator binds: agents dial back to it.
   std::string bind_address = "0.0.0.0";
-  // Under which host agents reach the coordinator: a name or an address. Empty: as each agent sees
-  // this driver's end of its call, which is right wherever no address is translated in between.
+  // The host name or address at which agents reach the coordinator. Empty: the address of this
+  // driver that each agent sees on its call, which is right unless addresses are translated in
+  // between.
   std::string driver_host;
   // How often a source that cannot push is asked.
   absl::Duration poll_interval = absl::Seconds(5);
   AdoptionOptions adoption;
-  // One line for a person: for whom the cluster waits and why, once it has waited for a while, and
-  // that this is over. From the launcher's thread; must not block. Unset: a warning in the log.
+  // Called with one line for a person once the cluster has waited for a while, which says for what
+  // and why, and again when the wait is over. Runs on the launcher's thread and must not block.
+  // Unset: a warning in the log.
   std::function<void(const std::string& line)> on_note;
 };
 
 // One thread, "mr-adopter", makes every decision; gRPC's threads and the resolver's watch hand it
-// what they hear. A resolver that fails, or an agent that is not there yet, is no error: it is
-// waited for, up to ClusterOptions::reservation_timeout, whose error then says for each slot what
-// was missing. An agent of another secret or version, an address given twice, or a resolver that
-// refuses is one at once.
+// what they hear. A resolver that fails or an agent that is not there yet is not an error: the
+// launcher waits for it up to ClusterOptions::reservation_timeout, and the error after that says
+// for each slot what was missing. An agent with another secret or version, an address that is given
+// twice, and a resolver that refuses are errors at once.
 //
 // Ownership: borrows the resolver, which must outlive it.
 class AdoptingLauncher : public Launcher {
@@ -66,8 +68,8 @@ class AdoptingLauncher : public Launcher {
   AdoptingLauncher(ClusterResolver* resolver, AdoptingLauncherOptions options);
   ~AdoptingLauncher() override;
 
-  // Returns the error of reading the secret, or of a watch that cannot be; everything else is told
-  // by the events.
+  // Returns an error if the secret cannot be read or the watch cannot be started; everything else
+  // is reported by the events.
   absl::Status Launch(const std::vector<AgentTicket>& tickets, Events events) override;
   absl::Status Relaunch(const AgentTicket& ticket) override;
   void Stop(absl::Duration grace) override;
@@ -92,9 +94,9 @@ struct ClusterShape {
   bool eval_node = false;
 };
 
-// Returns INVALID_ARGUMENT, naming it, for a job that no cluster has (there are ps, chief or
-// master, evaluator and worker), for a second chief, master or evaluator, for indices with gaps,
-// and for a spec without a chief, master or worker.
+// Returns INVALID_ARGUMENT, naming the job, for a job other than ps, chief, master, evaluator and
+// worker, for a second chief, master or evaluator, for indices with gaps, and for a spec without a
+// chief, master or worker.
 [[nodiscard]] absl::StatusOr<ClusterShape> ShapeOf(const ClusterSpec& spec);
 
 }  // namespace millrace

@@ -17,7 +17,7 @@ struct AdoptionOptions {
   absl::Duration replacement_timeout = absl::Seconds(600);
   // Wait for agents that serve another cluster; otherwise that is an error.
   bool wait_when_busy = true;
-  // The resolver will never name others than it does: a slot without a member is an error at once.
+  // The resolver's members never change, so a slot without a member is an error at once.
   bool fixed_members = false;
 };
 

@@ -28,7 +28,7 @@ struct AgentTicket {
   std::string job_name;
   int task_index = 0;
   bool restarts = false;
-  // Under which host the node is announced; empty: the agent finds it out.
+  // The host under which the node is announced; empty: the agent finds it out.
   std::string advertise;
 };
 

@@ -65,12 +65,13 @@ Batch MakeBatch(RecordBatch rows, std::shared_ptr<const BatchLayout> layout);
 // spans and views point into it. Thread safety: immutable.
 class Batch {
  public:
-  // No rows of columns that nobody knows, as NextBatch returns it when a feed ends that brought
-  // none: every column asked for is there and empty, whatever its type.
+  // A batch without rows whose columns are not known, which NextBatch returns if a feed ends
+  // without having brought any rows. Every column that is asked for exists and is empty, whatever
+  // its type.
   Batch() = default;
 
-  // Returns NOT_FOUND if the mapping names a column that the rows have not (the message lists those
-  // they have), INVALID_ARGUMENT if it gives one name twice or an empty one.
+  // Returns NOT_FOUND if the mapping names a column that the rows do not have (the message lists
+  // those they have), INVALID_ARGUMENT if it gives a name twice or an empty one.
   [[nodiscard]] static absl::StatusOr<Batch> Create(RecordBatch rows,
                                                     const InputMapping& mapping = {});
   // From the Arrow C Data Interface, as RecordBatch::Import. Errors as there.
@@ -140,12 +141,12 @@ class Batch {
   // looks its columns up by name each time.
   [[nodiscard]] Row row(int64_t index) const;
 
-  // Of any type. Nulls of the rows, not of a list's elements. For a struct's field, "point.x", the
-  // rows where field or struct is null.
+  // For columns of any type: which rows are null, not which elements of a list. For a struct's
+  // field, "point.x", a row is null where the field or the struct is.
   [[nodiscard]] Validity validity(absl::string_view name) const;
   [[nodiscard]] absl::StatusOr<Validity> TryValidity(absl::string_view name) const;
-  // Of a list's elements: of all rows one after the other, those of nested fixed_size_lists
-  // flattened.
+  // Which elements of a list column are null: of all rows one after the other, with nested
+  // fixed_size_lists flattened.
   [[nodiscard]] Validity element_validity(absl::string_view name) const;
 
   // `row` must be below num_rows() (checked).
@@ -157,8 +158,8 @@ class Batch {
 
  private:
   friend Batch internal::MakeBatch(RecordBatch, std::shared_ptr<const internal::BatchLayout>);
-  // The column, named as it was asked for: not to be kept. `around`, if not null, gets the structs
-  // that it is a field of.
+  // The column, with the name that was asked for; the pointer must not be kept. `around`, if not
+  // null, gets the structs that it is a field of.
   [[nodiscard]] absl::StatusOr<Column> Resolve(absl::string_view name,
                                                std::vector<ColumnView>* around) const;
   [[nodiscard]] absl::StatusOr<Column> ResolveField(absl::string_view name,

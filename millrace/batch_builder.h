@@ -90,8 +90,8 @@ class BatchBuilder {
   // The columns below share the memory of the batches that they are made of; nothing is copied.
 
   // Lists: row i holds the next lengths[i] rows of `elements`, a batch of one column, whose rows
-  // must be as many as all lengths together. Its nullability is the element's, its name does not
-  // count.
+  // must be as many as all lengths together. The column's nullability becomes that of the elements;
+  // its name is ignored.
   BatchBuilder& AddList(absl::string_view name, std::span<const int64_t> lengths,
                         const RecordBatch& elements, std::span<const bool> valid = {},
                         bool large = false);

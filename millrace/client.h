@@ -46,8 +46,9 @@ struct ClientOptions {
   std::string viewer_token;    // for looking; an operator's will do too. A secret.
   std::string operator_token;  // for StopCluster, RestartNode, Kv. Empty: these are refused here.
   absl::Duration timeout = absl::Seconds(10);  // of each call that does not say otherwise
-  // Says that the cluster is gone for good, where the caller can tell (the process behind a cluster
-  // file has ended). Called from the watch's thread. Null: it never is.
+  // Returns true if the caller knows that the cluster is gone for good, for instance because the
+  // process behind a cluster file has ended. Called from the watch's thread. Null: the cluster
+  // never counts as gone.
   std::function<bool()> owner_gone;
 };
 
@@ -163,8 +164,8 @@ struct KeyEntry {
 // watch may outlive its client.
 class ClusterClient {
  public:
-  // Does not reach out yet. Returns INVALID_ARGUMENT if the address is none, or there is no CA or
-  // no token at all.
+  // Does not connect yet. Returns INVALID_ARGUMENT if the address is not a host:port, or there is
+  // no CA or no token at all.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ClusterClient>> Connect(
       ClientOptions options);
   ~ClusterClient();
@@ -188,7 +189,7 @@ class ClusterClient {
 
   // ---- the operator's ----
 
-  // The nodes are asked to end (now: killed); the driver sees CANCELLED with the reason.
+  // Asks the nodes to end (`now`: kills them); the driver's calls return CANCELLED with the reason.
   absl::Status StopCluster(absl::string_view reason, bool now = false);
 
   // Ends the node and starts it again. Returns the attempt that it will have, or NOT_FOUND,

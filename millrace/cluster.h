@@ -1,8 +1,8 @@
 // File: millrace/cluster.h
 //
-// A cluster of node programs, from a driver's point of view. What it runs on and how stands in
-// millrace/cluster_options.h, where its agents come from in millrace/local_launcher.h and
-// millrace/adopting_launcher.h, what it is fed in millrace/source.h.
+// A cluster of node programs, from a driver's point of view. Its options are in
+// millrace/cluster_options.h, the launchers that provide its agents in millrace/local_launcher.h
+// and millrace/adopting_launcher.h, and the data that it is fed in millrace/source.h.
 //
 //   millrace::LocalLauncher launcher;
 //   MILLRACE_ASSIGN_OR_RETURN(
@@ -74,8 +74,8 @@ struct ShutdownOptions {
   absl::Duration timeout = absl::Hours(72);
 };
 
-// Results of one inference call; lazy: no row is fed before something is asked for. Results are 1:1
-// with rows and in their order within each partition.
+// The results of one inference call. It is lazy: no row is fed before results are asked for. There
+// is one result for each row, in the order of the rows within each partition.
 //
 // Thread safety: single-threaded. Lifetime: must not outlive its Cluster.
 class InferenceResult {
@@ -110,7 +110,7 @@ class InferenceResult {
 // attempt, host and exit status, its last stderr lines after the first line. Codes: ABORTED, a node
 // exited with an error or was killed; UNAVAILABLE, a host or agent was lost; NOT_FOUND or
 // PERMISSION_DENIED, the program could not be started; DEADLINE_EXCEEDED, a time limit of the call;
-// CANCELLED, an operator stopped the cluster (ClusterClient::StopCluster), with his reason.
+// CANCELLED, an operator stopped the cluster (ClusterClient::StopCluster), with the reason given.
 class Cluster {
  public:
   // Starts the agents, waits until every node runs, and returns. An error leaves nothing behind.
@@ -134,9 +134,9 @@ class Cluster {
   // does, and FAILED_PRECONDITION naming the rows if a program's results do not cover them once.
   [[nodiscard]] absl::StatusOr<InferenceResult> Inference(
       const std::shared_ptr<PartitionedSource>& source, const InferenceOptions& options = {});
-  // Ends what nodes do with a queue now, training or inference: ShouldStop() turns true once what
-  // was fed is read. A program that has trained may serve inference on it afterwards; training does
-  // not come back. Returns as Train for a wrong queue or mode.
+  // Ends the training or inference that nodes do on a queue: ShouldStop() turns true once they have
+  // read what was fed. A program that has trained may serve inference on the queue afterwards; it
+  // cannot be trained on again. Returns as Train for a wrong queue or mode.
   absl::Status EndFeed(absl::string_view queue = "input");
 
   // Ends all queues, waits for the workers, then stops ps and evaluator. Returns the first failure

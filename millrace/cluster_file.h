@@ -8,7 +8,7 @@
 //
 // In ClustersDir(), mode 0700, two files of mode 0600:
 //   <id>.json       address, CA, client certificate with its key, viewer token: enough to look.
-//                   May be given to a viewer.
+//                   May be given to people who only look.
 //   <id>.operator   the operator token: stop nodes, read and write the key-value store. May not.
 // Both are replaced atomically. A symbolic link, another owner than this user, or a mode that lets
 // others in is refused: PERMISSION_DENIED, saying what to do.
@@ -55,7 +55,7 @@ struct ClusterFile {
 // above, or INVALID_ARGUMENT naming the field if it is no cluster file.
 [[nodiscard]] absl::StatusOr<ClusterFile> ReadClusterFile(const std::string& path);
 
-// Whether the owner was a process of this host and has ended. False if that cannot be told.
+// Whether the owner was a process of this host and has ended. False if that is not known.
 [[nodiscard]] bool ClusterOwnerGone(const ClusterFile& cluster);
 
 struct ClusterFileList {

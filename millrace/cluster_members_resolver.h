@@ -5,9 +5,9 @@
 //
 // Defines: ClusterMembersResolver.
 //
+//   // the cluster that this user runs
 //   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ClusterMembersResolver> resolver,
-//                             ClusterMembersResolver::Create({}));   // the cluster that this user
-//                             runs
+//                             ClusterMembersResolver::Create({}));
 //   resolver->cluster_spec();   // {"chief": ["h1:40213"], "worker": ["h2:39114"]}
 
 #ifndef MILLRACE_CLUSTER_MEMBERS_RESOLVER_H_
@@ -32,7 +32,7 @@ namespace millrace {
 // started again is a member when its next attempt has registered; its address may differ. Roles
 // never move.
 //
-// There is nothing of the kind in TensorFlow, hence no ResolverBehavior.
+// TensorFlow has no such resolver, hence there is no ResolverBehavior.
 //
 // Thread safety: see ClusterResolver. Watch() is pushed by the coordinator ("client-watch" in
 // docs/threads.md); when that cannot be heard, the status says so within 15 s of silence, and it

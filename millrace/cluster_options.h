@@ -46,7 +46,8 @@ struct NodeOptions {
   int gpus_per_node = 0;
   // Other numbers for some jobs: {{"evaluator", 1}, {"ps", 0}}. A node with 0 sees no GPU.
   std::map<std::string, int> gpus_by_job;
-  // What each node's output may bring to on_output; log_dir has all of it. At least 1.
+  // How many bytes of its output each node may send to on_output per second; log_dir has all of it.
+  // At least 1.
   int64_t log_bytes_per_second = int64_t{64} << 10;
   // Programs beside nodes.
   std::vector<Sidecar> sidecars;
@@ -66,8 +67,9 @@ struct FeedOptions {
 
 // What becomes of nodes that fail, and how long one may take to end (docs/failures.md).
 struct FailureOptions {
-  // How often a node that failed, or whose agent was lost, is started again before that is the
-  // cluster's failure: by default never. Of every role, and of the jobs that differ ("worker").
+  // How often a node that failed, or whose agent was lost, is started again before the cluster
+  // fails: by default never. One policy for every role, and others for the jobs that differ
+  // ("worker").
   RestartPolicy restart;
   std::map<std::string, RestartPolicy> restart_by_job;
   QuarantinePolicy quarantine;

@@ -46,8 +46,8 @@ class ClusterResolver {
   ClusterResolver(const ClusterResolver&) = delete;
   ClusterResolver& operator=(const ClusterResolver&) = delete;
 
-  // The members at the time of the call. The source is asked afresh each time; an answer is never
-  // kept, and when the source cannot be asked there is an error rather than an old answer.
+  // The members at the time of the call. Every call asks the source; answers are never kept, and a
+  // source that cannot be asked is an error rather than an old answer.
   [[nodiscard]] virtual absl::StatusOr<ClusterSpec> cluster_spec() = 0;
 
   // "rpc_layer://address" of one task, or the address alone when the layer is empty. What is not
@@ -80,8 +80,9 @@ class ClusterResolver {
 
   // Calls `callback` with the members and then with every change of them, until the returned object
   // is destroyed; see MembershipUpdate. Sources that push are listened to, the others are asked
-  // every `options.poll_interval`. The resolver must outlive the watch. Errors of the source reach
-  // the callback, and the watch goes on; only one that cannot ever be (wrong options) is returned.
+  // every `options.poll_interval`. The resolver must outlive the watch. Errors of the source are
+  // passed to the callback, and the watch goes on. An error is returned only if there can be no
+  // watch at all (wrong options).
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(
       MembershipCallback callback, const WatchOptions& options);
   [[nodiscard]] absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(

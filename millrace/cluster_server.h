@@ -50,7 +50,7 @@ class ClusterServer {
   ClusterServer& operator=(const ClusterServer&) = delete;
 
   [[nodiscard]] int port() const { return port_; }
-  // Takes no more calls; cancels those that are under way after `grace`. Idempotent.
+  // Accepts no more calls, and after `grace` cancels those that are still under way. Idempotent.
   void Shutdown(absl::Duration grace = absl::ZeroDuration());
 
  private:
@@ -68,9 +68,9 @@ class ClusterServer {
     NodeContext& context, const std::vector<grpc::Service*>& services,
     const ClusterServerOptions& options = {});
 
-// A channel to the server of another node, at its address of now; connects on first use and again
-// after a loss. Calls fail with UNAVAILABLE if who answers is not `job_name`:`task_index` of this
-// cluster, as its certificate says.
+// A channel to the server of another node, at that node's current address. It connects on first use
+// and again after a loss. Calls fail with UNAVAILABLE if the certificate of the server that answers
+// is not that of `job_name`:`task_index` of this cluster.
 //
 // Returns NOT_FOUND if the cluster has no such task, FAILED_PRECONDITION if this node has no
 // certificate. Never blocks.

@@ -98,9 +98,9 @@ class DataFeed {
   // before.
   [[nodiscard]] absl::Status BatchResults(const RecordBatch& results);
 
-  // The program wants no more rows: feeders of this queue go elsewhere. What NextBatch has returned
-  // counts as used. Idempotent.
-  // Returns FAILED_PRECONDITION if inference rows are unanswered; their feeder gets the same.
+  // Says that the program wants no more rows: feeders of this queue turn to other nodes. The rows
+  // that NextBatch has returned count as used. Idempotent. Returns FAILED_PRECONDITION if inference
+  // rows are unanswered; their feeder gets the same.
   [[nodiscard]] absl::Status Terminate();
 
  private:

@@ -47,7 +47,7 @@ struct PodIdentity {
   friend bool operator==(const PodIdentity&, const PodIdentity&) = default;
 };
 
-// By what the others reach a pod.
+// The kind of address at which the others reach a pod.
 enum class PodAddress {
   kPodIp,   // 10.1.2.3
   kHostIp,  // the node's, for pods with hostNetwork

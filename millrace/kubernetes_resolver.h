@@ -68,8 +68,8 @@ class KubernetesResolver : public ResolverBase {
   struct Options {
     ResolverBehavior behavior = ResolverBehavior::kCorrect;
 
-    // Job to its label selectors, as kubectl's -l writes them. Empty: {"worker": {"job-name=
-    // tensorflow"}}. (TensorFlow)
+    // Job to its label selectors, as kubectl's -l writes them. Empty:
+    // {"worker": {"job-name=tensorflow"}}. (TensorFlow)
     std::vector<std::pair<std::string, std::vector<std::string>>> job_to_label_mapping;
     // The port of each task of the jobs that `ports` does not name. (TensorFlow)
     int tf_server_port = 8470;
@@ -81,7 +81,7 @@ class KubernetesResolver : public ResolverBase {
     std::string cluster_domain = "cluster.local";
     // The prefix of master(); none if nullopt or empty. (TensorFlow)
     std::optional<std::string> rpc_layer = "grpc";
-    // What task this process is, if not its pod's. (TensorFlow)
+    // The task of this process, if it is not that of its pod. (TensorFlow)
     std::optional<std::string> task_type;
     std::optional<int> task_id;
 

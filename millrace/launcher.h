@@ -45,10 +45,10 @@ class Launcher {
   virtual absl::Status Relaunch(const AgentTicket& /*ticket*/) {
     return absl::UnimplementedError("this launcher does not start agents again");
   }
-  // Stops all nodes where they are, as Ctrl-Z does, until Resume(): agents keep them, however long
-  // the driver is silent. Does not wait until they have stopped. Thread safety: from any thread.
-  // Returns UNIMPLEMENTED where agents cannot be told (the default), FAILED_PRECONDITION if nothing
-  // is launched (any more).
+  // Stops all nodes where they are, as Ctrl-Z does, until Resume(). Their agents keep them for as
+  // long as the driver is silent. Does not wait until they have stopped. Thread safety: from any
+  // thread. Returns UNIMPLEMENTED where agents cannot be told (the default), FAILED_PRECONDITION if
+  // nothing is launched (any more).
   virtual absl::Status Pause() {
     return absl::UnimplementedError("this launcher cannot pause its nodes");
   }
@@ -58,7 +58,7 @@ class Launcher {
   // The address at which these agents reach the driver: what the coordinator binds. "127.0.0.1" for
   // agents of this machine.
   [[nodiscard]] virtual std::string DriverBindAddress() const = 0;
-  // Whether the driver's folders are the agents' too: an empty working directory is then the
+  // Whether driver and agents share their folders. If so, an empty working directory means the
   // driver's, and otherwise the agent's own.
   [[nodiscard]] virtual bool SharesDriverFolders() const { return true; }
 };

@@ -42,8 +42,8 @@ struct WatchOptions {
   absl::Duration poll_interval = absl::Seconds(5);
 };
 
-// INVALID_ARGUMENT if a watch cannot be: there is no callback, or the interval is too short. For
-// those who write a resolver.
+// Returns INVALID_ARGUMENT if there is no callback or the interval is too short. For those who
+// write a resolver.
 [[nodiscard]] absl::Status CheckWatch(const MembershipCallback& callback,
                                       const WatchOptions& options);
 
@@ -67,8 +67,8 @@ class MembershipTracker {
   // `answer` is the source's at `now`.
   void Observe(const absl::StatusOr<ClusterSpec>& answer, absl::Time now);
 
-  // For a source of which only a part is lost: `spec` is the best that is known, of `confirmed`,
-  // and `status` what is wrong with it.
+  // For a source of which only a part is lost: `spec` is the best that is known, as of `confirmed`,
+  // and `status` says what is wrong with it.
   void ObservePartial(const ClusterSpec& spec, const absl::Status& status, absl::Time confirmed);
 
   [[nodiscard]] const MembershipUpdate& last() const { return last_; }

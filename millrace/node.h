@@ -149,7 +149,7 @@ class NodeContext {
   bool WaitForEpoch(uint64_t epoch, absl::Duration timeout = absl::InfiniteDuration()) const;
   // Calls `fn` for every later change of the members, with the epoch that it made, on the channel's
   // thread, one call at a time, after cluster_spec() has it; `fn` must not block and must not call
-  // kv() or Barrier(). Takes the place of the function before, which may be in a last call still.
+  // kv() or Barrier(). Replaces the function set before, whose last call may still be running.
   // Empty: none.
   using MembershipFn =
       std::function<void(uint64_t epoch, const std::vector<MembershipChange>& changes)>;
@@ -168,9 +168,9 @@ class NodeContext {
   // viewfs, in working_dir() on file, and at the root of any other file system.
   [[nodiscard]] std::string AbsolutePath(absl::string_view path) const;
 
-  // The inherited socket of the reserved port, bound and not listening, where release_port is
-  // false; -1 otherwise. It stays the context's, and is close-on-exec: a child of this program that
-  // shall listen on it gets it by dup2 between fork and exec.
+  // The inherited socket of the reserved port, bound and not listening, if release_port is false;
+  // -1 otherwise. It belongs to the context and is close-on-exec: pass it to a child of this
+  // program that is to listen on it by dup2 between fork and exec.
   [[nodiscard]] int port_fd() const;
   // Closes the reserved port here and at the agent: call it when the program listens on it by
   // itself. Does nothing after it has succeeded, or where no port is held. Blocks for one round
@@ -189,8 +189,8 @@ class NodeContext {
   [[nodiscard]] absl::StatusOr<std::vector<std::string>> ClaimGpus(int num_gpus);
   [[nodiscard]] absl::StatusOr<std::vector<std::string>> ClaimGpus(
       const std::vector<std::string>& ids);
-  // Gives some of gpus() back: nothing of this process may use them any more. Returns NOT_FOUND,
-  // and gives back none, if one is not this node's.
+  // Gives some of gpus() back: no part of this process may use them any more. Returns NOT_FOUND,
+  // and gives back none, if one of them is not this node's.
   absl::Status ReleaseGpus(const std::vector<std::string>& ids);
 
   // ---- data -------------------------------------------------------------------------------------

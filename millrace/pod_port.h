@@ -1,6 +1,6 @@
 // File: millrace/pod_port.h
 //
-// Which port of a pod the others shall use: a number for all pods of a job, or what each pod says.
+// Which port of a pod the others use: one number for all pods of a job, or what each pod says.
 //
 // Defines: PodPort.
 //
@@ -33,8 +33,8 @@ class PodPort {
   }
 
   // "8470", "grpc" (a container port's name) or "annotation:example.com/port". Returns
-  // INVALID_ARGUMENT, quoting the text, if the number is outside 1..65535 or the name or key is
-  // none that Kubernetes allows.
+  // INVALID_ARGUMENT, quoting the text, if the number is outside 1..65535 or Kubernetes does not
+  // allow the name or key.
   [[nodiscard]] static absl::StatusOr<PodPort> Parse(absl::string_view text);
 
   // Returns NOT_FOUND if the pod has no such container port or annotation, INVALID_ARGUMENT if the

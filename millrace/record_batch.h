@@ -39,15 +39,15 @@ class RecordBatch {
   // No columns, no rows.
   RecordBatch();
 
-  // Takes `array`, a struct array as a stream's get_next yields it, over: it is moved from whatever
-  // comes back. Buffers stay where they are, except those not aligned to their values, which are
-  // copied. The producer lives in this process and its buffer sizes are believed; everything that
-  // can be checked is: INVALID_ARGUMENT, naming the column, if `array` does not fit `schema`, if a
-  // length or offset is impossible, if offsets decrease, if text is not UTF-8.
+  // Takes over `array`, a struct array as a stream's get_next yields it: it is moved from, whether
+  // this succeeds or not. Buffers stay where they are, except those not aligned to their values,
+  // which are copied. The producer lives in this process and its buffer sizes are believed;
+  // everything that can be checked is: INVALID_ARGUMENT, naming the column, if `array` does not fit
+  // `schema`, if a length or offset is impossible, if offsets decrease, if text is not UTF-8.
   [[nodiscard]] static absl::StatusOr<RecordBatch> FromArrowArray(const Schema& schema,
                                                                   ArrowArray* array);
-  // The same of an array and its schema, as pyarrow's _export_to_c gives them; both are taken over.
-  // Errors as above and as Schema::FromArrowSchema.
+  // The same for an array and its schema, as pyarrow's _export_to_c gives them; both are taken
+  // over. Errors as above and as Schema::FromArrowSchema.
   [[nodiscard]] static absl::StatusOr<RecordBatch> Import(ArrowSchema* schema, ArrowArray* array);
 
   // The rows of `batches`, which must not be empty, in one batch of its own memory.
@@ -79,7 +79,7 @@ class RecordBatch {
   // Keeps the memory of this batch alive while held.
   [[nodiscard]] std::shared_ptr<const void> owner() const { return data_; }
 
-  // Equal schema, rows, nulls and values; what a null row holds does not count. For tests.
+  // Equal schema, rows, nulls and values; the values under nulls are not compared. For tests.
   [[nodiscard]] bool Equals(const RecordBatch& other) const;
 
  private:

@@ -14,7 +14,7 @@ namespace millrace {
 
 // Of one slot. A restart is the same role in a new process: node attempt + 1.
 struct RestartPolicy {
-  // Restarts that a slot may use within `window`; the next failure is the cluster's. 0: none.
+  // How many restarts a slot may use within `window`; one more failure fails the cluster. 0: none.
   int max_restarts = 0;
   // Restarts longer ago than this do not count any more. InfiniteDuration(): all count.
   absl::Duration window = absl::InfiniteDuration();
@@ -27,8 +27,9 @@ struct RestartPolicy {
 };
 
 // A host on which this many nodes or agents failed within `window` gets no restarts for `duration`:
-// the fault is likely the host's, or a program's that cannot run. Where all nodes are on one host
-// each is counted for itself, and one that failed so often is not started again.
+// either the host is at fault, or the program cannot run at all. If all nodes are on one host,
+// failures are counted for each node separately, and a node that has failed so often is not started
+// again.
 struct QuarantinePolicy {
   int failures = 3;
   absl::Duration window = absl::Seconds(60);

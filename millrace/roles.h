@@ -45,7 +45,8 @@ namespace millrace {
     const ClusterSpec& spec, const std::optional<std::string>& task_type,
     const std::optional<int>& task_id, ResolverBehavior behavior = ResolverBehavior::kCorrect);
 
-// The task that serves coordination to all others, whoever asks: as CollectiveLeader().
+// The task that serves coordination to all others, the same for every caller: as
+// CollectiveLeader().
 [[nodiscard]] absl::StatusOr<std::string> CoordinationLeader(
     const ClusterSpec& spec, ResolverBehavior behavior = ResolverBehavior::kCorrect);
 

@@ -48,8 +48,8 @@ class Schema {
 
   // Returns INVALID_ARGUMENT, naming column and type, if a type is not supported (a list of size
   // 0, fixed_size_lists of more than 2^31-1 values per row, a struct without fields, deeper than
-  // kMaxNesting), if a name is no UTF-8 text without NUL,
-  // and if there are more than kMaxColumns columns, or two of one name in the schema or a struct.
+  // kMaxNesting), if a name is not UTF-8 or holds a NUL, and if there are more than kMaxColumns
+  // columns, or two with one name in the schema or a struct.
   [[nodiscard]] static absl::StatusOr<Schema> FromFields(std::vector<Field> fields);
 
   // From the C Data Interface: a struct (as every record batch's schema is) whose children become
@@ -74,7 +74,7 @@ class Schema {
 
   // Never null; lives as long as any copy of this Schema. The caller must not release it.
   [[nodiscard]] const ArrowSchema* c_schema() const;
-  // A copy of its own for a consumer of the C Data Interface, who releases it.
+  // Makes a copy for a consumer of the C Data Interface, which releases it.
   void Export(ArrowSchema* out) const;
 
   // "id: int64, x: fixed_size_list<float32>[64] not null".

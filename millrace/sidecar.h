@@ -25,8 +25,8 @@ struct Sidecar {
   std::map<std::string, std::string> env;  // added to the agent's environment
 };
 
-// TensorBoard on the cluster's log_dir, as "tensorboard": `tensorboard` of the host's PATH, or else
-// python3's module. A host with neither says so in one line and goes on without.
+// TensorBoard on the cluster's log_dir, as "tensorboard": `tensorboard` from the host's PATH, or
+// else python3's module. A host that has neither says so in one line and goes on without it.
 [[nodiscard]] Sidecar TensorBoardSidecar();
 
 }  // namespace millrace

@@ -50,8 +50,8 @@ struct SlurmTaskInfo {
 //
 // The k-th task of a host may use the k-th slice of gpus_per_task of the GPUs of its host: of the
 // ids in CUDA_VISIBLE_DEVICES if that is set, otherwise of 0..gpus_per_node-1. Where srun has given
-// each task GPUs of its own (--gpus-per-task, or gpus_per_task ids in CUDA_VISIBLE_DEVICES), these
-// are it. Hosts without GPUs are fine.
+// each task GPUs of its own (--gpus-per-task, or gpus_per_task ids in CUDA_VISIBLE_DEVICES), the
+// task uses those. Hosts without GPUs are fine.
 //
 // With kTensorFlow: hosts are taken in the order of their names, jobs too, so that ranks and hosts
 // do not match from ten unpadded hosts on; a host that is in the list twice counts once; ids are
@@ -95,8 +95,8 @@ class SlurmResolver : public ResolverBase {
 
   // Reads the variables. Returns FAILED_PRECONDITION if one is missing (not inside a step) or the
   // distribution is another, INVALID_ARGUMENT if one is malformed, two contradict each other (both
-  // are named) or the options ask for what the step has not; RESOURCE_EXHAUSTED for more than
-  // kMaxTasks. With kTensorFlow its errors.
+  // are named) or the options ask for something that the step does not have; RESOURCE_EXHAUSTED for
+  // more than kMaxTasks. With kTensorFlow its errors.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<SlurmResolver>> Create(Options options);
 
   ~SlurmResolver() override;

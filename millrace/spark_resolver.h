@@ -35,9 +35,9 @@
 
 namespace millrace {
 
-// Members are the executors that are active and not excluded; the driver is none. By their ids they
-// are dealt to ps, chief or master, evaluator, other jobs in the order given, and worker at last.
-// Executors that no job takes (the last ones) are no members.
+// Members are the executors that are active and not excluded; the driver is not one. In the order
+// of their ids they are dealt to ps, chief or master, evaluator, other jobs in the order given, and
+// worker last. Executors that no job takes (the last ones) are not members.
 //
 // The k-th task on a host of the jobs that have the same port listens on that port + k. The host is
 // the one by which executors know each other.
@@ -46,7 +46,7 @@ namespace millrace {
 // lost one then move, ports included. A watch tells every move; with kRequireAll it first tells
 // that one is missing. Programs that cannot follow should have a cluster that keeps its roles.
 //
-// There is nothing of the kind in TensorFlow, hence no ResolverBehavior.
+// TensorFlow has no such resolver, hence there is no ResolverBehavior.
 //
 // Thread safety: see ClusterResolver. Spark does not push: a watch asks.
 class SparkResolver final : public ResolverBase {
@@ -83,10 +83,10 @@ class SparkResolver final : public ResolverBase {
   ~SparkResolver() override;
 
   // FAILED_PRECONDITION ("have 3 of 4") while executors are missing; INVALID_ARGUMENT if the ports
-  // of two tasks collide, or several applications run there: names them; UNAVAILABLE if nobody
-  // answers there, or it is just starting; DEADLINE_EXCEEDED; NOT_FOUND if there is no such
-  // application, it has ended, or none runs; PERMISSION_DENIED where the UI has ACLs; DATA_LOSS if
-  // what answers is no such API. All name the URL.
+  // of two tasks collide, or if several applications run there, which it names; UNAVAILABLE if
+  // nobody answers there, or the application is just starting; DEADLINE_EXCEEDED; NOT_FOUND if
+  // there is no such application, it has ended, or none runs; PERMISSION_DENIED where the UI has
+  // ACLs; DATA_LOSS if what answers is no such API. All name the URL.
   [[nodiscard]] absl::StatusOr<ClusterSpec> cluster_spec() override;
 
   // Asks every `poll_interval`; never waits for completeness.

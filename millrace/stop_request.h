@@ -18,8 +18,8 @@
 
 namespace millrace {
 
-// Serves one cluster, or one call. Ownership: outlives what it was given to. Thread safety: all
-// methods.
+// Serves one cluster, or one call. Lifetime: must outlive the cluster or call that it was given to.
+// Thread safety: all methods.
 class StopRequest {
  public:
   using Handler = std::function<void(const std::string& reason, bool now)>;
@@ -31,7 +31,7 @@ class StopRequest {
 
   // Asks every node to end as Shutdown asks ps (`now`: kills them). Calls of the cluster under way
   // end with CANCELLED and the first reason; Shutdown returns that too, unless a node had failed. A
-  // later call counts only if it hardens the first. Does not wait for the end; may be called from
+  // later call has an effect only if it adds `now`. Does not wait for the end; may be called from
   // on_slot and its like.
   void Request(absl::string_view reason, bool now = false);
 

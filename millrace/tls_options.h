@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// Whom to believe. Of a pair (file, PEM text) at most one is set.
+// Whom to trust. Of a pair (file, PEM text) at most one is set.
 struct TlsOptions {
   // The authorities, PEM. Neither: those of the system. The file is read for each new connection,
   // so that a CA that rotates is followed.
@@ -17,7 +17,7 @@ struct TlsOptions {
   std::string ca_pem;
   // The name that the server must prove and that SNI sends. Empty: the URL's host.
   std::string server_name;
-  // Believes everyone. Never a default.
+  // Trusts every server. Never a default.
   bool insecure_skip_verify = false;
 };
 

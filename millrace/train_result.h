@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// Rows that were sent again, though the node that had them may have used them.
+// Rows that were sent again although the node that had them may have used them.
 struct RefedRows {
   int64_t partition = 0;
   int64_t data_epoch = 0;

@@ -83,8 +83,8 @@ class Type {
   static Type Date32() { return Type(TypeId::kDate32); }
   // Milliseconds since 1970-01-01, of whole days.
   static Type Date64() { return Type(TypeId::kDate64); }
-  // Units since 1970-01-01 00:00:00. With a time zone (an IANA name or "+07:30") it is UTC that is
-  // counted, and the zone says how people want to see it; without one it is a wall clock's time
+  // Units since 1970-01-01 00:00:00. With a time zone (an IANA name or "+07:30") the value counts
+  // in UTC, and the zone says how people want to see it; without one it is the time of a wall clock
   // somewhere. The zone is not interpreted here.
   static Type Timestamp(TimeUnit unit, absl::string_view time_zone = "");
   static Type Utf8() { return Type(TypeId::kUtf8); }

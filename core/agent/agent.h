@@ -74,9 +74,9 @@ class Agent {
   // second of them kills the node.
   void OnSignal(int signal);
 
-  // Kills what is left, removes the files, dismisses the guard, tells the parent what it has not
-  // read yet. Returns the exit code. Takes at most a few hundred milliseconds (more if the node's
-  // log still has to reach the disk and nobody is in a hurry).
+  // Kills what is left, removes the files, dismisses the guard, and writes to the parent what is
+  // still queued for it. Returns the exit code. Takes at most a few hundred milliseconds (more if
+  // the node's log still has to reach the disk and nobody is in a hurry).
   int Cleanup();
 
  private:

@@ -11,15 +11,17 @@
 //
 //   PaceMeter pace;
 //   pace.Update(now, /*acked_rows=*/640, /*busy=*/true);
-//   std::vector<NodeLoad> loads = {{.partitions = 2, .rows = 5000, .pace =
-//   pace.RowsPerSecond(now)}}; std::optional<size_t> next = ChooseNode(loads,
-//   /*partition_rows=*/1000, /*patient=*/true); MovePlan plan = PlanMoves(loads, open_partitions);
+//   const double rate = pace.RowsPerSecond(now);
+//   std::vector<NodeLoad> loads = {{.partitions = 2, .rows = 5000, .pace = rate}};
+//   std::optional<size_t> next = ChooseNode(loads, /*partition_rows=*/1000, /*patient=*/true);
+//   MovePlan plan = PlanMoves(loads, open_partitions);
 //
-// How: a node's pace is what it has acknowledged in the time in which it had rows. As long as it is
-// not known a node gets one partition; then so much that it is busy for kWorkAhead. What is with a
-// node can be taken back as long as its program was not given it (REVOKE of docs/feed_protocol.md):
-// once nothing is left to give out, whoever runs dry gets what the one that would be done last has
-// not begun, or the rest of what it has, if that is done clearly sooner so.
+// A node's pace is the number of rows that it has acknowledged per time in which it had rows. While
+// its pace is not known a node gets one partition, and from then on so much that it is busy for
+// kWorkAhead. Rows that a node's program was not given yet can be taken back (REVOKE of
+// docs/feed_protocol.md): once nothing is left to give out, a node that runs dry gets what
+// the node that would be done last has not begun, or the rest of what it has begun, if that is then
+// done clearly sooner.
 
 #ifndef CORE_BALANCE_NODE_LOAD_H_
 #define CORE_BALANCE_NODE_LOAD_H_
@@ -102,7 +104,7 @@ struct MoveRules {
   absl::Duration ahead = kWorkAhead;
   // From the decision until the rows are at the other node.
   absl::Duration delay = absl::Milliseconds(20);
-  // What a node does in less is left to it.
+  // Work that takes a node less than this is left to it.
   absl::Duration least = absl::Milliseconds(5);
 };
 

@@ -39,9 +39,9 @@ enum class OutputMode {
   kNone,
 };
 
-// One thread, "cli-output", writes, as slowly as somebody reads; nobody else waits for it. Who
-// hands output over waits for `taken` before there is more, so that little lies here. Thread
-// safety: all methods. Blocking: Finish() and the destructor.
+// One thread, "cli-output", writes, as slowly as somebody reads; nobody else waits for it. A node's
+// output is handed over piece by piece, the next one after `taken`, so that little is held here.
+// Thread safety: all methods. Blocking: Finish() and the destructor.
 class OutputRelay {
  public:
   struct Options {

@@ -33,7 +33,7 @@ inline constexpr int kMaxSnapshotBytes = 256 << 20;
 
 // TLS that trusts `ca_pem` only, expects a coordinator's name, and shows the client certificate of
 // `identity_pem`, which holds its key as well. Shares its connection with no other channel.
-// Readers, feeders and agents (core/agent/link/coordinator_channel.h) all dial by this.
+// Readers, feeders and agents (core/agent/link/coordinator_channel.h) all dial with this.
 [[nodiscard]] std::shared_ptr<grpc::Channel> MakeClientChannel(
     const std::string& address, const std::string& ca_pem, const std::string& identity_pem,
     int max_message_bytes = kMaxSnapshotBytes);
@@ -41,8 +41,8 @@ inline constexpr int kMaxSnapshotBytes = 256 << 20;
 // InfiniteDuration(): no deadline.
 void PrepareCall(const std::string& token, absl::Duration timeout, grpc::ClientContext* context);
 
-// The status of a call, saying whom it was for and what to do. A certificate that is not the
-// cluster's is FAILED_PRECONDITION.
+// The status of a call; its message says which coordinator was called and what to do. A certificate
+// that is not the cluster's is FAILED_PRECONDITION.
 [[nodiscard]] absl::Status FromCallStatus(const grpc::Status& status, const std::string& address);
 
 // The calls under way, so that they can be cancelled from another thread.

@@ -1,7 +1,8 @@
 // File: core/client/ended_cluster.h
 //
-// What became of the last clusters: a record of each stays when its cluster file goes, so that who
-// looks afterwards finds out why one failed and where its logs are. No record holds a secret.
+// What became of the last clusters. A record of each stays when its cluster file is removed, so
+// that people can find out afterwards why it failed and where its logs are. No record holds a
+// secret.
 //
 // Defines: EndedCluster, kMaxEndedClusters, RecordEndedCluster(), ListEndedClusters().
 //

@@ -35,7 +35,7 @@ struct FeedGatewayOptions {
 // Thread safety: thread-safe. Blocking: every call, for at most options.timeout.
 class FeedGatewayClient {
  public:
-  // Does not reach out yet. Returns INVALID_ARGUMENT as ClusterClient::Connect().
+  // Does not connect yet. Returns INVALID_ARGUMENT as ClusterClient::Connect().
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FeedGatewayClient>> Connect(
       FeedGatewayOptions options);
   virtual ~FeedGatewayClient() = default;

@@ -1,7 +1,6 @@
-// File: ledger_observer.h
+// File: core/cluster/ledger_observer.h
 //
-// What a job tells of its partitions, written into the coordinator's ledger, and shown to who
-// watches.
+// Writes what a job reports of its partitions into the coordinator's ledger, where readers see it.
 #ifndef CORE_CLUSTER_LEDGER_OBSERVER_H_
 #define CORE_CLUSTER_LEDGER_OBSERVER_H_
 

@@ -37,8 +37,8 @@ struct GpuReading {
   std::string parent_uuid;              // of the GPU that this is a MIG instance of
   std::optional<int> gpu_instance;      // MIG only
   std::optional<int> compute_instance;  // MIG only
-  // Why values of this GPU are missing ("GPU is lost"); empty if nothing went wrong. What could be
-  // read is here all the same.
+  // Why values of this GPU are missing ("GPU is lost"); empty if nothing went wrong. The values
+  // that could be read are here all the same.
   std::string error;
 
   // Share of the last sample period (up to a second) in which a kernel ran, or memory was in use.

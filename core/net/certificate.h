@@ -6,8 +6,8 @@
 // MakeCertificate(), CertificatePem(), PrivateKeyPem(), CertificateValidity,
 // ReadCertificateValidity(), ClockMismatch(), IsKeyOfCertificate().
 //
-// Thread safety: thread-safe. Blocking: never. What fails leaves nothing in OpenSSL's queue of
-// errors.
+// Thread safety: thread-safe. Blocking: never. A function that fails leaves nothing in OpenSSL's
+// error queue.
 
 #ifndef CORE_NET_CERTIFICATE_H_
 #define CORE_NET_CERTIFICATE_H_

@@ -1,13 +1,14 @@
 // File: core/net/connection_acceptor.h
 //
 // A listening TCP socket for a TLS server: it takes connections, and hands on those whose peer has
-// begun a TLS handshake. Who connects and says nothing, or does not come to a call that is
-// admitted, holds little and not for long, and cannot use up the process's descriptors.
+// begun a TLS handshake. A peer that connects and sends nothing, or makes no call that is admitted,
+// takes up little, is dropped soon, and cannot use up the process's descriptors.
 //
 // Defines: ConnectionAcceptor.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto acceptor, ConnectionAcceptor::Listen({.address = address}));
-//   acceptor->Start([&](int listener_fd, UniqueFd fd) { server.Take(listener_fd, std::move(fd));
+//   acceptor->Start([&](int listener_fd, UniqueFd fd) {
+//     server.Take(listener_fd, std::move(fd));
 //   });
 //   ...
 //   acceptor->Admitted(context.peer());   // by the server: this connection's peer is one of ours
@@ -16,8 +17,7 @@
 //   silent       accepted; nothing has come from its peer. The oldest goes where room is needed.
 //   ready        the first byte of a TLS handshake is there. In order, as handshakes are free.
 //   handshaking  handed on, no call admitted yet. One that has stood still for `stall_timeout`
-//   while
-//                others wait is shut down, and any after `admission_timeout`.
+//                while others wait is shut down, and any after `admission_timeout`.
 // Once Admitted() it is no more of the acceptor's business.
 
 #ifndef CORE_NET_CONNECTION_ACCEPTOR_H_

@@ -43,10 +43,11 @@ using AgentGoneFn = std::function<void(const absl::Status& why)>;
 [[nodiscard]] absl::StatusOr<std::unique_ptr<NodeContext>> CreateNodeContext(
     NodeConfig config, UniqueFd control_fd, AgentGoneFn on_agent_gone);
 
-// What RunNode does before its body, for who stays in a main function of its own, as programs in
-// other languages do: it prints no error, and who calls it ends with FinishNode and exits with what
-// RunNode would return. Once in a process. Returns the errors of CreateNodeContext, and what was
-// wrong with the environment: FAILED_PRECONDITION if no agent has started this process.
+// Does what RunNode does before its body, for programs that stay in a main function of their own,
+// as those in other languages do. It prints no error; the caller ends with FinishNode and exits
+// with the code that RunNode would return. Once in a process. Returns the errors of
+// CreateNodeContext, and what was wrong with the environment: FAILED_PRECONDITION if no agent has
+// started this process.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<NodeContext>> OpenNode();
 
 // The program's outcome, told to feeders and agent: the last call. Returns what the node ends with:

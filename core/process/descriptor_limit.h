@@ -27,8 +27,8 @@ namespace millrace {
 // remembers what it was; later ones change nothing. A system that refuses leaves it as it is.
 void RaiseDescriptorLimit();
 
-// Whoever started this process raised its limit for itself: what it was before that, as it says.
-// Overrides what RaiseDescriptorLimit() remembered; a value that is not positive changes nothing.
+// Sets the limit as it was before the process that started this one raised it for itself. Overrides
+// what RaiseDescriptorLimit() remembered; a value that is not positive changes nothing.
 void SetOriginalDescriptorLimit(int64_t soft);
 
 // The soft limit to give to programs of others: what it was before the first

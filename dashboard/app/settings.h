@@ -10,8 +10,8 @@
 //   settings.theme = kind;
 //   settings.Changed();                // ImGui writes it a few seconds later
 //
-// What it does not understand it leaves as it is. Lifetime: within that of ImGui's context; what
-// ImGui writes afterwards lacks the section. Thread safety: on the window's thread.
+// Entries that it does not understand are left as they are. Lifetime: within that of ImGui's
+// context; what ImGui writes afterwards lacks the section. Thread safety: on the window's thread.
 
 #ifndef DASHBOARD_APP_SETTINGS_H_
 #define DASHBOARD_APP_SETTINGS_H_
@@ -39,7 +39,7 @@ class Settings {
   float zoom = 1;  // of the text, on top of the monitor's scale; 0.5 to 3
   absl::Duration span = TimeBrush().span;
 
-  // They have just been read. Told once.
+  // True once after the settings have been read.
   [[nodiscard]] bool TakeLoaded() { return std::exchange(loaded_, false); }
   void Changed();
 

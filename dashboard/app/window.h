@@ -64,8 +64,8 @@ class Window {
   [[nodiscard]] virtual absl::StatusOr<Pixels> Read() = 0;
   virtual void SetTitle(const std::string& title) = 0;
   virtual void CopyText(const std::string& text) = 0;
-  // Lets go of the textures. Whoever has some of his own (CellGrid) goes between this and the
-  // destructor, which ends ImGui.
+  // Releases the textures. Objects that have textures of their own (CellGrid) must be destroyed
+  // after this call and before the destructor, which ends ImGui.
   virtual void ShutDownRenderer() = 0;
 
   // Ends a Wait() from any thread; does nothing without a window.

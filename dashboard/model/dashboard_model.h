@@ -60,7 +60,8 @@ struct LinkHealth {
   uint64_t bytes = 0;    // on the wire, as far as known
   float bytes_per_second = kUnknown;
   float updates_per_second = kUnknown;
-  // What this viewer came too late for: told by the coordinator, and thrown away here.
+  // What this viewer missed: dropped by the coordinator because it was not read in time, and
+  // dropped here.
   uint64_t dropped_metrics = 0;
   uint64_t dropped_events = 0;
   uint64_t dropped_log_lines = 0;

@@ -5,8 +5,8 @@
 // Defines: FormatNumber(), FormatSi(), FormatBytes(), FormatBytesRate(), FormatPercent(),
 // FormatFraction(), FormatCount(), FormatSpan(), FormatAge(), FormatClock(), FormatDateTime().
 //
-// Whatever is not known is "–" (kUnknown, infinite times and durations).
-// Thread safety: pure functions.
+// Unknown values (kUnknown, infinite times and durations) are written "–". Thread safety: pure
+// functions.
 
 #ifndef DASHBOARD_MODEL_FORMAT_H_
 #define DASHBOARD_MODEL_FORMAT_H_

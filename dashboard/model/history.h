@@ -12,7 +12,7 @@
 //
 // Values are quantised: ByteHistory holds 0 to 254 steps in one byte (what is above is cut),
 // FloatHistory any value with 8 bits of precision (0.4 %) in two. The newest exact value is the
-// model's, not the history's. What was not recorded is unknown, never 0.
+// model's, not the history's. Values that were not recorded are unknown, never 0.
 //
 // A column holds all series of one second side by side: recording touches little memory, and series
 // that come later cost nothing in the columns before them. An hour of n series takes 1,380 n bytes
@@ -108,8 +108,8 @@ class History {
     std::vector<uint16_t> count;
   };
 
-  // Begins another ten seconds. What the last ones were becomes a column with the records that
-  // follow: all at once would be tens of milliseconds for 80,000 series.
+  // Begins another ten seconds. The last ten become a column bit by bit, with the records that
+  // follow: to make it all at once would take tens of milliseconds for 80,000 series.
   void Close();
   // Writes the next `count` series into that column.
   void CloseSome(size_t count);

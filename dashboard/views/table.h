@@ -42,8 +42,8 @@ struct TableColumn {
   float from_px = 0;        // left out of tables that are narrower than this
 };
 
-// What a row is sorted by: its number or, if that is kUnknown, its text. What has neither comes
-// last, however it is sorted.
+// What a row is sorted by: its number or, if that is kUnknown, its text. Rows that have neither
+// come last in either direction.
 struct SortKey {
   double number = kUnknown;
   absl::string_view text;
@@ -65,7 +65,7 @@ class SortableTable {
   [[nodiscard]] bool Begin(const Theme& theme, float scale, ImGuiTableFlags more = 0,
                            int frozen = 0);
   void End();
-  // Rows are to be sorted otherwise than before. Told once.
+  // True once after the user has chosen another order.
   [[nodiscard]] bool TakeChange() { return std::exchange(changed_, false); }
 
   // `key(row, column)` is asked once for each row; rows that are equal stay in their order.

@@ -9,9 +9,8 @@
 //   MILLRACE_ASSIGN_OR_RETURN(auto session, feeder->OpenSession(target, {.feed_id = id}));
 //   while (...) MILLRACE_RETURN_IF_ERROR(session->Send(batch));   // blocks for credit
 //   MILLRACE_RETURN_IF_ERROR(session->Finish(rows));
-//   MILLRACE_RETURN_IF_ERROR(session->WaitReceived());            // train: on to the next
-//   partition MILLRACE_RETURN_IF_ERROR(session->WaitDone());                // every row is
-//   acknowledged
+//   MILLRACE_RETURN_IF_ERROR(session->WaitReceived());   // training: the next partition may follow
+//   MILLRACE_RETURN_IF_ERROR(session->WaitDone());       // every row is acknowledged
 //
 // Rows are indexes within the partition: "acknowledged = 64" means that rows 0 to 63 are.
 
@@ -216,9 +215,9 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   // --- For the Feeder's socket thread. What comes from the node; a Status that is not OK means
   // that the node broke the protocol. After the end they do nothing.
   [[nodiscard]] absl::Status OnCredit(const CreditFrame& frame);
-  // Whether it has asked for a segment and was told of none.
+  // Whether it has asked for a segment and not been answered yet.
   [[nodiscard]] bool AwaitsSegment() const;
-  // SEGMENT, which this side can use or not. Requires AwaitsSegment().
+  // SEGMENT; `opened` says whether this side can use it. Requires AwaitsSegment().
   void OnSegment(const absl::Status& opened);
   // ROOM in the segment of its connection; nullptr if that has none.
   [[nodiscard]] absl::Status OnRoom(Room room, const std::shared_ptr<FeederSegment>& segment);
@@ -234,14 +233,16 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   void OnDone(const DoneFrame& frame);
   // Ends it otherwise. Returns false if it has ended already.
   bool OnEnd(SessionEnd end, const absl::Status& status);
-  // Sends OPEN, and from here on whatever else, over `link`. Again if that one led nowhere.
+  // Sends OPEN, and from here on everything else, over `link`. Called again with another link if
+  // this one led nowhere.
   void OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply);
   // Another way to the node is tried: the time for its first answer begins again, as it does in
   // OnLink().
   void OnConnecting();
-  // Who listens at `place` has taken this feeder's login; that it is the node it has not proven,
-  // and has.
+  // The process that listens at `place` has accepted this feeder's login but not yet proven that it
+  // is the node.
   void OnUnproven(const std::string& place);
+  // Now it has.
   void OnProof();
   // Nothing more is sent.
   void OnUnlink();

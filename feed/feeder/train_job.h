@@ -5,8 +5,9 @@
 //
 // Defines: TrainJobOptions, TrainObserver, TrainJob.
 //
-//   TrainJob job(feeder, directory, &source, &observer, {.feed_id = RandomHex(8), .num_epochs =
-//   3}); MILLRACE_ASSIGN_OR_RETURN(TrainResult result, job.Run());
+//   TrainJob job(feeder, directory, &source, &observer,
+//                {.feed_id = RandomHex(8), .num_epochs = 3});
+//   MILLRACE_ASSIGN_OR_RETURN(TrainResult result, job.Run());
 //
 // How it goes: feeding threads, by default one per node, each take the next (epoch, partition),
 // give it to the running node that will be done with it first, by its pace so far

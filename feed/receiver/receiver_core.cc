@@ -283,7 +283,7 @@ void ReceiverCore::CollectCredit(absl::Duration now, Turn* turn) {
     session.credit_sent = {.limit = grant.limit, .released = session.released_bytes};
     session.accepted = true;
     SlotOf(session)->moved = now;
-    CollectRoom(&session, turn);  // before the credit: who waits for that sends at once
+    CollectRoom(&session, turn);  // before the credit: a feeder that waits for credit sends at once
     Emit(&session, FrameType::kCredit, EncodeCredit(session.credit_sent), &turn->frames);
   }
   peak_committed_ = std::max(peak_committed_, Committed());

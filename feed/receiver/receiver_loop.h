@@ -92,7 +92,7 @@ class ReceiverLoop {
   // Sends what is due: here if nobody is serving, otherwise whoever is does it soon. Does not
   // block.
   void Flush();
-  // What is queued by then may still go out for `flush`. Idempotent.
+  // What is queued by then may still be sent for `flush`. Idempotent.
   void Stop(absl::Duration flush);
 
  private:

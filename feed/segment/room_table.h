@@ -13,7 +13,7 @@
 //   MILLRACE_ASSIGN_OR_RETURN(std::vector<Room> skipped, queue.Use(*body));   // the node
 //
 // A session's rooms are used in the order in which they were granted, each from its beginning to
-// its end. So both ends know without a word what is left, and what was given up.
+// its end. Thus both ends know without another message what is left and what was given up.
 
 #ifndef FEED_SEGMENT_ROOM_TABLE_H_
 #define FEED_SEGMENT_ROOM_TABLE_H_

@@ -15,9 +15,9 @@ namespace millrace {
 
 // From here on, free() keeps blocks of less than 32 MiB for the next malloc(), and at most 64 MiB
 // of free memory at the end of each of its arenas: what glibc does on its own in a program that has
-// once freed a block of that size. Whoever has set a threshold (mallopt(), MALLOC_TRIM_THRESHOLD_,
-// GLIBC_TUNABLES) keeps it, and other allocators do as they do. For the whole process; called by
-// ZmqContext::Create(). Thread-safe, idempotent.
+// once freed a block of that size. A threshold that was set before (mallopt(),
+// MALLOC_TRIM_THRESHOLD_, GLIBC_TUNABLES) stays, and other allocators are not affected. For the
+// whole process; called by ZmqContext::Create(). Thread-safe, idempotent.
 void KeepLargeBlocks();
 
 }  // namespace millrace

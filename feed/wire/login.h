@@ -49,7 +49,8 @@ class FeederLogins {
   [[nodiscard]] bool Accept(absl::string_view principal, absl::string_view password);
 
  private:
-  // Who knows the key invents principals at will. Beyond it the first one's count is forgotten.
+  // A peer that knows the key can invent any number of principals. Beyond this number, the count of
+  // the oldest is forgotten.
   static constexpr size_t kMaxPrincipals = 65'536;
 
   const std::string key_;

@@ -36,7 +36,7 @@ enum class AfterTurn {
 };
 
 // A lock over the sockets, held across whole turns, with an understanding of who should have it.
-// What one holder has done is seen by the next.
+// Each holder sees what the one before has done.
 //
 // Thread safety: thread-safe. Blocking: as said.
 class SocketTurns {

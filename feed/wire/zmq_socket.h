@@ -26,8 +26,7 @@
 //
 // The options that section 1 of docs/feed_protocol.md fixes for every socket are not options here:
 // LINGER 0 (kCloseLinger once it is closed), RECONNECT_IVL -1, HEARTBEAT_IVL 1 s, HEARTBEAT_TIMEOUT
-// 4 s, SNDHWM and RCVHWM 0, ZAP
-// domain "millrace", enforced.
+// 4 s, SNDHWM and RCVHWM 0, and the ZAP domain "millrace", enforced.
 
 #ifndef FEED_WIRE_ZMQ_SOCKET_H_
 #define FEED_WIRE_ZMQ_SOCKET_H_
@@ -217,7 +216,8 @@ class ZmqSocket {
   static constexpr int kIpcSendBufferBytes = 512 << 10;
 
   // Drops what was not sent within kCloseLinger: what was said last goes out to a peer that reads.
-  // Whoever lets the context go last waits that long if one does not. Idempotent.
+  // If the peer does not read, the thread that releases the context last waits that long.
+  // Idempotent.
   void Close();
   static constexpr absl::Duration kCloseLinger = absl::Milliseconds(50);
 

@@ -26,9 +26,9 @@
 // says otherwise. Beyond the codes that each function names all return MILLRACE_INVALID_ARGUMENT
 // for a NULL where none is allowed, and for a struct_size that is none.
 //
-// Structs. Who makes a struct sets `struct_size` to its sizeof and every member that it does not
-// set to zero. Members are only ever added at the end; the library reads and writes no more than
-// struct_size says. Zero is each option's default. Handles are opaque.
+// Structs. The side that makes a struct sets `struct_size` to its sizeof, and members that it does
+// not use to zero. Members are only ever added at the end; the library reads and writes no more
+// than struct_size says. Zero is each option's default. Handles are opaque.
 //
 // Text is UTF-8 and ends with a NUL. `const char*` that the library takes is copied where it is
 // kept. Durations are milliseconds in int64_t, rounded up from what C++ has; negative ones never
@@ -390,8 +390,8 @@ MILLRACE_API int32_t millrace_batch_dlpack(const millrace_batch* batch, const ch
 
 // ---- rows that the program makes ----------------------------------------------------------------
 
-// Collects columns for results, for who has no Arrow at hand. Values are copied. One thread at a
-// time.
+// Collects columns for results, for programs that have no Arrow library. Values are copied. One
+// thread at a time.
 typedef struct millrace_builder millrace_builder;
 
 MILLRACE_API millrace_builder* millrace_builder_new(void);

@@ -7,8 +7,8 @@
 //
 //   MILLRACE_ASSIGN_OR_RETURN(const auto proxy, FaultProxy::Start(*server));
 //   proxy->SetRule([](const std::string& request) {   // "GET /api/v1/...?watch=1 HTTP/1.1"
-//     return absl::StrContains(request, "watch=") ? ProxyFault{.end_after_bytes = 100} :
-//     ProxyFault{};
+//     return absl::StrContains(request, "watch=") ? ProxyFault{.end_after_bytes = 100}
+//                                                 : ProxyFault{};
 //   });
 
 #ifndef TESTING_KUBE_APISERVER_FAULT_PROXY_H_

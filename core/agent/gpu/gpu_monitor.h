@@ -71,7 +71,7 @@ class GpuMonitor {
   [[nodiscard]] const GpuSnapshot& snapshot() const { return snapshot_; }
   // Whether snapshot() is an answer already, if only "unknown".
   [[nodiscard]] bool settled() const { return settled_; }
-  // How often a helper was given up: it was late, hung in a call or crashed.
+  // How often a helper was given up because it was late, hung in a call or crashed.
   [[nodiscard]] int restarts() const { return restarts_; }
 
  private:

@@ -26,9 +26,8 @@ namespace millrace {
 
 struct FetchedProgram {
   std::string path;  // absolute
-  // Set where the agent's folder is mounted noexec: the program, sealed, in memory. `path` leads to
-  // it
-  // (/proc/<pid>/fd/<n>) as long as this is open.
+  // Set where the agent's folder is mounted noexec: the program, sealed, in memory. `path`
+  // (/proc/<pid>/fd/<n>) leads to it as long as this is open.
   std::shared_ptr<const UniqueFd> memory;
 };
 

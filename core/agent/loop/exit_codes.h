@@ -1,6 +1,6 @@
 // File: core/agent/loop/exit_codes.h
 //
-// With which codes `millrace-agent` ends (docs/control_protocol.md).
+// The exit codes of `millrace-agent` (docs/control_protocol.md).
 #ifndef CORE_AGENT_LOOP_EXIT_CODES_H_
 #define CORE_AGENT_LOOP_EXIT_CODES_H_
 

@@ -51,7 +51,7 @@ class [[nodiscard]] Guard {
   void AddTree(absl::string_view path);
 
   // The guard keeps copies of descriptors until Drop() with the same name, or until it has killed
-  // what is left of the node: so long a claim that they hold is not free. At most 16 in a call.
+  // what is left of the node: a claim that they hold is not free until then. At most 16 in a call.
   void Hold(absl::string_view name, const std::vector<int>& fds);
   void Drop(absl::string_view name);
 

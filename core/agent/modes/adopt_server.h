@@ -1,7 +1,7 @@
 // File: core/agent/modes/adopt_server.h
 //
 // The server of an agent that listens: TLS, the token, and Adopt calls handed to the agent's loop.
-// What an adoption means is core/agent/modes/listen_mode.h.
+// core/agent/modes/listen_mode.h says what an adoption means.
 //
 // Defines: AdoptStream, AdoptServer.
 

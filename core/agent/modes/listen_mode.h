@@ -51,7 +51,8 @@ class ListenMode {
   ListenMode(const ListenMode&) = delete;
   ListenMode& operator=(const ListenMode&) = delete;
 
-  // Listens, and says where on stdout. Where it cannot, it says why on stderr and the loop quits.
+  // Listens, and prints the address on stdout. If it cannot listen, it says why on stderr and the
+  // loop quits.
   void Start();
   // Ends the agent there is, and then the loop; a second call kills it.
   void OnSignal(int signal);

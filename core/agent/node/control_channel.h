@@ -1,7 +1,7 @@
 // File: core/agent/node/control_channel.h
 //
 // The agent's side of the control channel: a socketpair, frames of JSON, bounded in both
-// directions. What the frames mean is core/agent/node/node_requests.h.
+// directions. core/agent/node/node_requests.h says what the frames mean.
 //
 // Defines: ControlChannel, EncodeFrame().
 //
@@ -12,8 +12,8 @@
 //   channel->Send(Json{{"push", "stop"}, {"reason", "shutdown"}});
 //
 // A node that breaks the protocol (a frame over 4 MiB, no JSON object), does not read what it is
-// sent, or closes its end, loses the channel and is only its process from then on: one warning is
-// logged.
+// sent, or closes its end, loses the channel. From then on it is treated as a plain process, and
+// one warning is logged.
 
 #ifndef CORE_AGENT_NODE_CONTROL_CHANNEL_H_
 #define CORE_AGENT_NODE_CONTROL_CHANNEL_H_

@@ -29,7 +29,8 @@ class LogRelay {
     int64_t bytes_per_second = int64_t{64} << 10;
     int64_t burst_bytes = int64_t{256} << 10;
     int max_lines = 200;  // in a message
-    // A line waits at most so long for others; one of stderr after a pause not at all.
+    // The longest time for which a line waits for others; a line of stderr that follows a pause
+    // does not wait.
     absl::Duration delay = absl::Milliseconds(100);
     Clock* clock = RealClock();
   };

@@ -57,9 +57,8 @@ struct NodeEnvironment {
   std::vector<std::string> left_out;   // names that were too large
 };
 
-// Whether Millrace alone says what this variable of a node is (RANK, TF_CONFIG,
-// MILLRACE_CONTEXT_FILE,
-// ...): a value from anywhere else is lost. Thread safety: pure function.
+// Whether Millrace alone sets this variable of a node (RANK, TF_CONFIG, MILLRACE_CONTEXT_FILE,
+// ...), so that a value from anywhere else is ignored. Thread safety: pure function.
 [[nodiscard]] bool IsNodeVariable(absl::string_view name);
 
 // The host of a task's address; the whole text if it has no port.

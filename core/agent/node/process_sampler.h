@@ -16,7 +16,8 @@
 namespace millrace {
 
 // The sums over `pid` and at most 63 of its descendants; memory that they share counts in each.
-// What cannot be read is unset; all of it is for a process that is gone. `proc` is for tests.
+// Values that cannot be read are unset, all of them for a process that is gone. `proc` is for
+// tests.
 //
 // Blocking: never (procfs).
 [[nodiscard]] v1::ProcessSample SampleProcess(pid_t pid, const std::string& proc = "/proc");

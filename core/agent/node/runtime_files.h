@@ -37,8 +37,8 @@ class RuntimeFiles {
   // The absolute path of a file that is about to be made, unique among agents.
   [[nodiscard]] std::string Claim(absl::string_view name);
 
-  // The absolute path of a folder (0700) that is there now if it could be made; what others put
-  // into it goes with it.
+  // The absolute path of a folder (0700), which exists now if it could be made. Whatever others put
+  // into it is removed with it.
   [[nodiscard]] std::string ClaimFolder(absl::string_view name);
 
   // Removes what was claimed, and the folder if it was made here. Idempotent: a second call removes

@@ -57,7 +57,7 @@ class SidecarRunner {
   SidecarRunner(const SidecarRunner&) = delete;
   SidecarRunner& operator=(const SidecarRunner&) = delete;
 
-  // Returns why it cannot be started; failures of exec come by on_text.
+  // Returns an error if it cannot be started; failures of exec are reported by on_text.
   [[nodiscard]] absl::Status Start(Options options);
 
  private:

@@ -14,8 +14,8 @@
 
 namespace millrace::cli {
 
-// What the command line said. All empty: the cluster of this user that runs on this machine; where
-// several do, the newest for who looks, and none for who acts.
+// What the command line said. All empty: the cluster of this user that runs on this machine. If
+// several run, commands that only look take the newest, and commands that act take none.
 struct ClusterChoice {
   std::string cluster;  // a cluster's id, the beginning of one, or a cluster file
   // Or host:port, with all three files.

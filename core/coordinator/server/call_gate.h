@@ -1,7 +1,8 @@
 // File: core/coordinator/server/call_gate.h
 //
-// The check that every call passes first: its token. Who is turned away becomes an event; whose
-// call is admitted is no stranger to the listener any more.
+// The check that every call passes first: its token. A caller that is turned away is reported as an
+// event; the connection of one that is admitted no longer counts as a stranger's
+// (core/net/connection_acceptor.h).
 //
 // Defines: CallGate.
 

@@ -11,8 +11,9 @@
 //   MILLRACE_ASSIGN_OR_RETURN(std::string leaf,
 //                             ca->SignNodeKey(public_key, "worker-1.node.millrace"));
 //
-// Everything is ECDSA over P-256 with SHA-256. Who pins ca_pem() and checks the name knows who
-// speaks: only the coordinator holds "millrace", since names are its choice.
+// Everything is ECDSA over P-256 with SHA-256. A client that pins ca_pem() and checks the name
+// knows that it talks to the coordinator: only the coordinator has the name "millrace", since it
+// chooses all names.
 
 #ifndef CORE_COORDINATOR_SERVER_CERTIFICATE_AUTHORITY_H_
 #define CORE_COORDINATOR_SERVER_CERTIFICATE_AUTHORITY_H_

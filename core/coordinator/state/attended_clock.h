@@ -6,8 +6,7 @@
 //
 //   AttendedClock clock(RealClock(), /*longest_gap=*/absl::Seconds(2));
 //   ...                       // a timer reads it at least every second
-//   clock.SteadyNow();        // after Ctrl-Z and fg, or a pause of the machine: as if it had not
-//   been
+//   clock.SteadyNow();        // after Ctrl-Z and fg, or a pause of the machine: without that time
 
 #ifndef CORE_COORDINATOR_STATE_ATTENDED_CLOCK_H_
 #define CORE_COORDINATOR_STATE_ATTENDED_CLOCK_H_

@@ -6,9 +6,9 @@
 // Defines: BarrierSet.
 //
 //   BarrierSet barriers({{0, "chief:0"}, {1, "worker:0"}});
-//   barriers.Arrive("epoch-1", 0, {.owner = 7, .request_id = 1}, absl::Minutes(1), now);  // waits
-//   barriers.Arrive("epoch-1", 1, {.owner = 9, .request_id = 4}, absl::Minutes(1), now);  // both
-//   end
+//   barriers.Arrive("epoch-1", 0, {.owner = 7, .request_id = 1}, absl::Minutes(1), now);
+//   // The first waits; with the second, both waits end.
+//   barriers.Arrive("epoch-1", 1, {.owner = 9, .request_id = 4}, absl::Minutes(1), now);
 
 #ifndef CORE_COORDINATOR_STATE_BARRIER_SET_H_
 #define CORE_COORDINATOR_STATE_BARRIER_SET_H_
@@ -67,8 +67,8 @@ class BarrierSet {
   // Forgets the arrivals of this owner, which is gone, without an answer: its place is empty again.
   void DropOwner(uint64_t owner);
 
-  // Ends the waits whose time is over with DEADLINE_EXCEEDED, naming who did not come. Who times
-  // out counts as not there any more; the others go on waiting.
+  // Ends the waits whose time is over with DEADLINE_EXCEEDED, naming those that did not come. A
+  // waiter whose time is over no longer counts as having come; the others go on waiting.
   std::vector<Completion> Expire(absl::Duration now);
   [[nodiscard]] absl::Duration NextDeadline() const;
 

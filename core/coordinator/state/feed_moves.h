@@ -11,9 +11,9 @@
 //   }
 //   for (const TakeBack& one : moves.Of("feed-7")) ...   // the feeder sends REVOKE
 //
-// How: as a driver does with its own sessions (core/balance/node_load.h), but with more time, as a
-// partition comes back by another task. What is being taken back, and what was and is not fed again
-// yet, counts as work of the node that will have nothing to do first.
+// It decides as a driver does for its own sessions (core/balance/node_load.h), but allows more
+// time, since another task feeds the partition that is taken back. Rows that are being taken back,
+// or were and are not fed again yet, count as work of the node that will be idle first.
 
 #ifndef CORE_COORDINATOR_STATE_FEED_MOVES_H_
 #define CORE_COORDINATOR_STATE_FEED_MOVES_H_

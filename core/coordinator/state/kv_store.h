@@ -37,7 +37,7 @@ class KvStore {
   static constexpr size_t kMaxTotalBytes = size_t{256} << 20;
   static constexpr size_t kMaxWaits = size_t{1} << 20;
 
-  // Who waits: any pair that is unique among the waits of the store.
+  // Identifies a wait: any pair that is unique among the waits of the store.
   struct Waiter {
     uint64_t owner = 0;  // dropped together by DropOwner()
     uint64_t request_id = 0;
