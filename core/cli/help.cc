@@ -320,7 +320,7 @@ every change of it.
   union              several of these as one
 
 millrace resolve SOURCE --help lists the options of each; docs/kubernetes.md says what pods need.
-The headers in resolver/ say what else the resolvers do, and how they differ from TensorFlow's.
+The headers millrace/*_resolver.h say what else each does, and how it differs from TensorFlow's.
 )";
 
 constexpr char kResolveStatic[] = R"(usage: millrace resolve static SPEC [OPTIONS]
@@ -420,7 +420,7 @@ constexpr char kResolveUnion[] = R"(usage: millrace resolve union [OPTIONS] [FIL
 
 Takes several sources as one cluster. Each is described in JSON: {"type": "static", ...}, or
 tf_config, slurm, kubernetes, spark, cluster, union, with the members listed in
-resolver/*from_json.h. FILE holds a list of them, or the union itself:
+millrace/resolver.h. FILE holds a list of them, or the union itself:
 {"type": "union", "resolvers": [...]}.
 
   millrace resolve union --resolver '{"type": "static", "cluster_spec": {"ps": ["h0:1"]}}' \
