@@ -3,11 +3,11 @@
 import os
 import unittest
 
-from cli_testing import PYTHON, CliTestCase
+from cli_testing import PYTHON, WAIT_S, CliTestCase
 
 
 class FirstCauseTest(CliTestCase):
-    # All are connected to rank 0, which raises, lets go of them, and takes a moment to end.
+    # All are connected to rank 0, which raises, lets go of them once that is known, and takes a moment to end.
     RING = """
 import os, socket, sys, time
 rank = int(os.environ["RANK"])
@@ -20,7 +20,7 @@ if rank == 0:
         raise ValueError("the loss is nan")
     except ValueError as error:
         print(f"ValueError: {error}", file=sys.stderr, flush=True)
-        time.sleep(0.3)
+        while not os.path.exists("heard"): time.sleep(0.01)
         for peer in peers: peer.close()
         time.sleep(0.1)
         sys.exit(1)
@@ -30,10 +30,13 @@ if not peer.recv(1): raise ConnectionError("the peer is gone")
 """
 
     def test_the_node_that_others_ended_of_is_named_and_so_are_they(self):
-        done = self.run_cli("run", "-n", "4", "--", PYTHON, "-c", self.RING)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        told = [line for line in done.stderr.splitlines() if line.startswith("millrace: ")]
-        self.assertEqual(len(told), 1, done.stderr)
+        process = self.start_cli("run", "-n", "4", "--", PYTHON, "-c", self.RING)
+        self.wait_for(lambda: "ValueError" in self.run_cli("logs").stdout, "the error in the coordinator's log")
+        self.write("heard", "")
+        _, err = process.communicate(timeout=WAIT_S)
+        self.assertEqual(process.returncode, 1, err)
+        told = [line for line in err.splitlines() if line.startswith("millrace: ")]
+        self.assertEqual(len(told), 1, err)
         self.assertRegex(told[0], "^millrace: worker:0 .*exited with code 1; also failed: .*"
                                   "Last stderr line: 'ValueError: the loss is nan'$")
         for rank in (1, 2, 3):
