@@ -6,7 +6,9 @@ import unittest
 
 import consumer_testing
 
-FILES = {"cpp": ("centroids.cc", "centroids_node.cc"), "python": ("bazel/BUILD", "bazel/WORKSPACE"),
+FILES = {"cpp": ("centroids.cc", "centroids_node.cc"),
+         "python": ("bazel/BUILD", "bazel/WORKSPACE", "module/MODULE.bazel"),
+         "ini": ("module/.bazelrc",),
          "cmake": ("cmake/CMakeLists.txt",)}
 
 

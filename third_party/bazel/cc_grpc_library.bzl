@@ -66,12 +66,12 @@ _grpc_sources = rule(
         "_protoc": attr.label(
             default = "@com_google_protobuf//:protoc",
             executable = True,
-            cfg = "host",
+            cfg = "exec",
         ),
         "_plugin": attr.label(
             default = "@com_github_grpc_grpc//:grpc_cpp_plugin",
             executable = True,
-            cfg = "host",
+            cfg = "exec",
         ),
     },
 )

@@ -104,7 +104,7 @@ _cc_proto_aspect = aspect(
         "_protoc": attr.label(
             default = "@com_google_protobuf//:protoc",
             executable = True,
-            cfg = "host",
+            cfg = "exec",
         ),
         "_runtime": attr.label(default = "@com_google_protobuf//:protobuf"),
     },
