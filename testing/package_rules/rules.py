@@ -5,18 +5,12 @@ from package_graph import is_below, package_of
 _BASE = {"core/base", "core/process", "core/net"}
 _LEAVES = _BASE | {"core/cluster_spec"}
 _CONTROL = _LEAVES | {"core/proto", "core/client"}
-_COORDINATOR = {
-    "core/coordinator",
-    "core/coordinator/state",
-    "core/coordinator/view",
-    "core/coordinator/server",
-}
+# What a coordinator is started with, and the coordinator.
+_COORDINATOR = {"core/coordinator", "core/coordinator/state"}
 _FEED = {"feed", "feed/arrow", "feed/ipc", "feed/source", "feed/wire", "feed/segment", "feed/receiver",
          "feed/feeder"}
-_RESOLVER = {"resolver", "resolver/http"}
 # The public targets of //:BUILD.
 _ROOT = ":"
-_CLUSTER = _CONTROL | _COORDINATOR | _FEED | _RESOLVER | {"core/launch"}
 
 # Folder to the folders that its libraries and programs may name directly, as docs/architecture.md draws the
 # floors; the longest matching folder counts, and a folder may always name itself and what is below it. Tests may use
@@ -59,10 +53,12 @@ ALLOWED = {
     "core/agent/modes": _CONTROL | _COORDINATOR | {"core/agent/loop", "core/agent/link", "core/launch"},
     "core/agent": _CONTROL | {"core/gpu"},
     # The agent is a program to it, which launchers find and start.
-    "core/cluster": _CLUSTER - {"feed/wire", "feed/segment", "feed/receiver"},
+    "core/cluster": _CONTROL | _COORDINATOR | {"core/launch", "feed/arrow", "feed/feeder", "feed/source", "resolver"},
     "core/cli/output": _LEAVES,
     "core/cli/view": _CONTROL | {"core/cli/output"},
-    "core/cli": _CLUSTER | {"core/agent", "core/agent/node", "core/cluster", "resolver/tensorflow"},
+    # It looks at a node's output and environment as the agent does, and carries the agent along.
+    "core/cli": _CONTROL | {"core/agent", "core/agent/node", "core/cluster", "core/coordinator/state", "core/launch",
+                            "resolver", "resolver/tensorflow"},
     "dashboard": _LEAVES | {"core/proto", "core/client"},
     # Its jar holds the agent and the GPU helper.
     "spark_connector": _LEAVES | {"core/proto", "core/agent", "core/gpu"},

@@ -70,6 +70,12 @@ class RulesTest(unittest.TestCase):
         self.assert_refused("//core/cluster:cluster", "//core/agent/node:node_runner")
         self.assert_refused("//core/cluster:cluster", "//core/agent:agent")
 
+    def test_a_package_uses_the_nearest_floor_and_not_what_that_is_made_of(self):
+        self.assert_refused("//core/cluster:cluster", "//core/coordinator/server:control_plane")
+        self.assert_refused("//core/cluster:cluster", "//feed/ipc:ipc")
+        self.assert_refused("//core/agent/modes:coordinator_mode", "//core/coordinator/view:view_store")
+        self.assert_refused("//core/cli:millrace", "//feed/feeder:feeder")
+
     def test_nothing_depends_on_what_stands_above_it(self):
         self.assert_refused("//core/coordinator:coordinator", "//core/agent:millrace-agent")
         self.assert_refused("//core/agent:millrace-agent", "//core/cluster:cluster")
