@@ -103,7 +103,7 @@ def dstreams_are_fed(spark, node):
         expect(cluster.train(stream.queueStream(batches)) is None, "a stream has no result yet")
         stream.start()
         late = threading.Event()
-        watch = threading.Timer(120, lambda: (late.set(), stream.stop(stopSparkContext=False)))
+        watch = threading.Timer(400, lambda: (late.set(), stream.stop(stopSparkContext=False)))
         watch.start()
         cluster.shutdown(stream)
         watch.cancel()
