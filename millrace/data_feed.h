@@ -3,7 +3,7 @@
 // How a node program reads the rows that are fed to it, and answers them in inference. The
 // counterpart of TensorFlowOnSpark's DataFeed.
 //
-// Defines: DataFeed, DataFeedOptions.
+// Defines: DataFeed, DataFeedOptions, FeedPosition.
 //
 // Training:
 //
@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,6 +48,21 @@ struct DataFeedOptions {
   // (column, name in the program); empty: all columns under their own names. Whole columns only: of
   // {"point", "p"} the program reads the field x as "p.x".
   InputMapping input_mapping;
+};
+
+// Rows of one partition, in one epoch of a Train call.
+struct FeedRows {
+  int64_t data_epoch = 0;
+  int64_t partition = 0;
+  int64_t first_row = 0;
+  int64_t end_row = 0;  // the row after the last one
+  bool operator==(const FeedRows&) const = default;
+};
+
+// Which rows of a Train call were used: what a checkpoint keeps, so that another process goes on.
+struct FeedPosition {
+  std::string feed_id;         // the call, within its cluster
+  std::vector<FeedRows> rows;  // in order, without overlap
 };
 
 // Ownership: independent of the NodeContext it came from; after that has finished no rows come.
@@ -102,6 +118,17 @@ class DataFeed {
   // that NextBatch has returned count as used. Idempotent. Returns FAILED_PRECONDITION if inference
   // rows are unanswered; their feeder gets the same.
   [[nodiscard]] absl::Status Terminate();
+
+  // Training: the rows that NextBatch has returned of the Train call that it read last, the batch
+  // in hand among them, and those that Resume() left out of it.
+  [[nodiscard]] FeedPosition Position();
+  // Training: NextBatch leaves these rows out, since they were used before the program was started
+  // again; they count as used. Positions add up: take those of all nodes, because a partition may
+  // come to another one now. They hold for the call `feed_id`; if that is empty, in a new cluster,
+  // for its first one. It must feed the same rows in the same partitions.
+  // Returns INVALID_ARGUMENT for rows that cannot be, FAILED_PRECONDITION in inference or once rows
+  // of the queue were returned.
+  [[nodiscard]] absl::Status Resume(const FeedPosition& position);
 
  private:
   const std::unique_ptr<internal::DataFeedImpl> impl_;

@@ -4,6 +4,7 @@ load("//third_party:repositories.bzl", "spark_jars")
 load("//third_party/bazel:go_programs.bzl", "go_programs")
 load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:python_env.bzl", "python_env")
+load("//third_party/bazel:python_module.bzl", "python_module")
 load("//third_party/bazel:spark_distribution.bzl", "spark_distribution")
 load("//third_party/bazel:system_library.bzl", "system_library")
 
@@ -64,6 +65,12 @@ def _python_packages():
     python_env(
         name = "spark_feed_packages",
         requirements = "//testing/bench:spark_feed_requirements.txt",
+    )
+    python_module(
+        name = "system_torch",
+        debian_package = "python3-torch",
+        module = "torch",
+        required = "MILLRACE_REQUIRE_TORCH",
     )
 
 def _go_programs():

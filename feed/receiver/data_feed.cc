@@ -46,6 +46,10 @@ absl::Status DataFeed::BatchResults(const RecordBatch& results) {
 
 absl::Status DataFeed::Terminate() { return impl_->Terminate(); }
 
+FeedPosition DataFeed::Position() { return impl_->Position(); }
+
+absl::Status DataFeed::Resume(const FeedPosition& position) { return impl_->Resume(position); }
+
 namespace internal {
 
 DataFeedImpl::DataFeedImpl(std::shared_ptr<ReceiverCore> core, size_t queue,
@@ -72,7 +76,7 @@ absl::StatusOr<Batch> DataFeedImpl::NextBatch(int64_t rows) {
   TakenRows& current = *reader_.current;
   if (current.remaining() < rows || !layout_schema_.has_value() ||
       layout_schema_->c_schema() != current.rows.schema().c_schema() ||
-      !HandOut(current.session, current.first_row + current.offset + rows)) {
+      !HandOut(current.session, current.RowAfter(current.offset + rows))) {
     return NextBatchSlow(rows);
   }
   const int64_t offset = std::exchange(current.offset, current.offset + rows);
@@ -96,7 +100,7 @@ absl::StatusOr<std::optional<Batch>> DataFeedImpl::Unpack(Delivery delivery) {
   if (delivery.pieces.empty()) {
     TakenRows& current = *reader_.current;
     MILLRACE_RETURN_IF_ERROR(Layout(current.rows));
-    if (!HandOut(current.session, current.first_row + delivery.rows)) {
+    if (!HandOut(current.session, current.RowAfter(delivery.rows))) {
       return std::optional<Batch>();
     }
     current.offset = delivery.rows;
@@ -109,7 +113,7 @@ absl::StatusOr<std::optional<Batch>> DataFeedImpl::Unpack(Delivery delivery) {
   MILLRACE_RETURN_IF_ERROR(Layout(joined));
   // They were handed out as the batch was complete.
   for (const TakenRows& piece : delivery.pieces) {
-    reader_.last.emplace_back(piece.session, piece.first_row + piece.rows.num_rows());
+    reader_.last.emplace_back(piece.session, piece.RowAfter(piece.rows.num_rows()));
   }
   return std::optional<Batch>(MakeBatch(std::move(joined), layout_));
 }
@@ -212,6 +216,16 @@ absl::StatusOr<std::vector<OutgoingFrame>> DataFeedImpl::EncodeResults(const Rec
 }
 
 absl::Status DataFeedImpl::Terminate() { return core_->Terminate(queue_, mode_); }
+
+FeedPosition DataFeedImpl::Position() { return core_->Position(queue_); }
+
+absl::Status DataFeedImpl::Resume(const FeedPosition& position) {
+  if (mode_ == FeedMode::kInference) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(core_->node_name(), ": inference begins anew; only training is resumed"));
+  }
+  return core_->Resume(queue_, position);
+}
 
 }  // namespace internal
 }  // namespace millrace

@@ -43,6 +43,8 @@ class DataFeedImpl {
   [[nodiscard]] bool ShouldStop();
   [[nodiscard]] absl::Status BatchResults(const RecordBatch& results);
   [[nodiscard]] absl::Status Terminate();
+  [[nodiscard]] FeedPosition Position();
+  [[nodiscard]] absl::Status Resume(const FeedPosition& position);
 
  private:
   [[nodiscard]] absl::StatusOr<Batch> NextBatchSlow(int64_t rows)

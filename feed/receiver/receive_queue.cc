@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
+#include "core/base/status.h"
 
 namespace millrace {
 namespace {
@@ -102,7 +103,8 @@ ReceiveQueue::State ReceiveQueue::FillTrain() {
     if (feed == nullptr) return train_stop_.empty() ? State::kWait : State::kStop;
     if (SessionPtr session = NextTrainSession(feed); session != nullptr) {
       feed_in_hand_ = feed->id;
-      TakeFrom(session);
+      used_rows_.Read(feed->id);
+      if (LeaveOutUsed(session)) TakeFrom(session);
       continue;
     }
     if (!feed->ended || !feed->sessions.empty()) return State::kWait;
@@ -164,6 +166,45 @@ void ReceiveQueue::TakeFrom(const SessionPtr& session) {
     delivery_.pieces.push_back(std::move(taken));
     have_ += rows;
   }
+  LeaveIfRead(session);
+}
+
+bool ReceiveQueue::LeaveOutUsed(const SessionPtr& session) {
+  if (!used_rows_.LeavesOut()) return true;
+  BufferedRows& batch = session->buffered.front();
+  const int64_t end = batch.first_row + batch.rows.num_rows();
+  const UsedRows::Stretch unused = used_rows_.FirstUnused(session->open, batch.first_row, end);
+  if (unused.first > batch.first_row) PassOver(session, unused.first);
+  if (unused.first == end) {
+    session->released_bytes += batch.bytes;
+    session->buffered.pop_front();
+    LeaveIfRead(session);
+    return false;
+  }
+  if (unused.end < end) {  // what follows is a batch of its own, and has the credit
+    BufferedRows rest = batch;
+    rest.rows = batch.rows.Slice(unused.end - batch.first_row, end - unused.end);
+    rest.first_row = unused.end;
+    batch.bytes = 0;
+    session->buffered.insert(session->buffered.begin() + 1, std::move(rest));
+  }
+  BufferedRows& first = session->buffered.front();  // the deque has moved
+  first.rows = first.rows.Slice(unused.first - first.first_row, unused.end - unused.first);
+  first.first_row = unused.first;
+  return true;
+}
+
+void ReceiveQueue::PassOver(const SessionPtr& session, int64_t row) {
+  const auto piece = std::find_if(delivery_.pieces.rbegin(), delivery_.pieces.rend(),
+                                  [&](const TakenRows& taken) { return taken.session == session; });
+  if (piece != delivery_.pieces.rend()) {
+    piece->passed = row - piece->first_row - piece->rows.num_rows();
+  } else if (session->handed.Advance(row)) {
+    session->used_row = row;  // the reader has said that it uses no earlier one
+  }
+}
+
+void ReceiveQueue::LeaveIfRead(const SessionPtr& session) {
   if (!session->train() || !session->buffered.empty() || !session->end_row.has_value()) return;
   TrainFeed* feed = FindFeed(session->open.feed_id);
   if (feed != nullptr) EraseSession(&feed->sessions, session.get());
@@ -202,7 +243,7 @@ void ReceiveQueue::ReleasePieces() {
 // A joined batch is the program's from here on: what its pieces lose later would leave it short.
 void ReceiveQueue::HandOutPieces() {
   for (const TakenRows& piece : delivery_.pieces) {
-    static_cast<void>(piece.session->handed.Advance(piece.first_row + piece.rows.num_rows()));
+    static_cast<void>(piece.session->handed.Advance(piece.RowAfter(piece.rows.num_rows())));
   }
 }
 
@@ -211,6 +252,18 @@ bool ReceiveQueue::Stopped(FeedMode mode) const {
   return !train_stop_.empty() &&
          std::all_of(feeds_.begin(), feeds_.end(),
                      [](const TrainFeed& feed) { return feed.sessions.empty(); });
+}
+
+FeedPosition ReceiveQueue::Position() const {
+  UsedRows rows = used_rows_;
+  for (const SessionPtr& session : sessions_) {
+    if (session->train()) rows.Add(session->open, session->handed.row());
+  }
+  return rows.Position();
+}
+
+absl::Status ReceiveQueue::Resume(const FeedPosition& position) {
+  return Annotate(used_rows_.LeaveOut(position), node_name_);
 }
 
 // -------------------------------------------------------------------------------------- Results
@@ -314,6 +367,7 @@ absl::Status ReceiveQueue::Finish(const absl::Status& status) {
 void ReceiveQueue::FeedEnd(absl::string_view feed_id, bool aborted) {
   ended_feeds_.emplace_back(feed_id);
   if (ended_feeds_.size() > kMaxEndedFeeds) ended_feeds_.pop_front();
+  used_rows_.End(feed_id, aborted);
   TrainFeed* feed = FindFeed(feed_id);
   if (feed == nullptr) return;
   feed->ended = true;
@@ -381,6 +435,7 @@ void ReceiveQueue::EndSilently(ReceiveSession* session) {
   if (session->stage == ReceiveSession::Stage::kEnded) return;
   session->stage = ReceiveSession::Stage::kEnded;
   session->handed.Close();
+  if (session->train()) used_rows_.Add(session->open, session->handed.row());
   session->buffered.clear();
   session->shared = {};  // the program may hold the session for long
   ++progress_;

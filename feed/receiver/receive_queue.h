@@ -37,6 +37,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "feed/receiver/receive_session.h"
+#include "feed/receiver/used_rows.h"
+#include "millrace/data_feed.h"
 
 namespace millrace {
 
@@ -110,6 +112,9 @@ class ReceiveQueue {
   [[nodiscard]] bool asking() const { return asking_; }
   // No rows will come any more in `mode` (and none are left but what the reader holds).
   [[nodiscard]] bool Stopped(FeedMode mode) const;
+  // As DataFeed's.
+  [[nodiscard]] FeedPosition Position() const;
+  [[nodiscard]] absl::Status Resume(const FeedPosition& position);
 
   // A place for `rows` results: which rows they answer. The first `skip` answer rows whose session
   // has ended meanwhile, and are to be dropped; the others answer rows of `session`, which is
@@ -214,6 +219,13 @@ class ReceiveQueue {
   [[nodiscard]] State FillInference();
   [[nodiscard]] State Complete();
   void TakeFrom(const SessionPtr& session);
+  // Leaves out rows that were used before the program was started, so that the first BATCH begins
+  // and ends with rows that were not. False if that leaves none of it.
+  [[nodiscard]] bool LeaveOutUsed(const SessionPtr& session);
+  // Rows of the session before `row` count as used once all before them are.
+  void PassOver(const SessionPtr& session, int64_t row);
+  // Nothing more will be taken from it.
+  void LeaveIfRead(const SessionPtr& session);
   void DropDiscarded();
   void ReleasePieces();
   void HandOutPieces();
@@ -240,6 +252,7 @@ class ReceiveQueue {
   std::deque<SessionPtr> inference_;     // by OPEN; the front one is served
   bool turn_passed_ = false;             // ever
   std::deque<std::string> ended_feeds_;  // the last few: late sessions of theirs are refused
+  UsedRows used_rows_;
   // Inference schemas of the feed in hand; execution by execution there is one.
   std::string inference_feed_;
   std::optional<Schema> inference_schema_;

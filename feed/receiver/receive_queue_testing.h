@@ -103,7 +103,7 @@ class ReceiveQueueTest : public testing::Test {
       current_->session->used_row = current_->session->handed.row();
       const auto values = Values(current_->rows.Slice(current_->offset, rows));
       current_->offset += rows;
-      current_->session->handed.Advance(current_->first_row + current_->offset);
+      current_->session->handed.Advance(current_->RowAfter(current_->offset));
       return values;
     }
     Use();
@@ -119,7 +119,7 @@ class ReceiveQueueTest : public testing::Test {
     current_ = std::move(delivery.current);
     if (delivery.pieces.empty()) {
       current_->offset = delivery.rows;
-      current_->session->handed.Advance(current_->first_row + delivery.rows);
+      current_->session->handed.Advance(current_->RowAfter(delivery.rows));
       handed_.push_back(current_->session);
     }
     return values;

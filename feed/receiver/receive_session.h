@@ -160,7 +160,8 @@ struct ReceiveSession {
   // Moved by the reading thread without a lock (data_feed.cc), and with it for batches that are
   // joined.
   HandedRows handed;
-  // Written by the reading thread without a lock: rows before it are used, in the sense of ACK.
+  // Written by the reading thread without a lock, and for it while it waits: rows before it are
+  // used, in the sense of ACK.
   std::atomic<int64_t> used_row;
 
   std::deque<BufferedRows> buffered;  // not taken by the reader yet
@@ -198,8 +199,13 @@ struct TakenRows {
   int64_t first_row = 0;  // row of the partition that rows' row 0 is
   int64_t offset = 0;     // rows of `rows` that NextBatch has returned
   int64_t bytes = 0;      // credit to release when they are used or copied; 0 once it is
+  int64_t passed = 0;     // rows behind them that the program needs no more
 
   [[nodiscard]] int64_t remaining() const { return rows.num_rows() - offset; }
+  // The row of the partition that follows when the first `count` of `rows` are used.
+  [[nodiscard]] int64_t RowAfter(int64_t count) const {
+    return first_row + count + (count == rows.num_rows() ? passed : 0);
+  }
 };
 
 // What the program has in hand of one queue in one mode. DataFeeds of the same queue and mode share

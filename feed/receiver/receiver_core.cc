@@ -576,6 +576,16 @@ bool ReceiverCore::Stopped(size_t queue, FeedMode mode) {
   return finished_ || slot.queue.Stopped(mode);
 }
 
+FeedPosition ReceiverCore::Position(size_t queue) {
+  MutexLock lock(&mu_);
+  return slots_[queue]->queue.Position();
+}
+
+absl::Status ReceiverCore::Resume(size_t queue, const FeedPosition& position) {
+  MutexLock lock(&mu_);
+  return slots_[queue]->queue.Resume(position);
+}
+
 absl::StatusOr<ReceiveQueue::ResultPlace> ReceiverCore::PlaceResults(size_t queue, int64_t rows) {
   absl::StatusOr<ReceiveQueue::ResultPlace> place;
   {

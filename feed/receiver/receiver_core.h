@@ -41,6 +41,7 @@
 #include "feed/segment/segment.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/socket_turns.h"
+#include "millrace/data_feed.h"
 
 namespace millrace {
 
@@ -139,6 +140,9 @@ class ReceiverCore {
                                                              std::optional<TakenRows> current);
   // No rows will come; does not block. Cheap while the queue has not ended.
   [[nodiscard]] bool Stopped(size_t queue, FeedMode mode);
+  // See DataFeed.
+  [[nodiscard]] FeedPosition Position(size_t queue);
+  [[nodiscard]] absl::Status Resume(size_t queue, const FeedPosition& position);
   // See ReceiveQueue. `frames` are SCHEMA and RESULT frames without link and header but the type.
   // AddResults() blocks until they are sent, or may be: as long as the feeder does not take what
   // came before. It returns as well when the session ends.

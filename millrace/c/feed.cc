@@ -1,5 +1,6 @@
 // A feed's reader and its results.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/json.h"
 #include "millrace/c/batch.h"
 #include "millrace/c/c_support.h"
 #include "millrace/c/millrace.h"
@@ -103,6 +105,43 @@ absl::Status Stream(millrace_feed* feed, int64_t rows, ArrowArrayStream* out) {
   return absl::OkStatus();
 }
 
+absl::Status Position(millrace_feed* feed, char** out) {
+  const FeedPosition position = feed->rows->Position();
+  Json rows = Json::array();
+  for (const FeedRows& each : position.rows) {
+    rows.push_back(Json::array({each.data_epoch, each.partition, each.first_row, each.end_row}));
+  }
+  const Json json = {{"feed", position.feed_id}, {"rows", std::move(rows)}};
+  *out = CopyText(DumpJson(json));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FeedRows> ReadRows(const Json& given) {
+  const bool four_numbers = given.is_array() && given.size() == 4 &&
+                            std::all_of(given.begin(), given.end(), [](const Json& number) {
+                              return number.is_number_integer();
+                            });
+  if (!four_numbers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rows of a position are [epoch, partition, first row, row after the last], not ",
+        DumpJson(given)));
+  }
+  const auto number = [&given](size_t i) { return given[i].get<int64_t>(); };
+  return FeedRows{number(0), number(1), number(2), number(3)};
+}
+
+absl::Status Resume(millrace_feed* feed, const char* given) {
+  MILLRACE_ASSIGN_OR_RETURN(const Json json, ParseJson(given));
+  FeedPosition position;
+  MILLRACE_ASSIGN_OR_RETURN(position.feed_id, GetString(json, "feed"));
+  MILLRACE_ASSIGN_OR_RETURN(const Json* rows, GetArray(json, "rows"));
+  for (const Json& each : *rows) {
+    MILLRACE_ASSIGN_OR_RETURN(const FeedRows read, ReadRows(each));
+    position.rows.push_back(read);
+  }
+  return feed->rows->Resume(position);
+}
+
 absl::Status Results(millrace_feed* feed, ArrowSchema* schema, ArrowArray* array) {
   MILLRACE_ASSIGN_OR_RETURN(const RecordBatch results, RecordBatch::Import(schema, array));
   return feed->rows->BatchResults(results);
@@ -150,6 +189,20 @@ int32_t millrace_feed_results(millrace_feed* feed, struct ArrowSchema* schema,
     return ReportStatus(NullArgument("millrace_feed_results", "feed, schema or array"), error);
   }
   return ReportStatus(millrace::Results(feed, schema, array), error);
+}
+
+int32_t millrace_feed_position(millrace_feed* feed, char** position, millrace_error* error) {
+  if (feed == nullptr || position == nullptr) {
+    return ReportStatus(NullArgument("millrace_feed_position", "feed or position"), error);
+  }
+  return ReportStatus(millrace::Position(feed, position), error);
+}
+
+int32_t millrace_feed_resume(millrace_feed* feed, const char* position, millrace_error* error) {
+  if (feed == nullptr || position == nullptr) {
+    return ReportStatus(NullArgument("millrace_feed_resume", "feed or position"), error);
+  }
+  return ReportStatus(millrace::Resume(feed, position), error);
 }
 
 int32_t millrace_feed_terminate(millrace_feed* feed, millrace_error* error) {

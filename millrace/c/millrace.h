@@ -319,6 +319,20 @@ MILLRACE_API int32_t millrace_feed_results(millrace_feed* feed, struct ArrowSche
 // rows are unanswered, and fail at their feeder.
 MILLRACE_API int32_t millrace_feed_terminate(millrace_feed* feed, millrace_error* error);
 
+// Training: which rows this program has been given of the Train call that it read last, the batch
+// in hand among them, and those that millrace_feed_resume() left out of it. *position is JSON, for
+// a checkpoint; free it with millrace_free().
+//   {"feed": "9f3c2a7be01d4c55", "rows": [[epoch, partition, first row, row after the last], ...]}
+MILLRACE_API int32_t millrace_feed_position(millrace_feed* feed, char** position,
+                                            millrace_error* error);
+// Training, before the first batch: leaves these rows out, since they were used before the program
+// was started again. Positions add up: give those of all nodes. They hold for the Train call
+// "feed"; if that is "", in a new cluster, for its first one, which must feed the same rows in the
+// same partitions. INVALID_ARGUMENT: no position; FAILED_PRECONDITION: inference, or a
+// batch was read.
+MILLRACE_API int32_t millrace_feed_resume(millrace_feed* feed, const char* position,
+                                          millrace_error* error);
+
 // ---- batches ------------------------------------------------------------------------------------
 
 // NULL is nothing.

@@ -174,6 +174,14 @@ static void MisuseBatch(millrace_feed* feed, millrace_error* error) {
   CHECK_ERROR(millrace_feed_next(feed, 0, &batch, error), *error, MILLRACE_INVALID_ARGUMENT,
               "at least 1 row");
   CHECK_OK(millrace_feed_next(feed, 3, &batch, error), *error);
+  char* position = NULL;
+  CHECK_OK(millrace_feed_position(feed, &position, error), *error);
+  CHECK(strstr(position, "\"rows\":[[0,") != NULL && strstr(position, ",0,3]]") != NULL);
+  CHECK_ERROR(millrace_feed_resume(feed, position, error), *error, MILLRACE_FAILED_PRECONDITION,
+              "before the first");
+  millrace_free(position);
+  CHECK_ERROR(millrace_feed_resume(feed, "{\"feed\": \"\", \"rows\": [[1]]}", error), *error,
+              MILLRACE_INVALID_ARGUMENT, "not [1]");
   millrace_tensor tensor = {.struct_size = sizeof(tensor)};
   CHECK_ERROR(millrace_batch_tensor(batch, "y", &tensor, error), *error, MILLRACE_NOT_FOUND,
               "it has: id, image, name, words, maybe, moment");

@@ -1,53 +1,24 @@
 """Python nodes, fed by real clusters."""
 
-import datetime
-import importlib.util
+import json
 import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import pyarrow as pa
-from testing_cluster import Cluster
+from testing_cluster import Cluster, rows, typed_rows
 
 import millrace
-
-_UTC = datetime.timezone.utc
-_NEEDS_TORCH = unittest.skipUnless(
-    importlib.util.find_spec("torch"), "PyTorch is not installed for this Python (Debian package python3-torch)"
-)
-
-
-def _rows(first, count):
-    ids = list(range(first, first + count))
-    image = pa.FixedSizeListArray.from_arrays(pa.array([float(i) for i in ids for _ in range(4)], pa.float32()), 4)
-    return pa.table({"id": pa.array(ids), "image": image, "name": [f"row {i}" for i in ids]})
-
-
-def _typed_rows():
-    return pa.table({
-        "int": pa.array([1, 2, 3], pa.int16()),
-        "half": pa.array([0.5, 1.5, -2], pa.float32()),
-        "text": ["one", "", "drei \u00fc"],
-        "large": pa.array(["a", None, "c"], pa.large_utf8()),
-        "flag": [True, False, True],
-        "maybe": [1.5, None, 2.5],
-        "cube": pa.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]], [[9, 0], [1, 2]]], pa.list_(pa.list_(pa.int32(), 2), 2)),
-        "equal": pa.array([[1, 2], [3, 4], [5, 6]]),
-        "ragged": pa.array([["a"], None, ["b", None]]),
-        "struct": pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": None}, {"a": 3, "b": "z"}]),
-        "day": pa.array([datetime.date(2024, 2, 29), datetime.date(1969, 12, 31), datetime.date(1970, 1, 1)]),
-        "moment": pa.array([datetime.datetime(2024, 2, 29, 1, 2, 3, 4)] * 3, pa.timestamp("us")),
-        "zoned": pa.array([datetime.datetime(2024, 2, 29, tzinfo=_UTC)] * 3, pa.timestamp("ms", "UTC")),
-    })  # fmt: skip
 
 
 class NodeTest(unittest.TestCase):
     maxDiff = None
 
     def test_two_nodes_train_and_answer_every_row_in_order(self):
-        parts = [_rows(0, 11), _rows(11, 9), _rows(20, 10)]
+        parts = [rows(0, 11), rows(11, 9), rows(20, 10)]
         with Cluster("train", nodes=2) as cluster:
             cluster.train(*parts)
             cluster.train(*parts)
@@ -65,9 +36,9 @@ class NodeTest(unittest.TestCase):
 
     def test_every_type_comes_as_python_numpy_and_arrow_and_goes_back(self):
         with Cluster("types") as cluster:
-            results = cluster.inference(_typed_rows())
+            results = cluster.inference(typed_rows())
             cluster.shutdown()
-        given = _typed_rows().to_pydict()
+        given = typed_rows().to_pydict()
         returned = results.to_pydict()
         for name in ("int", "half", "text", "flag", "maybe", "cube", "moment", "day"):
             self.assertEqual(returned[name], given[name], name)
@@ -75,16 +46,6 @@ class NodeTest(unittest.TestCase):
         self.assertEqual(results.schema.field("half").type, pa.float32())
         self.assertEqual(returned["nested"], [[1.5, 2], [3, 4], [5, 6]])
         self.assertEqual(returned["bytes"], [b"a", None, b"\x00"])
-
-    @_NEEDS_TORCH
-    def test_tensors_are_the_memory_that_was_received(self):
-        with Cluster("tensors") as cluster:
-            results = cluster.inference(_typed_rows())
-            cluster.shutdown()
-        given = _typed_rows().to_pydict()
-        returned = results.to_pydict()
-        for name in ("int", "half", "flag", "cube", "equal"):
-            self.assertEqual(returned[name], given[name], name)
 
     def test_memory_outlives_batch_feed_and_node(self):
         # Large enough to be overwritten by what is allocated after it is freed.
@@ -98,20 +59,20 @@ class NodeTest(unittest.TestCase):
         with Cluster("misuse") as cluster:
             # More results than rows: that is the call's error, and not the node's, which has caught it.
             with self.assertRaisesRegex(millrace.FailedPreconditionError, "results"):
-                cluster.inference(_rows(0, 4))
+                cluster.inference(rows(0, 4))
             cluster.shutdown()
         self.assertIn("refused", cluster.lines)
 
     def test_a_feed_is_an_arrow_stream(self):
         with Cluster("streams") as cluster:
-            cluster.train(_rows(0, 10))
+            cluster.train(rows(0, 10))
             cluster.end_feed()
             cluster.shutdown()
         self.assertEqual([(step, value) for _, step, value in cluster.metrics["total"]], [(10, 45)])
 
     def test_a_fork_of_a_node_does_not_disturb_it(self):
         with Cluster("forks") as cluster:
-            cluster.train(_rows(0, 10))
+            cluster.train(rows(0, 10))
             cluster.shutdown()
         self.assertEqual([value for _, _, value in cluster.metrics["rows"]], [10])
 
@@ -119,17 +80,39 @@ class NodeTest(unittest.TestCase):
         with Cluster("members", nodes=2, restart=millrace.RestartPolicy(1, initial_backoff=0.01)) as cluster:
             cluster.shutdown()
 
+    def _check_each_row_was_read_once(self, lines, count):
+        ids = [i for line in lines if line.startswith("ids ") for i in json.loads(line[len("ids ") :])]
+        self.assertEqual(sorted(ids), list(range(count)))
+
+    def test_a_run_that_is_stopped_goes_on_in_other_processes_with_the_rows_that_are_left(self):
+        parts = [rows(0, 20), rows(20, 10), rows(30, 70)]
+        lines = []
+        with tempfile.TemporaryDirectory() as folder:
+            for batches in ("3", "2", "-1"):
+                with Cluster("goes_on", nodes=2, arguments=[batches, folder]) as cluster:
+                    result = cluster.train(*parts)
+                    cluster.shutdown()
+                lines += cluster.lines
+        self._check_each_row_was_read_once(lines, 100)
+        self.assertEqual(result.rows, 100)  # those that were left out are among them
+
+    def test_a_program_that_is_started_again_goes_on_with_the_rows_after_its_checkpoint(self):
+        with Cluster("dies", restart=millrace.RestartPolicy(1, initial_backoff=0.01)) as cluster:
+            cluster.train(rows(0, 15), rows(15, 40))
+            cluster.shutdown()
+        self._check_each_row_was_read_once(cluster.lines, 55)
+
     def test_other_threads_run_while_a_feed_waits_for_rows(self):
         with Cluster("gil") as cluster:
             cluster.wait_for(lambda: len(cluster.metrics["tick"]) > 20)
-            cluster.train(_rows(0, 10))
+            cluster.train(rows(0, 10))
             cluster.shutdown()
         self.assertEqual([value for _, _, value in cluster.metrics["rows"]], [10])
 
     def test_a_thread_that_waits_for_rows_gets_them(self):
         with Cluster("closes") as cluster:
             cluster.wait_for(lambda: cluster.metrics["waits"])
-            cluster.train(_rows(0, 4))
+            cluster.train(rows(0, 4))
             cluster.shutdown()
 
     def test_an_exception_is_the_error_of_the_cluster_by_its_last_line(self):
@@ -148,7 +131,7 @@ class NodeTest(unittest.TestCase):
     def test_inference_rows_without_results_are_an_error(self):
         with Cluster("leaves") as cluster:
             with self.assertRaises(millrace.MillraceError):
-                cluster.inference(_rows(0, 4))
+                cluster.inference(rows(0, 4))
             with self.assertRaisesRegex(millrace.MillraceError, "worker:0"):
                 cluster.shutdown()
 

@@ -3,6 +3,8 @@
 import datetime
 import functools
 import gc
+import itertools
+import json
 import os
 import queue
 import sys
@@ -225,6 +227,69 @@ def members(node):
     members = heard.get(timeout=60)
     assert members["worker"][0] == node.address and len(members["worker"]) == 2, members
     node.kv.set("heard", "")
+
+
+def goes_on(node):
+    """After the states that are in the folder argv[3], reads argv[2] batches (-1: all) and leaves its own state
+    there."""
+    folder, limit = sys.argv[3], int(sys.argv[2])
+    feed = node.feed(batch=7)
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name)) as file:
+            feed.load_state_dict(json.load(file))
+    node.barrier("loaded")
+    for batch in feed if limit < 0 else itertools.islice(feed, limit):
+        print("ids", json.dumps(batch["id"].to_pylist()), flush=True)
+    with open(os.path.join(folder, f"{node.cluster_id}-{node.rank}"), "w") as file:
+        json.dump(feed.state_dict(), file)
+    raises(millrace.FailedPreconditionError, "before the first", lambda: feed.load_state_dict(feed.state_dict()))
+    feed.terminate()
+
+
+def dies(node):
+    """After three batches, having saved its state, with which it goes on."""
+    feed = node.feed(batch=7)
+    if node.attempt > 0:
+        feed.load_state_dict(json.loads(node.kv.get("state")))
+    for step, batch in enumerate(feed, 1):
+        print("ids", json.dumps(batch["id"].to_pylist()), flush=True)
+        if step == 3 and node.attempt == 0:
+            node.kv.set("state", json.dumps(feed.state_dict()))
+            os._exit(1)
+
+
+def loads(node):
+    """By a DataLoader of PyTorch, with argv[2] workers that are started as argv[3] says."""
+    import torch.distributed
+    from torch.utils.data import DataLoader
+
+    torch.distributed.init_process_group("gloo")  # by the environment
+    everybody = torch.ones(1)
+    torch.distributed.all_reduce(everybody)
+    assert everybody.item() == int(os.environ["LOCAL_WORLD_SIZE"]) == 2 and os.environ["NODE_RANK"] == "0"
+    how = {"num_workers": int(sys.argv[2]), "multiprocessing_context": sys.argv[3] if len(sys.argv) > 3 else None}
+    data = node.feed(batch=7).torch()
+    total = rows = 0
+    for batch in DataLoader(data, batch_size=None, **how):
+        assert batch["name"] == [f"row {i}" for i in batch["id"].tolist()], batch
+        assert (batch["image"].sum(dim=1) == 4 * batch["id"]).all() and batch["image"].dtype == torch.float32
+        batch["image"] += 1  # its own memory
+        total += int(batch["id"].sum())
+        rows += len(batch["id"])
+        if how["num_workers"] > 0:
+            raises(millrace.FailedPreconditionError, "num_workers=0", data.state_dict)
+        else:
+            assert sum(end - first for _, _, first, end in data.state_dict()["rows"]) == rows
+    node.metric("total", rows, total)
+
+
+def load_fails(node):
+    """What the feed raises is raised where a DataLoader asks; PyTorch makes it a RuntimeError if that is a worker."""
+    from torch.utils.data import DataLoader
+
+    data = node.feed(batch=7, columns=["label"]).torch()
+    raises(RuntimeError, "NOT_FOUND", lambda: next(iter(DataLoader(data, batch_size=None, num_workers=1))))
+    raises(millrace.NotFoundError, "label", lambda: next(iter(DataLoader(data, batch_size=None))))
 
 
 def gil(node):

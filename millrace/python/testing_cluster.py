@@ -1,13 +1,17 @@
-"""Clusters of node_test_program.py on this machine, for tests."""
+"""Clusters of node_test_program.py on this machine, and rows for them, for tests."""
 
 import collections
+import datetime
 import os
 import sys
 import threading
 
+import pyarrow as pa
+
 _ROOT = os.getcwd()
 PROGRAM = os.path.join(_ROOT, "millrace/python/node_test_program.py")
 PATIENCE_S = 120
+_UTC = datetime.timezone.utc
 
 os.environ["MILLRACE_LIBRARY"] = os.path.join(_ROOT, "millrace/c/libmillrace.so")
 os.environ["MILLRACE_CLUSTER_LIBRARY"] = os.path.join(_ROOT, "millrace/c/libmillrace_cluster.so")
@@ -70,3 +74,27 @@ class Cluster(Heard):
 
     def __exit__(self, *_):
         self._cluster.close()
+
+
+def rows(first, count):
+    ids = list(range(first, first + count))
+    image = pa.FixedSizeListArray.from_arrays(pa.array([float(i) for i in ids for _ in range(4)], pa.float32()), 4)
+    return pa.table({"id": pa.array(ids), "image": image, "name": [f"row {i}" for i in ids]})
+
+
+def typed_rows():
+    return pa.table({
+        "int": pa.array([1, 2, 3], pa.int16()),
+        "half": pa.array([0.5, 1.5, -2], pa.float32()),
+        "text": ["one", "", "drei \u00fc"],
+        "large": pa.array(["a", None, "c"], pa.large_utf8()),
+        "flag": [True, False, True],
+        "maybe": [1.5, None, 2.5],
+        "cube": pa.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]], [[9, 0], [1, 2]]], pa.list_(pa.list_(pa.int32(), 2), 2)),
+        "equal": pa.array([[1, 2], [3, 4], [5, 6]]),
+        "ragged": pa.array([["a"], None, ["b", None]]),
+        "struct": pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": None}, {"a": 3, "b": "z"}]),
+        "day": pa.array([datetime.date(2024, 2, 29), datetime.date(1969, 12, 31), datetime.date(1970, 1, 1)]),
+        "moment": pa.array([datetime.datetime(2024, 2, 29, 1, 2, 3, 4)] * 3, pa.timestamp("us")),
+        "zoned": pa.array([datetime.datetime(2024, 2, 29, tzinfo=_UTC)] * 3, pa.timestamp("ms", "UTC")),
+    })  # fmt: skip

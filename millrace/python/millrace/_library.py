@@ -138,6 +138,8 @@ _PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "millrace_feed_should_stop": (c_int32, [c_void_p]),
     "millrace_feed_results": ("c", [c_void_p, c_void_p, c_void_p]),
     "millrace_feed_terminate": ("c", [c_void_p]),
+    "millrace_feed_position": ("c", [c_void_p, POINTER(c_void_p)]),
+    "millrace_feed_resume": ("c", [c_void_p, c_char_p]),
     "millrace_batch_free": (None, [c_void_p]),
     "millrace_batch_num_rows": (c_int64, [c_void_p]),
     "millrace_batch_num_columns": (c_int32, [c_void_p]),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from ctypes import byref, c_void_p
-from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-from millrace import _capsule, _results
+from millrace import _capsule, _library, _results
 from millrace._library import ColumnName, FeedOptions, Handle, call, library
 from millrace.batch import Batch
 from millrace.error import FailedPreconditionError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from millrace.torch_dataset import FeedDataset
 
 __all__ = ["Columns", "Feed"]
 
@@ -34,7 +38,9 @@ class Feed(Iterator[Batch]):
     threads of the program run. Node.feed() makes it.
     """
 
-    def __init__(self, node: Handle, batch: int, mode: str, queue: str, columns: Optional[Columns]) -> None:
+    def __init__(
+        self, node: Handle, cluster_id: str, batch: int, mode: str, queue: str, columns: Optional[Columns]
+    ) -> None:
         if mode not in _MODES:
             raise InvalidArgumentError("INVALID_ARGUMENT", f'mode={mode!r}; it is "train" or "inference"')
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
@@ -49,6 +55,7 @@ class Feed(Iterator[Batch]):
             call("millrace_feed_open", pointer, byref(options), byref(feed))
         assert feed.value is not None
         self._handle = Handle(feed.value, library().millrace_feed_close, "the feed")
+        self._cluster_id = cluster_id
         self.batch = batch
         self.mode = mode
 
@@ -78,6 +85,31 @@ class Feed(Iterator[Batch]):
                 call("millrace_feed_stream", pointer, self.batch, stream)
 
         return _capsule.stream_capsule(fill)
+
+    def torch(self) -> "FeedDataset":
+        """The batches as an IterableDataset of PyTorch, for a DataLoader with batch_size=None."""
+        from millrace.torch_dataset import FeedDataset
+
+        return FeedDataset(self)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Training: which rows this program has been given of the Train call that it reads, the last batch among
+        them, for a checkpoint. It is made of dicts, lists, texts and numbers."""
+        text = c_void_p()
+        with self._handle as pointer:
+            call("millrace_feed_position", pointer, byref(text))
+        return {"cluster": self._cluster_id, **json.loads(_library.take_text(text))}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Training, before the first batch: the rows of `state` are left out, and count as used. Load the states of
+        all nodes, one after another: what one node had read may come to any of them now. In a new cluster they hold
+        for the first Train call, which has to feed the same rows in the same partitions. Raises
+        FailedPreconditionError if a batch was read."""
+        if not isinstance(state, Mapping) or not {"cluster", "feed", "rows"} <= set(state):
+            raise InvalidArgumentError("INVALID_ARGUMENT", f"{state!r} is no state; load what state_dict() returned")
+        feed = state["feed"] if state["cluster"] == self._cluster_id else ""
+        with self._handle as pointer:
+            call("millrace_feed_resume", pointer, json.dumps({"feed": feed, "rows": state["rows"]}).encode())
 
     @property
     def should_stop(self) -> bool:

@@ -135,7 +135,7 @@ class Node:
         """The rows that the cluster feeds to this node, `batch` at a time. `mode` is "train", or "inference",
         where every row gets one result (Feed.results). `columns` are the names that are wanted, or a mapping
         from names in the data to names here. Raises FailedPreconditionError if this node is not fed."""
-        return Feed(self._handle, batch, mode, queue, columns)
+        return Feed(self._handle, self.cluster_id, batch, mode, queue, columns)
 
     def metric(self, name: str, step: int, value: float) -> None:
         """Tells the driver and whoever watches. Never blocks; what cannot be sent is dropped."""

@@ -1,0 +1,49 @@
+"""Nodes that use PyTorch, fed by real clusters."""
+
+import importlib.util
+import unittest
+
+from testing_cluster import Cluster, rows, typed_rows
+
+
+@unittest.skipUnless(
+    importlib.util.find_spec("torch"), "PyTorch is not installed for this Python (Debian package python3-torch)"
+)
+class TorchTest(unittest.TestCase):
+    maxDiff = None
+
+    def test_tensors_are_the_memory_that_was_received(self):
+        with Cluster("tensors") as cluster:
+            results = cluster.inference(typed_rows())
+            cluster.shutdown()
+        given = typed_rows().to_pydict()
+        returned = results.to_pydict()
+        for name in ("int", "half", "flag", "cube", "equal"):
+            self.assertEqual(returned[name], given[name], name)
+
+    def _check_loader(self, *arguments):
+        parts = [rows(0, 20), rows(20, 10), rows(30, 70)]
+        with Cluster("loads", nodes=2, arguments=arguments) as cluster:
+            cluster.train(*parts)
+            cluster.shutdown()
+        totals = cluster.metrics["total"]
+        self.assertEqual(sum(step for _, step, _ in totals), 100)
+        self.assertEqual(sum(value for _, _, value in totals), sum(range(100)))
+
+    def test_a_data_loader_without_workers_has_every_row_once(self):
+        self._check_loader("0")
+
+    def test_a_data_loader_with_forks_as_workers_has_every_row_once(self):
+        self._check_loader("2", "fork")
+
+    def test_a_data_loader_with_new_processes_as_workers_has_every_row_once(self):
+        self._check_loader("2", "spawn")
+
+    def test_errors_of_the_feed_reach_a_data_loader(self):
+        with Cluster("load_fails") as cluster:
+            cluster.train(rows(0, 10))
+            cluster.shutdown()
+
+
+if __name__ == "__main__":
+    unittest.main()
