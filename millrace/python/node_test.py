@@ -128,6 +128,42 @@ class NodeTest(unittest.TestCase):
             with self.assertRaisesRegex(millrace.MillraceError, r"worker:0.*sys.exit\(3\).*exited with code 3"):
                 cluster.shutdown()
 
+    def _cause_of_the_end(self, program):
+        with Cluster(program) as cluster:
+            with self.assertRaises(millrace.MillraceError) as raised:
+                cluster.shutdown()
+        self.assertEqual(raised.exception.node, "worker:0")
+        return raised.exception
+
+    def test_a_program_that_ends_at_once_is_named_with_its_exit_code(self):
+        self.assertRegex(str(self._cause_of_the_end("exits_at_once")), r"worker:0.*exited with code 4")
+
+    def test_a_program_that_is_killed_is_named_with_its_signal(self):
+        self.assertRegex(str(self._cause_of_the_end("is_killed")), r"worker:0.*killed by SIGKILL")
+
+    def test_a_program_that_crashes_is_named_with_where_it_was(self):
+        cause = self._cause_of_the_end("crashes")
+        self.assertRegex(str(cause), r"worker:0.*killed by SIGSEGV")
+        self.assertRegex("\n".join(cause.stderr_lines), r"node_test_program.py\", line \d+ in crashes")
+
+    def test_what_a_thread_raised_is_the_error_where_main_meets_it(self):
+        cause = self._cause_of_the_end("fails_in_a_thread")
+        self.assertRegex(str(cause), r"worker:0.*ValueError: no shard 2 \(node_test_program.py:\d+\)")
+
+    def test_what_a_spawned_process_raised_is_the_error_where_main_meets_it(self):
+        cause = self._cause_of_the_end("fails_in_a_spawned_process")
+        self.assertRegex(str(cause), r"worker:0.*ValueError: no shard 2")
+        self.assertIn("in shard", "\n".join(cause.stderr_lines))
+
+    def test_a_fork_that_fails_does_not_end_the_node(self):
+        with Cluster("forks_fail") as cluster:
+            cluster.train(rows(0, 10))
+            cluster.shutdown()
+        codes = {how: cluster.metrics[how][0][1] for how in ("raises", "exits", "returns")}
+        self.assertEqual(codes, {"raises": 1, "exits": 5, "returns": 0})
+        self.assertEqual([value for _, _, value in cluster.metrics["rows"]], [10])
+        self.assertIn("ValueError: only a fork", cluster.lines)
+
     def test_inference_rows_without_results_are_an_error(self):
         with Cluster("leaves") as cluster:
             with self.assertRaises(millrace.MillraceError):

@@ -1,12 +1,16 @@
 """The node program of node_test.py: what it does is its first argument. What goes wrong raises."""
 
+import concurrent.futures
+import ctypes
 import datetime
 import functools
 import gc
 import itertools
 import json
+import multiprocessing
 import os
 import queue
+import signal
 import sys
 import threading
 
@@ -354,6 +358,51 @@ def fails(node):
 
 def exits(node):
     sys.exit(3)
+
+
+def exits_at_once(node):
+    os._exit(4)
+
+
+def crashes(node):
+    ctypes.string_at(0)
+
+
+def is_killed(node):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def shard(number):
+    if number == 2:
+        raise ValueError(f"no shard {number}")
+    return number
+
+
+def fails_in_a_thread(node):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        print(list(pool.map(shard, range(4))))
+
+
+def fails_in_a_spawned_process(node):
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
+        assert list(pool.map(shard, range(2))) == [0, 1]
+        print(list(pool.map(shard, range(4))))
+
+
+def forks_fail(node):
+    """Forks that leave main by an exception, by sys.exit() and by returning are not the node: it goes on."""
+    feed = node.feed(batch=4)
+    rows = next(feed).num_rows
+    for how in ("raises", "exits", "returns"):
+        child = os.fork()
+        if child == 0:
+            if how == "raises":
+                raise ValueError("only a fork")
+            return sys.exit(5) if how == "exits" else None
+        _, status = os.waitpid(child, 0)
+        node.metric(how, os.waitstatus_to_exitcode(status), 0)
+    node.metric("rows", 0, rows + sum(batch.num_rows for batch in feed))
 
 
 def leaves(node):

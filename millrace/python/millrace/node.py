@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import json
 import os
 import sys
@@ -27,6 +28,7 @@ __all__ = ["KeyValue", "Node", "run_node"]
 
 _EXIT_FAILED, _EXIT_NO_PLACE = 1, 2
 _UNKNOWN, _CANCELLED = 2, 1
+_STDERR = 2
 _PATIENCE_S = 5.0  # for calls of other threads when the node closes
 _TURN_S = 0.2  # after which a wait looks whether the node is closed, and Python for signals
 
@@ -277,8 +279,12 @@ def run_node(main: Callable[[Node], object]) -> None:
     Returns when main has returned and everything that it was handed is acknowledged. If main raises, its
     traceback is printed, its last line is told to the cluster as the node's error, and the process ends with
     exit code 1; with 2 if it could not take its place: an agent starts node programs (`millrace run`, a
-    driver). From here on SIGPIPE is ignored; if the agent dies, the process ends at once.
+    driver). If it crashes, stderr says where (faulthandler). A fork that leaves main, by an exception or not, ends
+    as itself and not as the node. From here on SIGPIPE is ignored; if the agent dies, the process ends at once.
     """
+    if not faulthandler.is_enabled():
+        faulthandler.enable(_STDERR)
+    process = os.getpid()
     try:
         node = Node()
     except MillraceError as error:
@@ -287,16 +293,22 @@ def run_node(main: Callable[[Node], object]) -> None:
     try:
         main(node)
     except SystemExit as error:
+        if os.getpid() != process:
+            raise
         if error.code not in (None, 0):
             _fail(node, _UNKNOWN, f"sys.exit({error.code!r})")
             raise
         end = error
     except BaseException as error:
+        if os.getpid() != process:
+            raise
         traceback.print_exc()
         sys.stderr.flush()
         code = code_of(error) if isinstance(error, MillraceError) else _UNKNOWN
         _fail(node, _CANCELLED if isinstance(error, KeyboardInterrupt) else code, _last_words(error))
         raise SystemExit(_EXIT_FAILED) from None
+    if os.getpid() != process:
+        return
     try:
         node.close()
     except MillraceError as error:
