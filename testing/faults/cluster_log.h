@@ -27,8 +27,8 @@
 
 namespace millrace::faults {
 
-// Generous: nothing waits so long unless it is broken.
-inline constexpr absl::Duration kPatience = absl::Seconds(40);
+// Generous: nothing waits so long unless it is broken, however busy the machine is.
+inline constexpr absl::Duration kPatience = absl::Minutes(2);
 
 // Thread safety: all methods. Lifetime: outlives the clusters that it listens to.
 class ClusterLog {

@@ -20,16 +20,16 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-// A call without progress for so long is stuck; its error says where.
-constexpr absl::Duration kStuck = absl::Seconds(20);
+// The feed_timeout of calls that wait in vain. All that comes before must happen in less, also on a
+// busy machine.
+constexpr absl::Duration kInVain = absl::Seconds(10);
 
-auto DoesNotRead(const std::string& mode, const std::string& lapse) {
-  return FailsWith(
-      absl::StatusCode::kDeadlineExceeded,
-      absl::StrCat("worker:0 did not begin to read partition 0 (queue 'input') for ", lapse,
-                   ": 1 session is before it and did not advance; the program is "
-                   "not reading this queue in ",
-                   mode, " mode"));
+auto DoesNotRead(const std::string& mode) {
+  return FailsWith(absl::StatusCode::kDeadlineExceeded,
+                   absl::StrCat("worker:0 did not begin to read partition 0 (queue 'input') for "
+                                "10s: 1 session is before it and did not advance; the program is "
+                                "not reading this queue in ",
+                                mode, " mode"));
 }
 
 class FeedFaultsTest : public FaultTest {
@@ -38,7 +38,7 @@ class FeedFaultsTest : public FaultTest {
   static absl::StatusOr<std::vector<RecordBatch>> TrainThenInfer(
       Cluster& cluster, const std::shared_ptr<PartitionedSource>& source,
       const InferenceOptions& options = {}) {
-    EXPECT_THAT(cluster.Train(RowSource(100, 4), {.feed_timeout = kStuck, .end_of_feed = true}),
+    EXPECT_THAT(cluster.Train(RowSource(100, 4), {.feed_timeout = kPatience, .end_of_feed = true}),
                 IsOk());
     absl::StatusOr<InferenceResult> result = cluster.Inference(source, options);
     if (!result.ok()) return result.status();
@@ -56,7 +56,7 @@ const char kExitedInFeed[] =
 TEST_F(FeedFaultsTest, ANodeThatExitsWhileItIsFedFailsTheCall) {
   auto cluster = Run(2, "exit_in_feed", "worker:1");
   ASSERT_THAT(cluster, IsOk());
-  EXPECT_THAT((*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kStuck}),
+  EXPECT_THAT((*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kPatience}),
               FailsWith(absl::StatusCode::kAborted, kExitedInFeed));
   EXPECT_THAT((*cluster)->Train(RowSource(10, 1)),
               FailsWith(absl::StatusCode::kAborted, kExitedInFeed));
@@ -80,7 +80,7 @@ TEST_F(FeedFaultsTest, AnErrorThatAProgramReturnsWhileItIsFedReachesTheDriverWit
   auto cluster = Run(2, "error_in_feed", "worker:1");
   ASSERT_THAT(cluster, IsOk());
   EXPECT_THAT(
-      (*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kStuck}),
+      (*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kPatience}),
       FailsWith(absl::StatusCode::kInvalidArgument,
                 "worker:1 (executor 1, attempt 0, host HOST, pid PID) failed with "
                 "INVALID_ARGUMENT: the learning rate is 7, over 1 (it exited with code 1). "
@@ -100,7 +100,7 @@ TEST_F(FeedFaultsTest, ANodeThatExitsInInferenceFailsTheCall) {
 TEST_F(FeedFaultsTest, ANodeThatExitsWith0WhileItIsFedLeavesItsRowsToTheOthers) {
   auto cluster = Run(2, "exit0_in_feed", "worker:1");
   ASSERT_THAT(cluster, IsOk());
-  const auto result = (*cluster)->Train(RowSource(1000, 8), {.feed_timeout = kStuck});
+  const auto result = (*cluster)->Train(RowSource(1000, 8), {.feed_timeout = kPatience});
   ASSERT_THAT(result, IsOk());
   EXPECT_FALSE(result->terminated);
   EXPECT_EQ(result->rows(), 1000);
@@ -111,7 +111,7 @@ TEST_F(FeedFaultsTest, WhenAllNodesExitWith0TheCallIsTerminated) {
   auto cluster = Run(2, "exit0_in_feed");
   ASSERT_THAT(cluster, IsOk());
   const auto result =
-      (*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kStuck});
+      (*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kPatience});
   ASSERT_THAT(result, IsOk());
   EXPECT_TRUE(result->terminated);
   EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
@@ -135,7 +135,7 @@ TEST_F(FeedFaultsTest, ExitCode0WithAnOpenInferenceSessionIsAnError) {
 TEST_F(FeedFaultsTest, AfterTerminateTheRestGoesToTheOthers) {
   auto cluster = Run(2, "terminate", "worker:1");
   ASSERT_THAT(cluster, IsOk());
-  const auto result = (*cluster)->Train(RowSource(1000, 8), {.feed_timeout = kStuck});
+  const auto result = (*cluster)->Train(RowSource(1000, 8), {.feed_timeout = kPatience});
   ASSERT_THAT(result, IsOk());
   EXPECT_FALSE(result->terminated);
   EXPECT_EQ(result->rows(), 1000);
@@ -146,7 +146,7 @@ TEST_F(FeedFaultsTest, WhenAllTerminateAnEndlessSourceIsLeftAndTheCallIsFine) {
   auto cluster = Run(2, "terminate");
   ASSERT_THAT(cluster, IsOk());
   const auto result =
-      (*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kStuck});
+      (*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kPatience});
   ASSERT_THAT(result, IsOk());
   EXPECT_TRUE(result->terminated);
   EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
@@ -157,8 +157,8 @@ TEST_F(FeedFaultsTest, WhenAllTerminateAnEndlessSourceIsLeftAndTheCallIsFine) {
 TEST_F(FeedFaultsTest, ANodeThatNeverReadsEndsInATimeoutThoughItsQueueSendsWait) {
   auto cluster = Run(1, "never_reads");
   ASSERT_THAT(cluster, IsOk());
-  EXPECT_THAT((*cluster)->Train(RowSource(1000, 4), {.feed_timeout = absl::Seconds(3)}),
-              DoesNotRead("train", "3s"));
+  EXPECT_THAT((*cluster)->Train(RowSource(1000, 4), {.feed_timeout = kInVain}),
+              DoesNotRead("train"));
   EXPECT_THAT(
       (*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}),
       StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("its grace of 1ms was over")));
@@ -169,12 +169,12 @@ TEST_F(FeedFaultsTest, ANodeThatStopsReadingEndsInATimeout) {
   ASSERT_THAT(cluster, IsOk());
   // It was given 64 rows of a partition; the rest of it goes to worker:0, unless the time is up
   // before.
-  const auto result = (*cluster)->Train(RowSource(1000, 4), {.feed_timeout = absl::Seconds(2)});
+  const auto result = (*cluster)->Train(RowSource(1000, 4), {.feed_timeout = kInVain});
   EXPECT_THAT(result.status(), StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(
       GoldenText(result.status().message()),
       MatchesRegex("worker:1 acknowledged no row of partition [0-3] \\(queue 'input'\\) for "
-                   "2s: (64|250) rows received, 0 acknowledged; the program is not calling "
+                   "10s: (64|250) rows received, 0 acknowledged; the program is not calling "
                    "NextBatch"));
   EXPECT_THAT(
       (*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}),
@@ -185,10 +185,10 @@ TEST_F(FeedFaultsTest, ANodeThatNeverAnswersEndsInATimeout) {
   auto cluster = Run(1, "never_answers");
   ASSERT_THAT(cluster, IsOk());
   EXPECT_THAT(
-      TrainThenInfer(**cluster, RowSource(100, 1), {.feed_timeout = absl::Seconds(2)}),
+      TrainThenInfer(**cluster, RowSource(100, 1), {.feed_timeout = kInVain}),
       FailsWith(absl::StatusCode::kDeadlineExceeded,
                 "worker:0 received 100 rows of partition 0 (queue 'input') and returned none "
-                "for 2s: 100 rows sent, 0 returned; the program is not calling "
+                "for 10s: 100 rows sent, 0 returned; the program is not calling "
                 "BatchResults"));
   EXPECT_THAT(
       (*cluster)->Shutdown({.grace = absl::Milliseconds(1), .timeout = kPatience}),
@@ -198,9 +198,9 @@ TEST_F(FeedFaultsTest, ANodeThatNeverAnswersEndsInATimeout) {
 TEST_F(FeedFaultsTest, InferenceOnANodeThatStillTrainsEndsInATimeout) {
   auto cluster = Run(1);
   ASSERT_THAT(cluster, IsOk());
-  auto result = (*cluster)->Inference(RowSource(100, 1), {.feed_timeout = absl::Seconds(2)});
+  auto result = (*cluster)->Inference(RowSource(100, 1), {.feed_timeout = kInVain});
   ASSERT_THAT(result, IsOk());
-  EXPECT_THAT(result->Collect(), DoesNotRead("inference", "2s"));
+  EXPECT_THAT(result->Collect(), DoesNotRead("inference"));
   ExpectTrainsAndShutsDown(**cluster);
 }
 
@@ -303,8 +303,9 @@ TEST_F(FeedFaultsTest, ABadCsvLineIsNamedAndTheClusterTrainsAgain) {
 TEST_F(FeedFaultsTest, AnErrorOfTheConsumerEndsInferenceAndTheClusterGoesOn) {
   auto cluster = Run(2);
   ASSERT_THAT(cluster, IsOk());
-  ASSERT_THAT((*cluster)->Train(RowSource(100, 4), {.feed_timeout = kStuck, .end_of_feed = true}),
-              IsOk());
+  ASSERT_THAT(
+      (*cluster)->Train(RowSource(100, 4), {.feed_timeout = kPatience, .end_of_feed = true}),
+      IsOk());
   auto result = (*cluster)->Inference(std::make_shared<EndlessSource>(4));
   ASSERT_THAT(result, IsOk());
   EXPECT_THAT(
@@ -319,8 +320,9 @@ TEST_F(FeedFaultsTest, AnErrorOfTheConsumerEndsInferenceAndTheClusterGoesOn) {
 TEST_F(FeedFaultsTest, TrainingAfterTheEndOfTheFeedIsRefused) {
   auto cluster = Run(1);
   ASSERT_THAT(cluster, IsOk());
-  ASSERT_THAT((*cluster)->Train(RowSource(100, 4), {.feed_timeout = kStuck, .end_of_feed = true}),
-              IsOk());
+  ASSERT_THAT(
+      (*cluster)->Train(RowSource(100, 4), {.feed_timeout = kPatience, .end_of_feed = true}),
+      IsOk());
   EXPECT_THAT(
       (*cluster)->Train(RowSource(100, 4)),
       FailsWith(absl::StatusCode::kFailedPrecondition,

@@ -28,6 +28,7 @@ std::string GoldenText(absl::string_view text) {
       {std::regex("[0-9a-f]{12,}"), "ID"},
       {std::regex("\\d+(\\.\\d+)? s ago"), "T s ago"},
       {std::regex("for \\d+(\\.\\d+)? s"), "for T s"},
+      {std::regex("arrive in \\d+(\\.\\d+)? s"), "arrive in T s"},
   };
   for (const auto& [pattern, name] : *patterns) line = std::regex_replace(line, pattern, name);
   return line;

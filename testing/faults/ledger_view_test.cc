@@ -61,7 +61,8 @@ class LedgerViewTest : public FaultTest {
     return options;
   }
 
-  static NodeProgram SlowProgram() { return Program("", "", {"--pause_ms=4"}); }
+  // Slow enough for what is killed while it is fed to be killed before everything is read.
+  static NodeProgram SlowProgram() { return Program("", "", {"--pause_ms=20"}); }
 
   // What `millrace status --json` and `millrace nodes --json` print now.
   absl::StatusOr<Json> Status() { return Look(cli::StatusJson); }

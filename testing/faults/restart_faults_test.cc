@@ -51,8 +51,9 @@ class RestartFaultsTest : public FaultTest {
     return folder;
   }
 
+  // Slow enough for what is killed while it is fed to be killed before everything is read.
   static NodeProgram SlowProgram(const std::string& record) {
-    return Program("", "", {"--pause_ms=4", absl::StrCat("--record=", record)});
+    return Program("", "", {"--pause_ms=20", absl::StrCat("--record=", record)});
   }
 
   // How often each row was given to a program.
@@ -129,7 +130,7 @@ TEST_F(RestartFaultsTest, AWorkerKilledWhileItIsFedIsStartedAgainAndEveryRowArri
 }
 
 TEST_F(RestartFaultsTest, WorkersKilledAtRandomTimesLoseNoRow) {
-  constexpr int64_t kRows = 40000;
+  constexpr int64_t kRows = 20000;
   constexpr int kKills = 6;
   const std::string record = MakeRecordFolder();
   auto cluster = Run(HealingOptions(2, 1000), SlowProgram(record));
@@ -151,7 +152,7 @@ TEST_F(RestartFaultsTest, WorkersKilledAtRandomTimesLoseNoRow) {
 
 TEST_F(RestartFaultsTest, InferenceOnARestartedNodeStillAnswersEachRowOnce) {
   constexpr int64_t kRows = 10000;
-  auto cluster = Run(HealingOptions(2, 1), Program("", "", {"--pause_ms=4"}));
+  auto cluster = Run(HealingOptions(2, 1), Program("", "", {"--pause_ms=20"}));
   ASSERT_THAT(cluster, IsOk());
   ASSERT_THAT((*cluster)->Train(RowSource(100, 4), {.end_of_feed = true}), IsOk());
   absl::Status status;
