@@ -35,4 +35,11 @@ final class Counts {
     }
     return new Counts(first, second);
   }
+
+  /** @throws BadInputException that names both numbers, unless it {@code holds} */
+  static void require(boolean holds, String what, long found, long other) throws BadInputException {
+    if (!holds) {
+      throw new BadInputException(what + " " + found + ", " + other);
+    }
+  }
 }

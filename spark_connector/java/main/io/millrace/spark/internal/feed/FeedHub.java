@@ -98,21 +98,21 @@ public final class FeedHub implements AutoCloseable {
    * CURVE endpoint, if it has one.
    */
   public boolean hasMetAnother(String nonce) {
-    return loop.unproven.contains(nonce);
+    return loop.status().isUnproven(nonce);
   }
 
   void noteUnproven(String nonce) {
-    loop.unproven.add(nonce);
+    loop.status().addUnproven(nonce);
   }
 
   /** False once it can send no more and has ended its sessions as BROKEN: another one is to take its place. */
   public boolean isAlive() {
-    return loop.isAlive();
+    return loop.status().death() == null;
   }
 
   /** Batches sent since the start, and their bytes. */
   public FeedStats stats() {
-    return loop.stats();
+    return loop.status().stats();
   }
 
   /**
@@ -120,24 +120,33 @@ public final class FeedHub implements AutoCloseable {
    * node: that it cannot be reached, refuses or does not answer is told by the session.
    */
   public FeedSession open(FeedTarget target, SessionOptions options) {
-    FeedSession session = new FeedSession(this, Text.randomNonZero(), target, options, openTimeoutNanos);
-    if (!queue.post(() -> loop.open(session))) {
-      session.onEnd(SessionEnd.ABORTED, StatusCode.CANCELLED, session.place() + ": the feeder was stopped");
+    SessionRecord session = new SessionRecord(this, Text.randomNonZero(), target, options);
+    SessionReplies replies = new SessionReplies(session);
+    if (!queue.post(() -> loop.sessions().open(replies))) {
+      replies.onEnd(SessionEnd.ABORTED, StatusCode.CANCELLED, "the feeder was stopped");
+      replies.onClosed();
     }
-    return session;
+    return new FeedSession(session, openTimeoutNanos);
   }
 
-  void sendFrame(FeedSession session, FrameType type, byte[] metadata, List<ByteBuffer> parts) {
-    queue.post(() -> loop.sendFrame(session, type, metadata, parts));
+  // ----------------------------------------------------------------------- for sessions, by number
+
+  void sendFrame(long session, FrameType type, byte[] metadata, List<ByteBuffer> parts) {
+    queue.post(() -> loop.sessions().send(session, type, metadata, parts));
   }
 
-  /** {@code abort}: metadata of ABORT, null if the node knows already; {@code giveUp}: see HubLoop. */
-  void closeSession(FeedSession session, byte[] abort, boolean giveUp) {
-    queue.post(() -> loop.closeSession(session, abort, giveUp));
+  /** As {@link HubSessions#close}. */
+  void closeSession(long session, byte[] abort, boolean giveUp) {
+    queue.post(() -> loop.sessions().close(session, abort, giveUp));
   }
 
-  void poison(FeedSession session, String reason) {
-    queue.post(() -> loop.poison(session.target().principal(), reason));
+  /** As {@link HubSessions#poison}. */
+  void poison(String principal, String reason) {
+    queue.post(() -> loop.sessions().poison(principal, reason));
+  }
+
+  ReplySockets repliesForTest() {
+    return loop.repliesForTest();
   }
 
   /** Ends every session with CANCELLED and waits for the thread. Idempotent. */

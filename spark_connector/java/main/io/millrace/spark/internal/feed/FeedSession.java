@@ -6,13 +6,9 @@ import io.millrace.spark.internal.arrow.ArrowSchema;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.arrow.SchemaMessage;
 import io.millrace.spark.internal.base.BadInputException;
-import io.millrace.spark.internal.base.Text;
 import java.nio.ByteBuffer;
 import java.util.Collections;
-import java.util.List;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.Condition;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 
 /**
@@ -26,7 +22,8 @@ import java.util.function.BooleanSupplier;
  * session.awaitReceived();          // training: on to the next partition
  * }</pre>
  *
- * Thread-safe; send, finish and nextResult are for one thread at a time. No method touches a socket.
+ * Thread-safe; send, finish and nextResult are for one thread at a time. No method touches a socket: what the node
+ * says comes in through {@link SessionReplies}.
  *
  * <p>Every wait ends when the session does, when the thread is interrupted (its flag stays set) or the
  * options' {@code cancelled} says so, both of which abort the session with CANCELLED, and after the feed
@@ -37,112 +34,66 @@ import java.util.function.BooleanSupplier;
 public final class FeedSession {
   private static final long CANCEL_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
-  private final FeedHub hub;
-  private final long id;
-  private final FeedTarget target;
-  private final SessionOptions options;
+  private final SessionRecord session;
   private final long openTimeoutNanos;
 
-  private final ReentrantLock lock = new ReentrantLock();
-  private final Condition changed = lock.newCondition();
-  // All below are guarded by lock.
-  private OpenStage stage = OpenStage.CONNECTING;
-  private long stageNanos = System.nanoTime();
-  private boolean accepted;
-  private boolean answered; // CREDIT or WAIT was seen
-  private long sentRows;
-  private long receivedRows;
-  private long ackedRows;
-  private long returnedRows;
-  private long endRow = -1; // once finish() was called
-  private boolean endReceived;
-  private long waitPosition;
-  private long waitProgress;
-  private SessionEnd end = SessionEnd.OPEN;
-  private MillraceException error;
-  private final SendWindow window = new SendWindow();
-  private ArrowSchema schema; // of what is sent, once SCHEMA went out
-  private final ResultQueue results = new ResultQueue();
-  private boolean revoking; // REVOKE went out
-  private long revokedRow = -1; // once the node has given back what follows it
-  private long sourceNanos;
-  private long encodeNanos;
-  private long creditNanos;
-  private long wireNanos;
-
-  FeedSession(FeedHub hub, long id, FeedTarget target, SessionOptions options, long openTimeoutNanos) {
-    this.hub = hub;
-    this.id = id;
-    this.target = target;
-    this.options = options;
+  /** {@code openTimeoutNanos}: how long each step to the node's first answer may take. */
+  FeedSession(SessionRecord session, long openTimeoutNanos) {
+    this.session = session;
     this.openTimeoutNanos = openTimeoutNanos;
-    sentRows = receivedRows = ackedRows = returnedRows = options.firstRow;
   }
 
   long id() {
-    return id;
+    return session.id;
   }
 
   public FeedTarget target() {
-    return target;
-  }
-
-  SessionOptions options() {
-    return options;
+    return session.target;
   }
 
   /** "worker:1, partition 3 (queue 'input')", the head of its error messages. */
   public String place() {
-    return target.node + ", partition " + options.partition + " (queue '" + options.queue + "')";
+    return session.place();
   }
 
   public SessionState state() {
-    lock.lock();
+    session.lock.lock();
     try {
-      return new SessionState(
-          accepted, sentRows, receivedRows, ackedRows, returnedRows, waitPosition, end, error, sourceNanos,
-          encodeNanos, creditNanos, wireNanos);
+      return session.state();
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
   /** Adds to the state's times what was spent on reading rows and on making a batch of them. */
   public void countTimes(long readNanos, long encodedNanos) {
-    lock.lock();
+    session.lock.lock();
     try {
-      sourceNanos += readNanos;
-      encodeNanos += encodedNanos;
+      session.sourceNanos += readNanos;
+      session.encodeNanos += encodedNanos;
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
-  void countWire(long nanos) {
-    lock.lock();
-    try {
-      wireNanos += nanos;
-    } finally {
-      lock.unlock();
-    }
-  }
-
-  private MillraceException failure(StatusCode code, String message) {
-    return new MillraceException(code, message, target.node, "", Collections.<String>emptyList(), null);
+  /** {@code listener} is called once the session has ended, on the hub's thread or at once; it must not block. */
+  public void whenEnded(Runnable listener) {
+    session.closed.thenRun(listener);
   }
 
   // ---------------------------------------------------------------------------------------- waiting
 
   /** Throws if the session has ended; {@code doneIsEnd}: DONE is an error too. */
   private void checkOpen(boolean doneIsEnd) {
-    boolean well = end == SessionEnd.REVOKED || end == SessionEnd.DONE && !doneIsEnd;
-    if (end == SessionEnd.OPEN || well) {
+    boolean well = session.end() == SessionEnd.REVOKED || session.end() == SessionEnd.DONE && !doneIsEnd;
+    if (session.isOpen() || well) {
       return;
     }
-    if (end == SessionEnd.DONE) {
-      throw failure(StatusCode.FAILED_PRECONDITION, place() + ": the session is done");
+    if (session.end() == SessionEnd.DONE) {
+      throw session.failure(StatusCode.FAILED_PRECONDITION, "the session is done");
     }
     // Thrown by several threads, maybe: each gets its own trace.
+    MillraceException error = session.error();
     throw new MillraceException(
         error.code(), error.getMessage(), error.node(), error.exitStatus(), error.stderrLines(), error);
   }
@@ -152,73 +103,76 @@ public final class FeedSession {
     long began = System.nanoTime();
     while (true) {
       checkOpen(doneIsEnd);
-      if (end != SessionEnd.OPEN || ready.getAsBoolean()) {
+      if (!session.isOpen() || ready.getAsBoolean()) {
         return;
       }
-      if (options.cancelled.getAsBoolean()) {
+      if (session.options.cancelled.getAsBoolean()) {
         throw cancelled("the task was cancelled");
       }
       long now = System.nanoTime();
-      long left = stageNanos + openTimeoutNanos - now;
-      if (answered) {
-        long last = options.progress.lastNanos();
+      long left = session.stageNanos + openTimeoutNanos - now;
+      if (session.answered) {
+        long last = session.options.progress.lastNanos();
         long since = last - began > 0 ? last : began;
-        left = since + TimeUnit.MILLISECONDS.toNanos(options.feedTimeoutMillis) - now;
+        left = since + TimeUnit.MILLISECONDS.toNanos(session.options.feedTimeoutMillis) - now;
       }
       if (left > 0) {
         try {
-          changed.awaitNanos(Math.min(left, CANCEL_POLL_NANOS));
+          session.changed.awaitNanos(Math.min(left, CANCEL_POLL_NANOS));
         } catch (InterruptedException e) {
           Thread.currentThread().interrupt();
           throw cancelled("the thread that feeds was interrupted");
         }
-      } else if (answered) {
+      } else if (session.answered) {
         throw timeout();
       } else {
         // The servers of CURVE have proven who they are.
-        boolean unproven = stage == OpenStage.OPENED && !target.isCurve();
+        boolean unproven = session.stage == OpenStage.OPENED && !session.target.isCurve();
         if (unproven) {
-          hub.noteUnproven(target.nonce);
+          session.hub.noteUnproven(session.target.nonce);
         }
-        endLocked(
+        session.end(
             SessionEnd.UNANSWERED,
-            failure(
+            session.failure(
                 unproven ? StatusCode.UNAUTHENTICATED : StatusCode.UNAVAILABLE,
-                place() + ": no answer of the node at " + target.endpoint + ": after "
-                    + TimeUnit.NANOSECONDS.toMillis(openTimeoutNanos) + " ms " + stage.seen));
+                "no answer of the node at " + session.target.endpoint + ": after "
+                    + TimeUnit.NANOSECONDS.toMillis(openTimeoutNanos) + " ms " + session.stage.seen));
       }
     }
   }
 
   private MillraceException cancelled(String why) {
-    endLocked(SessionEnd.ABORTED, failure(StatusCode.CANCELLED, place() + ": " + why));
-    return error;
+    session.end(SessionEnd.ABORTED, session.failure(StatusCode.CANCELLED, why));
+    return session.error();
   }
 
   private MillraceException timeout() {
-    String lapse = options.feedTimeoutMillis / 1000.0 + " s (feed_timeout)";
-    String partition = "partition " + options.partition + " (queue '" + options.queue + "')";
+    String lapse = session.options.feedTimeoutMillis / 1000.0 + " s (feed_timeout)";
+    String node = session.target.node;
+    String partition = session.partition();
+    FeedMode mode = session.options.mode;
     String what;
-    if (!accepted) {
+    if (!session.accepted) {
       what =
-          target.node + " did not begin to read " + partition + " for " + lapse + ": " + waitPosition
+          node + " did not begin to read " + partition + " for " + lapse + ": " + session.waitPosition
               + " session(s) before it did not advance; the program is not reading this queue in "
-              + options.mode.wireName + " mode"
-              + (options.mode == FeedMode.INFERENCE ? "; one that trains on it does so until endFeed" : "");
-    } else if (options.mode == FeedMode.INFERENCE) {
+              + mode.wireName + " mode"
+              + (mode == FeedMode.INFERENCE ? "; one that trains on it does so until endFeed" : "");
+    } else if (mode == FeedMode.INFERENCE) {
       what =
-          target.node + " received " + receivedRows + " rows of " + partition + " and returned " + returnedRows
-              + ", then nothing for " + lapse + "; the program must call BatchResults for every batch";
-    } else if (receivedRows < sentRows || endRow >= 0 && !endReceived) {
+          node + " received " + session.receivedRows + " rows of " + partition + " and returned "
+              + session.returnedRows + ", then nothing for " + lapse
+              + "; the program must call BatchResults for every batch";
+    } else if (session.receivedRows < session.sentRows || session.endRow >= 0 && !session.endReceived) {
       what =
-          target.node + " received no row of " + partition + " for " + lapse + ": " + sentRows + " rows sent, "
-              + receivedRows + " received; the node's process hangs or is starved";
+          node + " received no row of " + partition + " for " + lapse + ": " + session.sentRows + " rows sent, "
+              + session.receivedRows + " received; the node's process hangs or is starved";
     } else {
       what =
-          target.node + " acknowledged no row of " + partition + " for " + lapse + ": " + receivedRows
-              + " rows received, " + ackedRows + " acknowledged; the program is not calling NextBatch";
+          node + " acknowledged no row of " + partition + " for " + lapse + ": " + session.receivedRows
+              + " rows received, " + session.ackedRows + " acknowledged; the program is not calling NextBatch";
     }
-    return failure(StatusCode.DEADLINE_EXCEEDED, what);
+    return session.failureSaying(StatusCode.DEADLINE_EXCEEDED, what);
   }
 
   /**
@@ -226,11 +180,11 @@ public final class FeedSession {
    * partition is lost before: one that ends as UNANSWERED may be opened again.
    */
   public void awaitAnswered() {
-    lock.lock();
+    session.lock.lock();
     try {
-      await(() -> answered, false);
+      await(() -> session.answered, false);
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
@@ -238,13 +192,13 @@ public final class FeedSession {
 
   /** True if a batch of that size may go; otherwise the node is told what is needed. */
   private boolean hasCredit(long bytes) {
-    if (!accepted || isRevokedLocked()) {
+    if (!session.accepted || session.isRevoked()) {
       return false;
     }
-    if (window.fits(bytes)) {
+    if (session.window.fits(bytes)) {
       return true;
     }
-    long needed = window.need(bytes);
+    long needed = session.window.need(bytes);
     if (needed > 0) {
       sendCount(FrameType.BLOCKED, needed);
     }
@@ -252,7 +206,7 @@ public final class FeedSession {
   }
 
   private void sendCount(FrameType type, long count) {
-    hub.sendFrame(this, type, Counts.encode(count), Collections.<ByteBuffer>emptyList());
+    session.hub.sendFrame(session.id, type, Counts.encode(count), Collections.<ByteBuffer>emptyList());
   }
 
   /**
@@ -263,23 +217,23 @@ public final class FeedSession {
    * @throws MillraceException INVALID_ARGUMENT if the schema is not that of the batches before
    */
   public void send(ArrowSchema batchSchema, EncodedBatch batch) {
-    lock.lock();
+    session.lock.lock();
     try {
-      if (end != SessionEnd.OPEN || !hasCredit(SendWindow.bytesOf(batch))) {
+      if (!session.isOpen() || !hasCredit(SendWindow.bytesOf(batch))) {
         long began = System.nanoTime();
         try {
-          await(() -> isRevokedLocked() || hasCredit(SendWindow.bytesOf(batch)), true);
+          await(() -> session.isRevoked() || hasCredit(SendWindow.bytesOf(batch)), true);
         } finally {
-          creditNanos += System.nanoTime() - began;
+          session.creditNanos += System.nanoTime() - began;
         }
       }
-      if (isRevokedLocked()) {
+      if (session.isRevoked()) {
         batch.release();
       } else {
         push(batchSchema, batch);
       }
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
@@ -288,7 +242,7 @@ public final class FeedSession {
    * needs, so it is then the next one to be sent.
    */
   public boolean trySend(ArrowSchema batchSchema, EncodedBatch batch) {
-    lock.lock();
+    session.lock.lock();
     try {
       checkOpen(true);
       if (!hasCredit(SendWindow.bytesOf(batch))) {
@@ -297,12 +251,12 @@ public final class FeedSession {
       push(batchSchema, batch);
       return true;
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
   private void push(ArrowSchema batchSchema, EncodedBatch batch) {
-    if (schema == null) {
+    if (session.schema == null) {
       byte[] message = SchemaMessage.encode(batchSchema);
       if (message.length > FrameHeader.MAX_SCHEMA_BYTES) {
         throw new MillraceException(
@@ -310,17 +264,18 @@ public final class FeedSession {
             place() + ": the schema takes " + message.length + " bytes, at most " + FrameHeader.MAX_SCHEMA_BYTES
                 + " are allowed");
       }
-      schema = batchSchema;
-      hub.sendFrame(this, FrameType.SCHEMA, message, Collections.<ByteBuffer>emptyList());
-    } else if (schema != batchSchema && !schema.equals(batchSchema)) {
+      session.schema = batchSchema;
+      session.hub.sendFrame(session.id, FrameType.SCHEMA, message, Collections.<ByteBuffer>emptyList());
+    } else if (session.schema != batchSchema && !session.schema.equals(batchSchema)) {
       throw new MillraceException(
           StatusCode.INVALID_ARGUMENT,
-          place() + ": the schema changed at row " + sentRows + " from " + schema + " to " + batchSchema);
+          place() + ": the schema changed at row " + session.sentRows + " from " + session.schema + " to "
+              + batchSchema);
     }
-    byte[] metadata = new BatchPrefix(sentRows, batch.rows()).encode(batch.message());
-    sentRows += batch.rows();
-    window.sent(sentRows, batch);
-    hub.sendFrame(this, FrameType.BATCH, metadata, batch.parts());
+    byte[] metadata = new BatchPrefix(session.sentRows, batch.rows()).encode(batch.message());
+    session.sentRows += batch.rows();
+    session.window.sent(session.sentRows, batch);
+    session.hub.sendFrame(session.id, FrameType.BATCH, metadata, batch.parts());
   }
 
   /**
@@ -328,22 +283,22 @@ public final class FeedSession {
    * said once the rest was taken back.
    */
   public void finish(long rows) {
-    lock.lock();
+    session.lock.lock();
     try {
-      if (isRevokedLocked()) {
+      if (session.isRevoked()) {
         return;
       }
-      if (endRow >= 0 || rows != sentRows) {
-        throw new IllegalStateException("finish(" + rows + ") after " + sentRows + " rows");
+      if (session.endRow >= 0 || rows != session.sentRows) {
+        throw new IllegalStateException("finish(" + rows + ") after " + session.sentRows + " rows");
       }
-      await(() -> accepted, true);
-      if (isRevokedLocked()) {
+      await(() -> session.accepted, true);
+      if (session.isRevoked()) {
         return;
       }
-      endRow = rows;
+      session.endRow = rows;
       sendCount(FrameType.END_PARTITION, rows);
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
@@ -352,21 +307,21 @@ public final class FeedSession {
    * that it is not to have.
    */
   public void awaitReceived() {
-    lock.lock();
+    session.lock.lock();
     try {
-      await(() -> endReceived || isRevokedLocked(), false);
+      await(() -> session.endReceived || session.isRevoked(), false);
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
   /** After {@link #finish}: blocks until every row is acknowledged or every result here. */
   public void awaitDone() {
-    lock.lock();
+    session.lock.lock();
     try {
       await(() -> false, false);
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
@@ -378,29 +333,25 @@ public final class FeedSession {
    * second time.
    */
   public void revoke(long maxRow) {
-    lock.lock();
+    session.lock.lock();
     try {
-      if (end == SessionEnd.OPEN && accepted && !revoking && revokedRow < 0) {
-        revoking = true;
+      if (session.isOpen() && session.accepted && !session.revoking && !session.isRevoked()) {
+        session.revoking = true;
         sendCount(FrameType.REVOKE, maxRow);
       }
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
   /** Whether the node has given rows back: nothing more is to be sent. The session ends as REVOKED, or is lost. */
   public boolean isRevoked() {
-    lock.lock();
+    session.lock.lock();
     try {
-      return isRevokedLocked();
+      return session.isRevoked();
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
-  }
-
-  private boolean isRevokedLocked() {
-    return revokedRow >= 0;
   }
 
   // ---------------------------------------------------------------------------------------- results
@@ -421,75 +372,75 @@ public final class FeedSession {
    * @param next the batch to be sent next; null if there is none
    */
   public Ready awaitReady(EncodedBatch next) {
-    lock.lock();
+    session.lock.lock();
     try {
-      await(() -> !results.isEmpty() || next != null && hasCredit(SendWindow.bytesOf(next)), false);
-      if (!results.isEmpty()) {
+      await(() -> !session.results.isEmpty() || next != null && hasCredit(SendWindow.bytesOf(next)), false);
+      if (!session.results.isEmpty()) {
         return Ready.RESULT;
       }
-      return end == SessionEnd.DONE ? Ready.DONE : Ready.SEND;
+      return session.end() == SessionEnd.DONE ? Ready.DONE : Ready.SEND;
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
   /** A result that is here already, null if there is none. Decodes in the calling thread. */
   public FeedResult pollResult() {
-    lock.lock();
+    session.lock.lock();
     try {
       checkOpen(false);
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
     return decodeNext();
   }
 
   /** The next results in row order, null after the last. Blocks; decodes in the calling thread. */
   public FeedResult nextResult() {
-    lock.lock();
+    session.lock.lock();
     try {
-      await(() -> !results.isEmpty(), false);
+      await(() -> !session.results.isEmpty(), false);
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
     return decodeNext();
   }
 
   private FeedResult decodeNext() {
     ResultQueue.Pending result;
-    lock.lock();
+    session.lock.lock();
     try {
-      result = results.poll();
+      result = session.results.poll();
       if (result == null) {
         return null;
       }
-      long resultLimit = end == SessionEnd.OPEN ? results.raiseLimit() : 0;
+      long resultLimit = session.isOpen() ? session.results.raiseLimit() : 0;
       if (resultLimit > 0) {
         sendCount(FrameType.RESULT_CREDIT, resultLimit);
       }
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
     try {
       return result.decode();
     } catch (BadInputException e) {
-      hub.poison(this, "RESULT: " + e.getMessage());
+      session.hub.poison(session.target.principal(), "RESULT: " + e.getMessage());
       MillraceException failure =
-          failure(
+          session.failure(
               StatusCode.DATA_LOSS,
-              place() + ": the result for row " + result.prefix.firstRow + " does not decode: " + e.getMessage());
-      onEnd(SessionEnd.BAD_PEER, failure);
+              "the result for row " + result.prefix.firstRow + " does not decode: " + e.getMessage());
+      session.endNow(SessionEnd.BAD_PEER, failure);
       throw failure;
     }
   }
 
   /** Bytes of results that have arrived and were not taken. */
   public long unreadBytes() {
-    lock.lock();
+    session.lock.lock();
     try {
-      return results.unreadBytes();
+      return session.results.unreadBytes();
     } finally {
-      lock.unlock();
+      session.lock.unlock();
     }
   }
 
@@ -497,238 +448,6 @@ public final class FeedSession {
 
   /** Ends the session and tells the node, if it can be told. Nothing happens if it has ended already. */
   public void abort(StatusCode code, String message) {
-    onEnd(SessionEnd.ABORTED, failure(code, place() + ": " + message));
-  }
-
-  private boolean endLocked(SessionEnd how, MillraceException why) {
-    if (end != SessionEnd.OPEN) {
-      return false;
-    }
-    end = how;
-    error = why;
-    if (how == SessionEnd.DONE) {
-      window.releaseUpTo(Long.MAX_VALUE);
-    } else {
-      results.clear(); // those of an incomplete partition are worth nothing
-      window.forget();
-    }
-    boolean tell = how == SessionEnd.ABORTED || how == SessionEnd.BAD_PEER || how == SessionEnd.UNANSWERED;
-    byte[] abort = tell ? Messages.encodeError(why.code(), why.getMessage()) : null;
-    hub.closeSession(this, abort, how == SessionEnd.UNANSWERED);
-    changed.signalAll();
-    return true;
-  }
-
-  /** Ends it, unless it has ended. For the hub. */
-  boolean onEnd(SessionEnd how, MillraceException why) {
-    lock.lock();
-    try {
-      return endLocked(how, why);
-    } finally {
-      lock.unlock();
-    }
-  }
-
-  boolean onEnd(SessionEnd how, StatusCode code, String message) {
-    return onEnd(how, failure(code, message));
-  }
-
-  // ----------------------------------------------- what the node says; for the hub, on its thread
-
-  /** On a loaded host a new node answers late, but gets there step by step: each has its own time. */
-  void onStage(OpenStage reached) {
-    lock.lock();
-    try {
-      if (reached == OpenStage.CONNECTING || reached.compareTo(stage) > 0) {
-        stage = reached;
-        stageNanos = System.nanoTime();
-      }
-    } finally {
-      lock.unlock();
-    }
-  }
-
-  void onFrame(FrameHeader header, List<ByteBuffer> parts) throws BadInputException {
-    ByteBuffer metadata = parts.size() > 1 ? parts.get(1) : null;
-    lock.lock();
-    try {
-      if (end != SessionEnd.OPEN) {
-        return;
-      }
-      switch (header.type) {
-        case CREDIT:
-          onCredit(Counts.decode(metadata));
-          break;
-        case RECEIVED:
-          onReceived(Counts.decode(metadata).first);
-          break;
-        case ACK:
-          onAck(Counts.decode(metadata).first);
-          break;
-        case WAIT:
-          onWait(Counts.decode(metadata));
-          break;
-        case SCHEMA:
-          onSchema(metadata);
-          break;
-        case RESULT:
-          onResult(metadata, parts.subList(2, parts.size()));
-          break;
-        case DONE:
-          onDone(Counts.decode(metadata));
-          break;
-        case REVOKED:
-          onRevoked(Counts.decode(metadata).first);
-          break;
-        case TERMINATED:
-          endLocked(
-              SessionEnd.TERMINATED,
-              failure(
-                  StatusCode.FAILED_PRECONDITION,
-                  place() + ": the program reads this queue no more: "
-                      + Text.escaped(Messages.decodeTerminated(metadata).message)));
-          break;
-        case ERROR:
-          Messages message = Messages.decodeError(metadata);
-          // UNAVAILABLE: the node has seen the connection break before this side did.
-          SessionEnd how = message.code == StatusCode.UNAVAILABLE ? SessionEnd.BROKEN : SessionEnd.ERROR;
-          endLocked(how, failure(message.code, place() + ": " + Text.escaped(message.message)));
-          break;
-        default:
-          throw new BadInputException("a node does not send " + header.typeName());
-      }
-      changed.signalAll();
-    } finally {
-      lock.unlock();
-    }
-  }
-
-  static void require(boolean holds, String what, long found, long other) throws BadInputException {
-    if (!holds) {
-      throw new BadInputException(what + " " + found + ", " + other);
-    }
-  }
-
-  private void onCredit(Counts credit) throws BadInputException {
-    boolean freed = window.onCredit(credit);
-    if (!accepted || freed) {
-      options.progress.advance(); // its turn has come
-    }
-    answered = true;
-    accepted = true;
-    waitPosition = 0;
-  }
-
-  private void onReceived(long row) throws BadInputException {
-    require(row <= sentRows, "RECEIVED: more rows than were sent:", row, sentRows);
-    if (row < receivedRows) {
-      // RECEIVED may come late, after an ACK that said as much.
-      require(row < ackedRows, "RECEIVED: fewer rows than before:", row, receivedRows);
-      return;
-    }
-    if (row > receivedRows) {
-      options.progress.advance();
-    }
-    receivedRows = row;
-    window.releaseUpTo(row);
-    if (row == endRow) {
-      endReceived = true;
-    }
-  }
-
-  private void onAck(long row) throws BadInputException {
-    require(row <= sentRows, "ACK: more rows than were sent:", row, sentRows);
-    require(row >= ackedRows, "ACK: fewer rows than before:", row, ackedRows);
-    if (row > ackedRows) {
-      options.progress.advance();
-    }
-    ackedRows = row;
-    receivedRows = Math.max(receivedRows, row);
-    window.releaseUpTo(row);
-  }
-
-  private void onRevoked(long row) throws BadInputException {
-    if (!revoking || isRevokedLocked()) {
-      throw new BadInputException("REVOKED without REVOKE, or twice");
-    }
-    require(row <= sentRows, "REVOKED: more rows than were sent:", row, sentRows);
-    require(row >= ackedRows, "REVOKED: fewer rows than acknowledged:", row, ackedRows);
-    revokedRow = row;
-    sentRows = receivedRows = row;
-    window.forget();
-    options.progress.advance();
-  }
-
-  private void onWait(Counts wait) {
-    // One for a session that is served already says that it waits for credit; it may be late.
-    if (accepted && !window.isBlocked()) {
-      return;
-    }
-    if (!answered || wait.first < waitPosition || wait.second > waitProgress) {
-      options.progress.advance();
-    }
-    answered = true;
-    waitPosition = wait.first;
-    waitProgress = Math.max(waitProgress, wait.second);
-  }
-
-  private void onSchema(ByteBuffer metadata) throws BadInputException {
-    if (options.mode != FeedMode.INFERENCE || results.hasSchema()) {
-      throw new BadInputException("SCHEMA for a training session, or a second one");
-    }
-    results.setSchema(metadata);
-  }
-
-  private void onResult(ByteBuffer metadata, List<ByteBuffer> body) throws BadInputException {
-    if (options.mode != FeedMode.INFERENCE || !results.hasSchema()) {
-      throw new BadInputException("RESULT for a training session, or before SCHEMA");
-    }
-    results.checkCredit();
-    BatchPrefix prefix = BatchPrefix.decode(metadata);
-    long last = prefix.firstRow + prefix.rows;
-    if (prefix.firstRow != returnedRows || last > sentRows) {
-      boolean gap = prefix.firstRow > returnedRows;
-      String what = gap ? "a gap" : prefix.firstRow < returnedRows ? "an overlap" : "too many";
-      endLocked(
-          SessionEnd.BAD_PEER,
-          failure(
-              StatusCode.DATA_LOSS,
-              place() + ": results for the rows " + prefix.firstRow + " to " + (last - 1) + " came where row "
-                  + returnedRows + " is next (" + sentRows + " rows were sent): " + what
-                  + "; run the partition again"));
-      return;
-    }
-    results.add(prefix, metadata, body);
-    returnedRows = last;
-    options.progress.advance();
-  }
-
-  private void onDone(Counts done) {
-    boolean inference = options.mode == FeedMode.INFERENCE;
-    // rows_in counts the rows of this session: from where it resumed.
-    long rowsIn = sentRows - options.firstRow;
-    long rowsOut = inference ? rowsIn : 0;
-    boolean complete = endRow >= 0 || isRevokedLocked();
-    if (!complete || done.first != rowsIn || done.second != rowsOut || inference && returnedRows != sentRows) {
-      endLocked(
-          SessionEnd.BAD_PEER,
-          failure(
-              StatusCode.DATA_LOSS,
-              place() + ": DONE with " + done.first + " rows in and " + done.second + " out after " + rowsIn
-                  + " rows were sent" + (complete ? "" : " and more are to come")
-                  + (inference ? " and results for " + returnedRows + " came" : "")
-                  + "; run the partition again"));
-      return;
-    }
-    receivedRows = ackedRows = sentRows;
-    endReceived = true;
-    options.progress.advance();
-    if (endRow == sentRows) { // what was taken back may have been nothing
-      revokedRow = -1;
-      endLocked(SessionEnd.DONE, null);
-    } else {
-      endLocked(
-          SessionEnd.REVOKED, failure(StatusCode.ABORTED, place() + ": taken back from row " + revokedRow + " on"));
-    }
+    session.endNow(SessionEnd.ABORTED, session.failure(code, message));
   }
 }

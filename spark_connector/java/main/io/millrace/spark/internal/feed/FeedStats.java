@@ -7,11 +7,14 @@ public final class FeedStats {
   public final long resultsReceived;
   /** Frames that broke the rules, each of which barred its sender. */
   public final long badFrames;
+  /** Logins that nodes refused. */
+  public final long refusals;
 
-  FeedStats(long batchesSent, long bytesSent, long resultsReceived, long badFrames) {
+  FeedStats(long batchesSent, long bytesSent, long resultsReceived, long badFrames, long refusals) {
     this.batchesSent = batchesSent;
     this.bytesSent = bytesSent;
     this.resultsReceived = resultsReceived;
     this.badFrames = badFrames;
+    this.refusals = refusals;
   }
 }

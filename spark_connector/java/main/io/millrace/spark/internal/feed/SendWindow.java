@@ -58,9 +58,9 @@ final class SendWindow {
 
   /** CREDIT; returns whether the batch that waited may go now. */
   boolean onCredit(Counts credit) throws BadInputException {
-    FeedSession.require(credit.first >= limit, "CREDIT: the limit fell: now and before", credit.first, limit);
-    FeedSession.require(credit.second >= released, "CREDIT: released fell: now and before", credit.second, released);
-    FeedSession.require(credit.second <= sentBytes, "CREDIT: more released than sent:", credit.second, sentBytes);
+    Counts.require(credit.first >= limit, "CREDIT: the limit fell: now and before", credit.first, limit);
+    Counts.require(credit.second >= released, "CREDIT: released fell: now and before", credit.second, released);
+    Counts.require(credit.second <= sentBytes, "CREDIT: more released than sent:", credit.second, sentBytes);
     boolean freed = isBlocked() && needed <= credit.first;
     limit = credit.first;
     released = credit.second;

@@ -338,8 +338,9 @@ public final class FeedNodeTest {
       assertEquals(StatusCode.UNAUTHENTICATED, refused.code());
       assertTrue(refused.getMessage(), refused.getMessage().contains("announced"));
       assertTrue(System.nanoTime() - began > TimeUnit.SECONDS.toNanos(2));
+      long before = hub.stats().refusals;
       FeedSession late = hub.open(node.remoteTarget(), options(FeedMode.TRAIN, 1).build());
-      Thread.sleep(300); // it is refused a few times meanwhile
+      Rows.await(() -> hub.stats().refusals > before);
       node.say("announce " + hub.principal() + " " + hub.curveKey());
       late.finish(0);
       late.awaitReceived();
