@@ -213,7 +213,7 @@ class SparkCluster(Cluster):
                     node.executorId(),
                     node.jobName(),
                     node.taskIndex(),
-                    node.state(),
+                    node.state().toString(),
                     node.attempt(),
                     node.host(),
                     node.address(),

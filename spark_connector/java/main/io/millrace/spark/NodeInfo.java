@@ -5,7 +5,7 @@ public final class NodeInfo {
   private final int executorId;
   private final String jobName;
   private final int taskIndex;
-  private final String state;
+  private final NodeState state;
   private final int attempt;
   private final String host;
   private final String address;
@@ -15,7 +15,7 @@ public final class NodeInfo {
       int executorId,
       String jobName,
       int taskIndex,
-      String state,
+      NodeState state,
       int attempt,
       String host,
       String address,
@@ -44,8 +44,7 @@ public final class NodeInfo {
     return taskIndex;
   }
 
-  /** "running", "failed", ...: a step of docs/control_protocol.md. */
-  public String state() {
+  public NodeState state() {
     return state;
   }
 

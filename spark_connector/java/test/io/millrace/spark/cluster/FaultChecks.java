@@ -3,6 +3,7 @@ package io.millrace.spark.cluster;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
+import io.millrace.spark.NodeState;
 import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.TrainResult;
 import java.util.List;
@@ -68,7 +69,7 @@ final class FaultChecks extends Checks {
         "the node's next attempt",
         () -> {
           NodeInfo node = cluster.clusterInfo().get(executorId);
-          return node.attempt() == 1 && node.state().equals("running");
+          return node.attempt() == 1 && node.state() == NodeState.RUNNING;
         });
   }
 

@@ -5,14 +5,21 @@ import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeProgram;
+import io.millrace.spark.NodeState;
 import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -79,7 +86,7 @@ final class FeedChecks extends Checks {
   private void trains() throws Exception {
     MillraceCluster cluster = run(feed(2), "sum");
     for (NodeInfo info : cluster.clusterInfo()) {
-      requireEqual("running", info.state());
+      requireEqual(NodeState.RUNNING, info.state());
     }
     TrainResult result = cluster.train(numbers(1000, 5), TrainOptions.builder().numEpochs(3).build());
     requireEqual(3000L, result.rows());
@@ -211,8 +218,9 @@ final class FeedChecks extends Checks {
 
   /** Nodes that stand still for longer than a first answer may take, and then go on. */
   private void unanswered() throws Exception {
-    MillraceCluster sum = run(feed(1), "sum");
-    MillraceCluster square = run(feed(1), "square");
+    Duration patience = Duration.ofMinutes(5);
+    MillraceCluster sum = run(feed(1).stopTimeout(patience), "sum");
+    MillraceCluster square = run(feed(1).stopTimeout(patience), "square");
     long[] pids = {sum.clusterInfo().get(0).pid(), square.clusterInfo().get(0).pid()};
     for (long pid : pids) {
       kill("-STOP", pid);
@@ -223,7 +231,15 @@ final class FeedChecks extends Checks {
     Thread inferring = new Thread(() -> inferred.set(square.inference(numbers(100, 1), RESULT).collectAsList()));
     training.start();
     inferring.start();
-    Thread.sleep(7_000);
+    for (long pid : pids) {
+      Set<String> peers = new HashSet<>();
+      await(
+          "another connection, since nothing came over the first",
+          () -> {
+            peers.addAll(peersOf(pid));
+            return peers.size() > 1;
+          });
+    }
     for (long pid : pids) {
       kill("-CONT", pid);
     }
@@ -235,6 +251,29 @@ final class FeedChecks extends Checks {
     requireEqual(100, inferred.get().size());
     sum.shutdown();
     square.shutdown();
+  }
+
+  /** Who is connected to a process where it listens, address and port, as /proc/net/tcp has them. */
+  private static Set<String> peersOf(long pid) throws IOException {
+    Set<String> inodes = new HashSet<>();
+    try (DirectoryStream<Path> open = Files.newDirectoryStream(Paths.get("/proc/" + pid + "/fd"))) {
+      for (Path one : open) {
+        inodes.add(Files.readSymbolicLink(one).toString().replaceAll("socket:\\[(\\d+)]", "$1"));
+      }
+    }
+    Set<String> listeners = new HashSet<>();
+    Map<String, String> peers = new HashMap<>();
+    for (String line : Files.readAllLines(Paths.get("/proc/" + pid + "/net/tcp"))) {
+      String[] words = line.trim().split(" +"); // number, local and remote address, state, ..., inode
+      String port = words[1].substring(words[1].indexOf(':') + 1);
+      if (words[3].equals("0A") && inodes.contains(words[9])) {
+        listeners.add(port);
+      } else if (words[3].equals("01")) {
+        peers.put(words[2], port);
+      }
+    }
+    peers.values().retainAll(listeners);
+    return peers.keySet();
   }
 
   /** The thread that trains is interrupted: the call ends, and its job with it; the cluster goes on. */

@@ -6,6 +6,7 @@ import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeProgram;
+import io.millrace.spark.NodeState;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainResult;
 import java.nio.file.Files;
@@ -58,6 +59,11 @@ final class LayoutChecks extends Checks {
       }
     }
 
+    int of(int stage) {
+      AtomicInteger count = byStage.get(stage);
+      return count == null ? 0 : count.get();
+    }
+
     int count() {
       int all = 0;
       for (AtomicInteger one : byStage.values()) {
@@ -105,16 +111,51 @@ final class LayoutChecks extends Checks {
     int before = copies.count();
     MillraceCluster cluster = run(feed(4).numPs(1).nodesPerExecutor(2), "sum");
     long pid = cluster.clusterInfo().get(0).pid();
-    Thread.sleep(2_000); // ten times as long as Spark takes to see that a task is late
-    requireEqual(before, copies.count());
+    int ofLateTask = copyLateTask();
+    requireEqual(before, copies.count() - ofLateTask);
     requireSamePs(cluster, pid);
     cluster.shutdown();
+  }
+
+  /** Runs a job until Spark has copied a task of it, and so looked at all that run; returns how many it copied. */
+  private int copyLateTask() throws Exception {
+    int before = copies.count();
+    Path copied = Files.createTempDirectory(Paths.get(folder), "copied").resolve("there is a copy");
+    String wanted = copied.toString();
+    Thread watch =
+        new Thread(
+            () -> {
+              try {
+                await("a copy of the task", () -> copies.count() > before);
+                Files.createFile(copied);
+              } catch (Exception e) {
+                throw new AssertionError(e);
+              }
+            });
+    watch.start();
+    String group = "a late task";
+    sc.setJobGroup(group, group);
+    sc.parallelize(Arrays.asList(1, 2, 3, 4), 4)
+        .foreach(
+            x -> {
+              if (x == 4) {
+                await("a copy of this task", () -> Files.exists(Paths.get(wanted)));
+              }
+            });
+    sc.clearJobGroup();
+    int count = 0;
+    for (int job : sc.statusTracker().getJobIdsForGroup(group)) {
+      for (int stage : sc.statusTracker().getJobInfo(job).stageIds()) {
+        count += copies.of(stage);
+      }
+    }
+    return count;
   }
 
   private void requireSamePs(MillraceCluster cluster, long pid) {
     requireEqual(100L, cluster.train(numbers(100, 4)).rows());
     NodeInfo ps = cluster.clusterInfo().get(0);
-    requireEqual("running", ps.state());
+    requireEqual(NodeState.RUNNING, ps.state());
     requireEqual(0, ps.attempt());
     requireEqual(pid, ps.pid());
   }

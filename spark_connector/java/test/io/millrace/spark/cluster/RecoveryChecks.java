@@ -6,6 +6,7 @@ import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeProgram;
+import io.millrace.spark.NodeState;
 import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
@@ -165,7 +166,7 @@ final class RecoveryChecks extends Checks {
     requireEqual(10L, numbers(10, 4).count()); // in the slots of the nodes: what would end these has come
     require(cluster.failure() == null, "it failed: " + cluster.failure());
     for (int i = 0; i < 2; i++) {
-      requireEqual("running", cluster.clusterInfo().get(i).state());
+      requireEqual(NodeState.RUNNING, cluster.clusterInfo().get(i).state());
       requireEqual(before.get(i).pid(), cluster.clusterInfo().get(i).pid());
     }
     cluster.close();
@@ -262,7 +263,7 @@ final class RecoveryChecks extends Checks {
   }
 
   private static boolean wasLost(NodeInfo node) {
-    return node.attempt() > 0 || node.state().equals("lost") || node.state().equals("failed");
+    return node.attempt() > 0 || node.state() == NodeState.LOST || node.state() == NodeState.FAILED;
   }
 
   /** No node is left, and tasks of inference hold every core: they start what they wait for. */

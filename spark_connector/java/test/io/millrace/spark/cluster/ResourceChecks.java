@@ -5,6 +5,7 @@ import io.millrace.spark.InputMode;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
+import io.millrace.spark.NodeState;
 import io.millrace.spark.ShutdownOptions;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
@@ -107,7 +108,7 @@ final class ResourceChecks extends Checks {
     requireEqual(2, executors());
     requireEqual(100L, cluster.train(numbers(100, 4)).rows());
     for (NodeInfo node : cluster.clusterInfo()) {
-      requireEqual("running", node.state());
+      requireEqual(NodeState.RUNNING, node.state());
       requireEqual(0, node.attempt());
     }
     cluster.shutdown();

@@ -2,6 +2,7 @@ package io.millrace.spark.internal.base;
 
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 
 /** An object that {@link Json} has read. A member that is missing or of another type is bad input. */
@@ -54,6 +55,17 @@ public final class JsonObject {
   @SuppressWarnings("unchecked")
   public List<Object> list(String name) throws BadInputException {
     return get(name, List.class, "an array");
+  }
+
+  /** One of these, by its name in lower case. */
+  public <E extends Enum<E>> E constant(Class<E> type, String name) throws BadInputException {
+    String value = string(name);
+    for (E one : type.getEnumConstants()) {
+      if (one.name().toLowerCase(Locale.ROOT).equals(value)) {
+        return one;
+      }
+    }
+    throw new BadInputException(Text.quoted(name) + " cannot be " + Text.quoted(value));
   }
 
   private <T> T get(String name, Class<T> type, String what) throws BadInputException {

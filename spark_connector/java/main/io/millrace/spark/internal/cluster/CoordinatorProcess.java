@@ -4,6 +4,7 @@ import io.millrace.spark.ClusterObserver;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.ChangeSignal;
 import io.millrace.spark.internal.base.JsonObject;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -29,6 +30,7 @@ public final class CoordinatorProcess implements AutoCloseable {
   private final Consumer<MillraceException> onFailure;
   // Null: nobody listens.
   private final Observations observations;
+  private final ChangeSignal changes = new ChangeSignal();
   // Guarded by this.
   private final TreeMap<Integer, Slot> slots = new TreeMap<>();
   private MillraceException firstCause;
@@ -125,8 +127,8 @@ public final class CoordinatorProcess implements AutoCloseable {
         Slot slot = new Slot(members);
         synchronized (this) {
           slots.put(slot.executorId, slot);
-          notifyAll();
         }
+        changes.raise();
         break;
       case "failure":
         fail(readFailure(members));
@@ -187,6 +189,7 @@ public final class CoordinatorProcess implements AutoCloseable {
       firstCause = cause;
       notifyAll();
     }
+    changes.raise();
     onFailure.accept(cause);
   }
 
@@ -205,6 +208,11 @@ public final class CoordinatorProcess implements AutoCloseable {
     return firstCause;
   }
 
+  /** Raised when a slot has changed, and when the cluster has failed. */
+  public ChangeSignal changes() {
+    return changes;
+  }
+
   /** What is known of a node; null before its agent has come. */
   public synchronized Slot slot(int executorId) {
     return slots.get(executorId);
@@ -219,14 +227,14 @@ public final class CoordinatorProcess implements AutoCloseable {
   /** Whether this slot's node is yet to be started, or to be started again. */
   public boolean needsAgent(int executorId) {
     Slot slot = slot(executorId);
-    return slot == null || !slot.isHeld() && !slot.state.equals("finished");
+    return slot == null || !slot.isHeld() && !slot.hasFinished();
   }
 
   /** Whether every chief, master and worker has ended by itself. */
   public synchronized boolean workersHaveFinished() {
     for (int i = 0; i < roles.size(); i++) {
       Slot slot = slots.get(i);
-      if (slot == null || slot.isFed() && !slot.state.equals("finished")) {
+      if (slot == null || slot.isFed() && !slot.hasFinished()) {
         return false;
       }
     }

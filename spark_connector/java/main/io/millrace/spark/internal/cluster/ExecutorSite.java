@@ -19,7 +19,8 @@ import org.slf4j.LoggerFactory;
  */
 public final class ExecutorSite {
   private static final Logger LOG = LoggerFactory.getLogger(ExecutorSite.class);
-  private static final long WATCH_MILLIS = 10;
+  /** While sessions are open, what is due is told so often; their ends, and agents', wake the watcher. */
+  private static final long WATCH_MILLIS = 100;
   private static final long IDLE_WATCH_MILLIS = 500;
 
   private static final Map<String, ExecutorSite> SITES = new HashMap<>();

@@ -57,12 +57,13 @@ public final class FeedLedger {
   }
 
   /** Tells the ledger of a session that is not followed; that it cannot be told is logged. */
-  public void report(PartitionReport report, String state, SessionState session) {
+  public void report(PartitionReport report, PartitionState state, SessionState session) {
     report(report, state, session, null);
   }
 
   /** As {@link #report}, with an error that another attempt would end with too. */
-  public void report(PartitionReport report, String state, SessionState session, MillraceException error) {
+  public void report(
+      PartitionReport report, PartitionState state, SessionState session, MillraceException error) {
     try {
       link.call("report", report.params(state, session).and("error", errorJson(error)));
     } catch (MillraceException e) {
@@ -153,6 +154,7 @@ public final class FeedLedger {
     if (params != null) {
       try {
         paceAnswer = link.send("pace", params);
+        paceAnswer.whenComplete((answer, error) -> wake.run());
       } catch (MillraceException e) {
         LOG.debug("there is no way to tell the nodes' pace: {}", e.getMessage());
       }

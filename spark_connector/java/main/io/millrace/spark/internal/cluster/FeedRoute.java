@@ -4,7 +4,6 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
-import io.millrace.spark.internal.base.Text;
 import io.millrace.spark.internal.feed.FeedTarget;
 import java.util.Locale;
 import java.util.function.Predicate;
@@ -30,15 +29,6 @@ public final class FeedRoute {
     }
   }
 
-  /** How far a partition is, as far as the ledger knows. */
-  public enum PartitionState {
-    PENDING,
-    FEEDING,
-    RECEIVED,
-    DONE,
-    FAILED
-  }
-
   public final State state;
   /** -1 while no node reads. */
   public final int executorId;
@@ -56,26 +46,18 @@ public final class FeedRoute {
    * @param metAnother whether somebody else was met at the local address of the node with a nonce
    */
   FeedRoute(JsonObject json, Predicate<String> metAnother) throws BadInputException {
-    state = constant(State.class, json.string("state"));
+    state = json.constant(State.class, "state");
     executorId = (int) json.integer("executor_id");
     node = json.stringOrEmpty("node");
     attempt = json.has("attempt") ? (int) json.integer("attempt") : 0;
     resumeRow = json.integer("resume_row");
-    partitionState = constant(PartitionState.class, json.string("partition_state"));
+    partitionState = json.constant(PartitionState.class, "partition_state");
     JsonObject error = json.members().get("partition_error") == null ? null : json.object("partition_error");
     partitionError =
         error == null
             ? null
             : new MillraceException(StatusCode.fromName(error.string("code")), error.string("message"));
     target = state == State.RUNNING ? readTarget(json, metAnother) : null;
-  }
-
-  private static <E extends Enum<E>> E constant(Class<E> type, String name) throws BadInputException {
-    try {
-      return Enum.valueOf(type, name.toUpperCase(Locale.ROOT));
-    } catch (IllegalArgumentException e) {
-      throw new BadInputException("there is no state " + Text.quoted(name));
-    }
   }
 
   private FeedTarget readTarget(JsonObject json, Predicate<String> metAnother) throws BadInputException {

@@ -53,10 +53,11 @@ public final class FollowedSession {
     this.session = session;
     this.report = report;
     begun = tellBeginning();
+    session.whenEnded(wake);
   }
 
   private CompletableFuture<JsonObject> tellBeginning() {
-    return sender.apply(report.params("feeding", session.state()));
+    return sender.apply(report.params(PartitionState.FEEDING, session.state()));
   }
 
   /**
@@ -147,14 +148,24 @@ public final class FollowedSession {
     toldReceived = all;
     toldAcked = state.ackedRows;
     toldRows = state.receivedRows;
-    String open = all ? "received" : "feeding";
     try {
-      answer = sender.apply(report.params(isLast ? state.end == SessionEnd.DONE ? "done" : "failed" : open, state));
+      answer = sender.apply(report.params(stateOf(state.end, all), state));
     } catch (MillraceException e) {
       answer = new CompletableFuture<>();
       answer.completeExceptionally(e);
     }
     return true;
+  }
+
+  private static PartitionState stateOf(SessionEnd end, boolean received) {
+    switch (end) {
+      case OPEN:
+        return received ? PartitionState.RECEIVED : PartitionState.FEEDING;
+      case DONE:
+        return PartitionState.DONE;
+      default:
+        return PartitionState.FAILED;
+    }
   }
 
   /** Waits for the answer to what was told; returns whether all was told. For the site's thread. */

@@ -4,10 +4,31 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
+import java.util.Locale;
 import java.util.function.Consumer;
 
 /** The agent of one node, a child of this JVM, and the node with it. Thread-safe. */
 public final class NodeAgent {
+  /** What an agent is doing (docs/control_protocol.md). */
+  public enum State {
+    IDLE,
+    CONNECTING,
+    CONNECTED,
+    REGISTERED,
+    READY,
+    RUNNING,
+    DRAINING,
+    RESTARTING,
+    FINISHED,
+    FAILED;
+
+    /** "running". */
+    @Override
+    public String toString() {
+      return name().toLowerCase(Locale.ROOT);
+    }
+  }
+
   private static final int KILLED = 128; // and the signal, in an exit code of Java's
 
   private final int executorId;
@@ -17,7 +38,7 @@ public final class NodeAgent {
   private String agentId = "";
   private int exitCode;
   private boolean deathTaken;
-  private String state = "";
+  private State state = State.IDLE;
   private String node = "";
   private int attempt;
   private MillraceException error;
@@ -72,7 +93,7 @@ public final class NodeAgent {
 
   private synchronized void onEvent(String event, JsonObject members) throws BadInputException {
     if (event.equals("state")) {
-      state = members.string("state");
+      state = members.constant(State.class, "state");
       String job = members.stringOrEmpty("job_name");
       if (!job.isEmpty()) {
         node = job + ":" + members.integer("task_index");
@@ -80,7 +101,7 @@ public final class NodeAgent {
       if (members.has("attempt")) { // it has its slot
         attempt = (int) members.integer("attempt");
       }
-      if (state.equals("failed")) {
+      if (state == State.FAILED) {
         error =
             new MillraceException(StatusCode.fromName(members.string("code")), members.string("message"));
       }
@@ -115,7 +136,7 @@ public final class NodeAgent {
     return node;
   }
 
-  public synchronized String state() {
+  public synchronized State state() {
     return state;
   }
 
@@ -124,7 +145,7 @@ public final class NodeAgent {
   }
 
   public synchronized boolean isRunning() {
-    return !ended && state.equals("running");
+    return !ended && state == State.RUNNING;
   }
 
   public synchronized boolean hasEnded() {
@@ -150,7 +171,7 @@ public final class NodeAgent {
 
   /** Waits until its node runs or it has ended, which it returns as false. */
   public synchronized boolean awaitRunning() throws InterruptedException {
-    while (!ended && !state.equals("running")) {
+    while (!ended && state != State.RUNNING) {
       wait(1000);
     }
     return !ended;

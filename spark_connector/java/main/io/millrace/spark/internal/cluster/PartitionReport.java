@@ -67,11 +67,11 @@ public final class PartitionReport {
   }
 
   /** The parameters of "report"; {@code session} is null if none was opened. */
-  Params params(String state, SessionState session) {
+  Params params(PartitionState state, SessionState session) {
     Params params =
         Params.of("feed", feed)
             .and("partition", partition)
-            .and("state", state)
+            .and("state", state.toString())
             .and("executor_id", executorId())
             .and("node_attempt", nodeAttempt())
             .and("feeder_attempt", feederAttempt)

@@ -1,5 +1,6 @@
 package io.millrace.spark.internal.cluster;
 
+import io.millrace.spark.NodeState;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
 
@@ -8,7 +9,7 @@ public final class Slot {
   public final int executorId;
   public final String jobName;
   public final int taskIndex;
-  public final String state;
+  public final NodeState state;
   public final int attempt;
   public final String host;
   public final String address;
@@ -20,7 +21,7 @@ public final class Slot {
     executorId = (int) json.integer("executor_id");
     jobName = json.string("job_name");
     taskIndex = (int) json.integer("task_index");
-    state = json.string("state");
+    state = json.constant(NodeState.class, "state");
     attempt = (int) json.integer("attempt");
     host = json.string("host");
     address = json.string("address");
@@ -40,11 +41,16 @@ public final class Slot {
 
   /** Whether an agent has come for it. */
   public boolean hasAgent() {
-    return !state.equals("requested") && !state.equals("started");
+    return state.compareTo(NodeState.CONNECTED) >= 0;
+  }
+
+  /** Whether its program has ended with exit code 0, or as it was asked to. */
+  public boolean hasFinished() {
+    return state == NodeState.FINISHED;
   }
 
   /** Whether an agent has it now: it has come, and has not ended or been lost. */
   public boolean isHeld() {
-    return hasAgent() && !state.equals("finished") && !state.equals("failed") && !state.equals("lost");
+    return hasAgent() && state.compareTo(NodeState.FINISHED) < 0;
   }
 }

@@ -35,7 +35,8 @@ import org.slf4j.LoggerFactory;
  */
 public final class ClusterRun {
   private static final Logger LOG = LoggerFactory.getLogger(ClusterRun.class);
-  private static final long LOOK_MILLIS = 20;
+  /** While nodes start, what is short is looked at so often. */
+  private static final long MAX_WAIT_MILLIS = 500;
   private static final long CAUSE_MILLIS = 1_000;
   /** How long a program that begins may fail, for want of a library maybe, to be told by the call that starts it. */
   private static final long FEED_MILLIS = 3_000;
@@ -50,7 +51,7 @@ public final class ClusterRun {
   private final List<NodeSlot> slots = new ArrayList<>();
   private final List<NodeAgent> driverNodes = new ArrayList<>();
   // A SparkContext that somebody stops takes the executors, and the nodes with them: end the rest too.
-  private final ExecutorWatch executors = new ExecutorWatch(() -> react(this::close));
+  private final ExecutorWatch executors = new ExecutorWatch(() -> react(this::close), this::onTaskEnd);
   // What must not be done on the thread that reads the coordinator's lines.
   private final ExecutorService reactions =
       Executors.newSingleThreadExecutor(
@@ -114,6 +115,11 @@ public final class ClusterRun {
     if (!closed) {
       reactions.execute(what);
     }
+  }
+
+  /** A node that has found no place says so at the end of its task. */
+  private void onTaskEnd() {
+    coordinator.changes().raise();
   }
 
   private static String hadoopFs(JavaSparkContext spark) {
@@ -221,7 +227,12 @@ public final class ClusterRun {
     long began = System.nanoTime();
     long explained = began;
     CompletableFuture<JsonObject> running = coordinator.send("wait_running", new Params());
-    while (!running.isDone()) {
+    running.whenComplete((answer, error) -> coordinator.changes().raise());
+    while (true) {
+      long seen = coordinator.changes().count();
+      if (running.isDone()) {
+        break;
+      }
       failIfClusterHas();
       stage.replaceDisplaced();
       int here = agentsOfSpark();
@@ -232,7 +243,11 @@ public final class ClusterRun {
         }
         LOG.warn("cluster {}: {}", coordinator.clusterId(), stage.explain(here));
       }
-      pause();
+      try {
+        coordinator.changes().await(seen, MAX_WAIT_MILLIS);
+      } catch (InterruptedException e) {
+        throw Interrupts.cancelled("interrupted while the cluster started", e);
+      }
     }
     await(running);
     if (options.inputMode() == InputMode.FEED) {
@@ -338,14 +353,6 @@ public final class ClusterRun {
     LOG.error("cluster {} has failed: {}", coordinator.clusterId(), coordinator.firstCause().getMessage());
     if (!spark.sc().isStopped()) {
       spark.sc().cancelJobsWithTag(feedTag());
-    }
-  }
-
-  private static void pause() {
-    try {
-      Thread.sleep(LOOK_MILLIS);
-    } catch (InterruptedException e) {
-      throw Interrupts.cancelled("interrupted while the cluster started", e);
     }
   }
 

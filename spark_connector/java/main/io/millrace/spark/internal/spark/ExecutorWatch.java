@@ -5,20 +5,28 @@ import java.util.Set;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
 
-/** Remembers which executors Spark has lost, and tells of the application's end. Thread-safe. */
+/** Remembers which executors Spark has lost, and tells of the ends of tasks and of the application. Thread-safe. */
 public final class ExecutorWatch extends SparkListener {
   private final Runnable onApplicationEnd;
+  private final Runnable onTaskEnd;
   private final Set<String> removed = new HashSet<>();
 
-  /** {@code onApplicationEnd} is called once, on a thread of Spark's; it must not block. */
-  ExecutorWatch(Runnable onApplicationEnd) {
+  /** Both are called on a thread of Spark's and must not block; {@code onApplicationEnd} once. */
+  ExecutorWatch(Runnable onApplicationEnd, Runnable onTaskEnd) {
     this.onApplicationEnd = onApplicationEnd;
+    this.onTaskEnd = onTaskEnd;
   }
 
   @Override
   public void onApplicationEnd(SparkListenerApplicationEnd event) {
     onApplicationEnd.run();
+  }
+
+  @Override
+  public void onTaskEnd(SparkListenerTaskEnd event) {
+    onTaskEnd.run();
   }
 
   @Override

@@ -7,6 +7,7 @@ import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FeedRoute;
 import io.millrace.spark.internal.cluster.Movable;
 import io.millrace.spark.internal.cluster.PartitionReport;
+import io.millrace.spark.internal.cluster.PartitionState;
 import io.millrace.spark.internal.feed.FeedMode;
 import io.millrace.spark.internal.feed.FeedResult;
 import io.millrace.spark.internal.feed.FeedSession;
@@ -100,7 +101,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
               .feedTimeoutMillis(plan.feedTimeoutMillis)
               .cancelled(task::isInterrupted)
               .build());
-      site.ledger().report(report, "feeding", session.state());
+      site.ledger().report(report, PartitionState.FEEDING, session.state());
     }
 
     private void openOrTell(SessionOptions options) {
@@ -153,7 +154,8 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
       }
       SessionState state = session == null ? null : session.state();
       if (report != null && (state != null || hopeless != null)) {
-        String end = state != null && state.end == SessionEnd.DONE ? "done" : "failed";
+        boolean done = state != null && state.end == SessionEnd.DONE;
+        PartitionState end = done ? PartitionState.DONE : PartitionState.FAILED;
         site.ledger().report(report, end, state, hopeless);
       }
       site.leave();

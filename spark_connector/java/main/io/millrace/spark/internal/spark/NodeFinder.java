@@ -4,6 +4,7 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FeedRoute;
+import io.millrace.spark.internal.cluster.PartitionState;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
@@ -141,8 +142,8 @@ final class NodeFinder {
   boolean waitForTwin(FeedRoute route) {
     // The first one says so before its first row; until then it is as if it had not begun.
     boolean held =
-        route.partitionState != FeedRoute.PartitionState.DONE
-            && route.partitionState != FeedRoute.PartitionState.FAILED;
+        route.partitionState != PartitionState.DONE
+            && route.partitionState != PartitionState.FAILED;
     if (!speculation || !held || System.nanoTime() - began > TWIN_NANOS) {
       return false;
     }

@@ -26,6 +26,8 @@ import org.apache.spark.util.LongAccumulator;
  */
 public final class TrainRun<T> {
   private static final long LOOK_MILLIS = 10;
+  /** Time limits are looked at so often while nodes are waited for. */
+  private static final long MAX_WAIT_MILLIS = 500;
   private static final long CAUSE_MILLIS = 3_000;
   private static final int MAX_ROUNDS_WITHOUT_PROGRESS = 10;
 
@@ -117,6 +119,7 @@ public final class TrainRun<T> {
   private void awaitNodes(boolean all) {
     long began = System.nanoTime();
     while (true) {
+      long seen = coordinator.changes().count();
       failIfClusterHas();
       int reading = 0;
       List<String> starting = new ArrayList<>();
@@ -126,7 +129,7 @@ public final class TrainRun<T> {
         if (!slot.isFed()) {
           continue;
         }
-        if (slot.state.equals("finished")) {
+        if (slot.hasFinished()) {
           ended.add(slot.node());
         } else if (slot.isHeld() && slot.hasFeed) {
           reading++;
@@ -149,7 +152,11 @@ public final class TrainRun<T> {
       if (isOver(began)) {
         throw new MillraceException(StatusCode.DEADLINE_EXCEEDED, absence(starting, restarting));
       }
-      pause();
+      try {
+        coordinator.changes().await(seen, MAX_WAIT_MILLIS);
+      } catch (InterruptedException e) {
+        throw interrupted(e);
+      }
     }
   }
 
@@ -345,13 +352,11 @@ public final class TrainRun<T> {
   }
 
   private MillraceException awaitFirstCause(boolean wait) {
-    long began = System.nanoTime();
-    while (wait
-        && coordinator.firstCause() == null
-        && System.nanoTime() - began < TimeUnit.MILLISECONDS.toNanos(CAUSE_MILLIS)) {
-      pause();
+    try {
+      return coordinator.awaitFirstCause(wait ? CAUSE_MILLIS : 0);
+    } catch (InterruptedException e) {
+      throw interrupted(e);
     }
-    return coordinator.firstCause();
   }
 
   private static void pause() {

@@ -8,6 +8,7 @@ import io.millrace.spark.internal.cluster.FeedRoute;
 import io.millrace.spark.internal.cluster.FollowedSession;
 import io.millrace.spark.internal.cluster.Movable;
 import io.millrace.spark.internal.cluster.PartitionReport;
+import io.millrace.spark.internal.cluster.PartitionState;
 import io.millrace.spark.internal.feed.FeedMode;
 import io.millrace.spark.internal.feed.FeedSession;
 import io.millrace.spark.internal.feed.SessionEnd;
@@ -77,7 +78,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         if (task.attemptNumber() > 0 && finder.waitForTwin(route)) {
           continue;
         }
-        if (task.attemptNumber() > 0 && route.partitionState == FeedRoute.PartitionState.DONE) {
+        if (task.attemptNumber() > 0 && route.partitionState == PartitionState.DONE) {
           // An earlier attempt of this task has done it, and Spark has lost its word.
           return FeedOutcome.received(index, feeder);
         }
