@@ -39,7 +39,8 @@ public final class BatchTest {
     fields.add(new ArrowField("", ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, false), true));
     fields.add(new ArrowField("bits", ArrowType.fixedSizeList(ArrowType.Id.BOOL, 5, true), true));
     for (ArrowType.Unit unit : ArrowType.Unit.values()) {
-      fields.add(new ArrowField("t" + unit, ArrowType.timestamp(unit, unit.ordinal() == 0 ? "" : "Europe/Zürich"), true));
+      String zone = unit.ordinal() == 0 ? "" : "Europe/Zürich";
+      fields.add(new ArrowField("t" + unit, ArrowType.timestamp(unit, zone), true));
     }
     ArrowField text = field("text", ArrowType.Id.UTF8);
     ArrowField pair = new ArrowField("pair", ArrowType.struct(text, field("day", ArrowType.Id.DATE32)), false);
@@ -317,7 +318,9 @@ public final class BatchTest {
     assertEquals(list, ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, true));
     assertFalse(list.equals(ArrowType.fixedSizeList(ArrowType.Id.FLOAT32, 3, false)));
     assertFalse(list.equals(ArrowType.fixedSizeList(ArrowType.Id.FLOAT64, 3, true)));
-    assertThrows(IllegalArgumentException.class, () -> ArrowType.struct(field("a", ArrowType.Id.INT8), field("a", ArrowType.Id.INT8)));
+    assertThrows(
+        IllegalArgumentException.class,
+        () -> ArrowType.struct(field("a", ArrowType.Id.INT8), field("a", ArrowType.Id.INT8)));
     ArrowField wide = new ArrowField("", ArrowType.fixedSizeList(ArrowType.Id.INT8, 1 << 16, true), true);
     assertThrows(IllegalArgumentException.class, () -> ArrowType.fixedSizeList(wide, 1 << 15));
     ArrowType deep = ArrowType.of(ArrowType.Id.INT8);
@@ -340,7 +343,8 @@ public final class BatchTest {
             field("id", ArrowType.Id.INT64),
             field("text", ArrowType.Id.UTF8),
             new ArrowField("v", ArrowType.fixedSizeList(ArrowType.Id.INT16, 3, true), true),
-            new ArrowField("l", ArrowType.list(new ArrowField("", ArrowType.struct(field("t", ArrowType.Id.UTF8)), true)), true));
+            new ArrowField(
+                "l", ArrowType.list(new ArrowField("", ArrowType.struct(field("t", ArrowType.Id.UTF8)), true)), true));
     BatchBuilder builder = new BatchBuilder(schema, pool);
     for (int row = 0; row < 9; row++) {
       builder.column(0).putLong(row);

@@ -56,7 +56,8 @@ public final class JsonTest {
 
   @Test
   public void namesTheMemberThatIsWrong() throws BadInputException {
-    JsonObject object = Json.parseObject("{\"text\":\"x\",\"fraction\":1.0,\"less\":-1,\"great\":9223372036854775808}", 8);
+    JsonObject object =
+        Json.parseObject("{\"text\":\"x\",\"fraction\":1.0,\"less\":-1,\"great\":9223372036854775808}", 8);
     assertTrue(wrong(() -> object.string("absent")).contains("\"absent\" is missing"));
     assertTrue(wrong(() -> object.integer("text")).contains("\"text\" is not an integer"));
     assertTrue(wrong(() -> object.integer("fraction")).contains("\"fraction\""));

@@ -156,7 +156,8 @@ public final class ExecutorSiteTest extends FakeAgentTest {
   public void aSiteStaysForATaskThatStandsStill() throws Exception {
     FakeAgent fake = fake("");
     ExecutorSite site = site();
-    Thread.sleep(5_000); // longer than one stays without a task
+    ExecutorSite.enter("another cluster", NOWHERE).leave();
+    FakeAgent.await("the end of the site that was left", () -> FakeAgent.threads("millrace-site") == 1);
     site.ledger().follow(broken(), report());
     site.leave();
     FakeAgent.await("a report", () -> fake.log().contains("\"failed\""));

@@ -176,7 +176,8 @@ public final class RowsTest {
           after(first, df.queryExecution().toRdd().toJavaRDD(), schema, InternalRowEncoder::new);
       for (JavaRDD<InternalRow> one : Arrays.asList(ofColumns, ofRows)) {
         assertEquals(
-            rows.subList(first, rows.size()), DataFrames.create(spark(), () -> one, () -> null, schema).collectAsList());
+            rows.subList(first, rows.size()),
+            DataFrames.create(spark(), () -> one, () -> null, schema).collectAsList());
       }
     }
     RowEncoder<ColumnSlice> encoder = new ColumnEncoder(schema, new BufferPool(1 << 20));

@@ -54,7 +54,8 @@ public final class ClusterRunTest {
   }
 
   private static void stopAStageAtOnce(JavaSparkContext spark) throws Exception {
-    FakeAgent.await("tasks in both slots", () -> spark.sc().statusTracker().getExecutorInfos()[0].numRunningTasks() == 2);
+    FakeAgent.await(
+        "tasks in both slots", () -> spark.sc().statusTracker().getExecutorInfos()[0].numRunningTasks() == 2);
     NodePlan plan = new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 1, 0, true, "", "");
     NodeStage stage =
         new NodeStage(
@@ -135,7 +136,8 @@ public final class ClusterRunTest {
         new Thread(
             () -> {
               try {
-                ClusterRun.start(spark, NodeProgram.path("/bin/true"), ClusterOptions.builder().numExecutors(1).build());
+                ClusterRun.start(
+                    spark, NodeProgram.path("/bin/true"), ClusterOptions.builder().numExecutors(1).build());
               } catch (RuntimeException e) {
                 error.set(e);
               }

@@ -24,7 +24,8 @@ public final class NodeTaskTest extends FakeAgentTest {
             () -> {
               TaskContext$.MODULE$.setTaskContext(TaskContext$.MODULE$.empty());
               StringBuilder all = new StringBuilder();
-              task.call(Collections.singletonList(new NodeSlot(0, "worker:0")).iterator()).forEachRemaining(all::append);
+              task.call(Collections.singletonList(new NodeSlot(0, "worker:0")).iterator())
+                  .forEachRemaining(all::append);
               return all.toString();
             });
     thread[0] = new Thread(told, "task");
