@@ -7,10 +7,9 @@ import shutil
 import tempfile
 import threading
 import unittest
-import zipfile
 
 from dashboard_testing import ROOT, count_of, display, read_png, run, wait_for
-from spark_cluster import SparkCluster, SparkUnavailable, java_home, spark_home
+from spark_cluster import SparkCluster, SparkUnavailable, java_home, spark_home, zip_package
 
 # As dashboard/views/theme.cc has them.
 GREEN, ACCENT, SERIES = 0x3FB56B, 0x4CC2FF, (0x4CC2FF, 0xF0A35E, 0x7AD17A, 0xD98CF0, 0xF2D35C, 0x5FD9C7)
@@ -58,9 +57,7 @@ class SparkLiveTest(unittest.TestCase):
         digits = pathlib.Path(ROOT, "examples/digits")
         (self.folder / "gpus").write_text(GPU, encoding="utf-8")
         (self.folder / "digits.csv").write_bytes((digits / "digits.csv").read_bytes())
-        with zipfile.ZipFile(self.folder / "millrace.zip", "w") as archive:
-            for path in sorted(pathlib.Path(ROOT, "millrace/python/millrace").glob("*.py")):
-                archive.write(path, f"millrace/{path.name}")
+        package = zip_package(pathlib.Path(ROOT, "millrace/python/millrace"), self.folder / "millrace.zip")
         environment = {
             "MILLRACE_CLUSTERS_DIR": str(self.folder / "clusters"),
             "MILLRACE_NVML_LIBRARY": os.path.join(ROOT, "testing/fake_nvml/libfake_nvml.so"),
@@ -76,7 +73,7 @@ class SparkLiveTest(unittest.TestCase):
                     [(digits / "digits_node").resolve(), self.folder / "digits.csv", "--epochs=1000"],
                     executors=4,
                     environment=environment,
-                    py_files=[self.folder / "millrace.zip"],
+                    py_files=[package],
                 )
 
             threading.Thread(target=submit, daemon=True).start()

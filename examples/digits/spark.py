@@ -9,19 +9,12 @@ import re
 import subprocess
 import sys
 import tempfile
-import zipfile
 
-from spark_cluster import SparkCluster, SparkUnavailable, java_home, spark_home
+from spark_cluster import SparkCluster, SparkUnavailable, java_home, spark_home, zip_package
 
 _EXAMPLE = pathlib.Path(__file__).parent
 _ROOT = _EXAMPLE.parent.parent
 _JAR = (_ROOT / "spark_connector/millrace-spark.jar").resolve()
-
-
-def _zip_package(into):
-    with zipfile.ZipFile(into, "w") as archive:
-        for path in sorted((_ROOT / "millrace/python/millrace").glob("*.py")):
-            archive.write(path, f"millrace/{path.name}")
 
 
 def _submit(master, package):
@@ -41,8 +34,7 @@ def main():
         print(f"skipped: {why}")
         return 1 if os.environ.get("MILLRACE_REQUIRE_SPARK") == "1" else 0
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
-        package = pathlib.Path(root, "millrace.zip")
-        _zip_package(package)
+        package = zip_package(_ROOT / "millrace/python/millrace", pathlib.Path(root, "millrace.zip"))
         if master := os.environ.get("SPARK_MASTER"):
             return _submit(master, package)
         data = pathlib.Path(root, "digits.csv")

@@ -6,19 +6,11 @@ import pathlib
 import shutil
 import sys
 import tempfile
-import zipfile
 
-from spark_cluster import SparkCluster, SparkUnavailable, java_home, spark_home
+from spark_cluster import SparkCluster, SparkUnavailable, java_home, spark_home, zip_package
 
 
 CHECKS = 6  # of python_checks.py
-
-
-def _zip(package, into):
-    """What `--py-files` takes."""
-    with zipfile.ZipFile(into, "w") as archive:
-        for path in sorted(pathlib.Path(package).glob("*.py")):
-            archive.write(path, f"millrace/{path.name}")
 
 
 def _run(version, arguments, root):
@@ -26,8 +18,7 @@ def _run(version, arguments, root):
     folder.mkdir()
     node = folder / "node"
     shutil.copy(arguments.node, node)
-    package = folder / "millrace.zip"
-    _zip(pathlib.Path(arguments.package).resolve().parent, package)
+    package = zip_package(pathlib.Path(arguments.package).resolve().parent, folder / "millrace.zip")
     with SparkCluster(folder / "spark", version=version) as cluster:
         return cluster.run(
             None,

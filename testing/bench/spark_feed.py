@@ -9,16 +9,14 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
-import zipfile
 
-from spark_cluster import SparkCluster, java_home, spark_home
+from spark_bench import ROOT, figures, package, print_machine, report
+from spark_cluster import SparkCluster, java_home
 
-_ROOT = pathlib.Path(__file__).parent.parent.parent
 _NAMES = {
     "a": "1 int64",
     "b": "64 float32 in an array",
@@ -46,19 +44,19 @@ def _settings(java_options=""):
     }
 
 
-def _submit(cluster, package, arguments, options=(), java_options=""):
+def _submit(cluster, packed, arguments, options=(), java_options=""):
     """Runs the application; what it wrote."""
     # For the Python of driver and executors, which has no other packages.
     sites = [entry for entry in sys.path if entry.endswith("/site")]
     code, output = cluster.run(
         None,
-        [_ROOT / "testing/bench/spark_feed_app.py", (_ROOT / "spark_connector/millrace-spark.jar").resolve()],
-        [(_ROOT / "testing/bench/spark_feed_node").resolve(), f"--shapes={arguments.shapes}"]
+        [ROOT / "testing/bench/spark_feed_app.py", (ROOT / "spark_connector/millrace-spark.jar").resolve()],
+        [(ROOT / "testing/bench/spark_feed_node").resolve(), f"--shapes={arguments.shapes}"]
         + [f"--reps={arguments.reps}", f"--scale={arguments.scale}", *options],
         conf=_settings(java_options),
         executors=2,
         environment={"PYTHONPATH": ":".join(sites)},
-        py_files=[package],
+        py_files=[packed],
     )
     if code:
         raise RuntimeError(f"the application ended with {code}:\n{output}")
@@ -74,7 +72,7 @@ def _submit_peer(cluster, root, arguments):
         subprocess.run([*pip, "--target", str(packages), *wanted], env=environment, check=True)
     code, output = cluster.run(
         None,
-        [_ROOT / "testing/bench/spark_feed_peer.py"],
+        [ROOT / "testing/bench/spark_feed_peer.py"],
         [f"--shapes={arguments.shapes}", f"--reps={arguments.reps}", f"--scale={arguments.scale}"],
         conf=_settings(),
         executors=2,
@@ -87,15 +85,12 @@ def _submit_peer(cluster, root, arguments):
 
 def _run(arguments):
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
-        package = pathlib.Path(root, "millrace.zip")
-        with zipfile.ZipFile(package, "w") as archive:
-            for path in sorted((_ROOT / "millrace/python/millrace").glob("*.py")):
-                archive.write(path, f"millrace/{path.name}")
+        packed = package(root)
         with SparkCluster(pathlib.Path(root, "spark"), cores=2, memory_mb=4096) as cluster:
-            output = _submit(cluster, package, arguments)
+            output = _submit(cluster, packed, arguments)
             if arguments.curve:
                 # Executors that take every node for one of another host.
-                output += _submit(cluster, package, arguments, ["--only-millrace"], "-Dmillrace.feed.curve=true")
+                output += _submit(cluster, packed, arguments, ["--only-millrace"], "-Dmillrace.feed.curve=true")
             if arguments.peer:
                 output += _submit_peer(cluster, pathlib.Path(root), arguments)
             return output
@@ -103,26 +98,16 @@ def _run(arguments):
 
 def _figures(output):
     found = {}
-    for line in output.splitlines():
-        if line.startswith("FIGURE "):
-            figure = json.loads(line[len("FIGURE ") :])
-            key = figure["shape"], figure["way"]
-            entry = found.setdefault(key, {"rows": figure["rows"], "seconds": [], "cpu": []})
-            entry["seconds"].append(figure["seconds"])
-            entry["cpu"].append(figure.get("cpu", {}))
+    for figure in figures(output):
+        key = figure["shape"], figure["way"]
+        entry = found.setdefault(key, {"rows": figure["rows"], "seconds": [], "cpu": []})
+        entry["seconds"].append(figure["seconds"])
+        entry["cpu"].append(figure.get("cpu", {}))
     return found
 
 
 def _rate(entry, of=statistics.median):
     return entry["rows"] / of(entry["seconds"])
-
-
-def _bench(name, ours, ref, unit, what, ratio, goal):
-    verdict = "ok" if ratio >= goal else "short"
-    return {
-        "name": name, "ours": ours, "ref": ref, "unit": unit, "reference": what, "ratio": ratio, "goal": goal,
-        "verdict": verdict,
-    }
 
 
 def _print_table(found):
@@ -165,25 +150,21 @@ def _report(found):
         if (shape, "Millrace") in found:
             ours, theirs = _rate(found[shape, "Millrace"]), _rate(found[shape, "mapInArrow"])
             name = "spark_feed_" + shape.replace(" ", "_")
-            reports.append(_bench(name, ours, theirs, "rows/s", "mapInArrow", ours / theirs, goal))
+            reports.append(report(name, ours, theirs, "rows/s", "mapInArrow", ours / theirs, goal))
         if (shape, "peer") in found:
             ours, theirs = _rate(found[shape, "Millrace"]), _rate(found[shape, "peer"])
-            reports.append(_bench(f"spark_feed_{shape}_peer", ours, theirs, "rows/s", "the peer", ours / theirs, 50.0))
+            reports.append(report(f"spark_feed_{shape}_peer", ours, theirs, "rows/s", "the peer", ours / theirs, 50.0))
         elif shape in _PEER_ROWS_PER_S:
-            print(f"note: the peer has fed {_PEER_ROWS_PER_S[shape]:,} rows/s of {_NAMES[shape]}, measured once elsewhere")
+            rate = f"{_PEER_ROWS_PER_S[shape]:,} rows/s of {_NAMES[shape]}"
+            print(f"note: the peer has fed {rate}, measured once elsewhere")
     if ("p", "Millrace") in found:
         ours, scan = (statistics.median(found["p", way]["seconds"]) for way in ("Millrace", "noop scan"))
-        reports.append(_bench("spark_feed_partitions", ours, scan, "s", "a scan without a sink", scan / ours, 1 / 1.3))
+        reports.append(report("spark_feed_partitions", ours, scan, "s", "a scan without a sink", scan / ours, 1 / 1.3))
     for way in ("first run", "run", "shutdown", "failure"):
         if ("-", way) in found:
             seconds = statistics.median(found["-", way]["seconds"])
             name = "spark_" + way.replace(" ", "_")
-            reports.append(_bench(name, seconds, 1.0, "s", "a goal", 1.0 / seconds, 1.0))
-    for report in reports:
-        print(
-            "BENCH {name} ours={ours:.4g}{unit} ref={ref:.4g}{unit} ({reference}) ratio={ratio:.2f} goal={goal} "
-            "{verdict}".format(**report)
-        )
+            reports.append(report(name, seconds, 1.0, "s", "a goal", 1.0 / seconds, 1.0))
     return reports
 
 
@@ -197,8 +178,7 @@ def main():
     parser.add_argument("--json", help="a file for the figures")
     arguments = parser.parse_args()
     java_home()
-    load = os.getloadavg()[0]
-    print(f"{platform.node()}: {os.cpu_count()} CPUs, load {load:.1f}, {spark_home().name}, Python {platform.python_version()}")
+    print_machine()
     reports = _report(_figures(_run(arguments)))
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(reports, indent=2) + "\n", encoding="utf-8")

@@ -5,36 +5,28 @@ ideal is all rows by the sum of both paces.
 """
 
 import argparse
-import json
-import os
 import pathlib
-import platform
 import statistics
 import sys
 import tempfile
-import zipfile
 
-from spark_cluster import SparkCluster, java_home, spark_home
+from spark_bench import ROOT, figures, package, print_machine, report
+from spark_cluster import SparkCluster, java_home
 
-_ROOT = pathlib.Path(__file__).parent.parent.parent
 _GOAL = 1.3
 
 
 def _run(arguments):
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
-        package = pathlib.Path(root, "millrace.zip")
-        with zipfile.ZipFile(package, "w") as archive:
-            for path in sorted((_ROOT / "millrace/python/millrace").glob("*.py")):
-                archive.write(path, f"millrace/{path.name}")
         flags = [f"--{name.replace('_', '-')}={value}" for name, value in vars(arguments).items()]
         with SparkCluster(pathlib.Path(root, "spark"), cores=2, memory_mb=2048) as cluster:
             code, output = cluster.run(
                 None,
-                [_ROOT / "testing/bench/spark_skew_app.py", (_ROOT / "spark_connector/millrace-spark.jar").resolve()],
-                [(_ROOT / "testing/bench/spark_skew_node").resolve(), *flags],
+                [ROOT / "testing/bench/spark_skew_app.py", (ROOT / "spark_connector/millrace-spark.jar").resolve()],
+                [(ROOT / "testing/bench/spark_skew_node").resolve(), *flags],
                 conf={"spark.executor.memory": "900m", "spark.ui.showConsoleProgress": "false"},
                 executors=2,
-                py_files=[package],
+                py_files=[package(root)],
             )
         if code:
             raise RuntimeError(f"the application ended with {code}:\n{output}")
@@ -50,22 +42,16 @@ def main():
     parser.add_argument("--reps", type=int, default=3)
     arguments = parser.parse_args()
     java_home()
-    load = os.getloadavg()[0]
-    versions = f"{spark_home().name}, Python {platform.python_version()}"
-    print(f"{platform.node()}: {os.cpu_count()} CPUs, load {load:.1f}, {versions}")
+    print_machine()
     found = {}
-    for line in _run(arguments).splitlines():
-        if line.startswith("FIGURE "):
-            figure = json.loads(line[len("FIGURE ") :])
-            found.setdefault((figure["ratio"], figure["partitions"]), []).append(figure)
-    for (ratio, partitions), figures in found.items():
-        seconds = statistics.median(figure["seconds"] for figure in figures)
-        ideal = figures[0]["ideal"]
-        verdict = "ok" if seconds <= _GOAL * ideal else "short"
-        print(
-            f"BENCH spark_skew_{ratio}_of_{partitions} ours={seconds:.4g}s ref={ideal:.4g}s (all rows by the sum of "
-            f"both paces) ratio={seconds / ideal:.2f} goal={_GOAL} {verdict}"
-        )
+    for figure in figures(_run(arguments)):
+        found.setdefault((figure["ratio"], figure["partitions"]), []).append(figure)
+    for (ratio, partitions), of_case in found.items():
+        seconds = statistics.median(figure["seconds"] for figure in of_case)
+        ideal = of_case[0]["ideal"]
+        name = f"spark_skew_{ratio}_of_{partitions}"
+        reference = "all rows by the sum of both paces"
+        report(name, seconds, ideal, "s", reference, seconds / ideal, _GOAL, at_most=True)
     return 0
 
 

@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 WAIT_S = 180  # generous: five JVMs start, on a machine that may be busy
 
@@ -62,6 +63,15 @@ def java_home():
     for java in sorted(pathlib.Path("/usr/lib/jvm").glob("java-17-openjdk*/bin/java")):
         return java.parent.parent
     raise SparkUnavailable("there is no Java 17: install openjdk-17-jdk-headless or set JAVA_HOME")
+
+
+def zip_package(folder, archive):
+    """Packs the Python package in `folder` as `--py-files` takes it; returns the archive."""
+    folder = pathlib.Path(folder)
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in sorted(folder.glob("*.py")):
+            packed.write(path, f"{folder.name}/{path.name}")
+    return archive
 
 
 def _die_with_parent():
