@@ -169,9 +169,10 @@ final class ResumeChecks extends Checks {
               kill("-9", without.iterator().next());
             });
     requireEqual(3L * ROWS, result.rows());
-    require(!result.exactlyOnce(), result.toString());
     long used = used(cluster);
     System.out.println("INFO lostExecutor: " + result + ", used " + used);
+    // Two partitions share a node: whose rows are in its batch that is not full, and so in doubt, is chance.
+    require(!result.exactlyOnce() || result.refedRows() == 0, result.toString());
     // From row 0 all that its partition has used would be used twice.
     require(used >= 3 * ROWS && used <= 3 * ROWS + MAX_UNUSED, "used " + used);
     cluster.shutdown();
