@@ -54,11 +54,6 @@ def _python_packages():
         requirements = "//millrace/python:mypy_requirements.txt",
     )
     python_env(
-        name = "wheel_packages",
-        keep = "bin",
-        requirements = "//millrace/packaging:wheel_requirements.txt",
-    )
-    python_env(
         name = "python_kubernetes_packages",
         requirements = "//testing/bench:python_kubernetes_requirements.txt",
     )

@@ -12,6 +12,7 @@ load("@bazel_tools//tools/build_defs/repo:utils.bzl", "maybe")
 load("//third_party/bazel:distribution.bzl", "distribution_rules", "unused_repository")
 load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:pypi_source.bzl", "pypi_source")
+load("//third_party/bazel:python_env.bzl", "python_env")
 load("//third_party/bazel:system_library.bzl", "system_library")
 load(":jeromq_edits.bzl", "JEROMQ_EDITS")
 load(":libzmq_edits.bzl", "LIBZMQ_EDITS", "LIBZMQ_PLATFORM")
@@ -279,6 +280,15 @@ def _source_distributions():
         build_file = Label("//third_party:imgui.BUILD"),
     )
 
+# What makes the wheel of the Python package.
+def _wheel_packages():
+    maybe(
+        python_env,
+        name = "millrace_wheel_packages",
+        keep = "bin",
+        requirements = Label("//millrace/packaging:wheel_requirements.txt"),
+    )
+
 def _maven_jars():
     maybe(
         maven_jar,
@@ -311,6 +321,7 @@ def library_repositories():
     """Declares what Millrace's libraries and programs are built with, but for Bazel's own rules."""
     _system_libraries()
     _source_distributions()
+    _wheel_packages()
     _maven_jars()
     spark_jars(SPARK_JARS)
 

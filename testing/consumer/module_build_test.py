@@ -4,7 +4,7 @@ build runs it.
     ./bazelw test //testing/consumer:module_build_test --test_env=MILLRACE_MODULE_BAZEL=/usr/bin/bazel
 
 Debian 12 has no such Bazel, and no registry of the tests keeps a version of one. The project's driver would be compiled
-for as long as bazel_test takes: of it only the rules are looked at.
+for as long as bazel_test takes: of it and of the other public targets only the rules are looked at.
 """
 
 import os
@@ -38,7 +38,7 @@ class ModuleBuildTest(BazelTestCase):
     def test_a_node_program_built_with_modules_trains_and_infers(self):
         self.set_up_project("module", BAZEL, self.without_registry())
         shutil.copy(os.path.join(consumer_testing.FOLDER, "bazel", "BUILD"), self.project)
-        self.run_command("../millrace/bazelw build --nobuild //:centroids")
+        self.run_command("../millrace/bazelw build --nobuild //:centroids @millrace//:all")
         for command in consumer_testing.commands("module"):
             self.run_command(command)
         self.environment["MILLRACE_AGENT"] = os.path.join(RUNFILES, "core", "agent", "millrace-agent")

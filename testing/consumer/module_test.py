@@ -16,12 +16,28 @@ def read(*path):
         return file.read()
 
 
+def needed_repositories():
+    return set(re.findall(r"(?m)^@(\w+)//", read("testing", "consumer", "external_targets")))
+
+
 class ModuleTest(unittest.TestCase):
     def test_it_uses_the_repositories_that_the_public_targets_need(self):
         used = re.search(r"(?s)use_repo\(\s*libraries,(.*?)\)", read("MODULE.bazel")).group(1)
-        needed = set(re.findall(r"(?m)^@(\w+)//", read("testing", "consumer", "external_targets")))
+        needed = needed_repositories()
         self.assertIn("com_google_absl", needed)
         self.assertEqual(re.findall(r'"(\w+)"', used), sorted(needed))
+
+    def test_what_the_public_targets_need_is_not_for_our_own_tests_only(self):
+        ours = set(re.findall(r'name = "(\w+)"', read("third_party", "development_repositories.bzl")))
+        self.assertIn("com_google_googletest", ours)
+        self.assertEqual(ours & needed_repositories(), set())
+
+    def test_the_public_targets_are_all_looked_at(self):
+        rules = re.findall(r"(?ms)^\w+\(\n(.*?)^\)", read("BUILD"))
+        public = [re.search('name = "(.*)"', rule).group(1) for rule in rules if "//visibility:public" in rule]
+        asked = re.findall(r'"//:([^"]+)"', read("testing", "consumer", "BUILD"))
+        self.assertIn("wheel", public)
+        self.assertLessEqual(set(public), set(asked))
 
     def test_its_extension_declares_what_a_workspace_declares(self):
         self.assertIn("library_repositories()", read("third_party", "extensions.bzl"))
