@@ -32,7 +32,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr absl::Duration kPatience = absl::Seconds(20);
+constexpr absl::Duration kPatience = absl::Seconds(40);
 
 RecordBatch Rows(std::vector<int64_t> values) {
   return *BatchBuilder().AddColumn("id", std::move(values)).Build();

@@ -25,7 +25,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kWait = absl::Seconds(20);
+constexpr absl::Duration kWait = absl::Seconds(40);
 
 class AgentCoordinatorTest : public ::testing::Test {
  protected:

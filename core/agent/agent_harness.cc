@@ -21,7 +21,7 @@
 namespace millrace {
 namespace {
 
-constexpr absl::Duration kWait = absl::Seconds(20);
+constexpr absl::Duration kWait = absl::Seconds(40);
 
 int PollIn(int fd, absl::Time deadline) {
   pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};

@@ -29,9 +29,9 @@ namespace millrace {
 [[nodiscard]] std::string TestFile(absl::string_view name);
 
 // Whether the process is gone (or a zombie) within `timeout`.
-bool WaitGone(pid_t pid, absl::Duration timeout = absl::Seconds(20));
+bool WaitGone(pid_t pid, absl::Duration timeout = absl::Seconds(40));
 
-// Thread safety: not thread-safe. Blocking: reads and waits, for at most 20 s.
+// Thread safety: not thread-safe. Blocking: reads and waits, for at most 40 s.
 // The destructor kills the process.
 class AgentHarness {
  public:
@@ -46,7 +46,7 @@ class AgentHarness {
   void Start(const Json& params);
   void CloseStdin() { stdin_.reset(); }
 
-  // The next line; null after the end of the agent's output or 20 s.
+  // The next line; null after the end of the agent's output or 40 s.
   Json ReadLine();
   // The next line that is an event of this name / a state event with this state, or null. What
   // comes before is kept in lines().
@@ -55,7 +55,7 @@ class AgentHarness {
   // The next line that is a reply.
   Json ReadReply();
 
-  // The exit code, minus the signal, or -1000 after 20 s. stderr_text() is complete then.
+  // The exit code, minus the signal, or -1000 after 40 s. stderr_text() is complete then.
   int WaitExit();
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] const std::vector<std::string>& lines() const { return seen_; }

@@ -22,7 +22,7 @@ namespace millrace {
 namespace {
 
 constexpr char kToken[] = "the-agent-token";
-constexpr absl::Duration kWait = absl::Seconds(20);
+constexpr absl::Duration kWait = absl::Seconds(40);
 
 std::string TakeText(BIO* bio) {
   char* data = nullptr;

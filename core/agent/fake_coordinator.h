@@ -29,7 +29,7 @@
 
 namespace millrace {
 
-// Thread safety: thread-safe. Blocking: the Wait methods, for at most 20 s.
+// Thread safety: thread-safe. Blocking: the Wait methods, for at most 40 s.
 class FakeCoordinator final : private v1::Coordinator::Service {
  public:
   struct Options {

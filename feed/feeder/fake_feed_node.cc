@@ -331,7 +331,7 @@ std::vector<int64_t> FakeFeedNode::values() const {
 
 bool FakeFeedNode::WaitFor(const std::function<bool(const std::vector<Event>&)>& condition) const {
   MutexLock lock(&mu_);
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  const absl::Time deadline = absl::Now() + absl::Seconds(40);
   while (!condition(events_)) {
     if (changed_.WaitWithDeadline(&mu_, deadline)) return condition(events_);
   }

@@ -123,7 +123,7 @@ class FakeFeedNode {
     std::optional<ErrorFrame> abort;
   };
   [[nodiscard]] std::vector<Event> events() const;
-  // Blocks until `condition`, for 10 s at most; whether it holds.
+  // Blocks until `condition`, for 40 s at most; whether it holds.
   bool WaitFor(const std::function<bool(const std::vector<Event>&)>& condition) const;
   // Of all batches: the values of their first column, an int64.
   [[nodiscard]] std::vector<int64_t> values() const;

@@ -158,7 +158,7 @@ class SlowPullTest : public InferenceJobTest {
     auto reader = *job->OpenPartition(0);
     EXPECT_THAT(reader->Next(), IsOk());
     // The fifth result comes after the credit.
-    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    const absl::Time deadline = absl::Now() + absl::Seconds(40);
     while (feeder_->stats().results_received < 5 && absl::Now() < deadline) {
       absl::SleepFor(absl::Milliseconds(1));
     }

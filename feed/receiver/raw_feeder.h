@@ -66,7 +66,7 @@ class RawFeeder {
   // The connection is gone; messages on their way still arrive.
   void CloseData() { push_.Close(); }
 
-  absl::Duration patience = absl::Seconds(20);
+  absl::Duration patience = absl::Seconds(40);
   // What the reply socket expects of the node; a test may send another.
   std::string challenge;
 

@@ -47,9 +47,9 @@ std::vector<int64_t> Values(const Batch& batch) {
   return {column.begin(), column.end()};
 }
 
-// For what no message tells: looks until it is so, for 20 s.
+// For what no message tells: looks until it is so, for 40 s.
 void WaitUntil(const std::function<bool()>& condition) {
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  const absl::Time deadline = absl::Now() + absl::Seconds(40);
   while (!condition()) {
     ASSERT_LT(absl::Now(), deadline);
     absl::SleepFor(absl::Milliseconds(1));

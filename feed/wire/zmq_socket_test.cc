@@ -80,10 +80,10 @@ class ZmqSocketTest : public ::testing::Test {
     return push;
   }
 
-  // Answers ZAP until `done` returns true; false if that takes 10 s.
+  // Answers ZAP until `done` returns true; false if that takes 40 s.
   template <typename F>
   bool PumpUntil(F done) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    const absl::Time deadline = absl::Now() + absl::Seconds(40);
     while (!done()) {
       if (absl::Now() > deadline) return false;
       EXPECT_THAT(poller_.Wait(absl::Milliseconds(20)), IsOk());

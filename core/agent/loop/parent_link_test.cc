@@ -77,13 +77,13 @@ TEST_F(ParentLinkTest, ParentThatDoesNotReadBlocksNobodyAndIsNotReadEither) {
         (void)!read(from_agent_.get(), buffer.data(), buffer.size());
         return requests_ > before;
       },
-      absl::Seconds(20)));
+      absl::Seconds(40)));
 }
 
 TEST_F(ParentLinkTest, EndOfInputIsReportedOnce) {
   Start(in_.get());
   to_agent_.reset();
-  EXPECT_TRUE(loop_->RunUntil([&] { return !ends_.empty(); }, absl::Seconds(20)));
+  EXPECT_TRUE(loop_->RunUntil([&] { return !ends_.empty(); }, absl::Seconds(40)));
   loop_->RunUntil([] { return false; }, absl::Milliseconds(5));
   ASSERT_EQ(ends_.size(), 1u);
   EXPECT_TRUE(ends_[0].ok());
@@ -92,7 +92,7 @@ TEST_F(ParentLinkTest, EndOfInputIsReportedOnce) {
 TEST_F(ParentLinkTest, InputMayBeAFile) {
   const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Start(null.get());
-  EXPECT_TRUE(loop_->RunUntil([&] { return !ends_.empty(); }, absl::Seconds(20)));
+  EXPECT_TRUE(loop_->RunUntil([&] { return !ends_.empty(); }, absl::Seconds(40)));
 }
 
 }  // namespace

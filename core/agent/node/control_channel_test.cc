@@ -29,7 +29,7 @@ class ControlChannelTest : public ::testing::Test {
     ASSERT_EQ(send(node_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
   bool Wait(absl::AnyInvocable<bool()> done) {
-    return loop_->RunUntil(std::move(done), absl::Seconds(20));
+    return loop_->RunUntil(std::move(done), absl::Seconds(40));
   }
 
   std::unique_ptr<EventLoop> loop_;
@@ -90,7 +90,7 @@ TEST_F(ControlChannelTest, SlowReaderGetsEverything) {
   size_t got = 0;
   std::vector<char> buffer(100000);
   const size_t want = 4 * EncodeFrame(Json{{"push", big}}).size();
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  const absl::Time deadline = absl::Now() + absl::Seconds(40);
   while (got < want && absl::Now() < deadline) {
     const ssize_t n = recv(node_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (n > 0) got += static_cast<size_t>(n);

@@ -35,7 +35,7 @@ TEST_F(LogRelayTest, LinesWaitAMomentForOthers) {
   relay.Add(v1::LogLines::SOURCE_STDOUT, "a");
   relay.Add(v1::LogLines::SOURCE_STDOUT, "b");
   EXPECT_TRUE(batches_.empty());
-  EXPECT_TRUE(loop_->RunUntil([&] { return !batches_.empty(); }, absl::Seconds(20)));
+  EXPECT_TRUE(loop_->RunUntil([&] { return !batches_.empty(); }, absl::Seconds(40)));
   EXPECT_EQ(batches_[0].lines_size(), 2);
 }
 

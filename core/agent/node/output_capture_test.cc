@@ -58,13 +58,13 @@ TEST_F(OutputCaptureTest, BothStreamsGoToOneFileInAFolderThatIsMade) {
   const std::string path = JoinPath(dir_.path(), "a/b/node.log");
   Start(path);
   ASSERT_EQ(write(out_.get(), "out\n", 4), 4);
-  ASSERT_TRUE(loop_->RunUntil([&] { return lines_.size() == 1; }, absl::Seconds(20)));
+  ASSERT_TRUE(loop_->RunUntil([&] { return lines_.size() == 1; }, absl::Seconds(40)));
   ASSERT_EQ(write(err_.get(), "err\nrest", 8), 8);
   out_.reset();
   err_.reset();
-  ASSERT_TRUE(loop_->RunUntil([&] { return capture_->ended(); }, absl::Seconds(20)));
+  ASSERT_TRUE(loop_->RunUntil([&] { return capture_->ended(); }, absl::Seconds(40)));
   capture_->Finish();
-  EXPECT_TRUE(capture_->Flush(absl::Seconds(20)));
+  EXPECT_TRUE(capture_->Flush(absl::Seconds(40)));
   EXPECT_THAT(lines_, ElementsAre("out", "err", "rest"));
   EXPECT_THAT(capture_->StderrTail(), ElementsAre("err", "rest"));
   EXPECT_THAT(ReadFile(path), IsOkAndHolds("out\nerr\nrest"));
@@ -83,10 +83,10 @@ TEST_F(OutputCaptureTest, FullDiskIsOneWarningAndTheRelayGoesOn) {
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(write(err_.get(), "line\n", 5), 5);
     const size_t want = lines_.size() + 1;
-    ASSERT_TRUE(loop_->RunUntil([&] { return lines_.size() == want; }, absl::Seconds(20)));
-    EXPECT_TRUE(capture_->Flush(absl::Seconds(20)));
+    ASSERT_TRUE(loop_->RunUntil([&] { return lines_.size() == want; }, absl::Seconds(40)));
+    EXPECT_TRUE(capture_->Flush(absl::Seconds(40)));
   }
-  ASSERT_TRUE(loop_->RunUntil([&] { return !warnings_.empty(); }, absl::Seconds(20)));
+  ASSERT_TRUE(loop_->RunUntil([&] { return !warnings_.empty(); }, absl::Seconds(40)));
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("/node.log: File too large")));
 }
 
@@ -102,8 +102,8 @@ TEST_F(OutputCaptureTest, ALogThatIsALinkOrAPipeIsOneWarningAndTheRelayGoesOn) {
     Start(JoinPath(dir_.path(), name));
     ASSERT_EQ(write(out_.get(), "line\n", 5), 5);
     ASSERT_TRUE(loop_->RunUntil([&] { return lines_.size() == 1 && !warnings_.empty(); },
-                                absl::Seconds(20)));
-    EXPECT_TRUE(capture_->Flush(absl::Seconds(20)));
+                                absl::Seconds(40)));
+    EXPECT_TRUE(capture_->Flush(absl::Seconds(40)));
     EXPECT_THAT(warnings_, ElementsAre(HasSubstr(JoinPath(dir_.path(), name))));
   }
   EXPECT_THAT(ReadFile(target), IsOkAndHolds("mine"));
@@ -116,7 +116,7 @@ TEST_F(OutputCaptureTest, TailKeepsTheLast50LinesEachAtMost2KiB) {
     ASSERT_EQ(write(err_.get(), line.data(), line.size()), static_cast<ssize_t>(line.size()));
     // The last one comes in three parts.
     const size_t want = i == 59 ? 62 : size_t(i) + 1;
-    ASSERT_TRUE(loop_->RunUntil([&] { return lines_.size() == want; }, absl::Seconds(20)));
+    ASSERT_TRUE(loop_->RunUntil([&] { return lines_.size() == want; }, absl::Seconds(40)));
   }
   const std::vector<std::string> tail = capture_->StderrTail();
   ASSERT_EQ(tail.size(), 50u);
