@@ -22,7 +22,9 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.SparkStageInfo;
+import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -111,16 +113,16 @@ abstract class Checks {
 
   /** What a file that a node writes has in it, once it is complete: ends with a newline. */
   static String awaitFile(Path file) throws Exception {
-    for (int i = 0; i < 1200; i++) {
-      if (Files.exists(file)) {
-        String text = new String(Files.readAllBytes(file), StandardCharsets.UTF_8);
-        if (text.endsWith("\n")) {
-          return text;
-        }
-      }
-      Thread.sleep(50);
-    }
-    throw new AssertionError(file + " is not written");
+    AtomicReference<String> text = new AtomicReference<>("");
+    await(
+        file + " is written",
+        () -> {
+          if (Files.exists(file)) {
+            text.set(new String(Files.readAllBytes(file), StandardCharsets.UTF_8));
+          }
+          return text.get().endsWith("\n");
+        });
+    return text.get();
   }
 
   /** The numbers from 0 to count - 1 in a column x. */
@@ -170,6 +172,12 @@ abstract class Checks {
       require(System.nanoTime() - began < 180_000_000_000L, "not within 180 s: " + what);
       Thread.sleep(20);
     }
+  }
+
+  /** Returns in each of so many tasks once all of them run: each has a slot of its own then. */
+  static void meet(String folder, int tasks) throws Exception {
+    Files.createFile(Paths.get(folder, Long.toString(TaskContext.get().taskAttemptId())));
+    await("the other tasks", () -> Paths.get(folder).toFile().list().length >= tasks);
   }
 
   /** How many tasks run, of all jobs. */

@@ -234,10 +234,7 @@ final class DirectChecks extends Checks {
     run(direct(2), "wait");
     require(!children().isEmpty(), "there is no coordinator");
     spark.stop();
-    for (int i = 0; i < 400 && !children().isEmpty(); i++) {
-      Thread.sleep(50);
-    }
-    require(children().isEmpty(), "still there: " + children());
+    await("the coordinator's end", () -> children().isEmpty());
   }
 
   /**

@@ -18,7 +18,6 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
@@ -119,20 +118,9 @@ final class LayoutChecks extends Checks {
 
   /** Runs a job until Spark has copied a task of it, and so looked at all that run; returns how many it copied. */
   private int copyLateTask() throws Exception {
-    int before = copies.count();
     Path copied = Files.createTempDirectory(Paths.get(folder), "copied").resolve("there is a copy");
     String wanted = copied.toString();
-    Thread watch =
-        new Thread(
-            () -> {
-              try {
-                await("a copy of the task", () -> copies.count() > before);
-                Files.createFile(copied);
-              } catch (Exception e) {
-                throw new AssertionError(e);
-              }
-            });
-    watch.start();
+    createOnceCopied(copied, 0);
     String group = "a late task";
     sc.setJobGroup(group, group);
     sc.parallelize(Arrays.asList(1, 2, 3, 4), 4)
@@ -150,6 +138,24 @@ final class LayoutChecks extends Checks {
       }
     }
     return count;
+  }
+
+  /** Creates the file so long after Spark has copied one more task than until now. */
+  private Thread createOnceCopied(Path file, long millis) {
+    int before = copies.count();
+    Thread watch =
+        new Thread(
+            () -> {
+              try {
+                await("a copy of the task", () -> copies.count() > before);
+                Thread.sleep(millis);
+                Files.createFile(file);
+              } catch (Exception e) {
+                throw new AssertionError(e);
+              }
+            });
+    watch.start();
+    return watch;
   }
 
   private void requireSamePs(MillraceCluster cluster, long pid) {
@@ -177,30 +183,18 @@ final class LayoutChecks extends Checks {
   /** A copy of a task that feeds waits for the first one, and nothing is fed twice. */
   private void copyOfFeed() throws Exception {
     MillraceCluster cluster = run(feed(2), "sum");
-    int before = copies.count();
     Path copied = Paths.get(folder, "there is a copy");
     String wanted = copied.toString();
     JavaRDD<Long> slow =
         sc.parallelize(Arrays.asList(1L, 2L, 3L, 4L, 5L, 6L, 7L, 8L), 8)
             .map(
                 x -> {
-                  for (int i = 0; x == 8 && i < 1200 && !Files.exists(Paths.get(wanted)); i++) {
-                    Thread.sleep(50);
+                  if (x == 8) {
+                    await("a copy of this task", () -> Files.exists(Paths.get(wanted)));
                   }
                   return x;
                 });
-    Thread watch =
-        new Thread(
-            () -> {
-              try {
-                await("a copy of the task", () -> copies.count() > before);
-                Thread.sleep(1_000); // that it does what it must not
-                Files.createFile(copied);
-              } catch (Exception e) {
-                throw new AssertionError(e);
-              }
-            });
-    watch.start();
+    Thread watch = createOnceCopied(copied, 1_000); // time for the copy to do what it must not
     TrainResult result = cluster.train(slow);
     watch.join();
     requireEqual(8L, result.rows());
@@ -217,9 +211,7 @@ final class LayoutChecks extends Checks {
     sc.parallelize(Arrays.asList(1, 2, 3, 4), 4)
         .foreach(
             i -> {
-              Files.createFile(Paths.get(tasks, Long.toString(TaskContext.get().taskAttemptId())));
-              // All slots have one: so both executors do.
-              await("the other tasks", () -> Paths.get(tasks).toFile().list().length >= 4);
+              meet(tasks, 4); // one for each slot: so both executors have some
               if (SparkEnv.get().executorId().equals("0")) {
                 try {
                   Files.createSymbolicLink(Paths.get("node here"), Paths.get(target));

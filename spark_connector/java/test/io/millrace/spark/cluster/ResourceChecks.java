@@ -91,13 +91,9 @@ final class ResourceChecks extends Checks {
 
   /** Spark takes the executor that has no node when it is idle; the others stay, though idle too. */
   private void scaledDown() throws Exception {
-    JavaRDD<Integer> work = sc.parallelize(Arrays.asList(1, 2, 3), 3);
-    await(
-        "three executors",
-        () -> {
-          work.foreach(i -> Thread.sleep(2_000));
-          return executors() == 3;
-        });
+    String tasks = Files.createTempDirectory(Paths.get(folder), "tasks").toString();
+    sc.parallelize(Arrays.asList(1, 2, 3), 3).foreach(i -> meet(tasks, 3));
+    await("three executors", () -> executors() == 3);
     // Of nodes that have ended nothing keeps an executor.
     for (int i = 0; i < 10; i++) {
       run(feed(2).inputMode(InputMode.DIRECT), "describe", folder).shutdown();

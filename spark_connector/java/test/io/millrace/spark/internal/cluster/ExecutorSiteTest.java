@@ -16,6 +16,8 @@ import io.millrace.spark.internal.feed.SessionEnd;
 import io.millrace.spark.internal.feed.SessionOptions;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.concurrent.CountDownLatch;
 import org.junit.Test;
 
@@ -110,13 +112,16 @@ public final class ExecutorSiteTest extends FakeAgentTest {
   @Test
   public void anAgentThatEndsLateLeavesThePlaceToTheNext() throws Exception {
     // What it has started holds its output open for a while after it was killed.
+    Path hold = folder.newFile().toPath();
     fake(
-        "'agent start') sleep 1 & "
+        "'agent start') while [ -e '" + hold + "' ]; do sleep 0.05; done & "
             + "echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"INTERNAL\\\",\\\"message\\\":\\\"no\\\"}}\";;");
     ExecutorSite site = site();
     assertTrue(site.places().claim(7, 1));
     assertThrows(MillraceException.class, () -> site.places().startAgent(7, new Params()));
     assertTrue("its place is free at once", site.places().claim(7, 1));
+    assertTrue("it still ends", FakeAgent.threads("millrace-agent") > 0);
+    Files.delete(hold);
     FakeAgent.await("the agent's end", () -> FakeAgent.threads("millrace-agent") == 0);
     assertFalse("the place is that of the next attempt", site.places().claim(8, 1));
     site.places().unclaim(7);

@@ -153,10 +153,7 @@ public final class HubFuzzTest {
     try (FakeNode node = new FakeNode()) {
       FeedSession session = hub.open(node.target(), SessionOptions.builder("feed", FeedMode.TRAIN).build());
       node.credit(node.accept(), 1 << 20, 0);
-      long deadline = System.nanoTime() + PATIENCE_MILLIS * 1_000_000L;
-      while (!session.state().accepted && System.nanoTime() < deadline) {
-        Thread.sleep(1);
-      }
+      session.awaitAnswered();
       assertTrue(session.state().accepted);
     }
   }
