@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -78,6 +79,13 @@ absl::StatusOr<std::shared_ptr<NodeSegment>> NodeSegment::Create(
     return absl::InvalidArgumentError(absl::StrCat("a segment of ", bytes, " bytes"));
   }
   const int64_t size = kHeaderBytes + ((bytes + kPage - 1) & ~(kPage - 1));
+  // A process that goes beyond it gets SIGXFSZ, also for a file in memory.
+  rlimit most = {};
+  if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && static_cast<rlim_t>(size) > most.rlim_cur) {
+    return absl::ResourceExhaustedError(absl::StrCat("a memory file of ", size,
+                                                     " bytes, where the node may make files of ",
+                                                     most.rlim_cur, " (ulimit -f)"));
+  }
   UniqueFd file(::memfd_create(kFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid()) return ErrnoError("memfd_create");
   if (::fchmod(file.get(), 0600) != 0) return ErrnoError("fchmod of a memory file");

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -104,6 +106,18 @@ TEST(SegmentTest, WhatIsKeptOutlivesTheSegmentAndIsReadable) {
   kept.owner.reset();
   EXPECT_EQ(account->used_bytes(), 0);
   EXPECT_EQ(OpenDescriptors(), before);
+}
+
+// Otherwise the signal SIGXFSZ ends the node.
+TEST(SegmentTest, ALimitOnTheSizeOfFilesIsKept) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {.rlim_cur = kMiB, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto restore = absl::MakeCleanup([&] { setrlimit(RLIMIT_FSIZE, &before); });
+  EXPECT_THAT(NodeSegment::Create(kMiB, Unlimited()).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("ulimit -f")));
+  EXPECT_THAT(NodeSegment::Create(kMiB / 2, Unlimited()), IsOk());
 }
 
 TEST(SegmentTest, TheAccountBoundsAllSegmentsTogether) {
