@@ -147,7 +147,8 @@ FeedTarget TargetOf(const Task& task, const Json& where) {
 
 absl::Status SendOurs(const Task& task, JsonParent* parent) {
   MILLRACE_ASSIGN_OR_RETURN(auto feeder, Feeder::Start({.curve_only = task.transport == "curve",
-                                                        .shared_memory = task.transport == "shm"}));
+                                                        .shared_memory = task.transport == "shm",
+                                                        .shared_min_bytes = 1}));
   const RecordBatch batch = task.shape->Make(task.rows());
   JsonParent::Send({{"principal", feeder->principal()}, {"curve_key", feeder->curve_key()}});
   if (!parent->Receive().has_value()) return absl::OkStatus();

@@ -48,11 +48,11 @@ double Percentile(Times* times, double share) {
   return (*times)[at];
 }
 
-absl::Status Ours(const Flags& flags, Times* times) {
+absl::Status Ours(const Flags& flags, bool shared_memory, Times* times) {
   MILLRACE_ASSIGN_OR_RETURN(auto node, JsonChild::Start(RunfilePath("testing/bench/latency_end")));
   MILLRACE_ASSIGN_OR_RETURN(const Json where,
                             node->Ask({{"way", "ours"}, {"rows", flags.rows + kWarmUp}}, kLongest));
-  MILLRACE_ASSIGN_OR_RETURN(auto feeder, Feeder::Start({}));
+  MILLRACE_ASSIGN_OR_RETURN(auto feeder, Feeder::Start({.shared_memory = shared_memory}));
   const FeedTarget target{.node = "worker:0",
                           .nonce = "5b0c9e1f22d3a4b6",
                           .ipc_endpoint = where["ipc"],
@@ -121,31 +121,38 @@ absl::Status Main(const Flags& flags, BenchReport* report) {
     const char* name;
     double share;
     Samples ours;
+    Samples shared;
     Samples bare;
   };
   std::vector<Column> columns = {
-      {"p50", 0.5, {}, {}}, {"p99", 0.99, {}, {}}, {"p999", 0.999, {}, {}}};
+      {"p50", 0.5, {}, {}, {}}, {"p99", 0.99, {}, {}, {}}, {"p999", 0.999, {}, {}, {}}};
   for (int i = 0; i < flags.repetitions; ++i) {
     Times ours;
+    Times shared;
     Times bare;
     MILLRACE_RETURN_IF_ERROR(Bare(flags, &bare));
-    MILLRACE_RETURN_IF_ERROR(Ours(flags, &ours));
+    MILLRACE_RETURN_IF_ERROR(Ours(flags, /*shared_memory=*/false, &ours));
+    MILLRACE_RETURN_IF_ERROR(Ours(flags, /*shared_memory=*/true, &shared));
     for (Column& column : columns) {
       column.ours.Add(Percentile(&ours, column.share));
+      column.shared.Add(Percentile(&shared, column.share));
       column.bare.Add(Percentile(&bare, column.share));
     }
   }
-  BenchTable table({"", "ours us", "libzmq us", "ratio"});
+  BenchTable table({"", "ours us", "sharing us", "libzmq us", "ratio"});
   for (const Column& column : columns) {
     table.AddRow({column.name, FormatNumber(column.ours.Median()),
-                  FormatNumber(column.bare.Median()),
+                  FormatNumber(column.shared.Median()), FormatNumber(column.bare.Median()),
                   FormatNumber(column.ours.Median() / column.bare.Median())});
-    report->Add(Figure{.name = absl::StrCat("latency_", column.name),
-                       .unit = "us",
-                       .ours = column.ours.Median(),
-                       .ref = column.bare.Median(),
-                       .ref_is = "bare libzmq PUSH/PULL there and back, two processes, ipc",
-                       .goal = RatioAtMost(1.5)});
+    for (const bool shared : {false, true}) {
+      const Samples& ours = shared ? column.shared : column.ours;
+      report->Add(Figure{.name = absl::StrCat("latency_", column.name, shared ? "_shared" : ""),
+                         .unit = "us",
+                         .ours = ours.Median(),
+                         .ref = column.bare.Median(),
+                         .ref_is = "bare libzmq PUSH/PULL there and back, two processes, ipc",
+                         .goal = RatioAtMost(1.5)});
+    }
   }
   report->Add(
       table, absl::StrCat("one row of 784 float32 in, one back; ", flags.rows,

@@ -133,7 +133,7 @@ int Main(int argc, char** argv) {
                  absl::SimpleAtoi(flags["--batch-rows"], &options.batch_rows) &&
                  absl::SimpleAtoi(flags["--feed-timeout"], &timeout_s));
   options.feed_timeout = absl::Seconds(timeout_s);
-  const auto feeder = Feeder::Start({});
+  const auto feeder = Feeder::Start({.shared_memory = true, .shared_min_bytes = 1});
   MILLRACE_CHECK(feeder.ok()) << feeder.status();
   FileDirectory directory(flags["--lookup-file"]);
   const auto source = GeneratorSource::Create(

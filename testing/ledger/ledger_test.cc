@@ -62,6 +62,7 @@ struct Case {
     faults = static_cast<int>(Pick(0, 6));
     kills = static_cast<int>(Pick(0, 2));
     comes_back = Pick(0, 7) != 0;
+    shared_memory = seed % 2 == 0;
   }
 
   int64_t Pick(int64_t from, int64_t to) {
@@ -93,6 +94,7 @@ struct Case {
   int faults;       // at most so many connections break
   int kills;        // of nodes
   bool comes_back;  // a killed one
+  bool shared_memory;
 };
 
 class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserver {
@@ -115,7 +117,7 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
                                        &plan_, &directory_));
       ASSERT_THAT(nodes_.back()->Start(case_.random()), IsOk());
     }
-    feeder_ = *Feeder::Start({});
+    feeder_ = *Feeder::Start({.shared_memory = case_.shared_memory, .shared_min_bytes = 1});
     fate_ = Thread("fate", [this] { KillNodes(); });
   }
 
@@ -144,9 +146,13 @@ class LedgerTest : public ::testing::TestWithParam<uint64_t>, public TrainObserv
     for (const auto& node : nodes_) EXPECT_THAT(node->CountRows(&handed_, &used_), IsOk());
     int faults = 0;
     for (const auto& node : nodes_) faults += node->faults();
-    std::printf("seed %llu: %d nodes, %d partitions, %lld epochs, %d faults, %d of %d kills\n",
-                static_cast<unsigned long long>(GetParam()), case_.nodes, case_.partitions,
-                static_cast<long long>(case_.epochs), faults, kills_, case_.kills);
+    std::printf(
+        "seed %llu: %d nodes, %d partitions, %lld epochs, %d faults, %d of %d kills, %lld of %lld "
+        "batches through shared memory\n",
+        static_cast<unsigned long long>(GetParam()), case_.nodes, case_.partitions,
+        static_cast<long long>(case_.epochs), faults, kills_, case_.kills,
+        static_cast<long long>(feeder_->stats().batches_placed),
+        static_cast<long long>(feeder_->stats().batches_sent));
   }
 
   // An error of a call that had faults: one that tells a user what happened.
