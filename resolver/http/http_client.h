@@ -133,9 +133,6 @@ class HttpClient {
   std::vector<std::unique_ptr<Connection>> idle_ ABSL_GUARDED_BY(mu_);
 };
 
-// `text` for one segment or value of a URL: all but letters, digits and "-._~" as %XX.
-[[nodiscard]] std::string UrlEncode(absl::string_view text);
-
 }  // namespace millrace
 
 #endif  // RESOLVER_HTTP_HTTP_CLIENT_H_

@@ -553,12 +553,6 @@ TEST_F(ProxyTest, ThatRefusesIsNamed) {
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("403")));
 }
 
-TEST(UrlEncodeTest, KeepsOnlyUnreservedCharacters) {
-  EXPECT_EQ(UrlEncode("aZ09-._~"), "aZ09-._~");
-  EXPECT_EQ(UrlEncode("job-name in (a,b),tier!=\xc3\xa9"),
-            "job-name%20in%20%28a%2Cb%29%2Ctier%21%3D%C3%A9");
-}
-
 TEST(HttpFailureTest, OtherErrorsHaveNone) {
   EXPECT_EQ(HttpFailureOf(absl::OkStatus()), HttpFailure::kNone);
   EXPECT_EQ(HttpFailureOf(absl::UnavailableError("x")), HttpFailure::kNone);

@@ -15,6 +15,7 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "millrace/status_macros.h"
+#include "resolver/http/url.h"
 
 namespace millrace {
 namespace {

@@ -34,6 +34,7 @@
 #include "millrace/kubernetes_resolver.h"
 #include "millrace/status_macros.h"
 #include "resolver/http/http_client.h"
+#include "resolver/http/url.h"
 #include "resolver/kubernetes/client/http_kubernetes_client.h"
 #include "testing/bench/bench_report.h"
 #include "testing/bench/json_child.h"

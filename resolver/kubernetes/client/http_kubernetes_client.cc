@@ -18,6 +18,7 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "millrace/status_macros.h"
+#include "resolver/http/url.h"
 #include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/client/pruned_json.h"
 #include "resolver/kubernetes/client/rbac_hint.h"

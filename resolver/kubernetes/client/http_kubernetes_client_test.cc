@@ -3,26 +3,24 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
-#include "core/base/thread.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "resolver/http/loopback_server.h"
+#include "resolver/kubernetes/client/exec_credential.h"
+#include "resolver/kubernetes/client/http_kubernetes_client_fixture.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "testing/kube_apiserver/test_pki.h"
 
@@ -37,80 +35,6 @@ using ::testing::StartsWith;
 
 using Peer = LoopbackServer::Peer;
 using Request = LoopbackServer::Request;
-
-constexpr absl::Duration kLong = absl::Minutes(2);
-
-std::string PodJson(const std::string& name, const std::string& version = "1") {
-  return absl::StrCat(
-      R"({"metadata":{"name":")", name, R"(","namespace":"tf","uid":"u-)", name,
-      R"(","resourceVersion":")", version,
-      R"(","labels":{"job":"a"},"managedFields":[{"manager":"x","fieldsV1":{"f:metadata":{}}}]},)",
-      R"("spec":{"containers":[{"name":"c","env":[{"name":"X","value":"y"}],)",
-      R"("ports":[{"name":"grpc","containerPort":8470}],"resources":{"limits":{"nvidia.com/gpu":"2"}}}]},)",
-      R"("status":{"phase":"Running","podIP":"10.0.0.1","podIPs":[{"ip":"10.0.0.1"}],"hostIP":"10.9.0.1",)",
-      R"("conditions":[{"type":"Ready","status":"True"}]}})");
-}
-
-std::string ListJson(const std::vector<std::string>& names, const std::string& next = "",
-                     const std::string& version = "77") {
-  std::vector<std::string> items;
-  for (const std::string& name : names) items.push_back(PodJson(name));
-  return absl::StrCat(R"({"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":")",
-                      version, R"(","continue":")", next, R"("},"items":[)",
-                      absl::StrJoin(items, ","), "]}");
-}
-
-std::string StatusJson(int code, const std::string& reason, const std::string& message) {
-  return absl::StrCat(
-      R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":)",
-      DumpJson(Json(message)), R"(,"reason":")", reason, R"(","code":)", code, "}");
-}
-
-std::string EventJson(const std::string& type, const std::string& object) {
-  return absl::StrCat(R"({"type":")", type, R"(","object":)", object, "}\n");
-}
-
-std::vector<std::string> Names(const std::vector<Pod>& pods) {
-  std::vector<std::string> names;
-  for (const Pod& pod : pods) names.push_back(pod.name);
-  return names;
-}
-
-class HttpKubernetesClientTest : public testing::Test {
- protected:
-  void Serve(LoopbackServer::Handler handler) {
-    server_ = *LoopbackServer::Start({}, std::move(handler));
-    options_.server = server_->url();
-    options_.first_pause = absl::Milliseconds(1);
-  }
-
-  std::unique_ptr<HttpKubernetesClient> Client() const {
-    auto client = HttpKubernetesClient::Create(options_);
-    EXPECT_THAT(client, IsOk());
-    return *std::move(client);
-  }
-
-  absl::StatusOr<PodList> List(const PodSelection& selection = {.namespace_name = "tf"}) const {
-    return Client()->ListPods(selection, kLong, {});
-  }
-
-  // Watches, and writes events down as "ADDED name version".
-  absl::Status Watch(std::vector<std::string>* events,
-                     const PodSelection& selection = {.namespace_name = "tf"}) const {
-    return Client()->WatchPods(
-        selection, "5",
-        [events](PodEvent event) {
-          constexpr const char* kTypes[] = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"};
-          events->push_back(absl::StrCat(kTypes[static_cast<int>(event.type)], " ", event.pod.name,
-                                         " ", event.resource_version));
-          return absl::OkStatus();
-        },
-        {});
-  }
-
-  HttpKubernetesClient::Options options_;
-  std::unique_ptr<LoopbackServer> server_;
-};
 
 TEST_F(HttpKubernetesClientTest, AListOfPods) {
   Serve([](const Request&, Peer& peer) { peer.Answer(200, ListJson({"b", "a"})); });
@@ -458,201 +382,6 @@ TEST_F(AuthenticationTest, AWrongAuthorityIsNotTriedAgain) {
                                AllOf(HasSubstr("wrong CA"), Not(HasSubstr("attempts")))));
 }
 
-class WatchTest : public HttpKubernetesClientTest {};
-
-TEST_F(WatchTest, EventsComeAsTheyAre) {
-  Serve([](const Request&, Peer& peer) {
-    peer.BeginChunks();
-    // Cut where chunks happen to be cut.
-    const std::string all = absl::StrCat(
-        EventJson("ADDED", PodJson("a", "6")), EventJson("MODIFIED", PodJson("a", "7")),
-        EventJson("BOOKMARK", R"({"kind":"Pod","metadata":{"resourceVersion":"8"},"spec":{}})"),
-        "\n", EventJson("DELETED", PodJson("a", "9")));
-    for (size_t i = 0; i < all.size(); i += 100) peer.Chunk(all.substr(i, 100));
-    peer.EndChunks();
-  });
-  std::vector<std::string> events;
-  EXPECT_THAT(Watch(&events, {.namespace_name = "tf", .label_selector = "a=b"}), IsOk());
-  EXPECT_THAT(events, ElementsAre("BOOKMARK  5", "ADDED a 6", "MODIFIED a 7", "BOOKMARK  8",
-                                  "DELETED a 9"));
-  const std::string target = server_->requests().at(0).target;
-  EXPECT_THAT(target, StartsWith("/api/v1/namespaces/tf/pods?watch=1&allowWatchBookmarks=true"));
-  EXPECT_THAT(target, HasSubstr("&resourceVersion=5"));
-  EXPECT_THAT(target, HasSubstr("&labelSelector=a%3Db"));
-}
-
-TEST_F(WatchTest, AsksToEndAfterARandomTime) {
-  Serve([](const Request&, Peer& peer) {
-    peer.BeginChunks();
-    peer.EndChunks();
-  });
-  for (int i = 0; i < 8; ++i) {
-    std::vector<std::string> events;
-    ASSERT_THAT(Watch(&events), IsOk());
-  }
-  for (const Request& request : server_->requests()) {
-    const std::vector<std::string> parts = absl::StrSplit(request.target, "timeoutSeconds=");
-    int seconds = 0;
-    ASSERT_TRUE(absl::SimpleAtoi(parts.at(1).substr(0, parts.at(1).find('&')), &seconds));
-    EXPECT_GE(seconds, 300);
-    EXPECT_LT(seconds, 600);
-  }
-}
-
-TEST_F(WatchTest, AnEventIsDeliveredAtOnce) {
-  Notification accepted;
-  Notification seen;
-  Serve([&](const Request&, Peer& peer) {
-    peer.BeginChunks();
-    EXPECT_TRUE(accepted.WaitForNotificationWithTimeout(kLong));  // before any event
-    peer.Chunk(EventJson("ADDED", PodJson("a", "6")));
-    EXPECT_TRUE(seen.WaitForNotificationWithTimeout(kLong));
-    peer.EndChunks();
-  });
-  EXPECT_THAT(
-      Client()->WatchPods({}, "5",
-                          [&](PodEvent event) {
-                            (event.type == PodEvent::Type::kBookmark ? accepted : seen).Notify();
-                            return absl::OkStatus();
-                          },
-                          {}),
-      IsOk());
-}
-
-TEST_F(WatchTest, TooOldInAllItsForms) {
-  Serve([](const Request& request, Peer& peer) {
-    switch (request.number) {
-      case 1:
-        return peer.Answer(410, StatusJson(410, "Gone", "too old resource version"));
-      case 2:
-        peer.BeginChunks();
-        peer.Chunk(EventJson("ADDED", PodJson("a", "6")));
-        peer.Chunk(
-            EventJson("ERROR", StatusJson(410, "Expired", "too old resource version: 5 (9)")));
-        return peer.EndChunks();
-      default:
-        peer.BeginChunks();
-        peer.Chunk(
-            "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"Expired\"}}\n");
-        return peer.WaitForEnd();
-    }
-  });
-  for (int i = 0; i < 3; ++i) {
-    std::vector<std::string> events;
-    EXPECT_THAT(Watch(&events), StatusIs(absl::StatusCode::kOutOfRange)) << i;
-  }
-}
-
-TEST_F(WatchTest, OtherErrorEvents) {
-  std::string event;
-  Serve([&](const Request&, Peer& peer) {
-    peer.BeginChunks();
-    peer.Chunk(event);
-    peer.WaitForEnd();
-  });
-  const auto expect = [&](const std::string& text, absl::StatusCode code, const std::string& part) {
-    event = text;
-    std::vector<std::string> events;
-    EXPECT_THAT(Watch(&events), StatusIs(code, HasSubstr(part))) << text;
-  };
-  expect(EventJson("ERROR", StatusJson(500, "InternalError", "etcd went away")),
-         absl::StatusCode::kUnavailable, "(500 InternalError): etcd went away");
-  expect(EventJson("ERROR", "{}"), absl::StatusCode::kUnavailable, "(500 )");
-  expect("nonsense\n", absl::StatusCode::kDataLoss, "is broken: not JSON");
-  expect("{\"type\":\"ADDED\"}\n", absl::StatusCode::kDataLoss, "field \"object\" is missing");
-  expect(EventJson("ADDED", "{\"metadata\":{}}"), absl::StatusCode::kDataLoss, "metadata.name");
-  expect(EventJson("BOOKMARK", "{}"), absl::StatusCode::kDataLoss, "\"metadata\" is missing");
-  expect(EventJson("SURPRISE", PodJson("a")), absl::StatusCode::kDataLoss, "SURPRISE");
-}
-
-TEST_F(WatchTest, ACutStreamIsUnavailableAndIsNotResumedHere) {
-  Serve([](const Request& request, Peer& peer) {
-    peer.BeginChunks();
-    peer.Chunk(EventJson("ADDED", PodJson("a", "6")));
-    if (request.number == 1) return peer.Close();
-    if (request.number == 2) return peer.Reset();
-    peer.Chunk("{\"type\":\"MODI");
-    peer.EndChunks();
-  });
-  for (int i = 0; i < 3; ++i) {
-    std::vector<std::string> events;
-    EXPECT_THAT(Watch(&events), StatusIs(absl::StatusCode::kUnavailable)) << i;
-    EXPECT_THAT(events, ElementsAre("BOOKMARK  5", "ADDED a 6"));
-  }
-  EXPECT_EQ(server_->requests().size(), 3u);
-}
-
-TEST_F(WatchTest, ASilentStreamIsGivenUp) {
-  Serve([](const Request& request, Peer& peer) {
-    if (request.number == 1) {
-      peer.BeginChunks();
-      peer.Chunk(EventJson("ADDED", PodJson("a", "6")));
-    }
-    peer.WaitForEnd();
-  });
-  options_.watch_silence = absl::Milliseconds(300);
-  options_.watch_begin_timeout = absl::Milliseconds(200);
-  std::vector<std::string> events;
-  EXPECT_THAT(Watch(&events),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("nothing came for 300ms")));
-  EXPECT_THAT(Watch(&events), StatusIs(absl::StatusCode::kDeadlineExceeded,
-                                       HasSubstr("has not answered within 200ms")));
-}
-
-TEST_F(WatchTest, AnEventOverTheLimitNamesIt) {
-  Serve([](const Request&, Peer& peer) {
-    peer.BeginChunks();
-    while (peer.open()) peer.Chunk(std::string(1 << 16, 'x'));
-  });
-  options_.max_event_bytes = 1 << 20;
-  std::vector<std::string> events;
-  EXPECT_THAT(Watch(&events), StatusIs(absl::StatusCode::kResourceExhausted,
-                                       HasSubstr("max_event_bytes = 1048576")));
-}
-
-TEST_F(WatchTest, TheCallersErrorIsReturnedAsItIs) {
-  Serve([](const Request&, Peer& peer) {
-    peer.BeginChunks();
-    peer.Chunk(EventJson("ADDED", PodJson("a", "6")));
-    peer.WaitForEnd();
-  });
-  EXPECT_THAT(Client()->WatchPods({}, "5",
-                                  [](const PodEvent& event) {
-                                    return event.pod.name.empty() ? absl::OkStatus()
-                                                                  : absl::AbortedError("enough");
-                                  },
-                                  {}),
-              StatusIs(absl::StatusCode::kAborted, "enough"));
-}
-
-TEST_F(WatchTest, AStopEndsIt) {
-  std::stop_source stop;
-  Serve([&](const Request&, Peer& peer) {
-    peer.BeginChunks();
-    peer.WaitForEnd();
-  });
-  EXPECT_THAT(Client()->WatchPods(
-                  {}, "5",
-                  [&](const PodEvent&) {
-                    stop.request_stop();
-                    return absl::OkStatus();
-                  },
-                  stop.get_token()),
-              StatusIs(absl::StatusCode::kCancelled));
-}
-
-TEST_F(WatchTest, ABusyServerIsAskedAgainBeforeItBegins) {
-  Serve([](const Request& request, Peer& peer) {
-    if (request.number < 3) return peer.Answer(503, "starting");
-    peer.BeginChunks();
-    peer.EndChunks();
-  });
-  std::vector<std::string> events;
-  EXPECT_THAT(Watch(&events), IsOk());
-  EXPECT_THAT(events, ElementsAre("BOOKMARK  5"));
-}
-
-// The whole way from files to an answer.
 class LoaderTest : public AuthenticationTest {};
 
 TEST_F(LoaderTest, AKubeconfig) {
