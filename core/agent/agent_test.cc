@@ -408,11 +408,12 @@ TEST_F(AgentTest, NodesRequestsAreAnswered) {
   EXPECT_EQ(agent_->WaitExit(), 0);
   const std::string log = Log();
   for (const char* expected :
-       {R"(reply {"error":{"code":"FAILED_PRECONDITION",)", R"(reply {"id":1,"result":{}})",
-        R"(reply {"id":2,"result":{}})", R"(reply {"id":3,"result":{}})",
-        R"(reply {"id":4,"result":{"value":"aGk="}})", R"(reply {"error":{"code":"NOT_FOUND",)",
-        R"(reply {"id":6,"result":{"value":-3}})", R"([warning] careful)",
-        R"(reply {"id":7,"result":{}})", R"(reply {"error":{"code":"UNIMPLEMENTED",)",
+       {R"(reply {"error":{"code":"FAILED_PRECONDITION",)",
+        R"(reply {"id":1,"result":{"sample_interval_ms":1000}})", R"(reply {"id":2,"result":{}})",
+        R"(reply {"id":3,"result":{}})", R"(reply {"id":4,"result":{"value":"aGk="}})",
+        R"(reply {"error":{"code":"NOT_FOUND",)", R"(reply {"id":6,"result":{"value":-3}})",
+        R"([warning] careful)", R"(reply {"id":7,"result":{}})",
+        R"(reply {"error":{"code":"UNIMPLEMENTED",)",
         R"(push {"aborted":false,"feed_id":"f1","push":"feed_end"})",
         R"(push {"push":"end_feed","queue":"input"})",
         R"(push {"changes":[{"address":"h:9","attempt":0,"job_name":"worker","task_index":0}],)"

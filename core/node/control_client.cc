@@ -6,12 +6,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "millrace/status_macros.h"
@@ -189,6 +191,14 @@ absl::Status ControlClient::Notify(absl::string_view method, const Json& params)
   return absl::OkStatus();
 }
 
+void ControlClient::StartTicks(absl::Duration interval) {
+  {
+    MutexLock lock(&mu_);
+    tick_interval_ = std::max(interval, absl::Milliseconds(1));
+  }
+  Wake();
+}
+
 bool ControlClient::Flush(absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   MutexLock lock(&mu_);
@@ -258,14 +268,22 @@ void ControlClient::Wake() {
 
 void ControlClient::Run() {
   absl::Status end;
+  absl::Duration ticked = RealClock()->SteadyNow();
   while (end.ok()) {
     bool unsent = false;
+    absl::Duration due;
     {
       MutexLock lock(&mu_);
       if (stopping_) return;
       unsent = !out_.empty();
+      due = ticked + tick_interval_;
     }
-    end = RunTurn(unsent);
+    if (const absl::Duration now = RealClock()->SteadyNow(); now >= due) {
+      ticked = now;
+      if (handlers_.on_tick) handlers_.on_tick(*this);
+      // Ticks that take longer than their interval must not keep it from reading.
+    }
+    end = RunTurn(unsent, due);
   }
   bool stopping = false;
   {
@@ -276,10 +294,14 @@ void ControlClient::Run() {
   FailAll(end);
 }
 
-absl::Status ControlClient::RunTurn(bool unsent) {
+absl::Status ControlClient::RunTurn(bool unsent, absl::Duration due) {
+  constexpr absl::Duration kLongestPoll = absl::Hours(1);
+  const absl::Duration wait = std::min(due - RealClock()->SteadyNow(), kLongestPoll);
+  const int timeout_ms =
+      static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1))));
   pollfd fds[2] = {{fd_.get(), static_cast<short>(unsent ? POLLIN | POLLOUT : POLLIN), 0},
                    {wake_.get(), POLLIN, 0}};
-  if (::poll(fds, 2, -1) < 0) {
+  if (::poll(fds, 2, std::max(timeout_ms, 0)) < 0) {
     if (errno == EINTR) return absl::OkStatus();
     return absl::ErrnoToStatus(errno, "waiting at the control channel");
   }

@@ -54,6 +54,8 @@ class ControlClient {
     // Call(). `control` is for answers: the first push may come before Start() has returned its
     // owner the pointer, the last one while the owner destroys it.
     std::function<void(ControlClient& control, const Json& frame)> on_push;
+    // What is to be done at intervals, from StartTicks() on. As on_push.
+    std::function<void(ControlClient& control)> on_tick;
     // The channel ended from the other side (UNAVAILABLE), or what came was no frame (DATA_LOSS).
     // Runs on the channel's thread, at most once, and before any call fails because of it: who ends
     // the process here ends it before the program can do so in its own way.
@@ -87,6 +89,9 @@ class ControlClient {
   // RESOURCE_EXHAUSTED if the agent does not read and kMaxUnsentBytes wait for it.
   absl::Status Notify(absl::string_view method, const Json& params);
 
+  // From now on on_tick runs once per `interval`, which is at least a millisecond.
+  void StartTicks(absl::Duration interval);
+
   // Waits until the system has taken all frames, so that they reach the agent even if this process
   // ends. Returns false if that did not happen within `timeout`.
   bool Flush(absl::Duration timeout);
@@ -109,7 +114,8 @@ class ControlClient {
 
   // ---- The channel's thread.
   void Run();
-  [[nodiscard]] absl::Status RunTurn(bool unsent);
+  // Waits until `due` (steady) at the longest.
+  [[nodiscard]] absl::Status RunTurn(bool unsent, absl::Duration due);
   [[nodiscard]] absl::Status ReadSome();
   [[nodiscard]] absl::Status HandleFrames();
   void Dispatch(const Json& frame);
@@ -134,6 +140,7 @@ class ControlClient {
   size_t out_start_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status closed_ ABSL_GUARDED_BY(mu_);  // why nothing can be sent any more; OK while open
   absl::Status waits_ended_ ABSL_GUARDED_BY(mu_);  // OK while calls may wait for others
+  absl::Duration tick_interval_ ABSL_GUARDED_BY(mu_) = absl::InfiniteDuration();
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   int visits_ ABSL_GUARDED_BY(mu_) = 0;
   Thread thread_;  // last: it uses all of the above

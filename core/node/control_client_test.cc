@@ -44,6 +44,7 @@ class ControlClientTest : public testing::Test {
                                                    pushes_.push_back(frame);
                                                    changed_.SignalAll();
                                                  },
+                                             .on_tick = [this](ControlClient&) { OnTick(); },
                                              .on_closed =
                                                  [this](const absl::Status& status) {
                                                    EXPECT_FALSE(closed_.HasBeenNotified());
@@ -52,6 +53,22 @@ class ControlClientTest : public testing::Test {
                                                  }});
     ASSERT_THAT(client, IsOk());
     client_ = *std::move(client);
+  }
+
+  void OnTick() {
+    if (tick_takes_ > absl::ZeroDuration()) absl::SleepFor(tick_takes_);
+    MutexLock lock(&mu_);
+    ++ticks_;
+    changed_.SignalAll();
+  }
+
+  int WaitForTicks(int count) {
+    const absl::Time deadline = absl::Now() + kLong;
+    MutexLock lock(&mu_);
+    while (ticks_ < count) {
+      if (changed_.WaitWithDeadline(&mu_, deadline)) break;
+    }
+    return ticks_;
   }
 
   std::vector<Json> WaitForPushes(size_t count) {
@@ -80,6 +97,8 @@ class ControlClientTest : public testing::Test {
   Mutex mu_;
   CondVar changed_;
   std::vector<Json> pushes_ ABSL_GUARDED_BY(mu_);
+  int ticks_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Duration tick_takes_;
   Notification closed_;
   absl::Status end_;
   std::unique_ptr<ControlClient> client_;  // last: its thread uses the rest
@@ -182,6 +201,24 @@ TEST_F(ControlClientTest, KeepsTheOrderOfPushes) {
   const std::vector<Json> pushes = WaitForPushes(3);
   ASSERT_EQ(pushes.size(), 3u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(pushes[i]["i"], i);
+}
+
+TEST_F(ControlClientTest, TicksAgainAndAgainOnceItIsToldTo) {
+  Start();
+  agent_.Push(Json{{"push", "p"}});
+  (void)WaitForPushes(1);
+  EXPECT_EQ(WaitForTicks(0), 0);
+  client_->StartTicks(absl::Milliseconds(1));
+  EXPECT_GE(WaitForTicks(3), 3);
+  EXPECT_THAT(client_->Call("ping", Json::object(), kLong), IsOk());
+}
+
+TEST_F(ControlClientTest, ReadsBetweenTicksThatTakeLongerThanTheirInterval) {
+  tick_takes_ = absl::Milliseconds(3);
+  Start();
+  client_->StartTicks(absl::Milliseconds(1));
+  EXPECT_GE(WaitForTicks(3), 3);
+  EXPECT_THAT(client_->Call("ping", Json::object(), kLong), IsOk());
 }
 
 TEST_F(ControlClientTest, GivesUpAfterTheTimeoutAndIgnoresTheLateReply) {

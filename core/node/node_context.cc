@@ -111,14 +111,19 @@ absl::Status NodeContextImpl::Connect(UniqueFd control_fd) {
   const absl::Status received = Annotate(StartReceiver(), "receiving the feed");
   ControlClient::Handlers handlers;
   handlers.on_push = [this](ControlClient& control, const Json& frame) { OnPush(control, frame); };
+  handlers.on_tick = [this](ControlClient& control) { SendSample(control); };
   handlers.on_closed = [this](const absl::Status& why) {
     // An agent may close the channel as soon as it knows how the node ends.
     if (!finished_.load()) on_agent_gone_(why);
   };
   MILLRACE_ASSIGN_OR_RETURN(control_, ControlClient::Start(std::move(control_fd), handlers));
   const Json hello{{"protocol", 1}, {"sdk", "millrace-c++"}};
-  MILLRACE_RETURN_IF_ERROR(control_->Call("hello", hello, kAgentTimeout));
+  MILLRACE_ASSIGN_OR_RETURN(const Json welcome, control_->Call("hello", hello, kAgentTimeout));
   if (!received.ok()) return Finish(received);
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t sample_ms, GetIntOr(welcome, "sample_interval_ms", 0));
+  if (receiver_ != nullptr && sample_ms > 0) {
+    control_->StartTicks(absl::Milliseconds(sample_ms));
+  }
   Json ready{{"other", Json::object()}};
   if (receiver_ != nullptr) {
     const auto& endpoints = receiver_->endpoints();
@@ -165,8 +170,6 @@ void NodeContextImpl::OnPush(ControlClient& control, const Json& frame) {
     status = OnEndFeed(frame);
   } else if (kind == "feeder_keys") {
     status = OnFeederKeys(frame);
-  } else if (kind == "sample") {
-    SendSample(control);
   } else if (kind == "stop") {
     const std::string reason = GetStringOr(frame, "reason", "").value_or("");
     MILLRACE_LOG(INFO) << "asked to stop: " << reason;

@@ -627,17 +627,19 @@ TEST_F(NodeContextTest, TellsTheAgentOfSuccessToo) {
 TEST(NodeContextLifeTest, TakesPushesFromItsFirstMomentToItsLast) {
   for (int round = 0; round < 30; ++round) {
     FakeAgentChannel agent;
+    agent.Answer("hello", [](const Json&) { return Json{{"sample_interval_ms", 1}}; });
     std::atomic<bool> over{false};
     NodeConfig config = Config("worker", 1, 1);
     config.input_feed = true;
     absl::StatusOr<Thread> pusher = Thread::Start("pusher", [&] {
-      while (!over.load()) agent.Push(Json{{"push", "sample"}});
+      while (!over.load()) agent.Push(Json{{"push", "feeder_keys"}, {"keys", Json::object()}});
     });
     ASSERT_THAT(pusher, IsOk());
     auto context =
         CreateNodeContext(std::move(config), agent.TakeNodeEnd(), [](const absl::Status&) {});
     EXPECT_THAT(context, IsOk());
-    (void)agent.WaitFor("sample");
+    // Unasked, twice: it comes again.
+    (void)agent.WaitFor("sample", 2);
     context->reset();
     over.store(true);
     pusher->Join();

@@ -79,10 +79,7 @@ void NodeRequests::HandleFrame(const Json& frame) {
 absl::StatusOr<Json> NodeRequests::Handle(const std::string& method, const Json& params,
                                           const Json& id) {
   const Json done = Json::object();
-  if (method == "hello") {
-    MILLRACE_RETURN_IF_ERROR(Hello(params));
-    return done;
-  }
+  if (method == "hello") return Hello(params);
   if (!said_hello_) {
     return absl::FailedPreconditionError(absl::StrCat(
         "\"", Ellipsize(method, 64), "\" came before \"hello\", which must be the first"));
@@ -137,7 +134,7 @@ absl::StatusOr<Json> NodeRequests::Handle(const std::string& method, const Json&
                    "\"; the program may be built for a later Millrace than the agent's"));
 }
 
-absl::Status NodeRequests::Hello(const Json& params) {
+absl::StatusOr<Json> NodeRequests::Hello(const Json& params) {
   if (said_hello_) return absl::FailedPreconditionError("hello was said before");
   MILLRACE_ASSIGN_OR_RETURN(const int64_t protocol, GetInt(params, "protocol", "params"));
   if (protocol != 1) {
@@ -147,7 +144,9 @@ absl::Status NodeRequests::Hello(const Json& params) {
   }
   said_hello_ = true;
   hooks_.on_hello();
-  return absl::OkStatus();
+  const absl::Duration interval =
+      std::clamp(sample_interval_, absl::Milliseconds(1), absl::Hours(24));
+  return Json{{"sample_interval_ms", absl::ToInt64Milliseconds(interval)}};
 }
 
 absl::Status NodeRequests::Ready(const Json& params) {

@@ -57,7 +57,7 @@ class NodeRequests {
                        std::function<void(const absl::StatusOr<std::vector<std::string>>&)> done)>
         on_gpu_claim;
     std::function<absl::Status(const std::vector<std::string>& ids)> on_gpu_release;
-    // What the node says of its feed when it is asked: the members about the feed are set.
+    // What the node says of its feed at its interval: the members about the feed are set.
     std::function<void(const v1::NodeSample& feed)> on_sample;
     // The program reported a metric of this step.
     std::function<void(int64_t step)> on_step;
@@ -67,6 +67,9 @@ class NodeRequests {
 
   explicit NodeRequests(Hooks hooks, Clock* clock = RealClock())
       : hooks_(std::move(hooks)), clock_(clock) {}
+
+  // How often a node that says hello from now on is to say what its feed is like.
+  void set_sample_interval(absl::Duration interval) { sample_interval_ = interval; }
 
   // Any JSON object from the node.
   void HandleFrame(const Json& frame);
@@ -95,7 +98,7 @@ class NodeRequests {
 
   // The result; null if the coordinator will answer.
   absl::StatusOr<Json> Handle(const std::string& method, const Json& params, const Json& id);
-  absl::Status Hello(const Json& params);
+  absl::StatusOr<Json> Hello(const Json& params);
   absl::Status Ready(const Json& params);
   absl::Status Kv(const std::string& method, const Json& params, const Json& id);
   absl::Status Barrier(const Json& params, const Json& id);
@@ -111,6 +114,7 @@ class NodeRequests {
   const Hooks hooks_;
   Clock* const clock_;
   bool said_hello_ = false;
+  absl::Duration sample_interval_ = absl::Seconds(1);
   uint64_t next_request_id_ = 1;
   std::map<uint64_t, Json> gpu_claims_;  // under way: the node's ids
   std::map<uint64_t, Pending> pending_;  // by request_id, hence in the order of asking

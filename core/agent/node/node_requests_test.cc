@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "core/base/json.h"
 #include "core/base/status_matchers.h"
 #include "core/node/feed_sample.h"
@@ -139,6 +140,13 @@ TEST_F(NodeRequestsTest, HelloComesFirstOnceAndWithThisProtocol) {
   EXPECT_EQ(LastCode(), "OK");
   Hello();
   EXPECT_EQ(LastCode(), "FAILED_PRECONDITION");
+}
+
+TEST_F(NodeRequestsTest, TheAnswerToHelloSaysHowOftenToSample) {
+  requests_.set_sample_interval(absl::Seconds(4));
+  Hello();
+  ASSERT_EQ(replies_.size(), 1u);
+  EXPECT_EQ(replies_[0]["result"], (Json{{"sample_interval_ms", 4000}}));
 }
 
 TEST_F(NodeRequestsTest, RequestsWithoutIdGetNoReply) {

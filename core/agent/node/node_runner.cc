@@ -60,16 +60,11 @@ NodeRunner::NodeRunner(EventLoop* loop, ChildReaper* reaper, Hooks hooks)
                       hooks_.on_launch_failed(status);
                     },
                 .on_change = [this](const ExitStatus& status) { OnChange(status); }}),
-      sampler_(loop, {.ask =
-                          [this] {
-                            if (requests_.said_hello()) Push(Json{{"push", "sample"}});
-                          },
-                      .send =
-                          [this](const v1::NodeSample& sample) {
-                            v1::AgentMessage message;
-                            *message.mutable_sample() = sample;
-                            hooks_.send(std::move(message), /*droppable=*/true);
-                          }}) {}
+      sampler_(loop, [this](const v1::NodeSample& sample) {
+        v1::AgentMessage message;
+        *message.mutable_sample() = sample;
+        hooks_.send(std::move(message), /*droppable=*/true);
+      }) {}
 
 NodeRunner::~NodeRunner() {
   loop_->Cancel(&stopped_timer_);
@@ -79,6 +74,7 @@ NodeRunner::~NodeRunner() {
 absl::Status NodeRunner::Launch(Options options) {
   stop_timeout_ = options.stop_timeout;
   sample_interval_ = options.sample_interval;
+  requests_.set_sample_interval(sample_interval_);
   attempt_ = options.environment.registered.attempt();
   relay_.set_attempt(attempt_);
   const int64_t rate = options.environment.registered.node().log_bytes_per_second();

@@ -471,10 +471,11 @@ TEST_F(NodeRunnerTest, TheRelayKeepsToTheRateOfTheClusterAndTheFileHasAll) {
 
 TEST_F(NodeRunnerTest, ASampleHasTheProcessAndWhatTheNodeSaysOfItsFeed) {
   NodeRunner::Options options = MakeOptions(absl::StrCat(
-      Says(kHello), Hears(Json{{"push", "sample"}}),
+      Says(kHello),
       Says(R"({"method":"sample","params":{"budget_bytes":100,"held_bytes":40,"queues":[]}})"),
       "read line <go"));
-  options.sample_interval = absl::Milliseconds(5);
+  // At once: the next one by the timer never comes.
+  options.sample_interval = kNever;
   Launch(std::move(options));
   ASSERT_TRUE(Wait([&] { return !samples_.empty() && samples_.back().feed_held_bytes() == 40; }));
   EXPECT_EQ(samples_.back().feed_budget_bytes(), 100u);
@@ -484,6 +485,30 @@ TEST_F(NodeRunnerTest, ASampleHasTheProcessAndWhatTheNodeSaysOfItsFeed) {
   ASSERT_EQ(End(), "exit code 0");
   EXPECT_FALSE(samples_.back().has_process());  // the last one, of a program that has ended
   EXPECT_EQ(samples_.back().feed_held_bytes(), 40u);
+}
+
+TEST_F(NodeRunnerTest, ANodeThatSaysNothingOfAFeedIsSampledAtTheInterval) {
+  NodeRunner::Options options = MakeOptions("read line <go");
+  options.sample_interval = absl::Milliseconds(5);
+  Launch(std::move(options));
+  EXPECT_TRUE(Wait([&] { return samples_.size() >= 3; }));
+  Go();
+  EXPECT_EQ(End(), "exit code 0");
+}
+
+TEST_F(NodeRunnerTest, ANodeThatFallsSilentIsSampledAtTheIntervalAgain) {
+  NodeRunner::Options options = MakeOptions(absl::StrCat(
+      Says(kHello),
+      Says(R"({"method":"sample","params":{"budget_bytes":100,"held_bytes":40,"queues":[]}})"),
+      "read line <go"));
+  options.sample_interval = absl::Milliseconds(5);
+  Launch(std::move(options));
+  ASSERT_TRUE(Wait([&] { return !samples_.empty() && samples_.back().feed_held_bytes() == 40; }));
+  const size_t heard = samples_.size();
+  EXPECT_TRUE(Wait([&] { return samples_.size() >= heard + 3; }));
+  EXPECT_EQ(samples_.back().feed_held_bytes(), 40u);  // what is known of it last
+  Go();
+  EXPECT_EQ(End(), "exit code 0");
 }
 
 TEST_F(NodeRunnerTest, ALineOfTheAgentAboutItsNodeIsRelayed) {

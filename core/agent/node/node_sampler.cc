@@ -7,9 +7,15 @@
 #include "core/proto/time_proto.h"
 
 namespace millrace {
+namespace {
 
-NodeSampler::NodeSampler(EventLoop* loop, Hooks hooks, Clock* clock)
-    : loop_(loop), hooks_(std::move(hooks)), clock_(clock) {}
+// A node that sets the pace has fallen silent after so many intervals.
+constexpr double kSilence = 1.5;
+
+}  // namespace
+
+NodeSampler::NodeSampler(EventLoop* loop, SendFn send, Clock* clock)
+    : loop_(loop), send_(std::move(send)), clock_(clock) {}
 
 NodeSampler::~NodeSampler() { loop_->Cancel(&timer_); }
 
@@ -17,18 +23,10 @@ void NodeSampler::Start(pid_t pid, uint32_t attempt, absl::Duration interval) {
   pid_ = pid;
   interval_ = interval;
   sample_.set_attempt(attempt);
-  loop_->Cancel(&timer_);
-  Tick();
+  Sample();
 }
 
-void NodeSampler::Tick() {
-  // Asked now, the node answers in time for the sample after this one.
-  Send();
-  hooks_.ask();
-  timer_ = loop_->After(interval_, [this] { Tick(); });
-}
-
-void NodeSampler::Send() {
+void NodeSampler::Sample() {
   *sample_.mutable_time() = TimeToProto(clock_->Now());
   // The CPU time of a child that was not waited for is lost when it ends; the counter must not run
   // backwards because of that.
@@ -37,13 +35,21 @@ void NodeSampler::Send() {
   if (sample_.process().has_cpu_us()) {
     sample_.mutable_process()->set_cpu_us(std::max(cpu_us, sample_.process().cpu_us()));
   }
-  hooks_.send(sample_);
+  sampled_ = clock_->SteadyNow();
+  loop_->Cancel(&timer_);
+  timer_ = loop_->After(paced_ ? kSilence * interval_ : interval_, [this] { Sample(); });
+  send_(sample_);
 }
 
 void NodeSampler::OnFeed(const v1::NodeSample& feed) {
   *sample_.mutable_queues() = feed.queues();
   sample_.set_feed_budget_bytes(feed.feed_budget_bytes());
   sample_.set_feed_held_bytes(feed.feed_held_bytes());
+  if (pid_ == 0) return;
+  // The first one comes soon after a sample by the timer, whose place it takes.
+  const bool soon = clock_->SteadyNow() - sampled_ < interval_ / 2;
+  if (std::exchange(paced_, true) && soon) return;
+  Sample();
 }
 
 void NodeSampler::OnStep(int64_t step) {
@@ -58,7 +64,7 @@ void NodeSampler::Finish() {
   pid_ = 0;
   sample_.clear_process();
   *sample_.mutable_time() = TimeToProto(clock_->Now());
-  hooks_.send(sample_);
+  send_(sample_);
 }
 
 }  // namespace millrace
