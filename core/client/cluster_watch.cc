@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>  // grpc::CompletionQueue takes a time_point
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -16,6 +19,7 @@
 #include "google/protobuf/arena.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
+#include "millrace/status_macros.h"
 
 namespace millrace {
 namespace {
@@ -25,11 +29,14 @@ constexpr absl::Duration kLongestSilence = absl::Seconds(15);
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
 
-google::protobuf::ArenaOptions ArenaBlocks() {
+// An update about ten thousand nodes has a million pieces, too many to allocate one by one.
+std::shared_ptr<v1::WatchUpdate> MakeUpdate() {
   google::protobuf::ArenaOptions options;
   options.start_block_size = size_t{4} << 10;
   options.max_block_size = size_t{64} << 10;
-  return options;
+  auto arena = std::make_shared<google::protobuf::Arena>(options);
+  auto* const update = google::protobuf::Arena::CreateMessage<v1::WatchUpdate>(arena.get());
+  return {std::move(arena), update};
 }
 
 bool IsFinal(absl::StatusCode code) {
@@ -93,7 +100,7 @@ class GrpcClusterWatch final : public ClusterWatch {
         SetState(WatchState::Kind::kRefused, status);
         return;
       }
-      SetState(view_.seq() == 0 ? WatchState::Kind::kConnecting : WatchState::Kind::kStale, status);
+      SetState(seq_ == 0 ? WatchState::Kind::kConnecting : WatchState::Kind::kStale, status);
       // A coordinator that was just lost is often back at once. If it is not, it needs time.
       if (!heard && !Sleep(backoff)) return;
       if (!heard) backoff = std::min(2 * backoff, kMaxBackoff);
@@ -112,29 +119,28 @@ class GrpcClusterWatch final : public ClusterWatch {
       if (stopping_) return absl::CancelledError("stopped");
       context_ = &context;
     }
-    request_.set_resume_after(view_.seq());
-    request_.set_incarnation(view_.incarnation());
+    request_.set_resume_after(seq_);
+    request_.set_incarnation(incarnation_);
     grpc::CompletionQueue queue;
     const auto reader = stub->PrepareAsyncWatch(&context, request_, &queue);
     std::optional<absl::Status> mine;  // why this side ended the call
     reader->StartCall(nullptr);
     bool ok = Next(queue, context, &mine);
     while (ok) {
-      // An update about ten thousand nodes has a million pieces, too many to allocate one by one.
-      google::protobuf::Arena arena(ArenaBlocks());
-      v1::WatchUpdate& update = *google::protobuf::Arena::CreateMessage<v1::WatchUpdate>(&arena);
-      reader->Read(&update, nullptr);
+      std::shared_ptr<v1::WatchUpdate> update = MakeUpdate();
+      reader->Read(update.get(), nullptr);
       ok = Next(queue, context, &mine);
       if (!ok) break;
-      if (absl::Status applied = view_.Apply(update); !applied.ok()) {
-        view_ = ClusterView();  // a snapshot comes next
-        mine = absl::InternalError(absl::StrCat("an update did not fit: ", applied.message()));
+      if (const absl::Status follows = Follow(*update); !follows.ok()) {
+        seq_ = 0;  // a snapshot comes next
+        mine = absl::InternalError(absl::StrCat("an update did not fit: ", follows.message()));
         context.TryCancel();
         continue;
       }
       *heard = true;
       MarkLive();
-      if (callbacks_.on_update) callbacks_.on_update(update, view_);
+      if (callbacks_.on_update) callbacks_.on_update(*update, view_);
+      if (callbacks_.take_update) callbacks_.take_update(std::move(update));
     }
     {
       MutexLock lock(&mu_);
@@ -150,6 +156,17 @@ class GrpcClusterWatch final : public ClusterWatch {
     }
     if (mine.has_value()) return *mine;
     return FromCallStatus(status, client_.address);
+  }
+
+  // Moves on to `update`, and folds it into the view if somebody reads that.
+  absl::Status Follow(const v1::WatchUpdate& update) {
+    if (!update.snapshot() && (seq_ == 0 || update.incarnation() != incarnation_)) {
+      return absl::FailedPreconditionError("an update follows on what is not there");
+    }
+    if (callbacks_.on_update) MILLRACE_RETURN_IF_ERROR(view_.Apply(update));
+    seq_ = update.snapshot() ? update.seq() : std::max(seq_, update.seq());
+    incarnation_ = update.incarnation();
+    return absl::OkStatus();
   }
 
   // Waits for the one operation that is under way. A silence ends the call.
@@ -217,7 +234,9 @@ class GrpcClusterWatch final : public ClusterWatch {
 
   // The thread's own.
   v1::WatchRequest request_;
-  ClusterView view_;
+  uint64_t seq_ = 0;  // of the last update; 0: a snapshot is due
+  std::string incarnation_;
+  ClusterView view_;  // for on_update
   absl::Time last_update_;
 
   mutable Mutex mu_;

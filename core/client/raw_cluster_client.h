@@ -3,7 +3,7 @@
 // ClusterClient (millrace/client.h) with what the coordinator sends as it sends it: for the command
 // line and the window, which show all of it, and must not copy a snapshot of 40 MB to do so.
 //
-// Defines: RawWatchOptions, RawRawWatchCallbacks, RawRawSnapshotOptions, RawClusterClient.
+// Defines: RawWatchOptions, RawWatchCallbacks, RawSnapshotOptions, RawClusterClient.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ClusterFile cluster, NewestClusterFile());
 //   MILLRACE_ASSIGN_OR_RETURN(auto client, RawClusterClient::Connect(ClientOptionsFrom(cluster)));
@@ -42,8 +42,10 @@ struct RawWatchOptions {
 // Called from the watch's thread, one at a time. They may take their time: the coordinator does not
 // wait, and tells what was missed (dropped_... of WatchUpdate).
 struct RawWatchCallbacks {
-  // `update` as it came; `view` with it folded in, valid during the call.
+  // `update` as it came; `view` with it folded in, valid during the call. Null: no view is made.
   std::function<void(const v1::WatchUpdate& update, const ClusterView& view)> on_update;
+  // The update itself, after on_update: nobody else has it, and it lies in an arena of its own.
+  std::function<void(std::shared_ptr<v1::WatchUpdate> update)> take_update;
   std::function<void(const WatchState& state)> on_state;
 };
 

@@ -43,13 +43,13 @@ bool LostAt(const DemoOptions& options, int second) {
 // Appends the second's parts.
 void AddStep(DemoCluster* cluster, int second, absl::Time arrived, const LinkState& link,
              std::deque<SourceUpdate>* updates) {
-  v1::WatchUpdate step = cluster->Step(second);
-  uint64_t bytes = step.ByteSizeLong();
-  const auto parts = SplitUpdate(step);
+  auto step = std::make_shared<v1::WatchUpdate>(cluster->Step(second));
+  uint64_t bytes = step->ByteSizeLong();
+  auto parts = SplitUpdate(std::move(step));
   for (size_t i = 0; i < parts.size(); ++i) {
     SourceUpdate& update = updates->emplace_back();
     update.arrived = arrived;
-    update.watch = parts[i];
+    update.watch = std::move(parts[i]);
     update.more = i + 1 < parts.size();
     update.link = link;
     update.bytes = std::exchange(bytes, 0);

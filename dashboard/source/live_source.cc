@@ -147,8 +147,8 @@ class LiveSource final : public UpdateSource {
     watch.interval = options_.interval;
     watch.log_lines = options_.log_lines;
     RawWatchCallbacks callbacks;
-    callbacks.on_update = [this](const v1::WatchUpdate& update, const ClusterView&) {
-      TakeUpdate(update);
+    callbacks.take_update = [this](std::shared_ptr<v1::WatchUpdate> update) {
+      TakeUpdate(std::move(update));
     };
     callbacks.on_state = [this](const WatchState& state) { TakeState(state); };
     MILLRACE_ASSIGN_OR_RETURN(watch_, client_->Watch(watch, std::move(callbacks)));
@@ -173,11 +173,11 @@ class LiveSource final : public UpdateSource {
 
  private:
   // Both on "client-watch".
-  void TakeUpdate(const v1::WatchUpdate& update) {
-    uint64_t bytes = update.ByteSizeLong();
+  void TakeUpdate(std::shared_ptr<v1::WatchUpdate> update) {
+    uint64_t bytes = update->ByteSizeLong();
     keeper_.Sweep();
-    const auto parts = SplitUpdate(update);
-    for (const auto& part : parts) keeper_.Keep(part);
+    keeper_.Keep(update);
+    auto parts = SplitUpdate(std::move(update));
     {
       MutexLock lock(&mu_);
       if (link_.kind != LinkState::Kind::kLive) {
@@ -188,7 +188,7 @@ class LiveSource final : public UpdateSource {
     }
     for (size_t i = 0; i < parts.size(); ++i) {
       SourceUpdate part;
-      part.watch = parts[i];
+      part.watch = std::move(parts[i]);
       part.more = i + 1 < parts.size();
       part.bytes = std::exchange(bytes, 0);
       if (!Push(std::move(part))) return;

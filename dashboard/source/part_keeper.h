@@ -1,6 +1,6 @@
 // File: dashboard/source/part_keeper.h
 //
-// Lets the thread that made an update's parts free them too. A part of some hundred samples is ten
+// Lets the thread that reads updates free them too. An update of some hundred samples is ten
 // thousand small objects: to free them takes longer than to apply them, and the window's thread has
 // other things to do.
 //
@@ -8,7 +8,7 @@
 //
 //   PartKeeper keeper;              // of the source's thread
 //   keeper.Sweep();                 // what nobody reads any more goes
-//   keeper.Keep(part.watch);        // before it is given away
+//   keeper.Keep(update);            // before it is given away; its parts share its ownership
 //
 // What is given away last stays until the next Sweep(). Thread safety: not thread-safe; others may
 // drop their references at any time. Blocking: never.

@@ -1,71 +1,58 @@
 #include "dashboard/source/split_update.h"
 
-#include <algorithm>
+#include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "google/protobuf/arena.h"
+#include "google/protobuf/repeated_field.h"
 
 namespace millrace::dashboard {
 namespace {
 
-// A message in blocks of memory of its own: a part of fifty nodes has ten thousand pieces, which
-// are then allocated and freed as a few.
-std::shared_ptr<v1::WatchUpdate> MakePart() {
-  google::protobuf::ArenaOptions options;
-  options.max_block_size = size_t{64} << 10;
-  auto arena = std::make_shared<google::protobuf::Arena>(options);
-  auto* const part = google::protobuf::Arena::CreateMessage<v1::WatchUpdate>(arena.get());
-  return {std::move(arena), part};
+using Parts = std::vector<std::shared_ptr<const v1::WatchUpdate>>;
+
+// In the memory of `whole`, which lives as long as its parts.
+std::shared_ptr<v1::WatchUpdate> MakePart(const std::shared_ptr<v1::WatchUpdate>& whole) {
+  google::protobuf::Arena* const arena = whole->GetArena();
+  std::shared_ptr<v1::WatchUpdate> part;
+  if (arena == nullptr) {
+    part = std::make_shared<v1::WatchUpdate>();
+  } else {
+    part = {whole, google::protobuf::Arena::CreateMessage<v1::WatchUpdate>(arena)};
+  }
+  part->set_seq(whole->seq());
+  part->set_incarnation(whole->incarnation());
+  *part->mutable_time() = whole->time();
+  return part;
 }
 
-// All but slots and nodes.
-void CopyRest(const v1::WatchUpdate& update, v1::WatchUpdate* part) {
-  part->set_seq(update.seq());
-  part->set_snapshot(update.snapshot());
-  part->set_incarnation(update.incarnation());
-  *part->mutable_time() = update.time();
-  if (update.has_cluster()) *part->mutable_cluster() = update.cluster();
-  *part->mutable_membership() = update.membership();
-  *part->mutable_feeds() = update.feeds();
-  *part->mutable_removed_feeds() = update.removed_feeds();
-  *part->mutable_metrics() = update.metrics();
-  *part->mutable_events() = update.events();
-  *part->mutable_logs() = update.logs();
-  part->set_dropped_metrics(update.dropped_metrics());
-  part->set_dropped_events(update.dropped_events());
-  part->set_dropped_log_lines(update.dropped_log_lines());
+// Moves the elements of one field into parts of at most `limit`. `field` gives it of an update.
+template <typename Field>
+void MoveInto(const std::shared_ptr<v1::WatchUpdate>& whole, int limit, Field field, Parts* parts) {
+  auto& elements = *field(whole.get());
+  std::vector<typename std::remove_reference_t<decltype(elements)>::value_type*> taken(
+      static_cast<size_t>(elements.size()));
+  // Pointers only: whole and part have the same arena, or both have none.
+  elements.UnsafeArenaExtractSubrange(0, elements.size(), taken.data());
+  std::shared_ptr<v1::WatchUpdate> part;
+  for (auto* const element : taken) {
+    if (part == nullptr) part = MakePart(whole);
+    field(part.get())->UnsafeArenaAddAllocated(element);
+    if (field(part.get())->size() == limit) parts->push_back(std::move(part));
+  }
+  if (part != nullptr) parts->push_back(std::move(part));
 }
 
 }  // namespace
 
-std::vector<std::shared_ptr<const v1::WatchUpdate>> SplitUpdate(const v1::WatchUpdate& update) {
-  std::vector<std::shared_ptr<const v1::WatchUpdate>> parts;
-  std::shared_ptr<v1::WatchUpdate> part = MakePart();
-  if (update.slots_size() <= kSlotsPerPart && update.nodes_size() <= kNodesPerPart) {
-    *part = update;
-    parts.push_back(std::move(part));
-    return parts;
-  }
-  CopyRest(update, part.get());
-  parts.push_back(std::move(part));
-  const auto begin = [&] {
-    part = MakePart();
-    part->set_seq(update.seq());
-    part->set_incarnation(update.incarnation());
-    *part->mutable_time() = update.time();
-  };
-  for (int from = 0; from < update.slots_size(); from += kSlotsPerPart) {
-    begin();
-    const int end = std::min(from + kSlotsPerPart, update.slots_size());
-    for (int i = from; i < end; ++i) *part->add_slots() = update.slots(i);
-    parts.push_back(std::move(part));
-  }
-  for (int from = 0; from < update.nodes_size(); from += kNodesPerPart) {
-    begin();
-    const int end = std::min(from + kNodesPerPart, update.nodes_size());
-    for (int i = from; i < end; ++i) *part->add_nodes() = update.nodes(i);
-    parts.push_back(std::move(part));
-  }
+Parts SplitUpdate(std::shared_ptr<v1::WatchUpdate> update) {
+  Parts parts = {update};
+  if (update->slots_size() <= kSlotsPerPart && update->nodes_size() <= kNodesPerPart) return parts;
+  MoveInto(
+      update, kSlotsPerPart, [](v1::WatchUpdate* of) { return of->mutable_slots(); }, &parts);
+  MoveInto(
+      update, kNodesPerPart, [](v1::WatchUpdate* of) { return of->mutable_nodes(); }, &parts);
   return parts;
 }
 

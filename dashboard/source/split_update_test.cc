@@ -1,5 +1,9 @@
 #include "dashboard/source/split_update.h"
 
+#include <memory>
+#include <utility>
+
+#include "google/protobuf/arena.h"
 #include "gtest/gtest.h"
 
 namespace millrace::dashboard {
@@ -26,11 +30,24 @@ v1::WatchUpdate Update(int slots, int nodes) {
   return update;
 }
 
-TEST(SplitUpdate, ThePartsTogetherAreTheUpdateAndTheFirstAloneIsASnapshot) {
-  // A field that comes anew must be copied, and be set above.
+// In an arena, as it comes from the network, or on the heap.
+std::shared_ptr<v1::WatchUpdate> Shared(const v1::WatchUpdate& update, bool in_arena) {
+  if (!in_arena) return std::make_shared<v1::WatchUpdate>(update);
+  auto arena = std::make_shared<google::protobuf::Arena>();
+  auto* const copy = google::protobuf::Arena::CreateMessage<v1::WatchUpdate>(arena.get());
+  *copy = update;
+  return {std::move(arena), copy};
+}
+
+class SplitUpdateTest : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Memory, SplitUpdateTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Arena" : "Heap"; });
+
+TEST_P(SplitUpdateTest, ThePartsTogetherAreTheUpdateAndTheFirstAloneIsASnapshot) {
+  // A field that comes anew must be set above.
   ASSERT_EQ(v1::WatchUpdate::descriptor()->field_count(), 16);
   const v1::WatchUpdate update = Update(2 * kSlotsPerPart + 1, 3 * kNodesPerPart);
-  const auto parts = SplitUpdate(update);
+  auto parts = SplitUpdate(Shared(update, GetParam()));
   ASSERT_EQ(parts.size(), 1u + 3u + 3u);
   v1::WatchUpdate all;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -42,9 +59,24 @@ TEST(SplitUpdate, ThePartsTogetherAreTheUpdateAndTheFirstAloneIsASnapshot) {
   EXPECT_EQ(all.SerializeAsString(), update.SerializeAsString());
 }
 
-TEST(SplitUpdate, ASmallUpdateIsOnePart) {
-  const v1::WatchUpdate update = Update(kSlotsPerPart, kNodesPerPart);
+TEST_P(SplitUpdateTest, ThePartsHoldWhatTheUpdateHeldNotACopy) {
+  const auto update = Shared(Update(0, kNodesPerPart + 1), GetParam());
+  const v1::WatchUpdate::Node* const last = &update->nodes(kNodesPerPart);
   const auto parts = SplitUpdate(update);
+  EXPECT_EQ(parts[0], update);
+  EXPECT_EQ(&parts[2]->nodes(0), last);
+}
+
+TEST_P(SplitUpdateTest, APartOutlivesTheOthers) {
+  auto parts = SplitUpdate(Shared(Update(0, kNodesPerPart + 1), GetParam()));
+  const auto last = parts.back();
+  parts.clear();
+  EXPECT_EQ(last->nodes(0).executor_id(), kNodesPerPart);
+}
+
+TEST_P(SplitUpdateTest, ASmallUpdateIsOnePart) {
+  const v1::WatchUpdate update = Update(kSlotsPerPart, kNodesPerPart);
+  const auto parts = SplitUpdate(Shared(update, GetParam()));
   ASSERT_EQ(parts.size(), 1u);
   EXPECT_EQ(parts[0]->SerializeAsString(), update.SerializeAsString());
 }

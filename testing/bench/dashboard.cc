@@ -342,6 +342,7 @@ struct LiveCost {
   Samples messages, wire;  // MB/s
   Samples sent, applied;   // samples of nodes per second
   Samples updates;         // per second: all that is new, at once
+  Samples age;             // ms: of a sample when a frame takes it
   Frames frames;
 };
 
@@ -373,6 +374,9 @@ absl::Status MeasureRound(BenchCluster* cluster, int nodes, int count, LiveCost*
   cost->wire.Add((ReceivedBytes() - received) / seconds / kMegabyte);
   cost->messages.Add(rate(viewer.traffic().bytes, traffic.bytes) / kMegabyte);
   cost->applied.Add(rate(viewer.traffic().samples, traffic.samples));
+  cost->age.Add(
+      absl::ToDoubleMilliseconds(viewer.traffic().age - traffic.age) /
+      static_cast<double>(std::max<uint64_t>(1, viewer.traffic().samples - traffic.samples)));
   cost->updates.Add(rate(viewer.model().health().updates, updates));
   MILLRACE_ASSIGN_OR_RETURN(const double sent_then, cluster->SamplesSent());
   cost->sent.Add((sent_then - sent) / seconds);
@@ -403,6 +407,7 @@ absl::Status MeasureLive(const Flags& flags, int sample_every, BenchReport* repo
   table.AddSamples("samples of nodes that the agents send, 1/s", cost.sent);
   table.AddSamples("samples of nodes applied, 1/s", cost.applied);
   table.AddSamples("updates applied, 1/s", cost.updates);
+  table.AddSamples("age of a sample when a frame takes it, mean, ms", cost.age);
   table.AddSamples("bytes of messages, MB/s", cost.messages);
   table.AddSamples("bytes received, MB/s", cost.wire);
   table.AddSamples("coordinator without it, cores", cost.without);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/log.h"
+#include "core/proto/time_proto.h"
 #include "dashboard/app/fonts.h"
 #include "dashboard/app/null_renderer.h"
 #include "dashboard/app/panels.h"
@@ -52,6 +53,7 @@ void CountingSource::Poll(absl::Time now, size_t max_updates, std::vector<Source
     traffic_.samples += static_cast<uint64_t>(update.watch->nodes_size());
     for (const v1::WatchUpdate::Node& node : update.watch->nodes()) {
       traffic_.gpus += static_cast<uint64_t>(node.sample().gpus_size());
+      if (node.has_sample()) traffic_.age += now - TimeFromProto(node.sample().time());
     }
     traffic_.metrics += static_cast<uint64_t>(update.watch->metrics_size());
     for (const v1::LogBatch& batch : update.watch->logs()) {

@@ -38,6 +38,7 @@ namespace millrace::bench {
 // What the frames of a viewer have been given.
 struct Traffic {
   uint64_t samples = 0;  // of nodes
+  absl::Duration age;    // of all these together when a frame took them, by this host's clock
   uint64_t gpus = 0;     // samples of GPUs
   uint64_t lines = 0;
   uint64_t metrics = 0;
