@@ -207,6 +207,8 @@ def forks(node):
         try:
             raises(millrace.FailedPreconditionError, "fork", functools.partial(next, feed))
             raises(millrace.FailedPreconditionError, "fork", functools.partial(node.metric, "x", 0, 0))
+            raises(millrace.FailedPreconditionError, "fork", node.close)
+            feed.close()
             assert batch["id"].numpy().tolist() == [0, 1, 2, 3]
             del feed, batch
             gc.collect()

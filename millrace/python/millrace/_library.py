@@ -245,11 +245,15 @@ class Handle:
     def closed(self) -> bool:
         return self._closed
 
-    def __enter__(self) -> int:
-        if not self._memory and os.getpid() != self._process:
+    def _refuse_forks(self) -> None:
+        if os.getpid() != self._process:
             raise FailedPreconditionError(
                 "FAILED_PRECONDITION", f"{self._what} belongs to process {self._process}, of which this is a fork"
             )
+
+    def __enter__(self) -> int:
+        if not self._memory:
+            self._refuse_forks()
         with self._idle:
             if self._closed or self._pointer is None:
                 raise FailedPreconditionError("FAILED_PRECONDITION", f"{self._what} is closed")
@@ -272,6 +276,9 @@ class Handle:
 
     def close(self) -> None:
         """Calls from here on are refused; the last one that is under way frees what it uses."""
+        if os.getpid() != self._process:
+            self._closed = True
+            return
         with self._idle:
             self._closed = True
             pointer = self._take()
@@ -281,6 +288,7 @@ class Handle:
     def take(self, patience_s: float) -> int:
         """The pointer, for who frees it otherwise; calls from here on are refused. Waits for those under
         way, which must end by themselves when the pointer is freed."""
+        self._refuse_forks()
         with self._idle:
             if self._closed or self._pointer is None:
                 raise FailedPreconditionError("FAILED_PRECONDITION", f"{self._what} is closed")
@@ -290,5 +298,5 @@ class Handle:
             return pointer
 
     def __del__(self) -> None:
-        if not self._closed and os.getpid() == self._process:
+        if not self._closed:
             self.close()
