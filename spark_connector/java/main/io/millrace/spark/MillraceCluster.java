@@ -17,6 +17,7 @@ import io.millrace.spark.internal.spark.FeedPlan;
 import io.millrace.spark.internal.spark.InferenceFeeds;
 import io.millrace.spark.internal.spark.SourceLevel;
 import io.millrace.spark.internal.spark.TrainRun;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -219,7 +220,7 @@ public final class MillraceCluster implements AutoCloseable {
     JavaRDD<T> data = all.getNumPartitions() > most ? all.coalesce(most) : all;
     int partitions = data.getNumPartitions();
     if (partitions == 0) {
-      return new TrainResult(0, 0, true, false);
+      return new TrainResult(0, 0, true, false, Duration.ZERO);
     }
     JavaRDD<T> epochs = data;
     if (options.numEpochs() > 1) {
@@ -248,7 +249,12 @@ public final class MillraceCluster implements AutoCloseable {
     if (job.terminated()) {
       terminated = true;
     }
-    return new TrainResult(summary.rowsAcked, summary.rowsRefed, summary.exactlyOnce, job.terminated());
+    return new TrainResult(
+        summary.rowsAcked,
+        summary.rowsRefed,
+        summary.exactlyOnce && !job.terminated(),
+        job.terminated(),
+        job.elapsed());
   }
 
   private void checkFeed(String queue, String what) {

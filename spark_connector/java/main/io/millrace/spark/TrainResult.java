@@ -1,20 +1,24 @@
 package io.millrace.spark;
 
-/** What became of a train call. Immutable. */
+import java.time.Duration;
+
+/** What became of a train call, as the coordinator's ledger has it. Immutable. */
 public final class TrainResult {
   private final long rows;
   private final long refedRows;
   private final boolean exactlyOnce;
   private final boolean terminated;
+  private final Duration elapsed;
 
-  TrainResult(long rows, long refedRows, boolean exactlyOnce, boolean terminated) {
+  TrainResult(long rows, long refedRows, boolean exactlyOnce, boolean terminated, Duration elapsed) {
     this.rows = rows;
     this.refedRows = refedRows;
     this.exactlyOnce = exactlyOnce;
     this.terminated = terminated;
+    this.elapsed = elapsed;
   }
 
-  /** Rows that programs have acknowledged, over all epochs. */
+  /** Rows that programs have used, in all epochs. One that was used twice counts once. */
   public long rows() {
     return rows;
   }
@@ -27,14 +31,19 @@ public final class TrainResult {
     return refedRows;
   }
 
-  /** Whether it is known that every row was delivered exactly once: nothing had to be fed again. */
+  /** Whether it is known that every row was used exactly once: nothing was fed again, and all was read. */
   public boolean exactlyOnce() {
     return exactlyOnce;
   }
 
-  /** Whether every program stopped reading before the end; rows may be unread. */
+  /** Whether no node reads the queue any more; rows may be unread. */
   public boolean terminated() {
     return terminated;
+  }
+
+  /** Of the feeding, without the wait for nodes that are yet to come. */
+  public Duration elapsed() {
+    return elapsed;
   }
 
   @Override

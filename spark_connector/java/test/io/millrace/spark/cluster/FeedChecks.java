@@ -93,6 +93,7 @@ final class FeedChecks extends Checks {
     requireEqual(2, cluster.nodeRdd().getNumPartitions());
     requireEqual(sc.sc(), cluster.sparkContext().sc());
     require(result.exactlyOnce() && !result.terminated(), result.toString());
+    require(!result.elapsed().isZero(), "it took no time");
     cluster.endFeed("input");
     requireEqual(3L * 1000 * 999 / 2, sumOfNodes(cluster, 2));
     cluster.shutdown();
@@ -174,7 +175,7 @@ final class FeedChecks extends Checks {
     requireEqual(10L, cluster.train(numbers(10, 2)).rows());
     Dataset<Row> all = spark.sql("SELECT explode(array(-5L, -5L, 1L)) AS x").repartition(6);
     TrainResult result = cluster.train(all.union(all).union(all), TrainOptions.builder().numEpochs(4).build());
-    require(result.terminated(), "not terminated: " + result);
+    require(result.terminated() && !result.exactlyOnce(), "not terminated: " + result);
     cluster.shutdown();
   }
 

@@ -6,6 +6,7 @@ import io.millrace.spark.internal.base.Interrupts;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
 import io.millrace.spark.internal.cluster.FeedSummary;
 import io.millrace.spark.internal.cluster.Slot;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -47,6 +48,7 @@ public final class TrainRun<T> {
   private final Set<Integer> terminated = new HashSet<>();
   private String openFeed;
   private int round;
+  private Duration elapsed = Duration.ZERO;
 
   /**
    * A call.
@@ -89,10 +91,12 @@ public final class TrainRun<T> {
     int all = rdd.getNumPartitions();
     awaitNodes(true);
     coordinator.openFeed(plan.feed, plan.queue, all);
+    long began = System.nanoTime();
     boolean ended = false;
     try {
       feed(null, new HashMap<>());
       FeedSummary summary = awaitAcknowledged(all);
+      elapsed = Duration.ofNanos(System.nanoTime() - began);
       ended = true;
       return summary;
     } finally {
@@ -109,6 +113,11 @@ public final class TrainRun<T> {
   /** Whether a program stopped reading before the end and no other took its place. */
   public boolean terminated() {
     return !terminated.isEmpty();
+  }
+
+  /** How long {@link #run} has fed. */
+  public Duration elapsed() {
+    return elapsed;
   }
 
   /**
