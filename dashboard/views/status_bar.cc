@@ -71,27 +71,16 @@ class Items {
   bool first_ = true;
 };
 
-}  // namespace
-
-StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& facts,
-                              Commands* commands) {
-  StatusActions actions;
+// The cluster's name and phase.
+void DrawTitle(const ViewContext& context, const std::string& name) {
   const Theme& theme = context.theme;
-  const DashboardModel& model = context.model;
-  const ClusterFacts& cluster = model.cluster();
-  const LinkHealth& health = model.health();
+  const ClusterFacts& cluster = context.model.cluster();
   const float px = context.scale;
-  const float width = ImGui::GetWindowWidth();
-  // As wide as it was in the last frame.
-  const float buttons = right_width_ > 0 ? right_width_ : 420 * px;
-  const ImVec2 line = ImGui::GetCursorPos();
-
-  Items items(theme, px, width - buttons);
   ImGui::PushFont(theme.fonts.strong, kTextSize);
   ImGui::AlignTextToFramePadding();
-  Text(theme, facts.title, theme.text);
+  Text(theme, name, theme.text);
   Tip(cluster.program.empty()
-          ? absl::string_view(facts.title)
+          ? absl::string_view(name)
           : absl::StrCat("cluster ", cluster.cluster_id, ", program ", cluster.program,
                          ", driver on ", cluster.driver_host, " (pid ", cluster.driver_pid, ")"));
   ImGui::PopFont();
@@ -106,48 +95,59 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
   ImGui::AlignTextToFramePadding();
   Text(theme, phase, ReadableOn(color));
   ImGui::SameLine(0, 12 * px);
-  items.Add(absl::StrCat(FormatCount(cluster.by_state[v1::SLOT_STATE_RUNNING]), "/",
-                         FormatCount(cluster.num_slots), " running"),
-            theme.text, "Slots that run, of all slots");
+}
+
+void AddConnection(const Theme& theme, const DashboardModel& model, Items* items) {
+  const ClusterFacts& cluster = model.cluster();
+  const LinkHealth& health = model.health();
+  items->Add(absl::StrCat(FormatCount(cluster.by_state[v1::SLOT_STATE_RUNNING]), "/",
+                          FormatCount(cluster.num_slots), " running"),
+             theme.text, "Slots that run, of all slots");
   const Link link = LinkOf(theme, health);
   const std::string reason = absl::StrCat(
       health.link.reason.empty() ? "The connection to the coordinator."
                                  : absl::string_view(health.link.reason),
       health.link.reconnects > 0 ? absl::StrCat(" Reconnected ", health.link.reconnects, " times.")
                                  : "");
-  items.Add(link.text, link.color, reason.c_str());
-  items.Add(absl::StrCat("data age ", FormatSpan(health.data_age)),
-            health.stale ? theme.caution : theme.dim, "Since the last update from the coordinator");
-  items.Add(absl::StrCat("epoch ", cluster.epoch), theme.dim, "Of the membership");
+  items->Add(link.text, link.color, reason.c_str());
+  items->Add(absl::StrCat("data age ", FormatSpan(health.data_age)),
+             health.stale ? theme.caution : theme.dim,
+             "Since the last update from the coordinator");
+  items->Add(absl::StrCat("epoch ", cluster.epoch), theme.dim, "Of the membership");
+}
+
+void AddRates(const Theme& theme, const DashboardModel& model, Items* items) {
   const float bytes = model.cluster_value(ClusterMetric::kBytes);
   const float rows = model.cluster_value(ClusterMetric::kRows);
   const auto trend = [&](ClusterMetric metric) {
     return TrendArrow(model.cluster_history(metric), model.now());
   };
   if (Known(bytes))
-    items.Add(absl::StrCat(FormatBytesRate(bytes), " in ", trend(ClusterMetric::kBytes)),
-              theme.text, "Bytes that all nodes' feeds receive; the last 8 s beside the 32 before");
+    items->Add(absl::StrCat(FormatBytesRate(bytes), " in ", trend(ClusterMetric::kBytes)),
+               theme.text,
+               "Bytes that all nodes' feeds receive; the last 8 s beside the 32 before");
   if (Known(rows))
-    items.Add(absl::StrCat(FormatSi(rows, "rows/s"), " ", trend(ClusterMetric::kRows)), theme.text,
-              "Rows that all nodes' feeds receive; the last 8 s beside the 32 before");
+    items->Add(absl::StrCat(FormatSi(rows, "rows/s"), " ", trend(ClusterMetric::kRows)), theme.text,
+               "Rows that all nodes' feeds receive; the last 8 s beside the 32 before");
+}
+
+// What this window missed or did not take.
+void AddLosses(const Theme& theme, const LinkHealth& health, Items* items) {
   const uint64_t dropped = health.dropped_metrics + health.dropped_events +
                            health.dropped_log_lines + health.dropped_updates;
   if (dropped > 0)
-    items.Add(absl::StrCat("dropped ", FormatCount(static_cast<int64_t>(dropped))), theme.caution,
-              "Metrics, events, log lines and updates that this window came too late for; newest "
-              "values are never lost");
+    items->Add(absl::StrCat("dropped ", FormatCount(static_cast<int64_t>(dropped))), theme.caution,
+               "Metrics, events, log lines and updates that this window came too late for; newest "
+               "values are never lost");
   if (health.refused_updates > 0)
-    items.Add(absl::StrCat("refused ", health.refused_updates), theme.bad,
-              health.last_refusal.c_str());
-  if (facts.recording) items.Add("REC", theme.bad, "This session is recorded");
-  items.Add(absl::StrCat("frame ", FormatSpan(facts.frame)), theme.dim,
-            "To build a frame of this window");
-  items.Add(context.operator_allowed ? "operator" : "viewer", theme.dim,
-            context.operator_allowed ? "It may restart nodes and stop the cluster"
-                                     : "It only reads; the operator's token may do more");
+    items->Add(absl::StrCat("refused ", health.refused_updates), theme.bad,
+               health.last_refusal.c_str());
+}
 
-  // From the right: time brush, palette, operator.
-  ImGui::SetCursorPos(ImVec2(width - buttons, line.y));
+// Live or paused, and the span of time that is shown.
+void DrawBrush(const ViewContext& context, Commands* commands) {
+  const Theme& theme = context.theme;
+  const float px = context.scale;
   const bool live = context.brush.live;
   ImGui::PushStyleColor(ImGuiCol_Button,
                         live ? Fade(theme.good, 0.25F) : Fade(theme.caution, 0.35F));
@@ -174,6 +174,65 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
   }
   if (Choice(theme, "span", kNames, &span))
     commands->SetBrush({.live = true, .span = kSpans[span]});
+}
+
+// Play, speed and place of a recording.
+void DrawReplay(const ViewContext& context, const StatusFacts& facts, StatusActions* actions) {
+  const Theme& theme = context.theme;
+  const float px = context.scale;
+  if (ImGui::Button(facts.paused ? icon::kPlay : icon::kPause, ImVec2(34 * px, 0)))
+    actions->toggle_pause = true;
+  ImGui::SameLine();
+  static constexpr const char* kSpeeds[] = {"1x", "4x", "16x", "64x"};
+  static constexpr double kFactors[] = {1, 4, 16, 64};
+  int speed = 0;
+  for (int i = 0; i < 4; ++i) {
+    if (facts.speed >= kFactors[i]) speed = i;
+  }
+  if (Choice(theme, "speed", kSpeeds, &speed)) actions->speed = kFactors[speed];
+  ImGui::SameLine();
+  const double total = std::max(0.001, absl::ToDoubleSeconds(facts.end - facts.begin));
+  auto place = static_cast<float>(absl::ToDoubleSeconds(facts.position - facts.begin) / total);
+  ImGui::SetNextItemWidth(std::max(60.0F, ImGui::GetContentRegionAvail().x - 190 * px));
+  if (ImGui::SliderFloat("##position", &place, 0, 1, "", ImGuiSliderFlags_NoInput)) {
+    actions->seek = true;
+    actions->position = facts.begin + absl::Seconds(place * total);
+  }
+  ImGui::SameLine();
+  ImGui::AlignTextToFramePadding();
+  Mono(theme,
+       absl::StrCat(FormatClock(facts.position, context.model.options().zone), " / ",
+                    FormatSpan(facts.end - facts.begin)),
+       theme.text);
+}
+
+}  // namespace
+
+StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& facts,
+                              Commands* commands) {
+  StatusActions actions;
+  const Theme& theme = context.theme;
+  const float px = context.scale;
+  const float width = ImGui::GetWindowWidth();
+  // As wide as it was in the last frame.
+  const float buttons = right_width_ > 0 ? right_width_ : 420 * px;
+  const ImVec2 line = ImGui::GetCursorPos();
+
+  Items items(theme, px, width - buttons);
+  DrawTitle(context, facts.title);
+  AddConnection(theme, context.model, &items);
+  AddRates(theme, context.model, &items);
+  AddLosses(theme, context.model.health(), &items);
+  if (facts.recording) items.Add("REC", theme.bad, "This session is recorded");
+  items.Add(absl::StrCat("frame ", FormatSpan(facts.frame)), theme.dim,
+            "To build a frame of this window");
+  items.Add(context.operator_allowed ? "operator" : "viewer", theme.dim,
+            context.operator_allowed ? "It may restart nodes and stop the cluster"
+                                     : "It only reads; the operator's token may do more");
+
+  // From the right: time brush, palette, operator.
+  ImGui::SetCursorPos(ImVec2(width - buttons, line.y));
+  DrawBrush(context, commands);
   ImGui::SameLine();
   if (ImGui::Button("Ctrl+P")) actions.palette = true;
   Tip("Find any panel, node or action");
@@ -185,39 +244,15 @@ StatusActions StatusBar::Draw(const ViewContext& context, const StatusFacts& fac
     Tip("Stop the cluster, after a question");
   }
   right_width_ = ImGui::GetItemRectMax().x - ImGui::GetWindowPos().x - (width - buttons) + 10 * px;
-  if (!live || facts.paused) {
+  if (!context.brush.live || facts.paused) {
     // Paused is seen from afar.
     const ImVec2 pos = ImGui::GetWindowPos();
     ImGui::GetWindowDrawList()->AddRectFilled(pos, ImVec2(pos.x + width, pos.y + 3 * px),
                                               theme.caution);
   }
-
   if (facts.replay) {
     ImGui::SetCursorPosX(line.x);
-    if (ImGui::Button(facts.paused ? icon::kPlay : icon::kPause, ImVec2(34 * px, 0)))
-      actions.toggle_pause = true;
-    ImGui::SameLine();
-    static constexpr const char* kSpeeds[] = {"1x", "4x", "16x", "64x"};
-    static constexpr double kFactors[] = {1, 4, 16, 64};
-    int speed = 0;
-    for (int i = 0; i < 4; ++i) {
-      if (facts.speed >= kFactors[i]) speed = i;
-    }
-    if (Choice(theme, "speed", kSpeeds, &speed)) actions.speed = kFactors[speed];
-    ImGui::SameLine();
-    const double total = std::max(0.001, absl::ToDoubleSeconds(facts.end - facts.begin));
-    auto place = static_cast<float>(absl::ToDoubleSeconds(facts.position - facts.begin) / total);
-    ImGui::SetNextItemWidth(std::max(60.0F, ImGui::GetContentRegionAvail().x - 190 * px));
-    if (ImGui::SliderFloat("##position", &place, 0, 1, "", ImGuiSliderFlags_NoInput)) {
-      actions.seek = true;
-      actions.position = facts.begin + absl::Seconds(place * total);
-    }
-    ImGui::SameLine();
-    ImGui::AlignTextToFramePadding();
-    Mono(theme,
-         absl::StrCat(FormatClock(facts.position, model.options().zone), " / ",
-                      FormatSpan(facts.end - facts.begin)),
-         theme.text);
+    DrawReplay(context, facts, &actions);
   }
   return actions;
 }
