@@ -43,7 +43,8 @@ struct Flags {
   int64_t die_after_rows = -1;
   int64_t fail_after_rows = -1;
   int64_t terminate_after_rows = -1;
-  bool hold = false;   // reads nothing
+  bool hold = false;  // reads nothing
+  bool shared_memory = true;
   bool curve = false;  // listens on 127.0.0.1 for feeders of other hosts too
 };
 
@@ -88,7 +89,8 @@ int Main(const Flags& flags) {
                            .nonce = nonce,
                            .queues = {flags.queue},
                            .budget_bytes = flags.budget_bytes,
-                           .advertise_host = flags.curve ? "127.0.0.1" : ""});
+                           .advertise_host = flags.curve ? "127.0.0.1" : "",
+                           .shared_memory = flags.shared_memory});
   if (!receiver.ok()) {
     std::cerr << receiver.status() << "\n";
     return 1;
@@ -128,13 +130,17 @@ int Main(const Flags& flags) {
       (*receiver)->GetDataFeed({.train_mode = flags.mode == "train", .qname_in = flags.queue});
   absl::Status status = feed.ok() ? Serve(**feed, flags) : feed.status();
   status = (*receiver)->Finish(std::move(status));
-  const int64_t peak_bytes = (*receiver)->stats().peak_committed_bytes;
+  const FeedReceiverStats stats = (*receiver)->stats();
   {
     MutexLock lock(&mu);
     finished = true;
     receiver->reset();  // closes the sockets: what is on its way out goes out
   }
-  Say({{"event", "stopped"}, {"status", status.ToString()}, {"peak_bytes", peak_bytes}});
+  Say({{"event", "stopped"},
+       {"status", status.ToString()},
+       {"peak_bytes", stats.peak_committed_bytes},
+       {"placed_batches", stats.placed_batches},
+       {"why_not_shared", stats.why_not_shared}});
   ::_exit(status.ok() ? 0 : 1);
 }
 
@@ -152,6 +158,7 @@ int main(int argc, char** argv) {
   app.add_option("--fail-after-rows", flags.fail_after_rows);
   app.add_option("--terminate-after-rows", flags.terminate_after_rows);
   app.add_flag("--hold", flags.hold);
+  app.add_flag("--shared-memory,!--no-shared-memory", flags.shared_memory);
   app.add_flag("--curve", flags.curve);
   CLI11_PARSE(app, argc, argv);
   return millrace::Main(flags);

@@ -151,6 +151,7 @@ class SparkOptions(ClusterOptions, total=False):
     """And those of a cluster on Spark."""
 
     driver_ps_nodes: bool  # parameter servers run on the driver's host
+    feed_shared_memory: bool  # False: executors write rows into memory of nodes of their host
     nodes_per_executor: int  # at most
     port_range: str  # "8000-8100": of the nodes' reserved ports
 

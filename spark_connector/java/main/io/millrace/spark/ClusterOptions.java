@@ -135,6 +135,10 @@ public final class ClusterOptions {
     return from.feedBudgetBytes;
   }
 
+  public boolean feedSharedMemory() {
+    return from.feedSharedMemory;
+  }
+
   public Duration stopGrace() {
     return from.stopGrace;
   }
@@ -174,6 +178,7 @@ public final class ClusterOptions {
     private String feedPortRange = "";
     private String coordinatorPortRange = "";
     private long feedBudgetBytes = 256L << 20;
+    private boolean feedSharedMemory;
     private Duration stopGrace = Duration.ofSeconds(5);
     private Duration stopTimeout = Duration.ofSeconds(10);
     private Map<String, String> env = Collections.emptyMap();
@@ -206,6 +211,7 @@ public final class ClusterOptions {
       feedPortRange = other.feedPortRange;
       coordinatorPortRange = other.coordinatorPortRange;
       feedBudgetBytes = other.feedBudgetBytes;
+      feedSharedMemory = other.feedSharedMemory;
       stopGrace = other.stopGrace;
       stopTimeout = other.stopTimeout;
       env = other.env;
@@ -364,6 +370,15 @@ public final class ClusterOptions {
     /** What one node may hold of the feed. 256 MiB. */
     public Builder feedBudgetBytes(long value) {
       feedBudgetBytes = value;
+      return this;
+    }
+
+    /**
+     * An executor writes rows into the memory of a node of its host, where the system lets it, instead of sending them
+     * through a socket. false.
+     */
+    public Builder feedSharedMemory(boolean value) {
+      feedSharedMemory = value;
       return this;
     }
 

@@ -237,7 +237,8 @@ public final class MillraceCluster implements AutoCloseable {
             options.queue(),
             Durations.millis(options.feedTimeout()),
             partitions,
-            SourceLevel.isDeterminate(data));
+            SourceLevel.isDeterminate(data),
+            run.options().feedSharedMemory());
     String description =
         "Millrace cluster " + clusterId() + ": train, " + options.numEpochs()
             + (options.numEpochs() == 1 ? " epoch" : " epochs") + ", queue '" + options.queue() + "'";

@@ -6,6 +6,9 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -36,7 +39,8 @@ final class DataChecks extends Checks {
   @Override
   void runAll() {
     check("bigRows", this::bigRows);
-    check("hugePartition", this::hugePartition);
+    check("hugePartition", () -> hugePartition(false));
+    check("hugePartitionShared", () -> hugePartition(true));
     check("nullsAndNesting", this::nullsAndNesting);
     check("actionsAtOnce", this::actionsAtOnce);
     check("unorderedSource", this::unorderedSource);
@@ -64,20 +68,31 @@ final class DataChecks extends Checks {
     cluster.shutdown();
   }
 
-  /** One partition of 100 MB, far more than a node may hold, and another with a row. */
-  private void hugePartition() {
-    MillraceCluster cluster = run(feed(2).feedBudgetBytes(4 << 20), "sum");
+  /** One partition of 100 MB, far more than a node may hold, and another with a row; through shared memory too. */
+  private void hugePartition(boolean shared) {
+    MillraceCluster cluster = run(feed(2).feedBudgetBytes(4 << 20).feedSharedMemory(shared), "sum");
     long count = 400_000;
     Dataset<Row> skewed =
         numbers(count, 1).union(numbers(1, 1)).selectExpr("x", "array_repeat(CAST(x AS FLOAT), 64) AS image");
     TrainResult result = cluster.train(skewed);
     requireEqual(count + 1, result.rows());
     require(result.exactlyOnce(), result.toString());
+    long sharing = sc.parallelize(Arrays.asList(1, 2, 3, 4), 4).filter(i -> mapsMemoryOfNode()).count();
+    requireEqual(shared, sharing > 0);
     cluster.endFeed("input");
     Row sums = cluster.inference(skewed, RESULT).selectExpr("count(*)", "sum(y % 1000)").first();
     Row wanted = skewed.selectExpr("count(*)", "sum(x * x % 1000)").first();
     requireEqual(wanted, sums);
     cluster.shutdown();
+  }
+
+  private static boolean mapsMemoryOfNode() throws IOException {
+    for (String line : Files.readAllLines(Paths.get("/proc/self/maps"))) {
+      if (line.contains("memfd:millrace-feed")) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Every type that a feed carries comes back as it went, in DataFrames and in RDDs. */

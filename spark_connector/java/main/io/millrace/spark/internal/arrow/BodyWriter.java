@@ -51,9 +51,13 @@ final class BodyWriter {
       memory.add(bytes);
     }
     if (size >= OWN_PART_BYTES) {
+      int padded = (int) roundUp8(size); // the memory of a pool has a multiple of 8 bytes too
+      for (int i = size; i < padded; i++) {
+        bytes.put(i, (byte) 0);
+      }
       buffers.add(new Entry(size, largeBytes, true));
-      largeParts.add(DirectBuffer.view(bytes, 0, size));
-      largeBytes += roundUp8(size);
+      largeParts.add(DirectBuffer.view(bytes, 0, padded));
+      largeBytes += padded;
       return;
     }
     buffers.add(new Entry(size, gatheredBytes, false));

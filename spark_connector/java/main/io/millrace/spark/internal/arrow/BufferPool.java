@@ -29,7 +29,7 @@ public final class BufferPool {
     return Math.max(SMALLEST, 32 - Integer.numberOfLeadingZeros(bytes - 1));
   }
 
-  /** A buffer of at least that capacity and any content. */
+  /** A buffer of at least that capacity, which is a multiple of 8, and any content. */
   ByteBuffer take(int bytes) {
     int sizeClass = classOf(Math.max(1, bytes));
     synchronized (this) {
@@ -40,7 +40,7 @@ public final class BufferPool {
       }
     }
     // The largest class is beyond what a buffer can be.
-    int capacity = sizeClass >= 31 ? bytes : 1 << sizeClass;
+    int capacity = sizeClass >= 31 ? (int) Math.min((bytes + 7L) & ~7L, Integer.MAX_VALUE) : 1 << sizeClass;
     return ByteBuffer.allocateDirect(capacity).order(ByteOrder.LITTLE_ENDIAN);
   }
 

@@ -35,9 +35,14 @@ public final class EncodedBatch {
     return message;
   }
 
-  /** Each part a slice of its own; no buffer crosses two. */
+  /** Each part a slice of its own, of a multiple of 8 bytes; no buffer crosses two. */
   public List<ByteBuffer> parts() {
     return parts;
+  }
+
+  /** Bytes of the parts: of the body in one piece. */
+  public long bodyBytes() {
+    return bodyBytes;
   }
 
   /** Bytes of message and parts. */

@@ -274,8 +274,15 @@ public final class FeedSession {
     }
     byte[] metadata = new BatchPrefix(session.sentRows, batch.rows()).encode(batch.message());
     session.sentRows += batch.rows();
-    session.window.sent(session.sentRows, batch);
-    session.hub.sendFrame(session.id, FrameType.BATCH, metadata, batch.parts());
+    Room room = session.shared.place(batch);
+    if (room == null) {
+      session.window.sent(session.sentRows, batch);
+      session.hub.sendFrame(session.id, FrameType.BATCH, metadata, batch.parts());
+    } else {
+      session.window.sentCopy(batch);
+      byte[] placed = PlacedPrefix.encode(room, metadata);
+      session.hub.sendFrame(session.id, FrameType.PLACED, placed, Collections.<ByteBuffer>emptyList());
+    }
   }
 
   /**

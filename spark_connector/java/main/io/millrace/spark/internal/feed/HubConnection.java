@@ -26,6 +26,8 @@ final class HubConnection {
   boolean lost;
   /** No session begins over it any more; it is closed with its last one. */
   boolean givenUp;
+  /** Memory of the node that its sessions share. */
+  final NodeMemory memory = new NodeMemory();
 
   HubConnection(FeedTarget target) {
     this.target = target;

@@ -137,6 +137,7 @@ final class HubConnections {
   }
 
   private void disconnect(HubConnection connection, int lingerMillis) {
+    connection.memory.close();
     ZMQ.Socket push = connection.push;
     connection.push = null;
     if (push != null) {

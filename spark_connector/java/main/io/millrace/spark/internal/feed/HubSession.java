@@ -5,6 +5,7 @@ final class HubSession {
   final SessionReplies replies;
   HubConnection connection; // null once it is lost
   boolean opened; // OPEN went out
+  boolean awaitsSegment; // which OPEN has asked for
   long outSeq;
   long inSeq;
   /** Steady time at which the session ends as BROKEN, 0 while its connection is there. */

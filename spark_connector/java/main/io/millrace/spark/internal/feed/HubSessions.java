@@ -91,7 +91,9 @@ final class HubSessions implements HubConnections.Listener {
     if (session.connection == null || !session.opened) {
       return; // lost: the session is about to end; or the node has not heard of it
     }
-    if (type == FrameType.BATCH) {
+    if (type == FrameType.PLACED) {
+      status.countPlaced(PlacedPrefix.batchBytes(metadata));
+    } else if (type == FrameType.BATCH) {
       long bytes = metadata.length;
       for (ByteBuffer part : parts) {
         bytes += part.capacity();
@@ -171,6 +173,7 @@ final class HubSessions implements HubConnections.Listener {
                 identity.curveKeys.publicKey)
             : new OpenFrame(options, target.nonce, replies.plainEndpoint(), admission.challenge(), "");
     session.opened = true;
+    session.awaitsSegment = open.sharedMemory;
     session.replies.onStage(session.connection.proven ? OpenStage.LINKED : OpenStage.OPENED);
     send(session, FrameType.OPEN, open.encode(), Collections.<ByteBuffer>emptyList());
   }
@@ -323,10 +326,36 @@ final class HubSessions implements HubConnections.Listener {
     if (header.type == null) {
       return;
     }
-    if (header.type == FrameType.RESULT) {
-      status.countResult();
+    if (header.type == FrameType.SEGMENT) {
+      onSegment(session, SegmentName.decode(parts.get(1)));
+    } else if (header.type == FrameType.ROOM) {
+      onRoom(session, Counts.decode(parts.get(1)));
+    } else {
+      if (header.type == FrameType.RESULT) {
+        status.countResult();
+      }
+      session.replies.onFrame(header, parts);
     }
-    session.replies.onFrame(header, parts);
+  }
+
+  private void onSegment(HubSession session, SegmentName name) throws BadInputException {
+    if (!session.awaitsSegment) {
+      throw new BadInputException("SEGMENT that was not asked for, or twice");
+    }
+    session.awaitsSegment = false;
+    if (session.connection != null) { // otherwise it is lost
+      String reason = session.connection.memory.open(name);
+      if (!reason.isEmpty()) {
+        warnings.accept("no shared memory with " + session.target().node + ": " + reason);
+      }
+      session.replies.onSegment(reason);
+    }
+  }
+
+  private static void onRoom(HubSession session, Counts room) throws BadInputException {
+    if (session.connection != null) {
+      session.replies.onRoom(new Room(room.first, room.second), session.connection.memory.segment());
+    }
   }
 
   private void answerForeign(HubSockets.Received received, String message) {

@@ -8,6 +8,7 @@ final class HubStatus {
   private final Set<String> unproven = ConcurrentHashMap.newKeySet();
   private volatile Throwable death;
   private volatile long batchesSent;
+  private volatile long batchesPlaced;
   private volatile long bytesSent;
   private volatile long resultsReceived;
   private volatile long badFrames;
@@ -36,6 +37,12 @@ final class HubStatus {
     bytesSent += bytes;
   }
 
+  /** As {@link #countBatch}, for one in shared memory. */
+  void countPlaced(long bytes) {
+    batchesPlaced++;
+    countBatch(bytes);
+  }
+
   void countResult() {
     resultsReceived++;
   }
@@ -49,6 +56,6 @@ final class HubStatus {
   }
 
   FeedStats stats() {
-    return new FeedStats(batchesSent, bytesSent, resultsReceived, badFrames, refusals);
+    return new FeedStats(batchesSent, batchesPlaced, bytesSent, resultsReceived, badFrames, refusals);
   }
 }

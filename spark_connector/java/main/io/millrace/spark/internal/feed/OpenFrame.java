@@ -41,7 +41,7 @@ final class OpenFrame {
         nodeNonce,
         options.firstRow,
         options.mode == FeedMode.INFERENCE ? ResultQueue.WINDOW_BYTES : 0,
-        false,
+        options.sharedMemory && replyCurveKey.isEmpty(),
         replyEndpoint,
         replyChallenge,
         replyCurveKey);

@@ -20,9 +20,9 @@ final class PlacedPrefix {
         .array();
   }
 
-  /** The body's length, of metadata that {@link #encode} has made. */
-  static long bodyBytes(byte[] metadata) {
-    return ByteBuffer.wrap(metadata).order(ByteOrder.LITTLE_ENDIAN).getLong(8);
+  /** The credit that a batch costs whose metadata {@link #encode} has made. */
+  static long batchBytes(byte[] metadata) {
+    return metadata.length - BYTES + ByteBuffer.wrap(metadata).order(ByteOrder.LITTLE_ENDIAN).getLong(8);
   }
 
   static Room decode(ByteBuffer metadata) throws BadInputException {

@@ -56,6 +56,12 @@ final class SendWindow {
     outstanding.addLast(new Outstanding(endRow, batch));
   }
 
+  /** A copy of the batch was sent: its memory is free. */
+  void sentCopy(EncodedBatch batch) {
+    sentBytes += bytesOf(batch);
+    batch.release();
+  }
+
   /** CREDIT; returns whether the batch that waited may go now. */
   boolean onCredit(Counts credit) throws BadInputException {
     Counts.require(credit.first >= limit, "CREDIT: the limit fell: now and before", credit.first, limit);

@@ -13,6 +13,7 @@ public final class SessionOptions {
   final long feederAttempt;
   final long firstRow;
   final long feedTimeoutMillis;
+  final boolean sharedMemory;
   final FeedProgress progress;
   final BooleanSupplier cancelled;
 
@@ -25,6 +26,7 @@ public final class SessionOptions {
     feederAttempt = builder.feederAttempt;
     firstRow = builder.firstRow;
     feedTimeoutMillis = builder.feedTimeoutMillis;
+    sharedMemory = builder.sharedMemory;
     progress = builder.progress == null ? new FeedProgress() : builder.progress;
     cancelled = builder.cancelled;
   }
@@ -43,6 +45,7 @@ public final class SessionOptions {
     private long feederAttempt;
     private long firstRow;
     private long feedTimeoutMillis = 600_000;
+    private boolean sharedMemory;
     private FeedProgress progress;
     private BooleanSupplier cancelled = () -> false;
 
@@ -81,6 +84,15 @@ public final class SessionOptions {
     /** The longest wait without progress (docs/feed_protocol.md, section 6). */
     public Builder feedTimeoutMillis(long value) {
       feedTimeoutMillis = value;
+      return this;
+    }
+
+    /**
+     * Rows for a node of this host are written into its memory, where the node offers that and the system lets this
+     * process (docs/feed_protocol.md, section 10).
+     */
+    public Builder sharedMemory(boolean value) {
+      sharedMemory = value;
       return this;
     }
 

@@ -40,6 +40,7 @@ final class SessionRecord {
   long waitProgress;
   ArrowSchema schema; // of what is sent, once SCHEMA went out
   final SendWindow window = new SendWindow();
+  final SharedRooms shared = new SharedRooms();
   final ResultQueue results = new ResultQueue();
   boolean revoking; // REVOKE went out
   long revokedRow = -1; // once the node has given back what follows it
@@ -113,7 +114,9 @@ final class SessionRecord {
       results.clear(); // those of an incomplete partition are worth nothing
       window.forget();
     }
-    boolean tell = how == SessionEnd.ABORTED || how == SessionEnd.BAD_PEER || how == SessionEnd.UNANSWERED;
+    boolean vacates = shared.end() && endRow < 0;
+    boolean tell =
+        vacates || how == SessionEnd.ABORTED || how == SessionEnd.BAD_PEER || how == SessionEnd.UNANSWERED;
     byte[] abort = tell ? Messages.encodeError(why.code(), why.getMessage()) : null;
     hub.closeSession(id, abort, how == SessionEnd.UNANSWERED);
     changed.signalAll();

@@ -4,6 +4,7 @@ import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.Text;
 import java.nio.ByteBuffer;
+import java.util.Collections;
 import java.util.List;
 
 /**
@@ -61,6 +62,35 @@ final class SessionReplies {
       if (reached == OpenStage.CONNECTING || reached.compareTo(session.stage) > 0) {
         session.stage = reached;
         session.stageNanos = System.nanoTime();
+      }
+    } finally {
+      session.lock.unlock();
+    }
+  }
+
+  /** SEGMENT; {@code reason}: why what it names cannot be used, "" if it can. */
+  void onSegment(String reason) {
+    session.lock.lock();
+    try {
+      if (session.isOpen()) {
+        byte[] mapped = Messages.encodeMapped(reason);
+        session.hub.sendFrame(session.id, FrameType.MAPPED, mapped, Collections.<ByteBuffer>emptyList());
+      }
+    } finally {
+      session.lock.unlock();
+    }
+  }
+
+  /**
+   * ROOM in the segment of the session's connection; null if that has none.
+   *
+   * @throws BadInputException as {@link #onFrame}
+   */
+  void onRoom(Room room, MappedSegment segment) throws BadInputException {
+    session.lock.lock();
+    try {
+      if (session.isOpen()) {
+        session.shared.onRoom(room, segment);
       }
     } finally {
       session.lock.unlock();

@@ -389,7 +389,7 @@ public final class ClusterRun {
   public FeedPlan inferencePlan(String feed, String queue, long feedTimeoutMillis, int partitions) {
     return FeedPlan.inference(
         coordinator.clusterId(), coordinator.address(), feed, queue, feedTimeoutMillis, partitions,
-        mayRestart() ? stage.reviver() : null);
+        options.feedSharedMemory(), mayRestart() ? stage.reviver() : null);
   }
 
   private boolean mayRestart() {

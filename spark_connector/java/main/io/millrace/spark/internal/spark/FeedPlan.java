@@ -20,6 +20,8 @@ public final class FeedPlan implements Serializable {
   final int partitions;
   /** Training: each partition has the same rows, in the same order, whenever Spark computes it. */
   final boolean determinate;
+  /** Executors write rows into the memory of nodes of their host, where they can. */
+  final boolean sharedMemory;
   /** Inference: starts nodes again while tasks wait for them; null where that is left to the nodes' own jobs. */
   final NodeReviver reviver;
   /** What OPEN says: the ledger's feed, or "feed.n" once the feed before has ended. */
@@ -35,8 +37,10 @@ public final class FeedPlan implements Serializable {
       String queue,
       long feedTimeoutMillis,
       int partitions,
-      boolean determinate) {
-    return new FeedPlan(clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, null);
+      boolean determinate,
+      boolean sharedMemory) {
+    return new FeedPlan(
+        clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, sharedMemory, null);
   }
 
   /**
@@ -51,8 +55,10 @@ public final class FeedPlan implements Serializable {
       String queue,
       long feedTimeoutMillis,
       int partitions,
+      boolean sharedMemory,
       NodeReviver reviver) {
-    return new FeedPlan(clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, false, reviver);
+    return new FeedPlan(
+        clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, false, sharedMemory, reviver);
   }
 
   private FeedPlan(
@@ -63,6 +69,7 @@ public final class FeedPlan implements Serializable {
       long feedTimeoutMillis,
       int partitions,
       boolean determinate,
+      boolean sharedMemory,
       NodeReviver reviver) {
     this.clusterId = clusterId;
     this.coordinator = coordinator;
@@ -71,6 +78,7 @@ public final class FeedPlan implements Serializable {
     this.feedTimeoutMillis = feedTimeoutMillis;
     this.partitions = partitions;
     this.determinate = determinate;
+    this.sharedMemory = sharedMemory;
     this.reviver = reviver;
     this.openFeed = feed;
   }
@@ -78,7 +86,8 @@ public final class FeedPlan implements Serializable {
   /** The plan for feeding some partitions again. */
   FeedPlan again(String nextOpenFeed, Map<Integer, String> why) {
     FeedPlan plan =
-        new FeedPlan(clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, reviver);
+        new FeedPlan(
+            clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, sharedMemory, reviver);
     plan.openFeed = nextOpenFeed;
     plan.refed = new HashMap<>(why);
     return plan;

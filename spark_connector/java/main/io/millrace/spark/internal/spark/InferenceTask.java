@@ -99,6 +99,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
               .partition(index)
               .feederAttempt(task.taskAttemptId())
               .feedTimeoutMillis(plan.feedTimeoutMillis)
+              .sharedMemory(plan.sharedMemory)
               .cancelled(task::isInterrupted)
               .build());
       site.ledger().report(report, PartitionState.FEEDING, session.state());

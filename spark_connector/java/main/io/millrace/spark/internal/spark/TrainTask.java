@@ -120,6 +120,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
             .feederAttempt(task.taskAttemptId())
             .firstRow(firstRow)
             .feedTimeoutMillis(plan.feedTimeoutMillis)
+            .sharedMemory(plan.sharedMemory)
             .cancelled(task::isInterrupted)
             .build();
     FeedSession session = ExecutorSite.hub().open(route.target, options);

@@ -1,0 +1,317 @@
+package io.millrace.spark.internal.feed;
+
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertNull;
+import static org.junit.Assert.assertThrows;
+import static org.junit.Assert.assertTrue;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.arrow.BufferPool;
+import io.millrace.spark.internal.arrow.EncodedBatch;
+import io.millrace.spark.internal.base.JsonObject;
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.junit.After;
+import org.junit.Rule;
+import org.junit.Test;
+import org.junit.rules.Timeout;
+
+/** Rows that a JVM writes into a node's memory (docs/feed_protocol.md, section 10). */
+public final class SharedMemoryTest {
+  /** About 90 KB. */
+  private static final int BATCH_ROWS = 2000;
+  /** How often nodes are killed, and a third as often JVMs: {@code --test_env=SHARED_MEMORY_KILLS=10000} by hand. */
+  private static final int KILLS = Integer.parseInt(System.getenv().getOrDefault("SHARED_MEMORY_KILLS", "9"));
+
+  @Rule public final Timeout timeout = Timeout.seconds(240);
+
+  private final BufferPool pool = new BufferPool(64 << 20);
+  private final List<String> warnings = new ArrayList<>();
+  private final FeedHub hub = FeedHub.start(warnings::add);
+
+  @After
+  public void close() {
+    hub.close();
+  }
+
+  private static SessionOptions.Builder options(FeedMode mode, long partition) {
+    return SessionOptions.builder("feed", mode).partition(partition).feedTimeoutMillis(60_000).sharedMemory(true);
+  }
+
+  private FeedSession open(FeedTarget target) {
+    return hub.open(target, options(FeedMode.TRAIN, 0).build());
+  }
+
+  /** Feeds whole batches of the ids from {@code firstId} on; returns once every row is received. */
+  private FeedSession feed(FeedTarget target, long partition, long firstId, int batches) {
+    FeedSession session = hub.open(target, options(FeedMode.TRAIN, partition).build());
+    for (int i = 0; i < batches; i++) {
+      session.send(Rows.SCHEMA, Rows.batch(pool, firstId + (long) i * BATCH_ROWS, BATCH_ROWS));
+    }
+    session.finish((long) batches * BATCH_ROWS);
+    session.awaitReceived();
+    return session;
+  }
+
+  private static int mappedSegments() {
+    try {
+      int mapped = 0;
+      for (String line : Files.readAllLines(Paths.get("/proc/self/maps"))) {
+        mapped += line.contains("memfd:millrace-feed") ? 1 : 0;
+      }
+      return mapped;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** Since Java 9; before, the garbage collector unmaps. */
+  private static void awaitUnmapped() throws InterruptedException {
+    if (!System.getProperty("java.specification.version").startsWith("1.")) {
+      Rows.await(() -> mappedSegments() == 0);
+    }
+  }
+
+  @Test
+  public void rowsOfManyPartitionsAreReadWhereTheyWereWritten() throws Exception {
+    int partitions = 4;
+    int batches = 40;
+    long rows = (long) batches * BATCH_ROWS;
+    ExecutorService tasks = Executors.newFixedThreadPool(partitions);
+    try (NodeProcess node = new NodeProcess("--batch-rows=" + BATCH_ROWS, "--budget-bytes=4194304")) {
+      List<Future<FeedSession>> fed = new ArrayList<>();
+      for (int p = 0; p < partitions; p++) {
+        long partition = p;
+        fed.add(tasks.submit(() -> feed(node.target(), partition, partition * rows, batches)));
+      }
+      for (Future<FeedSession> one : fed) {
+        one.get();
+      }
+      // Once the connection's memory is mapped, a session has room before its first credit.
+      long all = partitions * rows;
+      assertEquals(all * (all - 1) / 2, node.awaitRows(all));
+      long before = hub.stats().batchesSent - hub.stats().batchesPlaced;
+      feed(node.target(), partitions, 0, 1);
+      assertEquals("a batch through the socket", before, hub.stats().batchesSent - hub.stats().batchesPlaced);
+      assertEquals("one segment for the connection", 1, mappedSegments());
+      node.say("feed_end feed");
+      assertEquals(BATCH_ROWS * (BATCH_ROWS - 1L) / 2, node.awaitRows(BATCH_ROWS));
+      node.say("end");
+      JsonObject stopped = node.await("stopped");
+      assertEquals("", stopped.string("why_not_shared"));
+      assertTrue(stopped.toString(), stopped.count("placed_batches") > 0);
+      assertEquals(stopped.count("placed_batches"), hub.stats().batchesPlaced);
+      assertEquals((long) partitions * batches + 1, hub.stats().batchesSent);
+    } finally {
+      tasks.shutdownNow();
+    }
+    awaitUnmapped();
+    assertEquals(new ArrayList<String>(), warnings);
+  }
+
+  @Test
+  public void resultsOfWhatWasWrittenThereComeBack() throws Exception {
+    try (NodeProcess node = new NodeProcess("--mode=inference", "--batch-rows=" + BATCH_ROWS)) {
+      FeedSession session = hub.open(node.target(), options(FeedMode.INFERENCE, 0).build());
+      long sent = 0;
+      while (hub.stats().batchesPlaced < 3) {
+        session.send(Rows.SCHEMA, Rows.batch(pool, sent, BATCH_ROWS));
+        sent += BATCH_ROWS;
+        FeedResult result = session.nextResult();
+        assertEquals(sent - BATCH_ROWS, result.columns().get(0).getLong(0));
+        assertEquals(Rows.text(sent - 1), result.columns().get(1).getString(BATCH_ROWS - 1));
+      }
+      session.finish(sent);
+      assertNull(session.nextResult());
+    }
+  }
+
+  @Test
+  public void aNodeThatSharesNothingIsFedThroughTheSocket() throws Exception {
+    try (NodeProcess node = new NodeProcess("--batch-rows=" + BATCH_ROWS, "--no-shared-memory")) {
+      feed(node.target(), 0, 0, 20);
+      node.say("feed_end feed");
+      node.awaitRows(20L * BATCH_ROWS);
+      node.say("end");
+      assertEquals(0, node.await("stopped").count("placed_batches"));
+      assertEquals(0, hub.stats().batchesPlaced);
+    }
+  }
+
+  /** The node names what is not there, or something else: as it looks in another PID namespace. */
+  @Test
+  public void whatCannotBeMappedIsNamedAndTheSocketServes() throws Exception {
+    try (FakeNode node = new FakeNode()) {
+      String self = Paths.get("/proc/self").toRealPath().getFileName().toString();
+      SegmentName[] names = {
+        new SegmentName(Long.parseLong(self), 1_000_000, 8192, "0"),
+        new SegmentName(Long.parseLong(self), 0, 8192, "0"),
+        new SegmentName(0, 0, 8192, "0"),
+        new SegmentName(1, 1, 8193, "0"),
+        new SegmentName(1, 1, Long.MAX_VALUE & -4096, "0"),
+      };
+      for (SegmentName name : names) {
+        FeedSession session = open(node.target());
+        long id = node.accept();
+        node.reply(id, FrameType.SEGMENT, name.encode());
+        node.credit(id, 1 << 20, 0);
+        String reason = Messages.decodeMapped(node.receive(FrameType.MAPPED).metadata);
+        assertTrue(reason, !reason.isEmpty());
+        assertEquals("no shared memory with " + node.target().node + ": " + reason, warnings.remove(0));
+        session.send(Rows.SCHEMA, Rows.batch(pool, 0, BATCH_ROWS));
+        node.receive(FrameType.SCHEMA);
+        assertTrue(!node.receive(FrameType.BATCH).body.isEmpty());
+        session.abort(StatusCode.CANCELLED, "enough");
+        node.receive(FrameType.ABORT);
+      }
+    }
+    assertEquals(0, mappedSegments());
+  }
+
+  @Test
+  public void roomAndSegmentsThatWereNotAskedForAreBadFrames() throws Exception {
+    try (FakeNode node = new FakeNode()) {
+      FeedSession session = open(node.target());
+      long id = node.accept();
+      node.reply(id, FrameType.ROOM, Counts.encode(4096, 64));
+      MillraceException e = assertThrows(MillraceException.class, session::awaitDone);
+      assertTrue(e.getMessage(), e.getMessage().contains("which is in no segment"));
+    }
+    try (FakeNode node = new FakeNode()) {
+      FeedSession session = hub.open(node.target(), options(FeedMode.TRAIN, 0).sharedMemory(false).build());
+      long id = node.accept();
+      node.reply(id, FrameType.SEGMENT, new SegmentName(1, 1, 8192, "0").encode());
+      MillraceException e = assertThrows(MillraceException.class, session::awaitDone);
+      assertTrue(e.getMessage(), e.getMessage().contains("not asked for"));
+    }
+  }
+
+  @Test
+  public void roomsAreUsedInOrderAndWhatIsTooSmallIsGivenUp() {
+    RoomQueue rooms = new RoomQueue();
+    rooms.add(new Room(4096, 128));
+    rooms.add(new Room(8192, 64));
+    rooms.add(new Room(16384, 640));
+    assertEquals(4096, rooms.place(10).offset);
+    assertNull(rooms.place(641));
+    assertEquals(4160, rooms.place(64).offset);
+    Room third = rooms.place(300);
+    assertEquals(16384, third.offset);
+    assertEquals(300, third.length);
+    assertEquals(16384 + 320, rooms.place(320).offset);
+    assertNull(rooms.place(1));
+  }
+
+  @Test
+  public void nodesThatAreKilledLeaveNothingMapped() throws Exception {
+    for (int round = 0; round < KILLS; round++) {
+      try (NodeProcess node = new NodeProcess("--batch-rows=" + BATCH_ROWS)) {
+        FeedSession session = open(node.target());
+        long goal = hub.stats().batchesPlaced + 2 + round % 5;
+        long row = 0;
+        while (hub.stats().batchesPlaced < goal) {
+          session.send(Rows.SCHEMA, Rows.batch(pool, row, BATCH_ROWS));
+          row += BATCH_ROWS;
+        }
+        node.kill();
+        long next = row;
+        MillraceException e =
+            assertThrows(
+                MillraceException.class,
+                () -> {
+                  for (long id = next; ; id += BATCH_ROWS) { // into memory whose owner is gone
+                    session.send(Rows.SCHEMA, Rows.batch(pool, id, BATCH_ROWS));
+                  }
+                });
+        assertEquals(StatusCode.UNAVAILABLE, e.code());
+      }
+      awaitUnmapped();
+    }
+  }
+
+  /** A JVM that is killed while it writes: every row that the node reads is whole, in order, and there once. */
+  @Test
+  public void aKilledJvmLosesNoRowThatWasReceived() throws Exception {
+    try (NodeProcess node = new NodeProcess("--batch-rows=" + BATCH_ROWS)) {
+      for (int round = 0; round < KILLS / 3; round++) {
+        String feed = "killed" + round;
+        Process jvm = startFeeder(node.target(), feed);
+        try (BufferedReader lines =
+            new BufferedReader(new InputStreamReader(jvm.getInputStream(), StandardCharsets.UTF_8))) {
+          assertEquals("placed", lines.readLine());
+          jvm.destroyForcibly();
+        }
+        jvm.waitFor();
+        node.say("feed_end " + feed);
+      }
+      feed(node.target(), 0, 0, 2);
+      node.say("feed_end feed");
+      // Each feed of those that were killed begins with row 0 anew.
+      long next = 0;
+      long feeds = 0;
+      while (true) {
+        JsonObject rows = node.await("rows");
+        long count = rows.count("rows");
+        long sum = rows.integer("sum");
+        if (sum == count * (count - 1) / 2) {
+          next = 0;
+          feeds++;
+        }
+        assertEquals(next * count + count * (count - 1) / 2, sum);
+        next += count;
+        if (feeds == KILLS / 3 + 1 && next == 2L * BATCH_ROWS) {
+          break;
+        }
+      }
+      node.say("end");
+      assertTrue(node.await("stopped").count("placed_batches") > 3L * (KILLS / 3) - 1);
+    }
+  }
+
+  private static Process startFeeder(FeedTarget target, String feed) throws IOException {
+    return new ProcessBuilder(
+            System.getProperty("java.home") + File.separator + "bin" + File.separator + "java",
+            "-Xmx256m",
+            "-XX:-UsePerfData", // it warns on the output where another process has its file
+            "-cp",
+            System.getProperty("java.class.path"),
+            SharedMemoryTest.class.getName(),
+            target.nonce(),
+            target.endpoint,
+            target.key,
+            feed)
+        .redirectError(ProcessBuilder.Redirect.INHERIT)
+        .start();
+  }
+
+  /** The JVM that is killed: feeds for ever, and says once that rows went through shared memory. */
+  public static void main(String[] args) {
+    FeedHub hub = FeedHub.start(System.err::println);
+    FeedTarget target = new FeedTarget("worker:0", args[0], args[1], args[2]);
+    SessionOptions options =
+        SessionOptions.builder(args[3], FeedMode.TRAIN).feedTimeoutMillis(60_000).sharedMemory(true).build();
+    FeedSession session = hub.open(target, options);
+    BufferPool pool = new BufferPool(64 << 20);
+    boolean told = false;
+    for (long id = 0; ; id += BATCH_ROWS) {
+      EncodedBatch batch = Rows.batch(pool, id, BATCH_ROWS);
+      session.send(Rows.SCHEMA, batch);
+      if (!told && hub.stats().batchesPlaced >= 3) {
+        told = true;
+        System.out.println("placed");
+      }
+    }
+  }
+}
