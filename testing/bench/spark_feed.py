@@ -23,6 +23,8 @@ _NAMES = {
     "c": "784 float32 in an array",
     "d": "3 KB binary",
     "s": "64 float32 columns",
+    "t": "a string of 20 bytes",
+    "m": "10 mixed columns",
     "p": "1 int64, 5,000 partitions",
     "v": "64 float32 in an array, Parquet",
     "w": "10 mixed columns, Parquet",
@@ -30,6 +32,11 @@ _NAMES = {
 }
 # Beside mapInArrow; many small partitions beside the way without a sink.
 _GOALS = {"a": 1.5, "b": 2.0, "c": 2.0, "d": 1.5, "s": 2.0, "v": 1.8, "w": 1.8, "echo of a": 1.0}
+# The same, where rows go through shared memory; and their rate as a share of that of a scan without a sink.
+_SHARED_GOALS = {
+    "a": 2.8, "b": 3.2, "c": 4.0, "d": 2.2, "s": 3.2, "t": 2.8, "m": 2.2, "v": 1.5, "w": 1.26, "echo of a": 2.4,
+}  # fmt: skip
+_SCAN_GOALS = {"a": 0.7, "b": 0.6, "c": 0.6, "d": 0.6, "s": 0.7, "t": 0.7, "m": 0.7, "v": 0.6, "w": 0.7}
 # The peer's, TensorFlowOnSpark 2.2.5 with InputMode.SPARK, measured once on 2 cores.
 _PEER_ROWS_PER_S = {"a": 19_700, "b": 11_600, "c": 4_600, "d": 10_700}
 
@@ -87,7 +94,7 @@ def _run(arguments):
     with tempfile.TemporaryDirectory(prefix="millrace-", ignore_cleanup_errors=True) as root:
         packed = package(root)
         with SparkCluster(pathlib.Path(root, "spark"), cores=2, memory_mb=4096) as cluster:
-            output = _submit(cluster, packed, arguments)
+            output = _submit(cluster, packed, arguments, ["--only-feeds"] if arguments.only_feeds else [])
             if arguments.curve:
                 # Executors that take every node for one of another host.
                 output += _submit(cluster, packed, arguments, ["--only-millrace"], "-Dmillrace.feed.curve=true")
@@ -141,6 +148,17 @@ def _print_budget(found):
         print(f"{_NAMES[shape]:30} {way:>19} " + " ".join(f"{part:8.0f}" for part in parts))
 
 
+def _report_shared(found):
+    reports = []
+    for goals, other in ((_SHARED_GOALS, "mapInArrow"), (_SCAN_GOALS, "noop scan")):
+        for shape, goal in goals.items():
+            if (shape, "Millrace, shared") in found:
+                ours, theirs = _rate(found[shape, "Millrace, shared"]), _rate(found[shape, other])
+                name = f"spark_feed_{shape.replace(' ', '_')}_shared" + ("_scan" if other == "noop scan" else "")
+                reports.append(report(name, ours, theirs, "rows/s", other, ours / theirs, goal))
+    return reports
+
+
 def _report(found):
     reports = []
     _print_table(found)
@@ -157,6 +175,7 @@ def _report(found):
         elif shape in _PEER_ROWS_PER_S:
             rate = f"{_PEER_ROWS_PER_S[shape]:,} rows/s of {_NAMES[shape]}"
             print(f"note: the peer has fed {rate}, measured once elsewhere")
+    reports += _report_shared(found)
     if ("p", "Millrace") in found:
         ours, scan = (statistics.median(found["p", way]["seconds"]) for way in ("Millrace", "noop scan"))
         reports.append(report("spark_feed_partitions", ours, scan, "s", "a scan without a sink", scan / ours, 1 / 1.3))
@@ -170,9 +189,10 @@ def _report(found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shapes", default="a,b,c,d,s,v,w,p")
+    parser.add_argument("--shapes", default="a,b,c,d,s,t,m,v,w,p")
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rows")
+    parser.add_argument("--only-feeds", action="store_true", help="no starts, ends and failures of clusters")
     parser.add_argument("--no-curve", dest="curve", action="store_false", help="without feeding over CURVE")
     parser.add_argument("--peer", action="store_true", help="TensorFlowOnSpark too: installs TensorFlow, takes long")
     parser.add_argument("--json", help="a file for the figures")

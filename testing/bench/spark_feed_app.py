@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -13,6 +14,23 @@ import time
 from millrace import Cluster, InputMode, MillraceError, NodeProgram
 from pyspark.sql import SparkSession
 
+_MIXED = [
+    f"IF(id % {3 + k} = 0, NULL, {column}) AS c{k}"
+    for k, column in enumerate(
+        [
+            "id",
+            "CAST(id % 1000 AS int)",
+            "CAST(id % 100 AS smallint)",
+            "id % 2 = 0",
+            "id / 7",
+            "CAST(id % 1000 / 7 AS float)",
+            "concat('name-', id % 5000)",
+            "uuid()",
+            "date_add(DATE '2020-01-01', CAST(id % 1000 AS int))",
+            "timestamp_seconds(1600000000 + id)",
+        ]
+    )
+]
 # Shape to rows and columns; enough rows that starting a job is little of it.
 SHAPES = {
     "a": (6_000_000, ["id AS x"]),
@@ -22,26 +40,9 @@ SHAPES = {
     "s": (400_000, [f"CAST((id * 64 + {k}) % 1000 / 7 AS float) AS f{k}" for k in range(64)]),
     "p": (500_000, ["id AS x"]),
     "v": (400_000, ["transform(sequence(0, 63), k -> CAST((id * 64 + k) % 1000 / 7 AS float)) AS x"]),
-    "w": (
-        1_000_000,
-        [
-            f"IF(id % {3 + k} = 0, NULL, {column}) AS c{k}"
-            for k, column in enumerate(
-                [
-                    "id",
-                    "CAST(id % 1000 AS int)",
-                    "CAST(id % 100 AS smallint)",
-                    "id % 2 = 0",
-                    "id / 7",
-                    "CAST(id % 1000 / 7 AS float)",
-                    "concat('name-', id % 5000)",
-                    "uuid()",
-                    "date_add(DATE '2020-01-01', CAST(id % 1000 AS int))",
-                    "timestamp_seconds(1600000000 + id)",
-                ]
-            )
-        ],
-    ),
+    "t": (1_000_000, ["lpad(CAST(id AS string), 20, 'x') AS x"]),
+    "m": (1_000_000, _MIXED),
+    "w": (1_000_000, _MIXED),
 }
 # Two, one for each node; many small ones show what a task costs.
 PARTITIONS = {"p": 5000}
@@ -170,6 +171,14 @@ def noop(df):
     df.write.format("noop").mode("overwrite").save()
 
 
+def feed(cluster, df, rows):
+    expect_rows(cluster.train(df).rows, rows)
+
+
+def echo(cluster, df):
+    noop(cluster.inference(df, "y bigint"))
+
+
 class Bench:
     def __init__(self, spark, arguments, folder):
         self.spark = spark
@@ -180,8 +189,9 @@ class Bench:
         self.program = arguments.node
         self.meter = CpuMeter(spark.sparkContext.applicationId, arguments.node)
 
-    def start(self):
-        return Cluster.run(self.spark, NodeProgram.file(self.program), 2, input_mode=InputMode.FEED)
+    def start(self, shared_memory=False):
+        program = NodeProgram.file(self.program)
+        return Cluster.run(self.spark, program, 2, input_mode=InputMode.FEED, feed_shared_memory=shared_memory)
 
     def measure(self, shape, rows, ways):
         """Each way in turns, after two rounds that do not count: compilers need so long."""
@@ -195,7 +205,7 @@ class Bench:
     def frame(self, shape):
         rows, columns = SHAPES[shape]
         rows = int(rows * self.scale)
-        batch = 10_000 if shape in "asw" else 1000
+        batch = 10_000 if shape in "astmw" else 1000
         self.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch)
         df = self.spark.range(0, rows, 1, PARTITIONS.get(shape, 2)).selectExpr(*columns)
         if shape in PARTITIONS:
@@ -246,8 +256,8 @@ class Bench:
                 cluster.shutdown()
         df.unpersist()
 
-    def feeds(self, cluster, shapes):
-        mark = " over CURVE" if self.only_millrace else ""
+    def feeds(self, clusters, shapes):
+        """`clusters`: by the name of the way that feeds them."""
         kept = None
         for shape in shapes:
             df, rows = self.frame(shape)
@@ -259,7 +269,8 @@ class Bench:
                 ways["mapInPandas"] = lambda: expect_rows(
                     sum(r.n for r in df.mapInPandas(count_pandas, "n long").collect()), rows
                 )
-            ways["Millrace" + mark] = lambda: expect_rows(cluster.train(df).rows, rows)
+            for name, cluster in clusters.items():
+                ways[name] = functools.partial(feed, cluster, df, rows)
             self.measure(shape, rows, ways)
             if shape == "a":
                 kept = (df, rows)
@@ -267,36 +278,37 @@ class Bench:
                 df.unpersist(True)
         return kept
 
-    def echo(self, cluster, df, rows):
-        cluster.end_feed()
-        self.measure(
-            "echo of a",
-            rows,
-            {
-                "mapInArrow": lambda: noop(df.mapInArrow(echo_arrow, "y long")),
-                "Millrace": lambda: noop(cluster.inference(df, "y bigint")),
-            },
-        )
+    def echo(self, clusters, df, rows):
+        ways = {"mapInArrow": lambda: noop(df.mapInArrow(echo_arrow, "y long"))}
+        for name, cluster in clusters.items():
+            cluster.end_feed()
+            ways[name] = functools.partial(echo, cluster, df)
+        self.measure("echo of a", rows, ways)
 
 
 def measure(bench, arguments):
-    if not arguments.only_millrace:
+    if not arguments.only_millrace and not arguments.only_feeds:
         bench.turns()
         bench.kills()
-    cluster = bench.start()
-    kept = bench.feeds(cluster, arguments.shapes.split(",") if arguments.shapes else [])
+    if arguments.only_millrace:
+        clusters = {"Millrace over CURVE": bench.start()}
+    else:
+        clusters = {"Millrace": bench.start(), "Millrace, shared": bench.start(shared_memory=True)}
+    kept = bench.feeds(clusters, arguments.shapes.split(",") if arguments.shapes else [])
     if kept and not arguments.only_millrace:
-        bench.echo(cluster, *kept)
-    cluster.shutdown()
+        bench.echo(clusters, *kept)
+    for cluster in clusters.values():
+        cluster.shutdown()
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("node")
-    parser.add_argument("--shapes", default="a,b,c,d,s,v,w,p")
+    parser.add_argument("--shapes", default="a,b,c,d,s,t,m,v,w,p")
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only-millrace", action="store_true", help="the feed alone")
+    parser.add_argument("--only-feeds", action="store_true", help="no starts, ends and failures of clusters")
     arguments = parser.parse_args()
     spark = SparkSession.builder.appName("spark_feed").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
