@@ -131,7 +131,8 @@ class ClusterTest(unittest.TestCase):
         options = {"args": ["sum"], "num_ps": 1, "master_node": "chief"}
         with run(heard, _CPP_NODE, 3, **options) as cluster:
             result = cluster.train({"x": np.arange(100)}, num_epochs=2, end_of_feed=True)
-            self.assertEqual(result, millrace.TrainResult(200, 0, True, False))
+            self.assertEqual(result, millrace.TrainResult(200, 0, True, False, result.elapsed))
+            self.assertGreater(result.elapsed, 0.0)
             doubled = cluster.inference({"x": np.arange(20)}).table()
             self.assertEqual(doubled.to_pydict(), {"doubled": [2 * i for i in range(20)]})
             with self.assertRaisesRegex(millrace.FailedPreconditionError, "has ended"):

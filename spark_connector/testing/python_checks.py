@@ -53,6 +53,7 @@ def trains_and_answers(spark, node):
         data = spark.range(0, 1000, 1, 4).withColumnRenamed("id", "x")
         result = cluster.train(data, num_epochs=2, end_of_feed=True)
         expect((result.rows, result.terminated, result.exactly_once) == (2000, False, True), result)
+        expect(result.elapsed > 0, result)
         out = cluster.inference(data, "y bigint, sum bigint, rank bigint")
         expect(type(out) is type(data) and out.columns == ["y", "sum", "rank"], out)
         rows = out.collect()

@@ -28,10 +28,11 @@ _Self = TypeVar("_Self", bound="Cluster")
 class TrainResult:
     """What became of a train call."""
 
-    rows: int  # acknowledged by programs, over all epochs
-    refed_rows: int  # fed again although a node had them: perhaps used twice
-    exactly_once: bool  # it is known that every row was delivered exactly once
-    terminated: bool  # every program stopped reading before the end
+    rows: int  # that programs have used, in all epochs
+    refed_rows: int  # that were fed again although a node had them: perhaps used twice
+    exactly_once: bool  # it is known that every row was used exactly once
+    terminated: bool  # no node reads the queue any more; rows may be unread
+    elapsed: float  # seconds of feeding
 
 
 @dataclasses.dataclass(frozen=True)

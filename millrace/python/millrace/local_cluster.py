@@ -142,7 +142,8 @@ class LocalCluster(Cluster):
 
         self._feed(feed, feed_timeout, queue, batch_bytes)
         refed = result.refed_rows
-        return TrainResult(result.rows, refed, refed == 0 and not result.terminated, bool(result.terminated))
+        exactly_once = refed == 0 and not result.terminated
+        return TrainResult(result.rows, refed, exactly_once, bool(result.terminated), result.elapsed_ms / 1000.0)
 
     def inference(
         self,

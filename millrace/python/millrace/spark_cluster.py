@@ -103,7 +103,13 @@ class SparkCluster(Cluster):
         )
         with translated():
             result = self._java.train(_java_frame(data), options)
-        return TrainResult(result.rows(), result.refedRows(), result.exactlyOnce(), result.terminated())
+        return TrainResult(
+            result.rows(),
+            result.refedRows(),
+            result.exactlyOnce(),
+            result.terminated(),
+            result.elapsed().toMillis() / 1000.0,
+        )
 
     def _train_stream(
         self, stream: DStream, num_epochs: int, feed_timeout: Optional[float], queue: str, end_of_feed: bool
