@@ -29,6 +29,7 @@
 #include "feed/feeder/feeder_link.h"
 #include "feed/feeder/feeder_outbox.h"
 #include "feed/feeder/feeder_session.h"
+#include "feed/feeder/reply_sockets.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/socket_turns.h"
 #include "feed/wire/zmq_socket.h"
@@ -92,8 +93,8 @@ class FeederLoop {
   FeederLoop(const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox, ZmqContext context,
              CurveKeys curve_keys);
   absl::Status Bind();
-  [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request);
-  [[nodiscard]] bool IsProof(const ZapRequest& request) const;
+  // A node of this host has shown that it is the node.
+  void OnLogin(const std::string& principal);
   [[nodiscard]] static const std::string& EndpointOf(const Connection& connection);
   [[nodiscard]] static std::string PlaceOf(const Connection& connection);
   [[nodiscard]] Route FirstRoute(const FeedTarget& target) const;
@@ -108,7 +109,7 @@ class FeederLoop {
   void SendOpen(Entry& entry);
   void CloseSession(uint64_t id);
 
-  // Connections.
+  // Connections (feeder_loop_connections.cc).
   absl::StatusOr<Connection*> FindOrConnect(const FeedTarget& target);
   absl::Status Connect(Connection& connection);
   void Disconnect(Connection& connection);
@@ -141,8 +142,6 @@ class FeederLoop {
                            std::vector<ZmqMessage>& parts);
   // SEGMENT.
   absl::Status OpenSegment(Entry& entry, const SegmentFrame& frame);
-  absl::Status Dispatch(FeedSession& session, const FrameHeader& header,
-                        std::vector<ZmqMessage>& parts);
   void AnswerForeign(absl::string_view principal, absl::string_view header,
                      const absl::Status& status);
   void Poison(absl::string_view principal, const absl::Status& reason);
@@ -157,7 +156,6 @@ class FeederLoop {
   const FeederOptions options_;
   const std::shared_ptr<FeederOutbox> outbox_;
   const std::string principal_;
-  const std::string challenge_;  // what nodes' logins to reply_ answer
   const CurveKeys curve_keys_;
 
   SocketTurns turns_;
@@ -166,27 +164,17 @@ class FeederLoop {
   absl::Status failure_;  // of a turn; no more are made
 
   ZmqContext context_;
-  std::optional<ZapServer> zap_;
-  ZmqSocket reply_;        // PLAIN
-  ZmqSocket curve_reply_;  // bound when the first node on another host is reached
-  std::map<std::string, std::string> curve_replies_;  // endpoints of curve_reply_ by local address
-  // Nodes by CURVE key, as the 32 bytes that ZAP tells: those that lookups told of.
-  absl::flat_hash_map<std::string, std::string> curve_nodes_;
-  // Keys of nodes by principal: those that lookups told of. Bounded by the attempts of all nodes.
-  absl::flat_hash_map<std::string, std::string> plain_nodes_;
+  std::unique_ptr<ReplySockets> replies_;
   uint64_t logins_ = 0;  // made so far
-  std::string reply_ipc_;
-  std::string reply_tcp_;
   Poller poller_;
 
   std::map<ConnectionKey, std::unique_ptr<Connection>> connections_;
   absl::flat_hash_map<const ZmqSocket*, Connection*>
       by_socket_;  // connections_ by their links' sockets
   absl::flat_hash_map<uint64_t, Entry> sessions_;
-  std::set<std::string, std::less<>> poisoned_;  // principals; bounded by the attempts of all nodes
-  int waiting_ = 0;                              // connections with retry_at
-  int unproven_ = 0;                             // connections with prove_by
-  int draining_ = 0;                             // entries with broken_by
+  int waiting_ = 0;   // connections with retry_at
+  int unproven_ = 0;  // connections with prove_by
+  int draining_ = 0;  // entries with broken_by
 
   mutable Mutex stats_mu_;
   FeederStats stats_ ABSL_GUARDED_BY(stats_mu_);
