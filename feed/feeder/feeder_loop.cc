@@ -298,7 +298,8 @@ absl::Status FeederLoop::HandleFrame(const ZmqSocket& reply, absl::string_view p
     return entry.session->OnRoom({.offset = frame.offset, .length = frame.length},
                                  entry.connection->segment);
   }
-  if (header->type == FrameType::kResult) Count([](FeederStats& stats) { ++stats.results_received; });
+  if (header->type == FrameType::kResult)
+    Count([](FeederStats& stats) { ++stats.results_received; });
   return DispatchReply(*entry.session, *header, parts);
 }
 

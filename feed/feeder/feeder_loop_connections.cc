@@ -204,8 +204,9 @@ absl::Status FeederLoop::HandshakeDone(Connection& connection) {
     return absl::UnavailableError(
         absl::StrCat(connection.target.node, ": the connection was lost at once"));
   }
-  MILLRACE_RETURN_IF_ERROR(Annotate(
-      replies_->ListenOn(local), absl::StrCat("listening for replies of ", connection.target.node)));
+  MILLRACE_RETURN_IF_ERROR(
+      Annotate(replies_->ListenOn(local),
+               absl::StrCat("listening for replies of ", connection.target.node)));
   for (const uint64_t id : connection.sessions) SendOpen(sessions_.at(id));
   return absl::OkStatus();
 }

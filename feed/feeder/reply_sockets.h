@@ -6,8 +6,8 @@
 // Defines: NodePrincipal(), ReplySockets.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto replies, ReplySockets::Create(context, options));
-//   MILLRACE_RETURN_IF_ERROR(replies->Expect(target));     // before the node is told where to reply
-//   SendOpen(replies->ipc_reply());
+//   MILLRACE_RETURN_IF_ERROR(replies->Expect(target));     // before the node is told where to
+//   reply SendOpen(replies->ipc_reply());
 //   ...
 //   MILLRACE_RETURN_IF_ERROR(replies->zap().Poll());       // logins are answered here
 //   auto parts = replies->plain().Receive();

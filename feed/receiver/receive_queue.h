@@ -213,6 +213,10 @@ class ReceiveQueue {
     bool begun = false;                // rows of it have come
     int64_t moves = 0;                 // BATCHes and ends of partitions that have come
     bool ended = false;                // FeedEnd: no session of it will come
+
+    void Erase(const ReceiveSession* session) {
+      std::erase_if(sessions, [&](const SessionPtr& other) { return other.get() == session; });
+    }
   };
 
   [[nodiscard]] State FillTrain();

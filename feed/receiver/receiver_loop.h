@@ -154,6 +154,7 @@ class ReceiverLoop {
   [[nodiscard]] absl::Status ReadLinks();
   void CloseAll();
 
+  // Messages (receiver_loop_messages.cc).
   void HandleMessage(DataSocket* data, std::vector<ZmqMessage> parts);
   [[nodiscard]] absl::Status HandleFrame(DataSocket* data, const std::string& principal,
                                          const FrameHeader& header, std::vector<ZmqMessage>* parts);
@@ -164,14 +165,19 @@ class ReceiverLoop {
                      const std::vector<ZmqMessage>& parts);
   [[nodiscard]] absl::Status HandleOfEnded(uint64_t connection, const FrameHeader& header,
                                            absl::string_view metadata);
+  // Of a session that is open: ABORT, and what follows CREDIT.
+  [[nodiscard]] absl::Status HandleAbort(Sessions::iterator it, absl::string_view metadata);
+  [[nodiscard]] absl::Status HandleInSession(Sessions::iterator it, FrameType type,
+                                             std::vector<ZmqMessage>* parts);
   [[nodiscard]] absl::Status HandleSchema(Session* session, absl::string_view metadata);
   [[nodiscard]] absl::Status HandleBatch(Session* session, std::vector<ZmqMessage>* parts);
   [[nodiscard]] absl::Status HandlePlaced(Session* session, absl::string_view metadata);
   [[nodiscard]] absl::Status AddBatch(Session* session, absl::string_view metadata, int64_t bytes,
                                       std::vector<BodyPart> body);
+
+  // Links.
   // The segment for a session, if it asks for one and there is one.
   [[nodiscard]] SessionSegment SegmentFor(const std::string& principal, const PendingOpen& pending);
-
   // The link to a reply endpoint, made if there is none; nullopt if it is none to connect to, for a
   // session that came over CURVE or not.
   [[nodiscard]] std::optional<uint64_t> FindLink(const std::string& principal,
