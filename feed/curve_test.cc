@@ -18,6 +18,8 @@
 #include "feed/receiver/receiver.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/login.h"
+#include "feed/wire/poller.h"
+#include "feed/wire/zap_server.h"
 #include "feed/wire/zmq_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

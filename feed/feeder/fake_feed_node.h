@@ -32,6 +32,8 @@
 #include "feed/ipc/ipc.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/login.h"
+#include "feed/wire/poller.h"
+#include "feed/wire/zap_server.h"
 #include "feed/wire/zmq_socket.h"
 #include "millrace/record_batch.h"
 

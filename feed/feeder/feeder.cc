@@ -6,7 +6,7 @@
 #include "core/base/random.h"
 #include "feed/feeder/feeder_loop.h"
 #include "feed/wire/curve.h"
-#include "feed/wire/zmq_socket.h"
+#include "feed/wire/poller.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {

@@ -31,6 +31,7 @@
 #include "feed/feeder/feeder_session.h"
 #include "feed/feeder/reply_sockets.h"
 #include "feed/wire/frame.h"
+#include "feed/wire/poller.h"
 #include "feed/wire/socket_turns.h"
 #include "feed/wire/zmq_socket.h"
 

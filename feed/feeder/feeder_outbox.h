@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
+#include "feed/wire/poller.h"
 #include "feed/wire/socket_turns.h"
-#include "feed/wire/zmq_socket.h"
 
 namespace millrace {
 

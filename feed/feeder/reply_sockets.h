@@ -30,6 +30,7 @@
 #include "core/balance/feed_target.h"
 #include "core/net/port_range.h"
 #include "feed/wire/frame.h"
+#include "feed/wire/zap_server.h"
 #include "feed/wire/zmq_socket.h"
 
 namespace millrace {

@@ -11,6 +11,7 @@
 #include "core/base/random.h"
 #include "feed/wire/local_name.h"
 #include "feed/wire/login.h"
+#include "feed/wire/poller.h"
 
 namespace millrace {
 namespace {

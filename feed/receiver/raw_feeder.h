@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "feed/ipc/ipc.h"
 #include "feed/wire/frame.h"
+#include "feed/wire/zap_server.h"
 #include "feed/wire/zmq_socket.h"
 #include "millrace/record_batch.h"
 

@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver_waker.h"
+#include "feed/wire/poller.h"
 #include "feed/wire/socket_turns.h"
 #include "millrace/status_macros.h"
 

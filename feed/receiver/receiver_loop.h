@@ -42,7 +42,9 @@
 #include "feed/segment/segment.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/login.h"
+#include "feed/wire/poller.h"
 #include "feed/wire/socket_turns.h"
+#include "feed/wire/zap_server.h"
 #include "feed/wire/zmq_socket.h"
 
 namespace millrace {

@@ -15,7 +15,7 @@
 #include <atomic>
 #include <utility>
 
-#include "feed/wire/zmq_socket.h"
+#include "feed/wire/poller.h"
 
 namespace millrace {
 

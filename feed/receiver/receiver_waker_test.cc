@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
-#include "feed/wire/zmq_socket.h"
+#include "feed/wire/poller.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,6 +1,5 @@
 #include "feed/wire/zmq_socket.h"
 
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,7 +12,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "feed/wire/large_blocks.h"
 #include "millrace/status_macros.h"
@@ -29,9 +27,6 @@ constexpr int kHandshakeMs = 2000;
 // The limit of what a PUSH receives, which is only commands: its server may be an impostor.
 constexpr int64_t kMaxCommandBytes = 4096;
 constexpr int kMaxSockets = 65536;  // of a context; libzmq's default of 1023 is 300 nodes
-constexpr size_t kMaxZapUserIdBytes = 255;
-// The longest single poll(), whose timeout is an int of milliseconds.
-constexpr absl::Duration kLongestPoll = absl::Hours(1);
 
 // libzmq's errno as a Status. `error` is what zmq_errno() returned.
 absl::Status ZmqError(int error, absl::string_view what) {
@@ -479,198 +474,5 @@ void ZmqSocket::CloseAfterSending(absl::Duration linger) {
   zmq_close(std::exchange(handle_, nullptr));
   context_.reset();
 }
-
-// ----------------------------------------------------------------------------------- ZapServer
-
-absl::StatusOr<ZapServer> ZapServer::Create(const ZmqContext& context, Decision decide) {
-  SocketOptions options;
-  MILLRACE_ASSIGN_OR_RETURN(ZmqSocket socket,
-                            ZmqSocket::Create(context, SocketType::kRep, options));
-  MILLRACE_RETURN_IF_ERROR(socket.Bind("inproc://zeromq.zap.01").status());
-  socket.DetachFromThread();
-  return ZapServer(std::move(socket), std::move(decide));
-}
-
-absl::Status ZapServer::Poll() {
-  while (true) {
-    MILLRACE_ASSIGN_OR_RETURN(std::optional<std::vector<ZmqMessage>> parts, socket_.Receive());
-    if (!parts.has_value()) return absl::OkStatus();
-    // version, request id, domain, address, routing id, mechanism, credentials...
-    const auto text = [&](size_t i) {
-      return i < parts->size() ? std::string((*parts)[i].view()) : std::string();
-    };
-    ZapRequest request{.mechanism = text(5), .domain = text(2), .address = text(3)};
-    if (request.mechanism == "PLAIN") {
-      request.user = text(6);
-      request.password = text(7);
-    } else if (request.mechanism == "CURVE") {
-      request.curve_key = text(6);
-    }
-    std::optional<std::string> principal;
-    if (parts->size() >= 6 && text(0) == "1.0" && request.domain == kZapDomain) {
-      principal = decide_(request);
-    }
-    if (principal.has_value() && principal->size() > kMaxZapUserIdBytes) principal.reset();
-
-    std::vector<ZmqMessage> reply;
-    reply.push_back(ZmqMessage::Copy("1.0"));
-    reply.push_back(ZmqMessage::Copy(text(1)));
-    reply.push_back(ZmqMessage::Copy(principal.has_value() ? "200" : "400"));
-    reply.push_back(ZmqMessage::Copy(principal.has_value() ? "OK" : "refused"));
-    reply.push_back(ZmqMessage::Copy(principal.value_or("")));
-    reply.push_back(ZmqMessage::Copy(""));  // no metadata
-    MILLRACE_RETURN_IF_ERROR(socket_.Send(std::move(reply)).status());
-  }
-}
-
-// -------------------------------------------------------------------------------------- WakeFd
-
-absl::StatusOr<WakeFd> WakeFd::Create() {
-  UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd.valid()) return ZmqError(errno, "cannot make an eventfd");
-  return WakeFd(std::move(fd));
-}
-
-void WakeFd::Wake() const {
-  const uint64_t one = 1;
-  // EAGAIN: the counter is full, so the poller is awake already.
-  while (write(fd_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
-  }
-}
-
-void WakeFd::Clear() const {
-  uint64_t count;
-  while (read(fd_.get(), &count, sizeof(count)) < 0 && errno == EINTR) {
-  }
-}
-
-// -------------------------------------------------------------------------------------- Poller
-
-namespace {
-
-// libzmq's descriptor of a socket. It is no socket of the system: it is readable when libzmq has
-// something to look at, once, until it has looked.
-int DescriptorOf(void* handle) {
-  int fd = -1;
-  size_t size_bytes = sizeof(fd);
-  MILLRACE_CHECK(zmq_getsockopt(handle, ZMQ_FD, &fd, &size_bytes) == 0)
-      << "no descriptor: " << zmq_strerror(zmq_errno());
-  return fd;
-}
-
-}  // namespace
-
-void Poller::AddItem(const ZmqSocket* socket, bool monitor, int fd) {
-  entries_.push_back({socket, monitor, /*ready=*/false});
-  items_.push_back({fd, POLLIN, 0});
-}
-
-void Poller::Add(const ZmqSocket& socket) {
-  socket.CheckThread();
-  socket.drained_ = false;
-  AddItem(&socket, /*monitor=*/false, DescriptorOf(socket.handle_));
-  if (socket.monitor_ != nullptr) AddMonitor(socket);
-}
-
-void Poller::AddMonitor(const ZmqSocket& socket) {
-  socket.CheckMonitorThread();
-  socket.monitor_drained_ = false;
-  AddItem(&socket, /*monitor=*/true, DescriptorOf(socket.monitor_));
-}
-
-void Poller::Add(const WakeFd& wake) { AddItem(nullptr, /*monitor=*/false, wake.fd()); }
-
-void Poller::Remove(const ZmqSocket& socket) {
-  for (size_t i = entries_.size(); i-- > 0;) {
-    if (entries_[i].socket != &socket) continue;
-    entries_.erase(entries_.begin() + i);
-    items_.erase(items_.begin() + i);
-  }
-}
-
-bool Poller::Drained(const Entry& entry) {
-  if (entry.socket == nullptr) return true;
-  if (entry.monitor) return entry.socket->monitor_drained_;
-  return entry.socket->drained_ || !entry.socket->receives_;
-}
-
-// Whether there is something to read. If not, the descriptor becomes ready when there is.
-bool Poller::AskLibzmq(const Entry& entry) {
-  if (entry.monitor) {
-    entry.socket->CheckMonitorThread();
-  } else {
-    entry.socket->CheckThread();
-  }
-  int events = 0;
-  size_t size_bytes = sizeof(events);
-  void* const handle = entry.monitor ? entry.socket->monitor_ : entry.socket->handle_;
-  if (zmq_getsockopt(handle, ZMQ_EVENTS, &events, &size_bytes) != 0) return true;  // reads tell why
-  const bool readable = (events & ZMQ_POLLIN) != 0;
-  (entry.monitor ? entry.socket->monitor_drained_ : entry.socket->drained_) = !readable;
-  return readable;
-}
-
-// False if poll() fails.
-bool Poller::PollOnce(int timeout_ms, bool* ready) {
-  if (poll(items_.data(), items_.size(), timeout_ms) < 0) return false;
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    Entry& entry = entries_[i];
-    if (items_[i].revents != 0 && !entry.ready) {
-      entry.ready = entry.socket == nullptr || AskLibzmq(entry);
-    }
-    *ready = *ready || entry.ready;
-  }
-  return true;
-}
-
-absl::Status Poller::Wait(absl::Duration timeout) {
-  bool ready = false;
-  // Messages that were left unread do not make a descriptor readable.
-  for (Entry& entry : entries_) {
-    entry.ready = !Drained(entry) && AskLibzmq(entry);
-    ready = ready || entry.ready;
-  }
-  const absl::Duration until = RealClock()->SteadyNow() + std::max(timeout, absl::ZeroDuration());
-  while (true) {
-    int timeout_ms = 0;
-    if (!ready && timeout == absl::InfiniteDuration()) {
-      timeout_ms = -1;
-    } else if (!ready) {
-      // Rounded up: rounding down would spin through the last millisecond of every wait.
-      const absl::Duration left =
-          std::clamp(until - RealClock()->SteadyNow(), absl::ZeroDuration(), kLongestPoll);
-      timeout_ms =
-          static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
-    }
-    if (!PollOnce(timeout_ms, &ready)) {
-      const int error = errno;
-      if (error == EINTR) return absl::OkStatus();
-      return ZmqError(error, "cannot poll");
-    }
-    // A descriptor may have become ready for something that is not input, such as a connection.
-    if (ready || timeout_ms == 0) return absl::OkStatus();
-  }
-}
-
-bool Poller::IsReady(const ZmqSocket* socket, bool monitor, int fd) const {
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    const Entry& entry = entries_[i];
-    if (entry.socket != socket || entry.monitor != monitor) continue;
-    if (socket != nullptr || items_[i].fd == fd) return entry.ready;
-  }
-  return false;
-}
-
-std::vector<const ZmqSocket*> Poller::WithEvents() const {
-  std::vector<const ZmqSocket*> sockets;
-  for (const Entry& entry : entries_) {
-    if (entry.monitor && entry.ready) sockets.push_back(entry.socket);
-  }
-  return sockets;
-}
-
-bool Poller::HasInput(const ZmqSocket& socket) const { return IsReady(&socket, false, -1); }
-bool Poller::HasEvent(const ZmqSocket& socket) const { return IsReady(&socket, true, -1); }
-bool Poller::IsWoken(const WakeFd& wake) const { return IsReady(nullptr, false, wake.fd()); }
 
 }  // namespace millrace

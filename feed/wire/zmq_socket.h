@@ -1,28 +1,20 @@
 // File: feed/wire/zmq_socket.h
 //
-// ZeroMQ as the feed protocol uses it: the one place of the tree that calls libzmq, beside the keys
-// of feed/wire/curve.h. Nothing here throws; every failure is an absl::Status.
+// ZeroMQ as the feed protocol uses it. Only this file, feed/wire/poller.h and feed/wire/curve.h
+// (keys) call libzmq. Nothing here throws; every failure is an absl::Status.
 //
-// Defines: ZmqContext, ZmqMessage, CurveKeys, SocketOptions, ZmqSocket, ZmqEvent, ZapRequest,
-// ZapServer, WakeFd, Poller, IsPrincipal().
+// Defines: ZmqContext, ZmqMessage, CurveKeys, SocketOptions, ZmqSocket, ZmqEvent, IsPrincipal().
 //
 //   MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create());
-//   MILLRACE_ASSIGN_OR_RETURN(ZapServer zap, ZapServer::Create(context, [&](const ZapRequest& r) {
-//     return logins.Accept(r.user, r.password) ? std::optional(r.user) : std::nullopt;
-//   }));
 //   MILLRACE_ASSIGN_OR_RETURN(ZmqSocket pull, ZmqSocket::Create(context, SocketType::kPull,
 //                                                               SocketOptions::PlainServer()));
 //   MILLRACE_ASSIGN_OR_RETURN(std::string endpoint, pull.Bind("tcp://127.0.0.1:*"));
-//   Poller poller;
-//   poller.Add(pull);
-//   poller.Add(zap.socket());
-//   MILLRACE_RETURN_IF_ERROR(poller.Wait(absl::Seconds(1)));
-//   if (poller.HasInput(zap.socket())) MILLRACE_RETURN_IF_ERROR(zap.Poll());
-//   if (poller.HasInput(pull)) { MILLRACE_ASSIGN_OR_RETURN(auto parts, pull.Receive()); ... }
+//   ...                                                          // feed/wire/poller.h waits
+//   MILLRACE_ASSIGN_OR_RETURN(auto parts, pull.Receive());
 //
-// Threads: a ZmqContext may be shared by threads. ZmqSocket, ZapServer and Poller belong to one
-// thread, the first that uses them; every call checks it (also in optimised builds: a socket used
-// from two threads corrupts libzmq). WakeFd::Wake() may be called from any thread.
+// Threads: a ZmqContext may be shared by threads. A ZmqSocket belongs to one thread, the first that
+// uses it; every call checks it (also in optimised builds: a socket used from two threads corrupts
+// libzmq).
 //
 // The options that section 1 of docs/feed_protocol.md fixes for every socket are not options here:
 // LINGER 0 (kCloseLinger once it is closed), RECONNECT_IVL -1, HEARTBEAT_IVL 1 s, HEARTBEAT_TIMEOUT
@@ -31,12 +23,10 @@
 #ifndef FEED_WIRE_ZMQ_SOCKET_H_
 #define FEED_WIRE_ZMQ_SOCKET_H_
 
-#include <poll.h>  // for pollfd, held by value
-#include <zmq.h>   // for zmq_msg_t, held by value
+#include <zmq.h>  // for zmq_msg_t, held by value
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +38,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/thread_checker.h"
-#include "core/base/unique_fd.h"
 
 namespace millrace {
 
@@ -251,103 +240,6 @@ class ZmqSocket {
   mutable bool monitor_drained_ = false;
   ThreadChecker thread_;          // of messages
   ThreadChecker monitor_thread_;  // of events
-};
-
-// What a client presents when it connects.
-struct ZapRequest {
-  std::string mechanism;  // "NULL", "PLAIN" or "CURVE"
-  std::string domain;
-  std::string address;    // of the peer; empty or "localhost"-like text for ipc
-  std::string user;       // PLAIN only
-  std::string password;   // PLAIN only
-  std::string curve_key;  // CURVE only: the client's public key, 32 bytes
-};
-
-// Answers the authentication requests of all server sockets of one context (RFC 27).
-// Thread safety: one thread, checked: the one that calls Poll().
-class ZapServer {
- public:
-  // Returns the principal to admit the client as (at most 255 bytes; it becomes user_id() of its
-  // messages), or nullopt to refuse it with 400. Called inside Poll().
-  using Decision = std::function<std::optional<std::string>(const ZapRequest&)>;
-
-  // Returns UNAVAILABLE if the context has one already. A request for another domain than
-  // kZapDomain is refused without asking `decide`.
-  [[nodiscard]] static absl::StatusOr<ZapServer> Create(const ZmqContext& context, Decision decide);
-
-  // Answers what is waiting.
-  [[nodiscard]] absl::Status Poll();
-
-  // To be polled for input.
-  [[nodiscard]] ZmqSocket& socket() { return socket_; }
-
- private:
-  ZapServer(ZmqSocket socket, Decision decide)
-      : socket_(std::move(socket)), decide_(std::move(decide)) {}
-
-  ZmqSocket socket_;
-  Decision decide_;
-};
-
-// Wakes a Poller from another thread.
-// Thread safety: thread-safe. Blocking: never.
-class WakeFd {
- public:
-  // Returns RESOURCE_EXHAUSTED if no descriptor is left.
-  [[nodiscard]] static absl::StatusOr<WakeFd> Create();
-
-  // Makes the next (or current) Poller::Wait return. Calls before that are counted as one.
-  void Wake() const;
-
-  // Takes the wake-ups so far. Call it before looking at what they announce.
-  void Clear() const;
-
-  [[nodiscard]] int fd() const { return fd_.get(); }
-
- private:
-  explicit WakeFd(UniqueFd fd) : fd_(std::move(fd)) {}
-  UniqueFd fd_;  // an eventfd
-};
-
-// Waits for input on sockets, for events of their monitors and for wake-ups. One poll() per Wait()
-// and libzmq asked only about the sockets whose descriptors are ready: zmq_poll asks about each
-// socket before and after, three system calls a time.
-// Ownership: none; an added socket must stay where it is in memory until it is removed.
-// Thread safety: one thread, that of its sockets.
-class Poller {
- public:
-  // Adds a socket and, if it has one, its monitor.
-  void Add(const ZmqSocket& socket);
-  // Its monitor alone: for a PUSH that another thread uses. Requires StartMonitor().
-  void AddMonitor(const ZmqSocket& socket);
-  void Add(const WakeFd& wake);
-  void Remove(const ZmqSocket& socket);
-
-  // Blocks until something is ready or `timeout` has passed; InfiniteDuration() waits for ever.
-  [[nodiscard]] absl::Status Wait(absl::Duration timeout);
-
-  // Of the last Wait(). False for what was added since.
-  [[nodiscard]] bool HasInput(const ZmqSocket& socket) const;
-  [[nodiscard]] bool HasEvent(const ZmqSocket& socket) const;
-  [[nodiscard]] bool IsWoken(const WakeFd& wake) const;
-  // All sockets of which HasEvent() is true, in one pass.
-  [[nodiscard]] std::vector<const ZmqSocket*> WithEvents() const;
-
- private:
-  struct Entry {
-    const ZmqSocket* socket;  // nullptr for a WakeFd
-    bool monitor;
-    bool ready;
-  };
-  void AddItem(const ZmqSocket* socket, bool monitor, int fd);
-  static bool Drained(const Entry& entry);
-  static bool AskLibzmq(const Entry& entry);
-  bool PollOnce(int timeout_ms, bool* ready);
-  bool IsReady(const ZmqSocket* socket, bool monitor, int fd) const;
-
-  // Two parallel arrays: what an item stands for, and the item as the kernel wants it.
-  std::vector<Entry> entries_;
-  std::vector<pollfd> items_;
 };
 
 }  // namespace millrace

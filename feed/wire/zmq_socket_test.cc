@@ -23,6 +23,8 @@
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "core/base/unique_fd.h"
+#include "feed/wire/poller.h"
+#include "feed/wire/zap_server.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -23,6 +23,7 @@
 #include "feed/feeder/node_directory.h"
 #include "feed/receiver/receiver.h"
 #include "feed/wire/login.h"
+#include "feed/wire/poller.h"
 #include "feed/wire/zmq_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

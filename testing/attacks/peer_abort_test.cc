@@ -25,6 +25,7 @@
 #include "core/base/unique_fd.h"
 #include "feed/receiver/receiver.h"
 #include "feed/wire/curve.h"
+#include "feed/wire/poller.h"
 #include "feed/wire/zmq_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -27,6 +27,8 @@
 #include "core/base/log.h"
 #include "feed/wire/frame.h"
 #include "feed/wire/login.h"
+#include "feed/wire/poller.h"
+#include "feed/wire/zap_server.h"
 #include "feed/wire/zmq_socket.h"
 
 namespace millrace {
