@@ -120,7 +120,7 @@ public final class ExecutorSiteTest extends FakeAgentTest {
     assertTrue(site.places().claim(7, 1));
     assertThrows(MillraceException.class, () -> site.places().startAgent(7, new Params()));
     assertTrue("its place is free at once", site.places().claim(7, 1));
-    assertTrue("it still ends", FakeAgent.threads("millrace-agent") > 0);
+    // Nearly always it still ends here; the JVM may see its death before anybody waits for its output.
     Files.delete(hold);
     FakeAgent.await("the agent's end", () -> FakeAgent.threads("millrace-agent") == 0);
     assertFalse("the place is that of the next attempt", site.places().claim(8, 1));
