@@ -21,7 +21,16 @@ absl::Status ClusterView::Reserve(int executor_id) {
   return absl::OkStatus();
 }
 
+absl::Status CheckFollows(const v1::WatchUpdate& update, uint64_t seq,
+                          absl::string_view incarnation) {
+  if (update.snapshot() || (seq != 0 && update.incarnation() == incarnation)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError("an update follows on what is not there");
+}
+
 absl::Status ClusterView::Apply(const v1::WatchUpdate& update) {
+  MILLRACE_RETURN_IF_ERROR(CheckFollows(update, seq_, incarnation_));
   if (update.snapshot()) {
     ClusterView fresh;
     fresh.dropped_metrics_ = dropped_metrics_;
@@ -29,8 +38,6 @@ absl::Status ClusterView::Apply(const v1::WatchUpdate& update) {
     fresh.dropped_log_lines_ = dropped_log_lines_;
     fresh.incarnation_ = update.incarnation();
     *this = std::move(fresh);
-  } else if (seq_ == 0 || update.incarnation() != incarnation_) {
-    return absl::FailedPreconditionError("an update follows on what is not there");
   } else if (update.seq() < seq_) {
     return absl::OkStatus();
   }

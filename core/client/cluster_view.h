@@ -2,7 +2,7 @@
 //
 // A cluster as a reader knows it: the updates of ClusterView.Watch folded into values.
 //
-// Defines: ClusterView.
+// Defines: ClusterView, CheckFollows().
 //
 //   ClusterView view;
 //   MILLRACE_RETURN_IF_ERROR(view.Apply(update));   // for each update, in order
@@ -30,6 +30,11 @@
 #include "millrace/cluster_spec.h"
 
 namespace millrace {
+
+// Whether `update` can be taken by a reader that has had the update `seq` of `incarnation`, or none
+// (0): a snapshot always can. Else FAILED_PRECONDITION, and a snapshot is needed.
+[[nodiscard]] absl::Status CheckFollows(const v1::WatchUpdate& update, uint64_t seq,
+                                        absl::string_view incarnation);
 
 class ClusterView {
  public:

@@ -160,9 +160,7 @@ class GrpcClusterWatch final : public ClusterWatch {
 
   // Moves on to `update`, and folds it into the view if somebody reads that.
   absl::Status Follow(const v1::WatchUpdate& update) {
-    if (!update.snapshot() && (seq_ == 0 || update.incarnation() != incarnation_)) {
-      return absl::FailedPreconditionError("an update follows on what is not there");
-    }
+    MILLRACE_RETURN_IF_ERROR(CheckFollows(update, seq_, incarnation_));
     if (callbacks_.on_update) MILLRACE_RETURN_IF_ERROR(view_.Apply(update));
     seq_ = update.snapshot() ? update.seq() : std::max(seq_, update.seq());
     incarnation_ = update.incarnation();

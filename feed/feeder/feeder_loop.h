@@ -126,6 +126,8 @@ class FeederLoop {
   void Fail(Connection& connection, SessionEnd end, const absl::Status& why);
   void ExpectProof(Connection& connection, std::optional<absl::Duration> by);
   void Proven(Connection& connection);
+  // The connections whose time, a member, has come.
+  [[nodiscard]] std::vector<Connection*> Due(std::optional<absl::Duration> Connection::*time) const;
   void GiveUpUnproven();
   void ConnectAgain();
   // The connection is of no use: its sessions end as `end`, or, if that is kBroken, drain.

@@ -155,30 +155,27 @@ void FeederLoop::Proven(Connection& connection) {
   for (const uint64_t id : connection.sessions) sessions_.at(id).session->OnProof();
 }
 
-void FeederLoop::GiveUpUnproven() {
-  if (unproven_ == 0) return;
+std::vector<FeederLoop::Connection*> FeederLoop::Due(
+    std::optional<absl::Duration> Connection::*time) const {
   const absl::Duration now = options_.clock->SteadyNow();
   std::vector<Connection*> due;
   for (const auto& [key, connection] : connections_) {
-    if (connection->prove_by.has_value() && *connection->prove_by <= now) {
-      due.push_back(connection.get());
-    }
+    const std::optional<absl::Duration>& at = (*connection).*time;
+    if (at.has_value() && *at <= now) due.push_back(connection.get());
   }
-  for (Connection* connection : due) {
+  return due;
+}
+
+void FeederLoop::GiveUpUnproven() {
+  if (unproven_ == 0) return;
+  for (Connection* connection : Due(&Connection::prove_by)) {
     TakeOtherRoute(*connection, UnprovenError(PlaceOf(*connection), options_.open_timeout / 2));
   }
 }
 
 void FeederLoop::ConnectAgain() {
   if (waiting_ == 0) return;
-  const absl::Duration now = options_.clock->SteadyNow();
-  std::vector<Connection*> due;
-  for (const auto& [key, connection] : connections_) {
-    if (connection->retry_at.has_value() && *connection->retry_at <= now) {
-      due.push_back(connection.get());
-    }
-  }
-  for (Connection* connection : due) {
+  for (Connection* connection : Due(&Connection::retry_at)) {
     connection->retry_at.reset();
     --waiting_;
     const absl::Status status = Connect(*connection);

@@ -164,7 +164,7 @@ class ReceiverLoop {
                                         const FrameHeader& header, absl::string_view metadata,
                                         int fd, absl::Status refusal);
   void HandleForeign(DataSocket* data, const std::string& principal,
-                     const std::vector<ZmqMessage>& parts);
+                     const std::vector<ZmqMessage>& parts, const absl::Status& status);
   [[nodiscard]] absl::Status HandleOfEnded(uint64_t connection, const FrameHeader& header,
                                            absl::string_view metadata);
   // Of a session that is open: ABORT, and what follows CREDIT.

@@ -36,7 +36,7 @@ void ReceiverLoop::HandleMessage(DataSocket* data, std::vector<ZmqMessage> parts
   }
   const absl::StatusOr<FrameHeader> header = DecodeHeader(parts[0].view());
   absl::Status status = header.status();
-  if (absl::IsUnimplemented(status)) return HandleForeign(data, principal, parts);
+  if (absl::IsUnimplemented(status)) return HandleForeign(data, principal, parts, status);
   if (status.ok()) {
     status = CheckFrameParts(*header, parts.size(), parts.size() > 1 ? parts[1].size() : 0);
   }
@@ -45,10 +45,9 @@ void ReceiverLoop::HandleMessage(DataSocket* data, std::vector<ZmqMessage> parts
 }
 
 void ReceiverLoop::HandleForeign(DataSocket* data, const std::string& principal,
-                                 const std::vector<ZmqMessage>& parts) {
+                                 const std::vector<ZmqMessage>& parts, const absl::Status& status) {
   const std::optional<FrameHeader> header = DecodeForeignHeader(parts[0].view());
   if (!header.has_value()) return core_->CountDroppedFrame();
-  const absl::Status status = DecodeHeader(parts[0].view()).status();
   const auto it = sessions_.find(SessionKey(principal, header->session));
   if (it != sessions_.end()) {
     FailSession(it, status);

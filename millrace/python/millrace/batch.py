@@ -96,6 +96,10 @@ class Column:
         with self._rows as pointer:
             call("millrace_batch_export_column", pointer, self.name.encode(), schema, array)
 
+    def _is_text(self) -> bool:
+        """Or bytes: what has no numbers."""
+        return self.type.split(" ")[0] in ("utf8", "large_utf8", "binary", "large_binary")
+
     def numpy(self) -> "NDArray[Any]":
         """The numbers, dates or timestamps where they lie, and lists of equally many as further dimensions.
         Bools, text and days are copied. Raises InvalidArgumentError for nulls, structs, and lists of several
@@ -103,7 +107,7 @@ class Column:
         import numpy as np
 
         kind = self.type
-        if kind == "bool" or kind.split(" ")[0] in ("utf8", "large_utf8", "binary", "large_binary"):
+        if kind == "bool" or self._is_text():
             return np.array(self._values(), dtype=np.bool_ if kind == "bool" else object)
         tensor = self._tensor()
         self._refuse_nulls(tensor.num_nulls)

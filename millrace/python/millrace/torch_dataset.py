@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FeedDataset"]
 
-_TEXTS = ("utf8", "large_utf8", "binary", "large_binary")
-
 
 def _value(column: Column) -> Any:
-    return column.to_pylist() if column.type.split(" ")[0] in _TEXTS else column.torch()
+    return column.to_pylist() if column._is_text() else column.torch()
 
 
 def _sample(batch: Batch) -> Dict[str, Any]:
