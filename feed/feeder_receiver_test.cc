@@ -152,8 +152,8 @@ class FeederReceiverTest : public ::testing::Test, public TrainObserver {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<TrainResult> RunTrain(const PartitionedSource& source, int64_t epochs = 1,
-                                       absl::Duration feed_timeout = absl::Seconds(30)) {
+  absl::StatusOr<TrainTally> RunTrain(const PartitionedSource& source, int64_t epochs = 1,
+                                      absl::Duration feed_timeout = absl::Seconds(30)) {
     TrainJob job(feeder_.get(), &directory_, &source, this,
                  {.feed_id = RandomHex(8),
                   .num_epochs = epochs,

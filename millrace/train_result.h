@@ -6,35 +6,23 @@
 #define MILLRACE_TRAIN_RESULT_H_
 
 #include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "absl/time/time.h"
 
 namespace millrace {
 
-// Rows that were sent again although the node that had them may have used them.
-struct RefedRows {
-  int64_t partition = 0;
-  int64_t data_epoch = 0;
-  int64_t rows = 0;
-  std::string node;  // the one that had them
-  std::string reason;
-};
-
+// As the coordinator's ledger has it. Drivers in C, Java and Python get the same, by the same
+// names.
 struct TrainResult {
+  // Rows that programs have used, in all epochs. One that was used twice counts once.
+  int64_t rows = 0;
+  // Rows that were fed again although a node had them: these may have been used twice.
+  int64_t refed_rows = 0;
+  // It is known that every row was used exactly once: nothing was fed again, and all was read.
+  bool exactly_once = false;
   // No node reads the queue any more; rows may be unread.
   bool terminated = false;
-  // Rows that each node's program has used.
-  std::map<std::string, int64_t> rows_by_node;
-  std::vector<RefedRows> refed;
-  // Times that a partition, or the rest of one, was taken back from one node for another.
-  int64_t moved = 0;
-  absl::Duration elapsed;
-
-  [[nodiscard]] int64_t rows() const;
-  [[nodiscard]] int64_t refed_rows() const;
+  absl::Duration elapsed;  // of the feeding, without the wait for nodes that are yet to come
 };
 
 }  // namespace millrace

@@ -95,16 +95,22 @@ absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& 
                           source.num_partitions(), options.num_epochs);
   const auto job =
       std::make_shared<TrainJob>(feeder_.get(), directory_.get(), &source, &observer, job_options);
-  TrainResult result;
+  TrainTally tally;
   MILLRACE_RETURN_IF_ERROR(
       RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
                      options.stop_request, options.feed_timeout,
                      [&]() -> absl::Status {
                        MILLRACE_RETURN_IF_ERROR(observer.Open(options.queue));
-                       MILLRACE_ASSIGN_OR_RETURN(result, job->Run());
+                       MILLRACE_ASSIGN_OR_RETURN(tally, job->Run());
                        return absl::OkStatus();
                      }));
-  return result;
+  MILLRACE_ASSIGN_OR_RETURN(const FeedSummary ledger,
+                            coordinator_->FeedSummaryOf(job_options.feed_id));
+  return TrainResult{.rows = static_cast<int64_t>(ledger.rows_acked),
+                     .refed_rows = static_cast<int64_t>(ledger.rows_refed),
+                     .exactly_once = ledger.exactly_once && !tally.terminated,
+                     .terminated = tally.terminated,
+                     .elapsed = tally.elapsed};
 }
 
 absl::Status Cluster::Impl::CheckInference(const InferenceOptions& options) {

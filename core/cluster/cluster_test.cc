@@ -232,9 +232,11 @@ TEST_F(ClusterTest, TrainFeedsEveryRowOnceAnEpoch) {
   // 1,000 rows divide neither by 7 nor by 11; there are more partitions than nodes.
   absl::StatusOr<TrainResult> result = (*cluster)->Train(Rows(1000, 11), {.num_epochs = 3});
   ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(result->rows(), 3000);
-  EXPECT_EQ(result->refed_rows(), 0);
+  EXPECT_EQ(result->rows, 3000);
+  EXPECT_EQ(result->refed_rows, 0);
+  EXPECT_TRUE(result->exactly_once);
   EXPECT_FALSE(result->terminated);
+  EXPECT_GT(result->elapsed, absl::ZeroDuration());
   ASSERT_THAT((*cluster)->Train(Rows(5, 9)), IsOk());  // most partitions are empty
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
   MutexLock lock(&mu_);
@@ -280,7 +282,7 @@ TEST_F(ClusterTest, NodesAreFedOverCurveAsOnOtherHosts) {
   ASSERT_THAT(cluster, IsOk());
   absl::StatusOr<TrainResult> result = (*cluster)->Train(Rows(1000, 5), {.end_of_feed = true});
   ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(result->rows(), 1000);
+  EXPECT_EQ(result->rows, 1000);
   absl::StatusOr<InferenceResult> inference = (*cluster)->Inference(Rows(100, 3));
   ASSERT_THAT(inference, IsOk());
   std::vector<int64_t> expected(100);
@@ -462,7 +464,7 @@ TEST_F(ClusterTest, ACallThatIsStoppedEndsAloneAndTheClusterGoesOn) {
   }
   const absl::StatusOr<TrainResult> trained = (*cluster)->Train(Rows(1000, 4));
   ASSERT_THAT(trained, IsOk());
-  EXPECT_EQ(trained->rows(), 1000);
+  EXPECT_EQ(trained->rows, 1000);
   ASSERT_THAT((*cluster)->EndFeed(), IsOk());
 
   StopRequest stop;

@@ -120,8 +120,8 @@ absl::Status Train(Cluster& cluster, const Flags& flags, const RecordBatch& rows
                             cluster.Train(std::make_shared<MemorySource>(source),
                                           {.num_epochs = flags.epochs, .end_of_feed = true}));
   const double seconds = absl::ToDoubleSeconds(result.elapsed);
-  Say(absl::StrFormat("trained on %d rows in %.2f s: %.0f rows/s", result.rows(), seconds,
-                      static_cast<double>(result.rows()) / seconds));
+  Say(absl::StrFormat("trained on %d rows in %.2f s: %.0f rows/s", result.rows, seconds,
+                      static_cast<double>(result.rows) / seconds));
   return absl::OkStatus();
 }
 

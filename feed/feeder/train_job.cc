@@ -36,13 +36,13 @@ double RestOf(const SessionState& state) {
 
 }  // namespace
 
-int64_t TrainResult::rows() const {
+int64_t TrainTally::rows() const {
   int64_t sum = 0;
   for (const auto& [node, rows] : rows_by_node) sum += rows;
   return sum;
 }
 
-int64_t TrainResult::refed_rows() const {
+int64_t TrainTally::refed_rows() const {
   int64_t sum = 0;
   for (const RefedRows& rows : refed) sum += rows.rows;
   return sum;
@@ -88,7 +88,7 @@ absl::Status TrainJob::Validate() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TrainResult> TrainJob::Run() {
+absl::StatusOr<TrainTally> TrainJob::Run() {
   MILLRACE_RETURN_IF_ERROR(Validate());
   const absl::Duration began = options_.clock->SteadyNow();
   const int threads =
@@ -119,7 +119,7 @@ absl::StatusOr<TrainResult> TrainJob::Run() {
   }
   EndThreads();
   if (!failure.ok()) return failure;
-  return TakeResult(began);
+  return TakeTally(began);
 }
 
 void TrainJob::EndThreads() {
@@ -142,10 +142,10 @@ void TrainJob::EndThreads() {
   for (const WorkPtr& work : again) ReportEnd(*work);
 }
 
-TrainResult TrainJob::TakeResult(absl::Duration began) {
+TrainTally TrainJob::TakeTally(absl::Duration began) {
   MutexLock lock(&mu_);
-  result_.elapsed = options_.clock->SteadyNow() - began;
-  return std::move(result_);
+  tally_.elapsed = options_.clock->SteadyNow() - began;
+  return std::move(tally_);
 }
 
 void TrainJob::Cancel(const absl::Status& status) { Fail(status); }
@@ -181,7 +181,7 @@ void TrainJob::EndTerminated() {
   {
     MutexLock lock(&mu_);
     if (over_) return;
-    result_.terminated = true;
+    tally_.terminated = true;
     over_ = true;
     work_cv_.SignalAll();
   }
@@ -337,7 +337,7 @@ void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
   }
   if (state.end == SessionEnd::kRevoked) {
     MutexLock lock(&mu_);
-    ++result_.moved;
+    ++tally_.moved;
   }
   Report(PartitionProgress::State::kRefeeding, work, refed_rows, recovery.reason);
 }
@@ -370,7 +370,7 @@ absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, Work& work)
     if (!over) {
       work.session = session;
       feeding_.insert(work.session);
-      if (work.refed.has_value()) result_.refed.push_back(*std::move(work.refed));
+      if (work.refed.has_value()) tally_.refed.push_back(*std::move(work.refed));
       work.refed.reset();
     }
   }
@@ -490,7 +490,7 @@ void TrainJob::Balance() {
       partition_rows = static_cast<double>(done_rows_) / static_cast<double>(done_partitions_);
     }
     all_given = next_epoch_ == options_.num_epochs && again_.empty();
-    for (const auto& [node, rows] : result_.rows_by_node) readings[node].acked_rows = rows;
+    for (const auto& [node, rows] : tally_.rows_by_node) readings[node].acked_rows = rows;
     for (const auto& session : feeding_) open.emplace_back(session, session->state());
     for (const WorkPtr& work : outstanding_) {
       open.emplace_back(work->session, work->session->state());
@@ -558,7 +558,7 @@ void TrainJob::Count(const Work& work) {
   mu_.AssertHeld();
   const SessionState state = work.session->state();
   const int64_t rows = state.acked_rows - work.session->options().first_row;
-  if (rows > 0) result_.rows_by_node[work.session->target().node] += rows;
+  if (rows > 0) tally_.rows_by_node[work.session->target().node] += rows;
 }
 
 // Acknowledgements can be asked for only once the feed has ended: before that a program may rightly

@@ -3,11 +3,11 @@
 // One Train call: every partition of a source, once per epoch, to the nodes that read a queue,
 // until every row is acknowledged.
 //
-// Defines: TrainJobOptions, TrainObserver, TrainJob.
+// Defines: TrainJobOptions, RefedRows, TrainTally, TrainObserver, TrainJob.
 //
 //   TrainJob job(feeder, directory, &source, &observer,
 //                {.feed_id = RandomHex(8), .num_epochs = 3});
-//   MILLRACE_ASSIGN_OR_RETURN(TrainResult result, job.Run());
+//   MILLRACE_ASSIGN_OR_RETURN(TrainTally tally, job.Run());
 //
 // How it goes: feeding threads, by default one per node, each take the next (epoch, partition),
 // give it to the running node that will be done with it first, by its pace so far
@@ -64,7 +64,6 @@
 #include "feed/feeder/node_directory.h"
 #include "feed/feeder/partition_progress.h"
 #include "millrace/source.h"
-#include "millrace/train_result.h"
 
 namespace millrace {
 
@@ -81,6 +80,30 @@ struct TrainJobOptions {
   int64_t keep_bytes = int64_t{256} << 20;
   int64_t feeder_attempt = 0;
   Clock* clock = RealClock();  // not owned
+};
+
+// Rows that were sent again, though the node that had them may have used them.
+struct RefedRows {
+  int64_t partition = 0;
+  int64_t data_epoch = 0;
+  int64_t rows = 0;
+  std::string node;  // the one that had them
+  std::string reason;
+};
+
+// What a job did, as it counts its sessions. What users are told is the ledger's (TrainResult).
+struct TrainTally {
+  // No node reads the queue any more; rows may be unread.
+  bool terminated = false;
+  // Rows that each node's program has used; those that were used twice count twice.
+  std::map<std::string, int64_t> rows_by_node;
+  std::vector<RefedRows> refed;
+  // Times that a partition, or the rest of one, was taken back from one node for another.
+  int64_t moved = 0;
+  absl::Duration elapsed;
+
+  [[nodiscard]] int64_t rows() const;
+  [[nodiscard]] int64_t refed_rows() const;
 };
 
 // Thread safety: implementations are thread-safe; called from feeding threads and from Run(),
@@ -108,13 +131,13 @@ class TrainJob {
 
   // Blocks until the call is over and its threads are joined. Returns
   //   INVALID_ARGUMENT     num_epochs < 1, no feed_id, no fed node, options out of range
-  //   DEADLINE_EXCEEDED    a node made no progress for feed_timeout; names node, partition and
-  //   queue UNAUTHENTICATED      a node refuses the key UNAVAILABLE          a node does not
-  //   answer, or did not come back within feed_timeout DATA_LOSS            a node broke the
-  //   protocol the cause            of a node that failed; an ERROR that a node sent; an error of
-  //   the source or
-  //                        of the observer; what Cancel() was given
-  [[nodiscard]] absl::StatusOr<TrainResult> Run();
+  //   DEADLINE_EXCEEDED    a node made no progress for feed_timeout; names node, partition, queue
+  //   UNAUTHENTICATED      a node refuses the key
+  //   UNAVAILABLE          a node does not answer, or did not come back within feed_timeout
+  //   DATA_LOSS            a node broke the protocol
+  //   the cause            of a node that failed; an ERROR that a node sent; an error of the
+  //                        source or of the observer; what Cancel() was given
+  [[nodiscard]] absl::StatusOr<TrainTally> Run();
 
   // Ends Run() with `status`, which must not be OK, as soon as no thread is inside the source
   // (whose readers are cancelled) or the observer any more; without those, at once.
@@ -157,7 +180,7 @@ class TrainJob {
   absl::Duration NextDeadline();
   void CheckTimeouts();
   void EndThreads();
-  TrainResult TakeResult(absl::Duration began);
+  TrainTally TakeTally(absl::Duration began);
 
   void Fail(const absl::Status& status);
   // Nobody reads any more.
@@ -199,7 +222,7 @@ class TrainJob {
   int64_t done_rows_ ABSL_GUARDED_BY(mu_) = 0;
   bool over_ ABSL_GUARDED_BY(mu_) = false;     // feeding threads are to end
   absl::Status failure_ ABSL_GUARDED_BY(mu_);  // the first; implies over_
-  TrainResult result_ ABSL_GUARDED_BY(mu_);
+  TrainTally tally_ ABSL_GUARDED_BY(mu_);
   // Of the thread of Run().
   bool more_moves_ = false;    // some will be worth it later
   int64_t acked_rows_ = 0;     // by all nodes, when Balance() looked last

@@ -90,7 +90,7 @@ class TrainJobTest : public ::testing::Test {
     return {.feed_id = "f", .num_epochs = epochs, .feed_timeout = absl::Seconds(20)};
   }
 
-  absl::StatusOr<TrainResult> Run(const PartitionedSource& source, const TrainJobOptions& options) {
+  absl::StatusOr<TrainTally> Run(const PartitionedSource& source, const TrainJobOptions& options) {
     TrainJob job(feeder_.get(), &directory_, &source, &observer_, options);
     return job.Run();
   }

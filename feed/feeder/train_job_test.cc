@@ -187,7 +187,7 @@ TEST_F(TrainJobTest, CancelEndsTheCallAtOnce) {
   });
   const MemorySource source = IdSource(1, 100);
   TrainJob job(feeder_.get(), &directory_, &source, &observer_, Options());
-  absl::StatusOr<TrainResult> result;
+  absl::StatusOr<TrainTally> result;
   absl::Time ended;
   Thread runner("runner", [&] {
     result = job.Run();
@@ -207,7 +207,7 @@ TEST_F(TrainJobTest, CancelEndsAWaitForARestartAtOnce) {
   directory_.SetState("worker:0", State::kRestarting);
   const MemorySource source = IdSource(1, 100);
   TrainJob job(feeder_.get(), &directory_, &source, &observer_, Options());
-  absl::StatusOr<TrainResult> result;
+  absl::StatusOr<TrainTally> result;
   Thread runner("runner", [&] { result = job.Run(); });
   ASSERT_TRUE(directory_.WaitForLookups(2));
   const absl::Time cancelled = absl::Now();
@@ -438,7 +438,7 @@ TEST_F(TrainJobTest, ANodeThatDoesNotComeBackIsUnavailable) {
 class LostConnectionTest : public TrainJobTest {
  protected:
   // Acknowledges 12 of 30 rows, then the connection is lost; the process listens again.
-  absl::StatusOr<TrainResult> LoseConnection(const PartitionedSource& source) {
+  absl::StatusOr<TrainTally> LoseConnection(const PartitionedSource& source) {
     FakeFeedNode& old = AddNode("worker:0", FakeFeedNode::ReceiveOnly(), "same");
     observer_.on_feed_end = [this, &old](const std::string&) {
       observer_.on_feed_end = nullptr;

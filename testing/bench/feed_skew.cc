@@ -162,7 +162,7 @@ absl::Status Once(const Flags& flags, Measured* out) {
   MILLRACE_ASSIGN_OR_RETURN(auto feeder, Feeder::Start({}));
   Observer observer(&nodes);
   TrainJob job(feeder.get(), &directory, &source, &observer, {.feed_id = RandomHex(8)});
-  MILLRACE_ASSIGN_OR_RETURN(TrainResult result, job.Run());
+  MILLRACE_ASSIGN_OR_RETURN(TrainTally result, job.Run());
   if (result.rows() != rows || result.refed_rows() != 0) {
     return absl::InternalError(absl::StrCat(result.rows(), " rows of ", rows, " were used, ",
                                             result.refed_rows(), " fed again"));

@@ -82,7 +82,7 @@ absl::Status Main(const std::string& node, const std::string& train, const std::
                             millrace::CsvSource::FromFiles({train}, {.num_partitions = 4}));
   MILLRACE_ASSIGN_OR_RETURN(const millrace::TrainResult trained,
                             cluster->Train(source, {.num_epochs = 2, .end_of_feed = true}));
-  std::printf("trained on %lld rows\n", static_cast<long long>(trained.rows()));
+  std::printf("trained on %lld rows\n", static_cast<long long>(trained.rows));
 
   MILLRACE_RETURN_IF_ERROR(Look(cluster->cluster_id()));
   MILLRACE_RETURN_IF_ERROR(Infer(*cluster, test));

@@ -46,7 +46,7 @@ void FaultTest::ExpectTrainsAndShutsDown(Cluster& cluster) {
   const absl::StatusOr<TrainResult> result =
       cluster.Train(RowSource(100, 4), {.feed_timeout = kPatience});
   ASSERT_THAT(result, IsOk());
-  EXPECT_EQ(result->rows(), 100);
+  EXPECT_EQ(result->rows, 100);
   EXPECT_THAT(cluster.Shutdown({.timeout = kPatience}), IsOk());
 }
 

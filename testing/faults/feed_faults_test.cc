@@ -103,7 +103,7 @@ TEST_F(FeedFaultsTest, ANodeThatExitsWith0WhileItIsFedLeavesItsRowsToTheOthers) 
   const auto result = (*cluster)->Train(RowSource(1000, 8), {.feed_timeout = kPatience});
   ASSERT_THAT(result, IsOk());
   EXPECT_FALSE(result->terminated);
-  EXPECT_EQ(result->rows(), 1000);
+  EXPECT_EQ(result->rows, 1000);
   EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
 }
 
@@ -138,7 +138,7 @@ TEST_F(FeedFaultsTest, AfterTerminateTheRestGoesToTheOthers) {
   const auto result = (*cluster)->Train(RowSource(1000, 8), {.feed_timeout = kPatience});
   ASSERT_THAT(result, IsOk());
   EXPECT_FALSE(result->terminated);
-  EXPECT_EQ(result->rows(), 1000);
+  EXPECT_EQ(result->rows, 1000);
   EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
 }
 

@@ -180,7 +180,7 @@ TEST_F(HostileBytesTest, StrangersAtEveryPortDoNotDisturbTraining) {
     const auto result = cluster_->Train(RowSource(5000, 8), {.feed_timeout = kPatience});
     EXPECT_THAT(result, IsOk());
     if (!result.ok()) break;
-    rows += result->rows();
+    rows += result->rows;
   } while (!all_once.HasBeenNotified());
   over = true;
   thrower.Join();

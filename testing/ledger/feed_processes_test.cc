@@ -57,8 +57,8 @@ class FeedProcessesTest : public ::testing::Test, public TrainObserver {
     feeder_ = *Feeder::Start({});
   }
 
-  absl::StatusOr<TrainResult> Train(const PartitionedSource& source, const std::string& feed_id,
-                                    const std::string& queue = "input") {
+  absl::StatusOr<TrainTally> Train(const PartitionedSource& source, const std::string& feed_id,
+                                   const std::string& queue = "input") {
     TrainJob job(feeder_.get(), &directory_, &source, this,
                  {.feed_id = feed_id, .queue = queue, .feed_timeout = kPatience});
     return job.Run();

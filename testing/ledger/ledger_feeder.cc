@@ -94,7 +94,7 @@ absl::Status Train(const Options& options, Feeder* feeder, FileDirectory* direct
                {.feed_id = options.feed_id,
                 .feed_timeout = options.feed_timeout,
                 .max_feeding_threads = options.partitions});
-  MILLRACE_ASSIGN_OR_RETURN(const TrainResult result, job.Run());
+  MILLRACE_ASSIGN_OR_RETURN(const TrainTally result, job.Run());
   *refed = result.refed_rows();
   return absl::OkStatus();
 }

@@ -3,7 +3,7 @@
 // why:
 //
 //   train       each row of each epoch is used at least once, and handed to programs more often
-//               only within what TrainResult::refed counts
+//               only within what TrainTally::refed counts
 //   inference   each row has exactly one result, in order
 //
 // A case is made from its seed alone, up to the machine's timing. LEDGER_SEED repeats one,
@@ -208,7 +208,7 @@ void LedgerTest::TrainAndCount() {
                 .num_epochs = case_.epochs,
                 .feed_timeout = kPatience,
                 .batch_bytes = case_.batch_bytes});
-  const absl::StatusOr<TrainResult> result = job.Run();
+  const absl::StatusOr<TrainTally> result = job.Run();
   End();
   if (!result.ok()) {
     ExpectTyped(result.status());

@@ -154,6 +154,7 @@ class Trained(Structure):
         ("refed_rows", c_int64),
         ("elapsed_ms", c_int64),
         ("terminated", c_int32),
+        ("exactly_once", c_int32),
     ]
 
 

@@ -141,9 +141,13 @@ class LocalCluster(Cluster):
                 _driver_library.call("millrace_cluster_train", pointer, rows, byref(call), byref(result))
 
         self._feed(feed, feed_timeout, queue, batch_bytes)
-        refed = result.refed_rows
-        exactly_once = refed == 0 and not result.terminated
-        return TrainResult(result.rows, refed, exactly_once, bool(result.terminated), result.elapsed_ms / 1000.0)
+        return TrainResult(
+            result.rows,
+            result.refed_rows,
+            bool(result.exactly_once),
+            bool(result.terminated),
+            result.elapsed_ms / 1000.0,
+        )
 
     def inference(
         self,
