@@ -245,8 +245,8 @@ TEST_F(FeederReceiverTest, ASlowReaderHoldsTheProgramUp) {
     return absl::OkStatus();
   });
   const MemorySource source = *MemorySource::Split(Ids(0, kRows), 1);
-  auto job = *InferenceJob::Create(&source, {.feed_id = "slow"}, &directory_, feeder_.get());
-  auto reader = *job->OpenPartition(0);
+  InferenceJob job(feeder_.get(), &directory_, &source, /*observer=*/nullptr, {.feed_id = "slow"});
+  auto reader = *job.OpenPartition(0);
   ASSERT_THAT(reader->Next(), IsOk());
   // 16 MiB are 64 results.
   const absl::Time deadline = absl::Now() + absl::Seconds(60);
@@ -406,11 +406,10 @@ TEST_F(FeederReceiverTest, InferenceAnswersEveryRowInOrder) {
   AddNode(Double(64));
   AddNode(Double(17));
   const MemorySource source = *MemorySource::Split(Ids(0, 10007), /*num_partitions=*/13);
-  auto job = InferenceJob::Create(&source, {.feed_id = "i", .batch_bytes = 1000}, &directory_,
-                                  feeder_.get());
-  ASSERT_THAT(job, IsOk());
+  InferenceJob job(feeder_.get(), &directory_, &source, /*observer=*/nullptr,
+                   {.feed_id = "i", .batch_bytes = 1000});
   int64_t next = 0;
-  EXPECT_THAT((*job)->Collect([&](int, const RecordBatch& results) {
+  EXPECT_THAT(job.Collect([&](int, const RecordBatch& results) {
     EXPECT_EQ(results.schema().name(0), "twice");
     const int64_t* values = results.column(0).values<int64_t>();
     for (int64_t i = 0; i < results.num_rows(); ++i) EXPECT_EQ(values[i], 2 * next++);
@@ -423,11 +422,11 @@ TEST_F(FeederReceiverTest, InferenceAnswersEveryRowInOrder) {
 TEST_F(FeederReceiverTest, TwoReadersOfOneNodeAreServedInTurn) {
   AddNode(Double(64));
   const MemorySource source = *MemorySource::Split(Ids(0, 1000), 2);
-  auto job = *InferenceJob::Create(&source, {.feed_id = "i"}, &directory_, feeder_.get());
+  InferenceJob job(feeder_.get(), &directory_, &source, /*observer=*/nullptr, {.feed_id = "i"});
   std::vector<Thread> readers;
   for (int partition : {0, 1}) {
     readers.emplace_back("reader", [&job, partition] {
-      auto reader = *job->OpenPartition(partition);
+      auto reader = *job.OpenPartition(partition);
       int64_t rows = 0;
       while (true) {
         auto results = reader->Next();
@@ -452,8 +451,8 @@ TEST_F(FeederReceiverTest, TooFewResultsAreAnErrorThatNamesTheRows) {
     return absl::OkStatus();
   });
   const MemorySource source = *MemorySource::Split(Ids(0, 64), 1);
-  auto job = *InferenceJob::Create(&source, {.feed_id = "i"}, &directory_, feeder_.get());
-  auto reader = *job->OpenPartition(0);
+  InferenceJob job(feeder_.get(), &directory_, &source, /*observer=*/nullptr, {.feed_id = "i"});
+  auto reader = *job.OpenPartition(0);
   absl::StatusOr<std::optional<RecordBatch>> results;
   do {
     results = reader->Next();
@@ -470,9 +469,9 @@ TEST_F(FeederReceiverTest, TrainingThenInferenceInOneProgram) {
   const MemorySource source = *MemorySource::Split(Ids(0, 1000), 2);
   ASSERT_THAT(RunTrain(source), IsOk());
   nodes_[0]->receiver().EndFeed("input");
-  auto job = *InferenceJob::Create(&source, {.feed_id = "i"}, &directory_, feeder_.get());
+  InferenceJob job(feeder_.get(), &directory_, &source, /*observer=*/nullptr, {.feed_id = "i"});
   int64_t rows = 0;
-  EXPECT_THAT(job->Collect([&](int, const RecordBatch& results) {
+  EXPECT_THAT(job.Collect([&](int, const RecordBatch& results) {
     rows += results.num_rows();
     return absl::OkStatus();
   }),

@@ -127,12 +127,8 @@ absl::Status Cluster::Impl::Infer(const PartitionedSource& source, const Inferen
   job_options.batch_bytes = options.batch_bytes;
   LedgerObserver observer(coordinator_.get(), /*progress=*/nullptr, job_options.feed_id,
                           source.num_partitions(), /*num_epochs=*/1);
-  job_options.on_partition = [&observer](const PartitionProgress& report) {
-    observer.OnPartition(report);
-  };
-  MILLRACE_ASSIGN_OR_RETURN(
-      std::shared_ptr<InferenceJob> job,
-      InferenceJob::Create(&source, job_options, directory_.get(), feeder_.get()));
+  const auto job = std::make_shared<InferenceJob>(feeder_.get(), directory_.get(), &source,
+                                                  &observer, job_options);
   return RunCancellable([job](const absl::Status& status) { job->Cancel(status); },
                         options.stop_request, options.feed_timeout,
                         [&]() -> absl::Status {

@@ -26,16 +26,18 @@ namespace inference_internal {
 
 // What a job's readers share.
 struct JobState {
-  JobState(const PartitionedSource* source, const InferenceJobOptions& options,
-           NodeDirectory* directory, Feeder* feeder)
-      : source(source),
-        options(options),
-        feeder(feeder),
+  JobState(Feeder* feeder, NodeDirectory* directory, const PartitionedSource* source,
+           PartitionObserver* observer, InferenceJobOptions given)
+      : feeder(feeder),
+        source(source),
+        observer(observer),
+        options(std::move(given)),
         nodes(directory, options.queue, options.feed_timeout, options.clock) {}
 
-  const PartitionedSource* const source;
-  const InferenceJobOptions options;
   Feeder* const feeder;
+  const PartitionedSource* const source;
+  PartitionObserver* const observer;
+  const InferenceJobOptions options;
   FeederNodes nodes;
 
   void Cancel(const absl::Status& status) {
@@ -228,7 +230,7 @@ void InferenceReader::GiveUp(const absl::Status& status) {
 }
 
 void InferenceReader::Tell() const {
-  if (job_->options.on_partition) job_->options.on_partition(*told_);
+  if (job_->observer != nullptr) job_->observer->OnPartition(*told_);
 }
 
 void InferenceReader::Report(PartitionProgress::State state) {
@@ -389,9 +391,13 @@ absl::Status InferenceReader::Restart(const absl::Status& status) {
 
 // --------------------------------------------------------------------------------- InferenceJob
 
-absl::StatusOr<std::unique_ptr<InferenceJob>> InferenceJob::Create(
-    const PartitionedSource* source, const InferenceJobOptions& options, NodeDirectory* directory,
-    Feeder* feeder) {
+InferenceJob::InferenceJob(Feeder* feeder, NodeDirectory* directory,
+                           const PartitionedSource* source, PartitionObserver* observer,
+                           InferenceJobOptions options)
+    : state_(std::make_shared<JobState>(feeder, directory, source, observer, std::move(options))) {}
+
+absl::Status InferenceJob::Validate() const {
+  const InferenceJobOptions& options = state_->options;
   if (options.feed_id.empty()) return absl::InvalidArgumentError("feed_id must not be empty");
   if (options.feed_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
@@ -405,17 +411,15 @@ absl::StatusOr<std::unique_ptr<InferenceJob>> InferenceJob::Create(
     return absl::InvalidArgumentError(absl::StrCat("max_feeding_threads must be at least 1, found ",
                                                    *options.max_feeding_threads));
   }
-  auto state = std::make_shared<JobState>(source, options, directory, feeder);
-  if (state->nodes.size() == 0) {
+  if (state_->nodes.size() == 0) {
     return absl::InvalidArgumentError(
         "the cluster has no node to feed: parameter servers and evaluators are not fed");
   }
-  return std::unique_ptr<InferenceJob>(new InferenceJob(std::move(state)));
+  return absl::OkStatus();
 }
 
-InferenceJob::InferenceJob(std::shared_ptr<JobState> state) : state_(std::move(state)) {}
-
 absl::StatusOr<std::unique_ptr<InferenceReader>> InferenceJob::OpenPartition(int partition) {
+  MILLRACE_RETURN_IF_ERROR(Validate());
   if (partition < 0 || partition >= state_->source->num_partitions()) {
     return absl::InvalidArgumentError(absl::StrCat("no partition ", partition, ", the source has ",
                                                    state_->source->num_partitions()));
@@ -426,6 +430,7 @@ absl::StatusOr<std::unique_ptr<InferenceReader>> InferenceJob::OpenPartition(int
 void InferenceJob::Cancel(const absl::Status& status) { state_->Cancel(status); }
 
 absl::Status InferenceJob::Collect(const Sink& sink) {
+  MILLRACE_RETURN_IF_ERROR(Validate());
   Collector collector(state_.get());
   const int threads = std::min({state_->options.max_feeding_threads.value_or(state_->nodes.size()),
                                 state_->source->num_partitions(), kMaxFeedingThreads});

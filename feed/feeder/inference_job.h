@@ -7,8 +7,8 @@
 //
 // Lazily, partition by partition, fed as results are pulled:
 //
-//   MILLRACE_ASSIGN_OR_RETURN(auto job, InferenceJob::Create(&source, options, directory, feeder));
-//   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<InferenceReader> reader, job->OpenPartition(3));
+//   InferenceJob job(feeder, directory, &source, &observer, {.feed_id = RandomHex(8)});
+//   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<InferenceReader> reader, job.OpenPartition(3));
 //   while (true) {
 //     MILLRACE_ASSIGN_OR_RETURN(std::optional<RecordBatch> results, reader->Next());
 //     if (!results.has_value()) break;   // there was one for every row
@@ -17,7 +17,7 @@
 //
 // or all of them at once, as many at a time as there are nodes:
 //
-//   MILLRACE_RETURN_IF_ERROR(job->Collect([&](int partition, RecordBatch results) { ... }));
+//   MILLRACE_RETURN_IF_ERROR(job.Collect([&](int partition, RecordBatch results) { ... }));
 //
 // When a session ends before its time (see feed/feeder/train_job.h for the cases) the partition is
 // fed again from row 0, to the same node, its next attempt, or, if the program reads no more,
@@ -64,9 +64,6 @@ struct InferenceJobOptions {
   int64_t max_unread_bytes = int64_t{64} << 20;
   std::optional<int> max_feeding_threads;  // Collect(); absent: one per fed node; at most 256
   int64_t feeder_attempt = 0;
-  // Called whenever the state of a partition changes, and each kPartitionReportInterval while it is
-  // fed, by the threads that read results. Thread-safe, must not block; outlives job and readers.
-  std::function<void(const PartitionProgress&)> on_partition;
   Clock* clock = RealClock();  // not owned
 };
 
@@ -78,8 +75,8 @@ class Collector;
 // The results of one partition.
 // Thread safety: one thread at a time. Readers of one job are independent, but a node serves
 // sessions one after another: a reader that was opened later may wait for one that nobody pulls.
-// Lifetime: must not outlive what InferenceJob::Create() was given; may outlive the job. Destroying
-// it before the end gives the partition up.
+// Lifetime: must not outlive what the job was given; may outlive the job. Destroying it before the
+// end gives the partition up.
 class InferenceReader {
  public:
   ~InferenceReader();
@@ -146,16 +143,17 @@ class InferenceReader {
 };
 
 // Thread safety: thread-safe.
+// Lifetime: everything passed in outlives the job and its readers.
 class InferenceJob {
  public:
-  // `source`, `directory` and `feeder` outlive the job and its readers. Returns INVALID_ARGUMENT
-  // for options out of range and a cluster without fed nodes.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<InferenceJob>> Create(
-      const PartitionedSource* source, const InferenceJobOptions& options, NodeDirectory* directory,
-      Feeder* feeder);
+  // `observer`: nullptr if nobody is to be told; called by the threads that read results.
+  InferenceJob(Feeder* feeder, NodeDirectory* directory, const PartitionedSource* source,
+               PartitionObserver* observer, InferenceJobOptions options);
+  InferenceJob(const InferenceJob&) = delete;
+  InferenceJob& operator=(const InferenceJob&) = delete;
 
   // Nothing is sent before the first Next(). Returns INVALID_ARGUMENT if there is no such
-  // partition.
+  // partition, for options out of range and a cluster without fed nodes.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<InferenceReader>> OpenPartition(int partition);
 
   // Called with the results of partition 0, then 1, ..., each in row order, one call at a time, in
@@ -163,8 +161,8 @@ class InferenceJob {
   using Sink = std::function<absl::Status(int partition, RecordBatch results)>;
 
   // Runs all partitions. Blocks until the last result was given to `sink`. Returns the errors of
-  // InferenceReader::Next() and of `sink`, after which the job is cancelled. Its threads are
-  // joined.
+  // OpenPartition(), InferenceReader::Next() and `sink`, after which the job is cancelled. Its
+  // threads are joined.
   [[nodiscard]] absl::Status Collect(const Sink& sink);
 
   // Ends every wait of readers and Collect() with `status`, which must not be OK. Readers of the
@@ -172,7 +170,7 @@ class InferenceJob {
   void Cancel(const absl::Status& status);
 
  private:
-  explicit InferenceJob(std::shared_ptr<inference_internal::JobState> state);
+  absl::Status Validate() const;
   absl::Status RunPartition(int partition, inference_internal::Collector& collector);
 
   const std::shared_ptr<inference_internal::JobState> state_;

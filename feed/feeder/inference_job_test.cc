@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,9 +12,8 @@
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
 #include "feed/feeder/fake_feed_node.h"
-#include "feed/feeder/fake_node_directory.h"
-#include "feed/feeder/feeder.h"
 #include "feed/feeder/node_directory.h"
+#include "feed/feeder/train_job_fixture.h"
 #include "feed/source/id_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,26 +35,15 @@ std::vector<int64_t> Values(const RecordBatch& batch) {
   return std::vector<int64_t>(values, values + batch.num_rows());
 }
 
-class InferenceJobTest : public ::testing::Test {
+class InferenceJobTest : public TrainJobTest {
  protected:
-  void SetUp() override { feeder_ = *Feeder::Start({}); }
-
-  FakeFeedNode& AddNode(const std::string& name, FakeFeedNode::Script script,
-                        const std::string& nonce = "") {
-    nodes_.push_back(std::make_unique<FakeFeedNode>(name, std::move(script), nonce));
-    directory_.Set(nodes_.back()->target());
-    return *nodes_.back();
-  }
-
   static InferenceJobOptions Options() {
     return {.feed_id = "f", .feed_timeout = absl::Seconds(20)};
   }
 
   std::unique_ptr<InferenceJob> Job(const PartitionedSource& source,
                                     const InferenceJobOptions& options) {
-    auto job = InferenceJob::Create(&source, options, &directory_, feeder_.get());
-    EXPECT_THAT(job, IsOk());
-    return *std::move(job);
+    return std::make_unique<InferenceJob>(feeder_.get(), &directory_, &source, &observer_, options);
   }
 
   // Appends what the reader yields to *values; the status it ends with.
@@ -69,10 +56,6 @@ class InferenceJobTest : public ::testing::Test {
       values->insert(values->end(), more.begin(), more.end());
     }
   }
-
-  std::unique_ptr<Feeder> feeder_;
-  FakeNodeDirectory directory_;
-  std::vector<std::unique_ptr<FakeFeedNode>> nodes_;
 };
 
 TEST_F(InferenceJobTest, APartitionIsAnsweredRowForRow) {
@@ -95,12 +78,10 @@ TEST_F(InferenceJobTest, APartitionIsAnsweredRowForRow) {
 TEST_F(InferenceJobTest, TellsTheLedgerHowFarPartitionsCame) {
   AddNode("worker:0", FakeFeedNode::Echo());
   const MemorySource source = IdSource(2, 105);
-  InferenceJobOptions options = Options();
-  std::vector<PartitionProgress> reports;  // all calls come from this thread
-  options.on_partition = [&](const PartitionProgress& report) { reports.push_back(report); };
-  auto job = Job(source, options);
+  auto job = Job(source, Options());
   std::vector<int64_t> values;
   EXPECT_THAT(ReadAll(**job->OpenPartition(0), &values), IsOk());
+  std::vector<PartitionProgress> reports = observer_.reports();
   ASSERT_GE(reports.size(), 2u);
   EXPECT_EQ(reports.front().state, PartitionProgress::State::kFeeding);
   EXPECT_EQ(reports.back().state, PartitionProgress::State::kAcknowledged);
@@ -113,6 +94,7 @@ TEST_F(InferenceJobTest, TellsTheLedgerHowFarPartitionsCame) {
     auto reader = job->OpenPartition(1);
     ASSERT_THAT((*reader)->Next(), IsOk());
   }  // given up
+  reports = observer_.reports();
   EXPECT_EQ(reports.back().partition, 1);
   EXPECT_EQ(reports.back().state, PartitionProgress::State::kFailed);
 }

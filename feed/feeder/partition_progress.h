@@ -2,7 +2,7 @@
 //
 // What a feeder tells of one partition, for the ledger.
 //
-// Defines: PartitionProgress, SessionProgress().
+// Defines: PartitionProgress, PartitionObserver, SessionProgress().
 //
 //   PartitionProgress report = SessionProgress(PartitionProgress::State::kReceived, *session);
 
@@ -46,6 +46,16 @@ struct PartitionProgress {
   int64_t next_row = 0;    // kRefeeding: where the next session begins
   int64_t refed_rows = 0;  // kRefeeding: rows sent again from there that a node may have used
   std::string reason;      // kRefeeding
+};
+
+// Thread safety: implementations are thread-safe; called from feeding threads and those that wait
+// for a job, without a lock held. Blocking: must not.
+class PartitionObserver {
+ public:
+  virtual ~PartitionObserver() = default;
+
+  // Whenever the state of a partition changes, and each kPartitionReportInterval while it is fed.
+  virtual void OnPartition(const PartitionProgress& report) = 0;
 };
 
 // As `session` stands.

@@ -106,15 +106,9 @@ struct TrainTally {
   [[nodiscard]] int64_t refed_rows() const;
 };
 
-// Thread safety: implementations are thread-safe; called from feeding threads and from Run(),
-// without a lock held. Blocking: OnPartition() must not; FeedEnd() for a round trip.
-class TrainObserver {
+// Thread safety: as PartitionObserver. Blocking: FeedEnd() for a round trip.
+class TrainObserver : public PartitionObserver {
  public:
-  virtual ~TrainObserver() = default;
-
-  // Whenever the state of a partition changes, and each kPartitionReportInterval while it is fed.
-  virtual void OnPartition(const PartitionProgress& report) = 0;
-
   // Every partition of the feed is received, or (`aborted`) the call has failed: to be pushed to
   // the nodes as feed_end. An error fails the call.
   [[nodiscard]] virtual absl::Status FeedEnd(const std::string& feed_id, bool aborted) = 0;

@@ -101,14 +101,12 @@ absl::Status Train(const Options& options, Feeder* feeder, FileDirectory* direct
 
 absl::Status Infer(const Options& options, Feeder* feeder, FileDirectory* directory,
                    const GeneratorSource& source) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto job,
-                            InferenceJob::Create(&source,
-                                                 {.feed_id = options.feed_id,
-                                                  .feed_timeout = options.feed_timeout,
-                                                  .max_feeding_threads = options.partitions},
-                                                 directory, feeder));
+  InferenceJob job(feeder, directory, &source, /*observer=*/nullptr,
+                   {.feed_id = options.feed_id,
+                    .feed_timeout = options.feed_timeout,
+                    .max_feeding_threads = options.partitions});
   std::vector<int64_t> next(static_cast<size_t>(options.partitions));
-  MILLRACE_RETURN_IF_ERROR(job->Collect([&](int partition, const RecordBatch& results) {
+  MILLRACE_RETURN_IF_ERROR(job.Collect([&](int partition, const RecordBatch& results) {
     int64_t& row = next[static_cast<size_t>(partition)];
     if (!results.Equals(LedgerRows(0, partition, row, results.num_rows()))) {
       Tell({{"event", "wrong_result"}, {"partition", partition}, {"first_row", row}});

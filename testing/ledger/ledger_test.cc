@@ -245,13 +245,11 @@ void LedgerTest::InferAndCompare() {
   ASSERT_FALSE(HasFatalFailure());
   case_.deterministic = true;  // results that were handed out cannot be taken back
   const GeneratorSource source = case_.Source();
-  auto job = InferenceJob::Create(
-      &source,
-      {.feed_id = RandomHex(8), .feed_timeout = kPatience, .batch_bytes = case_.batch_bytes},
-      &directory_, feeder_.get());
-  ASSERT_THAT(job, IsOk());
+  InferenceJob job(
+      feeder_.get(), &directory_, &source, /*observer=*/nullptr,
+      {.feed_id = RandomHex(8), .feed_timeout = kPatience, .batch_bytes = case_.batch_bytes});
   std::vector<int64_t> next(static_cast<size_t>(case_.partitions));
-  const absl::Status status = (*job)->Collect([&](int partition, const RecordBatch& results) {
+  const absl::Status status = job.Collect([&](int partition, const RecordBatch& results) {
     int64_t& row = next[static_cast<size_t>(partition)];
     EXPECT_TRUE(results.Equals(LedgerRows(0, partition, row, results.num_rows())))
         << "partition " << partition << " from row " << row;
