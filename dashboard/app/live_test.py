@@ -156,8 +156,8 @@ class DigitsTest(LiveTestCase):
         self.wait_until_gone(pids)
 
 
-def connected(pid, port):
-    """Whether the process has a connection to that port of this host."""
+def unread(pid, port):
+    """Bytes that wait for the process on its connection to that port of this host; None: it has none."""
     inodes = set()
     for entry in os.scandir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
@@ -169,8 +169,8 @@ def connected(pid, port):
             for line in list(file)[1:]:
                 fields = line.split()
                 if fields[3] == "01" and fields[9] in inodes and int(fields[2].rpartition(":")[2], 16) == port:
-                    return True
-    return False
+                    return int(fields[4].rpartition(":")[2], 16)
+    return None
 
 
 def memory_of(pid):
@@ -233,9 +233,9 @@ class SlowWindowTest(ClusterTestCase):
             free.append(self.pace(1.5))
             # Without a screen: what it takes from the cluster is the same.
             viewer = self.start(PROGRAM, "--cluster", self.cluster_path, "--dump-json", "--after", "10m")
-            wait_for(lambda: connected(viewer.pid, port), "a viewer that is connected")
+            wait_for(lambda: unread(viewer.pid, port) is not None, "a viewer that is connected")
             os.kill(viewer.pid, signal.SIGSTOP)
-            time.sleep(0.5)  # buffers fill
+            wait_for(lambda: unread(viewer.pid, port), "updates that the viewer does not read")
             stopped.append(self.pace(1.5))
             memory.append(memory_of(self.driver.pid))
             viewer.kill()

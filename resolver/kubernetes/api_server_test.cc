@@ -19,7 +19,6 @@
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/status_matchers.h"
-#include "core/base/thread.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/pod_port.h"
@@ -386,11 +385,18 @@ TEST_F(ApiServerListTest, APendingPodIsNamedWaitedForOrLeftOut) {
   EXPECT_THAT(Resolve(options),
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("worker-1")));
 
-  options.wait_timeout = kPatience;
-  Thread soon("soon", [this] {
-    absl::SleepFor(absl::Milliseconds(300));
-    EXPECT_THAT(server().SetPodStatus(ns(), "worker-1", {.pod_ip = "10.1.0.2"}), IsOk());
+  // It gets one while the resolver waits: between its first question and its second.
+  std::atomic<int> questions = 0;
+  const auto proxy = FaultProxy::Start(server());
+  ASSERT_THAT(proxy, IsOk());
+  (*proxy)->SetRule([&](const std::string&) {
+    if (++questions == 2) {
+      EXPECT_THAT(server().SetPodStatus(ns(), "worker-1", {.pod_ip = "10.1.0.2"}), IsOk());
+    }
+    return ProxyFault();
   });
+  options.override_client = Client(ClientOptions(KubeApiServer::kAdminToken, (*proxy)->url()));
+  options.wait_timeout = kPatience;
   EXPECT_THAT(Resolve(options),
               IsOkAndHolds("ClusterSpec({'worker': ['10.1.0.1:8470', '10.1.0.2:8470']})"));
 }
@@ -510,12 +516,16 @@ TEST_F(ApiServerListTest, AServerThatDoesNotAnswerIsGivenUpInTime) {
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr(server().url())));
   EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
 
+  // Stopped while its question lies with the server.
   std::stop_source stop;
-  Thread soon("soon", [&] {
-    absl::SleepFor(absl::Milliseconds(300));
+  const auto proxy = FaultProxy::Start(server());
+  ASSERT_THAT(proxy, IsOk());
+  (*proxy)->SetRule([&stop](const std::string&) {
     stop.request_stop();
+    return ProxyFault();
   });
-  EXPECT_THAT(client->ListPods(Pods(""), absl::Seconds(600), stop.get_token()),
+  const auto stopped = Client(ClientOptions(KubeApiServer::kAdminToken, (*proxy)->url()));
+  EXPECT_THAT(stopped->ListPods(Pods(""), absl::Seconds(600), stop.get_token()),
               StatusIs(absl::StatusCode::kCancelled));
   server().Resume();
   EXPECT_THAT(client->ListPods(Pods(""), kPatience, {}), IsOk());
