@@ -66,8 +66,7 @@ struct InferenceOptions {
 struct ShutdownOptions {
   // FEED: time for workers to end by themselves after the end of their data (saving a model); after
   // it they are asked to stop. DIRECT: workers end when their work is done, in `timeout`; from then
-  // on this is the time of an evaluator for its last evaluation (infinite: none). The peer's
-  // grace_secs.
+  // on this is the time of an evaluator for its last evaluation (infinite: none).
   absl::Duration grace = absl::InfiniteDuration();
   // The longest time for all of it; then everything is stopped, and killed after
   // FailureOptions::stop_grace.

@@ -163,8 +163,8 @@ class NodeContext {
   [[nodiscard]] const std::string& address() const;
   // The node's certificate and key: secret. Empty texts if the agent gave none.
   [[nodiscard]] const NodeTls& tls() const;
-  // What `path` means here, as TFNode.hdfs_path says it: with a scheme it stays as it is; an
-  // absolute one gets default_fs() in front; a relative one lies in the user's home on hdfs and
+  // What `path` means here, as for TensorFlowOnSpark's hdfs_path: with a scheme it stays as it is;
+  // an absolute one gets default_fs() in front; a relative one lies in the user's home on hdfs and
   // viewfs, in working_dir() on file, and at the root of any other file system.
   [[nodiscard]] std::string AbsolutePath(absl::string_view path) const;
 
