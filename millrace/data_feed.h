@@ -44,7 +44,7 @@ class DataFeedImpl;
 
 struct DataFeedOptions {
   bool train_mode = true;
-  std::string qname_in = "input";
+  std::string queue = "input";
   // (column, name in the program); empty: all columns under their own names. Whole columns only: of
   // {"point", "p"} the program reads the field x as "p.x".
   InputMapping input_mapping;

@@ -462,7 +462,7 @@ class FedNodeTest : public NodeContextTest {
 
 TEST_F(FedNodeTest, EndsOneQueueOrAllOfThem) {
   const std::unique_ptr<DataFeed> input = context_->GetDataFeed();
-  const std::unique_ptr<DataFeed> output = context_->GetDataFeed({.qname_in = "output"});
+  const std::unique_ptr<DataFeed> output = context_->GetDataFeed({.queue = "output"});
   agent_.Push(Json{{"push", "end_feed"}, {"queue", "output"}});
   ExpectEnd(output.get());
   EXPECT_FALSE(input->ShouldStop());
@@ -478,7 +478,7 @@ TEST_F(FedNodeTest, EndsItsFeedsWhenItIsStopped) {
 }
 
 TEST_F(FedNodeTest, NamesTheQueuesThereAre) {
-  EXPECT_THAT(context_->TryGetDataFeed({.qname_in = "inptu"}),
+  EXPECT_THAT(context_->TryGetDataFeed({.queue = "inptu"}),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("input")));
 }
 

@@ -58,7 +58,7 @@ absl::Status Body(const std::string& what, const std::string& self, millrace::No
   if (what == "inner") return RunANodeInside(self);
   if (what == "no_feed") {
     ::printf("before\n");  // buffered: stdout is a file
-    const auto feed = node.GetDataFeed({.qname_in = "nope"});
+    const auto feed = node.GetDataFeed({.queue = "nope"});
     return absl::InternalError("not reached");
   }
   return absl::UnimplementedError(what);

@@ -79,7 +79,7 @@ class BudgetTest : public testing::Test {
   std::unique_ptr<DataFeed> GetFeed(const std::string& queue = "input") {
     const absl::StatusOr<size_t> index = core_->OpenReader(queue, FeedMode::kTrain);
     EXPECT_THAT(index, IsOk());
-    return MakeDataFeed(core_, *index, DataFeedOptions{.qname_in = queue});
+    return MakeDataFeed(core_, *index, DataFeedOptions{.queue = queue});
   }
 
   // What the node has to say is on its way.

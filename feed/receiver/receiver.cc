@@ -80,7 +80,7 @@ FeedReceiver::~FeedReceiver() {
 
 absl::StatusOr<std::unique_ptr<DataFeed>> FeedReceiver::GetDataFeed(DataFeedOptions options) {
   const FeedMode mode = options.train_mode ? FeedMode::kTrain : FeedMode::kInference;
-  MILLRACE_ASSIGN_OR_RETURN(const size_t queue, core_->OpenReader(options.qname_in, mode));
+  MILLRACE_ASSIGN_OR_RETURN(const size_t queue, core_->OpenReader(options.queue, mode));
   return MakeDataFeed(core_, queue, std::move(options));
 }
 

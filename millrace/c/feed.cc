@@ -35,7 +35,7 @@ absl::StatusOr<DataFeedOptions> ReadOptions(const millrace_feed_options* given) 
   MILLRACE_ASSIGN_OR_RETURN(const millrace_feed_options known, ReadStruct(given));
   DataFeedOptions options;
   options.train_mode = known.inference == 0;
-  if (known.queue != nullptr) options.qname_in = known.queue;
+  if (known.queue != nullptr) options.queue = known.queue;
   for (size_t i = 0; i < known.num_columns; ++i) {
     if (known.columns == nullptr || known.columns[i].column == nullptr) {
       return NullArgument("millrace_feed_open", absl::StrCat("options.columns[", i, "].column"));

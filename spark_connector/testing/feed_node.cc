@@ -127,7 +127,7 @@ int Main(const Flags& flags) {
     while (true) ::pause();
   }
   absl::StatusOr<std::unique_ptr<DataFeed>> feed =
-      (*receiver)->GetDataFeed({.train_mode = flags.mode == "train", .qname_in = flags.queue});
+      (*receiver)->GetDataFeed({.train_mode = flags.mode == "train", .queue = flags.queue});
   absl::Status status = feed.ok() ? Serve(**feed, flags) : feed.status();
   status = (*receiver)->Finish(std::move(status));
   const FeedReceiverStats stats = (*receiver)->stats();

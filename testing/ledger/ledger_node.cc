@@ -95,7 +95,7 @@ absl::Status ReadQueue(FeedReceiver* receiver, const Options& options, const std
   std::mt19937_64 random(options.seed);
   const bool train = options.mode != "inference";
   MILLRACE_ASSIGN_OR_RETURN(auto feed,
-                            receiver->GetDataFeed({.train_mode = train, .qname_in = queue}));
+                            receiver->GetDataFeed({.train_mode = train, .queue = queue}));
   int64_t had = 0;
   std::vector<int64_t> used;
   while (true) {
