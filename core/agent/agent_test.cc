@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -295,6 +296,8 @@ TEST_F(AgentTest, EndOfStdinKillsTheWholeFamilyWithinASecond) {
   EXPECT_TRUE(WaitGone(node));
   for (const pid_t pid : Grandchildren()) EXPECT_TRUE(WaitGone(pid)) << pid;
   EXPECT_THAT(RuntimeFiles(), IsEmpty());
+  EXPECT_EQ(coordinator_->LastUpdate().error().code(),
+            static_cast<int>(absl::StatusCode::kUnavailable));
   EXPECT_THAT(coordinator_->LastUpdate().error().message(), HasSubstr("parent"));
 }
 

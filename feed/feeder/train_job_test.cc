@@ -153,15 +153,17 @@ TEST_F(TrainJobTest, NoAcknowledgementAfterTheFeedEndTimesOut) {
 TEST_F(TrainJobTest, AnErrorOfANodeFailsTheCallAndAbortsTheOthers) {
   AddNode("worker:0", [](Session& session, FrameType type) {
     FakeFeedNode::ReceiveOnly()(session, type);
-    if (type == FrameType::kBatch) session.Error(absl::InvalidArgumentError("column x: bad"));
+    if (type == FrameType::kBatch) {
+      session.Error(absl::InvalidArgumentError("column x:\n\x1b[31mbad"));
+    }
   });
   AddNode("worker:1", [](Session& session, FrameType type) {
     if (type == FrameType::kOpen) session.Credit(1, 0);  // less than any batch
   });
   const MemorySource source = IdSource(4, 50);
-  EXPECT_THAT(Run(source, Options()),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("worker:0, partition"), HasSubstr("column x: bad"))));
+  EXPECT_THAT(Run(source, Options()), StatusIs(absl::StatusCode::kInvalidArgument,
+                                               AllOf(HasSubstr("worker:0, partition"),
+                                                     HasSubstr("column x:\\n\\x1b[31mbad"))));
   EXPECT_THAT(observer_.ends(), ElementsAre(Pair("f", true)));
 }
 

@@ -204,6 +204,17 @@ class ClusterTest(unittest.TestCase):
         self.assertIn("about to divide", error.stderr_lines)
         self.assertRegex(str(error).splitlines()[0], f"{error.node}.*ZeroDivisionError: division by zero")
 
+    def test_who_outlasts_the_grace_or_the_timeout_of_shutdown_is_named(self):
+        cases = [
+            (millrace.InputMode.FEED, {"grace": 0.05}, "its grace of 50ms was over: .*worker:0"),
+            (millrace.InputMode.DIRECT, {"grace": 0.0, "timeout": 0.5}, "its timeout of 500ms was over: .*worker:0"),
+        ]
+        for input_mode, limits, part in cases:
+            cluster = run(Heard(), "sleep", args=["1000"], input_mode=input_mode)
+            with self.assertRaisesRegex(millrace.DeadlineExceededError, part):
+                cluster.shutdown(**limits)
+            self.assertEqual([node.state for node in cluster.cluster_info], ["finished"])
+
     def test_a_driver_that_just_ends_leaves_no_node(self):
         code = (
             "import sys; sys.path[:0] = sys.argv[1:]; from testing_cluster import Heard, run\n"

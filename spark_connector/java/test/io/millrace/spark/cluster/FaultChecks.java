@@ -5,6 +5,7 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeState;
 import io.millrace.spark.RestartPolicy;
+import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainResult;
 import java.util.List;
 
@@ -30,7 +31,7 @@ final class FaultChecks extends Checks {
     kill("-9", executorOf(cluster.clusterInfo().get(1)));
     await("the cluster's failure", () -> cluster.failure() != null);
     System.out.println("INFO lost executor seen after " + (System.nanoTime() - began) / 1_000_000 + " ms");
-    MillraceException e = requireError(cluster.failure().code(), () -> cluster.train(numbers(10, 2)));
+    MillraceException e = requireError(StatusCode.UNAVAILABLE, () -> cluster.train(numbers(10, 2)));
     requireEqual("worker:1", e.node());
     requireError(e.code(), cluster::shutdown);
     // The application is as good as before, once Spark has another executor.
