@@ -3,7 +3,7 @@
 // The nodes of a running Millrace cluster as a ClusterResolver, from its coordinator: for programs
 // that are not nodes of it, wherever it runs (on Spark, on this machine, ...).
 //
-// Defines: ClusterMembersResolver.
+// Defines: ClusterMembersResolverOptions, ClusterMembersResolver.
 //
 //   // the cluster that this user runs
 //   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ClusterMembersResolver> resolver,
@@ -28,6 +28,21 @@
 
 namespace millrace {
 
+struct ClusterMembersResolverOptions {
+  // How the coordinator is reached; `timeout` is that of each answer. No address: `cluster`.
+  ClientOptions client;
+  // A cluster's id, the beginning of one, or a cluster file; empty: the only one of this
+  // user on this machine.
+  std::string cluster;
+
+  MemberCompleteness completeness = MemberCompleteness::kRequireAll;
+  absl::Duration wait_timeout = absl::Minutes(10);
+
+  // The task, if not that of the environment: a node of this cluster has MILLRACE_CONTEXT_FILE.
+  TaskProperties properties;
+  AcceleratorCounter count_accelerators;  // see ResolverBase
+};
+
 // Members are the nodes that have registered their address and have not ended. A node that is
 // started again is a member when its next attempt has registered; its address may differ. Roles
 // never move.
@@ -39,26 +54,11 @@ namespace millrace {
 // resumes by itself.
 class ClusterMembersResolver final : public ResolverBase {
  public:
-  struct Options {
-    // How the coordinator is reached; `timeout` is that of each answer. No address: `cluster`.
-    ClientOptions client;
-    // A cluster's id, the beginning of one, or a cluster file; empty: the only one of this
-    // user on this machine.
-    std::string cluster;
-
-    MemberCompleteness completeness = MemberCompleteness::kRequireAll;
-    absl::Duration wait_timeout = absl::Minutes(10);
-
-    // The task, if not that of the environment: a node of this cluster has MILLRACE_CONTEXT_FILE.
-    TaskProperties properties;
-    AcceleratorCounter count_accelerators;  // see ResolverBase
-  };
-
   // Connects to nothing; finds the cluster file. Returns the errors of FindClusterFile() and
   // ClusterClient::Connect(), INVALID_ARGUMENT for other options that make no sense, and where
   // several clusters run and none is named.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<ClusterMembersResolver>> Create(
-      Options options);
+      ClusterMembersResolverOptions options);
   ~ClusterMembersResolver() override;
 
   // FAILED_PRECONDITION, naming nodes, while some are missing; UNAVAILABLE if the coordinator

@@ -4,7 +4,7 @@
 // docs/kubernetes.md tells what to set up, and how this differs from TensorFlow's
 // KubernetesClusterResolver.
 //
-// Defines: KubernetesResolver, ExecutableLocation.
+// Defines: KubernetesResolverOptions, KubernetesResolver, ExecutableLocation.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(
 //       std::unique_ptr<KubernetesResolver> resolver,
@@ -45,6 +45,61 @@ enum class ExecutableLocation {
   kOffCluster,     // by a kubeconfig
 };
 
+// "(TensorFlow)": also looked at with kTensorFlow.
+struct KubernetesResolverOptions {
+  ResolverBehavior behavior = ResolverBehavior::kCorrect;
+
+  // Job to its label selectors, as kubectl's -l writes them. Empty:
+  // {"worker": {"job-name=tensorflow"}}. (TensorFlow)
+  std::vector<std::pair<std::string, std::vector<std::string>>> job_to_label_mapping;
+  // The port of each task of the jobs that `ports` does not name. (TensorFlow)
+  int tf_server_port = 8470;
+  // Written in place of the number: with kTensorFlow any value is a port. (TensorFlow, alone)
+  std::optional<std::string> tf_server_port_text;
+  std::map<std::string, PodPort> ports;
+  PodAddress address = PodAddress::kPodIp;
+  // For PodAddress::kDns; empty to leave the pod's search domains to complete the name.
+  std::string cluster_domain = "cluster.local";
+  // The prefix of master(); none if nullopt or empty. (TensorFlow)
+  std::optional<std::string> rpc_layer = "grpc";
+  // The task of this process, if it is not that of its pod. (TensorFlow)
+  std::optional<std::string> task_type;
+  std::optional<int> task_id;
+
+  // Empty: POD_NAMESPACE, the service account's, or the kubeconfig context's; else "default".
+  std::string namespace_name;
+  // Looks in all namespaces, which takes a ClusterRole; namespace_name is then empty.
+  bool all_namespaces = false;
+
+  PodCompleteness completeness = PodCompleteness::kRequireAll;
+  // Job to its number of tasks, exactly. Jobs that are not named have any number.
+  std::map<std::string, int> expected_tasks;
+  absl::Duration wait_timeout = absl::Minutes(10);
+  // Only pods whose condition Ready is True are there. Beware: a pod that asks for the cluster
+  // before it reports itself ready waits for itself.
+  bool require_ready = false;
+
+  // For one answer, over all selectors and pages; not counting wait_timeout.
+  absl::Duration timeout = absl::Seconds(30);
+  // The longest pause, jittered, between attempts of a watch to reach the server again.
+  absl::Duration max_backoff = absl::Seconds(30);
+
+  // Asked instead of a server that the configuration names. (TensorFlow)
+  std::shared_ptr<KubernetesClient> override_client;
+  // kAutomatic is kWithinCluster with kTensorFlow. (TensorFlow)
+  ExecutableLocation executable_location = ExecutableLocation::kAutomatic;
+  std::string kubeconfig;  // empty: KUBECONFIG, else ~/.kube/config (TensorFlow)
+  std::string context;     // empty: the current one (TensorFlow)
+  // Nullopt: from POD_NAME, POD_NAMESPACE and POD_UID; where a pod does not set POD_NAME, its
+  // name is the host's.
+  std::optional<PodIdentity> identity;
+  AcceleratorCounter count_accelerators;  // see ResolverBase (TensorFlow)
+
+  // For tests; null: the real ones. (config_loader: TensorFlow)
+  std::shared_ptr<KubernetesConfigLoader> config_loader;
+  Clock* clock = nullptr;  // not owned
+};
+
 // Which task a pod is. Its pods are put in order by selector (in the order given), then by
 // completion index of an indexed Job, pod index of a StatefulSet, number at the end of the name
 // ("-7"), and name ("w10" after "w9"). Within a job a pod counts once, at the first selector that
@@ -64,64 +119,10 @@ enum class ExecutableLocation {
 // docs/threads.md.
 class KubernetesResolver : public ResolverBase {
  public:
-  // "(TensorFlow)": also looked at with kTensorFlow.
-  struct Options {
-    ResolverBehavior behavior = ResolverBehavior::kCorrect;
-
-    // Job to its label selectors, as kubectl's -l writes them. Empty:
-    // {"worker": {"job-name=tensorflow"}}. (TensorFlow)
-    std::vector<std::pair<std::string, std::vector<std::string>>> job_to_label_mapping;
-    // The port of each task of the jobs that `ports` does not name. (TensorFlow)
-    int tf_server_port = 8470;
-    // Written in place of the number: with kTensorFlow any value is a port. (TensorFlow, alone)
-    std::optional<std::string> tf_server_port_text;
-    std::map<std::string, PodPort> ports;
-    PodAddress address = PodAddress::kPodIp;
-    // For PodAddress::kDns; empty to leave the pod's search domains to complete the name.
-    std::string cluster_domain = "cluster.local";
-    // The prefix of master(); none if nullopt or empty. (TensorFlow)
-    std::optional<std::string> rpc_layer = "grpc";
-    // The task of this process, if it is not that of its pod. (TensorFlow)
-    std::optional<std::string> task_type;
-    std::optional<int> task_id;
-
-    // Empty: POD_NAMESPACE, the service account's, or the kubeconfig context's; else "default".
-    std::string namespace_name;
-    // Looks in all namespaces, which takes a ClusterRole; namespace_name is then empty.
-    bool all_namespaces = false;
-
-    PodCompleteness completeness = PodCompleteness::kRequireAll;
-    // Job to its number of tasks, exactly. Jobs that are not named have any number.
-    std::map<std::string, int> expected_tasks;
-    absl::Duration wait_timeout = absl::Minutes(10);
-    // Only pods whose condition Ready is True are there. Beware: a pod that asks for the cluster
-    // before it reports itself ready waits for itself.
-    bool require_ready = false;
-
-    // For one answer, over all selectors and pages; not counting wait_timeout.
-    absl::Duration timeout = absl::Seconds(30);
-    // The longest pause, jittered, between attempts of a watch to reach the server again.
-    absl::Duration max_backoff = absl::Seconds(30);
-
-    // Asked instead of a server that the configuration names. (TensorFlow)
-    std::shared_ptr<KubernetesClient> override_client;
-    // kAutomatic is kWithinCluster with kTensorFlow. (TensorFlow)
-    ExecutableLocation executable_location = ExecutableLocation::kAutomatic;
-    std::string kubeconfig;  // empty: KUBECONFIG, else ~/.kube/config (TensorFlow)
-    std::string context;     // empty: the current one (TensorFlow)
-    // Nullopt: from POD_NAME, POD_NAMESPACE and POD_UID; where a pod does not set POD_NAME, its
-    // name is the host's.
-    std::optional<PodIdentity> identity;
-    AcceleratorCounter count_accelerators;  // see ResolverBase (TensorFlow)
-
-    // For tests; null: the real ones. (config_loader: TensorFlow)
-    std::shared_ptr<KubernetesConfigLoader> config_loader;
-    Clock* clock = nullptr;  // not owned
-  };
-
   // Connects to nothing. Returns INVALID_ARGUMENT for options that contradict themselves, and the
   // errors of reading the service account or the kubeconfig.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<KubernetesResolver>> Create(Options options);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<KubernetesResolver>> Create(
+      KubernetesResolverOptions options);
   ~KubernetesResolver() override;
 
   // Lists the pods. Besides the errors of PodCompleteness: those of KubernetesClient, naming the
@@ -147,7 +148,7 @@ class KubernetesResolver : public ResolverBase {
 
  protected:
   // Without an implementation: for one that overrides whatever is virtual.
-  explicit KubernetesResolver(const Options& options);
+  explicit KubernetesResolver(const KubernetesResolverOptions& options);
 
   // The task that this pod is, for which the pods are listed; nullopt outside a pod and in one that
   // is no task. With kTensorFlow nullopt.
@@ -156,9 +157,10 @@ class KubernetesResolver : public ResolverBase {
 
  private:
   class Impl;
-  KubernetesResolver(const Options& options, std::unique_ptr<Impl> impl);
+  KubernetesResolver(const KubernetesResolverOptions& options, std::unique_ptr<Impl> impl);
   // What Create() does with kCorrect.
-  static absl::StatusOr<std::unique_ptr<KubernetesResolver>> CreateCorrect(Options options);
+  static absl::StatusOr<std::unique_ptr<KubernetesResolver>> CreateCorrect(
+      KubernetesResolverOptions options);
 
   const std::unique_ptr<Impl> impl_;
 };

@@ -44,7 +44,7 @@
 
 namespace millrace {
 
-// Any resolver from an object whose "type" is one of these, with the members of its Options:
+// Any resolver from an object whose "type" is one of these, with the members of its options:
 //
 //   static      cluster_spec (required), master, environment, num_accelerators
 //   tf_config   environment

@@ -29,7 +29,7 @@
 
 namespace millrace {
 
-// What an Options struct may set of a resolver's properties; nullopt leaves it to the source.
+// What a resolver's options may set of its properties; nullopt leaves it to the source.
 struct TaskProperties {
   std::optional<std::string> task_type;
   std::optional<int> task_id;

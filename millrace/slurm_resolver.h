@@ -2,7 +2,7 @@
 //
 // The tasks of a Slurm step as a ClusterResolver; TensorFlow's SlurmClusterResolver.
 //
-// Defines: SlurmResolver, SlurmTaskInfo.
+// Defines: SlurmResolverOptions, SlurmResolver, SlurmTaskInfo.
 //
 //   // srun -n 5 program, which does:
 //   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<SlurmResolver> resolver,
@@ -38,6 +38,38 @@ struct SlurmTaskInfo {
   friend bool operator==(const SlurmTaskInfo&, const SlurmTaskInfo&) = default;
 };
 
+struct SlurmResolverOptions {
+  using Jobs = std::vector<std::pair<std::string, int>>;  // name and number of tasks, in order
+  using TasksOfHosts = std::vector<std::pair<std::string, int>>;
+  // The value of a variable, nullopt if it is not set.
+  using Reader = std::function<std::optional<std::string>(const std::string& name)>;
+  // Sets a variable of this process.
+  using Writer = std::function<absl::Status(const std::string& name, const std::string& value)>;
+  // How many GPUs this host has, where CUDA_VISIBLE_DEVICES is not set.
+  using GpuCounter = std::function<absl::StatusOr<int>()>;
+
+  ResolverBehavior behavior = ResolverBehavior::kCorrect;
+  // Nullopt: {"worker": SLURM_STEP_NUM_TASKS}.
+  std::optional<Jobs> jobs;
+  int port_base = 8888;
+  // Nullopt: those of this host, taken to be the same on all.
+  std::optional<int> gpus_per_node;
+  // Nullopt: gpus_per_node divided by the tasks of the fullest host.
+  std::optional<int> gpus_per_task;
+  // Nullopt: SLURM_STEP_TASKS_PER_NODE. One number for every host of the node list, or hosts by
+  // name in place of it.
+  std::optional<std::variant<int, TasksOfHosts>> tasks_per_node;
+  // Whether cluster_spec() sets CUDA_VISIBLE_DEVICES of this process to its slice. Nullopt: only
+  // with kTensorFlow. Not safe while other threads read the environment.
+  std::optional<bool> auto_set_gpu;
+  std::optional<std::string> rpc_layer = "grpc";
+  std::optional<std::string> task_type;  // nullopt: by rank
+  std::optional<int> task_id;
+  Reader read;            // empty: the environment of this process
+  Writer write;           // empty: the environment of this process
+  GpuCounter count_gpus;  // empty: what `millrace-gpu` sees
+};
+
 // Reads the variables that srun sets for a step: SLURM_PROCID, SLURM_STEP_NUM_TASKS,
 // SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, and where they are set SLURM_DISTRIBUTION,
 // SLURM_NODEID, SLURM_LOCALID, SLURM_GPUS_PER_TASK and CUDA_VISIBLE_DEVICES. Those of the job
@@ -61,43 +93,12 @@ class SlurmResolver : public ResolverBase {
  public:
   static constexpr int kMaxTasks = 1 << 20;
 
-  using Jobs = std::vector<std::pair<std::string, int>>;  // name and number of tasks, in order
-  using TasksOfHosts = std::vector<std::pair<std::string, int>>;
-  // The value of a variable, nullopt if it is not set.
-  using Reader = std::function<std::optional<std::string>(const std::string& name)>;
-  // Sets a variable of this process.
-  using Writer = std::function<absl::Status(const std::string& name, const std::string& value)>;
-  // How many GPUs this host has, where CUDA_VISIBLE_DEVICES is not set.
-  using GpuCounter = std::function<absl::StatusOr<int>()>;
-
-  struct Options {
-    ResolverBehavior behavior = ResolverBehavior::kCorrect;
-    // Nullopt: {"worker": SLURM_STEP_NUM_TASKS}.
-    std::optional<Jobs> jobs;
-    int port_base = 8888;
-    // Nullopt: those of this host, taken to be the same on all.
-    std::optional<int> gpus_per_node;
-    // Nullopt: gpus_per_node divided by the tasks of the fullest host.
-    std::optional<int> gpus_per_task;
-    // Nullopt: SLURM_STEP_TASKS_PER_NODE. One number for every host of the node list, or hosts by
-    // name in place of it.
-    std::optional<std::variant<int, TasksOfHosts>> tasks_per_node;
-    // Whether cluster_spec() sets CUDA_VISIBLE_DEVICES of this process to its slice. Nullopt: only
-    // with kTensorFlow. Not safe while other threads read the environment.
-    std::optional<bool> auto_set_gpu;
-    std::optional<std::string> rpc_layer = "grpc";
-    std::optional<std::string> task_type;  // nullopt: by rank
-    std::optional<int> task_id;
-    Reader read;            // empty: the environment of this process
-    Writer write;           // empty: the environment of this process
-    GpuCounter count_gpus;  // empty: what `millrace-gpu` sees
-  };
-
   // Reads the variables. Returns FAILED_PRECONDITION if one is missing (not inside a step) or the
   // distribution is another, INVALID_ARGUMENT if one is malformed, two contradict each other (both
   // are named) or the options ask for something that the step does not have; RESOURCE_EXHAUSTED for
   // more than kMaxTasks. With kTensorFlow its errors.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<SlurmResolver>> Create(Options options);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<SlurmResolver>> Create(
+      SlurmResolverOptions options);
 
   ~SlurmResolver() override;
 
@@ -119,21 +120,21 @@ class SlurmResolver : public ResolverBase {
   [[nodiscard]] virtual absl::StatusOr<std::string> VisibleDevices() const;
 
  protected:
-  SlurmResolver(const Options& options, SlurmStep step);
+  SlurmResolver(const SlurmResolverOptions& options, SlurmStep step);
 
   absl::StatusOr<std::optional<std::string>> SourceTaskType() override;
   absl::StatusOr<std::optional<int>> SourceTaskId() override;
 
   [[nodiscard]] const SlurmStep& step() const { return *step_; }
-  // Sets CUDA_VISIBLE_DEVICES if Options::auto_set_gpu says so.
+  // Sets CUDA_VISIBLE_DEVICES if SlurmResolverOptions::auto_set_gpu says so.
   [[nodiscard]] absl::Status WriteVisibleDevices() const;
 
  private:
   // What Create() does with kCorrect.
-  static absl::StatusOr<std::unique_ptr<SlurmResolver>> CreateCorrect(Options options);
+  static absl::StatusOr<std::unique_ptr<SlurmResolver>> CreateCorrect(SlurmResolverOptions options);
 
   const std::unique_ptr<const SlurmStep> step_;
-  const Writer write_;  // empty: does not set CUDA_VISIBLE_DEVICES
+  const SlurmResolverOptions::Writer write_;  // empty: does not set CUDA_VISIBLE_DEVICES
 };
 
 }  // namespace millrace

@@ -3,7 +3,7 @@
 // The executors of a running Spark application as a ClusterResolver, from Spark's monitoring REST
 // API: for clusters whose nodes run on executors and listen on ports that are agreed on.
 //
-// Defines: SparkResolver.
+// Defines: SparkResolverOptions, SparkResolver.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(
 //       std::unique_ptr<SparkResolver> resolver,
@@ -35,6 +35,33 @@
 
 namespace millrace {
 
+struct SparkResolverOptions {
+  // The driver's UI ("http://driver:4040", 4041 for the second on a host, ...), a History Server
+  // ("https://history:18480"), or a proxy of one of them, with its path.
+  std::string url;
+  // "app-...", with "/1" for its first attempt; the newest otherwise. Empty: the only one that
+  // runs there.
+  std::string application_id;
+  TlsOptions tls;
+  absl::Duration timeout = absl::Seconds(10);  // of one answer
+
+  // Job to its number of tasks; nullopt, for one of them: all executors that the others leave, at
+  // least one. Empty: all of them are workers.
+  std::vector<std::pair<std::string, std::optional<int>>> jobs;
+  // The port of jobs that `ports` does not name.
+  int port_base = 2222;
+  std::map<std::string, int> ports;
+
+  MemberCompleteness completeness = MemberCompleteness::kRequireAll;
+  absl::Duration wait_timeout = absl::Minutes(10);
+
+  // Which executor this process runs on: its task is then this one's. Empty: SPARK_EXECUTOR_ID,
+  // which Spark sets on Kubernetes.
+  std::string executor_id;
+  TaskProperties properties;
+  AcceleratorCounter count_accelerators;  // see ResolverBase
+};
+
 // Members are the executors that are active and not excluded; the driver is not one. In the order
 // of their ids they are dealt to ps, chief or master, evaluator, other jobs in the order given, and
 // worker last. Executors that no job takes (the last ones) are not members.
@@ -51,35 +78,9 @@ namespace millrace {
 // Thread safety: see ClusterResolver. Spark does not push: a watch asks.
 class SparkResolver final : public ResolverBase {
  public:
-  struct Options {
-    // The driver's UI ("http://driver:4040", 4041 for the second on a host, ...), a History Server
-    // ("https://history:18480"), or a proxy of one of them, with its path.
-    std::string url;
-    // "app-...", with "/1" for its first attempt; the newest otherwise. Empty: the only one that
-    // runs there.
-    std::string application_id;
-    TlsOptions tls;
-    absl::Duration timeout = absl::Seconds(10);  // of one answer
-
-    // Job to its number of tasks; nullopt, for one of them: all executors that the others leave, at
-    // least one. Empty: all of them are workers.
-    std::vector<std::pair<std::string, std::optional<int>>> jobs;
-    // The port of jobs that `ports` does not name.
-    int port_base = 2222;
-    std::map<std::string, int> ports;
-
-    MemberCompleteness completeness = MemberCompleteness::kRequireAll;
-    absl::Duration wait_timeout = absl::Minutes(10);
-
-    // Which executor this process runs on: its task is then this one's. Empty: SPARK_EXECUTOR_ID,
-    // which Spark sets on Kubernetes.
-    std::string executor_id;
-    TaskProperties properties;
-    AcceleratorCounter count_accelerators;  // see ResolverBase
-  };
-
   // Connects to nothing. Returns INVALID_ARGUMENT for options that make no sense.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<SparkResolver>> Create(Options options);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<SparkResolver>> Create(
+      SparkResolverOptions options);
   ~SparkResolver() override;
 
   // FAILED_PRECONDITION ("have 3 of 4") while executors are missing; INVALID_ARGUMENT if the ports

@@ -2,7 +2,7 @@
 //
 // A ClusterSpec that is already in hand, as a ClusterResolver; TensorFlow's SimpleClusterResolver.
 //
-// Defines: StaticResolver.
+// Defines: StaticResolverOptions, StaticResolver.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(
 //       std::unique_ptr<StaticResolver> resolver,
@@ -23,25 +23,27 @@
 
 namespace millrace {
 
-// master() of a given or own task is its address; where the task is not known, `Options::master`.
+struct StaticResolverOptions {
+  ResolverBehavior behavior = ResolverBehavior::kCorrect;
+  ClusterSpec cluster_spec;
+  std::string master;  // where no task is known
+  TaskProperties properties;
+  std::string environment;
+  // Of every task; nullopt: those of this host for this task (kTensorFlow: none).
+  std::optional<std::map<std::string, int>> num_accelerators;
+  AcceleratorCounter count_accelerators;  // see ResolverBase
+};
+
+// master() of a given or own task is its address; where the task is not known,
+// `StaticResolverOptions::master`.
 //
 // With kTensorFlow: the resolver's own task is not used (only arguments are), an empty rpc_layer
 // argument does not remove the prefix, and there is a prefix even before an empty master.
 class StaticResolver : public ResolverBase {
  public:
-  struct Options {
-    ResolverBehavior behavior = ResolverBehavior::kCorrect;
-    ClusterSpec cluster_spec;
-    std::string master;  // where no task is known
-    TaskProperties properties;
-    std::string environment;
-    // Of every task; nullopt: those of this host for this task (kTensorFlow: none).
-    std::optional<std::map<std::string, int>> num_accelerators;
-    AcceleratorCounter count_accelerators;  // see ResolverBase
-  };
-
   // Returns INVALID_ARGUMENT for a negative task_id.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<StaticResolver>> Create(Options options);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<StaticResolver>> Create(
+      StaticResolverOptions options);
 
   absl::StatusOr<ClusterSpec> cluster_spec() override;
   absl::StatusOr<std::string> master(std::optional<std::string> task_type = std::nullopt,
@@ -58,11 +60,12 @@ class StaticResolver : public ResolverBase {
   using ClusterResolver::Watch;
 
  protected:
-  explicit StaticResolver(Options options);
+  explicit StaticResolver(StaticResolverOptions options);
 
  private:
   // What Create() does with kCorrect.
-  static absl::StatusOr<std::unique_ptr<StaticResolver>> CreateCorrect(Options options);
+  static absl::StatusOr<std::unique_ptr<StaticResolver>> CreateCorrect(
+      StaticResolverOptions options);
 
   const ClusterSpec cluster_spec_;
   const std::string master_;

@@ -2,7 +2,7 @@
 //
 // The environment variable TF_CONFIG as a ClusterResolver; TensorFlow's TFConfigClusterResolver.
 //
-// Defines: TfConfigResolver.
+// Defines: TfConfigResolverOptions, TfConfigResolver.
 //
 //   TF_CONFIG='{"cluster": {"worker": ["h0:1", "h1:1"]}, "task": {"type": "worker", "index": 1}}'
 //
@@ -26,6 +26,17 @@
 
 namespace millrace {
 
+struct TfConfigResolverOptions {
+  // The value of the variable, nullopt if it is not set.
+  using Reader = std::function<std::optional<std::string>()>;
+
+  ResolverBehavior behavior = ResolverBehavior::kCorrect;
+  TaskProperties properties;
+  std::optional<std::string> environment;
+  Reader read;                            // empty: the environment of this process
+  AcceleratorCounter count_accelerators;  // see ResolverBase
+};
+
 // The variable is read afresh by every call; its members are `cluster` (or `sparseCluster`, which
 // Kubeflow has written), `task.type`, `task.index`, `rpc_layer`, `session_master` and
 // `environment`. If it is not set, the cluster has no jobs and the task is not known. If it is set
@@ -42,20 +53,10 @@ namespace millrace {
 // Millrace.
 class TfConfigResolver : public ResolverBase {
  public:
-  // The value of the variable, nullopt if it is not set.
-  using Reader = std::function<std::optional<std::string>()>;
-
-  struct Options {
-    ResolverBehavior behavior = ResolverBehavior::kCorrect;
-    TaskProperties properties;
-    std::optional<std::string> environment;
-    Reader read;                            // empty: the environment of this process
-    AcceleratorCounter count_accelerators;  // see ResolverBase
-  };
-
   // Returns INVALID_ARGUMENT for a negative task_id (kTensorFlow: takes it). The variable is not
   // read yet.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<TfConfigResolver>> Create(Options options);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<TfConfigResolver>> Create(
+      TfConfigResolverOptions options);
 
   absl::StatusOr<ClusterSpec> cluster_spec() override;
   absl::StatusOr<std::string> master(std::optional<std::string> task_type = std::nullopt,
@@ -64,7 +65,7 @@ class TfConfigResolver : public ResolverBase {
   absl::StatusOr<std::optional<std::string>> environment() override;
 
  protected:
-  explicit TfConfigResolver(Options options);
+  explicit TfConfigResolver(TfConfigResolverOptions options);
 
   absl::StatusOr<std::optional<std::string>> SourceTaskType() override;
   absl::StatusOr<std::optional<int>> SourceTaskId() override;
@@ -72,10 +73,11 @@ class TfConfigResolver : public ResolverBase {
 
  private:
   // What Create() does with kCorrect.
-  static absl::StatusOr<std::unique_ptr<TfConfigResolver>> CreateCorrect(Options options);
+  static absl::StatusOr<std::unique_ptr<TfConfigResolver>> CreateCorrect(
+      TfConfigResolverOptions options);
 
   const std::optional<std::string> environment_;
-  const Reader read_;
+  const TfConfigResolverOptions::Reader read_;
 };
 
 }  // namespace millrace

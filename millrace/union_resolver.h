@@ -2,9 +2,9 @@
 //
 // The members of several resolvers as one cluster; TensorFlow's UnionResolver.
 //
-// Defines: UnionResolver.
+// Defines: UnionResolverOptions, UnionResolver.
 //
-//   UnionResolver::Options options;
+//   UnionResolverOptions options;
 //   options.resolvers.push_back(std::move(static_ps));
 //   options.resolvers.push_back(std::move(kubernetes_workers));
 //   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<UnionResolver> resolver,
@@ -35,6 +35,12 @@ namespace millrace {
 [[nodiscard]] absl::StatusOr<ClusterSpec> MergeClusterSpecs(const std::vector<ClusterSpec>& specs,
                                                             ResolverBehavior behavior);
 
+struct UnionResolverOptions {
+  ResolverBehavior behavior = ResolverBehavior::kCorrect;
+  std::vector<std::unique_ptr<ClusterResolver>> resolvers;
+  TaskProperties properties;
+};
+
 // cluster_spec() asks each resolver once, in order; the first error is returned, with the number of
 // the resolver ("resolver 2 of 3: ..."). Task, rpc layer, environment and accelerators are the
 // first resolver's where nothing is set here.
@@ -43,14 +49,9 @@ namespace millrace {
 // lost, master() does not know the first resolver's rpc layer, nor the task set here.
 class UnionResolver : public ResolverBase {
  public:
-  struct Options {
-    ResolverBehavior behavior = ResolverBehavior::kCorrect;
-    std::vector<std::unique_ptr<ClusterResolver>> resolvers;
-    TaskProperties properties;
-  };
-
   // Returns INVALID_ARGUMENT if there is no resolver or one of them is null.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<UnionResolver>> Create(Options options);
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<UnionResolver>> Create(
+      UnionResolverOptions options);
 
   absl::StatusOr<ClusterSpec> cluster_spec() override;
   absl::StatusOr<std::string> master(std::optional<std::string> task_type = std::nullopt,
@@ -74,7 +75,7 @@ class UnionResolver : public ResolverBase {
   using ClusterResolver::Watch;
 
  protected:
-  explicit UnionResolver(Options options);
+  explicit UnionResolver(UnionResolverOptions options);
 
   [[nodiscard]] const std::vector<std::unique_ptr<ClusterResolver>>& resolvers() const {
     return resolvers_;
@@ -82,7 +83,7 @@ class UnionResolver : public ResolverBase {
 
  private:
   // What Create() does with kCorrect.
-  static absl::StatusOr<std::unique_ptr<UnionResolver>> CreateCorrect(Options options);
+  static absl::StatusOr<std::unique_ptr<UnionResolver>> CreateCorrect(UnionResolverOptions options);
 
   // One spec of each resolver, or the first error.
   absl::StatusOr<std::vector<ClusterSpec>> AskAll();

@@ -98,7 +98,7 @@ using MadeResolver = absl::StatusOr<std::unique_ptr<ClusterResolver>>;
 
 MadeResolver MakeStatic(const OrderedJson& description, ResolverBehavior behavior,
                         absl::string_view where, const ResolverMakers&) {
-  StaticResolver::Options options;
+  StaticResolverOptions options;
   options.behavior = behavior;
   if (behavior == ResolverBehavior::kTensorFlow) {
     MILLRACE_ASSIGN_OR_RETURN(options.cluster_spec, ReadTensorFlowStaticCluster(description));
@@ -124,7 +124,7 @@ MadeResolver MakeStatic(const OrderedJson& description, ResolverBehavior behavio
 
 MadeResolver MakeTfConfig(const OrderedJson& description, ResolverBehavior behavior,
                           absl::string_view where, const ResolverMakers&) {
-  TfConfigResolver::Options options;
+  TfConfigResolverOptions options;
   options.behavior = behavior;
   if (behavior == ResolverBehavior::kTensorFlow) {
     MILLRACE_ASSIGN_OR_RETURN(const OrderedJson converted,
@@ -140,7 +140,7 @@ MadeResolver MakeTfConfig(const OrderedJson& description, ResolverBehavior behav
 
 MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior,
                        absl::string_view where, const ResolverMakers&) {
-  SlurmResolver::Options options;
+  SlurmResolverOptions options;
   options.behavior = behavior;
   if (behavior == ResolverBehavior::kTensorFlow) {
     MILLRACE_RETURN_IF_ERROR(CheckTensorFlowSlurmArguments(description));
@@ -185,7 +185,7 @@ MadeResolver MakeUnion(const OrderedJson& description, ResolverBehavior behavior
                        absl::string_view where, const ResolverMakers& makers) {
   const bool tensorflow = behavior == ResolverBehavior::kTensorFlow;
   if (!tensorflow) MILLRACE_RETURN_IF_ERROR(CheckMembers(description, {"resolvers"}, where));
-  UnionResolver::Options options;
+  UnionResolverOptions options;
   options.behavior = behavior;
   const std::string path = PathOf(where, "resolvers");
   const OrderedJson* parts = Find(description, "resolvers");

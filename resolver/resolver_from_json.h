@@ -47,7 +47,7 @@ struct ResolverMakers {
   std::map<std::string, ResolverMaker> by_type;
 };
 
-// "static", "tf_config", "slurm" and "union", with the members of their Options:
+// "static", "tf_config", "slurm" and "union", with the members of their options:
 //
 //   static     cluster_spec (required), master, environment, num_accelerators
 //   tf_config  environment

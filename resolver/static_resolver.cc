@@ -8,7 +8,8 @@
 
 namespace millrace {
 
-absl::StatusOr<std::unique_ptr<StaticResolver>> StaticResolver::CreateCorrect(Options options) {
+absl::StatusOr<std::unique_ptr<StaticResolver>> StaticResolver::CreateCorrect(
+    StaticResolverOptions options) {
   MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
   if (options.num_accelerators.has_value()) {
     for (const auto& [type, count] : *options.num_accelerators) {
@@ -21,7 +22,7 @@ absl::StatusOr<std::unique_ptr<StaticResolver>> StaticResolver::CreateCorrect(Op
   return std::unique_ptr<StaticResolver>(new StaticResolver(std::move(options)));
 }
 
-StaticResolver::StaticResolver(Options options)
+StaticResolver::StaticResolver(StaticResolverOptions options)
     : ResolverBase({.behavior = options.behavior,
                     .properties = std::move(options.properties),
                     .count_accelerators = std::move(options.count_accelerators)}),

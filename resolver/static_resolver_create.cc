@@ -7,7 +7,8 @@
 
 namespace millrace {
 
-absl::StatusOr<std::unique_ptr<StaticResolver>> StaticResolver::Create(Options options) {
+absl::StatusOr<std::unique_ptr<StaticResolver>> StaticResolver::Create(
+    StaticResolverOptions options) {
   if (options.behavior == ResolverBehavior::kTensorFlow) {
     return MakeTensorFlowStaticResolver(std::move(options));
   }

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Optional;
 using ::testing::SizeIs;
 
-std::unique_ptr<StaticResolver> Make(StaticResolver::Options options) {
+std::unique_ptr<StaticResolver> Make(StaticResolverOptions options) {
   EXPECT_THAT(options.cluster_spec.AddJob("worker", {"a:1", "b:1"}), IsOk());
   absl::StatusOr<std::unique_ptr<StaticResolver>> resolver =
       StaticResolver::Create(std::move(options));

@@ -54,7 +54,7 @@ absl::StatusOr<int> ToIndex(int64_t index) {
 }
 
 // The variable's value, an object.
-absl::StatusOr<OrderedJson> Load(const TfConfigResolver::Reader& read) {
+absl::StatusOr<OrderedJson> Load(const TfConfigResolverOptions::Reader& read) {
   const std::optional<std::string> text = read();
   if (!text.has_value()) return OrderedJson::object();
   if (absl::StripAsciiWhitespace(*text).empty()) {
@@ -88,12 +88,13 @@ absl::StatusOr<std::optional<std::string>> TextMember(const OrderedJson& config,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TfConfigResolver>> TfConfigResolver::CreateCorrect(Options options) {
+absl::StatusOr<std::unique_ptr<TfConfigResolver>> TfConfigResolver::CreateCorrect(
+    TfConfigResolverOptions options) {
   MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
   return std::unique_ptr<TfConfigResolver>(new TfConfigResolver(std::move(options)));
 }
 
-TfConfigResolver::TfConfigResolver(Options options)
+TfConfigResolver::TfConfigResolver(TfConfigResolverOptions options)
     : ResolverBase({.behavior = options.behavior,
                     .properties = std::move(options.properties),
                     .count_accelerators = std::move(options.count_accelerators)}),

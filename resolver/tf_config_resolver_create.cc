@@ -19,7 +19,8 @@ std::optional<std::string> ReadEnvironment() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TfConfigResolver>> TfConfigResolver::Create(Options options) {
+absl::StatusOr<std::unique_ptr<TfConfigResolver>> TfConfigResolver::Create(
+    TfConfigResolverOptions options) {
   if (options.read == nullptr) options.read = ReadEnvironment;
   if (options.behavior == ResolverBehavior::kTensorFlow) {
     return MakeTensorFlowTfConfigResolver(std::move(options));

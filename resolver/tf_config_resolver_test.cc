@@ -23,7 +23,7 @@ constexpr char kTwoWorkers[] =
 class TfConfigResolverTest : public testing::Test {
  protected:
   // Reads `variable_`, afresh each time.
-  std::unique_ptr<TfConfigResolver> Make(TfConfigResolver::Options options = {}) {
+  std::unique_ptr<TfConfigResolver> Make(TfConfigResolverOptions options = {}) {
     options.read = [this] { return variable_; };
     absl::StatusOr<std::unique_ptr<TfConfigResolver>> resolver =
         TfConfigResolver::Create(std::move(options));

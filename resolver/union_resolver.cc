@@ -202,7 +202,8 @@ class UnionWatch final : public MembershipWatch {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UnionResolver>> UnionResolver::CreateCorrect(Options options) {
+absl::StatusOr<std::unique_ptr<UnionResolver>> UnionResolver::CreateCorrect(
+    UnionResolverOptions options) {
   if (options.resolvers.empty()) {
     return absl::InvalidArgumentError("a union needs at least one resolver");
   }
@@ -217,7 +218,7 @@ absl::StatusOr<std::unique_ptr<UnionResolver>> UnionResolver::CreateCorrect(Opti
   return std::unique_ptr<UnionResolver>(new UnionResolver(std::move(options)));
 }
 
-UnionResolver::UnionResolver(Options options)
+UnionResolver::UnionResolver(UnionResolverOptions options)
     : ResolverBase({.behavior = options.behavior,
                     .properties = std::move(options.properties),
                     .count_accelerators = nullptr}),

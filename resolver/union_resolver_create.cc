@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-absl::StatusOr<std::unique_ptr<UnionResolver>> UnionResolver::Create(Options options) {
+absl::StatusOr<std::unique_ptr<UnionResolver>> UnionResolver::Create(UnionResolverOptions options) {
   if (options.behavior == ResolverBehavior::kTensorFlow) {
     return MakeTensorFlowUnionResolver(std::move(options));
   }

@@ -83,7 +83,7 @@ class UnionResolverTest : public testing::Test {
     return *std::move(resolver);
   }
 
-  UnionResolver::Options options_;
+  UnionResolverOptions options_;
 };
 
 TEST_F(UnionResolverTest, AsksEachResolverOnce) {
@@ -104,7 +104,7 @@ TEST_F(UnionResolverTest, NamesTheResolverThatFails) {
 
 TEST_F(UnionResolverTest, NeedsResolvers) {
   EXPECT_THAT(UnionResolver::Create({}), StatusIs(absl::StatusCode::kInvalidArgument));
-  UnionResolver::Options options;
+  UnionResolverOptions options;
   options.resolvers.push_back(nullptr);
   EXPECT_THAT(UnionResolver::Create(std::move(options)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("resolver 1 of 1")));
@@ -142,8 +142,8 @@ TEST_F(UnionResolverTest, TensorFlowLosesZeroAndEmpty) {
 
 TEST_F(UnionResolverTest, AcceleratorsOfAnotherTaskAreAskedOfTheResolverItComesFrom) {
   Add(Spec(R"({"w":["a"]})"), {.task_type = "w", .task_id = 0});
-  StaticResolver::Options known = {.cluster_spec = Spec(R"({"w":["b","c"]})"),
-                                   .num_accelerators = {{{"GPU", 8}}}};
+  StaticResolverOptions known = {.cluster_spec = Spec(R"({"w":["b","c"]})"),
+                                 .num_accelerators = {{{"GPU", 8}}}};
   options_.resolvers.push_back(*StaticResolver::Create(std::move(known)));
   const auto resolver = Make();
   const std::map<std::string, int> two = {{"GPU", 2}};

@@ -54,7 +54,7 @@ class ScopedEnv {
 class ApiServerListTest : public ApiServerTest {
  protected:
   // The spec of job=w in ns(), as text, or the error.
-  static absl::StatusOr<std::string> Resolve(KubernetesResolver::Options options) {
+  static absl::StatusOr<std::string> Resolve(KubernetesResolverOptions options) {
     auto resolver = KubernetesResolver::Create(std::move(options));
     if (!resolver.ok()) return resolver.status();
     const auto spec = (*resolver)->cluster_spec();
@@ -103,7 +103,7 @@ class ApiServerAccessTest : public ApiServerListTest {
   static std::string Token(absl::string_view token) { return absl::StrCat("token: ", token); }
 
   absl::StatusOr<std::string> ResolveByKubeConfig(const std::string& path) const {
-    KubernetesResolver::Options options = Workers();
+    KubernetesResolverOptions options = Workers();
     options.override_client = nullptr;
     options.executable_location = ExecutableLocation::kOffCluster;
     options.kubeconfig = path;
@@ -129,7 +129,7 @@ TEST_F(ApiServerAccessTest, APodsServiceAccountSuffices) {
   const ScopedEnv host("KUBERNETES_SERVICE_HOST", "127.0.0.1");
   const ScopedEnv port("KUBERNETES_SERVICE_PORT", absl::StrCat(server().port()));
 
-  KubernetesResolver::Options options = Workers();
+  KubernetesResolverOptions options = Workers();
   options.override_client = nullptr;
   options.namespace_name = "";  // the service account's
   options.executable_location = ExecutableLocation::kWithinCluster;
@@ -301,7 +301,7 @@ TEST_F(ApiServerListTest, TasksFollowTheNumbersOfTheirPods) {
   for (const int i : {10, 2, 0, 11, 7, 1, 9, 3, 8, 4, 6, 5}) {
     AddPod("w", absl::StrCat("worker-", i), absl::StrCat("10.1.0.", i));
   }
-  KubernetesResolver::Options options = Workers();
+  KubernetesResolverOptions options = Workers();
   options.job_to_label_mapping = {{"ps", {"job=none"}}, {"worker", {"job=w"}}};
   options.completeness = PodCompleteness::kAvailable;
   auto resolver = KubernetesResolver::Create(options);
@@ -339,7 +339,7 @@ TEST_F(ApiServerListTest, PodsOfOtherNamespacesAreNotMixedIn) {
   EXPECT_THAT(Resolve(Workers()), IsOkAndHolds("ClusterSpec({'worker': ['10.1.0.1:8470']})"));
 
   // Unless asked for; the label keeps other tests' pods out.
-  KubernetesResolver::Options options = Workers();
+  KubernetesResolverOptions options = Workers();
   for (const std::string& name : {ns(), other}) {
     ASSERT_THAT(server().LabelPod(name, "worker-0", "mix", ns()), IsOk());
   }
@@ -358,7 +358,7 @@ TEST_F(ApiServerListTest, APodThatTwoSelectorsMatchCountsOnce) {
   AddPod("w", "worker-0", "10.1.0.1");
   AddPod("w", "worker-1", "10.1.0.2");
   ASSERT_THAT(server().LabelPod(ns(), "worker-1", "tier", "gold"), IsOk());
-  KubernetesResolver::Options options = Workers();
+  KubernetesResolverOptions options = Workers();
   options.job_to_label_mapping = {{"worker", {"job in (w)", "tier=gold"}}};
   EXPECT_THAT(Resolve(options),
               IsOkAndHolds("ClusterSpec({'worker': ['10.1.0.1:8470', '10.1.0.2:8470']})"));
@@ -367,7 +367,7 @@ TEST_F(ApiServerListTest, APodThatTwoSelectorsMatchCountsOnce) {
 TEST_F(ApiServerListTest, APendingPodIsNamedWaitedForOrLeftOut) {
   AddPod("w", "worker-0", "10.1.0.1");
   ASSERT_THAT(server().CreatePod(ns(), "worker-1", {.labels = {{"job", "w"}}}), IsOk());
-  KubernetesResolver::Options options = Workers();
+  KubernetesResolverOptions options = Workers();
   EXPECT_THAT(Resolve(options),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("worker-1"), HasSubstr("Pending"), HasSubstr(ns()))));
@@ -403,7 +403,7 @@ TEST_F(ApiServerListTest, APendingPodIsNamedWaitedForOrLeftOut) {
 
 TEST_F(ApiServerListTest, TheExpectedNumberOfTasksIsHeld) {
   AddPod("w", "worker-0", "10.1.0.1");
-  KubernetesResolver::Options options = Workers();
+  KubernetesResolverOptions options = Workers();
   options.expected_tasks = {{"worker", 2}};
   EXPECT_THAT(Resolve(options), StatusIs(absl::StatusCode::kFailedPrecondition,
                                          AllOf(HasSubstr("worker"), HasSubstr("2"))));
@@ -427,7 +427,7 @@ TEST_F(ApiServerListTest, PodsThatEndOrHaveEndedDoNotCount) {
   const auto pod = server().Call("GET", absl::StrCat("/api/v1/namespaces/", ns(), "/pods/going-1"));
   ASSERT_THAT(pod, IsOk());
   ASSERT_EQ((*pod)["status"]["phase"], "Running");
-  KubernetesResolver::Options options = Workers();
+  KubernetesResolverOptions options = Workers();
   options.completeness = PodCompleteness::kAvailable;
   EXPECT_THAT(Resolve(options), IsOkAndHolds("ClusterSpec({'worker': ['10.1.0.1:8470']})"));
 }
@@ -440,7 +440,7 @@ TEST_F(ApiServerListTest, APodSaysItsPortAndItsGpus) {
   ASSERT_THAT(server().CreatePod(ns(), "worker-0", pod), IsOk());
   ASSERT_THAT(server().SetPodStatus(ns(), "worker-0", {.pod_ip = "fd00::7", .host_ip = "10.0.0.1"}),
               IsOk());
-  KubernetesResolver::Options options = Workers();
+  KubernetesResolverOptions options = Workers();
   options.ports.insert_or_assign("worker", PodPort::Container("grpc"));
   EXPECT_THAT(Resolve(options), IsOkAndHolds("ClusterSpec({'worker': ['[fd00::7]:7000']})"));
   options.ports.insert_or_assign("worker", PodPort::Annotation("example.com/port"));
@@ -457,7 +457,7 @@ TEST_F(ApiServerListTest, AProcessFindsItsOwnTaskByTheDownwardApi) {
     AddPod("w", absl::StrCat("worker-", i), absl::StrCat("10.1.0.", i + 1));
   const ScopedEnv name("POD_NAME", "worker-1");
   const ScopedEnv name_space("POD_NAMESPACE", ns());
-  KubernetesResolver::Options options = Workers();
+  KubernetesResolverOptions options = Workers();
   options.namespace_name = "";  // POD_NAMESPACE
   const auto resolver = KubernetesResolver::Create(options);
   ASSERT_THAT(resolver, IsOk());
@@ -471,7 +471,7 @@ TEST_F(ApiServerListTest, TensorFlowsBehaviourIsTensorFlows) {
   for (const std::string name : {"worker-10", "worker-2"}) {
     ASSERT_THAT(server().CreateRunningPod(ns(), name, {{"tf", ns()}}, "10.1.0.1"), IsOk());
   }
-  KubernetesResolver::Options options;
+  KubernetesResolverOptions options;
   options.behavior = ResolverBehavior::kTensorFlow;
   options.job_to_label_mapping = {{"worker", {selector}}};
   options.override_client = Client();
@@ -495,7 +495,7 @@ TEST_F(ApiServerListTest, NoPodsAreNamedAsSuch) {
   EXPECT_THAT(Resolve(Workers()), StatusIs(absl::StatusCode::kFailedPrecondition,
                                            AllOf(HasSubstr("job=w"), HasSubstr(ns()))));
   // The API server knows no difference between an empty namespace and none.
-  KubernetesResolver::Options options = Workers();
+  KubernetesResolverOptions options = Workers();
   options.namespace_name = "no-such";
   EXPECT_THAT(Resolve(options),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no-such")));

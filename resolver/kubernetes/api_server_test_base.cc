@@ -102,8 +102,8 @@ std::shared_ptr<KubernetesClient> ApiServerTest::Client(
   return client.ok() ? std::shared_ptr<KubernetesClient>(*std::move(client)) : nullptr;
 }
 
-KubernetesResolver::Options ApiServerTest::Workers(std::shared_ptr<KubernetesClient> client) const {
-  KubernetesResolver::Options options;
+KubernetesResolverOptions ApiServerTest::Workers(std::shared_ptr<KubernetesClient> client) const {
+  KubernetesResolverOptions options;
   options.job_to_label_mapping = {{"worker", {"job=w"}}};
   options.namespace_name = ns();
   options.override_client = client == nullptr ? Client() : std::move(client);

@@ -70,7 +70,7 @@ class ApiServerTest : public testing::Test {
       const HttpKubernetesClient::Options& options = ClientOptions());
 
   // Job "worker" is what job=w selects in ns(), through `client` or else a client of the superuser.
-  [[nodiscard]] KubernetesResolver::Options Workers(
+  [[nodiscard]] KubernetesResolverOptions Workers(
       std::shared_ptr<KubernetesClient> client = nullptr) const;
 
  private:

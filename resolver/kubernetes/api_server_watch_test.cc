@@ -34,7 +34,7 @@ class ApiServerWatchTest : public ApiServerTest {
  protected:
   // Begins a watch of job=w; all pods that are there count.
   void Watch(const HttpKubernetesClient::Options& client = ClientOptions()) {
-    KubernetesResolver::Options options = Workers(Client(client));
+    KubernetesResolverOptions options = Workers(Client(client));
     options.completeness = PodCompleteness::kAvailable;
     auto resolver = KubernetesResolver::Create(std::move(options));
     ASSERT_THAT(resolver, IsOk());

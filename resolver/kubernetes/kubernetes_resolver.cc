@@ -24,13 +24,11 @@
 namespace millrace {
 namespace {
 
-using Options = KubernetesResolver::Options;
-
 std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", EscapeControls(Ellipsize(text, 200)), "\"");
 }
 
-absl::Status CheckJobs(const Options& options) {
+absl::Status CheckJobs(const KubernetesResolverOptions& options) {
   std::set<std::string> names;
   for (const auto& [job, selectors] : options.job_to_label_mapping) {
     if (job.empty()) return absl::InvalidArgumentError("a job has no name");
@@ -74,7 +72,7 @@ absl::Status CheckPositive(absl::string_view name, absl::Duration duration) {
       absl::StrCat(name, " must be above 0, found ", absl::FormatDuration(duration)));
 }
 
-absl::Status CheckOptions(const Options& options) {
+absl::Status CheckOptions(const KubernetesResolverOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckJobs(options));
   if (options.tf_server_port < 1 || options.tf_server_port > 65535) {
     return absl::InvalidArgumentError(
@@ -119,7 +117,7 @@ class PodMembershipWatch final : public MembershipWatch {
 
 class KubernetesResolver::Impl {
  public:
-  Impl(Options options, std::shared_ptr<KubernetesClient> client,
+  Impl(KubernetesResolverOptions options, std::shared_ptr<KubernetesClient> client,
        std::optional<PodIdentity> identity)
       : options_(std::move(options)), client_(std::move(client)), identity_(std::move(identity)) {
     rules_.namespace_name = options_.namespace_name;
@@ -246,7 +244,7 @@ class KubernetesResolver::Impl {
     return options;
   }
 
-  const Options options_;
+  const KubernetesResolverOptions options_;
   const std::shared_ptr<KubernetesClient> client_;
   const std::optional<PodIdentity> identity_;
   PodClusterRules rules_;  // constant once made
@@ -254,7 +252,7 @@ class KubernetesResolver::Impl {
 
 namespace {
 
-bool WithinCluster(const Options& options) {
+bool WithinCluster(const KubernetesResolverOptions& options) {
   if (options.executable_location != ExecutableLocation::kAutomatic) {
     return options.executable_location == ExecutableLocation::kWithinCluster;
   }
@@ -266,7 +264,7 @@ bool WithinCluster(const Options& options) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::CreateCorrect(
-    Options options) {
+    KubernetesResolverOptions options) {
   if (options.clock == nullptr) options.clock = RealClock();
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
 
@@ -295,10 +293,11 @@ absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::CreateCo
   return std::unique_ptr<KubernetesResolver>(new KubernetesResolver(options, std::move(impl)));
 }
 
-KubernetesResolver::KubernetesResolver(const Options& options)
+KubernetesResolver::KubernetesResolver(const KubernetesResolverOptions& options)
     : KubernetesResolver(options, nullptr) {}
 
-KubernetesResolver::KubernetesResolver(const Options& options, std::unique_ptr<Impl> impl)
+KubernetesResolver::KubernetesResolver(const KubernetesResolverOptions& options,
+                                       std::unique_ptr<Impl> impl)
     : ResolverBase({.behavior = options.behavior,
                     .properties = {.task_type = options.task_type,
                                    .task_id = options.task_id,

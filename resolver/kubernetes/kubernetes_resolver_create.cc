@@ -8,7 +8,8 @@
 
 namespace millrace {
 
-absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::Create(Options options) {
+absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::Create(
+    KubernetesResolverOptions options) {
   if (options.job_to_label_mapping.empty()) {
     options.job_to_label_mapping = {{"worker", {"job-name=tensorflow"}}};
   }

@@ -129,7 +129,7 @@ class KubernetesResolverTest : public testing::Test {
   }
 
   std::unique_ptr<KubernetesResolver> Create() { return Create(options_); }
-  static std::unique_ptr<KubernetesResolver> Create(const KubernetesResolver::Options& options) {
+  static std::unique_ptr<KubernetesResolver> Create(const KubernetesResolverOptions& options) {
     absl::StatusOr<std::unique_ptr<KubernetesResolver>> resolver =
         KubernetesResolver::Create(options);
     EXPECT_THAT(resolver, IsOk());
@@ -141,7 +141,7 @@ class KubernetesResolverTest : public testing::Test {
   }
 
   std::shared_ptr<FakeKubernetesClient> client_ = std::make_shared<FakeKubernetesClient>();
-  KubernetesResolver::Options options_;
+  KubernetesResolverOptions options_;
 };
 
 }  // namespace millrace

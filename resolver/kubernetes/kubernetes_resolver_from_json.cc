@@ -76,7 +76,7 @@ absl::Status ReadSeconds(const Json& object, absl::string_view key, absl::string
 }
 
 absl::Status ReadMapping(const OrderedJson& description, absl::string_view where,
-                         KubernetesResolver::Options* options) {
+                         KubernetesResolverOptions* options) {
   constexpr absl::string_view kKey = "job_to_label_mapping";
   const OrderedJson* mapping = Find(description, kKey);
   if (mapping == nullptr) return absl::OkStatus();
@@ -119,7 +119,7 @@ absl::StatusOr<PodPort> ReadPort(const Json& value, const std::string& path) {
 }
 
 absl::Status ReadJobs(const Json& object, absl::string_view where,
-                      KubernetesResolver::Options* options) {
+                      KubernetesResolverOptions* options) {
   if (const auto ports = object.find("ports"); ports != object.end() && !ports->is_null()) {
     MILLRACE_RETURN_IF_ERROR(GetObject(object, "ports", where));
     for (const auto& [job, value] : ports->items()) {
@@ -141,7 +141,7 @@ absl::Status ReadJobs(const Json& object, absl::string_view where,
 }
 
 absl::Status ReadRest(const Json& object, absl::string_view where,
-                      KubernetesResolver::Options* options) {
+                      KubernetesResolverOptions* options) {
   MILLRACE_RETURN_IF_ERROR(ReadJobs(object, where, options));
   if (object.contains("tf_server_port") && !object["tf_server_port"].is_null()) {
     MILLRACE_ASSIGN_OR_RETURN(const int64_t port,
@@ -179,12 +179,13 @@ absl::Status ReadRest(const Json& object, absl::string_view where,
 
 }  // namespace
 
-absl::StatusOr<KubernetesResolver::Options> KubernetesOptionsFromJson(
-    const OrderedJson& description, ResolverBehavior behavior, absl::string_view where) {
+absl::StatusOr<KubernetesResolverOptions> KubernetesOptionsFromJson(const OrderedJson& description,
+                                                                    ResolverBehavior behavior,
+                                                                    absl::string_view where) {
   if (!description.is_object()) {
     return WrongType(where.empty() ? "description" : where, "an object", description);
   }
-  KubernetesResolver::Options options;
+  KubernetesResolverOptions options;
   options.behavior = behavior;
   OrderedJson rest = description;
   if (behavior == ResolverBehavior::kTensorFlow) {
@@ -210,7 +211,7 @@ absl::StatusOr<KubernetesResolver::Options> KubernetesOptionsFromJson(
 absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeKubernetesResolverFromJson(
     const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
     const ResolverMakers&) {
-  MILLRACE_ASSIGN_OR_RETURN(KubernetesResolver::Options options,
+  MILLRACE_ASSIGN_OR_RETURN(KubernetesResolverOptions options,
                             KubernetesOptionsFromJson(description, behavior, where));
   absl::StatusOr<std::unique_ptr<KubernetesResolver>> resolver =
       KubernetesResolver::Create(std::move(options));

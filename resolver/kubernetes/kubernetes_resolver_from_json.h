@@ -20,7 +20,7 @@
 
 namespace millrace {
 
-// Members, all optional, as in KubernetesResolver::Options:
+// Members, all optional, as in KubernetesResolverOptions:
 //
 //   job_to_label_mapping   {"job": ["selector", ...]}; a string is one selector
 //   tf_server_port         a number
@@ -36,7 +36,7 @@ namespace millrace {
 // Returns INVALID_ARGUMENT, naming the member. With kTensorFlow as TensorFlow does: a string among
 // the values of job_to_label_mapping is a selector for each of its characters, another
 // executable_location is a ValueError.
-[[nodiscard]] absl::StatusOr<KubernetesResolver::Options> KubernetesOptionsFromJson(
+[[nodiscard]] absl::StatusOr<KubernetesResolverOptions> KubernetesOptionsFromJson(
     const OrderedJson& description, ResolverBehavior behavior, absl::string_view where = "");
 
 // A ResolverMaker.

@@ -32,7 +32,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
-absl::StatusOr<KubernetesResolver::Options> Read(
+absl::StatusOr<KubernetesResolverOptions> Read(
     absl::string_view text, ResolverBehavior behavior = ResolverBehavior::kCorrect) {
   const absl::StatusOr<OrderedJson> description = ParseOrderedJson(text);
   EXPECT_THAT(description, IsOk());
@@ -40,7 +40,7 @@ absl::StatusOr<KubernetesResolver::Options> Read(
 }
 
 TEST(KubernetesOptionsFromJsonTest, ReadsEveryOption) {
-  const absl::StatusOr<KubernetesResolver::Options> options = Read(R"({
+  const absl::StatusOr<KubernetesResolverOptions> options = Read(R"({
     "type": "kubernetes",
     "job_to_label_mapping": {"worker": ["a=b", "c"], "ps": "d"},
     "tf_server_port": 9000, "ports": {"worker": 7000, "ps": "grpc", "chief": "annotation:p"},
@@ -78,7 +78,7 @@ TEST(KubernetesOptionsFromJsonTest, ReadsEveryOption) {
 TEST(KubernetesOptionsFromJsonTest, LeavesDefaultsWhereNothingIsSaid) {
   for (const char* text : {"{}", R"({"tf_server_port": null, "ports": null, "address": null,
       "expected_tasks": null, "job_to_label_mapping": null, "task_id": null, "timeout_s": null})"}) {
-    const absl::StatusOr<KubernetesResolver::Options> options = Read(text);
+    const absl::StatusOr<KubernetesResolverOptions> options = Read(text);
     ASSERT_THAT(options, IsOk());
     EXPECT_THAT(options->job_to_label_mapping, IsEmpty());
     EXPECT_EQ(options->tf_server_port, 8470);
@@ -162,7 +162,7 @@ TEST(KubernetesOptionsFromJsonTest, ATensorFlowPortMayBeAnything) {
   const auto client = std::make_shared<FakeKubernetesClient>();
   client->Put(
       {.name = "a", .phase = "Running", .host_ip = "h", .labels = {{"job-name", "tensorflow"}}});
-  absl::StatusOr<KubernetesResolver::Options> options =
+  absl::StatusOr<KubernetesResolverOptions> options =
       Read(R"({"tf_server_port": "x", "rpc_layer": null})", ResolverBehavior::kTensorFlow);
   ASSERT_THAT(options, IsOk());
   options->override_client = client;

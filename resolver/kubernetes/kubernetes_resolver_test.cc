@@ -120,9 +120,9 @@ TEST_F(KubernetesResolverTest, FindsTheServerAsItsOptionsSay) {
 }
 
 TEST_F(KubernetesResolverTest, RefusesOptionsThatContradictThemselves) {
-  const auto expect = [&](const std::function<void(KubernetesResolver::Options*)>& change,
+  const auto expect = [&](const std::function<void(KubernetesResolverOptions*)>& change,
                           const std::string& message) {
-    KubernetesResolver::Options options = options_;
+    KubernetesResolverOptions options = options_;
     change(&options);
     EXPECT_THAT(KubernetesResolver::Create(options),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));

@@ -9,20 +9,22 @@
 
 namespace millrace {
 
-absl::StatusOr<std::unique_ptr<SlurmResolver>> SlurmResolver::CreateCorrect(Options options) {
+absl::StatusOr<std::unique_ptr<SlurmResolver>> SlurmResolver::CreateCorrect(
+    SlurmResolverOptions options) {
   MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.task_id));
   MILLRACE_ASSIGN_OR_RETURN(SlurmStep step, ReadSlurmStep(options));
   return std::unique_ptr<SlurmResolver>(new SlurmResolver(options, std::move(step)));
 }
 
-SlurmResolver::SlurmResolver(const Options& options, SlurmStep step)
+SlurmResolver::SlurmResolver(const SlurmResolverOptions& options, SlurmStep step)
     : ResolverBase({.behavior = options.behavior,
                     .properties = {.task_type = options.task_type,
                                    .task_id = options.task_id,
                                    .rpc_layer = options.rpc_layer},
                     .count_accelerators = nullptr}),
       step_(std::make_unique<const SlurmStep>(std::move(step))),
-      write_(options.auto_set_gpu.value_or(false) ? options.write : Writer()) {}
+      write_(options.auto_set_gpu.value_or(false) ? options.write
+                                                  : SlurmResolverOptions::Writer()) {}
 
 SlurmResolver::~SlurmResolver() = default;
 

@@ -37,7 +37,7 @@ absl::StatusOr<int> CountLocalGpus() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SlurmResolver>> SlurmResolver::Create(Options options) {
+absl::StatusOr<std::unique_ptr<SlurmResolver>> SlurmResolver::Create(SlurmResolverOptions options) {
   if (options.read == nullptr) options.read = ReadEnvironment;
   if (options.write == nullptr) options.write = WriteEnvironment;
   if (options.count_gpus == nullptr) options.count_gpus = CountLocalGpus;

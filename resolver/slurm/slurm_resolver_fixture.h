@@ -25,7 +25,7 @@ namespace millrace {
 
 class SlurmResolverTest : public testing::Test {
  protected:
-  absl::StatusOr<std::unique_ptr<SlurmResolver>> Create(SlurmResolver::Options options = {}) {
+  absl::StatusOr<std::unique_ptr<SlurmResolver>> Create(SlurmResolverOptions options = {}) {
     options.read = [this](const std::string& name) -> std::optional<std::string> {
       const auto found = environment_.find(name);
       if (found == environment_.end()) return std::nullopt;
@@ -39,20 +39,20 @@ class SlurmResolverTest : public testing::Test {
     return SlurmResolver::Create(std::move(options));
   }
 
-  std::unique_ptr<SlurmResolver> Make(SlurmResolver::Options options = {}) {
+  std::unique_ptr<SlurmResolver> Make(SlurmResolverOptions options = {}) {
     auto resolver = Create(std::move(options));
     EXPECT_THAT(resolver, IsOk());
     return *std::move(resolver);
   }
 
-  std::string SpecOf(SlurmResolver::Options options = {}) {
+  std::string SpecOf(SlurmResolverOptions options = {}) {
     const auto resolver = Create(std::move(options));
     if (!resolver.ok()) return resolver.status().ToString();
     const auto spec = (*resolver)->cluster_spec();
     return spec.ok() ? spec->ToJson() : spec.status().ToString();
   }
 
-  void ExpectRefused(SlurmResolver::Options options, const std::string& one,
+  void ExpectRefused(SlurmResolverOptions options, const std::string& one,
                      const std::string& other = "") {
     EXPECT_THAT(Create(std::move(options)),
                 StatusIs(absl::StatusCode::kInvalidArgument,

@@ -149,7 +149,7 @@ TEST_F(SlurmResolverTest, TasksPerNodeReplaceTheVariable) {
             R"({"w":["t02n13:8888","t02n41:8888","t02n43:8888"]})");
   environment_.erase("SLURM_STEP_NODELIST");
   EXPECT_EQ(SpecOf({.jobs = {{{"w", 3}}},
-                    .tasks_per_node = SlurmResolver::TasksOfHosts{{"z", 1}, {"a", 2}}}),
+                    .tasks_per_node = SlurmResolverOptions::TasksOfHosts{{"z", 1}, {"a", 2}}}),
             R"({"w":["z:8888","a:8888","a:8889"]})");
 }
 

@@ -21,8 +21,8 @@
 namespace millrace {
 namespace {
 
-using Reader = SlurmResolver::Reader;
-using TasksOfHosts = SlurmResolver::TasksOfHosts;
+using Reader = SlurmResolverOptions::Reader;
+using TasksOfHosts = SlurmResolverOptions::TasksOfHosts;
 
 constexpr char kDistribution[] = "SLURM_DISTRIBUTION";
 constexpr char kNodeId[] = "SLURM_NODEID";
@@ -105,7 +105,7 @@ absl::StatusOr<int> Plane(const Reader& read) {
       ": ranks are known for block, cyclic and plane=N; start the step by srun -m block"));
 }
 
-absl::StatusOr<TasksOfHosts> ReadTasksOfHosts(const SlurmResolver::Options& options) {
+absl::StatusOr<TasksOfHosts> ReadTasksOfHosts(const SlurmResolverOptions& options) {
   TasksOfHosts hosts;
   if (options.tasks_per_node.has_value()) {
     if (const auto* given = std::get_if<TasksOfHosts>(&*options.tasks_per_node)) return *given;
@@ -196,7 +196,7 @@ absl::Status CheckOwnPlace(const Reader& read, int64_t rank, const Placement& ow
   return absl::OkStatus();
 }
 
-absl::Status CheckJobs(const SlurmResolver::Jobs& jobs, int tasks, bool given) {
+absl::Status CheckJobs(const SlurmResolverOptions::Jobs& jobs, int tasks, bool given) {
   std::set<absl::string_view> known;
   int64_t wanted = 0;
   for (const auto& [job, count] : jobs) {
@@ -216,7 +216,7 @@ absl::Status CheckJobs(const SlurmResolver::Jobs& jobs, int tasks, bool given) {
                    " are on the hosts of the step (", kSlurmTasksPerNode, ")"));
 }
 
-absl::Status ReadGpus(const SlurmResolver::Options& options, int fullest, SlurmStep* step) {
+absl::Status ReadGpus(const SlurmResolverOptions& options, int fullest, SlurmStep* step) {
   for (const auto& [name, value] : {std::pair("gpus_per_node", options.gpus_per_node),
                                     {"gpus_per_task", options.gpus_per_task}}) {
     if (value.has_value() && *value < 0) {
@@ -310,7 +310,7 @@ std::string SlurmStep::VisibleDevices(size_t task) const {
   return absl::StrJoin(ids, ",");
 }
 
-absl::StatusOr<SlurmStep> ReadSlurmStep(const SlurmResolver::Options& options) {
+absl::StatusOr<SlurmStep> ReadSlurmStep(const SlurmResolverOptions& options) {
   SlurmStep step;
   MILLRACE_ASSIGN_OR_RETURN(const std::string rank, Required(options.read, kSlurmRank));
   MILLRACE_ASSIGN_OR_RETURN(step.rank, ParseCount(kSlurmRank, rank));

@@ -36,7 +36,7 @@ struct SlurmStep {
   };
 
   int64_t rank = 0;  // this process's
-  SlurmResolver::Jobs jobs;
+  SlurmResolverOptions::Jobs jobs;
   std::vector<Task> tasks;
   int64_t gpus_per_node = 0;
   int64_t gpus_per_task = 0;
@@ -52,7 +52,7 @@ struct SlurmStep {
 
 // `options.read` and `count_gpus` are set. Errors as SlurmResolver::Create(); `rank` is the index
 // of a task.
-[[nodiscard]] absl::StatusOr<SlurmStep> ReadSlurmStep(const SlurmResolver::Options& options);
+[[nodiscard]] absl::StatusOr<SlurmStep> ReadSlurmStep(const SlurmResolverOptions& options);
 
 // RESOURCE_EXHAUSTED: more than SlurmResolver::kMaxTasks.
 [[nodiscard]] absl::Status TooManySlurmTasks();

@@ -146,7 +146,7 @@ absl::StatusOr<ClusterSpec> MembersOf(const ClusterView& view, MemberCompletenes
 
 class ClusterMembersResolver::Impl {
  public:
-  Impl(Options options, std::unique_ptr<RawClusterClient> client)
+  Impl(ClusterMembersResolverOptions options, std::unique_ptr<RawClusterClient> client)
       : options_(std::move(options)), client_(std::move(client)) {}
 
   struct OwnTask {
@@ -156,11 +156,11 @@ class ClusterMembersResolver::Impl {
   // Of the node that this process is, or was started by; nullopt if it is none of this cluster.
   absl::StatusOr<std::optional<OwnTask>> FindOwnTask();
 
-  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const ClusterMembersResolverOptions& options() const { return options_; }
   [[nodiscard]] RawClusterClient& client() const { return *client_; }
 
  private:
-  const Options options_;
+  const ClusterMembersResolverOptions options_;
   const std::unique_ptr<RawClusterClient> client_;
 };
 
@@ -170,7 +170,7 @@ ClusterMembersResolver::ClusterMembersResolver(BaseOptions base, std::unique_ptr
 ClusterMembersResolver::~ClusterMembersResolver() = default;
 
 absl::StatusOr<std::unique_ptr<ClusterMembersResolver>> ClusterMembersResolver::Create(
-    Options options) {
+    ClusterMembersResolverOptions options) {
   MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
   if (options.wait_timeout <= absl::ZeroDuration() ||
       options.client.timeout <= absl::ZeroDuration()) {

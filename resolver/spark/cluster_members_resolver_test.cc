@@ -55,8 +55,8 @@ std::unique_ptr<FakeAgent> Dial(const Coordinator& coordinator, int executor_id)
   return std::make_unique<FakeAgent>(options);
 }
 
-ClusterMembersResolver::Options OptionsFor(const Coordinator& coordinator) {
-  ClusterMembersResolver::Options options;
+ClusterMembersResolverOptions OptionsFor(const Coordinator& coordinator) {
+  ClusterMembersResolverOptions options;
   options.client.address = coordinator.address();
   options.client.ca_pem = coordinator.ca_pem();
   options.client.identity_pem = coordinator.viewer_identity_pem();
@@ -65,7 +65,7 @@ ClusterMembersResolver::Options OptionsFor(const Coordinator& coordinator) {
   return options;
 }
 
-std::unique_ptr<ClusterMembersResolver> ResolverFor(ClusterMembersResolver::Options options) {
+std::unique_ptr<ClusterMembersResolver> ResolverFor(ClusterMembersResolverOptions options) {
   auto resolver = ClusterMembersResolver::Create(std::move(options));
   EXPECT_THAT(resolver, IsOk());
   return *std::move(resolver);

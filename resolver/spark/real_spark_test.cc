@@ -106,7 +106,7 @@ class RealSparkTest : public testing::Test {
     return *event;
   }
 
-  static SparkResolver::Options Options() {
+  static SparkResolverOptions Options() {
     return {.url = ui_,
             .timeout = absl::Seconds(60),
             .jobs = {{"ps", 1}, {"worker", std::nullopt}},
@@ -114,7 +114,7 @@ class RealSparkTest : public testing::Test {
             .completeness = MemberCompleteness::kWait,
             .wait_timeout = kLong};
   }
-  static std::unique_ptr<SparkResolver> Resolver(SparkResolver::Options options) {
+  static std::unique_ptr<SparkResolver> Resolver(SparkResolverOptions options) {
     auto resolver = SparkResolver::Create(std::move(options));
     EXPECT_THAT(resolver, IsOk());
     return *std::move(resolver);

@@ -58,7 +58,7 @@ absl::Status ReadCompleteness(const Json& object, absl::string_view where,
 }
 
 absl::Status ReadJobs(const OrderedJson& description, absl::string_view where,
-                      SparkResolver::Options* options) {
+                      SparkResolverOptions* options) {
   const std::string path = PathOf(where, "jobs");
   const auto jobs = description.find("jobs");
   if (jobs == description.end() || jobs->is_null()) return absl::OkStatus();
@@ -80,8 +80,7 @@ absl::Status ReadJobs(const OrderedJson& description, absl::string_view where,
   return absl::OkStatus();
 }
 
-absl::Status ReadPorts(const Json& object, absl::string_view where,
-                       SparkResolver::Options* options) {
+absl::Status ReadPorts(const Json& object, absl::string_view where, SparkResolverOptions* options) {
   if (object.contains("port_base") && !object["port_base"].is_null()) {
     MILLRACE_ASSIGN_OR_RETURN(const int64_t port,
                               GetIntInRange(object, "port_base", 1, 65535, where));
@@ -117,7 +116,7 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeSparkResolverFromJson(
        "wait_timeout_s", "timeout_s", "ca_file", "insecure_skip_verify"},
       where));
   const Json object = description;
-  SparkResolver::Options options;
+  SparkResolverOptions options;
   MILLRACE_ASSIGN_OR_RETURN(options.url, GetString(object, "url", where));
   MILLRACE_ASSIGN_OR_RETURN(options.application_id,
                             GetStringOr(object, "application_id", "", where));
@@ -144,7 +143,7 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeClusterMembersResolverFromJ
                     "wait_timeout_s", "timeout_s"},
                    where));
   const Json object = description;
-  ClusterMembersResolver::Options options;
+  ClusterMembersResolverOptions options;
   MILLRACE_ASSIGN_OR_RETURN(options.cluster, GetStringOr(object, "cluster", "", where));
   MILLRACE_ASSIGN_OR_RETURN(options.client.address, GetStringOr(object, "address", "", where));
   MILLRACE_ASSIGN_OR_RETURN(const std::string ca_file, GetStringOr(object, "ca_file", "", where));

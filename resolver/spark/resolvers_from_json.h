@@ -20,7 +20,7 @@
 
 namespace millrace {
 
-// Members as in SparkResolver::Options:
+// Members as in SparkResolverOptions:
 //
 //   url                        required
 //   application_id, executor_id
@@ -37,7 +37,7 @@ namespace millrace {
     const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
     const ResolverMakers& makers);
 
-// Members as in ClusterMembersResolver::Options, all optional:
+// Members as in ClusterMembersResolverOptions, all optional:
 //
 //   cluster                    an id, the beginning of one, or a cluster file
 //   address, ca_file,

@@ -30,10 +30,11 @@ class WatchWithResolver final : public MembershipWatch {
 
 class SparkResolver::Impl {
  public:
-  Impl(Options options, std::vector<SparkJob> jobs, std::unique_ptr<SparkRestClient> spark)
+  Impl(SparkResolverOptions options, std::vector<SparkJob> jobs,
+       std::unique_ptr<SparkRestClient> spark)
       : options_(std::move(options)), jobs_(std::move(jobs)), spark_(std::move(spark)) {}
 
-  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const SparkResolverOptions& options() const { return options_; }
   [[nodiscard]] const std::string& url() const { return spark_->url(); }
 
   absl::StatusOr<SparkCluster> Ask() {
@@ -52,7 +53,7 @@ class SparkResolver::Impl {
   }
 
  private:
-  const Options options_;
+  const SparkResolverOptions options_;
   const std::vector<SparkJob> jobs_;
   const std::unique_ptr<SparkRestClient> spark_;
 };
@@ -62,7 +63,7 @@ SparkResolver::SparkResolver(BaseOptions base, std::unique_ptr<Impl> impl)
 
 SparkResolver::~SparkResolver() = default;
 
-absl::StatusOr<std::unique_ptr<SparkResolver>> SparkResolver::Create(Options options) {
+absl::StatusOr<std::unique_ptr<SparkResolver>> SparkResolver::Create(SparkResolverOptions options) {
   MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
   if (options.wait_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("wait_timeout must be above 0");
@@ -103,7 +104,7 @@ absl::StatusOr<ClusterSpec> SparkResolver::cluster_spec() {
     MILLRACE_ASSIGN_OR_RETURN(SparkCluster cluster, impl_->Ask());
     return std::move(cluster.spec);
   };
-  const Options& options = impl_->options();
+  const SparkResolverOptions& options = impl_->options();
   if (options.completeness != MemberCompleteness::kWait) return ask();
   return AskUntilComplete(ask, options.wait_timeout);
 }
@@ -113,7 +114,7 @@ absl::StatusOr<std::unique_ptr<MembershipWatch>> SparkResolver::Watch(Membership
   if (impl_->options().completeness != MemberCompleteness::kWait) {
     return ResolverBase::Watch(std::move(callback), options);
   }
-  Options asking = impl_->options();
+  SparkResolverOptions asking = impl_->options();
   asking.completeness = MemberCompleteness::kRequireAll;
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<SparkResolver> resolver, Create(std::move(asking)));
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<MembershipWatch> watch,

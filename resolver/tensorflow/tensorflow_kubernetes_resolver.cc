@@ -17,8 +17,6 @@
 namespace millrace {
 namespace {
 
-using Options = KubernetesResolver::Options;
-
 // As str(value) of what the Python client gives where the server gave nothing.
 std::string OrNone(const std::string& text) { return text.empty() ? "None" : text; }
 
@@ -29,7 +27,7 @@ absl::Status ClientError(const absl::Status& status, absl::string_view python_cl
 
 class TensorFlowKubernetesResolver final : public KubernetesResolver {
  public:
-  explicit TensorFlowKubernetesResolver(Options options)
+  explicit TensorFlowKubernetesResolver(KubernetesResolverOptions options)
       : KubernetesResolver(options), options_(std::move(options)) {}
 
   // Pods of all namespaces, by name within a selector, each as often as it is selected, at the
@@ -97,13 +95,13 @@ class TensorFlowKubernetesResolver final : public KubernetesResolver {
     return absl::OkStatus();
   }
 
-  const Options options_;
+  const KubernetesResolverOptions options_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<KubernetesResolver>> MakeTensorFlowKubernetesResolver(
-    KubernetesResolver::Options options) {
+    KubernetesResolverOptions options) {
   if (options.override_client == nullptr) {
     KubernetesConfigLoader& loader = *options.config_loader;
     const bool off_cluster = options.executable_location == ExecutableLocation::kOffCluster;

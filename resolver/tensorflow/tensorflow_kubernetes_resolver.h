@@ -18,7 +18,7 @@ namespace millrace {
 // `options.config_loader` and `job_to_label_mapping` are set. Returns its ConfigException where the
 // configuration cannot be read.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<KubernetesResolver>> MakeTensorFlowKubernetesResolver(
-    KubernetesResolver::Options options);
+    KubernetesResolverOptions options);
 
 }  // namespace millrace
 

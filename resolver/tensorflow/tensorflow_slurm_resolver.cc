@@ -23,9 +23,8 @@
 namespace millrace {
 namespace {
 
-using Options = SlurmResolver::Options;
-using Reader = SlurmResolver::Reader;
-using TasksOfHosts = SlurmResolver::TasksOfHosts;
+using Reader = SlurmResolverOptions::Reader;
+using TasksOfHosts = SlurmResolverOptions::TasksOfHosts;
 
 absl::Status RuntimeError(absl::string_view message) {
   return PythonError("RuntimeError", message);
@@ -44,7 +43,7 @@ absl::StatusOr<int64_t> IntVariable(const Reader& read, const std::string& name)
 }
 
 // A dict: in the order of names, and a host that comes again has its later count.
-absl::StatusOr<std::map<std::string, int>> ReadHosts(const Options& options) {
+absl::StatusOr<std::map<std::string, int>> ReadHosts(const SlurmResolverOptions& options) {
   std::map<std::string, int> hosts;
   if (options.tasks_per_node.has_value()) {
     if (const auto* given = std::get_if<TasksOfHosts>(&*options.tasks_per_node)) {
@@ -65,7 +64,7 @@ absl::StatusOr<std::map<std::string, int>> ReadHosts(const Options& options) {
 }
 
 // CUDA_VISIBLE_DEVICES set to nothing is one GPU.
-absl::StatusOr<int64_t> GpusPerNode(const Options& options) {
+absl::StatusOr<int64_t> GpusPerNode(const SlurmResolverOptions& options) {
   if (options.gpus_per_node.has_value()) return *options.gpus_per_node;
   const std::optional<std::string> devices = options.read(kSlurmDevices);
   if (devices.has_value()) return 1 + std::count(devices->begin(), devices->end(), ',');
@@ -76,7 +75,7 @@ absl::StatusOr<int64_t> GpusPerNode(const Options& options) {
                    gpus.status().message()));
 }
 
-absl::Status ReadGpus(const Options& options, int64_t fullest, SlurmStep* step) {
+absl::Status ReadGpus(const SlurmResolverOptions& options, int64_t fullest, SlurmStep* step) {
   MILLRACE_ASSIGN_OR_RETURN(step->gpus_per_node, GpusPerNode(options));
   if (options.gpus_per_task.has_value()) {
     step->gpus_per_task = *options.gpus_per_task;
@@ -94,7 +93,7 @@ absl::Status ReadGpus(const Options& options, int64_t fullest, SlurmStep* step) 
 
 // Jobs and hosts are both taken in the order of their names, so that ranks and hosts do not match
 // from ten unpadded hosts on.
-absl::StatusOr<SlurmStep> ReadStep(const Options& options) {
+absl::StatusOr<SlurmStep> ReadStep(const SlurmResolverOptions& options) {
   SlurmStep step;
   MILLRACE_ASSIGN_OR_RETURN(step.rank, IntVariable(options.read, kSlurmRank));
   if (options.jobs.has_value()) {
@@ -133,7 +132,7 @@ absl::StatusOr<SlurmStep> ReadStep(const Options& options) {
 
 class TensorFlowSlurmResolver final : public SlurmResolver {
  public:
-  TensorFlowSlurmResolver(const Options& options, SlurmStep step)
+  TensorFlowSlurmResolver(const SlurmResolverOptions& options, SlurmStep step)
       : SlurmResolver(options, std::move(step)) {}
 
   // Fails without GPUs; sets the task, which is only known from then on, and the variable.
@@ -177,7 +176,7 @@ class TensorFlowSlurmResolver final : public SlurmResolver {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SlurmResolver>> MakeTensorFlowSlurmResolver(
-    SlurmResolver::Options options) {
+    SlurmResolverOptions options) {
   if (!options.auto_set_gpu.has_value()) options.auto_set_gpu = true;
   MILLRACE_ASSIGN_OR_RETURN(SlurmStep step, ReadStep(options));
   return std::make_unique<TensorFlowSlurmResolver>(options, std::move(step));

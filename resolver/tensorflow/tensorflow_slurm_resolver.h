@@ -18,7 +18,7 @@ namespace millrace {
 // `options.read`, `write` and `count_gpus` are set. Returns the errors of its constructor, but
 // RESOURCE_EXHAUSTED for more than kMaxTasks.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<SlurmResolver>> MakeTensorFlowSlurmResolver(
-    SlurmResolver::Options options);
+    SlurmResolverOptions options);
 
 }  // namespace millrace
 

@@ -23,7 +23,7 @@ constexpr ResolverBehavior kTensorFlow = ResolverBehavior::kTensorFlow;
 
 class TensorFlowSlurmTest : public SlurmResolverTest {
  protected:
-  void ExpectError(SlurmResolver::Options options, const std::string& python_class,
+  void ExpectError(SlurmResolverOptions options, const std::string& python_class,
                    const std::string& message) {
     options.behavior = kTensorFlow;
     auto resolver = Create(std::move(options));

@@ -14,7 +14,7 @@ namespace {
 
 class TensorFlowStaticResolver final : public StaticResolver {
  public:
-  explicit TensorFlowStaticResolver(Options options)
+  explicit TensorFlowStaticResolver(StaticResolverOptions options)
       : StaticResolver(options),
         cluster_spec_(std::move(options.cluster_spec)),
         master_(std::move(options.master)),
@@ -48,7 +48,7 @@ class TensorFlowStaticResolver final : public StaticResolver {
 
 }  // namespace
 
-std::unique_ptr<StaticResolver> MakeTensorFlowStaticResolver(StaticResolver::Options options) {
+std::unique_ptr<StaticResolver> MakeTensorFlowStaticResolver(StaticResolverOptions options) {
   return std::make_unique<TensorFlowStaticResolver>(std::move(options));
 }
 

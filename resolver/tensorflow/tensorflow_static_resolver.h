@@ -15,7 +15,7 @@
 namespace millrace {
 
 [[nodiscard]] std::unique_ptr<StaticResolver> MakeTensorFlowStaticResolver(
-    StaticResolver::Options options);
+    StaticResolverOptions options);
 
 }  // namespace millrace
 

@@ -55,7 +55,7 @@ absl::StatusOr<bool> IsLocal(const ClusterSpec& spec) {
 
 class TensorFlowTfConfigResolver final : public TfConfigResolver {
  public:
-  explicit TensorFlowTfConfigResolver(Options options)
+  explicit TensorFlowTfConfigResolver(TfConfigResolverOptions options)
       : TfConfigResolver(options),
         environment_(std::move(options.environment)),
         read_(std::move(options.read)) {}
@@ -128,13 +128,12 @@ class TensorFlowTfConfigResolver final : public TfConfigResolver {
   }
 
   const std::optional<std::string> environment_;
-  const Reader read_;
+  const TfConfigResolverOptions::Reader read_;
 };
 
 }  // namespace
 
-std::unique_ptr<TfConfigResolver> MakeTensorFlowTfConfigResolver(
-    TfConfigResolver::Options options) {
+std::unique_ptr<TfConfigResolver> MakeTensorFlowTfConfigResolver(TfConfigResolverOptions options) {
   return std::make_unique<TensorFlowTfConfigResolver>(std::move(options));
 }
 

@@ -16,7 +16,7 @@ namespace millrace {
 
 // `options.read` is set.
 [[nodiscard]] std::unique_ptr<TfConfigResolver> MakeTensorFlowTfConfigResolver(
-    TfConfigResolver::Options options);
+    TfConfigResolverOptions options);
 
 }  // namespace millrace
 

@@ -16,7 +16,8 @@ namespace {
 
 class TensorFlowUnionResolver final : public UnionResolver {
  public:
-  explicit TensorFlowUnionResolver(Options options) : UnionResolver(std::move(options)) {}
+  explicit TensorFlowUnionResolver(UnionResolverOptions options)
+      : UnionResolver(std::move(options)) {}
 
   // Everyone is asked twice: for the kinds of the jobs, then for the tasks.
   absl::StatusOr<ClusterSpec> cluster_spec() override {
@@ -77,7 +78,7 @@ class TensorFlowUnionResolver final : public UnionResolver {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UnionResolver>> MakeTensorFlowUnionResolver(
-    UnionResolver::Options options) {
+    UnionResolverOptions options) {
   if (options.resolvers.empty()) {
     return PythonError("ValueError", "At least one ClusterResolver is required.");
   }

@@ -17,7 +17,7 @@ namespace millrace {
 
 // Returns its ValueError without a resolver, its TypeError if one is null.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<UnionResolver>> MakeTensorFlowUnionResolver(
-    UnionResolver::Options options);
+    UnionResolverOptions options);
 
 }  // namespace millrace
 

@@ -267,7 +267,7 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeKubernetes(
       !description.contains("override_client") || PythonTruth(Get(description, "override_client"));
   description.erase("pods");
   description.erase("override_client");
-  MILLRACE_ASSIGN_OR_RETURN(KubernetesResolver::Options options,
+  MILLRACE_ASSIGN_OR_RETURN(KubernetesResolverOptions options,
                             KubernetesOptionsFromJson(description, kMode));
   *loader = std::make_shared<VectorConfigLoader>(pods);
   options.config_loader = *loader;

@@ -98,7 +98,7 @@ class Client {
     client.credentials.token = Text("token");
     client.page_pods = setup_["page_pods"].get<int>();
     MILLRACE_ASSIGN_OR_RETURN(auto http, HttpKubernetesClient::Create(client));
-    KubernetesResolver::Options options;
+    KubernetesResolverOptions options;
     options.job_to_label_mapping = {{"worker", {Text("selector")}}};
     options.namespace_name = Text("namespace");
     options.timeout = kTimeout;

@@ -17,7 +17,7 @@ namespace millrace {
 void Fuzz(absl::string_view input) {
   for (const ResolverBehavior behavior :
        {ResolverBehavior::kCorrect, ResolverBehavior::kTensorFlow}) {
-    TfConfigResolver::Options options;
+    TfConfigResolverOptions options;
     options.behavior = behavior;
     options.read = [input] { return std::optional<std::string>(input); };
     const absl::StatusOr<std::unique_ptr<TfConfigResolver>> resolver =
