@@ -37,9 +37,12 @@ ALLOWED = {
     "core/node": _LEAVES | {"feed/arrow", "feed/receiver"},
     "resolver/http": _BASE,
     "resolver/kubernetes/client": _BASE | {"resolver/http"},
-    "resolver": _CONTROL,
+    "resolver": _LEAVES | {"core/gpu"},
     # Subclasses of the resolvers, which make them: nothing of the Millrace cluster.
     "resolver/tensorflow": _LEAVES | {"resolver", "resolver/kubernetes/client"},
+    # Asks Spark's master, and the coordinator of a cluster there.
+    "resolver/spark": _CONTROL | {"resolver", "resolver/http"},
+    "resolver/every": _LEAVES | {"resolver", "resolver/spark", "resolver/tensorflow"},
     "core/coordinator/state": _LEAVES | {"core/proto", "core/balance"},
     "core/coordinator/view": _CONTROL | {"core/coordinator/state"},
     "core/coordinator/server": _CONTROL | {"core/coordinator/state", "core/coordinator/view", "core/balance"},
@@ -58,14 +61,18 @@ ALLOWED = {
     "core/cli/view": _CONTROL | {"core/cli/output"},
     # It looks at a node's output and environment as the agent does, and carries the agent along.
     "core/cli": _CONTROL | {"core/agent", "core/agent/node", "core/cluster", "core/coordinator/state", "core/launch",
-                            "resolver", "resolver/tensorflow"},
-    "dashboard": _LEAVES | {"core/proto", "core/client"},
+                            "resolver", "resolver/every", "resolver/tensorflow"},
+    "dashboard/model": _CONTROL,
+    "dashboard/views": _CONTROL | {"dashboard/model"},
+    "dashboard/source": _CONTROL | {"dashboard/model"},
+    "dashboard/app": _CONTROL | {"dashboard/model", "dashboard/source", "dashboard/views"},
     # Its jar holds the agent and the GPU helper.
     "spark_connector": _LEAVES | {"core/proto", "core/agent", "core/gpu"},
     # What users include.
     "millrace": set(),
     # The C interface of nodes and drivers, and what stands on it.
-    "millrace/c": _LEAVES | _FEED | {"core/cluster", "core/coordinator/state", "core/node", "resolver"},
+    "millrace/c": _LEAVES | _FEED | {"core/cluster", "core/coordinator/state", "core/node", "resolver",
+                                  "resolver/every"},
     "millrace/python": {"millrace/c"},
     # What stands there is written as programs of others are.
     "examples": {_ROOT},
