@@ -40,7 +40,6 @@ struct FeederOptions {
   absl::Duration open_timeout = absl::Seconds(5);
   // After a connection is lost: how long replies that were under way are waited for.
   absl::Duration drain_timeout = absl::Milliseconds(500);
-  int io_threads = 1;
   // Speak CURVE with nodes of this host too; for tests and measurements.
   bool curve_only = false;
   // Write rows for nodes of this host into memory of theirs (docs/feed_protocol.md, section 10),

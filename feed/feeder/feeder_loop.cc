@@ -21,7 +21,7 @@ constexpr int kRepliesPerTurn = 1000;
 
 absl::StatusOr<std::unique_ptr<FeederLoop>> FeederLoop::Create(
     const FeederOptions& options, std::shared_ptr<FeederOutbox> outbox) {
-  MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create(options.io_threads));
+  MILLRACE_ASSIGN_OR_RETURN(ZmqContext context, ZmqContext::Create());
   MILLRACE_ASSIGN_OR_RETURN(CurveKeys curve_keys, MakeCurveKeys());
   std::unique_ptr<FeederLoop> loop(
       new FeederLoop(options, std::move(outbox), std::move(context), std::move(curve_keys)));

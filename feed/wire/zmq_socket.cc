@@ -214,7 +214,7 @@ bool IsPrincipal(absl::string_view text) {
 
 // ---------------------------------------------------------------------------------- ZmqContext
 
-absl::StatusOr<ZmqContext> ZmqContext::Create(int io_threads) {
+absl::StatusOr<ZmqContext> ZmqContext::Create() {
   KeepLargeBlocks();  // those of messages
   void* context = zmq_ctx_new();
   if (context == nullptr) return ZmqError(zmq_errno(), "cannot make a ZeroMQ context");
@@ -222,8 +222,7 @@ absl::StatusOr<ZmqContext> ZmqContext::Create(int io_threads) {
     while (zmq_ctx_term(ctx) != 0 && zmq_errno() == EINTR) {
     }
   });
-  if (zmq_ctx_set(context, ZMQ_IO_THREADS, io_threads) != 0 ||
-      zmq_ctx_set(context, ZMQ_MAX_SOCKETS, kMaxSockets) != 0) {
+  if (zmq_ctx_set(context, ZMQ_MAX_SOCKETS, kMaxSockets) != 0) {
     return ZmqError(zmq_errno(), "cannot configure a ZeroMQ context");
   }
   return ZmqContext(std::move(handle));

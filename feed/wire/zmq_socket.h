@@ -50,17 +50,15 @@ inline constexpr int64_t kMaxMessageBytes = int64_t{1} << 30;
 // True for 1 to 64 bytes of [A-Za-z0-9/_.:-], the form of a principal.
 [[nodiscard]] bool IsPrincipal(absl::string_view text);
 
-// A libzmq context: its I/O threads and the name space of its inproc endpoints (so there is one
-// ZapServer per context).
-// Ownership: a handle; copies and all sockets made from it share the context. The last one to go
-// ends the I/O threads and waits for them (short: see ZmqSocket::Close). Thread safety:
-// thread-safe.
+// A libzmq context: its I/O thread, which moves about 3 GB/s, and the name space of its inproc
+// endpoints (so there is one ZapServer per context). Ownership: a handle; copies and all sockets
+// made from it share the context. The last one to go ends the I/O thread and waits for it (short:
+// see ZmqSocket::Close). Thread safety: thread-safe.
 class ZmqContext {
  public:
-  // `io_threads`: one moves about 3 GB/s. From here on the process's allocator keeps large blocks
-  // (feed/wire/large_blocks.h). Returns RESOURCE_EXHAUSTED if the system has no thread or
-  // descriptor left.
-  [[nodiscard]] static absl::StatusOr<ZmqContext> Create(int io_threads = 1);
+  // From here on the process's allocator keeps large blocks (feed/wire/large_blocks.h). Returns
+  // RESOURCE_EXHAUSTED if the system has no thread or descriptor left.
+  [[nodiscard]] static absl::StatusOr<ZmqContext> Create();
 
  private:
   friend class ZmqSocket;
