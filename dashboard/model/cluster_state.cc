@@ -32,33 +32,6 @@ absl::string_view GpuMetricName(GpuMetric metric) {
   return kNames[static_cast<int>(metric)];
 }
 
-absl::string_view GpuMetricUnit(GpuMetric metric) {
-  constexpr absl::string_view kUnits[kGpuMetrics] = {"%", "%", "W", "°C", "MHz", "%"};
-  return kUnits[static_cast<int>(metric)];
-}
-
-absl::string_view NodeMetricName(NodeMetric metric) {
-  constexpr absl::string_view kNames[kNodeMetrics] = {"CPU",     "memory",        "rows",  "bytes",
-                                                      "starved", "backpressured", "queued"};
-  return kNames[static_cast<int>(metric)];
-}
-
-absl::string_view NodeMetricUnit(NodeMetric metric) {
-  constexpr absl::string_view kUnits[kNodeMetrics] = {"%", "B", "rows/s", "B/s", "", "", "B"};
-  return kUnits[static_cast<int>(metric)];
-}
-
-absl::string_view ClusterMetricName(ClusterMetric metric) {
-  constexpr absl::string_view kNames[kClusterMetrics] = {
-      "running", "rows", "bytes", "GPU utilisation", "starved", "backpressured"};
-  return kNames[static_cast<int>(metric)];
-}
-
-absl::string_view ClusterMetricUnit(ClusterMetric metric) {
-  constexpr absl::string_view kUnits[kClusterMetrics] = {"slots", "rows/s", "B/s", "%", "", ""};
-  return kUnits[static_cast<int>(metric)];
-}
-
 absl::Time NodeState::since() const {
   return state >= 0 && state < kSlotStates ? reached[state] : absl::InfinitePast();
 }

@@ -32,21 +32,16 @@ inline constexpr int kSlotStates = 11;  // v1::SlotState, 0 to SLOT_STATE_LOST
 // Histories that are kept of each GPU. Memory is in percent of the GPU's memory.
 enum class GpuMetric { kUtilization, kMemory, kPower, kTemperature, kClock, kMemoryBandwidth };
 inline constexpr int kGpuMetrics = 6;
-// "utilisation", "memory", ...; its unit ("%", "W", "°C", "MHz").
+// "utilisation", "memory", ...
 [[nodiscard]] absl::string_view GpuMetricName(GpuMetric metric);
-[[nodiscard]] absl::string_view GpuMetricUnit(GpuMetric metric);
 
 // Histories that are kept of each node.
 enum class NodeMetric { kCpu, kRss, kRows, kBytes, kStarved, kBackpressured, kQueued };
 inline constexpr int kNodeMetrics = 7;
-[[nodiscard]] absl::string_view NodeMetricName(NodeMetric metric);
-[[nodiscard]] absl::string_view NodeMetricUnit(NodeMetric metric);
 
 // Histories that are kept of the cluster.
 enum class ClusterMetric { kRunning, kRows, kBytes, kGpuUtilization, kStarved, kBackpressured };
 inline constexpr int kClusterMetrics = 6;
-[[nodiscard]] absl::string_view ClusterMetricName(ClusterMetric metric);
-[[nodiscard]] absl::string_view ClusterMetricUnit(ClusterMetric metric);
 
 // An average over what came lately: older values count less and less.
 struct Lately {

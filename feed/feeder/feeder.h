@@ -23,7 +23,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "core/net/port_range.h"
@@ -50,7 +49,6 @@ struct FeederOptions {
   // Where replies of nodes on other hosts come in, on the address that leads to the node; {0, 0}:
   // any port.
   PortRange reply_ports;
-  Clock* clock = RealClock();  // not owned
 };
 
 // Since Start().

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/status.h"
@@ -153,7 +154,7 @@ void FeederLoop::EndAll(const absl::Status& status) {
 absl::Duration FeederLoop::PollTimeout() const {
   absl::Duration timeout = absl::InfiniteDuration();
   if (draining_ == 0 && waiting_ == 0 && unproven_ == 0) return timeout;
-  const absl::Duration now = options_.clock->SteadyNow();
+  const absl::Duration now = RealClock()->SteadyNow();
   for (const auto& [key, connection] : connections_) {
     if (connection->retry_at.has_value()) timeout = std::min(timeout, *connection->retry_at - now);
     if (connection->prove_by.has_value()) timeout = std::min(timeout, *connection->prove_by - now);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "feed/feeder/feeder_loop.h"
@@ -55,7 +56,7 @@ absl::StatusOr<FeederLoop::Connection*> FeederLoop::FindOrConnect(const FeedTarg
   auto connection = std::make_unique<Connection>();
   connection->target = target;
   connection->route = FirstRoute(target);
-  connection->refused_until = options_.clock->SteadyNow() + options_.open_timeout / 2;
+  connection->refused_until = RealClock()->SteadyNow() + options_.open_timeout / 2;
   if (connection->route == Route::kTcp &&
       WhereLocalName(target.ipc_endpoint) == LocalNamePlace::kElsewhere) {
     return absl::UnavailableError(absl::StrCat(
@@ -116,7 +117,7 @@ bool FeederLoop::TakeOtherRoute(Connection& connection, const absl::Status& why)
   ExpectProof(connection, std::nullopt);
   connection.handshaken = false;
   connection.route = connection.target.curve_endpoint.empty() ? Route::kTcp : Route::kCurve;
-  connection.refused_until = options_.clock->SteadyNow() + options_.open_timeout / 2;
+  connection.refused_until = RealClock()->SteadyNow() + options_.open_timeout / 2;
   const absl::Status status = Connect(connection);
   if (!status.ok()) {
     Lose(connection, SessionEnd::kBroken, status);
@@ -134,7 +135,7 @@ bool FeederLoop::TakeOtherRoute(Connection& connection, const absl::Status& why)
 }
 
 bool FeederLoop::TryAgainLater(Connection& connection) {
-  const absl::Duration now = options_.clock->SteadyNow();
+  const absl::Duration now = RealClock()->SteadyNow();
   if (connection.route != Route::kCurve || now >= connection.refused_until) return false;
   // The announcement of this feeder's key may be on its way to the node.
   Disconnect(connection);
@@ -157,7 +158,7 @@ void FeederLoop::Proven(Connection& connection) {
 
 std::vector<FeederLoop::Connection*> FeederLoop::Due(
     std::optional<absl::Duration> Connection::*time) const {
-  const absl::Duration now = options_.clock->SteadyNow();
+  const absl::Duration now = RealClock()->SteadyNow();
   std::vector<Connection*> due;
   for (const auto& [key, connection] : connections_) {
     const std::optional<absl::Duration>& at = (*connection).*time;
@@ -192,7 +193,7 @@ absl::Status FeederLoop::HandshakeDone(Connection& connection) {
       sessions_.at(id).session->OnUnproven(place);
     }
     if (HasOtherRoute(connection)) {
-      ExpectProof(connection, options_.clock->SteadyNow() + options_.open_timeout / 2);
+      ExpectProof(connection, RealClock()->SteadyNow() + options_.open_timeout / 2);
     }
     return absl::OkStatus();
   }
@@ -292,7 +293,7 @@ void FeederLoop::Lose(Connection& connection, SessionEnd end, const absl::Status
 // is closed too, or after drain_timeout.
 void FeederLoop::Break(Entry& entry, const absl::Status& why) {
   if (entry.broken_by.has_value()) return;
-  const absl::Duration now = options_.clock->SteadyNow();
+  const absl::Duration now = RealClock()->SteadyNow();
   entry.broken_why = why;
   entry.broken_by = entry.reply_fd < 0 ? now : now + options_.drain_timeout;
   ++draining_;
@@ -316,7 +317,7 @@ void FeederLoop::HandleReplyEvents(const ZmqSocket& reply, const std::vector<int
       if (entry.reply_fd != fd || entry.reply_socket != &reply) continue;
       entry.reply_fd = -1;
       if (entry.broken_by.has_value()) {
-        entry.broken_by = options_.clock->SteadyNow();
+        entry.broken_by = RealClock()->SteadyNow();
       } else {
         // The node cannot answer this session any more.
         Break(entry, absl::UnavailableError(absl::StrCat(entry.session->target().node,
@@ -328,7 +329,7 @@ void FeederLoop::HandleReplyEvents(const ZmqSocket& reply, const std::vector<int
 
 void FeederLoop::EndBroken() {
   if (draining_ == 0) return;
-  const absl::Duration now = options_.clock->SteadyNow();
+  const absl::Duration now = RealClock()->SteadyNow();
   std::vector<std::pair<std::shared_ptr<FeedSession>, absl::Status>> broken;
   for (auto& [id, entry] : sessions_) {
     if (!entry.broken_by.has_value() || *entry.broken_by > now) continue;

@@ -39,32 +39,6 @@ int64_t PlacedBytes(const EncodedBatch& encoded) {
 
 }  // namespace
 
-absl::string_view SessionEndName(SessionEnd end) {
-  switch (end) {
-    case SessionEnd::kOpen:
-      return "open";
-    case SessionEnd::kDone:
-      return "done";
-    case SessionEnd::kTerminated:
-      return "terminated";
-    case SessionEnd::kRevoked:
-      return "revoked";
-    case SessionEnd::kError:
-      return "error";
-    case SessionEnd::kBroken:
-      return "broken";
-    case SessionEnd::kRefused:
-      return "refused";
-    case SessionEnd::kUnanswered:
-      return "unanswered";
-    case SessionEnd::kBadPeer:
-      return "bad peer";
-    case SessionEnd::kAborted:
-      return "aborted";
-  }
-  return "unknown";
-}
-
 absl::Status UnprovenError(absl::string_view place, absl::Duration time) {
   return absl::UnauthenticatedError(absl::StrCat(
       place, ": whoever listens there took this feeder's login and did not prove within ",

@@ -95,8 +95,6 @@ enum class SessionEnd {
   kAborted,     // Abort() here, or Feeder::Stop()
 };
 
-[[nodiscard]] absl::string_view SessionEndName(SessionEnd end);
-
 // Where the time went that was spent on sending.
 struct FeederTimes {
   absl::Duration source;  // reading the source; by TrainJob and InferenceJob

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/thread.h"
 #include "millrace/status_macros.h"
@@ -32,7 +33,7 @@ struct JobState {
         source(source),
         observer(observer),
         options(std::move(given)),
-        nodes(directory, options.queue, options.feed_timeout, options.clock) {}
+        nodes(directory, options.queue, options.feed_timeout, RealClock()) {}
 
   Feeder* const feeder;
   const PartitionedSource* const source;
@@ -235,7 +236,7 @@ void InferenceReader::Tell() const {
 
 void InferenceReader::Report(PartitionProgress::State state) {
   told_ = SessionProgress(state, *session_);
-  told_at_ = job_->options.clock->SteadyNow();
+  told_at_ = RealClock()->SteadyNow();
   Tell();
 }
 
@@ -282,9 +283,9 @@ absl::Status InferenceReader::OpenSession() {
 
 // Reads the source for something to send, or says that there is no more.
 absl::Status InferenceReader::FillPending() {
-  const absl::Duration began = job_->options.clock->SteadyNow();
+  const absl::Duration began = RealClock()->SteadyNow();
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<RecordBatch> batch, rows_.Next());
-  const absl::Duration now = job_->options.clock->SteadyNow();
+  const absl::Duration now = RealClock()->SteadyNow();
   session_->CountSource(now - began);
   if (now - told_at_ >= kPartitionReportInterval) Report(PartitionProgress::State::kFeeding);
   if (!batch.has_value()) {

@@ -38,7 +38,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "feed/feeder/feeder.h"
 #include "feed/feeder/feeder_nodes.h"
@@ -64,7 +63,6 @@ struct InferenceJobOptions {
   int64_t max_unread_bytes = int64_t{64} << 20;
   std::optional<int> max_feeding_threads;  // Collect(); absent: one per fed node; at most 256
   int64_t feeder_attempt = 0;
-  Clock* clock = RealClock();  // not owned
 };
 
 namespace inference_internal {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "millrace/status_macros.h"
 
@@ -55,7 +56,7 @@ TrainJob::TrainJob(Feeder* feeder, NodeDirectory* directory, const PartitionedSo
       source_(source),
       observer_(observer),
       options_(std::move(options)),
-      nodes_(directory_, options_.queue, options_.feed_timeout, options_.clock),
+      nodes_(directory_, options_.queue, options_.feed_timeout, RealClock()),
       keep_(options_.keep_bytes),
       feed_id_(options_.feed_id) {}
 
@@ -90,7 +91,7 @@ absl::Status TrainJob::Validate() const {
 
 absl::StatusOr<TrainTally> TrainJob::Run() {
   MILLRACE_RETURN_IF_ERROR(Validate());
-  const absl::Duration began = options_.clock->SteadyNow();
+  const absl::Duration began = RealClock()->SteadyNow();
   const int threads =
       std::min(options_.max_feeding_threads.value_or(nodes_.size()), kMaxFeedingThreads);
   for (int i = 0; i < threads; ++i) {
@@ -144,7 +145,7 @@ void TrainJob::EndThreads() {
 
 TrainTally TrainJob::TakeTally(absl::Duration began) {
   MutexLock lock(&mu_);
-  tally_.elapsed = options_.clock->SteadyNow() - began;
+  tally_.elapsed = RealClock()->SteadyNow() - began;
   return std::move(tally_);
 }
 
@@ -197,12 +198,12 @@ void TrainJob::Report(PartitionProgress::State state, Work& work, int64_t refed_
     report.refed_rows = refed_rows;
     report.reason = std::string(reason);
   }
-  work.reported = options_.clock->SteadyNow();
+  work.reported = RealClock()->SteadyNow();
   observer_->OnPartition(report);
 }
 
 void TrainJob::ReportInTime(PartitionProgress::State state, Work& work) {
-  if (options_.clock->SteadyNow() - work.reported >= kPartitionReportInterval) Report(state, work);
+  if (RealClock()->SteadyNow() - work.reported >= kPartitionReportInterval) Report(state, work);
 }
 
 void TrainJob::ReportEnd(Work& work) {
@@ -384,16 +385,16 @@ absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, Work& work)
 
 absl::Status TrainJob::Stream(Work& work) {
   FeedSession& session = *work.session;
-  absl::Duration began = options_.clock->SteadyNow();
+  absl::Duration began = RealClock()->SteadyNow();
   MILLRACE_RETURN_IF_ERROR(work.rows.Seek(work.first_row));
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<RecordBatch> batch, work.rows.Next());
-    session.CountSource(options_.clock->SteadyNow() - began);
+    session.CountSource(RealClock()->SteadyNow() - began);
     if (!batch.has_value()) break;
     MILLRACE_RETURN_IF_ERROR(session.Send(*batch));
     work.rows.Release(session.state().acked_rows);
     ReportInTime(PartitionProgress::State::kFeeding, work);
-    began = options_.clock->SteadyNow();
+    began = RealClock()->SteadyNow();
   }
   MILLRACE_RETURN_IF_ERROR(session.Finish(work.rows.position()));
   return session.WaitReceived();
@@ -417,7 +418,7 @@ void TrainJob::Watch() {
           return;
         }
         if (!feed_ended_.has_value() && !MayStillMove()) {
-          feed_ended_ = options_.clock->SteadyNow();
+          feed_ended_ = RealClock()->SteadyNow();
           feed_id = feed_id_;
         }
       }
@@ -504,7 +505,7 @@ void TrainJob::Balance() {
     if (state.end == SessionEnd::kOpen) reading.rows += RowsLeft(state, partition_rows);
   }
   for (const auto& [node, reading] : readings) acked += reading.acked_rows;
-  if (acked != std::exchange(acked_rows_, acked)) acked_at_ = options_.clock->SteadyNow();
+  if (acked != std::exchange(acked_rows_, acked)) acked_at_ = RealClock()->SteadyNow();
   nodes_.Observe(readings, partition_rows);
   more_moves_ = false;
   if (!all_given || nodes_.size() < 2) return;
@@ -537,7 +538,7 @@ void TrainJob::Balance() {
 
 // What moves once the feed has ended travels in one of its own.
 bool TrainJob::MayStillMove() {
-  return more_moves_ && options_.clock->SteadyNow() - acked_at_ < kOpenForMoves;
+  return more_moves_ && RealClock()->SteadyNow() - acked_at_ < kOpenForMoves;
 }
 
 // A feeding thread that waits for the source does not see that its session has ended.
@@ -567,7 +568,7 @@ void TrainJob::Count(const Work& work) {
 absl::Duration TrainJob::NextDeadline() {
   MutexLock lock(&mu_);
   absl::Duration deadline = absl::InfiniteDuration();
-  const absl::Duration now = options_.clock->SteadyNow();
+  const absl::Duration now = RealClock()->SteadyNow();
   if (nodes_.size() > 1) deadline = kLookAgain;  // a node that is silent becomes slower
   if (!feed_ended_.has_value()) return deadline;
   for (const WorkPtr& work : outstanding_) {
@@ -582,7 +583,7 @@ void TrainJob::CheckTimeouts() {
   {
     MutexLock lock(&mu_);
     if (!feed_ended_.has_value()) return;
-    const absl::Duration now = options_.clock->SteadyNow();
+    const absl::Duration now = RealClock()->SteadyNow();
     for (const WorkPtr& work : outstanding_) {
       const absl::Duration last = std::max(*feed_ended_, work->session->options().progress->last());
       if (now - last >= options_.feed_timeout) {

@@ -54,7 +54,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "feed/feeder/change_signal.h"
@@ -79,7 +78,6 @@ struct TrainJobOptions {
   // again; beyond it the source is read again. Only of a deterministic source.
   int64_t keep_bytes = int64_t{256} << 20;
   int64_t feeder_attempt = 0;
-  Clock* clock = RealClock();  // not owned
 };
 
 // Rows that were sent again, though the node that had them may have used them.

@@ -280,26 +280,6 @@ int ZmqMessage::source_fd() const {
 
 // ----------------------------------------------------------------------------------- ZmqSocket
 
-absl::string_view ZmqEventKindName(ZmqEvent::Kind kind) {
-  switch (kind) {
-    case ZmqEvent::Kind::kConnected:
-      return "CONNECTED";
-    case ZmqEvent::Kind::kAccepted:
-      return "ACCEPTED";
-    case ZmqEvent::Kind::kConnectFailed:
-      return "CONNECT_FAILED";
-    case ZmqEvent::Kind::kHandshakeSucceeded:
-      return "HANDSHAKE_SUCCEEDED";
-    case ZmqEvent::Kind::kHandshakeFailedAuth:
-      return "HANDSHAKE_FAILED_AUTH";
-    case ZmqEvent::Kind::kHandshakeFailedOther:
-      return "HANDSHAKE_FAILED_OTHER";
-    case ZmqEvent::Kind::kDisconnected:
-      return "DISCONNECTED";
-  }
-  return "UNKNOWN";
-}
-
 absl::StatusOr<ZmqSocket> ZmqSocket::Create(const ZmqContext& context, SocketType type,
                                             const SocketOptions& options) {
   ZmqSocket socket;

@@ -155,8 +155,6 @@ struct ZmqEvent {
   int fd = -1;           // of the connection where known
 };
 
-[[nodiscard]] absl::string_view ZmqEventKindName(ZmqEvent::Kind kind);
-
 // A socket. Movable; a moved-from socket is closed.
 // Thread safety: one thread, checked; events may be read by another than sends and receives. It may
 // be made in one thread and handed to another by DetachFromThread() before its first use there.

@@ -29,12 +29,8 @@ OrderedJson ErrorJson(const absl::Status& status) {
 
 }  // namespace
 
-ParentLink::ParentLink(EventLoop* loop, int in_fd, int out_fd, Callbacks callbacks, Clock* clock)
-    : loop_(loop),
-      in_fd_(in_fd),
-      out_fd_(out_fd),
-      callbacks_(std::move(callbacks)),
-      clock_(clock) {}
+ParentLink::ParentLink(EventLoop* loop, int in_fd, int out_fd, Callbacks callbacks)
+    : loop_(loop), in_fd_(in_fd), out_fd_(out_fd), callbacks_(std::move(callbacks)) {}
 
 ParentLink::~ParentLink() {
   if (watching_in_) loop_->Unwatch(in_fd_);

@@ -39,8 +39,7 @@ class ParentLink {
     std::function<void(const absl::Status&)> on_end;
   };
 
-  ParentLink(EventLoop* loop, int in_fd, int out_fd, Callbacks callbacks,
-             Clock* clock = RealClock());
+  ParentLink(EventLoop* loop, int in_fd, int out_fd, Callbacks callbacks);
   ~ParentLink();
   ParentLink(const ParentLink&) = delete;
   ParentLink& operator=(const ParentLink&) = delete;
@@ -71,7 +70,7 @@ class ParentLink {
   const int in_fd_;
   const int out_fd_;
   Callbacks callbacks_;
-  Clock* const clock_;
+  Clock* const clock_ = RealClock();
   LineReader lines_;
   std::string out_;            // not written yet
   bool watching_in_ = false;   // in_fd_ is watched

@@ -65,8 +65,7 @@ class NodeRequests {
     std::function<void(const absl::Status& status)> on_exit;
   };
 
-  explicit NodeRequests(Hooks hooks, Clock* clock = RealClock())
-      : hooks_(std::move(hooks)), clock_(clock) {}
+  explicit NodeRequests(Hooks hooks) : hooks_(std::move(hooks)) {}
 
   // How often a node that says hello from now on is to say what its feed is like.
   void set_sample_interval(absl::Duration interval) { sample_interval_ = interval; }
@@ -112,7 +111,7 @@ class NodeRequests {
   void Reply(const Json& id, const absl::StatusOr<Json>& outcome);
 
   const Hooks hooks_;
-  Clock* const clock_;
+  Clock* const clock_ = RealClock();
   bool said_hello_ = false;
   absl::Duration sample_interval_ = absl::Seconds(1);
   uint64_t next_request_id_ = 1;

@@ -14,8 +14,7 @@ constexpr double kSilence = 1.5;
 
 }  // namespace
 
-NodeSampler::NodeSampler(EventLoop* loop, SendFn send, Clock* clock)
-    : loop_(loop), send_(std::move(send)), clock_(clock) {}
+NodeSampler::NodeSampler(EventLoop* loop, SendFn send) : loop_(loop), send_(std::move(send)) {}
 
 NodeSampler::~NodeSampler() { loop_->Cancel(&timer_); }
 

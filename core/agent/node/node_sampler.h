@@ -27,13 +27,13 @@ namespace millrace {
 // that the coordinator has both parts as they are now. A node without one, or one that falls
 // silent, is sampled by a timer.
 //
-// Ownership: loop and clock must outlive it. Thread safety: the loop's thread only.
+// Ownership: loop must outlive it. Thread safety: the loop's thread only.
 // Blocking: never (procfs).
 class NodeSampler {
  public:
   using SendFn = std::function<void(const v1::NodeSample&)>;
 
-  NodeSampler(EventLoop* loop, SendFn send, Clock* clock = RealClock());
+  NodeSampler(EventLoop* loop, SendFn send);
   ~NodeSampler();
   NodeSampler(const NodeSampler&) = delete;
   NodeSampler& operator=(const NodeSampler&) = delete;
@@ -54,7 +54,7 @@ class NodeSampler {
 
   EventLoop* const loop_;
   const SendFn send_;
-  Clock* const clock_;
+  Clock* const clock_ = RealClock();
   absl::Duration interval_;
   pid_t pid_ = 0;           // 0: does not run
   bool paced_ = false;      // by the node

@@ -5,23 +5,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace millrace {
-
-absl::string_view PartitionStateName(PartitionState state) {
-  switch (state) {
-    case PartitionState::kPending:
-      return "pending";
-    case PartitionState::kFeeding:
-      return "feeding";
-    case PartitionState::kReceived:
-      return "received";
-    case PartitionState::kDone:
-      return "done";
-    case PartitionState::kFailed:
-      return "failed";
-  }
-  return "unknown";
-}
-
 namespace {
 
 // The difference of two numbers that never fall; unsigned arithmetic mends itself where one does.

@@ -38,9 +38,6 @@ enum class PartitionState {
   kFailed = 4,
 };
 
-// "pending", "feeding", "received", "done", "failed".
-[[nodiscard]] absl::string_view PartitionStateName(PartitionState state);
-
 // What a feeder can take back from a node while the session is open (REVOKE).
 enum class Movable {
   kNo = 0,
