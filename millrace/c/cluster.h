@@ -174,7 +174,7 @@ typedef struct millrace_cluster_options {
   int32_t no_cluster_file;         // 1: dashboard and CLI do not find the cluster
   // Called from one thread, in order; they must not call the cluster. NULL: none.
   void* user_data;
-  void (*on_log)(const char* node, const char* line, void* user_data);
+  void (*on_output)(const char* node, const char* line, void* user_data);
   void (*on_metric)(const char* node, const char* name, int64_t step, double value,
                     void* user_data);
   // Once, from any thread, before the first call returns that fails for it.

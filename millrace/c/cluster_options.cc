@@ -128,15 +128,16 @@ absl::Status TakeFailures(const millrace_cluster_options& given, FailureOptions*
 
 void TakeCallbacks(const millrace_cluster_options& given, ClusterOptions* options) {
   void* const user_data = given.user_data;
-  if (given.on_log != nullptr) {
-    options->observer.on_output = [on_log = given.on_log, user_data](const NodeOutput& output) {
+  if (given.on_output != nullptr) {
+    options->observer.on_output = [on_output = given.on_output,
+                                   user_data](const NodeOutput& output) {
       const std::string node(output.node);
       if (output.dropped > 0) {
         const std::string note =
             absl::StrCat("(", output.dropped, " lines left out here; log_dir has them)");
-        on_log(node.c_str(), note.c_str(), user_data);
+        on_output(node.c_str(), note.c_str(), user_data);
       }
-      for (const std::string& line : output.lines) on_log(node.c_str(), line.c_str(), user_data);
+      for (const std::string& line : output.lines) on_output(node.c_str(), line.c_str(), user_data);
     };
   }
   if (given.on_metric != nullptr) {

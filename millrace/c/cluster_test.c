@@ -118,7 +118,7 @@ static millrace_cluster* Start(const char* what, int32_t nodes, Heard* heard,
                                             .progress = -1,
                                             .no_cluster_file = 1,
                                             .user_data = heard,
-                                            .on_log = OnLog,
+                                            .on_output = OnLog,
                                             .on_metric = OnMetric,
                                             .on_failure = OnFailure};
   millrace_cluster* cluster = NULL;

@@ -306,14 +306,14 @@ class InterruptTest(unittest.TestCase):
 
     def test_ctrl_c_in_shutdown_stops_the_nodes(self):
         heard = Heard()
-        on_log = heard.on_log
+        on_output = heard.on_output
 
         def interrupt(node, line):
-            on_log(node, line)
+            on_output(node, line)
             if line == "the feed has ended":
                 _interrupt()
 
-        heard.on_log = interrupt
+        heard.on_output = interrupt
         cluster = run(heard, _PROGRAM, args=["stay"])
         with self.assertRaises(KeyboardInterrupt):
             cluster.shutdown()

@@ -28,7 +28,7 @@ class Heard:
         self.lines = []
         self.metrics = collections.defaultdict(list)
 
-    def on_log(self, _, line):
+    def on_output(self, _, line):
         with self._changed:
             self.lines.append(line)
             self._changed.notify_all()
@@ -49,7 +49,7 @@ def run(heard, program, nodes=1, **options):
     """A fed cluster that leaves nothing in the user's home."""
     options = {"input_mode": millrace.InputMode.FEED, **options}
     return millrace.Cluster.run(
-        program, nodes, progress=False, cluster_file=False, on_log=heard.on_log, on_metric=heard.on_metric, **options
+        program, nodes, progress=False, cluster_file=False, on_output=heard.on_output, on_metric=heard.on_metric, **options
     )
 
 

@@ -27,7 +27,7 @@ class Failure(Structure):
     ]
 
 
-ON_LOG = ctypes.CFUNCTYPE(None, c_char_p, c_char_p, c_void_p)
+ON_OUTPUT = ctypes.CFUNCTYPE(None, c_char_p, c_char_p, c_void_p)
 ON_METRIC = ctypes.CFUNCTYPE(None, c_char_p, c_char_p, c_int64, c_double, c_void_p)
 ON_FAILURE = ctypes.CFUNCTYPE(None, POINTER(Failure), c_void_p)
 OPEN_PARTITION = ctypes.CFUNCTYPE(c_int32, c_int32, c_int64, c_void_p, c_void_p, POINTER(Error))
@@ -115,7 +115,7 @@ class Options(Structure):
         ("progress", c_int32),
         ("no_cluster_file", c_int32),
         ("user_data", c_void_p),
-        ("on_log", ON_LOG),
+        ("on_output", ON_OUTPUT),
         ("on_metric", ON_METRIC),
         ("on_failure", ON_FAILURE),
         ("stop", c_void_p),

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from millrace import _driver_library, _library
 from millrace._capsule import ArrowArrayStream
-from millrace._driver_library import ON_FAILURE, ON_LOG, ON_METRIC, FeedCall, Failure, Shutdown, Trained, driver_library
+from millrace._driver_library import ON_FAILURE, ON_OUTPUT, ON_METRIC, FeedCall, Failure, Shutdown, Trained, driver_library
 from millrace._interrupt import interruptible
 from millrace._library import Handle
 from millrace._local_options import c_options, ms
@@ -32,14 +32,14 @@ class _Listener:
 
     def __init__(
         self,
-        on_log: Optional[Callable[[str, str], object]],
+        on_output: Optional[Callable[[str, str], object]],
         on_metric: Optional[Callable[[str, str, int, float], object]],
     ) -> None:
         self.failure: Dict[str, Any] = {}
 
-        def log(node: bytes, line: bytes, _: Any) -> None:
-            assert on_log is not None
-            on_log(node.decode(), line.decode("utf-8", "replace"))
+        def output(node: bytes, line: bytes, _: Any) -> None:
+            assert on_output is not None
+            on_output(node.decode(), line.decode("utf-8", "replace"))
 
         def metric(node: bytes, name: bytes, step: int, value: float, _: Any) -> None:
             assert on_metric is not None
@@ -55,7 +55,7 @@ class _Listener:
                 ),
             }
 
-        self.log = ON_LOG(log) if on_log else ON_LOG()
+        self.output = ON_OUTPUT(output) if on_output else ON_OUTPUT()
         self.metric = ON_METRIC(metric) if on_metric else ON_METRIC()
         self.fail = ON_FAILURE(fail)
 
@@ -248,9 +248,9 @@ def start_here(program: Program, num_executors: Optional[int] = None, **options:
     check_names(options, LocalOptions, "on this machine")
     given = {name: value for name, value in options.items() if value is not None}
     node_program = local_program(program, given.pop("args", ()))
-    listener = _Listener(given.pop("on_log", None), given.pop("on_metric", None))
+    listener = _Listener(given.pop("on_output", None), given.pop("on_metric", None))
     made_of = c_options(node_program, num_executors, given)
-    made_of.on_log, made_of.on_metric, made_of.on_failure = listener.log, listener.metric, listener.fail
+    made_of.on_output, made_of.on_metric, made_of.on_failure = listener.output, listener.metric, listener.fail
     stop = _Stop()
 
     def start() -> LocalCluster:

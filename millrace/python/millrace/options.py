@@ -143,7 +143,7 @@ class LocalOptions(ClusterOptions, total=False):
     args: Sequence[str]  # of a program that is a script or an executable
     cluster_file: bool  # True: the CLI and the dashboard find the cluster
     progress: bool  # what happens, on stderr; without, if that is a terminal
-    on_log: Callable[[str, str], object]  # (node, line); on another thread, and must not call the cluster
+    on_output: Callable[[str, str], object]  # (node, line); on another thread, and must not call the cluster
     on_metric: Callable[[str, str, int, float], object]  # (node, name, step, value); likewise
 
 
