@@ -127,10 +127,11 @@ class Cluster {
   // FAILED_PRECONDITION in InputMode DIRECT or after the queue's end, NOT_FOUND for an unknown
   // queue, INVALID_ARGUMENT for bad options or data, DEADLINE_EXCEEDED without progress for
   // feed_timeout, or a node's failure.
-  absl::StatusOr<TrainResult> Train(const std::shared_ptr<PartitionedSource>& source,
+  absl::StatusOr<TrainResult> Train(const PartitionedSource& source,
                                     const TrainOptions& options = {});
   // Feeds `source` when results are asked for (InferenceResult), whose calls return errors as Train
   // does, and FAILED_PRECONDITION naming the rows if a program's results do not cover them once.
+  // The result reads `source` after this call has returned, and so shares its ownership.
   [[nodiscard]] absl::StatusOr<InferenceResult> Inference(
       const std::shared_ptr<PartitionedSource>& source, const InferenceOptions& options = {});
   // Ends the training or inference that nodes do on a queue: ShouldStop() turns true once they have

@@ -11,9 +11,9 @@
 //   StreamSource      whatever speaks the Arrow C stream interface (Arrow, DuckDB, ADBC)
 //   GeneratorSource   a function: synthetic data, or a reader of one's own
 //
-//   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<CsvSource> source,
+//   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<CsvSource> source,
 //                             CsvSource::FromFiles({"digits.csv"}, {.num_partitions = 4}));
-//   MILLRACE_RETURN_IF_ERROR(cluster->Train(source));
+//   MILLRACE_RETURN_IF_ERROR(cluster->Train(*source));
 //
 // To read one by hand:
 //

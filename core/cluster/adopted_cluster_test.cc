@@ -37,12 +37,12 @@ using ::testing::StartsWith;
 constexpr absl::Duration kLong = absl::Seconds(60);
 
 // Rows x = 0, 1, 2, ... in partitions of about equal size.
-std::shared_ptr<MemorySource> Rows(int64_t rows, int partitions) {
+MemorySource Rows(int64_t rows, int partitions) {
   std::vector<int64_t> x(rows);
   std::iota(x.begin(), x.end(), 0);
   BatchBuilder builder;
   builder.AddColumn("x", x);
-  return std::make_shared<MemorySource>(*MemorySource::Split(*builder.Build(), partitions));
+  return *MemorySource::Split(*builder.Build(), partitions);
 }
 
 class AdoptedClusterTest : public ::testing::Test {

@@ -337,10 +337,9 @@ absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Run(Launcher& launcher,
 Cluster::Cluster(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Cluster::~Cluster() = default;
 
-absl::StatusOr<TrainResult> Cluster::Train(const std::shared_ptr<PartitionedSource>& source,
+absl::StatusOr<TrainResult> Cluster::Train(const PartitionedSource& source,
                                            const TrainOptions& options) {
-  if (source == nullptr) return absl::InvalidArgumentError("Train: there is no source");
-  return impl_->Train(*source, options);
+  return impl_->Train(source, options);
 }
 
 absl::Status Cluster::EndFeed(absl::string_view queue) { return impl_->EndFeed(queue); }

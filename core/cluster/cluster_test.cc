@@ -41,12 +41,12 @@ using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 // Rows x = 0, 1, 2, ... in partitions of about equal size.
-std::shared_ptr<MemorySource> Rows(int64_t rows, int partitions) {
+MemorySource Rows(int64_t rows, int partitions) {
   std::vector<int64_t> x(rows);
   std::iota(x.begin(), x.end(), 0);
   BatchBuilder builder;
   builder.AddColumn("x", x);
-  return std::make_shared<MemorySource>(*MemorySource::Split(*builder.Build(), partitions));
+  return *MemorySource::Split(*builder.Build(), partitions);
 }
 
 std::vector<int64_t> Doubled(const std::vector<RecordBatch>& batches) {
@@ -250,7 +250,8 @@ TEST_F(ClusterTest, InferenceReturnsAResultForEveryRowInOrder) {
   absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
   ASSERT_THAT(cluster, IsOk());
   ASSERT_THAT((*cluster)->Train(Rows(10, 2), {.end_of_feed = true}), IsOk());
-  absl::StatusOr<InferenceResult> result = (*cluster)->Inference(Rows(333, 7));
+  absl::StatusOr<InferenceResult> result =
+      (*cluster)->Inference(std::make_shared<MemorySource>(Rows(333, 7)));
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->num_partitions(), 7);
   std::vector<int64_t> expected(333);
@@ -283,7 +284,8 @@ TEST_F(ClusterTest, NodesAreFedOverCurveAsOnOtherHosts) {
   absl::StatusOr<TrainResult> result = (*cluster)->Train(Rows(1000, 5), {.end_of_feed = true});
   ASSERT_THAT(result, IsOk());
   EXPECT_EQ(result->rows, 1000);
-  absl::StatusOr<InferenceResult> inference = (*cluster)->Inference(Rows(100, 3));
+  absl::StatusOr<InferenceResult> inference =
+      (*cluster)->Inference(std::make_shared<MemorySource>(Rows(100, 3)));
   ASSERT_THAT(inference, IsOk());
   std::vector<int64_t> expected(100);
   for (int64_t i = 0; i < 100; ++i) expected[i] = 2 * i;
@@ -304,7 +306,6 @@ TEST_F(ClusterTest, WhatCannotBeFedSaysWhy) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("input, output, error")));
   EXPECT_THAT((*cluster)->Train(Rows(1, 1), {.num_epochs = 0}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("num_epochs")));
-  EXPECT_THAT((*cluster)->Train(nullptr), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT((*cluster)->EndFeed(), IsOk());
   EXPECT_THAT((*cluster)->Train(Rows(1, 1)),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has ended")));
@@ -317,7 +318,7 @@ TEST_F(ClusterTest, ADirectClusterIsNotFed) {
   ASSERT_THAT(cluster, IsOk());
   EXPECT_THAT((*cluster)->Train(Rows(1, 1)),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("InputMode FEED")));
-  EXPECT_THAT((*cluster)->Inference(Rows(1, 1)).status(),
+  EXPECT_THAT((*cluster)->Inference(std::make_shared<MemorySource>(Rows(1, 1))).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("InputMode FEED")));
 }
 
@@ -348,7 +349,8 @@ TEST_F(ClusterTest, EveryCallOnAFailedClusterEndsWithItsFirstCauseThoughOtherNod
       StatusIs(absl::StatusCode::kAborted, AllOf(HasSubstr("worker:1"), HasSubstr("SIGKILL")));
   EXPECT_THAT((*cluster)->Train(Rows(10, 2)), is_first_cause);
   EXPECT_THAT((*cluster)->EndFeed(), is_first_cause);
-  EXPECT_THAT((*cluster)->Inference(Rows(10, 2)).status(), is_first_cause);
+  EXPECT_THAT((*cluster)->Inference(std::make_shared<MemorySource>(Rows(10, 2))).status(),
+              is_first_cause);
   EXPECT_EQ((*cluster)->Status().slots[0].state, SlotState::kRunning);
   EXPECT_THAT((*cluster)->Shutdown(), is_first_cause);
 }
@@ -458,8 +460,7 @@ TEST_F(ClusterTest, ACallThatIsStoppedEndsAloneAndTheClusterGoesOn) {
   ASSERT_THAT(cluster, IsOk());
   for (int round = 0; round < 2; ++round) {
     StopRequest stop;
-    const auto endless = std::make_shared<EndlessSource>(&stop);
-    EXPECT_THAT((*cluster)->Train(endless, {.stop_request = &stop}),
+    EXPECT_THAT((*cluster)->Train(EndlessSource(&stop), {.stop_request = &stop}),
                 StatusIs(absl::StatusCode::kCancelled, "enough"));
   }
   const absl::StatusOr<TrainResult> trained = (*cluster)->Train(Rows(1000, 4));
@@ -472,7 +473,8 @@ TEST_F(ClusterTest, ACallThatIsStoppedEndsAloneAndTheClusterGoesOn) {
       (*cluster)->Inference(std::make_shared<EndlessSource>(&stop), {.stop_request = &stop});
   ASSERT_THAT(endless, IsOk());
   EXPECT_THAT(endless->Collect(), StatusIs(absl::StatusCode::kCancelled, "enough"));
-  absl::StatusOr<InferenceResult> results = (*cluster)->Inference(Rows(20, 3));
+  absl::StatusOr<InferenceResult> results =
+      (*cluster)->Inference(std::make_shared<MemorySource>(Rows(20, 3)));
   ASSERT_THAT(results, IsOk());
   const absl::StatusOr<std::vector<RecordBatch>> batches = results->Collect();
   ASSERT_THAT(batches, IsOk());

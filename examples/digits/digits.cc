@@ -116,9 +116,9 @@ absl::Status Train(Cluster& cluster, const Flags& flags, const RecordBatch& rows
   Say(absl::StrCat("training: ", rows.num_rows(), " rows in ", flags.partitions, " partitions, ",
                    flags.epochs, " epochs"));
   MILLRACE_ASSIGN_OR_RETURN(const MemorySource source, MemorySource::Split(rows, flags.partitions));
-  MILLRACE_ASSIGN_OR_RETURN(const TrainResult result,
-                            cluster.Train(std::make_shared<MemorySource>(source),
-                                          {.num_epochs = flags.epochs, .end_of_feed = true}));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const TrainResult result,
+      cluster.Train(source, {.num_epochs = flags.epochs, .end_of_feed = true}));
   const double seconds = absl::ToDoubleSeconds(result.elapsed);
   Say(absl::StrFormat("trained on %d rows in %.2f s: %.0f rows/s", result.rows, seconds,
                       static_cast<double>(result.rows) / seconds));

@@ -196,7 +196,7 @@ absl::Status Train(millrace_cluster* cluster, const millrace_source* source,
   options.stop_request = stop.get();
   if (result != nullptr) MILLRACE_RETURN_IF_ERROR(WriteStruct(millrace_train_result{}, result));
   MILLRACE_ASSIGN_OR_RETURN(const TrainResult trained,
-                            cluster->running->Train(source->rows, options));
+                            cluster->running->Train(*source->rows, options));
   if (result == nullptr) return absl::OkStatus();
   millrace_train_result told = {};
   told.rows = trained.rows;

@@ -49,7 +49,7 @@ absl::Status OnceOurs(const NodePaths& paths, absl::Duration after, Samples* wal
     killed = absl::Now();
     ::kill(victim, SIGKILL);
   });
-  const absl::Status status = cluster->Train(std::make_shared<faults::EndlessSource>(8)).status();
+  const absl::Status status = cluster->Train(faults::EndlessSource(8)).status();
   const absl::Time returned = absl::Now();
   killer.Join();
   if (!absl::IsAborted(status) || !absl::StrContains(status.message(), kVictim) ||

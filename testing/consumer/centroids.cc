@@ -78,10 +78,10 @@ absl::Status Main(const std::string& node, const std::string& train, const std::
   MILLRACE_ASSIGN_OR_RETURN(const std::string chief, resolver->master("chief", 0));
   std::printf("the chief is at %s\n", chief.c_str());
 
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<millrace::CsvSource> source,
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<millrace::CsvSource> source,
                             millrace::CsvSource::FromFiles({train}, {.num_partitions = 4}));
   MILLRACE_ASSIGN_OR_RETURN(const millrace::TrainResult trained,
-                            cluster->Train(source, {.num_epochs = 2, .end_of_feed = true}));
+                            cluster->Train(*source, {.num_epochs = 2, .end_of_feed = true}));
   std::printf("trained on %lld rows\n", static_cast<long long>(trained.rows));
 
   MILLRACE_RETURN_IF_ERROR(Look(cluster->cluster_id()));

@@ -84,7 +84,7 @@ absl::Status Main(const Flags& flags) {
                             Cluster::Run(launcher, program, options));
   if (flags.phase == "running") Stay("running");
   if (flags.phase == "feeding") {
-    return cluster->Train(std::make_shared<EndlessSource>(4)).status();
+    return cluster->Train(EndlessSource(4)).status();
   }
   if (flags.phase == "inference") {
     MILLRACE_RETURN_IF_ERROR(cluster->Train(RowSource(100, 4), {.end_of_feed = true}).status());

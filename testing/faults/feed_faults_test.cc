@@ -36,11 +36,11 @@ class FeedFaultsTest : public FaultTest {
  protected:
   // Trains on 100 rows, so that every node goes on to inference, then asks for results.
   static absl::StatusOr<std::vector<RecordBatch>> TrainThenInfer(
-      Cluster& cluster, const std::shared_ptr<PartitionedSource>& source,
-      const InferenceOptions& options = {}) {
+      Cluster& cluster, const MemorySource& source, const InferenceOptions& options = {}) {
     EXPECT_THAT(cluster.Train(RowSource(100, 4), {.feed_timeout = kPatience, .end_of_feed = true}),
                 IsOk());
-    absl::StatusOr<InferenceResult> result = cluster.Inference(source, options);
+    absl::StatusOr<InferenceResult> result =
+        cluster.Inference(std::make_shared<MemorySource>(source), options);
     if (!result.ok()) return result.status();
     return result->Collect();
   }
@@ -56,7 +56,7 @@ const char kExitedInFeed[] =
 TEST_F(FeedFaultsTest, ANodeThatExitsWhileItIsFedFailsTheCall) {
   auto cluster = Run(2, "exit_in_feed", "worker:1");
   ASSERT_THAT(cluster, IsOk());
-  EXPECT_THAT((*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kPatience}),
+  EXPECT_THAT((*cluster)->Train(EndlessSource(4), {.feed_timeout = kPatience}),
               FailsWith(absl::StatusCode::kAborted, kExitedInFeed));
   EXPECT_THAT((*cluster)->Train(RowSource(10, 1)),
               FailsWith(absl::StatusCode::kAborted, kExitedInFeed));
@@ -80,7 +80,7 @@ TEST_F(FeedFaultsTest, AnErrorThatAProgramReturnsWhileItIsFedReachesTheDriverWit
   auto cluster = Run(2, "error_in_feed", "worker:1");
   ASSERT_THAT(cluster, IsOk());
   EXPECT_THAT(
-      (*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kPatience}),
+      (*cluster)->Train(EndlessSource(4), {.feed_timeout = kPatience}),
       FailsWith(absl::StatusCode::kInvalidArgument,
                 "worker:1 (executor 1, attempt 0, host HOST, pid PID) failed with "
                 "INVALID_ARGUMENT: the learning rate is 7, over 1 (it exited with code 1). "
@@ -110,8 +110,7 @@ TEST_F(FeedFaultsTest, ANodeThatExitsWith0WhileItIsFedLeavesItsRowsToTheOthers) 
 TEST_F(FeedFaultsTest, WhenAllNodesExitWith0TheCallIsTerminated) {
   auto cluster = Run(2, "exit0_in_feed");
   ASSERT_THAT(cluster, IsOk());
-  const auto result =
-      (*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kPatience});
+  const auto result = (*cluster)->Train(EndlessSource(4), {.feed_timeout = kPatience});
   ASSERT_THAT(result, IsOk());
   EXPECT_TRUE(result->terminated);
   EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
@@ -145,8 +144,7 @@ TEST_F(FeedFaultsTest, AfterTerminateTheRestGoesToTheOthers) {
 TEST_F(FeedFaultsTest, WhenAllTerminateAnEndlessSourceIsLeftAndTheCallIsFine) {
   auto cluster = Run(2, "terminate");
   ASSERT_THAT(cluster, IsOk());
-  const auto result =
-      (*cluster)->Train(std::make_shared<EndlessSource>(4), {.feed_timeout = kPatience});
+  const auto result = (*cluster)->Train(EndlessSource(4), {.feed_timeout = kPatience});
   ASSERT_THAT(result, IsOk());
   EXPECT_TRUE(result->terminated);
   EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
@@ -198,7 +196,8 @@ TEST_F(FeedFaultsTest, ANodeThatNeverAnswersEndsInATimeout) {
 TEST_F(FeedFaultsTest, InferenceOnANodeThatStillTrainsEndsInATimeout) {
   auto cluster = Run(1);
   ASSERT_THAT(cluster, IsOk());
-  auto result = (*cluster)->Inference(RowSource(100, 1), {.feed_timeout = kInVain});
+  auto result = (*cluster)->Inference(std::make_shared<MemorySource>(RowSource(100, 1)),
+                                      {.feed_timeout = kInVain});
   ASSERT_THAT(result, IsOk());
   EXPECT_THAT(result->Collect(), DoesNotRead("inference"));
   ExpectTrainsAndShutsDown(**cluster);
@@ -275,7 +274,7 @@ TEST_F(FeedFaultsTest, ASourceThatFailsIsNamedAndTheClusterTrainsAgain) {
   auto cluster = Run(2);
   ASSERT_THAT(cluster, IsOk());
   for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT((*cluster)->Train(std::make_shared<BrokenSource>()),
+    EXPECT_THAT((*cluster)->Train(BrokenSource()),
                 FailsWith(absl::StatusCode::kDataLoss,
                           "the source, partition 1, epoch 0, after row 50: rows.parquet: bad page "
                           "header at byte 4096"));
@@ -290,10 +289,7 @@ TEST_F(FeedFaultsTest, ABadCsvLineIsNamedAndTheClusterTrainsAgain) {
   options.num_partitions = 2;
   options.types = {{"id", Type::Int64()}};
   auto source = CsvSource::FromText("id\n1\n2\n3\nfour\n5\n6\n", options, "rows.csv");
-  const absl::Status status =
-      source.ok()
-          ? (*cluster)->Train(std::shared_ptr<PartitionedSource>(*std::move(source))).status()
-          : source.status();
+  const absl::Status status = source.ok() ? (*cluster)->Train(**source).status() : source.status();
   EXPECT_THAT(status, FailsWith(absl::StatusCode::kInvalidArgument,
                                 "the source, partition 1, epoch 0, after row 0: rows.csv:5: column "
                                 "\"id\": \"four\" is not an int64"));
@@ -311,7 +307,7 @@ TEST_F(FeedFaultsTest, AnErrorOfTheConsumerEndsInferenceAndTheClusterGoesOn) {
   EXPECT_THAT(
       result->ForEach([](int, const RecordBatch&) { return absl::OutOfRangeError("enough"); }),
       FailsWith(absl::StatusCode::kOutOfRange, "enough"));
-  auto again = (*cluster)->Inference(RowSource(100, 4));
+  auto again = (*cluster)->Inference(std::make_shared<MemorySource>(RowSource(100, 4)));
   ASSERT_THAT(again, IsOk());
   EXPECT_THAT(again->Collect(), IsOk());
   EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());

@@ -30,8 +30,7 @@ class FeedShapesTest : public FaultTest {
     cluster_ = *std::move(cluster);
   }
 
-  void ExpectTrainsAll(const std::shared_ptr<PartitionedSource>& source, int64_t rows,
-                       TrainOptions options = {}) {
+  void ExpectTrainsAll(const MemorySource& source, int64_t rows, TrainOptions options = {}) {
     options.feed_timeout = kPatience;
     const auto result = cluster_->Train(source, options);
     ASSERT_THAT(result, IsOk());
@@ -41,9 +40,10 @@ class FeedShapesTest : public FaultTest {
   }
 
   // Ids [0, rows) go out; each comes back doubled, once, in order.
-  void ExpectInfersAll(const std::shared_ptr<PartitionedSource>& source, int64_t rows) {
+  void ExpectInfersAll(const MemorySource& source, int64_t rows) {
     ASSERT_THAT(cluster_->EndFeed(), IsOk());
-    auto result = cluster_->Inference(source, {.feed_timeout = kPatience});
+    auto result =
+        cluster_->Inference(std::make_shared<MemorySource>(source), {.feed_timeout = kPatience});
     ASSERT_THAT(result, IsOk());
     std::vector<int64_t> got;
     EXPECT_THAT(result->ForEach([&got](int, const RecordBatch& batch) {
@@ -66,14 +66,14 @@ class FeedShapesTest : public FaultTest {
   }
 
   // `rows` rows with a binary column of `bytes` each.
-  static std::shared_ptr<PartitionedSource> FatRows(int64_t rows, size_t bytes) {
+  static MemorySource FatRows(int64_t rows, size_t bytes) {
     std::vector<int64_t> ids(static_cast<size_t>(rows));
     std::iota(ids.begin(), ids.end(), 0);
     const std::vector<std::string> blobs(ids.size(), std::string(bytes, 'b'));
     BatchBuilder builder;
     const auto batch = builder.AddColumn("id", ids).AddBinary("blob", blobs).Build();
     EXPECT_THAT(batch, IsOk());
-    return std::make_shared<MemorySource>(*MemorySource::Split(*batch, 1));
+    return *MemorySource::Split(*batch, 1);
   }
 
   std::unique_ptr<Cluster> cluster_;

@@ -75,7 +75,8 @@ class HostileBytesTest : public FaultTest {
   }
 
   void ExpectInfersInOrder() {
-    auto result = cluster_->Inference(RowSource(500, 4), {.feed_timeout = kPatience});
+    auto result = cluster_->Inference(std::make_shared<MemorySource>(RowSource(500, 4)),
+                                      {.feed_timeout = kPatience});
     ASSERT_THAT(result, IsOk());
     int64_t next = 0;
     EXPECT_THAT(result->ForEach([&next](int, const RecordBatch& batch) {

@@ -53,7 +53,7 @@ class KillFaultsTest : public FaultTest {
   absl::Status KillWhileFeeding(Cluster& cluster, const std::function<void()>& kill) {
     return Interrupt(
         [&] { return log_.WaitForLine("worker:0", "fed") && log_.WaitForLine("worker:1", "fed"); },
-        kill, [&] { return cluster.Train(std::make_shared<EndlessSource>(4)).status(); });
+        kill, [&] { return cluster.Train(EndlessSource(4)).status(); });
   }
 
   absl::Status KillWhileInferring(Cluster& cluster, const std::function<void()>& kill) {

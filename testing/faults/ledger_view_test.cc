@@ -242,7 +242,8 @@ TEST_F(LedgerViewTest, InferenceIsInTheLedgerWithWhatCameBack) {
   absl::Status status;
   int64_t results = 0;
   Thread infer("infer", [&] {
-    auto result = (*cluster)->Inference(RowSource(kRows, 8), {.batch_bytes = 2048});
+    auto result = (*cluster)->Inference(std::make_shared<MemorySource>(RowSource(kRows, 8)),
+                                        {.batch_bytes = 2048});
     status = result.status();
     if (!result.ok()) return;
     status = result->ForEach([&](int, const RecordBatch& rows) {

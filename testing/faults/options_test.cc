@@ -134,9 +134,8 @@ TEST_F(OptionsTest, CallOptionsOutOfRangeAreNamedAndTheClusterGoesOn) {
   for (const TrainCase& each : cases) {
     EXPECT_THAT((*cluster)->Train(RowSource(10, 1), each.options), FailsWith(each.code, each.line));
   }
-  EXPECT_THAT((*cluster)->Train(nullptr), FailsWith(kInvalid, "Train: there is no source"));
   EXPECT_THAT((*cluster)->Inference(nullptr), FailsWith(kInvalid, "Inference: there is no source"));
-  const auto rows = RowSource(10, 1);
+  const auto rows = std::make_shared<MemorySource>(RowSource(10, 1));
   EXPECT_THAT((*cluster)->Inference(rows, {.feed_timeout = absl::ZeroDuration()}),
               FailsWith(kInvalid, feed_timeout_0));
   EXPECT_THAT((*cluster)->Inference(rows, {.queue = "inputs"}),
@@ -162,7 +161,8 @@ TEST_F(OptionsTest, AClusterInDirectModeIsNotFed) {
       "InputMode FEED";
   constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
   EXPECT_THAT((*cluster)->Train(RowSource(10, 1)), FailsWith(kPrecondition, line));
-  EXPECT_THAT((*cluster)->Inference(RowSource(10, 1)), FailsWith(kPrecondition, line));
+  EXPECT_THAT((*cluster)->Inference(std::make_shared<MemorySource>(RowSource(10, 1))),
+              FailsWith(kPrecondition, line));
   EXPECT_THAT((*cluster)->EndFeed(), FailsWith(kPrecondition, line));
 }
 

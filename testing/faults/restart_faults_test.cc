@@ -157,7 +157,7 @@ TEST_F(RestartFaultsTest, InferenceOnARestartedNodeStillAnswersEachRowOnce) {
   absl::Status status;
   std::vector<int64_t> doubled;
   Thread infer("infer", [&] {
-    auto result = (*cluster)->Inference(RowSource(kRows, 8));
+    auto result = (*cluster)->Inference(std::make_shared<MemorySource>(RowSource(kRows, 8)));
     status = result.status();
     if (!result.ok()) return;
     status = result->ForEach([&](int, const RecordBatch& rows) {
@@ -234,7 +234,7 @@ TEST_F(RestartFaultsTest, AnAgentThatHangsIsKilledAndReplacedAfterItsLease) {
 TEST_F(RestartFaultsTest, WhenTheBudgetIsUsedTheErrorTellsEveryAttempt) {
   auto cluster = Run(HealingOptions(2, 2), Program("exit_in_feed", "worker:1"));
   ASSERT_THAT(cluster, IsOk());
-  const absl::Status status = (*cluster)->Train(std::make_shared<EndlessSource>(4)).status();
+  const absl::Status status = (*cluster)->Train(EndlessSource(4)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(
       GoldenText(std::string(status.message())),
@@ -248,7 +248,7 @@ TEST_F(RestartFaultsTest, AfterThreeFailuresInAMinuteANodeIsNotStartedAgain) {
   options.failure.quarantine = {};
   auto cluster = Run(options, Program("exit_in_feed", "worker:1"));
   ASSERT_THAT(cluster, IsOk());
-  const absl::Status status = (*cluster)->Train(std::make_shared<EndlessSource>(4)).status();
+  const absl::Status status = (*cluster)->Train(EndlessSource(4)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(GoldenText(std::string(status.message())),
               HasSubstr("attempt 2, host HOST, pid PID) exited with code 1; not restarted: 3 "

@@ -34,10 +34,10 @@ RecordBatch MakeRows(int64_t first, int64_t rows) {
   return *std::move(batch);
 }
 
-std::shared_ptr<PartitionedSource> RowSource(int64_t rows, int partitions) {
+MemorySource RowSource(int64_t rows, int partitions) {
   absl::StatusOr<MemorySource> source = MemorySource::Split(MakeRows(0, rows), partitions);
   MILLRACE_CHECK(source.ok()) << source.status();
-  return std::make_shared<MemorySource>(*std::move(source));
+  return *std::move(source);
 }
 
 absl::StatusOr<std::unique_ptr<RecordBatchReader>> EndlessSource::Open(int, int64_t) const {

@@ -20,7 +20,7 @@ namespace millrace::faults {
 [[nodiscard]] RecordBatch MakeRows(int64_t first, int64_t rows);
 
 // Ids [0, rows) in `partitions` partitions whose sizes differ by one at most.
-[[nodiscard]] std::shared_ptr<PartitionedSource> RowSource(int64_t rows, int partitions);
+[[nodiscard]] MemorySource RowSource(int64_t rows, int partitions);
 
 // Partitions that never end: whoever is fed from it stays in that phase until something else ends
 // it.

@@ -51,7 +51,7 @@ TEST_F(ShutdownFaultsTest, AfterShutdownCallsAreRefused) {
   EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
   EXPECT_THAT((*cluster)->Train(RowSource(10, 1)),
               FailsWith(absl::StatusCode::kCancelled, kShuttingDown));
-  EXPECT_THAT((*cluster)->Inference(RowSource(10, 1)),
+  EXPECT_THAT((*cluster)->Inference(std::make_shared<MemorySource>(RowSource(10, 1))),
               FailsWith(absl::StatusCode::kCancelled, kShuttingDown));
   EXPECT_EQ((*cluster)->Status().slots[0].state, SlotState::kFinished);
 }
@@ -73,9 +73,7 @@ TEST_F(ShutdownFaultsTest, ShutdownFromAnotherThreadEndsATrainCall) {
   ASSERT_THAT(cluster, IsOk());
   absl::Status trained;
   {
-    Thread trainer("trainer", [&] {
-      trained = (*cluster)->Train(std::make_shared<EndlessSource>(4)).status();
-    });
+    Thread trainer("trainer", [&] { trained = (*cluster)->Train(EndlessSource(4)).status(); });
     EXPECT_TRUE(log_.WaitForLine("", "fed"));
     EXPECT_THAT((*cluster)->Shutdown({.timeout = kPatience}), IsOk());
   }
