@@ -47,10 +47,9 @@ class Heard:
 
 def run(heard, program, nodes=1, **options):
     """A fed cluster that leaves nothing in the user's home."""
-    options = {"input_mode": millrace.InputMode.FEED, **options}
-    return millrace.Cluster.run(
-        program, nodes, progress=False, cluster_file=False, on_output=heard.on_output, on_metric=heard.on_metric, **options
-    )
+    told = {"on_output": heard.on_output, "on_metric": heard.on_metric}
+    options = {"input_mode": millrace.InputMode.FEED, "progress": False, "cluster_file": False, **told, **options}
+    return millrace.Cluster.run(program, nodes, **options)
 
 
 class Cluster(Heard):

@@ -10,7 +10,16 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from millrace import _driver_library, _library
 from millrace._capsule import ArrowArrayStream
-from millrace._driver_library import ON_FAILURE, ON_OUTPUT, ON_METRIC, FeedCall, Failure, Shutdown, Trained, driver_library
+from millrace._driver_library import (
+    ON_FAILURE,
+    ON_METRIC,
+    ON_OUTPUT,
+    FeedCall,
+    Failure,
+    Shutdown,
+    Trained,
+    driver_library,
+)
 from millrace._interrupt import interruptible
 from millrace._library import Handle
 from millrace._local_options import c_options, ms
