@@ -85,18 +85,19 @@ def _rule(package, target):
     for block in re.split(r"\n\)", text):
         if f'name = "{target}"' in block:
             return block[block.rindex(f'name = "{target}"') :]
-    # Rules that a list of BUILD makes, as Spark's checks.
-    return text if re.search(rf'^    "{re.escape(target)}": \(', text, re.MULTILINE) else None
+    # Rules that a list of BUILD makes, as Spark's checks: the target's entry.
+    entry = re.search(rf'^    "{re.escape(target)}": \(.*?(?=^    "|^}})', text, re.MULTILINE | re.DOTALL)
+    return entry and entry[0]
 
 
 def _sources(package, rule):
-    if package == "spark_connector/testing":
-        files = [*(_ROOT / "spark_connector/java/test").rglob("*.java"), *(_ROOT / package).glob("*.py")]
-    else:
-        names = re.findall(r'"([\w./-]+)"', rule)
-        files = [_ROOT / package / name for name in names if name.endswith(_SOURCES)]
-        if "glob(" in rule:
-            files += [file for file in (_ROOT / package).rglob("*") if file.suffix in _SOURCES]
+    names = re.findall(r'"([\w./-]+)"', rule)
+    files = [_ROOT / package / name for name in names if name.endswith(_SOURCES)]
+    if "glob(" in rule:
+        files += [file for file in (_ROOT / package).rglob("*") if file.suffix in _SOURCES]
+    if package == "spark_connector/testing":  # runs classes by name
+        classes = (_ROOT / "spark_connector/java/test").rglob("*.java")
+        files += [file for file in classes if _stands(file.stem, rule)]
     return "\n".join(file.read_text() for file in files if file.is_file())
 
 
