@@ -23,19 +23,22 @@ public final class FeedHub implements AutoCloseable {
   private final HubQueue queue;
   private final HubLoop loop;
   private final Thread thread;
+  private final Consumer<String> warnings;
   private final long openTimeoutNanos;
 
-  private FeedHub(HubLoop loop, Thread thread, long openTimeoutNanos) {
+  private FeedHub(HubLoop loop, Thread thread, Consumer<String> warnings, long openTimeoutNanos) {
     this.queue = loop.queue();
     this.loop = loop;
     this.thread = thread;
+    this.warnings = warnings;
     this.openTimeoutNanos = openTimeoutNanos;
   }
 
   /**
    * Starts the thread and binds the reply socket. An interrupt of the caller's is kept for later.
    *
-   * @param warnings what a log should say: peers that break the rules; called on the hub's thread
+   * @param warnings what a log should say: peers that break the rules, called on the hub's thread, and what sessions
+   *     wait for, called on the threads that feed
    * @throws MillraceException RESOURCE_EXHAUSTED if the system gives no sockets
    */
   public static FeedHub start(Consumer<String> warnings) {
@@ -54,7 +57,7 @@ public final class FeedHub implements AutoCloseable {
     try {
       while (true) {
         try {
-          return new FeedHub(opening.get(), thread, openTimeoutNanos);
+          return new FeedHub(opening.get(), thread, warnings, openTimeoutNanos);
         } catch (InterruptedException e) {
           interrupted = true;
         }
@@ -127,6 +130,11 @@ public final class FeedHub implements AutoCloseable {
       replies.onClosed();
     }
     return new FeedSession(session, openTimeoutNanos);
+  }
+
+  /** A line for the log, from a thread that feeds. */
+  void warn(String line) {
+    warnings.accept(line);
   }
 
   // ----------------------------------------------------------------------- for sessions, by number

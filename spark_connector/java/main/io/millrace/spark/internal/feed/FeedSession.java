@@ -6,6 +6,7 @@ import io.millrace.spark.internal.arrow.ArrowSchema;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.arrow.SchemaMessage;
 import io.millrace.spark.internal.base.BadInputException;
+import io.millrace.spark.internal.base.WaitReport;
 import java.nio.ByteBuffer;
 import java.util.Collections;
 import java.util.concurrent.TimeUnit;
@@ -28,8 +29,9 @@ import java.util.function.BooleanSupplier;
  * <p>Every wait ends when the session does, when the thread is interrupted (its flag stays set) or the
  * options' {@code cancelled} says so, both of which abort the session with CANCELLED, and after the feed
  * timeout without progress with DEADLINE_EXCEEDED, which says what is missing and leaves the session to the
- * caller. A session that has ended throws {@link SessionState#error}, and FAILED_PRECONDITION if it was done
- * and something was yet to be sent.
+ * caller. After five seconds without progress, and then ever less often, the hub's log says what is missing. A session
+ * that has ended throws {@link SessionState#error}, and FAILED_PRECONDITION if it was done and something was yet to be
+ * sent.
  */
 public final class FeedSession {
   private static final long CANCEL_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
@@ -101,6 +103,7 @@ public final class FeedSession {
   /** Waits, with the lock, until {@code ready} or the end of the session. */
   private void await(BooleanSupplier ready, boolean doneIsEnd) {
     long began = System.nanoTime();
+    WaitReport report = new WaitReport(session.options.feedTimeoutMillis);
     while (true) {
       checkOpen(doneIsEnd);
       if (!session.isOpen() || ready.getAsBoolean()) {
@@ -115,6 +118,11 @@ public final class FeedSession {
         long last = session.options.progress.lastNanos();
         long since = last - began > 0 ? last : began;
         left = since + TimeUnit.MILLISECONDS.toNanos(session.options.feedTimeoutMillis) - now;
+        String line = left > 0 ? report.line(since, this::missing) : null;
+        if (line != null) {
+          warn(line);
+          continue;
+        }
       }
       if (left > 0) {
         try {
@@ -144,6 +152,31 @@ public final class FeedSession {
   private MillraceException cancelled(String why) {
     session.end(SessionEnd.ABORTED, session.failure(StatusCode.CANCELLED, why));
     return session.error();
+  }
+
+  /** Without the lock meanwhile: the hub's thread needs it, and must not wait for a log. */
+  private void warn(String line) {
+    session.lock.unlock();
+    try {
+      session.hub.warn(line);
+    } finally {
+      session.lock.lock();
+    }
+  }
+
+  /** What a wait is for, while there is time. */
+  private String missing() {
+    String node = session.target.node;
+    String partition = session.partition();
+    boolean inference = session.options.mode == FeedMode.INFERENCE;
+    if (!session.accepted) {
+      return node + " has not begun to read " + partition + ": " + session.waitPosition + " session(s) before it"
+          + (inference
+              ? "; inference begins when training on the queue has ended: endFeed, or train with endOfFeed"
+              : "");
+    }
+    return node + " has received " + session.receivedRows + " of " + session.sentRows + " rows sent of " + partition
+        + (inference ? " and returned " + session.returnedRows : " and acknowledged " + session.ackedRows);
   }
 
   private MillraceException timeout() {

@@ -2,15 +2,19 @@ package io.millrace.spark.internal.spark;
 
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.WaitReport;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.cluster.FeedRoute;
 import io.millrace.spark.internal.cluster.PartitionState;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Finds the node that a task is to feed: that of its own executor, otherwise one that the coordinator chooses. */
 final class NodeFinder {
+  private static final Logger LOG = LoggerFactory.getLogger(NodeFinder.class);
   private static final long ASK_AGAIN_MILLIS = 50;
   private static final long FIRST_PATIENCE_MILLIS = 20;
   private static final long MAX_PATIENCE_MILLIS = 100;
@@ -41,6 +45,7 @@ final class NodeFinder {
    */
   FeedRoute find() {
     long asked = System.nanoTime();
+    WaitReport report = new WaitReport(plan.feedTimeoutMillis);
     while (true) {
       if (plan.reviver != null) {
         plan.reviver.look(plan, site, task, partition);
@@ -52,21 +57,39 @@ final class NodeFinder {
       if (System.nanoTime() - asked > TimeUnit.MILLISECONDS.toNanos(plan.feedTimeoutMillis)) {
         throw new MillraceException(
             StatusCode.DEADLINE_EXCEEDED,
-            "partition " + partition + " (queue '" + plan.queue + "'): no node to feed for "
+            place() + ": no node to feed for "
                 + plan.feedTimeoutMillis / 1000.0 + " s (feed_timeout); "
-                + (route.node.isEmpty() ? "they are " : route.node + " is ") + route.state);
+                + stateOf(route));
       }
+      tell(report.line(asked, () -> place() + ": no node to feed yet; " + stateOf(route)));
       pause(task, ASK_AGAIN_MILLIS);
+    }
+  }
+
+  private String place() {
+    return "partition " + partition + " (queue '" + plan.queue + "')";
+  }
+
+  private static String stateOf(FeedRoute route) {
+    return (route.node.isEmpty() ? "they are " : route.node + " is ") + route.state;
+  }
+
+  private static void tell(String line) {
+    if (line != null) {
+      LOG.warn("feed: {}", line);
     }
   }
 
   /** As {@link #look}, for training: waits while the nodes that read have enough to do. */
   FeedRoute lookPatiently() {
+    long asked = System.nanoTime();
+    WaitReport report = new WaitReport(-1);
     for (long millis = FIRST_PATIENCE_MILLIS; ; millis = Math.min(2 * millis, MAX_PATIENCE_MILLIS)) {
       FeedRoute route = look(true);
       if (route == null || route.state != FeedRoute.State.BUSY) {
         return route;
       }
+      tell(report.line(asked, () -> place() + ": every node that reads has enough to do"));
       pause(task, millis);
     }
   }

@@ -3,6 +3,7 @@ package io.millrace.spark.internal.spark;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.Interrupts;
+import io.millrace.spark.internal.base.WaitReport;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
 import io.millrace.spark.internal.cluster.FeedSummary;
 import io.millrace.spark.internal.cluster.Slot;
@@ -19,6 +20,8 @@ import java.util.function.Supplier;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.util.LongAccumulator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One train call, on the driver: a Spark job that feeds every partition of every epoch, follow-up jobs for
@@ -26,6 +29,7 @@ import org.apache.spark.util.LongAccumulator;
  * acknowledged. For one thread.
  */
 public final class TrainRun<T> {
+  private static final Logger LOG = LoggerFactory.getLogger(TrainRun.class);
   private static final long LOOK_MILLIS = 10;
   /** Time limits are looked at so often while nodes are waited for. */
   private static final long MAX_WAIT_MILLIS = 500;
@@ -127,6 +131,7 @@ public final class TrainRun<T> {
    */
   private void awaitNodes(boolean all) {
     long began = System.nanoTime();
+    WaitReport report = new WaitReport(plan.feedTimeoutMillis);
     while (true) {
       long seen = coordinator.changes().count();
       failIfClusterHas();
@@ -159,8 +164,9 @@ public final class TrainRun<T> {
         return;
       }
       if (isOver(began)) {
-        throw new MillraceException(StatusCode.DEADLINE_EXCEEDED, absence(starting, restarting));
+        throw new MillraceException(StatusCode.DEADLINE_EXCEEDED, absence("no node to feed" + lapse(), starting, restarting));
       }
+      tell(report.line(began, () -> absence("nodes are yet to come", starting, restarting)));
       try {
         coordinator.changes().await(seen, MAX_WAIT_MILLIS);
       } catch (InterruptedException e) {
@@ -177,8 +183,14 @@ public final class TrainRun<T> {
     return " for " + plan.feedTimeoutMillis / 1000.0 + " s (feed_timeout)";
   }
 
-  private String absence(List<String> starting, List<String> restarting) {
-    String text = "queue '" + plan.queue + "': no node to feed" + lapse();
+  private void tell(String line) {
+    if (line != null) {
+      LOG.warn("cluster {}: {}", coordinator.clusterId(), line);
+    }
+  }
+
+  private String absence(String head, List<String> starting, List<String> restarting) {
+    String text = "queue '" + plan.queue + "': " + head;
     if (!starting.isEmpty()) {
       text += "; " + String.join(", ", starting)
           + " published no feed endpoint: does the program call RunNode and GetDataFeed?";
@@ -275,6 +287,7 @@ public final class TrainRun<T> {
     coordinator.feedEnd(openFeed, false);
     long lastProgress = -1;
     long since = System.nanoTime();
+    WaitReport report = new WaitReport(plan.feedTimeoutMillis);
     while (true) {
       failIfClusterHas();
       long removals = executors.removals();
@@ -303,6 +316,13 @@ public final class TrainRun<T> {
                 + " rows received, " + summary.rowsAcked + " acknowledged; the program is not calling NextBatch on "
                 + String.join(", ", unfinished().keySet()));
       }
+      tell(
+          report.line(
+              since,
+              () ->
+                  "queue '" + plan.queue + "': " + summary.rowsReceived + " rows received, " + summary.rowsAcked
+                      + " acknowledged; the others are to be acknowledged by "
+                      + String.join(", ", unfinished().keySet())));
       pause();
     }
   }

@@ -174,6 +174,22 @@ public final class SessionEndTest extends HubFixture {
   }
 
   @Test
+  public void aWaitWithoutProgressIsTold() throws Exception {
+    FeedSession session = open(FeedMode.INFERENCE);
+    node.reply(node.accept(), FrameType.WAIT, Counts.encode(2, 7));
+    session.awaitAnswered();
+    Thread waiting = new Thread(() -> failure(() -> session.finish(0)));
+    waiting.start();
+    Rows.await(() -> !warnings.isEmpty());
+    session.abort(StatusCode.CANCELLED, "enough waited");
+    waiting.join();
+    String told = warnings.toString();
+    assertTrue(told, told.startsWith("[worker:0 has not begun to read partition 3 (queue 'input'): 2 session(s)"));
+    assertTrue(told, told.contains("inference begins when training on the queue has ended: endFeed, or train with"));
+    assertTrue(told, told.endsWith(" s so far, at most 600.0 s (feed_timeout)]"));
+  }
+
+  @Test
   public void closingTheHubEndsItsSessions() throws Exception {
     FeedSession session = accepted(FeedMode.TRAIN);
     hub.close();
