@@ -142,7 +142,7 @@ void FeederLoop::EndAll(const absl::Status& status) {
   for (FeederCommand& command : outbox_->Take()) open.push_back(std::move(command.session));
   for (auto& [id, entry] : sessions_) open.push_back(entry.session);
   for (const std::shared_ptr<FeedSession>& session : open) {
-    session->OnUnlink();  // no ABORT: what a node has whole it may still use
+    session->socket_side().OnUnlink();  // no ABORT: what a node has whole it may still use
     session->Abort(status);
   }
   for (const auto& [key, connection] : connections_) Disconnect(*connection);
@@ -189,14 +189,15 @@ void FeederLoop::Execute(FeederCommand command) {
 
 void FeederLoop::Open(const std::shared_ptr<FeedSession>& session) {
   if (replies_->IsBarred(NodePrincipal(session->target()))) {
-    session->OnEnd(SessionEnd::kBadPeer, absl::DataLossError(absl::StrCat(
-                                             session->Place(), ": the node sent a bad frame ",
-                                             "earlier and is not spoken to any more")));
+    session->socket_side().OnEnd(
+        SessionEnd::kBadPeer,
+        absl::DataLossError(absl::StrCat(session->Place(), ": the node sent a bad frame ",
+                                         "earlier and is not spoken to any more")));
     return;
   }
   absl::StatusOr<Connection*> connection = FindOrConnect(session->target());
   if (!connection.ok()) {
-    session->OnEnd(SessionEnd::kBroken, connection.status());
+    session->socket_side().OnEnd(SessionEnd::kBroken, connection.status());
     return;
   }
   Entry& entry = sessions_[session->id()];
@@ -213,9 +214,9 @@ void FeederLoop::SendOpen(Entry& entry) {
   ReplyEndpoint reply = replies_->ipc_reply();
   if (connection.route == Route::kTcp) reply = replies_->tcp_reply();
   if (connection.route == Route::kCurve) reply = replies_->curve_reply(connection.local_address);
-  entry.session->OnLink(connection.link, reply);
+  entry.session->socket_side().OnLink(connection.link, reply);
   if (connection.route != Route::kCurve && connection.handshaken && !connection.proven) {
-    entry.session->OnUnproven(PlaceOf(connection));
+    entry.session->socket_side().OnUnproven(PlaceOf(connection));
   }
 }
 
@@ -281,10 +282,10 @@ absl::Status FeederLoop::HandleFrame(const ZmqSocket& reply, absl::string_view p
   entry.reply_fd = parts[0].source_fd();
   entry.reply_socket = &reply;
   if (header->seq != entry.in_seq) {
-    entry.session->OnEnd(SessionEnd::kBadPeer,
-                         absl::DataLossError(absl::StrCat(
-                             entry.session->Place(), ": frame ", header->seq, " came where ",
-                             entry.in_seq, " was due; a reply was lost or repeated")));
+    entry.session->socket_side().OnEnd(
+        SessionEnd::kBadPeer, absl::DataLossError(absl::StrCat(
+                                  entry.session->Place(), ": frame ", header->seq, " came where ",
+                                  entry.in_seq, " was due; a reply was lost or repeated")));
     return absl::OkStatus();
   }
   ++entry.in_seq;
@@ -296,8 +297,8 @@ absl::Status FeederLoop::HandleFrame(const ZmqSocket& reply, absl::string_view p
   if (header->type == FrameType::kRoom) {
     if (entry.connection == nullptr) return absl::OkStatus();  // it is lost
     MILLRACE_ASSIGN_OR_RETURN(const RoomFrame frame, DecodeRoom(parts[1].view()));
-    return entry.session->OnRoom({.offset = frame.offset, .length = frame.length},
-                                 entry.connection->segment);
+    return entry.session->socket_side().OnRoom({.offset = frame.offset, .length = frame.length},
+                                               entry.connection->segment);
   }
   if (header->type == FrameType::kResult)
     Count([](FeederStats& stats) { ++stats.results_received; });
@@ -307,7 +308,7 @@ absl::Status FeederLoop::HandleFrame(const ZmqSocket& reply, absl::string_view p
 absl::Status FeederLoop::OpenSegment(Entry& entry, const SegmentFrame& frame) {
   if (entry.connection == nullptr) return absl::OkStatus();  // it is lost
   if (entry.session->state().end != SessionEnd::kOpen) return absl::OkStatus();
-  if (!entry.session->AwaitsSegment()) {
+  if (!entry.session->socket_side().AwaitsSegment()) {
     return absl::InvalidArgumentError("SEGMENT that was not asked for, or twice");
   }
   Connection& connection = *entry.connection;
@@ -315,7 +316,7 @@ absl::Status FeederLoop::OpenSegment(Entry& entry, const SegmentFrame& frame) {
   if (connection.segment == nullptr) {
     absl::StatusOr<std::shared_ptr<FeederSegment>> segment = FeederSegment::Open(name);
     if (!segment.ok()) {
-      entry.session->OnSegment(segment.status());
+      entry.session->socket_side().OnSegment(segment.status());
       return absl::OkStatus();
     }
     connection.segment_name = name;
@@ -323,7 +324,7 @@ absl::Status FeederLoop::OpenSegment(Entry& entry, const SegmentFrame& frame) {
   } else if (connection.segment_name != name) {
     return absl::InvalidArgumentError("a second SEGMENT for one connection");
   }
-  entry.session->OnSegment(absl::OkStatus());
+  entry.session->socket_side().OnSegment(absl::OkStatus());
   return absl::OkStatus();
 }
 
@@ -350,9 +351,10 @@ void FeederLoop::Poison(absl::string_view principal, const absl::Status& reason)
     if (NodePrincipal(entry.session->target()) == principal) sessions.push_back(entry.session);
   }
   for (const std::shared_ptr<FeedSession>& session : sessions) {
-    session->OnEnd(SessionEnd::kBadPeer,
-                   absl::DataLossError(absl::StrCat(
-                       session->Place(), ": the node sent a bad frame: ", reason.message())));
+    session->socket_side().OnEnd(
+        SessionEnd::kBadPeer,
+        absl::DataLossError(
+            absl::StrCat(session->Place(), ": the node sent a bad frame: ", reason.message())));
   }
 }
 

@@ -128,7 +128,7 @@ bool FeederLoop::TakeOtherRoute(Connection& connection, const absl::Status& why)
     if (connection.route == Route::kTcp) {
       SendOpen(entry);
     } else {
-      entry.session->OnConnecting();
+      entry.session->socket_side().OnConnecting();
     }
   }
   return true;
@@ -153,7 +153,7 @@ void FeederLoop::ExpectProof(Connection& connection, std::optional<absl::Duratio
 void FeederLoop::Proven(Connection& connection) {
   if (std::exchange(connection.proven, true)) return;
   ExpectProof(connection, std::nullopt);
-  for (const uint64_t id : connection.sessions) sessions_.at(id).session->OnProof();
+  for (const uint64_t id : connection.sessions) sessions_.at(id).session->socket_side().OnProof();
 }
 
 std::vector<FeederLoop::Connection*> FeederLoop::Due(
@@ -190,7 +190,7 @@ absl::Status FeederLoop::HandshakeDone(Connection& connection) {
     if (connection.proven) return absl::OkStatus();
     const std::string place = PlaceOf(connection);
     for (const uint64_t id : connection.sessions) {
-      sessions_.at(id).session->OnUnproven(place);
+      sessions_.at(id).session->socket_side().OnUnproven(place);
     }
     if (HasOtherRoute(connection)) {
       ExpectProof(connection, RealClock()->SteadyNow() + options_.open_timeout / 2);
@@ -275,7 +275,7 @@ void FeederLoop::Lose(Connection& connection, SessionEnd end, const absl::Status
     if (end == SessionEnd::kBroken) {
       Break(entry, why);
     } else {
-      entry.session->OnEnd(end, why);
+      entry.session->socket_side().OnEnd(end, why);
     }
   }
   if (connection.retry_at.has_value()) --waiting_;
@@ -334,12 +334,13 @@ void FeederLoop::EndBroken() {
   for (auto& [id, entry] : sessions_) {
     if (!entry.broken_by.has_value() || *entry.broken_by > now) continue;
     if (entry.connection != nullptr) {  // only the way back is lost: let the node drop its half
-      entry.session->SendAbort(absl::UnavailableError("the reply connection is lost"));
+      entry.session->socket_side().SendAbort(
+          absl::UnavailableError("the reply connection is lost"));
     }
     broken.emplace_back(entry.session, entry.broken_why);
   }
   for (const auto& [session, why] : broken) {
-    session->OnEnd(SessionEnd::kBroken, why);
+    session->socket_side().OnEnd(SessionEnd::kBroken, why);
     CloseSession(session->id());
   }
 }

@@ -37,6 +37,7 @@
 #include "feed/feeder/feeder_link.h"
 #include "feed/feeder/feeder_outbox.h"
 #include "feed/feeder/node_directory.h"
+#include "feed/feeder/session_socket_side.h"
 #include "feed/ipc/ipc.h"
 #include "feed/segment/room_table.h"
 #include "feed/segment/segment.h"
@@ -136,7 +137,8 @@ struct PreparedBatch {
 // after feed_timeout without progress with DEADLINE_EXCEEDED, which says what is missing. A session
 // that has ended returns state().status, and for kDone FAILED_PRECONDITION where something was yet
 // to be sent. A wait that timed out does not end the session: call Abort().
-class FeedSession : public std::enable_shared_from_this<FeedSession> {
+class FeedSession final : public std::enable_shared_from_this<FeedSession>,
+                          private SessionSocketSide {
  public:
   // For Feeder only.
   FeedSession(uint64_t id, FeedTarget target, SessionOptions options, absl::Duration open_timeout,
@@ -210,44 +212,31 @@ class FeedSession : public std::enable_shared_from_this<FeedSession> {
   // DEADLINE_EXCEEDED, saying what the node did not do for feed_timeout.
   [[nodiscard]] absl::Status TimeoutError() const;
 
-  // --- For the Feeder's socket thread. What comes from the node; a Status that is not OK means
-  // that the node broke the protocol. After the end they do nothing.
-  [[nodiscard]] absl::Status OnCredit(const CreditFrame& frame);
-  // Whether it has asked for a segment and not been answered yet.
-  [[nodiscard]] bool AwaitsSegment() const;
-  // SEGMENT; `opened` says whether this side can use it. Requires AwaitsSegment().
-  void OnSegment(const absl::Status& opened);
-  // ROOM in the segment of its connection; nullptr if that has none.
-  [[nodiscard]] absl::Status OnRoom(Room room, const std::shared_ptr<FeederSegment>& segment);
-  [[nodiscard]] absl::Status OnReceived(int64_t row);
-  [[nodiscard]] absl::Status OnAck(int64_t row);
-  [[nodiscard]] absl::Status OnRevoked(int64_t row);
-  [[nodiscard]] absl::Status OnWait(const WaitFrame& frame);
-  [[nodiscard]] absl::Status OnSchema(absl::string_view metadata);
-  // `message` is the metadata behind the prefix.
-  [[nodiscard]] absl::Status OnResult(const BatchPrefix& prefix, std::string message,
-                                      std::vector<BodyPart> parts);
-  // Ends the session as kDone or kRevoked, or as kBadPeer if rows are missing.
-  void OnDone(const DoneFrame& frame);
-  // Ends it otherwise. Returns false if it has ended already.
-  bool OnEnd(SessionEnd end, const absl::Status& status);
-  // Sends OPEN, and from here on everything else, over `link`. Called again with another link if
-  // this one led nowhere.
-  void OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply);
-  // Another way to the node is tried: the time for its first answer begins again, as it does in
-  // OnLink().
-  void OnConnecting();
-  // The process that listens at `place` has accepted this feeder's login but not yet proven that it
-  // is the node.
-  void OnUnproven(const std::string& place);
-  // Now it has.
-  void OnProof();
-  // Nothing more is sent.
-  void OnUnlink();
-  // Sends ABORT for what this side ends without the node's fault.
-  void SendAbort(const absl::Status& status);
+  // For the thread that serves the Feeder's sockets, and nobody else.
+  [[nodiscard]] SessionSocketSide& socket_side() { return *this; }
 
  private:
+  [[nodiscard]] absl::Status OnCredit(const CreditFrame& frame) override;
+  [[nodiscard]] bool AwaitsSegment() const override;
+  void OnSegment(const absl::Status& opened) override;
+  [[nodiscard]] absl::Status OnRoom(Room room,
+                                    const std::shared_ptr<FeederSegment>& segment) override;
+  [[nodiscard]] absl::Status OnReceived(int64_t row) override;
+  [[nodiscard]] absl::Status OnAck(int64_t row) override;
+  [[nodiscard]] absl::Status OnRevoked(int64_t row) override;
+  [[nodiscard]] absl::Status OnWait(const WaitFrame& frame) override;
+  [[nodiscard]] absl::Status OnSchema(absl::string_view metadata) override;
+  [[nodiscard]] absl::Status OnResult(const BatchPrefix& prefix, std::string message,
+                                      std::vector<BodyPart> parts) override;
+  void OnDone(const DoneFrame& frame) override;
+  bool OnEnd(SessionEnd end, const absl::Status& status) override;
+  void OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& reply) override;
+  void OnConnecting() override;
+  void OnUnproven(const std::string& place) override;
+  void OnProof() override;
+  void OnUnlink() override;
+  void SendAbort(const absl::Status& status) override;
+
   struct PendingResult {
     BatchPrefix prefix;
     std::string message;

@@ -14,29 +14,30 @@ namespace millrace {
 absl::Status DispatchReply(FeedSession& session, const FrameHeader& header,
                            std::vector<ZmqMessage>& parts) {
   const absl::string_view metadata = parts.size() > 1 ? parts[1].view() : absl::string_view();
+  SessionSocketSide& side = session.socket_side();
   switch (header.type) {
     case FrameType::kCredit: {
       MILLRACE_ASSIGN_OR_RETURN(const CreditFrame frame, DecodeCredit(metadata));
-      return session.OnCredit(frame);
+      return side.OnCredit(frame);
     }
     case FrameType::kReceived: {
       MILLRACE_ASSIGN_OR_RETURN(const RowFrame frame, DecodeRow(metadata));
-      return session.OnReceived(frame.row);
+      return side.OnReceived(frame.row);
     }
     case FrameType::kAck: {
       MILLRACE_ASSIGN_OR_RETURN(const RowFrame frame, DecodeRow(metadata));
-      return session.OnAck(frame.row);
+      return side.OnAck(frame.row);
     }
     case FrameType::kRevoked: {
       MILLRACE_ASSIGN_OR_RETURN(const RowFrame frame, DecodeRow(metadata));
-      return session.OnRevoked(frame.row);
+      return side.OnRevoked(frame.row);
     }
     case FrameType::kWait: {
       MILLRACE_ASSIGN_OR_RETURN(const WaitFrame frame, DecodeWait(metadata));
-      return session.OnWait(frame);
+      return side.OnWait(frame);
     }
     case FrameType::kSchema:
-      return session.OnSchema(metadata);
+      return side.OnSchema(metadata);
     case FrameType::kResult: {
       MILLRACE_ASSIGN_OR_RETURN(const BatchPrefix prefix, DecodeBatchPrefix(metadata));
       std::vector<BodyPart> body;
@@ -44,27 +45,26 @@ absl::Status DispatchReply(FeedSession& session, const FrameHeader& header,
         auto owner = std::make_shared<const ZmqMessage>(std::move(parts[i]));
         body.push_back({owner->data(), owner->size(), owner});
       }
-      return session.OnResult(prefix, std::string(metadata.substr(kBatchPrefixSize)),
-                              std::move(body));
+      return side.OnResult(prefix, std::string(metadata.substr(kBatchPrefixSize)), std::move(body));
     }
     case FrameType::kDone: {
       MILLRACE_ASSIGN_OR_RETURN(const DoneFrame frame, DecodeDone(metadata));
-      session.OnDone(frame);
+      side.OnDone(frame);
       return absl::OkStatus();
     }
     case FrameType::kTerminated: {
       MILLRACE_ASSIGN_OR_RETURN(const TerminatedFrame frame, DecodeTerminated(metadata));
-      session.OnEnd(SessionEnd::kTerminated,
-                    absl::FailedPreconditionError(
-                        absl::StrCat(session.Place(), ": the program reads this queue no more: ",
-                                     EscapeControls(frame.message))));
+      side.OnEnd(SessionEnd::kTerminated,
+                 absl::FailedPreconditionError(absl::StrCat(
+                     session.Place(),
+                     ": the program reads this queue no more: ", EscapeControls(frame.message))));
       return absl::OkStatus();
     }
     case FrameType::kError: {
       MILLRACE_ASSIGN_OR_RETURN(const ErrorFrame frame, DecodeError(metadata));
-      session.OnEnd(SessionEnd::kError,
-                    absl::Status(frame.code, absl::StrCat(session.Place(), ": ",
-                                                          EscapeControls(frame.message))));
+      side.OnEnd(SessionEnd::kError,
+                 absl::Status(frame.code,
+                              absl::StrCat(session.Place(), ": ", EscapeControls(frame.message))));
       return absl::OkStatus();
     }
     case FrameType::kOpen:
