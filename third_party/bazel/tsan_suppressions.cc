@@ -21,6 +21,9 @@ extern "C" const char* __tsan_default_suppressions() {
          // Counts its references inside libabsl_status, and frees from an inline function.
          "race:^absl::*Status::Unref\n"
          "race:^grpc_event_engine::\n"
+         // Asks which socket a descriptor means by now: another thread may just have been given the
+         // number, and for that it looks at what fstat() says.
+         "race:SocketId\n"
          "mutex:libabsl_\n"
          "deadlock:libabsl_\n";
 }
