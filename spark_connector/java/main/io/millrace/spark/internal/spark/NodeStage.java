@@ -30,6 +30,7 @@ public final class NodeStage {
   private static final long STOP_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final long CANCEL_AGAIN_MILLIS = 100;
   private static final long MAX_PAUSE_MILLIS = 5_000;
+  /** Spark's status tracker, which says what executors and tasks there are, is asked so often: it signals nothing. */
   private static final long LOOK_MILLIS = 20;
 
   private final JavaSparkContext spark;

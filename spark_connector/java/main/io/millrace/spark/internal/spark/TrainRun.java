@@ -30,6 +30,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class TrainRun<T> {
   private static final Logger LOG = LoggerFactory.getLogger(TrainRun.class);
+  /** The coordinator's ledger is asked so often: no event of the coordinator tells the driver that rows were used. */
   private static final long LOOK_MILLIS = 10;
   /** Time limits are looked at so often while nodes are waited for. */
   private static final long MAX_WAIT_MILLIS = 500;
@@ -164,7 +165,8 @@ public final class TrainRun<T> {
         return;
       }
       if (isOver(began)) {
-        throw new MillraceException(StatusCode.DEADLINE_EXCEEDED, absence("no node to feed" + lapse(), starting, restarting));
+        throw new MillraceException(
+            StatusCode.DEADLINE_EXCEEDED, absence("no node to feed" + lapse(), starting, restarting));
       }
       tell(report.line(began, () -> absence("nodes are yet to come", starting, restarting)));
       try {
