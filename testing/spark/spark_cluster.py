@@ -288,12 +288,12 @@ class SparkCluster:
 
         The first of `jars` has `main_class`, or is a script in Python if that is None; the others go
         with it. Executors have one core each, and `environment` besides their own. The driver is killed
-        when it writes `kill_at`.
+        when it writes `kill_at`. `conf` may name another spark.master, as local[4].
         """
         settings = self._settings(executors) | (conf or {})
         for name, value in (environment or {}).items():
             settings[f"spark.executorEnv.{name}"] = value
-        command = [self.home / "bin/spark-submit", "--master", self.url]
+        command = [self.home / "bin/spark-submit", "--master", settings.get("spark.master", self.url)]
         if main_class:
             command += ["--class", main_class]
         if py_files:

@@ -19,6 +19,7 @@ public final class CheckApplication {
     CLASSES.put("RecoveryChecks", RecoveryChecks::new);
     CLASSES.put("ResourceChecks", ResourceChecks::new);
     CLASSES.put("ResumeChecks", ResumeChecks::new);
+    CLASSES.put("SharingChecks", SharingChecks::new);
     CLASSES.put("SkewChecks", SkewChecks::new);
   }
 
