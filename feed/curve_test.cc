@@ -30,6 +30,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -292,7 +293,8 @@ TEST_F(CurveTest, RepliesOfASessionThatCameEncryptedAreEncrypted) {
   EXPECT_EQ(receiver_->stats().dropped_frames, 1);
 }
 
-TEST_F(CurveTest, AFeederAdmitsTheNodesOfItsLookupsAlone) {
+TEST_F(CurveTest, AFeederAdmitsTheNodesOfItsLookupsAloneAndSaysWhomItDidNot) {
+  feeder_ = *Feeder::Start({.open_timeout = absl::Seconds(1), .curve_only = true});
   // A node that says nothing but shows where it is to answer.
   const ZmqContext context = *ZmqContext::Create();
   ZapServer zap = *ZapServer::Create(
@@ -326,6 +328,11 @@ TEST_F(CurveTest, AFeederAdmitsTheNodesOfItsLookupsAlone) {
   EXPECT_EQ(Handshake(context, open.reply.endpoint,
                       SocketOptions::Curve(keys, open.reply.curve_key), &node),
             ZmqEvent::Kind::kHandshakeSucceeded);
+  EXPECT_THAT(session->Send(Rows({1})),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("no answer to OPEN within 1s"),
+                             HasSubstr("with the CURVE key of no node that is fed from 127.0.0.1"),
+                             HasSubstr("which may have been the node's"))));
 }
 
 TEST_F(CurveTest, CurveOnlyNeedsACurveEndpoint) {

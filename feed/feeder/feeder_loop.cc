@@ -42,7 +42,11 @@ absl::Status FeederLoop::Bind() {
   ReplySockets::Options replies{.principal = principal_,
                                 .curve_keys = curve_keys_,
                                 .curve_ports = options_.reply_ports,
-                                .on_proof = [this](const std::string& node) { OnLogin(node); }};
+                                .on_proof = [this](const std::string& node) { OnLogin(node); },
+                                .on_refusal =
+                                    [this](const std::string& what) {
+                                      outbox_->NoteRefusal(what, RealClock()->SteadyNow());
+                                    }};
   MILLRACE_ASSIGN_OR_RETURN(replies_, ReplySockets::Create(context_, std::move(replies)));
   poller_.Add(outbox_->wake());
   poller_.Add(replies_->zap().socket());

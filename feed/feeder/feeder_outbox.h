@@ -12,12 +12,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "feed/wire/poller.h"
@@ -94,6 +97,20 @@ class FeederOutbox {
 
   [[nodiscard]] const WakeFd& wake() const { return wake_; }
 
+  // A reply connection was refused at `steady_now`: whose it was is not known, so this is for every
+  // session that waits for its node. Socket thread only.
+  void NoteRefusal(absl::string_view what, absl::Duration steady_now) {
+    MutexLock lock(&mu_);
+    refused_ = std::string(what);
+    refused_at_ = steady_now;
+  }
+  // The last one, if it was not before `since`.
+  [[nodiscard]] std::optional<std::string> RefusedSince(absl::Duration since) const {
+    MutexLock lock(&mu_);
+    if (refused_.empty() || refused_at_ < since) return std::nullopt;
+    return refused_;
+  }
+
   // A batch of `size_bytes` went out, as PLACED or as BATCH.
   void CountBatch(int64_t size_bytes, bool placed) {
     if (placed) batches_placed_.fetch_add(1, std::memory_order_relaxed);
@@ -115,6 +132,8 @@ class FeederOutbox {
   mutable Mutex mu_;
   std::vector<FeederCommand> commands_ ABSL_GUARDED_BY(mu_);
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  std::string refused_ ABSL_GUARDED_BY(mu_);
+  absl::Duration refused_at_ ABSL_GUARDED_BY(mu_);
   std::atomic<int64_t> batches_sent_{0};
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<int64_t> batches_placed_{0};

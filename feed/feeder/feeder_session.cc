@@ -196,10 +196,15 @@ absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_
                 Annotate(UnprovenError(unproven_, open_timeout_), Place()));
       continue;
     }
-    EndLocked(SessionEnd::kUnanswered,
-              absl::UnavailableError(absl::StrCat(
-                  Place(), ": no answer to OPEN within ", absl::FormatDuration(open_timeout_),
-                  "; the node's process hangs, or it cannot reach this feeder's reply endpoint")));
+    const std::optional<std::string> refused = outbox_->RefusedSince(opened_at_);
+    EndLocked(
+        SessionEnd::kUnanswered,
+        absl::UnavailableError(absl::StrCat(
+            Place(), ": no answer to OPEN within ", absl::FormatDuration(open_timeout_),
+            refused.has_value()
+                ? absl::StrCat("; this feeder refused a reply connection ", *refused,
+                               ", which may have been the node's")
+                : "; the node's process hangs, or it cannot reach this feeder's reply endpoint")));
   }
 }
 

@@ -55,20 +55,23 @@ bool ReplySockets::IsProof(const ZapRequest& request) const {
                       NodePassword(node->second, challenge_, options_.principal, request.user));
 }
 
+void ReplySockets::Refuse(const std::string& what) const {
+  MILLRACE_LOG(WARNING) << "refused a reply connection " << what;
+  options_.on_refusal(what);
+}
+
 std::optional<std::string> ReplySockets::Admit(const ZapRequest& request) const {
   if (request.mechanism == "CURVE") {
     const auto node = curve_nodes_.find(request.curve_key);
     if (node != curve_nodes_.end() && !IsBarred(node->second)) return node->second;
-    MILLRACE_LOG(WARNING) << "refused a reply connection with "
-                          << (node == curve_nodes_.end() ? "the CURVE key of no node that is fed"
-                                                         : "the CURVE key of a poisoned node")
-                          << " from " << request.address;
+    Refuse(absl::StrCat("with the CURVE key of ",
+                        node == curve_nodes_.end() ? "no node that is fed" : "a poisoned node",
+                        " from ", request.address));
     return std::nullopt;
   }
   if (request.mechanism != "PLAIN" || !IsProof(request) || IsBarred(request.user)) {
-    MILLRACE_LOG(WARNING) << "refused a reply connection of '"
-                          << Ellipsize(EscapeControls(request.user), 64) << "' from "
-                          << request.address;
+    Refuse(absl::StrCat("of '", Ellipsize(EscapeControls(request.user), 64), "' from ",
+                        request.address));
     return std::nullopt;
   }
   options_.on_proof(request.user);

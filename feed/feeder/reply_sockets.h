@@ -50,6 +50,8 @@ class ReplySockets {
     // A node of this host has logged in, and so proven that it is the node. Called in Poll() of
     // zap().
     std::function<void(const std::string& principal)> on_proof;
+    // A login was refused that may have been a node's: "... from 10.0.0.7". As on_proof.
+    std::function<void(const std::string& what)> on_refusal;
   };
 
   // Binds the socket for nodes of this host. Returns errors as ZmqSocket and ZapServer.
@@ -91,6 +93,7 @@ class ReplySockets {
   absl::Status Bind(const ZmqContext& context);
   [[nodiscard]] std::optional<std::string> Admit(const ZapRequest& request) const;
   [[nodiscard]] bool IsProof(const ZapRequest& request) const;
+  void Refuse(const std::string& what) const;
 
   const Options options_;
   const std::string challenge_;  // what logins to plain_ answer
