@@ -18,9 +18,11 @@ import java.nio.file.Paths;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.TaskContext;
 import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -34,8 +36,25 @@ import org.apache.spark.sql.types.DataTypes;
  * two executors of one core each.
  */
 final class RecoveryChecks extends Checks {
+  /**
+   * Rows flow again two seconds after a kill where an executor has a place. A busy host takes several times as long;
+   * but a wait for something that nobody tells, as for 30 s once, is longer than this. It counts from the kill, or from
+   * the first executor that Spark has started instead of those that were killed: how long that takes is Spark's.
+   */
+  private static final long MAX_LOSS_MILLIS = 20_000;
+
+  private final List<Long> executorsAdded = new CopyOnWriteArrayList<>(); // nanoTime()
+
   RecoveryChecks(String[] args) {
     super(args);
+    sc.sc()
+        .addSparkListener(
+            new SparkListener() {
+              @Override
+              public void onExecutorAdded(SparkListenerExecutorAdded event) {
+                executorsAdded.add(System.nanoTime());
+              }
+            });
   }
 
   @Override
@@ -206,11 +225,17 @@ final class RecoveryChecks extends Checks {
     await("rows that are used", () -> acknowledged(cluster) > 0);
     killer.kill(cluster);
     long killed = System.nanoTime();
+    await("the node's next attempt", () -> isBack(cluster.clusterInfo().get(0)) || !training.isAlive());
+    long back = millisSince(killed);
+    long before = acknowledged(cluster);
+    await("rows that are used again", () -> !training.isAlive() || acknowledged(cluster) > before);
+    long flows = millisSince(killed);
     training.join();
     System.out.println(
-        "INFO " + what + " killed: " + result.get() + ", ended after " + (System.nanoTime() - killed) / 1_000_000
-            + " ms");
+        "INFO " + what + " killed: " + result.get() + ", the node was back after " + back + " ms, rows were used after "
+            + flows + " ms, all after " + millisSince(killed) + " ms");
     require(result.get() != null, "train failed");
+    requireSoon("rows were used again", killed, flows);
     requireEqual(count, result.get().rows());
     requireEqual(100L, cluster.train(numbers(100, 4)).rows());
     cluster.shutdown();
@@ -262,6 +287,21 @@ final class RecoveryChecks extends Checks {
         });
   }
 
+  private static boolean isBack(NodeInfo node) {
+    return node.attempt() > 0 && node.state() == NodeState.RUNNING;
+  }
+
+  /** Throws if something took too long that was over so many milliseconds after the kill. */
+  private void requireSoon(String what, long killed, long millis) {
+    long place = executorsAdded.stream().filter(added -> added - killed > 0).findFirst().orElse(killed);
+    long took = millis - TimeUnit.NANOSECONDS.toMillis(place - killed);
+    require(took < MAX_LOSS_MILLIS, what + " " + took + " ms after there was a place for the node");
+  }
+
+  private static long millisSince(long nanos) {
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - nanos);
+  }
+
   private static boolean wasLost(NodeInfo node) {
     return node.attempt() > 0 || node.state() == NodeState.LOST || node.state() == NodeState.FAILED;
   }
@@ -281,11 +321,17 @@ final class RecoveryChecks extends Checks {
     killer.kill(cluster);
     long killed = System.nanoTime();
     await("their loss", () -> cluster.clusterInfo().stream().allMatch(RecoveryChecks::wasLost));
+    long lost = millisSince(killed);
     Files.createFile(files.resolve("go"));
+    await("a next attempt", () -> cluster.clusterInfo().stream().anyMatch(RecoveryChecks::isBack));
+    long back = millisSince(killed);
     inferring.join();
+    long ended = millisSince(killed);
     System.out.println(
-        "INFO " + what + " killed in inference: ended after " + (System.nanoTime() - killed) / 1_000_000 + " ms");
+        "INFO " + what + " killed in inference: the loss was known after " + lost + " ms, a node was back after "
+            + back + " ms, all ended after " + ended + " ms");
     require(result.get() != null, "inference failed");
+    requireSoon("inference ended", killed, ended);
     requireEqual(1000, result.get().size());
     for (int i = 0; i < 1000; i++) {
       requireEqual((long) i * i, result.get().get(i).getLong(0));
