@@ -74,9 +74,10 @@ void FakeFeedNode::Session::Terminated() {
   ended = true;
 }
 
-void FakeFeedNode::Session::Error(const absl::Status& status) {
-  Frame({.type = FrameType::kError},
-        EncodeError({.code = status.code(), .message = std::string(status.message())}));
+void FakeFeedNode::Session::Error(const absl::Status& status, bool program_ended) {
+  Frame({.type = FrameType::kError}, EncodeError({.code = status.code(),
+                                                  .message = std::string(status.message()),
+                                                  .program_ended = program_ended}));
   ended = true;
 }
 

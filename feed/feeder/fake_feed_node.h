@@ -70,7 +70,7 @@ class FakeFeedNode {
     void Result(const RecordBatch& batch, int64_t first_row);
     void Done(int64_t rows_in, int64_t rows_out);
     void Terminated();
-    void Error(const absl::Status& status);
+    void Error(const absl::Status& status, bool program_ended = false);
     // A frame of any kind with the right seq; and any message at all.
     void Frame(FrameHeader header, const std::string& metadata,
                const std::vector<std::string>& body = {});

@@ -295,6 +295,7 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
       // word.
       if (!lost && !absl::IsFailedPrecondition(state.status)) return state.status;
       break;
+    case SessionEnd::kFailed:  // the coordinator says whether it is started again
     case SessionEnd::kBroken:
     case SessionEnd::kRefused:
     case SessionEnd::kUnanswered:
@@ -317,6 +318,7 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
     for (int i = 1; i < entry.failures && pause < kLongestPause; ++i) pause *= 2;
   }
   absl::Duration grace = absl::ZeroDuration();
+  if (state.end == SessionEnd::kFailed) grace = kRejectionGrace;
   if (!state.accepted && state.end == SessionEnd::kError) grace = kRejectionGrace;
   if (!state.accepted && lost) grace = kUnreachableGrace;
   const absl::Duration began = clock_->SteadyNow();
@@ -349,7 +351,9 @@ absl::StatusOr<std::optional<Recovery>> FeederNodes::LookAgain(const FeedSession
   switch (target.state) {
     case FeedTarget::State::kFailed:
       // What the node said before it failed is the first cause.
-      return state.end == SessionEnd::kError ? state.status : FailedError(node);
+      return state.end == SessionEnd::kError || state.end == SessionEnd::kFailed
+                 ? state.status
+                 : FailedError(node);
     case FeedTarget::State::kFinished:
       // Exit with 0 while results are due is the program's mistake, not a way to stop reading; but
       // other nodes may do the partition.

@@ -88,6 +88,7 @@ enum class SessionEnd {
   kTerminated,  // TERMINATED: the program reads this queue no more
   kRevoked,  // DONE after Revoke(): rows before acked_rows are used, the others are here to be fed
   kError,    // the node's ERROR
+  kFailed,   // the same, because its program has ended with that error
   kBroken,   // the connection is lost; the directory knows more
   kRefused,  // the node does not know this feeder's key
   kUnanswered,  // no CREDIT, WAIT or ERROR in time; UNAUTHENTICATED if who listens is not proven

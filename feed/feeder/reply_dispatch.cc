@@ -62,7 +62,7 @@ absl::Status DispatchReply(FeedSession& session, const FrameHeader& header,
     }
     case FrameType::kError: {
       MILLRACE_ASSIGN_OR_RETURN(const ErrorFrame frame, DecodeError(metadata));
-      side.OnEnd(SessionEnd::kError,
+      side.OnEnd(frame.program_ended ? SessionEnd::kFailed : SessionEnd::kError,
                  absl::Status(frame.code,
                               absl::StrCat(session.Place(), ": ", EscapeControls(frame.message))));
       return absl::OkStatus();

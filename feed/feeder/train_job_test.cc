@@ -397,6 +397,39 @@ TEST_F(TrainJobTest, TheCauseIsWaitedForWhenTheConnectionBreaksFirst) {
               StatusIs(absl::StatusCode::kAborted, "worker:0 failed: exit code 3"));
 }
 
+// Its own error comes before the coordinator knows of its end.
+TEST_F(TrainJobTest, AProgramThatEndsWithAnErrorIsFedAgainWhereItIsStartedAgain) {
+  const absl::Status error = absl::InternalError("loss is NaN");
+  AddNode(
+      "worker:0",
+      [&](Session& session, FrameType type) {
+        FakeFeedNode::ReceiveOnly()(session, type);
+        if (type == FrameType::kBatch) session.Error(error, /*program_ended=*/true);
+      },
+      "old");
+  const MemorySource source = IdSource(1, 30);
+  const Thread restart("restart", [this] {
+    EXPECT_TRUE(directory_.WaitForLookups(3));
+    directory_.SetState("worker:0", State::kRestarting);
+    EXPECT_TRUE(directory_.WaitForLookups(5));
+    AddNode("worker:0", FakeFeedNode::ReadAll(), "new");
+  });
+  auto result = Run(source, Options());
+  ASSERT_THAT(result, IsOk());
+  EXPECT_THAT(result->rows_by_node, ElementsAre(Pair("worker:0", 30)));
+}
+
+TEST_F(TrainJobTest, AProgramThatEndsWithAnErrorFailsTheCallWhereItIsNot) {
+  AddNode("worker:0", [this](Session& session, FrameType type) {
+    FakeFeedNode::ReceiveOnly()(session, type);
+    if (type != FrameType::kBatch) return;
+    session.Error(absl::InternalError("loss is NaN"), /*program_ended=*/true);
+    directory_.SetState("worker:0", State::kFailed, absl::AbortedError("exit code 1"));
+  });
+  EXPECT_THAT(Run(IdSource(1, 30), Options()),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("loss is NaN")));
+}
+
 TEST_F(TrainJobTest, ARestartedNodeIsFedFromRowZeroAndTheRowsAreCounted) {
   FakeFeedNode& old = AddNode("worker:0", FakeFeedNode::ReceiveOnly(), "old");
   const MemorySource source = IdSource(1, 30);

@@ -134,8 +134,8 @@ TEST_F(InferenceQueueTest, ExitWithUnansweredRowsIsAnError) {
 TEST_F(InferenceQueueTest, AFailingProgramFailsEverySessionWithItsStatus) {
   SessionPtr a = Infer(0), b = Train(1);
   EXPECT_THAT(queue_.Finish(absl::InternalError("out of luck")), IsOk());
-  EXPECT_EQ(Error(a), (ErrorFrame{absl::StatusCode::kInternal, "out of luck"}));
-  EXPECT_EQ(Error(b), (ErrorFrame{absl::StatusCode::kInternal, "out of luck"}));
+  EXPECT_EQ(Error(a), (ErrorFrame{absl::StatusCode::kInternal, "out of luck", true}));
+  EXPECT_EQ(Error(b), (ErrorFrame{absl::StatusCode::kInternal, "out of luck", true}));
 }
 
 TEST_F(InferenceQueueTest, TrainSessionsWaitWhileInferenceIsRead) {

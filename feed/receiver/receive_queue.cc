@@ -353,7 +353,12 @@ absl::Status ReceiveQueue::Finish(const absl::Status& status) {
   }
   const std::vector<SessionPtr> sessions = sessions_;
   train_stop_ = inference_stop_ = absl::StrCat(node_name_, " has failed");
-  for (const SessionPtr& session : sessions) Fail(session.get(), status);
+  for (const SessionPtr& session : sessions) {
+    End(session.get(), FrameType::kError,
+        EncodeError({.code = status.code(),
+                     .message = std::string(status.message()),
+                     .program_ended = true}));
+  }
   return absl::OkStatus();
 }
 

@@ -162,7 +162,7 @@ TEST_F(ReceiverTest, AFailingProgramTellsItsFeeders) {
   Open(feeder.get(), 7);
   EXPECT_THAT(receiver_->Finish(absl::InternalError("loss is NaN")),
               StatusIs(absl::StatusCode::kInternal));
-  EXPECT_EQ(feeder->AwaitError(7), (ErrorFrame{absl::StatusCode::kInternal, "loss is NaN"}));
+  EXPECT_EQ(feeder->AwaitError(7), (ErrorFrame{absl::StatusCode::kInternal, "loss is NaN", true}));
 }
 
 TEST_F(ReceiverTest, InferenceReturnsResultsAndDone) {

@@ -465,6 +465,7 @@ std::string EncodeError(const ErrorFrame& frame) {
   OrderedJson json;
   json["code"] = absl::StatusCodeToString(frame.code);
   json["message"] = CutMessage(frame.message);
+  if (frame.program_ended) json["program_ended"] = true;
   return DumpJson(json);
 }
 
@@ -472,7 +473,10 @@ absl::StatusOr<ErrorFrame> DecodeError(absl::string_view metadata) {
   MILLRACE_ASSIGN_OR_RETURN(Json json, ParseMetadata("ERROR or ABORT", metadata));
   MILLRACE_ASSIGN_OR_RETURN(std::string code, GetString(json, "code"));
   MILLRACE_ASSIGN_OR_RETURN(std::string message, GetString(json, "message"));
-  return ErrorFrame{.code = StatusCodeFromName(code), .message = std::move(message)};
+  MILLRACE_ASSIGN_OR_RETURN(const bool program_ended, GetBoolOr(json, "program_ended", false));
+  return ErrorFrame{.code = StatusCodeFromName(code),
+                    .message = std::move(message),
+                    .program_ended = program_ended};
 }
 
 std::string EncodeMapped(const MappedFrame& frame) {

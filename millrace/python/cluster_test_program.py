@@ -31,7 +31,8 @@ def fail(node):
 
 def fail_once(node):
     if node.attempt == 0:
-        os._exit(3)  # without a word: what a program says when it fails ends the call that feeds it
+        next(node.feed(mode="inference"))
+        raise RuntimeError("the first attempt")
     feed = node.feed(mode="inference")
     for batch in feed:
         gpus = os.environ["CUDA_VISIBLE_DEVICES"]
