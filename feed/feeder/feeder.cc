@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/clock.h"
 #include "core/base/random.h"
 #include "feed/feeder/feeder_loop.h"
 #include "feed/wire/curve.h"
@@ -71,9 +70,9 @@ absl::StatusOr<std::shared_ptr<FeedSession>> Feeder::OpenSession(const FeedTarge
   }
   uint64_t id = 0;
   while (id == 0) id = RandomU64();
-  auto session = std::make_shared<FeedSession>(
-      id, target, options, options_.open_timeout, RealClock(), outbox_,
-      options_.shared_memory ? options_.shared_min_bytes : INT64_MAX);
+  auto session =
+      std::make_shared<FeedSession>(id, target, options, options_.open_timeout, outbox_,
+                                    options_.shared_memory ? options_.shared_min_bytes : INT64_MAX);
   outbox_->Push({.kind = FeederCommand::Kind::kOpen, .session = session});
   return session;
 }

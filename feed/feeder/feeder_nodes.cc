@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "millrace/status_macros.h"
@@ -15,8 +16,8 @@ namespace {
 // The coordinator is asked again after this long, then twice as long, ...
 constexpr absl::Duration kFirstPause = absl::Milliseconds(10);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(250);
-// A node that refuses a session it has not begun is exiting, or is another process than the one
-// meant: the coordinator knows soon.
+// A node whose program has failed is exiting; one that refuses a session it has not begun is too,
+// or is another process than the one meant: the coordinator knows soon.
 constexpr absl::Duration kRejectionGrace = absl::Seconds(5);
 // Nothing listens at the node's endpoint: most likely it has died, and its agent is about to say
 // so.
@@ -30,9 +31,8 @@ constexpr int64_t kMostDry = 64;
 
 }  // namespace
 
-FeederNodes::FeederNodes(NodeDirectory* directory, std::string queue, absl::Duration feed_timeout,
-                         Clock* clock)
-    : directory_(directory), queue_(std::move(queue)), feed_timeout_(feed_timeout), clock_(clock) {
+FeederNodes::FeederNodes(NodeDirectory* directory, std::string queue, absl::Duration feed_timeout)
+    : directory_(directory), queue_(std::move(queue)), feed_timeout_(feed_timeout) {
   MutexLock lock(&mu_);
   for (const std::string& name : directory_->fed_nodes()) {
     if (nodes_.try_emplace(name).second) names_.push_back(name);
@@ -67,9 +67,9 @@ void FeederNodes::Cancel(const absl::Status& status) {
 
 absl::Status FeederNodes::Pause(absl::Duration pause) {
   MutexLock lock(&mu_);
-  const absl::Duration until = clock_->SteadyNow() + pause;
+  const absl::Duration until = RealClock()->SteadyNow() + pause;
   while (cancelled_.ok()) {
-    const absl::Duration left = until - clock_->SteadyNow();
+    const absl::Duration left = until - RealClock()->SteadyNow();
     if (left <= absl::ZeroDuration()) return absl::OkStatus();
     cancelled_cv_.WaitWithTimeout(&mu_, left);
   }
@@ -103,7 +103,7 @@ NodeLoad FeederNodes::LoadOf(const Node& node) const {
 
 void FeederNodes::Observe(const std::map<std::string, NodeReading>& readings,
                           double partition_rows) {
-  const absl::Duration now = clock_->SteadyNow();
+  const absl::Duration now = RealClock()->SteadyNow();
   MutexLock lock(&mu_);
   partition_rows_ = partition_rows;
   for (auto& [name, node] : nodes_) {
@@ -141,14 +141,14 @@ std::optional<std::string> FeederNodes::ChooseByPace(By by, std::optional<double
 
 absl::StatusOr<FeederNodes::By> FeederNodes::WaitForWish() {
   MutexLock lock(&mu_);
-  const absl::Duration until = clock_->SteadyNow() + kPatience;
+  const absl::Duration until = RealClock()->SteadyNow() + kPatience;
   while (cancelled_.ok()) {
     bool reading = false;
     for (const auto& [name, node] : nodes_) {
       if (node.reading && WantsMore(LoadOf(node))) return By::kPace;
       reading = reading || node.reading;
     }
-    const absl::Duration left = until - clock_->SteadyNow();
+    const absl::Duration left = until - RealClock()->SteadyNow();
     if (!reading || left <= absl::ZeroDuration()) return By::kPaceBeyond;
     changed_cv_.WaitWithTimeout(&mu_, left);
   }
@@ -230,7 +230,7 @@ absl::StatusOr<std::optional<FeedTarget>> FeederNodes::AcquireForMove(double row
 }
 
 absl::StatusOr<std::optional<FeedTarget>> FeederNodes::Acquire(By by, std::optional<double> rows) {
-  const absl::Duration began = clock_->SteadyNow();
+  const absl::Duration began = RealClock()->SteadyNow();
   absl::Duration pause = kFirstPause;
   while (true) {
     By now = by;
@@ -246,7 +246,7 @@ absl::StatusOr<std::optional<FeedTarget>> FeederNodes::Acquire(By by, std::optio
       target = TryAcquire(By::kPaceOfAll, rows);
     }
     if (!absl::IsUnavailable(target.status())) return target;
-    if (clock_->SteadyNow() - began >= feed_timeout_) return target;
+    if (RealClock()->SteadyNow() - began >= feed_timeout_) return target;
     MILLRACE_RETURN_IF_ERROR(Pause(pause));
     pause = std::min(2 * pause, kLongestPause);
   }
@@ -313,21 +313,22 @@ absl::StatusOr<Recovery> FeederNodes::Recover(const FeedSession& session) {
   {
     MutexLock lock(&mu_);
     Node& entry = nodes_[node];
-    if (entry.failures++ == 0) entry.failing_since = clock_->SteadyNow();
+    if (entry.failures++ == 0) entry.failing_since = RealClock()->SteadyNow();
     since = entry.failing_since;
     for (int i = 1; i < entry.failures && pause < kLongestPause; ++i) pause *= 2;
   }
   absl::Duration grace = absl::ZeroDuration();
-  if (state.end == SessionEnd::kFailed) grace = kRejectionGrace;
-  if (!state.accepted && state.end == SessionEnd::kError) grace = kRejectionGrace;
+  if (state.end == SessionEnd::kFailed || (!state.accepted && state.end == SessionEnd::kError)) {
+    grace = kRejectionGrace;
+  }
   if (!state.accepted && lost) grace = kUnreachableGrace;
-  const absl::Duration began = clock_->SteadyNow();
+  const absl::Duration began = RealClock()->SteadyNow();
   while (true) {
     // A dead process shows itself here before it does at the coordinator.
     MILLRACE_RETURN_IF_ERROR(Pause(std::min(pause, kLongestPause)));
     pause *= 2;
     MILLRACE_ASSIGN_OR_RETURN(std::optional<Recovery> recovery, LookAgain(session, state));
-    const absl::Duration now = clock_->SteadyNow();
+    const absl::Duration now = RealClock()->SteadyNow();
     const bool lapsed = now - since >= feed_timeout_;
     if (!recovery.has_value()) {
       if (!lapsed) continue;

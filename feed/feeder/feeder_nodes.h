@@ -6,7 +6,7 @@
 //
 // Defines: Recovery, NodeReading, FeederNodes.
 //
-//   FeederNodes nodes(directory, "input", feed_timeout, RealClock());
+//   FeederNodes nodes(directory, "input", feed_timeout);
 //   MILLRACE_ASSIGN_OR_RETURN(std::optional<FeedTarget> target, nodes.Acquire());
 //   if (!target.has_value()) ...                                  // no node reads any more
 //   ...                                                           // the session ended
@@ -29,7 +29,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/balance/node_load.h"
-#include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "feed/feeder/feeder_session.h"
 #include "feed/feeder/node_directory.h"
@@ -60,9 +59,8 @@ struct NodeReading {
 // wait.
 class FeederNodes {
  public:
-  // `directory` and `clock` outlive this.
-  FeederNodes(NodeDirectory* directory, std::string queue, absl::Duration feed_timeout,
-              Clock* clock);
+  // `directory` outlives this.
+  FeederNodes(NodeDirectory* directory, std::string queue, absl::Duration feed_timeout);
 
   [[nodiscard]] int size() const { return static_cast<int>(names_.size()); }
 
@@ -158,7 +156,6 @@ class FeederNodes {
   NodeDirectory* const directory_;
   const std::string queue_;
   const absl::Duration feed_timeout_;
-  Clock* const clock_;
   std::vector<std::string> names_;
 
   mutable Mutex mu_;

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/clock.h"
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -54,7 +53,7 @@ std::string Acquired(FeederNodes& nodes) {
 
 TEST(FeederNodesTest, TheNodeWithTheLeastToDoIsChosen) {
   ScriptedDirectory directory({{"worker:0", kRunning}, {"worker:1", kRunning}});
-  FeederNodes nodes(&directory, "input", absl::Seconds(1), RealClock());
+  FeederNodes nodes(&directory, "input", absl::Seconds(1));
   EXPECT_EQ(Acquired(nodes), "worker:0");
   EXPECT_EQ(Acquired(nodes), "worker:1");
   nodes.Release("worker:1");
@@ -63,7 +62,7 @@ TEST(FeederNodesTest, TheNodeWithTheLeastToDoIsChosen) {
 
 TEST(FeederNodesTest, ThreadsThatChooseAtOnceDoNotChooseTheSameNode) {
   ScriptedDirectory directory({{"worker:0", kRunning}, {"worker:1", kRunning}});
-  FeederNodes nodes(&directory, "input", absl::Seconds(1), RealClock());
+  FeederNodes nodes(&directory, "input", absl::Seconds(1));
   std::string meanwhile;
   directory.on_lookup = [&] { meanwhile = Acquired(nodes); };
   EXPECT_EQ(Acquired(nodes), "worker:0");
@@ -73,13 +72,13 @@ TEST(FeederNodesTest, ThreadsThatChooseAtOnceDoNotChooseTheSameNode) {
 TEST(FeederNodesTest, ANodeThatCannotBeHadIsNotCountedAsBusy) {
   ScriptedDirectory directory(
       {{"worker:0", FeedTarget::State::kRestarting}, {"worker:1", kRunning}});
-  FeederNodes nodes(&directory, "input", absl::Seconds(1), RealClock());
+  FeederNodes nodes(&directory, "input", absl::Seconds(1));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Acquired(nodes), "worker:1");
 }
 
 TEST(FeederNodesTest, WhenAllHaveFinishedNobodyReads) {
   ScriptedDirectory directory({{"worker:0", FeedTarget::State::kFinished}});
-  FeederNodes nodes(&directory, "input", absl::Seconds(1), RealClock());
+  FeederNodes nodes(&directory, "input", absl::Seconds(1));
   EXPECT_TRUE(nodes.any_reading());
   EXPECT_EQ(Acquired(nodes), "");
   EXPECT_FALSE(nodes.any_reading());
@@ -87,7 +86,7 @@ TEST(FeederNodesTest, WhenAllHaveFinishedNobodyReads) {
 
 TEST(FeederNodesTest, ANodeThatFailedIsTheError) {
   ScriptedDirectory directory({{"worker:0", FeedTarget::State::kFailed}});
-  FeederNodes nodes(&directory, "input", absl::Seconds(1), RealClock());
+  FeederNodes nodes(&directory, "input", absl::Seconds(1));
   EXPECT_THAT(nodes.Acquire(),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("worker:0 exited with code 1")));
 }

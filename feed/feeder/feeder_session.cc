@@ -48,14 +48,13 @@ absl::Status UnprovenError(absl::string_view place, absl::Duration time) {
 }
 
 FeedSession::FeedSession(uint64_t id, FeedTarget target, SessionOptions options,
-                         absl::Duration open_timeout, Clock* clock,
-                         std::shared_ptr<FeederOutbox> outbox, int64_t shared_min_bytes)
+                         absl::Duration open_timeout, std::shared_ptr<FeederOutbox> outbox,
+                         int64_t shared_min_bytes)
     : id_(id),
       target_(std::move(target)),
-      options_(WithProgress(std::move(options), clock->SteadyNow())),
+      options_(WithProgress(std::move(options), RealClock()->SteadyNow())),
       open_timeout_(open_timeout),
-      clock_(clock),
-      opened_at_(clock->SteadyNow()),
+      opened_at_(RealClock()->SteadyNow()),
       outbox_(std::move(outbox)),
       shared_min_bytes_(shared_min_bytes) {
   const int64_t row = options_.first_row;
@@ -176,7 +175,7 @@ void FeedSession::Changed() {
 }
 
 absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_ok) {
-  const absl::Duration began = clock_->SteadyNow();
+  const absl::Duration began = RealClock()->SteadyNow();
   while (true) {
     if (state_.end != SessionEnd::kOpen || state_.revoked_row.has_value()) {
       return EndStatus(done_is_ok);
@@ -185,7 +184,7 @@ absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_
     const absl::Duration deadline =
         answered_ ? std::max(began, options_.progress->last()) + options_.feed_timeout
                   : opened_at_ + open_timeout_;
-    const absl::Duration left = deadline - clock_->SteadyNow();
+    const absl::Duration left = deadline - RealClock()->SteadyNow();
     if (left > absl::ZeroDuration()) {
       WaitForChange(left);
       continue;
@@ -211,9 +210,9 @@ absl::Status FeedSession::WaitFor(absl::FunctionRef<bool()> ready, bool done_is_
 absl::Status FeedSession::WaitToSend(absl::FunctionRef<bool()> ready) {
   const bool open = state_.end == SessionEnd::kOpen && !state_.revoked_row.has_value();
   if (open && ready()) return absl::OkStatus();
-  const absl::Duration began = clock_->SteadyNow();
+  const absl::Duration began = RealClock()->SteadyNow();
   absl::Status status = WaitFor(ready, /*done_is_ok=*/false);
-  state_.times.credit += clock_->SteadyNow() - began;
+  state_.times.credit += RealClock()->SteadyNow() - began;
   return status;
 }
 
@@ -242,14 +241,14 @@ absl::StatusOr<FeedSession::Readiness> FeedSession::Ready() {
 
 absl::StatusOr<FeedSession::Readiness> FeedSession::WaitReady(std::optional<int64_t> send_bytes) {
   MutexLock lock(&mu_);
-  const absl::Duration began = clock_->SteadyNow();
+  const absl::Duration began = RealClock()->SteadyNow();
   const absl::Status status = WaitFor(
       [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
         const Readiness now = ReadinessNow(send_bytes);
         return now.can_send || now.has_result || now.done;
       },
       /*done_is_ok=*/true);
-  if (send_bytes.has_value()) state_.times.credit += clock_->SteadyNow() - began;
+  if (send_bytes.has_value()) state_.times.credit += RealClock()->SteadyNow() - began;
   MILLRACE_RETURN_IF_ERROR(status);
   return ReadinessNow(send_bytes);
 }
@@ -259,9 +258,9 @@ absl::StatusOr<FeedSession::Readiness> FeedSession::WaitReady(std::optional<int6
 absl::StatusOr<PreparedBatch> FeedSession::Prepare(const RecordBatch& batch) {
   PreparedBatch prepared;
   prepared.rows = batch.num_rows();
-  const absl::Duration began = clock_->SteadyNow();
+  const absl::Duration began = RealClock()->SteadyNow();
   absl::StatusOr<EncodedBatch> encoded = EncodeBatch(batch);
-  const absl::Duration encode_time = clock_->SteadyNow() - began;
+  const absl::Duration encode_time = RealClock()->SteadyNow() - began;
   if (!encoded.ok()) return Annotate(encoded.status(), Place());
   prepared.encoded = *std::move(encoded);
   prepared.size_bytes = FrameBytes(prepared.encoded);
@@ -333,7 +332,7 @@ std::optional<Room> FeedSession::PlaceBody(const PreparedBatch& batch) {
 }
 
 void FeedSession::SendBatch(PreparedBatch& batch) {
-  const absl::Duration began = clock_->SteadyNow();
+  const absl::Duration began = RealClock()->SteadyNow();
   const std::optional<Room> room = PlaceBody(batch);
   const int64_t bytes = room.has_value() ? PlacedBytes(batch.encoded) : FrameBytes(batch.encoded);
   std::string metadata;
@@ -351,7 +350,7 @@ void FeedSession::SendBatch(PreparedBatch& batch) {
   } else {
     SendFrame(FrameType::kBatch, metadata, std::move(batch.encoded.parts));
   }
-  state_.times.wire += clock_->SteadyNow() - began;
+  state_.times.wire += RealClock()->SteadyNow() - began;
 }
 
 absl::StatusOr<bool> FeedSession::TrySend(PreparedBatch& batch) {

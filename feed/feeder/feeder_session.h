@@ -143,8 +143,7 @@ class FeedSession final : public std::enable_shared_from_this<FeedSession>,
  public:
   // For Feeder only.
   FeedSession(uint64_t id, FeedTarget target, SessionOptions options, absl::Duration open_timeout,
-              Clock* clock, std::shared_ptr<FeederOutbox> outbox,
-              int64_t shared_min_bytes = INT64_MAX);
+              std::shared_ptr<FeederOutbox> outbox, int64_t shared_min_bytes = INT64_MAX);
 
   FeedSession(const FeedSession&) = delete;
   FeedSession& operator=(const FeedSession&) = delete;
@@ -269,13 +268,12 @@ class FeedSession final : public std::enable_shared_from_this<FeedSession>,
   bool EndLocked(SessionEnd end, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TimeoutErrorLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NotifyChange();  // without mu_
-  void Progressed() { options_.progress->Advance(clock_->SteadyNow()); }
+  void Progressed() { options_.progress->Advance(RealClock()->SteadyNow()); }
 
   const uint64_t id_;
   const FeedTarget target_;
   const SessionOptions options_;
   const absl::Duration open_timeout_;
-  Clock* const clock_;
   absl::Duration opened_at_ ABSL_GUARDED_BY(mu_);  // steady
   std::string unproven_ ABSL_GUARDED_BY(mu_);      // as OnUnproven() told
   const std::shared_ptr<FeederOutbox> outbox_;

@@ -38,7 +38,7 @@ void FeedSession::OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& 
   if (state_.end != SessionEnd::kOpen) return;
   link_ = std::move(link);
   next_seq_ = 0;
-  opened_at_ = clock_->SteadyNow();
+  opened_at_ = RealClock()->SteadyNow();
   unproven_.clear();
   const OpenFrame open = MakeOpen(reply);
   awaits_segment_ = open.shared_memory;
@@ -47,7 +47,7 @@ void FeedSession::OnLink(std::shared_ptr<FeederLink> link, const ReplyEndpoint& 
 
 void FeedSession::OnConnecting() {
   MutexLock lock(&mu_);
-  opened_at_ = clock_->SteadyNow();
+  opened_at_ = RealClock()->SteadyNow();
   unproven_.clear();
 }
 

@@ -33,7 +33,7 @@ struct JobState {
         source(source),
         observer(observer),
         options(std::move(given)),
-        nodes(directory, options.queue, options.feed_timeout, RealClock()) {}
+        nodes(directory, options.queue, options.feed_timeout) {}
 
   Feeder* const feeder;
   const PartitionedSource* const source;

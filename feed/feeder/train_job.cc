@@ -56,7 +56,7 @@ TrainJob::TrainJob(Feeder* feeder, NodeDirectory* directory, const PartitionedSo
       source_(source),
       observer_(observer),
       options_(std::move(options)),
-      nodes_(directory_, options_.queue, options_.feed_timeout, RealClock()),
+      nodes_(directory_, options_.queue, options_.feed_timeout),
       keep_(options_.keep_bytes),
       feed_id_(options_.feed_id) {}
 

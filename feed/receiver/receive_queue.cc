@@ -353,12 +353,7 @@ absl::Status ReceiveQueue::Finish(const absl::Status& status) {
   }
   const std::vector<SessionPtr> sessions = sessions_;
   train_stop_ = inference_stop_ = absl::StrCat(node_name_, " has failed");
-  for (const SessionPtr& session : sessions) {
-    End(session.get(), FrameType::kError,
-        EncodeError({.code = status.code(),
-                     .message = std::string(status.message()),
-                     .program_ended = true}));
-  }
+  for (const SessionPtr& session : sessions) Fail(session.get(), status, /*program_ended=*/true);
   return absl::OkStatus();
 }
 
@@ -395,9 +390,11 @@ void ReceiveQueue::Reject(ReceiveSession* session, absl::string_view why) {
   }
 }
 
-void ReceiveQueue::Fail(ReceiveSession* session, const absl::Status& status) {
+void ReceiveQueue::Fail(ReceiveSession* session, const absl::Status& status, bool program_ended) {
   End(session, FrameType::kError,
-      EncodeError({.code = status.code(), .message = std::string(status.message())}));
+      EncodeError({.code = status.code(),
+                   .message = std::string(status.message()),
+                   .program_ended = program_ended}));
 }
 
 void ReceiveQueue::Abort(ReceiveSession* session) { EndSilently(session); }

@@ -165,8 +165,9 @@ class ReceiveQueue {
   // The holder() goes behind the other feeds; what comes of it is read when it has the turn again.
   void PassTurn();
 
-  // Ends a session: its rows that NextBatch has not returned are dropped.
-  void Fail(ReceiveSession* session, const absl::Status& status);
+  // Ends a session: its rows that NextBatch has not returned are dropped. `program_ended`: so has
+  // the program, and `status` is its error.
+  void Fail(ReceiveSession* session, const absl::Status& status, bool program_ended = false);
   void Abort(ReceiveSession* session);
   // The connection is gone. A complete training partition will still be read; anything else ends.
   // `status` is what the feeder gets, if it can still be told.
