@@ -28,6 +28,7 @@ namespace {
 struct Orders {
   std::string what;
   int64_t number = 0;
+  bool first_attempt = true;
 };
 
 std::vector<int64_t> ValuesOf(const Batch& batch) {
@@ -40,7 +41,7 @@ std::vector<int64_t> ValuesOf(const Batch& batch) {
 // What a row makes of the program, where it is the one in its orders.
 absl::Status Obey(const Orders& orders, int64_t value) {
   if (value != orders.number) return absl::OkStatus();
-  if (orders.what == "fail_at") {
+  if (orders.what == "fail_at" || (orders.what == "fail_once" && orders.first_attempt)) {
     std::fprintf(stderr, "cannot bear row %lld\n", static_cast<long long>(value));
     return absl::InternalError(absl::StrCat("row ", value, " is too much"));
   }
@@ -192,7 +193,9 @@ absl::Status Run(NodeContext& ctx, int argc, char** argv) {
   }
   if (what == "measure") return Measure(ctx);
   if (what == "echo") return Echo(ctx);
-  return Work(ctx, {.what = what, .number = argument.empty() ? -1 : std::atoll(argument.c_str())});
+  return Work(ctx, {.what = what,
+                    .number = argument.empty() ? -1 : std::atoll(argument.c_str()),
+                    .first_attempt = ctx.attempt() == 0});
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ final class RecoveryChecks extends Checks {
     check("afterShutdown", this::afterShutdown);
     check("jobsCancelled", this::jobsCancelled);
     check("nodeKilled", this::nodeKilled);
+    check("programFailed", this::programFailed);
     check("agentKilled", this::agentKilled);
     check("allExecutorsKilled", this::allExecutorsKilled);
     check("onlyAgentKilledInInference", this::onlyAgentKilledInInference);
@@ -193,6 +194,16 @@ final class RecoveryChecks extends Checks {
 
   private void nodeKilled() throws Exception {
     killed("node", cluster -> kill("-9", cluster.clusterInfo().get(0).pid()));
+  }
+
+  /** A program that ends with an error of its own while it is fed is fed again where it is started again. */
+  private void programFailed() {
+    MillraceCluster cluster = run(feed(1).restart(RestartPolicy.atMost(1)), "fail_once", "5");
+    TrainResult result = cluster.train(numbers(100, 4));
+    requireEqual(100L, result.rows());
+    requireEqual(1, cluster.clusterInfo().get(0).attempt());
+    requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    cluster.shutdown();
   }
 
   private void agentKilled() throws Exception {

@@ -17,16 +17,26 @@ final class Messages {
 
   final StatusCode code;
   final String message;
+  /** ERROR: it is the program's own, with which it has ended; another attempt may follow. */
+  final boolean programEnded;
 
-  private Messages(StatusCode code, String message) {
+  private Messages(StatusCode code, String message, boolean programEnded) {
     this.code = code;
     this.message = message;
+    this.programEnded = programEnded;
   }
 
   static byte[] encodeError(StatusCode code, String message) {
+    return encodeError(code, message, false);
+  }
+
+  static byte[] encodeError(StatusCode code, String message, boolean programEnded) {
     Map<String, Object> members = new LinkedHashMap<>();
     members.put("code", code.name());
     members.put("message", shortened(message));
+    if (programEnded) {
+      members.put("program_ended", true);
+    }
     return Json.write(members).getBytes(StandardCharsets.UTF_8);
   }
 
@@ -50,12 +60,13 @@ final class Messages {
   /** Of ERROR and ABORT. A code that is no name of one is UNKNOWN. */
   static Messages decodeError(ByteBuffer metadata) throws BadInputException {
     JsonObject members = Json.parseObject(metadata, MAX_DEPTH);
-    return new Messages(StatusCode.fromName(members.string("code")), members.string("message"));
+    boolean programEnded = members.has("program_ended") && members.bool("program_ended");
+    return new Messages(StatusCode.fromName(members.string("code")), members.string("message"), programEnded);
   }
 
   static Messages decodeTerminated(ByteBuffer metadata) throws BadInputException {
     JsonObject members = Json.parseObject(metadata, MAX_DEPTH);
-    return new Messages(StatusCode.FAILED_PRECONDITION, members.string("message"));
+    return new Messages(StatusCode.FAILED_PRECONDITION, members.string("message"), false);
   }
 
   // An unpaired surrogate cannot be written as UTF-8, and String.getBytes() makes it a question mark.

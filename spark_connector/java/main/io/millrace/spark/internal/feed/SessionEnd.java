@@ -12,7 +12,7 @@ public enum SessionEnd {
   TERMINATED,
   /** The node's ERROR. */
   ERROR,
-  /** The connection is lost; a lookup knows more. */
+  /** The connection is lost, or the program has ended with an error; a lookup knows whether another attempt follows. */
   BROKEN,
   /** The node does not know this feeder's key. */
   REFUSED,

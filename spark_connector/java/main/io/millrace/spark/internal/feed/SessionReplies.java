@@ -138,9 +138,9 @@ final class SessionReplies {
           break;
         case ERROR:
           Messages message = Messages.decodeError(metadata);
-          // UNAVAILABLE: the node has seen the connection break before this side did.
-          SessionEnd how = message.code == StatusCode.UNAVAILABLE ? SessionEnd.BROKEN : SessionEnd.ERROR;
-          end(how, message.code, Text.escaped(message.message));
+          // A node that has lost the connection, or its program, may come again.
+          boolean lost = message.code == StatusCode.UNAVAILABLE || message.programEnded;
+          end(lost ? SessionEnd.BROKEN : SessionEnd.ERROR, message.code, Text.escaped(message.message));
           break;
         default:
           throw new BadInputException("a node does not send " + header.typeName());

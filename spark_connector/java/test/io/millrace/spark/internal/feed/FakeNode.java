@@ -200,6 +200,11 @@ public final class FakeNode implements AutoCloseable {
     reply(session, FrameType.ERROR, Messages.encodeError(code, message));
   }
 
+  /** The program has ended with this error. */
+  void programEnded(long session, StatusCode code, String message) {
+    reply(session, FrameType.ERROR, Messages.encodeError(code, message, true));
+  }
+
   @Override
   public void close() {
     die();

@@ -41,6 +41,22 @@ public final class SessionEndTest extends HubFixture {
   }
 
   @Test
+  public void aProgramThatEndsWithAnErrorMayComeAgain() throws Exception {
+    FeedSession session = open(FeedMode.TRAIN);
+    long id = node.accept();
+    node.credit(id, 1 << 20, 0);
+    session.send(Rows.SCHEMA, rows(0, 10));
+    node.receive(FrameType.SCHEMA);
+    node.receive(FrameType.BATCH);
+    node.programEnded(id, StatusCode.INTERNAL, "loss is NaN");
+    MillraceException e = failure(session::awaitDone);
+    assertEquals(StatusCode.INTERNAL, e.code());
+    assertTrue(e.getMessage(), e.getMessage().contains("loss is NaN"));
+    assertEquals(SessionEnd.BROKEN, session.state().end);
+    assertEquals(10, session.state().rowsInDoubt());
+  }
+
+  @Test
   public void terminatedIsTold() throws Exception {
     FeedSession session = open(FeedMode.TRAIN);
     node.reply(node.accept(), FrameType.TERMINATED, Messages.encodeTerminated("enough"));
