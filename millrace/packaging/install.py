@@ -3,7 +3,7 @@
     ./bazelw run -c opt //:install -- --prefix /opt/millrace
 
     include/millrace/   the public headers: #include "millrace/node.h" with -I PREFIX/include
-    lib/                libmillrace-node.so, libmillrace-cluster.so, and for C libmillrace.so,
+    lib/                libmillrace-node.a and .so, libmillrace-cluster.so, and for C libmillrace.a and .so,
                         libmillrace_cluster.so, for CMake and for pkg-config
     bin/                millrace, millrace-agent, millrace-dashboard
     share/millrace/     millrace-spark.jar
@@ -21,7 +21,9 @@ PROGRAMS = ("core/cli/millrace", "core/agent/millrace-agent", "dashboard/app/mil
 LIBRARIES = ("node", "cluster")
 # Their names are those of their interface, which only grows.
 C_LIBRARIES = ("libmillrace.so", "libmillrace_cluster.so")
-PKG_CONFIG = ("millrace-node", "millrace-cluster", "millrace-c-node", "millrace-c-cluster")
+ARCHIVES = ("libmillrace-node.a", "libmillrace.a")
+PKG_CONFIG = ("millrace-node", "millrace-node-shared", "millrace-cluster", "millrace-c-node", "millrace-c-node-shared",
+              "millrace-c-cluster")
 SHARED = ("spark_connector/millrace-spark.jar", "LICENSE")
 RUNFILES = os.path.join(
     os.environ.get("RUNFILES_DIR") or os.environ.get("TEST_SRCDIR") or sys.argv[0].partition(".runfiles/")[0]
@@ -94,6 +96,8 @@ def install_libraries(prefix):
         prefix.link(f"lib/{library}", f"{library}.{major}.{minor}")
     for library in C_LIBRARIES:
         prefix.copy(f"millrace/c/{library}", f"lib/{library}", 0o755)
+    for archive in ARCHIVES:
+        prefix.copy(f"millrace/packaging/{archive}", f"lib/{archive}")
     for name in PKG_CONFIG:
         prefix.write(f"lib/pkgconfig/{name}.pc", filled(f"{name}.pc.in"))
     for name in ("MillraceConfig.cmake", "MillraceConfigVersion.cmake"):
@@ -103,7 +107,18 @@ def install_libraries(prefix):
 def filled(template):
     major, minor, _ = version().split(".")
     return (read("millrace/packaging/" + template).replace("@VERSION@", version())
-            .replace("@SOVERSION@", f"{major}.{minor}"))
+            .replace("@SOVERSION@", f"{major}.{minor}").replace("@ARCHIVES_NEED@", archives_need()))
+
+
+def archives_need():
+    """The archives of the system that a program links besides ours, as one word: CMake and pkg-config leave out and
+    reorder words that they have seen before."""
+    libraries = []
+    for archive in ARCHIVES:
+        for flag in read(f"millrace/packaging/{archive}.flags").split():
+            if flag.startswith("-l") and flag not in libraries:
+                libraries.append(flag)
+    return ",".join(["-Wl,--push-state,--as-needed,--start-group"] + libraries + ["--end-group,--pop-state"])
 
 
 def install(path):

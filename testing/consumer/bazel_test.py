@@ -34,6 +34,13 @@ class BazelTest(BazelTestCase):
         self.assertEqual(len(commands), 1, consumer_testing.FOLDER)
         self.check_what_is_printed(self.run_command(commands[0]))
 
+    def test_the_two_files_of_the_page(self):
+        self.set_up_project("squares", shutil.which("bazel"), name="squares", program=())
+        commands = consumer_testing.commands("squares with Bazel")
+        self.assertEqual(len(commands), 1, consumer_testing.FOLDER)
+        lines = self.run_command(commands[0])
+        self.assertEqual([line for line in lines if line in consumer_testing.SQUARES], consumer_testing.SQUARES)
+
 
 if __name__ == "__main__":
     unittest.main()

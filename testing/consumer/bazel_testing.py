@@ -20,14 +20,14 @@ build --nosandbox_debug
 
 
 class BazelTestCase(unittest.TestCase):
-    def set_up_project(self, section, bazel, settings=""):
+    def set_up_project(self, section, bazel, settings="", name="centroids", program=consumer_testing.PROGRAM):
         """The files of `section` in the folder self.project, and `bazel`, a path, as what the shell finds there."""
         self.work = os.path.join(os.environ["TEST_TMPDIR"], "consumer")
         self.addCleanup(self.clean_up)
         os.makedirs(os.path.join(self.work, "bin"))
         os.symlink(consumer_testing.ROOT, os.path.join(self.work, "millrace"))
-        self.project = os.path.join(self.work, "centroids")
-        consumer_testing.make_project(section, self.project)
+        self.project = os.path.join(self.work, name)
+        consumer_testing.make_project(section, self.project, program)
         bazelrc = os.path.join(self.work, "settings.bazelrc")
         with open(bazelrc, "w", encoding="utf-8") as file:
             file.write(SETTINGS + settings)

@@ -14,6 +14,15 @@ PROGRAM = ("centroids.cc", "centroids_node.cc", "train.csv", "test.csv", "sum.c"
 RESULT = "accuracy: 1.00 on 30 rows"
 PRINTED = ("trained on 120 rows", "chief:0 is running", "worker:0 is running", RESULT)
 SUM = "worker:0: the sum is 6"
+SQUARES = ["1", "4", "9", "16", "25"]
+# Of glibc and GCC: every Linux that is as new as the one that the program was built on has them.
+EVERYWHERE = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2"}
+
+
+def needed(program):
+    """The shared libraries that the program names."""
+    dynamic = subprocess.run(["readelf", "-d", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
 
 
 def commands(section):
@@ -24,10 +33,10 @@ def commands(section):
     return re.findall(r"(?m)^\$ (.*)$", found.group(1))
 
 
-def make_project(section, into):
+def make_project(section, into, program=PROGRAM):
     """Puts the program and the files of the folder `section` into the new folder `into`."""
     shutil.copytree(os.path.join(FOLDER, section), into)
-    for name in PROGRAM:
+    for name in program:
         shutil.copy(os.path.join(FOLDER, name), into)
 
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from consumer_testing import RESULT
+from consumer_testing import EVERYWHERE, RESULT, needed
 
 FOLDER = os.path.join(os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"], "millrace")
 DRIVER = os.path.join(FOLDER, "testing/consumer/centroids")
@@ -20,15 +20,6 @@ ROWS = [os.path.join(FOLDER, "testing/consumer", name) for name in ("train.csv",
 
 # Where administrators' programs are, which is not in everybody's PATH.
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
-
-# Of glibc and GCC: every Linux that is as new as the one that the program was built on has them.
-EVERYWHERE = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2"}
-
-
-def needed(program):
-    """The shared libraries that the program names."""
-    dynamic = subprocess.run(["readelf", "-d", program], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
 
 
 def defines_abseil(program):
