@@ -23,20 +23,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "millrace/cluster_spec.h"
 #include "millrace/kubernetes_client.h"
 #include "millrace/kubernetes_pod.h"
-#include "millrace/membership.h"
 #include "millrace/pod_port.h"
 #include "millrace/resolver_base.h"
 
 namespace millrace {
-
-class Clock;
-class KubernetesConfigLoader;
 
 // How the API server is found, unless a client is given.
 enum class ExecutableLocation {
@@ -94,10 +88,6 @@ struct KubernetesResolverOptions {
   // name is the host's.
   std::optional<PodIdentity> identity;
   AcceleratorCounter count_accelerators;  // see ResolverBase (TensorFlow)
-
-  // For tests; null: the real ones. (config_loader: TensorFlow)
-  std::shared_ptr<KubernetesConfigLoader> config_loader;
-  Clock* clock = nullptr;  // not owned
 };
 
 // Which task a pod is. Its pods are put in order by selector (in the order given), then by
@@ -112,8 +102,17 @@ struct KubernetesResolverOptions {
 // So a pod that is missing does not move the others to other tasks: the spec then has a gap (is
 // sparse). Only pods without numbers, as a Deployment's, close up.
 //
+// cluster_spec() lists the pods; its errors are those of PodCompleteness and, naming the job, of
+// KubernetesClient. The task of this process is the one that its pod is, for which the pods are
+// listed; it has none outside a pod and in a pod that is no task. num_accelerators() of another
+// task are the GPUs in its pod's limits, of this one or of no one those of this host.
+//
+// The callback of a watch runs as soon as the server has told a change (changes that come together
+// may come as one update), and when the server is lost: status is then not OK until it has been
+// heard again.
+//
 // With kTensorFlow: TensorFlow's resolver, bug for bug. Only the options that say so are looked at;
-// Watch() asks again and again.
+// the task of this process is not known, and Watch() asks again and again.
 //
 // Thread safety: see ClusterResolver. Watch() is pushed by the API server and starts threads:
 // docs/threads.md.
@@ -125,44 +124,8 @@ class KubernetesResolver : public ResolverBase {
       KubernetesResolverOptions options);
   ~KubernetesResolver() override;
 
-  // Lists the pods. Besides the errors of PodCompleteness: those of KubernetesClient, naming the
-  // job.
-  [[nodiscard]] absl::StatusOr<ClusterSpec> cluster_spec() override;
-
-  [[nodiscard]] absl::StatusOr<std::string> master(
-      std::optional<std::string> task_type = std::nullopt,
-      std::optional<int> task_id = std::nullopt,
-      std::optional<std::string> rpc_layer = std::nullopt) override;
-
-  // Of another task: the GPUs in its pod's limits. Of this one, or of no one: those of this host.
-  [[nodiscard]] absl::StatusOr<std::map<std::string, int>> num_accelerators(
-      std::optional<std::string> task_type = std::nullopt,
-      std::optional<int> task_id = std::nullopt) override;
-
-  // The callback runs as soon as the server has told a change (changes that come together may come
-  // as one update), and when the server is lost: status is then not OK until it has been heard
-  // again.
-  [[nodiscard]] absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(
-      MembershipCallback callback, const WatchOptions& options) override;
-  using ClusterResolver::Watch;
-
  protected:
-  // Without an implementation: for one that overrides whatever is virtual.
   explicit KubernetesResolver(const KubernetesResolverOptions& options);
-
-  // The task that this pod is, for which the pods are listed; nullopt outside a pod and in one that
-  // is no task. With kTensorFlow nullopt.
-  absl::StatusOr<std::optional<std::string>> SourceTaskType() override;
-  absl::StatusOr<std::optional<int>> SourceTaskId() override;
-
- private:
-  class Impl;
-  KubernetesResolver(const KubernetesResolverOptions& options, std::unique_ptr<Impl> impl);
-  // What Create() does with kCorrect.
-  static absl::StatusOr<std::unique_ptr<KubernetesResolver>> CreateCorrect(
-      KubernetesResolverOptions options);
-
-  const std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace millrace

@@ -14,7 +14,6 @@
 #define MILLRACE_SLURM_RESOLVER_H_
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,14 +21,12 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/cluster_resolver.h"
-#include "millrace/cluster_spec.h"
 #include "millrace/resolver_base.h"
 
 namespace millrace {
-
-struct SlurmStep;
 
 // Which task this process is; nullopt where that is not known.
 struct SlurmTaskInfo {
@@ -83,7 +80,9 @@ struct SlurmResolverOptions {
 // The k-th task of a host may use the k-th slice of gpus_per_task of the GPUs of its host: of the
 // ids in CUDA_VISIBLE_DEVICES if that is set, otherwise of 0..gpus_per_node-1. Where srun has given
 // each task GPUs of its own (--gpus-per-task, or gpus_per_task ids in CUDA_VISIBLE_DEVICES), the
-// task uses those. Hosts without GPUs are fine.
+// task uses those. Hosts without GPUs are fine. num_accelerators() is {"GPU": gpus_per_task} for
+// every task ({} if that is 0), NOT_FOUND if the step has no such task (kTensorFlow: does not
+// look).
 //
 // With kTensorFlow: hosts are taken in the order of their names, jobs too, so that ranks and hosts
 // do not match from ten unpadded hosts on; a host that is in the list twice counts once; ids are
@@ -102,39 +101,15 @@ class SlurmResolver : public ResolverBase {
 
   ~SlurmResolver() override;
 
-  absl::StatusOr<ClusterSpec> cluster_spec() override;
-  // {"GPU": gpus_per_task} for every task ({} if that is 0); NOT_FOUND if the step has no such task
-  // (kTensorFlow: does not look).
-  absl::StatusOr<std::map<std::string, int>> num_accelerators(
-      std::optional<std::string> task_type = std::nullopt,
-      std::optional<int> task_id = std::nullopt) override;
-  absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(MembershipCallback callback,
-                                                         const WatchOptions& options) override;
-  using ClusterResolver::Watch;
-
   // This process's task by its rank, whatever was set (kTensorFlow: the properties).
-  [[nodiscard]] virtual SlurmTaskInfo GetTaskInfo() const;
+  [[nodiscard]] virtual SlurmTaskInfo GetTaskInfo() const = 0;
 
   // The ids that this process may use, as CUDA_VISIBLE_DEVICES has them: "2,3"; "" without GPUs.
   // Errors as cluster_spec().
-  [[nodiscard]] virtual absl::StatusOr<std::string> VisibleDevices() const;
+  [[nodiscard]] virtual absl::StatusOr<std::string> VisibleDevices() const = 0;
 
  protected:
-  SlurmResolver(const SlurmResolverOptions& options, SlurmStep step);
-
-  absl::StatusOr<std::optional<std::string>> SourceTaskType() override;
-  absl::StatusOr<std::optional<int>> SourceTaskId() override;
-
-  [[nodiscard]] const SlurmStep& step() const { return *step_; }
-  // Sets CUDA_VISIBLE_DEVICES if SlurmResolverOptions::auto_set_gpu says so.
-  [[nodiscard]] absl::Status WriteVisibleDevices() const;
-
- private:
-  // What Create() does with kCorrect.
-  static absl::StatusOr<std::unique_ptr<SlurmResolver>> CreateCorrect(SlurmResolverOptions options);
-
-  const std::unique_ptr<const SlurmStep> step_;
-  const SlurmResolverOptions::Writer write_;  // empty: does not set CUDA_VISIBLE_DEVICES
+  explicit SlurmResolver(const SlurmResolverOptions& options);
 };
 
 }  // namespace millrace

@@ -25,6 +25,7 @@
 #include "resolver/kubernetes/api_server_test_base.h"
 #include "resolver/kubernetes/client/kube_config.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
+#include "resolver/kubernetes/make_kubernetes_resolver.h"
 
 namespace millrace {
 namespace {
@@ -135,8 +136,8 @@ TEST_F(ApiServerAccessTest, APodsServiceAccountSuffices) {
   options.executable_location = ExecutableLocation::kWithinCluster;
   RealKubernetesConfigLoader::Options loader;
   loader.service_account.folder = folder_->path();
-  options.config_loader = std::make_shared<RealKubernetesConfigLoader>(loader);
-  const auto resolver = KubernetesResolver::Create(options);
+  const auto resolver = internal::MakeKubernetesResolver(
+      options, {.config_loader = std::make_shared<RealKubernetesConfigLoader>(loader)});
   ASSERT_THAT(resolver, IsOk());
   EXPECT_THAT((*resolver)->cluster_spec(),
               StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr(folder_->path())));

@@ -16,6 +16,7 @@
 #include "core/net/socket_address.h"
 #include "millrace/status_macros.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
+#include "resolver/kubernetes/kubernetes_hooks.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_cluster_watch.h"
 #include "resolver/kubernetes/pod_identity.h"
@@ -113,13 +114,15 @@ class PodMembershipWatch final : public MembershipWatch {
   PodClusterWatch watch_;
 };
 
-}  // namespace
-
-class KubernetesResolver::Impl {
+// Asks and watches the server for the pods of all jobs.
+class PodFinder {
  public:
-  Impl(KubernetesResolverOptions options, std::shared_ptr<KubernetesClient> client,
-       std::optional<PodIdentity> identity)
-      : options_(std::move(options)), client_(std::move(client)), identity_(std::move(identity)) {
+  PodFinder(KubernetesResolverOptions options, std::shared_ptr<KubernetesClient> client,
+            std::optional<PodIdentity> identity, Clock* clock)
+      : options_(std::move(options)),
+        client_(std::move(client)),
+        identity_(std::move(identity)),
+        clock_(clock) {
     rules_.namespace_name = options_.namespace_name;
     rules_.completeness = options_.completeness;
     for (const auto& [job, selectors] : options_.job_to_label_mapping) {
@@ -143,7 +146,7 @@ class KubernetesResolver::Impl {
 
   // The pods now, or once they are complete.
   [[nodiscard]] absl::StatusOr<PodCluster> Resolve() const {
-    const absl::Duration begin = options_.clock->SteadyNow();
+    const absl::Duration begin = clock_->SteadyNow();
     absl::StatusOr<PodCluster> cluster = List(options_.timeout);
     if (cluster.ok() || options_.completeness != PodCompleteness::kWait ||
         IsFinal(cluster.status().code())) {
@@ -172,13 +175,13 @@ class KubernetesResolver::Impl {
 
  private:
   [[nodiscard]] absl::StatusOr<PodCluster> List(absl::Duration timeout) const {
-    const absl::Duration deadline = options_.clock->SteadyNow() + timeout;
+    const absl::Duration deadline = clock_->SteadyNow() + timeout;
     std::vector<PodJob> jobs;
     for (const PodSource& source : rules_.jobs) {
       PodJob& job =
           jobs.emplace_back(PodJob{.name = source.job, .expected_tasks = source.expected_tasks});
       for (const std::string& selector : source.selectors) {
-        const absl::Duration left = deadline - options_.clock->SteadyNow();
+        const absl::Duration left = deadline - clock_->SteadyNow();
         absl::StatusOr<PodList> list =
             left > absl::ZeroDuration()
                 ? client_->ListPods(
@@ -223,7 +226,7 @@ class KubernetesResolver::Impl {
                                 });
     MutexLock lock(&heard.mu);
     while (!heard.cluster.ok() && !IsFinal(heard.cluster.status().code())) {
-      const absl::Duration left = deadline - options_.clock->SteadyNow();
+      const absl::Duration left = deadline - clock_->SteadyNow();
       if (left <= absl::ZeroDuration()) {
         return absl::DeadlineExceededError(absl::StrCat("waited ",
                                                         absl::FormatDuration(options_.wait_timeout),
@@ -240,90 +243,66 @@ class KubernetesResolver::Impl {
     options.pods.list_timeout = options_.timeout;
     options.pods.max_backoff = options_.max_backoff;
     options.pods.first_backoff = std::min(options.pods.first_backoff, options_.max_backoff);
-    options.pods.clock = options_.clock;
+    options.pods.clock = clock_;
     return options;
   }
 
   const KubernetesResolverOptions options_;
   const std::shared_ptr<KubernetesClient> client_;
   const std::optional<PodIdentity> identity_;
+  Clock* const clock_;     // not owned
   PodClusterRules rules_;  // constant once made
 };
 
-namespace {
-
-bool WithinCluster(const KubernetesResolverOptions& options) {
+bool WithinCluster(const KubernetesResolverOptions& options, KubernetesConfigLoader& loader) {
   if (options.executable_location != ExecutableLocation::kAutomatic) {
     return options.executable_location == ExecutableLocation::kWithinCluster;
   }
   // A kubeconfig or a context that is named is meant.
   if (!options.kubeconfig.empty() || !options.context.empty()) return false;
-  return options.config_loader->RunsInCluster();
+  return loader.RunsInCluster();
 }
 
-}  // namespace
+class PodResolver final : public KubernetesResolver {
+ public:
+  PodResolver(const KubernetesResolverOptions& options, std::shared_ptr<KubernetesClient> client,
+              std::optional<PodIdentity> identity, Clock* clock)
+      : KubernetesResolver(options),
+        pods_(options, std::move(client), std::move(identity), clock) {}
 
-absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::CreateCorrect(
-    KubernetesResolverOptions options) {
-  if (options.clock == nullptr) options.clock = RealClock();
-  MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
-
-  const bool within = WithinCluster(options);
-  std::shared_ptr<KubernetesClient> client = options.override_client;
-  std::string namespace_name;
-  if (client == nullptr) {
-    KubernetesConfigLoader& loader = *options.config_loader;
-    MILLRACE_ASSIGN_OR_RETURN(KubernetesAccess access,
-                              within ? loader.InCluster() : loader.KubeConfig(options.context));
-    client = std::move(access.client);
-    namespace_name = std::move(access.namespace_name);
+  absl::StatusOr<ClusterSpec> cluster_spec() override {
+    MILLRACE_ASSIGN_OR_RETURN(PodCluster cluster, pods_.Resolve());
+    return std::move(cluster.spec);
   }
-  std::optional<PodIdentity> identity =
-      options.identity.has_value() ? options.identity : PodIdentityFromEnvironment(within);
-  std::string own = identity.has_value() ? identity->namespace_name : "";
-  if (own.empty()) own = namespace_name;
-  if (own.empty()) own = "default";
-  if (identity.has_value() && identity->namespace_name.empty()) identity->namespace_name = own;
-  if (options.all_namespaces) {
-    options.namespace_name.clear();
-  } else if (options.namespace_name.empty()) {
-    options.namespace_name = own;
-  }
-  auto impl = std::make_unique<Impl>(options, std::move(client), std::move(identity));
-  return std::unique_ptr<KubernetesResolver>(new KubernetesResolver(options, std::move(impl)));
-}
 
-KubernetesResolver::KubernetesResolver(const KubernetesResolverOptions& options)
-    : KubernetesResolver(options, nullptr) {}
+  absl::StatusOr<std::string> master(std::optional<std::string> task_type,
+                                     std::optional<int> task_id,
+                                     std::optional<std::string> rpc_layer) override;
+  absl::StatusOr<std::map<std::string, int>> num_accelerators(std::optional<std::string> task_type,
+                                                              std::optional<int> task_id) override;
+  absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(MembershipCallback callback,
+                                                         const WatchOptions& options) override;
 
-KubernetesResolver::KubernetesResolver(const KubernetesResolverOptions& options,
-                                       std::unique_ptr<Impl> impl)
-    : ResolverBase({.behavior = options.behavior,
-                    .properties = {.task_type = options.task_type,
-                                   .task_id = options.task_id,
-                                   .rpc_layer = options.rpc_layer},
-                    .count_accelerators = options.count_accelerators}),
-      impl_(std::move(impl)) {}
+ protected:
+  absl::StatusOr<std::optional<std::string>> SourceTaskType() override;
+  absl::StatusOr<std::optional<int>> SourceTaskId() override;
 
-KubernetesResolver::~KubernetesResolver() = default;
+ private:
+  const PodFinder pods_;
+};
 
-absl::StatusOr<ClusterSpec> KubernetesResolver::cluster_spec() {
-  MILLRACE_ASSIGN_OR_RETURN(PodCluster cluster, impl_->Resolve());
-  return std::move(cluster.spec);
-}
-
-absl::StatusOr<std::string> KubernetesResolver::master(std::optional<std::string> task_type,
-                                                       std::optional<int> task_id,
-                                                       std::optional<std::string> rpc_layer) {
+absl::StatusOr<std::string> PodResolver::master(std::optional<std::string> task_type,
+                                                std::optional<int> task_id,
+                                                std::optional<std::string> rpc_layer) {
   const TaskProperties set = overrides();
   if (!task_type.has_value()) task_type = set.task_type;
   if (!task_id.has_value()) task_id = set.task_id;
   const bool known = task_type.has_value() && task_id.has_value();
-  if (!known && !impl_->has_identity()) return std::string();
+  if (!known && !pods_.has_identity()) return std::string();
   // One list answers both who this is and where.
-  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, impl_->Resolve());
+  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, pods_.Resolve());
   if (!known) {
-    const PodCluster::Task* own = impl_->OwnTask(cluster);
+    const PodCluster::Task* own = pods_.OwnTask(cluster);
     if (own == nullptr) return std::string();
     if (!task_type.has_value()) task_type = own->job;
     if (!task_id.has_value()) task_id = own->index;
@@ -336,11 +315,11 @@ absl::StatusOr<std::string> KubernetesResolver::master(std::optional<std::string
   return FormatMasterUrl(address, rpc_layer.value_or(""));
 }
 
-absl::StatusOr<std::map<std::string, int>> KubernetesResolver::num_accelerators(
+absl::StatusOr<std::map<std::string, int>> PodResolver::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
   if (!task_type.has_value() && !task_id.has_value()) return CountLocalAccelerators();
-  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, impl_->Resolve());
-  const PodCluster::Task* pod_task = impl_->OwnTask(cluster);
+  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, pods_.Resolve());
+  const PodCluster::Task* pod_task = pods_.OwnTask(cluster);
   const TaskProperties set = overrides();
   std::optional<std::string> own_type = set.task_type;
   std::optional<int> own_id = set.task_id;
@@ -363,28 +342,72 @@ absl::StatusOr<std::map<std::string, int>> KubernetesResolver::num_accelerators(
   return it->pod->accelerators;
 }
 
-absl::StatusOr<std::optional<std::string>> KubernetesResolver::SourceTaskType() {
-  if (!impl_->has_identity()) return std::nullopt;
-  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, impl_->Resolve());
-  const PodCluster::Task* own = impl_->OwnTask(cluster);
+absl::StatusOr<std::optional<std::string>> PodResolver::SourceTaskType() {
+  if (!pods_.has_identity()) return std::nullopt;
+  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, pods_.Resolve());
+  const PodCluster::Task* own = pods_.OwnTask(cluster);
   if (own == nullptr) return std::nullopt;
   return own->job;
 }
 
-absl::StatusOr<std::optional<int>> KubernetesResolver::SourceTaskId() {
-  if (!impl_->has_identity()) return std::nullopt;
-  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, impl_->Resolve());
-  const PodCluster::Task* own = impl_->OwnTask(cluster);
+absl::StatusOr<std::optional<int>> PodResolver::SourceTaskId() {
+  if (!pods_.has_identity()) return std::nullopt;
+  MILLRACE_ASSIGN_OR_RETURN(const PodCluster cluster, pods_.Resolve());
+  const PodCluster::Task* own = pods_.OwnTask(cluster);
   if (own == nullptr) return std::nullopt;
   return own->index;
 }
 
-absl::StatusOr<std::unique_ptr<MembershipWatch>> KubernetesResolver::Watch(
+absl::StatusOr<std::unique_ptr<MembershipWatch>> PodResolver::Watch(
     MembershipCallback callback, const WatchOptions& /*options*/) {
   if (callback == nullptr) {
     return absl::InvalidArgumentError("a watch needs a callback to call with the members");
   }
-  return impl_->Watch(std::move(callback));
+  return pods_.Watch(std::move(callback));
 }
+
+}  // namespace
+
+namespace internal {
+
+absl::StatusOr<std::unique_ptr<KubernetesResolver>> MakePodResolver(
+    KubernetesResolverOptions options, const KubernetesHooks& hooks) {
+  MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
+
+  KubernetesConfigLoader& loader = *hooks.config_loader;
+  const bool within = WithinCluster(options, loader);
+  std::shared_ptr<KubernetesClient> client = options.override_client;
+  std::string namespace_name;
+  if (client == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(KubernetesAccess access,
+                              within ? loader.InCluster() : loader.KubeConfig(options.context));
+    client = std::move(access.client);
+    namespace_name = std::move(access.namespace_name);
+  }
+  std::optional<PodIdentity> identity =
+      options.identity.has_value() ? options.identity : PodIdentityFromEnvironment(within);
+  std::string own = identity.has_value() ? identity->namespace_name : "";
+  if (own.empty()) own = namespace_name;
+  if (own.empty()) own = "default";
+  if (identity.has_value() && identity->namespace_name.empty()) identity->namespace_name = own;
+  if (options.all_namespaces) {
+    options.namespace_name.clear();
+  } else if (options.namespace_name.empty()) {
+    options.namespace_name = own;
+  }
+  return std::make_unique<PodResolver>(options, std::move(client), std::move(identity),
+                                       hooks.clock);
+}
+
+}  // namespace internal
+
+KubernetesResolver::KubernetesResolver(const KubernetesResolverOptions& options)
+    : ResolverBase({.behavior = options.behavior,
+                    .properties = {.task_type = options.task_type,
+                                   .task_id = options.task_id,
+                                   .rpc_layer = options.rpc_layer},
+                    .count_accelerators = options.count_accelerators}) {}
+
+KubernetesResolver::~KubernetesResolver() = default;
 
 }  // namespace millrace

@@ -2,25 +2,34 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "core/base/clock.h"
 #include "millrace/kubernetes_resolver.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
+#include "resolver/kubernetes/kubernetes_hooks.h"
+#include "resolver/kubernetes/make_kubernetes_resolver.h"
 #include "resolver/tensorflow/tensorflow_kubernetes_resolver.h"
 
 namespace millrace {
 
-absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::Create(
-    KubernetesResolverOptions options) {
+absl::StatusOr<std::unique_ptr<KubernetesResolver>> internal::MakeKubernetesResolver(
+    KubernetesResolverOptions options, KubernetesHooks hooks) {
   if (options.job_to_label_mapping.empty()) {
     options.job_to_label_mapping = {{"worker", {"job-name=tensorflow"}}};
   }
-  if (options.config_loader == nullptr) {
-    options.config_loader = std::make_shared<RealKubernetesConfigLoader>(
+  if (hooks.config_loader == nullptr) {
+    hooks.config_loader = std::make_shared<RealKubernetesConfigLoader>(
         RealKubernetesConfigLoader::Options{.kubeconfig = options.kubeconfig});
   }
+  if (hooks.clock == nullptr) hooks.clock = RealClock();
   if (options.behavior == ResolverBehavior::kTensorFlow) {
-    return MakeTensorFlowKubernetesResolver(std::move(options));
+    return MakeTensorFlowKubernetesResolver(std::move(options), std::move(hooks.config_loader));
   }
-  return CreateCorrect(std::move(options));
+  return MakePodResolver(std::move(options), hooks);
+}
+
+absl::StatusOr<std::unique_ptr<KubernetesResolver>> KubernetesResolver::Create(
+    KubernetesResolverOptions options) {
+  return internal::MakeKubernetesResolver(std::move(options), {});
 }
 
 }  // namespace millrace

@@ -29,6 +29,8 @@
 #include "resolver/kubernetes/client/fake_kubernetes_client.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "resolver/kubernetes/client/pod.h"
+#include "resolver/kubernetes/kubernetes_hooks.h"
+#include "resolver/kubernetes/make_kubernetes_resolver.h"
 #include "resolver/kubernetes/pod_identity.h"
 
 namespace millrace {
@@ -129,9 +131,9 @@ class KubernetesResolverTest : public testing::Test {
   }
 
   std::unique_ptr<KubernetesResolver> Create() { return Create(options_); }
-  static std::unique_ptr<KubernetesResolver> Create(const KubernetesResolverOptions& options) {
+  std::unique_ptr<KubernetesResolver> Create(const KubernetesResolverOptions& options) {
     absl::StatusOr<std::unique_ptr<KubernetesResolver>> resolver =
-        KubernetesResolver::Create(options);
+        internal::MakeKubernetesResolver(options, hooks_);
     EXPECT_THAT(resolver, IsOk());
     return resolver.ok() ? *std::move(resolver) : nullptr;
   }
@@ -142,6 +144,7 @@ class KubernetesResolverTest : public testing::Test {
 
   std::shared_ptr<FakeKubernetesClient> client_ = std::make_shared<FakeKubernetesClient>();
   KubernetesResolverOptions options_;
+  internal::KubernetesHooks hooks_;
 };
 
 }  // namespace millrace

@@ -88,7 +88,7 @@ TEST_F(KubernetesResolverTest, FindsItsNamespace) {
   options_.override_client = nullptr;
   options_.job_to_label_mapping = {};
   for (const bool in_cluster : {false, true}) {
-    options_.config_loader = std::make_shared<FakeConfigLoader>(in_cluster);
+    hooks_.config_loader = std::make_shared<FakeConfigLoader>(in_cluster);
     EXPECT_EQ(Spec(), R"({"worker":["10.0.0.0:8470"]})");
   }
 }
@@ -97,7 +97,7 @@ TEST_F(KubernetesResolverTest, FindsTheServerAsItsOptionsSay) {
   options_.override_client = nullptr;
   const auto calls = [&](bool in_cluster) {
     const auto loader = std::make_shared<FakeConfigLoader>(in_cluster);
-    options_.config_loader = loader;
+    hooks_.config_loader = loader;
     const auto resolver = Create();
     (void)resolver->cluster_spec();
     return loader->calls();
@@ -114,8 +114,8 @@ TEST_F(KubernetesResolverTest, FindsTheServerAsItsOptionsSay) {
 
   const auto loader = std::make_shared<FakeConfigLoader>(false);
   loader->fault = absl::NotFoundError("no kubeconfig");
-  options_.config_loader = loader;
-  EXPECT_THAT(KubernetesResolver::Create(options_),
+  hooks_.config_loader = loader;
+  EXPECT_THAT(internal::MakeKubernetesResolver(options_, hooks_),
               StatusIs(absl::StatusCode::kNotFound, "no kubeconfig"));
 }
 
@@ -199,7 +199,7 @@ TEST_F(KubernetesResolverTest, WaitsNoLongerThanItMay) {
   FakeClock clock;
   options_.completeness = PodCompleteness::kWait;
   options_.wait_timeout = absl::Hours(3);
-  options_.clock = &clock;
+  hooks_.clock = &clock;
   client_->Put(MakePod("w", 0, "Pending"));
   const auto resolver = Create();
   absl::Status status;

@@ -116,7 +116,7 @@ TEST_F(KubernetesResolverTest, AWatchSaysThatTheServerIsLostAndFoundAgain) {
 
 TEST_F(KubernetesResolverTest, AWatchDoesNotTrustAServerThatDoesNotAnswer) {
   FakeClock clock;
-  options_.clock = &clock;
+  hooks_.clock = &clock;
   client_->Put(MakePod("w", 0));
   Updates updates;
   const auto resolver = Create();

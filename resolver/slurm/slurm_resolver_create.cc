@@ -13,6 +13,7 @@
 #include "millrace/slurm_resolver.h"
 #include "millrace/status_macros.h"
 #include "resolver/local_accelerators.h"
+#include "resolver/slurm/slurm_step_resolver.h"
 #include "resolver/tensorflow/tensorflow_slurm_resolver.h"
 
 namespace millrace {
@@ -44,7 +45,7 @@ absl::StatusOr<std::unique_ptr<SlurmResolver>> SlurmResolver::Create(SlurmResolv
   if (options.behavior == ResolverBehavior::kTensorFlow) {
     return MakeTensorFlowSlurmResolver(std::move(options));
   }
-  return CreateCorrect(std::move(options));
+  return MakeSlurmStepResolver(options);
 }
 
 }  // namespace millrace

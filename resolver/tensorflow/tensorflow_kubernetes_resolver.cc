@@ -27,8 +27,9 @@ absl::Status ClientError(const absl::Status& status, absl::string_view python_cl
 
 class TensorFlowKubernetesResolver final : public KubernetesResolver {
  public:
-  explicit TensorFlowKubernetesResolver(KubernetesResolverOptions options)
-      : KubernetesResolver(options), options_(std::move(options)) {}
+  TensorFlowKubernetesResolver(KubernetesResolverOptions options,
+                               std::shared_ptr<KubernetesConfigLoader> loader)
+      : KubernetesResolver(options), options_(std::move(options)), loader_(std::move(loader)) {}
 
   // Pods of all namespaces, by name within a selector, each as often as it is selected, at the
   // addresses of their hosts. One that does not run is an error.
@@ -45,32 +46,11 @@ class TensorFlowKubernetesResolver final : public KubernetesResolver {
     return spec;
   }
 
-  absl::StatusOr<std::string> master(std::optional<std::string> task_type,
-                                     std::optional<int> task_id,
-                                     std::optional<std::string> rpc_layer) override {
-    return ResolverBase::master(std::move(task_type), task_id, std::move(rpc_layer));
-  }
-
-  absl::StatusOr<std::map<std::string, int>> num_accelerators(std::optional<std::string> task_type,
-                                                              std::optional<int> task_id) override {
-    return ResolverBase::num_accelerators(std::move(task_type), task_id);
-  }
-
-  absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(MembershipCallback callback,
-                                                         const WatchOptions& options) override {
-    return ResolverBase::Watch(std::move(callback), options);
-  }
-
- protected:
-  // It does not know which pod it runs in.
-  absl::StatusOr<std::optional<std::string>> SourceTaskType() override { return std::nullopt; }
-  absl::StatusOr<std::optional<int>> SourceTaskId() override { return std::nullopt; }
-
  private:
   // Always by the kubeconfig: the configuration that the constructor has loaded is forgotten.
   absl::StatusOr<std::shared_ptr<KubernetesClient>> Client() const {
     if (options_.override_client != nullptr) return options_.override_client;
-    absl::StatusOr<KubernetesAccess> access = options_.config_loader->KubeConfig(options_.context);
+    absl::StatusOr<KubernetesAccess> access = loader_->KubeConfig(options_.context);
     if (!access.ok()) return ClientError(access.status(), "ConfigException");
     return std::shared_ptr<KubernetesClient>(std::move(access->client));
   }
@@ -96,20 +76,20 @@ class TensorFlowKubernetesResolver final : public KubernetesResolver {
   }
 
   const KubernetesResolverOptions options_;
+  const std::shared_ptr<KubernetesConfigLoader> loader_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<KubernetesResolver>> MakeTensorFlowKubernetesResolver(
-    KubernetesResolverOptions options) {
+    KubernetesResolverOptions options, std::shared_ptr<KubernetesConfigLoader> loader) {
   if (options.override_client == nullptr) {
-    KubernetesConfigLoader& loader = *options.config_loader;
     const bool off_cluster = options.executable_location == ExecutableLocation::kOffCluster;
     const absl::Status loaded =
-        (off_cluster ? loader.KubeConfig(options.context) : loader.InCluster()).status();
+        (off_cluster ? loader->KubeConfig(options.context) : loader->InCluster()).status();
     if (!loaded.ok()) return ClientError(loaded, "ConfigException");
   }
-  return std::make_unique<TensorFlowKubernetesResolver>(std::move(options));
+  return std::make_unique<TensorFlowKubernetesResolver>(std::move(options), std::move(loader));
 }
 
 }  // namespace millrace

@@ -12,13 +12,14 @@
 
 #include "absl/status/statusor.h"
 #include "millrace/kubernetes_resolver.h"
+#include "resolver/kubernetes/client/kubernetes_config_loader.h"
 
 namespace millrace {
 
-// `options.config_loader` and `job_to_label_mapping` are set. Returns its ConfigException where the
+// `loader` and `options.job_to_label_mapping` are set. Returns its ConfigException where the
 // configuration cannot be read.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<KubernetesResolver>> MakeTensorFlowKubernetesResolver(
-    KubernetesResolverOptions options);
+    KubernetesResolverOptions options, std::shared_ptr<KubernetesConfigLoader> loader);
 
 }  // namespace millrace
 

@@ -81,22 +81,23 @@ TEST_F(TensorFlowKubernetesResolverTest, RaisesWhatTheClientRaises) {
   ExpectRaises("ApiException", "(403)");
   const auto loader = std::make_shared<FakeConfigLoader>(true);
   loader->fault = absl::NotFoundError("no file");
-  options_.config_loader = loader;
+  hooks_.config_loader = loader;
   options_.override_client = nullptr;
-  EXPECT_EQ(TensorFlowErrorClass(KubernetesResolver::Create(options_).status()), "ConfigException");
+  EXPECT_EQ(TensorFlowErrorClass(internal::MakeKubernetesResolver(options_, hooks_).status()),
+            "ConfigException");
 }
 
 TEST_F(TensorFlowKubernetesResolverTest, AlwaysLoadsTheKubeconfigToAnswer) {
   options_.override_client = nullptr;
   for (const auto location : {ExecutableLocation::kAutomatic, ExecutableLocation::kWithinCluster}) {
     const auto loader = std::make_shared<FakeConfigLoader>(false);
-    options_.config_loader = loader;
+    hooks_.config_loader = loader;
     options_.executable_location = location;
     EXPECT_EQ(Spec(), R"({"worker":["192.168.0.1:8470"]})");
     EXPECT_THAT(loader->calls(), ElementsAre("load_incluster_config", "load_kube_config"));
   }
   const auto loader = std::make_shared<FakeConfigLoader>(true);
-  options_.config_loader = loader;
+  hooks_.config_loader = loader;
   options_.executable_location = ExecutableLocation::kOffCluster;
   EXPECT_EQ(Spec(), R"({"worker":["192.168.0.1:8470"]})");
   EXPECT_THAT(loader->calls(), ElementsAre("load_kube_config", "load_kube_config"));

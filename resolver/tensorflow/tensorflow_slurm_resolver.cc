@@ -17,6 +17,7 @@
 #include "core/base/json.h"
 #include "millrace/status_macros.h"
 #include "resolver/slurm/slurm_step.h"
+#include "resolver/slurm/slurm_step_resolver.h"
 #include "resolver/tensorflow/python_value.h"
 #include "resolver/tensorflow/tensorflow_hostlist.h"
 
@@ -130,10 +131,10 @@ absl::StatusOr<SlurmStep> ReadStep(const SlurmResolverOptions& options) {
   return step;
 }
 
-class TensorFlowSlurmResolver final : public SlurmResolver {
+class TensorFlowSlurmResolver final : public SlurmStepResolver {
  public:
   TensorFlowSlurmResolver(const SlurmResolverOptions& options, SlurmStep step)
-      : SlurmResolver(options, std::move(step)) {}
+      : SlurmStepResolver(options, std::move(step)) {}
 
   // Fails without GPUs; sets the task, which is only known from then on, and the variable.
   absl::StatusOr<ClusterSpec> cluster_spec() override {

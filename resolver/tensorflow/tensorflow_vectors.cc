@@ -34,6 +34,7 @@
 #include "millrace/tensorflow_error.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "resolver/kubernetes/kubernetes_resolver_from_json.h"
+#include "resolver/kubernetes/make_kubernetes_resolver.h"
 #include "resolver/resolver_from_json.h"
 #include "resolver/tensorflow/python_value.h"
 #include "resolver/tensorflow/tensorflow_cluster_spec.h"
@@ -270,9 +271,8 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeKubernetes(
   MILLRACE_ASSIGN_OR_RETURN(KubernetesResolverOptions options,
                             KubernetesOptionsFromJson(description, kMode));
   *loader = std::make_shared<VectorConfigLoader>(pods);
-  options.config_loader = *loader;
   if (given) options.override_client = std::make_shared<VectorKubernetesClient>(pods);
-  return KubernetesResolver::Create(std::move(options));
+  return internal::MakeKubernetesResolver(std::move(options), {.config_loader = *loader});
 }
 
 bool IsForLater(const OrderedJson& subject) {
