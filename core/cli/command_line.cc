@@ -105,7 +105,7 @@ CLI::Option* Parser::AddDuration(CLI::App* app, const std::string& name, absl::D
 // "3/60s", or "never".
 void Parser::AddQuarantine() {
   run_->add_option_function<std::string>("--quarantine", [this](const std::string& text) {
-    QuarantinePolicy& policy = line_.run.quarantine;
+    QuarantinePolicy& policy = line_.run.cluster.failure.quarantine;
     if (text == "never") {
       policy.failures = std::numeric_limits<int>::max();
       return;
@@ -126,35 +126,37 @@ void Parser::AddQuarantine() {
 
 void Parser::AddRun() {
   RunOptions& run = line_.run;
+  ClusterOptions& cluster = run.cluster;
   run_ = app_.add_subcommand("run");
   // What follows the first word that is no option is the program's.
   run_->prefix_command();
-  run_->add_option("-n,--num-executors", run.num_executors);
-  run_->add_option("--num-ps", run.num_ps);
-  run_->add_option("--master-node", run.master_node)->check(CLI::IsMember({"chief", "master"}));
-  run_->add_flag("--eval-node", run.eval_node);
-  run_->add_option("--restarts", run.restarts)->check(CLI::Range(0, 1000000));
-  run_->add_option("--gpus-per-node", run.gpus_per_node)->check(CLI::Range(0, 1024));
+  run_->add_option("-n,--num-executors", cluster.num_executors);
+  run_->add_option("--num-ps", cluster.num_ps);
+  run_->add_option("--master-node", cluster.master_node)->check(CLI::IsMember({"chief", "master"}));
+  run_->add_flag("--eval-node", cluster.eval_node);
+  run_->add_option("--restarts", cluster.failure.restart.max_restarts)
+      ->check(CLI::Range(0, 1000000));
+  run_->add_option("--gpus-per-node", cluster.node.gpus_per_node)->check(CLI::Range(0, 1024));
   run_->add_flag("--keep-port", keep_port_);
   run_->add_option("--env", env_)->allow_extra_args(false);
-  run_->add_option("--working-dir", run.working_dir);
-  run_->add_option("--log-dir", run.log_dir);
-  run_->add_flag("--tensorboard", run.tensorboard);
+  run_->add_option("--working-dir", cluster.node.working_dir);
+  run_->add_option("--log-dir", cluster.log_dir);
+  run_->add_flag("--tensorboard", cluster.tensorboard);
   run_->add_option("--output", output_)->check(CLI::IsMember({"prefixed", "raw", "none"}));
   run_->add_flag("-q,--quiet", run.quiet);
-  AddDuration(run_, "--reservation-timeout", &run.reservation_timeout);
+  AddDuration(run_, "--reservation-timeout", &cluster.reservation_timeout);
   AddDuration(run_, "--timeout", &run.timeout);
-  AddDuration(run_, "--stop-grace", &run.stop_grace);
-  AddDuration(run_, "--stop-timeout", &run.stop_timeout);
-  AddDuration(run_, "--backoff", &run.backoff);
-  AddDuration(run_, "--max-backoff", &run.max_backoff);
+  AddDuration(run_, "--stop-grace", &cluster.failure.stop_grace);
+  AddDuration(run_, "--stop-timeout", &cluster.failure.stop_timeout);
+  AddDuration(run_, "--backoff", &cluster.failure.restart.initial_backoff);
+  AddDuration(run_, "--max-backoff", &cluster.failure.restart.max_backoff);
   AddQuarantine();
   const std::vector<CLI::Option*> here = run_->get_options();
   resolve_.AddOnTo(run_);
-  run_->add_option("--secret-file", on_.secret.file);
-  run_->add_option("--secret-dir", on_.secret.dir);
-  run_->add_option("--driver-host", on_.driver_host);
-  run_->add_option("--bind", on_.bind_address);
+  run_->add_option("--secret-file", on_.launcher.secret.file);
+  run_->add_option("--secret-dir", on_.launcher.secret.dir);
+  run_->add_option("--driver-host", on_.launcher.driver_host);
+  run_->add_option("--bind", on_.launcher.bind_address);
   run_->add_flag("--ship", on_.ship);
   for (CLI::Option* option : run_->get_options()) {
     if (std::find(here.begin(), here.end(), option) == here.end()) option->group(kOnGroup);
@@ -182,13 +184,14 @@ absl::Status Parser::FinishOn() {
           absl::StrCat(option->get_name(), " is for --on SOURCE: agents that listen elsewhere"));
     }
     std::error_code error;
-    if (run.working_dir.empty() || std::filesystem::is_directory(run.working_dir, error)) {
+    if (run.cluster.node.working_dir.empty() ||
+        std::filesystem::is_directory(run.cluster.node.working_dir, error)) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("--working-dir: Directory does not exist: ", EscapeControls(run.working_dir)));
+    return absl::InvalidArgumentError(absl::StrCat("--working-dir: Directory does not exist: ",
+                                                   EscapeControls(run.cluster.node.working_dir)));
   }
-  if (on_.secret.file.empty() == on_.secret.dir.empty()) {
+  if (on_.launcher.secret.file.empty() == on_.launcher.secret.dir.empty()) {
     return absl::InvalidArgumentError(
         "--on needs the agents' secret: --secret-file FILE or --secret-dir DIR (millrace "
         "agent-secret "
@@ -201,11 +204,12 @@ absl::Status Parser::FinishOn() {
         "without -n the source names the roles: give -n as well, or none of --num-ps, "
         "--master-node and --eval-node");
   }
-  MILLRACE_ASSIGN_OR_RETURN(on_.resolver, resolve_.DescribeOn(on_.shape ? run.reservation_timeout
-                                                                        : absl::ZeroDuration()));
+  MILLRACE_ASSIGN_OR_RETURN(
+      on_.resolver,
+      resolve_.DescribeOn(on_.shape ? run.cluster.reservation_timeout : absl::ZeroDuration()));
   const std::string type = on_.resolver.is_object() ? on_.resolver.value("type", "") : "";
-  on_.fixed_members = type == "static" || type == "slurm" || type == "tf_config";
-  on_.poll_interval = resolve_.poll_interval();
+  on_.launcher.adoption.fixed_members = type == "static" || type == "slurm" || type == "tf_config";
+  on_.launcher.poll_interval = resolve_.poll_interval();
   run.on = on_;
   return absl::OkStatus();
 }
@@ -220,7 +224,8 @@ absl::Status Parser::FinishEnv() {
       return absl::InvalidArgumentError(
           absl::StrCat("--env ", EscapeControls(entry), ": write NAME=VALUE, or NAME"));
     }
-    if (IsNodeVariable(name) || (run.gpus_per_node > 0 && name == "CUDA_VISIBLE_DEVICES")) {
+    if (IsNodeVariable(name) ||
+        (run.cluster.node.gpus_per_node > 0 && name == "CUDA_VISIBLE_DEVICES")) {
       return absl::InvalidArgumentError(absl::StrCat("--env ", name, ": millrace sets ", name,
                                                      " for each node; take another name"));
     }
@@ -407,11 +412,13 @@ absl::StatusOr<CommandLine> Parser::Finish() {
   }
   MILLRACE_RETURN_IF_ERROR(FinishOn());
   MILLRACE_RETURN_IF_ERROR(FinishEnv());
-  MILLRACE_ASSIGN_OR_RETURN(run.log_dir, LogFolder("--log-dir", run.log_dir));
+  MILLRACE_ASSIGN_OR_RETURN(run.cluster.log_dir, LogFolder("--log-dir", run.cluster.log_dir));
   static const auto* const kModes = new std::map<std::string, OutputMode>{
       {"prefixed", OutputMode::kPrefixed}, {"raw", OutputMode::kRaw}, {"none", OutputMode::kNone}};
   run.output = kModes->at(output_);
-  run.release_port = !keep_port_;
+  run.cluster.node.release_port = !keep_port_;
+  RestartPolicy& restart = run.cluster.failure.restart;
+  restart.max_backoff = std::max(restart.max_backoff, restart.initial_backoff);
   return line_;
 }
 

@@ -25,9 +25,9 @@ TEST(CommandLineTest, RunTakesItsOptionsAndLeavesTheRestToTheProgram) {
                         "--env", "B=x=y", "--timeout", "90", "--", "./train", "--num-ps", "7"});
   ASSERT_THAT(line, IsOk());
   EXPECT_EQ(line->command, "run");
-  EXPECT_EQ(line->run.num_executors, 4);
-  EXPECT_EQ(line->run.num_ps, 1);
-  EXPECT_EQ(line->run.master_node, "chief");
+  EXPECT_EQ(line->run.cluster.num_executors, 4);
+  EXPECT_EQ(line->run.cluster.num_ps, 1);
+  EXPECT_EQ(line->run.cluster.master_node, "chief");
   EXPECT_THAT(line->run.env, ElementsAre(Pair("A", "1"), Pair("B", "x=y")));
   EXPECT_EQ(line->run.timeout, absl::Seconds(90));
   EXPECT_THAT(line->run.program, ElementsAre("./train", "--num-ps", "7"));
@@ -36,7 +36,7 @@ TEST(CommandLineTest, RunTakesItsOptionsAndLeavesTheRestToTheProgram) {
 TEST(CommandLineTest, DashesAreNotNeededBeforeAProgram) {
   const auto line = ParseCommandLine({"run", "-n", "2", "python3", "-c", "pass", "--", "-n", "9"});
   ASSERT_THAT(line, IsOk());
-  EXPECT_EQ(line->run.num_executors, 2);
+  EXPECT_EQ(line->run.cluster.num_executors, 2);
   EXPECT_THAT(line->run.program, ElementsAre("python3", "-c", "pass", "--", "-n", "9"));
 }
 

@@ -238,7 +238,7 @@ void Runner::OnSignal(int signal, int count) {
 void Runner::OnTimeout() {
   interruption_.timed_out = true;
   // By then the nodes have ended, and the reader of their output has had its time as well.
-  relay_.GiveUpAfter(kReaderPatience, options_.stop_grace + kAfterGrace);
+  relay_.GiveUpAfter(kReaderPatience, options_.cluster.failure.stop_grace + kAfterGrace);
   stop_.Request(absl::StrCat("--timeout of ", DurationText(options_.timeout), " is over"));
 }
 
@@ -260,24 +260,7 @@ bool Runner::OnSuspend() {
 }
 
 ClusterOptions Runner::MakeOptions() {
-  ClusterOptions options;
-  options.num_executors = options_.num_executors;
-  options.num_ps = options_.num_ps;
-  options.master_node = options_.master_node;
-  options.eval_node = options_.eval_node;
-  options.input_mode = InputMode::kDirect;
-  options.log_dir = options_.log_dir;
-  options.node.working_dir = options_.working_dir;
-  options.node.release_port = options_.release_port;
-  options.reservation_timeout = options_.reservation_timeout;
-  options.failure.stop_grace = options_.stop_grace;
-  options.failure.stop_timeout = options_.stop_timeout;
-  options.failure.restart.max_restarts = options_.restarts;
-  options.failure.restart.initial_backoff = options_.backoff;
-  options.failure.restart.max_backoff = std::max(options_.backoff, options_.max_backoff);
-  options.failure.quarantine = options_.quarantine;
-  options.node.gpus_per_node = options_.gpus_per_node;
-  options.tensorboard = options_.tensorboard;
+  ClusterOptions options = options_.cluster;
   options.stop_request = &stop_;
   if (options_.quiet) options.progress = false;
   if (options_.output != OutputMode::kNone) {
@@ -306,13 +289,7 @@ ClusterOptions Runner::MakeOptions() {
 
 std::unique_ptr<Launcher> Runner::MakeLauncher() const {
   if (resolver_ == nullptr) return std::make_unique<LocalLauncher>();
-  const RunOn& on = *options_.on;
-  AdoptingLauncherOptions options;
-  options.secret = on.secret;
-  options.bind_address = on.bind_address;
-  options.driver_host = on.driver_host;
-  options.poll_interval = on.poll_interval;
-  options.adoption.fixed_members = on.fixed_members;
+  AdoptingLauncherOptions options = options_.on->launcher;
   options.on_note = [this](const std::string& line) { console_.Tell(line); };
   return std::make_unique<AdoptingLauncher>(resolver_, options);
 }
@@ -352,8 +329,9 @@ int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
     failure = failure_;
   }
   if (!failure.has_value() && interruption_.broken_pipe) return kExitSignalBase + SIGPIPE;
-  const std::string text = InWordsOfTheCommand(absl::StrCat(
-      FirstLine(status.message()), failure.has_value() ? LogText(*failure, options_.log_dir) : ""));
+  const std::string text = InWordsOfTheCommand(
+      absl::StrCat(FirstLine(status.message()),
+                   failure.has_value() ? LogText(*failure, options_.cluster.log_dir) : ""));
   console_.Fail(absl::IsCancelled(status) ? absl::StrCat("stopped: ", text) : text);
   if (failure.has_value()) {
     return ExitCodeOfFailure(*failure);
@@ -369,8 +347,9 @@ int Runner::Conclude(const absl::Status& status, absl::Duration elapsed) {
 namespace {
 
 // The roles of the cluster: those asked for, or those of the members there are.
-absl::StatusOr<std::vector<NodeRole>> RolesOf(RunOptions* options, ClusterResolver* resolver) {
-  if (options->on.has_value() && options->on->shape) {
+absl::StatusOr<std::vector<NodeRole>> RolesOf(RunOptions* run, ClusterResolver* resolver) {
+  ClusterOptions* const options = &run->cluster;
+  if (run->on.has_value() && run->on->shape) {
     MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec members, resolver->cluster_spec());
     MILLRACE_ASSIGN_OR_RETURN(const ClusterShape shape, ShapeOf(members));
     options->num_executors = shape.num_executors;
@@ -411,7 +390,7 @@ int Run(RunOptions options) {
   absl::StatusOr<std::string> program = options.program.front();
   if (!options.on.has_value() || options.on->ship) {
     const std::string folder =
-        JoinPath(CurrentFolder(), options.on.has_value() ? "" : options.working_dir);
+        JoinPath(CurrentFolder(), options.on.has_value() ? "" : options.cluster.node.working_dir);
     program =
         FindProgram(options.program.front(), folder, EnvOr("PATH", "/usr/local/bin:/usr/bin:/bin"));
   }
@@ -419,13 +398,14 @@ int Run(RunOptions options) {
     console.Fail(program.status().message());
     return absl::IsNotFound(program.status()) ? kExitNoProgram : kExitCannotExecute;
   }
-  const absl::Status logs = CheckLogDir(options.log_dir);
+  const absl::Status logs = CheckLogDir(options.cluster.log_dir);
   if (!logs.ok()) {
     console.Fail(logs.message());
     return kExitUsage;
   }
-  const absl::Status limits =
-      options.on.has_value() ? absl::OkStatus() : CheckLimits(ReadLimits(), options.num_executors);
+  const absl::Status limits = options.on.has_value()
+                                  ? absl::OkStatus()
+                                  : CheckLimits(ReadLimits(), options.cluster.num_executors);
   if (!limits.ok()) {
     console.Fail(limits.message());
     return kExitFailed;
