@@ -8,8 +8,7 @@
 //
 //   class MyResolver final : public ResolverBase {
 //    public:
-//     explicit MyResolver(Options options)
-//         : ResolverBase({.behavior = options.behavior, .properties = options.properties}) {}
+//     explicit MyResolver(Options options) : ResolverBase({.properties = options.properties}) {}
 //     absl::StatusOr<ClusterSpec> cluster_spec() override;   // the rest is there
 //   };
 
@@ -21,7 +20,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -43,7 +41,7 @@ using AcceleratorCounter = std::function<absl::StatusOr<std::map<std::string, in
 class ResolverBase : public ClusterResolver {
  public:
   // The address of the task given, or of this one; "" if neither is known. A given rpc_layer of ""
-  // means no prefix (kTensorFlow: as if it were not given).
+  // means no prefix.
   absl::StatusOr<std::string> master(std::optional<std::string> task_type = std::nullopt,
                                      std::optional<int> task_id = std::nullopt,
                                      std::optional<std::string> rpc_layer = std::nullopt) override;
@@ -62,7 +60,6 @@ class ResolverBase : public ClusterResolver {
 
  protected:
   struct BaseOptions {
-    ResolverBehavior behavior = ResolverBehavior::kCorrect;
     TaskProperties properties;
     // Empty: what `millrace-gpu` sees (local_accelerators.h).
     AcceleratorCounter count_accelerators;
@@ -75,20 +72,15 @@ class ResolverBase : public ClusterResolver {
   virtual absl::StatusOr<std::optional<int>> SourceTaskId();
   virtual absl::StatusOr<std::optional<std::string>> SourceRpcLayer();
 
-  // With kTensorFlow, what num_accelerators() counts: names of devices, "/job:w/.../device:GPU:0".
-  // By default those of this host, which are "/device:GPU:0", ...: it has not joined the cluster.
-  virtual absl::StatusOr<std::vector<std::string>> DeviceNames();
-
-  [[nodiscard]] ResolverBehavior behavior() const { return behavior_; }
-  [[nodiscard]] bool tensorflow() const { return behavior_ == ResolverBehavior::kTensorFlow; }
   // Fills what is missing of a task with this one's.
   absl::Status CompleteTask(std::optional<std::string>* task_type, std::optional<int>* task_id);
   // What was set, without the source.
   [[nodiscard]] TaskProperties overrides() const;
+  // set_task_id() without a look at the number.
+  void OverrideTaskId(std::optional<int> task_id);
   [[nodiscard]] absl::StatusOr<std::map<std::string, int>> CountLocalAccelerators() const;
 
  private:
-  const ResolverBehavior behavior_;
   const AcceleratorCounter count_accelerators_;
   struct Overrides;
   const std::unique_ptr<Overrides> overrides_;
@@ -98,14 +90,14 @@ class ResolverBase : public ClusterResolver {
 [[nodiscard]] std::unique_ptr<MembershipWatch> TellOnce(const absl::StatusOr<ClusterSpec>& answer,
                                                         MembershipCallback callback);
 
-// INVALID_ARGUMENT if it is negative: what the Create() of a resolver checks, but with kTensorFlow.
+// INVALID_ARGUMENT if it is negative: what the Create() of a resolver checks.
 [[nodiscard]] absl::Status CheckTaskId(const std::optional<int>& task_id);
 
-// Address of a task as `spec` has it. Errors as ClusterSpec::TaskAddress, or with kTensorFlow the
-// ValueErrors of its task_address, where the task may also be None.
+// Address of a task as `spec` has it. Errors as ClusterSpec::TaskAddress; NOT_FOUND too if the task
+// is not known.
 [[nodiscard]] absl::StatusOr<std::string> ResolvedTaskAddress(
     const ClusterSpec& spec, const std::optional<std::string>& task_type,
-    const std::optional<int>& task_id, ResolverBehavior behavior);
+    const std::optional<int>& task_id);
 
 }  // namespace millrace
 

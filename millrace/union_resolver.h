@@ -13,10 +13,7 @@
 #ifndef MILLRACE_UNION_RESOLVER_H_
 #define MILLRACE_UNION_RESOLVER_H_
 
-#include <map>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -43,7 +40,12 @@ struct UnionResolverOptions {
 
 // cluster_spec() asks each resolver once, in order; the first error is returned, with the number of
 // the resolver ("resolver 2 of 3: ..."). Task, rpc layer, environment and accelerators are the
-// first resolver's where nothing is set here.
+// first resolver's where nothing is set here; the accelerators of another task are what the
+// resolver says that it comes from.
+//
+// Watch() watches every resolver in its own way. The first update comes when each of them has
+// answered; a resolver that cannot be heard makes the status of the whole, whose spec is as old as
+// its oldest part.
 //
 // With kTensorFlow: each resolver is asked twice, a task_id or rpc_layer of 0 or "" set here is
 // lost, master() does not know the first resolver's rpc layer, nor the task set here.
@@ -53,42 +55,10 @@ class UnionResolver : public ResolverBase {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<UnionResolver>> Create(
       UnionResolverOptions options);
 
-  absl::StatusOr<ClusterSpec> cluster_spec() override;
-  absl::StatusOr<std::string> master(std::optional<std::string> task_type = std::nullopt,
-                                     std::optional<int> task_id = std::nullopt,
-                                     std::optional<std::string> rpc_layer = std::nullopt) override;
-  // Of another task: what the resolver says that it comes from.
-  absl::StatusOr<std::map<std::string, int>> num_accelerators(
-      std::optional<std::string> task_type = std::nullopt,
-      std::optional<int> task_id = std::nullopt) override;
-  absl::StatusOr<std::optional<std::string>> environment() override;
-
-  absl::StatusOr<std::optional<std::string>> task_type() override;
-  absl::StatusOr<std::optional<int>> task_id() override;
-  absl::StatusOr<std::optional<std::string>> rpc_layer() override;
-
-  // Watches every resolver in its own way. The first update comes when each of them has answered; a
-  // resolver that cannot be heard makes the status of the whole, whose spec is as old as its oldest
-  // part.
-  absl::StatusOr<std::unique_ptr<MembershipWatch>> Watch(MembershipCallback callback,
-                                                         const WatchOptions& options) override;
-  using ClusterResolver::Watch;
+  ~UnionResolver() override;
 
  protected:
-  explicit UnionResolver(UnionResolverOptions options);
-
-  [[nodiscard]] const std::vector<std::unique_ptr<ClusterResolver>>& resolvers() const {
-    return resolvers_;
-  }
-
- private:
-  // What Create() does with kCorrect.
-  static absl::StatusOr<std::unique_ptr<UnionResolver>> CreateCorrect(UnionResolverOptions options);
-
-  // One spec of each resolver, or the first error.
-  absl::StatusOr<std::vector<ClusterSpec>> AskAll();
-
-  const std::vector<std::unique_ptr<ClusterResolver>> resolvers_;
+  explicit UnionResolver(TaskProperties properties);
 };
 
 }  // namespace millrace

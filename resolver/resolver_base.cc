@@ -8,7 +8,6 @@
 #include "core/base/mutex.h"
 #include "millrace/status_macros.h"
 #include "resolver/local_accelerators.h"
-#include "resolver/tensorflow/tensorflow_base.h"
 
 namespace millrace {
 namespace {
@@ -30,8 +29,7 @@ struct ResolverBase::Overrides {
 };
 
 ResolverBase::ResolverBase(BaseOptions options)
-    : behavior_(options.behavior),
-      count_accelerators_(std::move(options.count_accelerators)),
+    : count_accelerators_(std::move(options.count_accelerators)),
       overrides_(std::make_unique<Overrides>(std::move(options.properties))) {}
 
 ResolverBase::~ResolverBase() = default;
@@ -43,8 +41,8 @@ absl::StatusOr<std::string> ResolverBase::master(std::optional<std::string> task
   if (!task_type.has_value() || !task_id.has_value()) return std::string();
   MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, cluster_spec());
   MILLRACE_ASSIGN_OR_RETURN(const std::string address,
-                            ResolvedTaskAddress(spec, task_type, task_id, behavior_));
-  if (!rpc_layer.has_value() || (tensorflow() && rpc_layer->empty())) {
+                            ResolvedTaskAddress(spec, task_type, task_id));
+  if (!rpc_layer.has_value()) {
     MILLRACE_ASSIGN_OR_RETURN(rpc_layer, this->rpc_layer());
   }
   return FormatMasterUrl(address, rpc_layer.value_or(""));
@@ -52,11 +50,6 @@ absl::StatusOr<std::string> ResolverBase::master(std::optional<std::string> task
 
 absl::StatusOr<std::map<std::string, int>> ResolverBase::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
-  if (tensorflow()) {
-    MILLRACE_RETURN_IF_ERROR(master(task_type, task_id));
-    MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> devices, DeviceNames());
-    return CountDevicesAsTensorFlow(devices, task_type, task_id);
-  }
   if (!task_type.has_value() && !task_id.has_value()) return CountLocalAccelerators();
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> own_type, this->task_type());
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<int> own_id, this->task_id());
@@ -109,10 +102,14 @@ absl::Status ResolverBase::set_task_type(std::optional<std::string> task_type) {
 }
 
 absl::Status ResolverBase::set_task_id(std::optional<int> task_id) {
-  if (!tensorflow()) MILLRACE_RETURN_IF_ERROR(CheckTaskId(task_id));
+  MILLRACE_RETURN_IF_ERROR(CheckTaskId(task_id));
+  OverrideTaskId(task_id);
+  return absl::OkStatus();
+}
+
+void ResolverBase::OverrideTaskId(std::optional<int> task_id) {
   MutexLock lock(&overrides_->mu);
   overrides_->set.task_id = task_id;
-  return absl::OkStatus();
 }
 
 absl::Status ResolverBase::set_rpc_layer(std::optional<std::string> rpc_layer) {
@@ -124,15 +121,6 @@ absl::Status ResolverBase::set_rpc_layer(std::optional<std::string> rpc_layer) {
 absl::StatusOr<std::optional<std::string>> ResolverBase::SourceTaskType() { return std::nullopt; }
 absl::StatusOr<std::optional<int>> ResolverBase::SourceTaskId() { return std::nullopt; }
 absl::StatusOr<std::optional<std::string>> ResolverBase::SourceRpcLayer() { return std::nullopt; }
-
-absl::StatusOr<std::vector<std::string>> ResolverBase::DeviceNames() {
-  MILLRACE_ASSIGN_OR_RETURN(const auto accelerators, CountLocalAccelerators());
-  std::vector<std::string> names;
-  for (const auto& [type, count] : accelerators) {
-    for (int i = 0; i < count; ++i) names.push_back(absl::StrCat("/device:", type, ":", i));
-  }
-  return names;
-}
 
 TaskProperties ResolverBase::overrides() const {
   MutexLock lock(&overrides_->mu);
@@ -156,11 +144,7 @@ absl::Status CheckTaskId(const std::optional<int>& task_id) {
 
 absl::StatusOr<std::string> ResolvedTaskAddress(const ClusterSpec& spec,
                                                 const std::optional<std::string>& task_type,
-                                                const std::optional<int>& task_id,
-                                                ResolverBehavior behavior) {
-  if (behavior == ResolverBehavior::kTensorFlow) {
-    return TaskAddressAsTensorFlow(spec, task_type, task_id);
-  }
+                                                const std::optional<int>& task_id) {
   if (!task_type.has_value() || !task_id.has_value()) {
     return absl::NotFoundError(absl::StrCat("which task this process is, is not known (task ",
                                             DescribeTask(task_type, task_id),

@@ -6,7 +6,6 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "millrace/tensorflow_error.h"
 #include "resolver/scripted_resolver.h"
 
 namespace millrace {
@@ -15,8 +14,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Optional;
-
-constexpr ResolverBehavior kTensorFlow = ResolverBehavior::kTensorFlow;
 
 ClusterSpec TwoWorkers() {
   ClusterSpec spec;
@@ -41,15 +38,6 @@ TEST(ResolverBaseTest, MasterIsEmptyWhereTheTaskIsNotKnownAndNobodyIsAsked) {
   EXPECT_THAT(resolver.master("worker"), IsOkAndHolds(""));
   EXPECT_EQ(resolver.asked(), 0);
   EXPECT_THAT(resolver.master("worker", 0), StatusIs(absl::StatusCode::kUnavailable));
-}
-
-TEST(ResolverBaseTest, TensorFlowDoesNotLetAnEmptyLayerRemoveThePrefix) {
-  ScriptedResolver resolver(TwoWorkers(), {.task_type = "worker", .rpc_layer = "grpc"},
-                            kTensorFlow);
-  EXPECT_THAT(resolver.master(std::nullopt, 0, ""), IsOkAndHolds("grpc://a:1"));
-  const auto missing = resolver.master(std::nullopt, -1);
-  EXPECT_EQ(missing.status().message(), "No task with index -1 in job 'worker'");
-  EXPECT_THAT(TensorFlowErrorClass(missing.status()), Optional(std::string("ValueError")));
 }
 
 TEST(ResolverBaseTest, PropertiesAreSetAndTakenBack) {
@@ -77,21 +65,9 @@ TEST(ResolverBaseTest, CountsTheAcceleratorsOfItsOwnTaskOnly) {
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("worker:0")));
 }
 
-TEST(ResolverBaseTest, TensorFlowFindsNoDevicesOfATaskInAProcessThatHasNotJoined) {
-  ScriptedResolver resolver(TwoWorkers(), {.task_type = "worker", .task_id = 1}, kTensorFlow);
-  EXPECT_THAT(resolver.num_accelerators(), IsOkAndHolds(std::map<std::string, int>{{"GPU", 2}}));
-  EXPECT_THAT(resolver.num_accelerators("worker"),
-              IsOkAndHolds(std::map<std::string, int>{{"GPU", 2}}));
-  EXPECT_THAT(resolver.num_accelerators("worker", 1), IsOkAndHolds(std::map<std::string, int>()));
-}
-
 TEST(ResolverBaseTest, NeedsNoTaskThatIsNotKnown) {
-  EXPECT_THAT(ResolvedTaskAddress(TwoWorkers(), std::nullopt, 0, ResolverBehavior::kCorrect),
+  EXPECT_THAT(ResolvedTaskAddress(TwoWorkers(), std::nullopt, 0),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("set task_type")));
-  const auto none = ResolvedTaskAddress(TwoWorkers(), std::nullopt, std::nullopt, kTensorFlow);
-  EXPECT_EQ(none.status().message(), "No such job in cluster: None");
-  const auto no_id = ResolvedTaskAddress(TwoWorkers(), "worker", std::nullopt, kTensorFlow);
-  EXPECT_EQ(no_id.status().message(), "No task with index None in job 'worker'");
 }
 
 }  // namespace

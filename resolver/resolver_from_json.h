@@ -3,8 +3,8 @@
 // Any resolver from its description in JSON: what `millrace resolve` and the vectors of testdata/
 // build theirs from.
 //
-// Defines: ResolverMakers, ResolverMaker, BasicResolverMakers(), ResolverFromJson(), and for makers
-// ReadTaskProperties(), CheckMembers().
+// Defines: ResolverMakers, ResolverMaker, ResolverFromJson(), and for makers ReadTaskProperties(),
+// CheckMembers().
 //
 //   {"type": "union",
 //    "resolvers": [{"type": "static", "cluster_spec": {"ps": ["h0:1"]}},
@@ -46,15 +46,6 @@ using ResolverMaker = std::function<absl::StatusOr<std::unique_ptr<ClusterResolv
 struct ResolverMakers {
   std::map<std::string, ResolverMaker> by_type;
 };
-
-// "static", "tf_config", "slurm" and "union", with the members of their options:
-//
-//   static     cluster_spec (required), master, environment, num_accelerators
-//   tf_config  environment
-//   slurm      jobs, port_base, gpus_per_node, gpus_per_task, tasks_per_node, auto_set_gpu
-//   union      resolvers (required), a list of descriptions
-//   all        task_type, task_id, rpc_layer
-[[nodiscard]] ResolverMakers BasicResolverMakers();
 
 // `behavior` holds for the resolver and for those inside it; a description may not choose.
 // Returns INVALID_ARGUMENT, naming the member by its path, if it has a wrong type, is missing or is

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/tensorflow_error.h"
+#include "resolver/every/basic_resolvers.h"
 
 namespace millrace {
 namespace {

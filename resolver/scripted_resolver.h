@@ -20,12 +20,10 @@
 namespace millrace {
 
 // Watched by polling. Thread safety: thread-safe.
-class ScriptedResolver final : public ResolverBase {
+class ScriptedResolver : public ResolverBase {
  public:
-  explicit ScriptedResolver(absl::StatusOr<ClusterSpec> answer, TaskProperties properties = {},
-                            ResolverBehavior behavior = ResolverBehavior::kCorrect)
-      : ResolverBase({.behavior = behavior,
-                      .properties = std::move(properties),
+  explicit ScriptedResolver(absl::StatusOr<ClusterSpec> answer, TaskProperties properties = {})
+      : ResolverBase({.properties = std::move(properties),
                       .count_accelerators =
                           [] {
                             return std::map<std::string, int>{{"GPU", 2}};

@@ -23,8 +23,7 @@ absl::StatusOr<std::unique_ptr<StaticResolver>> StaticResolver::CreateCorrect(
 }
 
 StaticResolver::StaticResolver(StaticResolverOptions options)
-    : ResolverBase({.behavior = options.behavior,
-                    .properties = std::move(options.properties),
+    : ResolverBase({.properties = std::move(options.properties),
                     .count_accelerators = std::move(options.count_accelerators)}),
       cluster_spec_(std::move(options.cluster_spec)),
       master_(std::move(options.master)),

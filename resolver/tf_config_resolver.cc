@@ -7,10 +7,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/cluster_spec/cluster_spec_json.h"
+#include "core/cluster_spec/python_text.h"
 #include "millrace/status_macros.h"
-#include "resolver/tensorflow/python_value.h"
 
 namespace millrace {
 namespace {
@@ -95,8 +96,7 @@ absl::StatusOr<std::unique_ptr<TfConfigResolver>> TfConfigResolver::CreateCorrec
 }
 
 TfConfigResolver::TfConfigResolver(TfConfigResolverOptions options)
-    : ResolverBase({.behavior = options.behavior,
-                    .properties = std::move(options.properties),
+    : ResolverBase({.properties = std::move(options.properties),
                     .count_accelerators = std::move(options.count_accelerators)}),
       environment_(std::move(options.environment)),
       read_(std::move(options.read)) {}
@@ -151,8 +151,9 @@ absl::StatusOr<std::optional<int>> TfConfigResolver::SourceTaskId() {
   if (!index->is_number_integer() && !index->is_string()) {
     return WrongType("task.index", "an integer", *index);
   }
-  const absl::StatusOr<int64_t> number = PythonIntOf(*index);
-  if (!number.ok() || *number < 0) {
+  const std::optional<int64_t> number =
+      PythonInt(index->is_string() ? index->get<std::string>() : DumpJson(*index));
+  if (!number.has_value() || *number < 0) {
     return Malformed(absl::StrCat("\"task.index\" must be an integer from 0 on, found ",
                                   Ellipsize(EscapeControls(DumpJson(*index)), kMaxQuotedBytes)));
   }

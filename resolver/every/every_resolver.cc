@@ -5,7 +5,8 @@
 #include "core/base/json.h"
 #include "core/base/status.h"
 #include "millrace/resolver.h"
-#include "resolver/kubernetes/kubernetes_resolver_from_json.h"
+#include "resolver/every/basic_resolvers.h"
+#include "resolver/every/kubernetes_resolver_from_json.h"
 #include "resolver/spark/resolvers_from_json.h"
 
 namespace millrace {

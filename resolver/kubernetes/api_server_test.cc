@@ -22,10 +22,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/pod_port.h"
+#include "resolver/every/make_kubernetes_resolver.h"
 #include "resolver/kubernetes/api_server_test_base.h"
 #include "resolver/kubernetes/client/kube_config.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
-#include "resolver/kubernetes/make_kubernetes_resolver.h"
 
 namespace millrace {
 namespace {

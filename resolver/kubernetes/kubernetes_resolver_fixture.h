@@ -26,12 +26,12 @@
 #include "millrace/cluster_spec.h"
 #include "millrace/kubernetes_resolver.h"
 #include "millrace/membership.h"
+#include "resolver/every/make_kubernetes_resolver.h"
 #include "resolver/kubernetes/client/fake_kubernetes_client.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
 #include "resolver/kubernetes/client/pod.h"
-#include "resolver/kubernetes/kubernetes_hooks.h"
-#include "resolver/kubernetes/make_kubernetes_resolver.h"
 #include "resolver/kubernetes/pod_identity.h"
+#include "resolver/kubernetes/pod_resolver.h"
 
 namespace millrace {
 

@@ -16,8 +16,7 @@ absl::StatusOr<std::unique_ptr<SlurmResolver>> MakeSlurmStepResolver(
 }
 
 SlurmResolver::SlurmResolver(const SlurmResolverOptions& options)
-    : ResolverBase({.behavior = options.behavior,
-                    .properties = {.task_type = options.task_type,
+    : ResolverBase({.properties = {.task_type = options.task_type,
                                    .task_id = options.task_id,
                                    .rpc_layer = options.rpc_layer},
                     .count_accelerators = nullptr}) {}
@@ -50,7 +49,7 @@ absl::StatusOr<std::map<std::string, int>> SlurmStepResolver::num_accelerators(
     if (!task_type.has_value()) task_type = own.task_type;
     if (!task_id.has_value()) task_id = own.task_id;
     MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec spec, step_.Spec());
-    MILLRACE_RETURN_IF_ERROR(ResolvedTaskAddress(spec, task_type, task_id, behavior()));
+    MILLRACE_RETURN_IF_ERROR(ResolvedTaskAddress(spec, task_type, task_id));
   }
   if (gpus == 0) return std::map<std::string, int>();
   return std::map<std::string, int>{{"GPU", gpus}};

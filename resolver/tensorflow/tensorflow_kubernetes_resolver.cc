@@ -13,6 +13,7 @@
 #include "millrace/status_macros.h"
 #include "millrace/tensorflow_error.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
+#include "resolver/tensorflow/tensorflow_base.h"
 
 namespace millrace {
 namespace {
@@ -25,11 +26,11 @@ absl::Status ClientError(const absl::Status& status, absl::string_view python_cl
   return TensorFlowError(status.code(), python_class, status.message());
 }
 
-class TensorFlowKubernetesResolver final : public KubernetesResolver {
+class TensorFlowKubernetesResolver final : public AsTensorFlow<KubernetesResolver> {
  public:
   TensorFlowKubernetesResolver(KubernetesResolverOptions options,
                                std::shared_ptr<KubernetesConfigLoader> loader)
-      : KubernetesResolver(options), options_(std::move(options)), loader_(std::move(loader)) {}
+      : AsTensorFlow(options), options_(std::move(options)), loader_(std::move(loader)) {}
 
   // Pods of all namespaces, by name within a selector, each as often as it is selected, at the
   // addresses of their hosts. One that does not run is an error.

@@ -1,5 +1,9 @@
 #include "resolver/tensorflow/tensorflow_merge.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/cluster_spec/python_text.h"

@@ -64,34 +64,31 @@ absl::Status Validate(const ClusterSpec& spec, const std::optional<std::string>&
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<bool> TensorFlowIsChief(const ClusterSpec& spec,
-                                       const std::optional<std::string>& task_type,
-                                       const std::optional<int>& task_id) {
+absl::StatusOr<bool> IsChief(const ClusterSpec& spec, const std::optional<std::string>& task_type,
+                             const std::optional<int>& task_id) {
   MILLRACE_RETURN_IF_ERROR(Validate(spec, task_type, task_id));
   if (task_type == "chief" || task_type == "evaluator") return true;
   return !spec.HasJob("chief") && task_type == "worker" && task_id == 0;
 }
 
-absl::StatusOr<std::string> TensorFlowCollectiveLeader(const ClusterSpec& spec,
-                                                       const std::optional<std::string>& task_type,
-                                                       const std::optional<int>& task_id) {
-  if (spec.empty()) return std::string();
-  MILLRACE_RETURN_IF_ERROR(Validate(spec, task_type, task_id));
-  if (task_type == "evaluator") return std::string();
-  return TensorFlowCoordinationLeader(spec);
-}
-
-absl::StatusOr<std::string> TensorFlowCoordinationLeader(const ClusterSpec& spec) {
+absl::StatusOr<std::string> CoordinationLeader(const ClusterSpec& spec) {
   if (spec.empty()) return std::string();
   if (spec.HasJob("chief")) return FirstTaskOf("chief");
   if (!spec.HasJob("worker")) return PythonError("AssertionError", "");
   return FirstTaskOf("worker");
 }
 
-absl::StatusOr<int> TensorFlowWorkerCount(const ClusterSpec& spec,
-                                          const std::optional<std::string>& task_type) {
+absl::StatusOr<std::string> CollectiveLeader(const ClusterSpec& spec,
+                                             const std::optional<std::string>& task_type,
+                                             const std::optional<int>& task_id) {
+  if (spec.empty()) return std::string();
+  MILLRACE_RETURN_IF_ERROR(Validate(spec, task_type, task_id));
+  if (task_type == "evaluator") return std::string();
+  return CoordinationLeader(spec);
+}
+
+absl::StatusOr<int> WorkerCount(const ClusterSpec& spec,
+                                const std::optional<std::string>& task_type) {
   MILLRACE_RETURN_IF_ERROR(Validate(spec, task_type, 0));
   if (task_type == "chief" || task_type == "worker") {
     return Count(spec, "chief") + Count(spec, "worker");
@@ -103,14 +100,24 @@ absl::StatusOr<int> TensorFlowWorkerCount(const ClusterSpec& spec,
   return Count(spec, "evaluator");
 }
 
-absl::StatusOr<int> TensorFlowIdInCluster(const ClusterSpec& spec,
-                                          const std::optional<std::string>& task_type,
-                                          const std::optional<int>& task_id) {
+absl::StatusOr<int> IdInCluster(const ClusterSpec& spec,
+                                const std::optional<std::string>& task_type,
+                                const std::optional<int>& task_id) {
   MILLRACE_RETURN_IF_ERROR(Validate(spec, task_type, task_id));
   if (task_type == "chief") return 0;
   if (task_type == "worker") return *task_id + Count(spec, "chief");
   if (task_type == "evaluator") return task_id.value_or(0);
   return ValueError(absl::StrCat("There is no id for task_type ", ReprOrNone(task_type)));
+}
+
+}  // namespace
+
+RoleRules TensorFlowRoleRules() {
+  return {.is_chief = IsChief,
+          .collective_leader = CollectiveLeader,
+          .coordination_leader = CoordinationLeader,
+          .worker_count = WorkerCount,
+          .id_in_cluster = IdInCluster};
 }
 
 }  // namespace millrace

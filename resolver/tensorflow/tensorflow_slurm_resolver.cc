@@ -19,6 +19,7 @@
 #include "resolver/slurm/slurm_step.h"
 #include "resolver/slurm/slurm_step_resolver.h"
 #include "resolver/tensorflow/python_value.h"
+#include "resolver/tensorflow/tensorflow_base.h"
 #include "resolver/tensorflow/tensorflow_hostlist.h"
 
 namespace millrace {
@@ -131,10 +132,10 @@ absl::StatusOr<SlurmStep> ReadStep(const SlurmResolverOptions& options) {
   return step;
 }
 
-class TensorFlowSlurmResolver final : public SlurmStepResolver {
+class TensorFlowSlurmResolver final : public AsTensorFlow<SlurmStepResolver> {
  public:
   TensorFlowSlurmResolver(const SlurmResolverOptions& options, SlurmStep step)
-      : SlurmStepResolver(options, std::move(step)) {}
+      : AsTensorFlow(options, std::move(step)) {}
 
   // Fails without GPUs; sets the task, which is only known from then on, and the variable.
   absl::StatusOr<ClusterSpec> cluster_spec() override {

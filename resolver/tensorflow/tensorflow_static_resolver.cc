@@ -12,10 +12,10 @@
 namespace millrace {
 namespace {
 
-class TensorFlowStaticResolver final : public StaticResolver {
+class TensorFlowStaticResolver final : public AsTensorFlow<StaticResolver> {
  public:
   explicit TensorFlowStaticResolver(StaticResolverOptions options)
-      : StaticResolver(options),
+      : AsTensorFlow(options),
         cluster_spec_(std::move(options.cluster_spec)),
         master_(std::move(options.master)),
         num_accelerators_(std::move(options.num_accelerators)) {}

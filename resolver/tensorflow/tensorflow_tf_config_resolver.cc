@@ -53,10 +53,10 @@ absl::StatusOr<bool> IsLocal(const ClusterSpec& spec) {
   return tasks.size() == 1;
 }
 
-class TensorFlowTfConfigResolver final : public TfConfigResolver {
+class TensorFlowTfConfigResolver final : public AsTensorFlow<TfConfigResolver> {
  public:
   explicit TensorFlowTfConfigResolver(TfConfigResolverOptions options)
-      : TfConfigResolver(options),
+      : AsTensorFlow(options),
         environment_(std::move(options.environment)),
         read_(std::move(options.read)) {}
 
@@ -90,7 +90,7 @@ class TensorFlowTfConfigResolver final : public TfConfigResolver {
   absl::StatusOr<std::map<std::string, int>> num_accelerators(std::optional<std::string> task_type,
                                                               std::optional<int> task_id) override {
     MILLRACE_RETURN_IF_ERROR(CompleteTask(&task_type, &task_id));
-    return ResolverBase::num_accelerators(std::move(task_type), task_id);
+    return AsTensorFlow::num_accelerators(std::move(task_type), task_id);
   }
 
   absl::StatusOr<std::optional<std::string>> environment() override { return environment_; }

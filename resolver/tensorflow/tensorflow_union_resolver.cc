@@ -8,22 +8,24 @@
 #include <vector>
 
 #include "millrace/status_macros.h"
+#include "resolver/merging_resolver.h"
 #include "resolver/tensorflow/python_value.h"
 #include "resolver/tensorflow/tensorflow_base.h"
+#include "resolver/tensorflow/tensorflow_merge.h"
 
 namespace millrace {
 namespace {
 
-class TensorFlowUnionResolver final : public UnionResolver {
+class TensorFlowUnionResolver final : public AsTensorFlow<MergingResolver> {
  public:
   explicit TensorFlowUnionResolver(UnionResolverOptions options)
-      : UnionResolver(std::move(options)) {}
+      : AsTensorFlow(std::move(options), TensorFlowMergeRules()) {}
 
   // Everyone is asked twice: for the kinds of the jobs, then for the tasks.
   absl::StatusOr<ClusterSpec> cluster_spec() override {
     MILLRACE_RETURN_IF_ERROR(Ask());
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<ClusterSpec> specs, Ask());
-    return MergeClusterSpecs(specs, behavior());
+    return Merge(specs, rules());
   }
 
   // Knows neither the task that was set here nor the first resolver's rpc layer.

@@ -32,11 +32,13 @@
 #include "millrace/slurm_resolver.h"
 #include "millrace/status_macros.h"
 #include "millrace/tensorflow_error.h"
+#include "resolver/every/basic_resolvers.h"
+#include "resolver/every/kubernetes_resolver_from_json.h"
+#include "resolver/every/make_kubernetes_resolver.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
-#include "resolver/kubernetes/kubernetes_resolver_from_json.h"
-#include "resolver/kubernetes/make_kubernetes_resolver.h"
 #include "resolver/resolver_from_json.h"
 #include "resolver/tensorflow/python_value.h"
+#include "resolver/tensorflow/tensorflow_base.h"
 #include "resolver/tensorflow/tensorflow_cluster_spec.h"
 #include "resolver/tensorflow/tensorflow_hostlist.h"
 
@@ -204,11 +206,10 @@ class VectorConfigLoader final : public KubernetesConfigLoader {
 };
 
 // A subclass that adds only an empty spec and a master of ''.
-class BaseResolver final : public ResolverBase {
+class BaseResolver final : public AsTensorFlow<ResolverBase> {
  public:
   explicit BaseResolver(std::vector<std::string> devices)
-      : ResolverBase({.behavior = kMode, .properties = {}, .count_accelerators = nullptr}),
-        devices_(std::move(devices)) {}
+      : AsTensorFlow(BaseOptions()), devices_(std::move(devices)) {}
 
   absl::StatusOr<ClusterSpec> cluster_spec() override { return ClusterSpec(); }
   absl::StatusOr<std::string> master(std::optional<std::string>, std::optional<int>,

@@ -13,8 +13,8 @@ _FEED = {"feed", "feed/arrow", "feed/ipc", "feed/source", "feed/wire", "feed/seg
 _ROOT = ":"
 
 # Folder to the folders that its libraries and programs may name directly, as docs/architecture.md draws the
-# floors; the longest matching folder counts, and a folder may always name itself and what is below it. Tests may use
-# anything.
+# floors; the longest matching folder counts, and a folder may always name itself and what lies in it, unless that in
+# turn may name the folder. Tests may use anything.
 ALLOWED = {
     "core/base": set(),
     "core/process": {"core/base"},
@@ -38,11 +38,11 @@ ALLOWED = {
     "resolver/http": _BASE,
     "resolver/kubernetes/client": _BASE | {"resolver/http"},
     "resolver": _LEAVES | {"core/gpu"},
-    # Subclasses of the resolvers, which make them: nothing of the Millrace cluster.
+    # Subclasses of the resolvers, which do not know them: nothing of the Millrace cluster.
     "resolver/tensorflow": _LEAVES | {"resolver", "resolver/kubernetes/client"},
     # Asks Spark's master, and the coordinator of a cluster there.
     "resolver/spark": _CONTROL | {"resolver", "resolver/http"},
-    "resolver/every": _LEAVES | {"resolver", "resolver/spark", "resolver/tensorflow"},
+    "resolver/every": _LEAVES | {"resolver", "resolver/kubernetes/client", "resolver/spark", "resolver/tensorflow"},
     "core/coordinator/state": _LEAVES | {"core/proto", "core/balance"},
     "core/coordinator/view": _CONTROL | {"core/coordinator/state"},
     "core/coordinator/server": _CONTROL | {"core/coordinator/state", "core/coordinator/view", "core/balance"},
@@ -128,7 +128,9 @@ def _direction(graph):
         floor = _folder_of(target) if target else _ROOT
         if folder is None:
             yield f"{rule.label}: package_rules/rules.py does not say what //{package} may depend on"
-        elif rule.for_tests or is_below(target, folder) or any(is_below(target, free) for free in _FREE):
+        elif rule.for_tests or any(is_below(target, free) for free in _FREE):
+            continue
+        elif is_below(target, folder) and folder not in ALLOWED[floor]:
             continue
         elif floor in ALLOWED[folder] or (target == _PUBLIC_HEADERS and ALLOWED[folder] != {_ROOT}):
             continue

@@ -88,6 +88,10 @@ class RulesTest(unittest.TestCase):
         self.assert_refused("//dashboard/model:model", "//dashboard/views:views")
         self.assert_refused("//dashboard/views:views", "//dashboard/source:live_source")
         self.assert_refused("//resolver/tensorflow:rules", "//resolver/every:every_resolver")
+        # Nor on what lies in its folder and stands above it.
+        self.assert_refused("//resolver:static", "//resolver/tensorflow:rules")
+        self.assert_refused("//resolver/slurm:slurm", "//resolver/tensorflow:rules")
+        self.assert_refused("//resolver:static", "//resolver/every:every_resolver")
         self.assert_refused("//core/cluster:cluster", "//examples/digits:digits")
         self.assert_refused("//core/cluster:cluster", "//testing/fakes:clock")
         self.assert_refused("//core/cluster:cluster", "//:node", "for programs outside")

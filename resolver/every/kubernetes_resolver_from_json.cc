@@ -1,4 +1,4 @@
-#include "resolver/kubernetes/kubernetes_resolver_from_json.h"
+#include "resolver/every/kubernetes_resolver_from_json.h"
 
 #include <cstdint>
 #include <iterator>

@@ -1,8 +1,9 @@
+#include "millrace/static_resolver.h"
+
 #include <memory>
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "millrace/static_resolver.h"
 #include "resolver/tensorflow/tensorflow_static_resolver.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "millrace/union_resolver.h"
+#include "resolver/merging_resolver.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -16,8 +16,8 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/cluster_spec/python_text.h"
+#include "millrace/resolver_base.h"
 #include "millrace/status_macros.h"
-#include "resolver/tensorflow/tensorflow_merge.h"
 
 namespace millrace {
 namespace {
@@ -51,8 +51,6 @@ absl::Status DuplicateIndices(const std::string& job, const std::vector<int>& in
       "; give the tasks of each resolver other indices, or lists without gaps"));
 }
 
-constexpr MergeRules kRules = {.empty_jobs_are_sparse = false, .duplicates = DuplicateIndices};
-
 // Adds a spec's tasks of a sparse job.
 absl::Status AddSparse(const std::string& job, const ClusterSpec::TaskMap& tasks,
                        const MergeRules& rules, ClusterSpec::TaskMap* merged) {
@@ -67,10 +65,11 @@ absl::Status AddSparse(const std::string& job, const ClusterSpec::TaskMap& tasks
 
 }  // namespace
 
-absl::StatusOr<ClusterSpec> MergeClusterSpecs(const std::vector<ClusterSpec>& specs,
-                                              ResolverBehavior behavior) {
-  const MergeRules rules =
-      behavior == ResolverBehavior::kTensorFlow ? TensorFlowMergeRules() : kRules;
+MergeRules OurMergeRules() {
+  return {.empty_jobs_are_sparse = false, .duplicates = DuplicateIndices};
+}
+
+absl::StatusOr<ClusterSpec> Merge(const std::vector<ClusterSpec>& specs, const MergeRules& rules) {
   const std::set<std::string> sparse = SparseJobs(specs, rules);
   std::vector<std::pair<std::string, ClusterSpec::TaskMap>> merged;
   std::map<std::string, size_t> places;
@@ -102,8 +101,8 @@ namespace {
 // telling tells, so that the callback runs without the lock and never twice at once.
 class UnionWatch final : public MembershipWatch {
  public:
-  UnionWatch(size_t parts, ResolverBehavior behavior, MembershipCallback callback)
-      : behavior_(behavior), tracker_(std::move(callback)), parts_(parts) {}
+  UnionWatch(size_t parts, const MergeRules& rules, MembershipCallback callback)
+      : rules_(rules), tracker_(std::move(callback)), parts_(parts) {}
 
   ~UnionWatch() override { watches_.clear(); }
 
@@ -182,7 +181,7 @@ class UnionWatch final : public MembershipWatch {
       if (!status.ok()) tracker_.Observe(status, now);
       return;
     }
-    const absl::StatusOr<ClusterSpec> merged = MergeClusterSpecs(specs, behavior_);
+    const absl::StatusOr<ClusterSpec> merged = Merge(specs, rules_);
     if (!merged.ok()) {
       tracker_.Observe(merged, now);
     } else {
@@ -190,7 +189,7 @@ class UnionWatch final : public MembershipWatch {
     }
   }
 
-  const ResolverBehavior behavior_;
+  const MergeRules rules_;
   MembershipTracker tracker_;  // used by who set telling_
   Mutex mu_;
   bool started_ ABSL_GUARDED_BY(mu_) = false;
@@ -202,8 +201,7 @@ class UnionWatch final : public MembershipWatch {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UnionResolver>> UnionResolver::CreateCorrect(
-    UnionResolverOptions options) {
+absl::StatusOr<std::unique_ptr<UnionResolver>> MakeMergingResolver(UnionResolverOptions options) {
   if (options.resolvers.empty()) {
     return absl::InvalidArgumentError("a union needs at least one resolver");
   }
@@ -215,21 +213,25 @@ absl::StatusOr<std::unique_ptr<UnionResolver>> UnionResolver::CreateCorrect(
         " of the union is null"));
   }
   MILLRACE_RETURN_IF_ERROR(CheckTaskId(options.properties.task_id));
-  return std::unique_ptr<UnionResolver>(new UnionResolver(std::move(options)));
+  return std::make_unique<MergingResolver>(std::move(options), OurMergeRules());
 }
 
-UnionResolver::UnionResolver(UnionResolverOptions options)
-    : ResolverBase({.behavior = options.behavior,
-                    .properties = std::move(options.properties),
-                    .count_accelerators = nullptr}),
-      resolvers_(std::move(options.resolvers)) {}
+UnionResolver::UnionResolver(TaskProperties properties)
+    : ResolverBase({.properties = std::move(properties), .count_accelerators = nullptr}) {}
 
-absl::StatusOr<ClusterSpec> UnionResolver::cluster_spec() {
+UnionResolver::~UnionResolver() = default;
+
+MergingResolver::MergingResolver(UnionResolverOptions options, const MergeRules& rules)
+    : UnionResolver(std::move(options.properties)),
+      resolvers_(std::move(options.resolvers)),
+      rules_(rules) {}
+
+absl::StatusOr<ClusterSpec> MergingResolver::cluster_spec() {
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<ClusterSpec> specs, AskAll());
-  return MergeClusterSpecs(specs, behavior());
+  return Merge(specs, rules_);
 }
 
-absl::StatusOr<std::vector<ClusterSpec>> UnionResolver::AskAll() {
+absl::StatusOr<std::vector<ClusterSpec>> MergingResolver::AskAll() {
   std::vector<ClusterSpec> specs;
   for (size_t part = 0; part < resolvers_.size(); ++part) {
     absl::StatusOr<ClusterSpec> spec = resolvers_[part]->cluster_spec();
@@ -239,9 +241,9 @@ absl::StatusOr<std::vector<ClusterSpec>> UnionResolver::AskAll() {
   return specs;
 }
 
-absl::StatusOr<std::string> UnionResolver::master(std::optional<std::string> task_type,
-                                                  std::optional<int> task_id,
-                                                  std::optional<std::string> rpc_layer) {
+absl::StatusOr<std::string> MergingResolver::master(std::optional<std::string> task_type,
+                                                    std::optional<int> task_id,
+                                                    std::optional<std::string> rpc_layer) {
   const TaskProperties set = overrides();
   if (!task_type.has_value() && !task_id.has_value() && !set.task_type.has_value() &&
       !set.task_id.has_value()) {
@@ -252,7 +254,7 @@ absl::StatusOr<std::string> UnionResolver::master(std::optional<std::string> tas
   return ResolverBase::master(std::move(task_type), task_id, std::move(rpc_layer));
 }
 
-absl::StatusOr<std::map<std::string, int>> UnionResolver::num_accelerators(
+absl::StatusOr<std::map<std::string, int>> MergingResolver::num_accelerators(
     std::optional<std::string> task_type, std::optional<int> task_id) {
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> own_type, this->task_type());
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<int> own_id, this->task_id());
@@ -265,7 +267,7 @@ absl::StatusOr<std::map<std::string, int>> UnionResolver::num_accelerators(
   }
   // The resolver that this task comes from may know, under the index that the task has there.
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<ClusterSpec> specs, AskAll());
-  const bool sparse = SparseJobs(specs, kRules).contains(*task_type);
+  const bool sparse = SparseJobs(specs, rules_).contains(*task_type);
   int offset = 0;
   for (size_t part = 0; part < specs.size(); ++part) {
     const auto tasks = specs[part].TaskMapOf(*task_type);
@@ -275,36 +277,36 @@ absl::StatusOr<std::map<std::string, int>> UnionResolver::num_accelerators(
     }
     if (!sparse) offset += static_cast<int>((*tasks)->size());
   }
-  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec merged, MergeClusterSpecs(specs, behavior()));
+  MILLRACE_ASSIGN_OR_RETURN(const ClusterSpec merged, Merge(specs, rules_));
   return merged.TaskAddress(*task_type, *task_id).status();
 }
 
-absl::StatusOr<std::optional<std::string>> UnionResolver::environment() {
+absl::StatusOr<std::optional<std::string>> MergingResolver::environment() {
   return resolvers_.front()->environment();
 }
 
-absl::StatusOr<std::optional<std::string>> UnionResolver::task_type() {
+absl::StatusOr<std::optional<std::string>> MergingResolver::task_type() {
   std::optional<std::string> set = overrides().task_type;
   if (set.has_value()) return set;
   return resolvers_.front()->task_type();
 }
 
-absl::StatusOr<std::optional<int>> UnionResolver::task_id() {
+absl::StatusOr<std::optional<int>> MergingResolver::task_id() {
   const std::optional<int> set = overrides().task_id;
   if (set.has_value()) return set;
   return resolvers_.front()->task_id();
 }
 
-absl::StatusOr<std::optional<std::string>> UnionResolver::rpc_layer() {
+absl::StatusOr<std::optional<std::string>> MergingResolver::rpc_layer() {
   std::optional<std::string> set = overrides().rpc_layer;
   if (set.has_value()) return set;
   return resolvers_.front()->rpc_layer();
 }
 
-absl::StatusOr<std::unique_ptr<MembershipWatch>> UnionResolver::Watch(MembershipCallback callback,
-                                                                      const WatchOptions& options) {
+absl::StatusOr<std::unique_ptr<MembershipWatch>> MergingResolver::Watch(
+    MembershipCallback callback, const WatchOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckWatch(callback, options));
-  auto watch = std::make_unique<UnionWatch>(resolvers_.size(), behavior(), std::move(callback));
+  auto watch = std::make_unique<UnionWatch>(resolvers_.size(), rules_, std::move(callback));
   MILLRACE_RETURN_IF_ERROR(watch->Start(resolvers_, options));
   return watch;
 }

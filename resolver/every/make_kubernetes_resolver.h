@@ -1,18 +1,18 @@
-// File: resolver/kubernetes/make_kubernetes_resolver.h
+// File: resolver/every/make_kubernetes_resolver.h
 //
 // KubernetesResolver::Create() for tests: what is set of the hooks stands in place of the real
 // loader of configurations and the real clock.
 //
 // Defines: internal::MakeKubernetesResolver().
 
-#ifndef RESOLVER_KUBERNETES_MAKE_KUBERNETES_RESOLVER_H_
-#define RESOLVER_KUBERNETES_MAKE_KUBERNETES_RESOLVER_H_
+#ifndef RESOLVER_EVERY_MAKE_KUBERNETES_RESOLVER_H_
+#define RESOLVER_EVERY_MAKE_KUBERNETES_RESOLVER_H_
 
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "millrace/kubernetes_resolver.h"
-#include "resolver/kubernetes/kubernetes_hooks.h"
+#include "resolver/kubernetes/pod_resolver.h"
 
 namespace millrace::internal {
 
@@ -21,4 +21,4 @@ namespace millrace::internal {
 
 }  // namespace millrace::internal
 
-#endif  // RESOLVER_KUBERNETES_MAKE_KUBERNETES_RESOLVER_H_
+#endif  // RESOLVER_EVERY_MAKE_KUBERNETES_RESOLVER_H_

@@ -1,4 +1,4 @@
-#include "resolver/kubernetes/kubernetes_resolver_from_json.h"
+#include "resolver/every/kubernetes_resolver_from_json.h"
 
 #include <memory>
 #include <optional>
@@ -19,6 +19,7 @@
 #include "millrace/kubernetes_resolver.h"
 #include "millrace/pod_port.h"
 #include "millrace/tensorflow_error.h"
+#include "resolver/every/basic_resolvers.h"
 #include "resolver/kubernetes/client/fake_kubernetes_client.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_member.h"

@@ -1,11 +1,12 @@
-// File: resolver/kubernetes/kubernetes_hooks.h
+// File: resolver/kubernetes/pod_resolver.h
 //
-// What a KubernetesResolver stands on besides its options, so that a test can put its own in place.
+// The KubernetesResolver (millrace/kubernetes_resolver.h) that tells which pod is which task, and
+// what it stands on besides its options, so that a test can put its own in place.
 //
 // Defines: internal::KubernetesHooks, internal::MakePodResolver().
 
-#ifndef RESOLVER_KUBERNETES_KUBERNETES_HOOKS_H_
-#define RESOLVER_KUBERNETES_KUBERNETES_HOOKS_H_
+#ifndef RESOLVER_KUBERNETES_POD_RESOLVER_H_
+#define RESOLVER_KUBERNETES_POD_RESOLVER_H_
 
 #include <memory>
 
@@ -28,4 +29,4 @@ struct KubernetesHooks {
 
 }  // namespace millrace::internal
 
-#endif  // RESOLVER_KUBERNETES_KUBERNETES_HOOKS_H_
+#endif  // RESOLVER_KUBERNETES_POD_RESOLVER_H_

@@ -1,4 +1,4 @@
-#include "millrace/kubernetes_resolver.h"
+#include "resolver/kubernetes/pod_resolver.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +16,6 @@
 #include "core/net/socket_address.h"
 #include "millrace/status_macros.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
-#include "resolver/kubernetes/kubernetes_hooks.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_cluster_watch.h"
 #include "resolver/kubernetes/pod_identity.h"
@@ -402,8 +401,7 @@ absl::StatusOr<std::unique_ptr<KubernetesResolver>> MakePodResolver(
 }  // namespace internal
 
 KubernetesResolver::KubernetesResolver(const KubernetesResolverOptions& options)
-    : ResolverBase({.behavior = options.behavior,
-                    .properties = {.task_type = options.task_type,
+    : ResolverBase({.properties = {.task_type = options.task_type,
                                    .task_id = options.task_id,
                                    .rpc_layer = options.rpc_layer},
                     .count_accelerators = options.count_accelerators}) {}

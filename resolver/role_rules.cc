@@ -1,4 +1,4 @@
-#include "millrace/roles.h"
+#include "resolver/role_rules.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,7 +8,6 @@
 #include "absl/strings/string_view.h"
 #include "core/cluster_spec/python_text.h"
 #include "millrace/status_macros.h"
-#include "resolver/tensorflow/tensorflow_roles.h"
 
 namespace millrace {
 namespace {
@@ -64,34 +63,15 @@ std::string Device(absl::string_view job, int task) {
   return absl::StrCat("/job:", job, "/replica:0/task:", task);
 }
 
-}  // namespace
-
 absl::StatusOr<bool> IsChief(const ClusterSpec& spec, const std::optional<std::string>& task_type,
-                             const std::optional<int>& task_id, ResolverBehavior behavior) {
-  if (behavior == ResolverBehavior::kTensorFlow) {
-    return TensorFlowIsChief(spec, task_type, task_id);
-  }
+                             const std::optional<int>& task_id) {
   MILLRACE_RETURN_IF_ERROR(CheckTask(spec, task_type, task_id));
   const std::string type = task_type.value_or("");
   if (IsChiefType(type) || type == "evaluator") return true;
   return ChiefJob(spec).empty() && type == "worker" && PlaceOf(spec, type, *task_id) == 0;
 }
 
-absl::StatusOr<std::string> CollectiveLeader(const ClusterSpec& spec,
-                                             const std::optional<std::string>& task_type,
-                                             const std::optional<int>& task_id,
-                                             ResolverBehavior behavior) {
-  if (behavior == ResolverBehavior::kTensorFlow) {
-    return TensorFlowCollectiveLeader(spec, task_type, task_id);
-  }
-  if (spec.empty()) return std::string();
-  MILLRACE_RETURN_IF_ERROR(CheckTask(spec, task_type, task_id));
-  if (task_type == "evaluator") return std::string();
-  return CoordinationLeader(spec, behavior);
-}
-
-absl::StatusOr<std::string> CoordinationLeader(const ClusterSpec& spec, ResolverBehavior behavior) {
-  if (behavior == ResolverBehavior::kTensorFlow) return TensorFlowCoordinationLeader(spec);
+absl::StatusOr<std::string> CoordinationLeader(const ClusterSpec& spec) {
   if (spec.empty()) return std::string();
   MILLRACE_RETURN_IF_ERROR(CheckSpec(spec));
   for (const std::string& job : {ChiefJob(spec), std::string("worker")}) {
@@ -103,10 +83,17 @@ absl::StatusOr<std::string> CoordinationLeader(const ClusterSpec& spec, Resolver
       "the cluster has neither a chief nor a worker, so that nobody can lead it");
 }
 
+absl::StatusOr<std::string> CollectiveLeader(const ClusterSpec& spec,
+                                             const std::optional<std::string>& task_type,
+                                             const std::optional<int>& task_id) {
+  if (spec.empty()) return std::string();
+  MILLRACE_RETURN_IF_ERROR(CheckTask(spec, task_type, task_id));
+  if (task_type == "evaluator") return std::string();
+  return CoordinationLeader(spec);
+}
+
 absl::StatusOr<int> WorkerCount(const ClusterSpec& spec,
-                                const std::optional<std::string>& task_type,
-                                ResolverBehavior behavior) {
-  if (behavior == ResolverBehavior::kTensorFlow) return TensorFlowWorkerCount(spec, task_type);
+                                const std::optional<std::string>& task_type) {
   const std::string type = task_type.value_or("");
   MILLRACE_RETURN_IF_ERROR(CheckSpec(spec));
   if (type == "evaluator") return std::max(Count(spec, type), 1);
@@ -123,10 +110,7 @@ absl::StatusOr<int> WorkerCount(const ClusterSpec& spec,
 
 absl::StatusOr<int> IdInCluster(const ClusterSpec& spec,
                                 const std::optional<std::string>& task_type,
-                                const std::optional<int>& task_id, ResolverBehavior behavior) {
-  if (behavior == ResolverBehavior::kTensorFlow) {
-    return TensorFlowIdInCluster(spec, task_type, task_id);
-  }
+                                const std::optional<int>& task_id) {
   MILLRACE_RETURN_IF_ERROR(CheckTask(spec, task_type, task_id));
   const std::string type = task_type.value_or("");
   if (IsChiefType(type)) return 0;
@@ -137,6 +121,16 @@ absl::StatusOr<int> IdInCluster(const ClusterSpec& spec,
                      PythonRepr(type), " has not"));
   }
   return PlaceOf(spec, type, *task_id) + (ChiefJob(spec).empty() ? 0 : 1);
+}
+
+}  // namespace
+
+RoleRules OurRoleRules() {
+  return {.is_chief = IsChief,
+          .collective_leader = CollectiveLeader,
+          .coordination_leader = CoordinationLeader,
+          .worker_count = WorkerCount,
+          .id_in_cluster = IdInCluster};
 }
 
 }  // namespace millrace

@@ -1,12 +1,13 @@
+#include "millrace/kubernetes_resolver.h"
+
 #include <memory>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "core/base/clock.h"
-#include "millrace/kubernetes_resolver.h"
+#include "resolver/every/make_kubernetes_resolver.h"
 #include "resolver/kubernetes/client/kubernetes_config_loader.h"
-#include "resolver/kubernetes/kubernetes_hooks.h"
-#include "resolver/kubernetes/make_kubernetes_resolver.h"
+#include "resolver/kubernetes/pod_resolver.h"
 #include "resolver/tensorflow/tensorflow_kubernetes_resolver.h"
 
 namespace millrace {

@@ -1,3 +1,5 @@
+#include "millrace/tf_config_resolver.h"
+
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -5,7 +7,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "millrace/tf_config_resolver.h"
 #include "resolver/tensorflow/tensorflow_tf_config_resolver.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-// File: resolver/kubernetes/kubernetes_resolver_from_json.h
+// File: resolver/every/kubernetes_resolver_from_json.h
 //
 // A KubernetesResolver from its description in JSON: the maker of the type "kubernetes" for
 // ResolverFromJson().
@@ -6,8 +6,8 @@
 //   ResolverMakers makers = BasicResolverMakers();
 //   makers.by_type["kubernetes"] = MakeKubernetesResolverFromJson;
 
-#ifndef RESOLVER_KUBERNETES_KUBERNETES_RESOLVER_FROM_JSON_H_
-#define RESOLVER_KUBERNETES_KUBERNETES_RESOLVER_FROM_JSON_H_
+#ifndef RESOLVER_EVERY_KUBERNETES_RESOLVER_FROM_JSON_H_
+#define RESOLVER_EVERY_KUBERNETES_RESOLVER_FROM_JSON_H_
 
 #include <memory>
 
@@ -46,4 +46,4 @@ namespace millrace {
 
 }  // namespace millrace
 
-#endif  // RESOLVER_KUBERNETES_KUBERNETES_RESOLVER_FROM_JSON_H_
+#endif  // RESOLVER_EVERY_KUBERNETES_RESOLVER_FROM_JSON_H_

@@ -1,3 +1,5 @@
+#include "millrace/slurm_resolver.h"
+
 #include <stdlib.h>
 
 #include <cerrno>
@@ -10,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "millrace/slurm_resolver.h"
 #include "millrace/status_macros.h"
 #include "resolver/local_accelerators.h"
 #include "resolver/slurm/slurm_step_resolver.h"

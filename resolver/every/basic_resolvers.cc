@@ -1,0 +1,182 @@
+#include "resolver/every/basic_resolvers.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/json.h"
+#include "core/base/status.h"
+#include "core/cluster_spec/cluster_spec_json.h"
+#include "millrace/cluster_resolver.h"
+#include "millrace/cluster_spec.h"
+#include "millrace/resolver_base.h"
+#include "millrace/slurm_resolver.h"
+#include "millrace/static_resolver.h"
+#include "millrace/status_macros.h"
+#include "millrace/tf_config_resolver.h"
+#include "millrace/union_resolver.h"
+#include "resolver/description_members.h"
+#include "resolver/tensorflow/tensorflow_arguments.h"
+
+namespace millrace {
+namespace {
+
+using Members = OrderedJson::object_t;
+
+// {"name": number, ...} in order.
+absl::StatusOr<std::vector<std::pair<std::string, int>>> NumbersByName(const OrderedJson& value,
+                                                                       absl::string_view path) {
+  if (!value.is_object()) return WrongMemberType(path, "an object", value);
+  std::vector<std::pair<std::string, int>> numbers;
+  for (const auto& [name, number] : value.get_ref<const Members&>()) {
+    MILLRACE_ASSIGN_OR_RETURN(const int read, IntFrom(number, MemberPath(path, name)));
+    numbers.emplace_back(name, read);
+  }
+  return numbers;
+}
+
+absl::StatusOr<ClusterSpec> RequiredClusterSpec(const OrderedJson& description,
+                                                const std::string& key, absl::string_view where) {
+  const std::string path = MemberPath(where, key);
+  const OrderedJson* value = FindMember(description, key);
+  if (value == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("field \"", path, "\" is missing"));
+  }
+  absl::StatusOr<ClusterSpec> spec = ClusterSpecFromJson(*value);
+  if (!spec.ok()) return Annotate(spec.status(), absl::StrCat("field \"", path, "\""));
+  return spec;
+}
+
+using MadeResolver = absl::StatusOr<std::unique_ptr<ClusterResolver>>;
+
+MadeResolver MakeStatic(const OrderedJson& description, ResolverBehavior behavior,
+                        absl::string_view where, const ResolverMakers&) {
+  StaticResolverOptions options;
+  options.behavior = behavior;
+  if (behavior == ResolverBehavior::kTensorFlow) {
+    MILLRACE_ASSIGN_OR_RETURN(options.cluster_spec, ReadTensorFlowStaticCluster(description));
+  } else {
+    MILLRACE_RETURN_IF_ERROR(CheckMembers(
+        description, {"cluster_spec", "master", "environment", "num_accelerators"}, where));
+    MILLRACE_ASSIGN_OR_RETURN(options.cluster_spec,
+                              RequiredClusterSpec(description, "cluster_spec", where));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
+  MILLRACE_ASSIGN_OR_RETURN(const auto master, OptionalTextMember(description, "master", where));
+  options.master = master.value_or("");
+  MILLRACE_ASSIGN_OR_RETURN(const auto environment,
+                            OptionalTextMember(description, "environment", where));
+  options.environment = environment.value_or("");
+  if (const OrderedJson* counts = FindMember(description, "num_accelerators"); counts != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto read,
+                              NumbersByName(*counts, MemberPath(where, "num_accelerators")));
+    options.num_accelerators.emplace(read.begin(), read.end());
+  }
+  return StaticResolver::Create(std::move(options));
+}
+
+MadeResolver MakeTfConfig(const OrderedJson& description, ResolverBehavior behavior,
+                          absl::string_view where, const ResolverMakers&) {
+  TfConfigResolverOptions options;
+  options.behavior = behavior;
+  if (behavior == ResolverBehavior::kTensorFlow) {
+    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson converted,
+                              ConvertTensorFlowTfConfigArguments(description));
+    MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(converted, where));
+  } else {
+    MILLRACE_RETURN_IF_ERROR(CheckMembers(description, {"environment"}, where));
+    MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(options.environment,
+                            OptionalTextMember(description, "environment", where));
+  return TfConfigResolver::Create(std::move(options));
+}
+
+MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior,
+                       absl::string_view where, const ResolverMakers&) {
+  SlurmResolverOptions options;
+  options.behavior = behavior;
+  if (behavior == ResolverBehavior::kTensorFlow) {
+    MILLRACE_RETURN_IF_ERROR(CheckTensorFlowSlurmArguments(description));
+  } else {
+    MILLRACE_RETURN_IF_ERROR(CheckMembers(
+        description,
+        {"jobs", "port_base", "gpus_per_node", "gpus_per_task", "tasks_per_node", "auto_set_gpu"},
+        where));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const TaskProperties properties,
+                            ReadTaskProperties(description, where));
+  options.task_type = properties.task_type;
+  options.task_id = properties.task_id;
+  if (description.contains("rpc_layer")) options.rpc_layer = properties.rpc_layer;
+  if (const OrderedJson* jobs = FindMember(description, "jobs"); jobs != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(options.jobs, NumbersByName(*jobs, MemberPath(where, "jobs")));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const auto port_base,
+                            OptionalIntMember(description, "port_base", where));
+  options.port_base = port_base.value_or(options.port_base);
+  MILLRACE_ASSIGN_OR_RETURN(options.gpus_per_node,
+                            OptionalIntMember(description, "gpus_per_node", where));
+  MILLRACE_ASSIGN_OR_RETURN(options.gpus_per_task,
+                            OptionalIntMember(description, "gpus_per_task", where));
+  if (const OrderedJson* tasks = FindMember(description, "tasks_per_node"); tasks != nullptr) {
+    const std::string path = MemberPath(where, "tasks_per_node");
+    if (tasks->is_object()) {
+      MILLRACE_ASSIGN_OR_RETURN(options.tasks_per_node, NumbersByName(*tasks, path));
+    } else if (tasks->is_number_integer()) {
+      MILLRACE_ASSIGN_OR_RETURN(options.tasks_per_node, IntFrom(*tasks, path));
+    } else {
+      return WrongMemberType(path, "an integer or an object", *tasks);
+    }
+  }
+  if (const OrderedJson* set = FindMember(description, "auto_set_gpu"); set != nullptr) {
+    if (!set->is_boolean())
+      return WrongMemberType(MemberPath(where, "auto_set_gpu"), "a boolean", *set);
+    options.auto_set_gpu = set->get<bool>();
+  }
+  return SlurmResolver::Create(std::move(options));
+}
+
+MadeResolver MakeUnion(const OrderedJson& description, ResolverBehavior behavior,
+                       absl::string_view where, const ResolverMakers& makers) {
+  const bool tensorflow = behavior == ResolverBehavior::kTensorFlow;
+  if (!tensorflow) MILLRACE_RETURN_IF_ERROR(CheckMembers(description, {"resolvers"}, where));
+  UnionResolverOptions options;
+  options.behavior = behavior;
+  const std::string path = MemberPath(where, "resolvers");
+  const OrderedJson* parts = FindMember(description, "resolvers");
+  if (parts == nullptr && !tensorflow) {
+    return absl::InvalidArgumentError(absl::StrCat("field \"", path, "\" is missing"));
+  }
+  if (parts != nullptr && !parts->is_array()) return WrongMemberType(path, "an array", *parts);
+  for (size_t i = 0; parts != nullptr && i < parts->size(); ++i) {
+    const OrderedJson& part = (*parts)[i];
+    std::unique_ptr<ClusterResolver> resolver;
+    // What is no object stays null, for which the union has an error of its own.
+    if (part.is_object() || !tensorflow) {
+      MILLRACE_ASSIGN_OR_RETURN(
+          resolver, ResolverFromJson(part, makers, behavior, absl::StrCat(path, "[", i, "]")));
+    }
+    options.resolvers.push_back(std::move(resolver));
+  }
+  if (tensorflow) MILLRACE_RETURN_IF_ERROR(CheckTensorFlowUnionKeywords(description));
+  MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
+  return UnionResolver::Create(std::move(options));
+}
+
+}  // namespace
+
+ResolverMakers BasicResolverMakers() {
+  return {.by_type = {{"static", MakeStatic},
+                      {"tf_config", MakeTfConfig},
+                      {"slurm", MakeSlurm},
+                      {"union", MakeUnion}}};
+}
+
+}  // namespace millrace
