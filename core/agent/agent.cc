@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
@@ -458,7 +459,7 @@ v1::NodeUpdate Agent::MakeUpdate(v1::NodeState state) const {
   v1::NodeUpdate update;
   update.set_state(state);
   update.set_attempt(registered_.has_value() ? registered_->attempt() : 0);
-  *update.mutable_time() = TimeToProto(clock_->Now());
+  *update.mutable_time() = TimeToProto(RealClock()->Now());
   if (runner() != nullptr) update.set_pid(runner()->pid());
   return update;
 }

@@ -42,7 +42,6 @@
 #include "core/agent/node/node_runner.h"
 #include "core/agent/node/port_reservation.h"
 #include "core/agent/node/runtime_files.h"
-#include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/unique_fd.h"
 #include "core/process/exit_status.h"
@@ -167,7 +166,6 @@ class Agent {
   ChildReaper* const reaper_;
   Guard* const guard_;
   const Options options_;
-  Clock* const clock_ = RealClock();
   const std::string agent_id_;  // random hex
   ParentLink parent_;
   State state_ = State::kIdle;

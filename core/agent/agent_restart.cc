@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "core/agent/agent.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/net/loopback.h"
 #include "core/net/socket_address.h"
@@ -77,14 +78,14 @@ bool Agent::StayForAnother(const absl::Status& node_error, v1::NodeUpdate* updat
                                                      update->stderr_tail().end())}});
   // This may be one of its callbacks, and its log may still be on its way to the disk.
   retired_ = std::move(attempt_->runner);
-  Retire(clock_->SteadyNow() + kLogTime);
+  Retire(RealClock()->SteadyNow() + kLogTime);
   return true;
 }
 
 void Agent::Retire(absl::Duration deadline) {
   loop_->Cancel(&retire_timer_);
   retire_timer_ = loop_->After(kRetirePause, [this, deadline] {
-    if (retired_->Flush(absl::ZeroDuration()) || clock_->SteadyNow() >= deadline) {
+    if (retired_->Flush(absl::ZeroDuration()) || RealClock()->SteadyNow() >= deadline) {
       retired_.reset();
     } else {
       Retire(deadline);

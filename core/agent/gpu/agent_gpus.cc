@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
 #include "core/base/random.h"
 #include "core/base/text.h"
 #include "core/net/socket_address.h"
@@ -33,7 +34,7 @@ AgentGpus::~AgentGpus() {
 void AgentGpus::Claim(GpuRequest request, Done done) {
   waiting_.push_back({.request = std::move(request),
                       .done = std::move(done),
-                      .driver_deadline = clock_->SteadyNow() + options_.driver_patience});
+                      .driver_deadline = RealClock()->SteadyNow() + options_.driver_patience});
   ServeIn(absl::ZeroDuration());
   Watch();
 }
@@ -60,7 +61,7 @@ void AgentGpus::Serve() {
 }
 
 bool AgentGpus::Try(Waiting* waiting, absl::StatusOr<std::vector<std::string>>* outcome) {
-  const absl::Duration now = clock_->SteadyNow();
+  const absl::Duration now = RealClock()->SteadyNow();
   if (!monitor_.settled()) {
     if (now < waiting->driver_deadline) {
       ServeIn(waiting->driver_deadline - now);  // or when the monitor knows something

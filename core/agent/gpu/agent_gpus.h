@@ -24,7 +24,6 @@
 #include "core/agent/loop/child_reaper.h"
 #include "core/agent/loop/event_loop.h"
 #include "core/agent/loop/guard.h"
-#include "core/base/clock.h"
 #include "core/gpu/gpu_claims.h"
 #include "core/gpu/gpu_snapshot.h"
 
@@ -86,7 +85,6 @@ class AgentGpus {
 
   EventLoop* const loop_;
   Guard* const guard_;
-  Clock* const clock_ = RealClock();
   const Options options_;
   GpuMonitor monitor_;
   GpuClaim held_;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 
 namespace millrace {
@@ -100,7 +101,7 @@ void EventLoop::Unwatch(int fd) {
 EventLoop::TimerId EventLoop::After(absl::Duration delay, Closure closure) {
   MILLRACE_DCHECK(thread_.IsOnSameThread());
   const TimerId id = next_id_++;
-  const absl::Duration time = clock_->SteadyNow() + std::max(delay, absl::ZeroDuration());
+  const absl::Duration time = RealClock()->SteadyNow() + std::max(delay, absl::ZeroDuration());
   timers_.emplace(std::make_pair(time, id), std::move(closure));
   timer_times_.emplace(id, time);
   return id;
@@ -120,9 +121,9 @@ void EventLoop::Run() {
 }
 
 bool EventLoop::RunUntil(absl::AnyInvocable<bool()> done, absl::Duration timeout) {
-  const absl::Duration deadline = clock_->SteadyNow() + timeout;
+  const absl::Duration deadline = RealClock()->SteadyNow() + timeout;
   while (!done()) {
-    const absl::Duration left = deadline - clock_->SteadyNow();
+    const absl::Duration left = deadline - RealClock()->SteadyNow();
     if (left <= absl::ZeroDuration()) return false;
     RunOnce(left);
   }
@@ -131,7 +132,7 @@ bool EventLoop::RunUntil(absl::AnyInvocable<bool()> done, absl::Duration timeout
 
 absl::Duration EventLoop::WaitTime(absl::Duration max_wait) const {
   if (timers_.empty()) return max_wait;
-  return std::min(max_wait, timers_.begin()->first.first - clock_->SteadyNow());
+  return std::min(max_wait, timers_.begin()->first.first - RealClock()->SteadyNow());
 }
 
 void EventLoop::RunOnce(absl::Duration max_wait) {
@@ -165,7 +166,7 @@ void EventLoop::RunMailbox() {
 
 void EventLoop::RunTimers() {
   // Timers that are due now; one that a callback starts with no delay waits for the next round.
-  const absl::Duration now = clock_->SteadyNow();
+  const absl::Duration now = RealClock()->SteadyNow();
   const TimerId first_new = next_id_;
   for (auto next = timers_.begin(); next != timers_.end() && next->first.first <= now;
        next = timers_.begin()) {

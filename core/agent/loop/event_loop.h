@@ -25,7 +25,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/thread_checker.h"
 #include "core/base/unique_fd.h"
@@ -108,7 +107,6 @@ class EventLoop {
   const UniqueFd epoll_;
   const int wakeup_;  // the mailbox's, which keeps it open as long as the loop lives
   const std::shared_ptr<Mailbox> mailbox_;
-  Clock* const clock_ = RealClock();
   ThreadChecker thread_;
   bool quit_ = false;
   uint64_t next_id_ = 1;  // of watches and timers

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "millrace/status_macros.h"
 
@@ -109,7 +110,7 @@ void ParentLink::Reply(const Json& id, const absl::StatusOr<Json>& outcome) {
 void ParentLink::Event(absl::string_view event, const OrderedJson& members) {
   OrderedJson line = {{"event", std::string(event)},
                       {"seq", next_seq_++},
-                      {"time_ms", absl::ToUnixMillis(clock_->Now())}};
+                      {"time_ms", absl::ToUnixMillis(RealClock()->Now())}};
   for (const auto& [name, value] : members.items()) line[name] = value;
   WriteLine(line);
 }
@@ -161,9 +162,9 @@ void ParentLink::UpdateReading() {
 }
 
 void ParentLink::Flush(absl::Duration timeout) {
-  const absl::Duration deadline = clock_->SteadyNow() + timeout;
+  const absl::Duration deadline = RealClock()->SteadyNow() + timeout;
   while (!out_.empty()) {
-    const absl::Duration left = deadline - clock_->SteadyNow();
+    const absl::Duration left = deadline - RealClock()->SteadyNow();
     if (left <= absl::ZeroDuration()) return;
     pollfd ready{.fd = out_fd_, .events = POLLOUT, .revents = 0};
     poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);

@@ -19,7 +19,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/agent/loop/event_loop.h"
-#include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/line_reader.h"
 
@@ -70,7 +69,6 @@ class ParentLink {
   const int in_fd_;
   const int out_fd_;
   Callbacks callbacks_;
-  Clock* const clock_ = RealClock();
   LineReader lines_;
   std::string out_;            // not written yet
   bool watching_in_ = false;   // in_fd_ is watched

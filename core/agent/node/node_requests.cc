@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
@@ -236,7 +237,7 @@ absl::Status NodeRequests::Metric(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const double value, GetDouble(params, "value", "params"));
   metric->set_step(step);
   metric->set_value(value);
-  *metric->mutable_time() = TimeToProto(clock_->Now());
+  *metric->mutable_time() = TimeToProto(RealClock()->Now());
   hooks_.send(std::move(message), /*droppable=*/true);
   hooks_.on_step(step);
   return absl::OkStatus();

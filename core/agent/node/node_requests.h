@@ -22,7 +22,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/gpu/gpu_claims.h"
 #include "core/proto/coordinator.pb.h"
@@ -111,7 +110,6 @@ class NodeRequests {
   void Reply(const Json& id, const absl::StatusOr<Json>& outcome);
 
   const Hooks hooks_;
-  Clock* const clock_ = RealClock();
   bool said_hello_ = false;
   absl::Duration sample_interval_ = absl::Seconds(1);
   uint64_t next_request_id_ = 1;

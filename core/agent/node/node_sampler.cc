@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/agent/node/process_sampler.h"
+#include "core/base/clock.h"
 #include "core/proto/time_proto.h"
 
 namespace millrace {
@@ -26,7 +27,7 @@ void NodeSampler::Start(pid_t pid, uint32_t attempt, absl::Duration interval) {
 }
 
 void NodeSampler::Sample() {
-  *sample_.mutable_time() = TimeToProto(clock_->Now());
+  *sample_.mutable_time() = TimeToProto(RealClock()->Now());
   // The CPU time of a child that was not waited for is lost when it ends; the counter must not run
   // backwards because of that.
   const uint64_t cpu_us = sample_.process().cpu_us();
@@ -34,7 +35,7 @@ void NodeSampler::Sample() {
   if (sample_.process().has_cpu_us()) {
     sample_.mutable_process()->set_cpu_us(std::max(cpu_us, sample_.process().cpu_us()));
   }
-  sampled_ = clock_->SteadyNow();
+  sampled_ = RealClock()->SteadyNow();
   loop_->Cancel(&timer_);
   timer_ = loop_->After(paced_ ? kSilence * interval_ : interval_, [this] { Sample(); });
   send_(sample_);
@@ -46,7 +47,7 @@ void NodeSampler::OnFeed(const v1::NodeSample& feed) {
   sample_.set_feed_held_bytes(feed.feed_held_bytes());
   if (pid_ == 0) return;
   // The first one comes soon after a sample by the timer, whose place it takes.
-  const bool soon = clock_->SteadyNow() - sampled_ < interval_ / 2;
+  const bool soon = RealClock()->SteadyNow() - sampled_ < interval_ / 2;
   if (std::exchange(paced_, true) && soon) return;
   Sample();
 }
@@ -54,7 +55,7 @@ void NodeSampler::OnFeed(const v1::NodeSample& feed) {
 void NodeSampler::OnStep(int64_t step) {
   if (sample_.has_step() && step <= sample_.step()) return;
   sample_.set_step(step);
-  *sample_.mutable_step_time() = TimeToProto(clock_->Now());
+  *sample_.mutable_step_time() = TimeToProto(RealClock()->Now());
 }
 
 void NodeSampler::Finish() {
@@ -62,7 +63,7 @@ void NodeSampler::Finish() {
   loop_->Cancel(&timer_);
   pid_ = 0;
   sample_.clear_process();
-  *sample_.mutable_time() = TimeToProto(clock_->Now());
+  *sample_.mutable_time() = TimeToProto(RealClock()->Now());
   send_(sample_);
 }
 

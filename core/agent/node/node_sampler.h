@@ -18,7 +18,6 @@
 
 #include "absl/time/time.h"
 #include "core/agent/loop/event_loop.h"
-#include "core/base/clock.h"
 #include "core/proto/sample.pb.h"
 
 namespace millrace {
@@ -54,7 +53,6 @@ class NodeSampler {
 
   EventLoop* const loop_;
   const SendFn send_;
-  Clock* const clock_ = RealClock();
   absl::Duration interval_;
   pid_t pid_ = 0;           // 0: does not run
   bool paced_ = false;      // by the node
