@@ -50,7 +50,7 @@ class AgentGpuTest : public AgentTest {
 
   Node Start(int index, const std::vector<std::string>& args, int gpus_per_node,
              const Json& more_params = Json::object(),
-             const std::vector<std::string>& more_env = {}) {
+             const std::vector<std::string>& more_env = {}, bool restarts = false) {
     FakeCoordinator::Options options;
     options.program = TestFile("test_node");
     options.args = args;
@@ -58,6 +58,7 @@ class AgentGpuTest : public AgentTest {
     options.registered.set_job_name("worker");
     options.registered.set_task_index(index);
     options.registered.mutable_node()->set_gpus_per_node(gpus_per_node);
+    options.registered.set_restarts(restarts);
     Node node;
     node.coordinator = std::make_unique<FakeCoordinator>(options);
     // Of equal names the first counts.
@@ -144,6 +145,23 @@ TEST_F(AgentGpuTest, TooFewFreeGpusFailTheLaunchAndNameTheHolder) {
   EXPECT_THAT(failed.value("message", ""), HasSubstr("is held by worker:0 of cluster test"));
   EXPECT_TRUE(two.coordinator->WaitForState(v1::NODE_STATE_LAUNCH_FAILED));
   EXPECT_EQ(two.agent->WaitExit(), 1);
+}
+
+// The first attempt has no program that could end.
+TEST_F(AgentGpuTest, ANodeThatFoundNoGpusGetsThemInItsNextAttempt) {
+  Node one = Start(0, {"pause"}, 2);
+  EXPECT_FALSE(one.agent->ReadState("running").is_null());
+  Node two = Start(1, {"describe"}, 1, Json::object(), {}, /*restarts=*/true);
+  const Json waits = two.agent->ReadState("restarting");
+  ASSERT_FALSE(waits.is_null()) << two.agent->stderr_text();
+  EXPECT_EQ(waits.value("code", ""), "RESOURCE_EXHAUSTED");
+  one.agent->CloseStdin();
+  EXPECT_EQ(one.agent->WaitExit(), 0);
+  v1::CoordinatorMessage next;
+  next.mutable_start()->set_attempt(1);
+  two.coordinator->Send(next);
+  Finish(two);
+  EXPECT_EQ(Variable(two, "CUDA_VISIBLE_DEVICES"), Uuid(0));
 }
 
 TEST_F(AgentGpuTest, AKilledAgentLeavesItsGpusFree) {

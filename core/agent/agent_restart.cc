@@ -76,6 +76,7 @@ bool Agent::StayForAnother(const absl::Status& node_error, v1::NodeUpdate* updat
             {"message", std::string(node_error.message())},
             {"stderr_tail", std::vector<std::string>(update->stderr_tail().begin(),
                                                      update->stderr_tail().end())}});
+  if (attempt_->runner == nullptr) return true;  // it found no GPUs, say
   // This may be one of its callbacks, and its log may still be on its way to the disk.
   retired_ = std::move(attempt_->runner);
   Retire(RealClock()->SteadyNow() + kLogTime);
