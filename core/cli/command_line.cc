@@ -134,23 +134,28 @@ void Parser::AddRun() {
   run_->add_option("--num-ps", cluster.num_ps);
   run_->add_option("--master-node", cluster.master_node)->check(CLI::IsMember({"chief", "master"}));
   run_->add_flag("--eval-node", cluster.eval_node);
-  run_->add_option("--restarts", cluster.failure.restart.max_restarts)
-      ->check(CLI::Range(0, 1000000));
-  run_->add_option("--gpus-per-node", cluster.node.gpus_per_node)->check(CLI::Range(0, 1024));
-  run_->add_flag("--keep-port", keep_port_);
-  run_->add_option("--env", env_)->allow_extra_args(false);
-  run_->add_option("--working-dir", cluster.node.working_dir);
   run_->add_option("--log-dir", cluster.log_dir);
   run_->add_flag("--tensorboard", cluster.tensorboard);
-  run_->add_option("--output", output_)->check(CLI::IsMember({"prefixed", "raw", "none"}));
-  run_->add_flag("-q,--quiet", run.quiet);
   AddDuration(run_, "--reservation-timeout", &cluster.reservation_timeout);
   AddDuration(run_, "--timeout", &run.timeout);
-  AddDuration(run_, "--stop-grace", &cluster.failure.stop_grace);
-  AddDuration(run_, "--stop-timeout", &cluster.failure.stop_timeout);
-  AddDuration(run_, "--backoff", &cluster.failure.restart.initial_backoff);
-  AddDuration(run_, "--max-backoff", &cluster.failure.restart.max_backoff);
+
+  NodeOptions& node = cluster.node;
+  run_->add_option("--env", env_)->allow_extra_args(false);
+  run_->add_option("--working-dir", node.working_dir);
+  run_->add_flag("--keep-port", keep_port_);
+  run_->add_option("--gpus-per-node", node.gpus_per_node)->check(CLI::Range(0, 1024));
+
+  FailureOptions& failure = cluster.failure;
+  run_->add_option("--restarts", failure.restart.max_restarts)->check(CLI::Range(0, 1000000));
+  AddDuration(run_, "--backoff", &failure.restart.initial_backoff);
+  AddDuration(run_, "--max-backoff", &failure.restart.max_backoff);
   AddQuarantine();
+  AddDuration(run_, "--stop-grace", &failure.stop_grace);
+  AddDuration(run_, "--stop-timeout", &failure.stop_timeout);
+
+  run_->add_option("--output", output_)->check(CLI::IsMember({"prefixed", "raw", "none"}));
+  run_->add_flag("-q,--quiet", run.quiet);
+
   const std::vector<CLI::Option*> here = run_->get_options();
   resolve_.AddOnTo(run_);
   run_->add_option("--secret-file", on_.launcher.secret.file);

@@ -56,34 +56,34 @@ failed first.
   millrace run -n 2 --env OMP_NUM_THREADS=4 --timeout 10m -- ./train
   millrace run --on static --members @hosts.json --secret-file agents.json -- ./train
 
-Nodes
+The cluster; T is 90s, 10m, 1.5h or never
   -n, --num-executors N         all nodes, including ps and evaluator (1)
       --num-ps N                how many of them, the first ones, are parameter servers (0)
       --master-node chief|master    makes the next node the chief, or the master
       --eval-node               makes the next node the evaluator; all others are workers
-      --restarts N              how often a node that fails is started again (0)
-      --quarantine N/T          do not restart a node that fails N times within T (3/60s; never); on
-                                several hosts: no node on a host where that many failed
-      --gpus-per-node N         how many GPUs each node gets for itself (0)
-      --keep-port               let the node inherit its reserved port's socket; otherwise it is
-                                closed just before the node starts
-What the nodes see
+      --log-dir DIR             keep all of their output there, one file for each node and attempt
+      --tensorboard             run TensorBoard on --log-dir, beside the chief or else worker:0
+      --reservation-timeout T   until all nodes run (10m)
+      --timeout T               for the whole run (never)
+What nodes get (NodeOptions)
       --env NAME=VALUE          one more environment variable; may be repeated. NAME alone passes on
                                 its value here; every user of this machine can read a command line
       --working-dir DIR         the folder in which they run (the current one)
-      --log-dir DIR             keep all of their output there, one file for each node and attempt
-      --tensorboard             run TensorBoard on --log-dir, beside the chief or else worker:0
+      --keep-port               let the node inherit its reserved port's socket; otherwise it is
+                                closed just before the node starts
+      --gpus-per-node N         how many GPUs each node gets for itself (0)
+What becomes of nodes that fail, and how long one may take to end (FailureOptions)
+      --restarts N              how often a node that fails is started again (0)
+      --backoff T, --max-backoff T
+                                before a restart (1s); doubled after each short run, up to (30s)
+      --quarantine N/T          do not restart a node that fails N times within T (3/60s; never); on
+                                several hosts: no node on a host where that many failed
+      --stop-grace T            until a node that was asked to stop is killed (5s)
+      --stop-timeout T          until a node that somebody stopped (SIGSTOP) is killed (10s)
 What you see
       --output prefixed|raw|none    nodes' lines as "worker:1| line" (default), unchanged, or none;
                                 a terminal shows control characters escaped, unless raw
   -q, --quiet                   no progress and no notes
-Time limits: 90s, 10m, 1.5h, never
-      --reservation-timeout T   until all nodes run (10m)
-      --timeout T               for the whole run (never)
-      --stop-grace T            until a node that was asked to stop is killed (5s)
-      --stop-timeout T          until a node that somebody stopped (SIGSTOP) is killed (10s)
-      --backoff T, --max-backoff T
-                                before a restart (1s); doubled after each short run, up to (30s)
 
 On agents that listen (millrace-agent agent --listen): docs/hosts.md, docs/kubernetes.md
       --on SOURCE               static, kubernetes, slurm, tf-config, or the JSON of any resolver

@@ -62,7 +62,7 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   if (options_.observer.on_bytes) options.node.output_window_bytes = kOutputWindowBytes;
   options.reservation_timeout = options_.reservation_timeout;
   options.restart = options_.failure.restart;
-  options.restarts = options_.failure.restart_by_job;
+  options.restart_by_job = options_.failure.restart_by_job;
   options.quarantine = options_.failure.quarantine;
   options.observer = this;
   options.event_log_dir = options_.log_dir;

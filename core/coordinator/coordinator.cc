@@ -100,11 +100,11 @@ absl::Status CheckNode(const NodeSettings& node) {
     }
   }
   if (node.feed_budget_bytes <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "node.feed_budget_bytes is ", node.feed_budget_bytes, ": it must be positive"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("feed.budget_bytes is ", node.feed_budget_bytes, ": it must be positive"));
   }
   if (node.stop_grace < absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("node.stop_grace is negative");
+    return absl::InvalidArgumentError("failure.stop_grace is negative");
   }
   if (node.output_window_bytes != 0 && node.output_window_bytes < kMinOutputWindow) {
     return absl::InvalidArgumentError(
@@ -116,9 +116,9 @@ absl::Status CheckNode(const NodeSettings& node) {
   }
   if (!node.feed_port_range.empty()) {
     const absl::Status range = ParsePortRange(node.feed_port_range).status();
-    if (!range.ok()) return Annotate(range, "node.feed_port_range");
+    if (!range.ok()) return Annotate(range, "feed.port_range");
   }
-  return CheckPositive("node.stop_timeout", node.stop_timeout);
+  return CheckPositive("failure.stop_timeout", node.stop_timeout);
 }
 
 // A host with more has yet to be built; it is the typing error that is caught.
@@ -151,15 +151,16 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("port is ", options.port));
   }
   if (options.clock == nullptr) return absl::InvalidArgumentError("clock is null");
-  MILLRACE_RETURN_IF_ERROR(CheckRestartPolicy("restart", options.restart));
-  for (const auto& [job, policy] : options.restarts) {
+  MILLRACE_RETURN_IF_ERROR(CheckRestartPolicy("failure.restart", options.restart));
+  for (const auto& [job, policy] : options.restart_by_job) {
     if (!HasJob(options.roles, job)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("restarts: the cluster has no job \"", job, "\""));
+          absl::StrCat("failure.restart_by_job: the cluster has no job \"", job, "\""));
     }
-    MILLRACE_RETURN_IF_ERROR(CheckRestartPolicy(absl::StrCat("restarts[", job, "]"), policy));
+    MILLRACE_RETURN_IF_ERROR(
+        CheckRestartPolicy(absl::StrCat("failure.restart_by_job[", job, "]"), policy));
   }
-  MILLRACE_RETURN_IF_ERROR(CheckQuarantinePolicy("quarantine", options.quarantine));
+  MILLRACE_RETURN_IF_ERROR(CheckQuarantinePolicy("failure.quarantine", options.quarantine));
   MILLRACE_RETURN_IF_ERROR(CheckRoles(options.roles));
   MILLRACE_RETURN_IF_ERROR(CheckNode(options.node));
   MILLRACE_RETURN_IF_ERROR(CheckGpus(options));

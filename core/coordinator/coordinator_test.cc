@@ -404,14 +404,15 @@ TEST(CoordinatorTest, BadOptionsAreNamedAndNothingIsStarted) {
   refused([](auto& o) { o.node.program.clear(); }, "node.program");
   refused([](auto& o) { o.node.env["A=B"] = ""; }, "node.env");
   refused([](auto& o) { o.node.args = {std::string("a\0b", 3)}; }, "node.args");
-  refused([](auto& o) { o.node.feed_budget_bytes = 0; }, "feed_budget_bytes");
+  refused([](auto& o) { o.node.feed_budget_bytes = 0; }, "feed.budget_bytes");
   refused([](auto& o) { o.node.stop_timeout = absl::ZeroDuration(); }, "stop_timeout");
   refused([](auto& o) { o.lease = absl::ZeroDuration(); }, "lease");
   refused([](auto& o) { o.lost_after = o.heartbeat_interval; }, "lost_after");
   refused([](auto& o) { o.reservation_timeout = -absl::Seconds(1); }, "reservation_timeout");
   refused([](auto& o) { o.restart.max_restarts = -1; }, "restart.max_restarts");
-  refused([](auto& o) { o.restarts["pilot"] = {}; }, "pilot");
-  refused([](auto& o) { o.restarts["worker"].window = absl::ZeroDuration(); }, "restarts[worker]");
+  refused([](auto& o) { o.restart_by_job["pilot"] = {}; }, "pilot");
+  refused([](auto& o) { o.restart_by_job["worker"].window = absl::ZeroDuration(); },
+          "failure.restart_by_job[worker]");
   refused([](auto& o) { o.quarantine.failures = 0; }, "quarantine.failures");
   refused(
       [](auto& o) {

@@ -82,7 +82,7 @@ struct millrace_cluster {
   millrace_cluster(const millrace_cluster_options& options, millrace::Agents of)
       : stop(options.stop == nullptr ? std::make_shared<millrace::StopRequest>()
                                      : options.stop->request),
-        failure(options.on_failure, options.user_data),
+        failure(options.observer.on_failure, options.observer.user_data),
         agents(std::move(of)) {}
 
   // What a call returns. Its error may be known before the cluster's own thread tells the cause.

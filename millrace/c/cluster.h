@@ -5,9 +5,9 @@
 // rules on errors, structs, text, durations and threads are those of millrace/c/millrace.h, whose
 // libmillrace.so is needed too: it frees errors and texts.
 //
-//   const char* program = "./node";
-//   millrace_cluster_options options = {.struct_size = sizeof(options), .program = program,
-//                                       .num_executors = 2, .feed = 1};
+//   millrace_cluster_options options = {.struct_size = sizeof(options), .program = "./node",
+//                                       .num_executors = 2, .input_mode = MILLRACE_INPUT_FEED,
+//                                       .failure = {.restart = {.max_restarts = 3}}};
 //   millrace_cluster* cluster = NULL;
 //   millrace_source* source = NULL;
 //   int32_t code = millrace_source_split(&stream, 2, &source, &error);  // of an ArrowArrayStream
@@ -94,20 +94,25 @@ typedef struct millrace_variable {
 
 // How often a node that failed is started again.
 typedef struct millrace_restart_policy {
-  size_t struct_size;
-  const char* job;             // "worker": nodes of that job. NULL: of every job without its own
   int32_t max_restarts;        // of each node, within the window; its next failure is the cluster's
   int64_t window_ms;           // restarts longer ago do not count any more. 0: all count
   int64_t initial_backoff_ms;  // doubled with every failure that follows on a short run. 0: 1,000
   int64_t max_backoff_ms;      // 0: 30,000
+  int64_t reserved[2];
 } millrace_restart_policy;
+
+typedef struct millrace_job_restart {
+  size_t struct_size;
+  const char* job;                 // "worker"
+  millrace_restart_policy policy;  // all of it: nothing comes from that of the other jobs
+} millrace_job_restart;
 
 // A host on which `failures` nodes failed within the window gets no restarts for the duration.
 typedef struct millrace_quarantine_policy {
-  size_t struct_size;
   int32_t failures;     // 0: 3
   int64_t window_ms;    // 0: 60,000
   int64_t duration_ms;  // 0: 300,000
+  int64_t reserved[2];
 } millrace_quarantine_policy;
 
 typedef struct millrace_job_gpus {
@@ -143,6 +148,60 @@ typedef struct millrace_agents {
   int32_t ship;              // 1: `program` is a file of this host, which is sent to every agent
 } millrace_agents;
 
+// What every node gets, and what runs beside it.
+typedef struct millrace_cluster_node_options {
+  const char* working_dir;  // NULL: this process's
+  const char* default_fs;   // NULL: "file://"
+  int32_t keep_port;        // 1: nodes inherit the socket of their reserved port
+  int32_t gpus_per_node;
+  const millrace_job_gpus* const* gpus_by_job;  // of the jobs whose number is not gpus_per_node
+  size_t num_gpus_by_job;
+  int64_t log_bytes_per_second;  // of its output that a node may send to on_output. 0: 64 KiB
+  const millrace_sidecar* const* sidecars;
+  size_t num_sidecars;
+  int64_t reserved[4];
+} millrace_cluster_node_options;
+
+// How nodes are fed.
+typedef struct millrace_cluster_feed_options {
+  const char* const* queues;  // none: "input", "output", "error"
+  size_t num_queues;
+  const char* port_range;  // "9000-9100": where nodes are fed over TCP. NULL: any
+  int64_t budget_bytes;    // what one node may hold of the feed. 0: 256 MiB
+  int32_t curve_only;      // 1: nodes of this host are fed over CURVE too. Slower
+  int64_t reserved[4];
+} millrace_cluster_feed_options;
+
+// What becomes of nodes that fail, and how long one may take to end.
+typedef struct millrace_cluster_failure_options {
+  millrace_restart_policy restart;  // of every job that has none in restart_by_job
+  const millrace_job_restart* const* restart_by_job;
+  size_t num_restart_by_job;
+  millrace_quarantine_policy quarantine;
+  int64_t stop_grace_ms;    // how long a node that was asked to stop may take. 0: 5,000
+  int64_t stop_timeout_ms;  // how long a node may stay stopped by a signal. 0: 10,000
+  int64_t reserved[4];
+} millrace_cluster_failure_options;
+
+// Hears what happens. The first two are called from one thread, in order; none may call the
+// cluster. NULL: nobody hears it.
+typedef struct millrace_cluster_observer {
+  void* user_data;
+  void (*on_output)(const char* node, const char* line, void* user_data);
+  void (*on_metric)(const char* node, const char* name, int64_t step, double value,
+                    void* user_data);
+  // Once, from any thread, before the first call returns that fails for it.
+  void (*on_failure)(const millrace_failure* failure, void* user_data);
+  int64_t reserved[4];
+} millrace_cluster_observer;
+
+enum millrace_input_mode {
+  MILLRACE_INPUT_DIRECT = 0,  // nodes read their own data
+  MILLRACE_INPUT_FEED = 1,    // the driver feeds chief, master and workers
+};
+
+// The names and groups are those of C++ (millrace/cluster_options.h). A group has no struct_size:
+// `reserved`, which is zero, is its room to grow.
 typedef struct millrace_cluster_options {
   size_t struct_size;
   // The executable of the nodes: a file of this host, or, without a slash, a name that is looked up
@@ -157,41 +216,20 @@ typedef struct millrace_cluster_options {
   int32_t num_executors;  // nodes in all. 0: 1, or see `agents`
   int32_t num_ps;         // the first of them are parameter servers
   const char*
-      master_node;    // "chief" or "master": the role of the next one. NULL: worker:0 is first
-  int32_t eval_node;  // 1: the next one evaluates
-  int32_t feed;       // 1: the driver feeds chief, master and workers
-  const char* const* queues;  // none: "input", "output", "error"
-  size_t num_queues;
-  const char* log_dir;      // of the nodes' output. NULL: none is kept
-  const char* working_dir;  // of the nodes. NULL: this process's
-  const char* default_fs;   // NULL: "file://"
-  int32_t keep_port;        // 1: nodes inherit the socket of their reserved port
-  int32_t gpus_per_node;
-  int32_t max_restarts;            // of each node that fails, where `restarts` has no policy for it
+      master_node;      // "chief" or "master": the role of the next one. NULL: worker:0 is first
+  int32_t eval_node;    // 1: the next one evaluates
+  int32_t input_mode;   // a millrace_input_mode
+  const char* log_dir;  // of the nodes' output. NULL: none is kept
+  int32_t tensorboard;  // 1: TensorBoard on log_dir beside the first fed node
   int64_t reservation_timeout_ms;  // how long the start may take. 0: 600,000
-  int64_t feed_budget_bytes;       // what one node may hold of the feed. 0: 256 MiB
-  int32_t progress;                // on stderr. 0: if that is a terminal; 1: always; -1: never
-  int32_t no_cluster_file;         // 1: dashboard and CLI do not find the cluster
-  // Called from one thread, in order; they must not call the cluster. NULL: none.
-  void* user_data;
-  void (*on_output)(const char* node, const char* line, void* user_data);
-  void (*on_metric)(const char* node, const char* name, int64_t step, double value,
-                    void* user_data);
-  // Once, from any thread, before the first call returns that fails for it.
-  void (*on_failure)(const millrace_failure* failure, void* user_data);
-  millrace_stop* stop;          // NULL: none but millrace_cluster_stop()
-  int64_t stop_grace_ms;        // how long a node that was asked to stop may take. 0: 5,000
-  int64_t stop_timeout_ms;      // how long a node may stay stopped by a signal. 0: 10,000
-  int32_t tensorboard;          // 1: TensorBoard on log_dir beside the first fed node
-  const char* feed_port_range;  // "9000-9100": where nodes are fed over TCP. NULL: any
-  const char* coordinator_port_range;
-  const millrace_restart_policy* const* restarts;
-  size_t num_restarts;
-  const millrace_quarantine_policy* quarantine;  // NULL: its defaults
-  const millrace_job_gpus* const* gpus_by_job;   // of the jobs whose number is not gpus_per_node
-  size_t num_gpus_by_job;
-  const millrace_sidecar* const* sidecars;
-  size_t num_sidecars;
+  millrace_cluster_node_options node;
+  millrace_cluster_feed_options feed;
+  millrace_cluster_failure_options failure;
+  millrace_cluster_observer observer;
+  const char* coordinator_port_range;  // "9000-9100". NULL: any
+  int32_t no_cluster_file;             // 1: dashboard and CLI do not find the cluster
+  int32_t progress;                    // on stderr. 0: if that is a terminal; 1: always; -1: never
+  millrace_stop* stop;                 // NULL: none but millrace_cluster_stop()
   // NULL: agents of this host, which are started for the cluster. Otherwise, where num_executors is
   // 0, the cluster has the nodes that the resolver names; it is asked then, and num_ps, master_node
   // and eval_node are not looked at.

@@ -75,62 +75,102 @@ absl::StatusOr<std::vector<T>> StructsOf(absl::string_view option, const T* cons
   return made;
 }
 
-absl::Status TakeGpus(const millrace_cluster_options& given, NodeOptions* node) {
-  MILLRACE_ASSIGN_OR_RETURN(
-      const std::vector<millrace_job_gpus> jobs,
-      StructsOf("options->gpus_by_job", given.gpus_by_job, given.num_gpus_by_job));
-  for (const millrace_job_gpus& each : jobs) {
-    if (each.job == nullptr) return NullOption("options->gpus_by_job: job");
-    node->gpus_by_job[each.job] = each.gpus;
+// Of a group: what this library has no member for, the caller must not set.
+template <size_t kSize>
+absl::Status CheckReserved(absl::string_view option, const int64_t (&reserved)[kSize]) {
+  for (const int64_t member : reserved) {
+    if (member == 0) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("millrace_cluster_run: ", option,
+                     ": reserved is not zero; it has an option that needs a newer libmillrace"));
   }
   return absl::OkStatus();
 }
 
-absl::Status TakeSidecars(const millrace_cluster_options& given, NodeOptions* node) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<millrace_sidecar> sidecars,
-                            StructsOf("options->sidecars", given.sidecars, given.num_sidecars));
+absl::Status TakeSidecars(const millrace_cluster_node_options& given, NodeOptions* node) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::vector<millrace_sidecar> sidecars,
+      StructsOf("options->node.sidecars", given.sidecars, given.num_sidecars));
   for (const millrace_sidecar& each : sidecars) {
-    if (each.name == nullptr) return NullOption("options->sidecars: name");
-    if (each.program == nullptr) return NullOption("options->sidecars: program");
+    if (each.name == nullptr) return NullOption("options->node.sidecars: name");
+    if (each.program == nullptr) return NullOption("options->node.sidecars: program");
     Sidecar& made = node->sidecars.emplace_back();
     made.name = each.name;
     made.program = each.program;
     TakeOption(each.node, &made.node);
     MILLRACE_ASSIGN_OR_RETURN(made.args,
-                              TextsOf("options->sidecars: args", each.args, each.num_args));
+                              TextsOf("options->node.sidecars: args", each.args, each.num_args));
     MILLRACE_ASSIGN_OR_RETURN(made.env,
-                              VariablesOf("options->sidecars: env", each.env, each.num_env));
+                              VariablesOf("options->node.sidecars: env", each.env, each.num_env));
   }
   return absl::OkStatus();
 }
 
-absl::Status TakeFailures(const millrace_cluster_options& given, FailureOptions* failure) {
-  TakeOption(given.stop_grace_ms, &failure->stop_grace);
-  TakeOption(given.stop_timeout_ms, &failure->stop_timeout);
-  failure->restart.max_restarts = given.max_restarts;
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<millrace_restart_policy> restarts,
-                            StructsOf("options->restarts", given.restarts, given.num_restarts));
-  for (const millrace_restart_policy& each : restarts) {
-    RestartPolicy policy;
-    policy.max_restarts = each.max_restarts;
-    TakeOption(each.window_ms, &policy.window);
-    TakeOption(each.initial_backoff_ms, &policy.initial_backoff);
-    TakeOption(each.max_backoff_ms, &policy.max_backoff);
-    (each.job == nullptr ? failure->restart : failure->restart_by_job[each.job]) = policy;
+absl::Status TakeNode(const millrace_cluster_node_options& given, NodeOptions* node) {
+  MILLRACE_RETURN_IF_ERROR(CheckReserved("options->node", given.reserved));
+  TakeOption(given.working_dir, &node->working_dir);
+  TakeOption(given.default_fs, &node->default_fs);
+  node->release_port = given.keep_port == 0;
+  node->gpus_per_node = given.gpus_per_node;
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::vector<millrace_job_gpus> jobs,
+      StructsOf("options->node.gpus_by_job", given.gpus_by_job, given.num_gpus_by_job));
+  for (const millrace_job_gpus& each : jobs) {
+    if (each.job == nullptr) return NullOption("options->node.gpus_by_job: job");
+    node->gpus_by_job[each.job] = each.gpus;
   }
-  MILLRACE_ASSIGN_OR_RETURN(const millrace_quarantine_policy quarantine,
-                            ReadStruct(given.quarantine));
+  if (given.log_bytes_per_second != 0) node->log_bytes_per_second = given.log_bytes_per_second;
+  return TakeSidecars(given, node);
+}
+
+absl::Status TakeFeed(const millrace_cluster_feed_options& given, FeedOptions* feed) {
+  MILLRACE_RETURN_IF_ERROR(CheckReserved("options->feed", given.reserved));
+  if (given.num_queues > 0) {
+    MILLRACE_ASSIGN_OR_RETURN(feed->queues,
+                              TextsOf("options->feed.queues", given.queues, given.num_queues));
+  }
+  TakeOption(given.port_range, &feed->port_range);
+  if (given.budget_bytes != 0) feed->budget_bytes = given.budget_bytes;
+  feed->curve_only = given.curve_only != 0;
+  return absl::OkStatus();
+}
+
+absl::Status TakeRestart(absl::string_view option, const millrace_restart_policy& given,
+                         RestartPolicy* policy) {
+  MILLRACE_RETURN_IF_ERROR(CheckReserved(option, given.reserved));
+  policy->max_restarts = given.max_restarts;
+  TakeOption(given.window_ms, &policy->window);
+  TakeOption(given.initial_backoff_ms, &policy->initial_backoff);
+  TakeOption(given.max_backoff_ms, &policy->max_backoff);
+  return absl::OkStatus();
+}
+
+absl::Status TakeFailure(const millrace_cluster_failure_options& given, FailureOptions* failure) {
+  MILLRACE_RETURN_IF_ERROR(CheckReserved("options->failure", given.reserved));
+  MILLRACE_RETURN_IF_ERROR(
+      TakeRestart("options->failure.restart", given.restart, &failure->restart));
+  constexpr absl::string_view kByJob = "options->failure.restart_by_job";
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<millrace_job_restart> jobs,
+                            StructsOf(kByJob, given.restart_by_job, given.num_restart_by_job));
+  for (const millrace_job_restart& each : jobs) {
+    if (each.job == nullptr) return NullOption(absl::StrCat(kByJob, ": job"));
+    MILLRACE_RETURN_IF_ERROR(TakeRestart(kByJob, each.policy, &failure->restart_by_job[each.job]));
+  }
+  const millrace_quarantine_policy& quarantine = given.quarantine;
+  MILLRACE_RETURN_IF_ERROR(CheckReserved("options->failure.quarantine", quarantine.reserved));
   if (quarantine.failures != 0) failure->quarantine.failures = quarantine.failures;
   TakeOption(quarantine.window_ms, &failure->quarantine.window);
   TakeOption(quarantine.duration_ms, &failure->quarantine.duration);
+  TakeOption(given.stop_grace_ms, &failure->stop_grace);
+  TakeOption(given.stop_timeout_ms, &failure->stop_timeout);
   return absl::OkStatus();
 }
 
-void TakeCallbacks(const millrace_cluster_options& given, ClusterOptions* options) {
+absl::Status TakeObserver(const millrace_cluster_observer& given, ClusterObserver* observer) {
+  MILLRACE_RETURN_IF_ERROR(CheckReserved("options->observer", given.reserved));
   void* const user_data = given.user_data;
   if (given.on_output != nullptr) {
-    options->observer.on_output = [on_output = given.on_output,
-                                   user_data](const NodeOutput& output) {
+    observer->on_output = [on_output = given.on_output, user_data](const NodeOutput& output) {
       const std::string node(output.node);
       if (output.dropped > 0) {
         const std::string note =
@@ -141,12 +181,13 @@ void TakeCallbacks(const millrace_cluster_options& given, ClusterOptions* option
     };
   }
   if (given.on_metric != nullptr) {
-    options->observer.on_metric = [on_metric = given.on_metric, user_data](
-                                      absl::string_view node, absl::string_view name, int64_t step,
-                                      double value) {
+    observer->on_metric = [on_metric = given.on_metric, user_data](absl::string_view node,
+                                                                   absl::string_view name,
+                                                                   int64_t step, double value) {
       on_metric(std::string(node).c_str(), std::string(name).c_str(), step, value, user_data);
     };
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -184,27 +225,23 @@ absl::StatusOr<ClusterOptions> OptionsOf(const millrace_cluster_options& given) 
   options.num_ps = given.num_ps;
   TakeOption(given.master_node, &options.master_node);
   options.eval_node = given.eval_node != 0;
-  options.input_mode = given.feed != 0 ? InputMode::kFeed : InputMode::kDirect;
-  if (given.num_queues > 0) {
-    MILLRACE_ASSIGN_OR_RETURN(options.feed.queues,
-                              TextsOf("options->queues", given.queues, given.num_queues));
+  if (given.input_mode != MILLRACE_INPUT_DIRECT && given.input_mode != MILLRACE_INPUT_FEED) {
+    return absl::InvalidArgumentError(absl::StrCat("millrace_cluster_run: options->input_mode is ",
+                                                   given.input_mode,
+                                                   ", which is no millrace_input_mode"));
   }
+  options.input_mode =
+      given.input_mode == MILLRACE_INPUT_FEED ? InputMode::kFeed : InputMode::kDirect;
   TakeOption(given.log_dir, &options.log_dir);
-  TakeOption(given.working_dir, &options.node.working_dir);
-  TakeOption(given.default_fs, &options.node.default_fs);
-  options.node.release_port = given.keep_port == 0;
-  options.node.gpus_per_node = given.gpus_per_node;
-  MILLRACE_RETURN_IF_ERROR(TakeGpus(given, &options.node));
-  MILLRACE_RETURN_IF_ERROR(TakeSidecars(given, &options.node));
-  MILLRACE_RETURN_IF_ERROR(TakeFailures(given, &options.failure));
-  TakeOption(given.reservation_timeout_ms, &options.reservation_timeout);
-  if (given.feed_budget_bytes != 0) options.feed.budget_bytes = given.feed_budget_bytes;
-  if (given.progress != 0) options.progress = given.progress > 0;
-  options.cluster_file = given.no_cluster_file == 0;
   options.tensorboard = given.tensorboard != 0;
-  TakeOption(given.feed_port_range, &options.feed.port_range);
+  TakeOption(given.reservation_timeout_ms, &options.reservation_timeout);
+  MILLRACE_RETURN_IF_ERROR(TakeNode(given.node, &options.node));
+  MILLRACE_RETURN_IF_ERROR(TakeFeed(given.feed, &options.feed));
+  MILLRACE_RETURN_IF_ERROR(TakeFailure(given.failure, &options.failure));
+  MILLRACE_RETURN_IF_ERROR(TakeObserver(given.observer, &options.observer));
   TakeOption(given.coordinator_port_range, &options.coordinator_port_range);
-  TakeCallbacks(given, &options);
+  options.cluster_file = given.no_cluster_file == 0;
+  if (given.progress != 0) options.progress = given.progress > 0;
   return options;
 }
 

@@ -114,13 +114,13 @@ static millrace_cluster* Start(const char* what, int32_t nodes, Heard* heard,
                                             .num_args = 1,
                                             .agent_path = g_agent,
                                             .num_executors = nodes,
-                                            .feed = 1,
-                                            .progress = -1,
+                                            .input_mode = MILLRACE_INPUT_FEED,
+                                            .observer = {.user_data = heard,
+                                                         .on_output = OnLog,
+                                                         .on_metric = OnMetric,
+                                                         .on_failure = OnFailure},
                                             .no_cluster_file = 1,
-                                            .user_data = heard,
-                                            .on_output = OnLog,
-                                            .on_metric = OnMetric,
-                                            .on_failure = OnFailure};
+                                            .progress = -1};
   millrace_cluster* cluster = NULL;
   CHECK_OK(millrace_cluster_run(&options, &cluster, error), *error);
   return cluster;
@@ -233,13 +233,28 @@ static void ErrorsSayWhatAndWhere(millrace_error* error) {
   on_agents.agents = &no_secret;
   CHECK_ERROR(millrace_cluster_run(&on_agents, &cluster, error), *error, MILLRACE_INVALID_ARGUMENT,
               "agent-secret");
-  const millrace_restart_policy nameless = {.struct_size = 0};
-  const millrace_restart_policy* const restarts[] = {&nameless};
+  millrace_job_restart job = {.struct_size = 0};
+  const millrace_job_restart* const jobs[] = {&job};
   millrace_cluster_options restarted = options;
-  restarted.restarts = restarts;
-  restarted.num_restarts = 1;
+  restarted.failure.restart_by_job = jobs;
+  restarted.failure.num_restart_by_job = 1;
   CHECK_ERROR(millrace_cluster_run(&restarted, &cluster, error), *error, MILLRACE_INVALID_ARGUMENT,
               "struct_size");
+  job.struct_size = sizeof(job);
+  CHECK_ERROR(millrace_cluster_run(&restarted, &cluster, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "restart_by_job: job");
+  job.job = "worker";
+  job.policy.reserved[0] = 1;
+  CHECK_ERROR(millrace_cluster_run(&restarted, &cluster, error), *error, MILLRACE_UNIMPLEMENTED,
+              "restart_by_job: reserved");
+  millrace_cluster_options wrong = options;
+  wrong.feed.reserved[3] = 1;
+  CHECK_ERROR(millrace_cluster_run(&wrong, &cluster, error), *error, MILLRACE_UNIMPLEMENTED,
+              "options->feed: reserved");
+  wrong = options;
+  wrong.input_mode = 2;
+  CHECK_ERROR(millrace_cluster_run(&wrong, &cluster, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "input_mode is 2");
   CHECK_ERROR(millrace_source_from_memory(NULL, 0, &source, error), *error,
               MILLRACE_INVALID_ARGUMENT, "");
   /* A caller that knows more than this library does. */

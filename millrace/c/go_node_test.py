@@ -64,7 +64,8 @@ class GoNodeTest(unittest.TestCase):
     def test_it_is_fed_and_answers_every_row_in_order(self):
         metrics = []
         rows = {"id": list(range(101)), "name": [f"row {i}" for i in range(101)]}
-        with self._run(2, on_metric=lambda *metric: metrics.append(metric)) as cluster:
+        observer = millrace.ClusterObserver(on_metric=lambda *metric: metrics.append(metric))
+        with self._run(2, observer=observer) as cluster:
             self.assertEqual(cluster.train(rows, num_epochs=2, end_of_feed=True).rows, 202)
             results = cluster.inference(rows).to_pylist()
         self.assertEqual(results, [{"doubled": 2 * i, "name": f"ROW {i}"} for i in range(101)])

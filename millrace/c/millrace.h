@@ -27,8 +27,9 @@
 // for a NULL where none is allowed, and for a struct_size that is none.
 //
 // Structs. The side that makes a struct sets `struct_size` to its sizeof, and members that it does
-// not use to zero. Members are only ever added at the end; the library reads and writes no more
-// than struct_size says. Zero is each option's default. Handles are opaque.
+// not use to zero. Members are only ever added at the end, or in the room of `reserved` where a
+// struct within another has it; the library reads and writes no more than struct_size says. Zero is
+// each option's default. Handles are opaque.
 //
 // Text is UTF-8 and ends with a NUL. `const char*` that the library takes is copied where it is
 // kept. Durations are milliseconds in int64_t, rounded up from what C++ has; negative ones never

@@ -12,7 +12,7 @@ import unittest
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from testing_cluster import PATIENCE_S, Heard, run
+from testing_cluster import PATIENCE_S, Heard, restarts, run
 
 import millrace
 
@@ -178,21 +178,46 @@ class ClusterTest(unittest.TestCase):
             script = f'echo "$WORD" {{port}} > {fifo}'
             sidecar = millrace.Sidecar("beside", "/bin/sh", ["-c", script], env={"WORD": "here"})
             options = {
-                "restart": millrace.RestartPolicy(),
-                "restart_by_job": {"worker": millrace.RestartPolicy(1, window=600, initial_backoff=0.01)},
-                "quarantine": millrace.QuarantinePolicy(failures=2, window=60, duration=1),
-                "gpus_by_job": {"worker": 0},
-                "sidecars": [sidecar],
+                "failure": millrace.FailureOptions(
+                    restart=millrace.RestartPolicy(),
+                    restart_by_job={"worker": millrace.RestartPolicy(1, window=600, initial_backoff=0.01)},
+                    quarantine=millrace.QuarantinePolicy(failures=2, window=60, duration=1),
+                    stop_grace=4.5,
+                ),
+                "node": millrace.NodeOptions(gpus_by_job={"worker": 0}, sidecars=[sidecar], log_bytes_per_second=1000),
+                "feed": millrace.FeedOptions(queues=["input", "output"], budget_bytes=1 << 20, curve_only=True),
             }
             with run(Heard(), _PROGRAM, args=["fail_once"], **options) as cluster:
                 self.assertEqual(cluster.inference({"id": [7]}).to_pylist(), [{"attempt": 1, "gpus": ""}])
                 self.assertEqual([node.attempt for node in cluster.cluster_info], [1])
+                self.assertEqual(cluster.queues, ["input", "output"])
                 with open(fifo, encoding="utf-8") as told:
                     self.assertRegex(told.read(), "^here [0-9]+\n$")
         with self.assertRaisesRegex(millrace.InvalidArgumentError, "max_restarts"):
-            run(Heard(), _PROGRAM, restart=millrace.RestartPolicy(-1))
-        with self.assertRaisesRegex(TypeError, "no option 'nodes_per_executor'; it has agents, args"):
-            run(Heard(), _PROGRAM, nodes_per_executor=1)
+            run(Heard(), _PROGRAM, failure=restarts(millrace.RestartPolicy(-1)))
+
+    def test_a_plain_mistake_is_a_type_error_that_says_what_there_is(self):
+        cases = [
+            ({"nodes_per_executor": 1}, "on this machine has no option 'nodes_per_executor'; it has agents, args"),
+            ({"restart": 3}, r"no option 'restart'; it is in a group: failure=millrace.FailureOptions\(restart=...\)"),
+            ({"failure": 3}, "failure is 3, of type int: it must be millrace.FailureOptions"),
+            ({"feed": millrace.NodeOptions()}, "of type NodeOptions: it must be millrace.FeedOptions"),
+            ({"num_ps": "1"}, "num_ps is '1', of type str: it must be int"),
+            ({"feed": millrace.FeedOptions(shared_memory=True)}, "on this machine has no option feed.shared_memory"),
+        ]
+        for options, part in cases:
+            with self.assertRaisesRegex(TypeError, part):
+                run(Heard(), _PROGRAM, **options)
+        made = [
+            (millrace.FailureOptions, {"restarts": 1}, "no member 'restarts'; it has restart, restart_by_job, quar"),
+            (millrace.FailureOptions, {"restart": 1}, "FailureOptions's restart is 1, .* be millrace.RestartPolicy"),
+            (millrace.FailureOptions, {"restart_by_job": {"ps": 1}}, r"Mapping\[str, millrace.options.RestartPolicy\]"),
+            (millrace.FeedOptions, {"queues": "input"}, r"queues is 'input', .* it must be Sequence\[str\]"),
+            (millrace.RestartPolicy, {"window": "1h"}, "window is '1h', of type str: it must be float"),
+        ]
+        for kind, members, part in made:
+            with self.assertRaisesRegex(TypeError, part):
+                kind(**members)
 
     def test_the_error_is_the_node_that_caused_it(self):
         with self.assertRaises(millrace.MillraceError) as raised:

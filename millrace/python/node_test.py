@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import pyarrow as pa
-from testing_cluster import Cluster, rows, typed_rows
+from testing_cluster import Cluster, restarts, rows, typed_rows
 
 import millrace
 
@@ -77,7 +77,7 @@ class NodeTest(unittest.TestCase):
         self.assertEqual([value for _, _, value in cluster.metrics["rows"]], [10])
 
     def test_a_node_hears_that_members_change(self):
-        with Cluster("members", nodes=2, restart=millrace.RestartPolicy(1, initial_backoff=0.01)) as cluster:
+        with Cluster("members", nodes=2, failure=restarts(millrace.RestartPolicy(1, initial_backoff=0.01))) as cluster:
             cluster.shutdown()
 
     def _check_each_row_was_read_once(self, lines, count):
@@ -97,7 +97,7 @@ class NodeTest(unittest.TestCase):
         self.assertEqual(result.rows, 100)  # those that were left out are among them
 
     def test_a_program_that_is_started_again_goes_on_with_the_rows_after_its_checkpoint(self):
-        with Cluster("dies", restart=millrace.RestartPolicy(1, initial_backoff=0.01)) as cluster:
+        with Cluster("dies", failure=restarts(millrace.RestartPolicy(1, initial_backoff=0.01))) as cluster:
             cluster.train(rows(0, 15), rows(15, 40))
             cluster.shutdown()
         self._check_each_row_was_read_once(cluster.lines, 55)

@@ -47,9 +47,14 @@ class Heard:
 
 def run(heard, program, nodes=1, **options):
     """A fed cluster that leaves nothing in the user's home."""
-    told = {"on_output": heard.on_output, "on_metric": heard.on_metric}
-    options = {"input_mode": millrace.InputMode.FEED, "progress": False, "cluster_file": False, **told, **options}
+    options = {"input_mode": millrace.InputMode.FEED, "progress": False, "cluster_file": False, **options}
+    options["observer"] = millrace.ClusterObserver(heard.on_output, heard.on_metric)
     return millrace.Cluster.run(program, nodes, **options)
+
+
+def restarts(policy):
+    """What `run` takes."""
+    return millrace.FailureOptions(restart=policy)
 
 
 class Cluster(Heard):

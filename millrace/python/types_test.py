@@ -37,16 +37,18 @@ class TypesTest(unittest.TestCase):
         code, text = self._check("import millrace\nmillrace.Cluster.run('train.py', num_executors='4')\n")
         self.assertEqual(code, 1, text)
         self.assertIn('No overload variant of "run" of "Cluster" matches argument types "str", "str"', text)
-        code, text = self._check("import millrace\nmillrace.Cluster.run('train.py', port_range='1-2')\n")
-        self.assertEqual(code, 1, text)
+        for wrong in ("port_range='1-2'", "failure=3", "failure=millrace.FailureOptions(restart=3)"):
+            code, text = self._check(f"import millrace\nmillrace.Cluster.run('train.py', {wrong})\n")
+            self.assertEqual(code, 1, text)
 
     def test_a_program_on_spark_is_held_to_the_types(self):
         code, text = self._check(
-            "from millrace import Cluster, NodeProgram, RestartPolicy\n"
+            "from millrace import Cluster, FailureOptions, NodeOptions, NodeProgram, RestartPolicy\n"
             "from pyspark.sql import SparkSession\n"
             "spark = SparkSession.builder.getOrCreate()\n"
-            "policy = RestartPolicy(max_restarts=1)\n"
-            "with Cluster.run(spark, NodeProgram.file('node'), 2, restart=policy, port_range='1-2') as cluster:\n"
+            "failure = FailureOptions(restart=RestartPolicy(max_restarts=1), stop_grace=1)\n"
+            "node = NodeOptions(port_range='1-2')\n"
+            "with Cluster.run(spark, NodeProgram.file('n'), 2, failure=failure, node=node) as cluster:\n"
             "    rows: int = cluster.train(spark.range(3)).rows\n"
             "    cluster.inference(spark.range(3), 'id bigint').show()\n"
         )

@@ -10,8 +10,11 @@ import time
 
 from millrace import (
     Cluster,
+    FailureOptions,
+    FeedOptions,
     InputMode,
     MillraceError,
+    NodeOptions,
     NodeProgram,
     QuarantinePolicy,
     RestartPolicy,
@@ -20,6 +23,8 @@ from millrace import (
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import udf
 from pyspark.streaming import StreamingContext
+
+_SOON = FailureOptions(stop_grace=1)
 
 
 def expect(holds, what):
@@ -33,14 +38,19 @@ def trains_and_answers(spark, node):
         NodeProgram.file(node, "sum", env={"SOME_VARIABLE": "some value"}),
         num_executors=2,
         input_mode=InputMode.FEED,
-        queues=["input", "output"],
         reservation_timeout=400,
         env={"ANOTHER": "1"},
-        gpus_by_job={"worker": 0},
-        restart=RestartPolicy(max_restarts=1, window=600),
-        restart_by_job={"worker": RestartPolicy()},
-        quarantine=QuarantinePolicy(failures=2),
-        sidecars=[Sidecar("sleeper", "/bin/sh", ["-c", "exec sleep $LENGTH"], env={"LENGTH": "600"})],
+        node=NodeOptions(
+            gpus_by_job={"worker": 0},
+            log_bytes_per_second=1000,
+            sidecars=[Sidecar("sleeper", "/bin/sh", ["-c", "exec sleep $LENGTH"], env={"LENGTH": "600"})],
+        ),
+        feed=FeedOptions(queues=["input", "output"], budget_bytes=1 << 20, shared_memory=True),
+        failure=FailureOptions(
+            restart=RestartPolicy(max_restarts=1, window=600),
+            restart_by_job={"worker": RestartPolicy()},
+            quarantine=QuarantinePolicy(failures=2),
+        ),
     ) as cluster:
         nodes = [info.address for info in cluster.cluster_info]
         expect(cluster.cluster_spec == {"worker": nodes}, cluster.cluster_spec)
@@ -65,7 +75,7 @@ def trains_and_answers(spark, node):
 
 def failures_are_errors(spark, node):
     cluster = Cluster.run(
-        spark.sparkContext, NodeProgram.file(node, "fail_at", "7"), 1, input_mode=InputMode.FEED, stop_grace=1
+        spark.sparkContext, NodeProgram.file(node, "fail_at", "7"), 1, input_mode=InputMode.FEED, failure=_SOON
     )
     try:
         cluster.train(spark.range(20).withColumnRenamed("id", "x"))
@@ -77,7 +87,7 @@ def failures_are_errors(spark, node):
 
 
 def a_function_that_raises_is_told_as_on_every_spark(spark, node):
-    cluster = Cluster.run(spark, NodeProgram.file(node, "sum"), 1, input_mode=InputMode.FEED, stop_grace=1)
+    cluster = Cluster.run(spark, NodeProgram.file(node, "sum"), 1, input_mode=InputMode.FEED, failure=_SOON)
 
     @udf("bigint")
     def raises(_):
@@ -97,7 +107,7 @@ def dstreams_are_fed(spark, node):
     # One partition each, of which the program takes 7 rows at a time: of the last ten it leaves some unread, or none.
     for last in ("22", "29"):
         cluster = Cluster.run(
-            spark, NodeProgram.file(node, "stop_reading_at", last), 1, input_mode=InputMode.FEED, stop_grace=1
+            spark, NodeProgram.file(node, "stop_reading_at", last), 1, input_mode=InputMode.FEED, failure=_SOON
         )
         stream = StreamingContext(context, 1)
         batches = [context.parallelize([Row(x=row) for row in range(first, first + 10)], 1) for first in (0, 10, 20)]
@@ -116,7 +126,11 @@ def dstreams_are_fed(spark, node):
 def streams_are_fed(spark, node):
     folder = pathlib.Path(node).parent
     cluster = Cluster.run(
-        spark, NodeProgram.file(node, "slow", "200"), 2, input_mode=InputMode.FEED, stop_timeout=20
+        spark,
+        NodeProgram.file(node, "slow", "200"),
+        2,
+        input_mode=InputMode.FEED,
+        failure=FailureOptions(stop_timeout=20),
     )
     rows = str(folder / "batches")
     spark.range(0, 70, 1, 2).withColumnRenamed("id", "x").write.parquet(rows)
@@ -152,6 +166,11 @@ def wrong_use_is_told(spark, node):
         expect(False, "no error")
     except TypeError as error:
         expect("on Spark has no option 'cluster_file'" in str(error), error)
+    try:
+        Cluster.run(spark, NodeProgram.file(node), 1, feed=FeedOptions(curve_only=True))
+        expect(False, "no error")
+    except TypeError as error:
+        expect("on Spark has no option feed.curve_only" in str(error), error)
     for program, data, code in (
         (NodeProgram.file("/nonexistent/node"), None, "NOT_FOUND"),
         (NodeProgram.file(node, "sum"), spark.sparkContext.parallelize([1]), "INVALID_ARGUMENT"),
@@ -159,7 +178,7 @@ def wrong_use_is_told(spark, node):
     ):
         cluster = None
         try:
-            cluster = Cluster.run(spark, program, 1, input_mode=InputMode.FEED, stop_grace=1)
+            cluster = Cluster.run(spark, program, 1, input_mode=InputMode.FEED, failure=_SOON)
             cluster.train(data)
             expect(False, "no error")
         except MillraceError as error:

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 
-from millrace import Cluster, InputMode, MillraceError, NodeProgram
+from millrace import Cluster, FeedOptions, InputMode, MillraceError, NodeProgram
 from pyspark.sql import SparkSession
 
 _MIXED = [
@@ -191,7 +191,8 @@ class Bench:
 
     def start(self, shared_memory=False):
         program = NodeProgram.file(self.program)
-        return Cluster.run(self.spark, program, 2, input_mode=InputMode.FEED, feed_shared_memory=shared_memory)
+        feed = FeedOptions(shared_memory=shared_memory)
+        return Cluster.run(self.spark, program, 2, input_mode=InputMode.FEED, feed=feed)
 
     def measure(self, shape, rows, ways):
         """Each way in turns, after two rounds that do not count: compilers need so long."""

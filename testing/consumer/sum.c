@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
       .struct_size = sizeof(options),
       .program = argv[1],
       .num_executors = 3,
-      .on_output = PrintLine,
+      .observer = {.on_output = PrintLine},
   };
   millrace_cluster* cluster = NULL;
   millrace_error error = MILLRACE_ERROR_INIT;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/agent/loop/exit_codes.h"
+#include "core/agent/modes/coordinator_start.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/cluster_spec/cluster_spec_json.h"

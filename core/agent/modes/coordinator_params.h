@@ -1,7 +1,8 @@
 // File: core/agent/modes/coordinator_params.h
 //
-// Parameters and results of `millrace-agent coordinator` (docs/control_protocol.md, section 5),
-// between JSON and the values of core/coordinator.
+// Parameters and results of the methods of `millrace-agent coordinator` (docs/control_protocol.md,
+// section 5), between JSON and the values of core/coordinator. Those of `start`:
+// core/agent/modes/coordinator_start.h.
 //
 // Parsers return INVALID_ARGUMENT naming the field; unknown fields are ignored: a later parent may
 // know more. Thread safety: pure functions.
@@ -21,17 +22,6 @@
 #include "millrace/cluster_status.h"
 
 namespace millrace {
-
-struct CoordinatorStart {
-  CoordinatorOptions options;  // without observer
-  // Which events the parent wants besides `slot`, `failure` and `relaunch`.
-  bool log_events = false;
-  bool metric_events = false;
-  // Whether dashboard and CLI find the cluster by itself (core/client/cluster_file.h).
-  bool cluster_file = false;
-};
-
-[[nodiscard]] absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& params);
 
 // `<key>_ms`: -1 is InfiniteDuration(), absent is `fallback`.
 [[nodiscard]] absl::StatusOr<absl::Duration> GetDuration(const Json& params, absl::string_view key,

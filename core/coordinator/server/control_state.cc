@@ -23,7 +23,7 @@ TableOptions ToTableOptions(const CoordinatorOptions& options, Clock* clock) {
   table.lease = options.lease;
   table.stop_timeout = options.node.stop_timeout;
   table.restart = options.restart;
-  table.restarts = options.restarts;
+  table.restart_by_job = options.restart_by_job;
   table.quarantine = options.quarantine;
   table.clock = clock;
   return table;

@@ -115,7 +115,7 @@ struct CoordinatorOptions {
   // How often a slot may fail or be lost and be started again: of every role, and by job name of
   // those that differ.
   RestartPolicy restart;
-  std::map<std::string, RestartPolicy> restarts;
+  std::map<std::string, RestartPolicy> restart_by_job;
   QuarantinePolicy quarantine;
 
   Clock* clock = RealClock();  // not owned; outlives the coordinator

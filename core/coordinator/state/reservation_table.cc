@@ -77,8 +77,9 @@ ReservationTable::ReservationTable(TableOptions options)
   const absl::Time now = clock_->Now();
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].role = options_.roles[i];
-    auto policy = options_.restarts.find(options_.roles[i].job_name);
-    slots_[i].policy = policy == options_.restarts.end() ? &options_.restart : &policy->second;
+    auto policy = options_.restart_by_job.find(options_.roles[i].job_name);
+    slots_[i].policy =
+        policy == options_.restart_by_job.end() ? &options_.restart : &policy->second;
     slots_[i].reached.fill(absl::InfinitePast());
     slots_[i].reached[static_cast<int>(SlotState::kRequested)] = now;
   }

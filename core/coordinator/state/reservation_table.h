@@ -62,8 +62,8 @@ struct TableOptions {
   absl::Duration lost_after = absl::Seconds(5);
   absl::Duration lease = absl::Seconds(10);
   absl::Duration stop_timeout = absl::Seconds(10);
-  RestartPolicy restart;                          // of every role that has none in `restarts`
-  std::map<std::string, RestartPolicy> restarts;  // by job name
+  RestartPolicy restart;  // of every role that has none in `restart_by_job`
+  std::map<std::string, RestartPolicy> restart_by_job;
   QuarantinePolicy quarantine;
   Clock* clock = RealClock();  // not owned
 };

@@ -273,7 +273,7 @@ TEST(RestartTest, AProgramThatIsNotThereIsNotLookedForAgain) {
 TEST(RestartTest, AnEchoOfAHealedFailureNamesIt) {
   TableOptions options = Healing(0);
   options.roles.push_back({"ps", 0});
-  options.restarts["ps"].max_restarts = 1;
+  options.restart_by_job["ps"].max_restarts = 1;
   TableFixture f(std::move(options));
   for (int id = 0; id < 3; ++id) f.Bring(SlotState::kRunning, id);
   f.table.Update(3, Exit(Signal(9)), &f.effects);

@@ -39,21 +39,24 @@ class Variable(Structure):
 
 class RestartPolicy(Structure):
     _fields_ = [
-        ("struct_size", c_size_t),
-        ("job", c_char_p),
         ("max_restarts", c_int32),
         ("window_ms", c_int64),
         ("initial_backoff_ms", c_int64),
         ("max_backoff_ms", c_int64),
+        ("reserved", c_int64 * 2),
     ]
+
+
+class JobRestart(Structure):
+    _fields_ = [("struct_size", c_size_t), ("job", c_char_p), ("policy", RestartPolicy)]
 
 
 class QuarantinePolicy(Structure):
     _fields_ = [
-        ("struct_size", c_size_t),
         ("failures", c_int32),
         ("window_ms", c_int64),
         ("duration_ms", c_int64),
+        ("reserved", c_int64 * 2),
     ]
 
 
@@ -88,6 +91,54 @@ class Agents(Structure):
     ]
 
 
+class NodeOptions(Structure):
+    _fields_ = [
+        ("working_dir", c_char_p),
+        ("default_fs", c_char_p),
+        ("keep_port", c_int32),
+        ("gpus_per_node", c_int32),
+        ("gpus_by_job", POINTER(POINTER(JobGpus))),
+        ("num_gpus_by_job", c_size_t),
+        ("log_bytes_per_second", c_int64),
+        ("sidecars", POINTER(POINTER(Sidecar))),
+        ("num_sidecars", c_size_t),
+        ("reserved", c_int64 * 4),
+    ]
+
+
+class FeedOptions(Structure):
+    _fields_ = [
+        ("queues", POINTER(c_char_p)),
+        ("num_queues", c_size_t),
+        ("port_range", c_char_p),
+        ("budget_bytes", c_int64),
+        ("curve_only", c_int32),
+        ("reserved", c_int64 * 4),
+    ]
+
+
+class FailureOptions(Structure):
+    _fields_ = [
+        ("restart", RestartPolicy),
+        ("restart_by_job", POINTER(POINTER(JobRestart))),
+        ("num_restart_by_job", c_size_t),
+        ("quarantine", QuarantinePolicy),
+        ("stop_grace_ms", c_int64),
+        ("stop_timeout_ms", c_int64),
+        ("reserved", c_int64 * 4),
+    ]
+
+
+class Observer(Structure):
+    _fields_ = [
+        ("user_data", c_void_p),
+        ("on_output", ON_OUTPUT),
+        ("on_metric", ON_METRIC),
+        ("on_failure", ON_FAILURE),
+        ("reserved", c_int64 * 4),
+    ]
+
+
 class Options(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -101,36 +152,18 @@ class Options(Structure):
         ("num_ps", c_int32),
         ("master_node", c_char_p),
         ("eval_node", c_int32),
-        ("feed", c_int32),
-        ("queues", POINTER(c_char_p)),
-        ("num_queues", c_size_t),
+        ("input_mode", c_int32),
         ("log_dir", c_char_p),
-        ("working_dir", c_char_p),
-        ("default_fs", c_char_p),
-        ("keep_port", c_int32),
-        ("gpus_per_node", c_int32),
-        ("max_restarts", c_int32),
-        ("reservation_timeout_ms", c_int64),
-        ("feed_budget_bytes", c_int64),
-        ("progress", c_int32),
-        ("no_cluster_file", c_int32),
-        ("user_data", c_void_p),
-        ("on_output", ON_OUTPUT),
-        ("on_metric", ON_METRIC),
-        ("on_failure", ON_FAILURE),
-        ("stop", c_void_p),
-        ("stop_grace_ms", c_int64),
-        ("stop_timeout_ms", c_int64),
         ("tensorboard", c_int32),
-        ("feed_port_range", c_char_p),
+        ("reservation_timeout_ms", c_int64),
+        ("node", NodeOptions),
+        ("feed", FeedOptions),
+        ("failure", FailureOptions),
+        ("observer", Observer),
         ("coordinator_port_range", c_char_p),
-        ("restarts", POINTER(POINTER(RestartPolicy))),
-        ("num_restarts", c_size_t),
-        ("quarantine", POINTER(QuarantinePolicy)),
-        ("gpus_by_job", POINTER(POINTER(JobGpus))),
-        ("num_gpus_by_job", c_size_t),
-        ("sidecars", POINTER(POINTER(Sidecar))),
-        ("num_sidecars", c_size_t),
+        ("no_cluster_file", c_int32),
+        ("progress", c_int32),
+        ("stop", c_void_p),
         ("agents", POINTER(Agents)),
     ]
 

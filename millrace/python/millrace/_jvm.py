@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import collections.abc
 import contextlib
+import dataclasses
 import math
+import os
 import re
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from millrace.error import FailedPreconditionError, MillraceError
-from millrace.options import InputMode, NodeProgram, QuarantinePolicy, RestartPolicy, Sidecar
+from millrace.options import InputMode, NodeProgram, Sidecar
+from millrace.options import given as members_of
 
-_DURATIONS = ("reservation_timeout", "stop_grace", "stop_timeout")
+_DURATIONS = (
+    "reservation_timeout", "stop_grace", "stop_timeout", "window", "duration", "initial_backoff", "max_backoff"
+)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -63,30 +69,13 @@ def duration(gateway: Any, seconds: Optional[float]) -> Any:
     return gateway.jvm.java.time.Duration.ofMillis(max(0, round(seconds * 1000)))
 
 
-def program(gateway: Any, given: NodeProgram) -> Any:
+def program(gateway: Any, given: NodeProgram, env: Mapping[str, str]) -> Any:
     args = strings(gateway, given.args)
     kind = gateway.jvm.io.millrace.spark.NodeProgram
     made = kind.file(given.program, args) if given.shipped else kind.path(given.program, args)
-    for name, value in given.env.items():
-        made = made.env(name, value)
+    for name, value in {**given.env, **env}.items():
+        made = made.env(str(name), str(value))
     return made
-
-
-def _restart(gateway: Any, policy: RestartPolicy) -> Any:
-    return (
-        gateway.jvm.io.millrace.spark.RestartPolicy.builder()
-        .maxRestarts(policy.max_restarts)
-        .window(duration(gateway, policy.window))
-        .initialBackoff(duration(gateway, policy.initial_backoff))
-        .maxBackoff(duration(gateway, policy.max_backoff))
-        .build()
-    )
-
-
-def _quarantine(gateway: Any, policy: QuarantinePolicy) -> Any:
-    return gateway.jvm.io.millrace.spark.QuarantinePolicy.of(
-        policy.failures, duration(gateway, policy.window), duration(gateway, policy.duration)
-    )
 
 
 def _sidecar(gateway: Any, sidecar: Sidecar) -> Any:
@@ -97,7 +86,7 @@ def _sidecar(gateway: Any, sidecar: Sidecar) -> Any:
     return java
 
 
-def _option(gateway: Any, name: str, value: Any) -> Any:
+def _value(gateway: Any, name: str, value: Any) -> Any:
     spark = gateway.jvm.io.millrace.spark
     if name in _DURATIONS:
         return duration(gateway, value)
@@ -105,23 +94,23 @@ def _option(gateway: Any, name: str, value: Any) -> Any:
         return getattr(spark.InputMode, InputMode(value).value)
     if name == "queues":
         return strings(gateway, value)
-    if name == "restart":
-        return _restart(gateway, value)
-    if name == "restart_by_job":
-        return {job: _restart(gateway, policy) for job, policy in value.items()}
-    if name == "quarantine":
-        return _quarantine(gateway, value)
     if name == "sidecars":
         return array_of(gateway, spark.Sidecar, [_sidecar(gateway, each) for each in value])
-    if name == "env":
-        return {str(key): str(text) for key, text in value.items()}
-    return value
+    if dataclasses.is_dataclass(value):
+        return _built(gateway, type(value).__name__, members_of(value))
+    if isinstance(value, collections.abc.Mapping):
+        return {str(key): _value(gateway, "", each) for key, each in value.items()}
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _built(gateway: Any, java_class: str, members: Mapping[str, Any]) -> Any:
+    builder = getattr(gateway.jvm.io.millrace.spark, java_class).builder()
+    for name, value in members.items():
+        setter = re.sub("_([a-z])", lambda letter: letter.group(1).upper(), name)
+        getattr(builder, setter)(_value(gateway, name, value))
+    return builder.build()
 
 
 def cluster_options(gateway: Any, num_executors: int, options: Mapping[str, Any]) -> Any:
-    """Java's ClusterOptions: every option has the same name there, in its spelling."""
-    builder = gateway.jvm.io.millrace.spark.ClusterOptions.builder().numExecutors(num_executors)
-    for name, value in options.items():
-        setter = re.sub("_([a-z])", lambda letter: letter.group(1).upper(), name)
-        getattr(builder, setter)(_option(gateway, name, value))
-    return builder.build()
+    """Java's ClusterOptions: every group and every option has the same name there, in its spelling."""
+    return _built(gateway, "ClusterOptions", {"num_executors": num_executors, **options})

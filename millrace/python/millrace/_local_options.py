@@ -7,12 +7,24 @@ import json
 import math
 import os
 from ctypes import POINTER, Structure, c_char_p, pointer
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Mapping, Optional, Sequence
 
 from millrace import _driver_library as lib
-from millrace.options import Agents, InputMode, NodeProgram, QuarantinePolicy, RestartPolicy, Sidecar
+from millrace.options import (
+    Agents,
+    FailureOptions,
+    FeedOptions,
+    InputMode,
+    NodeOptions,
+    NodeProgram,
+    QuarantinePolicy,
+    RestartPolicy,
+    Sidecar,
+    given,
+)
 
 __all__ = ["c_options", "ms"]
+
 
 def ms(seconds: Optional[float]) -> int:
     """None and infinity are forever. Zero is the library's default, so that the least is 1."""
@@ -36,22 +48,19 @@ def _sized(kind: Any, **members: Any) -> Any:
     return kind(struct_size=ctypes.sizeof(kind), **members)
 
 
-def _restart(policy: RestartPolicy, job: Optional[str]) -> Any:
-    return _sized(
-        lib.RestartPolicy,
-        job=None if job is None else job.encode(),
-        max_restarts=policy.max_restarts,
-        window_ms=ms(policy.window),
-        initial_backoff_ms=ms(policy.initial_backoff),
-        max_backoff_ms=ms(policy.max_backoff),
-    )
+def _times(names: Sequence[str], members: Mapping[str, Any]) -> Dict[str, int]:
+    return {f"{name}_ms": ms(members[name]) for name in names if name in members}
 
 
-def _quarantine(policy: QuarantinePolicy) -> Any:
-    return _sized(
-        lib.QuarantinePolicy,
-        failures=policy.failures, window_ms=ms(policy.window), duration_ms=ms(policy.duration),
-    )  # fmt: skip
+def _restart(policy: Optional[RestartPolicy]) -> Any:
+    members = given(policy or RestartPolicy())
+    times = _times(("window", "initial_backoff", "max_backoff"), members)
+    return lib.RestartPolicy(max_restarts=members.get("max_restarts", 0), **times)
+
+
+def _quarantine(policy: Optional[QuarantinePolicy]) -> Any:
+    members = given(policy or QuarantinePolicy())
+    return lib.QuarantinePolicy(failures=members.get("failures", 0), **_times(("window", "duration"), members))
 
 
 def _sidecar(sidecar: Sidecar) -> Any:
@@ -86,26 +95,58 @@ def _agents(agents: Agents, ship: bool) -> Any:
     )
 
 
+def _node(group: NodeOptions) -> Any:
+    jobs = [_sized(lib.JobGpus, job=job.encode(), gpus=n) for job, n in (group.gpus_by_job or {}).items()]
+    sidecars = [_sidecar(each) for each in group.sidecars or ()]
+    return lib.NodeOptions(
+        working_dir=_text(group.working_dir),
+        default_fs=_text(group.default_fs),
+        keep_port=int(group.release_port is not None and not group.release_port),
+        gpus_per_node=group.gpus_per_node or 0,
+        gpus_by_job=_pointers(lib.JobGpus, jobs),
+        num_gpus_by_job=len(jobs),
+        log_bytes_per_second=group.log_bytes_per_second or 0,
+        sidecars=_pointers(lib.Sidecar, sidecars),
+        num_sidecars=len(sidecars),
+    )
+
+
+def _feed(group: FeedOptions) -> Any:
+    queues = list(group.queues or ())
+    return lib.FeedOptions(
+        queues=_texts(queues),
+        num_queues=len(queues),
+        port_range=_text(group.port_range),
+        budget_bytes=group.budget_bytes or 0,
+        curve_only=int(bool(group.curve_only)),
+    )
+
+
+def _failure(group: FailureOptions) -> Any:
+    jobs = [
+        _sized(lib.JobRestart, job=job.encode(), policy=_restart(policy))
+        for job, policy in (group.restart_by_job or {}).items()
+    ]
+    return lib.FailureOptions(
+        restart=_restart(group.restart),
+        restart_by_job=_pointers(lib.JobRestart, jobs),
+        num_restart_by_job=len(jobs),
+        quarantine=_quarantine(group.quarantine),
+        **_times(("stop_grace", "stop_timeout"), given(group)),
+    )
+
+
 # The members that are numbers, texts and times as they are.
-_NUMBERS = ("num_ps", "eval_node", "tensorboard", "gpus_per_node", "feed_budget_bytes")
-_TEXTS = ("master_node", "log_dir", "working_dir", "default_fs", "feed_port_range", "coordinator_port_range")
-_TIMES = ("reservation_timeout", "stop_grace", "stop_timeout")
+_NUMBERS = ("num_ps", "eval_node", "tensorboard")
+_TEXTS = ("master_node", "log_dir", "coordinator_port_range")
 
 
 def c_options(program: NodeProgram, num_executors: Optional[int], options: Mapping[str, Any]) -> lib.Options:
     """The struct; ctypes keeps alive what it points to."""
     members: Dict[str, Any] = {name: int(options[name]) for name in _NUMBERS if name in options}
-    members.update({name: str(options[name]).encode() for name in _TEXTS if name in options})
-    members.update({f"{name}_ms": ms(options[name]) for name in _TIMES if name in options})
+    members.update({name: _text(options[name]) for name in _TEXTS if name in options})
+    members.update(_times(("reservation_timeout",), options))
     env = {**program.env, **options.get("env", {})}
-    queues = options.get("queues", ())
-    restarts: List[Structure] = [_restart(policy, job) for job, policy in options.get("restart_by_job", {}).items()]
-    if "restart" in options:
-        restarts.append(_restart(options["restart"], None))
-    gpus = [_sized(lib.JobGpus, job=job.encode(), gpus=n) for job, n in options.get("gpus_by_job", {}).items()]
-    sidecars = [_sidecar(each) for each in options.get("sidecars", ())]
-    if "quarantine" in options:
-        members["quarantine"] = pointer(_quarantine(options["quarantine"]))
     if "agents" in options:
         members["agents"] = pointer(_agents(options["agents"], program.shipped))
     progress = options.get("progress")
@@ -118,18 +159,12 @@ def c_options(program: NodeProgram, num_executors: Optional[int], options: Mappi
         num_env=len(env),
         agent_path=lib.agent_path(),
         num_executors=num_executors or 0,
-        feed=int(InputMode(options.get("input_mode", InputMode.DIRECT)) is InputMode.FEED),
-        queues=_texts(queues),
-        num_queues=len(queues),
-        keep_port=int(not options.get("release_port", True)),
-        progress=0 if progress is None else 1 if progress else -1,
+        input_mode=int(InputMode(options.get("input_mode", InputMode.DIRECT)) is InputMode.FEED),
+        node=_node(options.get("node", NodeOptions())),
+        feed=_feed(options.get("feed", FeedOptions())),
+        failure=_failure(options.get("failure", FailureOptions())),
         no_cluster_file=int(not options.get("cluster_file", True)),
-        restarts=_pointers(lib.RestartPolicy, restarts),
-        num_restarts=len(restarts),
-        gpus_by_job=_pointers(lib.JobGpus, gpus),
-        num_gpus_by_job=len(gpus),
-        sidecars=_pointers(lib.Sidecar, sidecars),
-        num_sidecars=len(sidecars),
+        progress=0 if progress is None else 1 if progress else -1,
         **members,
     )
     return made

@@ -113,7 +113,7 @@ class Cluster(abc.ABC):
         program: a NodeProgram; or, but on Spark, a script of Python ("train.py", with the option `args`), an
         executable, or a function of one node that a file has at its top level. Agents must have these at the same
         path, and by default there are as many nodes as the resolver names. The options are those of
-        millrace.ClusterOptions, and of LocalOptions or SparkOptions; they have the same names as in C++ and Java.
+        millrace.ClusterOptions, and of LocalOptions or SparkOptions; names and groups are those of C++ and Java.
         """
         if "spark" in options or (args and _is_of_spark(args[0])):
             from millrace.spark_cluster import start_on_spark

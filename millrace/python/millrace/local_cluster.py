@@ -26,25 +26,23 @@ from millrace._local_options import c_options, ms
 from millrace.cluster import THREE_DAYS, Cluster, NodeInfo, TrainResult
 from millrace.error import InvalidArgumentError, MillraceError
 from millrace.inference import InferenceResult
-from millrace.options import InputMode, LocalOptions, NodeProgram, Program, check_names, local_program
+from millrace.options import ClusterObserver, FeedOptions, InputMode, NodeProgram, Program, local_options, local_program
 from millrace.source import source_of
 
 __all__ = ["LocalCluster", "start_here"]
 
 _PARTITIONS_PER_NODE = 4  # of one table: who is faster takes more of them
 _FED_JOBS = ("chief", "master", "worker")
+# As FeedOptions in C++ has them.
 _DEFAULT_QUEUES = ("input", "output", "error")
 
 
 class _Listener:
     """What the library calls, from threads of its own."""
 
-    def __init__(
-        self,
-        on_output: Optional[Callable[[str, str], object]],
-        on_metric: Optional[Callable[[str, str, int, float], object]],
-    ) -> None:
+    def __init__(self, observer: ClusterObserver) -> None:
         self.failure: Dict[str, Any] = {}
+        on_output, on_metric = observer.on_output, observer.on_metric
 
         def output(node: bytes, line: bytes, _: Any) -> None:
             assert on_output is not None
@@ -116,7 +114,7 @@ class LocalCluster(Cluster):
                 driver_library().millrace_cluster_address(pointer).decode(),
                 len(nodes),
                 InputMode(options.get("input_mode", InputMode.DIRECT)),
-                options.get("queues", _DEFAULT_QUEUES),
+                options.get("feed", FeedOptions()).queues or _DEFAULT_QUEUES,
             )
 
     # ---- feeding --------------------------------------------------------------------------------------------
@@ -254,12 +252,12 @@ class LocalCluster(Cluster):
 
 def start_here(program: Program, num_executors: Optional[int] = None, **options: Any) -> LocalCluster:
     """Cluster.run(program, ...)."""
-    check_names(options, LocalOptions, "on this machine")
-    given = {name: value for name, value in options.items() if value is not None}
+    given = local_options(options)
     node_program = local_program(program, given.pop("args", ()))
-    listener = _Listener(given.pop("on_output", None), given.pop("on_metric", None))
+    listener = _Listener(given.pop("observer", ClusterObserver()))
     made_of = c_options(node_program, num_executors, given)
-    made_of.on_output, made_of.on_metric, made_of.on_failure = listener.output, listener.metric, listener.fail
+    hears = made_of.observer
+    hears.on_output, hears.on_metric, hears.on_failure = listener.output, listener.metric, listener.fail
     stop = _Stop()
 
     def start() -> LocalCluster:

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import enum
+import numbers
 import os
 import sys
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Type, TypedDict, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Mapping,
+    Optional,
+    Sequence,
+    Type,
+    TypedDict,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from millrace.error import InvalidArgumentError, NotFoundError
 
 __all__ = [
     "Agents",
+    "ClusterObserver",
     "ClusterOptions",
+    "FailureOptions",
+    "FeedOptions",
     "InputMode",
     "LocalOptions",
+    "NodeOptions",
     "NodeProgram",
     "Program",
     "QuarantinePolicy",
@@ -59,23 +78,39 @@ class NodeProgram:
         return cls(sys.executable, False, ["-u", script, *args], env)
 
 
+class _Options:
+    """Members that are named. One that is not given is None, and has the default of C++, which its comment names:
+    it is said in millrace/cluster_options.h and millrace/restart_policy.h."""
+
+    def __new__(cls, *_: Any, **members: Any) -> Any:
+        names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # its subclasses are
+        for name in members:
+            if name not in names:
+                raise TypeError(f"{cls.__name__} has no member {name!r}; it has {', '.join(names)}")
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self)).items():
+            check_type(f"{type(self).__name__}'s {name}", getattr(self, name), kind)
+
+
 @dataclasses.dataclass(frozen=True)
-class RestartPolicy:
+class RestartPolicy(_Options):
     """How often a node that failed is started again, and how soon; times in seconds."""
 
-    max_restarts: int = 0  # within the window; the next failure is the cluster's
-    window: Optional[float] = None  # restarts longer ago do not count any more; None: all count
-    initial_backoff: float = 1.0  # doubled with every failure that follows on a short run
-    max_backoff: float = 30.0
+    max_restarts: Optional[int] = None  # within the window; the next failure is the cluster's. 0
+    window: Optional[float] = None  # restarts longer ago do not count any more. All count
+    initial_backoff: Optional[float] = None  # doubled with every failure that follows on a short run. 1
+    max_backoff: Optional[float] = None  # 30
 
 
 @dataclasses.dataclass(frozen=True)
-class QuarantinePolicy:
+class QuarantinePolicy(_Options):
     """A host on which so many nodes failed within the window gets no restarts for the duration; seconds."""
 
-    failures: int = 3
-    window: float = 60.0
-    duration: float = 300.0
+    failures: Optional[int] = None  # 3
+    window: Optional[float] = None  # 60
+    duration: Optional[float] = None  # 300
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +122,50 @@ class Sidecar:
     args: Sequence[str] = ()  # "{host}", "{port}" (reserved for it) and "{log_dir}" are replaced
     node: str = ""  # "worker:0"; "": the chief or master, worker:0 in clusters without
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeOptions(_Options):
+    """What every node gets, and what runs beside it."""
+
+    working_dir: Optional[str] = None  # this process's, or an executor's own folder
+    default_fs: Optional[str] = None  # "file://"; on Spark that of its Hadoop configuration
+    release_port: Optional[bool] = None  # True: a node's reserved port is closed just before it starts. It is
+    gpus_per_node: Optional[int] = None  # 0: GPUs are left alone
+    gpus_by_job: Optional[Mapping[str, int]] = None  # of the jobs that differ
+    log_bytes_per_second: Optional[int] = None  # of its output that a node may send to the observer. 64 KiB
+    sidecars: Optional[Sequence[Sidecar]] = None
+    port_range: Optional[str] = None  # on Spark: "8000-8100", of the nodes' reserved ports. Any
+
+
+@dataclasses.dataclass(frozen=True)
+class FeedOptions(_Options):
+    """How nodes are fed, with InputMode.FEED."""
+
+    queues: Optional[Sequence[str]] = None  # ("input", "output", "error")
+    port_range: Optional[str] = None  # "9000-9100": where nodes are fed. Any
+    budget_bytes: Optional[int] = None  # what one node may hold of the feed. 256 MiB
+    curve_only: Optional[bool] = None  # this process feeds nodes of this host over CURVE too. It does not
+    shared_memory: Optional[bool] = None  # executors write rows into memory of nodes of their host. They do not
+
+
+@dataclasses.dataclass(frozen=True)
+class FailureOptions(_Options):
+    """What becomes of nodes that fail, and how long one may take to end; times in seconds."""
+
+    restart: Optional[RestartPolicy] = None  # of every node. None is started again
+    restart_by_job: Optional[Mapping[str, RestartPolicy]] = None  # of the jobs that differ
+    quarantine: Optional[QuarantinePolicy] = None
+    stop_grace: Optional[float] = None  # how long a node that was asked to stop may take. 5
+    stop_timeout: Optional[float] = None  # how long a node may stay stopped by a signal. 10
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterObserver(_Options):
+    """Hears what nodes write and measure, on another thread; must not call the cluster."""
+
+    on_output: Optional[Callable[[str, str], object]] = None  # (node, line)
+    on_metric: Optional[Callable[[str, str, int, float], object]] = None  # (node, name, step, value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,32 +187,21 @@ class Agents:
 
 
 class ClusterOptions(TypedDict, total=False):
-    """What every cluster may be given; times are in seconds, and math.inf is without end. An option that is not
-    given, or None, has the default of ClusterOptions in C++ and Java."""
+    """What every cluster may be given, in the groups of C++; times are in seconds, and math.inf is without end. What
+    is not given, or None, has the default of C++."""
 
     num_ps: int  # the first nodes are parameter servers
     master_node: str  # "chief" or "master": the role of the next one
     eval_node: bool  # the one after that evaluates
     input_mode: InputMode  # DIRECT
-    queues: Sequence[str]  # ("input", "output", "error")
     log_dir: str  # of the nodes' output; none is kept without
     tensorboard: bool  # on log_dir, beside the first fed node
-    release_port: bool  # True: a node's reserved port is closed just before it starts. False: it inherits it
     reservation_timeout: float  # 600: how long the start may take
-    gpus_per_node: int
-    gpus_by_job: Mapping[str, int]  # of the jobs that differ
-    restart: RestartPolicy  # of every node
-    restart_by_job: Mapping[str, RestartPolicy]  # of the jobs that differ
-    quarantine: QuarantinePolicy
-    sidecars: Sequence[Sidecar]
-    default_fs: str
-    working_dir: str
-    feed_port_range: str  # "9000-9100"
+    node: NodeOptions
+    feed: FeedOptions
+    failure: FailureOptions
     coordinator_port_range: str
-    feed_budget_bytes: int  # 256 MiB: what one node may hold of the feed
-    stop_grace: float  # 5: how long a node that was asked to stop may take
-    stop_timeout: float  # 10: how long a node may stay stopped by a signal
-    env: Mapping[str, str]  # added to the nodes' environment
+    env: Mapping[str, str]  # added to the program's environment
 
 
 class LocalOptions(ClusterOptions, total=False):
@@ -141,27 +209,100 @@ class LocalOptions(ClusterOptions, total=False):
 
     agents: Agents  # which run the nodes, instead of this machine
     args: Sequence[str]  # of a program that is a script or an executable
+    observer: ClusterObserver
     cluster_file: bool  # True: the CLI and the dashboard find the cluster
     progress: bool  # what happens, on stderr; without, if that is a terminal
-    on_output: Callable[[str, str], object]  # (node, line); on another thread, and must not call the cluster
-    on_metric: Callable[[str, str, int, float], object]  # (node, name, step, value); likewise
 
 
 class SparkOptions(ClusterOptions, total=False):
     """And those of a cluster on Spark."""
 
     driver_ps_nodes: bool  # parameter servers run on the driver's host
-    feed_shared_memory: bool  # False: executors write rows into memory of nodes of their host
     nodes_per_executor: int  # at most
-    port_range: str  # "8000-8100": of the nodes' reserved ports
 
 
-def check_names(options: Mapping[str, Any], known: Type[ClusterOptions], where: str) -> None:
-    """Raises TypeError, as Python does for an argument that no function has."""
-    names = known.__optional_keys__  # type: ignore[attr-defined]  # mypy takes it for a plain dict
-    for name in options:
-        if name not in names:
-            raise TypeError(f"a cluster {where} has no option {name!r}; it has {', '.join(sorted(names))}")
+_HERE = "on this machine"
+_ON_SPARK = "on Spark"
+_GROUPS = {
+    "node": NodeOptions, "feed": FeedOptions, "failure": FailureOptions, "observer": ClusterObserver
+}  # fmt: skip
+# Members of groups that one kind of cluster has not.
+_OF_THE_OTHER = {_HERE: ("node.port_range", "feed.shared_memory"), _ON_SPARK: ("feed.curve_only",)}
+
+
+def local_options(options: Mapping[str, Any]) -> Dict[str, Any]:
+    """Those that are given; raises TypeError for what no cluster on this machine has."""
+    return _checked(options, LocalOptions, _HERE)
+
+
+def spark_options(options: Mapping[str, Any]) -> Dict[str, Any]:
+    """The same on Spark."""
+    return _checked(options, SparkOptions, _ON_SPARK)
+
+
+def given(group: Any) -> Dict[str, Any]:
+    """The members of a group that are given, by name."""
+    members = {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _checked(options: Mapping[str, Any], known: Type[ClusterOptions], where: str) -> Dict[str, Any]:
+    kinds = get_type_hints(known)
+    for name, value in options.items():
+        if name not in kinds:
+            raise TypeError(f"a cluster {where} has no option {name!r}; {_place_of(name, kinds)}")
+        check_type(name, value, kinds[name])
+    for path in _OF_THE_OTHER[where]:
+        group, member = path.split(".")
+        if getattr(options.get(group), member, None) is not None:
+            raise TypeError(f"a cluster {where} has no option {path}")
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _place_of(name: str, kinds: Mapping[str, Any]) -> str:
+    for group, kind in _GROUPS.items():
+        if group in kinds and name in [field.name for field in dataclasses.fields(kind)]:
+            return f"it is in a group: {group}=millrace.{kind.__name__}({name}=...)"
+    return f"it has {', '.join(sorted(kinds))}"
+
+
+def check_type(what: str, value: Any, kind: Any) -> None:
+    """Raises TypeError unless the value is None or of that kind."""
+    if value is not None and not _is_a(value, kind):
+        raise TypeError(f"{what} is {value!r}, of type {type(value).__name__}: it must be {_name_of(kind)}")
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin is Union:
+        return any(_is_a(value, each) for each in arguments)
+    if origin is collections.abc.Callable:
+        return callable(value)
+    if origin is collections.abc.Mapping:
+        key, member = arguments
+        return isinstance(value, collections.abc.Mapping) and all(
+            _is_a(each, key) and _is_a(value[each], member) for each in value
+        )
+    if origin is collections.abc.Sequence:
+        return not isinstance(value, (str, bytes)) and isinstance(value, collections.abc.Iterable)
+    if kind is InputMode:
+        return isinstance(value, InputMode) or value in [mode.value for mode in InputMode]
+    if kind is str:
+        return isinstance(value, (str, os.PathLike))
+    if kind in (int, bool):
+        return isinstance(value, numbers.Integral)
+    return isinstance(value, numbers.Real if kind is float else kind)
+
+
+def _name_of(kind: Any) -> str:
+    if get_origin(kind) is Union:
+        return " or ".join(_name_of(each) for each in get_args(kind) if each is not type(None))
+    if get_origin(kind) is not None:
+        return str(kind).replace("typing.", "")
+    name: str = kind.__name__
+    return f"millrace.{name}" if kind.__module__.startswith("millrace") else name
 
 
 # NodeProgram; or, on this machine: a script ("train.py"), an executable, or a function of one node, that a

@@ -13,7 +13,7 @@ from millrace import _jvm
 from millrace._jvm import translated
 from millrace.cluster import THREE_DAYS, Cluster, NodeInfo, TrainResult
 from millrace.error import InvalidArgumentError, MillraceError, NotFoundError
-from millrace.options import InputMode, NodeProgram, SparkOptions, check_names
+from millrace.options import InputMode, NodeProgram, spark_options
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -297,7 +297,7 @@ def start_on_spark(
     spark: Union[SparkSession, SparkContext], program: NodeProgram, num_executors: int = 1, **options: Any
 ) -> SparkCluster:
     """Cluster.run(spark, program, ...)."""
-    check_names(options, SparkOptions, "on Spark")
+    given = spark_options(options)
     if not isinstance(program, NodeProgram):
         raise InvalidArgumentError(
             "INVALID_ARGUMENT",
@@ -307,8 +307,8 @@ def start_on_spark(
     session = _session_of(spark)
     gateway = session._sc._gateway
     java_class = _jvm.cluster_class(gateway.jvm)
-    given = {name: value for name, value in options.items() if value is not None}
+    env = given.pop("env", {})
     with translated():
         made_of = _jvm.cluster_options(gateway, num_executors, given)
-        java = java_class.run(session._sc._jsc, _jvm.program(gateway, program), made_of)
+        java = java_class.run(session._sc._jsc, _jvm.program(gateway, program, env), made_of)
     return SparkCluster(session, java, program)

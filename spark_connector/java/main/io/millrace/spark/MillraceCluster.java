@@ -238,7 +238,7 @@ public final class MillraceCluster implements AutoCloseable {
             Durations.millis(options.feedTimeout()),
             partitions,
             SourceLevel.isDeterminate(data),
-            run.options().feedSharedMemory());
+            run.options().feed().sharedMemory());
     String description =
         "Millrace cluster " + clusterId() + ": train, " + options.numEpochs()
             + (options.numEpochs() == 1 ? " epoch" : " epochs") + ", queue '" + options.queue() + "'";
@@ -263,9 +263,9 @@ public final class MillraceCluster implements AutoCloseable {
       throw new MillraceException(
           StatusCode.FAILED_PRECONDITION, what + " needs InputMode.FEED; this cluster's nodes read their own data");
     }
-    if (!run.options().queues().contains(queue)) {
+    if (!run.queues().contains(queue)) {
       throw new MillraceException(
-          StatusCode.NOT_FOUND, "no queue '" + queue + "'; the cluster has " + run.options().queues());
+          StatusCode.NOT_FOUND, "no queue '" + queue + "'; the cluster has " + run.queues());
     }
     if (shut) {
       throw new MillraceException(StatusCode.FAILED_PRECONDITION, what + " after shutdown");
@@ -466,7 +466,8 @@ public final class MillraceCluster implements AutoCloseable {
 
   /** Where nodes run; "" stands for each executor's own folder. */
   public String workingDir() {
-    return run.options().workingDir();
+    String folder = run.options().node().workingDir();
+    return folder == null ? "" : folder;
   }
 
   public InputMode inputMode() {
@@ -478,7 +479,7 @@ public final class MillraceCluster implements AutoCloseable {
   }
 
   public List<String> queues() {
-    return run.options().queues();
+    return run.queues();
   }
 
   /** The RDD whose tasks hold the nodes. */

@@ -5,29 +5,25 @@ import java.util.Objects;
 
 /**
  * When a host is left alone: one on which {@code failures} nodes or agents failed within {@code window} gets no
- * restarts for {@code duration}. Immutable.
+ * restarts for {@code duration}. What was not set is null and has the default of QuarantinePolicy in C++, which the
+ * builder names. Immutable.
  */
 public final class QuarantinePolicy {
-  private final int failures;
+  private final Integer failures;
   private final Duration window;
   private final Duration duration;
 
-  private QuarantinePolicy(int failures, Duration window, Duration duration) {
-    this.failures = failures;
-    this.window = Objects.requireNonNull(window);
-    this.duration = Objects.requireNonNull(duration);
+  private QuarantinePolicy(Builder builder) {
+    failures = builder.failures;
+    window = builder.window;
+    duration = builder.duration;
   }
 
-  /** Three failures within a minute, for five minutes. */
-  public static QuarantinePolicy defaults() {
-    return of(3, Duration.ofMinutes(1), Duration.ofMinutes(5));
+  public static Builder builder() {
+    return new Builder();
   }
 
-  public static QuarantinePolicy of(int failures, Duration window, Duration duration) {
-    return new QuarantinePolicy(failures, window, duration);
-  }
-
-  public int failures() {
+  public Integer failures() {
     return failures;
   }
 
@@ -37,5 +33,36 @@ public final class QuarantinePolicy {
 
   public Duration duration() {
     return duration;
+  }
+
+  /** Collects the members. Not thread-safe. */
+  public static final class Builder {
+    private Integer failures;
+    private Duration window;
+    private Duration duration;
+
+    private Builder() {}
+
+    /** Three. */
+    public Builder failures(int value) {
+      failures = value;
+      return this;
+    }
+
+    /** A minute. */
+    public Builder window(Duration value) {
+      window = Objects.requireNonNull(value);
+      return this;
+    }
+
+    /** Five minutes. */
+    public Builder duration(Duration value) {
+      duration = Objects.requireNonNull(value);
+      return this;
+    }
+
+    public QuarantinePolicy build() {
+      return new QuarantinePolicy(this);
+    }
   }
 }

@@ -1,12 +1,14 @@
 package io.millrace.spark;
 
-import io.millrace.spark.internal.base.Durations;
 import java.time.Duration;
 import java.util.Objects;
 
-/** How often a node that failed is started again, and how soon (docs/failures.md). Immutable. */
+/**
+ * How often a node that failed is started again, and how soon (docs/failures.md). What was not set is null and has the
+ * default of RestartPolicy in C++, which the builder names. Immutable.
+ */
 public final class RestartPolicy {
-  private final int maxRestarts;
+  private final Integer maxRestarts;
   private final Duration window;
   private final Duration initialBackoff;
   private final Duration maxBackoff;
@@ -24,7 +26,7 @@ public final class RestartPolicy {
 
   /** No restart: the first failure is the cluster's. */
   public static RestartPolicy never() {
-    return builder().build();
+    return atMost(0);
   }
 
   /** At most so many restarts of a node. */
@@ -32,7 +34,7 @@ public final class RestartPolicy {
     return builder().maxRestarts(maxRestarts).build();
   }
 
-  public int maxRestarts() {
+  public Integer maxRestarts() {
     return maxRestarts;
   }
 
@@ -50,14 +52,14 @@ public final class RestartPolicy {
 
   /** Collects the members. Not thread-safe. */
   public static final class Builder {
-    private int maxRestarts;
-    private Duration window = Durations.FOREVER;
-    private Duration initialBackoff = Duration.ofSeconds(1);
-    private Duration maxBackoff = Duration.ofSeconds(30);
+    private Integer maxRestarts;
+    private Duration window;
+    private Duration initialBackoff;
+    private Duration maxBackoff;
 
     private Builder() {}
 
-    /** Restarts that a node may use within the window; the next failure is the cluster's. 0. */
+    /** Restarts that a node may use within the window; the next failure is the cluster's. None. */
     public Builder maxRestarts(int value) {
       maxRestarts = value;
       return this;
@@ -75,7 +77,7 @@ public final class RestartPolicy {
       return this;
     }
 
-    /** 30 s. */
+    /** How long that becomes at most. 30 s. */
     public Builder maxBackoff(Duration value) {
       maxBackoff = Objects.requireNonNull(value);
       return this;

@@ -1,11 +1,15 @@
 package io.millrace.spark.cluster;
 
 import io.millrace.spark.ClusterOptions;
+import io.millrace.spark.FailureOptions;
+import io.millrace.spark.FeedOptions;
 import io.millrace.spark.InputMode;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
+import io.millrace.spark.NodeOptions;
 import io.millrace.spark.NodeProgram;
+import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
@@ -102,7 +106,26 @@ abstract class Checks {
         .numExecutors(executors)
         .inputMode(InputMode.FEED)
         .reservationTimeout(Duration.ofMillis(400_000))
-        .stopGrace(Duration.ofMillis(2_000));
+        .failure(failure().build());
+  }
+
+  /** What feed() has, to be given back with more. */
+  static FailureOptions.Builder failure() {
+    return FailureOptions.builder().stopGrace(Duration.ofMillis(2_000));
+  }
+
+  /** That, and so many restarts of each node. */
+  static FailureOptions restarts(int atMost) {
+    return failure().restart(RestartPolicy.atMost(atMost)).build();
+  }
+
+  /** What one node may hold of the feed. */
+  static FeedOptions budget(long bytes) {
+    return FeedOptions.builder().budgetBytes(bytes).build();
+  }
+
+  static NodeOptions gpusPerNode(int gpus) {
+    return NodeOptions.builder().gpusPerNode(gpus).build();
   }
 
   final MillraceCluster run(ClusterOptions.Builder options, String... args) {

@@ -1,5 +1,6 @@
 package io.millrace.spark.cluster;
 
+import io.millrace.spark.FeedOptions;
 import io.millrace.spark.InferenceOptions;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
@@ -49,7 +50,7 @@ final class DataChecks extends Checks {
 
   /** Rows of 100 MB, of which a node may hold a quarter at most. */
   private void bigRows() {
-    MillraceCluster cluster = run(feed(1).feedBudgetBytes(25 << 20), "measure");
+    MillraceCluster cluster = run(feed(1).feed(budget(25 << 20)), "measure");
     JavaRDD<Row> rows =
         sc.parallelize(Arrays.asList(1, 2), 2)
             .map(
@@ -70,7 +71,8 @@ final class DataChecks extends Checks {
 
   /** One partition of 100 MB, far more than a node may hold, and another with a row; through shared memory too. */
   private void hugePartition(boolean shared) {
-    MillraceCluster cluster = run(feed(2).feedBudgetBytes(4 << 20).feedSharedMemory(shared), "sum");
+    FeedOptions little = FeedOptions.builder().budgetBytes(4 << 20).sharedMemory(shared).build();
+    MillraceCluster cluster = run(feed(2).feed(little), "sum");
     long count = 400_000;
     Dataset<Row> skewed =
         numbers(count, 1).union(numbers(1, 1)).selectExpr("x", "array_repeat(CAST(x AS FLOAT), 64) AS image");

@@ -6,6 +6,7 @@ import io.millrace.spark.InputMode;
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
+import io.millrace.spark.NodeOptions;
 import io.millrace.spark.NodeOutput;
 import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.ShutdownOptions;
@@ -64,9 +65,9 @@ final class DirectChecks extends Checks {
 
   private void basic() throws Exception {
     Path out = newFolder();
+    NodeOptions onHdfs = NodeOptions.builder().defaultFs("hdfs://namenode:8020").build();
     MillraceCluster cluster =
-        run(direct(4).numPs(1).masterNode("chief").evalNode(true).defaultFs("hdfs://namenode:8020"), "describe",
-            out.toString());
+        run(direct(4).numPs(1).masterNode("chief").evalNode(true).node(onHdfs), "describe", out.toString());
     requireEqual(4, cluster.clusterInfo().size());
     requireEqual("hdfs://namenode:8020", cluster.defaultFs());
     requireError(StatusCode.FAILED_PRECONDITION, () -> cluster.train(numbers(1, 1)));
@@ -85,7 +86,7 @@ final class DirectChecks extends Checks {
     requireContains(told(out, "worker-1"), "fd=0");
     requireContains(told(out, "worker-1"), "fs=file:// ");
     out = newFolder();
-    run(direct(2).releasePort(false), "describe", out.toString()).shutdown();
+    run(direct(2).node(NodeOptions.builder().releasePort(false).build()), "describe", out.toString()).shutdown();
     requireContains(told(out, "worker-1"), "fd=1");
   }
 
@@ -146,7 +147,8 @@ final class DirectChecks extends Checks {
     Path out = newFolder();
     Path work = Files.createDirectory(out.resolve("wörk ✓ dir"));
     Path logs = out.resolve("lögs of nodes");
-    run(direct(2).workingDir(work.toString()).logDir(logs.toString()), "describe", out.toString()).shutdown();
+    NodeOptions there = NodeOptions.builder().workingDir(work.toString()).build();
+    run(direct(2).node(there).logDir(logs.toString()), "describe", out.toString()).shutdown();
     requireContains(told(out, "worker-1"), "path=file://" + work + "/model ");
     require(Files.exists(logs.resolve("worker-1.0.log")), "there is no log in " + logs);
   }
@@ -165,7 +167,7 @@ final class DirectChecks extends Checks {
   /** Without GPUs of Spark's nodes claim what their host has: three there, made up. */
   private void gpus() throws Exception {
     Path out = newFolder();
-    MillraceCluster cluster = run(direct(3).numPs(1).gpusPerNode(1), "describe", out.toString());
+    MillraceCluster cluster = run(direct(3).numPs(1).node(gpusPerNode(1)), "describe", out.toString());
     requireContains(awaitFile(out.resolve("ps-0")), "gpus= ");
     cluster.shutdown();
     Set<String> claimed = new HashSet<>();
@@ -176,7 +178,7 @@ final class DirectChecks extends Checks {
     }
     requireEqual(2, claimed.size());
     MillraceException e =
-        requireError(StatusCode.RESOURCE_EXHAUSTED, () -> run(direct(2).gpusPerNode(9), "wait"));
+        requireError(StatusCode.RESOURCE_EXHAUSTED, () -> run(direct(2).node(gpusPerNode(9)), "wait"));
     requireContains(e.getMessage(), "9");
     out = newFolder();
     run(direct(1), "describe", out.toString()).shutdown();
@@ -201,17 +203,21 @@ final class DirectChecks extends Checks {
             heard.add(node + " " + name + " " + step + " " + value);
           }
         };
+    Sidecar witness =
+        Sidecar.of("witness", "/bin/sh", "-c", "echo beside $TAG > '" + out.resolve("witness") + "'")
+            .beside("worker:1")
+            .env("TAG", "it");
     MillraceCluster cluster =
         run(
             direct(3)
                 .masterNode("chief")
                 .observer(observer)
-                .restart(RestartPolicy.atMost(1))
-                .restartByJob(Collections.singletonMap("chief", RestartPolicy.never()))
-                .sidecars(
-                    Sidecar.of("witness", "/bin/sh", "-c", "echo beside $TAG > '" + out.resolve("witness") + "'")
-                        .beside("worker:1")
-                        .env("TAG", "it")),
+                .failure(
+                    failure()
+                        .restart(RestartPolicy.atMost(1))
+                        .restartByJob(Collections.singletonMap("chief", RestartPolicy.never()))
+                        .build())
+                .node(NodeOptions.builder().sidecars(witness).build()),
             "talk");
     requireEqual(new TreeSet<>(Arrays.asList("chief", "worker")), cluster.clusterSpec().keySet());
     requireEqual(1, cluster.clusterSpec().get("chief").size());

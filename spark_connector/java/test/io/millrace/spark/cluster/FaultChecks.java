@@ -4,7 +4,6 @@ import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeState;
-import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainResult;
 import java.util.List;
@@ -42,7 +41,7 @@ final class FaultChecks extends Checks {
 
   /** With a restart left the node comes back on the executor that Spark starts in place of the lost one. */
   private void executorReplaced() throws Exception {
-    MillraceCluster cluster = run(feed(2).restart(RestartPolicy.atMost(1)), "sum");
+    MillraceCluster cluster = run(feed(2).failure(restarts(1)), "sum");
     kill("-9", executorOf(cluster.clusterInfo().get(0)));
     TrainResult result = cluster.train(numbers(1000, 6));
     requireEqual(1000L, result.rows());
@@ -54,7 +53,7 @@ final class FaultChecks extends Checks {
    * executor, where it has no place.
    */
   private void displaced() throws Exception {
-    MillraceCluster cluster = run(feed(2).restart(RestartPolicy.atMost(1)), "sum");
+    MillraceCluster cluster = run(feed(2).failure(restarts(1)), "sum");
     kill("-9", executorOf(cluster.clusterInfo().get(1)));
     awaitNextAttempt(cluster, 1);
     List<NodeInfo> nodes = cluster.clusterInfo();
@@ -76,7 +75,7 @@ final class FaultChecks extends Checks {
 
   /** Spark is asked to let an executor go, which it does at once, as no task runs there. */
   private void decommissioned() throws Exception {
-    MillraceCluster cluster = run(feed(2).restart(RestartPolicy.atMost(1)), "sum");
+    MillraceCluster cluster = run(feed(2).failure(restarts(1)), "sum");
     requireEqual(100L, cluster.train(numbers(100, 4)).rows());
     kill("-PWR", executorOf(cluster.clusterInfo().get(0)));
     awaitNextAttempt(cluster, 0);

@@ -6,7 +6,6 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.NodeState;
-import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
@@ -204,7 +203,7 @@ final class FeedChecks extends Checks {
 
   /** A node that is killed is started again, and what it had not used is fed to it again. */
   private void restarts() throws Exception {
-    MillraceCluster cluster = run(feed(2).restart(RestartPolicy.atMost(1)), "slow", "20");
+    MillraceCluster cluster = run(feed(2).failure(restarts(1)), "slow", "20");
     AtomicReference<TrainResult> result = new AtomicReference<>();
     Thread training = new Thread(() -> result.set(cluster.train(numbers(2000, 4))));
     training.start();
@@ -220,8 +219,8 @@ final class FeedChecks extends Checks {
   /** Nodes that stand still for longer than a first answer may take, and then go on. */
   private void unanswered() throws Exception {
     Duration patience = Duration.ofMinutes(5);
-    MillraceCluster sum = run(feed(1).stopTimeout(patience), "sum");
-    MillraceCluster square = run(feed(1).stopTimeout(patience), "square");
+    MillraceCluster sum = run(feed(1).failure(failure().stopTimeout(patience).build()), "sum");
+    MillraceCluster square = run(feed(1).failure(failure().stopTimeout(patience).build()), "square");
     long[] pids = {sum.clusterInfo().get(0).pid(), square.clusterInfo().get(0).pid()};
     for (long pid : pids) {
       kill("-STOP", pid);

@@ -7,7 +7,6 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeInfo;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.NodeState;
-import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
@@ -198,7 +197,7 @@ final class RecoveryChecks extends Checks {
 
   /** A program that ends with an error of its own while it is fed is fed again where it is started again. */
   private void programFailed() {
-    MillraceCluster cluster = run(feed(1).restart(RestartPolicy.atMost(1)), "fail_once", "5");
+    MillraceCluster cluster = run(feed(1).failure(restarts(1)), "fail_once", "5");
     TrainResult result = cluster.train(numbers(100, 4));
     requireEqual(100L, result.rows());
     requireEqual(1, cluster.clusterInfo().get(0).attempt());
@@ -227,7 +226,7 @@ final class RecoveryChecks extends Checks {
 
   /** Training goes on, to its end, after something was killed in the middle. */
   private void killed(String what, Killer killer) throws Exception {
-    MillraceCluster cluster = run(feed(2).restart(RestartPolicy.atMost(3)).feedBudgetBytes(1 << 20), "slow", "5");
+    MillraceCluster cluster = run(feed(2).failure(restarts(3)).feed(budget(1 << 20)), "slow", "5");
     long count = 4_000;
     Dataset<Row> data = numbers(count, 16).selectExpr("x", "repeat('a', 20000) AS pad");
     AtomicReference<TrainResult> result = new AtomicReference<>();
@@ -319,7 +318,7 @@ final class RecoveryChecks extends Checks {
 
   /** No node is left, and tasks of inference hold every core: they start what they wait for. */
   private void killedInInference(String what, int nodes, Killer killer) throws Exception {
-    MillraceCluster cluster = run(feed(nodes).restart(RestartPolicy.atMost(3)), "square");
+    MillraceCluster cluster = run(feed(nodes).failure(restarts(3)), "square");
     Path files = Files.createTempDirectory(Paths.get(folder), "gate");
     UserDefinedFunction gate = functions.udf(new Gate(files), DataTypes.LongType);
     Dataset<Row> data = numbers(1000, 6).select(gate.apply(functions.col("x")).as("x"));

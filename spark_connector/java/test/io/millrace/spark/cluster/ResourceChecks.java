@@ -74,8 +74,8 @@ final class ResourceChecks extends Checks {
 
   /** What a node asks for is what it gets of Spark's, or an error before anything starts. */
   private void gpusOfSparkCut() throws Exception {
-    requireEqual(2, gpusOf("gpus cut", feed(2).gpusPerNode(1)).size());
-    MillraceException e = requireError(StatusCode.FAILED_PRECONDITION, () -> run(feed(2).gpusPerNode(2), "sum"));
+    requireEqual(2, gpusOf("gpus cut", feed(2).node(gpusPerNode(1))).size());
+    MillraceException e = requireError(StatusCode.FAILED_PRECONDITION, () -> run(feed(2).node(gpusPerNode(2)), "sum"));
     requireContains(e.getMessage(), "spark.task.resource.gpu.amount");
   }
 

@@ -2,7 +2,6 @@ package io.millrace.spark.cluster;
 
 import io.millrace.spark.ClusterOptions;
 import io.millrace.spark.MillraceCluster;
-import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.TrainOptions;
 import io.millrace.spark.TrainResult;
 import io.millrace.spark.internal.cluster.ExecutorSite;
@@ -39,7 +38,7 @@ final class SkewChecks extends Checks {
   void runAll() {
     check("few", () -> skewed(8, feed(2)));
     check("many", () -> skewed(128, feed(2)));
-    check("smallBudget", () -> skewed(16, feed(2).feedBudgetBytes(1 << 20)));
+    check("smallBudget", () -> skewed(16, feed(2).feed(budget(1 << 20))));
     check("shuffled", this::shuffled);
     check("slowNodeKilled", this::slowNodeKilled);
   }
@@ -88,7 +87,7 @@ final class SkewChecks extends Checks {
 
   /** Killed with a batch in hand that takes ten minutes, after it has given back the rest for the other one. */
   private void slowNodeKilled() throws Exception {
-    MillraceCluster cluster = run(feed(2).restart(RestartPolicy.atMost(3)), "skew", "300000");
+    MillraceCluster cluster = run(feed(2).failure(restarts(3)), "skew", "300000");
     AtomicReference<TrainResult> result = new AtomicReference<>();
     Thread training =
         new Thread(() -> result.set(cluster.train(ones(spark.range(0, ROWS, 1, 8).toDF()))));

@@ -1,11 +1,11 @@
 package io.millrace.spark.internal.spark;
 
 import io.millrace.spark.ClusterOptions;
+import io.millrace.spark.FailureOptions;
 import io.millrace.spark.InputMode;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.RestartPolicy;
-import io.millrace.spark.Sidecar;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.Durations;
 import io.millrace.spark.internal.base.Interrupts;
@@ -16,7 +16,10 @@ import io.millrace.spark.internal.cluster.Params;
 import io.millrace.spark.internal.cluster.Slot;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -42,6 +45,11 @@ public final class ClusterRun {
   private static final long FEED_MILLIS = 3_000;
   private static final long EXPLAIN_NANOS = TimeUnit.SECONDS.toNanos(3);
   private static final long LATE_EXECUTORS_NANOS = TimeUnit.SECONDS.toNanos(30);
+
+  /** What C++ has where none is set (FeedOptions::queues, FailureOptions::stop_grace): the driver needs both here. */
+  private static final List<String> QUEUES =
+      Collections.unmodifiableList(Arrays.asList("input", "output", "error"));
+  private static final Duration STOP_GRACE = Duration.ofSeconds(5);
 
   private final JavaSparkContext spark;
   private final ClusterOptions options;
@@ -78,10 +86,11 @@ public final class ClusterRun {
   private ClusterRun(JavaSparkContext spark, NodeProgram program, ClusterOptions options) {
     this.spark = spark;
     this.options = options;
-    this.defaultFs = options.defaultFs().isEmpty() ? hadoopFs(spark) : options.defaultFs();
+    String fs = options.node().defaultFs();
+    this.defaultFs = fs == null || fs.isEmpty() ? hadoopFs(spark) : fs;
     this.coordinator =
         CoordinatorProcess.start(
-            startParams(program),
+            startParams(spark.getConf(), program, options, defaultFs),
             cause -> react(this::onFailure),
             executorId -> react(() -> onRelaunch(executorId)),
             options.observer());
@@ -98,10 +107,10 @@ public final class ClusterRun {
             coordinator.clusterId(),
             coordinator.address(),
             Capacity.of(spark.getConf()).nodesPerExecutor(ofSpark.size(), options.nodesPerExecutor()),
-            options.gpusPerNode(),
+            OptionChecks.orZero(options.node().gpusPerNode()),
             options.inputMode() == InputMode.FEED,
-            options.workingDir(),
-            options.portRange());
+            options.node().workingDir(),
+            options.node().portRange());
     try {
       stage = new NodeStage(spark, plan, ofSpark, coordinator::isHeld, coordinator::needsAgent, this::onStageFailed);
       spark.sc().addSparkListener(executors);
@@ -128,83 +137,30 @@ public final class ClusterRun {
     return fs.startsWith("file://") && fs.length() > 7 && fs.endsWith("/") ? fs.substring(0, fs.length() - 1) : fs;
   }
 
-  private Params startParams(NodeProgram program) {
-    SparkConf conf = spark.getConf();
+  private static Params startParams(
+      SparkConf conf, NodeProgram program, ClusterOptions options, String defaultFs) {
     String host = conf.get("spark.driver.host", "127.0.0.1");
-    Params params =
-        Params.of("num_executors", options.numExecutors())
-            .and("num_ps", options.numPs())
-            .and("master_node", options.masterNode())
-            .and("eval_node", options.evalNode())
-            .and("program", program.program())
-            .and("shipped", program.isShipped())
-            .and("args", program.args())
-            .and("input_mode", options.inputMode() == InputMode.FEED ? "FEED" : "DIRECT")
-            .and("queues", options.queues())
-            .and("default_fs", defaultFs)
-            .and("log_dir", options.logDir())
-            .and("release_port", options.releasePort())
-            .and("tensorboard", options.tensorboard())
-            .and("gpus_per_node", options.gpusPerNode())
-            .and("feed_budget_bytes", options.feedBudgetBytes())
-            .and("reservation_timeout_ms", Durations.millis(options.reservationTimeout()))
-            .and("stop_grace_ms", Durations.millis(options.stopGrace()))
-            .and("stop_timeout_ms", Durations.millis(options.stopTimeout()))
-            .and("sidecars", sidecarParams())
-            .and("restarts", restartParams())
-            .and("quarantine", quarantineParams())
-            .and("log_events", options.observer() != null)
-            .and("metric_events", options.observer() != null)
-            .and("bind_address", bindAddress(conf.get("spark.driver.bindAddress", host)))
-            .and("advertise_host", host)
-            .and("cluster_file", true);
-    params.putAll(restartParams(options.restart()));
-    if (!options.gpusByJob().isEmpty()) {
-      params.and("gpus_by_job", options.gpusByJob());
-    }
-    Params env = new Params();
-    env.putAll(options.env());
-    env.putAll(program.env());
-    params.and("env", env);
-    if (!options.feedPortRange().isEmpty()) {
-      params.and("feed_port_range", options.feedPortRange());
-    }
-    if (!options.coordinatorPortRange().isEmpty()) {
-      params.and("port_range", options.coordinatorPortRange());
-    }
-    return params;
-  }
-
-  private static Params restartParams(RestartPolicy policy) {
-    return Params.of("max_restarts", policy.maxRestarts())
-        .and("restart_window_ms", Durations.millis(policy.window()))
-        .and("restart_backoff_ms", Durations.millis(policy.initialBackoff()))
-        .and("max_restart_backoff_ms", Durations.millis(policy.maxBackoff()));
-  }
-
-  private Params restartParams() {
-    Params jobs = new Params();
-    options.restartByJob().forEach((job, policy) -> jobs.and(job, restartParams(policy)));
-    return jobs;
-  }
-
-  private Params quarantineParams() {
-    return Params.of("failures", options.quarantine().failures())
-        .and("window_ms", Durations.millis(options.quarantine().window()))
-        .and("duration_ms", Durations.millis(options.quarantine().duration()));
-  }
-
-  private List<Params> sidecarParams() {
-    List<Params> all = new ArrayList<>();
-    for (Sidecar sidecar : options.sidecars()) {
-      all.add(
-          Params.of("name", sidecar.name())
-              .and("node", sidecar.node())
-              .and("program", sidecar.program())
-              .and("args", sidecar.args())
-              .and("env", sidecar.env()));
-    }
-    return all;
+    return Params.of("num_executors", options.numExecutors())
+        .and("num_ps", options.numPs())
+        .and("master_node", options.masterNode())
+        .and("eval_node", options.evalNode())
+        .and("program", program.program())
+        .and("shipped", program.isShipped())
+        .and("args", program.args())
+        .and("env", program.env())
+        .and("input_mode", options.inputMode() == InputMode.FEED ? "FEED" : "DIRECT")
+        .and("log_dir", options.logDir())
+        .and("tensorboard", options.tensorboard())
+        .and("reservation_timeout_ms", OptionParams.millis(options.reservationTimeout()))
+        .and("node", OptionParams.of(options.node()).and("default_fs", defaultFs))
+        .and("feed", OptionParams.of(options.feed()))
+        .and("failure", OptionParams.of(options.failure()))
+        .and("log_events", options.observer() != null)
+        .and("metric_events", options.observer() != null)
+        .and("bind_address", bindAddress(conf.get("spark.driver.bindAddress", host)))
+        .and("advertise_host", host)
+        .and("port_range", options.coordinatorPortRange())
+        .and("cluster_file", true);
   }
 
   private static String bindAddress(String host) {
@@ -320,13 +276,8 @@ public final class ClusterRun {
   }
 
   private void startOnDriver(NodeSlot slot) {
-    Params params = new Params();
-    if (!options.workingDir().isEmpty()) {
-      params.and("working_dir", options.workingDir());
-    }
-    if (!options.portRange().isEmpty()) {
-      params.and("port_range", options.portRange());
-    }
+    Params params =
+        Params.of("working_dir", options.node().workingDir()).and("port_range", options.node().portRange());
     synchronized (driverNodes) {
       driverNodes.add(NodeAgent.start(coordinator.address(), slot.executorId, params, agent -> {}));
     }
@@ -370,6 +321,11 @@ public final class ClusterRun {
     return coordinator;
   }
 
+  /** Names that train, inference and the nodes may use. */
+  public List<String> queues() {
+    return options.feed().queues() == null ? QUEUES : options.feed().queues();
+  }
+
   /** The file system before relative paths of nodes. */
   public String defaultFs() {
     return defaultFs;
@@ -389,12 +345,18 @@ public final class ClusterRun {
   public FeedPlan inferencePlan(String feed, String queue, long feedTimeoutMillis, int partitions) {
     return FeedPlan.inference(
         coordinator.clusterId(), coordinator.address(), feed, queue, feedTimeoutMillis, partitions,
-        options.feedSharedMemory(), mayRestart() ? stage.reviver() : null);
+        options.feed().sharedMemory(), mayRestart() ? stage.reviver() : null);
   }
 
   private boolean mayRestart() {
-    return options.restart().maxRestarts() > 0
-        || options.restartByJob().values().stream().anyMatch(policy -> policy.maxRestarts() > 0);
+    FailureOptions failure = options.failure();
+    return mayRestart(failure.restart())
+        || (failure.restartByJob() != null
+            && failure.restartByJob().values().stream().anyMatch(ClusterRun::mayRestart));
+  }
+
+  private static boolean mayRestart(RestartPolicy policy) {
+    return policy != null && OptionChecks.orZero(policy.maxRestarts()) > 0;
   }
 
   public ExecutorWatch executors() {
@@ -450,7 +412,8 @@ public final class ClusterRun {
     // What was asked to stop has its stop_grace, also where the timeout is shorter.
     long rest = left(timeoutMillis, began);
     if (rest >= 0) {
-      rest = Math.max(rest, Math.min(Durations.millis(options.stopGrace()), timeoutMillis));
+      Duration grace = options.failure().stopGrace();
+      rest = Math.max(rest, Math.min(Durations.millis(grace == null ? STOP_GRACE : grace), timeoutMillis));
     }
     String late = awaitEnded("all", rest);
     if (late != null) {

@@ -27,8 +27,8 @@ public final class NodePlan implements Serializable {
    *
    * @param gpusPerNode of those that Spark gives its task, how many a node may have; 0: all
    * @param freesFedSlots whether the tasks of chief, master and workers end once their nodes run
-   * @param workingDir "" for the executor's own
-   * @param portRange "" for any
+   * @param workingDir null for the executor's own
+   * @param portRange null for any
    */
   public NodePlan(
       String clusterId,
@@ -58,13 +58,7 @@ public final class NodePlan implements Serializable {
    * @param task which starts it: the GPUs that Spark gives it are the node's
    */
   Params agentParams(NodeSlot slot, TaskContext task) {
-    Params params = new Params();
-    if (!workingDir.isEmpty()) {
-      params.and("working_dir", workingDir);
-    }
-    if (!portRange.isEmpty()) {
-      params.and("port_range", portRange);
-    }
+    Params params = Params.of("working_dir", workingDir).and("port_range", portRange);
     List<String> gpus = gpusOf(task);
     if (!gpus.isEmpty() && !slot.isPs()) {
       boolean fewer = gpusPerNode > 0 && gpusPerNode < gpus.size();

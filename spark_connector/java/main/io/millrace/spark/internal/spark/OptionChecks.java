@@ -3,12 +3,14 @@ package io.millrace.spark.internal.spark;
 import io.millrace.spark.ClusterOptions;
 import io.millrace.spark.InputMode;
 import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeOptions;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.StatusCode;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Paths;
 import java.time.Duration;
+import java.util.List;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.slf4j.Logger;
@@ -26,12 +28,12 @@ final class OptionChecks {
     }
     positive("numExecutors", options.numExecutors());
     positive("reservationTimeout", options.reservationTimeout());
-    positive("stopGrace", options.stopGrace());
-    positive("stopTimeout", options.stopTimeout());
-    if (options.numPs() < 0
-        || options.gpusPerNode() < 0
-        || options.nodesPerExecutor() < 0) {
-      throw bad("numPs, gpusPerNode and nodesPerExecutor must not be negative");
+    positive("failure.stopGrace", options.failure().stopGrace());
+    positive("failure.stopTimeout", options.failure().stopTimeout());
+    NodeOptions node = options.node();
+    int mostGpus = orZero(node.gpusPerNode());
+    if (options.numPs() < 0 || mostGpus < 0 || options.nodesPerExecutor() < 0) {
+      throw bad("numPs, node.gpusPerNode and nodesPerExecutor must not be negative");
     }
     if (!options.masterNode().isEmpty()
         && !options.masterNode().equals("chief")
@@ -44,15 +46,17 @@ final class OptionChecks {
           options.numPs() + " ps, master and evaluator are " + others + " nodes, more than numExecutors "
               + options.numExecutors());
     }
-    if (options.queues().isEmpty() && options.inputMode() == InputMode.FEED) {
-      throw bad("queues is empty: without a queue nothing can be fed");
+    List<String> queues = options.feed().queues();
+    if (queues != null && queues.isEmpty() && options.inputMode() == InputMode.FEED) {
+      throw bad("feed.queues is empty: without a queue nothing can be fed");
     }
     if (program.isShipped()) {
       checkFile(program.program());
     }
-    int mostGpus = options.gpusPerNode();
-    for (int gpus : options.gpusByJob().values()) {
-      mostGpus = Math.max(mostGpus, gpus);
+    if (node.gpusByJob() != null) {
+      for (int gpus : node.gpusByJob().values()) {
+        mostGpus = Math.max(mostGpus, gpus);
+      }
     }
     checkGpus(spark.getConf(), mostGpus);
     int ofSpark = options.numExecutors() - (options.driverPsNodes() ? options.numPs() : 0);
@@ -63,6 +67,11 @@ final class OptionChecks {
     warnOfPlainTasks(spark);
   }
 
+  /** What a number is that was not set, where C++ has 0 for it. */
+  static int orZero(Integer value) {
+    return value == null ? 0 : value;
+  }
+
   private static void positive(String name, long value) {
     if (value < 1) {
       throw bad(name + " is " + value + ": must be at least 1");
@@ -70,7 +79,7 @@ final class OptionChecks {
   }
 
   private static void positive(String name, Duration value) {
-    if (value.isNegative() || value.isZero()) {
+    if (value != null && (value.isNegative() || value.isZero())) {
       throw bad(name + " is " + value + ": must be above 0");
     }
   }
@@ -107,13 +116,13 @@ final class OptionChecks {
     if (ofSpark == 0 && conf.get("spark.master", "").startsWith("k8s://")) {
       throw new MillraceException(
           StatusCode.FAILED_PRECONDITION,
-          "gpusPerNode is " + gpusPerNode + ", and pods have only the GPUs that Spark asks for: set "
+          "node.gpusPerNode is " + gpusPerNode + ", and pods have only the GPUs that Spark asks for: set "
               + "spark.executor.resource.gpu.amount and spark.task.resource.gpu.amount");
     }
     if (ofSpark > 0 && Math.ceil(ofSpark) < gpusPerNode) {
       throw new MillraceException(
           StatusCode.FAILED_PRECONDITION,
-          "gpusPerNode is " + gpusPerNode + ", and Spark gives each task " + ofSpark
+          "node.gpusPerNode is " + gpusPerNode + ", and Spark gives each task " + ofSpark
               + " (spark.task.resource.gpu.amount)");
     }
   }

@@ -6,7 +6,10 @@ import static org.junit.Assert.assertTrue;
 
 import io.millrace.spark.ClusterObserver;
 import io.millrace.spark.ClusterOptions;
+import io.millrace.spark.FailureOptions;
+import io.millrace.spark.FeedOptions;
 import io.millrace.spark.MillraceException;
+import io.millrace.spark.NodeOptions;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.QuarantinePolicy;
 import io.millrace.spark.RestartPolicy;
@@ -17,6 +20,7 @@ import io.millrace.spark.internal.cluster.FakeAgent;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.concurrent.CountDownLatch;
@@ -31,6 +35,9 @@ import org.junit.rules.Timeout;
 /** Clusters that end before they have begun; run by spark-submit, in this JVM alone. */
 public final class ClusterRunTest {
   private static final CountDownLatch RELEASED = new CountDownLatch(1);
+  private static final String REFUSES =
+      "'coordinator start') echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"INVALID_ARGUMENT\\\","
+          + "\\\"message\\\":\\\"as the test says\\\"}}\";;";
 
   @Rule public final Timeout timeout = Timeout.seconds(120);
   @Rule public final TemporaryFolder folder = new TemporaryFolder();
@@ -56,7 +63,7 @@ public final class ClusterRunTest {
   private static void stopAStageAtOnce(JavaSparkContext spark) throws Exception {
     FakeAgent.await(
         "tasks in both slots", () -> spark.sc().statusTracker().getExecutorInfos()[0].numRunningTasks() == 2);
-    NodePlan plan = new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 1, 0, true, "", "");
+    NodePlan plan = new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 1, 0, true, null, null);
     NodeStage stage =
         new NodeStage(
             spark, plan, Collections.singletonList(new NodeSlot(0, "worker:0")), id -> false, id -> true, e -> {});
@@ -71,50 +78,82 @@ public final class ClusterRunTest {
 
   @Test
   public void theCoordinatorIsToldOfEveryOption() throws Exception {
-    FakeAgent fake =
-        new FakeAgent(
-            folder.getRoot().toPath(),
-            "'coordinator start') echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"INVALID_ARGUMENT\\\","
-                + "\\\"message\\\":\\\"as the test says\\\"}}\";;",
-            "");
+    FakeAgent fake = new FakeAgent(folder.getRoot().toPath(), REFUSES, "");
     ClusterOptions options =
         ClusterOptions.builder()
             .numExecutors(1)
-            .gpusByJob(Collections.singletonMap("evaluator", 3))
-            .restart(
-                RestartPolicy.builder()
-                    .maxRestarts(4)
-                    .window(Duration.ofHours(1))
-                    .initialBackoff(Duration.ofMillis(50))
-                    .maxBackoff(Duration.ofSeconds(2))
-                    .build())
-            .restartByJob(Collections.singletonMap("ps", RestartPolicy.never()))
-            .quarantine(QuarantinePolicy.of(7, Duration.ofSeconds(8), Duration.ofSeconds(9)))
-            .sidecars(Sidecar.of("exporter", "serve", "--port={port}").beside("worker:0").env("A", "b"))
-            .observer(new ClusterObserver() {})
+            .logDir("/logs")
+            .tensorboard(true)
             .reservationTimeout(Duration.ofSeconds(60))
-            .stopGrace(Duration.ofSeconds(3))
-            .stopTimeout(Duration.ofMillis(1500))
+            .node(
+                NodeOptions.builder()
+                    .defaultFs("hdfs://n")
+                    .releasePort(false)
+                    .gpusPerNode(1)
+                    .gpusByJob(Collections.singletonMap("evaluator", 3))
+                    .logBytesPerSecond(1000)
+                    .sidecars(Sidecar.of("exporter", "serve", "--port={port}").beside("worker:0").env("A", "b"))
+                    .build())
+            .feed(FeedOptions.builder().queues("a", "b").portRange("9000-9100").budgetBytes(5).build())
+            .failure(
+                FailureOptions.builder()
+                    .restart(
+                        RestartPolicy.builder()
+                            .maxRestarts(4)
+                            .window(Duration.ofHours(1))
+                            .initialBackoff(Duration.ofMillis(50))
+                            .maxBackoff(Duration.ofSeconds(2))
+                            .build())
+                    .restartByJob(Collections.singletonMap("ps", RestartPolicy.never()))
+                    .quarantine(
+                        QuarantinePolicy.builder()
+                            .failures(7)
+                            .window(Duration.ofSeconds(8))
+                            .duration(ChronoUnit.FOREVER.getDuration())
+                            .build())
+                    .stopGrace(Duration.ofSeconds(3))
+                    .stopTimeout(Duration.ofMillis(1500))
+                    .build())
+            .observer(new ClusterObserver() {})
+            .coordinatorPortRange("9200-9300")
             .build();
     MillraceException e =
         assertThrows(
             MillraceException.class, () -> ClusterRun.start(spark(), NodeProgram.path("/bin/true"), options));
     assertEquals(StatusCode.INVALID_ARGUMENT, e.code());
-    String log = fake.log();
-    for (String member :
-        new String[] {
-          "\"gpus_by_job\":{\"evaluator\":3}",
-          "\"max_restarts\":4,\"restart_window_ms\":3600000,\"restart_backoff_ms\":50,\"max_restart_backoff_ms\":2000",
-          "\"restarts\":{\"ps\":{\"max_restarts\":0,\"restart_window_ms\":-1,",
-          "\"quarantine\":{\"failures\":7,\"window_ms\":8000,\"duration_ms\":9000}",
-          "\"sidecars\":[{\"name\":\"exporter\",\"node\":\"worker:0\",\"program\":\"serve\","
-              + "\"args\":[\"--port={port}\"],\"env\":{\"A\":\"b\"}}]",
-          "\"log_events\":true",
-          "\"metric_events\":true",
-          "\"reservation_timeout_ms\":60000",
-          "\"stop_grace_ms\":3000",
-          "\"stop_timeout_ms\":1500"
-        }) {
+    assertTold(
+        fake,
+        "'log_dir':'/logs','tensorboard':true,'reservation_timeout_ms':60000",
+        "'node':{'default_fs':'hdfs://n','release_port':false,'gpus_per_node':1,'gpus_by_job':{'evaluator':3},"
+            + "'log_bytes_per_second':1000,'sidecars':[{'name':'exporter','node':'worker:0','program':'serve',"
+            + "'args':['--port={port}'],'env':{'A':'b'}}]}",
+        "'feed':{'queues':['a','b'],'port_range':'9000-9100','budget_bytes':5}",
+        "'failure':{'restart':{'max_restarts':4,'window_ms':3600000,'initial_backoff_ms':50,'max_backoff_ms':2000},"
+            + "'restart_by_job':{'ps':{'max_restarts':0}},"
+            + "'quarantine':{'failures':7,'window_ms':8000,'duration_ms':-1},"
+            + "'stop_grace_ms':3000,'stop_timeout_ms':1500}",
+        "'log_events':true",
+        "'metric_events':true",
+        "'port_range':'9200-9300'");
+  }
+
+  @Test
+  public void whatIsNotSetHasTheDefaultOfTheCoordinator() throws Exception {
+    FakeAgent fake = new FakeAgent(folder.getRoot().toPath(), REFUSES, "");
+    ClusterOptions options =
+        ClusterOptions.builder().node(NodeOptions.builder().defaultFs("hdfs://n").build()).build();
+    assertThrows(
+        MillraceException.class, () -> ClusterRun.start(spark(), NodeProgram.path("/bin/true"), options));
+    assertTold(
+        fake,
+        "{'num_executors':1,'num_ps':0,'master_node':'','eval_node':false,'program':'/bin/true','shipped':false,"
+            + "'args':[],'env':{},'input_mode':'DIRECT','node':{'default_fs':'hdfs://n'},'feed':{},'failure':{},"
+            + "'log_events':false,");
+  }
+
+  private static void assertTold(FakeAgent fake, String... members) throws Exception {
+    String log = fake.log().replace('"', '\'');
+    for (String member : members) {
       assertTrue(member + " is not in " + log, log.contains(member));
     }
   }

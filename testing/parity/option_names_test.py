@@ -1,0 +1,218 @@
+"""The options of a cluster have the same names, in the same groups, in every language.
+
+What millrace/cluster_options.h and millrace/restart_policy.h have is looked for in Java's builders, Python's classes,
+the structs of C and the parameters that a coordinator takes. What differs stands in _DIFFERENT, with its reason.
+"""
+
+import ast
+import json
+import pathlib
+import re
+import subprocess
+import unittest
+
+_ROOT = pathlib.Path("docs/parity.md").resolve().parent.parent
+_AGENT = "core/agent/millrace-agent"
+_HEADERS = ("millrace/cluster_options.h", "millrace/restart_policy.h")
+_JAVA = "spark_connector/java/main/io/millrace/spark"
+_PYTHON = "millrace/python/millrace/options.py"
+
+# Struct of C++: struct of C, and where the coordinator's `start` has it.
+_STRUCTS = {
+    "NodeOptions": ("millrace_cluster_node_options", "node"),
+    "FeedOptions": ("millrace_cluster_feed_options", "feed"),
+    "FailureOptions": ("millrace_cluster_failure_options", "failure"),
+    "RestartPolicy": ("millrace_restart_policy", "failure.restart"),
+    "QuarantinePolicy": ("millrace_quarantine_policy", "failure.quarantine"),
+    "ClusterOptions": ("millrace_cluster_options", ""),
+}
+_DURATIONS = (
+    "stop_grace", "stop_timeout", "reservation_timeout", "window", "duration", "initial_backoff", "max_backoff"
+)  # fmt: skip
+
+_OF_NODES = "agents are told, in their own `start`"
+_OF_FEEDERS = "a feeder of C++ is told; Spark's has CURVE for other hosts alone"
+_OF_SPARK = "only Spark has it"
+_OF_THIS_PROCESS = "the process that drives the cluster does it"
+_OF_PROGRAMS = "the program, which is an argument of its own in C++"
+_OF_COORDINATORS = "of the coordinator, which C++ drives by itself"
+
+# (where, struct): {name: why it is missing there, or is there alone}.
+_MISSING = {
+    ("json", "NodeOptions"): {"working_dir": _OF_NODES},
+    ("json", "FeedOptions"): {"curve_only": _OF_FEEDERS},
+    ("json", "ClusterOptions"): {
+        "coordinator_port_range": "it is the coordinator's own port_range",
+        "observer": "events are lines; log_events and metric_events ask for them",
+        "progress": _OF_THIS_PROCESS,
+        "stop_request": "a request of its own",
+    },
+    ("java", "FeedOptions"): {"curve_only": _OF_FEEDERS},
+    ("java", "ClusterOptions"): {
+        "cluster_file": "always written on Spark",
+        "progress": "Spark has its own",
+        "stop_request": "a thread is interrupted",
+    },
+    ("python", "ClusterOptions"): {"stop_request": "Ctrl-C"},
+    ("c", "NodeOptions"): {"release_port": "keep_port: zero is the default"},
+    ("c", "ClusterOptions"): {
+        "cluster_file": "no_cluster_file: zero is the default",
+        "stop_request": "stop: a millrace_stop",
+    },
+}
+_ADDED = {
+    ("json", "ClusterOptions"): {
+        **dict.fromkeys(("program", "shipped", "args", "env"), _OF_PROGRAMS),
+        **dict.fromkeys(("log_events", "metric_events"), "what the observer hears"),
+        **dict.fromkeys(
+            (
+                "roles", "cluster_id", "bind_address", "port", "port_range", "advertise_host", "event_log_dir",
+                "heartbeat_interval", "lost_after", "lease",
+            ),
+            _OF_COORDINATORS,
+        ),
+    },
+    ("java", "NodeOptions"): {"port_range": _OF_SPARK},
+    ("java", "FeedOptions"): {"shared_memory": _OF_SPARK},
+    ("java", "ClusterOptions"): {"driver_ps_nodes": _OF_SPARK, "nodes_per_executor": _OF_SPARK},
+    ("python", "NodeOptions"): {"port_range": _OF_SPARK},
+    ("python", "FeedOptions"): {"shared_memory": _OF_SPARK},
+    ("python", "ClusterOptions"): {
+        "driver_ps_nodes": _OF_SPARK,
+        "nodes_per_executor": _OF_SPARK,
+        "args": _OF_PROGRAMS,
+        "env": _OF_PROGRAMS,
+        "agents": "the launcher, which is an argument of its own in C++",
+    },
+    ("c", "NodeOptions"): {"keep_port": "release_port"},
+    ("c", "ClusterOptions"): {
+        **dict.fromkeys(("program", "args", "env"), _OF_PROGRAMS),
+        **dict.fromkeys(("agents", "agent_path"), "the launcher, which is an argument of its own in C++"),
+        "no_cluster_file": "cluster_file",
+        "stop": "stop_request",
+    },
+}
+# An argument before the options.
+_ARGUMENTS = {("python", "ClusterOptions"): {"num_executors"}}
+
+
+def _text(path):
+    return (_ROOT / path).read_text(encoding="utf-8")
+
+
+def _members(text, head):
+    """Names of the members of the struct that begins with `head`, in C or C++."""
+    found = re.search(rf"^{re.escape(head)} \{{\n(.*?)^\}}", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise AssertionError(f"there is no {head}")
+    body = re.sub(r"//[^\n]*", "", re.sub(r'"[^"\n]*"', '""', found.group(1)))
+    names = []
+    for statement in body.split(";"):
+        declared = statement.split("=")[0].strip()  # "int gpus", "T* const* list", "int64_t reserved[4]"
+        member = re.search(r"\(\*(\w+)\)\(", declared) or re.search(r"[\s*>](\w+)(?:\[\d+\])?$", declared)
+        if member is not None and not declared.startswith("friend "):
+            names.append(member.group(1))
+    return names
+
+
+def _cpp(struct):
+    text = "\n".join(_text(header) for header in _HEADERS)
+    return set(_members(text, f"struct {struct}"))
+
+
+def _without_unit(names):
+    """`stop_grace` of stop_grace_ms."""
+    return {re.sub(r"_ms$", "", name) for name in names}
+
+
+def _java(struct):
+    text = _text(f"{_JAVA}/{struct}.java")
+    setters = re.findall(r"^    public Builder (\w+)\(", text, re.MULTILINE)
+    return {re.sub("[A-Z]", lambda letter: "_" + letter.group().lower(), name) for name in setters}
+
+
+def _python_classes():
+    module = ast.parse(_text(_PYTHON))
+    return {
+        node.name: {each.target.id for each in node.body if isinstance(each, ast.AnnAssign)}
+        for node in module.body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def _python(struct):
+    classes = _python_classes()
+    if struct == "ClusterOptions":
+        return classes[struct] | classes["LocalOptions"] | classes["SparkOptions"]
+    return classes[struct]
+
+
+def _c(struct):
+    names = _members(_text("millrace/c/cluster.h"), f"typedef struct {_STRUCTS[struct][0]}")
+    counts = {name for name in names if name.startswith("num_") and name[4:] in names}
+    return _without_unit(set(names) - counts - {"struct_size", "reserved"})
+
+
+class Coordinator:
+    """Tells which members its `start` knows: an unknown one is answered with their names."""
+
+    def __init__(self):
+        self._process = subprocess.Popen(
+            [_AGENT, "coordinator", "--parent=stdin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._process.stdout.readline()
+
+    def end(self):
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+    def names(self, path):
+        params = {"?": 1}
+        for name in reversed([each for each in path.split(".") if each]):
+            params = {name: params}
+        request = {"id": 1, "method": "start", "params": {"program": "/bin/true", **params}}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        message = json.loads(self._process.stdout.readline())["error"]["message"]
+        return _without_unit(message.split(" has ")[1].split(", "))
+
+
+class OptionNamesTest(unittest.TestCase):
+    def _compare(self, where, struct, found):
+        missing = set(_MISSING.get((where, struct), {}))
+        added = set(_ADDED.get((where, struct), {}))
+        expected = _cpp(struct) - _ARGUMENTS.get((where, struct), set())
+        self.assertLessEqual(missing, expected, f"{where}, {struct}: C++ does not have what should be missing")
+        self.assertEqual(found, (expected - missing) | added, f"{where}, {struct}")
+
+    def test_the_members_of_cpp_are_read(self):
+        self.assertEqual(_cpp("RestartPolicy"), {"max_restarts", "window", "initial_backoff", "max_backoff"})
+        self.assertLessEqual({"node", "feed", "failure", "observer", "num_ps"}, _cpp("ClusterOptions"))
+        self.assertLessEqual({"gpus_by_job", "sidecars"}, _cpp("NodeOptions"))
+        durations = re.findall(r"absl::Duration (\w+) =", "\n".join(_text(header) for header in _HEADERS))
+        self.assertEqual(set(durations), set(_DURATIONS))
+
+    def test_java_has_them(self):
+        for struct in _STRUCTS:
+            self._compare("java", struct, _java(struct))
+
+    def test_python_has_them(self):
+        for struct in _STRUCTS:
+            self._compare("python", struct, _python(struct))
+        durations = re.search(r"_DURATIONS = (\(.*?\))", _text("millrace/python/millrace/_jvm.py"), re.DOTALL).group(1)
+        self.assertEqual(set(ast.literal_eval(durations)), set(_DURATIONS), "they become java.time.Duration")
+
+    def test_c_has_them(self):
+        for struct in _STRUCTS:
+            self._compare("c", struct, _c(struct))
+
+    def test_the_coordinator_has_them(self):
+        coordinator = Coordinator()
+        self.addCleanup(coordinator.end)
+        for struct, (_, path) in _STRUCTS.items():
+            self._compare("json", struct, coordinator.names(path))
+
+
+if __name__ == "__main__":
+    unittest.main()
