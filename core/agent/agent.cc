@@ -247,8 +247,8 @@ absl::StatusOr<v1::Register> Agent::MakeRegister(const std::string& local_host) 
   hello.set_address(address_);
   hello.set_public_key(key_.public_key);
   hello.set_version(options_.version);
-  if (attempt_ != nullptr && attempt_->last_update.has_value()) {
-    *hello.mutable_node() = *attempt_->last_update;
+  if (attempt_ != nullptr && attempt_->reported().has_value()) {
+    *hello.mutable_node() = *attempt_->reported();
   }
   return hello;
 }
@@ -272,7 +272,7 @@ void Agent::OnRegistered(const v1::Registered& registered) {
   MILLRACE_LOG(WARNING) << "attached to the coordinator again";
   // What happened between Register and its answer could not be sent, and was not in Register
   // either.
-  if (attempt_->last_update.has_value()) SendUpdate(*attempt_->last_update);
+  if (attempt_->reported().has_value()) SendUpdate(*attempt_->reported());
   SendEndpoints();
   for (const auto& [attempt, output] : outputs_) output->OnRegistered();
   if (runner() != nullptr) runner()->OnRegistered();
@@ -465,7 +465,7 @@ v1::NodeUpdate Agent::MakeUpdate(v1::NodeState state) const {
 }
 
 void Agent::SendUpdate(v1::NodeUpdate update) {
-  attempt_->last_update = update;
+  attempt_->OnReported(update);
   v1::AgentMessage message;
   *message.mutable_node() = std::move(update);
   link_->Send(std::move(message));

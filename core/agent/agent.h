@@ -113,7 +113,7 @@ class Agent {
   void AddGpusTo(v1::NodeSample* sample);
 
   // Node.
-  NodeRunner* runner() const { return attempt_ == nullptr ? nullptr : attempt_->runner.get(); }
+  NodeRunner* runner() const { return attempt_ == nullptr ? nullptr : attempt_->runner(); }
   bool NodeAlive() const { return attempt_ != nullptr && attempt_->alive(); }
   void FetchProgram();
   void OnProgram(const absl::StatusOr<FetchedProgram>& program);

@@ -60,15 +60,14 @@ void Agent::PrepareGpus() {
 
 // Whether the attempt has its GPUs. If not, they are being claimed, and MaybeLaunch() follows.
 bool Agent::GpusReady() {
-  if (!AsksForSome(gpu_request_) || attempt_->gpus == Attempt::Gpus::kClaimed) return true;
-  if (attempt_->gpus == Attempt::Gpus::kClaiming) return false;
-  attempt_->gpus = Attempt::Gpus::kClaiming;
+  if (!AsksForSome(gpu_request_) || attempt_->has_gpus()) return true;
+  if (!attempt_->BeginGpuClaim()) return false;
   gpus_->Claim(*gpu_request_, [this](const absl::StatusOr<std::vector<std::string>>& ids) {
     if (!ids.ok()) {
       OnLaunchFailed(ids.status());
       return;
     }
-    attempt_->gpus = Attempt::Gpus::kClaimed;
+    attempt_->OnGpusClaimed();
     MILLRACE_LOG(INFO) << NodeName() << " has the GPUs " << absl::StrJoin(*ids, ", ");
     MaybeLaunch();
   });

@@ -115,14 +115,12 @@ absl::Status Agent::Launch() {
   } else {
     options.port_fd = port_.fd();
   }
-  attempt_->context_path = options.environment.context_path;
-  guard_->SetMark(absl::StrCat("MILLRACE_CONTEXT_FILE=", attempt_->context_path));
+  guard_->SetMark(absl::StrCat("MILLRACE_CONTEXT_FILE=", options.environment.context_path));
   NodeRunner::Hooks hooks = RunnerHooks();
   if (node.output_window_bytes() > 0) OpenOutput(&hooks);
-  attempt_->runner = std::make_unique<NodeRunner>(loop_, reaper_, std::move(hooks));
-  MILLRACE_RETURN_IF_ERROR(runner()->Launch(std::move(options)));
+  MILLRACE_RETURN_IF_ERROR(attempt_->Launch(
+      std::make_unique<NodeRunner>(loop_, reaper_, std::move(hooks)), std::move(options)));
   guard_->SetGroup(runner()->pid());
-  attempt_->Launched();
   return absl::OkStatus();
 }
 
@@ -135,8 +133,7 @@ NodeRunner::Hooks Agent::RunnerHooks() {
           },
       .on_endpoints =
           [this](v1::NodeEndpoints endpoints) {
-            endpoints.set_attempt(registered_->attempt());
-            attempt_->endpoints = std::move(endpoints);
+            attempt_->OnEndpoints(std::move(endpoints));
             SendEndpoints();
           },
       .on_release_port = [this] { port_.Release(); },
@@ -196,22 +193,9 @@ void Agent::OnNodeStopped(int signal) {
 
 absl::Status Agent::NodeError(const ExitStatus& exit) const {
   if (end_reason_.has_value()) return *end_reason_;
-  if (exit.ok() || stop_asked_ || attempt_->restart_asked) return absl::OkStatus();
-  const std::string who =
-      absl::StrCat(NodeName(), " (attempt ", registered_->attempt(), ") on ", LocalHostname());
-  if (runner()->killed_as_stopped_by() != 0) {
-    return absl::AbortedError(absl::StrCat(who, " was stopped by signal ",
-                                           runner()->killed_as_stopped_by(), " (",
-                                           SignalName(runner()->killed_as_stopped_by()),
-                                           ") for longer than stop_timeout, and was killed"));
-  }
-  if (runner()->said_exit().has_value() && !runner()->said_exit()->ok()) {
-    return *runner()->said_exit();
-  }
-  const std::vector<std::string> tail = runner()->StderrTail();
-  return absl::AbortedError(absl::StrCat(
-      who, " ended with ", DescribeExit(exit),
-      tail.empty() ? "" : absl::StrCat("; last line of stderr: ", Ellipsize(tail.back(), 500))));
+  if (exit.ok() || stop_asked_ || attempt_->restart_asked()) return absl::OkStatus();
+  return attempt_->RunError(exit, absl::StrCat(NodeName(), " (attempt ", registered_->attempt(),
+                                               ") on ", LocalHostname()));
 }
 
 void Agent::OnNodeEnded(const ExitStatus& exit) {
@@ -219,18 +203,12 @@ void Agent::OnNodeEnded(const ExitStatus& exit) {
   guard_->SetGroup(0);
   EndGpus();
   v1::NodeUpdate update = MakeUpdate(v1::NODE_STATE_EXITED);
-  if (exit.kind == ExitStatus::Kind::kSignaled) {
-    update.mutable_exit()->set_signal(exit.signal);
-  } else {
-    update.mutable_exit()->set_code(exit.code);
-  }
+  attempt_->AddEndTo(exit, &update);
   const absl::Status error = NodeError(exit);
   // Where the program said nothing the coordinator finds its own words for the exit.
-  const bool explained = end_reason_.has_value() || runner()->killed_as_stopped_by() != 0 ||
-                         runner()->said_exit().has_value();
+  const bool explained = end_reason_.has_value() || attempt_->knows_why();
   if (!error.ok() && explained) *update.mutable_error() = ToProto(error);
-  for (std::string& line : runner()->StderrTail()) update.add_stderr_tail(std::move(line));
-  if ((!error.ok() || attempt_->restart_asked) && StayForAnother(error, &update)) return;
+  if ((!error.ok() || attempt_->restart_asked()) && StayForAnother(error, &update)) return;
   Conclude(error, std::move(update));
 }
 

@@ -44,7 +44,7 @@ absl::Status Agent::ReservePort() {
 // The coordinator wants a new attempt of the node that runs.
 void Agent::Restart(absl::string_view reason, bool now) {
   if (exit_code_.has_value() || stop_asked_ || runner() == nullptr) return;
-  attempt_->restart_asked = true;
+  attempt_->OnRestartAsked();
   if (!runner()->alive()) return;  // OnNodeEnded() is under way
   if (state_ != State::kDraining) {
     SendUpdate(MakeUpdate(v1::NODE_STATE_DRAINING));
@@ -61,24 +61,24 @@ void Agent::Restart(absl::string_view reason, bool now) {
 // or nothing could be reserved for it.
 bool Agent::StayForAnother(const absl::Status& node_error, v1::NodeUpdate* update) {
   const bool wanted =
-      registered_.has_value() && (registered_->restarts() || attempt_->restart_asked);
+      registered_.has_value() && (registered_->restarts() || attempt_->restart_asked());
   if (!wanted || stop_asked_ || end_reason_.has_value() || exit_code_.has_value()) return false;
   if (absl::Status reserved = ReservePort(); !reserved.ok()) {
     MILLRACE_LOG(WARNING) << NodeName() << " cannot be started again here: " << reserved.message();
     return false;
   }
   update->set_next_address(address_);
-  update->set_stopped_as_asked(attempt_->restart_asked);
-  attempt_->error = node_error;
+  update->set_stopped_as_asked(attempt_->restart_asked());
   SendUpdate(*update);
   SetState(State::kRestarting,
            {{"code", absl::StatusCodeToString(node_error.code())},
             {"message", std::string(node_error.message())},
             {"stderr_tail", std::vector<std::string>(update->stderr_tail().begin(),
                                                      update->stderr_tail().end())}});
-  if (attempt_->runner == nullptr) return true;  // it found no GPUs, say
-  // This may be one of its callbacks, and its log may still be on its way to the disk.
-  retired_ = std::move(attempt_->runner);
+  std::unique_ptr<NodeRunner> run = attempt_->Retire(node_error);
+  if (run == nullptr) return true;  // it found no GPUs, say
+  // This may be one of its callbacks.
+  retired_ = std::move(run);
   Retire(RealClock()->SteadyNow() + kLogTime);
   return true;
 }
@@ -115,9 +115,9 @@ void Agent::OnStartAttempt(uint32_t attempt, const std::string& nonce) {
 
 // Asked to stop while it waited.
 void Agent::LeaveWithoutAnother() {
-  v1::NodeUpdate update = *attempt_->last_update;
+  v1::NodeUpdate update = *attempt_->reported();
   update.clear_next_address();
-  Conclude(attempt_->error, std::move(update));
+  Conclude(attempt_->error(), std::move(update));
 }
 
 }  // namespace millrace

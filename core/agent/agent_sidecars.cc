@@ -64,7 +64,7 @@ void Agent::StartSidecars() {
     options.attempt = registered_->attempt();
     options.working_dir = working_dir_;
     options.env =
-        SidecarEnvironment(options_.environment, params_.env, sidecar, attempt_->context_path);
+        SidecarEnvironment(options_.environment, params_.env, sidecar, attempt_->context_path());
     options.path = ValueOf(options.env, "PATH");
     auto runner = std::make_unique<SidecarRunner>(
         loop_, reaper_,
@@ -73,7 +73,7 @@ void Agent::StartSidecars() {
             .on_text = [this](const std::string& text) { SayOfNode(text); }});
     const absl::Status started = runner->Start(std::move(options));
     if (started.ok()) {
-      attempt_->sidecars.push_back(std::move(runner));
+      attempt_->AddSidecar(std::move(runner));
     } else {
       SayOfNode(absl::StrCat("sidecar ", name, ": ", started.message()));
     }
@@ -81,12 +81,8 @@ void Agent::StartSidecars() {
 }
 
 void Agent::OnSidecarUrl(const std::string& name, const std::string& url) {
-  if (url.empty()) {
-    attempt_->sidecar_urls.erase(name);
-  } else {
-    attempt_->sidecar_urls[name] = url;
-    SayOfNode(absl::StrCat(name, ": ", url));
-  }
+  attempt_->OnSidecarUrl(name, url);
+  if (!url.empty()) SayOfNode(absl::StrCat(name, ": ", url));
   SendEndpoints();
 }
 
