@@ -213,6 +213,8 @@ class ClusterTest(unittest.TestCase):
             (millrace.FailureOptions, {"restart": 1}, "FailureOptions's restart is 1, .* be millrace.RestartPolicy"),
             (millrace.FailureOptions, {"restart_by_job": {"ps": 1}}, r"Mapping\[str, millrace.options.RestartPolicy\]"),
             (millrace.FeedOptions, {"queues": "input"}, r"queues is 'input', .* it must be Sequence\[str\]"),
+            (millrace.NodeOptions, {"sidecars": ["tensorboard"]}, r"must be Sequence\[millrace.options.Sidecar\]"),
+            (millrace.Sidecar, {"name": "a", "argv": []}, "Sidecar has no member 'argv'; it has name, program, args"),
             (millrace.RestartPolicy, {"window": "1h"}, "window is '1h', of type str: it must be float"),
         ]
         for kind, members, part in made:

@@ -89,7 +89,7 @@ def _agents(agents: Agents, ship: bool) -> Any:
         secret_dir=_text(agents.secret_dir),
         bind_address=_text(agents.bind_address),
         driver_host=_text(agents.driver_host),
-        poll_interval_ms=ms(agents.poll_interval),
+        poll_interval_ms=0 if agents.poll_interval is None else ms(agents.poll_interval),
         fixed_members=int(agents.fixed_members),
         ship=int(ship),
     )

@@ -114,7 +114,7 @@ class QuarantinePolicy(_Options):
 
 
 @dataclasses.dataclass(frozen=True)
-class Sidecar:
+class Sidecar(_Options):
     """A program beside one node: started once the node runs, killed with it. How it ends is no failure."""
 
     name: str  # 1 to 40 of a-z 0-9 -
@@ -169,7 +169,7 @@ class ClusterObserver(_Options):
 
 
 @dataclasses.dataclass(frozen=True)
-class Agents:
+class Agents(_Options):
     """Agents that listen already (`millrace-agent agent --listen`), on other hosts or in pods: a resolver says where.
 
         Agents({"type": "static", "cluster_spec": {"worker": ["h1:7077", "h2:7077"]}}, secret_file="agents.json")
@@ -182,7 +182,7 @@ class Agents:
     secret_dir: Optional[str] = None
     bind_address: Optional[str] = None  # where the coordinator listens; None: "0.0.0.0"
     driver_host: Optional[str] = None  # by which agents reach it; None: as they see this host
-    poll_interval: float = 5.0  # seconds; how often a source that cannot push is asked
+    poll_interval: Optional[float] = None  # seconds; how often a source that cannot push is asked. 5
     fixed_members: bool = False  # a node without an agent is an error at once
 
 
@@ -283,10 +283,11 @@ def _is_a(value: Any, kind: Any) -> bool:
     if origin is collections.abc.Mapping:
         key, member = arguments
         return isinstance(value, collections.abc.Mapping) and all(
-            _is_a(each, key) and _is_a(value[each], member) for each in value
+            _is_a(each, key) and _becomes_a(value[each], member) for each in value
         )
     if origin is collections.abc.Sequence:
-        return not isinstance(value, (str, bytes)) and isinstance(value, collections.abc.Iterable)
+        is_list = isinstance(value, collections.abc.Collection) and not isinstance(value, (str, bytes))
+        return is_list and all(_becomes_a(each, arguments[0]) for each in value)
     if kind is InputMode:
         return isinstance(value, InputMode) or value in [mode.value for mode in InputMode]
     if kind is str:
@@ -294,6 +295,11 @@ def _is_a(value: Any, kind: Any) -> bool:
     if kind in (int, bool):
         return isinstance(value, numbers.Integral)
     return isinstance(value, numbers.Real if kind is float else kind)
+
+
+def _becomes_a(value: Any, kind: Any) -> bool:
+    """In lists and dicts of texts 5 is as good as "5"."""
+    return _is_a(value, kind) or (kind is str and isinstance(value, numbers.Number))
 
 
 def _name_of(kind: Any) -> str:
