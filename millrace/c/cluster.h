@@ -215,12 +215,12 @@ typedef struct millrace_cluster_options {
   const char* agent_path;
   int32_t num_executors;  // nodes in all. 0: 1, or see `agents`
   int32_t num_ps;         // the first of them are parameter servers
-  const char*
-      master_node;      // "chief" or "master": the role of the next one. NULL: worker:0 is first
-  int32_t eval_node;    // 1: the next one evaluates
-  int32_t input_mode;   // a millrace_input_mode
-  const char* log_dir;  // of the nodes' output. NULL: none is kept
-  int32_t tensorboard;  // 1: TensorBoard on log_dir beside the first fed node
+  // "chief" or "master": the role of the next one. NULL: worker:0 is first.
+  const char* master_node;
+  int32_t eval_node;               // 1: the next one evaluates
+  int32_t input_mode;              // a millrace_input_mode
+  const char* log_dir;             // of the nodes' output. NULL: none is kept
+  int32_t tensorboard;             // 1: TensorBoard on log_dir beside the first fed node
   int64_t reservation_timeout_ms;  // how long the start may take. 0: 600,000
   millrace_cluster_node_options node;
   millrace_cluster_feed_options feed;

@@ -203,6 +203,14 @@ class OptionNamesTest(unittest.TestCase):
         durations = re.search(r"_DURATIONS = (\(.*?\))", _text("millrace/python/millrace/_jvm.py"), re.DOTALL).group(1)
         self.assertEqual(set(ast.literal_eval(durations)), set(_DURATIONS), "they become java.time.Duration")
 
+    def test_the_defaults_that_others_need_are_those_of_cpp(self):
+        header, run = _text(_HEADERS[0]), _text(f"{_JAVA}/internal/spark/ClusterRun.java")
+        queues = re.search(r" queues = \{(.*)\};", header).group(1)
+        self.assertIn(f"Arrays.asList({queues})", run)
+        self.assertIn(f"_DEFAULT_QUEUES = ({queues})", _text("millrace/python/millrace/local_cluster.py"))
+        grace = re.search(r" stop_grace = absl::Seconds\((\d+)\);", header).group(1)
+        self.assertIn(f"STOP_GRACE = Duration.ofSeconds({grace});", run)
+
     def test_c_has_them(self):
         for struct in _STRUCTS:
             self._compare("c", struct, _c(struct))
