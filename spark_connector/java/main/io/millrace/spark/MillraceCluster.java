@@ -238,7 +238,8 @@ public final class MillraceCluster implements AutoCloseable {
             Durations.millis(options.feedTimeout()),
             partitions,
             SourceLevel.isDeterminate(data),
-            run.options().feed().sharedMemory());
+            run.options().feed().sharedMemory(),
+            run.options().feed().budgetBytes());
     String description =
         "Millrace cluster " + clusterId() + ": train, " + options.numEpochs()
             + (options.numEpochs() == 1 ? " epoch" : " epochs") + ", queue '" + options.queue() + "'";

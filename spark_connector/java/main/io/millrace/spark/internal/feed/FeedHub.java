@@ -21,6 +21,7 @@ public final class FeedHub implements AutoCloseable {
   private static final long OPEN_TIMEOUT_NANOS = TimeUnit.SECONDS.toNanos(5);
 
   private final HubQueue queue;
+  private final SendBudget budget = new SendBudget();
   private final HubLoop loop;
   private final Thread thread;
   private final Consumer<String> warnings;
@@ -130,6 +131,15 @@ public final class FeedHub implements AutoCloseable {
       replies.onClosed();
     }
     return new FeedSession(session, openTimeoutNanos);
+  }
+
+  SendBudget budget() {
+    return budget;
+  }
+
+  /** On the hub's thread. */
+  void later(Runnable command) {
+    queue.post(command);
   }
 
   /** A line for the log, from a thread that feeds. */

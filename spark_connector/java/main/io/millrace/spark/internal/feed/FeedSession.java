@@ -67,6 +67,15 @@ public final class FeedSession {
     }
   }
 
+  boolean isWaitingForRoom() {
+    session.lock.lock();
+    try {
+      return session.window.isWaitingForRoom();
+    } finally {
+      session.lock.unlock();
+    }
+  }
+
   /** Adds to the state's times what was spent on reading rows and on making a batch of them. */
   public void countTimes(long readNanos, long encodedNanos) {
     session.lock.lock();
@@ -116,6 +125,10 @@ public final class FeedSession {
       long left = session.stageNanos + openTimeoutNanos - now;
       if (session.answered) {
         long last = session.options.progress.lastNanos();
+        long released = session.hub.budget().releasedNanos();
+        if (session.window.isWaitingForRoom() && released - last > 0) {
+          last = released; // it is not this node that is waited for
+        }
         long since = last - began > 0 ? last : began;
         left = since + TimeUnit.MILLISECONDS.toNanos(session.options.feedTimeoutMillis) - now;
         String line = left > 0 ? report.line(since, this::missing) : null;
@@ -175,8 +188,16 @@ public final class FeedSession {
               ? "; inference begins when training on the queue has ended: endFeed, or train with endOfFeed"
               : "");
     }
+    if (session.window.isWaitingForRoom()) {
+      return "there is no room to send more rows of " + partition + " to " + node + ": " + held();
+    }
     return node + " has received " + session.receivedRows + " of " + session.sentRows + " rows sent of " + partition
         + (inference ? " and returned " + session.returnedRows : " and acknowledged " + session.ackedRows);
+  }
+
+  private String held() {
+    return session.hub.budget().bytes() + " bytes of this process are on their way to nodes that have not received"
+        + " them";
   }
 
   private MillraceException timeout() {
@@ -191,6 +212,8 @@ public final class FeedSession {
               + " session(s) before it did not advance; the program is not reading this queue in "
               + mode.wireName + " mode"
               + (mode == FeedMode.INFERENCE ? "; one that trains on it does so until endFeed" : "");
+    } else if (session.window.isWaitingForRoom()) {
+      what = "no room to send more rows of " + partition + " to " + node + " for " + lapse + ": " + held();
     } else if (mode == FeedMode.INFERENCE) {
       what =
           node + " received " + session.receivedRows + " rows of " + partition + " and returned "
@@ -223,13 +246,13 @@ public final class FeedSession {
 
   // ---------------------------------------------------------------------------------------- sending
 
-  /** True if a batch of that size may go; otherwise the node is told what is needed. */
-  private boolean hasCredit(long bytes) {
+  /** True if a batch of that size may go; otherwise the node is told what is needed, if it is the node's room. */
+  private boolean maySend(long bytes) {
     if (!session.accepted || session.isRevoked()) {
       return false;
     }
     if (session.window.fits(bytes)) {
-      return true;
+      return session.window.reserve();
     }
     long needed = session.window.need(bytes);
     if (needed > 0) {
@@ -244,23 +267,27 @@ public final class FeedSession {
 
   /**
    * Sends a batch as the rows after those sent before; blocks until the node has accepted the session and has
-   * credit for it. The batch is the session's from here on: its memory is reused once the node has it. Once the rest
-   * was taken back ({@link #isRevoked}) it goes nowhere.
+   * credit for it, and until the process has room for it in its budget. The batch is the session's from here on: its
+   * memory is reused once the node has it. Once the rest was taken back ({@link #isRevoked}) it goes nowhere.
    *
    * @throws MillraceException INVALID_ARGUMENT if the schema is not that of the batches before
    */
   public void send(ArrowSchema batchSchema, EncodedBatch batch) {
     session.lock.lock();
     try {
-      if (!session.isOpen() || !hasCredit(SendWindow.bytesOf(batch))) {
+      if (!session.isOpen() || !maySend(SendWindow.bytesOf(batch))) {
         long began = System.nanoTime();
         try {
-          await(() -> session.isRevoked() || hasCredit(SendWindow.bytesOf(batch)), true);
+          await(() -> session.isRevoked() || maySend(SendWindow.bytesOf(batch)), true);
+        } catch (MillraceException e) {
+          session.window.leave();
+          throw e;
         } finally {
           session.creditNanos += System.nanoTime() - began;
         }
       }
       if (session.isRevoked()) {
+        session.window.leave();
         batch.release();
       } else {
         push(batchSchema, batch);
@@ -271,14 +298,15 @@ public final class FeedSession {
   }
 
   /**
-   * As {@link #send}, for a thread that must not block: false without credit now. The node is told what the batch
-   * needs, so it is then the next one to be sent.
+   * As {@link #send}, for a thread that must not block: false without credit or room now. The node is told what the
+   * batch needs, so it is then the next one to be sent.
    */
   public boolean trySend(ArrowSchema batchSchema, EncodedBatch batch) {
     session.lock.lock();
     try {
       checkOpen(true);
-      if (!hasCredit(SendWindow.bytesOf(batch))) {
+      if (!maySend(SendWindow.bytesOf(batch))) {
+        session.window.leave();
         return false;
       }
       push(batchSchema, batch);
@@ -336,6 +364,7 @@ public final class FeedSession {
         return;
       }
       session.endRow = rows;
+      session.window.sentEnd();
       sendCount(FrameType.END_PARTITION, rows);
     } finally {
       session.lock.unlock();
@@ -414,8 +443,14 @@ public final class FeedSession {
   public Ready awaitReady(EncodedBatch next) {
     session.lock.lock();
     try {
-      await(() -> !session.results.isEmpty() || next != null && hasCredit(SendWindow.bytesOf(next)), false);
+      try {
+        await(() -> !session.results.isEmpty() || next != null && maySend(SendWindow.bytesOf(next)), false);
+      } catch (MillraceException e) {
+        session.window.leave();
+        throw e;
+      }
       if (!session.results.isEmpty()) {
+        session.window.leave(); // whoever takes them may take their time
         return Ready.RESULT;
       }
       return session.end() == SessionEnd.DONE ? Ready.DONE : Ready.SEND;

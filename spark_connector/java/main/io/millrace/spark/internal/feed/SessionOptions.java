@@ -5,6 +5,9 @@ import java.util.function.BooleanSupplier;
 
 /** What one session feeds: one partition, or the rest of one, to one queue. Immutable. */
 public final class SessionOptions {
+  /** As much as a node's. */
+  public static final long DEFAULT_BUDGET_BYTES = 256L << 20;
+
   final String feedId;
   final String queue;
   final FeedMode mode;
@@ -13,6 +16,7 @@ public final class SessionOptions {
   final long feederAttempt;
   final long firstRow;
   final long feedTimeoutMillis;
+  final long budgetBytes;
   final boolean sharedMemory;
   final FeedProgress progress;
   final BooleanSupplier cancelled;
@@ -26,6 +30,7 @@ public final class SessionOptions {
     feederAttempt = builder.feederAttempt;
     firstRow = builder.firstRow;
     feedTimeoutMillis = builder.feedTimeoutMillis;
+    budgetBytes = builder.budgetBytes;
     sharedMemory = builder.sharedMemory;
     progress = builder.progress == null ? new FeedProgress() : builder.progress;
     cancelled = builder.cancelled;
@@ -35,7 +40,7 @@ public final class SessionOptions {
     return new Builder(feedId, mode);
   }
 
-  /** Collects the options; what is not set is 0, the queue "input", the timeout 600 s. */
+  /** Collects the options; what is not set is 0, the queue "input", the timeout 600 s, the budget 256 MiB. */
   public static final class Builder {
     private final String feedId;
     private final FeedMode mode;
@@ -45,6 +50,7 @@ public final class SessionOptions {
     private long feederAttempt;
     private long firstRow;
     private long feedTimeoutMillis = 600_000;
+    private long budgetBytes = DEFAULT_BUDGET_BYTES;
     private boolean sharedMemory;
     private FeedProgress progress;
     private BooleanSupplier cancelled = () -> false;
@@ -84,6 +90,15 @@ public final class SessionOptions {
     /** The longest wait without progress (docs/feed_protocol.md, section 6). */
     public Builder feedTimeoutMillis(long value) {
       feedTimeoutMillis = value;
+      return this;
+    }
+
+    /**
+     * The session waits while those of this process, all together, have so many bytes on their way to nodes, beside one
+     * batch each ({@link SendBudget}).
+     */
+    public Builder budgetBytes(long value) {
+      budgetBytes = value;
       return this;
     }
 

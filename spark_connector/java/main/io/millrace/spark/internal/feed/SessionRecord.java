@@ -39,7 +39,7 @@ final class SessionRecord {
   long waitPosition;
   long waitProgress;
   ArrowSchema schema; // of what is sent, once SCHEMA went out
-  final SendWindow window = new SendWindow();
+  final SendWindow window;
   final SharedRooms shared = new SharedRooms();
   final ResultQueue results = new ResultQueue();
   boolean revoking; // REVOKE went out
@@ -57,6 +57,17 @@ final class SessionRecord {
     this.target = target;
     this.options = options;
     sentRows = receivedRows = ackedRows = returnedRows = options.firstRow;
+    window = new SendWindow(hub.budget().share(options.budgetBytes, () -> hub.later(this::signal)));
+  }
+
+  /** Whoever waits for something looks again. Takes the lock. */
+  private void signal() {
+    lock.lock();
+    try {
+      changed.signalAll();
+    } finally {
+      lock.unlock();
+    }
   }
 
   /** "partition 3 (queue 'input')". */
@@ -114,6 +125,7 @@ final class SessionRecord {
       results.clear(); // those of an incomplete partition are worth nothing
       window.forget();
     }
+    window.leave();
     boolean vacates = shared.end() && endRow < 0;
     boolean tell =
         vacates || how == SessionEnd.ABORTED || how == SessionEnd.BAD_PEER || how == SessionEnd.UNANSWERED;

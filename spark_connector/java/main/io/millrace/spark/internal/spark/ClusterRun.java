@@ -345,7 +345,7 @@ public final class ClusterRun {
   public FeedPlan inferencePlan(String feed, String queue, long feedTimeoutMillis, int partitions) {
     return FeedPlan.inference(
         coordinator.clusterId(), coordinator.address(), feed, queue, feedTimeoutMillis, partitions,
-        options.feed().sharedMemory(), mayRestart() ? stage.reviver() : null);
+        options.feed().sharedMemory(), options.feed().budgetBytes(), mayRestart() ? stage.reviver() : null);
   }
 
   private boolean mayRestart() {

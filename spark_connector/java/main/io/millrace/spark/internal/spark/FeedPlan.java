@@ -2,6 +2,7 @@ package io.millrace.spark.internal.spark;
 
 import io.millrace.spark.internal.cluster.CoordinatorAddress;
 import io.millrace.spark.internal.cluster.ExecutorSite;
+import io.millrace.spark.internal.feed.SessionOptions;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
@@ -22,6 +23,8 @@ public final class FeedPlan implements Serializable {
   final boolean determinate;
   /** Executors write rows into the memory of nodes of their host, where they can. */
   final boolean sharedMemory;
+  /** What an executor may have on its way to nodes, as what a node may hold. */
+  final long budgetBytes;
   /** Inference: starts nodes again while tasks wait for them; null where that is left to the nodes' own jobs. */
   final NodeReviver reviver;
   /** What OPEN says: the ledger's feed, or "feed.n" once the feed before has ended. */
@@ -29,7 +32,11 @@ public final class FeedPlan implements Serializable {
   /** Why partitions are fed again. */
   private HashMap<Integer, String> refed = new HashMap<>();
 
-  /** A plan to train on all partitions. */
+  /**
+   * A plan to train on all partitions.
+   *
+   * @param budgetBytes null: the default
+   */
   public static FeedPlan train(
       String clusterId,
       CoordinatorAddress coordinator,
@@ -38,14 +45,17 @@ public final class FeedPlan implements Serializable {
       long feedTimeoutMillis,
       int partitions,
       boolean determinate,
-      boolean sharedMemory) {
+      boolean sharedMemory,
+      Long budgetBytes) {
     return new FeedPlan(
-        clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, sharedMemory, null);
+        clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, sharedMemory, budgetBytes,
+        null);
   }
 
   /**
    * A plan for inference on all partitions, each from its row 0 on.
    *
+   * @param budgetBytes null: the default
    * @param reviver may be null
    */
   static FeedPlan inference(
@@ -56,9 +66,10 @@ public final class FeedPlan implements Serializable {
       long feedTimeoutMillis,
       int partitions,
       boolean sharedMemory,
+      Long budgetBytes,
       NodeReviver reviver) {
     return new FeedPlan(
-        clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, false, sharedMemory, reviver);
+        clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, false, sharedMemory, budgetBytes, reviver);
   }
 
   private FeedPlan(
@@ -70,6 +81,7 @@ public final class FeedPlan implements Serializable {
       int partitions,
       boolean determinate,
       boolean sharedMemory,
+      Long budgetBytes,
       NodeReviver reviver) {
     this.clusterId = clusterId;
     this.coordinator = coordinator;
@@ -79,6 +91,7 @@ public final class FeedPlan implements Serializable {
     this.partitions = partitions;
     this.determinate = determinate;
     this.sharedMemory = sharedMemory;
+    this.budgetBytes = budgetBytes == null ? SessionOptions.DEFAULT_BUDGET_BYTES : budgetBytes;
     this.reviver = reviver;
     this.openFeed = feed;
   }
@@ -87,7 +100,8 @@ public final class FeedPlan implements Serializable {
   FeedPlan again(String nextOpenFeed, Map<Integer, String> why) {
     FeedPlan plan =
         new FeedPlan(
-            clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, sharedMemory, reviver);
+            clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, sharedMemory, budgetBytes,
+            reviver);
     plan.openFeed = nextOpenFeed;
     plan.refed = new HashMap<>(why);
     return plan;

@@ -100,6 +100,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
               .feederAttempt(task.taskAttemptId())
               .feedTimeoutMillis(plan.feedTimeoutMillis)
               .sharedMemory(plan.sharedMemory)
+              .budgetBytes(plan.budgetBytes)
               .cancelled(task::isInterrupted)
               .build());
       site.ledger().report(report, PartitionState.FEEDING, session.state());

@@ -121,6 +121,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
             .firstRow(firstRow)
             .feedTimeoutMillis(plan.feedTimeoutMillis)
             .sharedMemory(plan.sharedMemory)
+            .budgetBytes(plan.budgetBytes)
             .cancelled(task::isInterrupted)
             .build();
     FeedSession session = ExecutorSite.hub().open(route.target, options);
