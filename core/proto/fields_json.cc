@@ -60,7 +60,13 @@ OrderedJson FieldsToJson(const Message& message) {
   OrderedJson json = OrderedJson::object();
   for (int i = 0; i < descriptor->field_count(); ++i) {
     const FieldDescriptor* const field = descriptor->field(i);
+    if (field->is_repeated()) continue;
     switch (field->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        break;
+      case FieldDescriptor::CPPTYPE_INT64:
+        json[field->name()] = reflection->GetInt64(message, field);
+        break;
       case FieldDescriptor::CPPTYPE_UINT64:
         json[field->name()] = reflection->GetUInt64(message, field);
         break;

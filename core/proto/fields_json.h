@@ -1,7 +1,7 @@
 // File: core/proto/fields_json.h
 //
-// Flat messages of counters (QueueSample) as JSON objects with the same names: the message is the
-// only table of its fields.
+// Messages of counters (QueueSample, FeedInfo) as JSON objects with the same names: the message is
+// the only table of its fields.
 //
 // Defines: ReadFields(), FieldsToJson().
 //
@@ -23,7 +23,7 @@ namespace millrace {
 [[nodiscard]] absl::Status ReadFields(const Json& object, absl::string_view where,
                                       google::protobuf::Message* message);
 
-// All fields, in the order in which the message declares them.
+// All fields but lists and messages, in the order in which the message declares them.
 [[nodiscard]] OrderedJson FieldsToJson(const google::protobuf::Message& message);
 
 }  // namespace millrace

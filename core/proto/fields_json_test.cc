@@ -4,6 +4,7 @@
 #include "core/base/json.h"
 #include "core/base/status_matchers.h"
 #include "core/proto/sample.pb.h"
+#include "core/proto/watch.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -24,6 +25,20 @@ TEST(FieldsJsonTest, EveryFieldOfAQueueComesBack) {
   v1::QueueSample again;
   ASSERT_THAT(ReadFields(Json(json), "queue", &again), IsOk());
   EXPECT_EQ(again.SerializeAsString(), queue.SerializeAsString());
+}
+
+TEST(FieldsJsonTest, ListsAndMessagesAreLeftToTheCaller) {
+  v1::FeedInfo feed;
+  feed.set_feed_id("f");
+  feed.set_done(3);
+  feed.add_failed_partitions(7);
+  feed.mutable_stages();
+  const OrderedJson json = FieldsToJson(feed);
+  EXPECT_EQ(json["feed_id"], "f");
+  EXPECT_EQ(json["done"], 3);
+  EXPECT_EQ(json["closed"], false);
+  EXPECT_FALSE(json.contains("failed_partitions"));
+  EXPECT_FALSE(json.contains("stages"));
 }
 
 TEST(FieldsJsonTest, WhatIsMissingStaysAndWhatIsUnknownIsIgnored) {

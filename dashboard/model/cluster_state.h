@@ -81,26 +81,15 @@ struct ClusterFacts {
 
 // One input queue of a node's feed. Fractions are of the time between the last two samples, 0 to 1.
 struct QueueState {
-  std::string name;
+  v1::QueueSample sample;                // the newest
   float rows_per_second = kUnknown;      // received
   float bytes_per_second = kUnknown;     // received
   float batches_per_second = kUnknown;   // received
   float returned_per_second = kUnknown;  // rows, results
-  uint64_t rows_received = 0;
-  uint64_t rows_acked = 0;
-  uint64_t rows_returned = 0;
-  uint64_t bytes_received = 0;
-  uint64_t partitions_received = 0;
-  uint64_t credit_bytes = 0;  // in flight and held, against the node's feed budget
-  uint64_t queued_rows = 0;
-  uint64_t queued_bytes = 0;
-  uint32_t open_sessions = 0;
-  uint32_t waiting_sessions = 0;
-  float starved = kUnknown;        // the program waited for rows
-  float compute = kUnknown;        // the program worked between two batches
-  float decode = kUnknown;         // the receiver checked and decoded
-  float backpressured = kUnknown;  // feeders had no credit left
-  bool program_done = false;
+  float starved = kUnknown;              // the program waited for rows
+  float compute = kUnknown;              // the program worked between two batches
+  float decode = kUnknown;               // the receiver checked and decoded
+  float backpressured = kUnknown;        // feeders had no credit left
 };
 
 struct NodeState {

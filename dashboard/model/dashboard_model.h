@@ -160,7 +160,6 @@ class DashboardModel {
     uint32_t attempt = 0;
     uint64_t cpu_us = 0;
     bool cpu_known = false;
-    std::vector<v1::QueueSample> queues;
     std::vector<int> gpu_ids;  // of the sample's GPUs, in its order
   };
   struct FeedCounters {
@@ -174,8 +173,7 @@ class DashboardModel {
   bool Reserve(int executor_id);
   void TakeSlot(const v1::SlotStatus& slot);
   void TakeNode(const v1::WatchUpdate::Node& node);
-  void TakeQueues(const v1::NodeSample& sample, double seconds, NodeState* node,
-                  NodeCounters* before);
+  void TakeQueues(const v1::NodeSample& sample, double seconds, NodeState* node);
   void TakeGpus(const v1::NodeSample& sample, NodeState* node, NodeCounters* before);
   int GpuOf(int host, const v1::GpuSample& sample);
   void TakeGpu(const v1::GpuSample& sample, int gpu);

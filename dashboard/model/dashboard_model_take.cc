@@ -184,7 +184,7 @@ void DashboardModel::TakeNode(const v1::WatchUpdate::Node& proto) {
     node.step = sample.step();
     node.step_time = TimeFromProto(sample.step_time());
   }
-  TakeQueues(sample, seconds, &node, &before);
+  TakeQueues(sample, seconds, &node);
   TakeGpus(sample, &node, &before);
   before.time = time;
 
@@ -199,7 +199,9 @@ void DashboardModel::TakeNode(const v1::WatchUpdate::Node& proto) {
   record(NodeMetric::kRss, node.rss_bytes);
   if (node.queues.empty()) return;
   float queued = 0;
-  for (const QueueState& queue : node.queues) queued += static_cast<float>(queue.queued_bytes);
+  for (const QueueState& queue : node.queues) {
+    queued += static_cast<float>(queue.sample.queued_bytes());
+  }
   record(NodeMetric::kRows, node.rows_per_second);
   record(NodeMetric::kBytes, node.bytes_per_second);
   record(NodeMetric::kStarved, node.starved);
@@ -207,18 +209,16 @@ void DashboardModel::TakeNode(const v1::WatchUpdate::Node& proto) {
   record(NodeMetric::kQueued, queued);
 }
 
-void DashboardModel::TakeQueues(const v1::NodeSample& sample, double seconds, NodeState* node,
-                                NodeCounters* before) {
+void DashboardModel::TakeQueues(const v1::NodeSample& sample, double seconds, NodeState* node) {
   const size_t count = static_cast<size_t>(sample.queues_size());
   queues_changed_ = queues_changed_ || node->queues.size() != count;
   node->queues.resize(count);
-  before->queues.resize(count);
   node->rows_per_second = node->bytes_per_second = kUnknown;
   node->starved = node->backpressured = kUnknown;
   for (size_t i = 0; i < count; ++i) {
     const v1::QueueSample& proto = sample.queues(static_cast<int>(i));
     QueueState& queue = node->queues[i];
-    v1::QueueSample& last = before->queues[i];
+    const v1::QueueSample& last = queue.sample;
     // Queues keep their order; another one at this place has nothing to be compared with.
     const bool comparable = last.queue() == proto.queue() && seconds > 0;
     const auto rate = [&](uint64_t now, uint64_t then) {
@@ -227,7 +227,6 @@ void DashboardModel::TakeQueues(const v1::NodeSample& sample, double seconds, No
     const auto fraction = [&](uint64_t now, uint64_t then) {
       return comparable ? Fraction(now, then, seconds) : kUnknown;
     };
-    queue.name = proto.queue();
     queue.rows_per_second = rate(proto.rows_received(), last.rows_received());
     queue.bytes_per_second = rate(proto.bytes_received(), last.bytes_received());
     queue.batches_per_second = rate(proto.batches_received(), last.batches_received());
@@ -236,18 +235,7 @@ void DashboardModel::TakeQueues(const v1::NodeSample& sample, double seconds, No
     queue.compute = fraction(proto.compute_us(), last.compute_us());
     queue.decode = fraction(proto.decode_us(), last.decode_us());
     queue.backpressured = fraction(proto.full_us(), last.full_us());
-    queue.rows_received = proto.rows_received();
-    queue.rows_acked = proto.rows_acked();
-    queue.rows_returned = proto.rows_returned();
-    queue.bytes_received = proto.bytes_received();
-    queue.partitions_received = proto.partitions_received();
-    queue.credit_bytes = proto.credit_outstanding_bytes();
-    queue.queued_rows = proto.queued_rows();
-    queue.queued_bytes = proto.queued_bytes();
-    queue.open_sessions = proto.open_sessions();
-    queue.waiting_sessions = proto.waiting_sessions();
-    queue.program_done = proto.program_done();
-    last = proto;
+    queue.sample = proto;
     node->rows_per_second = Sum(node->rows_per_second, queue.rows_per_second);
     node->bytes_per_second = Sum(node->bytes_per_second, queue.bytes_per_second);
     // The program waits in one queue at a time, so its waits add up.

@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "core/client/cluster_view.h"
 #include "core/cluster_spec/cluster_spec_json.h"
+#include "core/proto/fields_json.h"
 
 namespace millrace::dashboard {
 namespace {
@@ -111,16 +112,16 @@ OrderedJson SentenceToJson(const VerdictSentence& sentence) {
 }
 
 OrderedJson QueueToJson(const QueueState& queue) {
-  OrderedJson json = {{"queue", queue.name},
-                      {"rows_received", queue.rows_received},
-                      {"rows_acked", queue.rows_acked},
-                      {"rows_returned", queue.rows_returned},
-                      {"bytes_received", queue.bytes_received},
-                      {"credit_bytes", queue.credit_bytes},
-                      {"queued_rows", queue.queued_rows},
-                      {"queued_bytes", queue.queued_bytes},
-                      {"open_sessions", queue.open_sessions},
-                      {"waiting_sessions", queue.waiting_sessions}};
+  OrderedJson json = {{"queue", queue.sample.queue()},
+                      {"rows_received", queue.sample.rows_received()},
+                      {"rows_acked", queue.sample.rows_acked()},
+                      {"rows_returned", queue.sample.rows_returned()},
+                      {"bytes_received", queue.sample.bytes_received()},
+                      {"credit_bytes", queue.sample.credit_outstanding_bytes()},
+                      {"queued_rows", queue.sample.queued_rows()},
+                      {"queued_bytes", queue.sample.queued_bytes()},
+                      {"open_sessions", queue.sample.open_sessions()},
+                      {"waiting_sessions", queue.sample.waiting_sessions()}};
   Set(&json, "rows_per_second", queue.rows_per_second);
   Set(&json, "bytes_per_second", queue.bytes_per_second);
   Set(&json, "returned_per_second", queue.returned_per_second);
@@ -193,21 +194,7 @@ OrderedJson GpuToJson(const DashboardModel& model, const GpuState& gpu) {
 }
 
 OrderedJson FeedToJson(const FeedState& feed) {
-  OrderedJson json = {{"feed_id", feed.info.feed_id()},
-                      {"queue", feed.info.queue()},
-                      {"partitions", feed.info.partitions()},
-                      {"pending", feed.info.pending()},
-                      {"feeding", feed.info.feeding()},
-                      {"received", feed.info.received()},
-                      {"done", feed.info.done()},
-                      {"failed", feed.info.failed()},
-                      {"rows_received", feed.info.rows_received()},
-                      {"rows_acked", feed.info.rows_acked()},
-                      {"rows_returned", feed.info.rows_returned()},
-                      {"partitions_refed", feed.info.partitions_refed()},
-                      {"rows_refed", feed.info.rows_refed()},
-                      {"exactly_once", feed.info.exactly_once()},
-                      {"closed", feed.info.closed()}};
+  OrderedJson json = FieldsToJson(feed.info);
   Set(&json, "opened", feed.opened);
   Set(&json, "progress_fraction", feed.progress);
   Set(&json, "rows_per_second", feed.rows_per_second);

@@ -29,7 +29,7 @@ enum Column {
 SortKey KeyOf(const NodeState& node, const QueueState& queue, int column) {
   switch (column) {
     case kQueue:
-      return {.text = queue.name};
+      return {.text = queue.sample.queue()};
     case kRows:
       return {.number = queue.rows_per_second};
     case kBytes:
@@ -41,11 +41,11 @@ SortKey KeyOf(const NodeState& node, const QueueState& queue, int column) {
     case kFull:
       return {.number = queue.backpressured};
     case kCredit:
-      return {.number = static_cast<double>(queue.credit_bytes)};
+      return {.number = static_cast<double>(queue.sample.credit_outstanding_bytes())};
     case kQueued:
-      return {.number = static_cast<double>(queue.queued_rows)};
+      return {.number = static_cast<double>(queue.sample.queued_rows())};
     case kSessions:
-      return {.number = static_cast<double>(queue.open_sessions)};
+      return {.number = static_cast<double>(queue.sample.open_sessions())};
     default:
       return {.number = static_cast<double>(node.executor_id)};
   }
@@ -147,7 +147,7 @@ void FeedPanel::Refresh(const ViewContext& context) {
   lanes_.clear();
   for (const NodeState& node : model.nodes()) {
     for (size_t i = 0; i < node.queues.size(); ++i) {
-      if (!Matches(node.name, filter_) && !Matches(node.queues[i].name, filter_)) continue;
+      if (!Matches(node.name, filter_) && !Matches(node.queues[i].sample.queue(), filter_)) continue;
       lanes_.push_back({node.executor_id, static_cast<int>(i)});
     }
   }
@@ -166,21 +166,21 @@ std::string FeedPanel::Csv(const DashboardModel& model) const {
     const NodeState& node = model.nodes()[static_cast<size_t>(lane.node)];
     const QueueState& queue = node.queues[static_cast<size_t>(lane.queue)];
     csv.Cell(node.name);
-    csv.Cell(queue.name);
+    csv.Cell(queue.sample.queue());
     csv.Cell(queue.rows_per_second);
     csv.Cell(queue.bytes_per_second);
-    csv.Cell(static_cast<int64_t>(queue.rows_received));
-    csv.Cell(static_cast<int64_t>(queue.rows_acked));
-    csv.Cell(static_cast<int64_t>(queue.rows_returned));
-    csv.Cell(static_cast<int64_t>(queue.bytes_received));
+    csv.Cell(static_cast<int64_t>(queue.sample.rows_received()));
+    csv.Cell(static_cast<int64_t>(queue.sample.rows_acked()));
+    csv.Cell(static_cast<int64_t>(queue.sample.rows_returned()));
+    csv.Cell(static_cast<int64_t>(queue.sample.bytes_received()));
     csv.Cell(queue.starved);
     csv.Cell(queue.compute);
     csv.Cell(queue.decode);
     csv.Cell(queue.backpressured);
-    csv.Cell(static_cast<int64_t>(queue.credit_bytes));
-    csv.Cell(static_cast<int64_t>(queue.queued_rows));
-    csv.Cell(static_cast<int64_t>(queue.queued_bytes));
-    csv.Cell(int64_t{queue.open_sessions});
+    csv.Cell(static_cast<int64_t>(queue.sample.credit_outstanding_bytes()));
+    csv.Cell(static_cast<int64_t>(queue.sample.queued_rows()));
+    csv.Cell(static_cast<int64_t>(queue.sample.queued_bytes()));
+    csv.Cell(int64_t{queue.sample.open_sessions()});
     csv.EndRow();
   }
   return csv.Take();
@@ -308,17 +308,18 @@ void FeedPanel::LaneRow(const ViewContext& context, const Lane& lane, Commands* 
   ImGui::TableNextColumn();
   ImGui::PushID(lane.node);
   ImGui::PushID(lane.queue);
-  const bool selected = context.selection.node == lane.node &&
-                        (context.selection.queue.empty() || context.selection.queue == queue.name);
+  const bool selected =
+      context.selection.node == lane.node &&
+      (context.selection.queue.empty() || context.selection.queue == queue.sample.queue());
   if (ImGui::Selectable("##lane", selected, ImGuiSelectableFlags_SpanAllColumns)) {
     Selection selection;
     selection.node = lane.node;
     selection.host = node.host_index;
-    selection.queue = queue.name;
+    selection.queue = queue.sample.queue();
     commands->Select(selection);
   }
   if (BeginTip()) {
-    Mono(theme, absl::StrCat(node.name, " ", queue.name), theme.text);
+    Mono(theme, absl::StrCat(node.name, " ", queue.sample.queue()), theme.text);
     Text(theme,
          absl::StrCat("waited for rows (starved) ", FormatFraction(queue.starved), ", worked ",
                       FormatFraction(queue.compute), ", decoded ", FormatFraction(queue.decode),
@@ -326,9 +327,10 @@ void FeedPanel::LaneRow(const ViewContext& context, const Lane& lane, Commands* 
                       FormatFraction(queue.backpressured)),
          theme.text);
     Text(theme,
-         absl::StrCat(FormatCount(static_cast<int64_t>(queue.rows_received)), " rows received, ",
-                      FormatCount(static_cast<int64_t>(queue.rows_acked)), " acknowledged, ",
-                      FormatCount(static_cast<int64_t>(queue.rows_returned)), " returned"),
+         absl::StrCat(
+             FormatCount(static_cast<int64_t>(queue.sample.rows_received())), " rows received, ",
+             FormatCount(static_cast<int64_t>(queue.sample.rows_acked())), " acknowledged, ",
+             FormatCount(static_cast<int64_t>(queue.sample.rows_returned())), " returned"),
          theme.dim);
     Text(theme, absl::StrCat("sampled ", FormatAge(node.sampled, model.now())), theme.dim);
     EndTip();
@@ -338,7 +340,7 @@ void FeedPanel::LaneRow(const ViewContext& context, const Lane& lane, Commands* 
   ImGui::SameLine(0, 0);
   Mono(theme, node.name, theme.text);
   ImGui::TableNextColumn();
-  Mono(theme, queue.name, theme.dim);
+  Mono(theme, queue.sample.queue(), theme.dim);
   ImGui::TableNextColumn();
   MonoRight(theme, FormatSi(at(NodeMetric::kRows, queue.rows_per_second), ""), ink);
   ImGui::TableNextColumn();
@@ -360,18 +362,20 @@ void FeedPanel::LaneRow(const ViewContext& context, const Lane& lane, Commands* 
   MonoRight(theme, FormatFraction(full), Known(full) && full > 0.3F ? theme.caution : ink);
   ImGui::TableNextColumn();
   ImGui::SetCursorPosY(ImGui::GetCursorPosY() + 4 * px);
-  const float share = Known(node.feed_budget_bytes) && node.feed_budget_bytes > 0
-                          ? static_cast<float>(queue.credit_bytes) / node.feed_budget_bytes
-                          : kUnknown;
+  const float share =
+      Known(node.feed_budget_bytes) && node.feed_budget_bytes > 0
+          ? static_cast<float>(queue.sample.credit_outstanding_bytes()) / node.feed_budget_bytes
+          : kUnknown;
   MeterBar(theme, ImVec2(ImGui::GetContentRegionAvail().x, 11 * px), share,
            Known(share) && share > 0.9F ? theme.caution : theme.joined);
   ImGui::TableNextColumn();
-  MonoRight(theme, FormatCount(static_cast<int64_t>(queue.queued_rows)), ink);
+  MonoRight(theme, FormatCount(static_cast<int64_t>(queue.sample.queued_rows())), ink);
   ImGui::TableNextColumn();
   MonoRight(theme,
-            queue.waiting_sessions > 0
-                ? absl::StrCat(queue.open_sessions, " (", queue.waiting_sessions, " wait)")
-                : absl::StrCat(queue.open_sessions),
+            queue.sample.waiting_sessions() > 0
+                ? absl::StrCat(queue.sample.open_sessions(), " (", queue.sample.waiting_sessions(),
+                               " wait)")
+                : absl::StrCat(queue.sample.open_sessions()),
             theme.dim);
 }
 

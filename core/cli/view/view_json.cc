@@ -56,9 +56,9 @@ OrderedJson ClusterJson(const v1::ClusterInfo& cluster) {
 }
 
 OrderedJson LedgerJson(const v1::QueueLedger& queue) {
-  return {{"queue", queue.queue()},           {"rows_received", queue.rows_received()},
-          {"rows_acked", queue.rows_acked()}, {"rows_returned", queue.rows_returned()},
-          {"rows_refed", queue.rows_refed()}, {"feeders", FieldsToJson(queue.stages())}};
+  OrderedJson json = FieldsToJson(queue);
+  json["feeders"] = FieldsToJson(queue.stages());
+  return json;
 }
 
 template <typename Value>
@@ -143,24 +143,13 @@ OrderedJson FeedJson(const ClusterView& view, const v1::FeedInfo& feed) {
          {"times", rows.times()},
          {"rows", rows.rows()}});
   }
-  return {{"feed", feed.feed_id()},
-          {"queue", feed.queue()},
-          {"partitions", feed.partitions()},
-          {"pending", feed.pending()},
-          {"feeding", feed.feeding()},
-          {"received", feed.received()},
-          {"done", feed.done()},
-          {"failed", feed.failed()},
-          {"rows_received", feed.rows_received()},
-          {"rows_acked", feed.rows_acked()},
-          {"rows_returned", feed.rows_returned()},
-          {"partitions_refed", feed.partitions_refed()},
-          {"rows_refed", feed.rows_refed()},
-          {"refed", refed},
-          {"feeders", FieldsToJson(feed.stages())},
-          {"exactly_once", feed.exactly_once()},
-          {"closed", feed.closed()},
-          {"opened_ms", TimeMs(feed.has_opened(), feed.opened())}};
+  OrderedJson json = {{"feed", feed.feed_id()}};
+  json.update(FieldsToJson(feed));
+  json.erase("feed_id");  // here it is "feed"
+  json["refed"] = std::move(refed);
+  json["feeders"] = FieldsToJson(feed.stages());
+  json["opened_ms"] = TimeMs(feed.has_opened(), feed.opened());
+  return json;
 }
 
 }  // namespace
