@@ -26,6 +26,7 @@
 #include "millrace/batch_builder.h"
 #include "millrace/data_feed.h"
 #include "millrace/record_batch.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -95,10 +96,7 @@ class CurveTest : public testing::Test {
     session->Abort(absl::CancelledError("the test goes on"));
   }
   static SessionState AwaitEnd(const FeedSession& session) {
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (session.state().end == SessionEnd::kOpen && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
+    EXPECT_TRUE(Eventually([&] { return session.state().end != SessionEnd::kOpen; }, kPatience));
     return session.state();
   }
   // How a handshake with `options` at `endpoint` ends; kAccepted if it does not.
@@ -246,10 +244,7 @@ TEST_F(CurveTest, APoisonedKeyIsRefusedWhenItComesBack) {
   std::vector<ZmqMessage> garbage;
   garbage.push_back(ZmqMessage::Copy("no header"));
   ASSERT_THAT(push.Send(std::move(garbage)), IsOk());
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (receiver_->stats().poisoned_principals == 0 && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+  EXPECT_TRUE(Eventually([&] { return receiver_->stats().poisoned_principals > 0; }, kPatience));
   ZmqSocket again;
   EXPECT_EQ(Handshake(context, receiver_->endpoints().curve, options, &again),
             ZmqEvent::Kind::kHandshakeFailedAuth);
@@ -286,10 +281,7 @@ TEST_F(CurveTest, RepliesOfASessionThatCameEncryptedAreEncrypted) {
   parts.push_back(ZmqMessage::Copy(EncodeHeader(header)));
   parts.push_back(ZmqMessage::Copy(open));
   ASSERT_THAT(push.Send(std::move(parts)), IsOk());
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (receiver_->stats().dropped_frames == 0 && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+  EXPECT_TRUE(Eventually([&] { return receiver_->stats().dropped_frames > 0; }, kPatience));
   EXPECT_EQ(receiver_->stats().dropped_frames, 1);
 }
 

@@ -35,6 +35,7 @@
 #include "millrace/record_batch.h"
 #include "millrace/status_macros.h"
 #include "testing/child_process.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -292,17 +293,6 @@ int MappedSegments() {
   }
   std::fclose(maps);
   return count;
-}
-
-// Until `done`, for a minute at most.
-template <typename F>
-bool Eventually(F done) {
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
-  while (!done()) {
-    if (absl::Now() > deadline) return false;
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  return true;
 }
 
 // `--feeder=ipc,tcp,key,feed`: feeds until it is killed.

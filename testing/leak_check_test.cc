@@ -26,6 +26,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest-spi.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -113,11 +114,9 @@ TEST(LeakCheckTest, AnOrphanIsKnownByTheMarkerOfItsEnvironment) {
   const pid_t pid = Shell("setsid sh -c 'echo $$ > $TMPDIR/pid; exec sleep 986' &");
   ::waitpid(pid, nullptr, 0);
   leaks.AllowPath("pid");
-  const absl::Time deadline = absl::Now() + kSoon;
-  const auto is_there = [&leaks] {
-    return absl::StrContains(absl::StrJoin(leaks.Leftovers(), "\n"), "sleep 986");
-  };
-  while (!is_there() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_TRUE(Eventually(
+      [&] { return absl::StrContains(absl::StrJoin(leaks.Leftovers(), "\n"), "sleep 986"); },
+      kSoon));
   const std::vector<ProcessInfo> processes = leaks.Processes();
   ASSERT_THAT(processes, SizeIs(1));
   EXPECT_NE(processes[0].parent, ::getpid());
@@ -129,10 +128,7 @@ TEST(LeakCheckTest, AnOrphanIsKnownByTheMarkerOfItsEnvironment) {
 TEST(LeakCheckTest, AGrandchildWithoutTheMarkerIsKnownByItsParent) {
   LeakCheck leaks;
   const pid_t pid = Shell("env -i sleep 985; true");
-  const absl::Time deadline = absl::Now() + kSoon;
-  while (leaks.Processes().size() < 2 && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(5));
-  }
+  EXPECT_TRUE(Eventually([&] { return leaks.Processes().size() >= 2; }, kSoon));
   const std::vector<ProcessInfo> processes = leaks.Processes();
   ASSERT_THAT(processes, SizeIs(2));
   for (const ProcessInfo& process : processes) {

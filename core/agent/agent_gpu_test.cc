@@ -9,13 +9,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/agent/agent_test_fixture.h"
 #include "core/base/random.h"
 #include "core/gpu/gpu_claims.h"
 #include "core/gpu/gpu_snapshot.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -107,11 +107,7 @@ class AgentGpuTest : public AgentTest {
   }
 
   bool WaitUntilFree(int index) const {
-    for (int i = 0; i < 2000; ++i) {
-      if (!Held(index)) return true;
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return false;
+    return Eventually([&] { return !Held(index); });
   }
 
   const std::string salt_ = RandomHex(8);

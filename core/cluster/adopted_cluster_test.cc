@@ -24,6 +24,7 @@
 #include "millrace/cluster.h"
 #include "millrace/source.h"
 #include "resolver/scripted_resolver.h"
+#include "testing/eventually.h"
 #include "testing/listening_agent.h"
 
 namespace millrace {
@@ -91,23 +92,15 @@ class AdoptedClusterTest : public ::testing::Test {
   }
   // Waits until the slot runs with at least this attempt.
   static bool RunsAgain(const Cluster& cluster, int executor_id, uint32_t attempt) {
-    const absl::Time deadline = absl::Now() + kLong;
-    while (absl::Now() < deadline) {
+    return Eventually([&] {
       const SlotStatus slot = cluster.Status().slots[executor_id];
-      if (slot.attempt >= attempt && slot.state == SlotState::kRunning) return true;
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return false;
+      return slot.attempt >= attempt && slot.state == SlotState::kRunning;
+    });
   }
   // Waits until the launcher has heard the resolver's present answer.
   static bool AskedAgain(const ScriptedResolver& resolver) {
     const int asked = resolver.asked();
-    const absl::Time deadline = absl::Now() + kLong;
-    while (resolver.asked() == asked) {
-      if (absl::Now() > deadline) return false;
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    return true;
+    return Eventually([&] { return resolver.asked() != asked; });
   }
   double sum(const std::string& name) {
     MutexLock lock(&mu_);

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
@@ -28,6 +27,7 @@
 #include "millrace/local_launcher.h"
 #include "millrace/source.h"
 #include "millrace/status_macros.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -93,15 +93,12 @@ class ClusterTest : public ::testing::Test {
     return lines_;
   }
 
-  // Waits for it, 30 s at most.
+  // Waits for it.
   bool HasLine(const std::string& line) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(30);
-    while (absl::Now() < deadline) {
+    return Eventually([&] {
       const std::vector<std::string> now = lines();
-      if (std::find(now.begin(), now.end(), line) != now.end()) return true;
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    return false;
+      return std::find(now.begin(), now.end(), line) != now.end();
+    });
   }
 
   Mutex mu_;
@@ -216,10 +213,7 @@ TEST_F(ClusterTest, TheAddressOfASidecarIsKnown) {
   absl::StatusOr<std::unique_ptr<Cluster>> cluster =
       StartShell(absl::StrCat("until [ -e ", end, " ]; do sleep 0.05; done"));
   ASSERT_THAT(cluster, IsOk());
-  const absl::Time deadline = absl::Now() + absl::Minutes(2);
-  while ((*cluster)->tensorboard_url().empty() && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(10));
-  }
+  EXPECT_TRUE(Eventually([&] { return !(*cluster)->tensorboard_url().empty(); }, absl::Minutes(2)));
   EXPECT_THAT((*cluster)->tensorboard_url(), StartsWith("http://127.0.0.1:"));
   ASSERT_THAT(WriteFileAtomic(end, ""), IsOk());
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
@@ -343,8 +337,7 @@ TEST_F(ClusterTest, EveryCallOnAFailedClusterEndsWithItsFirstCauseThoughOtherNod
   ASSERT_THAT(cluster, IsOk());
   ASSERT_THAT((*cluster)->Train(Rows(10, 2)), IsOk());
   ASSERT_EQ(::kill(static_cast<pid_t>((*cluster)->Status().slots[1].node_pid), SIGKILL), 0);
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
-  while (!told.load() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_TRUE(Eventually([&] { return told.load(); }));
   const auto is_first_cause =
       StatusIs(absl::StatusCode::kAborted, AllOf(HasSubstr("worker:1"), HasSubstr("SIGKILL")));
   EXPECT_THAT((*cluster)->Train(Rows(10, 2)), is_first_cause);
@@ -386,9 +379,7 @@ TEST_F(ClusterTest, AnEvaluatorHasTheGraceFromTheEndOfTheWorkersOn) {
         return slot.role.job_name == "worker" && slot.state == SlotState::kFinished;
       });
     };
-    const absl::Time deadline = absl::Now() + absl::Minutes(2);
-    while (!worker_ended() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
-    EXPECT_TRUE(worker_ended());
+    EXPECT_TRUE(Eventually(worker_ended, absl::Minutes(2)));
     EXPECT_THAT(WriteFileAtomic(go, ""), IsOk());
   });
   EXPECT_THAT((*cluster)->Shutdown({.grace = absl::Minutes(5)}), IsOk());
@@ -507,11 +498,7 @@ TEST_F(ClusterTest, IsGivenUpWhileAFailureIsTold) {
       StartShell(absl::StrCat("until test -e ", end, "; do sleep 0.05; done; exit 3"));
   ASSERT_THAT(cluster, IsOk());
   ASSERT_THAT(WriteFileAtomic(end, "", 0600), IsOk());
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
-  while (!told.load(std::memory_order_relaxed) && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  EXPECT_TRUE(told.load(std::memory_order_relaxed));
+  EXPECT_TRUE(Eventually([&] { return told.load(std::memory_order_relaxed); }));
   cluster->reset();
   std::filesystem::remove(end);
 }

@@ -22,6 +22,7 @@
 #include "millrace/client.h"
 #include "millrace/cluster.h"
 #include "millrace/local_launcher.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -59,14 +60,11 @@ class ClusterViewTest : public ::testing::Test {
 
   // Snapshots until `condition` holds for one.
   template <typename Condition>
-  static bool Eventually(RawClusterClient& client, Condition condition) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (absl::Now() < deadline) {
+  static bool Shows(RawClusterClient& client, Condition condition) {
+    return Eventually([&] {
       const auto view = client.Snapshot();
-      if (view.ok() && condition(*view)) return true;
-      absl::SleepFor(absl::Milliseconds(20));
-    }
-    return false;
+      return view.ok() && condition(*view);
+    });
   }
 
   std::optional<TempDir> dir_;
@@ -84,7 +82,7 @@ TEST_F(ClusterViewTest, ItsFileLeadsToItAndGoesWithIt) {
   EXPECT_EQ(file->pid, getpid());
   auto client = Client();
   // What the agents measured.
-  EXPECT_TRUE(Eventually(*client, [](const ClusterView& view) {
+  EXPECT_TRUE(Shows(*client, [](const ClusterView& view) {
     return view.nodes().size() == 2 && std::all_of(view.nodes().begin(), view.nodes().end(),
                                                    [](const v1::WatchUpdate::Node& node) {
                                                      return node.sample().process().rss_bytes() > 0;

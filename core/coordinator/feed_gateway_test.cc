@@ -11,6 +11,7 @@
 #include "core/coordinator/fake_agent.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -203,11 +204,8 @@ TEST(FeedGatewayTest, RowsAfterThoseThatAnotherNodeUsedAreFedWhereItStoppedReadi
   report.set_state(v1::PARTITION_STATE_FAILED);
   ASSERT_THAT((*gateway)->Report(report), IsOk());
   first->SendExit({.kind = ExitStatus::Kind::kExited, .code = 0});
-  const absl::Time deadline = absl::Now() + kLong;
-  while (coordinator->Snapshot().slots[0].state != SlotState::kFinished && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  ASSERT_EQ(coordinator->Snapshot().slots[0].state, SlotState::kFinished);
+  ASSERT_TRUE(Eventually(
+      [&] { return coordinator->Snapshot().slots[0].state == SlotState::kFinished; }, kLong));
   EXPECT_EQ((*gateway)->Lookup(other)->resume_row(), 10u);
 }
 

@@ -20,6 +20,7 @@
 #include "dashboard/model/format.h"
 #include "dashboard/source/live_source.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 #include "testing/ledger/tcp_fault_proxy.h"
 
 namespace millrace::dashboard {
@@ -60,15 +61,15 @@ class ReconnectTest : public ShellTest {
 
   // Draws as a window does, until what it shows is as it should be.
   bool DrawUntil(absl::FunctionRef<bool(const std::string& letters)> condition) {
-    const absl::Time deadline = absl::Now() + kLong;
-    while (absl::Now() < deadline) {
-      session().Poll(absl::Now());
-      Frame();
-      if (condition(VisibleLetters())) return true;
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    ADD_FAILURE() << "shown at last: " << VisibleLetters();
-    return false;
+    const bool drawn = Eventually(
+        [&] {
+          session().Poll(absl::Now());
+          Frame();
+          return condition(VisibleLetters());
+        },
+        kLong);
+    EXPECT_TRUE(drawn) << "shown at last: " << VisibleLetters();
+    return drawn;
   }
 
   void Report(int step) {

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
 #include "core/client/cluster_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 
 namespace millrace::dashboard {
 namespace {
@@ -46,20 +46,14 @@ class ClusterFinderTest : public testing::Test {
 
   // Waits for one that is new.
   static std::string Next(ClusterFinder* finder) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (absl::Now() < deadline) {
-      const std::vector<ClusterFile> found = finder->TakeNew();
-      if (found.size() == 1) return found[0].cluster_id;
-      if (!found.empty()) return "several";
-      absl::SleepFor(absl::Milliseconds(5));
+    std::vector<ClusterFile> found;
+    if (!Eventually([&] {
+          found = finder->TakeNew();
+          return !found.empty();
+        })) {
+      return "none";
     }
-    return "none";
-  }
-
-  static bool WaitUntil(absl::FunctionRef<bool()> condition) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(60);
-    while (!condition() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(5));
-    return condition();
+    return found.size() == 1 ? found[0].cluster_id : "several";
   }
 
   const std::string folder_;
@@ -102,10 +96,10 @@ TEST_F(ClusterFinderTest, SaysWhatItMustNotRead) {
   EXPECT_EQ(Next(&finder), "open");
   EXPECT_THAT(finder.problem(), IsOk());
   ASSERT_EQ(chmod(path.c_str(), 0644), 0);
-  ASSERT_TRUE(WaitUntil([&] { return !finder.problem().ok(); }));
+  ASSERT_TRUE(Eventually([&] { return !finder.problem().ok(); }));
   EXPECT_THAT(std::string(finder.problem().message()), HasSubstr("chmod 600"));
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
-  EXPECT_TRUE(WaitUntil([&] { return finder.problem().ok(); }));
+  EXPECT_TRUE(Eventually([&] { return finder.problem().ok(); }));
   EXPECT_TRUE(finder.TakeNew().empty());  // it was known
 }
 

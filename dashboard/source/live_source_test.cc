@@ -18,6 +18,7 @@
 #include "dashboard/model/dashboard_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 
 namespace millrace::dashboard {
 namespace {
@@ -63,17 +64,13 @@ std::unique_ptr<UpdateSource> Open(LiveOptions options) {
 // Polls as a window does, until the model is as it should be.
 bool PollUntil(UpdateSource* source, DashboardModel* model,
                absl::FunctionRef<bool(const DashboardModel&)> condition) {
-  const absl::Time deadline = absl::Now() + kLong;
-  std::vector<SourceUpdate> updates;
-  while (absl::Now() < deadline) {
-    updates.clear();
+  return Eventually([&] {
+    std::vector<SourceUpdate> updates;
     source->Poll(absl::Now(), 64, &updates);
     for (const SourceUpdate& update : updates) model->Apply(update);
     model->Advance(absl::Now());
-    if (condition(*model)) return true;
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  return false;
+    return condition(*model);
+  });
 }
 
 TEST(LiveSource, ShowsNodesSamplesMetricsLinesAndTheFirstCause) {
@@ -207,11 +204,10 @@ TEST(LiveSource, CarriesOutWhatAnOperatorAsksFor) {
   ASSERT_TRUE(source->actions()->allowed());
   const auto results = [](OperatorActions* actions) {
     std::vector<ActionResult> all;
-    const absl::Time deadline = absl::Now() + kLong;
-    while (all.empty() && absl::Now() < deadline) {
+    EXPECT_TRUE(Eventually([&] {
       all = actions->TakeResults();
-      absl::SleepFor(absl::Milliseconds(5));
-    }
+      return !all.empty();
+    }));
     return all;
   };
   viewer->actions()->StopCluster(false);

@@ -19,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "millrace/record_batch.h"
 #include "millrace/source.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -140,10 +141,7 @@ class SlowPullTest : public InferenceJobTest {
     auto reader = *job->OpenPartition(0);
     EXPECT_THAT(reader->Next(), IsOk());
     // The fifth result comes after the credit.
-    const absl::Time deadline = absl::Now() + absl::Seconds(40);
-    while (feeder_->stats().results_received < 5 && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
+    EXPECT_TRUE(Eventually([&] { return feeder_->stats().results_received >= 5; }));
     EXPECT_THAT(reader->Next(), IsOk());
     const int64_t sent = feeder_->stats().batches_sent;
     std::vector<int64_t> values;

@@ -23,6 +23,7 @@
 #include "gtest/gtest.h"
 #include "millrace/data_feed.h"
 #include "testing/child_process.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -96,14 +97,9 @@ class ReceiverPeerTest : public testing::Test {
 
   // Ends feed "f1" and the queue once so many partitions are here, as a cluster would.
   void EndAfter(int64_t partitions) {
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (receiver_->stats().queues[0].partitions_received < partitions) {
-      if (absl::Now() >= deadline) {
-        ADD_FAILURE() << receiver_->stats().queues[0].partitions_received << " partitions came";
-        break;
-      }
-      absl::SleepFor(absl::Milliseconds(1));
-    }
+    const auto received = [this] { return receiver_->stats().queues[0].partitions_received; };
+    EXPECT_TRUE(Eventually([&] { return received() >= partitions; }, kPatience))
+        << received() << " partitions came";
     receiver_->FeedEnd("f1", false);
     receiver_->EndFeed("input");
   }

@@ -3,7 +3,6 @@
 #include "feed/receiver/receiver.h"
 
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,7 +13,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -27,6 +25,7 @@
 #include "millrace/batch_builder.h"
 #include "millrace/data_feed.h"
 #include "millrace/record_batch.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -45,15 +44,6 @@ RecordBatch Rows(int64_t first, int64_t rows) {
 std::vector<int64_t> Values(const Batch& batch) {
   const auto column = batch.column<int64_t>("id");
   return {column.begin(), column.end()};
-}
-
-// For what no message tells: looks until it is so, for 40 s.
-void WaitUntil(const std::function<bool()>& condition) {
-  const absl::Time deadline = absl::Now() + absl::Seconds(40);
-  while (!condition()) {
-    ASSERT_LT(absl::Now(), deadline);
-    absl::SleepFor(absl::Milliseconds(1));
-  }
 }
 
 class ReceiverTest : public testing::Test {
@@ -331,7 +321,7 @@ TEST_F(ReceiverTest, ADeadFeederLeavesNothingBehindButCompletePartitions) {
   End(feeder.get(), 8, 3, 2);
   Open(feeder.get(), 9);  // when this is answered, everything before it is here
   feeder.reset();
-  WaitUntil([&] { return receiver_->stats().queues[0].open_sessions == 1; });
+  EXPECT_TRUE(Eventually([&] { return receiver_->stats().queues[0].open_sessions == 1; }));
   EXPECT_THAT(Values(*feed_->NextBatch(2)), ElementsAre(80, 81));
   ExpectServes();
 }

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "resolver/kubernetes/api_server_test_base.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -110,14 +112,12 @@ TEST_F(ApiServerWatchTest, AWatchThatTheServerEndsGoesOnUnseen) {
   options.watch_duration = absl::Seconds(1);
   Watch(options);
   log_.WaitForSpec(Spec({"10.1.0.1"}));
-  const absl::Time deadline = absl::Now() + kPatience;
-  int watches = 0;
-  while (watches < 3 && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(20));
-    watches = 0;
-    for (const std::string& request : (*proxy)->requests()) watches += IsWatch(request) ? 1 : 0;
-  }
-  EXPECT_GE(watches, 3);
+  EXPECT_TRUE(Eventually(
+      [&] {
+        const auto requests = (*proxy)->requests();
+        return std::count_if(requests.begin(), requests.end(), IsWatch) >= 3;
+      },
+      kPatience));
   EXPECT_THAT(log_.all(), SizeIs(1));
   AddPod("w", "worker-1", "10.1.0.2");
   log_.WaitForSpec(Spec({"10.1.0.1", "10.1.0.2"}));
@@ -322,11 +322,8 @@ TEST_F(ApiServerBrokenWatchTest, AWatchEndsAtOnceWhateverItWaitsFor) {
       });
       const size_t before = proxy_->requests().size();
       Watch(ProxyOptions());
-      const absl::Time deadline = absl::Now() + kPatience;
-      while (proxy_->requests().size() < before + (only_watches ? 2 : 1) &&
-             absl::Now() < deadline) {
-        absl::SleepFor(absl::Milliseconds(5));
-      }
+      const size_t awaited = before + (only_watches ? 2 : 1);
+      EXPECT_TRUE(Eventually([&] { return proxy_->requests().size() >= awaited; }, kPatience));
       const absl::Time begin = absl::Now();
       watch_.reset();
       EXPECT_LT(absl::Now() - begin, absl::Seconds(10));

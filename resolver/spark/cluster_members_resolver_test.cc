@@ -25,6 +25,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/membership.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -186,12 +187,10 @@ TEST(ClusterMembersResolverTest, AcceleratorsAreThoseThatTheClusterDealt) {
   v1::AgentMessage nothing;
   nothing.mutable_sample();
   ps->Send(nothing);
-  const absl::Time deadline = absl::Now() + kLong;
-  while (absl::IsFailedPrecondition(resolver->num_accelerators("worker", 0).status()) ||
-         absl::IsFailedPrecondition(resolver->num_accelerators("ps", 0).status())) {
-    ASSERT_LT(absl::Now(), deadline);
-    absl::SleepFor(absl::Milliseconds(10));
-  }
+  ASSERT_TRUE(Eventually([&] {
+    return !absl::IsFailedPrecondition(resolver->num_accelerators("worker", 0).status()) &&
+           !absl::IsFailedPrecondition(resolver->num_accelerators("ps", 0).status());
+  }));
   EXPECT_THAT(resolver->num_accelerators("worker", 0), IsOkAndHolds(ElementsAre(Pair("GPU", 2))));
   EXPECT_THAT(resolver->num_accelerators("ps", 0), IsOkAndHolds(IsEmpty()));
   ASSERT_THAT(resolver->set_task_type("worker"), IsOk());

@@ -14,6 +14,7 @@
 #include "core/base/thread.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -165,7 +166,7 @@ TEST_F(CredentialsTest, WhoWaitsForAPluginCanBeStopped) {
     EXPECT_THAT(source->Get(kLong, stop_runner.get_token()),
                 StatusIs(absl::StatusCode::kCancelled));
   });
-  while (!ReadFile(Path("started")).ok()) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_TRUE(Eventually([&] { return ReadFile(Path("started")).ok(); }));
   EXPECT_THAT(
       source->Get(absl::Milliseconds(50), {}),
       StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("has not ended within 50ms")));
