@@ -14,7 +14,6 @@ import tempfile
 
 import spark_cluster
 
-_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -ea -Duser.timezone=Asia/Kolkata"
 
 
 def _run(version, jar, classes):
@@ -26,7 +25,8 @@ def _run(version, jar, classes):
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": "512m",
-            "spark.driver.extraJavaOptions": f"{_JVM} -Djava.io.tmpdir={folder}",
+            "spark.driver.extraJavaOptions": f"{spark_cluster.jvm_options(home)} -ea -Duser.timezone=Asia/Kolkata "
+            f"-Djava.io.tmpdir={folder}",
             "spark.local.dir": folder,
             "spark.sql.warehouse.dir": f"{folder}/warehouse",
         }

@@ -28,6 +28,8 @@ import tempfile
 import time
 import zipfile
 
+# Of every JVM: few threads, little memory, no /tmp/hsperfdata.
+JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 WAIT_S = 180  # generous: five JVMs start, on a machine that may be busy
 
 _PR_SET_PDEATHSIG = 1
@@ -63,6 +65,13 @@ def java_home():
     for java in sorted(pathlib.Path("/usr/lib/jvm").glob("java-17-openjdk*/bin/java")):
         return java.parent.parent
     raise SparkUnavailable("there is no Java 17: install openjdk-17-jdk-headless or set JAVA_HOME")
+
+
+def jvm_options(home):
+    """Of the JVMs of the Spark at `home` that have its class path: with its classes as
+    third_party/bazel/spark_distribution.py keeps them, if it does."""
+    classes = home.with_name(home.name + ".jsa")
+    return f"{JVM_OPTIONS} -XX:SharedArchiveFile={classes}" if classes.is_file() else JVM_OPTIONS
 
 
 def zip_package(folder, archive):
@@ -191,15 +200,12 @@ class SparkCluster:
             "TMPDIR": str(self._folder),
             "JAVA_HOME": str(self._java),
             "SPARK_HOME": str(self.home),
-            "SPARK_CONF_DIR": str(self._folder / "conf"),
             "SPARK_LOCAL_DIRS": str(self._folder / "local"),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_PUBLIC_DNS": "127.0.0.1",
             "SPARK_NO_DAEMONIZE": "1",
             "SPARK_DAEMON_MEMORY": "256m",
-            # Little threads and memory; no /tmp/hsperfdata.
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData "
-            f"-Djava.io.tmpdir={self._folder}",
+            "SPARK_DAEMON_JAVA_OPTS": f"{jvm_options(self.home)} -Djava.io.tmpdir={self._folder}",
             "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData -XX:TieredStopAtLevel=1",
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -212,7 +218,7 @@ class SparkCluster:
         return daemon
 
     def _start(self, cores, memory_mb, gpus, hosts):
-        (self._folder / "conf").mkdir(parents=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         worker_conf = self._folder / "worker.conf"
         settings = {"spark.decommission.enabled": "true"}
         if gpus:
@@ -258,9 +264,8 @@ class SparkCluster:
             "spark.executor.cores": "1",
             "spark.cores.max": str(executors),
             # What a driver that is killed leaves there goes with the folder.
-            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData "
-            f"-Djava.io.tmpdir={self._folder}",
-            "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData",
+            "spark.driver.extraJavaOptions": f"{jvm_options(self.home)} -Djava.io.tmpdir={self._folder}",
+            "spark.executor.extraJavaOptions": jvm_options(self.home),
             "spark.eventLog.enabled": "false",
         }
 

@@ -10,7 +10,7 @@ loopback that is this cluster's alone. Ended as SparkCluster ends what it starts
 import random
 import xml.sax.saxutils
 
-from spark_cluster import SparkCluster
+from spark_cluster import JVM_OPTIONS, SparkCluster
 
 _YARN = "org.apache.hadoop.yarn.server"
 _LOG4J = """\
@@ -49,6 +49,7 @@ class YarnCluster(SparkCluster):
     def _environment(self):
         return super()._environment() | {
             "HADOOP_CONF_DIR": str(self._folder / "conf"),
+            "SPARK_CONF_DIR": str(self._folder / "conf"),
             "SPARK_LOCAL_IP": self._host,
             "SPARK_PUBLIC_DNS": self._host,
         }
@@ -98,7 +99,7 @@ class YarnCluster(SparkCluster):
         class_path = [str(self._folder / "conf"), *self._jars, str(self.home / "jars/*")]
         return self._run(
             name,
-            [self._java / "bin/java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]
+            [self._java / "bin/java", "-Xmx256m", *JVM_OPTIONS.split()]
             + ["--add-opens=java.base/java.lang=ALL-UNNAMED", f"-Djava.io.tmpdir={self._folder}"]
             + ["-cp", ":".join(class_path), main_class],
         )
@@ -106,6 +107,9 @@ class YarnCluster(SparkCluster):
     def _settings(self, executors):
         settings = super()._settings(executors)
         del settings["spark.cores.max"]
+        # Containers have class paths of their own, and so has a driver with the files of Hadoop.
+        settings["spark.executor.extraJavaOptions"] = JVM_OPTIONS
+        settings["spark.driver.extraJavaOptions"] = f"{JVM_OPTIONS} -Djava.io.tmpdir={self._folder}"
         if self._deploy_mode == "cluster":
             for name in ("host", "bindAddress", "extraJavaOptions"):  # its container has its own
                 del settings[f"spark.driver.{name}"]
@@ -119,7 +123,7 @@ class YarnCluster(SparkCluster):
             "spark.yarn.jars": f"local:{self.home}/jars/*",
             "spark.yarn.stagingDir": str(self._folder / "staging"),
             "spark.yarn.am.memory": "256m",
-            "spark.yarn.am.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData",
+            "spark.yarn.am.extraJavaOptions": JVM_OPTIONS,
             "spark.yarn.maxAppAttempts": "1",
             "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": self._host,
             "spark.executorEnv.SPARK_LOCAL_IP": self._host,

@@ -5,6 +5,10 @@
 It is kept, unpacked, in ~/.cache/millrace/dist/<sha256>/spark-<version>/ and linked as `home` of --into.
 What is not kept is unpacked from an archive in the folder above it or, with --fetch, downloaded with
 pip; the digest is compared in either case. Where there is nothing, unavailable.txt of --into says why.
+
+With --fetch, Spark's classes as Java has them once they are loaded are kept too, in spark-<version>.jsa
+beside the folder: a JVM that maps them (-XX:SharedArchiveFile) takes half the time of a processor to
+start. They are made anew when there is another Java; without Java there are none.
 """
 
 import argparse
@@ -112,6 +116,85 @@ def _provide(version, sha256, fetch):
     return kept, None
 
 
+# What the classes are taken from: a driver with Master and Worker inside of it, which has run a little of everything.
+_PROGRAM = """\
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+rows = spark.range(1000).selectExpr("id", "id % 7 AS k", "array(id) AS a", "cast(id AS string) AS s")
+rows.groupBy("k").count().collect()
+rows.repartition(3).cache().count()
+rows.rdd.map(lambda row: row.id).sum()
+spark.stop()
+"""
+_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+
+
+def _libjvm():
+    homes = [pathlib.Path(home) for home in [os.environ.get("JAVA_HOME")] if home]
+    for home in homes or sorted(pathlib.Path("/usr/lib/jvm").glob("java-17-openjdk*")):
+        library = home / "lib/server/libjvm.so"
+        if library.is_file():
+            return library
+    return None
+
+
+def _archive_classes(home):
+    """Makes `<home>.jsa`, unless it is there and of this Java."""
+    library = _libjvm()
+    if library is None:
+        return
+    java = f"{library} {library.stat().st_size} {library.stat().st_mtime_ns}\n"
+    archive = home.with_name(home.name + ".jsa")
+    made_with = home.with_name(home.name + ".jsa.java")
+    with open(home.parent / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if archive.is_file() and made_with.is_file() and made_with.read_text(encoding="utf-8") == java:
+            return
+        _say(f"keeping the classes of {home.name} as Java loads them: half a minute, once")
+        with tempfile.TemporaryDirectory(prefix=".part.", dir=home.parent) as temporary:
+            folder = pathlib.Path(temporary)
+            (folder / "program.py").write_text(_PROGRAM, encoding="ascii")
+            settings = {
+                "spark.ui.port": "0",
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.driver.memory": "512m",
+                "spark.executor.memory": "512m",
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.driver.extraJavaOptions": f"{_JVM} -Xlog:disable -Xlog:all=error:stderr -XX:ArchiveClassesAtExit={folder}/classes.jsa "
+                f"-Djava.io.tmpdir={folder}",
+                "spark.executor.extraJavaOptions": _JVM,
+            }
+            command = [str(home / "bin/spark-submit"), "--master", "local-cluster[1,1,1024]"]
+            for name, value in settings.items():
+                command += ["--conf", f"{name}={value}"]
+            with open(folder / "log", "w", encoding="utf-8") as log:
+                code = subprocess.run(
+                    [*command, str(folder / "program.py")],
+                    env={
+                        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+                        "HOME": str(folder),
+                        "JAVA_HOME": str(library.parents[2]),
+                        "SPARK_HOME": str(home),
+                        "SPARK_LOCAL_DIRS": str(folder),
+                        "SPARK_LOCAL_IP": "127.0.0.1",
+                        "PYSPARK_PYTHON": sys.executable,
+                    },
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    check=False,
+                ).returncode
+            shutil.rmtree(home / "work", ignore_errors=True)  # of the Worker
+            if code != 0 or not (folder / "classes.jsa").is_file():
+                text = (folder / "log").read_text(encoding="utf-8", errors="replace")
+                _say(f"the classes of {home.name} cannot be kept, exit code {code}: {text[:3000]}")
+                return
+            (folder / "classes.jsa").replace(archive)
+            made_with.write_text(java, encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--version", required=True)
@@ -131,6 +214,8 @@ def main():
         _say(why_not)
         (into / "unavailable.txt").write_text(why_not + "\n", encoding="utf-8")
     else:
+        if arguments.fetch:
+            _archive_classes(home)
         (into / "home").symlink_to(home)
 
 
