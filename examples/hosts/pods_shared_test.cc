@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -20,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "testing/child_process.h"
+#include "testing/eventually.h"
 #include "testing/kube_apiserver/curl_session.h"
 
 namespace millrace {
@@ -104,16 +104,14 @@ TEST_F(PodsSharedTest, ATokenThatRotatesIsNothingToAClusterThatRunsAndItsWatchGo
   ASSERT_THAT(WriteFileAtomic(token_file, tokens[1]), IsOk());
   ASSERT_THAT(server_->DeleteServiceAccount("ml", "before"), IsOk());
   CurlSession session({.ca_pem = server_->pki().ca_pem(), .token = tokens[0]});
-  const absl::Time deadline = absl::Now() + kLong;
-  int status = 0;
-  while (status != 401 && absl::Now() < deadline) {
-    const auto answer =
-        session.Send({.url = absl::StrCat(server_->url(), "/api/v1/namespaces/ml/pods")});
-    ASSERT_THAT(answer, IsOk());
-    status = answer->status;
-    absl::SleepFor(absl::Milliseconds(100));
-  }
-  ASSERT_EQ(status, 401);
+  ASSERT_TRUE(Eventually(
+      [&] {
+        const auto answer =
+            session.Send({.url = absl::StrCat(server_->url(), "/api/v1/namespaces/ml/pods")});
+        EXPECT_THAT(answer, IsOk());
+        return answer.ok() && answer->status == 401;
+      },
+      kLong));
   // A watch that is open goes on: what it must survive is the next one.
   ASSERT_THAT(server_->Restart(SIGKILL), IsOk());
 

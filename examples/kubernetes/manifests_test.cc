@@ -20,7 +20,6 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -31,6 +30,7 @@
 #include "gtest/gtest.h"
 #include "millrace/status_macros.h"
 #include "testing/child_process.h"
+#include "testing/eventually.h"
 #include "testing/kube_apiserver/curl_session.h"
 #include "testing/kube_apiserver/kube_api_server.h"
 
@@ -156,16 +156,14 @@ class ManifestsTest : public PodsTest {
     const auto token = server_->ServiceAccountToken("ml", "default");
     ASSERT_THAT(token, IsOk());
     CurlSession session({.ca_pem = server_->pki().ca_pem(), .token = *token});
-    const absl::Time deadline = absl::Now() + kLong;
-    int status = 0;
-    while (status != 200 && absl::Now() < deadline) {
-      const auto answer =
-          session.Send({.url = absl::StrCat(server_->url(), "/api/v1/namespaces/ml/pods")});
-      ASSERT_THAT(answer, IsOk());
-      status = answer->status;
-      if (status != 200) absl::SleepFor(absl::Milliseconds(50));
-    }
-    ASSERT_EQ(status, 200);
+    ASSERT_TRUE(Eventually(
+        [&] {
+          const auto answer =
+              session.Send({.url = absl::StrCat(server_->url(), "/api/v1/namespaces/ml/pods")});
+          EXPECT_THAT(answer, IsOk());
+          return answer.ok() && answer->status == 200;
+        },
+        kLong));
     ASSERT_THAT(WriteFileAtomic(kubeconfig_, server_->KubeConfig(*token, "ml")), IsOk());
   }
 };
