@@ -11,16 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/json.h"
-#include "core/base/status.h"
-#include "core/cluster_spec/cluster_spec_json.h"
 #include "millrace/cluster_resolver.h"
-#include "millrace/cluster_spec.h"
 #include "millrace/resolver_base.h"
 #include "millrace/slurm_resolver.h"
 #include "millrace/static_resolver.h"
 #include "millrace/status_macros.h"
 #include "millrace/tf_config_resolver.h"
 #include "millrace/union_resolver.h"
+#include "resolver/argument_rules.h"
 #include "resolver/description_members.h"
 #include "resolver/tensorflow/tensorflow_arguments.h"
 
@@ -41,16 +39,8 @@ absl::StatusOr<std::vector<std::pair<std::string, int>>> NumbersByName(const Ord
   return numbers;
 }
 
-absl::StatusOr<ClusterSpec> RequiredClusterSpec(const OrderedJson& description,
-                                                const std::string& key, absl::string_view where) {
-  const std::string path = MemberPath(where, key);
-  const OrderedJson* value = FindMember(description, key);
-  if (value == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("field \"", path, "\" is missing"));
-  }
-  absl::StatusOr<ClusterSpec> spec = ClusterSpecFromJson(*value);
-  if (!spec.ok()) return Annotate(spec.status(), absl::StrCat("field \"", path, "\""));
-  return spec;
+ArgumentRules RulesOf(ResolverBehavior behavior) {
+  return behavior == ResolverBehavior::kTensorFlow ? TensorFlowArgumentRules() : OurArgumentRules();
 }
 
 using MadeResolver = absl::StatusOr<std::unique_ptr<ClusterResolver>>;
@@ -59,14 +49,8 @@ MadeResolver MakeStatic(const OrderedJson& description, ResolverBehavior behavio
                         absl::string_view where, const ResolverMakers&) {
   StaticResolverOptions options;
   options.behavior = behavior;
-  if (behavior == ResolverBehavior::kTensorFlow) {
-    MILLRACE_ASSIGN_OR_RETURN(options.cluster_spec, ReadTensorFlowStaticCluster(description));
-  } else {
-    MILLRACE_RETURN_IF_ERROR(CheckMembers(
-        description, {"cluster_spec", "master", "environment", "num_accelerators"}, where));
-    MILLRACE_ASSIGN_OR_RETURN(options.cluster_spec,
-                              RequiredClusterSpec(description, "cluster_spec", where));
-  }
+  MILLRACE_ASSIGN_OR_RETURN(options.cluster_spec,
+                            RulesOf(behavior).static_cluster(description, where));
   MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
   MILLRACE_ASSIGN_OR_RETURN(const auto master, OptionalTextMember(description, "master", where));
   options.master = master.value_or("");
@@ -85,14 +69,9 @@ MadeResolver MakeTfConfig(const OrderedJson& description, ResolverBehavior behav
                           absl::string_view where, const ResolverMakers&) {
   TfConfigResolverOptions options;
   options.behavior = behavior;
-  if (behavior == ResolverBehavior::kTensorFlow) {
-    MILLRACE_ASSIGN_OR_RETURN(const OrderedJson converted,
-                              ConvertTensorFlowTfConfigArguments(description));
-    MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(converted, where));
-  } else {
-    MILLRACE_RETURN_IF_ERROR(CheckMembers(description, {"environment"}, where));
-    MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
-  }
+  MILLRACE_ASSIGN_OR_RETURN(const OrderedJson arguments,
+                            RulesOf(behavior).tf_config(description, where));
+  MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(arguments, where));
   MILLRACE_ASSIGN_OR_RETURN(options.environment,
                             OptionalTextMember(description, "environment", where));
   return TfConfigResolver::Create(std::move(options));
@@ -102,14 +81,7 @@ MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior
                        absl::string_view where, const ResolverMakers&) {
   SlurmResolverOptions options;
   options.behavior = behavior;
-  if (behavior == ResolverBehavior::kTensorFlow) {
-    MILLRACE_RETURN_IF_ERROR(CheckTensorFlowSlurmArguments(description));
-  } else {
-    MILLRACE_RETURN_IF_ERROR(CheckMembers(
-        description,
-        {"jobs", "port_base", "gpus_per_node", "gpus_per_task", "tasks_per_node", "auto_set_gpu"},
-        where));
-  }
+  MILLRACE_RETURN_IF_ERROR(RulesOf(behavior).check_slurm(description, where));
   MILLRACE_ASSIGN_OR_RETURN(const TaskProperties properties,
                             ReadTaskProperties(description, where));
   options.task_type = properties.task_type;
@@ -145,27 +117,24 @@ MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior
 
 MadeResolver MakeUnion(const OrderedJson& description, ResolverBehavior behavior,
                        absl::string_view where, const ResolverMakers& makers) {
-  const bool tensorflow = behavior == ResolverBehavior::kTensorFlow;
-  if (!tensorflow) MILLRACE_RETURN_IF_ERROR(CheckMembers(description, {"resolvers"}, where));
+  const ArgumentRules rules = RulesOf(behavior);
+  MILLRACE_RETURN_IF_ERROR(rules.check_union(description, where));
   UnionResolverOptions options;
   options.behavior = behavior;
   const std::string path = MemberPath(where, "resolvers");
   const OrderedJson* parts = FindMember(description, "resolvers");
-  if (parts == nullptr && !tensorflow) {
-    return absl::InvalidArgumentError(absl::StrCat("field \"", path, "\" is missing"));
-  }
   if (parts != nullptr && !parts->is_array()) return WrongMemberType(path, "an array", *parts);
   for (size_t i = 0; parts != nullptr && i < parts->size(); ++i) {
     const OrderedJson& part = (*parts)[i];
     std::unique_ptr<ClusterResolver> resolver;
     // What is no object stays null, for which the union has an error of its own.
-    if (part.is_object() || !tensorflow) {
+    if (part.is_object() || !rules.parts_may_be_null) {
       MILLRACE_ASSIGN_OR_RETURN(
           resolver, ResolverFromJson(part, makers, behavior, absl::StrCat(path, "[", i, "]")));
     }
     options.resolvers.push_back(std::move(resolver));
   }
-  if (tensorflow) MILLRACE_RETURN_IF_ERROR(CheckTensorFlowUnionKeywords(description));
+  MILLRACE_RETURN_IF_ERROR(rules.check_made_union(description));
   MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
   return UnionResolver::Create(std::move(options));
 }

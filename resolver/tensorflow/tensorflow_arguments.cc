@@ -97,9 +97,7 @@ absl::Status CheckLocation(const OrderedJson& description) {
   return PythonError("ValueError", "The executable location provided is invalid.");
 }
 
-}  // namespace
-
-absl::StatusOr<ClusterSpec> ReadTensorFlowStaticCluster(const OrderedJson& description) {
+absl::StatusOr<ClusterSpec> StaticCluster(const OrderedJson& description, absl::string_view) {
   MILLRACE_RETURN_IF_ERROR(CheckNames(description, "SimpleClusterResolver",
                                       {"cluster_spec", "master", "task_type", "task_id",
                                        "environment", "num_accelerators", "rpc_layer"}));
@@ -121,7 +119,7 @@ absl::StatusOr<ClusterSpec> ReadTensorFlowStaticCluster(const OrderedJson& descr
   return spec;
 }
 
-absl::StatusOr<OrderedJson> ConvertTensorFlowTfConfigArguments(const OrderedJson& description) {
+absl::StatusOr<OrderedJson> TfConfig(const OrderedJson& description, absl::string_view) {
   MILLRACE_RETURN_IF_ERROR(CheckNames(description, "TFConfigClusterResolver",
                                       {"task_type", "task_id", "rpc_layer", "environment"}));
   OrderedJson converted = description;
@@ -135,7 +133,7 @@ absl::StatusOr<OrderedJson> ConvertTensorFlowTfConfigArguments(const OrderedJson
   return converted;
 }
 
-absl::Status CheckTensorFlowSlurmArguments(const OrderedJson& description) {
+absl::Status CheckSlurm(const OrderedJson& description, absl::string_view) {
   MILLRACE_RETURN_IF_ERROR(CheckNames(description, "SlurmClusterResolver",
                                       {"jobs", "port_base", "gpus_per_node", "gpus_per_task",
                                        "tasks_per_node", "auto_set_gpu", "rpc_layer"}));
@@ -144,7 +142,7 @@ absl::Status CheckTensorFlowSlurmArguments(const OrderedJson& description) {
 }
 
 // Those that it does not know, as the dict that it prints.
-absl::Status CheckTensorFlowUnionKeywords(const OrderedJson& description) {
+absl::Status CheckUnionKeywords(const OrderedJson& description) {
   OrderedJson unexpected = OrderedJson::object();
   for (const auto& [key, value] : description.get_ref<const Members&>()) {
     if (key != "type" && key != "resolvers" && key != "rpc_layer" && key != "task_type" &&
@@ -155,6 +153,19 @@ absl::Status CheckTensorFlowUnionKeywords(const OrderedJson& description) {
   if (unexpected.empty()) return absl::OkStatus();
   return PythonError("ValueError",
                      absl::StrCat("Unexpected kwargs provided ", PythonReprOf(unexpected)));
+}
+
+}  // namespace
+
+ArgumentRules TensorFlowArgumentRules() {
+  return {
+      .static_cluster = StaticCluster,
+      .tf_config = TfConfig,
+      .check_slurm = CheckSlurm,
+      .check_union = [](const OrderedJson&, absl::string_view) { return absl::OkStatus(); },
+      .check_made_union = CheckUnionKeywords,
+      .parts_may_be_null = true,
+  };
 }
 
 absl::StatusOr<TensorFlowKubernetesArguments> ReadTensorFlowKubernetesArguments(

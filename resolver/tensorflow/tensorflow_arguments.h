@@ -4,9 +4,8 @@
 // with which exception, and which it converts. Members of a wrong type that are not named here are
 // INVALID_ARGUMENT of the common reading (resolver/resolver_from_json.h).
 //
-// Defines: ReadTensorFlowStaticCluster(), ConvertTensorFlowTfConfigArguments(),
-// CheckTensorFlowSlurmArguments(), CheckTensorFlowUnionKeywords(),
-// ReadTensorFlowKubernetesArguments(), TensorFlowKubernetesArguments.
+// Defines: TensorFlowArgumentRules(), ReadTensorFlowKubernetesArguments(),
+// TensorFlowKubernetesArguments.
 //
 // Thread safety: pure functions. Descriptions are objects. Errors are TensorFlowError()s.
 
@@ -18,29 +17,17 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/base/json.h"
-#include "millrace/cluster_spec.h"
+#include "resolver/argument_rules.h"
 
 namespace millrace {
 
-// SimpleClusterResolver(...). Returns its cluster.
-[[nodiscard]] absl::StatusOr<ClusterSpec> ReadTensorFlowStaticCluster(
-    const OrderedJson& description);
-
-// TFConfigClusterResolver(...), which applies str() and int() to task_type and task_id. Returns the
-// description with these converted.
-[[nodiscard]] absl::StatusOr<OrderedJson> ConvertTensorFlowTfConfigArguments(
-    const OrderedJson& description);
-
-// SlurmClusterResolver(...).
-[[nodiscard]] absl::Status CheckTensorFlowSlurmArguments(const OrderedJson& description);
-
-// UnionResolver(*resolvers, **kwargs): the keywords.
-[[nodiscard]] absl::Status CheckTensorFlowUnionKeywords(const OrderedJson& description);
+// Of SimpleClusterResolver(...), TFConfigClusterResolver(...), which applies str() and int() to
+// task_type and task_id, SlurmClusterResolver(...) and UnionResolver(*resolvers, **kwargs).
+[[nodiscard]] ArgumentRules TensorFlowArgumentRules();
 
 struct TensorFlowKubernetesArguments {
   std::vector<std::pair<std::string, std::vector<std::string>>> job_to_label_mapping;
