@@ -25,6 +25,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.ReentrantLock;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
@@ -65,7 +66,7 @@ public final class MillraceCluster implements AutoCloseable {
 
   private final ClusterRun run;
   private final InferenceFeeds inferenceFeeds;
-  private final Map<String, Object> trainLocks = new TreeMap<>();
+  private final Map<String, ReentrantLock> trainLocks = new TreeMap<>();
   private final Set<String> trainedQueues = ConcurrentHashMap.newKeySet();
   private final Set<String> endedQueues = ConcurrentHashMap.newKeySet();
   private volatile boolean terminated;
@@ -192,7 +193,8 @@ public final class MillraceCluster implements AutoCloseable {
           StatusCode.INVALID_ARGUMENT, "numEpochs is " + options.numEpochs() + ": must be at least 1");
     }
     checkFeed(options.queue(), "train");
-    synchronized (trainLock(options.queue())) {
+    ReentrantLock lock = lockTraining(options.queue());
+    try {
       if (endedQueues.contains(options.queue())) {
         throw new MillraceException(
             StatusCode.FAILED_PRECONDITION,
@@ -205,12 +207,21 @@ public final class MillraceCluster implements AutoCloseable {
         endFeed(options.queue());
       }
       return result;
+    } finally {
+      lock.unlock();
     }
   }
 
-  private Object trainLock(String queue) {
+  private ReentrantLock lockTraining(String queue) {
+    ReentrantLock lock;
     synchronized (trainLocks) {
-      return trainLocks.computeIfAbsent(queue, name -> new Object());
+      lock = trainLocks.computeIfAbsent(queue, name -> new ReentrantLock());
+    }
+    try {
+      lock.lockInterruptibly();
+      return lock;
+    } catch (InterruptedException e) {
+      throw Interrupts.cancelled("interrupted while another call trained on queue '" + queue + "'", e);
     }
   }
 

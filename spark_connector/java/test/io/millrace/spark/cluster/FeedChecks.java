@@ -61,6 +61,7 @@ final class FeedChecks extends Checks {
     check("restarts", this::restarts);
     check("unanswered", this::unanswered);
     check("interrupted", this::interrupted);
+    check("interruptedWaits", this::interruptedWaits);
     check("interruptedBatch", this::interruptedBatch);
     check("stoppedQuery", this::stoppedQuery);
     check("badColumns", this::badColumns);
@@ -307,6 +308,69 @@ final class FeedChecks extends Checks {
     require(System.nanoTime() - began < 20_000_000_000L, "its tasks were not killed");
     requireEqual(10L, cluster.train(numbers(10, 2)).rows());
     cluster.shutdown();
+  }
+
+  /** Interrupts a call once that holds; it must end soon, with CANCELLED. */
+  private static void interruptIn(String what, Condition holds, Check call) throws Exception {
+    AtomicReference<MillraceException> error = new AtomicReference<>();
+    AtomicReference<Boolean> kept = new AtomicReference<>(false);
+    Thread thread =
+        new Thread(
+            () -> {
+              error.set(requireError(StatusCode.CANCELLED, call));
+              kept.set(Thread.interrupted());
+            });
+    thread.start();
+    await(what, holds);
+    long began = System.nanoTime();
+    thread.interrupt();
+    thread.join();
+    require(error.get() != null, "no such error in " + what);
+    require(kept.get(), "the interrupt is lost in " + what);
+    require(System.nanoTime() - began < 10_000_000_000L, "late in " + what);
+  }
+
+  private boolean hasNoJob() {
+    return sc.statusTracker().getActiveJobIds().length == 0;
+  }
+
+  /** The driver waits, and no job of Spark's runs that could be cancelled. */
+  private void interruptedWaits() throws Exception {
+    MillraceCluster silent = MillraceCluster.run(sc, NodeProgram.path("/bin/sleep", "600"), feed(2).build());
+    await("the end of the nodes' job", this::hasNoJob);
+    interruptIn("the wait for nodes", () -> waitingIn("awaitNodes") == 1, () -> silent.train(numbers(10, 2)));
+    require(silent.failure() == null, "it failed: " + silent.failure());
+    silent.close();
+    MillraceCluster cluster = run(feed(2), "slow", "500");
+    interruptIn(
+        "the wait for acknowledgements",
+        () -> ledger(cluster, "rows_received") == 2000 && hasNoJob() && waitingIn("awaitAcknowledged") == 1,
+        () -> cluster.train(numbers(2000, 2)));
+    Thread first = new Thread(() -> requireError(StatusCode.CANCELLED, () -> cluster.train(numbers(2000, 2))));
+    first.start();
+    await("the first call's wait", () -> waitingIn("awaitAcknowledged") == 1);
+    interruptIn("the wait for another call", () -> waitingIn("lockTraining") == 1, () -> cluster.train(numbers(10, 2)));
+    first.interrupt();
+    first.join();
+    requireEqual(10L, cluster.train(numbers(10, 2)).rows());
+    cluster.close();
+    JavaFutureAction<Void> other =
+        sc.parallelize(Arrays.asList(1), 1)
+            .foreachAsync(i -> await("its job's end", () -> TaskContext.get().isInterrupted()));
+    await("a task in one of two slots", () -> runningTasks() == 1);
+    interruptIn("the start", () -> waitingIn("awaitRunning") == 1, () -> run(feed(2), "sum"));
+    other.cancel(true);
+    await("the end of all jobs", this::hasNoJob);
+    MillraceCluster next = run(feed(2), "sum");
+    requireEqual(10L, next.train(numbers(10, 2)).rows());
+    next.shutdown();
+  }
+
+  /** How many threads are in a method of this name. */
+  private static long waitingIn(String method) {
+    return Thread.getAllStackTraces().values().stream()
+        .filter(stack -> Arrays.stream(stack).anyMatch(frame -> frame.getMethodName().equals(method)))
+        .count();
   }
 
   /** As a stream's thread is: it drops what it does to itself while the interrupt() of another has not returned. */

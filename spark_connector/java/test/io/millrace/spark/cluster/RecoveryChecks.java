@@ -15,11 +15,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.spark.JobExecutionStatus;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaFutureAction;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
@@ -68,6 +71,7 @@ final class RecoveryChecks extends Checks {
     check("nodeKilled", this::nodeKilled);
     check("programFailed", this::programFailed);
     check("agentKilled", this::agentKilled);
+    check("noPlace", this::noPlace);
     check("allExecutorsKilled", this::allExecutorsKilled);
     check("onlyAgentKilledInInference", this::onlyAgentKilledInInference);
     check("allAgentsKilledInInference", this::allAgentsKilledInInference);
@@ -137,8 +141,12 @@ final class RecoveryChecks extends Checks {
   /** Programs that were not written for a feed, and one that has ended. */
   private void noFeed() {
     MillraceCluster sleeps = MillraceCluster.run(sc, NodeProgram.path("/bin/sleep", "600"), feed(2).build());
-    TrainOptions soon = TrainOptions.builder().feedTimeout(Duration.ofMillis(2_000)).build();
+    long timeoutMillis = 4_000;
+    TrainOptions soon = TrainOptions.builder().feedTimeout(Duration.ofMillis(timeoutMillis)).build();
+    long began = System.nanoTime();
     MillraceException e = requireError(StatusCode.DEADLINE_EXCEEDED, () -> sleeps.train(numbers(100, 16), soon));
+    long took = millisSince(began);
+    require(took >= timeoutMillis && took < 3 * timeoutMillis, "it took " + took + " ms");
     requireContains(e.getMessage(), "worker:0, worker:1 published no feed endpoint");
     sleeps.close();
     requireError(
@@ -207,6 +215,40 @@ final class RecoveryChecks extends Checks {
 
   private void agentKilled() throws Exception {
     killed("agent", cluster -> kill("-9", parentOf(cluster.clusterInfo().get(0).pid())));
+  }
+
+  /** The only node is lost, and others have every core: train ends in its time, and goes on with a core. */
+  private void noPlace() throws Exception {
+    MillraceCluster cluster = run(feed(1).failure(restarts(3)), "slow", "50");
+    long timeoutMillis = 4_000;
+    TrainOptions soon = TrainOptions.builder().feedTimeout(Duration.ofMillis(timeoutMillis)).build();
+    AtomicReference<MillraceException> error = new AtomicReference<>();
+    Thread training =
+        new Thread(
+            () -> error.set(requireError(StatusCode.DEADLINE_EXCEEDED, () -> cluster.train(numbers(2000, 2), soon))));
+    training.start();
+    await("all rows with the node", () -> ledger(cluster, "rows_received") == 2000);
+    await("the end of the jobs", () -> sc.statusTracker().getActiveJobIds().length == 0);
+    JavaFutureAction<Void> others =
+        sc.parallelize(Arrays.asList(1, 2), 2)
+            .foreachAsync(i -> await("their job's end", () -> TaskContext.get().isInterrupted()));
+    await("a task on each core", () -> runningTasks() == 2);
+    kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
+    long killed = System.nanoTime();
+    training.join();
+    long took = millisSince(killed);
+    System.out.println("INFO no place: train ended " + took + " ms after the kill: " + error.get());
+    require(error.get() != null, "no such error");
+    requireContains(error.get().getMessage(), "to be started again: worker:0, each needs");
+    require(took >= timeoutMillis && took < 3 * timeoutMillis, "it took " + took + " ms");
+    String tag = "millrace-" + cluster.clusterId() + "-feed";
+    for (int job : sc.sc().statusTracker().getJobIdsForTag(tag)) {
+      require(!sc.statusTracker().getJobInfo(job).status().equals(JobExecutionStatus.RUNNING), "a job is left");
+    }
+    others.cancel(true);
+    requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    requireEqual(1, cluster.clusterInfo().get(0).attempt());
+    cluster.shutdown();
   }
 
   /** No node is left, and the tasks that feed must not hold the cores that the nodes need. */

@@ -1,6 +1,7 @@
 package io.millrace.spark.internal.base;
 
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 
@@ -9,12 +10,9 @@ import java.util.function.Supplier;
  * on. For one thread.
  *
  * <pre>{@code
- * WaitReport report = new WaitReport(timeoutMillis);
+ * WaitReport report = new WaitReport(timeoutMillis, LOG::warn);
  * while (!isOver()) {
- *   String line = report.line(began, () -> "worker:0 has not come");
- *   if (line != null) {
- *     LOG.warn(line);
- *   }
+ *   report.tell(began, () -> "worker:0 has not come");
  *   pause();
  * }
  * }</pre>
@@ -23,29 +21,36 @@ public final class WaitReport {
   private static final long FIRST_NANOS = TimeUnit.SECONDS.toNanos(5);
 
   private final long timeoutMillis;
+  private final Consumer<String> log;
   private final LongSupplier nanoTime;
   private long since;
   private long pause = FIRST_NANOS;
   private long due = FIRST_NANOS;
 
-  /** {@code timeoutMillis}: the feed_timeout after which the thread gives up; -1: it does not. */
-  public WaitReport(long timeoutMillis) {
-    this(timeoutMillis, System::nanoTime);
+  /**
+   * A report of one wait.
+   *
+   * @param timeoutMillis the feed_timeout after which the thread gives up; -1: it does not
+   * @param log takes the lines
+   */
+  public WaitReport(long timeoutMillis, Consumer<String> log) {
+    this(timeoutMillis, log, System::nanoTime);
   }
 
-  WaitReport(long timeoutMillis, LongSupplier nanoTime) {
+  WaitReport(long timeoutMillis, Consumer<String> log, LongSupplier nanoTime) {
     this.timeoutMillis = timeoutMillis;
+    this.log = log;
     this.nanoTime = nanoTime;
   }
 
   /**
-   * The line that is due now; null if none is.
+   * Tells the line that is due now; returns false if none is.
    *
    * @param sinceNanos when the wait began, or when something last moved, as System.nanoTime() had it; another one than
    *     that of the call before begins anew
    * @param missing what is waited for; asked only if a line is due
    */
-  public String line(long sinceNanos, Supplier<String> missing) {
+  public boolean tell(long sinceNanos, Supplier<String> missing) {
     if (sinceNanos != since) {
       since = sinceNanos;
       pause = FIRST_NANOS;
@@ -53,11 +58,12 @@ public final class WaitReport {
     }
     long waited = nanoTime.getAsLong() - since;
     if (waited < due) {
-      return null;
+      return false;
     }
     pause *= 2;
     due = waited + pause;
     String line = missing.get() + "; waited " + TimeUnit.NANOSECONDS.toSeconds(waited) + " s so far";
-    return timeoutMillis < 0 ? line : line + ", at most " + timeoutMillis / 1000.0 + " s (feed_timeout)";
+    log.accept(timeoutMillis < 0 ? line : line + ", at most " + timeoutMillis / 1000.0 + " s (feed_timeout)");
+    return true;
   }
 }

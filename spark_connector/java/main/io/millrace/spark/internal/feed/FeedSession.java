@@ -34,6 +34,7 @@ import java.util.function.BooleanSupplier;
  * sent.
  */
 public final class FeedSession {
+  /** Spark kills a task by a flag alone, unless it is told to interrupt: the flag is looked at so often. */
   private static final long CANCEL_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
   private final SessionRecord session;
@@ -112,7 +113,7 @@ public final class FeedSession {
   /** Waits, with the lock, until {@code ready} or the end of the session. */
   private void await(BooleanSupplier ready, boolean doneIsEnd) {
     long began = System.nanoTime();
-    WaitReport report = new WaitReport(session.options.feedTimeoutMillis);
+    WaitReport report = new WaitReport(session.options.feedTimeoutMillis, this::warn);
     while (true) {
       checkOpen(doneIsEnd);
       if (!session.isOpen() || ready.getAsBoolean()) {
@@ -131,9 +132,7 @@ public final class FeedSession {
         }
         long since = last - began > 0 ? last : began;
         left = since + TimeUnit.MILLISECONDS.toNanos(session.options.feedTimeoutMillis) - now;
-        String line = left > 0 ? report.line(since, this::missing) : null;
-        if (line != null) {
-          warn(line);
+        if (left > 0 && report.tell(since, this::missing)) {
           continue;
         }
       }

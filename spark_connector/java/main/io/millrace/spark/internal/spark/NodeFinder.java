@@ -47,7 +47,7 @@ final class NodeFinder {
    */
   FeedRoute find() {
     long asked = System.nanoTime();
-    WaitReport report = new WaitReport(plan.feedTimeoutMillis);
+    WaitReport report = new WaitReport(plan.feedTimeoutMillis, NodeFinder::warn);
     while (true) {
       if (plan.reviver != null) {
         plan.reviver.look(plan, site, task, partition);
@@ -61,9 +61,9 @@ final class NodeFinder {
             StatusCode.DEADLINE_EXCEEDED,
             place() + ": no node to feed for "
                 + plan.feedTimeoutMillis / 1000.0 + " s (feed_timeout); "
-                + stateOf(route));
+                + stateOf(route.node, route.state));
       }
-      tell(report.line(asked, () -> place() + ": no node to feed yet; " + stateOf(route)));
+      report.tell(asked, () -> noneYet(place(), route.node, route.state));
       pause(task, ASK_AGAIN_MILLIS);
     }
   }
@@ -72,26 +72,32 @@ final class NodeFinder {
     return "partition " + partition + " (queue '" + plan.queue + "')";
   }
 
-  private static String stateOf(FeedRoute route) {
-    return (route.node.isEmpty() ? "they are " : route.node + " is ") + route.state;
+  static String noneYet(String place, String node, FeedRoute.State state) {
+    return place + ": no node to feed yet; " + stateOf(node, state);
   }
 
-  private static void tell(String line) {
-    if (line != null) {
-      LOG.warn("feed: {}", line);
-    }
+  static String allBusy(String place) {
+    return place + ": every node that reads has enough to do";
+  }
+
+  private static String stateOf(String node, FeedRoute.State state) {
+    return (node.isEmpty() ? "they are " : node + " is ") + state;
+  }
+
+  private static void warn(String line) {
+    LOG.warn("feed: {}", line);
   }
 
   /** As {@link #look}, for training: waits while the nodes that read have enough to do. */
   FeedRoute lookPatiently() {
     long asked = System.nanoTime();
-    WaitReport report = new WaitReport(-1);
+    WaitReport report = new WaitReport(-1, NodeFinder::warn);
     for (long millis = FIRST_PATIENCE_MILLIS; ; millis = Math.min(2 * millis, MAX_PATIENCE_MILLIS)) {
       FeedRoute route = look(true);
       if (route == null || route.state != FeedRoute.State.BUSY) {
         return route;
       }
-      tell(report.line(asked, () -> place() + ": every node that reads has enough to do"));
+      report.tell(asked, () -> allBusy(place()));
       pause(task, millis);
     }
   }

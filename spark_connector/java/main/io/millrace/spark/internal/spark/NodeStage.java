@@ -28,6 +28,7 @@ public final class NodeStage {
   private static final Logger LOG = LoggerFactory.getLogger(NodeStage.class);
   private static final long EXPLAIN_NANOS = TimeUnit.SECONDS.toNanos(3);
   private static final long STOP_NANOS = TimeUnit.SECONDS.toNanos(10);
+  /** Jobs are cancelled again so often until their threads end: one that is about to begin has no id to be told. */
   private static final long CANCEL_AGAIN_MILLIS = 100;
   private static final long MAX_PAUSE_MILLIS = 5_000;
   /** Spark's status tracker, which says what executors and tasks there are, is asked so often: it signals nothing. */

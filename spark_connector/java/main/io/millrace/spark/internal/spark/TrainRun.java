@@ -132,7 +132,7 @@ public final class TrainRun<T> {
    */
   private void awaitNodes(boolean all) {
     long began = System.nanoTime();
-    WaitReport report = new WaitReport(plan.feedTimeoutMillis);
+    WaitReport report = new WaitReport(plan.feedTimeoutMillis, this::warn);
     while (true) {
       long seen = coordinator.changes().count();
       failIfClusterHas();
@@ -166,9 +166,10 @@ public final class TrainRun<T> {
       }
       if (isOver(began)) {
         throw new MillraceException(
-            StatusCode.DEADLINE_EXCEEDED, absence("no node to feed" + lapse(), starting, restarting));
+            StatusCode.DEADLINE_EXCEEDED,
+            absence(plan.queue, "no node to feed" + lapse(), starting, restarting, nodeNeeds));
       }
-      tell(report.line(began, () -> absence("nodes are yet to come", starting, restarting)));
+      report.tell(began, () -> absence(plan.queue, "nodes are yet to come", starting, restarting, nodeNeeds));
       try {
         coordinator.changes().await(seen, MAX_WAIT_MILLIS);
       } catch (InterruptedException e) {
@@ -185,14 +186,14 @@ public final class TrainRun<T> {
     return " for " + plan.feedTimeoutMillis / 1000.0 + " s (feed_timeout)";
   }
 
-  private void tell(String line) {
-    if (line != null) {
-      LOG.warn("cluster {}: {}", coordinator.clusterId(), line);
-    }
+  private void warn(String line) {
+    LOG.warn("cluster {}: {}", coordinator.clusterId(), line);
   }
 
-  private String absence(String head, List<String> starting, List<String> restarting) {
-    String text = "queue '" + plan.queue + "': " + head;
+  /** Who is waited for: nodes that have not come yet, and those that were lost. */
+  static String absence(
+      String queue, String head, List<String> starting, List<String> restarting, Supplier<String> nodeNeeds) {
+    String text = "queue '" + queue + "': " + head;
     if (!starting.isEmpty()) {
       text += "; " + String.join(", ", starting)
           + " published no feed endpoint: does the program call RunNode and GetDataFeed?";
@@ -289,7 +290,7 @@ public final class TrainRun<T> {
     coordinator.feedEnd(openFeed, false);
     long lastProgress = -1;
     long since = System.nanoTime();
-    WaitReport report = new WaitReport(plan.feedTimeoutMillis);
+    WaitReport report = new WaitReport(plan.feedTimeoutMillis, this::warn);
     while (true) {
       failIfClusterHas();
       long removals = executors.removals();
@@ -301,6 +302,7 @@ public final class TrainRun<T> {
       if (!lost.isEmpty()) {
         // The nodes have closed the feed before.
         openFeed = plan.feed + "." + ++round;
+        awaitNodes(false);
         feed(new ArrayList<>(lost.keySet()), lost);
         coordinator.feedEnd(openFeed, false);
         since = System.nanoTime();
@@ -318,15 +320,16 @@ public final class TrainRun<T> {
                 + " rows received, " + summary.rowsAcked + " acknowledged; the program is not calling NextBatch on "
                 + String.join(", ", unfinished().keySet()));
       }
-      tell(
-          report.line(
-              since,
-              () ->
-                  "queue '" + plan.queue + "': " + summary.rowsReceived + " rows received, " + summary.rowsAcked
-                      + " acknowledged; the others are to be acknowledged by "
-                      + String.join(", ", unfinished().keySet())));
+      report.tell(
+          since,
+          () -> unacknowledged(plan.queue, summary.rowsReceived, summary.rowsAcked, unfinished().keySet()));
       pause();
     }
+  }
+
+  static String unacknowledged(String queue, long received, long acknowledged, Set<String> nodes) {
+    return "queue '" + queue + "': " + received + " rows received, " + acknowledged
+        + " acknowledged; the others are to be acknowledged by " + String.join(", ", nodes);
   }
 
   /** Partitions that were received, and will not be acknowledged: why, by number. */

@@ -1,7 +1,8 @@
 package io.millrace.spark.internal.base;
 
 import static org.junit.Assert.assertEquals;
-import static org.junit.Assert.assertNull;
+import static org.junit.Assert.assertFalse;
+import static org.junit.Assert.assertTrue;
 
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -12,7 +13,12 @@ import org.junit.Test;
 public final class WaitReportTest {
   private static final long BEGAN = Long.MAX_VALUE - 5; // nanoTime() may overflow
 
+  private final List<String> told = new ArrayList<>();
   private long now = BEGAN;
+
+  private WaitReport report(long timeoutMillis) {
+    return new WaitReport(timeoutMillis, told::add, () -> now);
+  }
 
   private void passSeconds(long seconds) {
     now += TimeUnit.SECONDS.toNanos(seconds);
@@ -20,10 +26,10 @@ public final class WaitReportTest {
 
   @Test
   public void pausesBetweenLinesDouble() {
-    WaitReport report = new WaitReport(600_000, () -> now);
+    WaitReport report = report(600_000);
     List<Integer> seconds = new ArrayList<>();
     for (int i = 0; i < 100; i++, passSeconds(1)) {
-      if (report.line(BEGAN, () -> "a node") != null) {
+      if (report.tell(BEGAN, () -> "a node")) {
         seconds.add(i);
       }
     }
@@ -33,23 +39,29 @@ public final class WaitReportTest {
   @Test
   public void aLineSaysWhatIsMissingSinceWhenAndForHowLong() {
     passSeconds(7);
+    assertTrue(report(1500).tell(BEGAN, () -> "worker:0 has not come"));
+    assertTrue(report(-1).tell(BEGAN, () -> "worker:0 has not come"));
     assertEquals(
-        "worker:0 has not come; waited 7 s so far, at most 1.5 s (feed_timeout)",
-        new WaitReport(1500, () -> now).line(BEGAN, () -> "worker:0 has not come"));
-    assertEquals(
-        "worker:0 has not come; waited 7 s so far",
-        new WaitReport(-1, () -> now).line(BEGAN, () -> "worker:0 has not come"));
+        Arrays.asList(
+            "worker:0 has not come; waited 7 s so far, at most 1.5 s (feed_timeout)",
+            "worker:0 has not come; waited 7 s so far"),
+        told);
   }
 
   @Test
   public void whatMovesBeginsAnew() {
-    WaitReport report = new WaitReport(600_000, () -> now);
+    WaitReport report = report(600_000);
     passSeconds(6);
-    assertEquals("a; waited 6 s so far, at most 600.0 s (feed_timeout)", report.line(BEGAN, () -> "a"));
+    assertTrue(report.tell(BEGAN, () -> "a"));
     long moved = now;
     passSeconds(4);
-    assertNull(report.line(moved, () -> "b"));
+    assertFalse(report.tell(moved, () -> "b"));
     passSeconds(1);
-    assertEquals("b; waited 5 s so far, at most 600.0 s (feed_timeout)", report.line(moved, () -> "b"));
+    assertTrue(report.tell(moved, () -> "b"));
+    assertEquals(
+        Arrays.asList(
+            "a; waited 6 s so far, at most 600.0 s (feed_timeout)",
+            "b; waited 5 s so far, at most 600.0 s (feed_timeout)"),
+        told);
   }
 }
