@@ -4,6 +4,7 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.feed.FeedSession;
+import io.millrace.spark.internal.feed.PartitionState;
 import io.millrace.spark.internal.feed.SessionState;
 import java.util.ArrayList;
 import java.util.HashSet;

@@ -5,6 +5,7 @@ import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.feed.FeedHub;
+import io.millrace.spark.internal.feed.FeedTarget;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -17,16 +18,16 @@ import org.slf4j.LoggerFactory;
  */
 public final class NodeDirectory {
   private static final Logger LOG = LoggerFactory.getLogger(NodeDirectory.class);
-  private static final long ROUTE_NANOS = TimeUnit.SECONDS.toNanos(1);
+  private static final long TARGET_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   /** Where the node of an agent was to be reached. */
-  private static final class KnownRoute {
-    final FeedRoute route;
+  private static final class KnownTarget {
+    final FeedTarget target;
     final NodeAgent agent;
     final long nanos = System.nanoTime();
 
-    KnownRoute(FeedRoute route, NodeAgent agent) {
-      this.route = route;
+    KnownTarget(FeedTarget target, NodeAgent agent) {
+      this.target = target;
       this.agent = agent;
     }
   }
@@ -34,7 +35,7 @@ public final class NodeDirectory {
   private final CoordinatorLink link;
   private final NodePlaces places;
   // Guarded by this.
-  private final Map<Integer, KnownRoute> routes = new HashMap<>(); // of nodes of this executor
+  private final Map<Integer, KnownTarget> targets = new HashMap<>(); // of nodes of this executor
   private FeedHub announced;
 
   NodeDirectory(CoordinatorLink link, NodePlaces places) {
@@ -47,7 +48,7 @@ public final class NodeDirectory {
    *
    * @param executorId of the node to ask about; -1: the coordinator chooses
    */
-  public FeedRoute lookup(String feed, long partition, int executorId) {
+  public FeedTarget lookup(String feed, long partition, int executorId) {
     Params params = Params.of("feed", feed).and("partition", partition);
     if (executorId >= 0) {
       params.and("executor_id", executorId);
@@ -56,18 +57,18 @@ public final class NodeDirectory {
   }
 
   /** As {@link #lookup}: one that has little to do; busy while none has. */
-  public FeedRoute lookupPatiently(String feed, long partition) {
+  public FeedTarget lookupPatiently(String feed, long partition) {
     return lookup(Params.of("feed", feed).and("partition", partition).and("patient", true));
   }
 
-  private FeedRoute lookup(Params params) {
+  private FeedTarget lookup(Params params) {
     try {
-      FeedRoute route =
-          new FeedRoute(link.call("lookup", params), nonce -> ExecutorSite.hub().hasMetAnother(nonce));
-      if (route.target != null && route.target.isCurve()) {
+      FeedTarget target =
+          FeedTarget.of(link.call("lookup", params), nonce -> ExecutorSite.hub().hasMetAnother(nonce));
+      if (target.isCurve()) {
         announce();
       }
-      return route;
+      return target;
     } catch (BadInputException e) {
       throw new MillraceException(StatusCode.INTERNAL, "a lookup's answer makes no sense: " + e.getMessage());
     }
@@ -77,29 +78,29 @@ public final class NodeDirectory {
    * As {@link #lookup}, of a node of this executor, for a partition that nobody has fed yet. The coordinator is asked
    * once a second: that the node has ended its agent tells here first.
    */
-  public FeedRoute lookupFirst(String feed, long partition, int executorId) {
+  public FeedTarget lookupFirst(String feed, long partition, int executorId) {
     NodeAgent agent = places.agent(executorId);
     synchronized (this) {
-      KnownRoute known = routes.get(executorId);
+      KnownTarget known = targets.get(executorId);
       boolean same =
-          known != null && known.agent == agent && agent.isRunning() && agent.attempt() == known.route.attempt;
-      if (same && System.nanoTime() - known.nanos < ROUTE_NANOS) {
-        return known.route;
+          known != null && known.agent == agent && agent.isRunning() && agent.attempt() == known.target.attempt;
+      if (same && System.nanoTime() - known.nanos < TARGET_NANOS) {
+        return known.target;
       }
-      routes.remove(executorId);
+      targets.remove(executorId);
     }
-    FeedRoute route = lookup(feed, partition, executorId);
-    if (agent != null && route.target != null && route.resumeRow == 0) {
+    FeedTarget target = lookup(feed, partition, executorId);
+    if (agent != null && target.isRunning() && target.resumeRow == 0) {
       synchronized (this) {
-        routes.put(executorId, new KnownRoute(route, agent));
+        targets.put(executorId, new KnownTarget(target, agent));
       }
     }
-    return route;
+    return target;
   }
 
   /** The next {@link #lookupFirst} asks: a session with this node has not come to its end. */
-  public synchronized void forgetRoute(int executorId) {
-    routes.remove(executorId);
+  public synchronized void forgetTarget(int executorId) {
+    targets.remove(executorId);
   }
 
   /** Makes this JVM's feeder known to nodes of other hosts, before it first comes to one. */

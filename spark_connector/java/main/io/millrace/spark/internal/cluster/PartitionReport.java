@@ -1,12 +1,14 @@
 package io.millrace.spark.internal.cluster;
 
+import io.millrace.spark.internal.feed.FeedTarget;
+import io.millrace.spark.internal.feed.PartitionState;
 import io.millrace.spark.internal.feed.SessionState;
 
 /** What the ledger is told of one partition. Immutable. */
 public final class PartitionReport {
   private final String feed;
   private final long partition;
-  private final FeedRoute route;
+  private final FeedTarget target;
   private final long feederAttempt;
   private final long firstRow;
   private final String refedReason;
@@ -16,7 +18,7 @@ public final class PartitionReport {
    * What all reports of one session have in common.
    *
    * @param feed of the ledger
-   * @param route null if no node was found
+   * @param target null if no node was found
    * @param partition of the ledger
    * @param feederAttempt Spark's task attempt id
    * @param firstRow of the session: rows before it were acknowledged to earlier ones
@@ -26,14 +28,14 @@ public final class PartitionReport {
   public PartitionReport(
       String feed,
       long partition,
-      FeedRoute route,
+      FeedTarget target,
       long feederAttempt,
       long firstRow,
       String refedReason,
       Movable movable) {
     this.feed = feed;
     this.partition = partition;
-    this.route = route;
+    this.target = target;
     this.feederAttempt = feederAttempt;
     this.firstRow = firstRow;
     this.refedReason = refedReason;
@@ -46,11 +48,11 @@ public final class PartitionReport {
 
   /** -1 if no node was found. */
   int executorId() {
-    return route == null ? -1 : route.executorId;
+    return target == null ? -1 : target.executorId;
   }
 
   int nodeAttempt() {
-    return route == null ? 0 : route.attempt;
+    return target == null ? 0 : target.attempt;
   }
 
   long firstRow() {

@@ -4,13 +4,13 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.cluster.ExecutorSite;
-import io.millrace.spark.internal.cluster.FeedRoute;
 import io.millrace.spark.internal.cluster.Movable;
 import io.millrace.spark.internal.cluster.PartitionReport;
-import io.millrace.spark.internal.cluster.PartitionState;
 import io.millrace.spark.internal.feed.FeedMode;
 import io.millrace.spark.internal.feed.FeedResult;
 import io.millrace.spark.internal.feed.FeedSession;
+import io.millrace.spark.internal.feed.FeedTarget;
+import io.millrace.spark.internal.feed.PartitionState;
 import io.millrace.spark.internal.feed.SessionEnd;
 import io.millrace.spark.internal.feed.SessionOptions;
 import io.millrace.spark.internal.feed.SessionState;
@@ -67,7 +67,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     private final TaskContext task = TaskContext.get();
     private final ExecutorSite site;
     private final NodeFinder finder;
-    private FeedRoute route;
+    private FeedTarget target;
     private FeedSession session;
     private PartitionReport report;
     private final RowEncoder<T> encoder;
@@ -111,7 +111,7 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
         open(options);
       } catch (MillraceException e) {
         if (report == null) {
-          report = new PartitionReport(from.plan.feed, index, route, task.taskAttemptId(), 0, "", Movable.NO);
+          report = new PartitionReport(from.plan.feed, index, target, task.taskAttemptId(), 0, "", Movable.NO);
         }
         noteHopeless(e);
         throw e;
@@ -128,16 +128,16 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     /** Opens the session with a node that answers. */
     private void open(SessionOptions options) {
       while (true) {
-        route = finder.find();
-        if (route == null) {
+        target = finder.find();
+        if (target == null) {
           throw new MillraceException(
               StatusCode.FAILED_PRECONDITION,
               "partition " + index + " (queue '" + from.plan.queue + "'): no node serves inference any more");
         }
-        session = ExecutorSite.hub().open(route.target, options);
+        session = ExecutorSite.hub().open(target, options);
         try {
           session.awaitAnswered();
-          report = new PartitionReport(from.plan.feed, index, route, task.taskAttemptId(), 0, "", Movable.NO);
+          report = new PartitionReport(from.plan.feed, index, target, task.taskAttemptId(), 0, "", Movable.NO);
           return;
         } catch (MillraceException e) {
           if (session.state().end != SessionEnd.UNANSWERED || !finder.mayAskAgain()) {
@@ -220,13 +220,13 @@ final class InferenceTask<T, R> implements Function2<Integer, Iterator<T>, Itera
     private MillraceException explain(MillraceException e) {
       SessionEnd end = session.state().end;
       if (end == SessionEnd.TERMINATED) {
-        site.places().stopPreferring(route.executorId, from.plan.queue);
+        site.places().stopPreferring(target.executorId, from.plan.queue);
       }
       if (end != SessionEnd.BROKEN && end != SessionEnd.UNANSWERED && end != SessionEnd.REFUSED) {
         return e;
       }
       try {
-        return finder.isGone(route)
+        return finder.isGone(target)
             ? new MillraceException(
                 StatusCode.UNAVAILABLE, session.place() + ": the node has ended; the partition is fed again")
             : e;

@@ -4,8 +4,8 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.WaitReport;
 import io.millrace.spark.internal.cluster.ExecutorSite;
-import io.millrace.spark.internal.cluster.FeedRoute;
-import io.millrace.spark.internal.cluster.PartitionState;
+import io.millrace.spark.internal.feed.FeedTarget;
+import io.millrace.spark.internal.feed.PartitionState;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
@@ -45,25 +45,25 @@ final class NodeFinder {
    * @return null if no node reads the queue any more
    * @throws MillraceException the cause, if the node or the cluster has failed; DEADLINE_EXCEEDED; CANCELLED
    */
-  FeedRoute find() {
+  FeedTarget find() {
     long asked = System.nanoTime();
     WaitReport report = new WaitReport(plan.feedTimeoutMillis, NodeFinder::warn);
     while (true) {
       if (plan.reviver != null) {
         plan.reviver.look(plan, site, task, partition);
       }
-      FeedRoute route = look(false);
-      if (route == null || route.target != null) {
-        return route;
+      FeedTarget target = look(false);
+      if (target == null || target.isRunning()) {
+        return target;
       }
       if (System.nanoTime() - asked > TimeUnit.MILLISECONDS.toNanos(plan.feedTimeoutMillis)) {
         throw new MillraceException(
             StatusCode.DEADLINE_EXCEEDED,
             place() + ": no node to feed for "
                 + plan.feedTimeoutMillis / 1000.0 + " s (feed_timeout); "
-                + stateOf(route.node, route.state));
+                + stateOf(target.node, target.state));
       }
-      report.tell(asked, () -> noneYet(place(), route.node, route.state));
+      report.tell(asked, () -> noneYet(place(), target.node, target.state));
       pause(task, ASK_AGAIN_MILLIS);
     }
   }
@@ -72,7 +72,7 @@ final class NodeFinder {
     return "partition " + partition + " (queue '" + plan.queue + "')";
   }
 
-  static String noneYet(String place, String node, FeedRoute.State state) {
+  static String noneYet(String place, String node, FeedTarget.State state) {
     return place + ": no node to feed yet; " + stateOf(node, state);
   }
 
@@ -80,7 +80,7 @@ final class NodeFinder {
     return place + ": every node that reads has enough to do";
   }
 
-  private static String stateOf(String node, FeedRoute.State state) {
+  private static String stateOf(String node, FeedTarget.State state) {
     return (node.isEmpty() ? "they are " : node + " is ") + state;
   }
 
@@ -89,13 +89,13 @@ final class NodeFinder {
   }
 
   /** As {@link #look}, for training: waits while the nodes that read have enough to do. */
-  FeedRoute lookPatiently() {
+  FeedTarget lookPatiently() {
     long asked = System.nanoTime();
     WaitReport report = new WaitReport(-1, NodeFinder::warn);
     for (long millis = FIRST_PATIENCE_MILLIS; ; millis = Math.min(2 * millis, MAX_PATIENCE_MILLIS)) {
-      FeedRoute route = look(true);
-      if (route == null || route.state != FeedRoute.State.BUSY) {
-        return route;
+      FeedTarget target = look(true);
+      if (target == null || target.state != FeedTarget.State.BUSY) {
+        return target;
       }
       report.tell(asked, () -> allBusy(place()));
       pause(task, millis);
@@ -124,30 +124,30 @@ final class NodeFinder {
    * @return null if no node reads the queue any more; without a target if none runs now, and one will, or they are busy
    * @throws MillraceException the cause, if the node or the cluster has failed
    */
-  private FeedRoute look(boolean training) {
+  private FeedTarget look(boolean training) {
     if (training && again()) {
-      FeedRoute chosen = site.directory().lookup(plan.feed, partition, -1);
-      if (chosen.target != null) {
+      FeedTarget chosen = site.directory().lookup(plan.feed, partition, -1);
+      if (chosen.isRunning()) {
         return chosen;
       }
     }
     for (int local = site.localNode(plan.queue); ; local = site.localNode(plan.queue)) {
-      FeedRoute route;
+      FeedTarget target;
       if (local >= 0 && isFirst()) {
         boolean stays = !training || site.ledger().hasRoom(local);
-        route =
+        target =
             stays
                 ? site.directory().lookupFirst(plan.feed, partition, local)
                 : site.directory().lookupPatiently(plan.feed, partition);
       } else {
-        route = site.directory().lookup(plan.feed, partition, local);
+        target = site.directory().lookup(plan.feed, partition, local);
       }
-      if (local >= 0 && route.state == FeedRoute.State.RESTARTING) {
-        route = site.directory().lookup(plan.feed, partition, -1);
+      if (local >= 0 && target.state == FeedTarget.State.RESTARTING) {
+        target = site.directory().lookup(plan.feed, partition, -1);
       }
-      switch (route.state) {
+      switch (target.state) {
         case FAILED:
-          throw site.directory().cause(route.executorId, route.node);
+          throw site.directory().cause(target.executorId, target.node);
         case FINISHED:
           if (local < 0) {
             return null;
@@ -155,7 +155,7 @@ final class NodeFinder {
           site.places().stopPreferring(local, plan.queue);
           continue;
         default: // RUNNING, STARTING, RESTARTING, BUSY
-          return route;
+          return target;
       }
     }
   }
@@ -170,11 +170,11 @@ final class NodeFinder {
    * before it feeds. A first one that ends well is the end of the second; one that makes no end within ten
    * seconds is taken over from, and its rows count as fed again.
    */
-  boolean waitForTwin(FeedRoute route) {
+  boolean waitForTwin(FeedTarget target) {
     // The first one says so before its first row; until then it is as if it had not begun.
     boolean held =
-        route.partitionState != PartitionState.DONE
-            && route.partitionState != PartitionState.FAILED;
+        target.partitionState != PartitionState.DONE
+            && target.partitionState != PartitionState.FAILED;
     if (!speculation || !held || System.nanoTime() - began > TWIN_NANOS) {
       return false;
     }
@@ -196,14 +196,14 @@ final class NodeFinder {
    *
    * @throws MillraceException the cause, if it has failed for good
    */
-  boolean isGone(FeedRoute before) {
+  boolean isGone(FeedTarget before) {
     long asked = System.nanoTime();
     while (true) {
-      FeedRoute now = site.directory().lookup(plan.feed, partition, before.executorId);
-      if (now.state == FeedRoute.State.FAILED) {
+      FeedTarget now = site.directory().lookup(plan.feed, partition, before.executorId);
+      if (now.state == FeedTarget.State.FAILED) {
         throw site.directory().cause(before.executorId, before.node);
       }
-      if (now.state != FeedRoute.State.RUNNING || now.attempt != before.attempt) {
+      if (now.state != FeedTarget.State.RUNNING || now.attempt != before.attempt) {
         return true;
       }
       if (System.nanoTime() - asked > DEATH_NANOS) {

@@ -1,7 +1,7 @@
 package io.millrace.spark.internal.spark;
 
 import io.millrace.spark.internal.cluster.ExecutorSite;
-import io.millrace.spark.internal.cluster.FeedRoute;
+import io.millrace.spark.internal.feed.FeedTarget;
 import java.io.Serializable;
 import java.util.List;
 import org.apache.spark.TaskContext;
@@ -44,9 +44,9 @@ final class NodeReviver implements Serializable {
     for (int i = 0; i < Math.min(MAX_ASKED, fed.size()); i++) {
       // Tasks that wait together look at different nodes first.
       NodeSlot slot = fed.get((int) ((partition + (long) i) % fed.size()));
-      FeedRoute route = site.directory().lookup(feed.feed, partition, slot.executorId);
-      boolean lost = route.state == FeedRoute.State.RESTARTING && site.directory().hasFailed(slot.executorId);
-      if (site.places().lostForMillis(slot.executorId, lost) < backoffMillis(route.attempt)) {
+      FeedTarget target = site.directory().lookup(feed.feed, partition, slot.executorId);
+      boolean lost = target.state == FeedTarget.State.RESTARTING && site.directory().hasFailed(slot.executorId);
+      if (site.places().lostForMillis(slot.executorId, lost) < backoffMillis(target.attempt)) {
         continue;
       }
       if (site.places().claim(slot.executorId, plan.nodesPerExecutor)) {

@@ -4,13 +4,13 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.cluster.ExecutorSite;
-import io.millrace.spark.internal.cluster.FeedRoute;
 import io.millrace.spark.internal.cluster.FollowedSession;
 import io.millrace.spark.internal.cluster.Movable;
 import io.millrace.spark.internal.cluster.PartitionReport;
-import io.millrace.spark.internal.cluster.PartitionState;
 import io.millrace.spark.internal.feed.FeedMode;
 import io.millrace.spark.internal.feed.FeedSession;
+import io.millrace.spark.internal.feed.FeedTarget;
+import io.millrace.spark.internal.feed.PartitionState;
 import io.millrace.spark.internal.feed.SessionEnd;
 import io.millrace.spark.internal.feed.SessionOptions;
 import io.millrace.spark.internal.rows.RowEncoder;
@@ -67,22 +67,22 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
     Source<T> source = new Source<>(rows);
     try {
       while (true) {
-        FeedRoute route = finder.lookPatiently();
-        if (route == null) {
+        FeedTarget target = finder.lookPatiently();
+        if (target == null) {
           return FeedOutcome.terminated(index, feeder);
         }
-        if (route.target == null) {
+        if (!target.isRunning()) {
           // Were this task to wait, the one that starts the node might find no core.
           return FeedOutcome.later(index, feeder, refedReason(index));
         }
-        if (task.attemptNumber() > 0 && finder.waitForTwin(route)) {
+        if (task.attemptNumber() > 0 && finder.waitForTwin(target)) {
           continue;
         }
-        if (task.attemptNumber() > 0 && route.partitionState == PartitionState.DONE) {
+        if (task.attemptNumber() > 0 && target.partitionState == PartitionState.DONE) {
           // An earlier attempt of this task has done it, and Spark has lost its word.
           return FeedOutcome.received(index, feeder);
         }
-        FeedOutcome outcome = feedTo(route, index, source, site, finder);
+        FeedOutcome outcome = feedTo(target, index, source, site, finder);
         // A node that read no more, or did not answer, before the first row was taken from Spark.
         if (outcome.kind != FeedOutcome.Kind.AGAIN || source.touched) {
           return outcome;
@@ -104,14 +104,14 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
   }
 
   private FeedOutcome feedTo(
-      FeedRoute route, int index, Source<T> source, ExecutorSite site, NodeFinder finder) {
+      FeedTarget target, int index, Source<T> source, ExecutorSite site, NodeFinder finder) {
     TaskContext task = TaskContext.get();
     String feeder = SparkEnv.get().executorId();
     String refed = refedReason(index);
-    long firstRow = plan.determinate ? route.resumeRow : 0;
+    long firstRow = plan.determinate ? target.resumeRow : 0;
     Movable movable = plan.determinate ? Movable.ANY_ROW : Movable.WHOLE;
     PartitionReport report =
-        new PartitionReport(plan.feed, index, route, task.taskAttemptId(), firstRow, refed, movable);
+        new PartitionReport(plan.feed, index, target, task.taskAttemptId(), firstRow, refed, movable);
     SessionOptions options =
         SessionOptions.builder(plan.openFeed(), FeedMode.TRAIN)
             .queue(plan.queue)
@@ -124,7 +124,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
             .budgetBytes(plan.budgetBytes)
             .cancelled(task::isInterrupted)
             .build();
-    FeedSession session = ExecutorSite.hub().open(route.target, options);
+    FeedSession session = ExecutorSite.hub().open(target, options);
     FollowedSession told = site.ledger().follow(session, report);
     boolean received = false;
     try {
@@ -144,21 +144,21 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         throw takenOver(session);
       }
       if (end == SessionEnd.TERMINATED) {
-        site.places().stopPreferring(route.executorId, plan.queue);
+        site.places().stopPreferring(target.executorId, plan.queue);
         return FeedOutcome.again(index, feeder, e.getMessage());
       }
       if (end == SessionEnd.BROKEN || end == SessionEnd.UNANSWERED || end == SessionEnd.REFUSED) {
-        boolean gone = finder.isGone(route);
+        boolean gone = finder.isGone(target);
         boolean again = end == SessionEnd.BROKEN || end == SessionEnd.UNANSWERED && finder.mayAskAgain();
         if (!gone && !again) {
           throw e;
         }
-        return FeedOutcome.again(index, feeder, gone ? route.node + " ended" : e.getMessage());
+        return FeedOutcome.again(index, feeder, gone ? target.node + " ended" : e.getMessage());
       }
       throw e;
     } finally {
       if (!received) {
-        site.directory().forgetRoute(route.executorId);
+        site.directory().forgetTarget(target.executorId);
         session.abort(StatusCode.CANCELLED, "its task has ended");
         told.awaitEndTold();
       }

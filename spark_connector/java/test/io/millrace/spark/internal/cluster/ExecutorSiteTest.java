@@ -30,10 +30,10 @@ public final class ExecutorSiteTest extends FakeAgentTest {
   }
 
   private static PartitionReport report() throws Exception {
-    JsonObject route =
+    JsonObject lookup =
         Json.parseObject(
             "{\"state\":\"finished\",\"executor_id\":0,\"resume_row\":0,\"partition_state\":\"feeding\"}", 4);
-    return new PartitionReport("feed", 3, new FeedRoute(route, nonce -> false), 1, 0, "", Movable.ANY_ROW);
+    return new PartitionReport("feed", 3, FeedTarget.of(lookup, nonce -> false), 1, 0, "", Movable.ANY_ROW);
   }
 
   @Test

@@ -1,5 +1,6 @@
 package io.millrace.spark.internal.cluster;
 
+import io.millrace.spark.internal.feed.FeedTarget;
 import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
@@ -30,8 +31,8 @@ public final class SiteMoveTest extends FakeAgentTest {
   private static PartitionReport report(Movable movable) throws Exception {
     String json =
         "{\"state\":\"finished\",\"executor_id\":" + NODE + ",\"resume_row\":0,\"partition_state\":\"pending\"}";
-    FeedRoute route = new FeedRoute(Json.parseObject(json, 4), nonce -> false);
-    return new PartitionReport("feed", 3, route, 9, 0, "", movable);
+    FeedTarget target = FeedTarget.of(Json.parseObject(json, 4), nonce -> false);
+    return new PartitionReport("feed", 3, target, 9, 0, "", movable);
   }
 
   /** A coordinator that answers "pace" with this. */

@@ -5,7 +5,7 @@ import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
 
 import io.millrace.spark.internal.base.WaitReport;
-import io.millrace.spark.internal.cluster.FeedRoute;
+import io.millrace.spark.internal.feed.FeedTarget;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -63,11 +63,11 @@ public final class WaitLinesTest {
         "partition 3 (queue 'q'): no node to feed yet; worker:1 is restarting; waited 5 s so far, at most 8.0 s "
             + "(feed_timeout)",
         line(
-            8_000, () -> NodeFinder.noneYet("partition 3 (queue 'q')", "worker:1", FeedRoute.State.RESTARTING)));
+            8_000, () -> NodeFinder.noneYet("partition 3 (queue 'q')", "worker:1", FeedTarget.State.RESTARTING)));
     assertEquals(
         "partition 3 (queue 'q'): no node to feed yet; they are starting; waited 5 s so far, at most 8.0 s "
             + "(feed_timeout)",
-        line(8_000, () -> NodeFinder.noneYet("partition 3 (queue 'q')", "", FeedRoute.State.STARTING)));
+        line(8_000, () -> NodeFinder.noneYet("partition 3 (queue 'q')", "", FeedTarget.State.STARTING)));
     assertEquals(
         "partition 3 (queue 'q'): every node that reads has enough to do; waited 5 s so far",
         line(-1, () -> NodeFinder.allBusy("partition 3 (queue 'q')")));

@@ -1,4 +1,4 @@
-package io.millrace.spark.internal.cluster;
+package io.millrace.spark.internal.feed;
 
 import io.millrace.spark.internal.base.Text;
 import java.io.IOException;

@@ -1,4 +1,4 @@
-package io.millrace.spark.internal.cluster;
+package io.millrace.spark.internal.feed;
 
 import java.util.Locale;
 
