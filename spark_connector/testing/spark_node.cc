@@ -112,6 +112,14 @@ absl::Status Work(NodeContext& ctx, const Orders& orders) {
         if (absl::IsCancelled(status)) return train->Terminate();
         MILLRACE_RETURN_IF_ERROR(status);
       }
+      // So many rows are enough for the first one.
+      if (ctx.rank() == 0 && rows >= orders.number) {
+        if (orders.what == "exit_after") return absl::OkStatus();
+        if (orders.what == "terminate_after") {
+          MILLRACE_RETURN_IF_ERROR(train->Terminate());
+          break;
+        }
+      }
       if (orders.what == "slow") absl::SleepFor(absl::Milliseconds(orders.number));
       // The first one takes so many times as long as the others, until it is started again.
       if (orders.what == "skew") {

@@ -250,7 +250,8 @@ public final class MillraceCluster implements AutoCloseable {
             partitions,
             SourceLevel.isDeterminate(data),
             run.options().feed().sharedMemory(),
-            run.options().feed().budgetBytes());
+            run.options().feed().budgetBytes(),
+            run.fedNodes());
     String description =
         "Millrace cluster " + clusterId() + ": train, " + options.numEpochs()
             + (options.numEpochs() == 1 ? " epoch" : " epochs") + ", queue '" + options.queue() + "'";

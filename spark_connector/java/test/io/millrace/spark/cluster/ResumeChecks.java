@@ -10,8 +10,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.TaskContext;
@@ -43,6 +46,8 @@ final class ResumeChecks extends Checks {
     check("determinate", this::determinate);
     check("shuffled", this::shuffled);
     check("lostExecutor", this::lostExecutor);
+    check("terminates", this::terminates);
+    check("exits", this::exits);
   }
 
   /**
@@ -176,6 +181,53 @@ final class ResumeChecks extends Checks {
     // From row 0 all that its partition has used would be used twice.
     require(used >= 3 * ROWS && used <= 3 * ROWS + MAX_UNUSED, "used " + used);
     cluster.shutdown();
+  }
+
+  /** One node has enough after 105 rows, 15 times seven: the other one goes on after them, and uses no row twice. */
+  private void terminates() throws Exception {
+    MillraceCluster cluster = run(feed(2).feed(budget(1 << 20)), "terminate_after", "100");
+    for (Dataset<Row> data : both()) { // the second time only the other one reads
+      TrainResult result = cluster.train(data);
+      requireEqual(2000L, result.rows());
+      requireEqual(0L, result.refedRows());
+      require(result.exactlyOnce(), result.toString());
+    }
+    cluster.endFeed("input");
+    requireEqual(4000L - 105, sumOfSecond(cluster));
+    cluster.shutdown();
+  }
+
+  private void exits() throws Exception {
+    for (Dataset<Row> data : both()) {
+      MillraceCluster cluster = run(feed(2).feed(budget(1 << 20)), "exit_after", "100");
+      TrainResult result = cluster.train(data);
+      requireEqual(2000L, result.rows());
+      requireEqual(0L, result.refedRows());
+      require(result.exactlyOnce(), result.toString());
+      cluster.endFeed("input");
+      requireEqual(2000L - 105, sumOfSecond(cluster));
+      cluster.shutdown();
+    }
+  }
+
+  /** What the second node was fed, added up. */
+  private long sumOfSecond(MillraceCluster cluster) throws Exception {
+    Map<Long, Long> sums = new HashMap<>();
+    await(
+        "its answer",
+        () -> { // who answers is nobody's promise
+          for (Row row : cluster.inference(numbers(80, 16), RESULT).collectAsList()) {
+            sums.put(row.getLong(2), row.getLong(1));
+          }
+          return sums.containsKey(1L);
+        });
+    return sums.get(1L);
+  }
+
+  /** Two partitions: one batch each, which its task has sent long before; more than the node has room for. */
+  private List<Dataset<Row>> both() {
+    Dataset<Row> ones = spark.range(0, 2000, 1, 2).selectExpr("1L AS x");
+    return Arrays.asList(ones, ones.selectExpr("x", "repeat('a', 20000) AS pad"));
   }
 
   /** The processes that stand still, one for each partition. */

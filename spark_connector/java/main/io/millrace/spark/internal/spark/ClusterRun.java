@@ -336,6 +336,11 @@ public final class ClusterRun {
     return stage.rdd();
   }
 
+  /** The numbers of chief, master and workers. */
+  public int[] fedNodes() {
+    return slots.stream().filter(NodeSlot::isFed).mapToInt(slot -> slot.executorId).toArray();
+  }
+
   /** What a node that is to be started needs, and what Spark has. */
   public String nodeNeeds() {
     return stage.need();

@@ -25,6 +25,8 @@ public final class FeedPlan implements Serializable {
   final boolean sharedMemory;
   /** What an executor may have on its way to nodes, as what a node may hold. */
   final long budgetBytes;
+  /** Training: the numbers of chief, master and workers. */
+  final int[] fedNodes;
   /** Inference: starts nodes again while tasks wait for them; null where that is left to the nodes' own jobs. */
   final NodeReviver reviver;
   /** What OPEN says: the ledger's feed, or "feed.n" once the feed before has ended. */
@@ -46,10 +48,11 @@ public final class FeedPlan implements Serializable {
       int partitions,
       boolean determinate,
       boolean sharedMemory,
-      Long budgetBytes) {
+      Long budgetBytes,
+      int[] fedNodes) {
     return new FeedPlan(
         clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, sharedMemory, budgetBytes,
-        null);
+        fedNodes, null);
   }
 
   /**
@@ -69,7 +72,8 @@ public final class FeedPlan implements Serializable {
       Long budgetBytes,
       NodeReviver reviver) {
     return new FeedPlan(
-        clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, false, sharedMemory, budgetBytes, reviver);
+        clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, false, sharedMemory, budgetBytes,
+        new int[0], reviver);
   }
 
   private FeedPlan(
@@ -82,6 +86,7 @@ public final class FeedPlan implements Serializable {
       boolean determinate,
       boolean sharedMemory,
       Long budgetBytes,
+      int[] fedNodes,
       NodeReviver reviver) {
     this.clusterId = clusterId;
     this.coordinator = coordinator;
@@ -92,6 +97,7 @@ public final class FeedPlan implements Serializable {
     this.determinate = determinate;
     this.sharedMemory = sharedMemory;
     this.budgetBytes = budgetBytes == null ? SessionOptions.DEFAULT_BUDGET_BYTES : budgetBytes;
+    this.fedNodes = fedNodes;
     this.reviver = reviver;
     this.openFeed = feed;
   }
@@ -101,7 +107,7 @@ public final class FeedPlan implements Serializable {
     FeedPlan plan =
         new FeedPlan(
             clusterId, coordinator, feed, queue, feedTimeoutMillis, partitions, determinate, sharedMemory, budgetBytes,
-            reviver);
+            fedNodes, reviver);
     plan.openFeed = nextOpenFeed;
     plan.refed = new HashMap<>(why);
     return plan;

@@ -6,6 +6,8 @@ import io.millrace.spark.internal.base.WaitReport;
 import io.millrace.spark.internal.cluster.ExecutorSite;
 import io.millrace.spark.internal.feed.FeedTarget;
 import io.millrace.spark.internal.feed.PartitionState;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
@@ -30,6 +32,8 @@ final class NodeFinder {
   private final int partition;
   private final boolean speculation = SparkEnv.get().conf().getBoolean("spark.speculation", false);
   private final long began = System.nanoTime();
+  /** Attempts of nodes whose programs read the queue no more, by executor id. */
+  private final Map<Integer, Integer> stopped = new HashMap<>();
   private int unanswered;
 
   NodeFinder(FeedPlan plan, ExecutorSite site, TaskContext task, int partition) {
@@ -121,10 +125,48 @@ final class NodeFinder {
    * of this executor, unless it has much to do and another one has not.
    *
    * @param training whether to ask for a node that has little to do, where that of this executor has not
-   * @return null if no node reads the queue any more; without a target if none runs now, and one will, or they are busy
+   * @return null if no node reads the queue any more; one that does not run if none does now, and one will, or they are
+   *     busy
    * @throws MillraceException the cause, if the node or the cluster has failed
    */
   private FeedTarget look(boolean training) {
+    FeedTarget found = lookAnywhere(training);
+    return found == null || !hasStopped(found) ? found : lookElsewhere();
+  }
+
+  /** The program of this node has called Terminate, which the coordinator may not know, or has ended. */
+  void stopAsking(FeedTarget target) {
+    stopped.put(target.executorId, target.attempt);
+    site.places().stopPreferring(target.executorId, plan.queue);
+  }
+
+  private boolean hasStopped(FeedTarget target) {
+    return stopped.getOrDefault(target.executorId, -1) == target.attempt;
+  }
+
+  /** As {@link #look}, of all nodes in turn. */
+  private FeedTarget lookElsewhere() {
+    FeedTarget later = null;
+    for (int id : plan.fedNodes) {
+      FeedTarget one = site.directory().lookup(plan.feed, partition, id);
+      switch (one.state) {
+        case FAILED:
+          throw site.directory().cause(one.executorId, one.node);
+        case FINISHED:
+          break;
+        case RUNNING:
+          if (!hasStopped(one)) {
+            return one;
+          }
+          break;
+        default:
+          later = one;
+      }
+    }
+    return later;
+  }
+
+  private FeedTarget lookAnywhere(boolean training) {
     if (training && again()) {
       FeedTarget chosen = site.directory().lookup(plan.feed, partition, -1);
       if (chosen.isRunning()) {

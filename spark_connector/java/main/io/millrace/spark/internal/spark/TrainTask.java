@@ -144,7 +144,7 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
         throw takenOver(session);
       }
       if (end == SessionEnd.TERMINATED) {
-        site.places().stopPreferring(target.executorId, plan.queue);
+        finder.stopAsking(target);
         return FeedOutcome.again(index, feeder, e.getMessage());
       }
       if (end == SessionEnd.BROKEN || end == SessionEnd.UNANSWERED || end == SessionEnd.REFUSED) {
