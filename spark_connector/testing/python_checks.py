@@ -3,7 +3,9 @@
     python_checks.py NODE
 """
 
+import os
 import pathlib
+import signal
 import sys
 import threading
 import time
@@ -101,6 +103,38 @@ def a_function_that_raises_is_told_as_on_every_spark(spark, node):
     cluster.close()
 
 
+def an_interrupt_ends_train_and_nothing_else(spark, node):
+    """While no job runs that PySpark could cancel: the rows are with the nodes, which have yet to use them."""
+    context = spark.sparkContext
+    cluster = Cluster.run(spark, NodeProgram.file(node, "slow", "500"), 2, input_mode=InputMode.FEED, failure=_SOON)
+    context.setJobGroup("interrupted", "is told of the caller's group")
+    sent = []
+
+    def interrupt():
+        tracker = context.statusTracker()
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("interrupted")]
+            if jobs and all(job.status == "SUCCEEDED" for job in jobs):
+                break
+            time.sleep(0.05)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        result = cluster.train(spark.range(2000).withColumnRenamed("id", "x"))
+        expect(False, f"no interrupt: {result}")
+    except KeyboardInterrupt:
+        expect(time.monotonic() - sent[0] < 20, "it came late")
+    thread.join()
+    context.setLocalProperty("spark.jobGroup.id", None)
+    result = cluster.train(spark.range(10).withColumnRenamed("id", "x"))
+    expect(result.rows == 10, result)
+    cluster.close()
+
+
 def dstreams_are_fed(spark, node):
     """Until the program stops reading or has ended, which ends the stream, and not the SparkContext."""
     context = spark.sparkContext
@@ -195,6 +229,7 @@ def main():
         trains_and_answers,
         failures_are_errors,
         a_function_that_raises_is_told_as_on_every_spark,
+        an_interrupt_ends_train_and_nothing_else,
         dstreams_are_fed,
         streams_are_fed,
         wrong_use_is_told,

@@ -10,7 +10,7 @@ import tempfile
 from spark_cluster import SparkCluster, SparkUnavailable, java_home, spark_home, zip_package
 
 
-CHECKS = 6  # of python_checks.py
+CHECKS = 7  # of python_checks.py
 
 
 def _run(version, arguments, root):

@@ -8,11 +8,15 @@ import dataclasses
 import math
 import os
 import re
-from typing import Any, Iterator, Mapping, Optional, Sequence
+import threading
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, TypeVar
 
+from millrace._interrupt import interruptible
 from millrace.error import FailedPreconditionError, MillraceError
 from millrace.options import InputMode, NodeProgram, Sidecar
 from millrace.options import given as members_of
+
+_T = TypeVar("_T")
 
 _DURATIONS = (
     "reservation_timeout", "stop_grace", "stop_timeout", "window", "duration", "initial_backoff", "max_backoff"
@@ -29,6 +33,43 @@ def translated() -> Iterator[None]:
         if found is None or found is error:
             raise
         raise found from error
+
+
+def interruptible_call(spark: Any, call: Callable[[], _T]) -> _T:
+    """What `call`, which waits in the JVM, returns or raises; Ctrl-C (KeyboardInterrupt) interrupts its thread there.
+
+    The JVM's threads are those of Python (PySpark's default): in the main thread the call has another one, with the
+    same job group and description, so that PySpark can still speak to the JVM when a signal comes.
+    """
+    context = spark.sparkContext
+    if threading.current_thread() is not threading.main_thread() or not _threads_are_pinned(context):
+        return call()
+    properties = context._jsc.sc().getLocalProperties().clone()
+    turn = threading.Lock()
+    waiting: List[Any] = []
+    stopped = False
+
+    def run() -> _T:
+        context._jsc.sc().setLocalProperties(properties)
+        thread = context._jvm.java.lang.Thread.currentThread()
+        with turn:
+            if stopped:
+                raise KeyboardInterrupt
+            waiting.append(thread)
+        return call()
+
+    def stop(_: bool) -> None:
+        nonlocal stopped
+        with turn:
+            stopped = True
+        for thread in waiting:
+            thread.interrupt()
+
+    return interruptible(run, stop)
+
+
+def _threads_are_pinned(context: Any) -> bool:
+    return type(context._gateway).__name__ == "ClientServer"
 
 
 def is_interrupt(error: BaseException) -> bool:

@@ -90,6 +90,8 @@ class SparkCluster(Cluster):
         Of a DStream, whose elements are Rows, dicts or tuples, every batch is fed as it comes; returns None
         at once. A batch that cannot be fed is the stream's error, unless the programs have ended: then it goes
         nowhere. shutdown(ssc) waits for the stream's end.
+
+        Ctrl-C ends the call, and nothing else: the cluster can be trained again.
         """
         if hasattr(data, "foreachRDD"):
             self._train_stream(data, num_epochs, feed_timeout, queue, end_of_feed)
@@ -102,7 +104,8 @@ class SparkCluster(Cluster):
             endOfFeed=end_of_feed,
         )
         with translated():
-            result = self._java.train(_java_frame(data), options)
+            frame = _java_frame(data)
+            result = _jvm.interruptible_call(self._spark, lambda: self._java.train(frame, options))
         return TrainResult(
             result.rows(),
             result.refedRows(),
