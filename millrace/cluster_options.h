@@ -1,6 +1,7 @@
 // File: millrace/cluster_options.h
 //
-// How a cluster is made up, and what its driver hears of it.
+// How a cluster is made up, and what its driver hears of it. What its nodes get, how they are fed
+// and what happens when they fail is in millrace/node_options.h.
 //
 //   millrace::ClusterOptions options = {.num_executors = 4, .num_ps = 1, .master_node = "chief",
 //                                       .input_mode = millrace::InputMode::kFeed};
@@ -26,58 +27,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "millrace/cluster_status.h"
+#include "millrace/node_options.h"
 #include "millrace/restart_policy.h"
-#include "millrace/sidecar.h"
 #include "millrace/stop_request.h"
 
 namespace millrace {
-
-// What every node gets, and what runs beside it. Its program, arguments and environment are a
-// NodeProgram.
-struct NodeOptions {
-  // Where nodes run. Empty: the driver's working directory, or, where agents were adopted, theirs.
-  std::string working_dir;
-  // Default file system of AbsolutePath.
-  std::string default_fs = "file://";
-  // Close a node's reserved port just before it starts. Otherwise it inherits the socket.
-  bool release_port = true;
-  // GPUs that are claimed for each node, so that no two nodes of a host share one (docs/gpus.md). A
-  // ps gets none. With 0 and no gpus_by_job GPUs are left alone.
-  int gpus_per_node = 0;
-  // Other numbers for some jobs: {{"evaluator", 1}, {"ps", 0}}. A node with 0 sees no GPU.
-  std::map<std::string, int> gpus_by_job;
-  // How many bytes of its output each node may send to on_output per second; log_dir has all of it.
-  // At least 1.
-  int64_t log_bytes_per_second = int64_t{64} << 10;
-  // Programs beside nodes.
-  std::vector<Sidecar> sidecars;
-};
-
-// InputMode kFeed: how nodes are fed.
-struct FeedOptions {
-  // Names that Train, Inference and GetDataFeed may use.
-  std::vector<std::string> queues = {"input", "output", "error"};
-  // "9000-9100": ports of the TCP endpoints where nodes are fed, two a node. Empty: any.
-  std::string port_range;
-  // What one node may hold of the feed.
-  int64_t budget_bytes = int64_t{256} << 20;
-  // Feed nodes of this host over CURVE too, as those of other hosts are (docs/security.md). Slower.
-  bool curve_only = false;
-};
-
-// What becomes of nodes that fail, and how long one may take to end (docs/failures.md).
-struct FailureOptions {
-  // How often a node that failed, or whose agent was lost, is started again before the cluster
-  // fails: by default never. One policy for every role, and others for the jobs that differ
-  // ("worker").
-  RestartPolicy restart;
-  std::map<std::string, RestartPolicy> restart_by_job;
-  QuarantinePolicy quarantine;
-  // How long a node that was asked to stop may take.
-  absl::Duration stop_grace = absl::Seconds(5);
-  // How long a node may stay stopped by a signal before it counts as failed.
-  absl::Duration stop_timeout = absl::Seconds(10);
-};
 
 // Lines that a node wrote, in its order; valid during the call.
 struct NodeOutput {

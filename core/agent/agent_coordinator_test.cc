@@ -35,7 +35,7 @@ class AgentCoordinatorTest : public ::testing::Test {
     auto roles = DealRoles({.num_executors = 1});
     ASSERT_THAT(roles, IsOk());
     options.roles = *std::move(roles);
-    options.node.stop_grace = absl::Milliseconds(500);
+    options.failure.stop_grace = absl::Milliseconds(500);
     auto coordinator = Coordinator::Start(std::move(options));
     ASSERT_THAT(coordinator, IsOk());
     coordinator_ = *std::move(coordinator);
@@ -54,8 +54,8 @@ class AgentCoordinatorTest : public ::testing::Test {
 
   CoordinatorOptions TestNode(std::vector<std::string> args) const {
     CoordinatorOptions options;
-    options.node.program = TestFile("test_node");
-    options.node.args = std::move(args);
+    options.program.path = TestFile("test_node");
+    options.program.args = std::move(args);
     return options;
   }
 
@@ -65,11 +65,11 @@ class AgentCoordinatorTest : public ::testing::Test {
 
 TEST_F(AgentCoordinatorTest, ShippedProgramRunsAndFinishes) {
   CoordinatorOptions options;
-  options.node.program = JoinPath(dir_.path(), "train");
-  options.node.shipped = true;
-  std::ofstream(options.node.program) << "#!/bin/sh\necho $MILLRACE_CONTEXT\n";
+  options.program.path = JoinPath(dir_.path(), "train");
+  options.program.shipped = true;
+  std::ofstream(options.program.path) << "#!/bin/sh\necho $MILLRACE_CONTEXT\n";
   // Not executable where it lies: the agent has to fetch it, and sets the bit.
-  chmod(options.node.program.c_str(), 0644);
+  chmod(options.program.path.c_str(), 0644);
   Serve(options);
   AgentHarness agent;
   agent.Start(Params());
@@ -87,7 +87,7 @@ TEST_F(AgentCoordinatorTest, FailureAndMissingProgramReachTheDriver) {
   EXPECT_THAT(coordinator_->WaitFailure(kWait), StatusIs(absl::StatusCode::kAborted));
   EXPECT_EQ(failing.WaitExit(), 1);
   CoordinatorOptions options;
-  options.node.program = "/nowhere/train";
+  options.program.path = "/nowhere/train";
   Serve(options);
   AgentHarness missing;
   missing.Start(Params());

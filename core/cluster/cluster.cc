@@ -41,29 +41,20 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
     options.port_range = *ports;
   }
   options.roles = roles_;
-  options.node.program = program.shipped() ? AbsolutePathHere(program.path()) : program.path();
-  options.node.shipped = program.shipped();
-  options.node.args = program.args();
-  options.node.env = program.env();
-  options.node.input_mode = options_.input_mode;
-  options.node.queues = options_.feed.queues;
-  options.node.default_fs = options_.node.default_fs;
-  options.node.log_dir = options_.log_dir;
-  options.node.release_port = options_.node.release_port;
-  options.node.gpus_per_node = options_.node.gpus_per_node;
-  options.node.gpus_by_job = options_.node.gpus_by_job;
-  options.node.feed_port_range = options_.feed.port_range;
-  options.node.feed_budget_bytes = options_.feed.budget_bytes;
-  options.node.stop_grace = options_.failure.stop_grace;
-  options.node.stop_timeout = options_.failure.stop_timeout;
-  options.node.sidecars = options_.node.sidecars;
+  options.program = {
+      .path = program.shipped() ? AbsolutePathHere(program.path()) : program.path(),
+      .shipped = program.shipped(),
+      .args = program.args(),
+      .env = program.env(),
+  };
+  options.input_mode = options_.input_mode;
+  options.log_dir = options_.log_dir;
+  options.node = options_.node;
   if (options_.tensorboard) options.node.sidecars.push_back(TensorBoardSidecar());
-  options.node.log_bytes_per_second = options_.node.log_bytes_per_second;
-  if (options_.observer.on_bytes) options.node.output_window_bytes = kOutputWindowBytes;
+  options.feed = options_.feed;
+  options.failure = options_.failure;
+  if (options_.observer.on_bytes) options.output_window_bytes = kOutputWindowBytes;
   options.reservation_timeout = options_.reservation_timeout;
-  options.restart = options_.failure.restart;
-  options.restart_by_job = options_.failure.restart_by_job;
-  options.quarantine = options_.failure.quarantine;
   options.observer = this;
   options.event_log_dir = options_.log_dir;
   MILLRACE_ASSIGN_OR_RETURN(coordinator_, Coordinator::Start(std::move(options)));

@@ -45,7 +45,7 @@ class LedgerObserverTest : public TrainJobTest {
     TrainJobTest::SetUp();
     CoordinatorOptions options;
     options.roles = *DealRoles({.num_executors = 2});
-    options.node.program = "/bin/true";
+    options.program.path = "/bin/true";
     auto coordinator = Coordinator::Start(std::move(options));
     ASSERT_THAT(coordinator, IsOk());
     coordinator_ = *std::move(coordinator);

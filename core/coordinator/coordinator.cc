@@ -85,40 +85,48 @@ absl::Status CheckRoles(const std::vector<NodeRole>& roles) {
   return absl::OkStatus();
 }
 
-absl::Status CheckNode(const NodeSettings& node) {
-  if (node.program.empty()) return absl::InvalidArgumentError("node.program is empty");
-  for (const auto& [name, value] : node.env) {
+absl::Status CheckProgram(const ProgramSettings& program) {
+  if (program.path.empty()) return absl::InvalidArgumentError("program.path is empty");
+  for (const auto& [name, value] : program.env) {
     if (name.empty() || name.find('=') != std::string::npos ||
         name.find('\0') != std::string::npos || value.find('\0') != std::string::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat("node.env: \"", name, "\" cannot be in an environment"));
+          absl::StrCat("program.env: \"", name, "\" cannot be in an environment"));
     }
   }
-  for (const std::string& arg : node.args) {
+  for (const std::string& arg : program.args) {
     if (arg.find('\0') != std::string::npos) {
-      return absl::InvalidArgumentError("node.args: an argument holds a zero byte");
+      return absl::InvalidArgumentError("program.args: an argument holds a zero byte");
     }
   }
-  if (node.feed_budget_bytes <= 0) {
+  return absl::OkStatus();
+}
+
+absl::Status CheckFeed(const FeedOptions& feed) {
+  if (feed.budget_bytes <= 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("feed.budget_bytes is ", node.feed_budget_bytes, ": it must be positive"));
+        absl::StrCat("feed.budget_bytes is ", feed.budget_bytes, ": it must be positive"));
   }
-  if (node.stop_grace < absl::ZeroDuration()) {
+  if (feed.port_range.empty()) return absl::OkStatus();
+  const absl::Status range = ParsePortRange(feed.port_range).status();
+  return range.ok() ? range : Annotate(range, "feed.port_range");
+}
+
+absl::Status CheckFailure(const FailureOptions& failure, const std::vector<NodeRole>& roles) {
+  MILLRACE_RETURN_IF_ERROR(CheckRestartPolicy("failure.restart", failure.restart));
+  for (const auto& [job, policy] : failure.restart_by_job) {
+    if (!HasJob(roles, job)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("failure.restart_by_job: the cluster has no job \"", job, "\""));
+    }
+    MILLRACE_RETURN_IF_ERROR(
+        CheckRestartPolicy(absl::StrCat("failure.restart_by_job[", job, "]"), policy));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckQuarantinePolicy("failure.quarantine", failure.quarantine));
+  if (failure.stop_grace < absl::ZeroDuration()) {
     return absl::InvalidArgumentError("failure.stop_grace is negative");
   }
-  if (node.output_window_bytes != 0 && node.output_window_bytes < kMinOutputWindow) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("node.output_window_bytes must be 0 or at least ", kMinOutputWindow,
-                     ", found ", node.output_window_bytes));
-  }
-  if (node.log_bytes_per_second < 0) {
-    return absl::InvalidArgumentError("node.log_bytes_per_second is negative");
-  }
-  if (!node.feed_port_range.empty()) {
-    const absl::Status range = ParsePortRange(node.feed_port_range).status();
-    if (!range.ok()) return Annotate(range, "feed.port_range");
-  }
-  return CheckPositive("failure.stop_timeout", node.stop_timeout);
+  return CheckPositive("failure.stop_timeout", failure.stop_timeout);
 }
 
 // A host with more has yet to be built; it is the typing error that is caught.
@@ -151,18 +159,18 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("port is ", options.port));
   }
   if (options.clock == nullptr) return absl::InvalidArgumentError("clock is null");
-  MILLRACE_RETURN_IF_ERROR(CheckRestartPolicy("failure.restart", options.restart));
-  for (const auto& [job, policy] : options.restart_by_job) {
-    if (!HasJob(options.roles, job)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("failure.restart_by_job: the cluster has no job \"", job, "\""));
-    }
-    MILLRACE_RETURN_IF_ERROR(
-        CheckRestartPolicy(absl::StrCat("failure.restart_by_job[", job, "]"), policy));
-  }
-  MILLRACE_RETURN_IF_ERROR(CheckQuarantinePolicy("failure.quarantine", options.quarantine));
   MILLRACE_RETURN_IF_ERROR(CheckRoles(options.roles));
-  MILLRACE_RETURN_IF_ERROR(CheckNode(options.node));
+  MILLRACE_RETURN_IF_ERROR(CheckProgram(options.program));
+  MILLRACE_RETURN_IF_ERROR(CheckFeed(options.feed));
+  MILLRACE_RETURN_IF_ERROR(CheckFailure(options.failure, options.roles));
+  if (options.node.log_bytes_per_second < 1) {
+    return absl::InvalidArgumentError("node.log_bytes_per_second must be at least 1");
+  }
+  if (options.output_window_bytes != 0 && options.output_window_bytes < kMinOutputWindow) {
+    return absl::InvalidArgumentError(absl::StrCat("output_window_bytes must be 0 or at least ",
+                                                   kMinOutputWindow, ", found ",
+                                                   options.output_window_bytes));
+  }
   MILLRACE_RETURN_IF_ERROR(CheckGpus(options));
   MILLRACE_RETURN_IF_ERROR(CheckPositive("reservation_timeout", options.reservation_timeout));
   MILLRACE_RETURN_IF_ERROR(CheckPositive("heartbeat_interval", options.heartbeat_interval));
@@ -213,15 +221,15 @@ absl::Status Coordinator::Open(const CoordinatorOptions& options) {
   viewer_identity_pem_ = viewer.ToPem();
   std::string sha256;
   int64_t program_size = 0;
-  if (options.node.shipped) {
-    MILLRACE_ASSIGN_OR_RETURN(program_, ProgramSource::Open(options.node.program));
+  if (options.program.shipped) {
+    MILLRACE_ASSIGN_OR_RETURN(program_, ProgramSource::Open(options.program.path));
     sha256 = program_->sha256();
     program_size = program_->size();
   }
   const auto num_workers =
       std::count_if(options.roles.begin(), options.roles.end(),
                     [](const NodeRole& role) { return IsFedRole(role.job_name); });
-  v1::NodeSpec spec = ToNodeSpec(options.node, static_cast<int>(num_workers), sha256, program_size);
+  v1::NodeSpec spec = ToNodeSpec(options, static_cast<int>(num_workers), sha256, program_size);
   MILLRACE_RETURN_IF_ERROR(AddSidecars(options.node.sidecars, options.roles, &spec));
   if (!options.event_log_dir.empty()) {
     absl::StatusOr<std::unique_ptr<EventLog>> events =
@@ -255,8 +263,8 @@ absl::Status Coordinator::Open(const CoordinatorOptions& options) {
                     .recorder = recorder_.get(),
                     .program = program_.get()}));
   address_ = FormatHostPort(AdvertisedHost(options), server_->port());
-  program_path_ = options.node.program;
-  log_dir_ = options.node.log_dir;
+  program_path_ = options.program.path;
+  log_dir_ = options.log_dir;
   return absl::OkStatus();
 }
 

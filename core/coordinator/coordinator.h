@@ -8,7 +8,7 @@
 //   MILLRACE_ASSIGN_OR_RETURN(std::vector<NodeRole> roles, DealRoles({.num_executors = 4}));
 //   CoordinatorOptions options;
 //   options.roles = std::move(roles);
-//   options.node.program = "/opt/app/train";
+//   options.program.path = "/opt/app/train";
 //   MILLRACE_ASSIGN_OR_RETURN(auto coordinator, Coordinator::Start(std::move(options)));
 //   launcher.StartAgents(coordinator->address(), coordinator->ca_pem(),
 //                        coordinator->tokens().agent);

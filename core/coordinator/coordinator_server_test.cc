@@ -37,8 +37,8 @@ using ::testing::Not;
 std::unique_ptr<Coordinator> StartCluster(int num_executors, const std::string& shipped = "") {
   CoordinatorOptions options;
   options.roles = *DealRoles({.num_executors = num_executors});
-  options.node.program = shipped.empty() ? "/bin/true" : shipped;
-  options.node.shipped = !shipped.empty();
+  options.program.path = shipped.empty() ? "/bin/true" : shipped;
+  options.program.shipped = !shipped.empty();
   auto coordinator = Coordinator::Start(std::move(options));
   EXPECT_THAT(coordinator, IsOk());
   return *std::move(coordinator);

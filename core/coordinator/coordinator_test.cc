@@ -41,7 +41,7 @@ constexpr absl::Duration kLong = absl::Seconds(60);
 CoordinatorOptions Options(const RoleOptions& roles) {
   CoordinatorOptions options;
   options.roles = *DealRoles(roles);
-  options.node.program = "/bin/true";
+  options.program.path = "/bin/true";
   return options;
 }
 
@@ -105,8 +105,8 @@ TEST(CoordinatorTest, AClusterComesUpRunsAndEndsAsAsked) {
   RecordingObserver observer;
   CoordinatorOptions options = Options({.num_executors = 3, .num_ps = 1, .master_node = "chief"});
   options.observer = &observer;
-  options.node.args = {"--x"};
-  options.node.env = {{"A", "b"}};
+  options.program.args = {"--x"};
+  options.program.env = {{"A", "b"}};
   auto coordinator = Start(std::move(options));
   FakeAgentGroup agents(FakeAgentOptions::For(*coordinator), 3);
   ASSERT_THAT(coordinator->WaitRunning(kLong), IsOk());
@@ -210,7 +210,7 @@ TEST(CoordinatorTest, ASilentAgentIsLost) {
 
 TEST(CoordinatorTest, AReplacementTakesTheSlotAndThePeersAreTold) {
   CoordinatorOptions options = Options({.num_executors = 2});
-  options.restart.max_restarts = 1;
+  options.failure.restart.max_restarts = 1;
   auto coordinator = Start(std::move(options));
   auto a = AgentFor(*coordinator, 0, "a");
   auto b = AgentFor(*coordinator, 1, "b");
@@ -293,7 +293,7 @@ TEST(CoordinatorTest, CancelEndsTheWaits) {
 
 TEST(CoordinatorTest, FeedersFindTheNodesThatPublishedAnEndpoint) {
   CoordinatorOptions options = Options({.num_executors = 3, .num_ps = 1});
-  options.node.input_mode = InputMode::kFeed;
+  options.input_mode = InputMode::kFeed;
   auto coordinator = Start(std::move(options));
   EXPECT_THAT(coordinator->fed_nodes(), ElementsAre(1, 2));
   EXPECT_EQ(coordinator->LookupFeed(1)->state, FeedTarget::State::kStarting);
@@ -334,7 +334,7 @@ TEST(CoordinatorTest, FeedersFindTheNodesThatPublishedAnEndpoint) {
 
 TEST(CoordinatorTest, FedEndpointsThatDoNotComeAreNamed) {
   CoordinatorOptions options = Options({.num_executors = 2});
-  options.node.input_mode = InputMode::kFeed;
+  options.input_mode = InputMode::kFeed;
   auto coordinator = Start(std::move(options));
   auto a = AgentFor(*coordinator, 0, "a");
   auto b = AgentFor(*coordinator, 1, "b", /*plays_along=*/false);
@@ -401,29 +401,29 @@ TEST(CoordinatorTest, BadOptionsAreNamedAndNothingIsStarted) {
   refused([](auto& o) { o.roles[1].job_name = "Work er"; }, "Work er");
   refused([](auto& o) { o.cluster_id = "a/b"; }, "cluster_id");
   refused([](auto& o) { o.port = 70000; }, "port");
-  refused([](auto& o) { o.node.program.clear(); }, "node.program");
-  refused([](auto& o) { o.node.env["A=B"] = ""; }, "node.env");
-  refused([](auto& o) { o.node.args = {std::string("a\0b", 3)}; }, "node.args");
-  refused([](auto& o) { o.node.feed_budget_bytes = 0; }, "feed.budget_bytes");
-  refused([](auto& o) { o.node.stop_timeout = absl::ZeroDuration(); }, "stop_timeout");
+  refused([](auto& o) { o.program.path.clear(); }, "program.path");
+  refused([](auto& o) { o.program.env["A=B"] = ""; }, "program.env");
+  refused([](auto& o) { o.program.args = {std::string("a\0b", 3)}; }, "program.args");
+  refused([](auto& o) { o.feed.budget_bytes = 0; }, "feed.budget_bytes");
+  refused([](auto& o) { o.failure.stop_timeout = absl::ZeroDuration(); }, "stop_timeout");
   refused([](auto& o) { o.lease = absl::ZeroDuration(); }, "lease");
   refused([](auto& o) { o.lost_after = o.heartbeat_interval; }, "lost_after");
   refused([](auto& o) { o.reservation_timeout = -absl::Seconds(1); }, "reservation_timeout");
-  refused([](auto& o) { o.restart.max_restarts = -1; }, "restart.max_restarts");
-  refused([](auto& o) { o.restart_by_job["pilot"] = {}; }, "pilot");
-  refused([](auto& o) { o.restart_by_job["worker"].window = absl::ZeroDuration(); },
+  refused([](auto& o) { o.failure.restart.max_restarts = -1; }, "restart.max_restarts");
+  refused([](auto& o) { o.failure.restart_by_job["pilot"] = {}; }, "pilot");
+  refused([](auto& o) { o.failure.restart_by_job["worker"].window = absl::ZeroDuration(); },
           "failure.restart_by_job[worker]");
-  refused([](auto& o) { o.quarantine.failures = 0; }, "quarantine.failures");
+  refused([](auto& o) { o.failure.quarantine.failures = 0; }, "quarantine.failures");
   refused(
       [](auto& o) {
-        o.node.program = "/nonexistent/x";
-        o.node.shipped = true;
+        o.program.path = "/nonexistent/x";
+        o.program.shipped = true;
       },
       "/nonexistent/x", absl::StatusCode::kNotFound);
   refused(
       [](auto& o) {
-        o.node.program = "/tmp";
-        o.node.shipped = true;
+        o.program.path = "/tmp";
+        o.program.shipped = true;
       },
       "/tmp is a folder");
   refused([](auto& o) { o.bind_address = "203.0.113.7"; }, "203.0.113.7",
@@ -435,7 +435,7 @@ TEST(CoordinatorTest, IsFoundByItsFileWhileItLives) {
   ASSERT_THAT(dir, IsOk());
   ::setenv("MILLRACE_CLUSTERS_DIR", JoinPath(dir->path(), "clusters").c_str(), 1);
   CoordinatorOptions options = Options({.num_executors = 1});
-  options.node.log_dir = "/tmp/logs";
+  options.log_dir = "/tmp/logs";
   const auto coordinator = Start(std::move(options));
   coordinator->PublishClusterFile();
   const auto file = NewestClusterFile();

@@ -29,8 +29,8 @@ inline std::unique_ptr<Coordinator> StartCluster(int num_executors,
                                                  const std::string& event_log_dir = "") {
   CoordinatorOptions options;
   options.roles = *DealRoles({.num_executors = num_executors});
-  options.node.program = "/bin/true";
-  options.node.input_mode = mode;
+  options.program.path = "/bin/true";
+  options.input_mode = mode;
   options.event_log_dir = event_log_dir;
   options.lost_after = absl::Seconds(60);
   auto coordinator = Coordinator::Start(std::move(options));

@@ -19,7 +19,7 @@ constexpr int kAgents = 300;
 TEST(JoinTest, ThreeHundredAgentsJoinAtOnceAndEndTogether) {
   CoordinatorOptions options;
   options.roles = *DealRoles({.num_executors = kAgents, .num_ps = 4, .master_node = "chief"});
-  options.node.program = "/bin/true";
+  options.program.path = "/bin/true";
   options.lost_after = absl::Seconds(60);  // this machine may be busy
   auto coordinator = Coordinator::Start(std::move(options));
   ASSERT_THAT(coordinator, IsOk());

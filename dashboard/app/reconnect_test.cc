@@ -33,7 +33,7 @@ class ReconnectTest : public ShellTest {
   ReconnectTest() {
     CoordinatorOptions options;
     options.roles = *DealRoles({.num_executors = 1});
-    options.node.program = "/bin/true";
+    options.program.path = "/bin/true";
     options.lost_after = absl::Seconds(300);  // a busy machine is not a lost host
     auto coordinator = Coordinator::Start(std::move(options));
     EXPECT_THAT(coordinator, IsOk());

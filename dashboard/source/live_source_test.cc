@@ -30,8 +30,8 @@ constexpr absl::Duration kLong = absl::Seconds(60);
 std::unique_ptr<Coordinator> StartCluster(int num_executors) {
   CoordinatorOptions options;
   options.roles = *DealRoles({.num_executors = num_executors});
-  options.node.program = "/bin/true";
-  options.node.input_mode = InputMode::kFeed;
+  options.program.path = "/bin/true";
+  options.input_mode = InputMode::kFeed;
   options.lost_after = absl::Seconds(60);  // a busy machine is not a lost host
   auto coordinator = Coordinator::Start(std::move(options));
   EXPECT_THAT(coordinator, IsOk());

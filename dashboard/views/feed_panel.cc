@@ -147,7 +147,8 @@ void FeedPanel::Refresh(const ViewContext& context) {
   lanes_.clear();
   for (const NodeState& node : model.nodes()) {
     for (size_t i = 0; i < node.queues.size(); ++i) {
-      if (!Matches(node.name, filter_) && !Matches(node.queues[i].sample.queue(), filter_)) continue;
+      if (!Matches(node.name, filter_) && !Matches(node.queues[i].sample.queue(), filter_))
+        continue;
       lanes_.push_back({node.executor_id, static_cast<int>(i)});
     }
   }

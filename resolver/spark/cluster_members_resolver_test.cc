@@ -42,7 +42,7 @@ constexpr absl::Duration kLong = absl::Seconds(60);
 std::unique_ptr<Coordinator> StartCluster() {
   CoordinatorOptions options;
   options.roles = {{"ps", 0}, {"worker", 0}};
-  options.node.program = "/bin/true";
+  options.program.path = "/bin/true";
   options.lost_after = absl::Seconds(60);  // a busy machine is not a lost host
   auto coordinator = Coordinator::Start(std::move(options));
   EXPECT_THAT(coordinator, IsOk());

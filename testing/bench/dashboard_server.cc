@@ -50,8 +50,8 @@ int Main() {
   const int agents = (*said)["agents"].get<int>();
   CoordinatorOptions options;
   options.roles = *DealRoles({.num_executors = agents, .master_node = "chief"});
-  options.node.program = "/bin/true";
-  options.node.input_mode = InputMode::kFeed;
+  options.program.path = "/bin/true";
+  options.input_mode = InputMode::kFeed;
   // Ten thousand simulated agents and their coordinator share a host: who is late is not lost.
   options.lost_after = absl::Minutes(5);
   const auto coordinator = Coordinator::Start(std::move(options));

@@ -21,8 +21,8 @@ int Main() {
   CoordinatorOptions options;
   options.roles =
       *DealRoles({.num_executors = (*said)["agents"].get<int>(), .master_node = "chief"});
-  options.node.program = "/bin/true";
-  options.node.input_mode = InputMode::kDirect;
+  options.program.path = "/bin/true";
+  options.input_mode = InputMode::kDirect;
   const auto coordinator = Coordinator::Start(std::move(options));
   MILLRACE_CHECK(coordinator.ok()) << coordinator.status();
   ServeUsage(&parent, Json{{"address", (*coordinator)->address()},

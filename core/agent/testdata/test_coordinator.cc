@@ -16,9 +16,9 @@ int main(int argc, char** argv) {
   auto roles = millrace::DealRoles({.num_executors = 1});
   if (!roles.ok()) return 97;
   options.roles = *std::move(roles);
-  options.node.program = argv[1];
-  options.node.args = {argv + 2, argv + argc};
-  options.node.stop_grace = absl::Milliseconds(200);
+  options.program.path = argv[1];
+  options.program.args = {argv + 2, argv + argc};
+  options.failure.stop_grace = absl::Milliseconds(200);
   options.lease = absl::Seconds(1);
   const auto coordinator = millrace::Coordinator::Start(std::move(options));
   if (!coordinator.ok()) return 96;

@@ -181,8 +181,7 @@ absl::Status AgentControl::Handle(uint64_t stream_id, v1::AgentMessage message) 
     if (state_->shut_down) return;
     if (report.has_value()) {
       state_->table.Update(stream_id, *report, effects);
-      if (state_->options.node.output_window_bytes == 0 ||
-          report->kind != NodeReport::Kind::kRunning)
+      if (state_->options.output_window_bytes == 0 || report->kind != NodeReport::Kind::kRunning)
         return;
       id = state_->table.Heard(stream_id);
       // WaitOutput() waits for it.
@@ -284,7 +283,7 @@ AgentControl::Output& AgentControl::OutputOf(int executor_id, uint32_t attempt) 
 }
 
 void AgentControl::HandleOutput(int executor_id, v1::OutputData& data) {
-  const auto window = static_cast<uint64_t>(state_->options.node.output_window_bytes);
+  const auto window = static_cast<uint64_t>(state_->options.output_window_bytes);
   if (window == 0 || data.attempt() > state_->table.attempt(executor_id)) return;
   const OutputKey key(executor_id, data.attempt());
   Output& output = OutputOf(executor_id, data.attempt());
@@ -313,7 +312,7 @@ void AgentControl::OutputTaken(OutputKey key, uint64_t bytes) {
   state_->Do([&](TableEffects* /*effects*/) {
     Output& output = outputs_[key];
     output.taken += bytes;
-    const uint64_t quarter = static_cast<uint64_t>(state_->options.node.output_window_bytes) / 4;
+    const uint64_t quarter = static_cast<uint64_t>(state_->options.output_window_bytes) / 4;
     if (output.complete() || output.taken - output.credited >= quarter) {
       SendOutputCredit(key, output);
     }

@@ -21,10 +21,10 @@ TableOptions ToTableOptions(const CoordinatorOptions& options, Clock* clock) {
   table.roles = options.roles;
   table.lost_after = options.lost_after;
   table.lease = options.lease;
-  table.stop_timeout = options.node.stop_timeout;
-  table.restart = options.restart;
-  table.restart_by_job = options.restart_by_job;
-  table.quarantine = options.quarantine;
+  table.stop_timeout = options.failure.stop_timeout;
+  table.restart = options.failure.restart;
+  table.restart_by_job = options.failure.restart_by_job;
+  table.quarantine = options.failure.quarantine;
   table.clock = clock;
   return table;
 }
@@ -32,8 +32,8 @@ TableOptions ToTableOptions(const CoordinatorOptions& options, Clock* clock) {
 // A deadline that comes up while the timer sleeps is at least twice as far away. A second at most,
 // so that a jump of the wall clock, by which waits are timed, delays nothing for long.
 absl::Duration LongestSleep(const CoordinatorOptions& options) {
-  return std::min(
-      {absl::Seconds(1), options.lost_after / 2, options.lease / 2, options.node.stop_timeout / 2});
+  return std::min({absl::Seconds(1), options.lost_after / 2, options.lease / 2,
+                   options.failure.stop_timeout / 2});
 }
 
 std::vector<int> FedNodes(const CoordinatorOptions& options) {
@@ -76,8 +76,8 @@ ControlState::ControlState(const CoordinatorOptions& options, ClusterRecorder* r
       barriers(FedNames(options)),
       // Fed programs use the SDK, and say why they end.
       causes({.echo = options.lost_after + options.heartbeat_interval,
-              .unexplained = options.node.input_mode == InputMode::kDirect ? kUnexplainedWait
-                                                                           : absl::ZeroDuration()}),
+              .unexplained = options.input_mode == InputMode::kDirect ? kUnexplainedWait
+                                                                      : absl::ZeroDuration()}),
       nodes(options.roles.size()),
       timer_wakes_at(started_at) {
   MutexLock lock(&mu);

@@ -133,7 +133,7 @@ void FeedControl::EndFeed(absl::string_view queue) {
 
 absl::Status FeedControl::OpenFeed(absl::string_view feed_id, absl::string_view queue,
                                    int64_t num_partitions) {
-  const std::vector<std::string>& queues = state_->options.node.queues;
+  const std::vector<std::string>& queues = state_->options.feed.queues;
   if (std::find(queues.begin(), queues.end(), queue) == queues.end()) {
     return absl::NotFoundError(absl::StrCat("feed ", feed_id, ": no queue \"", queue,
                                             "\"; there are: ", absl::StrJoin(queues, ", ")));

@@ -2,7 +2,7 @@
 //
 // What a driver gives to the coordinator and hears from it.
 //
-// Defines: NodeSettings, CoordinatorObserver, CoordinatorOptions, NodeFilter.
+// Defines: ProgramSettings, CoordinatorObserver, CoordinatorOptions, NodeFilter.
 //
 // Thread safety: ordinary values.
 
@@ -19,43 +19,21 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
-#include "core/coordinator/state/restart_policy.h"
 #include "core/coordinator/state/role_dealer.h"
-#include "core/coordinator/state/sidecar.h"
 #include "core/net/port_range.h"
 #include "millrace/cluster_status.h"
+#include "millrace/node_options.h"
 
 namespace millrace {
 
-// What every agent needs to start its node: the C++ face of NodeSpec in core/proto.
-struct NodeSettings {
-  // Path of the program. shipped: on this host; agents that lack it fetch it, and Start() reads it
-  // for its sha256. Otherwise it must exist on each agent's host.
-  std::string program;
+// The program of every node.
+struct ProgramSettings {
+  // shipped: on this host; agents that lack it fetch it, and Start() reads it for its sha256.
+  // Otherwise it must exist on each agent's host.
+  std::string path;
   bool shipped = false;
   std::vector<std::string> args;           // after argv[0]
   std::map<std::string, std::string> env;  // added to the agent's environment
-  InputMode input_mode = InputMode::kDirect;
-  std::vector<std::string> queues = {"input", "output", "error"};
-  std::string default_fs = "file://";
-  std::string log_dir;       // on the agent's host; empty: the agent's default
-  bool release_port = true;  // close the reserved port just before exec
-  // GPUs that each node's agent claims for it (docs/gpus.md); ps get none. With 0 and no
-  // gpus_by_job GPUs are left alone.
-  int gpus_per_node = 0;
-  std::map<std::string, int> gpus_by_job;  // other numbers, also for "ps"
-  // "9000-9100": ports for the TCP endpoints where nodes are fed. Empty: any.
-  std::string feed_port_range;
-  int64_t feed_budget_bytes = int64_t{256} << 20;
-  absl::Duration stop_grace = absl::Seconds(5);     // asked to stop, until killed
-  absl::Duration stop_timeout = absl::Seconds(10);  // stopped by SIGSTOP, until failed
-  std::vector<Sidecar> sidecars;
-  // What each agent may relay of its node's output; the file in log_dir has all of it. 0: the
-  // agent's default, 64 KiB/s.
-  int64_t log_bytes_per_second = 0;
-  // Everything that nodes write comes to CoordinatorObserver::OnOutput too, at most so much of each
-  // node ahead of what was taken there; a node whose output is not taken waits. 0: it does not.
-  int64_t output_window_bytes = 0;
 };
 
 // Hears what happens. Called from one thread of the coordinator, in order, never with a lock held;
@@ -71,7 +49,7 @@ class CoordinatorObserver {
   // `dropped` lines were lost before these, here or at the agent.
   virtual void OnLog(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
                      const std::vector<std::string>& /*lines*/, uint64_t /*dropped*/) {}
-  // With NodeSettings::output_window_bytes: what a node wrote to stdout or stderr, byte for byte;
+  // With output_window_bytes: what a node wrote to stdout or stderr, byte for byte;
   // empty at the end of its attempt. Nothing of it is dropped. `taken` is to be called once, from
   // any thread, when there is room for more; it may be called after the coordinator is gone.
   virtual void OnOutput(int /*executor_id*/, const NodeRole& /*role*/, LogSource /*source*/,
@@ -103,7 +81,16 @@ struct CoordinatorOptions {
   // that is a wildcard.
   std::string advertise_host;
   std::vector<NodeRole> roles;  // by executor id, from DealRoles()
-  NodeSettings node;
+  ProgramSettings program;
+  InputMode input_mode = InputMode::kDirect;
+  std::string log_dir;  // on the agent's host; empty: the agent's default
+  // Of the groups, working_dir is for whoever starts agents, and curve_only for feeders.
+  NodeOptions node;
+  FeedOptions feed;
+  FailureOptions failure;
+  // Everything that nodes write comes to CoordinatorObserver::OnOutput too, at most so much of each
+  // node ahead of what was taken there; a node whose output is not taken waits. 0: it does not.
+  int64_t output_window_bytes = 0;
 
   // From Start() until every node has been running.
   absl::Duration reservation_timeout = absl::Seconds(600);
@@ -112,11 +99,6 @@ struct CoordinatorOptions {
   // coordinator of thousands is busy with their handshakes.
   absl::Duration lost_after = absl::Seconds(5);
   absl::Duration lease = absl::Seconds(10);  // of a slot whose stream broke
-  // How often a slot may fail or be lost and be started again: of every role, and by job name of
-  // those that differ.
-  RestartPolicy restart;
-  std::map<std::string, RestartPolicy> restart_by_job;
-  QuarantinePolicy quarantine;
 
   Clock* clock = RealClock();  // not owned; outlives the coordinator
   // Where events.jsonl is written, on this host (core/coordinator/view/event_log.h). Empty:

@@ -46,19 +46,19 @@ ClusterRecorder::ClusterRecorder(const CoordinatorOptions& options, ViewStore* v
     info->set_cluster_id(options.cluster_id);
     info->set_phase(v1::ClusterInfo::PHASE_RESERVING);
     *info->mutable_started() = TimeToProto(clock_->Now());
-    info->set_input_mode(options.node.input_mode == InputMode::kFeed ? v1::INPUT_MODE_FEED
-                                                                     : v1::INPUT_MODE_DIRECT);
-    info->set_program(options.node.program);
+    info->set_input_mode(options.input_mode == InputMode::kFeed ? v1::INPUT_MODE_FEED
+                                                                : v1::INPUT_MODE_DIRECT);
+    info->set_program(options.program.path);
     info->set_driver_host(LocalHostname());
     info->set_driver_pid(getpid());
     info->set_version(kMillraceVersion);
-    for (const std::string& queue : options.node.queues) info->add_queues(queue);
+    for (const std::string& queue : options.feed.queues) info->add_queues(queue);
     *info->mutable_heartbeat_interval() = DurationToProto(options.heartbeat_interval);
-    info->set_log_dir(options.node.log_dir);
+    info->set_log_dir(options.log_dir);
   });
   Tell("cluster", v1::Event::SEVERITY_INFO, -1, 0,
        absl::StrCat("cluster ", options.cluster_id, " waits for ",
-                    Counted(num_slots_, "node", "nodes"), " of ", options.node.program));
+                    Counted(num_slots_, "node", "nodes"), " of ", options.program.path));
 }
 
 void ClusterRecorder::Tell(v1::Event event) {

@@ -47,9 +47,9 @@ class ClusterRecorderTest : public ::testing::Test {
     CoordinatorOptions options;
     options.cluster_id = "blue";
     options.roles = {{"worker", 0}, {"worker", 1}};
-    options.node.program = "/bin/train";
-    options.node.log_dir = "/logs";
-    options.node.input_mode = InputMode::kFeed;
+    options.program.path = "/bin/train";
+    options.log_dir = "/logs";
+    options.input_mode = InputMode::kFeed;
     options.clock = &clock_;
     return options;
   }

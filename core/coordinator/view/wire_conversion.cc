@@ -136,29 +136,30 @@ absl::StatusOr<NodeReport> ToNodeReport(const v1::NodeUpdate& update) {
   }
 }
 
-v1::NodeSpec ToNodeSpec(const NodeSettings& options, int num_workers, const std::string& sha256,
-                        int64_t program_size) {
+v1::NodeSpec ToNodeSpec(const CoordinatorOptions& options, int num_workers,
+                        const std::string& sha256, int64_t program_size) {
   v1::NodeSpec spec;
-  spec.set_program(options.program);
+  spec.set_program(options.program.path);
   spec.set_sha256(sha256);
   spec.set_program_size(program_size);
-  for (const std::string& arg : options.args) spec.add_args(arg);
-  for (const auto& [name, value] : options.env) (*spec.mutable_env())[name] = value;
+  for (const std::string& arg : options.program.args) spec.add_args(arg);
+  for (const auto& [name, value] : options.program.env) (*spec.mutable_env())[name] = value;
   spec.set_input_mode(options.input_mode == InputMode::kFeed ? v1::INPUT_MODE_FEED
                                                              : v1::INPUT_MODE_DIRECT);
-  for (const std::string& queue : options.queues) spec.add_queues(queue);
+  for (const std::string& queue : options.feed.queues) spec.add_queues(queue);
   spec.set_num_workers(num_workers);
-  spec.set_default_fs(options.default_fs);
+  spec.set_default_fs(options.node.default_fs);
   spec.set_log_dir(options.log_dir);
-  spec.set_release_port(options.release_port);
-  spec.set_feed_budget_bytes(options.feed_budget_bytes);
-  *spec.mutable_stop_grace() = DurationToProto(options.stop_grace);
-  *spec.mutable_stop_timeout() = DurationToProto(options.stop_timeout);
-  spec.set_log_bytes_per_second(options.log_bytes_per_second);
+  spec.set_release_port(options.node.release_port);
+  spec.set_feed_budget_bytes(options.feed.budget_bytes);
+  *spec.mutable_stop_grace() = DurationToProto(options.failure.stop_grace);
+  *spec.mutable_stop_timeout() = DurationToProto(options.failure.stop_timeout);
+  spec.set_log_bytes_per_second(options.node.log_bytes_per_second);
   spec.set_output_window_bytes(options.output_window_bytes);
-  spec.set_feed_port_range(options.feed_port_range);
-  spec.set_gpus_per_node(options.gpus_per_node);
-  for (const auto& [job, count] : options.gpus_by_job) (*spec.mutable_gpus_by_job())[job] = count;
+  spec.set_feed_port_range(options.feed.port_range);
+  spec.set_gpus_per_node(options.node.gpus_per_node);
+  for (const auto& [job, count] : options.node.gpus_by_job)
+    (*spec.mutable_gpus_by_job())[job] = count;
   return spec;
 }
 

@@ -40,7 +40,7 @@ namespace millrace {
 [[nodiscard]] absl::StatusOr<NodeReport> ToNodeReport(const v1::NodeUpdate& update);
 
 // `sha256` empty: the program is not shipped.
-[[nodiscard]] v1::NodeSpec ToNodeSpec(const NodeSettings& options, int num_workers,
+[[nodiscard]] v1::NodeSpec ToNodeSpec(const CoordinatorOptions& options, int num_workers,
                                       const std::string& sha256, int64_t program_size);
 
 // `*out` is empty before.
