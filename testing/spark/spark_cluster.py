@@ -69,9 +69,10 @@ def java_home():
 
 def jvm_options(home):
     """Of the JVMs of the Spark at `home` that have its class path: with its classes as
-    third_party/bazel/spark_distribution.py keeps them, if it does."""
+    third_party/bazel/spark_distribution.py keeps them, if it does. Those of another Java are left alone, without a
+    word."""
     classes = home.with_name(home.name + ".jsa")
-    return f"{JVM_OPTIONS} -XX:SharedArchiveFile={classes}" if classes.is_file() else JVM_OPTIONS
+    return f"{JVM_OPTIONS} -XX:SharedArchiveFile={classes} -Xlog:cds*=off" if classes.is_file() else JVM_OPTIONS
 
 
 def zip_package(folder, archive):
