@@ -8,7 +8,7 @@ _DEPS = [
     "@com_google_googletest//:gtest_main",
 ]
 
-def attack_test(name, deps, srcs = None, as_other_user = False, **kwargs):
+def attack_test(name, deps, srcs = None, size = "medium", as_other_user = False, **kwargs):
     """A cc_test of <name>.cc.
 
     `as_other_user`: it runs programs as another user (other_user.h). Such a test is "local", since a
@@ -16,7 +16,7 @@ def attack_test(name, deps, srcs = None, as_other_user = False, **kwargs):
     """
     cc_test(
         name = name,
-        size = "medium",
+        size = size,
         srcs = srcs or [name + ".cc"],
         tags = ["local"] if as_other_user else [],
         deps = _DEPS + deps + ([":other_user"] if as_other_user else []),
