@@ -67,7 +67,7 @@ _ADDED = {
         **dict.fromkeys(("log_events", "metric_events"), "what the observer hears"),
         **dict.fromkeys(
             (
-                "roles", "cluster_id", "bind_address", "port", "port_range", "advertise_host", "event_log_dir",
+                "cluster_id", "bind_address", "port", "port_range", "advertise_host",
                 "heartbeat_interval", "lost_after", "lease",
             ),
             _OF_COORDINATORS,

@@ -153,7 +153,6 @@ absl::Status CheckAllKnown(const std::deque<Place>& places) {
   return absl::OkStatus();
 }
 
-// Dealt as TFCluster.run does, or named one by one.
 absl::StatusOr<std::vector<NodeRole>> ReadRoles(const Members& params) {
   RoleOptions options{.num_executors = 1};
   MILLRACE_RETURN_IF_ERROR(
@@ -161,16 +160,7 @@ absl::StatusOr<std::vector<NodeRole>> ReadRoles(const Members& params) {
   MILLRACE_RETURN_IF_ERROR(params.Int("num_ps", INT32_MIN, INT32_MAX, &options.num_ps));
   MILLRACE_RETURN_IF_ERROR(params.Text("master_node", &options.master_node));
   MILLRACE_RETURN_IF_ERROR(params.Bool("eval_node", &options.eval_node));
-  if (!params.Has("roles")) return DealRoles(options);
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<Members> entries, params.Groups("roles"));
-  std::vector<NodeRole> roles;
-  for (const Members& entry : entries) {
-    NodeRole role;
-    MILLRACE_RETURN_IF_ERROR(entry.NeededText("job_name", &role.job_name));
-    MILLRACE_RETURN_IF_ERROR(entry.Int("task_index", 0, INT32_MAX, &role.task_index));
-    roles.push_back(std::move(role));
-  }
-  return roles;
+  return DealRoles(options);
 }
 
 absl::Status ReadInputMode(const Members& params, InputMode* out) {
@@ -292,7 +282,6 @@ absl::StatusOr<CoordinatorStart> ParseCoordinatorStart(const Json& object) {
   MILLRACE_RETURN_IF_ERROR(params.Int("port", 0, 65535, &options.port));
   MILLRACE_RETURN_IF_ERROR(ReadPortRange(params, &options.port_range));
   MILLRACE_RETURN_IF_ERROR(params.Text("advertise_host", &options.advertise_host));
-  MILLRACE_RETURN_IF_ERROR(params.Text("event_log_dir", &options.event_log_dir));
   MILLRACE_RETURN_IF_ERROR(params.Duration("reservation_timeout_ms", &options.reservation_timeout));
   MILLRACE_RETURN_IF_ERROR(params.Duration("heartbeat_interval_ms", &options.heartbeat_interval));
   MILLRACE_RETURN_IF_ERROR(params.Duration("lost_after_ms", &options.lost_after));

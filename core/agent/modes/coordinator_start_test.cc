@@ -85,7 +85,8 @@ TEST(CoordinatorStartTest, AFieldThatThereIsNotIsNamedAndSoIsWhereItIs) {
   refused(R"(, "failure": {"queues": []})", R"(there is "params.feed.queues")");
   refused(R"(, "failure": {"restart": {"backoff_ms": 1}})",
           "params.failure.restart has initial_backoff_ms, max_backoff_ms, max_restarts, window_ms");
-  refused(R"(, "roles": [{"job_name": "ps", "index": 1}])", R"("params.roles.index" is unknown)");
+  refused(R"(, "node": {"sidecars": [{"name": "s", "program": "p", "role": "ps:0"}]})",
+          R"("params.node.sidecars.role" is unknown)");
   refused(R"(, "nodes": null)", R"("params.nodes" is unknown: params has advertise_host, args)");
   refused(R"(, "feed": 3)", R"("params.feed" must be an object, found integer)");
   refused(R"(, "\u001b": 1)", R"("params.\x1b" is unknown)");
