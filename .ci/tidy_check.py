@@ -26,14 +26,21 @@ _WITH_VALUE = ("-o", "-MF", "-c", "-include")
 _UNWANTED = re.compile(r"-(W.*|M[DMP]*|f(random-seed|no-canonical|no-working-directory).*|-param=.*|g\d?)$")
 
 
-def sources_of(changed, exists=os.path.exists):
-    """The sources to look at when the files of the list differ."""
+def sources_of(changed, ignored=(), exists=os.path.exists):
+    """The sources to look at when the files of the list differ; those in an ignored folder are another workspace's."""
     found = set()
     for path in changed:
         stem, extension = os.path.splitext(path)
+        if path.startswith(tuple(folder + "/" for folder in ignored)):
+            continue
         if extension in (".cc", ".h") and exists(stem + ".cc"):
             found.add(stem + ".cc")
     return sorted(found)
+
+
+def ignored_folders():
+    with open(".bazelignore", encoding="utf-8") as file:
+        return file.read().split()
 
 
 def package_of(path, exists=os.path.exists):
@@ -106,7 +113,7 @@ def main():
     changed = subprocess.run(
         ["git", "diff", "--name-only", "--diff-filter=d", base, "--"], stdout=subprocess.PIPE, text=True, check=True
     ).stdout.split("\n")
-    sources = sources_of(changed)
+    sources = sources_of(changed, ignored_folders())
     if not sources:
         print("no C++ source differs from", base)
         return 0

@@ -8,7 +8,12 @@ class TidyCheckTest(unittest.TestCase):
     def test_a_header_is_looked_at_through_its_source(self):
         exists = {"a/b.cc", "a/c.cc"}.__contains__
         changed = ["a/b.h", "a/b.cc", "a/alone.h", "a/c.cc", "docs/a.md", ""]
-        self.assertEqual(tidy_check.sources_of(changed, exists), ["a/b.cc", "a/c.cc"])
+        self.assertEqual(tidy_check.sources_of(changed, exists=exists), ["a/b.cc", "a/c.cc"])
+
+    def test_a_source_of_another_workspace_is_left_out(self):
+        changed = ["a/b.cc", "a/bc/d.cc"]
+        self.assertEqual(tidy_check.sources_of(changed, ["a/b"], lambda path: True), changed)
+        self.assertEqual(tidy_check.sources_of(changed, ["a/bc"], lambda path: True), ["a/b.cc"])
 
     def test_the_package_is_the_nearest_folder_with_a_BUILD_file(self):
         exists = {"a/BUILD", "BUILD"}.__contains__
