@@ -16,6 +16,7 @@ import io.millrace.spark.internal.spark.Encoders;
 import io.millrace.spark.internal.spark.FeedPlan;
 import io.millrace.spark.internal.spark.InferenceFeeds;
 import io.millrace.spark.internal.spark.SourceLevel;
+import io.millrace.spark.internal.spark.StreamEnd;
 import io.millrace.spark.internal.spark.TrainRun;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -262,6 +263,7 @@ public final class MillraceCluster implements AutoCloseable {
     FeedSummary summary = job.run();
     if (job.terminated()) {
       terminated = true;
+      run.coordinator().changes().raise();
     }
     return new TrainResult(
         summary.rowsAcked,
@@ -383,14 +385,10 @@ public final class MillraceCluster implements AutoCloseable {
   @SuppressWarnings("deprecation")
   public void shutdown(
       org.apache.spark.streaming.api.java.JavaStreamingContext stream, ShutdownOptions options) {
-    boolean over = false;
     try {
-      while (!over) {
-        over = stream.awaitTerminationOrTimeout(100);
-        if (!over && (terminated || inputMode() == InputMode.FEED && programsHaveEnded() || failure() != null)) {
-          stream.stop(false, failure() == null);
-          over = true;
-        }
+      StreamEnd end = new StreamEnd(run.coordinator().changes(), stream::awaitTermination);
+      if (!end.awaitUnless(() -> terminated || readsNoMore() || failure() != null)) {
+        stream.stop(false, failure() == null);
       }
     } catch (InterruptedException e) {
       throw Interrupts.cancelled("interrupted while the stream went on", e);
@@ -407,6 +405,10 @@ public final class MillraceCluster implements AutoCloseable {
       }
     }
     shutdown(options);
+  }
+
+  private boolean readsNoMore() {
+    return inputMode() == InputMode.FEED && programsHaveEnded();
   }
 
   /** Ends everything at once, without waiting for programs; nothing after {@link #shutdown}. */

@@ -24,6 +24,14 @@ public final class ChangeSignal {
     return count;
   }
 
+  /** Waits until it is raised, without end, if it was not since it said {@code seen}; returns how often it was. */
+  public synchronized long await(long seen) throws InterruptedException {
+    while (count == seen) {
+      wait();
+    }
+    return count;
+  }
+
   /** Waits until it is raised, if it was not since it said {@code seen}; returns how often it was. */
   public synchronized long await(long seen, long millis) throws InterruptedException {
     long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
