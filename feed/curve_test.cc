@@ -165,7 +165,7 @@ TEST_F(CurveTest, TrainsAndInfers) {
 TEST_F(CurveTest, AKeyThatIsAnnouncedLateIsWaitedFor) {
   auto feed = *receiver_->GetDataFeed();
   auto session = Open(Target());
-  absl::SleepFor(absl::Milliseconds(200));  // some refusals; without them the test says less
+  ASSERT_TRUE(Eventually([&] { return feeder_->stats().refused_handshakes >= 2; }, kPatience));
   EXPECT_EQ(session->state().end, SessionEnd::kOpen);
   ASSERT_THAT(Announce(), IsOk());
   ASSERT_THAT(session->Send(Rows({1})), IsOk());

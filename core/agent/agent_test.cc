@@ -29,6 +29,7 @@
 #include "core/proto/time_proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -323,8 +324,8 @@ TEST_F(AgentTest, KilledAgentTakesNodeFamilyAndFilesWithIt) {
   EXPECT_TRUE(WaitGone(node));
   // Of the node's process group, and of a session of its own.
   for (const pid_t pid : Grandchildren()) EXPECT_TRUE(WaitGone(pid)) << pid;
-  for (int i = 0; i < 2000 && !RuntimeFiles().empty(); ++i) usleep(1000);  // the guard's last deed
-  EXPECT_THAT(RuntimeFiles(), IsEmpty());
+  // The guard removes them as its last deed.
+  EXPECT_TRUE(Eventually([&] { return RuntimeFiles().empty(); }));
 }
 
 TEST_F(AgentTest, FloodOfStderrReachesTheFileWholeAndTheCoordinatorWithinABound) {

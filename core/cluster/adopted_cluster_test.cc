@@ -7,10 +7,11 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
@@ -22,6 +23,7 @@
 #include "millrace/adopting_launcher.h"
 #include "millrace/batch_builder.h"
 #include "millrace/cluster.h"
+#include "millrace/launcher.h"
 #include "millrace/source.h"
 #include "resolver/scripted_resolver.h"
 #include "testing/eventually.h"
@@ -45,6 +47,26 @@ MemorySource Rows(int64_t rows, int partitions) {
   builder.AddColumn("x", x);
   return *MemorySource::Split(*builder.Build(), partitions);
 }
+
+// Tells the test when a slot has to wait, as the coordinator is told.
+class AwaitingLauncher final : public AdoptingLauncher {
+ public:
+  using AdoptingLauncher::AdoptingLauncher;
+
+  absl::Status Launch(const std::vector<AgentTicket>& tickets, Events events) override {
+    events.on_awaited = [this, next = std::move(events.on_awaited)](int executor_id,
+                                                                    const std::string& why) {
+      if (absl::StrContains(why, " is taken: ") && !refused_.HasBeenNotified()) refused_.Notify();
+      next(executor_id, why);
+    };
+    return AdoptingLauncher::Launch(tickets, std::move(events));
+  }
+  // Waits until an agent has refused this launcher because it serves another one.
+  [[nodiscard]] bool WaitRefused() { return refused_.WaitForNotificationWithTimeout(kLong); }
+
+ private:
+  Notification refused_;
+};
 
 class AdoptedClusterTest : public ::testing::Test {
  protected:
@@ -246,13 +268,13 @@ TEST_F(AdoptedClusterTest, AClusterWaitsForAgentsThatAnotherOneHas) {
               AllOf(HasSubstr(" is taken: "), HasSubstr((*cluster)->cluster_id())));
 
   absl::StatusOr<std::unique_ptr<Cluster>> third = absl::UnknownError("");
-  AdoptingLauncher waiting(&resolver, launcher_options_);
+  AwaitingLauncher waiting(&resolver, launcher_options_);
   ClusterOptions direct = options_;
   direct.input_mode = InputMode::kDirect;
   {
     const Thread starter("starter",
                          [&] { third = Cluster::Run(waiting, NodeProgram::Path("true"), direct); });
-    absl::SleepFor(absl::Milliseconds(300));  // it is likely to have been refused once
+    EXPECT_TRUE(waiting.WaitRefused());
     EXPECT_THAT((*cluster)->Shutdown({.grace = absl::ZeroDuration()}),
                 StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("worker:1")));
   }

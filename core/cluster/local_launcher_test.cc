@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -20,6 +19,7 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 
 namespace millrace {
 namespace {
@@ -98,14 +98,12 @@ class LocalLauncherTest : public ::testing::Test {
   }
   // What the fake agent was sent.
   static std::string WaitForStart(const std::string& cluster_id, int executor_id) {
-    const absl::Time deadline = absl::Now() + kDeadline;
-    while (absl::Now() < deadline) {
-      const absl::StatusOr<std::string> text =
-          ReadFile(JoinPath(RuntimeDir(cluster_id, executor_id), "start"));
-      if (text.ok() && !text->empty() && text->back() == '\n') return *text;
-      ::usleep(1000);
-    }
-    return "";
+    std::string start;
+    EXPECT_TRUE(Eventually([&] {
+      start = ReadFile(JoinPath(RuntimeDir(cluster_id, executor_id), "start")).value_or("");
+      return absl::EndsWith(start, "\n");
+    }));
+    return start;
   }
 
   Record record_;

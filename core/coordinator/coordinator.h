@@ -34,6 +34,7 @@
 #define CORE_COORDINATOR_COORDINATOR_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -182,6 +183,9 @@ class Coordinator {
   // Ends all streams (CANCELLED), closes the port, joins every thread. Idempotent. Blocks for at
   // most a few seconds. Not from an observer.
   void Shutdown();
+
+  // How many gets of the key-value store wait for their key.
+  [[nodiscard]] size_t KvWaitsForTest() const;
 
  private:
   explicit Coordinator(std::string cluster_id);

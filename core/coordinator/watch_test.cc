@@ -31,6 +31,7 @@
 #include "core/process/descriptor_limit.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/eventually.h"
 #include "testing/ledger/tcp_fault_proxy.h"
 
 extern char** environ;
@@ -520,7 +521,7 @@ TEST(OperatorTest, TheKeyValueStoreIsTheNodesOwn) {
   waiter.Join();
   EXPECT_THAT(got, IsOkAndHolds("hello"));
   Thread ended("ended", [&] { got = client->KvGet("never", kLong); });
-  absl::SleepFor(absl::Milliseconds(100));  // so that it most likely waits already
+  ASSERT_TRUE(Eventually([&] { return coordinator->KvWaitsForTest() == 1; }));
   coordinator->Shutdown();
   ended.Join();
   EXPECT_FALSE(got.ok());

@@ -234,6 +234,7 @@ void FeederLoop::HandleEvents(Connection& connection) {
         return Fail(connection, SessionEnd::kBroken,
                     absl::UnavailableError(absl::StrCat(place, ": nobody listens there")));
       case ZmqEvent::Kind::kHandshakeFailedAuth:
+        Count([](FeederStats& stats) { ++stats.refused_handshakes; });
         if (TryAgainLater(connection)) return;
         return Fail(connection, SessionEnd::kRefused,
                     absl::UnauthenticatedError(absl::StrCat(

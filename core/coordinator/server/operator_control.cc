@@ -75,4 +75,9 @@ void OperatorControl::ListKeys(absl::string_view prefix, size_t limit,
   }
 }
 
+size_t OperatorControl::KvWaits() const {
+  MutexLock lock(&state_->mu);
+  return state_->kv.waits();
+}
+
 }  // namespace millrace

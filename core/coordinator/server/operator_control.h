@@ -38,6 +38,7 @@ class OperatorControl {
   uint64_t Kv(const v1::KvRequest& request, const std::shared_ptr<AttachStream>& answer);
   void EndKv(uint64_t id);
   void ListKeys(absl::string_view prefix, size_t limit, v1::ListKeysReply* reply) const;
+  [[nodiscard]] size_t KvWaits() const;  // of operators and nodes together
 
  private:
   ControlState* const state_;
