@@ -231,7 +231,7 @@ absl::Status Cluster::Impl::EndNodes(const ShutdownOptions& options) {
   }
   const bool fed = options_.input_mode == InputMode::kFeed;
   const absl::Duration grace = std::min(options.grace, options.timeout);
-  // Who is not fed ends when its work is done, which the end of a feed says nothing about.
+  // A node that is not fed ends when its work is done, which the end of a feed says nothing about.
   const absl::Status workers =
       coordinator_->WaitEnded(NodeFilter::kFed, fed ? grace : options.timeout);
   const bool out_of_grace = fed && options.grace < options.timeout;

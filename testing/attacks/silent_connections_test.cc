@@ -1,6 +1,6 @@
 // Strangers who connect to a port of the feed and say nothing, at a node or at a feeder in a JVM:
 // each may for two seconds, and only so many at a time, so that they cannot use up the process's
-// descriptors. Who waits gets his turn.
+// descriptors. A feeder that has to wait gets its turn.
 
 #include <dirent.h>
 #include <poll.h>

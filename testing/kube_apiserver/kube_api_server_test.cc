@@ -54,7 +54,7 @@ TEST(KubeApiServerTest, BothServersEndWithAKilledTest) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-  // Who is killed removes no files.
+  // A process that is killed removes no files.
   for (const auto& entry : std::filesystem::directory_iterator(leaks.folder())) {
     leaks.AllowPath(entry.path().string());
   }

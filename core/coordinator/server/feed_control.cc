@@ -273,7 +273,7 @@ absl::Status FeedControl::LookupPartition(const v1::LookupRequest& request,
     if (absl::Status fed = CheckFed(id); !fed.ok()) return fed;
   } else {
     v1::LookupReply::State state = v1::LookupReply::STATE_UNSPECIFIED;
-    // Who asks again is sent to the same node, as long as it reads.
+    // A task that asks again is sent to the same node, as long as that node reads.
     const std::optional<int> before = ledger_.Assigned(request.feed_id(), request.partition());
     if (before.has_value() && TargetState(*before) == FeedTarget::State::kRunning &&
         state_->nodes[*before].done_queues.empty()) {
