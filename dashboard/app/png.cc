@@ -25,7 +25,7 @@ void AppendChunk(absl::string_view type, absl::string_view data, std::string* ou
 
 }  // namespace
 
-std::string EncodePng(int width, int height, absl::Span<const uint8_t> rgba) {
+std::string EncodePng(int width, int height, std::span<const uint8_t> rgba) {
   // Each row after a filter byte: 2, the difference to the row above, which packs flat areas well.
   const size_t row_bytes = static_cast<size_t>(width) * 3;
   std::vector<uint8_t> raw((row_bytes + 1) * height);

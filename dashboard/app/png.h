@@ -10,15 +10,14 @@
 #define DASHBOARD_APP_PNG_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
-
-#include "absl/types/span.h"
 
 namespace millrace::dashboard {
 
 // `rgba`: rows from the top, 4 bytes a pixel, width * height * 4 of them; alpha is left out. 8 bits
 // a channel, RGB.
-[[nodiscard]] std::string EncodePng(int width, int height, absl::Span<const uint8_t> rgba);
+[[nodiscard]] std::string EncodePng(int width, int height, std::span<const uint8_t> rgba);
 
 }  // namespace millrace::dashboard
 

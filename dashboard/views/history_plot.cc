@@ -80,7 +80,7 @@ const HistoryPoint* Nearest(const HistoryLine& line, double at) {
   return nearest;
 }
 
-void CursorTip(const ViewContext& context, absl::Span<const HistoryLine> lines, ValueUnit unit,
+void CursorTip(const ViewContext& context, std::span<const HistoryLine> lines, ValueUnit unit,
                double at) {
   if (!ImGui::BeginTooltip()) return;
   Mono(context.theme, FormatClock(FromSeconds(at), context.model.options().zone),
@@ -104,7 +104,7 @@ void CursorTip(const ViewContext& context, absl::Span<const HistoryLine> lines, 
   ImGui::EndTooltip();
 }
 
-std::string Csv(const ViewContext& context, absl::Span<const HistoryLine> lines) {
+std::string Csv(const ViewContext& context, std::span<const HistoryLine> lines) {
   CsvTable csv({"time", "line", "mean", "min", "max"});
   for (const HistoryLine& line : lines) {
     for (const HistoryPoint& point : line.points) {
@@ -216,7 +216,7 @@ std::string FormatValue(ValueUnit unit, double value) {
 }
 
 void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
-                 absl::Span<const HistoryLine> lines, ValueUnit unit, float ceiling,
+                 std::span<const HistoryLine> lines, ValueUnit unit, float ceiling,
                  Commands* commands) {
   constexpr ImPlotFlags kFlags = ImPlotFlags_NoTitle | ImPlotFlags_NoMenus |
                                  ImPlotFlags_NoBoxSelect | ImPlotFlags_NoMouseText |
@@ -295,7 +295,7 @@ void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
   ImGui::PopFont();
 }
 
-void Sparkline(const Theme& theme, ImVec2 size, absl::Span<const HistoryPoint> points,
+void Sparkline(const Theme& theme, ImVec2 size, std::span<const HistoryPoint> points,
                absl::Time from, absl::Time to, float ceiling, ImU32 color) {
   const ImVec2 at = ImGui::GetCursorScreenPos();
   ImDrawList* list = ImGui::GetWindowDrawList();

@@ -18,10 +18,10 @@
 #ifndef DASHBOARD_VIEWS_HISTORY_PLOT_H_
 #define DASHBOARD_VIEWS_HISTORY_PLOT_H_
 
+#include <span>
 #include <string>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "dashboard/model/history.h"
 #include "dashboard/views/panel.h"
 
@@ -51,7 +51,7 @@ struct HistoryLine {
 // Draws `lines` over the time brush; the y axis begins at zero and ends at `ceiling` or, if that is
 // 0, above the greatest value.
 void HistoryPlot(const ViewContext& context, const char* id, ImVec2 size,
-                 absl::Span<const HistoryLine> lines, ValueUnit unit, float ceiling,
+                 std::span<const HistoryLine> lines, ValueUnit unit, float ceiling,
                  Commands* commands);
 
 // For plots of other things over the same time, within BeginPlot(): ticks whose labels have room,
@@ -61,7 +61,7 @@ void BrushPlot(const ViewContext& context, double from, double to, Commands* com
 
 // `points` between `from` and `to` as a line of its own scale (0 to the greatest value, or to
 // `ceiling` if that is not 0), at the cursor, which it advances.
-void Sparkline(const Theme& theme, ImVec2 size, absl::Span<const HistoryPoint> points,
+void Sparkline(const Theme& theme, ImVec2 size, std::span<const HistoryPoint> points,
                absl::Time from, absl::Time to, float ceiling, ImU32 color);
 
 // On the current line, if the past is looked at: as of when the values beside it are.

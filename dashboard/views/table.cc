@@ -56,7 +56,7 @@ bool SortsBefore(const SortKey& a, const SortKey& b, bool descending) {
   return descending ? b.text < a.text : a.text < b.text;
 }
 
-void TableHeaders(const Theme& theme, absl::Span<const TableColumn> columns, float scale,
+void TableHeaders(const Theme& theme, std::span<const TableColumn> columns, float scale,
                   int frozen) {
   ImGuiTable* table = ImGui::GetCurrentTable();
   for (const TableColumn& column : columns) {

@@ -20,11 +20,11 @@
 #define DASHBOARD_VIEWS_TABLE_H_
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "dashboard/model/history.h"
 #include "dashboard/views/theme.h"
 #include "imgui.h"
@@ -52,13 +52,13 @@ struct SortKey {
 
 // Sets up the columns of the table that has just begun and draws their headers, which stay on top.
 // The first `frozen` columns stay at the left.
-void TableHeaders(const Theme& theme, absl::Span<const TableColumn> columns, float scale,
+void TableHeaders(const Theme& theme, std::span<const TableColumn> columns, float scale,
                   int frozen = 0);
 
 class SortableTable {
  public:
   // Both outlive it. It is sorted by the first column at first.
-  SortableTable(const char* id, absl::Span<const TableColumn> columns)
+  SortableTable(const char* id, std::span<const TableColumn> columns)
       : id_(id), columns_(columns) {}
 
   // Draws the headers; if it returns true, rows and End() follow.
@@ -83,7 +83,7 @@ class SortableTable {
 
  private:
   const char* const id_;
-  const absl::Span<const TableColumn> columns_;
+  const std::span<const TableColumn> columns_;
   int column_ = 0;
   bool descending_ = false;
   bool changed_ = false;

@@ -183,7 +183,7 @@ void StateBadge(const Theme& theme, v1::SlotState state, absl::string_view text)
   Unformatted(text, theme.text);
 }
 
-void StackedBar(const Theme& theme, ImVec2 size, float total, absl::Span<const BarPart> parts) {
+void StackedBar(const Theme& theme, ImVec2 size, float total, std::span<const BarPart> parts) {
   if (ImGui::GetCurrentWindow()->SkipItems) return;
   const ImVec2 at = ImGui::GetCursorScreenPos();
   ImDrawList* list = ImGui::GetWindowDrawList();
@@ -286,7 +286,7 @@ bool IconButton(const Theme& theme, const char* icon, const char* what) {
   return pressed;
 }
 
-bool Choice(const Theme& theme, const char* id, absl::Span<const char* const> names, int* chosen) {
+bool Choice(const Theme& theme, const char* id, std::span<const char* const> names, int* chosen) {
   bool changed = false;
   ImGui::PushID(id);
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, ImVec2(2, 0));
@@ -325,7 +325,7 @@ bool Matches(absl::string_view haystack, absl::string_view needle) {
          haystack.end();
 }
 
-CsvTable::CsvTable(absl::Span<const absl::string_view> columns) {
+CsvTable::CsvTable(std::initializer_list<absl::string_view> columns) {
   for (const absl::string_view column : columns) Cell(column);
   EndRow();
 }

@@ -15,11 +15,12 @@
 #ifndef DASHBOARD_VIEWS_WIDGETS_H_
 #define DASHBOARD_VIEWS_WIDGETS_H_
 
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "core/proto/coordinator.pb.h"
 #include "dashboard/views/theme.h"
 #include "imgui.h"
@@ -61,7 +62,7 @@ struct BarPart {
   ImU32 color = 0;
 };
 // Parts side by side; what is left of `total` stays empty. Advances the cursor.
-void StackedBar(const Theme& theme, ImVec2 size, float total, absl::Span<const BarPart> parts);
+void StackedBar(const Theme& theme, ImVec2 size, float total, std::span<const BarPart> parts);
 // 0 to 1; kUnknown is drawn hatched.
 void MeterBar(const Theme& theme, ImVec2 size, float value, ImU32 color);
 // Diagonal lines: "not known".
@@ -83,7 +84,7 @@ void Tip(absl::string_view text);
 // A flat button that shows an icon; `what` is its tooltip and its id.
 [[nodiscard]] bool IconButton(const Theme& theme, const char* icon, const char* what);
 // A switch among a few: flat, the chosen one in the accent. Returns true if `chosen` changed.
-[[nodiscard]] bool Choice(const Theme& theme, const char* id, absl::Span<const char* const> names,
+[[nodiscard]] bool Choice(const Theme& theme, const char* id, std::span<const char* const> names,
                           int* chosen);
 // A field with a magnifying glass; takes the keyboard if `focus`. Returns true if `text` changed.
 [[nodiscard]] bool FilterField(const Theme& theme, const char* id, const char* hint, bool focus,
@@ -94,7 +95,7 @@ void Tip(absl::string_view text);
 // Quotes as RFC 4180.
 class CsvTable {
  public:
-  explicit CsvTable(absl::Span<const absl::string_view> columns);
+  explicit CsvTable(std::initializer_list<absl::string_view> columns);
   void Cell(absl::string_view text);
   // An empty cell for what is not known.
   void Cell(double number);
