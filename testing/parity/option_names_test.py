@@ -2,7 +2,7 @@
 
 What millrace/cluster_options.h, node_options.h and restart_policy.h have is looked for in Java's builders, Python's
 classes, the structs of C and the parameters that a coordinator takes. What differs stands in _DIFFERENT, with its
-reason.
+reason. So have the defaults that drivers in Java and Python need themselves.
 """
 
 import ast
@@ -30,6 +30,8 @@ _STRUCTS = {
 _DURATIONS = (
     "stop_grace", "stop_timeout", "reservation_timeout", "window", "duration", "initial_backoff", "max_backoff"
 )  # fmt: skip
+
+_SECONDS = {"Seconds": 1, "Minutes": 60, "Hours": 3600}
 
 _OF_NODES = "agents are told, in their own `start`"
 _OF_FEEDERS = "a feeder of C++ is told; Spark's has CURVE for other hosts alone"
@@ -154,6 +156,90 @@ def _c(struct):
     return _without_unit(set(names) - counts - {"struct_size", "reserved"})
 
 
+# Without end. Values of defaults are what Python has.
+_FOREVER = None
+
+
+def _cpp_value(text):
+    if text == "absl::InfiniteDuration()":
+        return _FOREVER
+    duration = re.fullmatch(r"absl::(Seconds|Minutes|Hours)\((\d+)\)", text)
+    if duration is not None:
+        return int(duration.group(2)) * _SECONDS[duration.group(1)]
+    text = re.sub(r"int64_t\{(\d+)\}", r"\1", text)
+    return _literal({"true": "True", "false": "False"}.get(text, re.sub(r"^\{(.*)\}$", r"(\1)", text)))
+
+
+def _java_value(text):
+    if text == "Durations.FOREVER":
+        return _FOREVER
+    duration = re.fullmatch(r"Duration\.of(Seconds|Minutes|Hours)\((\d+)\)", text)
+    if duration is not None:
+        return int(duration.group(2)) * _SECONDS[duration.group(1)]
+    text = re.sub(r"^Collections\.unmodifiableList\(Arrays\.asList(\(.*\))\)$", r"\1", text)
+    return _literal({"true": "True", "false": "False"}.get(text, re.sub(r"(\d)L\b", r"\1", text)))
+
+
+def _literal(text):
+    """The value of `256 << 20`, `"input"` or `("input", "output")`."""
+    shifted = re.fullmatch(r"(\d+) << (\d+)", text)
+    return int(shifted.group(1)) << int(shifted.group(2)) if shifted else ast.literal_eval(text)
+
+
+def _cpp_defaults():
+    """By name: what TrainOptions, InferenceOptions and ShutdownOptions have, and what drivers need besides."""
+    texts = {}
+    for header, struct, names in (
+        ("millrace/cluster.h", "TrainOptions", None),
+        ("millrace/cluster.h", "InferenceOptions", None),
+        ("millrace/cluster.h", "ShutdownOptions", None),
+        ("millrace/node_options.h", "FeedOptions", ("queues", "budget_bytes")),
+        ("millrace/node_options.h", "FailureOptions", ("stop_grace",)),
+    ):
+        body = re.search(rf"^struct {struct} \{{\n(.*?)^\}}", _text(header), re.MULTILINE | re.DOTALL).group(1)
+        for name, text in re.findall(r"^  [\w:<>]+\*? (\w+) = (.*?);", body, re.MULTILINE):
+            if name == "stop_request" or (names is not None and name not in names):
+                continue
+            if texts.setdefault(name, text) != text:
+                raise AssertionError(f"{struct} has {name} = {text}, another struct {texts[name]}")
+    return {name: _cpp_value(text) for name, text in texts.items()}
+
+
+def _java_defaults():
+    found = re.findall(r"static final \S+ (\w+) = (.*);", _text(f"{_JAVA}/internal/base/Defaults.java"))
+    return {name.lower(): _java_value(text) for name, text in found}
+
+
+def _python_defaults():
+    members = {}
+    exec(_text("millrace/python/millrace/_defaults.py"), members)  # it has constants alone
+    return {name.lower(): value for name, value in members.items() if name.isupper()}
+
+
+def _java_literals(text):
+    """The members with a default of C++ that have a value of their own."""
+    found = re.findall(r"^    private [\w.]+ (\w+) = (.*);", text, re.MULTILINE)
+    names = {re.sub("_(.)", lambda letter: letter.group(1).upper(), name) for name in _cpp_defaults()}
+    return [
+        name for name, value in found if re.sub("Millis$", "", name) in names and not value.startswith("Defaults.")
+    ]
+
+
+def _python_literals(text):
+    """The parameters with a default of C++ that have a value of their own."""
+    literals = []
+    for function in ast.walk(ast.parse(text)):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        arguments = function.args
+        positional = arguments.args[len(arguments.args) - len(arguments.defaults) :]
+        pairs = [*zip(positional, arguments.defaults), *zip(arguments.kwonlyargs, arguments.kw_defaults)]
+        for argument, default in pairs:
+            if argument.arg in _cpp_defaults() and isinstance(default, (ast.Constant, ast.BinOp)):
+                literals.append(argument.arg)
+    return literals
+
+
 class Coordinator:
     """Tells which members its `start` knows: an unknown one is answered with their names."""
 
@@ -205,12 +291,23 @@ class OptionNamesTest(unittest.TestCase):
         self.assertEqual(set(ast.literal_eval(durations)), set(_DURATIONS), "they become java.time.Duration")
 
     def test_the_defaults_that_others_need_are_those_of_cpp(self):
-        header, run = _text("millrace/node_options.h"), _text(f"{_JAVA}/internal/spark/ClusterRun.java")
-        queues = re.search(r" queues = \{(.*)\};", header).group(1)
-        self.assertIn(f"Arrays.asList({queues})", run)
-        self.assertIn(f"_DEFAULT_QUEUES = ({queues})", _text("millrace/python/millrace/local_cluster.py"))
-        grace = re.search(r" stop_grace = absl::Seconds\((\d+)\);", header).group(1)
-        self.assertIn(f"STOP_GRACE = Duration.ofSeconds({grace});", run)
+        self.assertEqual(_java_defaults(), _cpp_defaults())
+        # Which leaves these two to the library.
+        expected = _cpp_defaults()
+        del expected["budget_bytes"], expected["stop_grace"]
+        self.assertEqual(_python_defaults(), expected)
+
+    def test_java_and_python_say_a_default_once(self):
+        for struct in ("TrainOptions", "InferenceOptions", "ShutdownOptions", "internal/feed/SessionOptions"):
+            self.assertEqual(_java_literals(_text(f"{_JAVA}/{struct}.java")), [], struct)
+        for name in ("cluster", "local_cluster", "spark_cluster"):
+            self.assertEqual(_python_literals(_text(f"millrace/python/millrace/{name}.py")), [], name)
+
+    def test_a_default_that_is_said_again_is_found(self):
+        self.assertEqual(_java_literals('    private String queue = "input";\n'), ["queue"])
+        self.assertEqual(_java_literals("    private String queue = Defaults.QUEUE;\n    private long row;\n"), [])
+        self.assertEqual(_python_literals('def f(rows, queue="a", *, batch_bytes=1): ...'), ["queue", "batch_bytes"])
+        self.assertEqual(_python_literals("def train(queue=_defaults.QUEUE, num_partitions=None): ..."), [])
 
     def test_c_has_them(self):
         for struct in _STRUCTS:

@@ -7,6 +7,7 @@ import dataclasses
 import html
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, TypeVar, Union, overload
 
+from millrace import _defaults
 from millrace.options import InputMode, NodeProgram, Program
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster", "NodeInfo", "TrainResult"]
 
-THREE_DAYS = 259_200.0
 _Self = TypeVar("_Self", bound="Cluster")
 
 
@@ -126,11 +126,13 @@ class Cluster(abc.ABC):
     # ---- what every cluster can -----------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def end_feed(self, queue: str = "input") -> None:
+    def end_feed(self, queue: str = _defaults.QUEUE) -> None:
         """Ends what nodes do with a queue: their feed ends once what was fed is read."""
 
     @abc.abstractmethod
-    def shutdown(self, *, grace: Optional[float] = None, timeout: Optional[float] = THREE_DAYS) -> None:
+    def shutdown(
+        self, *, grace: Optional[float] = _defaults.GRACE, timeout: Optional[float] = _defaults.TIMEOUT
+    ) -> None:
         """Ends all queues, waits for chief, master and workers, then stops ps and evaluator. Idempotent.
 
         grace: in InputMode.FEED how long workers may take after the end of their rows, then they are asked to

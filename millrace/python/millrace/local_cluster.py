@@ -8,7 +8,7 @@ import weakref
 from ctypes import byref, c_void_p
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
-from millrace import _driver_library, _library
+from millrace import _defaults, _driver_library, _library
 from millrace._capsule import ArrowArrayStream
 from millrace._driver_library import (
     ON_FAILURE,
@@ -23,7 +23,7 @@ from millrace._driver_library import (
 from millrace._interrupt import interruptible
 from millrace._library import Handle
 from millrace._local_options import c_options, ms
-from millrace.cluster import THREE_DAYS, Cluster, NodeInfo, TrainResult
+from millrace.cluster import Cluster, NodeInfo, TrainResult
 from millrace.error import InvalidArgumentError, MillraceError
 from millrace.inference import InferenceResult
 from millrace.options import ClusterObserver, FeedOptions, InputMode, NodeProgram, Program, local_options, local_program
@@ -33,8 +33,6 @@ __all__ = ["LocalCluster", "start_here"]
 
 _PARTITIONS_PER_NODE = 4  # of one table: who is faster takes more of them
 _FED_JOBS = ("chief", "master", "worker")
-# As FeedOptions in C++ has them.
-_DEFAULT_QUEUES = ("input", "output", "error")
 
 
 class _Listener:
@@ -114,7 +112,7 @@ class LocalCluster(Cluster):
                 driver_library().millrace_cluster_address(pointer).decode(),
                 len(nodes),
                 InputMode(options.get("input_mode", InputMode.DIRECT)),
-                options.get("feed", FeedOptions()).queues or _DEFAULT_QUEUES,
+                options.get("feed", FeedOptions()).queues or _defaults.QUEUES,
             )
 
     # ---- feeding --------------------------------------------------------------------------------------------
@@ -122,13 +120,13 @@ class LocalCluster(Cluster):
     def train(
         self,
         data: Any,
-        num_epochs: int = 1,
-        feed_timeout: Optional[float] = 600.0,
-        queue: str = "input",
-        end_of_feed: bool = False,
+        num_epochs: int = _defaults.NUM_EPOCHS,
+        feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
+        queue: str = _defaults.QUEUE,
+        end_of_feed: bool = _defaults.END_OF_FEED,
         *,
         num_partitions: Optional[int] = None,
-        batch_bytes: int = 1 << 20,
+        batch_bytes: int = _defaults.BATCH_BYTES,
     ) -> TrainResult:
         """Feeds every row, num_epochs times; returns when programs have used them all, or stopped reading.
 
@@ -159,11 +157,11 @@ class LocalCluster(Cluster):
     def inference(
         self,
         data: Any,
-        feed_timeout: Optional[float] = 600.0,
-        queue: str = "input",
+        feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
+        queue: str = _defaults.QUEUE,
         *,
         num_partitions: Optional[int] = None,
-        batch_bytes: int = 1 << 20,
+        batch_bytes: int = _defaults.BATCH_BYTES,
     ) -> InferenceResult:
         """Feeds every row of `data`, as train() does, and returns the nodes' results: one for each, in order."""
         source = source_of(data, num_partitions, self._default_partitions)
@@ -200,13 +198,15 @@ class LocalCluster(Cluster):
             self._listener.explain(error)
             raise
 
-    def end_feed(self, queue: str = "input") -> None:
+    def end_feed(self, queue: str = _defaults.QUEUE) -> None:
         with self._handle as pointer:
             _driver_library.call("millrace_cluster_end_feed", pointer, queue.encode())
 
     # ---- the end --------------------------------------------------------------------------------------------
 
-    def shutdown(self, *, grace: Optional[float] = None, timeout: Optional[float] = THREE_DAYS) -> None:
+    def shutdown(
+        self, *, grace: Optional[float] = _defaults.GRACE, timeout: Optional[float] = _defaults.TIMEOUT
+    ) -> None:
         options = Shutdown(ctypes.sizeof(Shutdown), ms(grace), ms(timeout))
 
         def run() -> None:

@@ -13,7 +13,7 @@ import traceback
 from ctypes import byref, c_char_p, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, Union
 
-from millrace import _library
+from millrace import _defaults, _library
 from millrace._library import Handle, NodeInfo, Strings, call, library
 from millrace.error import (
     DeadlineExceededError,
@@ -131,7 +131,7 @@ class Node:
         self,
         batch: int = 64,
         mode: str = "train",
-        queue: str = "input",
+        queue: str = _defaults.QUEUE,
         columns: Optional[Columns] = None,
     ) -> Feed:
         """The rows that the cluster feeds to this node, `batch` at a time. `mode` is "train", or "inference",

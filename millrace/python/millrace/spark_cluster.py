@@ -9,9 +9,9 @@ import logging
 import pathlib
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Union, overload
 
-from millrace import _jvm
+from millrace import _defaults, _jvm
 from millrace._jvm import translated
-from millrace.cluster import THREE_DAYS, Cluster, NodeInfo, TrainResult
+from millrace.cluster import Cluster, NodeInfo, TrainResult
 from millrace.error import InvalidArgumentError, MillraceError, NotFoundError
 from millrace.options import InputMode, NodeProgram, spark_options
 
@@ -59,29 +59,29 @@ class SparkCluster(Cluster):
     def train(
         self,
         data: DataFrame,
-        num_epochs: int = 1,
-        feed_timeout: Optional[float] = 600.0,
-        queue: str = "input",
-        end_of_feed: bool = False,
+        num_epochs: int = _defaults.NUM_EPOCHS,
+        feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
+        queue: str = _defaults.QUEUE,
+        end_of_feed: bool = _defaults.END_OF_FEED,
     ) -> TrainResult: ...
 
     @overload
     def train(  # type: ignore[overload-cannot-match]  # where there is no PySpark, both are Any
         self,
         data: DStream,
-        num_epochs: int = 1,
-        feed_timeout: Optional[float] = 600.0,
-        queue: str = "input",
-        end_of_feed: bool = False,
+        num_epochs: int = _defaults.NUM_EPOCHS,
+        feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
+        queue: str = _defaults.QUEUE,
+        end_of_feed: bool = _defaults.END_OF_FEED,
     ) -> None: ...
 
     def train(
         self,
         data: Any,
-        num_epochs: int = 1,
-        feed_timeout: Optional[float] = 600.0,
-        queue: str = "input",
-        end_of_feed: bool = False,
+        num_epochs: int = _defaults.NUM_EPOCHS,
+        feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
+        queue: str = _defaults.QUEUE,
+        end_of_feed: bool = _defaults.END_OF_FEED,
     ) -> Optional[TrainResult]:
         """Feeds every row, num_epochs times; returns when programs have used them all, or stopped reading.
 
@@ -131,9 +131,9 @@ class SparkCluster(Cluster):
 
     def train_batches(
         self,
-        num_epochs: int = 1,
-        feed_timeout: Optional[float] = 600.0,
-        queue: str = "input",
+        num_epochs: int = _defaults.NUM_EPOCHS,
+        feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
+        queue: str = _defaults.QUEUE,
     ) -> Callable[[DataFrame, int], None]:
         """What Structured Streaming is to do with each batch: feed it.
 
@@ -164,8 +164,8 @@ class SparkCluster(Cluster):
         self,
         data: DataFrame,
         result_schema: Union[StructType, str],
-        feed_timeout: Optional[float] = 600.0,
-        queue: str = "input",
+        feed_timeout: Optional[float] = _defaults.FEED_TIMEOUT,
+        queue: str = _defaults.QUEUE,
     ) -> DataFrame:
         """The results of nodes for every row, one for each, in order; lazy: each action feeds the rows.
 
@@ -181,7 +181,7 @@ class SparkCluster(Cluster):
             java = self._java.inference(_java_frame(data), schema, options)
         return type(data)(java, self._spark)
 
-    def end_feed(self, queue: str = "input") -> None:
+    def end_feed(self, queue: str = _defaults.QUEUE) -> None:
         with translated():
             self._java.endFeed(queue)
 
@@ -189,8 +189,8 @@ class SparkCluster(Cluster):
         self,
         ssc: Optional[StreamingContext] = None,
         *,
-        grace: Optional[float] = None,
-        timeout: Optional[float] = THREE_DAYS,
+        grace: Optional[float] = _defaults.GRACE,
+        timeout: Optional[float] = _defaults.TIMEOUT,
     ) -> None:
         """As Cluster.shutdown. ssc: of streams that train() was given; first waits until somebody stops it, or the
         programs read no more or have ended, or the cluster has failed, and stops it then, gracefully, without the

@@ -1,5 +1,6 @@
 package io.millrace.spark;
 
+import io.millrace.spark.internal.base.Defaults;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.Objects;
@@ -35,8 +36,8 @@ public final class InferenceOptions implements Serializable {
 
   /** Collects the options. Not thread-safe. */
   public static final class Builder {
-    private Duration feedTimeout = Duration.ofMinutes(10);
-    private String queue = "input";
+    private Duration feedTimeout = Defaults.FEED_TIMEOUT;
+    private String queue = Defaults.QUEUE;
 
     private Builder() {}
 

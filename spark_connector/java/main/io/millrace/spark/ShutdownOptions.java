@@ -1,6 +1,6 @@
 package io.millrace.spark;
 
-import io.millrace.spark.internal.base.Durations;
+import io.millrace.spark.internal.base.Defaults;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.Objects;
@@ -38,8 +38,8 @@ public final class ShutdownOptions implements Serializable {
 
   /** Collects the options. Not thread-safe. */
   public static final class Builder {
-    private Duration grace = Durations.FOREVER;
-    private Duration timeout = Duration.ofHours(72);
+    private Duration grace = Defaults.GRACE;
+    private Duration timeout = Defaults.TIMEOUT;
 
     private Builder() {}
 

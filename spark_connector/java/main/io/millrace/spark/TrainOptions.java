@@ -1,5 +1,6 @@
 package io.millrace.spark;
 
+import io.millrace.spark.internal.base.Defaults;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.Objects;
@@ -47,10 +48,10 @@ public final class TrainOptions implements Serializable {
 
   /** Collects the options. Not thread-safe. */
   public static final class Builder {
-    private int numEpochs = 1;
-    private Duration feedTimeout = Duration.ofMinutes(10);
-    private String queue = "input";
-    private boolean endOfFeed;
+    private int numEpochs = Defaults.NUM_EPOCHS;
+    private Duration feedTimeout = Defaults.FEED_TIMEOUT;
+    private String queue = Defaults.QUEUE;
+    private boolean endOfFeed = Defaults.END_OF_FEED;
 
     private Builder() {}
 

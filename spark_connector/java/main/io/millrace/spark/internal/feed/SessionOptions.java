@@ -1,13 +1,11 @@
 package io.millrace.spark.internal.feed;
 
+import io.millrace.spark.internal.base.Defaults;
 import java.util.Objects;
 import java.util.function.BooleanSupplier;
 
 /** What one session feeds: one partition, or the rest of one, to one queue. Immutable. */
 public final class SessionOptions {
-  /** As much as a node's. */
-  public static final long DEFAULT_BUDGET_BYTES = 256L << 20;
-
   final String feedId;
   final String queue;
   final FeedMode mode;
@@ -40,17 +38,17 @@ public final class SessionOptions {
     return new Builder(feedId, mode);
   }
 
-  /** Collects the options; what is not set is 0, the queue "input", the timeout 600 s, the budget 256 MiB. */
+  /** Collects the options; what is not set is 0, or what {@link Defaults} has. */
   public static final class Builder {
     private final String feedId;
     private final FeedMode mode;
-    private String queue = "input";
+    private String queue = Defaults.QUEUE;
     private long partition;
     private long dataEpoch;
     private long feederAttempt;
     private long firstRow;
-    private long feedTimeoutMillis = 600_000;
-    private long budgetBytes = DEFAULT_BUDGET_BYTES;
+    private long feedTimeoutMillis = Defaults.FEED_TIMEOUT.toMillis();
+    private long budgetBytes = Defaults.BUDGET_BYTES;
     private boolean sharedMemory;
     private FeedProgress progress;
     private BooleanSupplier cancelled = () -> false;

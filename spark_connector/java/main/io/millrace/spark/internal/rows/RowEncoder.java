@@ -3,6 +3,7 @@ package io.millrace.spark.internal.rows;
 import io.millrace.spark.internal.arrow.ArrowSchema;
 import io.millrace.spark.internal.arrow.BatchBuilder;
 import io.millrace.spark.internal.arrow.EncodedBatch;
+import io.millrace.spark.internal.base.Defaults;
 import java.util.Iterator;
 
 /**
@@ -20,7 +21,7 @@ import java.util.Iterator;
  */
 public abstract class RowEncoder<T> {
   // Large enough that a batch costs little beside its bytes, small enough that a node begins early.
-  static final long BATCH_BYTES = 1 << 20;
+  static final long BATCH_BYTES = Defaults.BATCH_BYTES;
   private static final int BATCH_ROWS = 1 << 16;
 
   private BatchBuilder builder;

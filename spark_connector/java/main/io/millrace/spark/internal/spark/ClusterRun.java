@@ -7,6 +7,7 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.NodeProgram;
 import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.Defaults;
 import io.millrace.spark.internal.base.Durations;
 import io.millrace.spark.internal.base.Interrupts;
 import io.millrace.spark.internal.base.JsonObject;
@@ -18,8 +19,6 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -45,11 +44,6 @@ public final class ClusterRun {
   private static final long FEED_MILLIS = 3_000;
   private static final long EXPLAIN_NANOS = TimeUnit.SECONDS.toNanos(3);
   private static final long LATE_EXECUTORS_NANOS = TimeUnit.SECONDS.toNanos(30);
-
-  /** What C++ has where none is set (FeedOptions::queues, FailureOptions::stop_grace): the driver needs both here. */
-  private static final List<String> QUEUES =
-      Collections.unmodifiableList(Arrays.asList("input", "output", "error"));
-  private static final Duration STOP_GRACE = Duration.ofSeconds(5);
 
   private final JavaSparkContext spark;
   private final ClusterOptions options;
@@ -323,7 +317,7 @@ public final class ClusterRun {
 
   /** Names that train, inference and the nodes may use. */
   public List<String> queues() {
-    return options.feed().queues() == null ? QUEUES : options.feed().queues();
+    return options.feed().queues() == null ? Defaults.QUEUES : options.feed().queues();
   }
 
   /** The file system before relative paths of nodes. */
@@ -406,7 +400,7 @@ public final class ClusterRun {
     coordinator.call("end_feed", new Params());
     boolean isFed = options.inputMode() == InputMode.FEED;
     long left = left(timeoutMillis, began);
-    // Who is not fed ends when its work is done, which the end of a feed says nothing about.
+    // A worker that is not fed ends when its own work is done, so the grace after the end of the feed is not for it.
     String stuck = awaitEnded("fed", isFed ? least(graceMillis, left) : left);
     if (stuck != null) {
       coordinator.call("stop", Params.of("filter", "fed").and("reason", "the time of the shutdown is over"));
@@ -418,7 +412,7 @@ public final class ClusterRun {
     long rest = left(timeoutMillis, began);
     if (rest >= 0) {
       Duration grace = options.failure().stopGrace();
-      rest = Math.max(rest, Math.min(Durations.millis(grace == null ? STOP_GRACE : grace), timeoutMillis));
+      rest = Math.max(rest, Math.min(Durations.millis(grace == null ? Defaults.STOP_GRACE : grace), timeoutMillis));
     }
     String late = awaitEnded("all", rest);
     if (late != null) {

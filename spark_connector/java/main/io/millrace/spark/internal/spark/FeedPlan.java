@@ -1,8 +1,8 @@
 package io.millrace.spark.internal.spark;
 
+import io.millrace.spark.internal.base.Defaults;
 import io.millrace.spark.internal.cluster.CoordinatorAddress;
 import io.millrace.spark.internal.cluster.ExecutorSite;
-import io.millrace.spark.internal.feed.SessionOptions;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
@@ -96,7 +96,7 @@ public final class FeedPlan implements Serializable {
     this.partitions = partitions;
     this.determinate = determinate;
     this.sharedMemory = sharedMemory;
-    this.budgetBytes = budgetBytes == null ? SessionOptions.DEFAULT_BUDGET_BYTES : budgetBytes;
+    this.budgetBytes = budgetBytes == null ? Defaults.BUDGET_BYTES : budgetBytes;
     this.fedNodes = fedNodes;
     this.reviver = reviver;
     this.openFeed = feed;
