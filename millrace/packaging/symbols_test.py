@@ -1,8 +1,8 @@
 """What libmillrace-node.so and libmillrace-cluster.so show: the names in *.symbols, and no other.
 
 Functions and data of their own; what the compiler makes anew in each program that needs it (inline functions,
-templates, vtables) depends on its flags and is not listed, nor are the messages in millrace::v1. To accept
-a change: run this file with --write.
+templates, vtables) depends on its flags and is not listed. Every function that their headers declare is among them.
+To accept a change: run this file with --write.
 """
 
 import os
@@ -11,7 +11,18 @@ import subprocess
 import sys
 import unittest
 
-FOLDER = os.path.join(os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"], "millrace", "millrace", "packaging")
+import declarations
+
+ROOT = os.path.join(os.environ.get("TEST_SRCDIR") or os.environ["RUNFILES_DIR"], "millrace")
+FOLDER = os.path.join(ROOT, "millrace", "packaging")
+# What the users of a library include, of the headers in public_headers.txt.
+INCLUDED = {
+    "node": ["millrace/batch.h", "millrace/node.h"],
+    "cluster": ["millrace/batch.h", "millrace/client.h", "millrace/cluster.h", "millrace/resolver.h",
+                "millrace/source.h"],
+}
+# Those of the C libraries, and one of macros alone.
+OTHERS = ["millrace/c/cluster.h", "millrace/c/millrace.h", "millrace/status_macros.h"]
 
 
 def library(name):
@@ -23,13 +34,29 @@ def output(*command):
 
 
 def symbols(name):
-    """Their names without parameters, each once, in order."""
+    """Their names, each once, in order; without parameters but where the name is an operator of no class."""
     found = set()
     for line in output("nm", "-DC", "--defined-only", library(name)).splitlines():
         kind, text = line.split(" ", 2)[1:]
-        if kind in "TDBR" and not text.startswith("millrace::v1::"):
-            found.add(re.sub(r"(?<!operator)\(.*", "", text.replace("[abi:cxx11]", "")))
+        if kind in "TDBR":
+            text = text.replace("[abi:cxx11]", "")
+            found.add(text if text.startswith("millrace::operator") else re.sub(r"(?<!operator)\(.*", "", text))
     return sorted(found)
+
+
+def declared(name):
+    """The functions that the headers of a library declare, those of millrace::internal aside: no program calls them."""
+    found, read, waiting = set(), set(), list(INCLUDED[name])
+    while waiting:
+        header = waiting.pop()
+        if header in read:
+            continue
+        read.add(header)
+        with open(os.path.join(ROOT, header), encoding="utf-8") as file:
+            text = file.read()
+        waiting += re.findall(r'(?m)^#include "(millrace/.+)"$', text)
+        found |= {function for function in declarations.functions(text) if "::internal::" not in function}
+    return found
 
 
 def listed(name):
@@ -49,6 +76,55 @@ class SymbolsTest(unittest.TestCase):
         self.assertEqual(have, want, f"to accept it: {' '.join(sys.argv)} --write")
         for symbol in output("nm", "-DC", "--defined-only", library(name)).splitlines():
             self.assertIn("millrace::", symbol)
+
+    def test_they_have_every_function_that_their_headers_declare(self):
+        for name in INCLUDED:
+            with self.subTest(library=name):
+                self.assertEqual(sorted(declared(name).difference(symbols(name))), [])
+
+    def test_every_public_header_belongs_to_a_library(self):
+        with open(os.path.join(FOLDER, "public_headers.txt"), encoding="utf-8") as file:
+            self.assertEqual(sorted(set(sum(INCLUDED.values(), OTHERS))), sorted(file.read().split()))
+
+    def test_declarations_are_found(self):
+        self.assertEqual(declarations.functions("""
+            #define MACRO(x) f(x);
+            namespace millrace {
+            enum class Kind { kOne, kTwo };
+            int Free(absl::string_view text, const Options& options = {});  // Not();
+            [[nodiscard]] absl::StatusOr<std::function<void(int)>> Templates();
+            inline int Inline() { if (true) { Call(); } return 1; }
+            template <typename T>
+            T Template();
+            class Class : public Base {
+             public:
+              explicit Class(int x) : x_(x) {}
+              ~Class() override;
+              Class(const Class&) = delete;
+              Class& operator=(Class&&) noexcept;
+              virtual void Pure() = 0;
+              int operator[](size_t row) const;
+              friend bool operator==(const Class& a, const Class& b);
+              struct Options {
+                absl::Duration wait = absl::Seconds(5);
+                std::function<void(const std::function<void()>& taken)> on_operator;
+                bool empty() const;
+              };
+             protected:
+              int x(char c = '{');
+             private:
+              void Private();
+            };
+            }"""), {
+                "millrace::Free",
+                "millrace::Templates",
+                "millrace::Class::~Class",
+                "millrace::Class::operator=",
+                "millrace::Class::operator[]",
+                "millrace::operator==(millrace::Class const&, millrace::Class const&)",
+                "millrace::Class::Options::empty",
+                "millrace::Class::x",
+            })
 
     def test_their_names_in_the_linker_have_a_version(self):
         for name in ("node", "cluster"):
