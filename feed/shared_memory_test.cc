@@ -1,11 +1,9 @@
 // Rows through memory that a node shares with its feeders (docs/feed_protocol.md, section 10): both
 // ends in one process, and each killed in a process of its own, `--kills=10000` of each by hand.
 
-#include <dirent.h>
 #include <signal.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -28,6 +26,7 @@
 #include "feed/feeder/node_directory.h"
 #include "feed/receiver/data_feed.h"
 #include "feed/receiver/receiver.h"
+#include "feed/segment/segment_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/batch.h"
@@ -274,26 +273,6 @@ TEST(SharedMemoryTest, RoomOfSessionsThatEndIsUsedAgain) {
 
 // How often each side is killed; `--kills` changes it.
 int kills = 50;
-
-int OpenDescriptors() {
-  DIR* folder = opendir("/proc/self/fd");
-  int count = 0;
-  while (readdir(folder) != nullptr) ++count;
-  closedir(folder);
-  return count;
-}
-
-// Memory files of this process that are mapped here.
-int MappedSegments() {
-  std::FILE* maps = std::fopen("/proc/self/maps", "re");
-  int count = 0;
-  char line[4096];
-  while (std::fgets(line, sizeof(line), maps) != nullptr) {
-    if (std::string(line).find("memfd:millrace-feed") != std::string::npos) ++count;
-  }
-  std::fclose(maps);
-  return count;
-}
 
 // `--feeder=ipc,tcp,key,feed`: feeds until it is killed.
 int FeedForEver(const std::string& argument) {

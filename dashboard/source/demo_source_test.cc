@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "core/base/status_matchers.h"
 #include "dashboard/model/dashboard_model.h"
+#include "dashboard/source/update_source_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -21,17 +22,6 @@ using ::testing::HasSubstr;
 
 const absl::Time kStarted =
     absl::FromCivil(absl::CivilSecond(2026, 1, 1, 10, 40, 0), absl::UTCTimeZone());
-
-// Takes all that has come by `now`.
-void PollAll(UpdateSource* source, absl::Time now, DashboardModel* model) {
-  std::vector<SourceUpdate> updates;
-  do {
-    updates.clear();
-    source->Poll(now, 64, &updates);
-    for (const SourceUpdate& update : updates) model->Apply(update);
-  } while (updates.size() == 64);
-  model->Advance(source->ModelTime(now));
-}
 
 std::unique_ptr<UpdateSource> MakeSource(DemoOptions options) {
   options.started = kStarted;

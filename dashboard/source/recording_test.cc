@@ -16,6 +16,7 @@
 #include "core/base/status_matchers.h"
 #include "dashboard/model/dashboard_model.h"
 #include "dashboard/source/demo_source.h"
+#include "dashboard/source/update_source_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -25,16 +26,6 @@ namespace {
 using ::testing::HasSubstr;
 
 const absl::Time kStarted = absl::FromUnixSeconds(1'700'000'000);
-
-void PollAll(UpdateSource* source, absl::Time now, DashboardModel* model) {
-  std::vector<SourceUpdate> updates;
-  do {
-    updates.clear();
-    source->Poll(now, 64, &updates);
-    for (const SourceUpdate& update : updates) model->Apply(update);
-  } while (updates.size() == 64);
-  model->Advance(source->ModelTime(now));
-}
 
 class Recording : public testing::Test {
  protected:

@@ -3,7 +3,8 @@
 // What tests of the node's side without sockets have in common: a ReceiverCore with two queues and
 // a clock that stands still, sessions, and the frames that are due as text. Test only.
 //
-// Defines: ReceiverCoreTest, Rows(), Values(), kBudget.
+// Defines: ReceiverCoreTest, kBudget. Rows() and Values() are in receiver_rows_testing.h, included
+// here.
 
 #ifndef FEED_RECEIVER_RECEIVER_CORE_TESTING_H_
 #define FEED_RECEIVER_RECEIVER_CORE_TESTING_H_
@@ -24,28 +25,16 @@
 #include "feed/receiver/data_feed.h"
 #include "feed/receiver/receive_session.h"
 #include "feed/receiver/receiver_core.h"
+#include "feed/receiver/receiver_rows_testing.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "millrace/batch_builder.h"
 #include "millrace/data_feed.h"
 #include "millrace/record_batch.h"
 
 namespace millrace {
 
 inline constexpr int64_t kBudget = 8000;
-
-inline RecordBatch Rows(int64_t first, int64_t rows) {
-  std::vector<int64_t> values;
-  for (int64_t r = first; r < first + rows; ++r) values.push_back(r);
-  return *BatchBuilder().AddColumn("id", std::move(values)).Build();
-}
-
-inline std::vector<int64_t> Values(const Batch& batch) {
-  if (batch.empty()) return {};
-  const auto column = batch.column<int64_t>("id");
-  return {column.begin(), column.end()};
-}
 
 class ReceiverCoreTest : public testing::Test {
  protected:

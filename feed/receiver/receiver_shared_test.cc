@@ -2,14 +2,12 @@
 
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -20,26 +18,19 @@
 #include "feed/receiver/raw_feeder.h"
 #include "feed/receiver/receiver.h"
 #include "feed/receiver/receiver_core.h"
+#include "feed/receiver/receiver_rows_testing.h"
 #include "feed/segment/room_table.h"
 #include "feed/segment/segment.h"
+#include "feed/segment/segment_testing.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "millrace/batch_builder.h"
 #include "millrace/record_batch.h"
 
 namespace millrace {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr char kNonce[] = "5b0c9e1f22d3a4b6";
-
-RecordBatch Rows(int64_t first, int64_t rows) {
-  std::vector<int64_t> values;
-  for (int64_t row = first; row < first + rows; ++row) values.push_back(row);
-  return *BatchBuilder().AddColumn("id", std::move(values)).Build();
-}
 
 class ReceiverSharedTest : public testing::Test {
  protected:
@@ -200,15 +191,6 @@ TEST_F(ReceiverSharedTest, LaterSessionsAreNotToldOfTheSegmentAgain) {
     }
     receiver_->FeedEnd(open.feed_id, true);
   }
-}
-
-int MappedSegments() {
-  std::ifstream maps("/proc/self/maps");
-  int count = 0;
-  for (std::string line; std::getline(maps, line);) {
-    if (absl::StrContains(line, "memfd:millrace-feed")) ++count;
-  }
-  return count;
 }
 
 // Its connection may stand for long, and nothing of it is read: its room is for others.

@@ -19,10 +19,10 @@
 #include "core/base/status_matchers.h"
 #include "core/net/port_range.h"
 #include "feed/receiver/raw_feeder.h"
+#include "feed/receiver/receiver_rows_testing.h"
 #include "feed/wire/frame.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "millrace/batch_builder.h"
 #include "millrace/data_feed.h"
 #include "millrace/record_batch.h"
 #include "testing/eventually.h"
@@ -32,19 +32,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr char kNonce[] = "5b0c9e1f22d3a4b6";
-
-RecordBatch Rows(int64_t first, int64_t rows) {
-  std::vector<int64_t> values;
-  for (int64_t r = first; r < first + rows; ++r) values.push_back(r);
-  return *BatchBuilder().AddColumn("id", std::move(values)).Build();
-}
-
-std::vector<int64_t> Values(const Batch& batch) {
-  const auto column = batch.column<int64_t>("id");
-  return {column.begin(), column.end()};
-}
 
 class ReceiverTest : public testing::Test {
  protected:

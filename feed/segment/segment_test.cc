@@ -1,6 +1,5 @@
 #include "feed/segment/segment.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -26,6 +25,7 @@
 #include "core/base/status_matchers.h"
 #include "core/base/unique_fd.h"
 #include "feed/segment/room_table.h"
+#include "feed/segment/segment_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -46,14 +46,6 @@ T Must(absl::StatusOr<T> result) {
 
 std::string PathOf(const SegmentName& name) {
   return absl::StrCat("/proc/", name.pid, "/fd/", name.fd);
-}
-
-int OpenDescriptors() {
-  DIR* folder = opendir("/proc/self/fd");
-  int count = 0;
-  while (readdir(folder) != nullptr) ++count;
-  closedir(folder);
-  return count;
 }
 
 TEST(SegmentTest, WhatTheFeederWritesTheNodeReadsWhereItLies) {
