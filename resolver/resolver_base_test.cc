@@ -15,12 +15,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
-ClusterSpec TwoWorkers() {
-  ClusterSpec spec;
-  EXPECT_THAT(spec.AddJob("worker", {"a:1", "b:1"}), IsOk());
-  return spec;
-}
-
 TEST(ResolverBaseTest, MasterIsTheAddressOfTheTaskGivenOrOfThisOne) {
   ScriptedResolver resolver(TwoWorkers(),
                             {.task_type = "worker", .task_id = 1, .rpc_layer = "grpc"});

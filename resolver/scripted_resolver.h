@@ -1,6 +1,8 @@
 // File: resolver/scripted_resolver.h
 //
 // A resolver that answers what a test tells it to. Test only.
+//
+// Defines: ScriptedResolver, TwoWorkers().
 
 #ifndef RESOLVER_SCRIPTED_RESOLVER_H_
 #define RESOLVER_SCRIPTED_RESOLVER_H_
@@ -18,6 +20,11 @@
 #include "millrace/resolver_base.h"
 
 namespace millrace {
+
+// worker:0 at a:1 and worker:1 at b:1.
+inline ClusterSpec TwoWorkers() {
+  return *ClusterSpec::Create({{"worker", ClusterSpec::TaskList{"a:1", "b:1"}}});
+}
 
 // Watched by polling. Thread safety: thread-safe.
 class ScriptedResolver : public ResolverBase {

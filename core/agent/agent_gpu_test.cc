@@ -1,7 +1,6 @@
 // Runs real agents on fake NVML: what their nodes find, and what they hold.
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 #include "core/gpu/gpu_snapshot.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/child_process.h"
 #include "testing/eventually.h"
 
 namespace millrace {
@@ -22,11 +22,6 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
-
-std::string RunFile(const std::string& path) {
-  char folder[4096];
-  return JoinPath(getcwd(folder, sizeof(folder)), path);
-}
 
 // One agent with its coordinator.
 struct Node {
@@ -63,9 +58,9 @@ class AgentGpuTest : public AgentTest {
     node.coordinator = std::make_unique<FakeCoordinator>(options);
     // Of equal names the first counts.
     std::vector<std::string> env = more_env;
-    env.push_back(absl::StrCat("MILLRACE_GPU_HELPER=", RunFile("core/gpu/millrace-gpu")));
+    env.push_back(absl::StrCat("MILLRACE_GPU_HELPER=", RunfilePath("core/gpu/millrace-gpu")));
     env.push_back(
-        absl::StrCat("MILLRACE_NVML_LIBRARY=", RunFile("testing/fake_nvml/libfake_nvml.so")));
+        absl::StrCat("MILLRACE_NVML_LIBRARY=", RunfilePath("testing/fake_nvml/libfake_nvml.so")));
     env.push_back(absl::StrCat("FAKE_NVML_SCRIPT=", Path("gpus")));
     node.agent =
         std::make_unique<AgentHarness>(std::vector<std::string>{"agent", "--parent=stdin"}, env);

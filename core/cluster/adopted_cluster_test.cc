@@ -5,7 +5,6 @@
 
 #include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,14 +16,13 @@
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
+#include "core/cluster/cluster_rows_testing.h"
 #include "core/launch/agent_secret.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/adopting_launcher.h"
-#include "millrace/batch_builder.h"
 #include "millrace/cluster.h"
 #include "millrace/launcher.h"
-#include "millrace/source.h"
 #include "resolver/scripted_resolver.h"
 #include "testing/eventually.h"
 #include "testing/listening_agent.h"
@@ -38,15 +36,6 @@ using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 constexpr absl::Duration kLong = absl::Seconds(60);
-
-// Rows x = 0, 1, 2, ... in partitions of about equal size.
-MemorySource Rows(int64_t rows, int partitions) {
-  std::vector<int64_t> x(rows);
-  std::iota(x.begin(), x.end(), 0);
-  BatchBuilder builder;
-  builder.AddColumn("x", x);
-  return *MemorySource::Split(*builder.Build(), partitions);
-}
 
 // Tells the test when a slot has to wait, as the coordinator is told.
 class AwaitingLauncher final : public AdoptingLauncher {

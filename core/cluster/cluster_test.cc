@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/base/thread.h"
+#include "core/cluster/cluster_rows_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/batch.h"
@@ -39,15 +39,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
-
-// Rows x = 0, 1, 2, ... in partitions of about equal size.
-MemorySource Rows(int64_t rows, int partitions) {
-  std::vector<int64_t> x(rows);
-  std::iota(x.begin(), x.end(), 0);
-  BatchBuilder builder;
-  builder.AddColumn("x", x);
-  return *MemorySource::Split(*builder.Build(), partitions);
-}
 
 std::vector<int64_t> Doubled(const std::vector<RecordBatch>& batches) {
   std::vector<int64_t> values;

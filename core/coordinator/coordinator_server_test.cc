@@ -52,10 +52,6 @@ std::unique_ptr<FakeAgent> Dial(const Coordinator& coordinator,
   return std::make_unique<FakeAgent>(options);
 }
 
-bool Registers(FakeAgent& agent) {
-  return agent.WaitUntil([](const FakeAgent& a) { return a.registered().has_value(); });
-}
-
 absl::Status FromGrpc(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
@@ -122,7 +118,7 @@ TEST(AttachTest, TheSameAgentTakesUpItsSlotAndAnotherIsTurnedAway) {
   EXPECT_THAT(any->WaitStatus(), StatusIs(absl::StatusCode::kResourceExhausted));
 
   auto again = Dial(*coordinator, [](FakeAgentOptions& o) { o.plays_along = false; });
-  ASSERT_TRUE(Registers(*again));
+  ASSERT_TRUE(again->WaitRegistered());
   EXPECT_EQ(again->registered()->nonce(), agent->registered()->nonce());
   EXPECT_EQ(again->registered()->attempt(), 0u);
   EXPECT_TRUE(again->WaitUntil([](const FakeAgent& a) { return a.epoch() == 1; }));
@@ -148,7 +144,7 @@ TEST(AttachTest, WrongRegistrationsGetTheirCode) {
 TEST(AttachTest, ASecondRegisterEndsTheStream) {
   auto coordinator = StartCluster(1);
   auto agent = Dial(*coordinator);
-  ASSERT_TRUE(Registers(*agent));
+  ASSERT_TRUE(agent->WaitRegistered());
   v1::AgentMessage message;
   message.mutable_register_()->set_protocol(2);
   agent->Send(message);
@@ -158,7 +154,7 @@ TEST(AttachTest, ASecondRegisterEndsTheStream) {
 TEST(AttachTest, MalformedUpdatesEndTheStream) {
   auto coordinator = StartCluster(1);
   auto agent = Dial(*coordinator);
-  ASSERT_TRUE(Registers(*agent));
+  ASSERT_TRUE(agent->WaitRegistered());
   agent->SendNode(v1::NODE_STATE_EXITED);  // without exit
   EXPECT_THAT(agent->WaitStatus(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("NodeUpdate.exit")));
@@ -177,7 +173,7 @@ TEST(AttachTest, TokensAreCheckedFirst) {
 TEST(AttachTest, ShutdownEndsStreamsWithCancelled) {
   auto coordinator = StartCluster(2);
   auto agent = Dial(*coordinator);
-  ASSERT_TRUE(Registers(*agent));
+  ASSERT_TRUE(agent->WaitRegistered());
   coordinator->Shutdown();
   EXPECT_THAT(agent->WaitStatus(), StatusIs(absl::StatusCode::kCancelled));
 }
@@ -194,7 +190,7 @@ TEST(AttachTest, ADeadlineOfTheClientEndsOnlyItsStream) {
   EXPECT_FALSE(stream->Read(&message));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   auto agent = Dial(*coordinator);
-  EXPECT_TRUE(Registers(*agent));
+  EXPECT_TRUE(agent->WaitRegistered());
 }
 
 TEST(AttachTest, AnAgentThatDoesNotReadIsDroppedAndHarmsNobody) {
@@ -205,7 +201,7 @@ TEST(AttachTest, AnAgentThatDoesNotReadIsDroppedAndHarmsNobody) {
     o.plays_along = false;
     o.reads = false;
   });
-  ASSERT_TRUE(Registers(*slow));
+  ASSERT_TRUE(slow->WaitRegistered());
   v1::AgentMessage message;
   message.mutable_kv()->set_key("big");
   message.mutable_kv()->set_set(std::string(1 << 20, 'x'));
@@ -216,7 +212,7 @@ TEST(AttachTest, AnAgentThatDoesNotReadIsDroppedAndHarmsNobody) {
     slow->Send(message);
   }
   auto good = Dial(*coordinator, [](FakeAgentOptions& o) { o.executor_id = 1; });
-  ASSERT_TRUE(Registers(*good));
+  ASSERT_TRUE(good->WaitRegistered());
   EXPECT_TRUE(Eventually([&] {
     slow->SendHeartbeat();
     good->SendHeartbeat();
@@ -343,7 +339,7 @@ TEST(TransportTest, GarbageOnThePortHarmsNobody) {
 TEST(GetStatusTest, ViewersAndOperatorsSeeTheSlots) {
   auto coordinator = StartCluster(2);
   auto agent = Dial(*coordinator, [](FakeAgentOptions& o) { o.executor_id = 1; });
-  ASSERT_TRUE(Registers(*agent));
+  ASSERT_TRUE(agent->WaitRegistered());
   for (const std::string& token :
        {coordinator->tokens().viewer, coordinator->tokens().operator_token}) {
     v1::ClusterStatus status;

@@ -61,10 +61,6 @@ std::unique_ptr<FakeAgent> AgentFor(const Coordinator& coordinator, int executor
   return std::make_unique<FakeAgent>(options);
 }
 
-bool Registers(FakeAgent& agent) {
-  return agent.WaitUntil([](const FakeAgent& a) { return a.registered().has_value(); });
-}
-
 // Remembers what it hears.
 class RecordingObserver final : public CoordinatorObserver {
  public:
@@ -219,7 +215,7 @@ TEST(CoordinatorTest, AReplacementTakesTheSlotAndThePeersAreTold) {
       {.executor_id = 1, .exit = {.kind = ExitStatus::Kind::kSignaled, .signal = 9}});
   EXPECT_THAT(coordinator->first_cause(), IsOk());
   auto c = AgentFor(*coordinator, 1, "c");
-  ASSERT_TRUE(Registers(*c));
+  ASSERT_TRUE(c->WaitRegistered());
   EXPECT_EQ(c->registered()->attempt(), 1u);
   EXPECT_NE(c->registered()->nonce(), b->registered()->nonce());
   EXPECT_TRUE(a->WaitUntil([](const FakeAgent& agent) { return agent.epoch() == 2; }));
@@ -236,7 +232,7 @@ TEST(CoordinatorTest, TheReservationTimeoutNamesWhoIsMissing) {
   auto coordinator = Start(std::move(options));
   coordinator->ReportAgentStarted(1, 77);
   auto agent = AgentFor(*coordinator, 0, "a");
-  ASSERT_TRUE(Registers(*agent));
+  ASSERT_TRUE(agent->WaitRegistered());
   for (int second = 0; second < 600; ++second) {
     clock.Advance(absl::Seconds(1));
     static_cast<void>(coordinator->Snapshot());  // it runs meanwhile, and looks at its clock
@@ -338,7 +334,7 @@ TEST(CoordinatorTest, FedEndpointsThatDoNotComeAreNamed) {
   auto coordinator = Start(std::move(options));
   auto a = AgentFor(*coordinator, 0, "a");
   auto b = AgentFor(*coordinator, 1, "b", /*plays_along=*/false);
-  ASSERT_TRUE(Registers(*b));
+  ASSERT_TRUE(b->WaitRegistered());
   b->SendNode(v1::NODE_STATE_RUNNING);
   ASSERT_THAT(coordinator->WaitRunning(kLong), IsOk());
   EXPECT_THAT(coordinator->WaitFedEndpoints(absl::Milliseconds(100)),
@@ -358,7 +354,7 @@ TEST(CoordinatorTest, LogsAndMetricsReachTheObserverInOrder) {
   options.observer = &observer;
   auto coordinator = Start(std::move(options));
   auto agent = AgentFor(*coordinator, 0, "a");
-  ASSERT_TRUE(Registers(*agent));
+  ASSERT_TRUE(agent->WaitRegistered());
   v1::AgentMessage message;
   message.mutable_log()->set_source(v1::LogLines::SOURCE_STDERR);
   message.mutable_log()->add_lines("hello");

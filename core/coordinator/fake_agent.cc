@@ -166,6 +166,10 @@ bool FakeAgent::WaitUntil(absl::FunctionRef<bool(const FakeAgent&)> condition,
   return true;
 }
 
+bool FakeAgent::WaitRegistered(absl::Duration timeout) {
+  return WaitUntil([](const FakeAgent& agent) { return agent.registered().has_value(); }, timeout);
+}
+
 absl::Status FakeAgent::WaitStatus(absl::Duration timeout) {
   if (!WaitUntil([](const FakeAgent& agent) { return agent.ended(); }, timeout)) {
     return absl::DeadlineExceededError("the stream has not ended");

@@ -81,6 +81,8 @@ class FakeAgent final : private grpc::ClientBidiReactor<v1::AgentMessage, v1::Co
   // Waits until `condition` holds for this agent, at most `timeout`.
   [[nodiscard]] bool WaitUntil(absl::FunctionRef<bool(const FakeAgent&)> condition,
                                absl::Duration timeout = absl::Seconds(30));
+  // Waits until the coordinator has registered it.
+  [[nodiscard]] bool WaitRegistered(absl::Duration timeout = absl::Seconds(30));
   // Waits for the end of the stream; DEADLINE_EXCEEDED from here after `timeout`.
   [[nodiscard]] absl::Status WaitStatus(absl::Duration timeout = absl::Seconds(30));
 

@@ -1,26 +1,23 @@
 // File: resolver/kubernetes/kubernetes_resolver_fixture.h
 //
-// What the tests of KubernetesResolver have in common: pods, a loader of configurations, the
-// updates of a watch. Test only.
+// What the tests of KubernetesResolver have in common: pods, a loader of configurations, waits for
+// the updates of a watch. Test only.
 //
-// Defines: MakePod(), Updates, FakeConfigLoader, KubernetesResolverTest.
+// Defines: MakePod(), AwaitSpec(), AwaitStatus(), FakeConfigLoader, KubernetesResolverTest.
 
 #ifndef RESOLVER_KUBERNETES_KUBERNETES_RESOLVER_FIXTURE_H_
 #define RESOLVER_KUBERNETES_KUBERNETES_RESOLVER_FIXTURE_H_
 
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "gtest/gtest.h"
 #include "millrace/cluster_spec.h"
@@ -32,6 +29,7 @@
 #include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/pod_identity.h"
 #include "resolver/kubernetes/pod_resolver.h"
+#include "resolver/update_recorder.h"
 
 namespace millrace {
 
@@ -44,49 +42,22 @@ inline Pod MakePod(const std::string& app, int i, const std::string& phase = "Ru
           .labels = {{"app", app}}};
 }
 
-// The updates of a watch, as they come.
-class Updates {
- public:
-  MembershipCallback callback() {
-    return [this](const MembershipUpdate& update) {
-      MutexLock lock(&mu_);
-      updates_.push_back(update);
-      changed_.SignalAll();
-    };
-  }
-  // The first update from now on for which `wanted` holds; all before it are forgotten. Waits for a
-  // minute at most.
-  MembershipUpdate Await(const std::function<bool(const MembershipUpdate&)>& wanted) {
-    MutexLock lock(&mu_);
-    for (const absl::Time deadline = absl::Now() + absl::Minutes(1); absl::Now() < deadline;) {
-      while (!updates_.empty()) {
-        MembershipUpdate update = std::move(updates_.front());
-        updates_.erase(updates_.begin());
-        if (wanted(update)) return update;
-      }
-      changed_.WaitWithTimeout(&mu_, absl::Seconds(1));
-    }
-    ADD_FAILURE() << "the update did not come";
-    return {};
-  }
-  MembershipUpdate AwaitSpec(const std::string& json) {
-    return Await([&](const MembershipUpdate& update) {
-      return update.status.ok() && update.spec.ToJson() == json;
-    });
-  }
-  MembershipUpdate AwaitStatus(absl::StatusCode code) {
-    return Await([&](const MembershipUpdate& update) { return update.status.code() == code; });
-  }
-  size_t size() {
-    MutexLock lock(&mu_);
-    return updates_.size();
-  }
-
- private:
-  Mutex mu_;
-  CondVar changed_;
-  std::vector<MembershipUpdate> updates_ ABSL_GUARDED_BY(mu_);
-};
+// The next update with this spec, as UpdateRecorder::WaitForNext; the test fails without it.
+inline MembershipUpdate AwaitSpec(UpdateRecorder& updates, const std::string& json) {
+  const std::optional<MembershipUpdate> update =
+      updates.WaitForNext([&](const MembershipUpdate& candidate) {
+        return candidate.status.ok() && candidate.spec.ToJson() == json;
+      });
+  EXPECT_TRUE(update.has_value()) << json;
+  return update.value_or(MembershipUpdate());
+}
+// The same for the next one with such a status.
+inline MembershipUpdate AwaitStatus(UpdateRecorder& updates, absl::StatusCode code) {
+  const std::optional<MembershipUpdate> update = updates.WaitForNext(
+      [&](const MembershipUpdate& candidate) { return candidate.status.code() == code; });
+  EXPECT_TRUE(update.has_value()) << absl::StatusCodeToString(code);
+  return update.value_or(MembershipUpdate());
+}
 
 class FakeConfigLoader final : public KubernetesConfigLoader {
  public:

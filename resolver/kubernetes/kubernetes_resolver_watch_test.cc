@@ -18,6 +18,7 @@
 #include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/kubernetes_resolver_fixture.h"
 #include "resolver/kubernetes/pod_cluster.h"
+#include "resolver/update_recorder.h"
 
 namespace millrace {
 namespace {
@@ -29,12 +30,12 @@ TEST_F(KubernetesResolverTest, AWatchTellsEveryChange) {
   client_->Put(MakePod("p", 0));
   client_->Put(MakePod("w", 0));
   client_->Put(MakePod("v", 5));
-  Updates updates;
+  UpdateRecorder updates;
   const auto resolver = Create();
   absl::StatusOr<std::unique_ptr<MembershipWatch>> watch = resolver->Watch(updates.callback());
   ASSERT_THAT(watch, IsOk());
   MembershipUpdate update =
-      updates.AwaitSpec(R"({"ps":["10.0.0.0:8470"],"worker":["10.0.0.0:8470","10.0.0.5:8470"]})");
+      AwaitSpec(updates, R"({"ps":["10.0.0.0:8470"],"worker":["10.0.0.0:8470","10.0.0.5:8470"]})");
   EXPECT_EQ(update.epoch, 1);
   EXPECT_EQ(update.diff.added.size(), 3u);
   EXPECT_GT(update.confirmed, absl::Now() - absl::Minutes(10));
@@ -43,7 +44,7 @@ TEST_F(KubernetesResolverTest, AWatchTellsEveryChange) {
   moved.pod_ip = "10.9.9.9";
   client_->Put(moved);
   update =
-      updates.AwaitSpec(R"({"ps":["10.0.0.0:8470"],"worker":["10.9.9.9:8470","10.0.0.5:8470"]})");
+      AwaitSpec(updates, R"({"ps":["10.0.0.0:8470"],"worker":["10.9.9.9:8470","10.0.0.5:8470"]})");
   EXPECT_EQ(update.epoch, 2);
   EXPECT_EQ(update.diff.ToString(), "moved worker:0 10.0.0.0:8470 -> 10.9.9.9:8470");
 
@@ -51,13 +52,13 @@ TEST_F(KubernetesResolverTest, AWatchTellsEveryChange) {
   Pod relabelled = MakePod("p", 0);
   relabelled.labels = {{"app", "w"}};
   client_->Put(relabelled);
-  EXPECT_THAT(updates.AwaitStatus(absl::StatusCode::kFailedPrecondition).status,
+  EXPECT_THAT(AwaitStatus(updates, absl::StatusCode::kFailedPrecondition).status,
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("job \"ps\": no pod")));
   client_->Delete("uid-p-0");
   Pod ps = MakePod("p", 1);
   client_->Put(ps);
   update =
-      updates.AwaitSpec(R"({"ps":["10.0.0.1:8470"],"worker":["10.9.9.9:8470","10.0.0.5:8470"]})");
+      AwaitSpec(updates, R"({"ps":["10.0.0.1:8470"],"worker":["10.9.9.9:8470","10.0.0.5:8470"]})");
   watch->reset();
   client_->Put(MakePod("w", 7));
   EXPECT_EQ(client_->running_watches(), 0);
@@ -65,11 +66,11 @@ TEST_F(KubernetesResolverTest, AWatchTellsEveryChange) {
 
 TEST_F(KubernetesResolverTest, AWatchIsSilentAboutWhatDoesNotMatter) {
   client_->Put(MakePod("w", 0));
-  Updates updates;
+  UpdateRecorder updates;
   const auto resolver = Create();
   const auto watch = resolver->Watch(updates.callback());
   ASSERT_THAT(watch, IsOk());
-  updates.AwaitSpec(R"({"worker":["10.0.0.0:8470"]})");
+  AwaitSpec(updates, R"({"worker":["10.0.0.0:8470"]})");
   for (int i = 0; i < 100; ++i) {
     Pod pod = MakePod("w", 0);
     pod.annotations["beat"] = absl::StrCat(i);
@@ -77,23 +78,25 @@ TEST_F(KubernetesResolverTest, AWatchIsSilentAboutWhatDoesNotMatter) {
     client_->SendBookmarks();
   }
   client_->Put(MakePod("w", 1));
-  EXPECT_EQ(updates.Await([](const auto&) { return true; }).epoch, 2);
+  const auto next = updates.WaitForNext([](const MembershipUpdate&) { return true; });
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->epoch, 2);
 }
 
 TEST_F(KubernetesResolverTest, AWatchSaysThatTheServerIsLostAndFoundAgain) {
   client_->Put(MakePod("w", 0));
-  Updates updates;
+  UpdateRecorder updates;
   const auto resolver = Create();
   const auto watch = resolver->Watch(updates.callback());
   ASSERT_THAT(watch, IsOk());
-  updates.AwaitSpec(R"({"worker":["10.0.0.0:8470"]})");
+  AwaitSpec(updates, R"({"worker":["10.0.0.0:8470"]})");
   ASSERT_TRUE(client_->WaitUntil([&] { return client_->running_watches() == 1; }));
 
   client_->FailLists(absl::UnavailableError("connection refused"));
   client_->FailWatches(absl::UnavailableError("connection refused"));
   client_->EndWatches(absl::UnavailableError("connection reset"));
   client_->Put(MakePod("w", 1));
-  MembershipUpdate update = updates.AwaitStatus(absl::StatusCode::kUnavailable);
+  MembershipUpdate update = AwaitStatus(updates, absl::StatusCode::kUnavailable);
   EXPECT_THAT(update.status, StatusIs(absl::StatusCode::kUnavailable,
                                       HasSubstr("job \"worker\" (app=w): connection re")));
   EXPECT_EQ(update.epoch, 1);
@@ -102,14 +105,14 @@ TEST_F(KubernetesResolverTest, AWatchSaysThatTheServerIsLostAndFoundAgain) {
 
   client_->FailLists(absl::OkStatus());
   client_->FailWatches(absl::OkStatus());
-  update = updates.AwaitSpec(R"({"worker":["10.0.0.0:8470","10.0.0.1:8470"]})");
+  update = AwaitSpec(updates, R"({"worker":["10.0.0.0:8470","10.0.0.1:8470"]})");
   // The pod may come in the update that says the server is there again, or in the next.
   EXPECT_EQ(update.epoch, 2);
 
   // The same spec again is told too, if it was in doubt.
   client_->EndWatches(absl::UnavailableError("connection reset"));
-  updates.AwaitStatus(absl::StatusCode::kUnavailable);
-  update = updates.AwaitStatus(absl::StatusCode::kOk);
+  AwaitStatus(updates, absl::StatusCode::kUnavailable);
+  update = AwaitStatus(updates, absl::StatusCode::kOk);
   EXPECT_EQ(update.epoch, 2);
   EXPECT_TRUE(update.diff.empty());
 }
@@ -118,56 +121,56 @@ TEST_F(KubernetesResolverTest, AWatchDoesNotTrustAServerThatDoesNotAnswer) {
   FakeClock clock;
   hooks_.clock = &clock;
   client_->Put(MakePod("w", 0));
-  Updates updates;
+  UpdateRecorder updates;
   const auto resolver = Create();
   const auto watch = resolver->Watch(updates.callback());
   ASSERT_THAT(watch, IsOk());
-  updates.AwaitSpec(R"({"worker":["10.0.0.0:8470"]})");
+  AwaitSpec(updates, R"({"worker":["10.0.0.0:8470"]})");
   ASSERT_TRUE(client_->WaitUntil([&] { return client_->running_watches() == 1; }));
   client_->HangWatches(true);
   client_->EndWatches(absl::OkStatus());
   ASSERT_TRUE(client_->WaitUntil([&] { return client_->watches() == 2; }));
   clock.AdvanceWall(absl::Hours(1));  // the date is not the time
   absl::SleepFor(absl::Milliseconds(30));
-  EXPECT_EQ(updates.size(), 0u);
+  EXPECT_EQ(updates.updates().size(), 1u);
   clock.Advance(absl::Seconds(4));
-  EXPECT_THAT(updates.AwaitStatus(absl::StatusCode::kUnavailable).status,
+  EXPECT_THAT(AwaitStatus(updates, absl::StatusCode::kUnavailable).status,
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("has not answered")));
   client_->HangWatches(false);
-  EXPECT_EQ(updates.AwaitStatus(absl::StatusCode::kOk).epoch, 1);
+  EXPECT_EQ(AwaitStatus(updates, absl::StatusCode::kOk).epoch, 1);
 }
 
 TEST_F(KubernetesResolverTest, AWatchTellsFaultsFromTheBeginning) {
   client_->FailLists(absl::PermissionDeniedError("need list"));
-  Updates updates;
+  UpdateRecorder updates;
   const auto resolver = Create();
   const auto watch = resolver->Watch(updates.callback());
   ASSERT_THAT(watch, IsOk());
-  const MembershipUpdate update = updates.AwaitStatus(absl::StatusCode::kPermissionDenied);
+  const MembershipUpdate update = AwaitStatus(updates, absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(update.epoch, 0);
   EXPECT_TRUE(update.spec.empty());
   client_->Put(MakePod("w", 0));
   client_->FailLists(absl::OkStatus());
-  EXPECT_EQ(updates.AwaitSpec(R"({"worker":["10.0.0.0:8470"]})").epoch, 1);
+  EXPECT_EQ(AwaitSpec(updates, R"({"worker":["10.0.0.0:8470"]})").epoch, 1);
 }
 
 TEST_F(KubernetesResolverTest, AWatchOfWhatIsAvailableGrowsAndShrinks) {
   options_.completeness = PodCompleteness::kAvailable;
-  Updates updates;
+  UpdateRecorder updates;
   const auto resolver = Create();
   const auto watch = resolver->Watch(updates.callback());
   ASSERT_THAT(watch, IsOk());
-  updates.AwaitSpec(R"({"worker":{}})");
+  AwaitSpec(updates, R"({"worker":{}})");
   client_->Put(MakePod("w", 2));
-  updates.AwaitSpec(R"({"worker":{"2":"10.0.0.2:8470"}})");
+  AwaitSpec(updates, R"({"worker":{"2":"10.0.0.2:8470"}})");
   client_->Put(MakePod("w", 0));
   client_->Put(MakePod("w", 1, "Pending"));
-  updates.AwaitSpec(R"({"worker":{"0":"10.0.0.0:8470","2":"10.0.0.2:8470"}})");
+  AwaitSpec(updates, R"({"worker":{"0":"10.0.0.0:8470","2":"10.0.0.2:8470"}})");
   client_->Put(MakePod("w", 1));
-  updates.AwaitSpec(R"({"worker":["10.0.0.0:8470","10.0.0.1:8470","10.0.0.2:8470"]})");
+  AwaitSpec(updates, R"({"worker":["10.0.0.0:8470","10.0.0.1:8470","10.0.0.2:8470"]})");
   client_->Delete("uid-w-0");
   const MembershipUpdate update =
-      updates.AwaitSpec(R"({"worker":{"1":"10.0.0.1:8470","2":"10.0.0.2:8470"}})");
+      AwaitSpec(updates, R"({"worker":{"1":"10.0.0.1:8470","2":"10.0.0.2:8470"}})");
   EXPECT_EQ(update.diff.ToString(), "removed worker:0 10.0.0.0:8470");
 }
 
@@ -176,7 +179,7 @@ TEST_F(KubernetesResolverTest, AWatchOfWhatIsAvailableGrowsAndShrinks) {
 TEST_F(KubernetesResolverTest, AWatchEndsUpWithWhatAListSays) {
   options_.completeness = PodCompleteness::kAvailable;
   options_.job_to_label_mapping = {{"worker", {"app=w", "app=v"}}, {"ps", {"app=p"}}};
-  Updates updates;
+  UpdateRecorder updates;
   const auto resolver = Create();
   const auto watch = resolver->Watch(updates.callback());
   ASSERT_THAT(watch, IsOk());
@@ -209,7 +212,7 @@ TEST_F(KubernetesResolverTest, AWatchEndsUpWithWhatAListSays) {
     client_->Put(last);
     const std::string expected = resolver->cluster_spec()->ToJson();
     EXPECT_NE(expected, listed->ToJson());
-    updates.AwaitSpec(expected);
+    AwaitSpec(updates, expected);
   }
 }
 

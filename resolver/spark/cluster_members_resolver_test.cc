@@ -10,12 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/file.h"
-#include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "core/client/cluster_file.h"
 #include "core/client/cluster_view.h"
@@ -25,6 +23,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/membership.h"
+#include "resolver/update_recorder.h"
 #include "testing/eventually.h"
 
 namespace millrace {
@@ -72,35 +71,6 @@ std::unique_ptr<ClusterMembersResolver> ResolverFor(ClusterMembersResolverOption
   return *std::move(resolver);
 }
 
-// What a watch told.
-class Updates {
- public:
-  MembershipCallback callback() {
-    return [this](const MembershipUpdate& update) {
-      MutexLock lock(&mu_);
-      updates_.push_back(update);
-      came_.SignalAll();
-    };
-  }
-  // Waits for one like that among those that came.
-  std::optional<MembershipUpdate> WaitFor(
-      const std::function<bool(const MembershipUpdate&)>& condition) {
-    const absl::Time deadline = absl::Now() + kLong;
-    MutexLock lock(&mu_);
-    for (;;) {
-      for (const MembershipUpdate& update : updates_) {
-        if (condition(update)) return update;
-      }
-      if (came_.WaitWithDeadline(&mu_, deadline)) return std::nullopt;
-    }
-  }
-
- private:
-  Mutex mu_;
-  CondVar came_;
-  std::vector<MembershipUpdate> updates_ ABSL_GUARDED_BY(mu_);
-};
-
 TEST(ClusterMembersResolverTest, AsksTheCoordinatorEachTime) {
   const auto coordinator = StartCluster();
   const auto resolver = ResolverFor(OptionsFor(*coordinator));
@@ -129,8 +99,7 @@ TEST(ClusterMembersResolverTest, AvailableMembersAreEnoughWhereThatIsAsked) {
   options.completeness = MemberCompleteness::kAvailable;
   const auto resolver = ResolverFor(options);
   const auto worker = Dial(*coordinator, 1);
-  ASSERT_TRUE(worker->WaitUntil(
-      [](const FakeAgent& agent) { return agent.registered().has_value(); }, kLong));
+  ASSERT_TRUE(worker->WaitRegistered(kLong));
   const auto spec = resolver->cluster_spec();
   ASSERT_THAT(spec, IsOk());
   EXPECT_EQ(spec->ToJson(), R"({"worker":["127.0.0.1:101"]})");
@@ -143,17 +112,17 @@ TEST(ClusterMembersResolverTest, AvailableMembersAreEnoughWhereThatIsAsked) {
 TEST(ClusterMembersResolverTest, AWatchIsPushedAndSaysWhenTheClusterIsGone) {
   auto coordinator = StartCluster();
   const auto resolver = ResolverFor(OptionsFor(*coordinator));
-  Updates updates;
+  UpdateRecorder updates;
   const auto watch = resolver->Watch(updates.callback());
   ASSERT_THAT(watch, IsOk());
-  const auto first = updates.WaitFor(
+  const auto first = updates.WaitForNext(
       [](const MembershipUpdate& update) { return absl::IsFailedPrecondition(update.status); });
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(first->epoch, 0);
   const auto ps = Dial(*coordinator, 0);
   const auto worker = Dial(*coordinator, 1);
   const auto complete =
-      updates.WaitFor([](const MembershipUpdate& update) { return update.status.ok(); });
+      updates.WaitForNext([](const MembershipUpdate& update) { return update.status.ok(); });
   ASSERT_TRUE(complete.has_value());
   EXPECT_EQ(complete->epoch, 1);
   EXPECT_EQ(
@@ -161,7 +130,7 @@ TEST(ClusterMembersResolverTest, AWatchIsPushedAndSaysWhenTheClusterIsGone) {
       "added job ps; added job worker; added ps:0 127.0.0.1:100; added worker:0 127.0.0.1:101");
   coordinator->Shutdown();
   coordinator.reset();
-  const auto gone = updates.WaitFor([](const MembershipUpdate& update) {
+  const auto gone = updates.WaitForNext([](const MembershipUpdate& update) {
     return absl::IsUnavailable(update.status) && update.epoch == 1;
   });
   ASSERT_TRUE(gone.has_value());
@@ -226,14 +195,11 @@ TEST(ClusterMembersResolverTest, WrongSecretsAndNoCoordinatorAreTold) {
   options.client.viewer_token = "wrong";
   const auto resolver = ResolverFor(options);
   EXPECT_THAT(resolver->cluster_spec(), StatusIs(absl::StatusCode::kUnauthenticated));
-  Updates updates;
+  UpdateRecorder updates;
   const auto watch = resolver->Watch(updates.callback());
   ASSERT_THAT(watch, IsOk());
-  EXPECT_TRUE(updates
-                  .WaitFor([](const MembershipUpdate& update) {
-                    return absl::IsUnauthenticated(update.status);
-                  })
-                  .has_value());
+  EXPECT_TRUE(updates.WaitFor(
+      [](const MembershipUpdate& update) { return absl::IsUnauthenticated(update.status); }));
   options = OptionsFor(*coordinator);
   coordinator->Shutdown();
   coordinator.reset();

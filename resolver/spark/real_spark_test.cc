@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,17 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/json.h"
-#include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/membership.h"
 #include "millrace/spark_resolver.h"
+#include "resolver/update_recorder.h"
 #include "testing/child_process.h"
 
 namespace millrace {
@@ -34,35 +31,6 @@ using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 constexpr absl::Duration kLong = absl::Seconds(200);
-
-// What a watch told.
-class Updates {
- public:
-  MembershipCallback callback() {
-    return [this](const MembershipUpdate& update) {
-      MutexLock lock(&mu_);
-      updates_.push_back(update);
-      came_.SignalAll();
-    };
-  }
-  // Waits for one like that after the first `after` ones; returns how many there were with it.
-  std::optional<size_t> WaitFor(size_t after,
-                                const std::function<bool(const MembershipUpdate&)>& condition) {
-    const absl::Time deadline = absl::Now() + kLong;
-    MutexLock lock(&mu_);
-    for (;;) {
-      for (size_t i = after; i < updates_.size(); ++i) {
-        if (condition(updates_[i])) return i + 1;
-      }
-      if (came_.WaitWithDeadline(&mu_, deadline)) return std::nullopt;
-    }
-  }
-
- private:
-  Mutex mu_;
-  CondVar came_;
-  std::vector<MembershipUpdate> updates_ ABSL_GUARDED_BY(mu_);
-};
 
 // One Spark for all tests: its start takes longer than they do.
 class RealSparkTest : public testing::Test {
@@ -136,22 +104,21 @@ TEST_F(RealSparkTest, AnExecutorThatIsKilledIsToldAndReplaced) {
   ASSERT_THAT(before, IsOk());
   ASSERT_THAT(*before, SizeIs(2));
 
-  Updates updates;
+  UpdateRecorder updates;
   const auto watch = resolver->Watch(updates.callback(), {.poll_interval = absl::Milliseconds(50)});
   ASSERT_THAT(watch, IsOk());
-  auto seen = updates.WaitFor(0, [](const MembershipUpdate& update) { return update.status.ok(); });
-  ASSERT_TRUE(seen.has_value());
+  const auto works = [](const MembershipUpdate& update) { return update.status.ok(); };
+  ASSERT_TRUE(updates.WaitForNext(works, kLong).has_value());
   spark_->Kill(SIGUSR1);
   const auto killed = Event("killed");
   ASSERT_TRUE(killed.has_value());
   EXPECT_EQ(*GetString(*killed, "executor"), (*before)[0].executor.id);
-  seen = updates.WaitFor(*seen, [](const MembershipUpdate& update) {
+  const auto lacks_one = [](const MembershipUpdate& update) {
     return absl::IsFailedPrecondition(update.status) &&
            testing::Value(update.status.message(), HasSubstr("have 1 of 2"));
-  });
-  ASSERT_TRUE(seen.has_value());
-  seen = updates.WaitFor(*seen, [](const MembershipUpdate& update) { return update.status.ok(); });
-  ASSERT_TRUE(seen.has_value());
+  };
+  ASSERT_TRUE(updates.WaitForNext(lacks_one, kLong).has_value());
+  ASSERT_TRUE(updates.WaitForNext(works, kLong).has_value());
   const auto after = resolver->Tasks();
   ASSERT_THAT(after, IsOk());
   ASSERT_THAT(*after, SizeIs(2));
@@ -219,22 +186,18 @@ TEST_F(RealSparkTest, AMastersPageIsNoApi) {
 // The last one: it ends the application.
 TEST_F(RealSparkTest, TheEndOfTheApplicationIsTold) {
   const auto resolver = Resolver(Options());
-  Updates updates;
+  UpdateRecorder updates;
   const auto watch = resolver->Watch(updates.callback(), {.poll_interval = absl::Milliseconds(50)});
   ASSERT_THAT(watch, IsOk());
-  const auto seen =
-      updates.WaitFor(0, [](const MembershipUpdate& update) { return update.status.ok(); });
-  ASSERT_TRUE(seen.has_value());
+  const auto works = [](const MembershipUpdate& update) { return update.status.ok(); };
+  ASSERT_TRUE(updates.WaitForNext(works, kLong).has_value());
   spark_->Kill(SIGUSR2);
   ASSERT_TRUE(Event("stopped").has_value());
-  EXPECT_TRUE(updates
-                  .WaitFor(*seen,
-                           [](const MembershipUpdate& update) {
-                             return absl::IsUnavailable(update.status) &&
-                                    testing::Value(update.status.message(),
-                                                   HasSubstr("spark.ui.enabled"));
-                           })
-                  .has_value());
+  const auto is_over = [](const MembershipUpdate& update) {
+    return absl::IsUnavailable(update.status) &&
+           testing::Value(update.status.message(), HasSubstr("spark.ui.enabled"));
+  };
+  EXPECT_TRUE(updates.WaitForNext(is_over, kLong).has_value());
 }
 
 }  // namespace

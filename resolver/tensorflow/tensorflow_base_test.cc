@@ -8,7 +8,6 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "millrace/cluster_spec.h"
 #include "millrace/resolver_base.h"
 #include "millrace/tensorflow_error.h"
 #include "resolver/scripted_resolver.h"
@@ -17,12 +16,6 @@ namespace millrace {
 namespace {
 
 using ::testing::Optional;
-
-ClusterSpec TwoWorkers() {
-  ClusterSpec spec;
-  EXPECT_THAT(spec.AddJob("worker", {"a:1", "b:1"}), IsOk());
-  return spec;
-}
 
 TEST(AsTensorFlowTest, DoesNotLetAnEmptyLayerRemoveThePrefix) {
   AsTensorFlow<ScriptedResolver> resolver(

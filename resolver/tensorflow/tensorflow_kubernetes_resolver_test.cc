@@ -17,6 +17,7 @@
 #include "resolver/kubernetes/client/pod.h"
 #include "resolver/kubernetes/kubernetes_resolver_fixture.h"
 #include "resolver/kubernetes/pod_identity.h"
+#include "resolver/update_recorder.h"
 
 namespace millrace {
 namespace {
@@ -121,13 +122,13 @@ TEST_F(TensorFlowKubernetesResolverTest, NeverKnowsWhichTaskItIs) {
 
 TEST_F(TensorFlowKubernetesResolverTest, IsWatchedByAsking) {
   client_->Put(TensorFlowPod("a", "A"));
-  Updates updates;
+  UpdateRecorder updates;
   const auto resolver = Create();
   const auto watch = resolver->Watch(updates.callback(), {.poll_interval = absl::Milliseconds(1)});
   ASSERT_THAT(watch, IsOk());
-  updates.AwaitSpec(R"({"worker":["A:8470"]})");
+  AwaitSpec(updates, R"({"worker":["A:8470"]})");
   client_->Put(TensorFlowPod("b", "B"));
-  updates.AwaitSpec(R"({"worker":["A:8470","B:8470"]})");
+  AwaitSpec(updates, R"({"worker":["A:8470","B:8470"]})");
   EXPECT_EQ(client_->watches(), 0);
 }
 

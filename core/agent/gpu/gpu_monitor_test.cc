@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <functional>
@@ -21,6 +20,7 @@
 #include "core/base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "testing/child_process.h"
 
 namespace millrace {
 namespace {
@@ -33,11 +33,6 @@ using ::testing::Optional;
 using ::testing::SizeIs;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
-
-std::string RunFile(const std::string& path) {
-  char folder[4096];
-  return JoinPath(getcwd(folder, sizeof(folder)), path);
-}
 
 // One loop and one reaper for the process, since the reaper waits for every child there is.
 class GpuMonitorTest : public testing::Test {
@@ -61,8 +56,8 @@ class GpuMonitorTest : public testing::Test {
     ASSERT_THAT(folder, IsOk());
     folder_.emplace(*std::move(folder));
     Set("PATH", "/usr/bin:/bin");
-    Set("MILLRACE_GPU_HELPER", RunFile("core/gpu/millrace-gpu"));
-    Set("MILLRACE_NVML_LIBRARY", RunFile("testing/fake_nvml/libfake_nvml.so"));
+    Set("MILLRACE_GPU_HELPER", RunfilePath("core/gpu/millrace-gpu"));
+    Set("MILLRACE_NVML_LIBRARY", RunfilePath("testing/fake_nvml/libfake_nvml.so"));
     Set("FAKE_NVML_SCRIPT", folder_->path() + "/gpus");
     options_.nvidia_smi = folder_->path() + "/none";
     options_.interval = absl::Milliseconds(100);
@@ -204,7 +199,7 @@ TEST_F(GpuMonitorTest, AHelperThatDiesIsStartedAgain) {
 
 TEST_F(GpuMonitorTest, WithoutNvmlNvidiaSmiIsAsked) {
   Set("MILLRACE_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1");
-  options_.nvidia_smi = RunFile("testing/fake_nvml/fake_nvidia_smi.sh");
+  options_.nvidia_smi = RunfilePath("testing/fake_nvml/fake_nvidia_smi.sh");
   options_.smi_interval = absl::Milliseconds(50);
   Start();
   ASSERT_TRUE(Until([](const GpuSnapshot& now) { return now.gpus.size() == 2; }));
@@ -217,7 +212,7 @@ TEST_F(GpuMonitorTest, WithoutNvmlNvidiaSmiIsAsked) {
 
 TEST_F(GpuMonitorTest, WithNeitherTheReasonIsSaid) {
   Set("MILLRACE_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1");
-  options_.nvidia_smi = RunFile("testing/fake_nvml/fake_nvidia_smi.sh");
+  options_.nvidia_smi = RunfilePath("testing/fake_nvml/fake_nvidia_smi.sh");
   Set("FAKE_NVIDIA_SMI", "fail");
   Start();
   ASSERT_TRUE(Until([](const GpuSnapshot& now) { return !now.unknown.empty(); }));
@@ -235,7 +230,7 @@ TEST_F(GpuMonitorTest, WithNeitherTheReasonIsSaid) {
 
 TEST_F(GpuMonitorTest, NvidiaSmiThatHangsIsEnded) {
   Set("MILLRACE_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1");
-  options_.nvidia_smi = RunFile("testing/fake_nvml/fake_nvidia_smi.sh");
+  options_.nvidia_smi = RunfilePath("testing/fake_nvml/fake_nvidia_smi.sh");
   options_.smi_timeout = absl::Milliseconds(300);
   Set("FAKE_NVIDIA_SMI", "hang");
   Start();
