@@ -106,7 +106,10 @@ public final class ClusterRun {
             options.node().workingDir(),
             options.node().portRange());
     try {
-      stage = new NodeStage(spark, plan, ofSpark, coordinator::isHeld, coordinator::needsAgent, this::onStageFailed);
+      stage =
+          new NodeStage(
+              spark, plan, ofSpark, executors.changes(), coordinator::isHeld, coordinator::needsAgent,
+              this::onStageFailed);
       spark.sc().addSparkListener(executors);
     } catch (RuntimeException e) { // the SparkContext was stopped meanwhile
       coordinator.close();

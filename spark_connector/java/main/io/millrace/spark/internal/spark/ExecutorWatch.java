@@ -1,16 +1,23 @@
 package io.millrace.spark.internal.spark;
 
+import io.millrace.spark.internal.base.ChangeSignal;
 import java.util.HashSet;
 import java.util.Set;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
+import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 
-/** Remembers which executors Spark has lost, and tells of the ends of tasks and of the application. Thread-safe. */
+/**
+ * Remembers which executors Spark has lost, and tells of those that come and go, and of the ends of tasks and of the
+ * application. Thread-safe.
+ */
 public final class ExecutorWatch extends SparkListener {
   private final Runnable onApplicationEnd;
   private final Runnable onTaskEnd;
+  private final ChangeSignal changes = new ChangeSignal();
+  // Guarded by this.
   private final Set<String> removed = new HashSet<>();
 
   /** Both are called on a thread of Spark's and must not block; {@code onApplicationEnd} once. */
@@ -30,8 +37,21 @@ public final class ExecutorWatch extends SparkListener {
   }
 
   @Override
-  public synchronized void onExecutorRemoved(SparkListenerExecutorRemoved event) {
-    removed.add(event.executorId());
+  public void onExecutorAdded(SparkListenerExecutorAdded event) {
+    changes.raise();
+  }
+
+  @Override
+  public void onExecutorRemoved(SparkListenerExecutorRemoved event) {
+    synchronized (this) {
+      removed.add(event.executorId());
+    }
+    changes.raise();
+  }
+
+  /** Raised when Spark has another executor, or one less. */
+  ChangeSignal changes() {
+    return changes;
   }
 
   synchronized boolean isRemoved(String executorId) {

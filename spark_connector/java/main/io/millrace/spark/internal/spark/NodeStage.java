@@ -1,5 +1,6 @@
 package io.millrace.spark.internal.spark;
 
+import io.millrace.spark.internal.base.ChangeSignal;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -31,12 +32,13 @@ public final class NodeStage {
   /** Jobs are cancelled again so often until their threads end: one that is about to begin has no id to be told. */
   private static final long CANCEL_AGAIN_MILLIS = 100;
   private static final long MAX_PAUSE_MILLIS = 5_000;
-  /** Spark's status tracker, which says what executors and tasks there are, is asked so often: it signals nothing. */
+  /** Spark's status tracker, which may hear of the end of a task later than listeners do, is asked so often for it. */
   private static final long LOOK_MILLIS = 20;
 
   private final JavaSparkContext spark;
   private volatile NodePlan plan;
   private final List<NodeSlot> slots;
+  private final ChangeSignal changes;
   private final IntPredicate isHeld;
   private final IntPredicate needsAgent;
   private final Consumer<Exception> onError;
@@ -53,6 +55,7 @@ public final class NodeStage {
   /**
    * The stage of these nodes.
    *
+   * @param changes raised when Spark has another executor, or one less; and by {@link #stop}
    * @param isHeld whether an agent has the slot of this executor id now; asked by any thread
    * @param needsAgent whether that slot's node is to be started; asked by any thread
    * @param onError called with what Spark says when it could not run a job, on that job's thread; may block
@@ -61,12 +64,14 @@ public final class NodeStage {
       JavaSparkContext spark,
       NodePlan plan,
       List<NodeSlot> slots,
+      ChangeSignal changes,
       IntPredicate isHeld,
       IntPredicate needsAgent,
       Consumer<Exception> onError) {
     this.spark = spark;
     this.plan = plan;
     this.slots = new ArrayList<>(slots);
+    this.changes = changes;
     this.isHeld = isHeld;
     this.needsAgent = needsAgent;
     this.onError = onError;
@@ -140,6 +145,7 @@ public final class NodeStage {
     describe(slot.node + " again");
     int tries = 0;
     while (true) {
+      long seen = changes.count();
       JavaRDD<String> one = rdd(Arrays.asList(slot), null);
       List<String> told = one.collect();
       if (!told.isEmpty() || isStopping()) {
@@ -149,7 +155,10 @@ public final class NodeStage {
       if (kept.remove(one)) {
         one.unpersist(false);
       }
-      waitForChange(++tries);
+      waitForChange(seen, ++tries);
+      if (isStopping()) {
+        return;
+      }
       // The executor was lost before Spark knew that the node's first task had ended, and it runs that again.
       if (isHeld.test(slot.executorId)) {
         LOG.debug("{} has a place already", slot.node);
@@ -163,14 +172,13 @@ public final class NodeStage {
     }
   }
 
-  /** Between jobs that find no place: another executor may come, or one be given up. */
-  private void waitForChange(int tries) {
-    long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.min(100L * tries * tries, MAX_PAUSE_MILLIS));
-    int executors = executors();
+  /**
+   * Between jobs that find no place: an executor may have come or gone since {@code seen}. The place of a node whose
+   * agent has ended is free without that, so the wait ends by itself too.
+   */
+  private void waitForChange(long seen, int tries) {
     try {
-      while (System.nanoTime() - until < 0 && !isStopping() && executors == executors()) {
-        Thread.sleep(LOOK_MILLIS);
-      }
+      changes.await(seen, Math.min(100L * tries * tries, MAX_PAUSE_MILLIS));
     } catch (InterruptedException e) {
       LOG.debug("an interrupt that nobody sends");
     }
@@ -306,6 +314,7 @@ public final class NodeStage {
       stopping = true;
       running = new ArrayList<>(jobs);
     }
+    changes.raise();
     boolean interrupted = false;
     long until = System.nanoTime() + STOP_NANOS;
     cancelJobs(running);

@@ -15,6 +15,7 @@ import io.millrace.spark.QuarantinePolicy;
 import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.Sidecar;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.ChangeSignal;
 import io.millrace.spark.internal.cluster.CoordinatorAddress;
 import io.millrace.spark.internal.cluster.FakeAgent;
 import java.nio.file.Files;
@@ -24,8 +25,11 @@ import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.sql.SparkSession;
 import org.junit.Rule;
 import org.junit.Test;
@@ -66,7 +70,8 @@ public final class ClusterRunTest {
     NodePlan plan = new NodePlan("busy", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 1, 0, true, null, null);
     NodeStage stage =
         new NodeStage(
-            spark, plan, Collections.singletonList(new NodeSlot(0, "worker:0")), id -> false, id -> true, e -> {});
+            spark, plan, Collections.singletonList(new NodeSlot(0, "worker:0")), new ChangeSignal(), id -> false,
+            id -> true, e -> {});
     stage.start();
     Thread.currentThread().interrupt();
     stage.stop();
@@ -74,6 +79,43 @@ public final class ClusterRunTest {
     assertEquals("its threads have ended", 0, FakeAgent.threads("millrace-nodes"));
     // Spark's tracker hears of the end of a job some time after the job's thread.
     FakeAgent.await("its job has ended", () -> spark.statusTracker().getActiveJobIds().length == 1);
+  }
+
+  /** Each pause is longer than the one before: ten of them are half a minute. */
+  @Test
+  public void aNodeWithoutAPlaceIsTriedAgainAtOnceWhenExecutorsChange() throws Exception {
+    JavaSparkContext spark = spark();
+    ChangeSignal changes = new ChangeSignal();
+    CountDownLatch tries = new CountDownLatch(10);
+    SparkListener another =
+        new SparkListener() {
+          @Override
+          public void onJobEnd(SparkListenerJobEnd event) {
+            changes.raise();
+          }
+        };
+    NodePlan plan = new NodePlan("full", new CoordinatorAddress("127.0.0.1:1", "", "", ""), 0, 0, true, null, null);
+    NodeStage stage =
+        new NodeStage(
+            spark,
+            plan,
+            Collections.singletonList(new NodeSlot(0, "worker:0")),
+            changes,
+            id -> {
+              tries.countDown();
+              return false;
+            },
+            id -> true,
+            e -> {});
+    spark.sc().addSparkListener(another);
+    try {
+      stage.startAgain(0);
+      assertTrue(tries.getCount() + " tries are left", tries.await(25, TimeUnit.SECONDS));
+    } finally {
+      stage.stop();
+      spark.sc().removeSparkListener(another);
+    }
+    assertEquals("its threads have ended", 0, FakeAgent.threads("millrace-nodes"));
   }
 
   @Test
