@@ -54,7 +54,7 @@ struct FeederOptions {
 // Since Start().
 struct FeederStats {
   int64_t sessions_opened = 0;
-  int64_t refused_handshakes = 0;  // each by a node that does not know this feeder's key (yet)
+  int64_t refused_handshakes = 0;  // in which a node refused this feeder's key
   int64_t batches_sent = 0;
   int64_t bytes_sent = 0;        // of batches
   int64_t batches_placed = 0;    // of them, through shared memory
