@@ -110,7 +110,8 @@ public final class ClusterRunTest {
     spark.sc().addSparkListener(another);
     try {
       stage.startAgain(0);
-      assertTrue(tries.getCount() + " tries are left", tries.await(25, TimeUnit.SECONDS));
+      boolean tried = tries.await(25, TimeUnit.SECONDS);
+      assertTrue(tries.getCount() + " tries are left", tried);
     } finally {
       stage.stop();
       spark.sc().removeSparkListener(another);
