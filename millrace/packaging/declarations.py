@@ -9,7 +9,10 @@ to functions, and operators outside classes take const references only.
 
 import re
 
-_NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL | re.MULTILINE)
+# Comments, directives, and literals.
+_NOISE = re.compile(
+    r'//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'',
+    re.DOTALL | re.MULTILINE)
 _ATTRIBUTE = re.compile(r"\[\[.*?\]\]|\bABSL_\w+(?:\([^()]*\))?|\balignas\([^()]*\)|\bnoexcept\b")
 _NAME = re.compile(r"(operator(?:\(\)|[^\s\w(]+|\w+)|~?\b[A-Za-z_]\w*)\s*\(([^()]*)")
 _ACCESS = re.compile(r"^(?:\s*(?:public|protected|private)\s*:(?!:))+")
