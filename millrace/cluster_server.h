@@ -1,8 +1,8 @@
 // File: millrace/cluster_server.h
 //
 // A gRPC server on a node's reserved port, and channels to the servers of other nodes, both ends
-// known by certificates that the cluster's coordinator signed. A target of its own: the rest of
-// core/node does without gRPC.
+// known by certificates that the cluster's coordinator signed. A target of its own: `//:node` does
+// without gRPC.
 //
 // Defines: ClusterServer, ClusterServerOptions, StartClusterServer(), ConnectToNode().
 //
