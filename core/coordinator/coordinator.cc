@@ -85,7 +85,7 @@ absl::Status CheckRoles(const std::vector<NodeRole>& roles) {
   return absl::OkStatus();
 }
 
-absl::Status CheckProgram(const ProgramSettings& program) {
+absl::Status CheckProgram(const ProgramOptions& program) {
   if (program.path.empty()) return absl::InvalidArgumentError("program.path is empty");
   for (const auto& [name, value] : program.env) {
     if (name.empty() || name.find('=') != std::string::npos ||

@@ -111,9 +111,9 @@ class Coordinator {
   // ever took count as ended once they were asked to stop.
   [[nodiscard]] absl::Status WaitEnded(NodeFilter filter, absl::Duration timeout);
 
-  // Waits until the observer has taken all output of nodes (NodeSettings::output_window_bytes)
-  // whose agents can be heard. Returns DEADLINE_EXCEEDED, or CANCELLED after Stop() of all nodes at
-  // once.
+  // Waits until the observer has taken all output of nodes
+  // (CoordinatorOptions::output_window_bytes) whose agents can be heard. Returns DEADLINE_EXCEEDED,
+  // or CANCELLED after Stop() of all nodes at once.
   absl::Status WaitOutput(absl::Duration timeout);
   // Blocks until the cluster has failed (returns the first cause), `timeout` passes (returns OK),
   // or Cancel() or Shutdown() (CANCELLED).

@@ -175,7 +175,7 @@ absl::Status ReadInputMode(const Members& params, InputMode* out) {
   return absl::OkStatus();
 }
 
-absl::Status ReadProgram(const Members& params, ProgramSettings* program) {
+absl::Status ReadProgram(const Members& params, ProgramOptions* program) {
   MILLRACE_RETURN_IF_ERROR(params.NeededText("program", &program->path));
   MILLRACE_RETURN_IF_ERROR(params.Bool("shipped", &program->shipped));
   MILLRACE_RETURN_IF_ERROR(params.Texts("args", &program->args));

@@ -2,7 +2,7 @@
 //
 // What a driver gives to the coordinator and hears from it.
 //
-// Defines: ProgramSettings, CoordinatorObserver, CoordinatorOptions, NodeFilter.
+// Defines: ProgramOptions, CoordinatorObserver, CoordinatorOptions, NodeFilter.
 //
 // Thread safety: ordinary values.
 
@@ -27,7 +27,7 @@
 namespace millrace {
 
 // The program of every node.
-struct ProgramSettings {
+struct ProgramOptions {
   // shipped: on this host; agents that lack it fetch it, and Start() reads it for its sha256.
   // Otherwise it must exist on each agent's host.
   std::string path;
@@ -81,7 +81,7 @@ struct CoordinatorOptions {
   // that is a wildcard.
   std::string advertise_host;
   std::vector<NodeRole> roles;  // by executor id, from DealRoles()
-  ProgramSettings program;
+  ProgramOptions program;
   InputMode input_mode = InputMode::kDirect;
   std::string log_dir;  // on the agent's host; empty: the agent's default
   // Of the groups, working_dir is for whoever starts agents, and curve_only for feeders.
