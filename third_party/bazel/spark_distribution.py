@@ -161,8 +161,8 @@ def _archive_classes(home):
                 "spark.driver.memory": "512m",
                 "spark.executor.memory": "512m",
                 "spark.sql.warehouse.dir": str(folder / "warehouse"),
-                "spark.driver.extraJavaOptions": f"{_JVM} -Xlog:disable -Xlog:all=error:stderr -XX:ArchiveClassesAtExit={folder}/classes.jsa "
-                f"-Djava.io.tmpdir={folder}",
+                "spark.driver.extraJavaOptions": f"{_JVM} -Xlog:disable -Xlog:all=error:stderr "
+                f"-XX:ArchiveClassesAtExit={folder}/classes.jsa -Djava.io.tmpdir={folder}",
                 "spark.executor.extraJavaOptions": _JVM,
             }
             command = [str(home / "bin/spark-submit"), "--master", "local-cluster[1,1,1024]"]
