@@ -28,11 +28,7 @@ public final class SessionEndTest extends HubFixture {
   @Test
   public void unavailableIsTheNodesWordForALostConnection() throws Exception {
     FeedSession session = open(FeedMode.TRAIN);
-    long id = node.accept();
-    node.credit(id, 1 << 20, 0);
-    session.send(Rows.SCHEMA, rows(0, 10));
-    node.receive(FrameType.SCHEMA);
-    node.receive(FrameType.BATCH);
+    long id = sendTenRows(session);
     node.error(id, StatusCode.UNAVAILABLE, "the reply connection is lost");
     assertEquals(StatusCode.UNAVAILABLE, failure(session::awaitDone).code());
     assertEquals(SessionEnd.BROKEN, session.state().end);
@@ -43,11 +39,7 @@ public final class SessionEndTest extends HubFixture {
   @Test
   public void aProgramThatEndsWithAnErrorMayComeAgain() throws Exception {
     FeedSession session = open(FeedMode.TRAIN);
-    long id = node.accept();
-    node.credit(id, 1 << 20, 0);
-    session.send(Rows.SCHEMA, rows(0, 10));
-    node.receive(FrameType.SCHEMA);
-    node.receive(FrameType.BATCH);
+    long id = sendTenRows(session);
     node.programEnded(id, StatusCode.INTERNAL, "loss is NaN");
     MillraceException e = failure(session::awaitDone);
     assertEquals(StatusCode.INTERNAL, e.code());
@@ -212,5 +204,15 @@ public final class SessionEndTest extends HubFixture {
     assertEquals(SessionEnd.ABORTED, session.state().end);
     assertEquals(StatusCode.CANCELLED, failure(() -> session.finish(0)).code());
     assertEquals(StatusCode.CANCELLED, failure(() -> open(FeedMode.TRAIN).finish(0)).code());
+  }
+
+  /** They have come to the node, which has acknowledged none; its number for the session. */
+  private long sendTenRows(FeedSession session) throws Exception {
+    long id = node.accept();
+    node.credit(id, 1 << 20, 0);
+    session.send(Rows.SCHEMA, rows(0, 10));
+    node.receive(FrameType.SCHEMA);
+    node.receive(FrameType.BATCH);
+    return id;
   }
 }
