@@ -138,7 +138,7 @@ TEST(SharedMemoryTest, RowsComeAsTheyWereSent) {
   node->EndAllFeeds();
   EXPECT_TRUE(feed->ShouldStop());
   EXPECT_THAT(session->WaitDone(), IsOk());
-  EXPECT_GE(node->stats().placed_batches, 100);
+  EXPECT_GE(node->stats().queues[0].batches_placed, 100);
   EXPECT_EQ(node->stats().why_not_shared, "");
 }
 
@@ -163,7 +163,7 @@ TEST(SharedMemoryTest, AProgramMayKeepEveryBatch) {
   for (int64_t i = 0; i < kBatches; ++i) {
     ASSERT_TRUE(Holds(kept[static_cast<size_t>(i)], i * kRows));
   }
-  EXPECT_LE(node->stats().placed_batches, 2 * kMiB / (kRows * 20));
+  EXPECT_LE(node->stats().queues[0].batches_placed, 2 * kMiB / (kRows * 20));
   // With the memory the room comes back.
   kept.clear();
   node->FeedEnd("f1", false);
@@ -203,7 +203,7 @@ TEST(SharedMemoryTest, WhereOneSideDoesNotShareTheSocketServes) {
     }
     sender.Join();
     EXPECT_EQ(feeder->stats().batches_placed, 0);
-    EXPECT_EQ(node->stats().placed_batches, 0);
+    EXPECT_EQ(node->stats().queues[0].batches_placed, 0);
   }
 }
 
@@ -315,9 +315,9 @@ TEST(SharedMemoryTest, KilledFeedersLoseNoRowThatCameAndLeaveNothing) {
     // Every fifth is killed somewhere on its way to the first batch.
     const bool early = round % 5 == 4;
     if (early) absl::SleepFor(absl::Milliseconds(round * 7 % 100));
-    const int64_t placed = node->stats().placed_batches + 3 + round % 7;
+    const int64_t placed = node->stats().queues[0].batches_placed + 3 + round % 7;
     int64_t row = 0;
-    while (!early && node->stats().placed_batches < placed) {
+    while (!early && node->stats().queues[0].batches_placed < placed) {
       absl::StatusOr<Batch> batch = feed->NextBatch(kRows);
       ASSERT_THAT(batch, IsOk());
       ASSERT_TRUE(Holds(*batch, row));

@@ -79,6 +79,16 @@ struct FeedStatus {
   absl::Time opened;
 };
 
+// What the newest attempt of a fed node has received, over all its queues.
+struct NodeFeedStatus {
+  uint64_t rows = 0;
+  uint64_t batches = 0;
+  uint64_t batches_placed = 0;  // those of them that came through shared memory
+  // Why rows of a feeder on its host, which would share memory, go through a socket; the last such
+  // reason. Empty: there was none.
+  std::string why_not_shared;
+};
+
 // A cluster at one time.
 struct ClusterSnapshot {
   std::string cluster_id;
@@ -97,6 +107,8 @@ struct ClusterSnapshot {
   // What programs and sidecars published: by node ("worker:1"), then by name ("tensorboard").
   std::map<std::string, std::map<std::string, std::string>> endpoints;
   std::vector<FeedStatus> feeds;  // by feed id
+  // By node ("worker:1"), of those that were fed.
+  std::map<std::string, NodeFeedStatus> node_feeds;
 };
 
 // ---- watching -----------------------------------------------------------------------------------

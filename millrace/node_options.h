@@ -49,6 +49,10 @@ struct FeedOptions {
   int64_t budget_bytes = int64_t{256} << 20;
   // Feed nodes of this host over CURVE too, as those of other hosts are (docs/security.md). Slower.
   bool curve_only = false;
+  // Feeders on a node's host write rows into memory of the node, where the system lets them;
+  // otherwise rows go through sockets, as they do to other hosts (docs/feed_protocol.md, section
+  // 10).
+  bool shared_memory = false;
 };
 
 // What becomes of nodes that fail, and how long one may take to end (docs/failures.md).

@@ -1,3 +1,5 @@
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "core/client/cluster_view.h"
@@ -58,6 +60,18 @@ FeedStatus ToFeed(const v1::FeedInfo& given) {
           .opened = TimeFromProto(given.opened())};
 }
 
+// nullopt if nothing is known of its feed.
+std::optional<NodeFeedStatus> ToNodeFeed(const v1::NodeSample& sample) {
+  if (sample.queues().empty() && sample.why_not_shared().empty()) return std::nullopt;
+  NodeFeedStatus status = {.why_not_shared = sample.why_not_shared()};
+  for (const v1::QueueSample& queue : sample.queues()) {
+    status.rows += queue.rows_received();
+    status.batches += queue.batches_received();
+    status.batches_placed += queue.batches_placed();
+  }
+  return status;
+}
+
 ClusterPhase ToPhase(v1::ClusterInfo::Phase phase) {
   switch (phase) {
     case v1::ClusterInfo::PHASE_RUNNING:
@@ -90,8 +104,10 @@ ClusterSnapshot ToSnapshot(const ClusterView& view) {
   for (size_t i = 0; i < view.slots().size(); ++i) {
     const v1::WatchUpdate::Node& node = view.nodes()[i];
     SlotStatus& slot = snapshot.slots.emplace_back(ToSlot(view.slots()[i], node));
+    const std::string name = slot.role.ToString();
+    if (auto feed = ToNodeFeed(node.sample())) snapshot.node_feeds[name] = *std::move(feed);
     if (node.endpoints().empty()) continue;
-    snapshot.endpoints[slot.role.ToString()] = {node.endpoints().begin(), node.endpoints().end()};
+    snapshot.endpoints[name] = {node.endpoints().begin(), node.endpoints().end()};
   }
   snapshot.spec = view.spec();
   for (const auto& [id, feed] : view.feeds()) snapshot.feeds.push_back(ToFeed(feed));

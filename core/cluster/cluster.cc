@@ -60,7 +60,9 @@ absl::Status Cluster::Impl::Start(const NodeProgram& program) {
   MILLRACE_ASSIGN_OR_RETURN(coordinator_, Coordinator::Start(std::move(options)));
   directory_ = std::make_unique<ClusterDirectory>(coordinator_.get(), roles_);
   if (options_.input_mode == InputMode::kFeed) {
-    MILLRACE_ASSIGN_OR_RETURN(feeder_, Feeder::Start({.curve_only = options_.feed.curve_only}));
+    MILLRACE_ASSIGN_OR_RETURN(feeder_,
+                              Feeder::Start({.curve_only = options_.feed.curve_only,
+                                             .shared_memory = options_.feed.shared_memory}));
     MILLRACE_RETURN_IF_ERROR(
         coordinator_->AnnounceFeeder(feeder_->principal(), feeder_->curve_key()));
   }

@@ -24,6 +24,8 @@
 #include "gtest/gtest.h"
 #include "millrace/batch.h"
 #include "millrace/batch_builder.h"
+#include "millrace/client.h"
+#include "millrace/cluster_file.h"
 #include "millrace/local_launcher.h"
 #include "millrace/source.h"
 #include "millrace/status_macros.h"
@@ -53,6 +55,7 @@ std::vector<int64_t> Doubled(const std::vector<RecordBatch>& batches) {
 class ClusterTest : public ::testing::Test {
  protected:
   ClusterTest() {
+    ::setenv("MILLRACE_CLUSTERS_DIR", JoinPath(::testing::TempDir(), "clusters").c_str(), 1);
     options_.num_executors = 3;
     options_.observer.on_output = [this](const NodeOutput& output) {
       MutexLock lock(&mu_);
@@ -280,6 +283,64 @@ TEST_F(ClusterTest, NodesAreFedOverCurveAsOnOtherHosts) {
   EXPECT_THAT((*cluster)->Shutdown(), IsOk());
   MutexLock lock(&mu_);
   EXPECT_EQ(sums_["sum"], 999 * 1000 / 2);
+}
+
+// What a reader sees of the batches for worker:0, once they are all counted.
+NodeFeedStatus FeedOfWorker(const Cluster& cluster, uint64_t rows) {
+  const absl::StatusOr<ClusterFile> file = FindClusterFile(cluster.cluster_id());
+  EXPECT_THAT(file, IsOk());
+  if (!file.ok()) return {};
+  const auto client = *ClusterClient::Connect(ClientOptionsFrom(*file));
+  NodeFeedStatus feed;
+  EXPECT_TRUE(Eventually([&] {
+    const absl::StatusOr<ClusterSnapshot> now = client->Snapshot();
+    if (!now.ok() || !now->node_feeds.contains("worker:0")) return false;
+    feed = now->node_feeds.at("worker:0");
+    return feed.rows == rows;
+  }));
+  return feed;
+}
+
+TEST_F(ClusterTest, RowsGoThroughSharedMemoryIfTheClusterHasThat) {
+  options_.input_mode = InputMode::kFeed;
+  options_.num_executors = 1;
+  for (const bool shared : {false, true}) {
+    options_.feed.shared_memory = shared;
+    absl::StatusOr<std::unique_ptr<Cluster>> cluster = Start("sum");
+    ASSERT_THAT(cluster, IsOk());
+    // The feeder maps the memory while it sends the first rows.
+    for (int call = 0; call < 2; ++call) {
+      ASSERT_THAT((*cluster)->Train(Rows(200'000, 2), {.batch_bytes = 100'000}), IsOk());
+    }
+    const NodeFeedStatus feed = FeedOfWorker(**cluster, 400'000);
+    EXPECT_GT(feed.batches, 20u);
+    if (shared) {
+      EXPECT_GT(feed.batches_placed, feed.batches / 4);
+    } else {
+      EXPECT_EQ(feed.batches_placed, 0u);
+    }
+    EXPECT_EQ(feed.why_not_shared, "");
+    EXPECT_THAT((*cluster)->Shutdown(), IsOk());
+  }
+  MutexLock lock(&mu_);
+  EXPECT_EQ(sums_["sum"], 4.0 * 199'999 * 100'000);
+}
+
+TEST_F(ClusterTest, RowsThatCannotGoThroughSharedMemorySayWhy) {
+  options_.input_mode = InputMode::kFeed;
+  options_.num_executors = 1;
+  options_.feed.shared_memory = true;
+  const std::string node =
+      absl::StrCat(::getenv("TEST_SRCDIR"), "/millrace/core/cluster/cluster_test_node");
+  // Memory files count as files.
+  absl::StatusOr<std::unique_ptr<Cluster>> cluster =
+      StartShell(absl::StrCat("ulimit -f 1000; exec ", node, " sum"));
+  ASSERT_THAT(cluster, IsOk());
+  ASSERT_THAT((*cluster)->Train(Rows(200'000, 2), {.batch_bytes = 100'000}), IsOk());
+  const NodeFeedStatus feed = FeedOfWorker(**cluster, 200'000);
+  EXPECT_EQ(feed.batches_placed, 0u);
+  EXPECT_THAT(feed.why_not_shared, HasSubstr("ulimit -f"));
+  EXPECT_THAT((*cluster)->Shutdown(), IsOk());
 }
 
 TEST_F(ClusterTest, WhatCannotBeFedSaysWhy) {

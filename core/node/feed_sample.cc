@@ -18,6 +18,7 @@ Json FeedSampleJson(const FeedReceiverStats& stats) {
                       {"rows_returned", queue.rows_returned},
                       {"bytes_received", queue.bytes_received},
                       {"batches_received", queue.batches_received},
+                      {"batches_placed", queue.batches_placed},
                       {"credit_outstanding_bytes", queue.credit_outstanding_bytes},
                       {"queued_rows", queue.queued_rows},
                       {"queued_bytes", queue.queued_bytes},
@@ -33,6 +34,7 @@ Json FeedSampleJson(const FeedReceiverStats& stats) {
   }
   return Json{{"budget_bytes", stats.budget_bytes},
               {"held_bytes", stats.committed_bytes},
+              {"why_not_shared", stats.why_not_shared},
               {"queues", std::move(queues)}};
 }
 

@@ -80,6 +80,8 @@ absl::Status ParseMeans(const Json& json, NodeConfig* config) {
   MILLRACE_ASSIGN_OR_RETURN(config->port_fd, OptionalInt(json, "port_fd"));
   MILLRACE_ASSIGN_OR_RETURN(config->feed_budget_bytes,
                             GetIntInRange(json, "feed_budget_bytes", 1, INT64_MAX));
+  MILLRACE_ASSIGN_OR_RETURN(config->feed_shared_memory,
+                            GetBoolOr(json, "feed_shared_memory", false));
   MILLRACE_ASSIGN_OR_RETURN(const std::string range, GetStringOr(json, "feed_port_range", ""));
   if (!range.empty()) {
     const absl::StatusOr<PortRange> parsed = ParsePortRange(range);

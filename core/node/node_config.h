@@ -41,6 +41,7 @@ struct NodeConfig {
   int port = 0;
   std::optional<int> port_fd;  // the reserved port's socket, bound and not listening, where held
   int64_t feed_budget_bytes = 0;
+  bool feed_shared_memory = false;
   PortRange feed_ports;  // for the TCP endpoint of the feed; {0, 0}: any
   NodeTls tls;
 };
@@ -49,10 +50,10 @@ struct NodeConfig {
 [[nodiscard]] bool IsFedJob(absl::string_view job_name);
 
 // Members that are not known are ignored. Absent ones that may be: nonce, tls (only the file has
-// them), default_fs ("file://"), working_dir, log_dir, gpus, port_fd, and rank and local_rank of
-// what is not fed. Returns INVALID_ARGUMENT naming the member that is absent or wrong (never its
-// value, should that be a secret), RESOURCE_EXHAUSTED over 64 MiB, UNIMPLEMENTED for another
-// protocol version.
+// them), default_fs ("file://"), working_dir, log_dir, gpus, port_fd, feed_shared_memory (false),
+// and rank and local_rank of what is not fed. Returns INVALID_ARGUMENT naming the member that is
+// absent or wrong (never its value, should that be a secret), RESOURCE_EXHAUSTED over 64 MiB,
+// UNIMPLEMENTED for another protocol version.
 [[nodiscard]] absl::StatusOr<NodeConfig> ParseNodeConfig(absl::string_view json);
 
 // Reads MILLRACE_CONTEXT_FILE. Returns FAILED_PRECONDITION if this process was not started by an

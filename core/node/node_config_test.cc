@@ -48,6 +48,7 @@ Json GoodContext() {
               {"port", 3},
               {"port_fd", 5},
               {"feed_budget_bytes", 1 << 28},
+              {"feed_shared_memory", true},
               {"tls", {{"ca", "CA"}, {"certificate", "CERT"}, {"key", "KEY"}}}};
 }
 
@@ -75,6 +76,7 @@ TEST(NodeConfigTest, ReadsEveryMember) {
   EXPECT_EQ(config->port, 3);
   EXPECT_EQ(config->port_fd, 5);
   EXPECT_EQ(config->feed_budget_bytes, 1 << 28);
+  EXPECT_TRUE(config->feed_shared_memory);
   EXPECT_EQ(config->tls.ca, "CA");
   EXPECT_EQ(config->tls.certificate, "CERT");
   EXPECT_EQ(config->tls.key, "KEY");
@@ -86,7 +88,7 @@ TEST(NodeConfigTest, FillsInWhatMayBeAbsentOrNull) {
     context["job_name"] = "ps";
     context["input_mode"] = "DIRECT";
     for (const char* key : {"nonce", "rank", "local_rank", "default_fs", "working_dir", "log_dir",
-                            "gpus", "port_fd", "tls"}) {
+                            "gpus", "port_fd", "feed_shared_memory", "tls"}) {
       if (as_null) {
         context[key] = nullptr;
       } else {
@@ -103,6 +105,7 @@ TEST(NodeConfigTest, FillsInWhatMayBeAbsentOrNull) {
     EXPECT_EQ(config->default_fs, "file://");
     EXPECT_THAT(config->gpus, IsEmpty());
     EXPECT_EQ(config->port_fd, std::nullopt);
+    EXPECT_FALSE(config->feed_shared_memory);
     EXPECT_EQ(config->tls.key, "");
   }
 }
@@ -128,7 +131,7 @@ TEST(NodeConfigTest, NamesEveryMemberOfTheWrongType) {
   const Json good = GoodContext();
   for (const auto& [key, value] : good.items()) {
     Json wrong = GoodContext();
-    wrong[key] = true;  // no member is a boolean
+    wrong[key] = value.is_boolean() ? Json(1) : Json(true);
     EXPECT_THAT(ParseNodeConfig(DumpJson(wrong)),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(key)))
         << key;

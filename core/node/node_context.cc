@@ -95,6 +95,7 @@ absl::Status NodeContextImpl::StartReceiver() {
   options.nonce = config_.nonce;
   options.queues = config_.queues;
   options.budget_bytes = config_.feed_budget_bytes;
+  options.shared_memory = config_.feed_shared_memory;
   options.tcp_ports = config_.feed_ports;
   // Where the cluster reaches this node, it feeds it too.
   const absl::StatusOr<std::string> address =

@@ -32,6 +32,12 @@ absl::string_view GpuMetricName(GpuMetric metric) {
   return kNames[static_cast<int>(metric)];
 }
 
+float QueueState::placed() const {
+  if (sample.batches_received() == 0) return kUnknown;
+  return static_cast<float>(static_cast<double>(sample.batches_placed()) /
+                            static_cast<double>(sample.batches_received()));
+}
+
 absl::Time NodeState::since() const {
   return state >= 0 && state < kSlotStates ? reached[state] : absl::InfinitePast();
 }

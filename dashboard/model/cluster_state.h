@@ -90,6 +90,8 @@ struct QueueState {
   float compute = kUnknown;              // the program worked between two batches
   float decode = kUnknown;               // the receiver checked and decoded
   float backpressured = kUnknown;        // feeders had no credit left
+  // The share of all its batches that came through shared memory.
+  [[nodiscard]] float placed() const;
 };
 
 struct NodeState {
@@ -119,7 +121,8 @@ struct NodeState {
   float open_files = kUnknown;
   float feed_budget_bytes = kUnknown;
   float feed_held_bytes = kUnknown;
-  int64_t step = -1;  // -1: none
+  std::string why_not_shared;  // why a feeder of its host sends through a socket; may be empty
+  int64_t step = -1;           // -1: none
   absl::Time step_time = absl::InfinitePast();
   std::vector<QueueState> queues;
   // Over all queues; kUnknown for a node that is not fed.

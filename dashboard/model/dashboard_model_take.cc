@@ -180,6 +180,9 @@ void DashboardModel::TakeNode(const v1::WatchUpdate::Node& proto) {
       known(sample.has_feed_budget_bytes(), static_cast<double>(sample.feed_budget_bytes()));
   node.feed_held_bytes =
       known(sample.has_feed_held_bytes(), static_cast<double>(sample.feed_held_bytes()));
+  if (node.why_not_shared != sample.why_not_shared()) {
+    node.why_not_shared = sample.why_not_shared();
+  }
   if (sample.has_step()) {
     node.step = sample.step();
     node.step_time = TimeFromProto(sample.step_time());

@@ -148,6 +148,25 @@ TEST(DashboardModel, KnowsWhoseGpusAreAndThatAHostHasNone) {
   EXPECT_EQ(model.gpus()[0].owner, -1);
 }
 
+TEST(DashboardModel, KnowsWhatCameThroughSharedMemoryAndWhyTheRestDidNot) {
+  DashboardModel model;
+  model.Apply(Live(Begin(1), 0));
+  v1::WatchUpdate watch = Sample(1);
+  model.Apply(Live(watch, 1));
+  EXPECT_THAT(model.nodes()[0].queues[0].placed(), IsNan());
+  EXPECT_FALSE(ModelToJson(model)["nodes"][0]["queues"][0].contains("placed_fraction"));
+  watch = Sample(2);
+  v1::NodeSample* const sample = watch.mutable_nodes(0)->mutable_sample();
+  sample->mutable_queues(0)->set_batches_received(8);
+  sample->mutable_queues(0)->set_batches_placed(6);
+  sample->set_why_not_shared("feeder/1: another user");
+  model.Apply(Live(watch, 2));
+  EXPECT_EQ(model.nodes()[0].queues[0].placed(), 0.75F);
+  const OrderedJson json = ModelToJson(model)["nodes"][0];
+  EXPECT_EQ(json["queues"][0]["placed_fraction"], 0.75);
+  EXPECT_EQ(json["why_not_shared"], "feeder/1: another user");
+}
+
 TEST(DashboardModel, LetsTimeGoOnAndSaysThatDataAreOld) {
   DashboardModel model;
   model.Apply(Live(Begin(1), 0));

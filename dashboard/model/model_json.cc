@@ -129,6 +129,7 @@ OrderedJson QueueToJson(const QueueState& queue) {
   Set(&json, "compute_fraction", queue.compute);
   Set(&json, "decode_fraction", queue.decode);
   Set(&json, "backpressured_fraction", queue.backpressured);
+  Set(&json, "placed_fraction", queue.placed());
   return json;
 }
 
@@ -160,6 +161,7 @@ OrderedJson NodeToJson(const DashboardModel& model, const NodeState& node) {
   if (node.step >= 0) json["step"] = node.step;
   Set(&json, "last_metric", node.last_metric);
   Set(&json, "last_metric_value", node.last_metric_value);
+  Set(&json, "why_not_shared", node.why_not_shared);
   if (!node.endpoints.empty()) json["endpoints"] = node.endpoints;
   OrderedJson queues = OrderedJson::array();
   for (const QueueState& queue : node.queues) queues.push_back(QueueToJson(queue));

@@ -394,6 +394,7 @@ void DemoCluster::AddSample(int id, int second, v1::WatchUpdate* update) {
     queue->set_rows_acked(Counter(node.rows - load.queued_bytes / kRowBytes));
     queue->set_bytes_received(Counter(node.bytes));
     queue->set_batches_received(Counter(node.rows / 1024));
+    queue->set_batches_placed(queue->batches_received() - queue->batches_received() / 50);
     queue->set_credit_outstanding_bytes(Counter(load.queued_bytes * 1.5 + 8e6));
     queue->set_queued_bytes(Counter(load.queued_bytes));
     queue->set_queued_rows(Counter(load.queued_bytes / kRowBytes));

@@ -246,6 +246,13 @@ void DetailsPanel::Node(const ViewContext& context, const NodeState& node, Comma
          Known(node.threads) ? absl::StrCat(FormatNumber(node.threads), ", ",
                                             FormatNumber(node.open_files), " open files")
                              : "");
+    for (const QueueState& queue : node.queues) {
+      if (!Known(queue.placed())) continue;
+      Fact(theme, "shared",
+           absl::StrCat(FormatFraction(queue.placed()), " of the batches for ",
+                        queue.sample.queue(), " came through shared memory"));
+    }
+    Fact(theme, "not shared", node.why_not_shared, theme.caution);
     EndFacts();
   }
   if (ImGui::Button(absl::StrCat(icon::kCopy, "  Copy diagnosis").c_str()))

@@ -65,8 +65,9 @@ struct FeedQueueStats {
   int64_t waiting_sessions = 0;          // now
   int64_t credit_outstanding_bytes = 0;  // now: sum of limit - released
   int64_t batches_received = 0;
-  int64_t queued_rows = 0;   // now: received and not returned by NextBatch
-  int64_t queued_bytes = 0;  // now: received and not released
+  int64_t batches_placed = 0;  // those of them that came through shared memory
+  int64_t queued_rows = 0;     // now: received and not returned by NextBatch
+  int64_t queued_bytes = 0;    // now: received and not released
   // Where the time went. The program was inside NextBatch without rows (starved), or was reading
   // and was not (it computed); BATCHes were checked and decoded; some feeder had rows to send, as
   // far as can be told here, and no credit (backpressured); rows lay there for the program.

@@ -94,6 +94,7 @@ absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {
   stats_.rows_received += count;
   stats_.bytes_received += rows.bytes;
   ++stats_.batches_received;
+  stats_.batches_placed += rows.placed ? 1 : 0;
   stats_.decode_time += rows.decode_time;
   ++progress_;
   if (session->train()) {

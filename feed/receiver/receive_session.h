@@ -48,6 +48,7 @@ struct BufferedRows {
   int64_t first_row = 0;       // row of the partition that rows' row 0 is
   int64_t bytes = 0;           // credit that this BATCH took
   absl::Duration decode_time;  // that checking and decoding it took
+  bool placed = false;         // it came through shared memory
 };
 
 // Which rows of a session NextBatch has returned, and whether it may return more. The reading

@@ -54,8 +54,8 @@ struct FeedReceiverStats {
   int64_t poisoned_principals = 0;
   int64_t dropped_frames = 0;    // of poisoned principals and of sessions that have ended
   int64_t refused_sessions = 0;  // OPENs that were answered by ERROR
-  int64_t placed_batches = 0;    // that came through shared memory
-  std::string why_not_shared;    // the last reason for which a feeder's did not; may be empty
+  std::string why_not_shared;  // why the last feeder to be refused shared memory, or to refuse it,
+                               // sends through the socket; may be empty
 };
 
 // Thread safety: thread-safe. Blocking: Next() only. `wake` and `serve` are called without a lock.
@@ -98,7 +98,6 @@ class ReceiverCore {
   [[nodiscard]] absl::Status Mapped(const SessionPtr& session, const MappedFrame& mapped);
   // Rows go through the socket, for this reason.
   void NotShared(const std::string& why);
-  void CountPlacedBatch() { placed_batches_.fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] absl::Status EndPartition(const SessionPtr& session, int64_t end_row);
   [[nodiscard]] absl::Status Revoke(const SessionPtr& session, int64_t max_row);
   void Abort(const SessionPtr& session);
@@ -219,7 +218,6 @@ class ReceiverCore {
   const std::function<void()> wake_;
   const Serve serve_;
   std::atomic<int64_t> dropped_frames_{0};
-  std::atomic<int64_t> placed_batches_{0};
 
   Mutex mu_;
   std::vector<std::unique_ptr<Slot>> slots_;  // the vector is constant; ReceiveQueues are guarded

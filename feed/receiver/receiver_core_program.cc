@@ -277,7 +277,6 @@ FeedReceiverStats ReceiverCore::stats() {
   stats.peak_committed_bytes = peak_committed_;
   stats.poisoned_principals = poisoned_;
   stats.refused_sessions = refused_;
-  stats.placed_batches = placed_batches_.load(std::memory_order_relaxed);
   stats.why_not_shared = why_not_shared_;
   stats.dropped_frames = dropped_frames_.load(std::memory_order_relaxed);
   return stats;

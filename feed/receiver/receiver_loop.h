@@ -175,7 +175,7 @@ class ReceiverLoop {
   [[nodiscard]] absl::Status HandleBatch(Session* session, std::vector<ZmqMessage>* parts);
   [[nodiscard]] absl::Status HandlePlaced(Session* session, absl::string_view metadata);
   [[nodiscard]] absl::Status AddBatch(Session* session, absl::string_view metadata, int64_t bytes,
-                                      std::vector<BodyPart> body);
+                                      std::vector<BodyPart> body, bool placed);
 
   // Links.
   // The segment for a session, if it asks for one and there is one.

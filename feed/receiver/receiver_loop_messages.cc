@@ -192,7 +192,7 @@ absl::Status ReceiverLoop::HandleBatch(Session* session, std::vector<ZmqMessage>
     const size_t size = part->size();
     body.push_back({.data = data, .size = size, .owner = std::move(part)});
   }
-  return AddBatch(session, metadata, bytes, std::move(body));
+  return AddBatch(session, metadata, bytes, std::move(body), /*placed=*/false);
 }
 
 absl::Status ReceiverLoop::HandlePlaced(Session* session, absl::string_view metadata) {
@@ -204,13 +204,12 @@ absl::Status ReceiverLoop::HandlePlaced(Session* session, absl::string_view meta
   std::vector<BodyPart> body;
   body.push_back(
       {.data = bytes.data, .size = bytes.size, .owner = std::move(bytes.owner), .shared = true});
-  core_->CountPlacedBatch();
   return AddBatch(session, metadata, static_cast<int64_t>(metadata.size()) + placed.length,
-                  std::move(body));
+                  std::move(body), /*placed=*/true);
 }
 
 absl::Status ReceiverLoop::AddBatch(Session* session, absl::string_view metadata, int64_t bytes,
-                                    std::vector<BodyPart> body) {
+                                    std::vector<BodyPart> body, bool placed) {
   if (!session->decoder.has_value()) return absl::InvalidArgumentError("BATCH before SCHEMA");
   MILLRACE_ASSIGN_OR_RETURN(BatchPrefix prefix, DecodeBatchPrefix(metadata));
   if (bytes > kMaxBatchBytes) {
@@ -226,7 +225,8 @@ absl::Status ReceiverLoop::AddBatch(Session* session, absl::string_view metadata
       core_->AddRows(session->core, {.rows = std::move(rows),
                                      .first_row = prefix.first_row,
                                      .bytes = bytes,
-                                     .decode_time = options_.clock->SteadyNow() - before});
+                                     .decode_time = options_.clock->SteadyNow() - before,
+                                     .placed = placed});
   return absl::IsDataLoss(status) ? absl::OkStatus() : status;
 }
 

@@ -114,7 +114,7 @@ TEST_F(ReceiverSharedTest, RowsAreReadWhereTheyWerePlaced) {
     segment_->data({room.offset + 128 * i, 80})[0] ^= 1;
     EXPECT_EQ(ids[0], (10 * i) ^ 1);
   }
-  EXPECT_EQ(receiver_->stats().placed_batches, 3);
+  EXPECT_EQ(receiver_->stats().queues[0].batches_placed, 3);
 }
 
 TEST_F(ReceiverSharedTest, WhoCannotMapItIsGrantedNothingAndSaysWhy) {

@@ -169,7 +169,10 @@ typedef struct millrace_cluster_feed_options {
   const char* port_range;  // "9000-9100": where nodes are fed over TCP. NULL: any
   int64_t budget_bytes;    // what one node may hold of the feed. 0: 256 MiB
   int32_t curve_only;      // 1: nodes of this host are fed over CURVE too. Slower
-  int64_t reserved[4];
+  // 1: this process writes rows into memory of nodes of its host, where the system lets it; 0, or
+  // -1: rows go through sockets.
+  int64_t shared_memory;
+  int64_t reserved[3];
 } millrace_cluster_feed_options;
 
 // What becomes of nodes that fail, and how long one may take to end.

@@ -132,6 +132,7 @@ absl::Status TakeFeed(const millrace_cluster_feed_options& given, FeedOptions* f
   TakeOption(given.port_range, &feed->port_range);
   if (given.budget_bytes != 0) feed->budget_bytes = given.budget_bytes;
   feed->curve_only = given.curve_only != 0;
+  if (given.shared_memory != 0) feed->shared_memory = given.shared_memory > 0;
   return absl::OkStatus();
 }
 

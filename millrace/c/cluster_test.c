@@ -248,7 +248,7 @@ static void ErrorsSayWhatAndWhere(millrace_error* error) {
   CHECK_ERROR(millrace_cluster_run(&restarted, &cluster, error), *error, MILLRACE_UNIMPLEMENTED,
               "restart_by_job: reserved");
   millrace_cluster_options wrong = options;
-  wrong.feed.reserved[3] = 1;
+  wrong.feed.reserved[2] = 1;
   CHECK_ERROR(millrace_cluster_run(&wrong, &cluster, error), *error, MILLRACE_UNIMPLEMENTED,
               "options->feed: reserved");
   wrong = options;

@@ -185,7 +185,9 @@ class ClusterTest(unittest.TestCase):
                     stop_grace=4.5,
                 ),
                 "node": millrace.NodeOptions(gpus_by_job={"worker": 0}, sidecars=[sidecar], log_bytes_per_second=1000),
-                "feed": millrace.FeedOptions(queues=["input", "output"], budget_bytes=1 << 20, curve_only=True),
+                "feed": millrace.FeedOptions(
+                    queues=["input", "output"], budget_bytes=1 << 20, curve_only=True, shared_memory=False
+                ),
             }
             with run(Heard(), _PROGRAM, args=["fail_once"], **options) as cluster:
                 self.assertEqual(cluster.inference({"id": [7]}).to_pylist(), [{"attempt": 1, "gpus": ""}])
@@ -203,7 +205,7 @@ class ClusterTest(unittest.TestCase):
             ({"failure": 3}, "failure is 3, of type int: it must be millrace.FailureOptions"),
             ({"feed": millrace.NodeOptions()}, "of type NodeOptions: it must be millrace.FeedOptions"),
             ({"num_ps": "1"}, "num_ps is '1', of type str: it must be int"),
-            ({"feed": millrace.FeedOptions(shared_memory=True)}, "on this machine has no option feed.shared_memory"),
+            ({"node": millrace.NodeOptions(port_range="1-2")}, "on this machine has no option node.port_range"),
         ]
         for options, part in cases:
             with self.assertRaisesRegex(TypeError, part):

@@ -139,7 +139,7 @@ int Main(const Flags& flags) {
   Say({{"event", "stopped"},
        {"status", status.ToString()},
        {"peak_bytes", stats.peak_committed_bytes},
-       {"placed_batches", stats.placed_batches},
+       {"batches_placed", stats.queues[0].batches_placed},
        {"why_not_shared", stats.why_not_shared}});
   ::_exit(status.ok() ? 0 : 1);
 }

@@ -76,10 +76,8 @@ _ADDED = {
         ),
     },
     ("java", "NodeOptions"): {"port_range": _OF_SPARK},
-    ("java", "FeedOptions"): {"shared_memory": _OF_SPARK},
     ("java", "ClusterOptions"): {"driver_ps_nodes": _OF_SPARK, "nodes_per_executor": _OF_SPARK},
     ("python", "NodeOptions"): {"port_range": _OF_SPARK},
-    ("python", "FeedOptions"): {"shared_memory": _OF_SPARK},
     ("python", "ClusterOptions"): {
         "driver_ps_nodes": _OF_SPARK,
         "nodes_per_executor": _OF_SPARK,
@@ -193,7 +191,7 @@ def _cpp_defaults():
         ("millrace/cluster.h", "TrainOptions", None),
         ("millrace/cluster.h", "InferenceOptions", None),
         ("millrace/cluster.h", "ShutdownOptions", None),
-        ("millrace/node_options.h", "FeedOptions", ("queues", "budget_bytes")),
+        ("millrace/node_options.h", "FeedOptions", ("queues", "budget_bytes", "shared_memory")),
         ("millrace/node_options.h", "FailureOptions", ("stop_grace",)),
     ):
         body = re.search(rf"^struct {struct} \{{\n(.*?)^\}}", _text(header), re.MULTILINE | re.DOTALL).group(1)
@@ -292,9 +290,9 @@ class OptionNamesTest(unittest.TestCase):
 
     def test_the_defaults_that_others_need_are_those_of_cpp(self):
         self.assertEqual(_java_defaults(), _cpp_defaults())
-        # Which leaves these two to the library.
+        # Which leaves these to the library.
         expected = _cpp_defaults()
-        del expected["budget_bytes"], expected["stop_grace"]
+        del expected["budget_bytes"], expected["shared_memory"], expected["stop_grace"]
         self.assertEqual(_python_defaults(), expected)
 
     def test_java_and_python_say_a_default_once(self):

@@ -217,7 +217,8 @@ absl::Status ReadFeed(const Members& params, FeedOptions* feed) {
   MILLRACE_ASSIGN_OR_RETURN(const Members group, params.Group("feed"));
   MILLRACE_RETURN_IF_ERROR(group.Texts("queues", &feed->queues));
   MILLRACE_RETURN_IF_ERROR(group.Text("port_range", &feed->port_range));
-  return group.Int64("budget_bytes", 1, &feed->budget_bytes);
+  MILLRACE_RETURN_IF_ERROR(group.Int64("budget_bytes", 1, &feed->budget_bytes));
+  return group.Bool("shared_memory", &feed->shared_memory);
 }
 
 absl::Status ReadRestart(const Members& group, RestartPolicy* policy) {

@@ -40,7 +40,8 @@ TEST(CoordinatorStartTest, EveryMemberOfAGroupComesToItsPlace) {
       "default_fs": "hdfs://n", "release_port": false, "gpus_per_node": 2, "gpus_by_job": {"ps": 1},
       "log_bytes_per_second": 7, "sidecars": [{"name": "s", "program": "p", "node": "worker:0",
       "args": ["a"], "env": {"A": "b"}}]},
-    "feed": {"queues": ["q"], "port_range": "9000-9100", "budget_bytes": 5},
+    "feed": {"queues": ["q"], "port_range": "9000-9100", "budget_bytes": 5,
+             "shared_memory": true},
     "failure": {"restart": {"max_restarts": 3, "window_ms": 1000, "initial_backoff_ms": 2000,
                             "max_backoff_ms": 3000},
                 "restart_by_job": {"ps": {"window_ms": -1}},
@@ -63,6 +64,7 @@ TEST(CoordinatorStartTest, EveryMemberOfAGroupComesToItsPlace) {
   EXPECT_THAT(feed.queues, ElementsAre("q"));
   EXPECT_EQ(feed.port_range, "9000-9100");
   EXPECT_EQ(feed.budget_bytes, 5);
+  EXPECT_TRUE(feed.shared_memory);
   const RestartPolicy all = {.max_restarts = 3,
                              .window = absl::Seconds(1),
                              .initial_backoff = absl::Seconds(2),

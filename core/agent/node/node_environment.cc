@@ -92,6 +92,7 @@ OrderedJson PublicContext(const NodeEnvironmentInputs& inputs, const Ranks& rank
       {"address", inputs.address},
       {"port", inputs.port},
       {"feed_budget_bytes", node.feed_budget_bytes()},
+      {"feed_shared_memory", node.feed_shared_memory()},
   };
   if (!node.feed_port_range().empty()) context["feed_port_range"] = node.feed_port_range();
   if (inputs.port_fd.has_value()) context["port_fd"] = *inputs.port_fd;

@@ -108,11 +108,13 @@ TEST(NodeEnvironmentTest, ClaimedGpusAreAllThatTheNodeSees) {
   inputs.host_env["CUDA_VISIBLE_DEVICES"] = "7";
   inputs.gpus = {"GPU-a", "MIG-b"};
   inputs.registered.mutable_node()->set_feed_port_range("9000-9100");
+  inputs.registered.mutable_node()->set_feed_shared_memory(true);
   auto claimed = Variables(inputs);
   EXPECT_EQ(claimed["CUDA_VISIBLE_DEVICES"], "GPU-a,MIG-b");
   EXPECT_EQ(claimed["CUDA_DEVICE_ORDER"], "PCI_BUS_ID");
   EXPECT_THAT(claimed["MILLRACE_CONTEXT"], HasSubstr(R"("gpus":["GPU-a","MIG-b"])"));
   EXPECT_THAT(claimed["MILLRACE_CONTEXT"], HasSubstr(R"("feed_port_range":"9000-9100")"));
+  EXPECT_THAT(claimed["MILLRACE_CONTEXT"], HasSubstr(R"("feed_shared_memory":true)"));
   inputs.gpus.emplace();
   auto none = Variables(inputs);
   EXPECT_EQ(none.count("CUDA_VISIBLE_DEVICES"), 1u);

@@ -25,6 +25,7 @@ constexpr int64_t kMaxTimeoutMs = int64_t{100} * 365 * 24 * 3600 * 1000;
 constexpr size_t kMaxEndpoints = 64;
 constexpr size_t kMaxEndpointBytes = 1024;
 constexpr size_t kMaxMetricNameBytes = 256;
+constexpr size_t kMaxWhyBytes = 1024;
 constexpr size_t kMaxGpuClaims = 16;
 constexpr size_t kMaxQueues = 64;
 
@@ -252,6 +253,9 @@ absl::Status NodeRequests::Sample(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const int64_t held, count(params, "held_bytes", "params"));
   sample.set_feed_budget_bytes(static_cast<uint64_t>(budget));
   sample.set_feed_held_bytes(static_cast<uint64_t>(held));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string why,
+                            GetStringOr(params, "why_not_shared", "", "params"));
+  sample.set_why_not_shared(Ellipsize(why, kMaxWhyBytes));
   MILLRACE_ASSIGN_OR_RETURN(const Json* queues, GetArray(params, "queues", "params"));
   if (queues->size() > kMaxQueues) {
     return absl::InvalidArgumentError(

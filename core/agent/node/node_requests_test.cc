@@ -89,23 +89,26 @@ TEST_F(NodeRequestsTest, GarbageIsAnsweredWithInvalidArgument) {
 
 TEST_F(NodeRequestsTest, ASampleHasEveryCounterOfEachQueue) {
   Hello();
-  Ask(R"({"method":"sample","params":{"budget_bytes":1000,"held_bytes":700,"queues":[
+  Ask(R"({"method":"sample","params":{"budget_bytes":1000,"held_bytes":700,
+      "why_not_shared":"feeder/1: another user","queues":[
       {"queue":"input","rows_received":1,"rows_acked":2,"rows_returned":3,"bytes_received":4,
-       "batches_received":5,"credit_outstanding_bytes":6,"queued_rows":7,"queued_bytes":8,
+       "batches_received":5,"batches_placed":17,"credit_outstanding_bytes":6,"queued_rows":7,"queued_bytes":8,
        "open_sessions":9,"waiting_sessions":10,"partitions_received":11,"wait_us":12,
-       "compute_us":13,"decode_us":14,"full_us":15,"program_done":true}]}})");
+       "compute_us":13,"decode_us":14,"full_us":15,"queued_us":16,"program_done":true}]}})");
   EXPECT_EQ(sample_.feed_budget_bytes(), 1000u);
   EXPECT_EQ(sample_.feed_held_bytes(), 700u);
+  EXPECT_EQ(sample_.why_not_shared(), "feeder/1: another user");
   ASSERT_EQ(sample_.queues_size(), 1);
   const v1::QueueSample& queue = sample_.queues(0);
   EXPECT_EQ(queue.queue(), "input");
-  EXPECT_THAT((std::vector<uint64_t>{
-                  queue.rows_received(), queue.rows_acked(), queue.rows_returned(),
-                  queue.bytes_received(), queue.batches_received(),
-                  queue.credit_outstanding_bytes(), queue.queued_rows(), queue.queued_bytes(),
-                  queue.open_sessions(), queue.waiting_sessions(), queue.partitions_received(),
-                  queue.wait_us(), queue.compute_us(), queue.decode_us(), queue.full_us()}),
-              ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  EXPECT_THAT(
+      (std::vector<uint64_t>{
+          queue.rows_received(), queue.rows_acked(), queue.rows_returned(), queue.bytes_received(),
+          queue.batches_received(), queue.credit_outstanding_bytes(), queue.queued_rows(),
+          queue.queued_bytes(), queue.open_sessions(), queue.waiting_sessions(),
+          queue.partitions_received(), queue.wait_us(), queue.compute_us(), queue.decode_us(),
+          queue.full_us(), queue.queued_us(), queue.batches_placed()}),
+      ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17));
   EXPECT_TRUE(queue.program_done());
 }
 

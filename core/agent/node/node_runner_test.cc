@@ -471,14 +471,15 @@ TEST_F(NodeRunnerTest, TheRelayKeepsToTheRateOfTheClusterAndTheFileHasAll) {
 
 TEST_F(NodeRunnerTest, ASampleHasTheProcessAndWhatTheNodeSaysOfItsFeed) {
   NodeRunner::Options options = MakeOptions(absl::StrCat(
-      Says(kHello),
-      Says(R"({"method":"sample","params":{"budget_bytes":100,"held_bytes":40,"queues":[]}})"),
+      Says(kHello), Says(R"({"method":"sample","params":{"budget_bytes":100,"held_bytes":40,
+               "why_not_shared":"another user","queues":[]}})"),
       "read line <go"));
   // At once: the next one by the timer never comes.
   options.sample_interval = kNever;
   Launch(std::move(options));
   ASSERT_TRUE(Wait([&] { return !samples_.empty() && samples_.back().feed_held_bytes() == 40; }));
   EXPECT_EQ(samples_.back().feed_budget_bytes(), 100u);
+  EXPECT_EQ(samples_.back().why_not_shared(), "another user");
   EXPECT_EQ(samples_.back().attempt(), 2u);
   EXPECT_GT(samples_.back().process().rss_bytes(), 0u);
   Go();

@@ -45,6 +45,7 @@ void NodeSampler::OnFeed(const v1::NodeSample& feed) {
   *sample_.mutable_queues() = feed.queues();
   sample_.set_feed_budget_bytes(feed.feed_budget_bytes());
   sample_.set_feed_held_bytes(feed.feed_held_bytes());
+  sample_.set_why_not_shared(feed.why_not_shared());
   if (pid_ == 0) return;
   // The first one comes soon after a sample by the timer, whose place it takes.
   const bool soon = RealClock()->SteadyNow() - sampled_ < interval_ / 2;

@@ -94,6 +94,7 @@ OrderedJson SampleJson(const v1::WatchUpdate::Node& node) {
           {"open_files", Known(process.has_open_files(), process.open_files())},
           {"step", Known(sample.has_step(), sample.step())},
           {"step_time_ms", TimeMs(sample.has_step_time(), sample.step_time())},
+          {"why_not_shared", TextOrNull(sample.why_not_shared())},
           {"queues", queues},
           {"gpus", gpus}};
 }

@@ -132,11 +132,17 @@ std::string SecondsText(uint64_t us) {
   return DurationText(absl::Microseconds(static_cast<int64_t>(us)));
 }
 
+// The share of the batches of this attempt that came through shared memory.
+std::string SharedText(const v1::QueueSample& sample) {
+  if (sample.batches_received() == 0) return "";
+  return absl::StrCat(100 * sample.batches_placed() / sample.batches_received(), "%");
+}
+
 // What was fed to each queue of each node, and where the time of both ends went. Empty if nothing
 // was.
 std::string LedgerText(const ClusterView& view, const Styler& style, size_t width) {
-  TextTable table({"NODE", "QUEUE", "ROWS", "ACKED", "BACK", "RE-FED", "SOURCE", "ENCODE", "CREDIT",
-                   "WIRE", "DECODE", "QUEUED", "STARVED", "COMPUTE"});
+  TextTable table({"NODE", "QUEUE", "ROWS", "ACKED", "BACK", "RE-FED", "SHARED", "SOURCE", "ENCODE",
+                   "CREDIT", "WIRE", "DECODE", "QUEUED", "STARVED", "COMPUTE"});
   bool any = false;
   for (const v1::SlotStatus& slot : view.slots()) {
     const v1::WatchUpdate::Node* node = NodeOf(view, slot);
@@ -159,6 +165,7 @@ std::string LedgerText(const ClusterView& view, const Styler& style, size_t widt
                                        : CountText(static_cast<double>(queue.rows_returned()))},
            {queue.rows_refed() == 0 ? "" : CountText(static_cast<double>(queue.rows_refed())),
             Style::kYellow},
+           {sample == nullptr ? "" : SharedText(*sample)},
            {SecondsText(queue.stages().source_us())},
            {SecondsText(queue.stages().encode_us())},
            {SecondsText(queue.stages().credit_us())},
@@ -170,6 +177,18 @@ std::string LedgerText(const ClusterView& view, const Styler& style, size_t widt
     }
   }
   return any ? absl::StrCat("\n", table.ToString(style, width)) : "";
+}
+
+// Why feeders that would share memory with a node do not, for each node where there is such a one.
+std::string NotSharedText(const ClusterView& view, const Styler& style) {
+  std::string text;
+  for (const v1::SlotStatus& slot : view.slots()) {
+    const v1::WatchUpdate::Node* node = NodeOf(view, slot);
+    if (node == nullptr || node->sample().why_not_shared().empty()) continue;
+    absl::StrAppend(&text, style(Style::kYellow, "not through shared memory"), ": ", NodeName(slot),
+                    ", ", EscapeControls(FirstLine(node->sample().why_not_shared())), "\n");
+  }
+  return text.empty() ? "" : "\n" + text;
 }
 
 // "node: error" for each slot that has one.
@@ -200,7 +219,8 @@ std::string StatusText(const ClusterView& view, const Styler& style, size_t widt
                   {StepText(node)}});
   }
   return absl::StrCat(Heading(view, style), "\n", table.ToString(style, width),
-                      ErrorsText(view, style), FeedsText(view, style, width));
+                      ErrorsText(view, style), FeedsText(view, style, width),
+                      NotSharedText(view, style));
 }
 
 std::string NodesText(const ClusterView& view, const Styler& style, size_t width) {
@@ -232,7 +252,8 @@ std::string NodesText(const ClusterView& view, const Styler& style, size_t width
                   {StepText(node)},
                   {published}});
   }
-  return absl::StrCat(table.ToString(style, width), LedgerText(view, style, width));
+  return absl::StrCat(table.ToString(style, width), LedgerText(view, style, width),
+                      NotSharedText(view, style));
 }
 
 std::string EventText(const v1::Event& event, const Styler& style) {

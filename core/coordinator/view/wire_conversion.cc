@@ -157,6 +157,7 @@ v1::NodeSpec ToNodeSpec(const CoordinatorOptions& options, int num_workers,
   spec.set_log_bytes_per_second(options.node.log_bytes_per_second);
   spec.set_output_window_bytes(options.output_window_bytes);
   spec.set_feed_port_range(options.feed.port_range);
+  spec.set_feed_shared_memory(options.feed.shared_memory);
   spec.set_gpus_per_node(options.node.gpus_per_node);
   for (const auto& [job, count] : options.node.gpus_by_job)
     (*spec.mutable_gpus_by_job())[job] = count;

@@ -113,7 +113,8 @@ class FeedOptions(Structure):
         ("port_range", c_char_p),
         ("budget_bytes", c_int64),
         ("curve_only", c_int32),
-        ("reserved", c_int64 * 4),
+        ("shared_memory", c_int64),
+        ("reserved", c_int64 * 3),
     ]
 
 

@@ -111,6 +111,11 @@ def _node(group: NodeOptions) -> Any:
     )
 
 
+def _switch(on: Optional[bool]) -> int:
+    """0 is left to the library."""
+    return 0 if on is None else 1 if on else -1
+
+
 def _feed(group: FeedOptions) -> Any:
     queues = list(group.queues or ())
     return lib.FeedOptions(
@@ -119,6 +124,7 @@ def _feed(group: FeedOptions) -> Any:
         port_range=_text(group.port_range),
         budget_bytes=group.budget_bytes or 0,
         curve_only=int(bool(group.curve_only)),
+        shared_memory=_switch(group.shared_memory),
     )
 
 
@@ -149,7 +155,6 @@ def c_options(program: NodeProgram, num_executors: Optional[int], options: Mappi
     env = {**program.env, **options.get("env", {})}
     if "agents" in options:
         members["agents"] = pointer(_agents(options["agents"], program.shipped))
-    progress = options.get("progress")
     made: lib.Options = _sized(
         lib.Options,
         program=program.program.encode(),
@@ -164,7 +169,7 @@ def c_options(program: NodeProgram, num_executors: Optional[int], options: Mappi
         feed=_feed(options.get("feed", FeedOptions())),
         failure=_failure(options.get("failure", FailureOptions())),
         no_cluster_file=int(not options.get("cluster_file", True)),
-        progress=0 if progress is None else 1 if progress else -1,
+        progress=_switch(options.get("progress")),
         **members,
     )
     return made

@@ -146,7 +146,7 @@ class FeedOptions(_Options):
     port_range: Optional[str] = None  # "9000-9100": where nodes are fed. Any
     budget_bytes: Optional[int] = None  # what one node may hold of the feed. 256 MiB
     curve_only: Optional[bool] = None  # this process feeds nodes of this host over CURVE too. It does not
-    shared_memory: Optional[bool] = None  # executors write rows into memory of nodes of their host. They do not
+    shared_memory: Optional[bool] = None  # feeders write rows into memory of nodes of their host. They do not
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,7 +227,7 @@ _GROUPS = {
     "node": NodeOptions, "feed": FeedOptions, "failure": FailureOptions, "observer": ClusterObserver
 }  # fmt: skip
 # Members of groups that one kind of cluster has not.
-_OF_THE_OTHER = {_HERE: ("node.port_range", "feed.shared_memory"), _ON_SPARK: ("feed.curve_only",)}
+_OF_THE_OTHER = {_HERE: ("node.port_range",), _ON_SPARK: ("feed.curve_only",)}
 
 
 def local_options(options: Mapping[str, Any]) -> Dict[str, Any]:

@@ -14,7 +14,7 @@ public final class FeedOptions {
   private final List<String> queues;
   private final String portRange;
   private final Long budgetBytes;
-  private final boolean sharedMemory;
+  private final Boolean sharedMemory;
 
   private FeedOptions(Builder builder) {
     queues = builder.queues;
@@ -39,7 +39,7 @@ public final class FeedOptions {
     return budgetBytes;
   }
 
-  public boolean sharedMemory() {
+  public Boolean sharedMemory() {
     return sharedMemory;
   }
 
@@ -48,7 +48,7 @@ public final class FeedOptions {
     private List<String> queues;
     private String portRange;
     private Long budgetBytes;
-    private boolean sharedMemory;
+    private Boolean sharedMemory;
 
     private Builder() {}
 

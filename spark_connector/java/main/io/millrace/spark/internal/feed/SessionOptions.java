@@ -49,7 +49,7 @@ public final class SessionOptions {
     private long firstRow;
     private long feedTimeoutMillis = Defaults.FEED_TIMEOUT.toMillis();
     private long budgetBytes = Defaults.BUDGET_BYTES;
-    private boolean sharedMemory;
+    private boolean sharedMemory = Defaults.SHARED_MEMORY;
     private FeedProgress progress;
     private BooleanSupplier cancelled = () -> false;
 

@@ -37,6 +37,7 @@ public final class FeedPlan implements Serializable {
   /**
    * A plan to train on all partitions.
    *
+   * @param sharedMemory null: the default
    * @param budgetBytes null: the default
    */
   public static FeedPlan train(
@@ -47,7 +48,7 @@ public final class FeedPlan implements Serializable {
       long feedTimeoutMillis,
       int partitions,
       boolean determinate,
-      boolean sharedMemory,
+      Boolean sharedMemory,
       Long budgetBytes,
       int[] fedNodes) {
     return new FeedPlan(
@@ -58,6 +59,7 @@ public final class FeedPlan implements Serializable {
   /**
    * A plan for inference on all partitions, each from its row 0 on.
    *
+   * @param sharedMemory null: the default
    * @param budgetBytes null: the default
    * @param reviver may be null
    */
@@ -68,7 +70,7 @@ public final class FeedPlan implements Serializable {
       String queue,
       long feedTimeoutMillis,
       int partitions,
-      boolean sharedMemory,
+      Boolean sharedMemory,
       Long budgetBytes,
       NodeReviver reviver) {
     return new FeedPlan(
@@ -84,7 +86,7 @@ public final class FeedPlan implements Serializable {
       long feedTimeoutMillis,
       int partitions,
       boolean determinate,
-      boolean sharedMemory,
+      Boolean sharedMemory,
       Long budgetBytes,
       int[] fedNodes,
       NodeReviver reviver) {
@@ -95,7 +97,7 @@ public final class FeedPlan implements Serializable {
     this.feedTimeoutMillis = feedTimeoutMillis;
     this.partitions = partitions;
     this.determinate = determinate;
-    this.sharedMemory = sharedMemory;
+    this.sharedMemory = sharedMemory == null ? Defaults.SHARED_MEMORY : sharedMemory;
     this.budgetBytes = budgetBytes == null ? Defaults.BUDGET_BYTES : budgetBytes;
     this.fedNodes = fedNodes;
     this.reviver = reviver;

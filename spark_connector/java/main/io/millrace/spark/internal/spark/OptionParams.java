@@ -33,7 +33,8 @@ final class OptionParams {
   static Params of(FeedOptions feed) {
     return Params.of("queues", feed.queues())
         .and("port_range", feed.portRange())
-        .and("budget_bytes", feed.budgetBytes());
+        .and("budget_bytes", feed.budgetBytes())
+        .and("shared_memory", feed.sharedMemory());
   }
 
   static Params of(FailureOptions failure) {

@@ -111,8 +111,8 @@ public final class SharedMemoryTest {
       node.say("end");
       JsonObject stopped = node.await("stopped");
       assertEquals("", stopped.string("why_not_shared"));
-      assertTrue(stopped.toString(), stopped.count("placed_batches") > 0);
-      assertEquals(stopped.count("placed_batches"), hub.stats().batchesPlaced);
+      assertTrue(stopped.toString(), stopped.count("batches_placed") > 0);
+      assertEquals(stopped.count("batches_placed"), hub.stats().batchesPlaced);
       assertEquals((long) partitions * batches + 1, hub.stats().batchesSent);
     } finally {
       tasks.shutdownNow();
@@ -145,7 +145,7 @@ public final class SharedMemoryTest {
       node.say("feed_end feed");
       node.awaitRows(20L * BATCH_ROWS);
       node.say("end");
-      assertEquals(0, node.await("stopped").count("placed_batches"));
+      assertEquals(0, node.await("stopped").count("batches_placed"));
       assertEquals(0, hub.stats().batchesPlaced);
     }
   }
@@ -276,7 +276,7 @@ public final class SharedMemoryTest {
         }
       }
       node.say("end");
-      assertTrue(node.await("stopped").count("placed_batches") > 3L * (KILLS / 3) - 1);
+      assertTrue(node.await("stopped").count("batches_placed") > 3L * (KILLS / 3) - 1);
     }
   }
 

@@ -137,7 +137,13 @@ public final class ClusterRunTest {
                     .logBytesPerSecond(1000)
                     .sidecars(Sidecar.of("exporter", "serve", "--port={port}").beside("worker:0").env("A", "b"))
                     .build())
-            .feed(FeedOptions.builder().queues("a", "b").portRange("9000-9100").budgetBytes(5).build())
+            .feed(
+                FeedOptions.builder()
+                    .queues("a", "b")
+                    .portRange("9000-9100")
+                    .budgetBytes(5)
+                    .sharedMemory(true)
+                    .build())
             .failure(
                 FailureOptions.builder()
                     .restart(
@@ -170,7 +176,7 @@ public final class ClusterRunTest {
         "'node':{'default_fs':'hdfs://n','release_port':false,'gpus_per_node':1,'gpus_by_job':{'evaluator':3},"
             + "'log_bytes_per_second':1000,'sidecars':[{'name':'exporter','node':'worker:0','program':'serve',"
             + "'args':['--port={port}'],'env':{'A':'b'}}]}",
-        "'feed':{'queues':['a','b'],'port_range':'9000-9100','budget_bytes':5}",
+        "'feed':{'queues':['a','b'],'port_range':'9000-9100','budget_bytes':5,'shared_memory':true}",
         "'failure':{'restart':{'max_restarts':4,'window_ms':3600000,'initial_backoff_ms':50,'max_backoff_ms':2000},"
             + "'restart_by_job':{'ps':{'max_restarts':0}},"
             + "'quarantine':{'failures':7,'window_ms':8000,'duration_ms':-1},"
