@@ -17,10 +17,15 @@ import java.util.List;
  * Not thread-safe.
  */
 public final class BatchBuilder {
+  // For what is put behind the rest: validity of a column that had no null before.
+  private static final int SPARE_BYTES = 4 << 10;
+
   private final ArrowSchema schema;
   private final BufferPool pool;
   private final ColumnBuilder[] columns;
   private final DirectBuffer.Growth growth = new DirectBuffer.Growth();
+  private final List<DirectBuffer> buffers = new ArrayList<>(); // of all columns
+  private BodyMemory memory; // that the rows lie in, as far as it goes; null: the pool's alone
   private int rows;
   // What full() knows: it looks again once the rows are so many, or a buffer has grown.
   private int nextLook;
@@ -32,6 +37,7 @@ public final class BatchBuilder {
     columns = new ColumnBuilder[schema.fields().size()];
     for (int i = 0; i < columns.length; i++) {
       columns[i] = new ColumnBuilder(schema.fields().get(i).type(), pool, growth);
+      columns[i].listBuffers(buffers);
     }
   }
 
@@ -41,6 +47,47 @@ public final class BatchBuilder {
 
   public ColumnBuilder column(int i) {
     return columns[i];
+  }
+
+  /** Memory for another batch like the one before, if that is to be lent; 0 if there was none. */
+  public long wantedBytes() {
+    long bytes = 0;
+    for (DirectBuffer buffer : buffers) {
+      bytes += placeFor(buffer);
+    }
+    return bytes == 0 ? 0 : bytes + SPARE_BYTES;
+  }
+
+  /** What a buffer is given: a little more than it had, since no batch is quite like another. */
+  private static int placeFor(DirectBuffer buffer) {
+    long size = buffer.sizeBefore();
+    return (int) ((size + size / 16 + 63) & ~63L);
+  }
+
+  /**
+   * Puts the next rows into {@code lent}, at least {@link #wantedBytes}, each buffer at a place of its own. What
+   * outgrows its place moves elsewhere; {@link #finish} puts it behind the others if it can. No row is under way.
+   */
+  public void begin(BodyMemory lent) {
+    if (rows > 0 || memory != null) {
+      throw new IllegalStateException("there are rows already");
+    }
+    memory = lent;
+    ByteBuffer bytes = lent.bytes();
+    // The largest one comes last: it has all that is left.
+    DirectBuffer largest = buffers.get(0);
+    for (DirectBuffer buffer : buffers) {
+      largest = buffer.sizeBefore() > largest.sizeBefore() ? buffer : largest;
+    }
+    int at = 0;
+    for (DirectBuffer buffer : buffers) {
+      int place = placeFor(buffer);
+      if (buffer != largest && place > 0) {
+        buffer.useLent(bytes, at, at + place);
+        at += place;
+      }
+    }
+    largest.useLent(bytes, at, bytes.capacity());
   }
 
   /** Every column has one more row now. */
@@ -96,7 +143,8 @@ public final class BatchBuilder {
     for (ColumnBuilder column : columns) {
       column.finish(body);
     }
-    EncodedBatch encoded = body.finish(rows);
+    EncodedBatch encoded = body.finish(rows, memory);
+    memory = null;
     rows = 0;
     nextLook = 0;
     return encoded;
@@ -104,11 +152,15 @@ public final class BatchBuilder {
 
   /** Forgets all rows and gives their memory back. */
   public void clear() {
-    List<ByteBuffer> memory = new ArrayList<>();
+    List<ByteBuffer> freed = new ArrayList<>();
     for (ColumnBuilder column : columns) {
-      column.clear(memory);
+      column.clear(freed);
     }
-    memory.forEach(pool::give);
+    freed.forEach(pool::give);
+    if (memory != null) {
+      memory.release();
+      memory = null;
+    }
     rows = 0;
     nextLook = 0;
   }

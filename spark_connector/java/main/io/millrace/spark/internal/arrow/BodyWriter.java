@@ -6,34 +6,22 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Collects the nodes and buffers of one batch in the order of the schema. Small buffers are gathered into
- * the first body part, each large one is a part of its own, as it lies.
+ * Collects the nodes and buffers of one batch in the order of the schema. In memory that was lent, a buffer stays where
+ * it lies. Otherwise small ones are to be gathered into the first part of the body, and each large one is a part of its
+ * own, as it lies.
  */
 final class BodyWriter {
   // A part costs a ZeroMQ frame and system calls at both ends; copying less than this is cheaper. Measured with 64
   // columns of 16 KiB.
   private static final int OWN_PART_BYTES = 64 << 10;
-
-  private static final class Entry {
-    final long length;
-    final long offset; // in the gathered part, or among the large ones
-    final boolean large;
-
-    Entry(long length, long offset, boolean large) {
-      this.length = length;
-      this.offset = offset;
-      this.large = large;
-    }
-  }
+  // A body in lent memory may have a quarter more bytes than its buffers, and so many: a batch with far fewer rows than
+  // the one before is copied instead.
+  private static final int HOLES_BYTES = 16 << 10;
 
   private final BufferPool pool;
-  private final List<ByteBuffer> smallParts = new ArrayList<>();
   private final List<long[]> nodes = new ArrayList<>();
-  private final List<Entry> buffers = new ArrayList<>();
-  private final List<ByteBuffer> largeParts = new ArrayList<>();
-  private final List<ByteBuffer> memory = new ArrayList<>();
-  private long largeBytes;
-  private int gatheredBytes;
+  private final List<DirectBuffer> buffers = new ArrayList<>();
+  private final List<Integer> sizes = new ArrayList<>();
 
   BodyWriter(BufferPool pool) {
     this.pool = pool;
@@ -43,56 +31,98 @@ final class BodyWriter {
     nodes.add(new long[] {length, nulls});
   }
 
-  /** Takes the content of {@code buffer}; if not {@code present}, its memory only. */
+  /** Adds a buffer, which {@link #finish} empties; if not {@code present}, one without bytes in its place. */
   void buffer(DirectBuffer buffer, boolean present) {
-    int size = present ? buffer.size() : 0;
-    ByteBuffer bytes = buffer.detach();
-    if (bytes != null) {
-      memory.add(bytes);
-    }
-    if (size >= OWN_PART_BYTES) {
-      int padded = (int) roundUp8(size); // the memory of a pool has a multiple of 8 bytes too
-      for (int i = size; i < padded; i++) {
-        bytes.put(i, (byte) 0);
-      }
-      buffers.add(new Entry(size, largeBytes, true));
-      largeParts.add(DirectBuffer.view(bytes, 0, padded));
-      largeBytes += padded;
-      return;
-    }
-    buffers.add(new Entry(size, gatheredBytes, false));
-    if (size > 0) {
-      smallParts.add(DirectBuffer.view(bytes, 0, size));
-      gatheredBytes = (int) roundUp8(gatheredBytes + size);
-    }
+    buffers.add(buffer);
+    sizes.add(present ? buffer.size() : 0);
   }
 
   private static long roundUp8(long size) {
     return (size + 7) & ~7L;
   }
 
-  /** All small buffers, each from a multiple of 8 bytes on. */
-  private ByteBuffer gather() {
-    ByteBuffer gathered = pool.take(gatheredBytes);
-    memory.add(gathered);
-    ByteBuffer target = DirectBuffer.view(gathered, 0, gatheredBytes);
-    for (ByteBuffer part : smallParts) {
-      target.put(part);
-      while ((target.position() & 7) != 0) {
-        target.put((byte) 0);
+  /** Makes the batch. {@code lent}: memory that buffers may lie in; null if there is none. */
+  EncodedBatch finish(int rows, BodyMemory lent) {
+    if (lent != null) {
+      long[] offsets = new long[buffers.size()];
+      long bodyBytes = placeIn(lent.bytes(), offsets);
+      if (bodyBytes >= 0) {
+        return new EncodedBatch(rows, message(rows, offsets, bodyBytes), bodyBytes, lent);
       }
+      buffers.forEach(DirectBuffer::leaveLent);
+      lent.release();
     }
-    return DirectBuffer.view(gathered, 0, gatheredBytes);
+    return finishInPool(rows);
   }
 
-  EncodedBatch finish(int rows) {
-    byte[] message = message(rows);
-    List<ByteBuffer> parts = new ArrayList<>();
-    if (gatheredBytes > 0) {
-      parts.add(gather());
+  /**
+   * Completes a body in lent memory, in which buffers that lie elsewhere are put behind the others. Returns its bytes;
+   * -1, and nothing has changed, if they do not fit, or there are large holes.
+   */
+  private long placeIn(ByteBuffer lent, long[] offsets) {
+    long bytes = 0;
+    long end = 0;
+    for (int i = 0; i < offsets.length; i++) {
+      bytes += roundUp8(sizes.get(i));
+      if (buffers.get(i).lentAt() >= 0 && sizes.get(i) > 0) {
+        offsets[i] = buffers.get(i).lentAt();
+        end = Math.max(end, roundUp8(offsets[i] + sizes.get(i)));
+      }
     }
-    parts.addAll(largeParts);
-    return new EncodedBatch(rows, message, parts, pool, memory);
+    for (int i = 0; i < offsets.length; i++) {
+      if (buffers.get(i).lentAt() < 0 && sizes.get(i) > 0) {
+        offsets[i] = end;
+        end += roundUp8(sizes.get(i));
+      }
+    }
+    if (end > lent.capacity() || end > bytes + bytes / 4 + HOLES_BYTES) {
+      return -1;
+    }
+    for (int i = 0; i < offsets.length; i++) {
+      DirectBuffer buffer = buffers.get(i);
+      if (buffer.lentAt() < 0 && sizes.get(i) > 0) {
+        ByteBuffer place = DirectBuffer.view(lent, (int) offsets[i], lent.capacity());
+        place.put(DirectBuffer.view(buffer.bytes(), 0, sizes.get(i)));
+      }
+      ByteBuffer elsewhere = buffer.detach();
+      if (elsewhere != null) {
+        pool.give(elsewhere);
+      }
+    }
+    return end;
+  }
+
+  private EncodedBatch finishInPool(int rows) {
+    long[] offsets = new long[buffers.size()];
+    List<ByteBuffer> small = new ArrayList<>();
+    List<ByteBuffer> large = new ArrayList<>();
+    List<ByteBuffer> memory = new ArrayList<>();
+    long end = 0;
+    for (int i = 0; i < offsets.length; i++) {
+      if (sizes.get(i) < OWN_PART_BYTES) {
+        offsets[i] = end;
+        end += roundUp8(sizes.get(i));
+      }
+    }
+    for (int i = 0; i < offsets.length; i++) {
+      int size = sizes.get(i);
+      ByteBuffer bytes = buffers.get(i).detach();
+      if (bytes != null) {
+        memory.add(bytes);
+      }
+      if (size >= OWN_PART_BYTES) {
+        int padded = (int) roundUp8(size); // the memory of a pool has a multiple of 8 bytes too
+        for (int k = size; k < padded; k++) {
+          bytes.put(k, (byte) 0);
+        }
+        offsets[i] = end;
+        end += padded;
+        large.add(DirectBuffer.view(bytes, 0, padded));
+      } else if (size > 0) {
+        small.add(DirectBuffer.view(bytes, 0, size));
+      }
+    }
+    return new EncodedBatch(rows, message(rows, offsets, end), end, small, large, pool, memory);
   }
 
   // The tables of a RecordBatch message have a fixed shape, so their places are constants (bytes from the
@@ -100,7 +130,7 @@ final class BodyWriter {
   //
   //    0 root          4 vtable of Message       16 Message         36 vtable of RecordBatch
   //   48 RecordBatch  68 count of nodes, then nodes from 72, count of buffers, then buffers
-  private byte[] message(long rows) {
+  private byte[] message(long rows, long[] offsets, long bodyBytes) {
     int nodesBytes = 16 * nodes.size();
     int size = 80 + nodesBytes + 16 * buffers.size();
     ByteBuffer out = ByteBuffer.allocate(ArrowMessage.PREFIX_BYTES + size).order(ByteOrder.LITTLE_ENDIAN);
@@ -109,7 +139,7 @@ final class BodyWriter {
     shorts(out, 12, 20, 16, 18, 4, 8); // 4: vtable
     out.putInt(16 - 4); // 16: Message
     out.putInt(48 - 20); // 20: header
-    out.putLong(gatheredBytes + largeBytes); // 24: body length
+    out.putLong(bodyBytes); // 24: body length
     out.putShort((short) ArrowMessage.VERSION_5); // 32
     out.put((byte) ArrowMessage.RECORD_BATCH).put((byte) 0); // 34
     shorts(out, 10, 20, 8, 4, 16, 0); // 36: vtable, and padding
@@ -122,8 +152,8 @@ final class BodyWriter {
       out.putLong(node[0]).putLong(node[1]);
     }
     out.putInt(0).putInt(buffers.size());
-    for (Entry buffer : buffers) {
-      out.putLong(buffer.offset + (buffer.large ? gatheredBytes : 0)).putLong(buffer.length);
+    for (int i = 0; i < offsets.length; i++) {
+      out.putLong(offsets[i]).putLong(sizes.get(i));
     }
     return out.array();
   }

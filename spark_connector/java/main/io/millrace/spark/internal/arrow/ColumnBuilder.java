@@ -55,6 +55,18 @@ public final class ColumnBuilder {
     return bytes;
   }
 
+  /** Adds its buffers, and those of its children, to {@code buffers}. */
+  void listBuffers(List<DirectBuffer> buffers) {
+    buffers.add(validity);
+    if (offsets != null) {
+      buffers.add(offsets);
+    }
+    buffers.add(data);
+    for (ColumnBuilder child : children) {
+      child.listBuffers(buffers);
+    }
+  }
+
   // ------------------------------------------------------------------------------------------- nulls
 
   /** Adds a null. */

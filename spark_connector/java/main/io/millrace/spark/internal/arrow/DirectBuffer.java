@@ -51,6 +51,7 @@ public final class DirectBuffer {
   private long address;
   private int size;
   private int sizeBefore;
+  private int lentAt = -1; // where bytes begin in memory that was lent; -1: they are the pool's
 
   DirectBuffer(BufferPool pool, Growth growth) {
     this.pool = pool;
@@ -69,6 +70,31 @@ public final class DirectBuffer {
   /** Of the first byte in memory; valid until the next {@link #extend}. */
   public long address() {
     return address;
+  }
+
+  /** How much the batch before had here. */
+  int sizeBefore() {
+    return sizeBefore;
+  }
+
+  /** Takes the bytes from {@code from} to {@code to} of lent memory, until more are needed. For one that is empty. */
+  void useLent(ByteBuffer memory, int from, int to) {
+    setBytes(view(memory, from, to));
+    lentAt = from;
+  }
+
+  /** Where its bytes begin in the memory that was lent; -1 if they lie elsewhere. */
+  int lentAt() {
+    return lentAt;
+  }
+
+  /** Leaves memory that was lent, with what is there. */
+  void leaveLent() {
+    if (lentAt >= 0 && size > 0) {
+      moveTo(pool.take(size));
+    } else if (lentAt >= 0) {
+      detach();
+    }
   }
 
   /** Adds {@code count} bytes of any content at the end; returns where they begin. */
@@ -100,15 +126,22 @@ public final class DirectBuffer {
     growth.count++;
     long wanted = bytes == null ? sizeBefore : Math.min(2L * bytes.capacity(), MAX_BYTES);
     wanted = Math.max(end, wanted);
-    ByteBuffer wider = pool.take((int) wanted);
+    moveTo(pool.take((int) wanted));
+  }
+
+  private void moveTo(ByteBuffer wider) {
     if (bytes != null) {
-      ByteBuffer source = bytes.duplicate();
-      source.clear();
-      source.limit(size);
-      wider.duplicate().put(source);
+      wider.duplicate().put(view(bytes, 0, size));
+    }
+    if (bytes != null && lentAt < 0) {
       pool.give(bytes);
     }
-    bytes = wider;
+    lentAt = -1;
+    setBytes(wider);
+  }
+
+  private void setBytes(ByteBuffer value) {
+    bytes = value;
     try {
       address = (Long) GET_LONG.invoke(UNSAFE, bytes, ADDRESS_OFFSET);
     } catch (ReflectiveOperationException e) {
@@ -116,9 +149,10 @@ public final class DirectBuffer {
     }
   }
 
-  /** Hands over the memory, null if there is none; this begins anew, empty. */
+  /** Hands over the memory, null if there is none of the pool's; this begins anew, empty. */
   ByteBuffer detach() {
-    ByteBuffer detached = bytes;
+    ByteBuffer detached = lentAt >= 0 ? null : bytes;
+    lentAt = -1;
     sizeBefore = Math.min(size, MAX_AHEAD_BYTES);
     bytes = null;
     address = 0;

@@ -3,6 +3,7 @@ package io.millrace.spark.internal.feed;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.arrow.ArrowSchema;
+import io.millrace.spark.internal.arrow.BodyMemory;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.arrow.SchemaMessage;
 import io.millrace.spark.internal.base.BadInputException;
@@ -245,6 +246,42 @@ public final class FeedSession {
 
   // ---------------------------------------------------------------------------------------- sending
 
+  /**
+   * Room in the node's memory for a batch of about {@code bytes} bytes; null if there is none now. A batch that is
+   * encoded there is sent before another one gets room. Its bytes may be looked at and written to only between
+   * {@link #beginWriting} and {@link #endWriting}, by the thread that calls these.
+   */
+  public BodyMemory lend(long bytes) {
+    session.lock.lock();
+    try {
+      return session.isOpen() ? session.shared.lend(bytes) : null;
+    } finally {
+      session.lock.unlock();
+    }
+  }
+
+  /**
+   * Whether more rows are to be encoded: not if the rest was taken back ({@link #isRevoked}). If so,
+   * {@link #endWriting} is to be called soon: the node is not told of the session's end until then.
+   */
+  public boolean beginWriting() {
+    session.lock.lock();
+    try {
+      if (session.isRevoked()) {
+        return false;
+      }
+      checkOpen(true);
+      session.shared.beginWriting();
+      return true;
+    } finally {
+      session.lock.unlock();
+    }
+  }
+
+  public void endWriting() {
+    session.shared.endWriting();
+  }
+
   /** True if a batch of that size may go; otherwise the node is told what is needed, if it is the node's room. */
   private boolean maySend(long bytes) {
     if (!session.accepted || session.isRevoked()) {
@@ -272,6 +309,7 @@ public final class FeedSession {
    * @throws MillraceException INVALID_ARGUMENT if the schema is not that of the batches before
    */
   public void send(ArrowSchema batchSchema, EncodedBatch batch) {
+    boolean taken = false;
     session.lock.lock();
     try {
       if (!session.isOpen() || !maySend(SendWindow.bytesOf(batch))) {
@@ -287,12 +325,15 @@ public final class FeedSession {
       }
       if (session.isRevoked()) {
         session.window.leave();
-        batch.release();
       } else {
         push(batchSchema, batch);
+        taken = true;
       }
     } finally {
       session.lock.unlock();
+      if (!taken) {
+        batch.release();
+      }
     }
   }
 

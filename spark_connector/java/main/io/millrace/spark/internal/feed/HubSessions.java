@@ -146,7 +146,9 @@ final class HubSessions implements HubConnections.Listener {
         continue;
       }
       session.replies.onEnd(SessionEnd.ABORTED, StatusCode.CANCELLED, why);
-      sendAbort(session, Messages.encodeError(StatusCode.CANCELLED, why));
+      if (!session.replies.isWriting()) { // otherwise the end of the connection tells the node
+        sendAbort(session, Messages.encodeError(StatusCode.CANCELLED, why));
+      }
     }
     connections.close(sessions.values());
     sessions.values().forEach(session -> session.replies.onClosed());

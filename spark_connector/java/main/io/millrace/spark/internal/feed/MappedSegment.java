@@ -3,6 +3,7 @@ package io.millrace.spark.internal.feed;
 import io.millrace.spark.internal.base.Unmapping;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
@@ -103,13 +104,13 @@ final class MappedSegment {
         && room.length <= bytes - room.offset;
   }
 
-  /** Copies the parts to the beginning of a room that is in it, one behind another. */
-  void put(Room room, List<ByteBuffer> parts) {
+  /** The bytes of a room that is in it, at most {@link #MAX_BODY_BYTES}. */
+  ByteBuffer bytes(Room room) {
     int mapping = (int) (room.offset >>> STEP_BITS);
-    ByteBuffer target = mappings.get(mapping).duplicate();
-    target.position((int) (room.offset - ((long) mapping << STEP_BITS)));
-    for (ByteBuffer part : parts) {
-      target.put(part.duplicate());
-    }
+    int from = (int) (room.offset - ((long) mapping << STEP_BITS));
+    ByteBuffer bytes = mappings.get(mapping).duplicate();
+    bytes.limit(from + (int) room.length);
+    bytes.position(from);
+    return bytes.slice().order(ByteOrder.LITTLE_ENDIAN);
   }
 }

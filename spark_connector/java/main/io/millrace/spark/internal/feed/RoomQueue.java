@@ -8,6 +8,7 @@ import java.util.ArrayDeque;
  */
 final class RoomQueue {
   private final ArrayDeque<Room> rooms = new ArrayDeque<>();
+  private Room rest; // of the room in which a place was taken last; null: nothing was left of it
 
   void add(Room room) {
     rooms.addLast(room);
@@ -29,10 +30,30 @@ final class RoomQueue {
     while (room.length < bytes) {
       room = rooms.pollFirst();
     }
-    long used = (bytes + Room.ALIGNMENT - 1) & -Room.ALIGNMENT;
-    if (used < room.length) {
-      rooms.addFirst(new Room(room.offset + used, room.length - used));
+    long used = roundUp(bytes);
+    rest = used < room.length ? new Room(room.offset + used, room.length - used) : null;
+    if (rest != null) {
+      rooms.addFirst(rest);
     }
     return new Room(room.offset, bytes);
+  }
+
+  /** Takes back what {@link #place} gave last, but for the first {@code used} bytes. */
+  void giveBack(Room placed, long used) {
+    long taken = roundUp(used);
+    long left = roundUp(placed.length) - taken;
+    if (left == 0) {
+      return;
+    }
+    // The rest of the room that it was taken from, if there is one, follows it: what was granted as one stays one.
+    if (rest != null && rooms.peekFirst() == rest) {
+      left += rooms.pollFirst().length;
+    }
+    rest = null;
+    rooms.addFirst(new Room(placed.offset + taken, left));
+  }
+
+  private static long roundUp(long bytes) {
+    return (bytes + Room.ALIGNMENT - 1) & -Room.ALIGNMENT;
   }
 }

@@ -40,7 +40,7 @@ final class SessionRecord {
   long waitProgress;
   ArrowSchema schema; // of what is sent, once SCHEMA went out
   final SendWindow window;
-  final SharedRooms shared = new SharedRooms();
+  final SharedRooms shared = new SharedRooms(this);
   final ResultQueue results = new ResultQueue();
   boolean revoking; // REVOKE went out
   long revokedRow = -1; // once the node has given back what follows it
@@ -126,11 +126,11 @@ final class SessionRecord {
       window.forget();
     }
     window.leave();
-    boolean vacates = shared.end() && endRow < 0;
+    boolean vacates = shared.hadRoom() && endRow < 0;
     boolean tell =
         vacates || how == SessionEnd.ABORTED || how == SessionEnd.BAD_PEER || how == SessionEnd.UNANSWERED;
     byte[] abort = tell ? Messages.encodeError(why.code(), why.getMessage()) : null;
-    hub.closeSession(id, abort, how == SessionEnd.UNANSWERED);
+    shared.end(() -> hub.closeSession(id, abort, how == SessionEnd.UNANSWERED));
     changed.signalAll();
   }
 

@@ -45,6 +45,11 @@ final class SessionReplies {
     session.closed.complete(null);
   }
 
+  /** Whether a row is being written into the node's memory. */
+  boolean isWriting() {
+    return session.shared.isWriting();
+  }
+
   /** A frame of the session was handed to its socket, which took so long. */
   void countWire(long nanos) {
     session.lock.lock();

@@ -2,9 +2,11 @@ package io.millrace.spark.internal.rows;
 
 import io.millrace.spark.internal.arrow.ArrowSchema;
 import io.millrace.spark.internal.arrow.BatchBuilder;
+import io.millrace.spark.internal.arrow.BodyMemory;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.base.Defaults;
 import java.util.Iterator;
+import java.util.function.LongFunction;
 
 /**
  * Makes batches of rows of one kind.
@@ -33,6 +35,18 @@ public abstract class RowEncoder<T> {
 
   final BatchBuilder builder() {
     return builder;
+  }
+
+  /**
+   * Lets {@code lender} give the memory for the next rows, if none have been added since the last batch: it is asked
+   * for about as much as the batch before took, and may give null.
+   */
+  public final void begin(LongFunction<BodyMemory> lender) {
+    long wanted = rows() > 0 || builder == null ? 0 : builder.wantedBytes();
+    BodyMemory memory = wanted == 0 ? null : lender.apply(wanted);
+    if (memory != null) {
+      builder.begin(memory);
+    }
   }
 
   /** Adds a row, which may be changed afterwards. */

@@ -191,20 +191,36 @@ final class TrainTask<T> implements Function2<Integer, Iterator<T>, Iterator<Fee
       }
       more = rows.hasNext();
     }
-    while ((more || encoder.rows() > 0) && !session.isRevoked()) {
-      if (more) {
-        encoder.add(rows.next());
-        more = rows.hasNext();
+    try {
+      while (more || encoder.rows() > 0) {
+        T row = more ? rows.next() : null;
+        EncodedBatch batch = null;
+        if (!session.beginWriting()) {
+          break;
+        }
+        try {
+          if (more) {
+            encoder.begin(session::lend);
+            encoder.add(row);
+          }
+          if (encoder.full() || !more) {
+            sent += encoder.rows();
+            rowsFed.add(encoder.rows());
+            long read = System.nanoTime();
+            batch = encoder.finish();
+            session.countTimes(read - began, System.nanoTime() - read);
+          }
+        } finally {
+          session.endWriting(); // the source may take its time
+        }
+        if (batch != null) {
+          session.send(encoder.schema(), batch);
+          began = System.nanoTime();
+        }
+        more = more && rows.hasNext();
       }
-      if (encoder.full() || !more) {
-        sent += encoder.rows();
-        rowsFed.add(encoder.rows());
-        long read = System.nanoTime();
-        EncodedBatch batch = encoder.finish();
-        session.countTimes(read - began, System.nanoTime() - read);
-        session.send(encoder.schema(), batch);
-        began = System.nanoTime();
-      }
+    } finally {
+      encoder.clear();
     }
     return sent;
   }

@@ -10,6 +10,7 @@ import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.BadInputException;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -94,6 +95,98 @@ public final class BatchTest {
       batch.release();
       assertTrue(pool.keptBytes() > 0);
     }
+  }
+
+  /** Memory that is lent for one batch. */
+  private static final class Lent implements BodyMemory {
+    final ByteBuffer bytes;
+    boolean released;
+
+    Lent(long size) {
+      bytes = ByteBuffer.allocateDirect((int) size).order(ByteOrder.LITTLE_ENDIAN);
+      for (int i = 0; i < size; i++) {
+        bytes.put(i, (byte) 0xa5);
+      }
+    }
+
+    @Override
+    public ByteBuffer bytes() {
+      return bytes;
+    }
+
+    @Override
+    public void release() {
+      released = true;
+    }
+  }
+
+  @Test
+  public void aBatchLiesInLentMemoryIfItFits() throws BadInputException {
+    ArrowType list = ArrowType.list(field("", ArrowType.Id.FLOAT32));
+    ArrowSchema schema =
+        new ArrowSchema(
+            field("flag", ArrowType.Id.BOOL),
+            field("int", ArrowType.Id.INT32),
+            new ArrowField("list", list, true),
+            field("text", ArrowType.Id.UTF8));
+    BatchBuilder builder = new BatchBuilder(schema, pool);
+    assertEquals(0, builder.wantedBytes());
+    // Rows, whether some are null, how many bytes its text has, and whether the batch lies there: one without memory
+    // first; one like that; the first nulls; texts that outgrow their place, and another one that has grown as much;
+    // and the last rows of a partition.
+    int[][] batches = {
+      {9000, 0, 9, 0}, {9000, 0, 9, 1}, {9100, 1, 9, 1}, {9000, 1, 90, 0}, {9000, 1, 90, 1}, {500, 0, 90, 0},
+      {480, 0, 90, 1},
+    };
+    for (int[] each : batches) {
+      Lent lent = builder.wantedBytes() == 0 ? null : new Lent(builder.wantedBytes());
+      if (lent != null) {
+        builder.begin(lent);
+      }
+      for (int row = 0; row < each[0]; row++) {
+        boolean isNull = each[1] == 1 && row % 5 == 0;
+        if (isNull) {
+          builder.column(1).putNull();
+        } else {
+          builder.column(1).putInt(row);
+        }
+        builder.column(0).putBoolean(row % 3 == 0);
+        builder.column(2).putFloats(new float[] {row, -row, row + 0.5f});
+        builder.column(3).putBytes(text(row, each[2]));
+        builder.endRow();
+      }
+      EncodedBatch batch = builder.finish();
+      String what = Arrays.toString(each);
+      assertEquals(what, each[3] == 1, batch.lent() != null);
+      assertEquals(what, lent != null && each[3] == 0, lent != null && lent.released);
+      List<List<ByteBuffer>> bodies = new ArrayList<>();
+      bodies.add(batch.parts());
+      if (batch.lent() == null) {
+        ByteBuffer copy = ByteBuffer.allocateDirect((int) batch.bodyBytes()).order(ByteOrder.LITTLE_ENDIAN);
+        batch.copyBody(copy.duplicate());
+        bodies.add(Arrays.asList(copy));
+      }
+      for (List<ByteBuffer> parts : bodies) {
+        List<ColumnView> columns =
+            new BatchDecoder(schema).decode(ByteBuffer.wrap(batch.message()), batch.rows(), parts);
+        for (int row = 0; row < each[0]; row++) {
+          boolean isNull = each[1] == 1 && row % 5 == 0;
+          assertEquals(what, isNull, columns.get(1).isNull(row));
+          assertEquals(what, isNull ? 0 : row, columns.get(1).getInt(row));
+          assertEquals(what, row % 3 == 0, columns.get(0).getBoolean(row));
+          assertEquals(what, -row, columns.get(2).child().getFloat(3 * row + 1), 0);
+          assertArrayEquals(what, text(row, each[2]), columns.get(3).getBytes(row));
+        }
+      }
+      batch.release();
+      assertTrue(what, lent == null || lent.released);
+    }
+  }
+
+  private static byte[] text(int row, int bytes) {
+    byte[] text = new byte[bytes];
+    Arrays.fill(text, (byte) ('a' + row % 26));
+    return text;
   }
 
   private static boolean isNull(int column, int row) {

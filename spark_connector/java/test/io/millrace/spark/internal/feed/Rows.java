@@ -21,6 +21,11 @@ public final class Rows {
 
   public static EncodedBatch batch(BufferPool pool, long firstId, int rows) {
     BatchBuilder builder = new BatchBuilder(SCHEMA, pool);
+    put(builder, firstId, rows);
+    return builder.finish();
+  }
+
+  public static void put(BatchBuilder builder, long firstId, int rows) {
     for (long id = firstId; id < firstId + rows; id++) {
       builder.column(0).putLong(id);
       if (id % 7 == 3) {
@@ -32,7 +37,6 @@ public final class Rows {
       }
       builder.endRow();
     }
-    return builder.finish();
   }
 
   static String text(long id) {

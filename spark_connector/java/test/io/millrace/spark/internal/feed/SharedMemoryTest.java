@@ -7,6 +7,8 @@ import static org.junit.Assert.assertTrue;
 
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.arrow.BatchBuilder;
+import io.millrace.spark.internal.arrow.BodyMemory;
 import io.millrace.spark.internal.arrow.BufferPool;
 import io.millrace.spark.internal.arrow.EncodedBatch;
 import io.millrace.spark.internal.base.JsonObject;
@@ -20,9 +22,12 @@ import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Random;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import org.junit.After;
 import org.junit.Rule;
 import org.junit.Test;
@@ -121,6 +126,83 @@ public final class SharedMemoryTest {
     assertEquals(new ArrayList<String>(), warnings);
   }
 
+  /** A batch that is encoded in room of the session's, once there is room and it is known how much it takes. */
+  private static EncodedBatch encode(FeedSession session, BatchBuilder builder, long firstId, int rows) {
+    assertTrue(session.beginWriting());
+    try {
+      BodyMemory room = builder.wantedBytes() == 0 ? null : session.lend(builder.wantedBytes());
+      if (room != null) {
+        builder.begin(room);
+      }
+      Rows.put(builder, firstId, rows);
+      return builder.finish();
+    } finally {
+      session.endWriting();
+    }
+  }
+
+  @Test
+  public void rowsAreEncodedWhereTheNodeReadsThem() throws Exception {
+    try (NodeProcess node = new NodeProcess("--batch-rows=" + BATCH_ROWS, "--budget-bytes=4194304")) {
+      FeedSession session = open(node.target());
+      BatchBuilder builder = new BatchBuilder(Rows.SCHEMA, pool);
+      Random random = new Random(1);
+      long rows = 0;
+      int there = 0;
+      int elsewhere = 0;
+      while (there < 200) {
+        // Now and then so many, or so few, that the batch does not lie there in the end.
+        int count = random.nextInt(8) == 0 ? 1 + random.nextInt(4 * BATCH_ROWS) : BATCH_ROWS - random.nextInt(100);
+        EncodedBatch batch = encode(session, builder, rows, count);
+        there += batch.lent() != null ? 1 : 0;
+        elsewhere += batch.lent() == null ? 1 : 0;
+        session.send(Rows.SCHEMA, batch);
+        rows += count;
+      }
+      assertTrue(elsewhere + " elsewhere", elsewhere > 1);
+      session.finish(rows);
+      session.awaitReceived();
+      node.say("feed_end feed");
+      assertEquals(rows * (rows - 1) / 2, node.awaitRows(rows));
+      assertTrue(hub.stats().batchesPlaced >= there);
+    }
+    awaitUnmapped();
+  }
+
+  /** The room of a session that has ended is another one's only when nothing is written any more. */
+  @Test
+  public void theNodeHearsOfTheEndOnceARowIsWritten() throws Exception {
+    try (NodeProcess node = new NodeProcess("--batch-rows=" + BATCH_ROWS)) {
+      FeedSession session = open(node.target());
+      BatchBuilder builder = new BatchBuilder(Rows.SCHEMA, pool);
+      for (long id = 0; ; id += BATCH_ROWS) {
+        EncodedBatch batch = encode(session, builder, id, BATCH_ROWS);
+        session.send(Rows.SCHEMA, batch);
+        if (batch.lent() != null) {
+          break;
+        }
+      }
+      CountDownLatch told = new CountDownLatch(1);
+      session.whenEnded(told::countDown);
+      assertTrue(session.beginWriting());
+      BodyMemory room = session.lend(builder.wantedBytes());
+      Thread other = new Thread(() -> session.abort(StatusCode.CANCELLED, "enough"));
+      other.start();
+      other.join();
+      assertEquals(SessionEnd.ABORTED, session.state().end);
+      FeedSession after = feed(node.target(), 1, 0, 1); // the hub has done what it was asked to do before
+      assertEquals(1, told.getCount());
+      room.bytes().put(room.bytes().capacity() - 1, (byte) 1); // it is mapped still
+      session.endWriting();
+      assertTrue(told.await(10, TimeUnit.SECONDS));
+      assertThrows(MillraceException.class, session::beginWriting);
+      assertNull(session.lend(builder.wantedBytes()));
+      room.release();
+      after.abort(StatusCode.CANCELLED, "enough");
+    }
+    awaitUnmapped();
+  }
+
   @Test
   public void resultsOfWhatWasWrittenThereComeBack() throws Exception {
     try (NodeProcess node = new NodeProcess("--mode=inference", "--batch-rows=" + BATCH_ROWS)) {
@@ -215,14 +297,29 @@ public final class SharedMemoryTest {
   }
 
   @Test
+  public void whatIsGivenBackIsUsedNext() {
+    RoomQueue rooms = new RoomQueue();
+    rooms.add(new Room(4096, 1024));
+    rooms.add(new Room(8192, 1024));
+    rooms.giveBack(rooms.place(640), 100);
+    assertEquals(4096 + 128, rooms.place(896).offset); // in one piece with the rest of its room
+    rooms.giveBack(rooms.place(1024), 0);
+    Room all = rooms.place(1024);
+    assertEquals(8192, all.offset);
+    rooms.giveBack(all, 1000);
+    assertNull(rooms.place(1));
+  }
+
+  @Test
   public void nodesThatAreKilledLeaveNothingMapped() throws Exception {
     for (int round = 0; round < KILLS; round++) {
       try (NodeProcess node = new NodeProcess("--batch-rows=" + BATCH_ROWS)) {
         FeedSession session = open(node.target());
         long goal = hub.stats().batchesPlaced + 2 + round % 5;
+        BatchBuilder builder = new BatchBuilder(Rows.SCHEMA, pool);
         long row = 0;
         while (hub.stats().batchesPlaced < goal) {
-          session.send(Rows.SCHEMA, Rows.batch(pool, row, BATCH_ROWS));
+          session.send(Rows.SCHEMA, encode(session, builder, row, BATCH_ROWS));
           row += BATCH_ROWS;
         }
         node.kill();
@@ -232,7 +329,7 @@ public final class SharedMemoryTest {
                 MillraceException.class,
                 () -> {
                   for (long id = next; ; id += BATCH_ROWS) { // into memory whose owner is gone
-                    session.send(Rows.SCHEMA, Rows.batch(pool, id, BATCH_ROWS));
+                    session.send(Rows.SCHEMA, encode(session, builder, id, BATCH_ROWS));
                   }
                 });
         assertEquals(StatusCode.UNAVAILABLE, e.code());
@@ -303,11 +400,10 @@ public final class SharedMemoryTest {
     SessionOptions options =
         SessionOptions.builder(args[3], FeedMode.TRAIN).feedTimeoutMillis(60_000).sharedMemory(true).build();
     FeedSession session = hub.open(target, options);
-    BufferPool pool = new BufferPool(64 << 20);
+    BatchBuilder builder = new BatchBuilder(Rows.SCHEMA, new BufferPool(64 << 20));
     boolean told = false;
     for (long id = 0; ; id += BATCH_ROWS) {
-      EncodedBatch batch = Rows.batch(pool, id, BATCH_ROWS);
-      session.send(Rows.SCHEMA, batch);
+      session.send(Rows.SCHEMA, encode(session, builder, id, BATCH_ROWS));
       if (!told && hub.stats().batchesPlaced >= 3) {
         told = true;
         System.out.println("placed");
