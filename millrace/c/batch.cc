@@ -1,7 +1,9 @@
 #include "millrace/c/batch.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -222,6 +224,17 @@ int32_t millrace_batch_num_columns(const millrace_batch* batch) {
 const char* millrace_batch_column_name(const millrace_batch* batch, int32_t column) {
   if (column < 0 || column >= millrace_batch_num_columns(batch)) return nullptr;
   return batch->rows.names()[static_cast<size_t>(column)].c_str();
+}
+
+const char* millrace_batch_names(const millrace_batch* batch, size_t* size) {
+  if (batch == nullptr || size == nullptr) return nullptr;
+  std::call_once(batch->names_made, [batch] {
+    for (const std::string& name : batch->rows.names()) {
+      absl::StrAppend(&batch->names, name, absl::string_view("\0", 1));
+    }
+  });
+  *size = batch->names.size();
+  return batch->names.data();
 }
 
 int32_t millrace_batch_column_type(const millrace_batch* batch, const char* column, char** out,

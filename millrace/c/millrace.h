@@ -342,6 +342,9 @@ MILLRACE_API int64_t millrace_batch_num_rows(const millrace_batch* batch);
 MILLRACE_API int32_t millrace_batch_num_columns(const millrace_batch* batch);
 // NULL if there is no column of that number. Lives as long as the batch.
 MILLRACE_API const char* millrace_batch_column_name(const millrace_batch* batch, int32_t column);
+// The names of all columns, each with a NUL after it, *size bytes of them: for languages in which
+// each call is dear. Lives as long as the batch; NULL if an argument is.
+MILLRACE_API const char* millrace_batch_names(const millrace_batch* batch, size_t* size);
 // The type for people, "fixed_size_list<float32>[784]"; `column` may be a field, "point.x". Free
 // *out with millrace_free(). NOT_FOUND lists the columns that there are.
 MILLRACE_API int32_t millrace_batch_column_type(const millrace_batch* batch, const char* column,

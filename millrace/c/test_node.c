@@ -39,6 +39,10 @@ static int32_t Train(millrace_node* node, double* sum, int64_t* rows, millrace_e
     CHECK(strcmp(millrace_batch_column_name(batch, 0), "x") == 0);
     CHECK(strcmp(millrace_batch_column_name(batch, 1), "id") == 0);
     CHECK(millrace_batch_column_name(batch, 2) == NULL);
+    size_t size = 0;
+    CHECK(memcmp(millrace_batch_names(batch, &size), "x\0id", sizeof("x\0id")) == 0 &&
+          size == sizeof("x\0id"));
+    CHECK(millrace_batch_names(batch, NULL) == NULL);
     millrace_tensor x = {.struct_size = sizeof(x)};
     CHECK_OK(millrace_batch_tensor(batch, "x", &x, error), *error);
     CHECK(x.type == MILLRACE_FLOAT32 && x.ndim == 2 && x.num_nulls == 0);

@@ -142,8 +142,7 @@ _PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "millrace_feed_resume": ("c", [c_void_p, c_char_p]),
     "millrace_batch_free": (None, [c_void_p]),
     "millrace_batch_num_rows": (c_int64, [c_void_p]),
-    "millrace_batch_num_columns": (c_int32, [c_void_p]),
-    "millrace_batch_column_name": (c_char_p, [c_void_p, c_int32]),
+    "millrace_batch_names": (c_void_p, [c_void_p, POINTER(c_size_t)]),
     "millrace_batch_column_type": ("c", [c_void_p, c_char_p, POINTER(c_void_p)]),
     "millrace_batch_export": ("c", [c_void_p, c_void_p, c_void_p]),
     "millrace_batch_export_column": ("c", [c_void_p, c_char_p, c_void_p, c_void_p]),
@@ -239,7 +238,8 @@ class Handle:
         self._taken = False  # by take(): nobody else frees it
         self._process = os.getpid()
         self._memory = memory
-        self._idle = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._idle: Optional[threading.Condition] = None  # of who waits in take()
 
     @property
     def closed(self) -> bool:
@@ -254,17 +254,20 @@ class Handle:
     def __enter__(self) -> int:
         if not self._memory:
             self._refuse_forks()
-        with self._idle:
+        with self._lock:
             if self._closed or self._pointer is None:
                 raise FailedPreconditionError("FAILED_PRECONDITION", f"{self._what} is closed")
             self._users += 1
             return self._pointer
 
     def __exit__(self, *_: object) -> None:
-        with self._idle:
+        with self._lock:
             self._users -= 1
-            pointer = self._take() if self._closed and not self._taken else None
-            self._idle.notify_all()
+            if not self._closed:
+                return
+            pointer = None if self._taken else self._take()
+            if self._idle is not None:
+                self._idle.notify_all()
         if pointer is not None:
             self._free(pointer)
 
@@ -279,7 +282,7 @@ class Handle:
         if os.getpid() != self._process:
             self._closed = True
             return
-        with self._idle:
+        with self._lock:
             self._closed = True
             pointer = self._take()
         if pointer is not None:
@@ -289,14 +292,15 @@ class Handle:
         """The pointer, for who frees it otherwise; calls from here on are refused. Waits for those under
         way, which must end by themselves when the pointer is freed."""
         self._refuse_forks()
-        with self._idle:
+        with self._lock:
             if self._closed or self._pointer is None:
                 raise FailedPreconditionError("FAILED_PRECONDITION", f"{self._what} is closed")
             self._closed = self._taken = True
+            self._idle = threading.Condition(self._lock)
             self._idle.wait_for(lambda: self._users == 0, patience_s)
             pointer, self._pointer = self._pointer, None
             return pointer
 
     def __del__(self) -> None:
-        if not self._closed:
+        if not getattr(self, "_closed", True):  # of one that was never made
             self.close()

@@ -106,10 +106,13 @@ class Column:
         lengths."""
         import numpy as np
 
-        kind = self.type
-        if kind == "bool" or self._is_text():
+        try:
+            tensor = self._tensor()
+        except InvalidArgumentError:
+            kind = self.type
+            if kind != "bool" and not self._is_text():
+                raise
             return np.array(self._values(), dtype=np.bool_ if kind == "bool" else object)
-        tensor = self._tensor()
         self._refuse_nulls(tensor.num_nulls)
         shape = tuple(tensor.shape[: tensor.ndim])
         if not tensor.data:
@@ -142,9 +145,13 @@ class Column:
         and what numpy() refuses, and for text."""
         import torch
 
-        if self.type == "bool":
+        try:
+            shared = self.__dlpack__()
+        except InvalidArgumentError:
+            if self.type != "bool":
+                raise
             return torch.tensor(self._values(), dtype=torch.bool)
-        made: TorchTensor = torch.utils.dlpack.from_dlpack(self.__dlpack__())
+        made: TorchTensor = torch.utils.dlpack.from_dlpack(shared)
         return made
 
     def __dlpack__(self, *, stream: Any = None, **_: Any) -> object:
@@ -177,10 +184,9 @@ class Batch(Mapping[str, Column]):
         loaded = library()
         self._rows = Handle(pointer, loaded.millrace_batch_free, "the batch", memory=True)
         self.num_rows: int = loaded.millrace_batch_num_rows(pointer)
-        self._names = [
-            loaded.millrace_batch_column_name(pointer, i).decode()
-            for i in range(loaded.millrace_batch_num_columns(pointer))
-        ]
+        size = ctypes.c_size_t()
+        names = loaded.millrace_batch_names(pointer, byref(size))
+        self._names: List[str] = ctypes.string_at(names, size.value).decode().split("\0")[:-1]
 
     def __getitem__(self, name: str) -> Column:
         column = Column(self._rows, name, self.num_rows)

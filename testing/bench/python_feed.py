@@ -1,0 +1,180 @@
+"""Rows into a node in Python beside the same node in C++, both fed by a driver in Python on this machine.
+
+Both read in turns, in batches of several sizes, what comes in batches of 1 MiB. Beside them the ways that
+people have of a table's rows into PyTorch: the loader of Spark's TorchDistributor, a DataLoader over files
+of Arrow, and Spark's mapInArrow, each in one process.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+from spark_bench import ROOT, figures, print_machine, report
+from spark_cluster import java_home, spark_home
+
+os.environ["MILLRACE_LIBRARY"] = str(ROOT / "millrace/c/libmillrace.so")
+os.environ["MILLRACE_CLUSTER_LIBRARY"] = str(ROOT / "millrace/c/libmillrace_cluster.so")
+os.environ["MILLRACE_AGENT"] = str(ROOT / "core/agent/millrace-agent")
+
+import millrace  # noqa: E402: it reads the above
+
+_BATCH_BYTES = 1 << 20
+_SIZES = (64, 256, 4096)
+_GOAL = 0.9  # of the rows a second of C++, in batches of 4,096
+_TORCH_GOAL = 20
+
+
+def _floats(rows, width):
+    values = np.tile(np.arange(256, dtype=np.float32) / 255, rows * width // 256 + 1)[: rows * width]
+    return pa.FixedSizeListArray.from_arrays(pa.array(values), width)
+
+
+def _columns(rows):
+    return {f"f{k}": pa.array(np.arange(rows, dtype=np.float32)) for k in range(64)}
+
+
+# Shape to its name, its rows, and what makes its columns.
+_SHAPES = {
+    "a": ("1 int64", 8_000_000, lambda n: {"x": pa.array(np.arange(n))}),
+    "b": ("64 float32 in an array", 400_000, lambda n: {"x": _floats(n, 64)}),
+    "c": ("784 float32 in an array", 40_000, lambda n: {"x": _floats(n, 784)}),
+    "d": ("3 KB binary", 40_000, lambda n: {"x": pa.array([bytes([k]) * 3072 for k in range(100)] * (n // 100))}),
+    "s": ("64 float32 columns", 400_000, _columns),
+}  # fmt: skip
+
+
+class _Fed:
+    """A cluster of one node, which is fed again and again; `next_us` is there once it is closed."""
+
+    def __init__(self, program, rows):
+        self.seconds = []
+        self._next_us = None
+        self._told = threading.Event()
+        observer = millrace.ClusterObserver(on_metric=self._on_metric)
+        self._cluster = millrace.Cluster.run(
+            program, 1, args=[str(rows)], input_mode=millrace.InputMode.FEED, progress=False, cluster_file=False,
+            observer=observer,
+        )  # fmt: skip
+
+    def _on_metric(self, _node, _name, _step, value):
+        self._next_us = value
+        self._told.set()
+
+    def feed(self, partitions, epochs):
+        result = self._cluster.train(partitions, num_epochs=epochs, batch_bytes=_BATCH_BYTES)
+        expected = epochs * sum(part.num_rows for part in partitions)
+        if result.rows != expected:
+            raise AssertionError(f"{result.rows} rows came of {expected}")
+
+    def timed(self, partitions, epochs):
+        began = time.perf_counter()
+        self.feed(partitions, epochs)
+        self.seconds.append(time.perf_counter() - began)
+
+    def close(self):
+        """Returns the microseconds of a call."""
+        self._cluster.shutdown()
+        if not self._told.wait(10):
+            raise AssertionError("the node told nothing of its calls")
+        return self._next_us
+
+
+def _measure(partitions, size, arguments):
+    """Rows a second and microseconds a call, of C++ and of Python."""
+    epochs = arguments.epochs
+    nodes = {
+        "C++": _Fed(str(ROOT / "testing/bench/python_feed_node"), size),
+        "Python": _Fed(str(ROOT / "testing/bench/python_feed_node.py"), size),
+    }
+    for fed in nodes.values():
+        fed.feed(partitions, 1)
+    for _ in range(arguments.reps):
+        for fed in nodes.values():
+            fed.timed(partitions, epochs)
+    rows = epochs * sum(part.num_rows for part in partitions)
+    return {way: (rows / statistics.median(fed.seconds), fed.close()) for way, fed in nodes.items()}
+
+
+def _references(folder, shapes, reps):
+    """Shape and way to rows a second."""
+    home = spark_home("3_5")
+    # PySpark as its archives, and what this program has.
+    archives = [str(path) for path in sorted((home / "python/lib").glob("*.zip"))]
+    environment = {
+        **os.environ, "SPARK_HOME": str(home), "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": folder, "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(archives + sys.path),
+    }  # fmt: skip
+    command = [sys.executable, ROOT / "testing/bench/python_feed_references.py", folder, str(reps), *shapes]
+    ended = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    seconds = {}
+    for figure in figures(ended.stdout):
+        seconds.setdefault((figure["shape"], figure["way"]), []).append(figure["rows"] / figure["seconds"])
+    return {key: statistics.median(rates) for key, rates in seconds.items()}
+
+
+def _run(arguments, folder):
+    found = {}
+    shapes = arguments.shapes.split(",")
+    for shape in shapes:
+        _, rows, make = _SHAPES[shape]
+        table = pa.table(make(int(rows * arguments.scale) // 100 * 100))
+        quarter = table.num_rows // 4
+        partitions = [table.slice(first, quarter) for first in range(0, table.num_rows, quarter)]
+        for size in _SIZES:
+            found[shape, size] = _measure(partitions, size, arguments)
+        with pa.ipc.new_stream(os.path.join(folder, f"{shape}.arrow"), table.schema) as writer:
+            writer.write_table(table, max_chunksize=10_000)
+    return found, _references(folder, shapes, arguments.reps) if arguments.references else {}
+
+
+def _report(found, references):
+    print(f"\n{'shape':26} {'rows a batch':>12} {'C++ rows/s':>14} {'Python':>14} {'C++ us/call':>12} {'Python':>8}")
+    reports = []
+    for (shape, size), ways in found.items():
+        (native, native_us), (ours, ours_us) = ways["C++"], ways["Python"]
+        print(f"{_SHAPES[shape][0]:26} {size:12,} {native:14,.0f} {ours:14,.0f} {native_us:12.2f} {ours_us:8.2f}")
+    for (shape, way), rate in references.items():
+        print(f"{_SHAPES[shape][0]:26} {way:>27} {rate:14,.0f}")
+    print()
+    for shape in dict.fromkeys(shape for shape, _ in found):
+        ways = found[shape, 4096]
+        ours = ways["Python"][0]
+        reports.append(report(
+            f"python_feed_{shape}", ours, ways["C++"][0], "rows/s", "the node in C++", ours / ways["C++"][0], _GOAL
+        ))  # fmt: skip
+        ours = found[shape, 256]["Python"][0]
+        for way, goal in (("TorchDistributor", _TORCH_GOAL), ("mapInArrow", 1), ("files", 0)):
+            if (rate := references.get((shape, way))) is not None:
+                reports.append(report(f"python_feed_{shape}_{way}", ours, rate, "rows/s", way, ours / rate, goal))
+    return reports
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shapes", default=",".join(_SHAPES))
+    parser.add_argument("--reps", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=5, help="of one Train call")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rows")
+    parser.add_argument("--no-references", dest="references", action="store_false", help="the two nodes alone")
+    parser.add_argument("--json", help="a file for the figures")
+    arguments = parser.parse_args()
+    print_machine()
+    with tempfile.TemporaryDirectory(prefix="millrace-") as folder:
+        reports = _report(*_run(arguments, folder))
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(reports, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
