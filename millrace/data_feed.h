@@ -3,7 +3,7 @@
 // How a node program reads the rows that are fed to it, and answers them in inference. The
 // counterpart of TensorFlowOnSpark's DataFeed.
 //
-// Defines: DataFeed, DataFeedOptions, FeedPosition.
+// Defines: DataFeed, DataFeedOptions, EqualRanks, FeedPosition.
 //
 // Training:
 //
@@ -42,12 +42,25 @@ namespace internal {
 class DataFeedImpl;
 }
 
+// Training where all ranks must take equally many steps, as they exchange something in each. A rank
+// is a fed node, and all of them open the queue alike.
+enum class EqualRanks {
+  kOff,   // a rank reads what it gets
+  kDrop,  // rows that do not fill a batch at every rank are dropped
+  kPad,   // batches that lack rows are filled with rows that the rank was given before
+};
+
 struct DataFeedOptions {
   bool train_mode = true;
   std::string queue = "input";
   // (column, name in the program); empty: all columns under their own names. Whole columns only: of
   // {"point", "p"} the program reads the field x as "p.x".
   InputMapping input_mapping;
+  // With kDrop or kPad every rank gets equally many batches of exactly `batch_rows` rows in each
+  // Train call, whatever the partitions are, and a batch only when all ranks have theirs
+  // (docs/feed_protocol.md, section 11). TrainResult counts what was dropped or repeated.
+  EqualRanks equal = EqualRanks::kOff;
+  int64_t batch_rows = 0;  // with `equal`: what every NextBatch asks for
 };
 
 // Rows of one partition, in one epoch of a Train call.
@@ -93,6 +106,13 @@ class DataFeed {
   //
   // Zero copy if the rows lie in one received batch, otherwise they are joined in new memory, and
   // need not fit into the budget together.
+  //
+  // With DataFeedOptions::equal a batch has always `rows` rows, which must be batch_rows; what is
+  // left at the end of a Train call is dropped, or filled up, and NextBatch waits for the next
+  // call. Returns ABORTED, naming the cause, when a rank has died or the call was aborted after
+  // batches were given out: the others wait in vain for what that rank was to contribute. Asking
+  // again goes on, once the rank is there again, with all ranks counting their steps anew.
+  // FAILED_PRECONDITION: there is nothing to pad with at some rank.
   //
   // Returns INVALID_ARGUMENT if rows < 1, NOT_FOUND if the data has no column that input_mapping
   // names, FAILED_PRECONDITION if another DataFeed reads the queue in the other mode by now,

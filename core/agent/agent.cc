@@ -339,6 +339,13 @@ void Agent::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kBarrier:
       if (runner() != nullptr) runner()->HandleBarrierReply(message.barrier());
       break;
+    case v1::CoordinatorMessage::kEqual:
+      if (runner() != nullptr) runner()->HandleEqualReply(message.equal());
+      break;
+    case v1::CoordinatorMessage::kEqualGrant:
+      // Of no use before the node has joined, which the coordinator answers with a grant.
+      if (runner() != nullptr) runner()->HandleEqualGrant(message.equal_grant());
+      break;
     default:
       break;  // of a later version
   }

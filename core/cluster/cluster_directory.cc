@@ -23,6 +23,8 @@ absl::StatusOr<FeedTarget> ClusterDirectory::Lookup(const std::string& node) {
   return coordinator_->LookupFeed(executor_id);
 }
 
+bool ClusterDirectory::IsEqual(const std::string& queue) { return coordinator_->IsEqual(queue); }
+
 absl::Status ClusterDirectory::Cause(const std::string& node) {
   MILLRACE_ASSIGN_OR_RETURN(const int executor_id, ExecutorOf(node));
   // The cluster's first cause explains more than the node's own end, which may be its consequence.

@@ -27,6 +27,8 @@ namespace {
 // A node's ERROR often reaches the feeder before its exit reaches the coordinator, which knows
 // more.
 constexpr absl::Duration kCauseWait = absl::Milliseconds(300);
+// What a node dropped reaches the coordinator another way than that it did.
+constexpr absl::Duration kLastWords = absl::Seconds(5);
 
 }  // namespace
 
@@ -106,11 +108,22 @@ absl::StatusOr<TrainResult> Cluster::Impl::RunTrainJob(const PartitionedSource& 
                      }));
   MILLRACE_ASSIGN_OR_RETURN(const FeedSummary ledger,
                             coordinator_->FeedSummaryOf(job_options.feed_id));
-  return TrainResult{.rows = static_cast<int64_t>(ledger.rows_acked),
+  TrainResult result{.rows = static_cast<int64_t>(ledger.rows_acked),
                      .refed_rows = static_cast<int64_t>(ledger.rows_refed),
                      .exactly_once = ledger.exactly_once && !tally.terminated,
                      .terminated = tally.terminated,
                      .elapsed = tally.elapsed};
+  for (const EqualCounts& counts : coordinator_->WaitEqualCounts(job_options.feed_id, kLastWords)) {
+    result.equal_nodes.push_back({.node = roles_[counts.executor_id].ToString(),
+                                  .dropped_rows = counts.dropped,
+                                  .repeated_rows = counts.repeated});
+    result.dropped_rows += counts.dropped;
+    result.repeated_rows += counts.repeated;
+  }
+  result.rows -= result.dropped_rows;
+  result.exactly_once =
+      result.exactly_once && result.dropped_rows == 0 && result.repeated_rows == 0;
+  return result;
 }
 
 absl::Status Cluster::Impl::CheckInference(const InferenceOptions& options) {

@@ -376,6 +376,13 @@ std::vector<int64_t> Coordinator::UnfinishedPartitions(absl::string_view feed_id
   return partitions;
 }
 
+bool Coordinator::IsEqual(absl::string_view queue) const { return plane_->feeds().IsEqual(queue); }
+
+std::vector<EqualCounts> Coordinator::WaitEqualCounts(absl::string_view feed_id,
+                                                      absl::Duration timeout, bool* settled) const {
+  return plane_->feeds().WaitEqualCounts(feed_id, timeout, settled);
+}
+
 // ---- agents and nodes ---------------------------------------------------------------------------
 
 void Coordinator::ReportAgentStarted(int executor_id, int64_t pid) {

@@ -48,6 +48,7 @@
 #include "core/balance/feed_target.h"
 #include "core/coordinator/server/access_tokens.h"
 #include "core/coordinator/state/coordinator_options.h"
+#include "core/coordinator/state/equal_feeds.h"
 #include "core/coordinator/state/feed_ledger.h"
 #include "millrace/agent_exit.h"
 #include "millrace/cluster_spec.h"
@@ -161,6 +162,15 @@ class Coordinator {
   [[nodiscard]] std::vector<int64_t> UnfinishedPartitions(absl::string_view feed_id,
                                                           int executor_id,
                                                           uint32_t node_attempt) const;
+
+  // Some program reads the queue so that all ranks get equally many batches (section 11 of
+  // docs/feed_protocol.md).
+  [[nodiscard]] bool IsEqual(absl::string_view queue) const;
+  // What each rank has dropped and repeated of such a call whose rows are all acknowledged; waits
+  // for their last words, `timeout` at most; `*settled`, unless null: they have come. Empty, and
+  // settled, if the call was none.
+  std::vector<EqualCounts> WaitEqualCounts(absl::string_view feed_id, absl::Duration timeout,
+                                           bool* settled = nullptr) const;
 
   // From the launcher, which is the parent of the agents (or watches their pods). Unknown executor
   // ids are ignored.

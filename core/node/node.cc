@@ -177,7 +177,7 @@ absl::StatusOr<std::unique_ptr<DataFeed>> NodeContext::TryGetDataFeed(
                          ? "only chief, master and workers are"
                          : "the cluster runs in InputMode DIRECT; run it with InputMode FEED"));
   }
-  return impl_->receiver_->GetDataFeed(options);
+  return impl_->receiver_->GetDataFeed(options, [&] { return impl_->JoinEqual(options); });
 }
 
 std::unique_ptr<DataFeed> NodeContext::GetDataFeed(const DataFeedOptions& options) {

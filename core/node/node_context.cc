@@ -97,6 +97,7 @@ absl::Status NodeContextImpl::StartReceiver() {
   options.budget_bytes = config_.feed_budget_bytes;
   options.shared_memory = config_.feed_shared_memory;
   options.tcp_ports = config_.feed_ports;
+  options.tell_rows = [this](const ReceiverRows& rows) { TellRows(rows); };
   // Where the cluster reaches this node, it feeds it too.
   const absl::StatusOr<std::string> address =
       config_.cluster_spec.TaskAddress(config_.job_name, config_.task_index);
@@ -169,6 +170,8 @@ void NodeContextImpl::OnPush(ControlClient& control, const Json& frame) {
     status = OnFeedEnd(frame);
   } else if (kind == "end_feed") {
     status = OnEndFeed(frame);
+  } else if (kind == "equal") {
+    status = OnEqual(frame);
   } else if (kind == "feeder_keys") {
     status = OnFeederKeys(frame);
   } else if (kind == "stop") {
@@ -229,6 +232,47 @@ absl::Status NodeContextImpl::OnEndFeed(const Json& frame) {
   } else {
     receiver_->EndFeed(queue);
   }
+  return absl::OkStatus();
+}
+
+absl::Status NodeContextImpl::JoinEqual(const DataFeedOptions& options) {
+  const Json params{{"queue", options.queue},
+                    {"batch_rows", options.batch_rows},
+                    {"pad", options.equal == EqualRanks::kPad}};
+  return control_->CallAndWait("equal.join", params, kRoundTrip).status();
+}
+
+void NodeContextImpl::TellRows(const ReceiverRows& rows) {
+  const absl::Status told = control_->Notify("equal.rows", Json{{"queue", rows.queue},
+                                                                {"feed_id", rows.feed_id},
+                                                                {"generation", rows.generation},
+                                                                {"answer", rows.answer},
+                                                                {"rows", rows.rows},
+                                                                {"dropped", rows.dropped},
+                                                                {"repeated", rows.repeated},
+                                                                {"can_repeat", rows.can_repeat}});
+  if (!told.ok()) MILLRACE_LOG(WARNING) << "ranks that wait for this one do so in vain: " << told;
+}
+
+absl::Status NodeContextImpl::OnEqual(const Json& frame) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  ReceiverGrant grant;
+  MILLRACE_ASSIGN_OR_RETURN(grant.queue, GetString(frame, "queue"));
+  MILLRACE_ASSIGN_OR_RETURN(grant.feed_id, GetString(frame, "feed_id"));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t generation, GetIntInRange(frame, "generation", 1, kMax));
+  MILLRACE_ASSIGN_OR_RETURN(grant.steps, GetIntInRange(frame, "steps", 0, kMax));
+  MILLRACE_ASSIGN_OR_RETURN(grant.last, GetBoolOr(frame, "last", false));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t question, GetIntInRange(frame, "question", 0, kMax));
+  grant.generation = static_cast<uint64_t>(generation);
+  grant.question = static_cast<uint64_t>(question);
+  if (frame.contains("error")) {
+    MILLRACE_ASSIGN_OR_RETURN(const Json* error, GetObject(frame, "error"));
+    MILLRACE_ASSIGN_OR_RETURN(const std::string code, GetString(*error, "code", "error"));
+    MILLRACE_ASSIGN_OR_RETURN(const std::string message, GetString(*error, "message", "error"));
+    grant.error = absl::Status(StatusCodeFromName(code), message);
+    MILLRACE_ASSIGN_OR_RETURN(grant.fatal, GetBoolOr(frame, "fatal", false));
+  }
+  if (receiver_ != nullptr) receiver_->Grant(grant);
   return absl::OkStatus();
 }
 

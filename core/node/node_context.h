@@ -87,6 +87,9 @@ class NodeContextImpl {
   [[nodiscard]] absl::Status StartReceiver();
   [[nodiscard]] absl::Status Connect(UniqueFd control_fd);
   [[nodiscard]] absl::StatusOr<std::vector<std::string>> Claim(const Json& params);
+  // Tells the coordinator that this node reads a queue so that ranks end together.
+  [[nodiscard]] absl::Status JoinEqual(const DataFeedOptions& options);
+  void TellRows(const ReceiverRows& rows);
 
   // On the channel's thread.
   void OnPush(ControlClient& control, const Json& frame);
@@ -94,6 +97,7 @@ class NodeContextImpl {
   [[nodiscard]] absl::Status OnFeedEnd(const Json& frame);
   [[nodiscard]] absl::Status OnEndFeed(const Json& frame);
   [[nodiscard]] absl::Status OnFeederKeys(const Json& frame);
+  [[nodiscard]] absl::Status OnEqual(const Json& frame);
   void SendSample(ControlClient& control);
 
   const NodeConfig config_;

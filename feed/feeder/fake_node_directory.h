@@ -72,6 +72,7 @@ class FakeNodeDirectory final : public NodeDirectory {
     return it->second;
   }
 
+  bool IsEqual(const std::string& /*queue*/) override { return false; }
   absl::Status Cause(const std::string& node) override {
     MutexLock lock(&mu_);
     return causes_[node];

@@ -252,6 +252,39 @@ absl::StatusOr<std::optional<FeedTarget>> FeederNodes::Acquire(By by, std::optio
   }
 }
 
+absl::StatusOr<std::optional<FeedTarget>> FeederNodes::AcquireNode(const std::string& node) {
+  const absl::Duration began = RealClock()->SteadyNow();
+  absl::Duration pause = kFirstPause;
+  while (true) {
+    {
+      MutexLock lock(&mu_);
+      MILLRACE_RETURN_IF_ERROR(cancelled_);
+      if (!nodes_[node].reading) return std::optional<FeedTarget>();
+    }
+    MILLRACE_ASSIGN_OR_RETURN(FeedTarget target, directory_->Lookup(node));
+    switch (target.state) {
+      case FeedTarget::State::kRunning:
+        AcquireAgain(node);
+        return std::optional<FeedTarget>(std::move(target));
+      case FeedTarget::State::kFailed:
+        return FailedError(node);
+      case FeedTarget::State::kFinished:
+        StopReading(node);
+        return std::optional<FeedTarget>();
+      case FeedTarget::State::kStarting:
+      case FeedTarget::State::kRestarting:
+        break;
+    }
+    if (RealClock()->SteadyNow() - began >= feed_timeout_) {
+      return absl::UnavailableError(absl::StrCat("queue '", queue_, "': ", node,
+                                                 " did not come back within ",
+                                                 absl::FormatDuration(feed_timeout_)));
+    }
+    MILLRACE_RETURN_IF_ERROR(Pause(pause));
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
 void FeederNodes::AcquireAgain(const std::string& node) {
   MutexLock lock(&mu_);
   ++nodes_[node].active;

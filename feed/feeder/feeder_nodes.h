@@ -79,6 +79,9 @@ class FeederNodes {
   // has.
   [[nodiscard]] absl::StatusOr<std::optional<FeedTarget>> AcquireForMove(double rows);
 
+  // As Acquire(), for this node alone; nullopt if it reads no more.
+  [[nodiscard]] absl::StatusOr<std::optional<FeedTarget>> AcquireNode(const std::string& node);
+
   // What AcquireNext() goes by. `partition_rows`: of a usual partition; 0 if nobody knows.
   void Observe(const std::map<std::string, NodeReading>& readings, double partition_rows);
   // In the order of fed_nodes().

@@ -33,6 +33,7 @@ class ScriptedDirectory : public NodeDirectory {
     target.state = nodes_.at(node);
     return target;
   }
+  bool IsEqual(const std::string& /*queue*/) override { return false; }
   absl::Status Cause(const std::string& node) override {
     return absl::AbortedError(node + " exited with code 1");
   }

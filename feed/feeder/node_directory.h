@@ -34,6 +34,10 @@ class NodeDirectory {
   // asked.
   [[nodiscard]] virtual absl::StatusOr<FeedTarget> Lookup(const std::string& node) = 0;
 
+  // Some program reads the queue so that all nodes get equally many batches (docs/feed_protocol.md,
+  // section 11). Known before the node accepts a session; from then on it stays so.
+  [[nodiscard]] virtual bool IsEqual(const std::string& queue) = 0;
+
   // Why a node failed: the first cause, with exit code or signal and the last lines of its log.
   // Never OK for a node that is kFailed.
   [[nodiscard]] virtual absl::Status Cause(const std::string& node) = 0;

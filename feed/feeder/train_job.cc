@@ -94,26 +94,18 @@ absl::StatusOr<TrainTally> TrainJob::Run() {
   const absl::Duration began = RealClock()->SteadyNow();
   const int threads =
       std::min(options_.max_feeding_threads.value_or(nodes_.size()), kMaxFeedingThreads);
-  for (int i = 0; i < threads; ++i) {
-    absl::StatusOr<Thread> thread =
-        Thread::Start(absl::StrCat("feed-train-", i), [this] { FeedLoop(); });
-    if (thread.ok()) {
-      threads_.push_back(*std::move(thread));
-    } else if (i == 0) {
-      return thread.status();
-    } else {
-      break;  // fewer do it too
-    }
-  }
+  MILLRACE_RETURN_IF_ERROR(StartThreads(threads));
   Watch();
   absl::Status failure;
   std::string feed_id;
+  bool left_alone = false;
   {
     MutexLock lock(&mu_);
     failure = failure_;
     feed_id = feed_id_;
+    left_alone = equal_ && tally_.terminated;  // nodes that still read
   }
-  if (!failure.ok()) {
+  if (!failure.ok() || left_alone) {
     const absl::Status pushed = observer_->FeedEnd(feed_id, /*aborted=*/true);
     if (!pushed.ok())
       MILLRACE_LOG(WARNING) << "cannot push the end of feed " << feed_id << ": " << pushed;
@@ -121,6 +113,17 @@ absl::StatusOr<TrainTally> TrainJob::Run() {
   EndThreads();
   if (!failure.ok()) return failure;
   return TakeTally(began);
+}
+
+// Fewer than `count` do it too, if there is one.
+absl::Status TrainJob::StartThreads(int count) {
+  while (static_cast<int>(threads_.size()) < count) {
+    absl::StatusOr<Thread> thread =
+        Thread::Start(absl::StrCat("feed-train-", threads_.size()), [this] { FeedLoop(); });
+    if (!thread.ok()) return threads_.empty() ? thread.status() : absl::OkStatus();
+    threads_.push_back(*std::move(thread));
+  }
+  return absl::OkStatus();
 }
 
 void TrainJob::EndThreads() {
@@ -162,6 +165,7 @@ void TrainJob::Fail(const absl::Status& status) {
     open.assign(feeding_.begin(), feeding_.end());
     for (const WorkPtr& work : outstanding_) open.push_back(work->session);
     work_cv_.SignalAll();
+    level_cv_.SignalAll();
   }
   nodes_.Cancel(status);
   CancelReading();
@@ -185,6 +189,7 @@ void TrainJob::EndTerminated() {
     tally_.terminated = true;
     over_ = true;
     work_cv_.SignalAll();
+    level_cv_.SignalAll();
   }
   CancelReading();
   signal_->Raise();
@@ -301,10 +306,18 @@ absl::Status TrainJob::Feed(WorkPtr& work) {
 
 // Where `work` goes next: anywhere, or, after a session that ended early, where Recover() says.
 absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
-  if (work.session == nullptr) return nodes_.AcquireNext();
+  CheckEqual();
+  bool equal = false;
+  {
+    MutexLock lock(&mu_);
+    equal = equal_;
+  }
+  if (work.session == nullptr) return equal ? NextLevelTarget(work) : nodes_.AcquireNext();
   MILLRACE_ASSIGN_OR_RETURN(Recovery recovery, nodes_.Recover(*work.session));
   PrepareRefeed(work, recovery);
+  if (equal && recovery.where == Recovery::Where::kNewAttempt) LevelAnew();
   if (recovery.where == Recovery::Where::kElsewhere) {
+    if (equal) return std::optional<FeedTarget>();  // without it the others cannot go on
     const SessionState state = work.session->state();
     if (state.end == SessionEnd::kRevoked) return nodes_.AcquireForMove(RestOf(state));
     return nodes_.AcquireNext();
@@ -314,6 +327,66 @@ absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
   }
   nodes_.AcquireAgain(recovery.target.node);
   return std::optional<FeedTarget>(std::move(recovery.target));
+}
+
+void TrainJob::CheckEqual() {
+  {
+    MutexLock lock(&mu_);
+    if (equal_) return;
+  }
+  if (!directory_->IsEqual(options_.queue)) return;
+  MutexLock lock(&mu_);
+  equal_ = true;
+}
+
+std::map<std::string, int64_t> TrainJob::Levels() {
+  std::map<std::string, int64_t> levels;
+  for (const std::string& name : nodes_.names()) levels[name] = -used_before_[name];
+  for (const auto& [node, rows] : tally_.rows_by_node) levels[node] += rows;
+  const auto add = [&levels](const FeedSession& session) {
+    levels[session.target().node] += session.state().sent_rows - session.options().first_row;
+  };
+  for (const auto& session : feeding_) add(*session);
+  for (const WorkPtr& work : outstanding_) add(*work->session);
+  return levels;
+}
+
+// A node that was started again begins without rows; the others have used some, and hold others.
+void TrainJob::LevelAnew() {
+  MutexLock lock(&mu_);
+  used_before_ = {};
+  for (const auto& [node, rows] : tally_.rows_by_node) used_before_[node] += rows;
+  const auto add = [this](const FeedSession& session) {
+    mu_.AssertHeld();
+    used_before_[session.target().node] += session.state().acked_rows - session.options().first_row;
+  };
+  for (const auto& session : feeding_) add(*session);
+  for (const WorkPtr& work : outstanding_) add(*work->session);
+}
+
+std::string TrainJob::LowestFreeNode() {
+  std::map<std::string, int> busy = opening_;
+  for (const auto& session : feeding_) ++busy[session->target().node];
+  const std::map<std::string, int64_t> levels = Levels();
+  const auto lowest =
+      std::min_element(levels.begin(), levels.end(), [&](const auto& a, const auto& b) {
+        return std::pair(a.second, busy[a.first]) < std::pair(b.second, busy[b.first]);
+      });
+  return busy[lowest->first] == 0 ? lowest->first : "";
+}
+
+absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextLevelTarget(Work& work) {
+  std::string node;
+  {
+    MutexLock lock(&mu_);
+    while (!over_ && (node = LowestFreeNode()).empty()) {
+      level_cv_.WaitWithTimeout(&mu_, kLookAgain);
+    }
+    if (over_) return std::optional<FeedTarget>();  // EndTerminated() does nothing any more
+    ++opening_[node];
+    work.opening = node;
+  }
+  return nodes_.AcquireNode(node);
 }
 
 void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
@@ -368,6 +441,7 @@ absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, Work& work)
   {
     MutexLock lock(&mu_);
     over = over_;
+    if (!work.opening.empty()) --opening_[std::exchange(work.opening, "")];
     if (!over) {
       work.session = session;
       feeding_.insert(work.session);
@@ -405,6 +479,7 @@ absl::Status TrainJob::Stream(Work& work) {
 void TrainJob::Watch() {
   while (true) {
     CollectOutstanding();
+    CheckEqual();
     Balance();
     CheckTerminated();
     std::string feed_id;
@@ -485,8 +560,10 @@ void TrainJob::Balance() {
   std::vector<std::pair<std::shared_ptr<FeedSession>, SessionState>> open;
   double partition_rows = 0;
   bool all_given = false;
+  bool equal = false;
   {
     MutexLock lock(&mu_);
+    equal = equal_;
     if (done_partitions_ > 0) {
       partition_rows = static_cast<double>(done_rows_) / static_cast<double>(done_partitions_);
     }
@@ -508,6 +585,12 @@ void TrainJob::Balance() {
   if (acked != std::exchange(acked_rows_, acked)) acked_at_ = RealClock()->SteadyNow();
   nodes_.Observe(readings, partition_rows);
   more_moves_ = false;
+  if (equal) {
+    // One that has no session would keep the others waiting while every thread waits for those.
+    StartThreads(nodes_.size()).IgnoreError();  // there is one
+    level_cv_.SignalAll();
+    return;
+  }
   if (!all_given || nodes_.size() < 2) return;
 
   std::vector<OpenPartition> partitions;
@@ -544,15 +627,17 @@ bool TrainJob::MayStillMove() {
 // A feeding thread that waits for the source does not see that its session has ended.
 void TrainJob::CheckTerminated() {
   bool any = false;
+  bool equal = false;
   {
     MutexLock lock(&mu_);
+    equal = equal_;
     for (const std::shared_ptr<FeedSession>& session : feeding_) {
       if (session->state().end != SessionEnd::kTerminated) continue;
       nodes_.NoteTerminated(session->target().node);
       any = true;
     }
   }
-  if (any && !nodes_.any_reading()) EndTerminated();
+  if (any && (equal || !nodes_.any_reading())) EndTerminated();
 }
 
 void TrainJob::Count(const Work& work) {

@@ -17,6 +17,11 @@
 // the observer's FeedEnd() is called (NextBatch then returns the short tail); the call is over when
 // every row is acknowledged.
 //
+// Where programs read so that all nodes get equally many batches (docs/feed_protocol.md, section
+// 11), a partition goes to the node that was given the fewest rows, which has no other one under
+// way, and stays there. So nodes differ by the rows of one partition at most. A node that stops
+// reading ends the call, since the others cannot go on without it.
+//
 // What happens when a session ends before its time:
 //
 //   connection lost, same process      again from the first row not acknowledged, if the source is
@@ -151,6 +156,7 @@ class TrainJob {
     int breaks = 0;  // lost connections in a row without a row acknowledged in between
     std::optional<RefedRows> refed;  // to be counted when the next session begins
     absl::Duration reported;         // steady time of the last report
+    std::string opening;             // the node for which it counts in opening_
   };
   using WorkPtr = std::unique_ptr<Work>;
 
@@ -160,6 +166,13 @@ class TrainJob {
   WorkPtr TakeWork();
   absl::Status Feed(WorkPtr& work);
   absl::StatusOr<std::optional<FeedTarget>> NextTarget(Work& work);
+  absl::StatusOr<std::optional<FeedTarget>> NextLevelTarget(Work& work);
+  // The node that was given the fewest rows; empty while it has a partition under way.
+  std::string LowestFreeNode() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Rows that each node has had since LevelAnew(), or holds.
+  std::map<std::string, int64_t> Levels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void LevelAnew();
+  absl::Status StartThreads(int count);
   absl::StatusOr<bool> OpenSession(const FeedTarget& target, Work& work);
   absl::Status Stream(Work& work);
   // The thread of Run().
@@ -167,6 +180,7 @@ class TrainJob {
   void CollectOutstanding();
   void Balance();
   bool MayStillMove();
+  void CheckEqual();
   void CheckTerminated();
   bool AllReceived();
   absl::Duration NextDeadline();
@@ -204,7 +218,11 @@ class TrainJob {
   std::deque<WorkPtr> again_ ABSL_GUARDED_BY(mu_);       // to be fed again; goes first
   int in_hand_ ABSL_GUARDED_BY(mu_) = 0;                 // held by feeding threads
   std::list<WorkPtr> outstanding_ ABSL_GUARDED_BY(mu_);  // received, not acknowledged
-  std::set<std::shared_ptr<FeedSession>> feeding_ ABSL_GUARDED_BY(mu_);   // of works in hand
+  std::set<std::shared_ptr<FeedSession>> feeding_ ABSL_GUARDED_BY(mu_);  // of works in hand
+  bool equal_ ABSL_GUARDED_BY(mu_) = false;  // all nodes are to get equally many rows
+  std::map<std::string, int> opening_ ABSL_GUARDED_BY(mu_);          // works whose session comes
+  std::map<std::string, int64_t> used_before_ ABSL_GUARDED_BY(mu_);  // rows, at LevelAnew()
+  CondVar level_cv_;                                                 // levels have changed
   std::set<std::shared_ptr<SourceCancel>> reading_ ABSL_GUARDED_BY(mu_);  // of works in hand
   std::string feed_id_ ABSL_GUARDED_BY(mu_);
   int round_ ABSL_GUARDED_BY(mu_) = 0;

@@ -58,7 +58,8 @@ DataFeedImpl::DataFeedImpl(std::shared_ptr<ReceiverCore> core, size_t queue,
       queue_(queue),
       options_(std::move(options)),
       mode_(ModeOf(options_)),
-      reader_(*core_->reader(queue_, mode_)) {}
+      reader_(*core_->reader(queue_, mode_)),
+      equal_(mode_ == FeedMode::kTrain ? core_->equal(options_.queue) : nullptr) {}
 
 DataFeedImpl::~DataFeedImpl() { core_->CloseReader(queue_, mode_); }
 
@@ -70,13 +71,22 @@ absl::StatusOr<Batch> DataFeedImpl::NextBatch(int64_t rows) {
   if (rows < 1) {
     return absl::InvalidArgumentError(absl::StrCat("NextBatch needs at least 1 row, not ", rows));
   }
+  if (equal_ != nullptr && rows != equal_->batch_rows()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        core_->node_name(), ": the feed was opened for batches of ", equal_->batch_rows(),
+        " rows at every rank (DataFeedOptions::batch_rows); NextBatch asked for ", rows));
+  }
   MutexLock lock(&reader_.mu);
   UseLast();
   if (!reader_.current.has_value()) return NextBatchSlow(rows);
   TakenRows& current = *reader_.current;
+  const auto hand_out = [&] {
+    reader_.mu.AssertHeld();
+    return HandOut(current.session, current.RowAfter(current.offset + rows));
+  };
   if (current.remaining() < rows || !layout_schema_.has_value() ||
       layout_schema_->c_schema() != current.rows.schema().c_schema() ||
-      !HandOut(current.session, current.RowAfter(current.offset + rows))) {
+      !(equal_ == nullptr ? hand_out() : equal_->TakeStep(hand_out))) {
     return NextBatchSlow(rows);
   }
   const int64_t offset = std::exchange(current.offset, current.offset + rows);
@@ -97,18 +107,20 @@ absl::StatusOr<Batch> DataFeedImpl::NextBatchSlow(int64_t rows) {
 
 absl::StatusOr<std::optional<Batch>> DataFeedImpl::Unpack(Delivery delivery) {
   reader_.current = std::move(delivery.current);
-  if (delivery.pieces.empty()) {
+  if (delivery.pieces.empty() && delivery.repeated.empty()) {
     TakenRows& current = *reader_.current;
     MILLRACE_RETURN_IF_ERROR(Layout(current.rows));
-    if (!HandOut(current.session, current.RowAfter(delivery.rows))) {
+    // A step that was granted is taken: those rows were handed out with it.
+    if (!HandOut(current.session, current.RowAfter(delivery.rows)) && equal_ == nullptr) {
       return std::optional<Batch>();
     }
     current.offset = delivery.rows;
     return std::optional<Batch>(MakeBatch(current.rows.Slice(0, delivery.rows), layout_));
   }
   std::vector<RecordBatch> parts;
-  parts.reserve(delivery.pieces.size());
+  parts.reserve(delivery.pieces.size() + delivery.repeated.size());
   for (const TakenRows& piece : delivery.pieces) parts.push_back(piece.rows);
+  for (const RecordBatch& rows : delivery.repeated) parts.push_back(rows);
   MILLRACE_ASSIGN_OR_RETURN(RecordBatch joined, RecordBatch::Concat(parts));
   MILLRACE_RETURN_IF_ERROR(Layout(joined));
   // They were handed out as the batch was complete.

@@ -69,7 +69,8 @@ class DataFeedImpl {
   const size_t queue_;
   const DataFeedOptions options_;
   const FeedMode mode_;
-  QueueReader& reader_;  // of *core_
+  QueueReader& reader_;                      // of *core_
+  const std::shared_ptr<EqualSteps> equal_;  // null: this node reads what it gets
 
   std::optional<Schema> layout_schema_ ABSL_GUARDED_BY(reader_.mu);
   std::shared_ptr<const BatchLayout> layout_ ABSL_GUARDED_BY(reader_.mu);  // of layout_schema_

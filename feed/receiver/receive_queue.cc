@@ -43,6 +43,16 @@ void ReceiveQueue::Ask(int64_t rows, std::optional<TakenRows> current) {
   asking_ = true;
   complete_ = false;
   wanted_ = rows;
+  read_ = read_ || mode_ == FeedMode::kTrain;
+  if (equal_ != nullptr && mode_ == FeedMode::kTrain) {
+    if (!std::exchange(equal_begun_, true)) {
+      for (const SessionPtr& session : SessionsOf(FeedMode::kTrain)) {
+        CountEqual(*session, session->handed.row(), session->next_row, 1);
+      }
+    }
+    // What was collected when NextBatch returned an error instead.
+    if (!delivery_.pieces.empty() || delivery_.current.has_value()) return;
+  }
   have_ = 0;
   delivery_ = {};
   feed_in_hand_.clear();
@@ -75,10 +85,15 @@ ReceiveQueue::State ReceiveQueue::Fill() {
   if (complete_) return State::kReady;
   DropDiscarded();
   if (!mode_.has_value()) return State::kWait;
-  const State state = *mode_ == FeedMode::kTrain ? FillTrain() : FillInference();
+  State state = State::kWait;
+  if (*mode_ == FeedMode::kInference) {
+    state = FillInference();
+  } else {
+    state = equal_ == nullptr ? FillTrain() : FillEqual();
+  }
   // What waits for more rows is a copy by its nature: its credit comes back now.
   if (state == State::kWait) ReleasePieces();
-  if (state == State::kStop) asking_ = false;
+  if (state == State::kStop || state == State::kError) asking_ = false;
   return state;
 }
 
@@ -127,13 +142,15 @@ ReceiveQueue::State ReceiveQueue::Complete() {
   complete_ = true;
   delivery_.rows = have_;
   const size_t parts = delivery_.pieces.size() + (delivery_.current.has_value() ? 1 : 0);
-  if (delivery_.pieces.size() == 1 && parts == 1) {  // a short tail that lies in one BATCH: no copy
+  if (delivery_.pieces.size() == 1 && parts == 1 &&
+      delivery_.repeated.empty()) {  // a short tail that lies in one BATCH: no copy
     delivery_.current = std::move(delivery_.pieces.front());
     delivery_.pieces.clear();
   } else {
     ReleasePieces();
     HandOutPieces();
   }
+  if (equal_ != nullptr && mode_ == FeedMode::kTrain) TakeEqualStep();
   return State::kReady;
 }
 
@@ -218,7 +235,14 @@ ReceiveQueue::SessionPtr ReceiveQueue::NextTrainSession(TrainFeed* feed) {
 }
 
 void ReceiveQueue::DropDiscarded() {
-  // Only pieces: with a `current` the delivery is complete, and was not changed since.
+  // With a `current` the delivery is complete, and was not changed since; or it is all that there
+  // is, and waits for its step.
+  if (delivery_.pieces.empty() && delivery_.current.has_value() &&
+      delivery_.current->session->handed.closed()) {
+    delivery_.current->session->released_bytes += delivery_.current->bytes;
+    delivery_.current.reset();
+    have_ = 0;
+  }
   std::erase_if(delivery_.pieces, [this](const TakenRows& piece) {
     if (!piece.session->handed.closed()) return false;
     have_ -= piece.rows.num_rows();
@@ -361,23 +385,27 @@ void ReceiveQueue::FeedEnd(absl::string_view feed_id, bool aborted) {
   ended_feeds_.emplace_back(feed_id);
   if (ended_feeds_.size() > kMaxEndedFeeds) ended_feeds_.pop_front();
   used_rows_.End(feed_id, aborted);
+  if (equal_ != nullptr && aborted) {
+    equal_->Abort(CallOf(feed_id), absl::AbortedError("the Train call was aborted"));
+  }
   TrainFeed* feed = FindFeed(feed_id);
   if (feed == nullptr) return;
-  feed->ended = true;
-  EndIncomplete(feed, aborted,
+  feed->received = true;
+  // Ranks that end together do so by what they are granted.
+  feed->ended = feed->ended || aborted || equal_ == nullptr;
+  EndIncomplete(feed_id, aborted,
                 absl::AbortedError(
                     absl::StrCat("the feed ", feed_id, aborted ? " was aborted" : " has ended")));
   Serve();
 }
 
-void ReceiveQueue::EndIncomplete(TrainFeed* feed, bool all, const absl::Status& status) {
-  const std::string feed_id = feed->id;  // the feed may go with its last session
+void ReceiveQueue::EndIncomplete(absl::string_view feed_id, bool all, const absl::Status& status) {
   std::vector<SessionPtr> doomed;
   for (const SessionPtr& session : sessions_) {
     const bool complete = session->stage == ReceiveSession::Stage::kReceived;
-    if (session->train() && session->open.feed_id == feed_id && (all || !complete)) {
-      doomed.push_back(session);
-    }
+    const std::string& id = session->open.feed_id;
+    const bool of_feed = id == feed_id || (all && FeedKey(id) == FeedKey(feed_id));
+    if (session->train() && of_feed && (all || !complete)) doomed.push_back(session);
   }
   for (const SessionPtr& session : doomed) Fail(session.get(), status);
 }
@@ -430,7 +458,10 @@ void ReceiveQueue::EndSilently(ReceiveSession* session) {
   if (session->stage == ReceiveSession::Stage::kEnded) return;
   session->stage = ReceiveSession::Stage::kEnded;
   session->handed.Close();
-  if (session->train()) used_rows_.Add(session->open, session->handed.row());
+  if (session->train()) {
+    used_rows_.Add(session->open, session->handed.row());
+    CountEqual(*session, session->handed.row(), session->next_row, -1);
+  }
   session->buffered.clear();
   session->shared = {};  // the program may hold the session for long
   ++progress_;
@@ -483,10 +514,11 @@ void ReceiveQueue::Serve() {
 bool ReceiveQueue::HasTurn(const ReceiveSession& session) const {
   if (!turn_passed_ || !session.train()) return true;
   const TrainFeed* feed = ServedFeed();
-  return feed == nullptr || feed->id == session.open.feed_id;
+  return feed == nullptr || feed->id == FeedKey(session.open.feed_id);
 }
 
 std::optional<ReceiveQueue::Holder> ReceiveQueue::holder() const {
+  if (equal_ != nullptr) return std::nullopt;  // which feed it is, is not decided here
   if (!asking_ || complete_ || mode_ != FeedMode::kTrain || feeds_.empty()) return std::nullopt;
   const TrainFeed& front = feeds_.front();
   const bool has_rows =
@@ -513,7 +545,7 @@ WaitFrame ReceiveQueue::Wait(const ReceiveSession& session) const {
   int64_t position = 0;
   if (session.train()) {
     for (const TrainFeed& feed : feeds_) {
-      if (feed.id == session.open.feed_id) break;
+      if (feed.id == FeedKey(session.open.feed_id)) break;
       if (!feed.ended) position += std::max<int64_t>(1, static_cast<int64_t>(feed.sessions.size()));
     }
   } else {
@@ -555,13 +587,19 @@ bool ReceiveQueue::HasQueued() const {
 }
 
 ReceiveQueue::TrainFeed* ReceiveQueue::FindFeed(absl::string_view feed_id) {
+  const std::string key = FeedKey(feed_id);
   for (TrainFeed& feed : feeds_) {
-    if (feed.id == feed_id) return &feed;
+    if (feed.id == key) return &feed;
   }
   return nullptr;
 }
 
 const ReceiveQueue::TrainFeed* ReceiveQueue::ServedFeed() const {
+  if (equal_ != nullptr) {
+    for (const TrainFeed& feed : feeds_) {
+      if (feed.id == equal_->call() && !feed.ended) return &feed;
+    }
+  }
   for (const TrainFeed& feed : feeds_) {
     if (!feed.ended) return &feed;
   }

@@ -36,6 +36,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "feed/receiver/equal_steps.h"
 #include "feed/receiver/receive_session.h"
 #include "feed/receiver/used_rows.h"
 #include "millrace/data_feed.h"
@@ -47,6 +48,8 @@ struct Delivery {
   int64_t rows = 0;
   // Empty: the `rows` rows are the first of `current`. Otherwise they are these, joined.
   std::vector<TakenRows> pieces;
+  // Rows that the program was given before, joined to the pieces.
+  std::vector<RecordBatch> repeated;
   // The BATCH to go on slicing; in the second case it begins with rows that are also in `pieces`,
   // which `offset` skips.
   std::optional<TakenRows> current;
@@ -87,6 +90,7 @@ class ReceiveQueue {
     kWait,   // not enough rows yet
     kReady,  // Take() has the delivery
     kStop,   // EndFeed, shutdown or Terminate, and no rows are left
+    kError,  // equal()->TakeError() says why; asking again goes on
   };
 
   ReceiveQueue(std::string name, std::string node_name)
@@ -101,6 +105,17 @@ class ReceiveQueue {
   // The program reads in this mode from now on; sessions of the other mode wait.
   void SetMode(FeedMode mode);
   [[nodiscard]] std::optional<FeedMode> mode() const { return mode_; }
+
+  // The program reads for training in batches of so many rows, equally many at every rank
+  // (docs/feed_protocol.md, section 11). Again with the same values: nothing happens. Returns
+  // FAILED_PRECONDITION if rows were read in another way.
+  [[nodiscard]] absl::Status SetEqual(int64_t batch_rows, bool pad);
+  // Null if it does not.
+  [[nodiscard]] const std::shared_ptr<EqualSteps>& equal() const { return equal_; }
+  // The rows of what is asked for are here; what is missing is that the others have theirs.
+  [[nodiscard]] bool waits_for_grant() const { return waits_for_grant_; }
+  // What is to be told of it now.
+  [[nodiscard]] std::optional<ReceiverRows> ReportEqual(absl::Duration now);
 
   // Begins to collect `rows` rows (at least 1). `current` is what the reader has left of the BATCH
   // it was slicing; its rows come first, unless its session is void. Everything the reader was
@@ -214,7 +229,8 @@ class ReceiveQueue {
     size_t turn = 0;                   // of `sessions`, whose batch is next
     bool begun = false;                // rows of it have come
     int64_t moves = 0;                 // BATCHes and ends of partitions that have come
-    bool ended = false;                // FeedEnd: no session of it will come
+    bool ended = false;                // no session of it will come
+    bool received = false;             // FeedEnd has come
 
     void Erase(const ReceiveSession* session) {
       std::erase_if(sessions, [&](const SessionPtr& other) { return other.get() == session; });
@@ -222,6 +238,22 @@ class ReceiveQueue {
   };
 
   [[nodiscard]] State FillTrain();
+  [[nodiscard]] State FillEqual();
+  [[nodiscard]] State FillStep();
+  // Enough rows are here for what is collected.
+  [[nodiscard]] bool HasEnough(TrainFeed* feed);
+  // What is collected is the call's next batch.
+  void TakeEqualStep();
+  // Fills what is collected with rows that were given out before.
+  void Repeat();
+  // The rows of the call that are in no batch count as used, and go.
+  void DropRest();
+  // The program is to stop before the call is over.
+  void LeaveTraining();
+  // Of a session of training: rows of it that the program will be given.
+  void CountEqual(const ReceiveSession& session, int64_t first, int64_t end, int64_t sign);
+  // By which feeds_ know it: rounds of a call of equal ranks are one feed.
+  [[nodiscard]] std::string FeedKey(absl::string_view feed_id) const;
   [[nodiscard]] State FillInference();
   [[nodiscard]] State Complete();
   void TakeFrom(const SessionPtr& session);
@@ -243,7 +275,7 @@ class ReceiveQueue {
   void End(ReceiveSession* session, FrameType type, std::string metadata);
   void EndSilently(ReceiveSession* session);
   void Remove(ReceiveSession* session);
-  void EndIncomplete(TrainFeed* feed, bool all, const absl::Status& status);
+  void EndIncomplete(absl::string_view feed_id, bool all, const absl::Status& status);
   // Ends a session that comes, or is open, when nobody will read it.
   void Reject(ReceiveSession* session, absl::string_view why);
   void FailUnanswered(const SessionPtr& session);
@@ -259,6 +291,10 @@ class ReceiveQueue {
   bool turn_passed_ = false;             // ever
   std::deque<std::string> ended_feeds_;  // the last few: late sessions of theirs are refused
   UsedRows used_rows_;
+  std::shared_ptr<EqualSteps> equal_;  // null: ranks take what they get
+  bool waits_for_grant_ = false;
+  bool read_ = false;         // Ask() has come, for training
+  bool equal_begun_ = false;  // the first Ask() has come: there is no Resume() any more
   // Inference schemas of the feed in hand; execution by execution there is one.
   std::string inference_feed_;
   std::optional<Schema> inference_schema_;

@@ -30,7 +30,7 @@ void ReceiveQueue::Add(SessionPtr session) {
   // A feeder that lost its connection feeds the rest again, whatever this side still holds.
   const std::vector<SessionPtr> sessions = sessions_;
   for (const SessionPtr& old : sessions) {
-    if (old->detached && old->open.feed_id == feed_id &&
+    if (old->detached && FeedKey(old->open.feed_id) == FeedKey(feed_id) &&
         old->open.partition == session->open.partition &&
         old->open.data_epoch == session->open.data_epoch) {
       EndSilently(old.get());
@@ -40,8 +40,9 @@ void ReceiveQueue::Add(SessionPtr session) {
   if (feed == nullptr) {
     feeds_.emplace_back();
     feed = &feeds_.back();
-    feed->id = feed_id;
+    feed->id = FeedKey(feed_id);
   }
+  if (equal_ != nullptr) equal_->Begun(feed->id);
   feed->sessions.push_back(std::move(session));
   Serve();
 }
@@ -103,6 +104,7 @@ absl::Status ReceiveQueue::AddRows(ReceiveSession* session, BufferedRows rows) {
       ++feed->moves;
     }
   }
+  if (session->train()) CountEqual(*session, session->next_row - count, session->next_row, 1);
   session->buffered.push_back(std::move(rows));
   return absl::OkStatus();
 }
@@ -164,6 +166,7 @@ absl::Status ReceiveQueue::Revoke(ReceiveSession* session, int64_t max_row) {
   if (session->over()) return absl::OkStatus();
   if (!session->train()) return absl::InvalidArgumentError("REVOKE for an inference session");
   if (!session->accepted) return absl::InvalidArgumentError("REVOKE before CREDIT");
+  if (equal_ != nullptr) return absl::OkStatus();  // other ranks count on what this one has
   const bool all_out = session->end_row.has_value() && session->handed.row() == *session->end_row;
   if (all_out || !session->handed.CloseUpTo(max_row)) return absl::OkStatus();
   session->revoked = true;

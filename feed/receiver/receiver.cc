@@ -51,7 +51,8 @@ absl::StatusOr<std::unique_ptr<FeedReceiver>> FeedReceiver::Start(FeedReceiverOp
                             .nonce = options.nonce,
                             .queues = options.queues,
                             .budget_bytes = options.budget_bytes,
-                            .clock = options.clock},
+                            .clock = options.clock,
+                            .tell_rows = options.tell_rows},
       [server] {
         if (const auto loop = server->lock()) loop->Flush();
       },
@@ -78,8 +79,30 @@ FeedReceiver::~FeedReceiver() {
   static_cast<void>(Finish(absl::CancelledError("the feed receiver was destroyed")));
 }
 
-absl::StatusOr<std::unique_ptr<DataFeed>> FeedReceiver::GetDataFeed(DataFeedOptions options) {
+absl::Status FeedReceiver::NoJoin() {
+  return absl::FailedPreconditionError("there are no other ranks here");
+}
+
+absl::StatusOr<std::unique_ptr<DataFeed>> FeedReceiver::GetDataFeed(
+    DataFeedOptions options, absl::FunctionRef<absl::Status()> join) {
   const FeedMode mode = options.train_mode ? FeedMode::kTrain : FeedMode::kInference;
+  if (options.equal != EqualRanks::kOff) {
+    if (mode == FeedMode::kInference) {
+      return absl::InvalidArgumentError(
+          "DataFeedOptions::equal is for training; in inference every row has its result");
+    }
+    if (options.batch_rows < 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "DataFeedOptions::equal needs batch_rows, at least 1, found ", options.batch_rows));
+    }
+    MILLRACE_RETURN_IF_ERROR(
+        core_->SetEqual(options.queue, options.batch_rows, options.equal == EqualRanks::kPad));
+    MILLRACE_RETURN_IF_ERROR(join());
+  } else if (mode == FeedMode::kTrain && core_->equal(options.queue) != nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(core_->node_name(), " reads the queue \"", options.queue,
+                     "\" so that ranks end together; a DataFeed that does not would break that"));
+  }
   MILLRACE_ASSIGN_OR_RETURN(const size_t queue, core_->OpenReader(options.queue, mode));
   return MakeDataFeed(core_, queue, std::move(options));
 }

@@ -15,11 +15,13 @@
 #define FEED_RECEIVER_RECEIVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -47,6 +49,8 @@ struct FeedReceiverOptions {
   // Let feeders of this host that can do so write into memory of this process, budget_bytes of it
   // at most (docs/feed_protocol.md, section 10).
   bool shared_memory = true;
+  // As ReceiverCore::Options'.
+  std::function<void(const ReceiverRows&)> tell_rows;
 };
 
 // A program that ends by _exit(), or a signal, without Finish() or the destructor loses what is on
@@ -84,11 +88,18 @@ class FeedReceiver {
   //
   // Returns NOT_FOUND, naming the queues there are; FAILED_PRECONDITION if a DataFeed reads the
   // queue in the other mode and has not come to its end; UNAVAILABLE after Finish.
-  [[nodiscard]] absl::StatusOr<std::unique_ptr<DataFeed>> GetDataFeed(DataFeedOptions options = {});
+  //
+  // With options.equal the coordinator has to know that this node reads the queue so, before its
+  // feeders are served: `join` is called for that, and its error returned.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<DataFeed>> GetDataFeed(
+      DataFeedOptions options = {}, absl::FunctionRef<absl::Status()> join = NoJoin);
 
   // feed_end of section 6: no more rows of this feed will come. NextBatch returns the short tail.
   // `aborted`: the call has failed, and rows that NextBatch has not returned are dropped.
   void FeedEnd(absl::string_view feed_id, bool aborted);
+
+  // What the coordinator grants. For a queue that is not read so: nothing happens.
+  void Grant(const ReceiverGrant& grant) { core_->Grant(grant); }
 
   // Ends reading the queue in the mode in which the program reads it now (training if it does not
   // read yet): ShouldStop() turns true when what was received has been read. The other mode is not
@@ -108,6 +119,7 @@ class FeedReceiver {
   [[nodiscard]] FeedReceiverStats stats() const { return core_->stats(); }
 
  private:
+  static absl::Status NoJoin();
   FeedReceiver(std::shared_ptr<ReceiverCore> core, std::shared_ptr<ReceiverLoop> loop)
       : core_(std::move(core)), loop_(std::move(loop)) {}
 

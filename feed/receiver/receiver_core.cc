@@ -243,6 +243,7 @@ int64_t ReceiverCore::Committed() {
 
 bool ReceiverCore::IsStarved(const Slot& slot, absl::Duration now) {
   if (!slot.queue.asking() || slot.outcome.has_value()) return false;
+  if (slot.queue.waits_for_grant()) return false;
   const bool stale = now - slot.moved >= kSweep;
   for (const SessionPtr& session : slot.queue.sessions()) {
     if (session->open.mode != slot.queue.mode() || session->AheadBytes() == 0) continue;
@@ -353,6 +354,10 @@ ReceiverCore::Turn ReceiverCore::Collect() {
     for (std::string& warning : slot->queue.TakeWarnings()) {
       turn.warnings.push_back(std::move(warning));
     }
+    TellRows(slot.get());
+    if (const auto& equal = slot->queue.equal(); equal != nullptr) {
+      turn.next = std::min(turn.next, equal->due() - now);
+    }
     slot->full.Set(slot->queue.Full(), now);
     slot->queued.Set(slot->queue.HasQueued(), now);
   }
@@ -449,7 +454,18 @@ ReceiverCore::Slot* ReceiverCore::FindSlot(absl::string_view queue) {
   return nullptr;
 }
 
+void ReceiverCore::TellRows(Slot* slot) {
+  if (slot->queue.equal() == nullptr) return;
+  const absl::Duration now = options_.clock->SteadyNow();
+  while (std::optional<ReceiverRows> rows = slot->queue.ReportEqual(now)) options_.tell_rows(*rows);
+}
+
 void ReceiverCore::Refill(Slot* slot) {
+  FillSlot(slot);
+  TellRows(slot);
+}
+
+void ReceiverCore::FillSlot(Slot* slot) {
   if (!slot->queue.asking() || slot->outcome.has_value()) return;
   const ReceiveQueue::State state = slot->queue.Fill();
   if (state == ReceiveQueue::State::kWait) return;

@@ -69,6 +69,10 @@ class ReceiverCore {
     std::vector<std::string> queues;  // names, at least one
     int64_t budget_bytes = 0;
     Clock* clock = nullptr;  // not owned
+    // Tells the coordinator what this node has where all ranks get equally many batches. Called
+    // with the core's lock held: must not block, nor call back. May be null where there is no such
+    // queue.
+    std::function<void(const ReceiverRows&)> tell_rows;
   };
 
   // Serves the sockets in the calling thread until told to leave, or until they are closed. Returns
@@ -128,6 +132,12 @@ class ReceiverCore {
   // at its end; UNAVAILABLE after Finish. Each success is matched by one CloseReader.
   [[nodiscard]] absl::StatusOr<size_t> OpenReader(absl::string_view queue, FeedMode mode);
   void CloseReader(size_t queue, FeedMode mode);
+  // The queue is about to be read for training so that all ranks get equally many batches of
+  // `batch_rows` rows. Returns NOT_FOUND as OpenReader, FAILED_PRECONDITION if it was read
+  // otherwise.
+  [[nodiscard]] absl::Status SetEqual(absl::string_view queue, int64_t batch_rows, bool pad);
+  // Null if it is not read so.
+  [[nodiscard]] std::shared_ptr<EqualSteps> equal(absl::string_view queue);
   // Lives as long as this object. Guards itself.
   [[nodiscard]] QueueReader* reader(size_t queue, FeedMode mode);
 
@@ -153,6 +163,7 @@ class ReceiverCore {
   // ---- The node's control.
 
   void FeedEnd(absl::string_view feed_id, bool aborted);
+  void Grant(const ReceiverGrant& grant);
   // Ends the mode in which the program reads (train if it does not read yet). False: no such queue.
   bool EndFeed(absl::string_view queue);
   void EndAllFeeds();
@@ -185,9 +196,13 @@ class ReceiverCore {
     StageTimer queued;   // as Collect() saw it
   };
   void WaitForOutcome(Slot* slot, uint64_t ask) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FillSlot(Slot* slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Refill(Slot* slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Says what is to be said of equal ranks, where there are any.
+  void TellRows(Slot* slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RefillAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   [[nodiscard]] Slot* FindSlot(absl::string_view queue);
+  [[nodiscard]] absl::Status NoQueue(absl::string_view queue) const;
   [[nodiscard]] Slot* SlotOf(const ReceiveSession& session) { return FindSlot(session.open.queue); }
   [[nodiscard]] int64_t Committed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The queues as the budget looks at them.

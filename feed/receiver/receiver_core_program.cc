@@ -31,17 +31,18 @@ size_t Index(FeedMode mode) { return static_cast<size_t>(mode); }
 
 // ---------------------------------------------------------------------------------- The program
 
+absl::Status ReceiverCore::NoQueue(absl::string_view queue) const {
+  return absl::NotFoundError(absl::StrCat("no queue \"", queue, "\" at ", options_.node_name,
+                                          "; there are: ", absl::StrJoin(options_.queues, ", ")));
+}
+
 absl::StatusOr<size_t> ReceiverCore::OpenReader(absl::string_view queue, FeedMode mode) {
   {
     MutexLock lock(&mu_);
     MILLRACE_RETURN_IF_ERROR(broken_);
     if (finished_) return absl::UnavailableError("the node has finished");
     Slot* slot = FindSlot(queue);
-    if (slot == nullptr) {
-      return absl::NotFoundError(
-          absl::StrCat("no queue \"", queue, "\" at ", options_.node_name,
-                       "; there are: ", absl::StrJoin(options_.queues, ", ")));
-    }
+    if (slot == nullptr) return NoQueue(queue);
     const FeedMode other = mode == FeedMode::kTrain ? FeedMode::kInference : FeedMode::kTrain;
     if (slot->queue.mode() == other && slot->readers[Index(other)] > 0 &&
         !slot->queue.Stopped(other)) {
@@ -61,6 +62,19 @@ absl::StatusOr<size_t> ReceiverCore::OpenReader(absl::string_view queue, FeedMod
 void ReceiverCore::CloseReader(size_t queue, FeedMode mode) {
   MutexLock lock(&mu_);
   --slots_[queue]->readers[Index(mode)];
+}
+
+absl::Status ReceiverCore::SetEqual(absl::string_view queue, int64_t batch_rows, bool pad) {
+  MutexLock lock(&mu_);
+  Slot* slot = FindSlot(queue);
+  if (slot == nullptr) return NoQueue(queue);
+  return slot->queue.SetEqual(batch_rows, pad);
+}
+
+std::shared_ptr<EqualSteps> ReceiverCore::equal(absl::string_view queue) {
+  MutexLock lock(&mu_);
+  Slot* slot = FindSlot(queue);
+  return slot == nullptr ? nullptr : slot->queue.equal();
 }
 
 QueueReader* ReceiverCore::reader(size_t queue, FeedMode mode) {
@@ -109,6 +123,7 @@ absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMod
     slot.outcome.reset();
     slot.queue.Ask(rows, std::move(current));
     Refill(&slot);
+    if (slot.outcome == ReceiveQueue::State::kError) return slot.queue.equal()->TakeError();
     if (slot.outcome == ReceiveQueue::State::kReady) {
       delivery = slot.queue.Take();
       wake = !budget_.Grants(QueuesForBudget(options_.clock->SteadyNow())).empty();
@@ -121,6 +136,9 @@ absl::StatusOr<std::optional<Delivery>> ReceiverCore::Next(size_t queue, FeedMod
       WaitForOutcome(&slot, ask);
       slot.waiting.Set(false, options_.clock->SteadyNow());
       MILLRACE_RETURN_IF_ERROR(broken_);
+      if (slot.ask == ask && slot.outcome == ReceiveQueue::State::kError) {
+        return slot.queue.equal()->TakeError();
+      }
       if (slot.ask == ask && slot.outcome == ReceiveQueue::State::kReady) {
         delivery = slot.queue.Take();
       }
@@ -213,6 +231,17 @@ void ReceiverCore::FeedEnd(absl::string_view feed_id, bool aborted) {
     MutexLock lock(&mu_);
     for (const auto& slot : slots_) slot->queue.FeedEnd(feed_id, aborted);
     RefillAll();
+  }
+  wake_();
+}
+
+void ReceiverCore::Grant(const ReceiverGrant& grant) {
+  {
+    MutexLock lock(&mu_);
+    Slot* slot = FindSlot(grant.queue);
+    if (slot == nullptr || slot->queue.equal() == nullptr) return;
+    slot->queue.equal()->Grant(grant);
+    Refill(slot);
   }
   wake_();
 }

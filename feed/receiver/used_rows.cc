@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace millrace {
-namespace {
 
 absl::string_view CallOf(absl::string_view feed_id) {
   const size_t dot = feed_id.rfind('.');
@@ -16,8 +15,6 @@ absl::string_view CallOf(absl::string_view feed_id) {
   return std::all_of(number.begin(), number.end(), absl::ascii_isdigit) ? feed_id.substr(0, dot)
                                                                         : feed_id;
 }
-
-}  // namespace
 
 absl::Status UsedRows::LeaveOut(const FeedPosition& position) {
   if (!reading_.empty()) {
@@ -70,9 +67,26 @@ void UsedRows::End(absl::string_view feed_id, bool aborted) {
 
 UsedRows::Stretch UsedRows::FirstUnused(const OpenFrame& open, int64_t row, int64_t end) const {
   const auto call = left_out_.find(reading_);
-  if (call == left_out_.end()) return {row, end};
-  const auto partition = call->second.find({open.data_epoch, open.partition});
-  if (partition == call->second.end()) return {row, end};
+  return call == left_out_.end() ? Stretch{row, end} : FirstUnused(call->second, open, row, end);
+}
+
+int64_t UsedRows::CountUnused(const OpenFrame& open, int64_t row, int64_t end) const {
+  auto call = left_out_.find(CallOf(open.feed_id));
+  if (call == left_out_.end() && first_call_.empty()) call = left_out_.find("");
+  if (call == left_out_.end()) return end - row;
+  int64_t count = 0;
+  while (row < end) {
+    const Stretch stretch = FirstUnused(call->second, open, row, end);
+    count += stretch.end - stretch.first;
+    row = stretch.end;
+  }
+  return count;
+}
+
+UsedRows::Stretch UsedRows::FirstUnused(const Call& left_out, const OpenFrame& open, int64_t row,
+                                        int64_t end) {
+  const auto partition = left_out.find({open.data_epoch, open.partition});
+  if (partition == left_out.end()) return {row, end};
   const Stretches& stretches = partition->second;
   auto next = stretches.upper_bound(row);
   if (next != stretches.begin()) row = std::clamp(std::prev(next)->second, row, end);

@@ -3,7 +3,7 @@
 // Which rows of each Train call a program has been given, and which it is to be spared because it
 // had used them before it was started again. No sessions, no lock: plain tables.
 //
-// Defines: UsedRows.
+// Defines: UsedRows, CallOf().
 //
 //   UsedRows used;
 //   used.LeaveOut(position_of_a_checkpoint);
@@ -28,8 +28,9 @@
 namespace millrace {
 
 // What a Train call feeds after its end has the call's id with a number (docs/feed_protocol.md,
-// section 6), and belongs to it here too.
-//
+// section 6), and belongs to it here too. The id of the call:
+[[nodiscard]] absl::string_view CallOf(absl::string_view feed_id);
+
 // Thread safety: none. Blocking: never.
 class UsedRows {
  public:
@@ -52,6 +53,8 @@ class UsedRows {
   // not to be left out, and those that follow it; {end, end} if there are none. For the call that
   // is read.
   [[nodiscard]] Stretch FirstUnused(const OpenFrame& open, int64_t row, int64_t end) const;
+  // How many of these rows are not to be left out, whichever call is read.
+  [[nodiscard]] int64_t CountUnused(const OpenFrame& open, int64_t row, int64_t end) const;
   // The program has been given what a session that began with `open` has before `row`. Nothing is
   // kept of a call that is forgotten.
   void Add(const OpenFrame& open, int64_t row);
@@ -61,6 +64,8 @@ class UsedRows {
  private:
   using Stretches = std::map<int64_t, int64_t>;                   // first to end, apart
   using Call = std::map<std::pair<int64_t, int64_t>, Stretches>;  // by epoch and partition
+  [[nodiscard]] static Stretch FirstUnused(const Call& left_out, const OpenFrame& open, int64_t row,
+                                           int64_t end);
   static void Add(const FeedRows& rows, Call* call);
   static void AddAll(const Call& rows, Call* call);
   // The cluster has had, or has, its first call: this one.

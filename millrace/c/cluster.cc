@@ -204,6 +204,19 @@ absl::Status Train(millrace_cluster* cluster, const millrace_source* source,
   told.elapsed_ms = absl::ToInt64Milliseconds(trained.elapsed);
   told.terminated = trained.terminated ? 1 : 0;
   told.exactly_once = trained.exactly_once ? 1 : 0;
+  told.dropped_rows = trained.dropped_rows;
+  told.repeated_rows = trained.repeated_rows;
+  // A caller that does not know the member would not free it.
+  const bool knows = result->struct_size >= sizeof(told);
+  if (knows && !trained.equal_nodes.empty()) {
+    Json nodes = Json::array();
+    for (const EqualNodeRows& rows : trained.equal_nodes) {
+      nodes.push_back(Json{{"node", rows.node},
+                           {"dropped_rows", rows.dropped_rows},
+                           {"repeated_rows", rows.repeated_rows}});
+    }
+    told.equal_nodes = CopyText(DumpJson(nodes));
+  }
   return WriteStruct(told, result);
 }
 

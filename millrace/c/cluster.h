@@ -281,6 +281,13 @@ typedef struct millrace_train_result {
   int64_t elapsed_ms;
   int32_t terminated;    // 1: no node reads the queue any more; rows may be unread
   int32_t exactly_once;  // 1: it is known that every row was used exactly once
+  // With `equal` of millrace_feed_options, otherwise 0: rows that are in no batch (nor in `rows`),
+  // and rows that were there once more to fill one.
+  int64_t dropped_rows;
+  int64_t repeated_rows;
+  // The same by node, or NULL: [{"node": "worker:0", "dropped_rows": 3, "repeated_rows": 0}, ...].
+  // Free it with millrace_free().
+  char* equal_nodes;
 } millrace_train_result;
 
 // Feeds every row of `source` to the fed nodes and returns when all are acknowledged. `call` and

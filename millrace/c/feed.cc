@@ -36,6 +36,21 @@ absl::StatusOr<DataFeedOptions> ReadOptions(const millrace_feed_options* given) 
   DataFeedOptions options;
   options.train_mode = known.inference == 0;
   if (known.queue != nullptr) options.queue = known.queue;
+  options.batch_rows = known.batch_rows;
+  switch (known.equal) {
+    case MILLRACE_EQUAL_OFF:
+      break;
+    case MILLRACE_EQUAL_DROP:
+      options.equal = EqualRanks::kDrop;
+      break;
+    case MILLRACE_EQUAL_PAD:
+      options.equal = EqualRanks::kPad;
+      break;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "millrace_feed_open: options.equal is MILLRACE_EQUAL_OFF, _DROP or _PAD, not ",
+          known.equal));
+  }
   for (size_t i = 0; i < known.num_columns; ++i) {
     if (known.columns == nullptr || known.columns[i].column == nullptr) {
       return NullArgument("millrace_feed_open", absl::StrCat("options.columns[", i, "].column"));

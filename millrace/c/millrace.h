@@ -280,10 +280,18 @@ typedef struct millrace_feed_options {
   // The columns that batches have; none: all, under their own names.
   const millrace_column_name* columns;
   size_t num_columns;
+  // In training: every node gets equally many batches of `batch_rows` rows in each Train call, and
+  // a batch only when all nodes have theirs. Rows that do not fill one at every node are dropped,
+  // or batches are filled with rows of before; the driver's result counts both.
+  int32_t equal;  // MILLRACE_EQUAL_OFF, MILLRACE_EQUAL_DROP or MILLRACE_EQUAL_PAD
+  int64_t batch_rows;
 } millrace_feed_options;
 
+enum { MILLRACE_EQUAL_OFF = 0, MILLRACE_EQUAL_DROP = 1, MILLRACE_EQUAL_PAD = 2 };
+
 // `options` may be NULL. FAILED_PRECONDITION: this node is not fed, or the queue is read in the
-// other mode; NOT_FOUND: no queue of that name.
+// other mode, or by another node in other batches although they are to be equal; NOT_FOUND: no
+// queue of that name.
 MILLRACE_API int32_t millrace_feed_open(millrace_node* node, const millrace_feed_options* options,
                                         millrace_feed** feed, millrace_error* error);
 // NULL is nothing.
@@ -295,7 +303,9 @@ MILLRACE_API void millrace_feed_close(millrace_feed* feed);
 // *batch is NULL when no more will come: the driver has ended the feed, or the node was asked to
 // stop. Free it with millrace_batch_free(). NOT_FOUND: the data has no column that the options
 // name; FAILED_PRECONDITION: the queue is read in the other mode by now; RESOURCE_EXHAUSTED: a
-// column of text in the batch would pass 2 GiB; INTERNAL: the receiver has broken down.
+// column of text in the batch would pass 2 GiB; INTERNAL: the receiver has broken down. With
+// `equal` also ABORTED: a node has died, which the message names, or the call has failed; asking
+// again goes on once all nodes are there.
 MILLRACE_API int32_t millrace_feed_next(millrace_feed* feed, int64_t rows, millrace_batch** batch,
                                         millrace_error* error);
 // The batches that millrace_feed_next() would bring, as a stream, which the caller releases; it may

@@ -97,6 +97,24 @@ class DataTest(unittest.TestCase):
             kept = cluster.inference(table)
         self.assertEqual(kept.table().to_pylist(), _EXPECTED)  # without the cluster
 
+    def test_nodes_end_together(self):
+        sizes = [100, 3, 250, 40, 99]  # rows of the partitions
+        source = millrace.Source(lambda p, epoch: pa.table({"id": list(range(sizes[p]))}), len(sizes))
+        for equal in ("drop", "pad"):
+            heard = Heard()
+            with run(heard, _PROGRAM, 2, args=["train_together", equal]) as cluster:
+                result = cluster.train(source, end_of_feed=True)
+            steps = heard.metrics["steps"]
+            self.assertEqual(len(steps), 2, equal)
+            self.assertEqual(len({value for _, _, value in steps}), 1, steps)  # equally many
+            given = sum(rows for _, rows, _ in steps)
+            self.assertEqual(result.rows + result.dropped_rows, sum(sizes), result)
+            self.assertEqual(result.rows + result.repeated_rows, given, result)
+            self.assertEqual(sorted(result.equal_nodes), ["worker:0", "worker:1"])
+            self.assertEqual(sum(dropped for dropped, _ in result.equal_nodes.values()), result.dropped_rows)
+            self.assertEqual(result.dropped_rows if equal == "pad" else result.repeated_rows, 0)
+            self.assertGreater(given, 0)
+
     def test_what_is_no_data_says_what_is(self):
         def fails(partition, epoch):
             raise ZeroDivisionError("no such partition")

@@ -39,5 +39,23 @@ def fail_once(node):
         feed.results({"attempt": [node.attempt] * batch.num_rows, "gpus": [gpus] * batch.num_rows})
 
 
+def train_together(node):
+    """Meets all other nodes in each step: one that takes a step more waits in vain."""
+    rows = steps = 0
+    for batch in node.feed(batch=16, equal=sys.argv[2]):
+        assert batch.num_rows == 16, batch
+        steps += 1
+        rows += batch.num_rows
+        node.barrier(f"step {steps}", timeout=60)
+    node.metric("steps", rows, steps)
+
+
 if __name__ == "__main__":
-    millrace.run_node({"double": double, "stay": stay, "fail": fail, "fail_once": fail_once}[sys.argv[1]])
+    programs = {
+        "double": double,
+        "stay": stay,
+        "fail": fail,
+        "fail_once": fail_once,
+        "train_together": train_together,
+    }
+    millrace.run_node(programs[sys.argv[1]])

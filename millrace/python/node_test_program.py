@@ -155,6 +155,8 @@ def raises(kind, part, act):
 def misuse(node):
     raises(millrace.InvalidArgumentError, "at least 1 row", lambda: node.feed(batch=0))
     raises(millrace.InvalidArgumentError, '"train" or "inference"', lambda: node.feed(mode="eval"))
+    raises(millrace.InvalidArgumentError, '"drop", "pad" or None', lambda: node.feed(equal="even"))
+    raises(millrace.InvalidArgumentError, "for training", lambda: node.feed(mode="inference", equal="drop"))
     raises(millrace.InvalidArgumentError, "a list of names", lambda: node.feed(columns="x"))
     raises(millrace.NotFoundError, "nowhere", lambda: node.feed(queue="nowhere"))
     raises(KeyError, "nothing", lambda: node.kv.get("nothing"))

@@ -65,6 +65,7 @@ class Directory final : public NodeDirectory {
     return names;
   }
   absl::StatusOr<FeedTarget> Lookup(const std::string& node) override { return targets_.at(node); }
+  bool IsEqual(const std::string& /*queue*/) override { return false; }
   absl::Status Cause(const std::string&) override { return absl::OkStatus(); }
 
  private:

@@ -2,7 +2,7 @@
 
 import struct
 
-HEADING = "## 11. Byte examples"
+HEADING = "## 12. Byte examples"
 
 # One frame of each type, in the order of section 3.
 EXAMPLES = [

@@ -61,6 +61,7 @@ class FileDirectory : public NodeDirectory {
                       .state = json.at("state") == "running" ? FeedTarget::State::kRunning
                                                              : FeedTarget::State::kRestarting};
   }
+  bool IsEqual(const std::string& /*queue*/) override { return false; }
   absl::Status Cause(const std::string& node) override {
     return absl::AbortedError(absl::StrCat(node, " has failed"));
   }

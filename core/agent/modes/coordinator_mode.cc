@@ -378,7 +378,23 @@ absl::StatusOr<Json> CoordinatorMode::Summary(const Json& params) {
     }
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const FeedSummary summary, coordinator_->FeedSummaryOf(feed));
-    feeds.push_back(SummaryToJson(summary));
+    Json json = SummaryToJson(summary);
+    bool settled = true;
+    const std::vector<EqualCounts> equal =
+        coordinator_->WaitEqualCounts(feed, absl::ZeroDuration(), &settled);
+    if (!equal.empty()) {
+      Json nodes = Json::array();
+      for (const EqualCounts& counts : equal) {
+        MILLRACE_ASSIGN_OR_RETURN(const FeedTarget node,
+                                  coordinator_->LookupFeed(counts.executor_id));
+        nodes.push_back(Json{{"executor_id", counts.executor_id},
+                             {"node", node.node},
+                             {"dropped_rows", counts.dropped},
+                             {"repeated_rows", counts.repeated}});
+      }
+      json["equal"] = Json{{"settled", settled}, {"nodes", std::move(nodes)}};
+    }
+    feeds.push_back(std::move(json));
   }
   return Json{{"feeds", feeds}};
 }

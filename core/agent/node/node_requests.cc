@@ -98,6 +98,14 @@ absl::StatusOr<Json> NodeRequests::Handle(const std::string& method, const Json&
     MILLRACE_RETURN_IF_ERROR(Barrier(params, id));
     return Json();
   }
+  if (method == "equal.join") {
+    MILLRACE_RETURN_IF_ERROR(JoinEqual(params, id));
+    return Json();
+  }
+  if (method == "equal.rows") {
+    MILLRACE_RETURN_IF_ERROR(EqualRows(params));
+    return done;
+  }
   if (method == "metric") {
     MILLRACE_RETURN_IF_ERROR(Metric(params));
     return done;
@@ -229,6 +237,50 @@ absl::Status NodeRequests::Barrier(const Json& params, const Json& id) {
   return Ask(std::move(pending));
 }
 
+absl::Status NodeRequests::JoinEqual(const Json& params, const Json& id) {
+  Pending pending{.node_id = id, .repeatable = true};
+  v1::EqualJoin* join = pending.message.mutable_equal_join();
+  MILLRACE_ASSIGN_OR_RETURN(*join->mutable_queue(),
+                            GetBounded(params, "queue", kMaxMetricNameBytes));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t batch_rows, GetInt(params, "batch_rows", "params"));
+  MILLRACE_ASSIGN_OR_RETURN(const bool pad, GetBoolOr(params, "pad", false, "params"));
+  join->set_batch_rows(batch_rows);
+  join->set_pad(pad);
+  return Ask(std::move(pending));
+}
+
+absl::Status NodeRequests::EqualRows(const Json& params) {
+  const auto count = [&params](absl::string_view key) {
+    return GetIntInRange(params, key, 0, std::numeric_limits<int64_t>::max(), "params");
+  };
+  v1::AgentMessage message;
+  v1::EqualRows* rows = message.mutable_equal_rows();
+  MILLRACE_ASSIGN_OR_RETURN(*rows->mutable_queue(),
+                            GetBounded(params, "queue", kMaxMetricNameBytes));
+  MILLRACE_ASSIGN_OR_RETURN(*rows->mutable_feed_id(),
+                            GetBounded(params, "feed_id", kMaxMetricNameBytes));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t generation, count("generation"));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t answer, count("answer"));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t held, count("rows"));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t dropped, count("dropped"));
+  MILLRACE_ASSIGN_OR_RETURN(const int64_t repeated, count("repeated"));
+  MILLRACE_ASSIGN_OR_RETURN(const bool can_repeat,
+                            GetBoolOr(params, "can_repeat", false, "params"));
+  if (equal_rows_.size() >= kMaxQueues && equal_rows_.count(rows->queue()) == 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this node has told of the rows of ", kMaxQueues, " queues already"));
+  }
+  rows->set_generation(static_cast<uint64_t>(generation));
+  rows->set_answer(static_cast<uint64_t>(answer));
+  rows->set_rows(held);
+  rows->set_dropped(dropped);
+  rows->set_repeated(repeated);
+  rows->set_can_repeat(can_repeat);
+  equal_rows_[rows->queue()] = message;
+  hooks_.send(std::move(message), /*droppable=*/false);
+  return absl::OkStatus();
+}
+
 absl::Status NodeRequests::Metric(const Json& params) {
   v1::AgentMessage message;
   v1::MetricReport* metric = message.mutable_metric();
@@ -331,6 +383,9 @@ absl::Status NodeRequests::Ask(Pending pending) {
   const uint64_t request_id = next_request_id_++;
   if (pending.message.has_kv()) pending.message.mutable_kv()->set_request_id(request_id);
   if (pending.message.has_barrier()) pending.message.mutable_barrier()->set_request_id(request_id);
+  if (pending.message.has_equal_join()) {
+    pending.message.mutable_equal_join()->set_request_id(request_id);
+  }
   pending_bytes_ += pending.message.ByteSizeLong();
   Send(&pending_.emplace(request_id, std::move(pending)).first->second);
   return absl::OkStatus();
@@ -371,6 +426,31 @@ void NodeRequests::HandleBarrierReply(const v1::BarrierReply& reply) {
   }
 }
 
+void NodeRequests::HandleEqualReply(const v1::EqualReply& reply) {
+  if (reply.has_error()) {
+    Finish(reply.request_id(), FromError(reply.error()));
+  } else {
+    Finish(reply.request_id(), Json::object());
+  }
+}
+
+void NodeRequests::HandleEqualGrant(const v1::EqualGrant& grant) {
+  Json frame{{"push", "equal"},
+             {"queue", grant.queue()},
+             {"feed_id", grant.feed_id()},
+             {"generation", grant.generation()},
+             {"steps", grant.steps()},
+             {"last", grant.last()},
+             {"question", grant.question()}};
+  if (grant.has_error()) {
+    const absl::Status error = FromError(grant.error());
+    frame["error"] = Json{{"code", absl::StatusCodeToString(error.code())},
+                          {"message", std::string(error.message())}};
+    frame["fatal"] = grant.fatal();
+  }
+  hooks_.reply(frame);
+}
+
 void NodeRequests::OnLost() {
   std::vector<uint64_t> unknown;
   for (auto& [request_id, pending] : pending_) {
@@ -388,10 +468,12 @@ void NodeRequests::OnRegistered() {
   for (auto& [request_id, pending] : pending_) {
     if (!pending.sent) Send(&pending);
   }
+  for (const auto& [queue, rows] : equal_rows_) hooks_.send(rows, /*droppable=*/false);
 }
 
 void NodeRequests::Forget() {
   gpu_claims_.clear();
+  equal_rows_.clear();
   pending_.clear();
   pending_bytes_ = 0;
 }

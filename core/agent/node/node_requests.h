@@ -75,6 +75,9 @@ class NodeRequests {
   // Replies to requests that are not there (any more) are ignored.
   void HandleKvReply(const v1::KvReply& reply);
   void HandleBarrierReply(const v1::BarrierReply& reply);
+  void HandleEqualReply(const v1::EqualReply& reply);
+  // Pushed to the node.
+  void HandleEqualGrant(const v1::EqualGrant& grant);
 
   void OnLost();
   void OnRegistered();
@@ -100,6 +103,8 @@ class NodeRequests {
   absl::Status Ready(const Json& params);
   absl::Status Kv(const std::string& method, const Json& params, const Json& id);
   absl::Status Barrier(const Json& params, const Json& id);
+  absl::Status JoinEqual(const Json& params, const Json& id);
+  absl::Status EqualRows(const Json& params);
   absl::Status Metric(const Json& params);
   absl::Status Sample(const Json& params);
   absl::Status ClaimGpus(const Json& params, const Json& id);
@@ -113,6 +118,8 @@ class NodeRequests {
   bool said_hello_ = false;
   absl::Duration sample_interval_ = absl::Seconds(1);
   uint64_t next_request_id_ = 1;
+  // By queue: what the node said last of the rows that it has.
+  std::map<std::string, v1::AgentMessage> equal_rows_;
   std::map<uint64_t, Json> gpu_claims_;  // under way: the node's ids
   std::map<uint64_t, Pending> pending_;  // by request_id, hence in the order of asking
   size_t pending_bytes_ = 0;             // of the messages in pending_

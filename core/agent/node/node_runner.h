@@ -88,6 +88,8 @@ class NodeRunner {
   void Push(const Json& frame);
   void HandleKvReply(const v1::KvReply& reply) { requests_.HandleKvReply(reply); }
   void HandleBarrierReply(const v1::BarrierReply& reply) { requests_.HandleBarrierReply(reply); }
+  void HandleEqualReply(const v1::EqualReply& reply) { requests_.HandleEqualReply(reply); }
+  void HandleEqualGrant(const v1::EqualGrant& grant) { requests_.HandleEqualGrant(grant); }
   void OnLost() { requests_.OnLost(); }
   void OnRegistered() { requests_.OnRegistered(); }
 

@@ -81,9 +81,14 @@ absl::Duration SampleInterval(absl::Duration heartbeat_interval, int slots) {
 
 }  // namespace
 
-AgentControl::AgentControl(ControlState* state, RequestControl* requests, v1::NodeSpec node_spec,
-                           const CertificateAuthority* ca, ViewStore* view)
-    : state_(state), requests_(requests), node_spec_(std::move(node_spec)), ca_(ca), view_(view) {
+AgentControl::AgentControl(ControlState* state, RequestControl* requests, FeedControl* feeds,
+                           v1::NodeSpec node_spec, const CertificateAuthority* ca, ViewStore* view)
+    : state_(state),
+      requests_(requests),
+      feeds_(feeds),
+      node_spec_(std::move(node_spec)),
+      ca_(ca),
+      view_(view) {
   MutexLock lock(&output_gate_->mu);
   output_gate_->agents = this;
 }
@@ -202,6 +207,12 @@ absl::Status AgentControl::Handle(uint64_t stream_id, v1::AgentMessage message) 
       case Case::kBarrier:
         requests_->Barrier(stream_id, *id, message.barrier());
         break;
+      case Case::kEqualJoin:
+        feeds_->JoinEqual(stream_id, *id, message.equal_join());
+        break;
+      case Case::kEqualRows:
+        feeds_->TellEqual(*id, message.equal_rows());
+        break;
       case Case::kMetric:
         state_->observer.PostMetric(*id, state_->table.role(*id),
                                     Ellipsize(message.metric().name(), kMaxMetricNameBytes),
@@ -270,6 +281,8 @@ void AgentControl::HandleSample(int executor_id, const v1::NodeSample& sample) {
     if (std::find(done.begin(), done.end(), queue.queue()) == done.end() &&
         done.size() < kMaxDoneQueues) {
       done.push_back(queue.queue());
+      state_->equal.Left(executor_id, queue.queue());
+      state_->SendEqualGrants();
     }
   }
 }

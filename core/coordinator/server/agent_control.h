@@ -23,6 +23,7 @@
 #include "core/coordinator/server/attach_stream.h"
 #include "core/coordinator/server/certificate_authority.h"
 #include "core/coordinator/server/control_state.h"
+#include "core/coordinator/server/feed_control.h"
 #include "core/coordinator/server/request_control.h"
 #include "core/coordinator/state/reservation_table.h"
 #include "core/coordinator/view/view_store.h"
@@ -37,8 +38,8 @@ namespace millrace {
 class AgentControl {
  public:
   // Pointers are not owned.
-  AgentControl(ControlState* state, RequestControl* requests, v1::NodeSpec node_spec,
-               const CertificateAuthority* ca, ViewStore* view);
+  AgentControl(ControlState* state, RequestControl* requests, FeedControl* feeds,
+               v1::NodeSpec node_spec, const CertificateAuthority* ca, ViewStore* view);
 
   AgentControl(const AgentControl&) = delete;
   AgentControl& operator=(const AgentControl&) = delete;
@@ -114,6 +115,7 @@ class AgentControl {
 
   ControlState* const state_;
   RequestControl* const requests_;
+  FeedControl* const feeds_;
   const v1::NodeSpec node_spec_;
   const CertificateAuthority* const ca_;
   ViewStore* const view_;

@@ -10,8 +10,8 @@ ControlPlane::ControlPlane(const CoordinatorOptions& options, v1::NodeSpec node_
                            ClusterRecorder* recorder)
     : state_(options, recorder),
       requests_(&state_),
-      agents_(&state_, &requests_, std::move(node_spec), ca, view),
       feeds_(&state_),
+      agents_(&state_, &requests_, &feeds_, std::move(node_spec), ca, view),
       driver_(&state_, &agents_),
       operators_(&state_, &requests_) {
   timer_ = Thread("coord-timer", [this] { RunTimer(); });

@@ -52,8 +52,8 @@ class ControlPlane {
 
   ControlState state_;
   RequestControl requests_;
-  AgentControl agents_;
   FeedControl feeds_;
+  AgentControl agents_;
   DriverControl driver_;
   OperatorControl operators_;
   Mutex join_mu_;

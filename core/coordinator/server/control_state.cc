@@ -74,6 +74,7 @@ ControlState::ControlState(const CoordinatorOptions& options, ClusterRecorder* r
       observer(options.observer),
       table(ToTableOptions(options, clock)),
       barriers(FedNames(options)),
+      equal(FedNames(options)),
       // Fed programs use the SDK, and say why they end.
       causes({.echo = options.lost_after + options.heartbeat_interval,
               .unexplained = options.input_mode == InputMode::kDirect ? kUnexplainedWait
@@ -175,6 +176,7 @@ void ControlState::PerformSlots(const TableEffects& effects) {
     // What the attempt still waits for goes to nobody; its request ids come again.
     kv.DropOwner(table.stream(id));
     barriers.DropOwner(table.stream(id));
+    EndEqual(id, effects);
     if (table.AwaitsReplacement(id)) {
       // The others wait for the next attempt.
       barriers.Returned(id);
@@ -190,6 +192,7 @@ void ControlState::PerformSlots(const TableEffects& effects) {
     barriers.Returned(id);
     if (nodes[id].attempt != table.attempt(id)) nodes[id] = {.attempt = table.attempt(id)};
   }
+  SendEqualGrants();
   std::vector<int> changed = effects.changed;
   std::sort(changed.begin(), changed.end());
   changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
@@ -202,6 +205,25 @@ void ControlState::PerformSlots(const TableEffects& effects) {
     all_ran = true;
     recorder->AllRunning();
   }
+}
+
+void ControlState::EndEqual(int executor_id, const TableEffects& effects) {
+  if (table.state(executor_id) == SlotState::kFinished) {
+    equal.Left(executor_id);
+    return;
+  }
+  const bool another = table.AwaitsReplacement(executor_id);
+  absl::Status how = absl::AbortedError(
+      absl::StrCat(options.roles[executor_id].ToString(), another ? " is gone" : " has failed"));
+  for (const NodeRestart& restart : effects.restarts) {
+    if (restart.failure.executor_id == executor_id) {
+      how = absl::AbortedError(FailureText(restart.failure, 0));
+    }
+  }
+  for (const NodeFailure& failure : effects.failures) {
+    if (failure.executor_id == executor_id) how = absl::AbortedError(FailureText(failure, 0));
+  }
+  equal.Ended(executor_id, how, another);
 }
 
 void ControlState::Settle() {
@@ -262,6 +284,27 @@ const grpc::ByteBuffer& ControlState::WholeSpec() {
   return whole_spec_;
 }
 
+void ControlState::SendEqualGrants() {
+  for (const EqualGrant& grant : equal.TakeGrants()) {
+    const uint64_t stream_id = table.stream(grant.executor_id);
+    if (stream_id != 0) SendEqualGrant(stream_id, grant);
+  }
+}
+
+void ControlState::SendEqualGrant(uint64_t stream_id, const EqualGrant& grant) {
+  v1::CoordinatorMessage message;
+  v1::EqualGrant& told = *message.mutable_equal_grant();
+  told.set_queue(grant.queue);
+  told.set_feed_id(grant.feed_id);
+  told.set_generation(grant.generation);
+  told.set_steps(grant.steps);
+  told.set_last(grant.last);
+  told.set_question(grant.question);
+  if (!grant.error.ok()) *told.mutable_error() = ToErrorProto(grant.error);
+  told.set_fatal(grant.fatal);
+  Send(stream_id, message);
+}
+
 // What a node that begins has missed.
 void ControlState::SendFeedState(uint64_t stream_id) {
   for (const v1::FeedEnd& feed_end : feed_ends) {
@@ -273,6 +316,11 @@ void ControlState::SendFeedState(uint64_t stream_id) {
     v1::CoordinatorMessage again;
     again.mutable_end_feed()->set_queue(queue);
     Send(stream_id, again);
+  }
+  if (const auto stream = streams.find(stream_id); stream != streams.end()) {
+    for (const EqualGrant& grant : equal.GrantsOf(stream->second.executor_id)) {
+      SendEqualGrant(stream_id, grant);
+    }
   }
   v1::CoordinatorMessage keys;
   auto& by_principal = *keys.mutable_feeder_keys()->mutable_keys();

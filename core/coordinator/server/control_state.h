@@ -36,6 +36,7 @@
 #include "core/coordinator/state/attended_clock.h"
 #include "core/coordinator/state/barrier_set.h"
 #include "core/coordinator/state/coordinator_options.h"
+#include "core/coordinator/state/equal_feeds.h"
 #include "core/coordinator/state/first_cause.h"
 #include "core/coordinator/state/kv_store.h"
 #include "core/coordinator/state/reservation_table.h"
@@ -86,6 +87,8 @@ struct ControlState {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void ReplyBarrier(const std::vector<BarrierSet::Completion>& completions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // What `equal` has to tell.
+  void SendEqualGrants() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void DropStream(uint64_t stream_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // ---- reading; the slot must exist ----
@@ -113,6 +116,7 @@ struct ControlState {
   ReservationTable table ABSL_GUARDED_BY(mu);
   KvStore kv ABSL_GUARDED_BY(mu);
   BarrierSet barriers ABSL_GUARDED_BY(mu);
+  EqualFeeds equal ABSL_GUARDED_BY(mu);
   FirstCause causes ABSL_GUARDED_BY(mu);
   std::vector<Node> nodes ABSL_GUARDED_BY(mu);  // by executor id
   absl::flat_hash_map<uint64_t, Stream> streams ABSL_GUARDED_BY(mu);
@@ -131,6 +135,10 @@ struct ControlState {
  private:
   void Perform(TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void PerformSlots(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // A fed node's process has ended.
+  void EndEqual(int executor_id, const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  void SendEqualGrant(uint64_t stream_id, const EqualGrant& grant)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void PerformSpec(const TableEffects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   void SendBytes(uint64_t stream_id, const grpc::ByteBuffer& bytes)

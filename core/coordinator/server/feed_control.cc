@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "core/balance/node_load.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
@@ -152,10 +155,19 @@ absl::Status FeedControl::OpenFeed(absl::string_view feed_id, absl::string_view 
 
 absl::Status FeedControl::ReportPartition(absl::string_view feed_id,
                                           const PartitionReport& report) {
-  MutexLock lock(&state_->mu);
+  absl::Status status;
+  state_->Do([&](TableEffects* /*effects*/) { status = ReportLocked(feed_id, report); });
+  return status;
+}
+
+absl::Status FeedControl::ReportLocked(absl::string_view feed_id, const PartitionReport& report) {
   const absl::StatusOr<PartitionRecord> last = ledger_.Partition(feed_id, report.partition);
   const absl::Status status = ledger_.Report(feed_id, report);
   if (!status.ok()) return status;
+  const bool same_place = last.ok() && last->last.state == report.state &&
+                          last->last.executor_id == report.executor_id &&
+                          last->last.node_attempt == report.node_attempt;
+  if (!same_place) RefreshFed(feed_id);
   const PartitionRecord record = *ledger_.Partition(feed_id, report.partition);
   const bool refed = record.refed > (last.ok() ? last->refed : 0);
   // Rows that are fed again count where they were before.
@@ -173,12 +185,95 @@ absl::Status FeedControl::ReportPartition(absl::string_view feed_id,
 }
 
 void FeedControl::CloseFeed(absl::string_view feed_id) {
+  state_->Do([&](TableEffects* /*effects*/) {
+    const absl::StatusOr<FeedSummary> before = ledger_.Summary(feed_id);
+    if (!before.ok() || before->closed) return;
+    ledger_.Close(feed_id);
+    moves_.Forget(feed_id);
+    state_->equal.Close(feed_id);
+    state_->SendEqualGrants();
+    state_->recorder->FeedClosed(*ledger_.Summary(feed_id));
+  });
+}
+
+// ---- equal ranks --------------------------------------------------------------------------------
+
+bool FeedControl::IsEqual(absl::string_view queue) const {
   MutexLock lock(&state_->mu);
-  const absl::StatusOr<FeedSummary> before = ledger_.Summary(feed_id);
-  if (!before.ok() || before->closed) return;
-  ledger_.Close(feed_id);
-  moves_.Forget(feed_id);
-  state_->recorder->FeedClosed(*ledger_.Summary(feed_id));
+  return state_->equal.IsEqual(queue);
+}
+
+std::vector<EqualCounts> FeedControl::WaitEqualCounts(absl::string_view feed_id,
+                                                      absl::Duration timeout, bool* settled) const {
+  bool known = false;
+  if (settled == nullptr) settled = &known;
+  MutexLock lock(&state_->mu);
+  const absl::Time deadline = absl::Now() + timeout;
+  while (true) {
+    std::optional<std::vector<EqualCounts>> counts = state_->equal.Counts(feed_id, settled);
+    if (!counts.has_value()) return {};
+    if (*settled || state_->shut_down || !state_->cancelled.ok() ||
+        state_->changed.WaitWithDeadline(&state_->mu, deadline)) {
+      return *std::move(counts);
+    }
+  }
+}
+
+void FeedControl::JoinEqual(uint64_t stream_id, int executor_id, const v1::EqualJoin& request) {
+  v1::CoordinatorMessage message;
+  v1::EqualReply& reply = *message.mutable_equal();
+  reply.set_request_id(request.request_id());
+  const absl::Status joined = state_->equal.Join(
+      executor_id, request.queue(), {.batch_rows = request.batch_rows(), .pad = request.pad()});
+  if (!joined.ok()) *reply.mutable_error() = ToErrorProto(joined);
+  state_->Send(stream_id, message);
+  for (const std::string& call : state_->equal.Calls()) RefreshFed(call);
+  state_->SendEqualGrants();
+}
+
+void FeedControl::TellEqual(int executor_id, const v1::EqualRows& rows) {
+  const size_t calls = state_->equal.Calls().size();
+  state_->equal.Tell(executor_id, rows.queue(), rows.feed_id(),
+                     {.generation = rows.generation(),
+                      .answer = rows.answer(),
+                      .rows = rows.rows(),
+                      .dropped = rows.dropped(),
+                      .repeated = rows.repeated(),
+                      .can_repeat = rows.can_repeat()});
+  if (state_->equal.Calls().size() != calls) RefreshFed(rows.feed_id());
+  state_->SendEqualGrants();
+  state_->changed.SignalAll();  // WaitEqualCounts()
+}
+
+void FeedControl::RefreshFed(absl::string_view feed_id) {
+  const std::vector<std::string> calls = state_->equal.Calls();
+  if (std::find(calls.begin(), calls.end(), feed_id) == calls.end()) return;
+  const absl::StatusOr<FeedSummary> feed = ledger_.Summary(feed_id);
+  if (!feed.ok() || feed->closed) return;
+  // While a partition has no node, any of them may get it.
+  const bool all_given = feed->pending == 0 && feed->failed == 0;
+  std::set<int> unfed;
+  if (all_given) {
+    for (const PartitionReport& open : ledger_.OpenSessions(feed_id)) {
+      const bool received = open.state == PartitionState::kReceived &&
+                            open.node_attempt == state_->table.attempt(open.executor_id);
+      if (!received) unfed.insert(open.executor_id);
+    }
+  }
+  for (const int id : fed_nodes()) {
+    state_->equal.SetFed(feed_id, id, all_given && unfed.count(id) == 0);
+  }
+  state_->SendEqualGrants();
+}
+
+int FeedControl::ChooseLevel(const FeedSummary& feed,
+                             const std::vector<FeedCandidate>& candidates) const {
+  std::map<int, double> rows = ledger_.RowsByNode(feed.feed_id, std::max(1.0, UsualRows(feed)));
+  const auto fewest = std::min_element(
+      candidates.begin(), candidates.end(), [&](const FeedCandidate& a, const FeedCandidate& b) {
+        return std::pair(rows[a.executor_id], a.open) < std::pair(rows[b.executor_id], b.open);
+      });
+  return fewest->executor_id;
 }
 
 void FeedControl::WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const {
@@ -219,6 +314,10 @@ int FeedControl::ChooseNode(const FeedSummary& feed, const v1::LookupRequest& re
         {.executor_id = id,
          .near = !request.host().empty() && state_->table.host(id) == request.host(),
          .open = ledger_.OpenOn(id)});
+  }
+  if (!candidates.empty() && state_->equal.IsEqual(feed.queue)) {
+    *state = v1::LookupReply::STATE_RUNNING;
+    return ChooseLevel(feed, candidates);
   }
   if (!candidates.empty()) {
     const std::optional<int> chosen =
@@ -376,6 +475,8 @@ absl::Status FeedControl::Pace(const v1::PaceRequest& request, v1::PaceReply* re
   }
   if (state_->causes.cause() != nullptr) return absl::OkStatus();
   for (const std::string& feed_id : ledger_.OpenFeeds()) {
+    // Ranks that end together keep what they have.
+    if (state_->equal.IsEqual(ledger_.Summary(feed_id)->queue)) continue;
     if (moves_.IsDue(now, feed_id)) PlanMoves(now, feed_id);
     for (const TakeBack& move : moves_.Of(feed_id)) {
       const bool asked = std::any_of(

@@ -9,6 +9,7 @@
 #define CORE_COORDINATOR_SERVER_FEED_CONTROL_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,15 @@
 #include "core/balance/feed_balance.h"
 #include "core/balance/feed_target.h"
 #include "core/coordinator/server/control_state.h"
+#include "core/coordinator/state/equal_feeds.h"
 #include "core/coordinator/state/feed_ledger.h"
 #include "core/coordinator/state/feed_moves.h"
+#include "core/proto/coordinator.pb.h"
 #include "core/proto/feed_gateway.pb.h"
 
 namespace millrace {
 
-// Thread safety: thread-safe. Blocking: never.
+// Thread safety: thread-safe. Blocking: WaitEqualCounts().
 class FeedControl {
  public:
   explicit FeedControl(ControlState* state) : state_(state) {}  // not owned
@@ -46,6 +49,21 @@ class FeedControl {
   // Calls `body` with the ledger, under the lock.
   void WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const;
 
+  bool IsEqual(absl::string_view queue) const;
+  // Blocks until every rank has said what it dropped and repeated, `timeout` at most: of a call
+  // whose rows are all acknowledged they are about to. Empty if the call was not one of equal
+  // ranks.
+  // `*settled`, unless null: whether they have.
+  std::vector<EqualCounts> WaitEqualCounts(absl::string_view feed_id, absl::Duration timeout,
+                                           bool* settled) const;
+
+  // ---- for nodes: ranks that get equally many batches (section 11 of docs/feed_protocol.md). The
+  // reply goes to the stream.
+  void JoinEqual(uint64_t stream_id, int executor_id, const v1::EqualJoin& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  void TellEqual(int executor_id, const v1::EqualRows& rows)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+
   // ---- for every feeder: as core/proto/feed_gateway.proto says ----
   absl::Status Announce(absl::string_view principal, absl::string_view curve_key);
   absl::Status LookupPartition(const v1::LookupRequest& request, v1::LookupReply* reply);
@@ -54,6 +72,8 @@ class FeedControl {
   absl::Status Pace(const v1::PaceRequest& request, v1::PaceReply* reply);
 
  private:
+  absl::Status ReportLocked(absl::string_view feed_id, const PartitionReport& report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   absl::Status CheckFed(int executor_id) const;
   FeedTarget::State TargetState(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   FeedTarget TargetOf(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
@@ -69,6 +89,11 @@ class FeedControl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   void PlanMoves(absl::Duration now, const std::string& feed_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // The one of these nodes that has the fewest rows of the feed.
+  int ChooseLevel(const FeedSummary& feed, const std::vector<FeedCandidate>& candidates) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // Tells `equal` which ranks have all that they will be fed.
+  void RefreshFed(absl::string_view feed_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
 
   ControlState* const state_;
   FeedLedger ledger_ ABSL_GUARDED_BY(state_->mu);

@@ -319,6 +319,19 @@ std::vector<PartitionReport> FeedLedger::OpenSessions(absl::string_view feed_id)
   return sessions;
 }
 
+std::map<int, double> FeedLedger::RowsByNode(absl::string_view feed_id, double usual_rows) const {
+  std::map<int, double> rows;
+  const auto feed = feeds_.find(feed_id);
+  if (feed == feeds_.end()) return rows;
+  for (const auto& [partition, record] : feed->second.partitions) {
+    rows[record.last.executor_id] += static_cast<double>(record.last.rows_received);
+  }
+  for (const auto& [partition, executor_id] : feed->second.assigned) {
+    rows[executor_id] += usual_rows;
+  }
+  return rows;
+}
+
 double FeedLedger::FailedRows(absl::string_view feed_id, double usual_rows) const {
   const auto feed = feeds_.find(feed_id);
   if (feed == feeds_.end()) return 0;

@@ -172,6 +172,10 @@ class FeedLedger {
   // The last reports of the sessions that are open (kFeeding, kReceived), by partition. Empty for
   // an unknown or closed feed.
   [[nodiscard]] std::vector<PartitionReport> OpenSessions(absl::string_view feed_id) const;
+  // Rows of the feed that each node has, by executor id: those received of the partitions that it
+  // has or had last, and `usual_rows` for one that was assigned to it.
+  [[nodiscard]] std::map<int, double> RowsByNode(absl::string_view feed_id,
+                                                 double usual_rows) const;
   // About so many rows have the partitions whose last session failed, if `usual_rows` is a
   // partition.
   [[nodiscard]] double FailedRows(absl::string_view feed_id, double usual_rows) const;

@@ -189,6 +189,9 @@ class Trained(Structure):
         ("elapsed_ms", c_int64),
         ("terminated", c_int32),
         ("exactly_once", c_int32),
+        ("dropped_rows", c_int64),
+        ("repeated_rows", c_int64),
+        ("equal_nodes", c_void_p),
     ]
 
 

@@ -56,6 +56,8 @@ class FeedOptions(Structure):
         ("queue", c_char_p),
         ("columns", POINTER(ColumnName)),
         ("num_columns", c_size_t),
+        ("equal", c_int32),
+        ("batch_rows", c_int64),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import html
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union, overload
 
 from millrace import _defaults
 from millrace.options import InputMode, NodeProgram, Program
@@ -33,6 +33,11 @@ class TrainResult:
     exactly_once: bool  # it is known that every row was used exactly once
     terminated: bool  # no node reads the queue any more; rows may be unread
     elapsed: float  # seconds of feeding
+    # With feed(equal=...): rows that are in no batch (nor in `rows`), and rows that were there once more.
+    dropped_rows: int = 0
+    repeated_rows: int = 0
+    # The same by node: {"worker:0": (dropped, repeated)}. Empty without `equal`.
+    equal_nodes: Mapping[str, Tuple[int, int]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

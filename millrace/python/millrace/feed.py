@@ -21,6 +21,7 @@ __all__ = ["Columns", "Feed"]
 Columns = Union[Sequence[str], Sequence[Tuple[str, str]], Mapping[str, str]]
 
 _MODES = ("train", "inference")
+_EQUAL = (None, "drop", "pad")
 
 
 def _column_names(columns: Columns) -> List[Tuple[str, str]]:
@@ -39,17 +40,28 @@ class Feed(Iterator[Batch]):
     """
 
     def __init__(
-        self, node: Handle, cluster_id: str, batch: int, mode: str, queue: str, columns: Optional[Columns]
+        self,
+        node: Handle,
+        cluster_id: str,
+        batch: int,
+        mode: str,
+        queue: str,
+        columns: Optional[Columns],
+        equal: Optional[str] = None,
     ) -> None:
         if mode not in _MODES:
             raise InvalidArgumentError("INVALID_ARGUMENT", f'mode={mode!r}; it is "train" or "inference"')
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
             raise InvalidArgumentError("INVALID_ARGUMENT", f"batch={batch!r}; a batch has at least 1 row")
+        if equal not in _EQUAL:
+            raise InvalidArgumentError("INVALID_ARGUMENT", f'equal={equal!r}; it is "drop", "pad" or None')
         pairs = _column_names(columns) if columns is not None else []
         if columns is not None and not pairs:
             raise InvalidArgumentError("INVALID_ARGUMENT", "columns is empty; None takes all columns")
         names = (ColumnName * len(pairs))(*[ColumnName(a.encode(), b.encode()) for a, b in pairs])
         options = FeedOptions(ctypes.sizeof(FeedOptions), int(mode == "inference"), queue.encode(), names, len(pairs))
+        if equal is not None:
+            options.equal, options.batch_rows = _EQUAL.index(equal), batch
         feed = c_void_p()
         with node as pointer:
             call("millrace_feed_open", pointer, byref(options), byref(feed))
@@ -58,6 +70,7 @@ class Feed(Iterator[Batch]):
         self._cluster_id = cluster_id
         self.batch = batch
         self.mode = mode
+        self.equal = equal
 
     def __iter__(self) -> "Feed":
         return self
@@ -70,7 +83,7 @@ class Feed(Iterator[Batch]):
 
     def next(self, rows: int) -> Optional[Batch]:
         """The next `rows` rows; fewer at the end of a Train call, or of a partition in inference. None at
-        the end."""
+        the end. With `equal` it has to be as many as the feed was opened for."""
         batch = c_void_p()
         with self._handle as pointer:
             call("millrace_feed_next", pointer, rows, byref(batch))

@@ -6,7 +6,7 @@ import ctypes
 import json
 import weakref
 from ctypes import byref, c_void_p
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from millrace import _defaults, _driver_library, _library
 from millrace._capsule import ArrowArrayStream
@@ -33,6 +33,13 @@ __all__ = ["LocalCluster", "start_here"]
 
 _PARTITIONS_PER_NODE = 4  # of one table: who is faster takes more of them
 _FED_JOBS = ("chief", "master", "worker")
+
+
+def _equal_nodes(result: Trained) -> Dict[str, Tuple[int, int]]:
+    if not result.equal_nodes:
+        return {}
+    nodes = json.loads(_library.take_text(c_void_p(result.equal_nodes)))
+    return {each["node"]: (each["dropped_rows"], each["repeated_rows"]) for each in nodes}
 
 
 class _Listener:
@@ -152,6 +159,9 @@ class LocalCluster(Cluster):
             bool(result.exactly_once),
             bool(result.terminated),
             result.elapsed_ms / 1000.0,
+            result.dropped_rows,
+            result.repeated_rows,
+            _equal_nodes(result),
         )
 
     def inference(

@@ -133,11 +133,18 @@ class Node:
         mode: str = "train",
         queue: str = _defaults.QUEUE,
         columns: Optional[Columns] = None,
+        equal: Optional[str] = None,
     ) -> Feed:
         """The rows that the cluster feeds to this node, `batch` at a time. `mode` is "train", or "inference",
         where every row gets one result (Feed.results). `columns` are the names that are wanted, or a mapping
-        from names in the data to names here. Raises FailedPreconditionError if this node is not fed."""
-        return Feed(self._handle, self.cluster_id, batch, mode, queue, columns)
+        from names in the data to names here. Raises FailedPreconditionError if this node is not fed.
+
+        `equal` is for synchronous training: every node gets equally many batches of exactly `batch` rows in each
+        train call, and a batch only when all nodes have theirs. With "drop" rows that do not fill a batch at every
+        node are dropped, with "pad" batches are filled with rows of before; TrainResult counts both. All nodes
+        say the same. When a node dies, the others' next batch raises AbortedError, which names it; reading on
+        goes on once it is there again."""
+        return Feed(self._handle, self.cluster_id, batch, mode, queue, columns, equal)
 
     def metric(self, name: str, step: int, value: float) -> None:
         """Tells the driver and whoever watches. Never blocks; what cannot be sent is dropped."""

@@ -112,6 +112,9 @@ class SparkCluster(Cluster):
             result.exactlyOnce(),
             result.terminated(),
             result.elapsed().toMillis() / 1000.0,
+            result.droppedRows(),
+            result.repeatedRows(),
+            {each.node(): (each.droppedRows(), each.repeatedRows()) for each in result.equalNodes()},
         )
 
     def _train_stream(

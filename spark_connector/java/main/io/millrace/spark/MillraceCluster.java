@@ -27,6 +27,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaRDD;
@@ -270,7 +271,10 @@ public final class MillraceCluster implements AutoCloseable {
         summary.rowsRefed,
         summary.exactlyOnce && !job.terminated(),
         job.terminated(),
-        job.elapsed());
+        job.elapsed(),
+        summary.equalRows.stream()
+            .map(rows -> new TrainResult.NodeRows(rows.node, rows.dropped, rows.repeated))
+            .collect(Collectors.toList()));
   }
 
   private void checkFeed(String queue, String what) {

@@ -1,6 +1,8 @@
 package io.millrace.spark;
 
 import java.time.Duration;
+import java.util.Collections;
+import java.util.List;
 
 /** What became of a train call, as the coordinator's ledger has it. Immutable. */
 public final class TrainResult {
@@ -9,16 +11,70 @@ public final class TrainResult {
   private final boolean exactlyOnce;
   private final boolean terminated;
   private final Duration elapsed;
+  private final List<NodeRows> equalNodes;
 
   TrainResult(long rows, long refedRows, boolean exactlyOnce, boolean terminated, Duration elapsed) {
-    this.rows = rows;
+    this(rows, refedRows, exactlyOnce, terminated, elapsed, Collections.emptyList());
+  }
+
+  TrainResult(
+      long acknowledgedRows, long refedRows, boolean exactlyOnce, boolean terminated, Duration elapsed,
+      List<NodeRows> equalNodes) {
+    this.equalNodes = Collections.unmodifiableList(equalNodes);
+    this.rows = acknowledgedRows - droppedRows();
     this.refedRows = refedRows;
-    this.exactlyOnce = exactlyOnce;
+    this.exactlyOnce = exactlyOnce && droppedRows() == 0 && repeatedRows() == 0;
     this.terminated = terminated;
     this.elapsed = elapsed;
   }
 
-  /** Rows that programs have used, in all epochs. One that was used twice counts once. */
+  /** What one node was spared or given twice, so that all nodes got equally many batches. Immutable. */
+  public static final class NodeRows {
+    private final String node;
+    private final long droppedRows;
+    private final long repeatedRows;
+
+    NodeRows(String node, long droppedRows, long repeatedRows) {
+      this.node = node;
+      this.droppedRows = droppedRows;
+      this.repeatedRows = repeatedRows;
+    }
+
+    /** "worker:1". */
+    public String node() {
+      return node;
+    }
+
+    /** That it was fed, and that are in no batch. */
+    public long droppedRows() {
+      return droppedRows;
+    }
+
+    /** That it was given once more to fill a batch. */
+    public long repeatedRows() {
+      return repeatedRows;
+    }
+  }
+
+  /** Where programs read with {@code equal}, one for each node; empty where they do not. */
+  public List<NodeRows> equalNodes() {
+    return equalNodes;
+  }
+
+  /** Of all nodes: rows that are in no batch. */
+  public long droppedRows() {
+    return equalNodes.stream().mapToLong(NodeRows::droppedRows).sum();
+  }
+
+  /** Of all nodes: rows that were given once more to fill a batch. */
+  public long repeatedRows() {
+    return equalNodes.stream().mapToLong(NodeRows::repeatedRows).sum();
+  }
+
+  /**
+   * Rows that programs have used, in all epochs. One that was used twice counts once; {@link #droppedRows} are not
+   * among them.
+   */
   public long rows() {
     return rows;
   }

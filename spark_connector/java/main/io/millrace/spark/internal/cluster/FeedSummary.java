@@ -15,6 +15,23 @@ public final class FeedSummary {
   public final boolean exactlyOnce;
   /** At most 100, lowest first. */
   public final List<Integer> failedPartitions = new ArrayList<>();
+  /** What nodes that read in equally many batches have dropped and repeated; empty if they do not. */
+  public final List<EqualRows> equalRows = new ArrayList<>();
+  /** All of them have said so. */
+  public final boolean equalSettled;
+
+  /** Rows of one node. */
+  public static final class EqualRows {
+    public final String node;
+    public final long dropped;
+    public final long repeated;
+
+    EqualRows(JsonObject json) throws BadInputException {
+      node = json.string("node");
+      dropped = json.integer("dropped_rows");
+      repeated = json.integer("repeated_rows");
+    }
+  }
 
   FeedSummary(JsonObject json) throws BadInputException {
     done = json.integer("done");
@@ -25,6 +42,15 @@ public final class FeedSummary {
     for (Object partition : json.list("failed_partitions")) {
       failedPartitions.add(((Long) partition).intValue());
     }
+    boolean settled = true;
+    if (json.has("equal")) {
+      JsonObject equal = json.object("equal");
+      settled = equal.bool("settled");
+      for (Object node : equal.list("nodes")) {
+        equalRows.add(new EqualRows((JsonObject) node));
+      }
+    }
+    equalSettled = settled;
   }
 
   /** Grows with everything that moves. */

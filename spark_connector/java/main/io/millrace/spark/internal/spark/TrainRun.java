@@ -295,7 +295,7 @@ public final class TrainRun<T> {
       failIfClusterHas();
       long removals = executors.removals();
       FeedSummary summary = coordinator.feedSummary(plan.feed);
-      if (summary.done + terminated.size() >= all) {
+      if (summary.done + terminated.size() >= all && (summary.equalSettled || !terminated.isEmpty())) {
         return summary;
       }
       Map<Integer, String> lost = lost(summary);
