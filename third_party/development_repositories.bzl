@@ -54,6 +54,10 @@ def _python_packages():
         requirements = "//millrace/python:mypy_requirements.txt",
     )
     python_env(
+        name = "python_examples_packages",
+        requirements = "//examples/python:requirements.txt",
+    )
+    python_env(
         name = "python_feed_packages",
         requirements = "//testing/bench:python_feed_requirements.txt",
     )
