@@ -33,6 +33,7 @@
 #include "millrace/cluster_resolver.h"
 #include "millrace/cluster_spec.h"
 #include "millrace/launcher.h"
+#include "millrace/membership.h"
 #include "millrace/secret_place.h"
 
 namespace millrace {
@@ -48,7 +49,7 @@ struct AdoptingLauncherOptions {
   // between.
   std::string driver_host;
   // How often a source that cannot push is asked.
-  absl::Duration poll_interval = absl::Seconds(5);
+  absl::Duration poll_interval = WatchOptions().poll_interval;
   AdoptionOptions adoption;
   // Called with one line for a person once the cluster has waited for a while, which says for what
   // and why, and again when the wait is over. Runs on the launcher's thread and must not block.

@@ -34,6 +34,7 @@
 #include "millrace/launcher.h"
 #include "millrace/local_launcher.h"
 #include "millrace/node_program.h"
+#include "millrace/option_defaults.h"
 #include "millrace/record_batch.h"
 #include "millrace/source.h"
 #include "millrace/stop_request.h"
@@ -45,21 +46,21 @@ struct TrainOptions {
   // How often the data is fed. Zero is INVALID_ARGUMENT.
   int num_epochs = 1;
   // The longest time without progress: no row received or acknowledged.
-  absl::Duration feed_timeout = absl::Seconds(600);
-  std::string queue = "input";
+  absl::Duration feed_timeout = kDefaultFeedTimeout;
+  std::string queue = kDefaultQueue;
   // The queue ends after this call, as if by EndFeed.
   bool end_of_feed = false;
   // Rows' bytes per batch.
-  int64_t batch_bytes = int64_t{1} << 20;
+  int64_t batch_bytes = kDefaultBatchBytes;
   // Ends this call from another thread, with CANCELLED and its reason; the cluster goes on. Rows
   // that programs have not used are given up. Not owned; null: nobody does.
   StopRequest* stop_request = nullptr;
 };
 
 struct InferenceOptions {
-  absl::Duration feed_timeout = absl::Seconds(600);
-  std::string queue = "input";
-  int64_t batch_bytes = int64_t{1} << 20;
+  absl::Duration feed_timeout = kDefaultFeedTimeout;
+  std::string queue = kDefaultQueue;
+  int64_t batch_bytes = kDefaultBatchBytes;
   StopRequest* stop_request = nullptr;  // as of TrainOptions; of each call of the result
 };
 
@@ -137,7 +138,7 @@ class Cluster {
   // Ends the training or inference that nodes do on a queue: ShouldStop() turns true once they have
   // read what was fed. A program that has trained may serve inference on the queue afterwards; it
   // cannot be trained on again. Returns as Train for a wrong queue or mode.
-  absl::Status EndFeed(absl::string_view queue = "input");
+  absl::Status EndFeed(absl::string_view queue = kDefaultQueue);
 
   // Ends all queues, waits for the workers, then stops ps and evaluator. Returns the first failure
   // of any node, however late, or DEADLINE_EXCEEDED naming the workers that had to be stopped and

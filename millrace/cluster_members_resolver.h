@@ -24,6 +24,7 @@
 #include "millrace/cluster_spec.h"
 #include "millrace/member_completeness.h"
 #include "millrace/membership.h"
+#include "millrace/option_defaults.h"
 #include "millrace/resolver_base.h"
 
 namespace millrace {
@@ -36,7 +37,7 @@ struct ClusterMembersResolverOptions {
   std::string cluster;
 
   MemberCompleteness completeness = MemberCompleteness::kRequireAll;
-  absl::Duration wait_timeout = absl::Minutes(10);
+  absl::Duration wait_timeout = kDefaultWaitTimeout;
 
   // The task, if not that of the environment: a node of this cluster has MILLRACE_CONTEXT_FILE.
   TaskProperties properties;

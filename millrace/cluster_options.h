@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "millrace/cluster_status.h"
 #include "millrace/node_options.h"
+#include "millrace/option_defaults.h"
 #include "millrace/restart_policy.h"
 #include "millrace/stop_request.h"
 
@@ -78,7 +79,7 @@ struct ClusterOptions {
   // (TensorBoardSidecar()).
   bool tensorboard = false;
   // How long all slots may take to be registered.
-  absl::Duration reservation_timeout = absl::Seconds(600);
+  absl::Duration reservation_timeout = kDefaultReservationTimeout;
 
   NodeOptions node;
   FeedOptions feed;

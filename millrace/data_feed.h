@@ -34,6 +34,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "millrace/batch.h"
+#include "millrace/option_defaults.h"
 #include "millrace/record_batch.h"
 
 namespace millrace {
@@ -52,7 +53,7 @@ enum class EqualRanks {
 
 struct DataFeedOptions {
   bool train_mode = true;
-  std::string queue = "input";
+  std::string queue = kDefaultQueue;
   // (column, name in the program); empty: all columns under their own names. Whole columns only: of
   // {"point", "p"} the program reads the field x as "p.x".
   InputMapping input_mapping;

@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "millrace/kubernetes_client.h"
 #include "millrace/kubernetes_pod.h"
+#include "millrace/option_defaults.h"
 #include "millrace/pod_port.h"
 #include "millrace/resolver_base.h"
 
@@ -68,7 +69,7 @@ struct KubernetesResolverOptions {
   PodCompleteness completeness = PodCompleteness::kRequireAll;
   // Job to its number of tasks, exactly. Jobs that are not named have any number.
   std::map<std::string, int> expected_tasks;
-  absl::Duration wait_timeout = absl::Minutes(10);
+  absl::Duration wait_timeout = kDefaultWaitTimeout;
   // Only pods whose condition Ready is True are there. Beware: a pod that asks for the cluster
   // before it reports itself ready waits for itself.
   bool require_ready = false;

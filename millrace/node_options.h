@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "millrace/option_defaults.h"
 #include "millrace/restart_policy.h"
 #include "millrace/sidecar.h"
 
@@ -42,11 +43,11 @@ struct NodeOptions {
 // InputMode kFeed: how nodes are fed.
 struct FeedOptions {
   // Names that Train, Inference and GetDataFeed may use.
-  std::vector<std::string> queues = {"input", "output", "error"};
+  std::vector<std::string> queues = {kDefaultQueue, "output", "error"};
   // "9000-9100": ports of the TCP endpoints where nodes are fed, two a node. Empty: any.
   std::string port_range;
   // What one node may hold of the feed.
-  int64_t budget_bytes = int64_t{256} << 20;
+  int64_t budget_bytes = kDefaultFeedBudgetBytes;
   // Feed nodes of this host over CURVE too, as those of other hosts are (docs/security.md). Slower.
   bool curve_only = false;
   // Feeders on a node's host write rows into memory of the node, where the system lets them;

@@ -29,6 +29,7 @@
 #include "millrace/cluster_spec.h"
 #include "millrace/member_completeness.h"
 #include "millrace/membership.h"
+#include "millrace/option_defaults.h"
 #include "millrace/resolver_base.h"
 #include "millrace/spark_executor.h"
 #include "millrace/tls_options.h"
@@ -53,7 +54,7 @@ struct SparkResolverOptions {
   std::map<std::string, int> ports;
 
   MemberCompleteness completeness = MemberCompleteness::kRequireAll;
-  absl::Duration wait_timeout = absl::Minutes(10);
+  absl::Duration wait_timeout = kDefaultWaitTimeout;
 
   // Which executor this process runs on: its task is then this one's. Empty: SPARK_EXECUTOR_ID,
   // which Spark sets on Kubernetes.

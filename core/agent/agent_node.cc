@@ -104,8 +104,7 @@ absl::Status Agent::Launch() {
       .program = program_,
       .args = {node.args().begin(), node.args().end()},
       .log_path = JoinPath(log_dir_, log_name),
-      .stop_timeout =
-          node.has_stop_timeout() ? DurationFromProto(node.stop_timeout()) : absl::Seconds(10)};
+      .stop_timeout = DurationFromProto(node.stop_timeout())};
   if (registered_->has_sample_interval()) {
     options.sample_interval = std::clamp(DurationFromProto(registered_->sample_interval()),
                                          absl::Milliseconds(10), absl::Hours(1));

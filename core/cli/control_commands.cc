@@ -19,12 +19,11 @@
 #include "core/cli/output/terminal.h"
 #include "core/cli/output/text_table.h"
 #include "core/client/raw_cluster_client.h"
+#include "core/proto/kv_limits.h"
 #include "millrace/status_macros.h"
 
 namespace millrace::cli {
 namespace {
-
-constexpr size_t kMaxValueBytes = size_t{1} << 20;
 
 // All of stdin, up to what a value may have.
 absl::StatusOr<std::string> ReadStdin() {
@@ -36,7 +35,7 @@ absl::StatusOr<std::string> ReadStdin() {
     if (n < 0) return absl::ErrnoToStatus(errno, "reading stdin");
     if (n == 0) return value;
     value.append(buffer, static_cast<size_t>(n));
-    if (value.size() > kMaxValueBytes) {
+    if (value.size() > kMaxKvValueBytes) {
       return absl::InvalidArgumentError("a value may have at most 1 MiB, and stdin has more");
     }
   }

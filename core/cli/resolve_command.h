@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "core/base/json.h"
+#include "millrace/membership.h"
 
 namespace millrace::cli {
 
@@ -22,7 +23,7 @@ struct ResolveOptions {
   ResolveFormat format = ResolveFormat::kSpec;
   bool tensorflow = false;
   bool watch = false;
-  absl::Duration poll_interval = absl::Seconds(5);
+  absl::Duration poll_interval = WatchOptions().poll_interval;
 };
 
 // Prints on stdout, what went wrong on stderr, and returns the exit code (exit_code.h). Blocking;

@@ -28,7 +28,7 @@ struct FeedGatewayOptions {
   std::string ca_pem;        // of the cluster
   std::string identity_pem;  // a client certificate of the cluster with its key; a secret
   std::string agent_token;   // a secret
-  absl::Duration timeout = absl::Seconds(10);  // of each call
+  absl::Duration timeout;    // of each call
 };
 
 // Codes as core/proto/feed_gateway.proto and millrace/client.h say.

@@ -35,8 +35,8 @@ namespace millrace {
 
 struct RawWatchOptions {
   v1::WatchLevel level = v1::WATCH_LEVEL_ALL;
-  absl::Duration interval = absl::Seconds(1);  // at least 20 ms
-  int log_lines = 0;                           // of each node at first, 0 to 1,000; 0: no lines
+  absl::Duration interval = ClusterWatchOptions().interval;
+  int log_lines = 0;  // of each node at first, 0 to 1,000; 0: no lines
 };
 
 // Called from the watch's thread, one at a time. They may take their time: the coordinator does not

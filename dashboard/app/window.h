@@ -30,8 +30,8 @@ namespace millrace::dashboard {
 
 struct WindowOptions {
   std::string title = "Millrace";
-  int width = 1600;
-  int height = 900;
+  int width = 0;
+  int height = 0;
   // Not shown; frames are drawn into memory of exactly this size, whatever the screen's.
   bool off_screen = false;
   // 0: of the monitor.

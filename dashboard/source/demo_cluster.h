@@ -19,10 +19,10 @@
 namespace millrace::dashboard {
 
 struct DemoShape {
-  int nodes = 8;
-  int gpus_per_node = 8;
+  int nodes = 0;
+  int gpus_per_node = 0;
   std::string scenario;  // empty: all is well
-  uint64_t seed = 1;
+  uint64_t seed = 0;
   int sample_every = 0;  // seconds; 0: as DemoOptions
   absl::Time started;
 };

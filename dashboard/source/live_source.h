@@ -29,9 +29,9 @@ namespace millrace::dashboard {
 
 struct LiveOptions {
   ClientOptions client;
-  std::string title;                           // empty: the address
-  absl::Duration interval = absl::Seconds(1);  // as RawWatchOptions
-  int log_lines = 200;                         // of each node at first
+  std::string title;  // empty: the address
+  absl::Duration interval = RawWatchOptions().interval;
+  int log_lines = 200;  // of each node at first
   // Updates that wait for Poll(); the reader waits while there are more.
   size_t max_queued = 256;
   // Called from the reader's thread whenever something can be polled: wakes a sleeping window.

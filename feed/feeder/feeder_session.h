@@ -42,6 +42,7 @@
 #include "feed/segment/room_table.h"
 #include "feed/segment/segment.h"
 #include "feed/wire/frame.h"
+#include "millrace/option_defaults.h"
 #include "millrace/record_batch.h"
 
 namespace millrace {
@@ -64,7 +65,7 @@ class FeedProgress {
 
 struct SessionOptions {
   std::string feed_id;
-  std::string queue = "input";
+  std::string queue = kDefaultQueue;
   FeedMode mode = FeedMode::kTrain;
   int64_t partition = 0;
   int64_t data_epoch = 0;
@@ -74,7 +75,7 @@ struct SessionOptions {
   // more.
   int64_t result_window_bytes = int64_t{16} << 20;
   // The longest wait without progress (docs/feed_protocol.md, section 6).
-  absl::Duration feed_timeout = absl::Seconds(600);
+  absl::Duration feed_timeout = kDefaultFeedTimeout;
   std::shared_ptr<FeedProgress> progress;  // nullptr: one of its own
   // Called, without a lock held, from the thread that serves the feeder's sockets (its own, or one
   // that waits in a session) or from the one that calls Abort(), after state() has changed. Must

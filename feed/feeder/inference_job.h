@@ -44,6 +44,7 @@
 #include "feed/feeder/feeder_partition.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/feeder/partition_progress.h"
+#include "millrace/option_defaults.h"
 #include "millrace/record_batch.h"
 #include "millrace/source.h"
 
@@ -51,10 +52,10 @@ namespace millrace {
 
 struct InferenceJobOptions {
   std::string feed_id;  // new for every call
-  std::string queue = "input";
+  std::string queue = kDefaultQueue;
   // The longest time without progress, and the longest wait for a node that restarts.
-  absl::Duration feed_timeout = absl::Seconds(600);
-  int64_t batch_bytes = int64_t{1} << 20;  // size that batches are cut to
+  absl::Duration feed_timeout = kDefaultFeedTimeout;
+  int64_t batch_bytes = kDefaultBatchBytes;  // size that batches are cut to
   // Rows are sent ahead of their results up to this size; further only if the program asks for more
   // before it returns any.
   int64_t window_bytes = int64_t{16} << 20;

@@ -67,18 +67,19 @@
 #include "feed/feeder/feeder_partition.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/feeder/partition_progress.h"
+#include "millrace/option_defaults.h"
 #include "millrace/source.h"
 
 namespace millrace {
 
 struct TrainJobOptions {
   std::string feed_id;  // new for every call
-  std::string queue = "input";
+  std::string queue = kDefaultQueue;
   int64_t num_epochs = 1;
   // The longest time without progress, and the longest wait for a node that restarts.
-  absl::Duration feed_timeout = absl::Seconds(600);
-  std::optional<int> max_feeding_threads;  // absent: one per fed node; at most 256
-  int64_t batch_bytes = int64_t{1} << 20;  // size that batches are cut to
+  absl::Duration feed_timeout = kDefaultFeedTimeout;
+  std::optional<int> max_feeding_threads;    // absent: one per fed node; at most 256
+  int64_t batch_bytes = kDefaultBatchBytes;  // size that batches are cut to
   // Batches that were sent and are not acknowledged are kept, up to this size in all, to be sent
   // again; beyond it the source is read again. Only of a deterministic source.
   int64_t keep_bytes = int64_t{256} << 20;

@@ -32,16 +32,18 @@
 #include "feed/receiver/receiver_core.h"
 #include "feed/receiver/receiver_loop.h"
 #include "millrace/data_feed.h"
+#include "millrace/option_defaults.h"
 
 namespace millrace {
 
 struct FeedReceiverOptions {
   std::string node_name = "node";  // "worker:1"; for messages
   std::string nonce;               // names this attempt of the node; letters, digits, _.:-
-  std::vector<std::string> queues = {"input"};
-  int64_t budget_bytes = int64_t{256} << 20;  // of rows received and not used, all queues together
-  Clock* clock = RealClock();                 // not owned
-  PortRange tcp_ports;                        // where TCP endpoints are bound; {0, 0}: any
+  std::vector<std::string> queues = {kDefaultQueue};
+  // Of rows received and not used, all queues together.
+  int64_t budget_bytes = kDefaultFeedBudgetBytes;
+  Clock* clock = RealClock();  // not owned
+  PortRange tcp_ports;         // where TCP endpoints are bound; {0, 0}: any
   // The host name or numeric address at which other hosts reach this one. A second data socket, for
   // CURVE, listens there: on this address if the host has it, otherwise (a name, NAT) on every
   // interface. Empty: feeders of this host only.

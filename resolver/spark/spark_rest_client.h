@@ -4,7 +4,8 @@
 //
 // Defines: SparkRestClient.
 //
-//   MILLRACE_ASSIGN_OR_RETURN(auto spark, SparkRestClient::Create({.url = "http://driver:4040"}));
+//   MILLRACE_ASSIGN_OR_RETURN(auto spark, SparkRestClient::Create({.url = "http://driver:4040",
+//                                                                  .timeout = absl::Seconds(10)}));
 //   MILLRACE_ASSIGN_OR_RETURN(const SparkApplication application, spark->Application());
 
 #ifndef RESOLVER_SPARK_SPARK_REST_CLIENT_H_
@@ -33,7 +34,7 @@ class SparkRestClient {
     // runs there.
     std::string application_id;
     TlsOptions tls;
-    absl::Duration timeout = absl::Seconds(10);  // of one Application()
+    absl::Duration timeout;  // of one Application(); positive
   };
 
   // Does not reach out. Returns INVALID_ARGUMENT if the URL is none, and errors of HttpClient.

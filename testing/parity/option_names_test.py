@@ -158,7 +158,14 @@ def _c(struct):
 _FOREVER = None
 
 
+def _cpp_constants():
+    """By name: the defaults that several structs of C++ have."""
+    constant = r"^inline constexpr \S+ (k\w+)(?:\[\])? = (.*);"
+    return dict(re.findall(constant, _text("millrace/option_defaults.h"), re.MULTILINE))
+
+
 def _cpp_value(text):
+    text = re.sub(r"\bkDefault\w+", lambda name: _cpp_constants()[name.group()], text)
     if text == "absl::InfiniteDuration()":
         return _FOREVER
     duration = re.fullmatch(r"absl::(Seconds|Minutes|Hours)\((\d+)\)", text)

@@ -53,7 +53,7 @@ class CoordinatorLink {
   struct Options {
     CoordinatorEndpoint endpoint;
     // How long the first attachment may take; later ones have the lease.
-    absl::Duration connect_timeout = absl::Seconds(60);
+    absl::Duration connect_timeout;
     // How long a coordinator may take to answer Register.
     absl::Duration register_timeout = absl::Seconds(30);
   };

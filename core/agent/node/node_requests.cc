@@ -14,6 +14,7 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/proto/fields_json.h"
+#include "core/proto/kv_limits.h"
 #include "core/proto/time_proto.h"
 #include "millrace/status_macros.h"
 
@@ -201,16 +202,16 @@ absl::Status NodeRequests::Ready(const Json& params) {
 absl::Status NodeRequests::Kv(const std::string& method, const Json& params, const Json& id) {
   Pending pending{.node_id = id};
   v1::KvRequest* kv = pending.message.mutable_kv();
-  MILLRACE_ASSIGN_OR_RETURN(*kv->mutable_key(), GetBounded(params, "key", kMaxKeyBytes));
+  MILLRACE_ASSIGN_OR_RETURN(*kv->mutable_key(), GetBounded(params, "key", kMaxKvKeyBytes));
   if (method == "kv.set") {
     MILLRACE_ASSIGN_OR_RETURN(const std::string text, GetString(params, "value", "params"));
     std::string value;
     if (!absl::Base64Unescape(text, &value)) {
       return absl::InvalidArgumentError("field \"params.value\" is no base64");
     }
-    if (value.size() > kMaxValueBytes) {
+    if (value.size() > kMaxKvValueBytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat("a value may have ", kMaxValueBytes, " bytes, found ", value.size()));
+          absl::StrCat("a value may have ", kMaxKvValueBytes, " bytes, found ", value.size()));
     }
     kv->set_set(std::move(value));
     pending.repeatable = true;
@@ -232,7 +233,7 @@ absl::Status NodeRequests::Kv(const std::string& method, const Json& params, con
 absl::Status NodeRequests::Barrier(const Json& params, const Json& id) {
   Pending pending{.node_id = id, .repeatable = true};
   v1::BarrierRequest* barrier = pending.message.mutable_barrier();
-  MILLRACE_ASSIGN_OR_RETURN(*barrier->mutable_name(), GetBounded(params, "name", kMaxKeyBytes));
+  MILLRACE_ASSIGN_OR_RETURN(*barrier->mutable_name(), GetBounded(params, "name", kMaxKvKeyBytes));
   MILLRACE_ASSIGN_OR_RETURN(*barrier->mutable_timeout(), GetTimeout(params));
   return Ask(std::move(pending));
 }

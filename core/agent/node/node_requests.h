@@ -38,8 +38,6 @@ class NodeRequests {
  public:
   static constexpr size_t kMaxPending = 1024;
   static constexpr size_t kMaxPendingBytes = size_t{16} << 20;
-  static constexpr size_t kMaxKeyBytes = 1024;
-  static constexpr size_t kMaxValueBytes = size_t{1} << 20;
 
   struct Hooks {
     // To the node.

@@ -9,18 +9,19 @@
 
 #include "absl/time/time.h"
 #include "core/cli/view/cluster_choice.h"
+#include "millrace/client.h"
 
 namespace millrace::cli {
 
 struct ViewOptions {
   ClusterChoice choice;
   bool json = false;
-  bool watch = false;                          // status, nodes
-  absl::Duration interval = absl::Seconds(1);  // of watch
-  bool follow = false;                         // events, logs
-  bool raw = false;                            // logs: control characters, also on a terminal
-  int lines = 0;                               // events, logs: how many to begin with
-  std::vector<std::string> nodes;              // logs: "worker:1" or executor ids; empty: all
+  bool watch = false;                                        // status, nodes
+  absl::Duration interval = ClusterWatchOptions().interval;  // of watch
+  bool follow = false;                                       // events, logs
+  bool raw = false;                // logs: control characters, also on a terminal
+  int lines = 0;                   // events, logs: how many to begin with
+  std::vector<std::string> nodes;  // logs: "worker:1" or executor ids; empty: all
 };
 
 // Each prints on stdout, what went wrong on stderr, and returns the exit code (exit_code.h).

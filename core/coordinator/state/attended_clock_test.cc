@@ -38,8 +38,7 @@ TEST(AttendedClockTest, WhatNobodyReadIsNoTime) {
 // A table by this clock, whose coordinator ticks each second unless it is stopped.
 struct Coordinator {
   explicit Coordinator(RestartPolicy restart = {}) {
-    TableOptions options;
-    options.roles = {{"worker", 0}, {"worker", 1}};
+    TableOptions options = Workers(2);
     options.restart = restart;
     options.clock = &clock;
     table.emplace(options);

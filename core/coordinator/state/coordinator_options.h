@@ -23,6 +23,7 @@
 #include "core/net/port_range.h"
 #include "millrace/cluster_status.h"
 #include "millrace/node_options.h"
+#include "millrace/option_defaults.h"
 
 namespace millrace {
 
@@ -93,7 +94,7 @@ struct CoordinatorOptions {
   int64_t output_window_bytes = 0;
 
   // From Start() until every node has been running.
-  absl::Duration reservation_timeout = absl::Seconds(600);
+  absl::Duration reservation_timeout = kDefaultReservationTimeout;
   absl::Duration heartbeat_interval = absl::Seconds(1);
   // Of silence on an open stream. Until all nodes have been running at least 10 ms a slot: the
   // coordinator of thousands is busy with their handshakes.

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/text.h"
+#include "core/proto/kv_limits.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {
@@ -18,9 +19,9 @@ std::string Quoted(absl::string_view key) {
 
 absl::Status CheckKey(absl::string_view key) {
   if (key.empty()) return absl::InvalidArgumentError("kv key is empty");
-  if (key.size() > KvStore::kMaxKeyBytes) {
+  if (key.size() > kMaxKvKeyBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Quoted(key), " has ", key.size(), " bytes: at most ", KvStore::kMaxKeyBytes));
+        absl::StrCat(Quoted(key), " has ", key.size(), " bytes: at most ", kMaxKvKeyBytes));
   }
   return absl::OkStatus();
 }
@@ -52,9 +53,9 @@ absl::Status KvStore::Store(absl::string_view key, std::string value,
 absl::Status KvStore::Set(absl::string_view key, absl::string_view value,
                           std::vector<Completion>* woken) {
   MILLRACE_RETURN_IF_ERROR(CheckKey(key));
-  if (value.size() > kMaxValueBytes) {
+  if (value.size() > kMaxKvValueBytes) {
     return absl::InvalidArgumentError(absl::StrCat(Quoted(key), ": a value of ", value.size(),
-                                                   " bytes: at most ", kMaxValueBytes));
+                                                   " bytes: at most ", kMaxKvValueBytes));
   }
   return Store(key, std::string(value), woken);
 }

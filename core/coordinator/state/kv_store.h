@@ -31,8 +31,6 @@ namespace millrace {
 // Times are steady: durations since the clock's origin. Thread safety: not thread-safe.
 class KvStore {
  public:
-  static constexpr size_t kMaxKeyBytes = 1024;
-  static constexpr size_t kMaxValueBytes = size_t{1} << 20;
   // Of keys and values together. Waits count as much as their keys.
   static constexpr size_t kMaxTotalBytes = size_t{256} << 20;
   static constexpr size_t kMaxWaits = size_t{1} << 20;
@@ -50,9 +48,10 @@ class KvStore {
 
   explicit KvStore(size_t max_total_bytes = kMaxTotalBytes) : max_total_bytes_(max_total_bytes) {}
 
-  // Each returns INVALID_ARGUMENT for an empty key or one over kMaxKeyBytes.
+  // Each returns INVALID_ARGUMENT for an empty key or one over kMaxKvKeyBytes.
 
-  // Also INVALID_ARGUMENT for a value over kMaxValueBytes, RESOURCE_EXHAUSTED over kMaxTotalBytes.
+  // Also INVALID_ARGUMENT for a value over kMaxKvValueBytes, RESOURCE_EXHAUSTED over
+  // kMaxTotalBytes.
   // `*woken` gets the waits that end with this value.
   absl::Status Set(absl::string_view key, absl::string_view value, std::vector<Completion>* woken);
 

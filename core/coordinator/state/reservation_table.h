@@ -57,11 +57,12 @@
 
 namespace millrace {
 
+// The durations are those of CoordinatorOptions, which has their defaults: positive.
 struct TableOptions {
   std::vector<NodeRole> roles;  // by executor id; distinct
-  absl::Duration lost_after = absl::Seconds(5);
-  absl::Duration lease = absl::Seconds(10);
-  absl::Duration stop_timeout = absl::Seconds(10);
+  absl::Duration lost_after;
+  absl::Duration lease;
+  absl::Duration stop_timeout;
   RestartPolicy restart;  // of every role that has none in `restart_by_job`
   std::map<std::string, RestartPolicy> restart_by_job;
   QuarantinePolicy quarantine;

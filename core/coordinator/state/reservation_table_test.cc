@@ -222,8 +222,7 @@ TEST(ReservationTableTest, TheSameAgentTakesUpItsSlotAndClosesItsOldStream) {
 }
 
 TEST(ReservationTableTest, ALostSlotIsTakenAfterItsLeaseWithHigherAttemptAndFreshNonce) {
-  TableOptions options;
-  options.roles = {{"worker", 0}, {"worker", 1}};
+  TableOptions options = Workers(2);
   options.restart.max_restarts = 1;
   TableFixture f(std::move(options));
   f.Bring(SlotState::kRunning, 1);
@@ -278,8 +277,7 @@ TEST(ReservationTableTest, AfterProvenDeathASlotIsTakenAtOnce) {
 }
 
 TEST(ReservationTableTest, ASilentAgentIsLostAfterFiveSecondsAndMayComeBack) {
-  TableOptions options;
-  options.roles = {{"worker", 0}};
+  TableOptions options = Workers(1);
   options.restart.max_restarts = 1;
   TableFixture f(std::move(options));
   f.Bring(SlotState::kRunning);

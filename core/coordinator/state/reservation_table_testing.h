@@ -48,16 +48,20 @@ inline NodeReport Exit(const ExitStatus& exit, bool as_asked = false, uint32_t a
   return report;
 }
 
+// What a table of so many workers is made of, with the durations that its tests count on.
+inline TableOptions Workers(int count) {
+  TableOptions options{.lost_after = absl::Seconds(5),
+                       .lease = absl::Seconds(10),
+                       .stop_timeout = absl::Seconds(10)};
+  for (int i = 0; i < count; ++i) options.roles.push_back({"worker", i});
+  return options;
+}
+
 // A table with its clock, and one slot that can be put into any state.
 struct TableFixture {
-  explicit TableFixture(int num_slots = 1) : table(Options(num_slots)) {}
+  explicit TableFixture(int num_slots = 1) : TableFixture(Workers(num_slots)) {}
   explicit TableFixture(TableOptions options) : table(WithClock(std::move(options))) {}
 
-  TableOptions Options(int num_slots) {
-    TableOptions options;
-    for (int i = 0; i < num_slots; ++i) options.roles.push_back({"worker", i});
-    return WithClock(std::move(options));
-  }
   TableOptions WithClock(TableOptions options) {
     options.clock = &clock;
     return options;

@@ -20,8 +20,7 @@ using ::testing::SizeIs;
 using Kind = NodeReport::Kind;
 
 TableOptions Healing(int max_restarts) {
-  TableOptions options;
-  options.roles = {{"worker", 0}, {"worker", 1}};
+  TableOptions options = Workers(2);
   options.restart.max_restarts = max_restarts;
   return options;
 }
@@ -158,8 +157,7 @@ TEST(RestartTest, AnAgentThatDiedIsReplacedByItsLauncher) {
 }
 
 TEST(RestartTest, OnOneHostEachNodeIsCountedForItself) {
-  TableOptions options;
-  for (int i = 0; i < 4; ++i) options.roles.push_back({"worker", i});
+  TableOptions options = Workers(4);
   options.restart.max_restarts = 5;
   TableFixture f(std::move(options));
   auto agent = [](int id) {

@@ -41,7 +41,7 @@ class HttpKubernetesClient : public KubernetesClient {
     std::string proxy_url;
     CredentialOptions credentials;
 
-    absl::Duration connect_timeout = absl::Seconds(10);
+    absl::Duration connect_timeout = HttpClient::Options().connect_timeout;
     int max_attempts = 5;
     absl::Duration first_pause = absl::Milliseconds(100);  // doubled each time, up to 5 s
     bool gzip = false;                                     // see HttpRequest
