@@ -367,6 +367,11 @@ std::vector<FeedSummary> Coordinator::FeedSummaries() const {
   return summaries;
 }
 
+absl::StatusOr<FeedSummary> Coordinator::WaitFeed(absl::string_view feed_id, int64_t done,
+                                                  int64_t failed, absl::Duration timeout) {
+  return plane_->feeds().WaitFeed(feed_id, done, failed, timeout);
+}
+
 std::vector<int64_t> Coordinator::UnfinishedPartitions(absl::string_view feed_id, int executor_id,
                                                        uint32_t node_attempt) const {
   std::vector<int64_t> partitions;

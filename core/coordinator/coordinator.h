@@ -120,8 +120,8 @@ class Coordinator {
   // or Cancel() or Shutdown() (CANCELLED).
   [[nodiscard]] absl::Status WaitFailure(absl::Duration timeout);
 
-  // Makes WaitRunning, WaitFedEndpoints and WaitFailure return CANCELLED with this reason, those
-  // that wait now and those to come. WaitEnded goes on.
+  // Makes WaitRunning, WaitFedEndpoints, WaitFeed and WaitFailure return CANCELLED with this
+  // reason, those that wait now and those to come. WaitEnded goes on.
   void Cancel(absl::string_view reason);
 
   // CANCELLED, with the reason, once an operator has asked for the end of the cluster
@@ -159,6 +159,12 @@ class Coordinator {
   void CloseFeed(absl::string_view feed_id);
   [[nodiscard]] absl::StatusOr<FeedSummary> FeedSummaryOf(absl::string_view feed_id) const;
   [[nodiscard]] std::vector<FeedSummary> FeedSummaries() const;
+  // Blocks until `done` partitions of the feed are done, another number of them than `failed` has
+  // failed, or it is closed, `timeout` at most; returns the ledger's counts as they are then. Also
+  // returns the first cause if the cluster failed, CANCELLED after Cancel() or Shutdown(), and
+  // NOT_FOUND for an unknown feed.
+  [[nodiscard]] absl::StatusOr<FeedSummary> WaitFeed(absl::string_view feed_id, int64_t done,
+                                                     int64_t failed, absl::Duration timeout);
   [[nodiscard]] std::vector<int64_t> UnfinishedPartitions(absl::string_view feed_id,
                                                           int executor_id,
                                                           uint32_t node_attempt) const;

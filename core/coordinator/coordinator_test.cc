@@ -13,6 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/fake_clock.h"
 #include "core/base/file.h"
 #include "core/base/mutex.h"
@@ -283,8 +285,43 @@ TEST(CoordinatorTest, CancelEndsTheWaits) {
   Thread canceller("canceller", [&] { coordinator->Cancel("interrupted"); });
   EXPECT_THAT(coordinator->WaitRunning(), StatusIs(absl::StatusCode::kCancelled, "interrupted"));
   EXPECT_THAT(coordinator->WaitFailure(kLong), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(coordinator->WaitFeed("f", 1, 0, kLong), StatusIs(absl::StatusCode::kCancelled));
   coordinator->Stop(NodeFilter::kAll, "cancelled");
   EXPECT_THAT(coordinator->WaitEnded(NodeFilter::kAll, kLong), IsOk());
+}
+
+TEST(CoordinatorTest, WhoeverWaitsForAFeedIsToldAtOnce) {
+  constexpr int kRounds = 20;
+  CoordinatorOptions options = Options({.num_executors = 1});
+  options.input_mode = InputMode::kFeed;
+  auto coordinator = Start(std::move(options));
+  ASSERT_THAT(coordinator->OpenFeed("f", "input", kRounds + 2), IsOk());
+  const auto report = [&](int64_t partition, PartitionState state) {
+    EXPECT_THAT(
+        coordinator->ReportPartition(
+            "f", {.partition = partition, .state = state, .executor_id = 0, .feeder_attempt = 1}),
+        IsOk());
+  };
+  // A wait that nobody wakes looks once a second.
+  const absl::Time began = absl::Now();
+  for (int i = 0; i < kRounds; ++i) {
+    Thread feeder("feeder", [&] { report(i, PartitionState::kDone); });
+    const absl::StatusOr<FeedSummary> feed = coordinator->WaitFeed("f", i + 1, 0, kLong);
+    ASSERT_THAT(feed, IsOk());
+    EXPECT_EQ(feed->done, i + 1);
+  }
+  EXPECT_LT(absl::Now() - began, kRounds * absl::Seconds(1) / 2);
+
+  Thread failing("failing", [&] { report(kRounds, PartitionState::kFailed); });
+  EXPECT_THAT(coordinator->WaitFeed("f", kRounds + 1, 0, kLong)->failed_partitions,
+              ElementsAre(kRounds));
+  const absl::StatusOr<FeedSummary> same =
+      coordinator->WaitFeed("f", kRounds + 1, 1, absl::Milliseconds(10));
+  ASSERT_THAT(same, IsOk());
+  EXPECT_EQ(same->done, kRounds);
+  EXPECT_THAT(coordinator->WaitFeed("g", 1, 0, kLong), StatusIs(absl::StatusCode::kNotFound));
+  Thread closing("closing", [&] { coordinator->CloseFeed("f"); });
+  EXPECT_TRUE(coordinator->WaitFeed("f", kRounds + 1, 1, kLong)->closed);
 }
 
 TEST(CoordinatorTest, FeedersFindTheNodesThatPublishedAnEndpoint) {

@@ -45,6 +45,12 @@ absl::StatusOr<Json> ToOutcome(const absl::Status& status) {
   return Json::object();
 }
 
+Json SummariesToJson(const std::vector<FeedSummary>& summaries) {
+  Json feeds = Json::array();
+  for (const FeedSummary& summary : summaries) feeds.push_back(SummaryToJson(summary));
+  return Json{{"feeds", feeds}};
+}
+
 }  // namespace
 
 CoordinatorMode::CoordinatorMode(EventLoop* loop, Options options)
@@ -201,6 +207,16 @@ absl::StatusOr<CoordinatorMode::Wait> CoordinatorMode::ParseWait(const std::stri
     MILLRACE_ASSIGN_OR_RETURN(const NodeFilter filter, GetFilter(params));
     return Wait([timeout, filter](Coordinator& coordinator) {
       return ToOutcome(coordinator.WaitEnded(filter, timeout));
+    });
+  }
+  if (method == "wait_feed") {
+    MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetString(params, "feed", kWhere));
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t done, GetInt(params, "done", kWhere));
+    MILLRACE_ASSIGN_OR_RETURN(const int64_t failed, GetInt(params, "failed", kWhere));
+    return Wait([=](Coordinator& coordinator) -> absl::StatusOr<Json> {
+      MILLRACE_ASSIGN_OR_RETURN(const FeedSummary summary,
+                                coordinator.WaitFeed(feed, done, failed, timeout));
+      return SummariesToJson({summary});
     });
   }
   return absl::UnimplementedError(
@@ -371,32 +387,25 @@ absl::StatusOr<Json> CoordinatorMode::CloseFeed(const Json& params) {
 
 absl::StatusOr<Json> CoordinatorMode::Summary(const Json& params) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string feed, GetStringOr(params, "feed", "", kWhere));
-  Json feeds = Json::array();
-  if (feed.empty()) {
-    for (const FeedSummary& summary : coordinator_->FeedSummaries()) {
-      feeds.push_back(SummaryToJson(summary));
+  if (feed.empty()) return SummariesToJson(coordinator_->FeedSummaries());
+  MILLRACE_ASSIGN_OR_RETURN(const FeedSummary summary, coordinator_->FeedSummaryOf(feed));
+  Json json = SummaryToJson(summary);
+  bool settled = true;
+  const std::vector<EqualCounts> equal =
+      coordinator_->WaitEqualCounts(feed, absl::ZeroDuration(), &settled);
+  if (!equal.empty()) {
+    Json nodes = Json::array();
+    for (const EqualCounts& counts : equal) {
+      MILLRACE_ASSIGN_OR_RETURN(const FeedTarget node,
+                                coordinator_->LookupFeed(counts.executor_id));
+      nodes.push_back(Json{{"executor_id", counts.executor_id},
+                           {"node", node.node},
+                           {"dropped_rows", counts.dropped},
+                           {"repeated_rows", counts.repeated}});
     }
-  } else {
-    MILLRACE_ASSIGN_OR_RETURN(const FeedSummary summary, coordinator_->FeedSummaryOf(feed));
-    Json json = SummaryToJson(summary);
-    bool settled = true;
-    const std::vector<EqualCounts> equal =
-        coordinator_->WaitEqualCounts(feed, absl::ZeroDuration(), &settled);
-    if (!equal.empty()) {
-      Json nodes = Json::array();
-      for (const EqualCounts& counts : equal) {
-        MILLRACE_ASSIGN_OR_RETURN(const FeedTarget node,
-                                  coordinator_->LookupFeed(counts.executor_id));
-        nodes.push_back(Json{{"executor_id", counts.executor_id},
-                             {"node", node.node},
-                             {"dropped_rows", counts.dropped},
-                             {"repeated_rows", counts.repeated}});
-      }
-      json["equal"] = Json{{"settled", settled}, {"nodes", std::move(nodes)}};
-    }
-    feeds.push_back(std::move(json));
+    json["equal"] = Json{{"settled", settled}, {"nodes", std::move(nodes)}};
   }
-  return Json{{"feeds", feeds}};
+  return Json{{"feeds", Json::array({std::move(json)})}};
 }
 
 absl::StatusOr<Json> CoordinatorMode::Unfinished(const Json& params) {

@@ -397,4 +397,25 @@ void ControlState::WakeTimerFor(absl::Duration deadline) {
   if (deadline < timer_wakes_at) timer_wake.Signal();
 }
 
+// ---- waiting ------------------------------------------------------------------------------------
+
+std::optional<absl::Status> ControlState::WaitFor(
+    absl::Duration timeout, absl::FunctionRef<std::optional<absl::Status>()> done) {
+  const absl::Duration deadline = clock->SteadyNow() + timeout;
+  for (;;) {
+    if (std::optional<absl::Status> status = done(); status.has_value()) return status;
+    const absl::Duration left = deadline - clock->SteadyNow();
+    if (left <= absl::ZeroDuration()) return std::nullopt;
+    // Waits are timed by the wall clock, which may jump: look at the steady one once a second.
+    changed.WaitWithTimeout(&mu, std::min(left, absl::Seconds(1)));
+  }
+}
+
+std::optional<absl::Status> ControlState::Interrupted() const {
+  if (causes.cause() != nullptr) return causes.status();
+  if (!cancelled.ok()) return cancelled;
+  if (shut_down) return absl::CancelledError("the coordinator was shut down");
+  return std::nullopt;
+}
+
 }  // namespace millrace

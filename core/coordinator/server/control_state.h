@@ -49,7 +49,7 @@
 namespace millrace {
 
 // Open to the parts of the control plane, and to nobody else. Thread safety: what is guarded by
-// `mu` needs it; the rest is constant or thread-safe. Blocking: never.
+// `mu` needs it; the rest is constant or thread-safe. Blocking: WaitFor().
 struct ControlState {
   // What is kept of a node besides its slot. Belongs to one attempt.
   struct Node {
@@ -98,6 +98,14 @@ struct ControlState {
   absl::Status CauseOfSlot(int executor_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
   [[nodiscard]] bool Matches(NodeFilter filter, int executor_id) const;
 
+  // ---- waiting ----
+  // Waits until `done` returns a status or `timeout` passes (nullopt).
+  std::optional<absl::Status> WaitFor(absl::Duration timeout,
+                                      absl::FunctionRef<std::optional<absl::Status>()> done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+  // The first cause, or CANCELLED after Cancel() or Shutdown().
+  std::optional<absl::Status> Interrupted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
   // The timer looks no later than then.
   void WakeTimerFor(absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
@@ -111,7 +119,7 @@ struct ControlState {
   ObserverQueue observer;
 
   mutable Mutex mu;
-  CondVar changed;  // a slot, the cause, endpoints, cancelled, shut_down
+  CondVar changed;  // a slot, the cause, endpoints, a feed, cancelled, shut_down
   CondVar timer_wake;
   ReservationTable table ABSL_GUARDED_BY(mu);
   KvStore kv ABSL_GUARDED_BY(mu);

@@ -35,32 +35,14 @@ constexpr char kNoEndpointHint[] = "does its program call RunNode and GetDataFee
 
 }  // namespace
 
-std::optional<absl::Status> DriverControl::WaitFor(
-    absl::Duration timeout, absl::FunctionRef<std::optional<absl::Status>()> done) {
-  const absl::Duration deadline = state_->clock->SteadyNow() + timeout;
-  for (;;) {
-    if (std::optional<absl::Status> status = done(); status.has_value()) return status;
-    const absl::Duration left = deadline - state_->clock->SteadyNow();
-    if (left <= absl::ZeroDuration()) return std::nullopt;
-    // Waits are timed by the wall clock, which may jump: look at the steady one once a second.
-    state_->changed.WaitWithTimeout(&state_->mu, std::min(left, absl::Seconds(1)));
-  }
-}
-
-std::optional<absl::Status> DriverControl::Interrupted() const {
-  if (state_->causes.cause() != nullptr) return state_->causes.status();
-  if (!state_->cancelled.ok()) return state_->cancelled;
-  if (state_->shut_down) return absl::CancelledError("the coordinator was shut down");
-  return std::nullopt;
-}
-
 absl::Status DriverControl::WaitRunning(absl::Duration timeout) {
   MutexLock lock(&state_->mu);
   const absl::Duration left =
       state_->started_at + state_->options.reservation_timeout - state_->clock->SteadyNow();
   const std::optional<absl::Status> status =
-      WaitFor(std::min(timeout, left), [this]() -> std::optional<absl::Status> {
-        if (std::optional<absl::Status> cause = Interrupted(); cause.has_value()) return cause;
+      state_->WaitFor(std::min(timeout, left), [this]() -> std::optional<absl::Status> {
+        if (std::optional<absl::Status> cause = state_->Interrupted(); cause.has_value())
+          return cause;
         if (state_->all_ran) return absl::OkStatus();
         return std::nullopt;
       });
@@ -72,8 +54,9 @@ absl::Status DriverControl::WaitFedEndpoints(absl::Duration timeout,
                                              const std::atomic<bool>* given_up) {
   MutexLock lock(&state_->mu);
   const std::optional<absl::Status> status =
-      WaitFor(timeout, [this, given_up]() -> std::optional<absl::Status> {
-        if (std::optional<absl::Status> cause = Interrupted(); cause.has_value()) return cause;
+      state_->WaitFor(timeout, [this, given_up]() -> std::optional<absl::Status> {
+        if (std::optional<absl::Status> cause = state_->Interrupted(); cause.has_value())
+          return cause;
         if (given_up != nullptr && given_up->load()) {
           return absl::CancelledError("the call was given up");
         }
@@ -114,7 +97,7 @@ void DriverControl::Wake() {
 absl::Status DriverControl::WaitEnded(NodeFilter filter, absl::Duration timeout) {
   MutexLock lock(&state_->mu);
   const std::optional<absl::Status> status =
-      WaitFor(timeout, [this, filter]() -> std::optional<absl::Status> {
+      state_->WaitFor(timeout, [this, filter]() -> std::optional<absl::Status> {
         if (state_->shut_down) return absl::CancelledError("the coordinator was shut down");
         for (int id = 0; id < state_->table.size(); ++id) {
           if (state_->Matches(filter, id) && !state_->table.HasEnded(id)) return std::nullopt;
@@ -139,20 +122,22 @@ absl::Status DriverControl::WaitEnded(NodeFilter filter, absl::Duration timeout)
 
 absl::Status DriverControl::WaitOutput(absl::Duration timeout) {
   MutexLock lock(&state_->mu);
-  return WaitFor(timeout,
-                 [this]() -> std::optional<absl::Status> {
-                   if (state_->shut_down)
-                     return absl::CancelledError("the coordinator was shut down");
-                   if (state_->killed) return absl::CancelledError("the nodes were killed");
-                   if (!agents_->AllOutputTaken()) return std::nullopt;
-                   return absl::OkStatus();
-                 })
+  return state_
+      ->WaitFor(timeout,
+                [this]() -> std::optional<absl::Status> {
+                  if (state_->shut_down)
+                    return absl::CancelledError("the coordinator was shut down");
+                  if (state_->killed) return absl::CancelledError("the nodes were killed");
+                  if (!agents_->AllOutputTaken()) return std::nullopt;
+                  return absl::OkStatus();
+                })
       .value_or(absl::DeadlineExceededError("not all output was taken"));
 }
 
 absl::Status DriverControl::WaitFailure(absl::Duration timeout) {
   MutexLock lock(&state_->mu);
-  return WaitFor(timeout, [this] { return Interrupted(); }).value_or(absl::OkStatus());
+  return state_->WaitFor(timeout, [this] { return state_->Interrupted(); })
+      .value_or(absl::OkStatus());
 }
 
 void DriverControl::Cancel(absl::string_view reason) {

@@ -13,7 +13,6 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -54,13 +53,6 @@ class DriverControl {
   }
 
  private:
-  // Waits until `done` returns a status or `timeout` passes (nullopt).
-  std::optional<absl::Status> WaitFor(absl::Duration timeout,
-                                      absl::FunctionRef<std::optional<absl::Status>()> done)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
-  // The first cause, or CANCELLED after Cancel() or Shutdown().
-  std::optional<absl::Status> Interrupted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
-
   ControlState* const state_;
   const AgentControl* const agents_;
 };

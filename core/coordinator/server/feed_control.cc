@@ -181,6 +181,7 @@ absl::Status FeedControl::ReportLocked(absl::string_view feed_id, const Partitio
                                      record.refed_reason);
   }
   state_->recorder->FeedChanged(summary);
+  FeedChanged();
   return absl::OkStatus();
 }
 
@@ -193,6 +194,7 @@ void FeedControl::CloseFeed(absl::string_view feed_id) {
     state_->equal.Close(feed_id);
     state_->SendEqualGrants();
     state_->recorder->FeedClosed(*ledger_.Summary(feed_id));
+    FeedChanged();
   });
 }
 
@@ -274,6 +276,32 @@ int FeedControl::ChooseLevel(const FeedSummary& feed,
         return std::pair(rows[a.executor_id], a.open) < std::pair(rows[b.executor_id], b.open);
       });
   return fewest->executor_id;
+}
+
+// Others wait for slots and the cluster's end by the same variable, and need not look at every
+// report.
+void FeedControl::FeedChanged() {
+  if (waits_ > 0) state_->changed.SignalAll();
+}
+
+absl::StatusOr<FeedSummary> FeedControl::WaitFeed(absl::string_view feed_id, int64_t done,
+                                                  int64_t failed, absl::Duration timeout) {
+  MutexLock lock(&state_->mu);
+  absl::StatusOr<FeedSummary> feed;
+  ++waits_;
+  const std::optional<absl::Status> status =
+      state_->WaitFor(timeout, [&]() -> std::optional<absl::Status> {
+        if (std::optional<absl::Status> cause = state_->Interrupted(); cause.has_value()) {
+          return cause;
+        }
+        feed = ledger_.Summary(feed_id);
+        if (!feed.ok()) return feed.status();
+        if (feed->done < done && feed->failed == failed && !feed->closed) return std::nullopt;
+        return absl::OkStatus();
+      });
+  --waits_;
+  if (status.has_value() && !status->ok()) return *status;
+  return feed;
 }
 
 void FeedControl::WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const {

@@ -30,7 +30,7 @@
 
 namespace millrace {
 
-// Thread safety: thread-safe. Blocking: WaitEqualCounts().
+// Thread safety: thread-safe. Blocking: WaitEqualCounts(), WaitFeed().
 class FeedControl {
  public:
   explicit FeedControl(ControlState* state) : state_(state) {}  // not owned
@@ -46,6 +46,8 @@ class FeedControl {
   absl::Status OpenFeed(absl::string_view feed_id, absl::string_view queue, int64_t num_partitions);
   absl::Status ReportPartition(absl::string_view feed_id, const PartitionReport& report);
   void CloseFeed(absl::string_view feed_id);
+  absl::StatusOr<FeedSummary> WaitFeed(absl::string_view feed_id, int64_t done, int64_t failed,
+                                       absl::Duration timeout);
   // Calls `body` with the ledger, under the lock.
   void WithLedger(absl::FunctionRef<void(const FeedLedger&)> body) const;
 
@@ -87,6 +89,8 @@ class FeedControl {
   // Whether what follows the rows that `last` has acknowledged may be fed to `target`.
   bool MayResume(const PartitionReport& last, const FeedTarget& target) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // Wakes those that wait for a feed, after its ledger has changed.
+  void FeedChanged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   void PlanMoves(absl::Duration now, const std::string& feed_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   // The one of these nodes that has the fewest rows of the feed.
@@ -99,6 +103,7 @@ class FeedControl {
   FeedLedger ledger_ ABSL_GUARDED_BY(state_->mu);
   FeedBalance balance_ ABSL_GUARDED_BY(state_->mu);
   FeedMoves moves_ ABSL_GUARDED_BY(state_->mu);
+  int waits_ ABSL_GUARDED_BY(state_->mu) = 0;  // calls of WaitFeed()
 };
 
 }  // namespace millrace

@@ -208,7 +208,7 @@ public final class CoordinatorProcess implements AutoCloseable {
     return firstCause;
   }
 
-  /** Raised when a slot has changed, and when the cluster has failed. */
+  /** Raised when a slot has changed, when the cluster has failed, and by whoever has something to tell its waits. */
   public ChangeSignal changes() {
     return changes;
   }
@@ -307,6 +307,17 @@ public final class CoordinatorProcess implements AutoCloseable {
     } catch (BadInputException e) {
       throw nonsense("feed_summary", e);
     }
+  }
+
+  /**
+   * Ends, and raises {@link #changes}, once so many partitions of an open feed are done, another number of them has
+   * failed, or the time is over; exceptionally when the cluster has failed.
+   */
+  public CompletableFuture<JsonObject> waitFeed(String feed, long done, long failed, long millis) {
+    CompletableFuture<JsonObject> reply =
+        send("wait_feed", Params.of("feed", feed).and("done", done).and("failed", failed).and("timeout_ms", millis));
+    reply.whenComplete((answer, error) -> changes.raise());
+    return reply;
   }
 
   /** Partitions that are not done and were last fed to this attempt of a node. */

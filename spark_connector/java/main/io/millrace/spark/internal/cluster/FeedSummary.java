@@ -8,6 +8,7 @@ import java.util.List;
 /** The ledger's counts of one feed. Immutable. */
 public final class FeedSummary {
   public final long done;
+  public final long failed;
   public final long rowsReceived;
   public final long rowsAcked;
   public final long rowsRefed;
@@ -35,6 +36,7 @@ public final class FeedSummary {
 
   FeedSummary(JsonObject json) throws BadInputException {
     done = json.integer("done");
+    failed = json.integer("failed");
     rowsReceived = json.integer("rows_received");
     rowsAcked = json.integer("rows_acked");
     rowsRefed = json.integer("rows_refed");

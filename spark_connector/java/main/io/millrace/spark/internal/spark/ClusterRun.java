@@ -53,7 +53,7 @@ public final class ClusterRun {
   private final List<NodeSlot> slots = new ArrayList<>();
   private final List<NodeAgent> driverNodes = new ArrayList<>();
   // A SparkContext that somebody stops takes the executors, and the nodes with them: end the rest too.
-  private final ExecutorWatch executors = new ExecutorWatch(() -> react(this::close), this::onTaskEnd);
+  private final ExecutorWatch executors = new ExecutorWatch(() -> react(this::close), this::onEnd);
   // What must not be done on the thread that reads the coordinator's lines.
   private final ExecutorService reactions =
       Executors.newSingleThreadExecutor(
@@ -123,8 +123,8 @@ public final class ClusterRun {
     }
   }
 
-  /** A node that has found no place says so at the end of its task. */
-  private void onTaskEnd() {
+  /** A node that has found no place says so at the end of its task; rows are lost with the executor that fed them. */
+  private void onEnd() {
     coordinator.changes().raise();
   }
 

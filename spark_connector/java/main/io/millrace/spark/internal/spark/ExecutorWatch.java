@@ -15,15 +15,20 @@ import org.apache.spark.scheduler.SparkListenerTaskEnd;
  */
 public final class ExecutorWatch extends SparkListener {
   private final Runnable onApplicationEnd;
-  private final Runnable onTaskEnd;
+  private final Runnable onEnd;
   private final ChangeSignal changes = new ChangeSignal();
   // Guarded by this.
   private final Set<String> removed = new HashSet<>();
 
-  /** Both are called on a thread of Spark's and must not block; {@code onApplicationEnd} once. */
-  ExecutorWatch(Runnable onApplicationEnd, Runnable onTaskEnd) {
+  /**
+   * Both are called on a thread of Spark's and must not block.
+   *
+   * @param onApplicationEnd called once
+   * @param onEnd called when a task has ended, and when an executor was lost
+   */
+  ExecutorWatch(Runnable onApplicationEnd, Runnable onEnd) {
     this.onApplicationEnd = onApplicationEnd;
-    this.onTaskEnd = onTaskEnd;
+    this.onEnd = onEnd;
   }
 
   @Override
@@ -33,7 +38,7 @@ public final class ExecutorWatch extends SparkListener {
 
   @Override
   public void onTaskEnd(SparkListenerTaskEnd event) {
-    onTaskEnd.run();
+    onEnd.run();
   }
 
   @Override
@@ -47,6 +52,7 @@ public final class ExecutorWatch extends SparkListener {
       removed.add(event.executorId());
     }
     changes.raise();
+    onEnd.run();
   }
 
   /** Raised when Spark has another executor, or one less. */

@@ -17,7 +17,10 @@ import org.slf4j.LoggerFactory;
 /** Finds the node that a task is to feed: that of its own executor, otherwise one that the coordinator chooses. */
 final class NodeFinder {
   private static final Logger LOG = LoggerFactory.getLogger(NodeFinder.class);
-  /** The coordinator is asked so often where a node is: it answers executors, and sends them nothing of itself. */
+  /**
+   * The coordinator is asked so often where a node is: it answers executors, and sends them nothing of itself. They ask
+   * while there is no node to feed, and for five seconds after a session has broken.
+   */
   private static final long ASK_AGAIN_MILLIS = 50;
   /** So, and then ever less often, whether a node has little to do: by its pace, of which only time can tell. */
   private static final long FIRST_PATIENCE_MILLIS = 20;

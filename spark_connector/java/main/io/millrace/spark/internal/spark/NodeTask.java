@@ -26,8 +26,10 @@ import org.slf4j.LoggerFactory;
 final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
   private static final long serialVersionUID = 1L;
   private static final Logger LOG = LoggerFactory.getLogger(NodeTask.class);
+  /** So long a task without a place keeps its slot from being offered again; Spark does not say when it would be. */
   private static final long PARK_MILLIS = 1_000;
   private static final long COPY_WAITS_MILLIS = 3 * PARK_MILLIS;
+  /** So, and then ever less often, an agent asks for a slot that was refused: it has no stream to be told by then. */
   private static final long ASK_AGAIN_MILLIS = 200;
   private static final long MAX_ASK_AGAIN_MILLIS = 5_000;
 

@@ -3,6 +3,7 @@ package io.millrace.spark.internal.spark;
 import io.millrace.spark.MillraceException;
 import io.millrace.spark.StatusCode;
 import io.millrace.spark.internal.base.Interrupts;
+import io.millrace.spark.internal.base.JsonObject;
 import io.millrace.spark.internal.base.WaitReport;
 import io.millrace.spark.internal.cluster.CoordinatorProcess;
 import io.millrace.spark.internal.cluster.FeedSummary;
@@ -15,6 +16,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.apache.spark.api.java.JavaRDD;
@@ -30,9 +33,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class TrainRun<T> {
   private static final Logger LOG = LoggerFactory.getLogger(TrainRun.class);
-  /** The coordinator's ledger is asked so often: no event of the coordinator tells the driver that rows were used. */
-  private static final long LOOK_MILLIS = 10;
-  /** Time limits are looked at so often while nodes are waited for. */
+  /** Time limits are looked at so often while something is waited for. */
   private static final long MAX_WAIT_MILLIS = 500;
   private static final long CAUSE_MILLIS = 3_000;
   private static final int MAX_ROUNDS_WITHOUT_PROGRESS = 10;
@@ -170,11 +171,7 @@ public final class TrainRun<T> {
             absence(plan.queue, "no node to feed" + lapse(), starting, restarting, nodeNeeds));
       }
       report.tell(began, () -> absence(plan.queue, "nodes are yet to come", starting, restarting, nodeNeeds));
-      try {
-        coordinator.changes().await(seen, MAX_WAIT_MILLIS);
-      } catch (InterruptedException e) {
-        throw interrupted(e);
-      }
+      awaitChange(seen);
     }
   }
 
@@ -251,7 +248,6 @@ public final class TrainRun<T> {
             "queue '" + plan.queue + "': no node took a row" + lapse() + ", and the last that ran has ended");
       }
       if (!left.isEmpty()) {
-        pause();
         awaitNodes(false);
       }
     }
@@ -291,7 +287,9 @@ public final class TrainRun<T> {
     long lastProgress = -1;
     long since = System.nanoTime();
     WaitReport report = new WaitReport(plan.feedTimeoutMillis, this::warn);
+    CompletableFuture<JsonObject> ledger = CompletableFuture.completedFuture(null);
     while (true) {
+      long seen = coordinator.changes().count();
       failIfClusterHas();
       long removals = executors.removals();
       FeedSummary summary = coordinator.feedSummary(plan.feed);
@@ -323,7 +321,15 @@ public final class TrainRun<T> {
       report.tell(
           since,
           () -> unacknowledged(plan.queue, summary.rowsReceived, summary.rowsAcked, unfinished().keySet()));
-      pause();
+      if (ledger.isDone()) {
+        try {
+          ledger.join();
+        } catch (CompletionException e) {
+          throw firstCauseOr(JobErrors.find(e));
+        }
+        ledger = coordinator.waitFeed(plan.feed, all - terminated.size(), summary.failed, MAX_WAIT_MILLIS);
+      }
+      awaitChange(seen);
     }
   }
 
@@ -393,9 +399,10 @@ public final class TrainRun<T> {
     }
   }
 
-  private static void pause() {
+  /** Waits for a change since {@code seen} of them, or until time limits are to be looked at. */
+  private void awaitChange(long seen) {
     try {
-      Thread.sleep(LOOK_MILLIS);
+      coordinator.changes().await(seen, MAX_WAIT_MILLIS);
     } catch (InterruptedException e) {
       throw interrupted(e);
     }

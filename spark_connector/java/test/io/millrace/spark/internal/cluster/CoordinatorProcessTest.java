@@ -1,0 +1,67 @@
+package io.millrace.spark.internal.cluster;
+
+import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
+import static org.junit.Assert.assertThrows;
+import static org.junit.Assert.assertTrue;
+
+import io.millrace.spark.MillraceException;
+import io.millrace.spark.StatusCode;
+import io.millrace.spark.internal.base.JsonObject;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import org.junit.After;
+import org.junit.Test;
+
+public final class CoordinatorProcessTest extends FakeAgentTest {
+  private static final String STARTS =
+      "'coordinator start') echo \"{\\\"id\\\":$id,\\\"result\\\":{\\\"cluster_id\\\":\\\"c\\\","
+          + "\\\"address\\\":\\\"a\\\",\\\"ca_pem\\\":\\\"\\\",\\\"identity_pem\\\":\\\"\\\","
+          + "\\\"tokens\\\":{\\\"agent\\\":\\\"\\\"},\\\"roles\\\":[\\\"worker:0\\\"]}}\";;\n";
+
+  private CoordinatorProcess coordinator;
+
+  private CoordinatorProcess start() {
+    coordinator = CoordinatorProcess.start(new Params(), cause -> {}, executorId -> {}, null);
+    return coordinator;
+  }
+
+  @After
+  public void end() {
+    if (coordinator != null) {
+      coordinator.close();
+    }
+  }
+
+  /** Without a time limit: the answer alone ends the wait. */
+  @Test
+  public void theAnswerToAWaitForAFeedIsAChange() throws Exception {
+    Path go = folder.getRoot().toPath().resolve("go");
+    FakeAgent fake = fake(STARTS + "'coordinator wait_feed') while [ ! -e '" + go + "' ]; do sleep 0.05; done; "
+        + FakeAgent.ANSWER + ";;");
+    start();
+    long seen = coordinator.changes().count();
+    CompletableFuture<JsonObject> feed = coordinator.waitFeed("f1", 3, 1, 500);
+    FakeAgent.await("the request", () -> fake.log().contains("wait_feed"));
+    assertTrue(
+        fake.log(), fake.log().contains("\"params\":{\"feed\":\"f1\",\"done\":3,\"failed\":1,\"timeout_ms\":500}"));
+    assertFalse(feed.isDone());
+    assertEquals(seen, coordinator.changes().count());
+    Files.createFile(go);
+    assertEquals(seen + 1, coordinator.changes().await(seen));
+    feed.get();
+  }
+
+  @Test
+  public void soIsTheErrorOfAClusterThatHasFailed() throws Exception {
+    fake(STARTS + "'coordinator wait_feed') echo \"{\\\"id\\\":$id,\\\"error\\\":{\\\"code\\\":\\\"ABORTED\\\","
+        + "\\\"message\\\":\\\"worker:0 exited\\\"}}\";;");
+    start();
+    CompletableFuture<JsonObject> feed = coordinator.waitFeed("f1", 3, 1, 500);
+    coordinator.changes().await(0);
+    ExecutionException e = assertThrows(ExecutionException.class, feed::get);
+    assertEquals(StatusCode.ABORTED, ((MillraceException) e.getCause()).code());
+  }
+}
