@@ -1,6 +1,8 @@
 #include "resolver/argument_rules.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
@@ -41,6 +43,41 @@ absl::Status CheckSlurm(const OrderedJson& description, absl::string_view where)
       where);
 }
 
+absl::StatusOr<std::vector<std::string>> Selectors(const OrderedJson& value,
+                                                   const std::string& path) {
+  if (value.is_string()) return std::vector<std::string>{value.get<std::string>()};
+  if (!value.is_array()) return WrongMemberType(path, "a list of label selectors", value);
+  std::vector<std::string> selectors;
+  for (const OrderedJson& selector : value) {
+    if (!selector.is_string()) {
+      return WrongMemberType(absl::StrCat(path, "[", selectors.size(), "]"), "a label selector",
+                             selector);
+    }
+    selectors.push_back(selector.get<std::string>());
+  }
+  return selectors;
+}
+
+absl::StatusOr<KubernetesArguments> Kubernetes(const OrderedJson& description,
+                                               std::span<const absl::string_view> known,
+                                               absl::string_view where) {
+  MILLRACE_RETURN_IF_ERROR(CheckMembers(description, {known.begin(), known.end()}, where));
+  KubernetesArguments arguments;
+  arguments.rest = description;
+  const OrderedJson* mapping = FindMember(description, "job_to_label_mapping");
+  if (mapping == nullptr) return arguments;
+  const std::string path = MemberPath(where, "job_to_label_mapping");
+  if (!mapping->is_object()) {
+    return WrongMemberType(path, "an object of lists of label selectors", *mapping);
+  }
+  for (const auto& [job, value] : mapping->items()) {
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> selectors,
+                              Selectors(value, MemberPath(path, job)));
+    arguments.job_to_label_mapping.emplace_back(job, std::move(selectors));
+  }
+  return arguments;
+}
+
 absl::Status CheckUnion(const OrderedJson& description, absl::string_view where) {
   MILLRACE_RETURN_IF_ERROR(CheckMembers(description, {"resolvers"}, where));
   return Required(description, "resolvers", where).status();
@@ -52,6 +89,7 @@ ArgumentRules OurArgumentRules() {
   return {.static_cluster = StaticCluster,
           .tf_config = TfConfig,
           .check_slurm = CheckSlurm,
+          .kubernetes = Kubernetes,
           .check_union = CheckUnion,
           .check_made_union = [](const OrderedJson&) { return absl::OkStatus(); }};
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/text.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {
@@ -14,8 +15,8 @@ std::string MemberPath(absl::string_view where, absl::string_view key) {
 
 absl::Status WrongMemberType(absl::string_view path, absl::string_view wanted,
                              const OrderedJson& found) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("field \"", path, "\" must be ", wanted, ", found ", JsonTypeName(found)));
+  return absl::InvalidArgumentError(absl::StrCat("field \"", EscapeControls(path), "\" must be ",
+                                                 wanted, ", found ", JsonTypeName(found)));
 }
 
 const OrderedJson* FindMember(const OrderedJson& description, const std::string& key) {
@@ -41,6 +42,18 @@ absl::StatusOr<int> IntFrom(const OrderedJson& value, absl::string_view path) {
   if (fits) return static_cast<int>(value.get<int64_t>());
   return absl::InvalidArgumentError(absl::StrCat("field \"", path, "\" must be in ", kMin, "..",
                                                  kMax, ", found ", DumpJson(value)));
+}
+
+absl::Status ReadSecondsMember(const Json& description, absl::string_view key,
+                               absl::string_view where, absl::Duration* duration) {
+  MILLRACE_ASSIGN_OR_RETURN(const double seconds,
+                            GetDoubleOr(description, key, absl::ToDoubleSeconds(*duration), where));
+  if (!(seconds > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("field \"", MemberPath(where, key),
+                                                   "\" must be above 0 seconds, found ", seconds));
+  }
+  *duration = absl::Seconds(seconds);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<int>> OptionalIntMember(const OrderedJson& description,

@@ -4,7 +4,7 @@
 // that is not as it should be.
 //
 // Defines: MemberPath(), FindMember(), OptionalTextMember(), OptionalIntMember(), IntFrom(),
-// WrongMemberType().
+// ReadSecondsMember(), WrongMemberType().
 //
 // Thread safety: pure functions. A "path" names the value for messages: "resolvers[1].task_id".
 
@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "core/base/json.h"
 
 namespace millrace {
@@ -36,6 +37,11 @@ namespace millrace {
 
 // Returns INVALID_ARGUMENT if it is no integer of 32 bits.
 [[nodiscard]] absl::StatusOr<int> IntFrom(const OrderedJson& value, absl::string_view path);
+
+// Leaves *duration as it is if the member is absent or null. Returns INVALID_ARGUMENT if it is not
+// a number above 0.
+[[nodiscard]] absl::Status ReadSecondsMember(const Json& description, absl::string_view key,
+                                             absl::string_view where, absl::Duration* duration);
 
 // INVALID_ARGUMENT: `found` should be `wanted` ("an object").
 [[nodiscard]] absl::Status WrongMemberType(absl::string_view path, absl::string_view wanted,

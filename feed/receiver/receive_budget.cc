@@ -34,7 +34,7 @@ int64_t ReceiveBudget::Committed(const ReceiveQueue& queue) {
   return bytes;
 }
 
-std::vector<ReceiveSession*> ReceiveBudget::Blocked(absl::Span<const Queue> queues) {
+std::vector<ReceiveSession*> ReceiveBudget::Blocked(std::span<const Queue> queues) {
   std::vector<ReceiveSession*> blocked;
   for (const Queue& queue : queues) {
     for (const auto& session : queue.queue->sessions()) {
@@ -47,7 +47,7 @@ std::vector<ReceiveSession*> ReceiveBudget::Blocked(absl::Span<const Queue> queu
   return blocked;
 }
 
-std::vector<ReceiveBudget::Grant> ReceiveBudget::Grants(absl::Span<const Queue> queues) const {
+std::vector<ReceiveBudget::Grant> ReceiveBudget::Grants(std::span<const Queue> queues) const {
   std::vector<Grant> grants;
   Use use;
   for (const Queue& queue : queues) {
@@ -71,7 +71,7 @@ std::vector<ReceiveBudget::Grant> ReceiveBudget::Grants(absl::Span<const Queue> 
   return grants;
 }
 
-void ReceiveBudget::GrantNeeded(absl::Span<const Queue> queues, Use* use,
+void ReceiveBudget::GrantNeeded(std::span<const Queue> queues, Use* use,
                                 std::vector<Grant>* grants) const {
   absl::flat_hash_set<const ReceiveSession*> starved;
   absl::flat_hash_set<const ReceiveSession*> unread;  // their feed has lost its turn

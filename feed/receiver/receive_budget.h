@@ -29,9 +29,9 @@
 #define FEED_RECEIVER_RECEIVE_BUDGET_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "feed/receiver/receive_queue.h"
 #include "feed/receiver/receive_session.h"
 
@@ -54,19 +54,19 @@ class ReceiveBudget {
   explicit ReceiveBudget(int64_t bytes) : bytes_(bytes) {}
 
   // The limits to be raised now, and the first ones of sessions that are to be accepted.
-  [[nodiscard]] std::vector<Grant> Grants(absl::Span<const Queue> queues) const;
+  [[nodiscard]] std::vector<Grant> Grants(std::span<const Queue> queues) const;
 
   // What `queue`'s sessions hold and may send.
   [[nodiscard]] static int64_t Committed(const ReceiveQueue& queue);
 
   // Sessions that wait for credit, the one that has waited longest first.
-  [[nodiscard]] static std::vector<ReceiveSession*> Blocked(absl::Span<const Queue> queues);
+  [[nodiscard]] static std::vector<ReceiveSession*> Blocked(std::span<const Queue> queues);
 
   [[nodiscard]] int64_t bytes() const { return bytes_; }
 
  private:
   struct Use;
-  void GrantNeeded(absl::Span<const Queue> queues, Use* use, std::vector<Grant>* grants) const;
+  void GrantNeeded(std::span<const Queue> queues, Use* use, std::vector<Grant>* grants) const;
   void GrantAhead(ReceiveSession* session, Use* use, std::vector<Grant>* grants) const;
 
   const int64_t bytes_;

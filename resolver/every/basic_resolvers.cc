@@ -20,7 +20,7 @@
 #include "millrace/union_resolver.h"
 #include "resolver/argument_rules.h"
 #include "resolver/description_members.h"
-#include "resolver/tensorflow/tensorflow_arguments.h"
+#include "resolver/every/argument_rules_of.h"
 
 namespace millrace {
 namespace {
@@ -39,10 +39,6 @@ absl::StatusOr<std::vector<std::pair<std::string, int>>> NumbersByName(const Ord
   return numbers;
 }
 
-ArgumentRules RulesOf(ResolverBehavior behavior) {
-  return behavior == ResolverBehavior::kTensorFlow ? TensorFlowArgumentRules() : OurArgumentRules();
-}
-
 using MadeResolver = absl::StatusOr<std::unique_ptr<ClusterResolver>>;
 
 MadeResolver MakeStatic(const OrderedJson& description, ResolverBehavior behavior,
@@ -50,7 +46,7 @@ MadeResolver MakeStatic(const OrderedJson& description, ResolverBehavior behavio
   StaticResolverOptions options;
   options.behavior = behavior;
   MILLRACE_ASSIGN_OR_RETURN(options.cluster_spec,
-                            RulesOf(behavior).static_cluster(description, where));
+                            ArgumentRulesOf(behavior).static_cluster(description, where));
   MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
   MILLRACE_ASSIGN_OR_RETURN(const auto master, OptionalTextMember(description, "master", where));
   options.master = master.value_or("");
@@ -70,7 +66,7 @@ MadeResolver MakeTfConfig(const OrderedJson& description, ResolverBehavior behav
   TfConfigResolverOptions options;
   options.behavior = behavior;
   MILLRACE_ASSIGN_OR_RETURN(const OrderedJson arguments,
-                            RulesOf(behavior).tf_config(description, where));
+                            ArgumentRulesOf(behavior).tf_config(description, where));
   MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(arguments, where));
   MILLRACE_ASSIGN_OR_RETURN(options.environment,
                             OptionalTextMember(description, "environment", where));
@@ -81,7 +77,7 @@ MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior
                        absl::string_view where, const ResolverMakers&) {
   SlurmResolverOptions options;
   options.behavior = behavior;
-  MILLRACE_RETURN_IF_ERROR(RulesOf(behavior).check_slurm(description, where));
+  MILLRACE_RETURN_IF_ERROR(ArgumentRulesOf(behavior).check_slurm(description, where));
   MILLRACE_ASSIGN_OR_RETURN(const TaskProperties properties,
                             ReadTaskProperties(description, where));
   options.task_type = properties.task_type;
@@ -117,7 +113,7 @@ MadeResolver MakeSlurm(const OrderedJson& description, ResolverBehavior behavior
 
 MadeResolver MakeUnion(const OrderedJson& description, ResolverBehavior behavior,
                        absl::string_view where, const ResolverMakers& makers) {
-  const ArgumentRules rules = RulesOf(behavior);
+  const ArgumentRules rules = ArgumentRulesOf(behavior);
   MILLRACE_RETURN_IF_ERROR(rules.check_union(description, where));
   UnionResolverOptions options;
   options.behavior = behavior;

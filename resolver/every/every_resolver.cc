@@ -1,7 +1,11 @@
 #include "resolver/every/every_resolver.h"
 
 #include <memory>
+#include <string>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/json.h"
 #include "core/base/status.h"
 #include "millrace/resolver.h"
@@ -10,12 +14,31 @@
 #include "resolver/spark/resolvers_from_json.h"
 
 namespace millrace {
+namespace {
+
+// Refuses to be wrong as TensorFlow is: it has no such resolver.
+ResolverMaker Correct(ResolverMaker make) {
+  return [make = std::move(make)](
+             const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
+             const ResolverMakers& makers) -> absl::StatusOr<std::unique_ptr<ClusterResolver>> {
+    if (behavior == ResolverBehavior::kTensorFlow) {
+      return Annotate(
+          absl::InvalidArgumentError(absl::StrCat(
+              "TensorFlow has no resolver like \"", description["type"].get<std::string>(),
+              "\", so there is no way to be wrong as it is: leave out its behaviour")),
+          where);
+    }
+    return make(description, behavior, where, makers);
+  };
+}
+
+}  // namespace
 
 ResolverMakers EveryResolverMaker() {
   ResolverMakers makers = BasicResolverMakers();
   makers.by_type["kubernetes"] = MakeKubernetesResolverFromJson;
-  makers.by_type["spark"] = MakeSparkResolverFromJson;
-  makers.by_type["cluster"] = MakeClusterMembersResolverFromJson;
+  makers.by_type["spark"] = Correct(MakeSparkResolverFromJson);
+  makers.by_type["cluster"] = Correct(MakeClusterMembersResolverFromJson);
   return makers;
 }
 

@@ -40,6 +40,15 @@ TEST(ResolverFromJsonTextTest, KnowsEveryTypeThatTheHeaderLists) {
   }
 }
 
+TEST(ResolverFromJsonTextTest, TensorFlowHasNoWayToBeWrongAboutSpark) {
+  for (const std::string type : {"spark", "cluster"}) {
+    EXPECT_THAT(ResolverFromJson(absl::StrCat(R"({"type": ")", type, R"("})"),
+                                 ResolverBehavior::kTensorFlow),
+                StatusIs(StatusCode::kInvalidArgument,
+                         HasSubstr(absl::StrCat("TensorFlow has no resolver like \"", type))));
+  }
+}
+
 TEST(ResolverFromJsonTextTest, RefusesWhatIsNoDescription) {
   EXPECT_THAT(ResolverFromJson("{"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("resolver")));
   EXPECT_THAT(ResolverFromJson("[]"), StatusIs(StatusCode::kInvalidArgument));

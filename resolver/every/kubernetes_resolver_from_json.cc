@@ -1,8 +1,8 @@
 #include "resolver/every/kubernetes_resolver_from_json.h"
 
 #include <cstdint>
-#include <iterator>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,9 +16,11 @@
 #include "millrace/pod_port.h"
 #include "millrace/resolver_base.h"
 #include "millrace/status_macros.h"
+#include "resolver/argument_rules.h"
+#include "resolver/description_members.h"
+#include "resolver/every/argument_rules_of.h"
 #include "resolver/kubernetes/pod_cluster.h"
 #include "resolver/kubernetes/pod_member.h"
-#include "resolver/tensorflow/tensorflow_arguments.h"
 
 namespace millrace {
 namespace {
@@ -28,21 +30,6 @@ constexpr absl::string_view kMembers[] = {
     "cluster_domain",       "namespace",           "all_namespaces", "completeness",
     "expected_tasks",       "wait_timeout_s",      "require_ready",  "timeout_s",
     "max_backoff_s",        "executable_location", "kubeconfig",     "context"};
-
-std::string Path(absl::string_view where, absl::string_view key) {
-  return where.empty() ? std::string(key) : absl::StrCat(where, ".", key);
-}
-
-absl::Status WrongType(absl::string_view path, absl::string_view must, const OrderedJson& found) {
-  return absl::InvalidArgumentError(absl::StrCat("field \"", EscapeControls(path), "\" must be ",
-                                                 must, ", found ", JsonTypeName(found)));
-}
-
-// The member, or null if it is absent or null.
-const OrderedJson* Find(const OrderedJson& object, absl::string_view key) {
-  const auto it = object.find(key);
-  return it == object.end() || it->is_null() ? nullptr : &*it;
-}
 
 // One of several words, each for a value.
 template <typename Value>
@@ -57,51 +44,10 @@ absl::Status ReadWord(const Json& object, absl::string_view key, absl::string_vi
     }
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "field \"", Path(where, key), "\" must be one of ",
+      "field \"", MemberPath(where, key), "\" must be one of ",
       absl::StrJoin(words, ", ",
                     [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first); }),
       "; found \"", EscapeControls(Ellipsize(word, 100)), "\""));
-}
-
-absl::Status ReadSeconds(const Json& object, absl::string_view key, absl::string_view where,
-                         absl::Duration* duration) {
-  MILLRACE_ASSIGN_OR_RETURN(const double seconds,
-                            GetDoubleOr(object, key, absl::ToDoubleSeconds(*duration), where));
-  if (!(seconds > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("field \"", Path(where, key), "\" must be above 0 seconds, found ", seconds));
-  }
-  *duration = absl::Seconds(seconds);
-  return absl::OkStatus();
-}
-
-absl::Status ReadMapping(const OrderedJson& description, absl::string_view where,
-                         KubernetesResolverOptions* options) {
-  constexpr absl::string_view kKey = "job_to_label_mapping";
-  const OrderedJson* mapping = Find(description, kKey);
-  if (mapping == nullptr) return absl::OkStatus();
-  const std::string path = Path(where, kKey);
-  if (!mapping->is_object()) {
-    return WrongType(path, "an object of lists of label selectors", *mapping);
-  }
-  for (const auto& [job, value] : mapping->items()) {
-    std::vector<std::string> selectors;
-    if (value.is_string()) {
-      selectors.push_back(value.get<std::string>());
-    } else if (!value.is_array()) {
-      return WrongType(Path(path, job), "a list of label selectors", value);
-    } else {
-      for (const OrderedJson& selector : value) {
-        if (!selector.is_string()) {
-          return WrongType(absl::StrCat(Path(path, job), "[", selectors.size(), "]"),
-                           "a label selector", selector);
-        }
-        selectors.push_back(selector.get<std::string>());
-      }
-    }
-    options->job_to_label_mapping.emplace_back(job, std::move(selectors));
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<PodPort> ReadPort(const Json& value, const std::string& path) {
@@ -123,7 +69,8 @@ absl::Status ReadJobs(const Json& object, absl::string_view where,
   if (const auto ports = object.find("ports"); ports != object.end() && !ports->is_null()) {
     MILLRACE_RETURN_IF_ERROR(GetObject(object, "ports", where));
     for (const auto& [job, value] : ports->items()) {
-      MILLRACE_ASSIGN_OR_RETURN(PodPort port, ReadPort(value, Path(Path(where, "ports"), job)));
+      MILLRACE_ASSIGN_OR_RETURN(PodPort port,
+                                ReadPort(value, MemberPath(MemberPath(where, "ports"), job)));
       options->ports.emplace(job, std::move(port));
     }
   }
@@ -133,7 +80,7 @@ absl::Status ReadJobs(const Json& object, absl::string_view where,
     for (const auto& [job, value] : tasks->items()) {
       MILLRACE_ASSIGN_OR_RETURN(const int64_t count,
                                 GetIntInRange(*tasks, job, 0, std::numeric_limits<int>::max(),
-                                              Path(where, "expected_tasks")));
+                                              MemberPath(where, "expected_tasks")));
       options->expected_tasks.emplace(job, static_cast<int>(count));
     }
   }
@@ -172,9 +119,10 @@ absl::Status ReadRest(const Json& object, absl::string_view where,
                             GetBoolOr(object, "all_namespaces", false, where));
   MILLRACE_ASSIGN_OR_RETURN(options->require_ready,
                             GetBoolOr(object, "require_ready", false, where));
-  MILLRACE_RETURN_IF_ERROR(ReadSeconds(object, "wait_timeout_s", where, &options->wait_timeout));
-  MILLRACE_RETURN_IF_ERROR(ReadSeconds(object, "timeout_s", where, &options->timeout));
-  return ReadSeconds(object, "max_backoff_s", where, &options->max_backoff);
+  MILLRACE_RETURN_IF_ERROR(
+      ReadSecondsMember(object, "wait_timeout_s", where, &options->wait_timeout));
+  MILLRACE_RETURN_IF_ERROR(ReadSecondsMember(object, "timeout_s", where, &options->timeout));
+  return ReadSecondsMember(object, "max_backoff_s", where, &options->max_backoff);
 }
 
 }  // namespace
@@ -183,23 +131,16 @@ absl::StatusOr<KubernetesResolverOptions> KubernetesOptionsFromJson(const Ordere
                                                                     ResolverBehavior behavior,
                                                                     absl::string_view where) {
   if (!description.is_object()) {
-    return WrongType(where.empty() ? "description" : where, "an object", description);
+    return WrongMemberType(where.empty() ? "description" : where, "an object", description);
   }
   KubernetesResolverOptions options;
   options.behavior = behavior;
-  OrderedJson rest = description;
-  if (behavior == ResolverBehavior::kTensorFlow) {
-    MILLRACE_ASSIGN_OR_RETURN(TensorFlowKubernetesArguments arguments,
-                              ReadTensorFlowKubernetesArguments(description, kMembers));
-    options.job_to_label_mapping = std::move(arguments.job_to_label_mapping);
-    options.tf_server_port_text = std::move(arguments.tf_server_port);
-    rest = std::move(arguments.rest);
-  } else {
-    MILLRACE_RETURN_IF_ERROR(CheckMembers(
-        description, std::vector<absl::string_view>(std::begin(kMembers), std::end(kMembers)),
-        where));
-    MILLRACE_RETURN_IF_ERROR(ReadMapping(description, where, &options));
-  }
+  MILLRACE_ASSIGN_OR_RETURN(
+      KubernetesArguments arguments,
+      ArgumentRulesOf(behavior).kubernetes(description, std::span(kMembers), where));
+  options.job_to_label_mapping = std::move(arguments.job_to_label_mapping);
+  options.tf_server_port_text = std::move(arguments.tf_server_port_text);
+  const OrderedJson& rest = arguments.rest;
   MILLRACE_ASSIGN_OR_RETURN(TaskProperties properties, ReadTaskProperties(rest, where));
   options.task_type = std::move(properties.task_type);
   options.task_id = properties.task_id;

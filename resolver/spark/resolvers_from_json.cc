@@ -14,38 +14,13 @@
 #include "millrace/cluster_members_resolver.h"
 #include "millrace/spark_resolver.h"
 #include "millrace/status_macros.h"
+#include "resolver/description_members.h"
 #include "resolver/spark/member_completeness.h"
 
 namespace millrace {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
-
-std::string PathOf(absl::string_view where, absl::string_view key) {
-  return where.empty() ? std::string(key) : absl::StrCat(where, ".", key);
-}
-
-absl::Status CheckBehavior(ResolverBehavior behavior, absl::string_view where,
-                           absl::string_view type) {
-  if (behavior == ResolverBehavior::kCorrect) return absl::OkStatus();
-  return Annotate(
-      absl::InvalidArgumentError(absl::StrCat("TensorFlow has no resolver like \"", type,
-                                              "\", so there is no way to be "
-                                              "wrong as it is: leave out its behaviour")),
-      where);
-}
-
-absl::Status ReadSeconds(const Json& object, absl::string_view key, absl::string_view where,
-                         absl::Duration* duration) {
-  MILLRACE_ASSIGN_OR_RETURN(const double seconds,
-                            GetDoubleOr(object, key, absl::ToDoubleSeconds(*duration), where));
-  if (!(seconds > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("field \"", PathOf(where, key),
-                                                   "\" must be above 0 seconds, found ", seconds));
-  }
-  *duration = absl::Seconds(seconds);
-  return absl::OkStatus();
-}
 
 absl::Status ReadCompleteness(const Json& object, absl::string_view where,
                               MemberCompleteness* completeness) {
@@ -59,12 +34,11 @@ absl::Status ReadCompleteness(const Json& object, absl::string_view where,
 
 absl::Status ReadJobs(const OrderedJson& description, absl::string_view where,
                       SparkResolverOptions* options) {
-  const std::string path = PathOf(where, "jobs");
+  const std::string path = MemberPath(where, "jobs");
   const auto jobs = description.find("jobs");
   if (jobs == description.end() || jobs->is_null()) return absl::OkStatus();
   if (!jobs->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("field \"", path, "\" must be an object, found ", JsonTypeName(*jobs)));
+    return WrongMemberType(path, "an object", *jobs);
   }
   const Json numbers = *jobs;
   for (const auto& [name, value] : jobs->items()) {
@@ -91,7 +65,7 @@ absl::Status ReadPorts(const Json& object, absl::string_view where, SparkResolve
   MILLRACE_RETURN_IF_ERROR(GetObject(object, "ports", where).status());
   for (const auto& [job, value] : ports->items()) {
     MILLRACE_ASSIGN_OR_RETURN(const int64_t port,
-                              GetIntInRange(*ports, job, 1, 65535, PathOf(where, "ports")));
+                              GetIntInRange(*ports, job, 1, 65535, MemberPath(where, "ports")));
     options->ports.emplace(job, static_cast<int>(port));
   }
   return absl::OkStatus();
@@ -107,9 +81,8 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> Made(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeSparkResolverFromJson(
-    const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
+    const OrderedJson& description, ResolverBehavior /*behavior*/, absl::string_view where,
     const ResolverMakers& /*makers*/) {
-  MILLRACE_RETURN_IF_ERROR(CheckBehavior(behavior, where, "spark"));
   MILLRACE_RETURN_IF_ERROR(CheckMembers(
       description,
       {"url", "application_id", "executor_id", "jobs", "port_base", "ports", "completeness",
@@ -124,8 +97,9 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeSparkResolverFromJson(
   MILLRACE_RETURN_IF_ERROR(ReadJobs(description, where, &options));
   MILLRACE_RETURN_IF_ERROR(ReadPorts(object, where, &options));
   MILLRACE_RETURN_IF_ERROR(ReadCompleteness(object, where, &options.completeness));
-  MILLRACE_RETURN_IF_ERROR(ReadSeconds(object, "wait_timeout_s", where, &options.wait_timeout));
-  MILLRACE_RETURN_IF_ERROR(ReadSeconds(object, "timeout_s", where, &options.timeout));
+  MILLRACE_RETURN_IF_ERROR(
+      ReadSecondsMember(object, "wait_timeout_s", where, &options.wait_timeout));
+  MILLRACE_RETURN_IF_ERROR(ReadSecondsMember(object, "timeout_s", where, &options.timeout));
   MILLRACE_ASSIGN_OR_RETURN(options.tls.ca_file, GetStringOr(object, "ca_file", "", where));
   MILLRACE_ASSIGN_OR_RETURN(options.tls.insecure_skip_verify,
                             GetBoolOr(object, "insecure_skip_verify", false, where));
@@ -134,9 +108,8 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeSparkResolverFromJson(
 }
 
 absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeClusterMembersResolverFromJson(
-    const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
+    const OrderedJson& description, ResolverBehavior /*behavior*/, absl::string_view where,
     const ResolverMakers& /*makers*/) {
-  MILLRACE_RETURN_IF_ERROR(CheckBehavior(behavior, where, "cluster"));
   MILLRACE_RETURN_IF_ERROR(
       CheckMembers(description,
                    {"cluster", "address", "ca_file", "identity_file", "token_file", "completeness",
@@ -165,8 +138,9 @@ absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeClusterMembersResolverFromJ
     options.client.viewer_token = std::string(absl::StripAsciiWhitespace(token));
   }
   MILLRACE_RETURN_IF_ERROR(ReadCompleteness(object, where, &options.completeness));
-  MILLRACE_RETURN_IF_ERROR(ReadSeconds(object, "wait_timeout_s", where, &options.wait_timeout));
-  MILLRACE_RETURN_IF_ERROR(ReadSeconds(object, "timeout_s", where, &options.client.timeout));
+  MILLRACE_RETURN_IF_ERROR(
+      ReadSecondsMember(object, "wait_timeout_s", where, &options.wait_timeout));
+  MILLRACE_RETURN_IF_ERROR(ReadSecondsMember(object, "timeout_s", where, &options.client.timeout));
   MILLRACE_ASSIGN_OR_RETURN(options.properties, ReadTaskProperties(description, where));
   return Made(ClusterMembersResolver::Create(std::move(options)), where);
 }

@@ -31,8 +31,8 @@ namespace millrace {
 //   ca_file, insecure_skip_verify
 //   task_type, task_id, rpc_layer
 //
-// Returns INVALID_ARGUMENT, naming the member; the errors of Create(). With kTensorFlow
-// INVALID_ARGUMENT: TensorFlow has no such resolver.
+// There is one behaviour, whichever is asked for. Returns INVALID_ARGUMENT, naming the member; the
+// errors of Create().
 [[nodiscard]] absl::StatusOr<std::unique_ptr<ClusterResolver>> MakeSparkResolverFromJson(
     const OrderedJson& description, ResolverBehavior behavior, absl::string_view where,
     const ResolverMakers& makers);

@@ -3,8 +3,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/cluster_spec/python_text.h"
 #include "millrace/status_macros.h"
@@ -24,7 +32,7 @@ const OrderedJson* Find(const OrderedJson& description, const std::string& key) 
 
 // The TypeError for an argument that the constructor does not have.
 absl::Status CheckNames(const OrderedJson& description, absl::string_view python_class,
-                        absl::Span<const absl::string_view> known) {
+                        const std::vector<absl::string_view>& known) {
   for (const auto& [key, value] : description.get_ref<const Members&>()) {
     if (key == "type" || std::find(known.begin(), known.end(), key) != known.end()) continue;
     return PythonError("TypeError",
@@ -155,26 +163,16 @@ absl::Status CheckUnionKeywords(const OrderedJson& description) {
                      absl::StrCat("Unexpected kwargs provided ", PythonReprOf(unexpected)));
 }
 
-}  // namespace
-
-ArgumentRules TensorFlowArgumentRules() {
-  return {
-      .static_cluster = StaticCluster,
-      .tf_config = TfConfig,
-      .check_slurm = CheckSlurm,
-      .check_union = [](const OrderedJson&, absl::string_view) { return absl::OkStatus(); },
-      .check_made_union = CheckUnionKeywords,
-      .parts_may_be_null = true,
-  };
-}
-
-absl::StatusOr<TensorFlowKubernetesArguments> ReadTensorFlowKubernetesArguments(
-    const OrderedJson& description, absl::Span<const absl::string_view> known) {
+// `known` are the members that our resolver has beyond the task's properties; TensorFlow's would
+// refuse most of them.
+absl::StatusOr<KubernetesArguments> Kubernetes(const OrderedJson& description,
+                                               std::span<const absl::string_view> known,
+                                               absl::string_view) {
   std::vector<absl::string_view> names(known.begin(), known.end());
   names.insert(names.end(), {"rpc_layer", "task_type", "task_id"});
   MILLRACE_RETURN_IF_ERROR(CheckNames(description, "KubernetesClusterResolver", names));
 
-  TensorFlowKubernetesArguments arguments;
+  KubernetesArguments arguments;
   const std::string mapping_key = "job_to_label_mapping";
   const std::string port_key = "tf_server_port";
   if (const OrderedJson* mapping = Find(description, mapping_key);
@@ -189,13 +187,27 @@ absl::StatusOr<TensorFlowKubernetesArguments> ReadTensorFlowKubernetesArguments(
   arguments.rest = description;
   arguments.rest.erase(mapping_key);
   if (const auto port = description.find(port_key); port != description.end()) {
-    arguments.tf_server_port = PythonStrOf(*port);
+    arguments.tf_server_port_text = PythonStrOf(*port);
     arguments.rest.erase(port_key);
   }
   if (const OrderedJson* layer = Find(description, "rpc_layer"); layer != nullptr) {
     arguments.rest["rpc_layer"] = PythonTruth(*layer) ? PythonStrOf(*layer) : "";
   }
   return arguments;
+}
+
+}  // namespace
+
+ArgumentRules TensorFlowArgumentRules() {
+  return {
+      .static_cluster = StaticCluster,
+      .tf_config = TfConfig,
+      .check_slurm = CheckSlurm,
+      .kubernetes = Kubernetes,
+      .check_union = [](const OrderedJson&, absl::string_view) { return absl::OkStatus(); },
+      .check_made_union = CheckUnionKeywords,
+      .parts_may_be_null = true,
+  };
 }
 
 }  // namespace millrace
