@@ -64,6 +64,9 @@ OrderedJson FieldsToJson(const Message& message) {
     switch (field->cpp_type()) {
       case FieldDescriptor::CPPTYPE_MESSAGE:
         break;
+      case FieldDescriptor::CPPTYPE_INT32:
+        json[field->name()] = reflection->GetInt32(message, field);
+        break;
       case FieldDescriptor::CPPTYPE_INT64:
         json[field->name()] = reflection->GetInt64(message, field);
         break;

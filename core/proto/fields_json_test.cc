@@ -33,12 +33,14 @@ TEST(FieldsJsonTest, ListsAndMessagesAreLeftToTheCaller) {
   feed.set_done(3);
   feed.add_failed_partitions(7);
   feed.mutable_stages();
+  feed.add_refed()->set_executor_id(-1);
   const OrderedJson json = FieldsToJson(feed);
   EXPECT_EQ(json["feed_id"], "f");
   EXPECT_EQ(json["done"], 3);
   EXPECT_EQ(json["closed"], false);
   EXPECT_FALSE(json.contains("failed_partitions"));
   EXPECT_FALSE(json.contains("stages"));
+  EXPECT_EQ(FieldsToJson(feed.refed(0))["executor_id"], -1);
 }
 
 TEST(FieldsJsonTest, WhatIsMissingStaysAndWhatIsUnknownIsIgnored) {

@@ -112,16 +112,7 @@ OrderedJson SentenceToJson(const VerdictSentence& sentence) {
 }
 
 OrderedJson QueueToJson(const QueueState& queue) {
-  OrderedJson json = {{"queue", queue.sample.queue()},
-                      {"rows_received", queue.sample.rows_received()},
-                      {"rows_acked", queue.sample.rows_acked()},
-                      {"rows_returned", queue.sample.rows_returned()},
-                      {"bytes_received", queue.sample.bytes_received()},
-                      {"credit_bytes", queue.sample.credit_outstanding_bytes()},
-                      {"queued_rows", queue.sample.queued_rows()},
-                      {"queued_bytes", queue.sample.queued_bytes()},
-                      {"open_sessions", queue.sample.open_sessions()},
-                      {"waiting_sessions", queue.sample.waiting_sessions()}};
+  OrderedJson json = FieldsToJson(queue.sample);
   Set(&json, "rows_per_second", queue.rows_per_second);
   Set(&json, "bytes_per_second", queue.bytes_per_second);
   Set(&json, "returned_per_second", queue.returned_per_second);

@@ -4,7 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/text.h"
+#include "core/coordinator/state/feed_proto.h"
 #include "core/process/exit_status.h"
+#include "core/proto/fields_json.h"
+#include "core/proto/watch.pb.h"
 #include "millrace/status_macros.h"
 
 namespace millrace {
@@ -106,35 +109,16 @@ Json FailureToJson(const NodeFailure& failure, int folded) {
 }
 
 Json SummaryToJson(const FeedSummary& summary) {
-  Json refed = Json::array();
-  for (const RefedSummary& rows : summary.refed) {
-    refed.push_back({{"executor_id", rows.executor_id},
-                     {"reason", rows.reason},
-                     {"times", rows.times},
-                     {"rows", rows.rows}});
-  }
-  return {{"feed", summary.feed_id},
-          {"queue", summary.queue},
-          {"partitions", summary.partitions},
-          {"pending", summary.pending},
-          {"feeding", summary.feeding},
-          {"received", summary.received},
-          {"done", summary.done},
-          {"failed", summary.failed},
-          {"rows_received", summary.rows_received},
-          {"rows_acked", summary.rows_acked},
-          {"rows_returned", summary.rows_returned},
-          {"partitions_refed", summary.partitions_refed},
-          {"rows_refed", summary.rows_refed},
-          {"refed", refed},
-          {"source_us", summary.stages.source_us},
-          {"encode_us", summary.stages.encode_us},
-          {"credit_us", summary.stages.credit_us},
-          {"wire_us", summary.stages.wire_us},
-          {"exactly_once", summary.exactly_once},
-          {"closed", summary.closed},
-          {"failed_partitions", summary.failed_partitions},
-          {"refed_partitions", summary.refed_partitions}};
+  const v1::FeedInfo info = ToFeedInfoProto(summary);
+  Json json = FieldsToJson(info);
+  json["feed"] = info.feed_id();
+  json.erase("feed_id");
+  json.update(Json(FieldsToJson(info.stages())));
+  Json& refed = json["refed"] = Json::array();
+  for (const v1::RefedRows& rows : info.refed()) refed.push_back(Json(FieldsToJson(rows)));
+  json["failed_partitions"] = summary.failed_partitions;
+  json["refed_partitions"] = summary.refed_partitions;
+  return json;
 }
 
 }  // namespace millrace

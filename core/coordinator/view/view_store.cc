@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/log.h"
+#include "core/coordinator/state/feed_proto.h"
 #include "core/coordinator/view/wire_conversion.h"
 #include "core/proto/time_proto.h"
 #include "google/protobuf/arena.h"
@@ -16,43 +17,6 @@ namespace {
 // What an entry of the log costs besides its lines, and a line besides its bytes.
 constexpr size_t kEntryBytes = 200;
 constexpr size_t kLineBytes = sizeof(std::string);
-
-void ToFeederStages(const FeederStages& stages, v1::FeederStages* out) {
-  out->set_source_us(stages.source_us);
-  out->set_encode_us(stages.encode_us);
-  out->set_credit_us(stages.credit_us);
-  out->set_wire_us(stages.wire_us);
-}
-
-v1::FeedInfo ToFeedInfo(const FeedSummary& feed) {
-  v1::FeedInfo info;
-  info.set_feed_id(feed.feed_id);
-  info.set_queue(feed.queue);
-  info.set_partitions(feed.partitions);
-  info.set_pending(feed.pending);
-  info.set_feeding(feed.feeding);
-  info.set_received(feed.received);
-  info.set_done(feed.done);
-  info.set_failed(feed.failed);
-  info.set_rows_received(feed.rows_received);
-  info.set_rows_acked(feed.rows_acked);
-  info.set_rows_returned(feed.rows_returned);
-  info.set_partitions_refed(feed.partitions_refed);
-  info.set_rows_refed(feed.rows_refed);
-  info.set_exactly_once(feed.exactly_once);
-  info.set_closed(feed.closed);
-  for (const int64_t partition : feed.failed_partitions) info.add_failed_partitions(partition);
-  for (const int64_t partition : feed.refed_partitions) info.add_refed_partitions(partition);
-  for (const RefedSummary& refed : feed.refed) {
-    v1::RefedRows* out = info.add_refed();
-    out->set_executor_id(refed.executor_id);
-    out->set_reason(refed.reason);
-    out->set_times(refed.times);
-    out->set_rows(refed.rows);
-  }
-  ToFeederStages(feed.stages, info.mutable_stages());
-  return info;
-}
 
 // A copy in one piece. A sample lies here for seconds among thousands of others: in a hundred
 // pieces each of them would be fetched from memory to be read or freed, which takes longer than the
@@ -191,7 +155,7 @@ void ViewStore::ChangeSpec(const NodeRole& role, const std::string& address, uin
 }
 
 void ViewStore::SetFeed(const FeedSummary& feed) {
-  v1::FeedInfo info = ToFeedInfo(feed);
+  v1::FeedInfo info = ToFeedInfoProto(feed);
   MutexLock lock(&mu_);
   Feed& entry = feeds_[feed.feed_id];
   if (entry.info != nullptr) {
@@ -212,7 +176,7 @@ void ViewStore::SetLedger(int executor_id, const std::vector<QueueLedger>& queue
     out.set_rows_acked(queue.rows_acked);
     out.set_rows_returned(queue.rows_returned);
     out.set_rows_refed(queue.rows_refed);
-    ToFeederStages(queue.stages, out.mutable_stages());
+    *out.mutable_stages() = ToFeederStagesProto(queue.stages);
   }
   MutexLock lock(&mu_);
   Node* const node = Find(executor_id);
