@@ -83,15 +83,6 @@ absl::StatusOr<std::string> CoordinationLeader(const ClusterSpec& spec) {
       "the cluster has neither a chief nor a worker, so that nobody can lead it");
 }
 
-absl::StatusOr<std::string> CollectiveLeader(const ClusterSpec& spec,
-                                             const std::optional<std::string>& task_type,
-                                             const std::optional<int>& task_id) {
-  if (spec.empty()) return std::string();
-  MILLRACE_RETURN_IF_ERROR(CheckTask(spec, task_type, task_id));
-  if (task_type == "evaluator") return std::string();
-  return CoordinationLeader(spec);
-}
-
 absl::StatusOr<int> WorkerCount(const ClusterSpec& spec,
                                 const std::optional<std::string>& task_type) {
   const std::string type = task_type.value_or("");
@@ -127,7 +118,7 @@ absl::StatusOr<int> IdInCluster(const ClusterSpec& spec,
 
 RoleRules OurRoleRules() {
   return {.is_chief = IsChief,
-          .collective_leader = CollectiveLeader,
+          .check_task = CheckTask,
           .coordination_leader = CoordinationLeader,
           .worker_count = WorkerCount,
           .id_in_cluster = IdInCluster};

@@ -396,8 +396,6 @@ void Coordinator::ReportAgentStarted(int executor_id, int64_t pid) {
 
 void Coordinator::ReportAgentExit(const AgentExit& exit) { plane_->agents().AgentExited(exit); }
 
-size_t Coordinator::KvWaitsForTest() const { return plane_->operators().KvWaits(); }
-
 void Coordinator::ReportAgentAwaited(int executor_id, absl::string_view why) {
   plane_->agents().AgentAwaited(executor_id, why);
 }

@@ -200,10 +200,8 @@ class Coordinator {
   // most a few seconds. Not from an observer.
   void Shutdown();
 
-  // How many gets of the key-value store wait for their key.
-  [[nodiscard]] size_t KvWaitsForTest() const;
-
  private:
+  friend class CoordinatorPeer;  // of tests
   explicit Coordinator(std::string cluster_id);
   [[nodiscard]] absl::Status Open(const CoordinatorOptions& options);
   void WithdrawClusterFile();

@@ -2,11 +2,12 @@
 //
 // A real coordinator for tests, whose agents are fake.
 //
-// Defines: StartCluster, Dial, kLong.
+// Defines: StartCluster, Dial, CoordinatorPeer, kLong.
 
 #ifndef CORE_COORDINATOR_COORDINATOR_TESTING_H_
 #define CORE_COORDINATOR_COORDINATOR_TESTING_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "core/base/status_matchers.h"
 #include "core/coordinator/coordinator.h"
 #include "core/coordinator/fake_agent.h"
+#include "core/coordinator/server/control_plane.h"
 #include "gtest/gtest.h"
 
 namespace millrace {
@@ -43,6 +45,15 @@ inline std::unique_ptr<FakeAgent> Dial(const Coordinator& coordinator, int execu
   options.executor_id = executor_id;
   return std::make_unique<FakeAgent>(options);
 }
+
+// Looks into a coordinator.
+class CoordinatorPeer {
+ public:
+  // How many gets of the key-value store wait for their key.
+  static size_t KvWaits(const Coordinator& coordinator) {
+    return coordinator.plane_->operators().KvWaits();
+  }
+};
 
 }  // namespace millrace
 

@@ -521,7 +521,7 @@ TEST(OperatorTest, TheKeyValueStoreIsTheNodesOwn) {
   waiter.Join();
   EXPECT_THAT(got, IsOkAndHolds("hello"));
   Thread ended("ended", [&] { got = client->KvGet("never", kLong); });
-  ASSERT_TRUE(Eventually([&] { return coordinator->KvWaitsForTest() == 1; }));
+  ASSERT_TRUE(Eventually([&] { return CoordinatorPeer::KvWaits(*coordinator) == 1; }));
   coordinator->Shutdown();
   ended.Join();
   EXPECT_FALSE(got.ok());

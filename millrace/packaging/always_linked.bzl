@@ -1,15 +1,9 @@
 """Libraries of this repository, all of each, for a shared library that nothing of its own asks for them."""
 
-load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+load(":toolchain.bzl", "TOOLCHAINS", "TOOLCHAIN_ATTRS", "toolchain_of")
 
 def _always_linked_impl(ctx):
-    toolchain = find_cpp_toolchain(ctx)
-    features = cc_common.configure_features(
-        ctx = ctx,
-        cc_toolchain = toolchain,
-        requested_features = ctx.features,
-        unsupported_features = ctx.disabled_features,
-    )
+    toolchain, features = toolchain_of(ctx)
     info = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps])
     inputs = []
     for given in info.linking_context.linker_inputs.to_list():
@@ -38,10 +32,10 @@ def _always_linked_impl(ctx):
 
 always_linked = rule(
     implementation = _always_linked_impl,
-    attrs = {
-        "deps": attr.label_list(providers = [CcInfo], mandatory = True),
-        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
-    },
+    attrs = dict(
+        TOOLCHAIN_ATTRS,
+        deps = attr.label_list(providers = [CcInfo], mandatory = True),
+    ),
     fragments = ["cpp"],
-    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+    toolchains = TOOLCHAINS,
 )

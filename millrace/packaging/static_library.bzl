@@ -12,16 +12,10 @@ beside the one in it. What else a program must link (Abseil, libsodium) is in <a
 order.
 """
 
-load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+load(":toolchain.bzl", "TOOLCHAINS", "TOOLCHAIN_ATTRS", "toolchain_of")
 
 def _static_library_impl(ctx):
-    toolchain = find_cpp_toolchain(ctx)
-    features = cc_common.configure_features(
-        ctx = ctx,
-        cc_toolchain = toolchain,
-        requested_features = ctx.features,
-        unsupported_features = ctx.disabled_features,
-    )
+    toolchain, features = toolchain_of(ctx)
     whole = []
     needed = []
     flags = []
@@ -76,12 +70,12 @@ rm "$object" "$object.all" "$object.weak" "$archive.symbols" "$archive.unique"
 
 static_library = rule(
     implementation = _static_library_impl,
-    attrs = {
-        "archive": attr.string(mandatory = True),
-        "deps": attr.label_list(providers = [CcInfo], mandatory = True),
-        "shared_library": attr.label(allow_single_file = True, mandatory = True),
-        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
-    },
+    attrs = dict(
+        TOOLCHAIN_ATTRS,
+        archive = attr.string(mandatory = True),
+        deps = attr.label_list(providers = [CcInfo], mandatory = True),
+        shared_library = attr.label(allow_single_file = True, mandatory = True),
+    ),
     fragments = ["cpp"],
-    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+    toolchains = TOOLCHAINS,
 )

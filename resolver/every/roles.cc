@@ -1,5 +1,6 @@
 #include "millrace/roles.h"
 
+#include "millrace/status_macros.h"
 #include "resolver/role_rules.h"
 #include "resolver/tensorflow/tensorflow_roles.h"
 
@@ -21,7 +22,11 @@ absl::StatusOr<std::string> CollectiveLeader(const ClusterSpec& spec,
                                              const std::optional<std::string>& task_type,
                                              const std::optional<int>& task_id,
                                              ResolverBehavior behavior) {
-  return RulesOf(behavior).collective_leader(spec, task_type, task_id);
+  if (spec.empty()) return std::string();
+  const RoleRules rules = RulesOf(behavior);
+  MILLRACE_RETURN_IF_ERROR(rules.check_task(spec, task_type, task_id));
+  if (task_type == "evaluator") return std::string();
+  return rules.coordination_leader(spec);
 }
 
 absl::StatusOr<std::string> CoordinationLeader(const ClusterSpec& spec, ResolverBehavior behavior) {

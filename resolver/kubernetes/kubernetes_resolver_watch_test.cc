@@ -3,8 +3,10 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -13,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "millrace/cluster_spec.h"
+#include "millrace/kubernetes_resolver.h"
 #include "millrace/membership.h"
 #include "resolver/kubernetes/client/fake_kubernetes_client.h"
 #include "resolver/kubernetes/client/pod.h"
@@ -25,17 +28,31 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST_F(KubernetesResolverTest, AWatchTellsEveryChange) {
+class KubernetesWatchTest : public KubernetesResolverTest {
+ protected:
+  // Begins to watch what Create() makes; updates_ has what is told.
+  void Watch() {
+    resolver_ = Create();
+    ASSERT_NE(resolver_, nullptr);
+    absl::StatusOr<std::unique_ptr<MembershipWatch>> watch = resolver_->Watch(updates_.callback());
+    ASSERT_THAT(watch, IsOk());
+    watch_ = *std::move(watch);
+  }
+
+  FakeClock clock_;
+  UpdateRecorder updates_;
+  std::unique_ptr<KubernetesResolver> resolver_;
+  std::unique_ptr<MembershipWatch> watch_;
+};
+
+TEST_F(KubernetesWatchTest, AWatchTellsEveryChange) {
   options_.job_to_label_mapping = {{"ps", {"app=p"}}, {"worker", {"app=w", "app=v"}}};
   client_->Put(MakePod("p", 0));
   client_->Put(MakePod("w", 0));
   client_->Put(MakePod("v", 5));
-  UpdateRecorder updates;
-  const auto resolver = Create();
-  absl::StatusOr<std::unique_ptr<MembershipWatch>> watch = resolver->Watch(updates.callback());
-  ASSERT_THAT(watch, IsOk());
+  Watch();
   MembershipUpdate update =
-      AwaitSpec(updates, R"({"ps":["10.0.0.0:8470"],"worker":["10.0.0.0:8470","10.0.0.5:8470"]})");
+      AwaitSpec(updates_, R"({"ps":["10.0.0.0:8470"],"worker":["10.0.0.0:8470","10.0.0.5:8470"]})");
   EXPECT_EQ(update.epoch, 1);
   EXPECT_EQ(update.diff.added.size(), 3u);
   EXPECT_GT(update.confirmed, absl::Now() - absl::Minutes(10));
@@ -44,7 +61,7 @@ TEST_F(KubernetesResolverTest, AWatchTellsEveryChange) {
   moved.pod_ip = "10.9.9.9";
   client_->Put(moved);
   update =
-      AwaitSpec(updates, R"({"ps":["10.0.0.0:8470"],"worker":["10.9.9.9:8470","10.0.0.5:8470"]})");
+      AwaitSpec(updates_, R"({"ps":["10.0.0.0:8470"],"worker":["10.9.9.9:8470","10.0.0.5:8470"]})");
   EXPECT_EQ(update.epoch, 2);
   EXPECT_EQ(update.diff.ToString(), "moved worker:0 10.0.0.0:8470 -> 10.9.9.9:8470");
 
@@ -52,25 +69,22 @@ TEST_F(KubernetesResolverTest, AWatchTellsEveryChange) {
   Pod relabelled = MakePod("p", 0);
   relabelled.labels = {{"app", "w"}};
   client_->Put(relabelled);
-  EXPECT_THAT(AwaitStatus(updates, absl::StatusCode::kFailedPrecondition).status,
+  EXPECT_THAT(AwaitStatus(updates_, absl::StatusCode::kFailedPrecondition).status,
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("job \"ps\": no pod")));
   client_->Delete("uid-p-0");
   Pod ps = MakePod("p", 1);
   client_->Put(ps);
   update =
-      AwaitSpec(updates, R"({"ps":["10.0.0.1:8470"],"worker":["10.9.9.9:8470","10.0.0.5:8470"]})");
-  watch->reset();
+      AwaitSpec(updates_, R"({"ps":["10.0.0.1:8470"],"worker":["10.9.9.9:8470","10.0.0.5:8470"]})");
+  watch_.reset();
   client_->Put(MakePod("w", 7));
   EXPECT_EQ(client_->running_watches(), 0);
 }
 
-TEST_F(KubernetesResolverTest, AWatchIsSilentAboutWhatDoesNotMatter) {
+TEST_F(KubernetesWatchTest, AWatchIsSilentAboutWhatDoesNotMatter) {
   client_->Put(MakePod("w", 0));
-  UpdateRecorder updates;
-  const auto resolver = Create();
-  const auto watch = resolver->Watch(updates.callback());
-  ASSERT_THAT(watch, IsOk());
-  AwaitSpec(updates, R"({"worker":["10.0.0.0:8470"]})");
+  Watch();
+  AwaitSpec(updates_, R"({"worker":["10.0.0.0:8470"]})");
   for (int i = 0; i < 100; ++i) {
     Pod pod = MakePod("w", 0);
     pod.annotations["beat"] = absl::StrCat(i);
@@ -78,25 +92,22 @@ TEST_F(KubernetesResolverTest, AWatchIsSilentAboutWhatDoesNotMatter) {
     client_->SendBookmarks();
   }
   client_->Put(MakePod("w", 1));
-  const auto next = updates.WaitForNext([](const MembershipUpdate&) { return true; });
+  const auto next = updates_.WaitForNext([](const MembershipUpdate&) { return true; });
   ASSERT_TRUE(next.has_value());
   EXPECT_EQ(next->epoch, 2);
 }
 
-TEST_F(KubernetesResolverTest, AWatchSaysThatTheServerIsLostAndFoundAgain) {
+TEST_F(KubernetesWatchTest, AWatchSaysThatTheServerIsLostAndFoundAgain) {
   client_->Put(MakePod("w", 0));
-  UpdateRecorder updates;
-  const auto resolver = Create();
-  const auto watch = resolver->Watch(updates.callback());
-  ASSERT_THAT(watch, IsOk());
-  AwaitSpec(updates, R"({"worker":["10.0.0.0:8470"]})");
+  Watch();
+  AwaitSpec(updates_, R"({"worker":["10.0.0.0:8470"]})");
   ASSERT_TRUE(client_->WaitUntil([&] { return client_->running_watches() == 1; }));
 
   client_->FailLists(absl::UnavailableError("connection refused"));
   client_->FailWatches(absl::UnavailableError("connection refused"));
   client_->EndWatches(absl::UnavailableError("connection reset"));
   client_->Put(MakePod("w", 1));
-  MembershipUpdate update = AwaitStatus(updates, absl::StatusCode::kUnavailable);
+  MembershipUpdate update = AwaitStatus(updates_, absl::StatusCode::kUnavailable);
   EXPECT_THAT(update.status, StatusIs(absl::StatusCode::kUnavailable,
                                       HasSubstr("job \"worker\" (app=w): connection re")));
   EXPECT_EQ(update.epoch, 1);
@@ -105,84 +116,71 @@ TEST_F(KubernetesResolverTest, AWatchSaysThatTheServerIsLostAndFoundAgain) {
 
   client_->FailLists(absl::OkStatus());
   client_->FailWatches(absl::OkStatus());
-  update = AwaitSpec(updates, R"({"worker":["10.0.0.0:8470","10.0.0.1:8470"]})");
+  update = AwaitSpec(updates_, R"({"worker":["10.0.0.0:8470","10.0.0.1:8470"]})");
   // The pod may come in the update that says the server is there again, or in the next.
   EXPECT_EQ(update.epoch, 2);
 
   // The same spec again is told too, if it was in doubt.
   client_->EndWatches(absl::UnavailableError("connection reset"));
-  AwaitStatus(updates, absl::StatusCode::kUnavailable);
-  update = AwaitStatus(updates, absl::StatusCode::kOk);
+  AwaitStatus(updates_, absl::StatusCode::kUnavailable);
+  update = AwaitStatus(updates_, absl::StatusCode::kOk);
   EXPECT_EQ(update.epoch, 2);
   EXPECT_TRUE(update.diff.empty());
 }
 
-TEST_F(KubernetesResolverTest, AWatchDoesNotTrustAServerThatDoesNotAnswer) {
-  FakeClock clock;
-  hooks_.clock = &clock;
+TEST_F(KubernetesWatchTest, AWatchDoesNotTrustAServerThatDoesNotAnswer) {
+  hooks_.clock = &clock_;
   client_->Put(MakePod("w", 0));
-  UpdateRecorder updates;
-  const auto resolver = Create();
-  const auto watch = resolver->Watch(updates.callback());
-  ASSERT_THAT(watch, IsOk());
-  AwaitSpec(updates, R"({"worker":["10.0.0.0:8470"]})");
+  Watch();
+  AwaitSpec(updates_, R"({"worker":["10.0.0.0:8470"]})");
   ASSERT_TRUE(client_->WaitUntil([&] { return client_->running_watches() == 1; }));
   client_->HangWatches(true);
   client_->EndWatches(absl::OkStatus());
   ASSERT_TRUE(client_->WaitUntil([&] { return client_->watches() == 2; }));
-  clock.AdvanceWall(absl::Hours(1));  // the date is not the time
+  clock_.AdvanceWall(absl::Hours(1));  // the date is not the time
   absl::SleepFor(absl::Milliseconds(30));
-  EXPECT_EQ(updates.updates().size(), 1u);
-  clock.Advance(absl::Seconds(4));
-  EXPECT_THAT(AwaitStatus(updates, absl::StatusCode::kUnavailable).status,
+  EXPECT_EQ(updates_.updates().size(), 1u);
+  clock_.Advance(absl::Seconds(4));
+  EXPECT_THAT(AwaitStatus(updates_, absl::StatusCode::kUnavailable).status,
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("has not answered")));
   client_->HangWatches(false);
-  EXPECT_EQ(AwaitStatus(updates, absl::StatusCode::kOk).epoch, 1);
+  EXPECT_EQ(AwaitStatus(updates_, absl::StatusCode::kOk).epoch, 1);
 }
 
-TEST_F(KubernetesResolverTest, AWatchTellsFaultsFromTheBeginning) {
+TEST_F(KubernetesWatchTest, AWatchTellsFaultsFromTheBeginning) {
   client_->FailLists(absl::PermissionDeniedError("need list"));
-  UpdateRecorder updates;
-  const auto resolver = Create();
-  const auto watch = resolver->Watch(updates.callback());
-  ASSERT_THAT(watch, IsOk());
-  const MembershipUpdate update = AwaitStatus(updates, absl::StatusCode::kPermissionDenied);
+  Watch();
+  const MembershipUpdate update = AwaitStatus(updates_, absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(update.epoch, 0);
   EXPECT_TRUE(update.spec.empty());
   client_->Put(MakePod("w", 0));
   client_->FailLists(absl::OkStatus());
-  EXPECT_EQ(AwaitSpec(updates, R"({"worker":["10.0.0.0:8470"]})").epoch, 1);
+  EXPECT_EQ(AwaitSpec(updates_, R"({"worker":["10.0.0.0:8470"]})").epoch, 1);
 }
 
-TEST_F(KubernetesResolverTest, AWatchOfWhatIsAvailableGrowsAndShrinks) {
+TEST_F(KubernetesWatchTest, AWatchOfWhatIsAvailableGrowsAndShrinks) {
   options_.completeness = PodCompleteness::kAvailable;
-  UpdateRecorder updates;
-  const auto resolver = Create();
-  const auto watch = resolver->Watch(updates.callback());
-  ASSERT_THAT(watch, IsOk());
-  AwaitSpec(updates, R"({"worker":{}})");
+  Watch();
+  AwaitSpec(updates_, R"({"worker":{}})");
   client_->Put(MakePod("w", 2));
-  AwaitSpec(updates, R"({"worker":{"2":"10.0.0.2:8470"}})");
+  AwaitSpec(updates_, R"({"worker":{"2":"10.0.0.2:8470"}})");
   client_->Put(MakePod("w", 0));
   client_->Put(MakePod("w", 1, "Pending"));
-  AwaitSpec(updates, R"({"worker":{"0":"10.0.0.0:8470","2":"10.0.0.2:8470"}})");
+  AwaitSpec(updates_, R"({"worker":{"0":"10.0.0.0:8470","2":"10.0.0.2:8470"}})");
   client_->Put(MakePod("w", 1));
-  AwaitSpec(updates, R"({"worker":["10.0.0.0:8470","10.0.0.1:8470","10.0.0.2:8470"]})");
+  AwaitSpec(updates_, R"({"worker":["10.0.0.0:8470","10.0.0.1:8470","10.0.0.2:8470"]})");
   client_->Delete("uid-w-0");
   const MembershipUpdate update =
-      AwaitSpec(updates, R"({"worker":{"1":"10.0.0.1:8470","2":"10.0.0.2:8470"}})");
+      AwaitSpec(updates_, R"({"worker":{"1":"10.0.0.1:8470","2":"10.0.0.2:8470"}})");
   EXPECT_EQ(update.diff.ToString(), "removed worker:0 10.0.0.0:8470");
 }
 
 // Whatever happens, and in whatever order it is heard of: in the end the watch says what a list
 // says.
-TEST_F(KubernetesResolverTest, AWatchEndsUpWithWhatAListSays) {
+TEST_F(KubernetesWatchTest, AWatchEndsUpWithWhatAListSays) {
   options_.completeness = PodCompleteness::kAvailable;
   options_.job_to_label_mapping = {{"worker", {"app=w", "app=v"}}, {"ps", {"app=p"}}};
-  UpdateRecorder updates;
-  const auto resolver = Create();
-  const auto watch = resolver->Watch(updates.callback());
-  ASSERT_THAT(watch, IsOk());
+  Watch();
   std::minstd_rand random(1);
   const auto one_of = [&random](int n) { return static_cast<int>(random() % n); };
   const char* const apps[] = {"w", "v", "p", "other"};
@@ -205,18 +203,18 @@ TEST_F(KubernetesResolverTest, AWatchEndsUpWithWhatAListSays) {
         client_->EndWatches(one_of(2) == 0 ? absl::OkStatus() : absl::DataLossError("garbled"));
       }
     }
-    const absl::StatusOr<ClusterSpec> listed = resolver->cluster_spec();
+    const absl::StatusOr<ClusterSpec> listed = resolver_->cluster_spec();
     ASSERT_THAT(listed, IsOk());
     // A last change makes sure that there is an update to wait for.
     Pod last = MakePod("p", 1000 + round);
     client_->Put(last);
-    const std::string expected = resolver->cluster_spec()->ToJson();
+    const std::string expected = resolver_->cluster_spec()->ToJson();
     EXPECT_NE(expected, listed->ToJson());
-    AwaitSpec(updates, expected);
+    AwaitSpec(updates_, expected);
   }
 }
 
-TEST_F(KubernetesResolverTest, AWatchNeedsACallback) {
+TEST_F(KubernetesWatchTest, AWatchNeedsACallback) {
   EXPECT_THAT(Create()->Watch(nullptr), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

@@ -78,15 +78,6 @@ absl::StatusOr<std::string> CoordinationLeader(const ClusterSpec& spec) {
   return FirstTaskOf("worker");
 }
 
-absl::StatusOr<std::string> CollectiveLeader(const ClusterSpec& spec,
-                                             const std::optional<std::string>& task_type,
-                                             const std::optional<int>& task_id) {
-  if (spec.empty()) return std::string();
-  MILLRACE_RETURN_IF_ERROR(Validate(spec, task_type, task_id));
-  if (task_type == "evaluator") return std::string();
-  return CoordinationLeader(spec);
-}
-
 absl::StatusOr<int> WorkerCount(const ClusterSpec& spec,
                                 const std::optional<std::string>& task_type) {
   MILLRACE_RETURN_IF_ERROR(Validate(spec, task_type, 0));
@@ -114,7 +105,7 @@ absl::StatusOr<int> IdInCluster(const ClusterSpec& spec,
 
 RoleRules TensorFlowRoleRules() {
   return {.is_chief = IsChief,
-          .collective_leader = CollectiveLeader,
+          .check_task = Validate,
           .coordination_leader = CoordinationLeader,
           .worker_count = WorkerCount,
           .id_in_cluster = IdInCluster};

@@ -28,8 +28,8 @@ import tempfile
 import time
 import zipfile
 
-# Of every JVM: few threads, little memory, no /tmp/hsperfdata.
-JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+from spark_distribution import JVM_OPTIONS
+
 WAIT_S = 180  # generous: five JVMs start, on a machine that may be busy
 
 _PR_SET_PDEATHSIG = 1

@@ -10,7 +10,8 @@ loopback that is this cluster's alone. Ended as SparkCluster ends what it starts
 import random
 import xml.sax.saxutils
 
-from spark_cluster import JVM_OPTIONS, SparkCluster
+from spark_cluster import SparkCluster
+from spark_distribution import JVM_OPTIONS
 
 _YARN = "org.apache.hadoop.yarn.server"
 _LOG4J = """\

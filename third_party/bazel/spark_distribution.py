@@ -126,7 +126,9 @@ rows.repartition(3).cache().count()
 rows.rdd.map(lambda row: row.id).sum()
 spark.stop()
 """
-_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+# Of every JVM: few threads, little memory, no /tmp/hsperfdata. Classes that are kept are of use to JVMs with these
+# options.
+JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 
 
 def _libjvm():
@@ -161,9 +163,9 @@ def _archive_classes(home):
                 "spark.driver.memory": "512m",
                 "spark.executor.memory": "512m",
                 "spark.sql.warehouse.dir": str(folder / "warehouse"),
-                "spark.driver.extraJavaOptions": f"{_JVM} -Xlog:disable -Xlog:all=error:stderr "
+                "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} -Xlog:disable -Xlog:all=error:stderr "
                 f"-XX:ArchiveClassesAtExit={folder}/classes.jsa -Djava.io.tmpdir={folder}",
-                "spark.executor.extraJavaOptions": _JVM,
+                "spark.executor.extraJavaOptions": JVM_OPTIONS,
             }
             command = [str(home / "bin/spark-submit"), "--master", "local-cluster[1,1,1024]"]
             for name, value in settings.items():
