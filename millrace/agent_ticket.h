@@ -19,9 +19,10 @@ struct AgentTicket {
   std::string coordinator_address;  // host:port
   std::string cluster_id;
   std::string ca_pem;
-  std::string
-      identity_pem;   // a client certificate of the cluster with its key: secret, as the token is
-  std::string token;  // secret: stdin, a 0600 file or an encrypted call; never argv or environment
+  // A client certificate of the cluster with its key. Secret, as the token is: both travel by
+  // stdin, a 0600 file or an encrypted call, never by argv or environment.
+  std::string identity_pem;
+  std::string token;
   std::string working_dir;  // of the node; empty: the agent's own
   // The slot's role, for launchers that find agents by it, and whether its node may be started
   // again elsewhere.

@@ -40,11 +40,12 @@
 namespace millrace {
 
 struct ClientOptions {
-  std::string address;         // host:port
-  std::string ca_pem;          // of the cluster
-  std::string identity_pem;    // a client certificate of the cluster with its key. A secret.
-  std::string viewer_token;    // for looking; an operator's will do too. A secret.
-  std::string operator_token;  // for StopCluster, RestartNode, Kv. Empty: these are refused here.
+  std::string address;       // host:port
+  std::string ca_pem;        // of the cluster
+  std::string identity_pem;  // a client certificate of the cluster with its key. A secret.
+  std::string viewer_token;  // for looking; an operator's will do too. A secret.
+  // For StopCluster, RestartNode, ListKeys and Kv...; empty: these are refused here. A secret.
+  std::string operator_token;
   absl::Duration timeout = absl::Seconds(10);  // of each call that does not say otherwise
   // Returns true if the caller knows that the cluster is gone for good, for instance because the
   // process behind a cluster file has ended. Called from the watch's thread. Null: the cluster

@@ -39,7 +39,7 @@ struct ClusterFile {
   // The process that runs the coordinator.
   std::string host;
   int64_t pid = 0;
-  uint64_t pid_started = 0;   // clock ticks since boot, as ProcessStartTime()
+  uint64_t pid_started = 0;   // clock ticks from boot to its start
   std::string pid_namespace;  // pids mean something in this one only
   absl::Time started;
   std::string program;  // of the nodes, for people

@@ -6,7 +6,7 @@
 // Defines: SlotState, SlotStateName(), SlotStatus, NodeFailure, FailureText(), FailureStatus(),
 // NodeRestart, RestartText(), QuarantinedHost, ClusterStatus.
 //
-//   for (const SlotStatus& slot : coordinator->Snapshot().slots) {
+//   for (const SlotStatus& slot : cluster->Status().slots) {
 //     std::cout << slot.role.ToString() << " " << SlotStateName(slot.state) << "\n";
 //   }
 //

@@ -3,7 +3,7 @@
 // How a node program reads the rows that are fed to it, and answers them in inference. The
 // counterpart of TensorFlowOnSpark's DataFeed.
 //
-// Defines: DataFeed, DataFeedOptions, EqualRanks, FeedPosition.
+// Defines: DataFeed, DataFeedOptions, EqualRanks, FeedRows, FeedPosition.
 //
 // Training:
 //

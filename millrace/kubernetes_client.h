@@ -1,9 +1,10 @@
 // File: millrace/kubernetes_client.h
 //
-// The part of the Kubernetes API that resolving needs, as an interface: HttpKubernetesClient asks a
-// real API server, programs and tests may bring their own (TensorFlow's override_client).
+// The part of the Kubernetes API that resolving needs, as an interface. A resolver makes one that
+// asks the API server; programs and tests may bring their own
+// (KubernetesResolverOptions::override_client).
 //
-// Defines: KubernetesClient, PodList, PodEvent.
+// Defines: KubernetesClient, PodSelection, PodList, PodEvent.
 
 #ifndef MILLRACE_KUBERNETES_CLIENT_H_
 #define MILLRACE_KUBERNETES_CLIENT_H_

@@ -61,7 +61,7 @@ class ResolverBase : public ClusterResolver {
  protected:
   struct BaseOptions {
     TaskProperties properties;
-    // Empty: what `millrace-gpu` sees (local_accelerators.h).
+    // Empty: what `millrace-gpu` sees.
     AcceleratorCounter count_accelerators;
   };
   explicit ResolverBase(BaseOptions options);

@@ -2,7 +2,7 @@
 //
 // The members of several resolvers as one cluster; TensorFlow's UnionResolver.
 //
-// Defines: UnionResolverOptions, UnionResolver.
+// Defines: UnionResolverOptions, UnionResolver, MergeClusterSpecs().
 //
 //   UnionResolverOptions options;
 //   options.resolvers.push_back(std::move(static_ps));

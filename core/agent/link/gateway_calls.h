@@ -1,8 +1,8 @@
 // File: core/agent/link/gateway_calls.h
 //
 // What a process that feeds asks of the coordinator, through its node's agent or `millrace-agent
-// gateway`: the methods `lookup`, `cause`, `report` and `announce` of docs/control_protocol.md, as
-// calls of the FeedGateway service.
+// gateway`: the methods of docs/control_protocol.md, section 6, as calls of the FeedGateway
+// service.
 //
 //   GatewayCalls gateway(&loop, token, [&] { return link.channel(); });
 //   if (GatewayCalls::Knows(method)) gateway.Start(method, params, [&](auto& outcome) { ... });
