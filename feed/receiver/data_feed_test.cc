@@ -247,5 +247,13 @@ TEST_F(DataFeedTest, CountsWhatWaitsAndWhereTheTimeWent) {
   EXPECT_TRUE(stats().program_done);
 }
 
+TEST_F(DataFeedTest, AProgramThatFailedIsNotDone) {
+  auto feed = GetFeed();
+  const auto stats = [&] { return core_->stats().queues[0]; };
+  EXPECT_FALSE(stats().program_done);
+  core_->Finish(absl::InternalError("as the test says")).IgnoreError();
+  EXPECT_FALSE(stats().program_done);
+}
+
 }  // namespace
 }  // namespace millrace

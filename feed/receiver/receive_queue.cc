@@ -375,6 +375,7 @@ absl::Status ReceiveQueue::Finish(const absl::Status& status) {
     Terminate(FeedMode::kTrain, why).IgnoreError();  // no results in training
     return Terminate(FeedMode::kInference, why);
   }
+  failed_ = true;
   const std::vector<SessionPtr> sessions = sessions_;
   train_stop_ = inference_stop_ = absl::StrCat(node_name_, " has failed");
   for (const SessionPtr& session : sessions) Fail(session.get(), status, /*program_ended=*/true);
@@ -571,7 +572,7 @@ FeedQueueStats ReceiveQueue::stats() const {
     stats.queued_rows += session->next_row - session->handed.row();
     stats.queued_bytes += session->received_bytes - session->released_bytes;
   }
-  stats.program_done = mode_.has_value() && Stopped(*mode_);
+  stats.program_done = mode_.has_value() && Stopped(*mode_) && !failed_;
   return stats;
 }
 

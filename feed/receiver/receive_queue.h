@@ -79,7 +79,8 @@ struct FeedQueueStats {
   absl::Duration decode_time;
   absl::Duration full_time;
   absl::Duration queued_time;
-  bool program_done = false;  // now: the program reads no more, in the mode it read last
+  // Now: the program reads no more, in the mode it read last, and has not failed.
+  bool program_done = false;
 };
 
 // Thread safety: none; ReceiverCore calls it with its lock held. Blocking: never.
@@ -301,6 +302,7 @@ class ReceiveQueue {
   // Ended inference sessions with rows that the program may still answer, oldest first.
   std::deque<SessionPtr> orphans_;
   // Empty unless the queue takes no more sessions of that mode; then it says why.
+  bool failed_ = false;  // Finish() was called with an error
   std::string train_stop_;
   std::string inference_stop_;
 
