@@ -63,9 +63,9 @@ absl::Status ReceiverLoop::Bind() {
   endpoints_.key = RandomHex(32);
   logins_.emplace(endpoints_.key);
   MILLRACE_ASSIGN_OR_RETURN(
-      zap_, ZapServer::Create(context_, [this](const ZapRequest& r) { return Admit(r); }));
+      zap_, ZapServer::Create(*context_, [this](const ZapRequest& r) { return Admit(r); }));
   MILLRACE_ASSIGN_OR_RETURN(
-      local_.socket, ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::PlainServer()));
+      local_.socket, ZmqSocket::Create(*context_, SocketType::kPull, SocketOptions::PlainServer()));
   MILLRACE_RETURN_IF_ERROR(local_.socket.StartMonitor());
   MILLRACE_ASSIGN_OR_RETURN(const int port,
                             BindTcp(&local_.socket, "127.0.0.1", options_.tcp_ports));
@@ -84,7 +84,7 @@ absl::Status ReceiverLoop::BindCurve() {
   curve_.curve = true;
   MILLRACE_ASSIGN_OR_RETURN(
       curve_.socket,
-      ZmqSocket::Create(context_, SocketType::kPull, SocketOptions::CurveServer(curve_keys_)));
+      ZmqSocket::Create(*context_, SocketType::kPull, SocketOptions::CurveServer(curve_keys_)));
   MILLRACE_RETURN_IF_ERROR(curve_.socket.StartMonitor());
   MILLRACE_ASSIGN_OR_RETURN(
       const int port,
@@ -323,6 +323,8 @@ void ReceiverLoop::CloseAll() {
   local_.socket.Close();
   curve_.socket.Close();
   zap_.reset();
+  // Waits for what is on its way out: the process may end at once when this thread has.
+  context_.reset();
 }
 
 // ---------------------------------------------------------------------------------------- Links
@@ -345,7 +347,7 @@ std::optional<uint64_t> ReceiverLoop::FindLink(const std::string& principal,
   auto link = std::make_unique<Link>();
   const std::string self = absl::StrCat("node/", options_.nonce);
   absl::StatusOr<ZmqSocket> socket = ZmqSocket::Create(
-      context_, SocketType::kPush,
+      *context_, SocketType::kPush,
       encrypted ? SocketOptions::Curve(curve_keys_, reply.curve_key)
                 : SocketOptions::Plain(
                       self, NodePassword(endpoints_.key, reply.challenge, principal, self)));

@@ -203,8 +203,8 @@ class ReceiverLoop {
   SocketTurns turns_;
   // Everything below belongs to the thread that holds turns_. The context outlives the sockets.
   std::thread::id claimed_by_;
-  absl::Status failure_;  // of a turn; no more are made
-  ZmqContext context_;
+  absl::Status failure_;               // of a turn; no more are made
+  std::optional<ZmqContext> context_;  // none once it is closed
   const std::shared_ptr<ReceiverCore> core_;
   const std::shared_ptr<ReceiverWaker> waker_;
   std::optional<ZapServer> zap_;

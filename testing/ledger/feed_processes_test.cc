@@ -153,25 +153,27 @@ class LiveSource final : public PartitionedSource {
   };
 };
 
+// Again and again: the last words of a process that ends at once are easily lost.
 TEST_F(FeedProcessesTest, AnEarlyStopEndsASourceThatWaitsForRows) {
-  Begin("stop");
-  const LiveSource source;
-  absl::Time stopped = absl::InfiniteFuture();
-  Thread watch("watch", [&] {
-    EXPECT_THAT(node_->WaitForEnd(), IsOk());
-    stopped = absl::Now();
-  });
-  const auto result = Train(source, "t");
-  const absl::Time returned = absl::Now();
-  watch.Join();
-  ASSERT_THAT(result, IsOk());
-  EXPECT_TRUE(result->terminated);
-  EXPECT_GE(result->rows(), 100);
-  EXPECT_LE(result->rows(), 500);
-  // A second is promised. On a machine that does ten other things it may be more.
-  std::printf("returned %s after the program's end\n",
-              absl::FormatDuration(returned - stopped).c_str());
-  EXPECT_LT(returned - stopped, absl::Seconds(5));
+  constexpr int kRounds = 20;
+  for (int round = 0; round < kRounds; ++round) {
+    Begin("stop");
+    const LiveSource source;
+    absl::Time stopped = absl::InfiniteFuture();
+    Thread watch("watch", [&] {
+      EXPECT_THAT(node_->WaitForEnd(), IsOk());
+      stopped = absl::Now();
+    });
+    const auto result = Train(source, "t");
+    const absl::Time returned = absl::Now();
+    watch.Join();
+    ASSERT_THAT(result, IsOk());
+    EXPECT_TRUE(result->terminated);
+    EXPECT_GE(result->rows(), 100);
+    EXPECT_LE(result->rows(), 500);
+    // A second is promised. On a machine that does ten other things it may be more.
+    EXPECT_LT(returned - stopped, absl::Seconds(5));
+  }
 }
 
 // A line of /proc/PID/status, in bytes.
