@@ -32,7 +32,12 @@ class MillraceCluster(clusters.ClusterEnv):  # type: ignore[misc]
     def get_coordinator_address(
         cls, timeout_secs: Optional[int] = None, override_coordinator_port: Optional[str] = None
     ) -> str:
-        return f"{os.environ['MASTER_ADDR']}:{override_coordinator_port or os.environ['MASTER_PORT']}"
+        host = os.environ["MASTER_ADDR"]
+        address = f"{host}:{override_coordinator_port or os.environ['MASTER_PORT']}"
+        if host == "127.0.0.1":
+            # Otherwise it listens on every interface, where nobody of this cluster is.
+            os.environ.setdefault("JAX_COORDINATOR_BIND_ADDRESS", address)
+        return address
 
     @classmethod
     def get_process_count(cls) -> int:
