@@ -72,7 +72,14 @@ class FakeNodeDirectory final : public NodeDirectory {
     return it->second;
   }
 
-  bool IsEqual(const std::string& /*queue*/) override { return false; }
+  void SetEqual() {
+    MutexLock lock(&mu_);
+    equal_ = true;
+  }
+  bool IsEqual(const std::string& /*queue*/) override {
+    MutexLock lock(&mu_);
+    return equal_;
+  }
   absl::Status Cause(const std::string& node) override {
     MutexLock lock(&mu_);
     return causes_[node];
@@ -84,6 +91,7 @@ class FakeNodeDirectory final : public NodeDirectory {
   std::map<std::string, FeedTarget> targets_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, absl::Status> causes_ ABSL_GUARDED_BY(mu_);
   int lookups_ ABSL_GUARDED_BY(mu_) = 0;
+  bool equal_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace millrace

@@ -252,24 +252,42 @@ absl::StatusOr<std::optional<FeedTarget>> FeederNodes::Acquire(By by, std::optio
   }
 }
 
-absl::StatusOr<std::optional<FeedTarget>> FeederNodes::AcquireNode(const std::string& node) {
+std::optional<std::string> FeederNodes::ClaimLowest(const std::map<std::string, int64_t>& levels) {
+  MutexLock lock(&mu_);
+  const auto lowest =
+      std::min_element(levels.begin(), levels.end(), [this](const auto& a, const auto& b) {
+        mu_.AssertHeld();
+        return std::pair(a.second, nodes_[a.first].active) <
+               std::pair(b.second, nodes_[b.first].active);
+      });
+  Node& node = nodes_[lowest->first];
+  if (node.active > 0) return std::nullopt;
+  ++node.active;
+  ++node.assigned;
+  return lowest->first;
+}
+
+absl::StatusOr<std::optional<FeedTarget>> FeederNodes::AcquireClaimed(const std::string& node) {
   const absl::Duration began = RealClock()->SteadyNow();
   absl::Duration pause = kFirstPause;
   while (true) {
     {
       MutexLock lock(&mu_);
       MILLRACE_RETURN_IF_ERROR(cancelled_);
-      if (!nodes_[node].reading) return std::optional<FeedTarget>();
+      if (!nodes_[node].reading) {
+        --nodes_[node].active;
+        return std::optional<FeedTarget>();
+      }
     }
     MILLRACE_ASSIGN_OR_RETURN(FeedTarget target, directory_->Lookup(node));
     switch (target.state) {
       case FeedTarget::State::kRunning:
-        AcquireAgain(node);
         return std::optional<FeedTarget>(std::move(target));
       case FeedTarget::State::kFailed:
         return FailedError(node);
       case FeedTarget::State::kFinished:
         StopReading(node);
+        Release(node);
         return std::optional<FeedTarget>();
       case FeedTarget::State::kStarting:
       case FeedTarget::State::kRestarting:

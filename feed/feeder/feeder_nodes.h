@@ -79,8 +79,12 @@ class FeederNodes {
   // has.
   [[nodiscard]] absl::StatusOr<std::optional<FeedTarget>> AcquireForMove(double rows);
 
-  // As Acquire(), for this node alone; nullopt if it reads no more.
-  [[nodiscard]] absl::StatusOr<std::optional<FeedTarget>> AcquireNode(const std::string& node);
+  // The node with the lowest of `levels`, which has them of all nodes, now with one partition more;
+  // nullopt while it has one under way. Does not look whether it runs: AcquireClaimed() does.
+  [[nodiscard]] std::optional<std::string> ClaimLowest(
+      const std::map<std::string, int64_t>& levels);
+  // As Acquire(), for the node that was claimed; nullopt, and it has one less, if it reads no more.
+  [[nodiscard]] absl::StatusOr<std::optional<FeedTarget>> AcquireClaimed(const std::string& node);
 
   // What AcquireNext() goes by. `partition_rows`: of a usual partition; 0 if nobody knows.
   void Observe(const std::map<std::string, NodeReading>& readings, double partition_rows);

@@ -1,7 +1,9 @@
 #include "feed/feeder/feeder_nodes.h"
 
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +85,29 @@ TEST(FeederNodesTest, WhenAllHaveFinishedNobodyReads) {
   EXPECT_TRUE(nodes.any_reading());
   EXPECT_EQ(Acquired(nodes), "");
   EXPECT_FALSE(nodes.any_reading());
+}
+
+TEST(FeederNodesTest, TheLowestNodeIsClaimedAndNoOtherWhileItIsBusy) {
+  ScriptedDirectory directory({{"worker:0", kRunning}, {"worker:1", kRunning}});
+  FeederNodes nodes(&directory, "input", absl::Seconds(1));
+  const std::map<std::string, int64_t> level = {{"worker:0", 5}, {"worker:1", 5}};
+  EXPECT_EQ(nodes.ClaimLowest(level), "worker:0");
+  EXPECT_EQ(nodes.ClaimLowest(level), "worker:1");
+  EXPECT_EQ(nodes.ClaimLowest(level), std::nullopt);
+  nodes.Release("worker:0");
+  EXPECT_EQ(nodes.ClaimLowest({{"worker:0", 6}, {"worker:1", 5}}), std::nullopt);
+  EXPECT_EQ(nodes.ClaimLowest({{"worker:0", 6}, {"worker:1", 7}}), "worker:0");
+}
+
+TEST(FeederNodesTest, AClaimOfANodeThatHasFinishedIsGivenBack) {
+  ScriptedDirectory directory({{"worker:0", FeedTarget::State::kFinished}});
+  FeederNodes nodes(&directory, "input", absl::Seconds(1));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(nodes.ClaimLowest({{"worker:0", 0}}), "worker:0");
+    const absl::StatusOr<std::optional<FeedTarget>> target = nodes.AcquireClaimed("worker:0");
+    ASSERT_THAT(target, IsOk());
+    EXPECT_FALSE(target->has_value());
+  }
 }
 
 TEST(FeederNodesTest, ANodeThatFailedIsTheError) {

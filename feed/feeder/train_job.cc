@@ -281,38 +281,30 @@ absl::Status TrainJob::Feed(WorkPtr& work) {
     // Taken back: the program has the last rows of it in hand. Nothing is left to be sent.
     const bool settles = received || state.end == SessionEnd::kDone ||
                          (state.end == SessionEnd::kOpen && state.revoked_row.has_value());
+    const bool failed = !settles && state.end == SessionEnd::kOpen;  // the source, or a long wait
     nodes_.Release(target->node, /*outstanding=*/settles);
-    {
-      MutexLock lock(&mu_);
-      feeding_.erase(work->session);
-    }
     if (received) {
       nodes_.Succeeded(target->node);
       Report(PartitionProgress::State::kReceived, *work);
     }
+    if (failed) work->session->Abort(status);
+    // At no time are its rows missing in Levels().
+    MutexLock lock(&mu_);
+    feeding_.erase(work->session);
+    level_cv_.SignalAll();
     if (settles) {
-      MutexLock lock(&mu_);
       outstanding_.push_back(std::move(work));
       return absl::OkStatus();
     }
-    if (state.end == SessionEnd::kOpen) {  // the source failed, or a wait took long
-      work->session->Abort(status);
-      return status;
-    }
-    MutexLock lock(&mu_);
+    if (failed) return status;
     Count(*work);
   }
 }
 
 // Where `work` goes next: anywhere, or, after a session that ended early, where Recover() says.
 absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
-  CheckEqual();
-  bool equal = false;
-  {
-    MutexLock lock(&mu_);
-    equal = equal_;
-  }
-  if (work.session == nullptr) return equal ? NextLevelTarget(work) : nodes_.AcquireNext();
+  if (work.session == nullptr) return FirstTarget();
+  const bool equal = CheckEqual();
   MILLRACE_ASSIGN_OR_RETURN(Recovery recovery, nodes_.Recover(*work.session));
   PrepareRefeed(work, recovery);
   if (equal && recovery.where == Recovery::Where::kNewAttempt) LevelAnew();
@@ -329,14 +321,36 @@ absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextTarget(Work& work) {
   return std::optional<FeedTarget>(std::move(recovery.target));
 }
 
-void TrainJob::CheckEqual() {
+bool TrainJob::CheckEqual() {
   {
     MutexLock lock(&mu_);
-    if (equal_) return;
+    if (equal_) return true;
   }
-  if (!directory_->IsEqual(options_.queue)) return;
+  if (!directory_->IsEqual(options_.queue)) return false;
   MutexLock lock(&mu_);
   equal_ = true;
+  return true;
+}
+
+absl::StatusOr<std::optional<FeedTarget>> TrainJob::FirstTarget() {
+  if (CheckEqual()) return LevelTarget();
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<FeedTarget> target, nodes_.AcquireNext());
+  // Nodes say so when their programs open the queue, perhaps only now.
+  if (!target.has_value() || !CheckEqual()) return target;
+  nodes_.Release(target->node);
+  return LevelTarget();
+}
+
+absl::StatusOr<std::optional<FeedTarget>> TrainJob::LevelTarget() {
+  std::optional<std::string> node;
+  {
+    MutexLock lock(&mu_);
+    while (!over_ && !(node = nodes_.ClaimLowest(Levels())).has_value()) {
+      level_cv_.WaitWithTimeout(&mu_, kLookAgain);
+    }
+    if (over_) return std::optional<FeedTarget>();  // EndTerminated() does nothing any more
+  }
+  return nodes_.AcquireClaimed(*node);
 }
 
 std::map<std::string, int64_t> TrainJob::Levels() {
@@ -362,31 +376,6 @@ void TrainJob::LevelAnew() {
   };
   for (const auto& session : feeding_) add(*session);
   for (const WorkPtr& work : outstanding_) add(*work->session);
-}
-
-std::string TrainJob::LowestFreeNode() {
-  std::map<std::string, int> busy = opening_;
-  for (const auto& session : feeding_) ++busy[session->target().node];
-  const std::map<std::string, int64_t> levels = Levels();
-  const auto lowest =
-      std::min_element(levels.begin(), levels.end(), [&](const auto& a, const auto& b) {
-        return std::pair(a.second, busy[a.first]) < std::pair(b.second, busy[b.first]);
-      });
-  return busy[lowest->first] == 0 ? lowest->first : "";
-}
-
-absl::StatusOr<std::optional<FeedTarget>> TrainJob::NextLevelTarget(Work& work) {
-  std::string node;
-  {
-    MutexLock lock(&mu_);
-    while (!over_ && (node = LowestFreeNode()).empty()) {
-      level_cv_.WaitWithTimeout(&mu_, kLookAgain);
-    }
-    if (over_) return std::optional<FeedTarget>();  // EndTerminated() does nothing any more
-    ++opening_[node];
-    work.opening = node;
-  }
-  return nodes_.AcquireNode(node);
 }
 
 void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
@@ -441,7 +430,6 @@ absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, Work& work)
   {
     MutexLock lock(&mu_);
     over = over_;
-    if (!work.opening.empty()) --opening_[std::exchange(work.opening, "")];
     if (!over) {
       work.session = session;
       feeding_.insert(work.session);
@@ -479,9 +467,9 @@ absl::Status TrainJob::Stream(Work& work) {
 void TrainJob::Watch() {
   while (true) {
     CollectOutstanding();
-    CheckEqual();
-    Balance();
-    CheckTerminated();
+    const bool equal = CheckEqual();
+    Balance(equal);
+    CheckTerminated(equal);
     std::string feed_id;
     {
       MutexLock lock(&mu_);
@@ -555,15 +543,13 @@ void TrainJob::CollectOutstanding() {
 
 // Tells what the nodes have to do, and, once nothing is left to give out, takes back what another
 // node will be done with sooner.
-void TrainJob::Balance() {
+void TrainJob::Balance(bool equal) {
   std::map<std::string, NodeReading> readings;
   std::vector<std::pair<std::shared_ptr<FeedSession>, SessionState>> open;
   double partition_rows = 0;
   bool all_given = false;
-  bool equal = false;
   {
     MutexLock lock(&mu_);
-    equal = equal_;
     if (done_partitions_ > 0) {
       partition_rows = static_cast<double>(done_rows_) / static_cast<double>(done_partitions_);
     }
@@ -625,12 +611,10 @@ bool TrainJob::MayStillMove() {
 }
 
 // A feeding thread that waits for the source does not see that its session has ended.
-void TrainJob::CheckTerminated() {
+void TrainJob::CheckTerminated(bool equal) {
   bool any = false;
-  bool equal = false;
   {
     MutexLock lock(&mu_);
-    equal = equal_;
     for (const std::shared_ptr<FeedSession>& session : feeding_) {
       if (session->state().end != SessionEnd::kTerminated) continue;
       nodes_.NoteTerminated(session->target().node);

@@ -157,7 +157,6 @@ class TrainJob {
     int breaks = 0;  // lost connections in a row without a row acknowledged in between
     std::optional<RefedRows> refed;  // to be counted when the next session begins
     absl::Duration reported;         // steady time of the last report
-    std::string opening;             // the node for which it counts in opening_
   };
   using WorkPtr = std::unique_ptr<Work>;
 
@@ -167,9 +166,10 @@ class TrainJob {
   WorkPtr TakeWork();
   absl::Status Feed(WorkPtr& work);
   absl::StatusOr<std::optional<FeedTarget>> NextTarget(Work& work);
-  absl::StatusOr<std::optional<FeedTarget>> NextLevelTarget(Work& work);
-  // The node that was given the fewest rows; empty while it has a partition under way.
-  std::string LowestFreeNode() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What a node gets that was not fed anywhere yet.
+  absl::StatusOr<std::optional<FeedTarget>> FirstTarget();
+  // The node that was given the fewest rows, as soon as it has no partition under way.
+  absl::StatusOr<std::optional<FeedTarget>> LevelTarget();
   // Rows that each node has had since LevelAnew(), or holds.
   std::map<std::string, int64_t> Levels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void LevelAnew();
@@ -179,10 +179,11 @@ class TrainJob {
   // The thread of Run().
   void Watch();
   void CollectOutstanding();
-  void Balance();
+  void Balance(bool equal);
   bool MayStillMove();
-  void CheckEqual();
-  void CheckTerminated();
+  // Whether all nodes are to get equally many rows. Once true, always.
+  bool CheckEqual();
+  void CheckTerminated(bool equal);
   bool AllReceived();
   absl::Duration NextDeadline();
   void CheckTimeouts();
@@ -220,8 +221,7 @@ class TrainJob {
   int in_hand_ ABSL_GUARDED_BY(mu_) = 0;                 // held by feeding threads
   std::list<WorkPtr> outstanding_ ABSL_GUARDED_BY(mu_);  // received, not acknowledged
   std::set<std::shared_ptr<FeedSession>> feeding_ ABSL_GUARDED_BY(mu_);  // of works in hand
-  bool equal_ ABSL_GUARDED_BY(mu_) = false;  // all nodes are to get equally many rows
-  std::map<std::string, int> opening_ ABSL_GUARDED_BY(mu_);          // works whose session comes
+  bool equal_ ABSL_GUARDED_BY(mu_) = false;  // what CheckEqual() said
   std::map<std::string, int64_t> used_before_ ABSL_GUARDED_BY(mu_);  // rows, at LevelAnew()
   CondVar level_cv_;                                                 // levels have changed
   std::set<std::shared_ptr<SourceCancel>> reading_ ABSL_GUARDED_BY(mu_);  // of works in hand

@@ -34,8 +34,11 @@ namespace millrace {
 class RecordingObserver final : public TrainObserver {
  public:
   void OnPartition(const PartitionProgress& report) override {
-    MutexLock lock(&mu_);
-    reports_.push_back(report);
+    {
+      MutexLock lock(&mu_);
+      reports_.push_back(report);
+    }
+    if (on_partition) on_partition(report);
   }
   absl::Status FeedEnd(const std::string& feed_id, bool aborted) override {
     {
@@ -61,6 +64,7 @@ class RecordingObserver final : public TrainObserver {
         [state](const PartitionProgress& report) { return report.state == state; });
   }
 
+  std::function<void(const PartitionProgress&)> on_partition;
   std::function<void(const std::string&)> on_feed_end;
   absl::Status result;
 

@@ -108,6 +108,38 @@ TEST_F(TrainJobTest, MoreNodesThanPartitionsIsFine) {
   EXPECT_EQ(result->rows(), 5);
 }
 
+// Of equal feeds. A partition is between two lists once it is received: its rows count all the same.
+TEST_F(TrainJobTest, TheNodeWithTheFewestRowsGetsTheNextPartition) {
+  AddNode("worker:0", FakeFeedNode::ReadAll());
+  AddNode("worker:1", FakeFeedNode::ReadAll());
+  directory_.SetEqual();
+  Notification first_received, last_begun;
+  std::string many, last;  // nodes
+  observer_.on_partition = [&](const PartitionProgress& report) {
+    if (report.state == PartitionProgress::State::kFeeding && report.partition == 2 &&
+        !last_begun.HasBeenNotified()) {
+      last = report.node;
+      last_begun.Notify();
+    }
+    if (report.state != PartitionProgress::State::kReceived) return;
+    if (report.partition == 0) {
+      many = report.node;
+      if (!first_received.HasBeenNotified()) first_received.Notify();
+      last_begun.WaitForNotificationWithTimeout(absl::Seconds(10));
+    } else if (report.partition == 1) {
+      first_received.WaitForNotification();
+    }
+  };
+  std::vector<std::vector<RecordBatch>> partitions;
+  partitions.push_back({Ids(0, 100)});
+  partitions.push_back({Ids(100, 1)});
+  partitions.push_back({Ids(101, 1)});
+  const absl::StatusOr<MemorySource> source = MemorySource::Create(std::move(partitions));
+  ASSERT_THAT(source, IsOk());
+  ASSERT_THAT(Run(*source, Options()), IsOk());
+  EXPECT_NE(last, many);
+}
+
 TEST_F(TrainJobTest, OptionsThatMakeNoSenseAreInvalid) {
   const MemorySource source = IdSource(1, 1);
   EXPECT_THAT(Run(source, Options()),
