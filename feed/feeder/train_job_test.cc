@@ -108,7 +108,7 @@ TEST_F(TrainJobTest, MoreNodesThanPartitionsIsFine) {
   EXPECT_EQ(result->rows(), 5);
 }
 
-// Of equal feeds. A partition is between two lists once it is received: its rows count all the same.
+// Of equal feeds. A received partition changes lists: its rows count all the same.
 TEST_F(TrainJobTest, TheNodeWithTheFewestRowsGetsTheNextPartition) {
   AddNode("worker:0", FakeFeedNode::ReadAll());
   AddNode("worker:1", FakeFeedNode::ReadAll());

@@ -53,6 +53,7 @@ void EqualSteps::Grant(const ReceiverGrant& grant) {
     repeat.clear();
     fatal_ = aborted_ = false;
     // An error of the call before stays until NextBatch has returned it.
+    if (error_taken_) error_ = absl::OkStatus();
   }
   if (aborted_) return;
   if (grant.generation != generation_) BeginGeneration(grant);
@@ -65,8 +66,8 @@ void EqualSteps::Grant(const ReceiverGrant& grant) {
   last_ = grant.last;
   if (grant.question != question_) answered_ = false;
   question_ = grant.question;
-  if (grant.fatal) {
-    error_ = grant.error;
+  if (grant.fatal && !fatal_) {
+    SetError(grant.error);
     fatal_ = true;
   }
 }
@@ -74,7 +75,7 @@ void EqualSteps::Grant(const ReceiverGrant& grant) {
 void EqualSteps::BeginGeneration(const ReceiverGrant& grant) {
   const int64_t in_batches = InBatches();
   // A rank that has been given nothing is in no step that another one may miss.
-  if (granted_ > 0 && in_batches + repeated_ > 0 && !grant.error.ok()) error_ = grant.error;
+  if (granted_ > 0 && in_batches + repeated_ > 0 && !grant.error.ok()) SetError(grant.error);
   before_ += in_batches + dropped_;
   dropped_before_ += dropped_;
   repeated_before_ += repeated_;
@@ -95,10 +96,16 @@ void EqualSteps::Abort(absl::string_view call, const absl::Status& status) {
     granted_ -= std::exchange(left_, 0);
   }
   aborted_ = true;
-  if (taken && !last_) error_ = status;
+  if (taken && !last_) SetError(status);
+}
+
+void EqualSteps::SetError(const absl::Status& error) {
+  error_ = error;
+  error_taken_ = false;
 }
 
 absl::Status EqualSteps::TakeError() {
+  error_taken_ = true;
   return fatal_ ? error_ : std::exchange(error_, absl::OkStatus());
 }
 

@@ -76,8 +76,12 @@ class EqualSteps {
   // The call has failed at its feeder.
   void Abort(absl::string_view call, const absl::Status& status);
   // What NextBatch has to return, once; and again as long as the call cannot go on.
-  [[nodiscard]] bool failed() const { return !error_.ok(); }
+  [[nodiscard]] bool failed() const { return !error_.ok() && !left_reading_; }
   [[nodiscard]] absl::Status TakeError();
+  // It has not returned it yet: the feed does not end before.
+  [[nodiscard]] bool owes_error() const { return failed() && !error_taken_; }
+  // The program reads no more: no error is of interest to it.
+  void LeaveReading() { left_reading_ = true; }
 
   // The call whose batches are given out; empty before the first grant.
   [[nodiscard]] const std::string& call() const { return call_; }
@@ -114,6 +118,7 @@ class EqualSteps {
   std::vector<RecordBatch> repeat;
 
  private:
+  void SetError(const absl::Status& error);
   // Rows of this generation that are in batches.
   [[nodiscard]] int64_t InBatches() const;
   [[nodiscard]] int64_t Rows() const;
@@ -132,8 +137,10 @@ class EqualSteps {
   uint64_t question_ = 0;
   bool answered_ = false;  // question_, in this generation
   absl::Status error_;
-  bool fatal_ = false;    // error_ stays
-  bool aborted_ = false;  // the call
+  bool error_taken_ = false;  // error_, at least once
+  bool fatal_ = false;        // error_ stays
+  bool aborted_ = false;      // the call
+  bool left_reading_ = false;
   int64_t before_ = 0;  // rows of the call that were in batches, or dropped, before this generation
   int64_t dropped_ = 0;
   int64_t repeated_ = 0;

@@ -266,7 +266,7 @@ void ReceiveQueue::HandOutPieces() {
 
 bool ReceiveQueue::Stopped(FeedMode mode) const {
   if (mode == FeedMode::kInference) return !inference_stop_.empty();
-  return !train_stop_.empty() &&
+  return !train_stop_.empty() && (equal_ == nullptr || !equal_->owes_error()) &&
          std::all_of(feeds_.begin(), feeds_.end(),
                      [](const TrainFeed& feed) { return feed.sessions.empty(); });
 }
@@ -350,6 +350,7 @@ void ReceiveQueue::EndFeed(FeedMode mode, absl::string_view why) {
 absl::Status ReceiveQueue::Terminate(FeedMode mode, absl::string_view why) {
   absl::Status result;
   (mode == FeedMode::kTrain ? train_stop_ : inference_stop_) = std::string(why);
+  if (mode == FeedMode::kTrain && equal_ != nullptr) equal_->LeaveReading();
   for (const SessionPtr& session : SessionsOf(mode)) {
     session->used_row = session->handed.row();
     if (FinishIfDone(session.get()) || IsAnswered(*session)) continue;

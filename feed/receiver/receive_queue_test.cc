@@ -247,6 +247,43 @@ TEST_F(ReceiveQueueTest, EndFeedLetsCompletePartitionsBeRead) {
   EXPECT_EQ(AskFor(2), State::kStop);
 }
 
+// The cluster is stopped as soon as a rank has failed, perhaps while the program uses a batch.
+TEST_F(ReceiveQueueTest, EqualRanksHearOfALostOneBeforeTheirFeedEnds) {
+  ASSERT_THAT(queue_.SetEqual(2, /*pad=*/false), IsOk());
+  queue_.SetMode(FeedMode::kTrain);
+  SessionPtr session = Train(0);
+  ASSERT_THAT(Feed(session, 6), IsOk());
+  ReceiverGrant grant = {.queue = "input", .feed_id = "f1", .generation = 1, .steps = 1};
+  queue_.equal()->Grant(grant);
+  EXPECT_THAT(Next(2), ElementsAre(0, 1));
+  grant.generation = 2;
+  grant.steps = 0;
+  grant.error = absl::AbortedError("worker:2 was killed by SIGKILL");
+  grant.fatal = true;
+  queue_.equal()->Grant(grant);
+  queue_.EndFeed(FeedMode::kTrain, "end");
+  EXPECT_FALSE(queue_.Stopped(FeedMode::kTrain));
+  for (const bool stopped : {false, true}) {  // the error is the answer to all that follow
+    EXPECT_EQ(queue_.Stopped(FeedMode::kTrain), stopped);
+    EXPECT_EQ(AskFor(2), State::kError);
+    EXPECT_THAT(queue_.equal()->TakeError(),
+                StatusIs(absl::StatusCode::kAborted, HasSubstr("worker:2")));
+  }
+}
+
+TEST_F(ReceiveQueueTest, ARankThatReadsNoMoreHearsOfNoError) {
+  ASSERT_THAT(queue_.SetEqual(2, /*pad=*/false), IsOk());
+  queue_.SetMode(FeedMode::kTrain);
+  ReceiverGrant grant = {.queue = "input", .feed_id = "f1", .generation = 1};
+  queue_.equal()->Grant(grant);
+  EXPECT_THAT(queue_.Terminate(FeedMode::kTrain, "done"), IsOk());
+  grant.error = absl::AbortedError("worker:2 was killed by SIGKILL");
+  grant.fatal = true;
+  queue_.equal()->Grant(grant);
+  EXPECT_TRUE(queue_.Stopped(FeedMode::kTrain));
+  EXPECT_EQ(AskFor(2), State::kStop);
+}
+
 TEST_F(ReceiveQueueTest, EndFeedReleasesAWaitingBatchAsATail) {
   queue_.SetMode(FeedMode::kTrain);
   FeedAll(Train(0), 3);
