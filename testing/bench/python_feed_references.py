@@ -82,8 +82,7 @@ def _read(loader, rows):
     for batch in loader:
         first = batch[0] if isinstance(batch, list) else next(iter(batch.values()))
         seen += len(first[0]) if isinstance(first, list) else len(first)
-    if seen != rows:
-        raise AssertionError(f"{seen} rows came of {rows}")
+    _expect(seen, rows)
 
 
 def _measure(shape, way, rows, repetitions, run):

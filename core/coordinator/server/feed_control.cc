@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "core/balance/node_load.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
@@ -206,19 +205,20 @@ bool FeedControl::IsEqual(absl::string_view queue) const {
 }
 
 std::vector<EqualCounts> FeedControl::WaitEqualCounts(absl::string_view feed_id,
-                                                      absl::Duration timeout, bool* settled) const {
+                                                      absl::Duration timeout, bool* settled) {
   bool known = false;
   if (settled == nullptr) settled = &known;
   MutexLock lock(&state_->mu);
-  const absl::Time deadline = absl::Now() + timeout;
-  while (true) {
-    std::optional<std::vector<EqualCounts>> counts = state_->equal.Counts(feed_id, settled);
-    if (!counts.has_value()) return {};
-    if (*settled || state_->shut_down || !state_->cancelled.ok() ||
-        state_->changed.WaitWithDeadline(&state_->mu, deadline)) {
-      return *std::move(counts);
-    }
-  }
+  std::optional<std::vector<EqualCounts>> counts;
+  ++waits_;
+  state_->WaitFor(timeout, [&]() -> std::optional<absl::Status> {
+    counts = state_->equal.Counts(feed_id, settled);
+    const bool over = state_->shut_down || !state_->cancelled.ok();
+    if (counts.has_value() && !*settled && !over) return std::nullopt;
+    return absl::OkStatus();
+  });
+  --waits_;
+  return std::move(counts).value_or(std::vector<EqualCounts>());
 }
 
 void FeedControl::JoinEqual(uint64_t stream_id, int executor_id, const v1::EqualJoin& request) {
@@ -244,7 +244,7 @@ void FeedControl::TellEqual(int executor_id, const v1::EqualRows& rows) {
                       .can_repeat = rows.can_repeat()});
   if (state_->equal.Calls().size() != calls) RefreshFed(rows.feed_id());
   state_->SendEqualGrants();
-  state_->changed.SignalAll();  // WaitEqualCounts()
+  FeedChanged();
 }
 
 void FeedControl::RefreshFed(absl::string_view feed_id) {

@@ -57,7 +57,7 @@ class FeedControl {
   // ranks.
   // `*settled`, unless null: whether they have.
   std::vector<EqualCounts> WaitEqualCounts(absl::string_view feed_id, absl::Duration timeout,
-                                           bool* settled) const;
+                                           bool* settled);
 
   // ---- for nodes: ranks that get equally many batches (section 11 of docs/feed_protocol.md). The
   // reply goes to the stream.
@@ -89,7 +89,7 @@ class FeedControl {
   // Whether what follows the rows that `last` has acknowledged may be fed to `target`.
   bool MayResume(const PartitionReport& last, const FeedTarget& target) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
-  // Wakes those that wait for a feed, after its ledger has changed.
+  // Wakes those that wait for a feed, after its ledger, or what its ranks say, has changed.
   void FeedChanged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
   void PlanMoves(absl::Duration now, const std::string& feed_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
@@ -103,7 +103,7 @@ class FeedControl {
   FeedLedger ledger_ ABSL_GUARDED_BY(state_->mu);
   FeedBalance balance_ ABSL_GUARDED_BY(state_->mu);
   FeedMoves moves_ ABSL_GUARDED_BY(state_->mu);
-  int waits_ ABSL_GUARDED_BY(state_->mu) = 0;  // calls of WaitFeed()
+  int waits_ ABSL_GUARDED_BY(state_->mu) = 0;  // calls of WaitFeed() and WaitEqualCounts()
 };
 
 }  // namespace millrace
