@@ -220,10 +220,10 @@ class TrainJob {
   std::deque<WorkPtr> again_ ABSL_GUARDED_BY(mu_);       // to be fed again; goes first
   int in_hand_ ABSL_GUARDED_BY(mu_) = 0;                 // held by feeding threads
   std::list<WorkPtr> outstanding_ ABSL_GUARDED_BY(mu_);  // received, not acknowledged
-  std::set<std::shared_ptr<FeedSession>> feeding_ ABSL_GUARDED_BY(mu_);  // of works in hand
-  bool equal_ ABSL_GUARDED_BY(mu_) = false;  // what CheckEqual() said
-  std::map<std::string, int64_t> used_before_ ABSL_GUARDED_BY(mu_);  // rows, at LevelAnew()
-  CondVar level_cv_;                                                 // levels have changed
+  std::set<std::shared_ptr<FeedSession>> feeding_ ABSL_GUARDED_BY(mu_);   // of works in hand
+  bool equal_ ABSL_GUARDED_BY(mu_) = false;                               // what CheckEqual() said
+  std::map<std::string, int64_t> used_before_ ABSL_GUARDED_BY(mu_);       // rows, at LevelAnew()
+  CondVar level_cv_;                                                      // levels have changed
   std::set<std::shared_ptr<SourceCancel>> reading_ ABSL_GUARDED_BY(mu_);  // of works in hand
   std::string feed_id_ ABSL_GUARDED_BY(mu_);
   int round_ ABSL_GUARDED_BY(mu_) = 0;
