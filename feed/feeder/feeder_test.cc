@@ -209,10 +209,142 @@ TEST_F(FeederTest, AChangedSchemaIsInvalidAndNamesTheColumn) {
 }
 
 TEST_F(FeederTest, NoAnswerToOpenIsUnavailable) {
-  auto feeder = Feeder::Start({.open_timeout = absl::Milliseconds(100)});
+  auto feeder = Feeder::Start({.open_timeout = absl::Seconds(1)});
   ASSERT_THAT(feeder, IsOk());
   FakeFeedNode node("worker:1", FakeFeedNode::Mute());
-  EXPECT_EQ((*feeder)->stats().bad_frames, 0);
+  auto session = (*feeder)->OpenSession(node.target(), Options());
+  ASSERT_THAT(session, IsOk());
+  EXPECT_THAT((*session)->Send(Ids(0, 1)),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no answer to OPEN")));
+  EXPECT_EQ((*session)->state().end, SessionEnd::kUnanswered);
+}
+
+TEST_F(FeederTest, AWrongKeyIsUnauthenticatedAtOnce) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+  FeedTarget target = node.target();
+  target.key = "stolen";
+  const absl::Time began = absl::Now();
+  auto session = Open(target, Options());
+  EXPECT_THAT(session->Send(Ids(0, 1)),
+              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("worker:1")));
+  EXPECT_EQ(session->state().end, SessionEnd::kRefused);
+  EXPECT_THAT(absl::Now() - began, Lt(absl::Seconds(3)));
+  EXPECT_TRUE(node.events().empty());
+}
+
+TEST_F(FeederTest, NobodyAtTheEndpointBreaksTheSession) {
+  FeedTarget target;
+  {
+    FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+    target = node.target();
+  }
+  auto session = Open(target, Options());
+  EXPECT_THAT(session->Send(Ids(0, 1)),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("nobody listens")));
+  EXPECT_EQ(session->state().end, SessionEnd::kBroken);
+}
+
+TEST_F(FeederTest, WithoutIpcTheFeederGoesByTcp) {
+  FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
+  FeedTarget target = node.target();
+  target.ipc_endpoint = "ipc://@millrace-of-another-namespace";
+  auto session = Open(target, Options());
+  EXPECT_THAT(session->Send(Ids(0, 5)), IsOk());
+  EXPECT_THAT(session->Finish(5), IsOk());
+  EXPECT_THAT(session->WaitDone(), IsOk());
+  EXPECT_THAT(node.events()[0].open.reply.endpoint, HasSubstr("tcp://127.0.0.1:"));
+}
+
+TEST_F(FeederTest, TheDeathOfTheNodeBreaksItsSessionsOnly) {
+  FakeFeedNode doomed("worker:1", FakeFeedNode::ReceiveOnly());
+  FakeFeedNode other("worker:2", FakeFeedNode::ReceiveOnly());
+  auto a = Open(doomed.target(), Options());
+  auto b = Open(other.target(), Options());
+  for (const auto& session : {a, b}) {
+    ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+    ASSERT_THAT(session->Finish(10), IsOk());
+    ASSERT_THAT(session->WaitReceived(), IsOk());
+  }
+  doomed.Kill();
+  EXPECT_THAT(a->WaitDone(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("lost")));
+  EXPECT_EQ(a->state().end, SessionEnd::kBroken);
+  EXPECT_EQ(b->state().end, SessionEnd::kOpen);
+  other.Post([](Session& s) { s.Done(10, 0); });
+  EXPECT_THAT(b->WaitDone(), IsOk());
+}
+
+TEST_F(FeederTest, WhatANodeSaidBeforeItDiedIsHeard) {
+  for (int i = 0; i < 20; ++i) {
+    FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
+    auto session = Open(node.target(), Options());
+    ASSERT_THAT(session->Send(Ids(0, 10)), IsOk());
+    ASSERT_THAT(session->Finish(10), IsOk());
+    ASSERT_THAT(session->WaitReceived(), IsOk());
+    node.Post([](Session& s) { s.Error(absl::InternalError("out of luck")); });
+    // LINGER 0 drops what is not on its way: let it be written, as a real node does before it
+    // exits.
+    ASSERT_THAT(session->WaitDone(), StatusIs(absl::StatusCode::kInternal, HasSubstr("luck")));
+    node.Kill();
+    EXPECT_EQ(session->state().end, SessionEnd::kError);
+  }
+}
+
+// The two connections of a node that exits do not break in the order in which it used them.
+TEST_F(FeederTest, RepliesUnderWayAreHeardAfterTheDataConnectionBroke) {
+  auto feeder = Feeder::Start({.drain_timeout = absl::Seconds(20)});
+  ASSERT_THAT(feeder, IsOk());
+  FakeFeedNode node("worker:1", FakeFeedNode::ReceiveOnly());
+  auto session = (*feeder)->OpenSession(node.target(), Options());
+  ASSERT_THAT(session, IsOk());
+  ASSERT_THAT((*session)->Send(Ids(0, 10)), IsOk());
+  ASSERT_THAT((*session)->Finish(10), IsOk());
+  ASSERT_THAT((*session)->WaitReceived(), IsOk());
+  node.CloseData();
+  // Long enough for the event to be handled, if not: the test passes for another reason.
+  Notification never;
+  EXPECT_FALSE(never.WaitForNotificationWithTimeout(absl::Milliseconds(50)));
+  node.Post([](Session& s) { s.Done(10, 0); });
+  EXPECT_THAT((*session)->WaitDone(), IsOk());
+  // And when the way back is gone too, there is nothing to wait for.
+  FakeFeedNode silent("worker:2", FakeFeedNode::ReceiveOnly());
+  auto other = (*feeder)->OpenSession(silent.target(), Options());
+  ASSERT_THAT((*other)->Send(Ids(0, 10)), IsOk());
+  ASSERT_THAT((*other)->Finish(10), IsOk());
+  ASSERT_THAT((*other)->WaitReceived(), IsOk());
+  const absl::Time began = absl::Now();
+  silent.Kill();
+  EXPECT_THAT((*other)->WaitDone(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(absl::Now() - began, Lt(absl::Seconds(10)));
+}
+
+TEST_F(FeederTest, ErrorsOfTheNodeKeepTheirCodeAndNameThePlace) {
+  FakeFeedNode node("worker:1", [](Session& session, FrameType) {
+    session.Error(absl::NotFoundError("no queue 'input', there are: images"));
+  });
+  auto session = Open(node.target(), Options());
+  EXPECT_THAT(session->Send(Ids(0, 1)),
+              StatusIs(absl::StatusCode::kNotFound,
+                       AllOf(HasSubstr("worker:1, partition 3 (queue 'input')"),
+                             HasSubstr("there are: images"))));
+}
+
+TEST_F(FeederTest, ANodeThatRefusedASessionIsFedByTheNext) {
+  bool refuses = true;
+  FakeFeedNode node("worker:1", [&refuses](Session& session, FrameType type) {
+    if (std::exchange(refuses, false)) {
+      session.Error(absl::FailedPreconditionError("this is another attempt"));
+    } else {
+      FakeFeedNode::ReadAll()(session, type);
+    }
+  });
+  auto refused = Open(node.target(), Options());
+  EXPECT_THAT(refused->Send(Ids(0, 1)), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                 HasSubstr("this is another attempt")));
+  auto session = Open(node.target(), Options());
+  ASSERT_THAT(session->Send(Ids(0, 1)), IsOk());
+  EXPECT_THAT(session->Finish(1), IsOk());
+  EXPECT_THAT(session->WaitDone(), IsOk());
+  EXPECT_EQ(feeder_->stats().bad_frames, 0);
 }
 
 TEST_F(FeederTest, TerminatedEndsTheSession) {
