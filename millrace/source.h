@@ -60,10 +60,11 @@ class RecordBatchReader {
   // have no rows. After an error the reader must not be used any more.
   [[nodiscard]] virtual absl::StatusOr<std::optional<RecordBatch>> Next() = 0;
 
-  // No more rows are wanted: the nodes have stopped reading, or the call has failed. A Next() that
-  // waits (for a queue, a socket, a user) is to return soon, with CANCELLED; the call ends only
-  // then. For any thread, at any time, more than once; must not block. Does nothing by default,
-  // which is right where Next() never takes long.
+  // No more rows are wanted of this reader: the nodes have stopped reading, the call has failed, or
+  // a node has died and the partition is about to be opened again. A Next() that waits (for a
+  // queue, a socket, a user) is to return soon, with CANCELLED; the call ends only then. For any
+  // thread, at any time, more than once; must not block. Does nothing by default, which is right
+  // where Next() never takes long.
   virtual void Cancel() {}
 };
 

@@ -107,9 +107,6 @@ class FeederNodes {
   // A session with the node got somewhere: its failures so far are forgotten.
   void Succeeded(const std::string& node);
 
-  // The session has ended with TERMINATED: its node reads no more. Recover() notes it too; this is
-  // for those who cannot wait until somebody asks.
-  void NoteTerminated(const std::string& node) { StopReading(node); }
   [[nodiscard]] bool any_reading() const;
 
   // Shared by the sessions with this attempt of the node.

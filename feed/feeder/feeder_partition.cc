@@ -1,6 +1,7 @@
 #include "feed/feeder/feeder_partition.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
@@ -23,28 +24,39 @@ void SourceCancel::Cancel() {
   if (reader != nullptr) reader->Cancel();
 }
 
+// What was read is forgotten.
 absl::Status FeederPartition::Open() {
-  absl::StatusOr<std::unique_ptr<RecordBatchReader>> reader =
+  const bool in_use = std::exchange(reading_, false);
+  std::shared_ptr<RecordBatchReader> last = std::exchange(reader_, nullptr);
+  read_error_ = absl::OkStatus();
+  DropAll();
+  read_row_ = 0;
+  mu_.Unlock();
+  if (in_use) last->Cancel();
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> opened =
       source_->Open(partition_, data_epoch_);
-  if (!reader.ok()) return SourceError(reader.status());
-  reader_ = *std::move(reader);
-  MutexLock lock(&cancel_->mu_);
-  cancel_->reader_ = reader_;
-  if (cancel_->cancelled_) return SourceError(absl::CancelledError("no more rows are wanted"));
-  return absl::OkStatus();
+  absl::Status status = opened.status();
+  std::shared_ptr<RecordBatchReader> reader;
+  if (opened.ok()) {
+    reader = *std::move(opened);
+    MutexLock lock(&cancel_->mu_);
+    cancel_->reader_ = reader;
+    if (cancel_->cancelled_) status = absl::CancelledError("no more rows are wanted");
+  }
+  last.reset();
+  mu_.Lock();
+  reader_ = std::move(reader);
+  return status.ok() ? status : SourceError(status);
 }
 
 absl::Status FeederPartition::Seek(int64_t row) {
+  MutexLock lock(&mu_);
   const bool kept = keep_ != nullptr && reader_ != nullptr && row <= read_row_ &&
                     (row == read_row_ || (!kept_.empty() && kept_.front().first_row <= row));
-  if (!kept) {
-    DropAll();
-    read_row_ = 0;
-    MILLRACE_RETURN_IF_ERROR(Open());
-  }
+  if (!kept) MILLRACE_RETURN_IF_ERROR(Open());
   position_ = row;
   while (read_row_ < row) {
-    Release(read_row_);
+    ReleaseLocked(read_row_);
     MILLRACE_ASSIGN_OR_RETURN(const bool more, Read());
     if (!more) {
       return absl::DataLossError(absl::StrCat("the source, partition ", partition_, ", epoch ",
@@ -55,29 +67,77 @@ absl::Status FeederPartition::Seek(int64_t row) {
   return absl::OkStatus();
 }
 
+bool FeederPartition::TakeOver() {
+  MutexLock lock(&mu_);
+  if (!waiting_) return false;
+  waiting_ = false;
+  ++turn_;
+  read_.SignalAll();
+  return true;
+}
+
 absl::StatusOr<bool> FeederPartition::Read() {
-  while (true) {
-    absl::StatusOr<std::optional<RecordBatch>> batch = reader_->Next();
-    if (!batch.ok()) return SourceError(batch.status());
-    if (!batch->has_value()) return false;
-    for (RecordBatch& piece : SliceBySize(**batch, target_bytes_)) {
-      const int64_t rows = piece.num_rows();
-      const int64_t bytes = keep_ == nullptr ? 0 : piece.byte_size();
-      kept_.push_back({read_row_, std::move(piece), bytes});
-      if (keep_ != nullptr) keep_->bytes_.fetch_add(bytes, std::memory_order_relaxed);
-      read_row_ += rows;
+  const int64_t turn = turn_;
+  const int64_t had = read_row_;
+  while (read_row_ == had) {
+    MILLRACE_RETURN_IF_ERROR(read_error_);
+    bool more = true;
+    waiting_ = true;
+    if (reading_) {
+      read_.Wait(&mu_);
+    } else {
+      more = ReadOnce();
     }
-    // What Next() has returned can be read again.
-    while (keep_ != nullptr && keep_->bytes() > keep_->limit_ &&
-           kept_.front().first_row + kept_.front().rows.num_rows() <= position_) {
-      DropFirst();
-    }
-    if (!(*batch)->empty()) return true;
+    if (turn != turn_) return absl::AbortedError("another thread goes on with the partition");
+    waiting_ = false;
+    if (!more) return false;
+  }
+  return true;
+}
+
+bool FeederPartition::ReadOnce() {
+  std::shared_ptr<RecordBatchReader> reader = reader_;
+  reading_ = true;
+  mu_.Unlock();
+  const absl::StatusOr<std::optional<RecordBatch>> batch = reader->Next();
+  std::vector<RecordBatch> pieces;
+  if (batch.ok() && batch->has_value()) pieces = SliceBySize(**batch, target_bytes_);
+  mu_.Lock();
+  if (reader != reader_) {  // the source was opened again meanwhile
+    mu_.Unlock();
+    reader.reset();
+    mu_.Lock();
+    return true;
+  }
+  reading_ = false;
+  read_.SignalAll();
+  if (!batch.ok()) {
+    read_error_ = SourceError(batch.status());
+    return true;
+  }
+  if (!batch->has_value()) return false;
+  Keep(std::move(pieces));
+  return true;
+}
+
+void FeederPartition::Keep(std::vector<RecordBatch> pieces) {
+  for (RecordBatch& piece : pieces) {
+    const int64_t rows = piece.num_rows();
+    const int64_t bytes = keep_ == nullptr ? 0 : piece.byte_size();
+    kept_.push_back({read_row_, std::move(piece), bytes});
+    if (keep_ != nullptr) keep_->bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    read_row_ += rows;
+  }
+  // What Next() has returned can be read again.
+  while (keep_ != nullptr && keep_->bytes() > keep_->limit_ && !kept_.empty() &&
+         kept_.front().first_row + kept_.front().rows.num_rows() <= position_) {
+    DropFirst();
   }
 }
 
 absl::StatusOr<std::optional<RecordBatch>> FeederPartition::Next() {
-  if (keep_ == nullptr) Release(position_);
+  MutexLock lock(&mu_);
+  if (keep_ == nullptr) ReleaseLocked(position_);
   if (position_ == read_row_) {
     MILLRACE_ASSIGN_OR_RETURN(const bool more, Read());
     if (!more) return std::optional<RecordBatch>();
@@ -93,6 +153,11 @@ absl::StatusOr<std::optional<RecordBatch>> FeederPartition::Next() {
 }
 
 void FeederPartition::Release(int64_t row) {
+  MutexLock lock(&mu_);
+  ReleaseLocked(row);
+}
+
+void FeederPartition::ReleaseLocked(int64_t row) {
   while (!kept_.empty() && kept_.front().first_row + kept_.front().rows.num_rows() <= row) {
     DropFirst();
   }

@@ -15,6 +15,13 @@
 //     rows.Release(acknowledged);
 //   }
 //   MILLRACE_RETURN_IF_ERROR(rows.Seek(acknowledged));  // the node is lost: from there again
+//
+// A thread that waits inside the source cannot be called back. Another one can go on in its place:
+//
+//   if (rows.TakeOver()) {  // the other thread's Next() returns ABORTED once the source lets it
+//     MILLRACE_RETURN_IF_ERROR(rows.Seek(acknowledged));
+//     ... rows.Next() ...   // what was read, and then what the other thread brings
+//   }
 
 #ifndef FEED_FEEDER_FEEDER_PARTITION_H_
 #define FEED_FEEDER_FEEDER_PARTITION_H_
@@ -24,6 +31,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -62,8 +70,8 @@ class KeepBudget {
   std::atomic<int64_t> bytes_{0};
 };
 
-// Thread safety: one thread at a time, cancel() aside. Blocking: Seek() and Next(), as the source
-// does.
+// Thread safety: Seek() and Next() are for the thread that holds it, one at a time; the others for
+// any thread. Blocking: Seek() and Next(), as the source does.
 class FeederPartition {
  public:
   // `source` and `keep` outlive this. Unless `keep` is nullptr, batches stay referred to (not
@@ -76,16 +84,25 @@ class FeederPartition {
         data_epoch_(data_epoch),
         target_bytes_(target_bytes),
         keep_(keep) {}
-  ~FeederPartition() { DropAll(); }
+  ~FeederPartition() {
+    MutexLock lock(&mu_);
+    DropAll();
+  }
   FeederPartition(const FeederPartition&) = delete;
   FeederPartition& operator=(const FeederPartition&) = delete;
 
   // The next Next() begins at `row`. Opens the source again, and skips what is before `row`, if
-  // that row is not kept. Errors of the source, and DATA_LOSS if it has fewer rows now.
+  // that row is not kept; a reader in which a thread still waits is cancelled then. Errors of the
+  // source, and DATA_LOSS if it has fewer rows now.
   [[nodiscard]] absl::Status Seek(int64_t row);
 
   // The next rows; never an empty batch; nullopt at the end. Requires Seek(). Errors of the source.
   [[nodiscard]] absl::StatusOr<std::optional<RecordBatch>> Next();
+
+  // True if the thread that holds this waits in Next() or Seek() for a row: the call returns
+  // ABORTED, as soon as the source's reader lets it, and that thread holds this no more. Another
+  // one may call Seek() at once, and is given what that reader yields.
+  [[nodiscard]] bool TakeOver();
 
   // Rows before `row` will not be asked for again.
   void Release(int64_t row);
@@ -94,7 +111,10 @@ class FeederPartition {
   [[nodiscard]] const std::shared_ptr<SourceCancel>& cancel() const { return cancel_; }
 
   // The row that Next() begins at.
-  [[nodiscard]] int64_t position() const { return position_; }
+  [[nodiscard]] int64_t position() const {
+    MutexLock lock(&mu_);
+    return position_;
+  }
 
  private:
   struct Piece {
@@ -102,13 +122,17 @@ class FeederPartition {
     RecordBatch rows;
     int64_t bytes;  // of keep_
   };
-  // Reads the source until `kept_` has a piece at its end that was not there before; false at the
-  // end.
-  absl::StatusOr<bool> Read();
-  void DropFirst();
-  void DropAll();
-  absl::Status SourceError(const absl::Status& status) const;
-  absl::Status Open();
+  // Reads the source, or waits for the thread that does, until `kept_` has a piece at its end that
+  // was not there before; false at the end. Lets go of mu_ meanwhile, as the next two do.
+  absl::StatusOr<bool> Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // One call of the reader. False at the end.
+  bool ReadOnce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Open() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Keep(std::vector<RecordBatch> pieces) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReleaseLocked(int64_t row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DropFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status SourceError(const absl::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const PartitionedSource* const source_;
   const int partition_;
@@ -117,10 +141,16 @@ class FeederPartition {
   KeepBudget* const keep_;  // nullptr: nothing is kept
 
   const std::shared_ptr<SourceCancel> cancel_ = std::make_shared<SourceCancel>();
-  std::shared_ptr<RecordBatchReader> reader_;  // shared with cancel_
-  int64_t read_row_ = 0;                       // rows before it were read from reader_
-  std::deque<Piece> kept_;                     // consecutive; the last ends at read_row_
-  int64_t position_ = 0;                       // within kept_, or read_row_
+  mutable Mutex mu_;
+  CondVar read_;                               // a call of reader_ is over, or turn_ has changed
+  int64_t turn_ ABSL_GUARDED_BY(mu_) = 0;      // calls of TakeOver() that returned true
+  bool waiting_ ABSL_GUARDED_BY(mu_) = false;  // the thread that holds this is in Read()
+  bool reading_ ABSL_GUARDED_BY(mu_) = false;  // a thread is inside reader_
+  std::shared_ptr<RecordBatchReader> reader_ ABSL_GUARDED_BY(mu_);  // shared with cancel_
+  absl::Status read_error_ ABSL_GUARDED_BY(mu_);                    // of reader_
+  int64_t read_row_ ABSL_GUARDED_BY(mu_) = 0;    // rows before it were read from reader_
+  std::deque<Piece> kept_ ABSL_GUARDED_BY(mu_);  // consecutive; the last ends at read_row_
+  int64_t position_ ABSL_GUARDED_BY(mu_) = 0;    // within kept_, or read_row_
 };
 
 }  // namespace millrace

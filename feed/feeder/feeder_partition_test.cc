@@ -1,12 +1,18 @@
 #include "feed/feeder/feeder_partition.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
 #include "core/base/status_matchers.h"
+#include "core/base/thread.h"
 #include "feed/source/id_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -119,6 +125,107 @@ TEST(FeederPartitionTest, WithoutKeepingSeekOpensTheSourceAgain) {
   ASSERT_THAT(rows.Next(), IsOk());
   ASSERT_THAT(rows.Seek(0), IsOk());
   EXPECT_THAT(Firsts(rows), ElementsAre(0, 4));
+  EXPECT_EQ(source.opened, 2);
+}
+
+// Another partition of the feed has used the budget up.
+TEST(FeederPartitionTest, ABatchWithoutRowsAddsNothingToWhatIsKept) {
+  CountingSource source;
+  KeepBudget keep(1);
+  FeederPartition other(&source, 0, 0, 1 << 20, &keep);
+  ASSERT_THAT(other.Seek(0), IsOk());
+  ASSERT_THAT(other.Next(), IsOk());
+  FeederPartition rows(&source, 0, 0, 1 << 20, &keep);
+  ASSERT_THAT(rows.Seek(0), IsOk());
+  ASSERT_THAT(rows.Next(), IsOk());
+  rows.Release(4);
+  EXPECT_THAT(Firsts(rows), ElementsAre(4));
+}
+
+// Yields rows 0 to 3, then waits for go, or for Cancel() for ever.
+class WaitingSource final : public PartitionedSource {
+ public:
+  int num_partitions() const override { return 1; }
+  bool deterministic() const override { return true; }
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int, int64_t) const override {
+    ++opened;
+    return std::make_unique<Reader>(this);
+  }
+  Notification go;
+  mutable Notification waiting, cancelled;
+  mutable std::atomic<int> opened{0};
+
+ private:
+  class Reader final : public RecordBatchReader {
+   public:
+    explicit Reader(const WaitingSource* source) : source_(source) {}
+    const Schema& schema() const override { return rows_.schema(); }
+    absl::StatusOr<std::optional<RecordBatch>> Next() override {
+      if (!std::exchange(begun_, true)) return std::optional(rows_);
+      source_->waiting.Notify();
+      source_->go.WaitForNotification();
+      return std::exchange(ended_, true) ? std::optional<RecordBatch>() : std::optional(Ids(4, 6));
+    }
+    void Cancel() override { source_->cancelled.Notify(); }
+
+   private:
+    const WaitingSource* const source_;
+    const RecordBatch rows_ = Ids(0, 4);
+    bool begun_ = false, ended_ = false;
+  };
+};
+
+TEST(FeederPartitionTest, AnotherThreadGoesOnWhereOneWaitsForTheSource) {
+  WaitingSource source;
+  KeepBudget keep(1 << 20);
+  FeederPartition rows(&source, 0, 0, 1 << 20, &keep);
+  ASSERT_THAT(rows.Seek(0), IsOk());
+  EXPECT_FALSE(rows.TakeOver()) << "nobody waits";
+  ASSERT_THAT(rows.Next(), IsOk());
+  EXPECT_FALSE(rows.TakeOver()) << "nobody waits";
+  absl::Status waited;
+  Thread waiting("waiting", [&] { waited = rows.Next().status(); });
+  source.waiting.WaitForNotification();
+  ASSERT_TRUE(rows.TakeOver());
+  EXPECT_FALSE(rows.TakeOver()) << "nobody holds it";
+  ASSERT_THAT(rows.Seek(1), IsOk());
+  auto again = rows.Next();
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ((*again)->num_rows(), 3);
+
+  // One that waits for the first one is relieved like it.
+  absl::Status second_waited;
+  Thread second("second", [&] { second_waited = rows.Next().status(); });
+  while (!rows.TakeOver()) absl::SleepFor(absl::Milliseconds(1));
+  second.Join();
+  EXPECT_THAT(second_waited, StatusIs(absl::StatusCode::kAborted));
+
+  ASSERT_THAT(rows.Seek(1), IsOk());
+  source.go.Notify();
+  EXPECT_THAT(Firsts(rows), ElementsAre(1, 4)) << "the first one's row too";
+  waiting.Join();
+  EXPECT_THAT(waited, StatusIs(absl::StatusCode::kAborted));
+  EXPECT_EQ(source.opened, 1);
+  EXPECT_FALSE(source.cancelled.HasBeenNotified());
+}
+
+TEST(FeederPartitionTest, AReaderThatIsLeftBehindIsCancelled) {
+  WaitingSource source;
+  KeepBudget keep(1 << 20);
+  FeederPartition rows(&source, 0, 0, 1 << 20, &keep);
+  ASSERT_THAT(rows.Seek(0), IsOk());
+  ASSERT_THAT(rows.Next(), IsOk());
+  rows.Release(4);
+  absl::Status waited;
+  Thread waiting("waiting", [&] { waited = rows.Next().status(); });
+  source.waiting.WaitForNotification();
+  ASSERT_TRUE(rows.TakeOver());
+  ASSERT_THAT(rows.Seek(0), IsOk());  // not kept
+  EXPECT_TRUE(source.cancelled.HasBeenNotified());
+  source.go.Notify();
+  EXPECT_THAT(Firsts(rows), ElementsAre(0, 4)) << "nothing of the first reader";
+  waiting.Join();
+  EXPECT_THAT(waited, StatusIs(absl::StatusCode::kAborted));
   EXPECT_EQ(source.opened, 2);
 }
 

@@ -13,6 +13,7 @@ namespace millrace {
 namespace {
 
 constexpr int kMaxFeedingThreads = 256;
+constexpr int kMaxDeposedThreads = 256;  // beyond it the source is waited for
 // Connections that are lost again and again without a row acknowledged in between.
 constexpr int kMaxBreaks = 16;
 constexpr int64_t kMaxRow = std::numeric_limits<int64_t>::max();
@@ -27,6 +28,13 @@ double RowsLeft(const SessionState& state, double partition_rows) {
   if (state.revoked_row.has_value()) return static_cast<double>(*state.revoked_row) - acked;
   if (state.end_row.has_value()) return static_cast<double>(*state.end_row) - acked;
   return std::max(static_cast<double>(state.sent_rows), partition_rows) - acked;
+}
+
+// Nothing is left to be sent, though the session may be open: what was taken back from the node
+// goes to another one once its program has used the rows that it has in hand.
+bool IsSettled(const SessionState& state) {
+  return state.end == SessionEnd::kDone ||
+         (state.end == SessionEnd::kOpen && state.revoked_row.has_value());
 }
 
 // Rows of a partition that was taken back.
@@ -117,6 +125,11 @@ absl::StatusOr<TrainTally> TrainJob::Run() {
 
 // Fewer than `count` do it too, if there is one.
 absl::Status TrainJob::StartThreads(int count) {
+  {
+    MutexLock lock(&mu_);
+    max_in_hand_ = std::max(max_in_hand_, count);
+    count = max_in_hand_ + deposed_;
+  }
   while (static_cast<int>(threads_.size()) < count) {
     absl::StatusOr<Thread> thread =
         Thread::Start(absl::StrCat("feed-train-", threads_.size()), [this] { FeedLoop(); });
@@ -162,7 +175,7 @@ void TrainJob::Fail(const absl::Status& status) {
     if (over_) return;
     failure_ = status;
     over_ = true;
-    open.assign(feeding_.begin(), feeding_.end());
+    for (const auto& [session, work] : feeding_) open.push_back(session);
     for (const WorkPtr& work : outstanding_) open.push_back(work->session);
     work_cv_.SignalAll();
     level_cv_.SignalAll();
@@ -174,7 +187,7 @@ void TrainJob::Fail(const absl::Status& status) {
 }
 
 void TrainJob::CancelReading() {
-  std::set<std::shared_ptr<SourceCancel>> reading;
+  std::multiset<std::shared_ptr<SourceCancel>> reading;
   {
     MutexLock lock(&mu_);
     reading = reading_;
@@ -232,8 +245,8 @@ void TrainJob::FeedLoop() {
     if (work != nullptr && work->session != nullptr) ReportEnd(*work);
     {
       MutexLock lock(&mu_);
-      --in_hand_;
-      reading_.erase(cancel);
+      if (work != nullptr) --in_hand_;
+      reading_.erase(reading_.find(cancel));
     }
     signal_->Raise();
   }
@@ -244,11 +257,15 @@ TrainJob::WorkPtr TrainJob::TakeWork() {
   while (true) {
     if (over_) return nullptr;
     WorkPtr work;
+    if (in_hand_ == max_in_hand_) {  // this thread was deposed once, and another one has its place
+      work_cv_.Wait(&mu_);
+      continue;
+    }
     if (!again_.empty()) {
       work = std::move(again_.front());
       again_.pop_front();
     } else if (next_epoch_ < options_.num_epochs) {
-      work = std::make_unique<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes,
+      work = std::make_shared<Work>(source_, next_partition_, next_epoch_, options_.batch_bytes,
                                     &keep_);
       if (++next_partition_ == source_->num_partitions()) {
         next_partition_ = 0;
@@ -264,8 +281,8 @@ TrainJob::WorkPtr TrainJob::TakeWork() {
   }
 }
 
-// Feeds `work` until a node has received all of it (then `work` is taken away), no node reads any
-// more, or the call fails.
+// Feeds `work` until a node has received all of it or another thread has taken it over (then it is
+// nullptr), no node reads any more, or the call fails.
 absl::Status TrainJob::Feed(WorkPtr& work) {
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<FeedTarget> target, NextTarget(*work));
@@ -273,26 +290,36 @@ absl::Status TrainJob::Feed(WorkPtr& work) {
       EndTerminated();
       return absl::OkStatus();
     }
-    MILLRACE_ASSIGN_OR_RETURN(const bool opened, OpenSession(*target, *work));
+    MILLRACE_ASSIGN_OR_RETURN(const bool opened, OpenSession(*target, work));
     if (!opened) return absl::OkStatus();  // the call is over
+    const std::shared_ptr<FeedSession> session = work->session;
     const absl::Status status = Stream(*work);
-    const SessionState state = work->session->state();
+    bool deposed;
+    {
+      MutexLock lock(&mu_);
+      deposed = feeding_.count(session) == 0;
+      if (deposed) --deposed_;
+    }
+    if (deposed) {
+      work = nullptr;
+      return absl::OkStatus();
+    }
+    const SessionState state = session->state();
     const bool received = status.ok();
-    // Taken back: the program has the last rows of it in hand. Nothing is left to be sent.
-    const bool settles = received || state.end == SessionEnd::kDone ||
-                         (state.end == SessionEnd::kOpen && state.revoked_row.has_value());
+    const bool settles = received || IsSettled(state);
     const bool failed = !settles && state.end == SessionEnd::kOpen;  // the source, or a long wait
     nodes_.Release(target->node, /*outstanding=*/settles);
     if (received) {
       nodes_.Succeeded(target->node);
       Report(PartitionProgress::State::kReceived, *work);
     }
-    if (failed) work->session->Abort(status);
+    if (failed) session->Abort(status);
     // At no time are its rows missing in Levels().
     MutexLock lock(&mu_);
-    feeding_.erase(work->session);
+    feeding_.erase(session);
     level_cv_.SignalAll();
     if (settles) {
+      --in_hand_;
       outstanding_.push_back(std::move(work));
       return absl::OkStatus();
     }
@@ -360,7 +387,7 @@ std::map<std::string, int64_t> TrainJob::Levels() {
   const auto add = [&levels](const FeedSession& session) {
     levels[session.target().node] += session.state().sent_rows - session.options().first_row;
   };
-  for (const auto& session : feeding_) add(*session);
+  for (const auto& [session, work] : feeding_) add(*session);
   for (const WorkPtr& work : outstanding_) add(*work->session);
   return levels;
 }
@@ -374,7 +401,7 @@ void TrainJob::LevelAnew() {
     mu_.AssertHeld();
     used_before_[session.target().node] += session.state().acked_rows - session.options().first_row;
   };
-  for (const auto& session : feeding_) add(*session);
+  for (const auto& [session, work] : feeding_) add(*session);
   for (const WorkPtr& work : outstanding_) add(*work->session);
 }
 
@@ -406,13 +433,13 @@ void TrainJob::PrepareRefeed(Work& work, const Recovery& recovery) {
 }
 
 // False if the call is over.
-absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, Work& work) {
+absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, const WorkPtr& work) {
   SessionOptions options{.queue = options_.queue,
                          .mode = FeedMode::kTrain,
-                         .partition = work.partition,
-                         .data_epoch = work.epoch,
+                         .partition = work->partition,
+                         .data_epoch = work->epoch,
                          .feeder_attempt = options_.feeder_attempt,
-                         .first_row = work.first_row,
+                         .first_row = work->first_row,
                          .feed_timeout = options_.feed_timeout,
                          .progress = nodes_.Progress(target),
                          .on_change = [signal = signal_] { signal->Raise(); }};
@@ -431,17 +458,17 @@ absl::StatusOr<bool> TrainJob::OpenSession(const FeedTarget& target, Work& work)
     MutexLock lock(&mu_);
     over = over_;
     if (!over) {
-      work.session = session;
-      feeding_.insert(work.session);
-      if (work.refed.has_value()) tally_.refed.push_back(*std::move(work.refed));
-      work.refed.reset();
+      work->session = session;
+      feeding_.emplace(session, work);
+      if (work->refed.has_value()) tally_.refed.push_back(*std::move(work->refed));
+      work->refed.reset();
     }
   }
   if (over) {
     session->Abort(absl::CancelledError("the Train call is over"));
     return false;
   }
-  Report(PartitionProgress::State::kFeeding, work);
+  Report(PartitionProgress::State::kFeeding, *work);
   return true;
 }
 
@@ -469,7 +496,7 @@ void TrainJob::Watch() {
     CollectOutstanding();
     const bool equal = CheckEqual();
     Balance(equal);
-    CheckTerminated(equal);
+    TakeOverWaiting();
     std::string feed_id;
     {
       MutexLock lock(&mu_);
@@ -555,7 +582,7 @@ void TrainJob::Balance(bool equal) {
     }
     all_given = next_epoch_ == options_.num_epochs && again_.empty();
     for (const auto& [node, rows] : tally_.rows_by_node) readings[node].acked_rows = rows;
-    for (const auto& session : feeding_) open.emplace_back(session, session->state());
+    for (const auto& [session, work] : feeding_) open.emplace_back(session, session->state());
     for (const WorkPtr& work : outstanding_) {
       open.emplace_back(work->session, work->session->state());
     }
@@ -610,18 +637,41 @@ bool TrainJob::MayStillMove() {
   return more_moves_ && RealClock()->SteadyNow() - acked_at_ < kOpenForMoves;
 }
 
-// A feeding thread that waits for the source does not see that its session has ended.
-void TrainJob::CheckTerminated(bool equal) {
-  bool any = false;
+// A feeding thread that waits for the source does not see that nothing is left to be sent in its
+// session. Other threads go on with what it has.
+void TrainJob::TakeOverWaiting() {
   {
     MutexLock lock(&mu_);
-    for (const std::shared_ptr<FeedSession>& session : feeding_) {
-      if (session->state().end != SessionEnd::kTerminated) continue;
-      nodes_.NoteTerminated(session->target().node);
-      any = true;
+    ended_in_hand_ = false;
+    if (over_) return;
+    for (auto it = feeding_.begin(); it != feeding_.end();) {
+      const auto& [session, work] = *it;
+      const SessionState state = session->state();
+      const bool settles = IsSettled(state);
+      if (state.end == SessionEnd::kOpen && !settles) {
+        ++it;
+        continue;
+      }
+      if (deposed_ >= kMaxDeposedThreads || !work->rows.TakeOver()) {
+        ended_in_hand_ = true;
+        ++it;
+        continue;
+      }
+      ++deposed_;
+      --in_hand_;
+      nodes_.Release(session->target().node, /*outstanding=*/settles);
+      if (settles) {
+        outstanding_.push_back(work);
+      } else {
+        Count(*work);
+        again_.push_back(work);
+        work_cv_.Signal();
+      }
+      level_cv_.SignalAll();
+      it = feeding_.erase(it);
     }
   }
-  if (any && (equal || !nodes_.any_reading())) EndTerminated();
+  StartThreads(0).IgnoreError();  // a deposed one that comes back does it too
 }
 
 void TrainJob::Count(const Work& work) {
@@ -638,7 +688,8 @@ absl::Duration TrainJob::NextDeadline() {
   MutexLock lock(&mu_);
   absl::Duration deadline = absl::InfiniteDuration();
   const absl::Duration now = RealClock()->SteadyNow();
-  if (nodes_.size() > 1) deadline = kLookAgain;  // a node that is silent becomes slower
+  // A node that is silent becomes slower; a thread may go and wait for the source.
+  if (nodes_.size() > 1 || ended_in_hand_) deadline = kLookAgain;
   if (!feed_ended_.has_value()) return deadline;
   for (const WorkPtr& work : outstanding_) {
     const absl::Duration last = std::max(*feed_ended_, work->session->options().progress->last());

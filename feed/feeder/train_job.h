@@ -17,6 +17,10 @@
 // the observer's FeedEnd() is called (NextBatch then returns the short tail); the call is over when
 // every row is acknowledged.
 //
+// A thread that waits for the source's next row does not see that its session has ended. Another
+// one takes its partition over then, and feeds what was read without waiting for that row, which
+// the waiting thread adds to it when it comes.
+//
 // Where programs read so that all nodes get equally many batches (docs/feed_protocol.md, section
 // 11), a partition goes to the node that was given the fewest rows, which has no other one under
 // way, and stays there. So nodes differ by the rows of one partition at most. A node that stops
@@ -78,7 +82,8 @@ struct TrainJobOptions {
   int64_t num_epochs = 1;
   // The longest time without progress, and the longest wait for a node that restarts.
   absl::Duration feed_timeout = kDefaultFeedTimeout;
-  std::optional<int> max_feeding_threads;    // absent: one per fed node; at most 256
+  // Partitions that are fed at a time. Absent: one per fed node; at most 256.
+  std::optional<int> max_feeding_threads;
   int64_t batch_bytes = kDefaultBatchBytes;  // size that batches are cut to
   // Batches that were sent and are not acknowledged are kept, up to this size in all, to be sent
   // again; beyond it the source is read again. Only of a deterministic source.
@@ -142,7 +147,8 @@ class TrainJob {
   void Cancel(const absl::Status& status);
 
  private:
-  // A partition that is not over yet. Held by one thread at a time.
+  // A partition that is not over yet. Held by one thread at a time. A deposed one, which it was
+  // taken over from, may still be inside `rows`, and looks at nothing else of it.
   struct Work {
     Work(const PartitionedSource* source, int partition, int64_t epoch, int64_t batch_bytes,
          KeepBudget* keep)
@@ -158,7 +164,7 @@ class TrainJob {
     std::optional<RefedRows> refed;  // to be counted when the next session begins
     absl::Duration reported;         // steady time of the last report
   };
-  using WorkPtr = std::unique_ptr<Work>;
+  using WorkPtr = std::shared_ptr<Work>;
 
   absl::Status Validate() const;
   // Feeding threads.
@@ -173,8 +179,9 @@ class TrainJob {
   // Rows that each node has had since LevelAnew(), or holds.
   std::map<std::string, int64_t> Levels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void LevelAnew();
+  // Those that are missing to feed `count` partitions at a time, or as many as before.
   absl::Status StartThreads(int count);
-  absl::StatusOr<bool> OpenSession(const FeedTarget& target, Work& work);
+  absl::StatusOr<bool> OpenSession(const FeedTarget& target, const WorkPtr& work);
   absl::Status Stream(Work& work);
   // The thread of Run().
   void Watch();
@@ -183,7 +190,7 @@ class TrainJob {
   bool MayStillMove();
   // Whether all nodes are to get equally many rows. Once true, always.
   bool CheckEqual();
-  void CheckTerminated(bool equal);
+  void TakeOverWaiting();
   bool AllReceived();
   absl::Duration NextDeadline();
   void CheckTimeouts();
@@ -219,12 +226,16 @@ class TrainJob {
   int next_partition_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<WorkPtr> again_ ABSL_GUARDED_BY(mu_);       // to be fed again; goes first
   int in_hand_ ABSL_GUARDED_BY(mu_) = 0;                 // held by feeding threads
+  int max_in_hand_ ABSL_GUARDED_BY(mu_) = 0;             // only grows
+  int deposed_ ABSL_GUARDED_BY(mu_) = 0;                 // threads whose work was taken over
   std::list<WorkPtr> outstanding_ ABSL_GUARDED_BY(mu_);  // received, not acknowledged
-  std::set<std::shared_ptr<FeedSession>> feeding_ ABSL_GUARDED_BY(mu_);   // of works in hand
-  bool equal_ ABSL_GUARDED_BY(mu_) = false;                               // what CheckEqual() said
-  std::map<std::string, int64_t> used_before_ ABSL_GUARDED_BY(mu_);       // rows, at LevelAnew()
-  CondVar level_cv_;                                                      // levels have changed
-  std::set<std::shared_ptr<SourceCancel>> reading_ ABSL_GUARDED_BY(mu_);  // of works in hand
+  // Works in hand, by their sessions.
+  std::map<std::shared_ptr<FeedSession>, WorkPtr> feeding_ ABSL_GUARDED_BY(mu_);
+  bool equal_ ABSL_GUARDED_BY(mu_) = false;                          // what CheckEqual() said
+  std::map<std::string, int64_t> used_before_ ABSL_GUARDED_BY(mu_);  // rows, at LevelAnew()
+  CondVar level_cv_;                                                 // levels have changed
+  // Of the works that feeding threads hold or, once deposed, held.
+  std::multiset<std::shared_ptr<SourceCancel>> reading_ ABSL_GUARDED_BY(mu_);
   std::string feed_id_ ABSL_GUARDED_BY(mu_);
   int round_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<absl::Duration> feed_ended_ ABSL_GUARDED_BY(mu_);  // steady time; of feed_id_
@@ -235,9 +246,10 @@ class TrainJob {
   absl::Status failure_ ABSL_GUARDED_BY(mu_);  // the first; implies over_
   TrainTally tally_ ABSL_GUARDED_BY(mu_);
   // Of the thread of Run().
-  bool more_moves_ = false;    // some will be worth it later
-  int64_t acked_rows_ = 0;     // by all nodes, when Balance() looked last
-  absl::Duration acked_at_{};  // steady time when that grew last
+  bool more_moves_ = false;     // some will be worth it later
+  bool ended_in_hand_ = false;  // a session, whose thread does not wait for the source now
+  int64_t acked_rows_ = 0;      // by all nodes, when Balance() looked last
+  absl::Duration acked_at_{};   // steady time when that grew last
   std::vector<Thread> threads_;
 };
 

@@ -1,5 +1,6 @@
 #include "feed/feeder/train_job.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -304,6 +305,19 @@ TEST_F(TrainJobTest, AnEarlyStopEndsTheSourceThatWaits) {
   EXPECT_GE(source.cancelled, 1);
 }
 
+TEST_F(TrainJobTest, AnErrorOfANodeEndsTheSourceThatWaits) {
+  WaitingSource source;
+  AddNode("worker:0", [&source](Session& session, FrameType type) {
+    FakeFeedNode::ReceiveOnly()(session, type);
+    if (type != FrameType::kBatch) return;
+    source.waiting.WaitForNotification();
+    session.Error(absl::InvalidArgumentError("column x"));
+  });
+  EXPECT_THAT(Run(source, Options()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("column x")));
+  EXPECT_GE(source.cancelled, 1);
+}
+
 TEST_F(TrainJobTest, CancelEndsTheSourceThatWaits) {
   WaitingSource source;
   AddNode("worker:0", FakeFeedNode::ReadAll());
@@ -561,6 +575,132 @@ TEST_F(LostConnectionTest, BeginsAgainIfTheSourceIsNotDeterministic) {
   EXPECT_EQ(nodes_[1]->values(), IdRange(0, 30));
   EXPECT_EQ(result->refed_rows(), 30);
   EXPECT_EQ(observer_.Count(PartitionProgress::State::kRefeeding), 1);
+}
+
+// ---- while the source waits
+
+// Yields rows 0 to 9, then, once Notify()ed, 10 to 14. Its readers cannot be cancelled.
+class LiveSource final : public PartitionedSource {
+ public:
+  explicit LiveSource(bool deterministic = true) : deterministic_(deterministic) {}
+  int num_partitions() const override { return 1; }
+  bool deterministic() const override { return deterministic_; }
+  absl::StatusOr<std::unique_ptr<RecordBatchReader>> Open(int, int64_t) const override {
+    ++opened;
+    return std::make_unique<Reader>(this);
+  }
+  Notification go;
+  mutable Notification waiting;
+  mutable std::atomic<int> opened{0};
+
+ private:
+  class Reader final : public RecordBatchReader {
+   public:
+    explicit Reader(const LiveSource* source) : source_(source) {}
+    const Schema& schema() const override { return rows_.schema(); }
+    absl::StatusOr<std::optional<RecordBatch>> Next() override {
+      if (batch_ == 2) return std::optional<RecordBatch>();
+      if (batch_++ == 0) return std::optional(rows_);
+      source_->waiting.Notify();
+      source_->go.WaitForNotification();
+      return std::optional(Ids(10, 5));
+    }
+
+   private:
+    const LiveSource* const source_;
+    const RecordBatch rows_ = Ids(0, 10);
+    int batch_ = 0;
+  };
+
+  const bool deterministic_;
+};
+
+class LiveSourceTest : public TrainJobTest {
+ protected:
+  // Once it has a batch, worker:0 acknowledges the rows before `row` and dies; the next one, which
+  // is returned, does as `script` says, and has a batch too although the source waits.
+  FakeFeedNode& Replace(FakeFeedNode& node, int64_t row, const std::string& nonce,
+                        FakeFeedNode::Script script) {
+    EXPECT_TRUE(node.WaitFor(HasBatch));
+    node.Post([row](Session& session) { session.Ack(row); });
+    FakeFeedNode& next = AddNode("worker:0", std::move(script), nonce);
+    node.Kill();
+    EXPECT_TRUE(next.WaitFor(HasBatch));
+    return next;
+  }
+
+  static bool HasBatch(const std::vector<Event>& events) {
+    return std::any_of(events.begin(), events.end(),
+                       [](const Event& event) { return event.type == FrameType::kBatch; });
+  }
+};
+
+TEST_F(LiveSourceTest, WhatALostConnectionHadIsFedAgainWithoutTheNextRow) {
+  LiveSource source;
+  FakeFeedNode* node = &AddNode("worker:0", FakeFeedNode::ReceiveOnly(), "same");
+  Thread life("life", [&] {
+    source.waiting.WaitForNotification();
+    node = &Replace(*node, 4, "same", FakeFeedNode::ReceiveOnly());
+    EXPECT_EQ(node->values(), IdRange(4, 10));
+    node = &Replace(*node, 6, "same", FakeFeedNode::ReadAll());
+    EXPECT_EQ(node->values(), IdRange(6, 10));
+    source.go.Notify();
+  });
+  auto result = Run(source, Options());
+  life.Join();
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(node->values(), IdRange(6, 15));
+  EXPECT_EQ(result->rows(), 15);
+  EXPECT_EQ(result->refed_rows(), 6 + 4);
+  EXPECT_EQ(source.opened, 1) << "what was read is kept";
+}
+
+// The second time from a reader of its own.
+TEST_F(LiveSourceTest, ARestartedNodeIsFedFromRowZeroWithoutTheNextRow) {
+  LiveSource source(/*deterministic=*/false);
+  FakeFeedNode* node = &AddNode("worker:0", FakeFeedNode::ReceiveOnly(), "old");
+  Thread life("life", [&] {
+    source.waiting.WaitForNotification();
+    node = &Replace(*node, 4, "new", FakeFeedNode::ReadAll());
+    source.go.Notify();
+  });
+  auto result = Run(source, Options());
+  life.Join();
+  ASSERT_THAT(result, IsOk());
+  EXPECT_EQ(node->values(), IdRange(0, 15));
+  EXPECT_EQ(result->rows_by_node["worker:0"], 4 + 15);
+  EXPECT_EQ(result->refed_rows(), 10);
+  EXPECT_EQ(source.opened, 2);
+}
+
+TEST_F(LiveSourceTest, WhatATerminatedNodeDidNotUseGoesToAnotherWithoutTheNextRow) {
+  LiveSource source;
+  std::atomic<bool> told = false;
+  Notification elsewhere;
+  const auto script = [&](Session& session, FrameType type) {
+    if (type != FrameType::kBatch || told.exchange(true)) {
+      FakeFeedNode::ReadAll()(session, type);
+      if (type == FrameType::kBatch) elsewhere.Notify();
+      return;
+    }
+    source.waiting.WaitForNotification();
+    session.Received(session.row);
+    session.Ack(4);
+    session.Terminated();
+  };
+  AddNode("worker:0", script);
+  AddNode("worker:1", script);
+  Thread life("life", [&] {
+    EXPECT_TRUE(elsewhere.WaitForNotificationWithTimeout(absl::Seconds(40)));
+    source.go.Notify();
+  });
+  auto result = Run(source, Options());
+  life.Join();
+  ASSERT_THAT(result, IsOk());
+  EXPECT_FALSE(result->terminated);
+  EXPECT_EQ(result->rows(), 15);
+  EXPECT_THAT(result->refed, IsEmpty());
+  EXPECT_EQ(source.opened, 1);
 }
 
 TEST_F(TrainJobTest, ARefusedKeyFailsAtOnce) {
