@@ -2,18 +2,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "core/base/random.h"
 #include "core/base/status_matchers.h"
 #include "feed/feeder/fake_feed_node.h"
 #include "feed/feeder/feeder.h"
-#include "feed/feeder/node_directory.h"
+#include "feed/feeder/feeder_fixture.h"
 #include "feed/ipc/ipc.h"
 #include "feed/source/id_source.h"
 #include "feed/wire/frame.h"
@@ -31,30 +28,7 @@ using ::testing::HasSubstr;
 using Event = FakeFeedNode::Event;
 using Session = FakeFeedNode::Session;
 
-class FeederPeerTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    auto feeder = Feeder::Start({.open_timeout = absl::Seconds(5)});
-    ASSERT_THAT(feeder, IsOk());
-    feeder_ = *std::move(feeder);
-  }
-
-  static SessionOptions Options(FeedMode mode = FeedMode::kTrain) {
-    return {.feed_id = "f1",
-            .queue = "input",
-            .mode = mode,
-            .partition = 3,
-            .feed_timeout = absl::Seconds(20)};
-  }
-
-  std::shared_ptr<FeedSession> Open(const FeedTarget& target, const SessionOptions& options) {
-    auto session = feeder_->OpenSession(target, options);
-    EXPECT_THAT(session, IsOk());
-    return *session;
-  }
-
-  std::unique_ptr<Feeder> feeder_;
-};
+class FeederPeerTest : public FeederTest {};
 
 struct WrongResults {
   const char* name;

@@ -17,6 +17,7 @@
 #include "core/base/thread.h"
 #include "feed/arrow/make_record_batch.h"
 #include "feed/feeder/fake_feed_node.h"
+#include "feed/feeder/feeder_fixture.h"
 #include "feed/feeder/node_directory.h"
 #include "feed/source/id_source.h"
 #include "feed/wire/frame.h"
@@ -42,31 +43,6 @@ std::vector<FrameType> Types(const std::vector<Event>& events) {
   for (const Event& event : events) types.push_back(event.type);
   return types;
 }
-
-class FeederTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    auto feeder = Feeder::Start({.open_timeout = absl::Seconds(5)});
-    ASSERT_THAT(feeder, IsOk());
-    feeder_ = *std::move(feeder);
-  }
-
-  static SessionOptions Options(FeedMode mode = FeedMode::kTrain) {
-    return {.feed_id = "f1",
-            .queue = "input",
-            .mode = mode,
-            .partition = 3,
-            .feed_timeout = absl::Seconds(20)};
-  }
-
-  std::shared_ptr<FeedSession> Open(const FeedTarget& target, const SessionOptions& options) {
-    auto session = feeder_->OpenSession(target, options);
-    EXPECT_THAT(session, IsOk());
-    return *session;
-  }
-
-  std::unique_ptr<Feeder> feeder_;
-};
 
 TEST_F(FeederTest, ASessionRunsFromOpenToDone) {
   FakeFeedNode node("worker:1", FakeFeedNode::ReadAll());
