@@ -97,17 +97,13 @@ void CoordinatorMode::OnRequest(const Json& id, const std::string& method, const
   }
   const auto handler = Handlers().find(method);
   const bool waits = method.rfind("wait_", 0) == 0;
-  if (handler == Handlers().end() && !waits && method != "shutdown") {
+  if (handler == Handlers().end() && !waits) {
     parent_.Reply(id, absl::UnimplementedError(absl::StrCat("no method \"", Ellipsize(method, 64),
                                                             "\" of a coordinator")));
     return;
   }
   if (ending_) {
     parent_.Reply(id, absl::CancelledError("the coordinator is ending"));
-    return;
-  }
-  if (method == "shutdown") {
-    Shutdown(id);
     return;
   }
   if (coordinator_ == nullptr) {
@@ -125,10 +121,7 @@ void CoordinatorMode::OnRequest(const Json& id, const std::string& method, const
     return;
   }
   calls_.Start([wait = *std::move(wait), coordinator = coordinator_] { return wait(*coordinator); },
-               [this, id](const absl::StatusOr<Json>& outcome) {
-                 parent_.Reply(id, outcome);
-                 if (ending_ && calls_.idle()) Quit();
-               });
+               [this, id](const absl::StatusOr<Json>& outcome) { parent_.Reply(id, outcome); });
 }
 
 void CoordinatorMode::StartCoordinator(const Json& id, const Json& params) {
@@ -237,24 +230,6 @@ void CoordinatorMode::OnSignal(int signal) {
 }
 
 // ---- the end ------------------------------------------------------------------------------------
-
-void CoordinatorMode::Shutdown(const Json& id) {
-  ending_ = true;
-  if (coordinator_ == nullptr) {
-    parent_.Reply(id, Json::object());
-    if (calls_.idle()) Quit();
-    return;
-  }
-  calls_.Start(
-      [coordinator = coordinator_]() -> absl::StatusOr<Json> {
-        coordinator->Shutdown();
-        return Json::object();
-      },
-      [this, id](const absl::StatusOr<Json>& outcome) {
-        parent_.Reply(id, outcome);
-        if (calls_.idle()) Quit();
-      });
-}
 
 void CoordinatorMode::End(int exit_code, absl::string_view reason) {
   exit_code_ = exit_code;

@@ -64,7 +64,6 @@ class CoordinatorMode : private CoordinatorObserver {
   void StartCoordinator(const Json& id, const Json& params);
   void OnStarted(const Json& id, const absl::StatusOr<Json>& outcome);
   absl::StatusOr<Wait> ParseWait(const std::string& method, const Json& params) const;
-  void Shutdown(const Json& id);
   void End(int exit_code, absl::string_view reason);
   void Quit();
   // An event from another thread; `droppable` ones are dropped while the parent does not read.
