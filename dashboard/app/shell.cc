@@ -450,7 +450,6 @@ void Shell::Carry(Session* session) {
     void operator()(const ShowClusterCommand& command) const { shell->cluster_ = command.index; }
   };
   for (const Command& command : commands_.all()) std::visit(Visitor{this, session}, command);
-  last_commands_ = commands_.all();
   commands_.Clear();
 }
 

@@ -77,7 +77,6 @@ class Shell {
   void Notify(std::string text, Mood mood);
 
   // Of the frame before, for tests.
-  [[nodiscard]] const std::vector<Command>& last_commands() const { return last_commands_; }
   [[nodiscard]] Panel front() const { return front_; }
   // The panel that has the window to itself.
   [[nodiscard]] std::optional<Panel> zoomed() const { return zoomed_; }
@@ -116,7 +115,6 @@ class Shell {
   StatusBar status_bar_;
   Palette palette_;
   Commands commands_;
-  std::vector<Command> last_commands_;
   std::vector<Notice> notices_;
   int cluster_ = 0;
   std::string trouble_;

@@ -52,10 +52,6 @@ public final class ArrowType {
       return ordinal() <= TIMESTAMP.ordinal();
     }
 
-    boolean isVariable() {
-      return ordinal() >= UTF8.ordinal() && ordinal() <= LARGE_BINARY.ordinal();
-    }
-
     public boolean isUtf8() {
       return this == UTF8 || this == LARGE_UTF8;
     }

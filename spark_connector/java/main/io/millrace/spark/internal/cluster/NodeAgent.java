@@ -49,7 +49,7 @@ public final class NodeAgent {
    * #awaitRunning} and {@link #awaitEnd}.
    *
    * @param params of "start", without the coordinator
-   * @param onExit called when the agent is gone, before {@link #hasEnded} says so, on a thread of its own; must
+   * @param onExit called when the agent is gone, before {@link #awaitEnd} returns, on a thread of its own; must
    *     not block
    */
   public static NodeAgent start(
@@ -146,10 +146,6 @@ public final class NodeAgent {
 
   public synchronized boolean isRunning() {
     return !ended && state == State.RUNNING;
-  }
-
-  public synchronized boolean hasEnded() {
-    return ended;
   }
 
   /** Why it could not do its part or its node failed; null if neither. */

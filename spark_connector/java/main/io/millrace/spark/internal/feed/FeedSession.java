@@ -499,17 +499,6 @@ public final class FeedSession {
     }
   }
 
-  /** A result that is here already, null if there is none. Decodes in the calling thread. */
-  public FeedResult pollResult() {
-    session.lock.lock();
-    try {
-      checkOpen(false);
-    } finally {
-      session.lock.unlock();
-    }
-    return decodeNext();
-  }
-
   /** The next results in row order, null after the last. Blocks; decodes in the calling thread. */
   public FeedResult nextResult() {
     session.lock.lock();

@@ -247,7 +247,6 @@ public final class FeedSessionTest extends HubFixture {
     assertEquals(5, result.rows());
     assertEquals("row \u20ac4", result.columns().get(1).getString(4));
     assertEquals(FeedSession.Ready.SEND, session.awaitReady(rows(20, 1)));
-    assertNull(session.pollResult());
     session.finish(20);
     result(id, 5, 15);
     node.reply(id, FrameType.DONE, Counts.encode(20, 20));
