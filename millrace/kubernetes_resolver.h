@@ -10,8 +10,8 @@
 //       std::unique_ptr<KubernetesResolver> resolver,
 //       KubernetesResolver::Create({
 //           .job_to_label_mapping = {{"ps", {"app=ps"}}, {"worker", {"app=worker"}}},
-//           .expected_tasks = {{"worker", 4}},
-//           .completeness = PodCompleteness::kWait}));
+//           .completeness = PodCompleteness::kWait,
+//           .expected_tasks = {{"worker", 4}}}));
 
 #ifndef MILLRACE_KUBERNETES_RESOLVER_H_
 #define MILLRACE_KUBERNETES_RESOLVER_H_
