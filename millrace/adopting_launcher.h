@@ -4,8 +4,7 @@
 // resolver says they are. docs/hosts.md and docs/kubernetes.md show the whole.
 //
 //   MILLRACE_ASSIGN_OR_RETURN(auto resolver, KubernetesResolver::Create(...));
-//   millrace::AdoptingLauncher launcher(resolver.get(),
-//                                       {.secret = {.dir = "/etc/millrace/agent"}});
+//   millrace::AdoptingLauncher launcher(*resolver, {.secret = {.dir = "/etc/millrace/agent"}});
 //   MILLRACE_ASSIGN_OR_RETURN(millrace::ClusterSpec members, resolver->cluster_spec());
 //   MILLRACE_ASSIGN_OR_RETURN(millrace::ClusterShape shape, millrace::ShapeOf(members));
 //   MILLRACE_ASSIGN_OR_RETURN(
@@ -66,7 +65,7 @@ struct AdoptingLauncherOptions {
 // Ownership: borrows the resolver, which must outlive it.
 class AdoptingLauncher : public Launcher {
  public:
-  AdoptingLauncher(ClusterResolver* resolver, AdoptingLauncherOptions options);
+  AdoptingLauncher(ClusterResolver& resolver, AdoptingLauncherOptions options);
   ~AdoptingLauncher() override;
 
   // Returns an error if the secret cannot be read or the watch cannot be started; everything else
@@ -82,7 +81,7 @@ class AdoptingLauncher : public Launcher {
   struct State;
   std::shared_ptr<Board> CurrentBoard();
 
-  ClusterResolver* const resolver_;
+  ClusterResolver& resolver_;
   const AdoptingLauncherOptions options_;
   const std::unique_ptr<State> state_;
 };

@@ -291,7 +291,7 @@ std::unique_ptr<Launcher> Runner::MakeLauncher() const {
   if (resolver_ == nullptr) return std::make_unique<LocalLauncher>();
   AdoptingLauncherOptions options = options_.on->launcher;
   options.on_note = [this](const std::string& line) { console_.Tell(line); };
-  return std::make_unique<AdoptingLauncher>(resolver_, options);
+  return std::make_unique<AdoptingLauncher>(*resolver_, options);
 }
 
 // Python keeps what it writes to a pipe until there is enough of it, and loses that when it is

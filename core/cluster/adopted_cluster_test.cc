@@ -92,7 +92,7 @@ class AdoptedClusterTest : public ::testing::Test {
     return *ClusterSpec::Create({{"worker", addresses}});
   }
 
-  absl::StatusOr<std::unique_ptr<Cluster>> Start(ClusterResolver* resolver, int workers,
+  absl::StatusOr<std::unique_ptr<Cluster>> Start(ClusterResolver& resolver, int workers,
                                                  const std::string& what = "sum") {
     launcher_ = std::make_unique<AdoptingLauncher>(resolver, launcher_options_);
     NodeProgram program = NodeProgram::File(
@@ -134,7 +134,7 @@ TEST_F(AdoptedClusterTest, TrainsOnAgentsThatListenAndLeavesThemFreeForTheNext) 
   const auto second = StartAgent();
   ScriptedResolver resolver(Workers({first->address(), second->address()}));
   for (int round = 1; round <= 2; ++round) {
-    auto cluster = Start(&resolver, 2);
+    auto cluster = Start(resolver, 2);
     ASSERT_THAT(cluster, IsOk());
     const ClusterStatus status = (*cluster)->Status();
     ASSERT_THAT(status.slots, SizeIs(2));
@@ -155,7 +155,7 @@ TEST_F(AdoptedClusterTest, ANodeWhoseAgentDiedStartsAgainWhereTheResolverSays) {
   const auto second = StartAgent();
   const auto third = StartAgent();
   ScriptedResolver resolver(Workers({first->address(), second->address()}));
-  auto cluster = Start(&resolver, 2);
+  auto cluster = Start(resolver, 2);
   ASSERT_THAT(cluster, IsOk());
   second->process().Kill(SIGKILL);
   resolver.Answer(Workers({first->address(), third->address()}));
@@ -173,7 +173,7 @@ TEST_F(AdoptedClusterTest, AnAgentThatIsToldToEndTakesItsNodeAlongAndAnotherTake
   const auto first = StartAgent();
   auto second = StartAgent();
   ScriptedResolver resolver(Workers({first->address(), second->address()}));
-  auto cluster = Start(&resolver, 2);
+  auto cluster = Start(resolver, 2);
   ASSERT_THAT(cluster, IsOk());
   second->process().Kill(SIGTERM);
   const auto ended = second->process().Wait(kLong);
@@ -191,7 +191,7 @@ TEST_F(AdoptedClusterTest, WithoutRestartsTheEndOfAnAgentIsTheClustersFailure) {
   const auto first = StartAgent();
   const auto second = StartAgent();
   ScriptedResolver resolver(Workers({first->address(), second->address()}));
-  auto cluster = Start(&resolver, 2, "wait");
+  auto cluster = Start(resolver, 2, "wait");
   ASSERT_THAT(cluster, IsOk());
   second->process().Kill(SIGTERM);
   const auto wait = (*cluster)->Train(Rows(10, 1));
@@ -207,7 +207,7 @@ TEST_F(AdoptedClusterTest, AMemberThatMovesWhileItsAgentLivesIsMovedOnceTheResol
   const auto second = StartAgent();
   const auto third = StartAgent();
   ScriptedResolver resolver(Workers({first->address(), second->address()}));
-  auto cluster = Start(&resolver, 2);
+  auto cluster = Start(resolver, 2);
   ASSERT_THAT(cluster, IsOk());
   resolver.Answer(Workers({first->address(), third->address()}));
   EXPECT_THAT(second->WaitFor("free again", kLong), IsOk());
@@ -224,7 +224,7 @@ TEST_F(AdoptedClusterTest, AResolverThatFlapsMovesNothing) {
   const auto third = StartAgent();
   const ClusterSpec here = Workers({first->address(), second->address()});
   ScriptedResolver resolver(here);
-  auto cluster = Start(&resolver, 2);
+  auto cluster = Start(resolver, 2);
   ASSERT_THAT(cluster, IsOk());
   const std::vector<absl::StatusOr<ClusterSpec>> answers = {
       Workers({first->address(), third->address()}),
@@ -245,19 +245,19 @@ TEST_F(AdoptedClusterTest, AClusterWaitsForAgentsThatAnotherOneHas) {
   const auto first = StartAgent();
   const auto second = StartAgent();
   ScriptedResolver resolver(Workers({first->address(), second->address()}));
-  auto cluster = Start(&resolver, 2, "wait");
+  auto cluster = Start(resolver, 2, "wait");
   ASSERT_THAT(cluster, IsOk());
 
   AdoptingLauncherOptions impatient = launcher_options_;
   impatient.adoption.wait_when_busy = false;
-  AdoptingLauncher refused(&resolver, impatient);
+  AdoptingLauncher refused(resolver, impatient);
   const auto second_cluster = Cluster::Run(refused, NodeProgram::Path("true"), options_);
   EXPECT_EQ(second_cluster.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(second_cluster.status().message()),
               AllOf(HasSubstr(" is taken: "), HasSubstr((*cluster)->cluster_id())));
 
   absl::StatusOr<std::unique_ptr<Cluster>> third = absl::UnknownError("");
-  AwaitingLauncher waiting(&resolver, launcher_options_);
+  AwaitingLauncher waiting(resolver, launcher_options_);
   ClusterOptions direct = options_;
   direct.input_mode = InputMode::kDirect;
   {
@@ -277,7 +277,7 @@ TEST_F(AdoptedClusterTest, AnAgentWithAnotherSecretIsNotSpokenTo) {
   secret_ = WriteSecret("other.json");
   const auto agent = StartAgent();
   ScriptedResolver resolver(Workers({agent->address()}));
-  const auto cluster = Start(&resolver, 1);
+  const auto cluster = Start(resolver, 1);
   EXPECT_EQ(cluster.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(cluster.status().message()),
               AllOf(HasSubstr(agent->address()), HasSubstr("has not the certificate")));
@@ -290,7 +290,7 @@ TEST_F(AdoptedClusterTest, ADriverWithAnotherTokenIsRefused) {
   ASSERT_THAT(WriteAgentSecretFile(JoinPath(dir_.path(), "token.json"), secret), IsOk());
   launcher_options_.secret.file = JoinPath(dir_.path(), "token.json");
   ScriptedResolver resolver(Workers({agent->address()}));
-  const auto cluster = Start(&resolver, 1);
+  const auto cluster = Start(resolver, 1);
   EXPECT_EQ(cluster.status().code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(cluster.status().message()), HasSubstr("refused this driver"));
 }
@@ -299,7 +299,7 @@ TEST_F(AdoptedClusterTest, WhereNobodyListensTheTimeoutSaysSo) {
   const auto agent = StartAgent();
   options_.reservation_timeout = absl::Seconds(2);
   ScriptedResolver resolver(Workers({agent->address(), "127.0.0.9:1"}));
-  const auto cluster = Start(&resolver, 2);
+  const auto cluster = Start(resolver, 2);
   EXPECT_EQ(cluster.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(cluster.status().message()),
               AllOf(HasSubstr("worker:1"), HasSubstr("nobody listens on 127.0.0.9:1")));
@@ -309,19 +309,19 @@ TEST_F(AdoptedClusterTest, FewerMembersThanTheClusterHasAreNamed) {
   const auto agent = StartAgent();
   options_.reservation_timeout = absl::Seconds(1);
   ScriptedResolver resolver(Workers({agent->address()}));
-  const auto waited = Start(&resolver, 2);
+  const auto waited = Start(resolver, 2);
   EXPECT_EQ(waited.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(waited.status().message()),
               HasSubstr("the resolver names no worker:1; it names 1 of job worker"));
   launcher_options_.adoption.fixed_members = true;
-  const auto refused = Start(&resolver, 2);
+  const auto refused = Start(resolver, 2);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(AdoptedClusterTest, AnAddressThatIsGivenTwiceIsRefused) {
   const auto agent = StartAgent();
   ScriptedResolver resolver(Workers({agent->address(), agent->address()}));
-  const auto cluster = Start(&resolver, 2);
+  const auto cluster = Start(resolver, 2);
   EXPECT_EQ(cluster.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(cluster.status().message()), HasSubstr("an agent serves one"));
 }
@@ -330,12 +330,12 @@ TEST_F(AdoptedClusterTest, AResolverThatFailsIsWaitedForAndOneThatRefusesIsNot) 
   const auto agent = StartAgent();
   ScriptedResolver resolver(absl::UnavailableError("the API server is away"));
   options_.reservation_timeout = absl::Seconds(1);
-  const auto waited = Start(&resolver, 1);
+  const auto waited = Start(resolver, 1);
   EXPECT_EQ(waited.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(waited.status().message()), HasSubstr("the API server is away"));
   resolver.Answer(absl::PermissionDeniedError("no right to list pods"));
   options_.reservation_timeout = kLong;
-  const auto refused = Start(&resolver, 1);
+  const auto refused = Start(resolver, 1);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("no right to list pods"));
 }
@@ -346,7 +346,7 @@ TEST_F(AdoptedClusterTest, ASecretThatWasReplacedIsTakenAndTheOldOneRefused) {
   ASSERT_THAT(WriteAgentSecretFile(JoinPath(dir_.path(), "old.json"), old), IsOk());
   ScriptedResolver resolver(Workers({agent->address()}));
   options_.input_mode = InputMode::kDirect;
-  auto running = Start(&resolver, 1, "wait");
+  auto running = Start(resolver, 1, "wait");
   ASSERT_THAT(running, IsOk());
   WriteSecret("secret.json");
   ASSERT_THAT(agent->WaitFor("the secret was replaced", kLong), IsOk());
@@ -354,11 +354,11 @@ TEST_F(AdoptedClusterTest, ASecretThatWasReplacedIsTakenAndTheOldOneRefused) {
   EXPECT_THAT((*running)->Shutdown({.timeout = absl::Milliseconds(1)}),
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("worker:0")));
 
-  auto next = Start(&resolver, 1, "describe");
+  auto next = Start(resolver, 1, "describe");
   ASSERT_THAT(next, IsOk());
   EXPECT_THAT((*next)->Shutdown(), IsOk());
   launcher_options_.secret.file = JoinPath(dir_.path(), "old.json");
-  EXPECT_EQ(Start(&resolver, 1).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Start(resolver, 1).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
 }  // namespace

@@ -74,9 +74,9 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
   }
   ~Board() { Stop(absl::ZeroDuration()); }
 
-  absl::Status Start(ClusterResolver* resolver) {
+  absl::Status Start(ClusterResolver& resolver) {
     MILLRACE_ASSIGN_OR_RETURN(thread_, Thread::Start("mr-adopter", [this] { Run(); }));
-    MILLRACE_ASSIGN_OR_RETURN(watch_, resolver->Watch(
+    MILLRACE_ASSIGN_OR_RETURN(watch_, resolver.Watch(
                                           [this](const MembershipUpdate& update) {
                                             Post([this, update](AdoptionTable::Effects* effects) {
                                               table_.Members(update, effects);
@@ -300,7 +300,7 @@ struct AdoptingLauncher::State {
   std::shared_ptr<Board> board ABSL_GUARDED_BY(mu);  // null while nothing is launched
 };
 
-AdoptingLauncher::AdoptingLauncher(ClusterResolver* resolver, AdoptingLauncherOptions options)
+AdoptingLauncher::AdoptingLauncher(ClusterResolver& resolver, AdoptingLauncherOptions options)
     : resolver_(resolver), options_(std::move(options)), state_(std::make_unique<State>()) {}
 
 AdoptingLauncher::~AdoptingLauncher() { Stop(absl::ZeroDuration()); }

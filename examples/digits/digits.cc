@@ -92,7 +92,7 @@ absl::StatusOr<Place> MakePlace(const Flags& flags) {
   }
   MILLRACE_ASSIGN_OR_RETURN(place.resolver, ResolverFromJson(flags.members));
   place.launcher = std::make_unique<AdoptingLauncher>(
-      place.resolver.get(), AdoptingLauncherOptions{.secret = {.file = flags.secret}});
+      *place.resolver, AdoptingLauncherOptions{.secret = {.file = flags.secret}});
   return place;
 }
 

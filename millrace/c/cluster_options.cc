@@ -270,7 +270,7 @@ absl::StatusOr<Agents> AgentsOf(const millrace_cluster_options& given) {
   TakeOption(known.poll_interval_ms, &adopting.poll_interval);
   adopting.adoption.fixed_members = known.fixed_members != 0;
   MILLRACE_ASSIGN_OR_RETURN(made.resolver, ResolverFromJson(known.resolver));
-  made.launcher = std::make_unique<AdoptingLauncher>(made.resolver.get(), std::move(adopting));
+  made.launcher = std::make_unique<AdoptingLauncher>(*made.resolver, std::move(adopting));
   return made;
 }
 

@@ -77,7 +77,7 @@ TEST_F(DescriptorAttackTest, AnAgentThatListensIsAdoptedAmongIdleConnections) {
   AdoptingLauncherOptions options;
   options.secret.file = secret;
   options.bind_address = "127.0.0.1";
-  AdoptingLauncher launcher(resolver->get(), options);
+  AdoptingLauncher launcher(**resolver, options);
   auto cluster = Cluster::Run(launcher, NodeProgram::Path("/bin/true"),
                               {.num_executors = 1, .reservation_timeout = kPatience});
   ASSERT_THAT(cluster, IsOk());

@@ -89,7 +89,7 @@ absl::Status Start(const Flags& flags, const std::string& secret, BenchReport* r
   Samples warm_up;
   LocalLauncher local({.agent_path = NodePaths::FromRunfiles().agent});
   for (int i = 0; i < flags.repetitions + 1; ++i) {
-    AdoptingLauncher adopting(&resolver, AdoptOptions(secret));
+    AdoptingLauncher adopting(resolver, AdoptOptions(secret));
     MILLRACE_RETURN_IF_ERROR(RunOnce(local, flags.agents, i == 0 ? &warm_up : &local_ms));
     MILLRACE_RETURN_IF_ERROR(RunOnce(adopting, flags.agents, i == 0 ? &warm_up : &adopted_ms));
   }
@@ -126,7 +126,7 @@ absl::Status Replace(const Flags& flags, const std::string& secret, BenchReport*
       ClusterSpec::Create(
           {{"worker", ClusterSpec::TaskList{first->address(), second->address()}}}));
   ScriptedResolver resolver(spec);
-  AdoptingLauncher launcher(&resolver, AdoptOptions(secret));
+  AdoptingLauncher launcher(resolver, AdoptOptions(secret));
   ClusterOptions options = Options(2);
   options.failure.restart.max_restarts = flags.replacements + 1;
   options.failure.quarantine.failures = 1000;  // all agents are on one host here
