@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -281,6 +282,23 @@ TEST_F(AdoptedClusterTest, AnAgentWithAnotherSecretIsNotSpokenTo) {
   EXPECT_EQ(cluster.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(cluster.status().message()),
               AllOf(HasSubstr(agent->address()), HasSubstr("has not the certificate")));
+}
+
+TEST_F(AdoptedClusterTest, ASecretThatExpiresSoonIsToldToWhoMayCallTheLauncher) {
+  ASSERT_THAT(WriteAgentSecretFile(secret_, *MakeAgentSecret(absl::Hours(24 * 7))), IsOk());
+  const auto agent = StartAgent();
+  ScriptedResolver resolver(Workers({agent->address()}));
+  absl::Status asked;
+  Notification told;
+  launcher_options_.on_note = [&](const std::string& line) {
+    if (!absl::StrContains(line, "expires on ") || told.HasBeenNotified()) return;
+    asked = launcher_->Relaunch({.executor_id = 7});  // it has no such slot
+    told.Notify();
+  };
+  const auto cluster = Start(resolver, 1);
+  ASSERT_THAT(cluster, IsOk());
+  ASSERT_TRUE(told.WaitForNotificationWithTimeout(kLong));
+  EXPECT_THAT(asked, IsOk());
 }
 
 TEST_F(AdoptedClusterTest, ADriverWithAnotherTokenIsRefused) {

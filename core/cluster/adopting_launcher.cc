@@ -86,6 +86,11 @@ class AdoptingLauncher::Board : public std::enable_shared_from_this<Board> {
     return absl::OkStatus();
   }
 
+  // To whoever hears of waits.
+  void Tell(const std::string& note) {
+    Post([this, note](AdoptionTable::Effects*) { Note(options_, note); });
+  }
+
   absl::Status Relaunch(const AgentTicket& ticket) {
     {
       MutexLock lock(&mu_);
@@ -306,18 +311,21 @@ AdoptingLauncher::AdoptingLauncher(ClusterResolver& resolver, AdoptingLauncherOp
 AdoptingLauncher::~AdoptingLauncher() { Stop(absl::ZeroDuration()); }
 
 absl::Status AdoptingLauncher::Launch(const std::vector<AgentTicket>& tickets, Events events) {
-  MutexLock lock(&state_->mu);
-  if (state_->board != nullptr) {
+  if (CurrentBoard() != nullptr) {
     return absl::FailedPreconditionError(
         "this AdoptingLauncher runs a cluster already; use another");
   }
   MILLRACE_ASSIGN_OR_RETURN(const AgentSecret secret, ReadAgentSecret(options_.secret));
+  const auto board = std::make_shared<Board>(options_, tickets, std::move(events));
   const std::string notice = RenewalNotice(secret, options_.secret, absl::Now());
-  if (!notice.empty()) Note(options_, notice);
-  auto board = std::make_shared<Board>(options_, tickets, std::move(events));
-  MILLRACE_RETURN_IF_ERROR(board->Start(resolver_));
-  state_->board = std::move(board);
-  return absl::OkStatus();
+  if (!notice.empty()) board->Tell(notice);
+  {
+    MutexLock lock(&state_->mu);  // an agent that ends at once may be asked for again
+    state_->board = board;
+  }
+  absl::Status started = board->Start(resolver_);
+  if (!started.ok()) Stop(absl::ZeroDuration());
+  return started;
 }
 
 std::shared_ptr<AdoptingLauncher::Board> AdoptingLauncher::CurrentBoard() {

@@ -236,13 +236,13 @@ absl::StatusOr<std::string> LocalLauncher::FindAgent(const LocalLauncherOptions&
 }
 
 absl::Status LocalLauncher::Launch(const std::vector<AgentTicket>& tickets, Events events) {
-  MutexLock lock(&state_->mu);
-  if (state_->watch != nullptr) {
+  if (CurrentWatch() != nullptr) {
     return absl::FailedPreconditionError("this LocalLauncher runs a cluster already; use another");
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::string agent_path, FindAgent(options_));
   auto watch = std::make_shared<Watch>(agent_path, std::move(events));
   for (const AgentTicket& ticket : tickets) MILLRACE_RETURN_IF_ERROR(watch->Spawn(ticket));
+  MutexLock lock(&state_->mu);  // an agent that ends at once may be asked for again
   MILLRACE_RETURN_IF_ERROR(watch->Start());
   state_->watch = std::move(watch);
   return absl::OkStatus();

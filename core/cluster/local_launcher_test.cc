@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
@@ -134,6 +135,16 @@ TEST_F(LocalLauncherTest, TheTicketGoesThroughStdinAndTheTokenIsNeverInArgv) {
   EXPECT_TRUE(record_.WaitForEnd(0)->exit.ok());
   EXPECT_TRUE(record_.WaitForEnd(1)->exit.ok());
   EXPECT_EQ(RuntimeDir("ticket", 0), "");
+}
+
+TEST_F(LocalLauncherTest, WhoeverIsToldOfAnAgentMayCallTheLauncher) {
+  ::setenv("FAKE_AGENT_MODE", "until_eof", 1);
+  Launcher::Events events = record_.events();
+  absl::Status paused;
+  events.on_started = [&](int /*executor_id*/, int64_t /*pid*/) { paused = launcher_.Pause(); };
+  ASSERT_THAT(launcher_.Launch(Tickets(1, "told"), std::move(events)), IsOk());
+  EXPECT_THAT(paused, StatusIs(absl::StatusCode::kFailedPrecondition));  // Launch goes on
+  launcher_.Stop(kDeadline);
 }
 
 TEST_F(LocalLauncherTest, TheFolderOfAnAgentIsAnotherEachTime) {
