@@ -218,7 +218,7 @@ class RunOnTest(CliTestCase):
         self.assertEqual(self.run_cli("agent-secret", "--file", other).returncode, 0)
         members = self.on(worker=[agent])[:-2]
         line = self.failure_of(*members, "--secret-file", other, "--", "true", code=69)
-        self.assertRegex(line, f"^millrace: worker:0 .* what listens on {agent.address} has not the "
+        self.assertRegex(line, f"^millrace: worker:0 .* what listens on {agent.address} does not have the "
                                "certificate of the agents' secret: .*nothing was sent to it$")
         with open(self.secret, encoding="utf-8") as ours, open(other, encoding="utf-8") as theirs:
             mixed = {**json.load(ours), "token": json.load(theirs)["token"]}

@@ -89,8 +89,8 @@ absl::Status FromCallStatus(const grpc::Status& status, const std::string& addre
       if (IsCertificateError(text)) {
         return absl::FailedPreconditionError(absl::StrCat(
             "what listens on ", address,
-            " has not the certificate of this cluster: the cluster has ended and another one took "
-            "its port, or the address is wrong"));
+            " does not have the certificate of this cluster: the cluster has ended and another "
+            "one took its port, or the address is wrong"));
       }
       if (IsNoTls(text)) {
         return absl::FailedPreconditionError(

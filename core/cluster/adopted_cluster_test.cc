@@ -281,7 +281,7 @@ TEST_F(AdoptedClusterTest, AnAgentWithAnotherSecretIsNotSpokenTo) {
   const auto cluster = Start(resolver, 1);
   EXPECT_EQ(cluster.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(cluster.status().message()),
-              AllOf(HasSubstr(agent->address()), HasSubstr("has not the certificate")));
+              AllOf(HasSubstr(agent->address()), HasSubstr("does not have the certificate")));
 }
 
 TEST_F(AdoptedClusterTest, ASecretThatExpiresSoonIsToldToWhoMayCallTheLauncher) {

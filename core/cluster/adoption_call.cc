@@ -53,8 +53,8 @@ absl::Status ExplainAdoptError(const absl::Status& status, absl::string_view add
                       "is not in peer certificate"})) {
     return absl::PermissionDeniedError(absl::StrCat(
         "what listens on ", address,
-        " has not the certificate of the agents' secret: it has another secret, or is another "
-        "program; nothing was sent to it"));
+        " does not have the certificate of the agents' secret: it has another secret, or is "
+        "another program; nothing was sent to it"));
   }
   if (Mentions(text, {"WRONG_VERSION_NUMBER", "wrong version number", "packet length too long"})) {
     return absl::FailedPreconditionError(

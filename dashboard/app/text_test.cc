@@ -93,8 +93,8 @@ TEST_F(ReadableTest, WhatIsWrongWithAConnectionStandsInTheWindow) {
            Trouble{LinkState::Kind::kRefused, "the token is not known to this cluster"},
            Trouble{
                LinkState::Kind::kRefused,
-               "what listens on 10.0.0.5:41233 has not the certificate of this cluster: the "
-               "cluster has "
+               "what listens on 10.0.0.5:41233 does not have the certificate of this cluster: "
+               "the cluster has "
                "ended and another one took its port, or the address is wrong, or a certificate has "
                "expired; this line is as long as no other and goes on beyond the edge of the "
                "window"},
