@@ -103,6 +103,15 @@ def strings(gateway: Any, values: Sequence[str]) -> Any:
     return array_of(gateway, gateway.jvm.java.lang.String, [str(value) for value in values])
 
 
+def listed(collection: Any) -> List[Any]:
+    """What a Java collection has.
+
+    Iteration over the collection itself ends by an exception in the JVM, of which PySpark asks many questions: 10 to
+    100 ms.
+    """
+    return list(collection.toArray())
+
+
 def duration(gateway: Any, seconds: Optional[float]) -> Any:
     """A java.time.Duration; None and infinity are forever."""
     if seconds is None or math.isinf(seconds):

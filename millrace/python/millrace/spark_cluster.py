@@ -43,7 +43,7 @@ class SparkCluster(Cluster):
             java.serverAddress(),
             java.numExecutors(),
             InputMode(java.inputMode().name()),
-            list(java.queues()),
+            _jvm.listed(java.queues()),
         )
 
     def _options(self, name: str, **values: Any) -> Any:
@@ -114,7 +114,7 @@ class SparkCluster(Cluster):
             result.elapsed().toMillis() / 1000.0,
             result.droppedRows(),
             result.repeatedRows(),
-            {each.node(): (each.droppedRows(), each.repeatedRows()) for each in result.equalNodes()},
+            {each.node(): (each.droppedRows(), each.repeatedRows()) for each in _jvm.listed(result.equalNodes())},
         )
 
     def _train_stream(
@@ -231,13 +231,14 @@ class SparkCluster(Cluster):
                     node.address(),
                     node.pid(),
                 )
-                for node in self._java.clusterInfo()
+                for node in _jvm.listed(self._java.clusterInfo())
             ]
 
     @property
     def cluster_spec(self) -> Dict[str, Any]:
         with translated():
-            return {job: list(addresses) for job, addresses in self._java.clusterSpec().items()}
+            spec = self._java.clusterSpec()
+            return {job: _jvm.listed(spec.get(job)) for job in _jvm.listed(spec.keySet())}
 
     @property
     def tensorboard_url(self) -> str:
