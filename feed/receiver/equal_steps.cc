@@ -149,9 +149,10 @@ std::optional<ReceiverRows> EqualSteps::Report(absl::Duration now,
       MutexLock lock(&mu_);
       taken = granted_ - left_;
     }
-    // While nobody is close to what was told, it is told seldom.
-    urgent = told_steps - taken <= (now_steps - taken) / 2 || now - told_at_ >= kTellInterval;
-    if (!urgent) {
+    // Others wait for this rank only if all that it told is granted. As long as nobody is close to
+    // that, more is told seldom.
+    const bool awaited = granted_ >= told_steps && told_steps - taken <= (now_steps - taken) / 2;
+    if (!awaited && now - told_at_ < kTellInterval) {
       due_ = told_at_ + kTellInterval;
       return std::nullopt;
     }
