@@ -2,6 +2,9 @@ package io.millrace.spark.cluster;
 
 import io.millrace.spark.MillraceCluster;
 import io.millrace.spark.NodeInfo;
+import io.millrace.spark.NodeState;
+import io.millrace.spark.QuarantinePolicy;
+import io.millrace.spark.RestartPolicy;
 import io.millrace.spark.TrainResult;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -9,6 +12,7 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -48,6 +52,35 @@ final class ResumeChecks extends Checks {
     check("lostExecutor", this::lostExecutor);
     check("terminates", this::terminates);
     check("exits", this::exits);
+    check("placeAmongMany", this::placeAmongMany);
+  }
+
+  /** The one executor that has a place for a node is found with the second job at the latest. */
+  private void placeAmongMany() throws Exception {
+    RestartPolicy restarts =
+        RestartPolicy.builder().maxRestarts(10).initialBackoff(Duration.ofMillis(10)).build();
+    QuarantinePolicy noQuarantine = QuarantinePolicy.builder().failures(1000).build();
+    MillraceCluster cluster =
+        run(feed(3).failure(failure().restart(restarts).quarantine(noQuarantine).build()), "sum");
+    for (int attempt = 1; attempt <= 6; attempt++) {
+      int restarted = attempt;
+      int before = nodeJobs(cluster);
+      kill("-9", parentOf(cluster.clusterInfo().get(0).pid()));
+      await(
+          "the node's next attempt",
+          () -> {
+            NodeInfo node = cluster.clusterInfo().get(0);
+            return node.attempt() == restarted && node.state() == NodeState.RUNNING;
+          });
+      int jobs = nodeJobs(cluster) - before;
+      require(jobs <= 2, "attempt " + attempt + " took " + jobs + " jobs");
+    }
+    requireEqual(100L, cluster.train(numbers(100, 4)).rows());
+    cluster.shutdown();
+  }
+
+  private int nodeJobs(MillraceCluster cluster) {
+    return sc.statusTracker().getJobIdsForGroup("millrace-" + cluster.clusterId() + "-nodes").length;
   }
 
   /**

@@ -3,9 +3,11 @@ package io.millrace.spark.internal.spark;
 import io.millrace.spark.internal.base.ChangeSignal;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.IntPredicate;
 import org.apache.spark.SparkExecutorInfo;
@@ -47,6 +49,7 @@ public final class NodeStage {
   private final CollectionAccumulator<Integer> displaced;
   private final JavaRDD<String> nodes;
   private final List<JavaRDD<String>> kept = new CopyOnWriteArrayList<>();
+  private final AtomicInteger looking = new AtomicInteger(); // nodes for which a place is looked for
   // Guarded by this.
   private final List<Thread> jobs = new ArrayList<>();
   private int handledDisplaced;
@@ -79,19 +82,22 @@ public final class NodeStage {
     this.together = !spark.getConf().getBoolean("spark.speculation", false);
     this.displaced = new CollectionAccumulator<>();
     spark.sc().register(displaced, "millrace " + plan.clusterId + ": nodes without a place");
-    this.nodes = rdd(this.slots, together ? displaced : null);
+    this.nodes = rdd(this.slots, new NodeTask(plan, together ? displaced : null));
     nodes.setName("Millrace cluster " + plan.clusterId);
   }
 
-  private JavaRDD<String> rdd(List<NodeSlot> of, CollectionAccumulator<Integer> without) {
-    JavaRDD<String> made =
-        spark.parallelize(of, Math.max(1, of.size())).mapPartitions(new NodeTask(plan, without));
-    if (spark.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
+  private JavaRDD<String> rdd(List<NodeSlot> of, NodeTask task) {
+    JavaRDD<String> made = spark.parallelize(of, Math.max(1, of.size())).mapPartitions(task);
+    if (allocatesDynamically()) {
       // An executor that has a block is not idle, also when its node's task has ended.
       made.persist(StorageLevel.MEMORY_AND_DISK());
       kept.add(made);
     }
     return made;
+  }
+
+  private boolean allocatesDynamically() {
+    return spark.getConf().getBoolean("spark.dynamicAllocation.enabled", false);
   }
 
   /** The RDD whose tasks hold the nodes; computing it again starts nothing that runs already. */
@@ -140,20 +146,29 @@ public final class NodeStage {
   }
 
   private void place(NodeSlot slot) {
+    looking.incrementAndGet();
+    try {
+      look(slot);
+    } finally {
+      looking.decrementAndGet();
+    }
+  }
+
+  private void look(NodeSlot slot) {
     long explainAt = System.nanoTime() + EXPLAIN_NANOS;
     long pause = EXPLAIN_NANOS;
     describe(slot.node + " again");
     int tries = 0;
     while (true) {
       long seen = changes.count();
-      JavaRDD<String> one = rdd(Arrays.asList(slot), null);
-      List<String> told = one.collect();
+      JavaRDD<String> job = tries == 0 ? rdd(Arrays.asList(slot), new NodeTask(plan, null)) : everywhere(slot);
+      List<String> told = job.collect();
       if (!told.isEmpty() || isStopping()) {
         LOG.debug("a node's job ended: {}", told);
         return;
       }
-      if (kept.remove(one)) {
-        one.unpersist(false);
+      if (kept.remove(job)) {
+        job.unpersist(false);
       }
       waitForChange(seen, ++tries);
       if (isStopping()) {
@@ -173,6 +188,19 @@ public final class NodeStage {
   }
 
   /**
+   * A job that looks for a place on every executor at once: Spark offers a task to a free core of any of them, and
+   * a single one would find the right one among many only after many tries. Where two find a place, the coordinator
+   * refuses one of them, and its task ends. Tasks that stay with their nodes are not multiplied, as they would wait for
+   * that; nor those for which Spark would ask for more executors.
+   */
+  private JavaRDD<String> everywhere(NodeSlot slot) {
+    boolean brief = plan.freesFedSlots && slot.isFed() && together && !allocatesDynamically();
+    int tasks = brief ? executors() / Math.max(1, looking.get()) : 1;
+    NodeTask task = tasks > 1 ? NodeTask.oneOfMany(plan) : new NodeTask(plan, null);
+    return rdd(Collections.nCopies(Math.max(1, tasks), slot), task);
+  }
+
+  /**
    * Between jobs that find no place: an executor may have come or gone since {@code seen}. The place of a node whose
    * agent has ended is free without that, so the wait ends by itself too.
    */
@@ -187,7 +215,7 @@ public final class NodeStage {
   /** Starts fed nodes again in other tasks; null with dynamic allocation. */
   NodeReviver reviver() {
     // There an executor counts as idle unless a job of ours has left a block on it; and Spark adds one for the job.
-    if (spark.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
+    if (allocatesDynamically()) {
       return null;
     }
     List<NodeSlot> fed = new ArrayList<>(slots);

@@ -28,6 +28,8 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
   private static final Logger LOG = LoggerFactory.getLogger(NodeTask.class);
   /** So long a task without a place keeps its slot from being offered again; Spark does not say when it would be. */
   private static final long PARK_MILLIS = 1_000;
+  /** Of tasks that Spark has offered to all executors together. */
+  private static final long BRIEF_PARK_MILLIS = 200;
   private static final long COPY_WAITS_MILLIS = 3 * PARK_MILLIS;
   /** So, and then ever less often, an agent asks for a slot that was refused: it has no stream to be told by then. */
   private static final long ASK_AGAIN_MILLIS = 200;
@@ -35,6 +37,7 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
 
   private final NodePlan plan;
   private final CollectionAccumulator<Integer> displaced;
+  private final long parkMillis;
 
   /**
    * The tasks of one wave.
@@ -43,8 +46,18 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
    *     that they tell nothing says it
    */
   NodeTask(NodePlan plan, CollectionAccumulator<Integer> displaced) {
+    this(plan, displaced, PARK_MILLIS);
+  }
+
+  private NodeTask(NodePlan plan, CollectionAccumulator<Integer> displaced, long parkMillis) {
     this.plan = plan;
     this.displaced = displaced;
+    this.parkMillis = parkMillis;
+  }
+
+  /** Tasks that look for a place for one node on as many executors. */
+  static NodeTask oneOfMany(NodePlan plan) {
+    return new NodeTask(plan, null, BRIEF_PARK_MILLIS);
   }
 
   @Override
@@ -76,7 +89,7 @@ final class NodeTask implements FlatMapFunction<Iterator<NodeSlot>, String> {
     }
     for (long pause = ASK_AGAIN_MILLIS; ; pause = Math.min(2 * pause, MAX_ASK_AGAIN_MILLIS)) {
       if (!copy && !site.places().claim(slot.executorId, plan.nodesPerExecutor)) {
-        Thread.sleep(PARK_MILLIS);
+        Thread.sleep(parkMillis);
         if (displaced != null) {
           displaced.add(slot.executorId);
         }
