@@ -193,12 +193,16 @@ TEST_F(FeederReceiverTest, EveryRowOfEveryEpochIsReadOnce) {
   EXPECT_EQ(result->rows(), 3 * 10007);
   EXPECT_THAT(result->refed, IsEmpty());
   EXPECT_EQ(AllIds(), Range(10007, 3));
+  // The tail of each node, and of what moved once the feed had ended, may be short.
+  int64_t short_batches = 0;
   for (const auto& node : nodes_) {
-    std::vector<int64_t> sizes = node->sizes();
-    ASSERT_FALSE(sizes.empty());
-    sizes.pop_back();  // the tail may be short
-    for (const int64_t size : sizes) EXPECT_EQ(size, 64);
+    ASSERT_FALSE(node->sizes().empty());
+    for (const int64_t size : node->sizes()) {
+      EXPECT_LE(size, 64);
+      short_batches += size < 64;
+    }
   }
+  EXPECT_LE(short_batches, 2 + result->moved);
 }
 
 TEST_F(FeederReceiverTest, TrainCallsFollowOneAnotherAndABatchNeverSpansTwo) {

@@ -507,7 +507,11 @@ void TrainJob::Watch() {
           work_cv_.SignalAll();
           return;
         }
-        if (!feed_ended_.has_value() && !MayStillMove()) {
+        // One that has ended since CollectOutstanding() may have to be fed again, in this feed.
+        const bool all_open = std::all_of(
+            outstanding_.begin(), outstanding_.end(),
+            [](const WorkPtr& work) { return work->session->state().end == SessionEnd::kOpen; });
+        if (!feed_ended_.has_value() && all_open && !MayStillMove()) {
           feed_ended_ = RealClock()->SteadyNow();
           feed_id = feed_id_;
         }
