@@ -199,7 +199,10 @@ class SparkCluster(Cluster):
         programs read no more or have ended, or the cluster has failed, and stops it then, gracefully, without the
         SparkContext.
         """
-        options = self._options("ShutdownOptions", grace=self._duration(grace), timeout=self._duration(timeout))
+        # A default is Java's too: to make it there takes ten messages.
+        waits = {"grace": (grace, _defaults.GRACE), "timeout": (timeout, _defaults.TIMEOUT)}
+        given = {name: self._duration(value) for name, (value, default) in waits.items() if value != default}
+        options = self._options("ShutdownOptions", **given)
         with translated():
             if ssc is None:
                 self._java.shutdown(options)
