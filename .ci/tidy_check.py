@@ -20,7 +20,7 @@ import time
 
 import format_check
 
-# Neither clang nor a check of the source needs these options of GCC's command line. What -include names is GCC's own
+# No check of the source needs these options of a compiler's command line. What -include names is the compiler's own
 # precompiled header, and sources include all that they need by themselves.
 _WITH_VALUE = ("-o", "-MF", "-c", "-include")
 _UNWANTED = re.compile(r"-(W.*|M[DMP]*|f(random-seed|no-canonical|no-working-directory).*|-param=.*|g\d?)$")

@@ -1,6 +1,7 @@
 """The repositories that Millrace's own tests, benchmarks and examples need. See README.md for the reasons."""
 
 load("//third_party:repositories.bzl", "spark_jars")
+load("//third_party/bazel:clang_toolchain.bzl", "clang_toolchain")
 load("//third_party/bazel:go_programs.bzl", "go_programs")
 load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:python_env.bzl", "python_env")
@@ -147,6 +148,7 @@ _SPARK_JARS_SCALA_2_13 = {
 
 def millrace_development_repositories():
     """Declares them. Called once, in Millrace's own WORKSPACE."""
+    clang_toolchain(name = "clang_toolchain")
     _system_libraries()
     _python_packages()
     _go_programs()

@@ -56,10 +56,18 @@ TEST(CondVarTest, TimeoutsAreReported) {
     }
     return false;
   };
-  EXPECT_TRUE(times_out([&] { return never.WaitWithTimeout(&mu, absl::Milliseconds(1)); }));
-  EXPECT_TRUE(times_out([&] { return never.WaitWithTimeout(&mu, absl::ZeroDuration()); }));
-  EXPECT_TRUE(times_out([&] { return never.WaitWithTimeout(&mu, -absl::Seconds(1)); }));
-  EXPECT_TRUE(times_out([&] { return never.WaitWithDeadline(&mu, absl::InfinitePast()); }));
+  EXPECT_TRUE(times_out([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return never.WaitWithTimeout(&mu, absl::Milliseconds(1));
+  }));
+  EXPECT_TRUE(times_out([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return never.WaitWithTimeout(&mu, absl::ZeroDuration());
+  }));
+  EXPECT_TRUE(times_out([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return never.WaitWithTimeout(&mu, -absl::Seconds(1));
+  }));
+  EXPECT_TRUE(times_out([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return never.WaitWithDeadline(&mu, absl::InfinitePast());
+  }));
 }
 
 TEST(CondVarTest, InfiniteWaitsEndWithASignal) {

@@ -219,7 +219,7 @@ void FakeAgent::Take(const v1::CoordinatorMessage& message) {
 void FakeAgent::PlayAlong(const v1::CoordinatorMessage& message) {
   const std::optional<v1::Registered> mine = registered();
   if (!options_.plays_along || !mine.has_value()) return;
-  auto send_node = [&](v1::NodeState state) -> v1::NodeUpdate* {
+  auto send_node = [&](v1::NodeState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) -> v1::NodeUpdate* {
     v1::AgentMessage update;
     update.mutable_node()->set_state(state);
     update.mutable_node()->set_attempt(mine->attempt());

@@ -166,8 +166,8 @@ bool DataFeedImpl::ShouldStop() {
   if (!core_->Stopped(queue_, mode_)) return false;
   {
     MutexLock lock(&reader_.mu);
-    const std::optional<TakenRows>& current = reader_.current;
-    if (current.has_value() && current->remaining() > 0 && !current->session->handed.closed()) {
+    if (reader_.current.has_value() && reader_.current->remaining() > 0 &&
+        !reader_.current->session->handed.closed()) {
       return false;
     }
     UseLast();

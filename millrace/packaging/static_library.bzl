@@ -35,8 +35,9 @@ nm="$1"; objcopy="$2"; ar="$3"; shared="$4"; archive="$5"; shift 5
 object="${archive%.a}.o"
 "$nm" --dynamic --defined-only --format=posix "$shared" | cut -d' ' -f1 | sed 's/@.*//' > "$archive.symbols"
 "$@" -o "$object.all"
-# objcopy leaves unique symbols as they are, and makes weak ones local.
+# objcopy leaves GCC's unique symbols as they are, and makes weak ones local. It takes no empty list.
 "$nm" --defined-only --format=posix "$object.all" | awk '$2 == "u" { print $1 }' > "$archive.unique"
+test -s "$archive.unique" || echo "none" > "$archive.unique"
 "$objcopy" --weaken-symbols="$archive.unique" "$object.all" "$object.weak"
 "$objcopy" --keep-global-symbols="$archive.symbols" "$object.weak" "$object"
 rm -f "$archive"

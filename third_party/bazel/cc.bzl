@@ -19,19 +19,28 @@ def _is_c(srcs):
     return type(srcs) == type([]) and bool(srcs) and all([source.endswith(".c") for source in srcs])
 
 # A precompiled header fills most of the heap at which GCC's garbage collector first runs: 400 MB let it run in
-# few sources only.
-_PRECOMPILED_COPTS = ["--param=ggc-min-heapsize=400000", "-include"]
+# few sources only. Clang knows the headers in it relative to the folder in which Bazel compiles.
+_GCC_COPTS = ["--param=ggc-min-heapsize=400000"]
+_CLANG_COPTS = ["-isysroot", "."]
 
-def _precompiled(value):
+# Where the precompiled headers are: Clang looks for them only at the path that it is given.
+_PRECOMPILED_FOLDER = "$(BINDIR)/" + "/".join(
+    [part for part in [Label("//third_party/bazel:cc.bzl").workspace_root, "third_party/bazel"] if part],
+)
+
+def _precompiled(value, setting = "precompiled"):
     return select({
-        str(Label("//third_party/bazel:precompiled")): value,
+        str(Label("//third_party/bazel:" + setting)): value,
         "//conditions:default": [],
     })
 
 def _with_standard(rule, name, headers, srcs = [], copts = [], deps = [], **kwargs):
     if not _is_c(srcs):
-        include = "third_party/bazel/%s.precompiled.h" % headers
-        copts = CXX_STANDARD + copts + _precompiled(_PRECOMPILED_COPTS + [include])
+        copts = CXX_STANDARD + copts
+    if not _is_c(srcs) and not [copt for copt in copts if copt.startswith("-O")]:
+        include = "%s/%s.precompiled.h" % (_PRECOMPILED_FOLDER, headers)
+        copts = copts + _precompiled(["-include", include])
+        copts = copts + _precompiled(_GCC_COPTS, "precompiled_by_gcc") + _precompiled(_CLANG_COPTS, "precompiled_by_clang")
         deps = deps + _precompiled([Label("//third_party/bazel:" + headers)])
     rule(
         name = name,

@@ -6,15 +6,19 @@
         deps = ["@com_google_absl//absl/strings"],
     )
 
-A source that is compiled with `-include <package>/common_headers.precompiled.h` and depends on the target begins with
-what common_headers.h includes. The file of that name is empty: GCC takes `common_headers.precompiled.h.gch` in its
-place where that was made with the same options, and the source is compiled as it stands where it was not. A
-source still includes all that it needs: optimised builds, those for sanitizers and those of other repositories
-have nothing else.
+A source that is compiled with `-include <folder>/common_headers.precompiled.h` and depends on the target begins with
+what common_headers.h includes. The file of that name is empty: the compiler takes `common_headers.precompiled.h.gch` in
+its place where that was made with the same options, and the source is compiled as it stands where it was not. A
+source still includes all that it needs: optimised builds and those of other repositories have nothing else.
 """
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load(":cc_standard.bzl", "CXX_STANDARD")
+
+# Templates are instantiated once, too. The paths in it are relative to the folder in which it is made, and dates are
+# of no account: it serves every clone that has the same headers.
+_CLANG_COPTS = ["-fpch-instantiate-templates", "-Xclang", "-fno-pch-timestamp", "--relocatable-pch"]
+_CLANG_ROOT = " -isysroot \"$PWD\""
 
 def _precompiled_header_impl(ctx):
     toolchain = find_cpp_toolchain(ctx)
@@ -29,13 +33,15 @@ def _precompiled_header_impl(ctx):
     header = ctx.actions.declare_file(stem)
     ctx.actions.write(header, "// Empty: see third_party/bazel/precompiled_header.bzl.\n")
     precompiled = ctx.actions.declare_file(stem + ".gch")
+    clang = toolchain.compiler == "clang"
     variables = cc_common.create_compile_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
         source_file = ctx.file.hdr.path,
         output_file = precompiled.path,
         user_compile_flags = (
-            ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + CXX_STANDARD + ["-x", "c++-header"]
+            ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + CXX_STANDARD +
+            (_CLANG_COPTS if clang else []) + ["-x", "c++-header"]
         ),
         include_directories = needed.includes,
         quote_include_directories = needed.quote_includes,
@@ -43,12 +49,10 @@ def _precompiled_header_impl(ctx):
         preprocessor_defines = needed.defines,
         use_pic = True,
     )
-    ctx.actions.run(
-        executable = cc_common.get_tool_for_action(
-            feature_configuration = features,
-            action_name = "c++-compile",
-        ),
-        arguments = cc_common.get_memory_inefficient_command_line(
+    compiler = cc_common.get_tool_for_action(feature_configuration = features, action_name = "c++-compile")
+    ctx.actions.run_shell(
+        command = "exec \"$@\"" + (_CLANG_ROOT if clang else ""),
+        arguments = [compiler] + cc_common.get_memory_inefficient_command_line(
             feature_configuration = features,
             action_name = "c++-compile",
             variables = variables,
@@ -68,7 +72,7 @@ def _precompiled_header_impl(ctx):
         DefaultInfo(files = depset([precompiled])),
         # No linking: the sources name what they need themselves.
         CcInfo(compilation_context = cc_common.create_compilation_context(
-            headers = depset([header, precompiled], transitive = [needed.headers]),
+            headers = depset([header, precompiled, ctx.file.hdr], transitive = [needed.headers]),
             quote_includes = depset([root]),
         )),
     ]

@@ -49,13 +49,13 @@ absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Create() {
   if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wakeup.get(), &event) != 0) {
     return absl::ErrnoToStatus(errno, "cannot watch an eventfd");
   }
-  return std::unique_ptr<EventLoop>(new EventLoop(std::move(epoll), wakeup.release()));
+  return std::unique_ptr<EventLoop>(new EventLoop(std::move(epoll), std::move(wakeup)));
 }
 
-EventLoop::EventLoop(UniqueFd epoll, int wakeup)
-    : epoll_(std::move(epoll)), wakeup_(wakeup), mailbox_(std::make_shared<Mailbox>()) {
+EventLoop::EventLoop(UniqueFd epoll, UniqueFd wakeup)
+    : epoll_(std::move(epoll)), mailbox_(std::make_shared<Mailbox>()) {
   MutexLock lock(&mailbox_->mu_);
-  mailbox_->wakeup_.reset(wakeup);
+  mailbox_->wakeup_ = std::move(wakeup);
 }
 
 EventLoop::~EventLoop() { mailbox_->Close(); }

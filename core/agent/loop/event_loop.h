@@ -98,14 +98,13 @@ class EventLoop {
     FdCallback callback;
   };
 
-  EventLoop(UniqueFd epoll, int wakeup);
+  EventLoop(UniqueFd epoll, UniqueFd wakeup);
   void RunOnce(absl::Duration max_wait);
   absl::Duration WaitTime(absl::Duration max_wait) const;
   void RunTimers();
   void RunMailbox();
 
   const UniqueFd epoll_;
-  const int wakeup_;  // the mailbox's, which keeps it open as long as the loop lives
   const std::shared_ptr<Mailbox> mailbox_;
   ThreadChecker thread_;
   bool quit_ = false;

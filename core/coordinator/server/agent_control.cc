@@ -108,7 +108,7 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
 
   uint64_t id = 0;
   absl::StatusOr<Admission> admission = absl::CancelledError("the coordinator shuts down");
-  state_->Do([&](TableEffects* effects) {
+  state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (state_->shut_down) return;
     id = state_->next_stream_id++;
     admission = state_->table.Connect(executor_id, agent, id, effects);
@@ -125,7 +125,7 @@ absl::StatusOr<uint64_t> AgentControl::Register(const std::shared_ptr<AttachStre
     return certificate.status();
   }
   bool registered = false;
-  state_->Do([&](TableEffects* effects) {
+  state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     registered = state_->table.Registered(admission->executor_id, id, effects);
     if (!registered) return;
     SendRegistered(id, *admission, *std::move(certificate));  // before what the effects send
@@ -182,7 +182,7 @@ absl::Status AgentControl::Handle(uint64_t stream_id, v1::AgentMessage message) 
   uint32_t attempt = 0;
   LogRecord log;
   if (message.has_log()) log = TakeLog(message.mutable_log());
-  state_->Do([&](TableEffects* effects) {
+  state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (state_->shut_down) return;
     if (report.has_value()) {
       state_->table.Update(stream_id, *report, effects);
@@ -254,7 +254,7 @@ absl::Status AgentControl::Handle(uint64_t stream_id, v1::AgentMessage message) 
 }
 
 void AgentControl::StreamEnded(uint64_t stream_id) {
-  state_->Do([&](TableEffects* effects) {
+  state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (state_->shut_down) return;
     state_->table.StreamLost(stream_id, effects);
     state_->DropStream(stream_id);
@@ -322,7 +322,7 @@ void AgentControl::HandleOutput(int executor_id, v1::OutputData& data) {
 }
 
 void AgentControl::OutputTaken(OutputKey key, uint64_t bytes) {
-  state_->Do([&](TableEffects* /*effects*/) {
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     Output& output = outputs_[key];
     output.taken += bytes;
     const uint64_t quarter = static_cast<uint64_t>(state_->options.output_window_bytes) / 4;
@@ -344,6 +344,7 @@ void AgentControl::SendOutputCredit(OutputKey key, Output& output) {
 }
 
 bool AgentControl::AllOutputTaken() const {
+  state_->mu.AssertHeld();
   for (const auto& [key, output] : outputs_) {
     if (output.complete()) continue;
     // From an agent that is gone there will be no more.
@@ -362,11 +363,13 @@ void AgentControl::CloseOutput() {
 // ---- the processes of agents --------------------------------------------------------------------
 
 void AgentControl::AgentStarted(int executor_id, int64_t pid) {
-  state_->Do([&](TableEffects* effects) { state_->table.AgentStarted(executor_id, pid, effects); });
+  state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
+    state_->table.AgentStarted(executor_id, pid, effects);
+  });
 }
 
 void AgentControl::AgentExited(const AgentExit& exit) {
-  state_->Do([&](TableEffects* effects) {
+  state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (HoldExit(exit)) {
       const absl::Duration due = state_->clock->SteadyNow() + kLastWords;
       held_exits_.push_back({exit, state_->table.stream(exit.executor_id), due});
@@ -378,7 +381,9 @@ void AgentControl::AgentExited(const AgentExit& exit) {
 }
 
 void AgentControl::AgentAwaited(int executor_id, absl::string_view why) {
-  state_->Do([&](TableEffects* effects) { state_->table.AgentAwaited(executor_id, why, effects); });
+  state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
+    state_->table.AgentAwaited(executor_id, why, effects);
+  });
 }
 
 absl::Status AgentControl::AgentGone(const v1::AgentGoneRequest& request) {
@@ -392,7 +397,7 @@ absl::Status AgentControl::AgentGone(const v1::AgentGoneRequest& request) {
     exit.exit = {.kind = ExitStatus::Kind::kExited, .code = request.exit_code()};
   }
   bool known = true;
-  state_->Do([&](TableEffects* effects) {
+  state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     known = state_->table.Has(request.executor_id());
     if (known) state_->table.AgentExited(exit, effects);
   });
@@ -411,6 +416,7 @@ bool AgentControl::HoldExit(const AgentExit& exit) const {
 }
 
 void AgentControl::TellHeldExits(TableEffects* effects) {
+  state_->mu.AssertHeld();
   const absl::Duration now = state_->clock->SteadyNow();
   std::vector<HeldExit> held;
   held.swap(held_exits_);
@@ -424,6 +430,7 @@ void AgentControl::TellHeldExits(TableEffects* effects) {
 }
 
 absl::Duration AgentControl::NextHeldExit() const {
+  state_->mu.AssertHeld();
   absl::Duration next = absl::InfiniteDuration();
   for (const HeldExit& one : held_exits_) next = std::min(next, one.due);
   return next;

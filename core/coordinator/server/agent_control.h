@@ -63,15 +63,15 @@ class AgentControl {
   // As core/proto/feed_gateway.proto says.
   absl::Status AgentGone(const v1::AgentGoneRequest& request);
 
-  // ---- for the other parts ----
+  // ---- for the other parts; the first three with the state's lock held ----
 
   // Tells the table of the held ends that are due, or whose stream has ended.
-  void TellHeldExits(TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  void TellHeldExits(TableEffects* effects);
   // When TellHeldExits() has something to tell, steady; InfiniteDuration(): not before a stream
   // ends.
-  absl::Duration NextHeldExit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  absl::Duration NextHeldExit() const;
   // The observer has taken all output of nodes whose agents can be heard.
-  bool AllOutputTaken() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  bool AllOutputTaken() const;
   // The observer may take output after this, which has no effect any more.
   void CloseOutput();
 

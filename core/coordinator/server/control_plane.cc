@@ -36,7 +36,7 @@ ClusterStatus ControlPlane::Snapshot() const {
 }
 
 void ControlPlane::Shutdown() {
-  state_.Do([&](TableEffects* /*effects*/) {
+  state_.Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu) {
     if (state_.shut_down) return;
     state_.shut_down = true;
     state_.recorder->Ended();
@@ -70,7 +70,7 @@ void ControlPlane::RunTimer() {
       state_.timer_wake.WaitWithTimeout(&state_.mu, sleep);
       if (state_.shut_down) return;
     }
-    state_.Do([&](TableEffects* effects) {
+    state_.Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu) {
       if (state_.shut_down) return;
       agents_.TellHeldExits(effects);
       state_.table.Tick(effects);

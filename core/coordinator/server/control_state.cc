@@ -240,7 +240,7 @@ void ControlState::Settle() {
 }
 
 void ControlState::StopNodes(NodeFilter filter, absl::string_view reason, bool now) {
-  Do([&](TableEffects* effects) {
+  Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     if (!shut_down) recorder->Stopping(filter, reason, now);
     killed = killed || (now && filter == NodeFilter::kAll);
     changed.SignalAll();

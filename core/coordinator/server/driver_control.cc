@@ -39,8 +39,9 @@ absl::Status DriverControl::WaitRunning(absl::Duration timeout) {
   MutexLock lock(&state_->mu);
   const absl::Duration left =
       state_->started_at + state_->options.reservation_timeout - state_->clock->SteadyNow();
-  const std::optional<absl::Status> status =
-      state_->WaitFor(std::min(timeout, left), [this]() -> std::optional<absl::Status> {
+  const std::optional<absl::Status> status = state_->WaitFor(
+      std::min(timeout, left),
+      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) -> std::optional<absl::Status> {
         if (std::optional<absl::Status> cause = state_->Interrupted(); cause.has_value())
           return cause;
         if (state_->all_ran) return absl::OkStatus();
@@ -53,8 +54,9 @@ absl::Status DriverControl::WaitRunning(absl::Duration timeout) {
 absl::Status DriverControl::WaitFedEndpoints(absl::Duration timeout,
                                              const std::atomic<bool>* given_up) {
   MutexLock lock(&state_->mu);
-  const std::optional<absl::Status> status =
-      state_->WaitFor(timeout, [this, given_up]() -> std::optional<absl::Status> {
+  const std::optional<absl::Status> status = state_->WaitFor(
+      timeout,
+      [this, given_up]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) -> std::optional<absl::Status> {
         if (std::optional<absl::Status> cause = state_->Interrupted(); cause.has_value())
           return cause;
         if (given_up != nullptr && given_up->load()) {
@@ -96,8 +98,9 @@ void DriverControl::Wake() {
 
 absl::Status DriverControl::WaitEnded(NodeFilter filter, absl::Duration timeout) {
   MutexLock lock(&state_->mu);
-  const std::optional<absl::Status> status =
-      state_->WaitFor(timeout, [this, filter]() -> std::optional<absl::Status> {
+  const std::optional<absl::Status> status = state_->WaitFor(
+      timeout,
+      [this, filter]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) -> std::optional<absl::Status> {
         if (state_->shut_down) return absl::CancelledError("the coordinator was shut down");
         for (int id = 0; id < state_->table.size(); ++id) {
           if (state_->Matches(filter, id) && !state_->table.HasEnded(id)) return std::nullopt;
@@ -124,7 +127,7 @@ absl::Status DriverControl::WaitOutput(absl::Duration timeout) {
   MutexLock lock(&state_->mu);
   return state_
       ->WaitFor(timeout,
-                [this]() -> std::optional<absl::Status> {
+                [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) -> std::optional<absl::Status> {
                   if (state_->shut_down)
                     return absl::CancelledError("the coordinator was shut down");
                   if (state_->killed) return absl::CancelledError("the nodes were killed");
@@ -136,7 +139,9 @@ absl::Status DriverControl::WaitOutput(absl::Duration timeout) {
 
 absl::Status DriverControl::WaitFailure(absl::Duration timeout) {
   MutexLock lock(&state_->mu);
-  return state_->WaitFor(timeout, [this] { return state_->Interrupted(); })
+  return state_
+      ->WaitFor(timeout, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                             state_->mu) { return state_->Interrupted(); })
       .value_or(absl::OkStatus());
 }
 

@@ -111,7 +111,7 @@ absl::Status FeedControl::CheckFed(int executor_id) const {
 // ---- the ledger ---------------------------------------------------------------------------------
 
 void FeedControl::FeedEnd(absl::string_view feed_id, bool aborted) {
-  state_->Do([&](TableEffects* /*effects*/) {
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     v1::CoordinatorMessage message;
     message.mutable_feed_end()->set_feed_id(std::string(feed_id));
     message.mutable_feed_end()->set_aborted(aborted);
@@ -122,7 +122,7 @@ void FeedControl::FeedEnd(absl::string_view feed_id, bool aborted) {
 }
 
 void FeedControl::EndFeed(absl::string_view queue) {
-  state_->Do([&](TableEffects* /*effects*/) {
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (std::find(state_->ended_queues.begin(), state_->ended_queues.end(), queue) !=
         state_->ended_queues.end())
       return;
@@ -155,7 +155,9 @@ absl::Status FeedControl::OpenFeed(absl::string_view feed_id, absl::string_view 
 absl::Status FeedControl::ReportPartition(absl::string_view feed_id,
                                           const PartitionReport& report) {
   absl::Status status;
-  state_->Do([&](TableEffects* /*effects*/) { status = ReportLocked(feed_id, report); });
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
+    status = ReportLocked(feed_id, report);
+  });
   return status;
 }
 
@@ -185,7 +187,7 @@ absl::Status FeedControl::ReportLocked(absl::string_view feed_id, const Partitio
 }
 
 void FeedControl::CloseFeed(absl::string_view feed_id) {
-  state_->Do([&](TableEffects* /*effects*/) {
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     const absl::StatusOr<FeedSummary> before = ledger_.Summary(feed_id);
     if (!before.ok() || before->closed) return;
     ledger_.Close(feed_id);
@@ -211,17 +213,19 @@ std::vector<EqualCounts> FeedControl::WaitEqualCounts(absl::string_view feed_id,
   MutexLock lock(&state_->mu);
   std::optional<std::vector<EqualCounts>> counts;
   ++waits_;
-  state_->WaitFor(timeout, [&]() -> std::optional<absl::Status> {
-    counts = state_->equal.Counts(feed_id, settled);
-    const bool over = state_->shut_down || !state_->cancelled.ok();
-    if (counts.has_value() && !*settled && !over) return std::nullopt;
-    return absl::OkStatus();
-  });
+  state_->WaitFor(timeout,
+                  [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) -> std::optional<absl::Status> {
+                    counts = state_->equal.Counts(feed_id, settled);
+                    const bool over = state_->shut_down || !state_->cancelled.ok();
+                    if (counts.has_value() && !*settled && !over) return std::nullopt;
+                    return absl::OkStatus();
+                  });
   --waits_;
   return std::move(counts).value_or(std::vector<EqualCounts>());
 }
 
 void FeedControl::JoinEqual(uint64_t stream_id, int executor_id, const v1::EqualJoin& request) {
+  state_->mu.AssertHeld();
   v1::CoordinatorMessage message;
   v1::EqualReply& reply = *message.mutable_equal();
   reply.set_request_id(request.request_id());
@@ -234,6 +238,7 @@ void FeedControl::JoinEqual(uint64_t stream_id, int executor_id, const v1::Equal
 }
 
 void FeedControl::TellEqual(int executor_id, const v1::EqualRows& rows) {
+  state_->mu.AssertHeld();
   const size_t calls = state_->equal.Calls().size();
   state_->equal.Tell(executor_id, rows.queue(), rows.feed_id(),
                      {.generation = rows.generation(),
@@ -289,8 +294,8 @@ absl::StatusOr<FeedSummary> FeedControl::WaitFeed(absl::string_view feed_id, int
   MutexLock lock(&state_->mu);
   absl::StatusOr<FeedSummary> feed;
   ++waits_;
-  const std::optional<absl::Status> status =
-      state_->WaitFor(timeout, [&]() -> std::optional<absl::Status> {
+  const std::optional<absl::Status> status = state_->WaitFor(
+      timeout, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) -> std::optional<absl::Status> {
         if (std::optional<absl::Status> cause = state_->Interrupted(); cause.has_value()) {
           return cause;
         }
@@ -539,7 +544,7 @@ absl::Status FeedControl::Announce(absl::string_view principal, absl::string_vie
                      " characters of Z85; found ", curve_key.size(), " bytes that are none"));
   }
   absl::Status status;
-  state_->Do([&](TableEffects* /*effects*/) {
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     const auto known = state_->feeder_keys.find(principal);
     if (known != state_->feeder_keys.end()) {
       if (known->second != curve_key) {

@@ -60,11 +60,9 @@ class FeedControl {
                                            bool* settled);
 
   // ---- for nodes: ranks that get equally many batches (section 11 of docs/feed_protocol.md). The
-  // reply goes to the stream.
-  void JoinEqual(uint64_t stream_id, int executor_id, const v1::EqualJoin& request)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
-  void TellEqual(int executor_id, const v1::EqualRows& rows)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // reply goes to the stream. With the state's lock held.
+  void JoinEqual(uint64_t stream_id, int executor_id, const v1::EqualJoin& request);
+  void TellEqual(int executor_id, const v1::EqualRows& rows);
 
   // ---- for every feeder: as core/proto/feed_gateway.proto says ----
   absl::Status Announce(absl::string_view principal, absl::string_view curve_key);

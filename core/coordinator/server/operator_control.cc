@@ -27,7 +27,7 @@ void OperatorControl::StopCluster(absl::string_view reason, bool now) {
 
 absl::StatusOr<uint32_t> OperatorControl::RestartNode(int executor_id, absl::string_view reason) {
   absl::StatusOr<uint32_t> attempt = absl::CancelledError("the coordinator was shut down");
-  state_->Do([&](TableEffects* effects) {
+  state_->Do([&](TableEffects* effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (state_->shut_down) return;
     const uint32_t before = state_->table.Has(executor_id) ? state_->table.attempt(executor_id) : 0;
     const absl::Status asked = state_->table.Restart(
@@ -41,7 +41,7 @@ absl::StatusOr<uint32_t> OperatorControl::RestartNode(int executor_id, absl::str
 uint64_t OperatorControl::Kv(const v1::KvRequest& request,
                              const std::shared_ptr<AttachStream>& answer) {
   uint64_t id = 0;
-  state_->Do([&](TableEffects* /*effects*/) {
+  state_->Do([&](TableEffects* /*effects*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu) {
     if (state_->shut_down) {
       answer->Close(absl::CancelledError("the coordinator shuts down"));
       state_->to_flush.push_back(answer);

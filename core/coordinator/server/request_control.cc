@@ -19,6 +19,7 @@ constexpr size_t kMaxRememberedAdds = 64;
 }  // namespace
 
 void RequestControl::Kv(uint64_t stream_id, int executor_id, const v1::KvRequest& request) {
+  state_->mu.AssertHeld();
   std::optional<absl::StatusOr<std::string>> result;
   std::vector<KvStore::Completion> woken;
   v1::CoordinatorMessage message;
@@ -70,6 +71,7 @@ void RequestControl::Kv(uint64_t stream_id, int executor_id, const v1::KvRequest
 
 void RequestControl::Barrier(uint64_t stream_id, int executor_id,
                              const v1::BarrierRequest& request) {
+  state_->mu.AssertHeld();
   const absl::Duration now = state_->clock->SteadyNow();
   const absl::Duration timeout = DurationFromProto(request.timeout());
   state_->ReplyBarrier(state_->barriers.Arrive(request.name(), executor_id,

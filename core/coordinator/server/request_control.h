@@ -24,11 +24,9 @@ class RequestControl {
   RequestControl& operator=(const RequestControl&) = delete;
 
   // The reply goes to the stream, at once or when a get or a barrier ends. executor_id -1: an
-  // operator's, which is not repeated.
-  void Kv(uint64_t stream_id, int executor_id, const v1::KvRequest& request)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
-  void Barrier(uint64_t stream_id, int executor_id, const v1::BarrierRequest& request)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
+  // operator's, which is not repeated. With the state's lock held.
+  void Kv(uint64_t stream_id, int executor_id, const v1::KvRequest& request);
+  void Barrier(uint64_t stream_id, int executor_id, const v1::BarrierRequest& request);
 
  private:
   ControlState* const state_;
