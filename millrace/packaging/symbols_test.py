@@ -38,7 +38,7 @@ def symbols(name):
     found = set()
     for line in output("nm", "-DC", "--defined-only", library(name)).splitlines():
         kind, text = line.split(" ", 2)[1:]
-        if kind in "TDBR":
+        if kind in "TDBR" and not text.startswith(("typeinfo", "vtable")):
             text = text.replace("[abi:cxx11]", "")
             found.add(text if text.startswith("millrace::operator") else re.sub(r"(?<!operator)\(.*", "", text))
     return sorted(found)

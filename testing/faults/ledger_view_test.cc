@@ -99,7 +99,8 @@ class LedgerViewTest : public FaultTest {
     MutexLock lock(&mu_);
     const absl::Time deadline = absl::Now() + kPatience;
     while (absl::Now() < deadline) {
-      for (const auto& [id, feed] : feeds_) {
+      for (const auto& entry : feeds_) {
+        const v1::FeedInfo& feed = entry.second;
         const bool newest = std::none_of(feeds_.begin(), feeds_.end(), [&](const auto& other) {
           return other.second.opened().seconds() > feed.opened().seconds() ||
                  (other.second.opened().seconds() == feed.opened().seconds() &&

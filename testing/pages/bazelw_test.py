@@ -18,7 +18,7 @@ PAGES = ("README.md", "docs/benchmarks.md", "docs/dashboard.md", "docs/developme
 # Stands for each of a kind.
 EXAMPLES = {"//testing/bench:NAME": "//testing/bench:feed"}
 # Bazel's own options, beside --config.
-OPTIONS = ("-c opt", "--test_output=all", "--test_arg=", "--test_filter=")
+OPTIONS = ("-c opt", "--repo_env=CC=gcc", "--test_output=all", "--test_arg=", "--test_filter=")
 
 
 def read(path):
