@@ -76,7 +76,7 @@ class FakeCoordinator final : private v1::Coordinator::Service {
   grpc::Status FetchProgram(grpc::ServerContext* context, const v1::FetchProgramRequest* request,
                             grpc::ServerWriter<v1::ProgramChunk>* writer) override;
   v1::Registered MakeRegistered() const;
-  void AnswerKv(const v1::KvRequest& request);
+  void AnswerKv(const v1::KvRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Options options_;
   std::string certificate_;

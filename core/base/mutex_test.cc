@@ -50,7 +50,7 @@ TEST(CondVarTest, TimeoutsAreReported) {
   Mutex mu;
   CondVar never;
   MutexLock lock(&mu);
-  const auto times_out = [&](auto wait) {
+  const auto times_out = [&](auto wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     for (int i = 0; i < 100; ++i) {  // spurious wake-ups are allowed, but not for ever
       if (wait()) return true;
     }
