@@ -128,8 +128,8 @@ class NodeTest(unittest.TestCase):
             with self.assertRaisesRegex(millrace.MillraceError, r"worker:0.*sys.exit\(3\).*exited with code 3"):
                 cluster.shutdown()
 
-    def _cause_of_the_end(self, program):
-        with Cluster(program) as cluster:
+    def _cause_of_the_end(self, program, *arguments):
+        with Cluster(program, arguments=arguments) as cluster:
             with self.assertRaises(millrace.MillraceError) as raised:
                 cluster.shutdown()
         self.assertEqual(raised.exception.node, "worker:0")
@@ -150,10 +150,18 @@ class NodeTest(unittest.TestCase):
         cause = self._cause_of_the_end("fails_in_a_thread")
         self.assertRegex(str(cause), r"worker:0.*ValueError: no shard 2 \(node_test_program.py:\d+\)")
 
-    def test_what_a_spawned_process_raised_is_the_error_where_main_meets_it(self):
-        cause = self._cause_of_the_end("fails_in_a_spawned_process")
-        self.assertRegex(str(cause), r"worker:0.*ValueError: no shard 2")
-        self.assertIn("in shard", "\n".join(cause.stderr_lines))
+    def test_what_a_process_of_the_program_raised_is_the_error_where_main_meets_it(self):
+        for how in ("spawn", "fork", "forkserver"):
+            cause = self._cause_of_the_end("fails_in_a_process", how)
+            self.assertRegex(str(cause), r"worker:0.*ValueError: no shard 2", how)
+            self.assertIn("in shard", "\n".join(cause.stderr_lines), how)
+
+    def test_an_exception_of_many_lines_is_told_in_one(self):
+        cause = self._cause_of_the_end("fails_at_length")
+        self.assertRegex(
+            str(cause).split("\n")[0],
+            r"worker:0.*ValueError: cannot read the file: \.\.\. no such number: x \(node_test_program.py:\d+\)",
+        )
 
     def test_a_fork_that_fails_does_not_end_the_node(self):
         with Cluster("forks_fail") as cluster:

@@ -180,6 +180,12 @@ def misuse(node):
     feed.close()
     raises(millrace.FailedPreconditionError, "the feed is closed", lambda: next(feed))
     assert batch["id"].to_pylist() == [0, 1, 2, 3]
+    raises(millrace.InvalidArgumentError, "columns is empty", lambda: node.feed(columns=[]))
+    trains = node.feed(batch=4, queue="output", equal="drop")
+    raises(millrace.FailedPreconditionError, 'mode="inference"', lambda: trains.results({"a": [1]}))
+    raises(millrace.InvalidArgumentError, "batches of 4 rows", lambda: trains.next(5))
+    raises(millrace.InvalidArgumentError, "at least 1 row", lambda: trains.next(0))
+    raises(millrace.InvalidArgumentError, "what state_dict() returned", lambda: trains.load_state_dict({"rows": []}))
     print("refused", flush=True)
 
 
@@ -387,11 +393,33 @@ def fails_in_a_thread(node):
         print(list(pool.map(shard, range(4))))
 
 
-def fails_in_a_spawned_process(node):
-    spawn = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
+def fails_in_a_process(node):
+    """That is started as argv[2] says."""
+    context = multiprocessing.get_context(sys.argv[2])
+    with concurrent.futures.ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
         assert list(pool.map(shard, range(2))) == [0, 1]
         print(list(pool.map(shard, range(4))))
+
+
+class Shards:
+    """A data set of PyTorch."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, number):
+        return shard(number)
+
+
+def fails_in_a_loader(node):
+    """Whose worker says it in an exception of many lines."""
+    from torch.utils.data import DataLoader
+
+    print(list(DataLoader(Shards(), num_workers=1)))
+
+
+def fails_at_length(node):
+    raise ValueError("cannot read the file:\n  at row 3\nno such number: x\n")
 
 
 def forks_fail(node):

@@ -5,6 +5,8 @@ import unittest
 
 from testing_cluster import Cluster, rows, typed_rows
 
+import millrace
+
 
 @unittest.skipUnless(
     importlib.util.find_spec("torch"), "PyTorch is not installed for this Python (Debian package python3-torch)"
@@ -38,6 +40,12 @@ class TorchTest(unittest.TestCase):
 
     def test_a_data_loader_with_new_processes_as_workers_has_every_row_once(self):
         self._check_loader("2", "spawn")
+
+    def test_what_a_worker_of_a_data_loader_raised_is_the_error_of_the_cluster(self):
+        with Cluster("fails_in_a_loader") as cluster:
+            with self.assertRaises(millrace.MillraceError) as raised:
+                cluster.shutdown()
+        self.assertRegex(str(raised.exception).split("\n")[0], r"worker:0.*ValueError: no shard 2")
 
     def test_errors_of_the_feed_reach_a_data_loader(self):
         with Cluster("load_fails") as cluster:

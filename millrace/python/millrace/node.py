@@ -260,8 +260,10 @@ class Node:
 
 
 def _last_words(error: BaseException) -> str:
-    """The last line of the traceback, with where it was raised."""
-    line = traceback.format_exception_only(type(error), error)[-1].strip()
+    """What the traceback ends with, as one line, and where it was raised. Of many lines, in which workers of a
+    DataLoader say what they raised, it is the first and the last."""
+    lines = [line.strip() for line in traceback.format_exception_only(type(error), error)[-1].strip().splitlines()]
+    line = lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1]}"
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return line
