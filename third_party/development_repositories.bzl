@@ -59,6 +59,10 @@ def _python_packages():
         requirements = "//examples/python:requirements.txt",
     )
     python_env(
+        name = "python_torch_examples_packages",
+        requirements = "//examples/python:torch_requirements.txt",
+    )
+    python_env(
         name = "python_feed_packages",
         requirements = "//testing/bench:python_feed_requirements.txt",
     )

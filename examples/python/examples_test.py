@@ -9,7 +9,7 @@ import os
 import sys
 
 _LEAST = 0.9
-_PACKAGE = {"pytorch_digits": "torch"}
+_PACKAGE = {name: "torch" for name in ("accelerate_digits", "lightning_digits", "pytorch_digits")}
 
 
 def main():
