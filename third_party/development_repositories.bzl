@@ -71,6 +71,10 @@ def _python_packages():
         requirements = "//testing/bench:python_kubernetes_requirements.txt",
     )
     python_env(
+        name = "tensorflow_packages",
+        requirements = "//millrace/python:tensorflow_requirements.txt",
+    )
+    python_env(
         name = "spark_feed_packages",
         requirements = "//testing/bench:spark_feed_requirements.txt",
     )
