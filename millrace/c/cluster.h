@@ -87,11 +87,6 @@ typedef struct millrace_failure {
   size_t num_stderr_lines;
 } millrace_failure;
 
-typedef struct millrace_variable {
-  const char* name;
-  const char* value;
-} millrace_variable;
-
 // How often a node that failed is started again.
 typedef struct millrace_restart_policy {
   int32_t max_restarts;        // of each node, within the window; its next failure is the cluster's
@@ -128,7 +123,7 @@ typedef struct millrace_sidecar {
   const char* program;      // a path on the node's host, or a name that is looked up in PATH there
   const char* const* args;  // "{host}", "{port}" (reserved for it) and "{log_dir}" are replaced
   size_t num_args;
-  const millrace_variable* env;  // added to the agent's environment
+  const char* const* env;  // "NAME=value", added to the agent's environment
   size_t num_env;
   const char* node;  // "worker:0". NULL: the chief or master, worker:0 in clusters without
 } millrace_sidecar;
@@ -208,11 +203,11 @@ enum millrace_input_mode {
 typedef struct millrace_cluster_options {
   size_t struct_size;
   // The executable of the nodes: a file of this host, or, without a slash, a name that is looked up
-  // in PATH. Its arguments after argv[0], and what is added to its environment.
+  // in PATH. Its arguments after argv[0], and what is added to its environment: "NAME=value".
   const char* program;
   const char* const* args;
   size_t num_args;
-  const millrace_variable* env;
+  const char* const* env;
   size_t num_env;
   // The executable millrace-agent. NULL: $MILLRACE_AGENT, beside this program, or in PATH.
   const char* agent_path;

@@ -48,14 +48,17 @@ absl::StatusOr<std::vector<std::string>> TextsOf(absl::string_view option, const
   return made;
 }
 
-absl::StatusOr<VariableMap> VariablesOf(absl::string_view option, const millrace_variable* env,
+absl::StatusOr<VariableMap> VariablesOf(absl::string_view option, const char* const* env,
                                         size_t num_env) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> texts, TextsOf(option, env, num_env));
   VariableMap made;
-  for (size_t i = 0; i < num_env; ++i) {
-    if (env == nullptr || env[i].name == nullptr || env[i].value == nullptr) {
-      return NullOption(absl::StrCat(option, "[", i, "]"));
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat("millrace_cluster_run: ", option, ": '", text,
+                                                     "' is no variable; write NAME=value"));
     }
-    made[env[i].name] = env[i].value;
+    made[text.substr(0, equals)] = text.substr(equals + 1);
   }
   return made;
 }

@@ -251,6 +251,12 @@ static void ErrorsSayWhatAndWhere(millrace_error* error) {
   wrong.feed.reserved[2] = 1;
   CHECK_ERROR(millrace_cluster_run(&wrong, &cluster, error), *error, MILLRACE_UNIMPLEMENTED,
               "options->feed: reserved");
+  const char* const env[] = {"NAME"};
+  wrong = options;
+  wrong.env = env;
+  wrong.num_env = 1;
+  CHECK_ERROR(millrace_cluster_run(&wrong, &cluster, error), *error, MILLRACE_INVALID_ARGUMENT,
+              "'NAME' is no variable; write NAME=value");
   wrong = options;
   wrong.input_mode = 2;
   CHECK_ERROR(millrace_cluster_run(&wrong, &cluster, error), *error, MILLRACE_INVALID_ARGUMENT,

@@ -52,11 +52,11 @@ absl::StatusOr<DataFeedOptions> ReadOptions(const millrace_feed_options* given) 
           known.equal));
   }
   for (size_t i = 0; i < known.num_columns; ++i) {
-    if (known.columns == nullptr || known.columns[i].column == nullptr) {
-      return NullArgument("millrace_feed_open", absl::StrCat("options.columns[", i, "].column"));
+    if (known.columns == nullptr || known.columns[i] == nullptr) {
+      return NullArgument("millrace_feed_open", absl::StrCat("options.columns[", i, "]"));
     }
-    const millrace_column_name& each = known.columns[i];
-    options.input_mapping.emplace_back(each.column, each.name == nullptr ? each.column : each.name);
+    const char* const name = known.names == nullptr ? nullptr : known.names[i];
+    options.input_mapping.emplace_back(known.columns[i], name == nullptr ? known.columns[i] : name);
   }
   return options;
 }

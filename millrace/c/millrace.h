@@ -27,8 +27,8 @@
 // for a NULL where none is allowed, and for a struct_size that is none.
 //
 // Structs. The side that makes a struct sets `struct_size` to its sizeof, and members that it does
-// not use to zero. Members are only ever added at the end, or in the room of `reserved` where a
-// struct within another has it; the library reads and writes no more than struct_size says. Zero is
+// not use to zero. Members are only ever added at the end, or in the room of `reserved` of a struct
+// that lies within another; the library reads and writes no more than struct_size says. Zero is
 // each option's default. Handles are opaque.
 //
 // Text is UTF-8 and ends with a NUL. `const char*` that the library takes is copied where it is
@@ -268,18 +268,15 @@ typedef struct millrace_feed millrace_feed;
 // them: the memory lives until the last is gone, with or without feed and node.
 typedef struct millrace_batch millrace_batch;
 
-typedef struct millrace_column_name {
-  const char* column;  // in the data
-  const char* name;    // in the program
-} millrace_column_name;
-
 typedef struct millrace_feed_options {
   size_t struct_size;
   int32_t inference;  // 0: training; 1: every row is answered by one row of results, in order
   const char* queue;  // NULL: "input"
-  // The columns that batches have; none: all, under their own names.
-  const millrace_column_name* columns;
+  // The columns that batches have; none: all.
+  const char* const* columns;
   size_t num_columns;
+  // What the program calls them, as many. NULL, or a NULL among them: as the data does.
+  const char* const* names;
   // In training: every node gets equally many batches of `batch_rows` rows in each Train call, and
   // a batch only when all nodes have theirs. Rows that do not fill one at every node are dropped,
   // or batches are filled with rows of before; the driver's result counts both.

@@ -1,4 +1,4 @@
-"""The libraries export what the lists say and the headers declare, and need what they may need."""
+"""The libraries export what the lists say and the headers declare, and need what they may need; structs can grow."""
 
 import pathlib
 import re
@@ -39,6 +39,17 @@ class SymbolsTest(unittest.TestCase):
 
     def test_the_library_of_drivers_exports_its_list(self):
         self._check("millrace_cluster", "cluster.h")
+
+    def test_every_struct_can_grow(self):
+        text = "".join((_HERE / header).read_text() for header in ("millrace.h", "cluster.h"))
+        structs = dict(re.findall(r"^typedef struct (\w+) \{\n(.*?)^\} \1;$", text, re.MULTILINE | re.DOTALL))
+        self.assertEqual(len(structs), len(re.findall(r"^(?:typedef )?struct \w+ \{", text, re.MULTILINE)))
+        for name, members in structs.items():
+            if members.startswith("  size_t struct_size;\n"):
+                continue
+            self.assertRegex(members, r"  int64_t reserved\[[0-9]+\];\n$", name)
+            within = [each for each, others in structs.items() if re.search(rf"^  {name} \w+;", others, re.MULTILINE)]
+            self.assertTrue(within, f"{name}: nothing says its size")
 
     def test_the_library_of_nodes_needs_neither_grpc_nor_protobuf(self):
         lines = _lines(["readelf", "-d", str(_HERE / "libmillrace.so")])

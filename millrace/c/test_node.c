@@ -27,8 +27,9 @@ struct DLManagedTensor {
  */
 
 static int32_t Train(millrace_node* node, double* sum, int64_t* rows, millrace_error* error) {
-  const millrace_column_name columns[] = {{"image", "x"}, {"id", NULL}};
-  millrace_feed_options options = {sizeof(options), 0, "input", columns, 2};
+  const char* const columns[] = {"image", "id"};
+  const char* const names[] = {"x", NULL};
+  millrace_feed_options options = {sizeof(options), 0, "input", columns, 2, names};
   millrace_feed* feed = NULL;
   int32_t code = millrace_feed_open(node, &options, &feed, error);
   while (code == MILLRACE_OK) {

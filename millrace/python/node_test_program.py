@@ -235,6 +235,7 @@ def members(node):
             os._exit(1)
         node.kv.get("heard", timeout=60)
         return
+    assert "CERTIFICATE" in node.tls.ca and "PRIVATE KEY" in node.tls.key and node.tls.key not in repr(node.tls)
     heard = queue.Queue()
     node.on_membership_change(heard.put)
     node.kv.set("listening", "")

@@ -43,7 +43,7 @@ from millrace.error import (
 from millrace.feed import Feed
 from millrace.inference import InferenceResult
 from millrace.local_cluster import LocalCluster
-from millrace.node import KeyValue, Node, run_node
+from millrace.node import KeyValue, Node, NodeTls, run_node
 from millrace.options import (
     Agents,
     ClusterObserver,
@@ -87,6 +87,7 @@ __all__ = [
     "NodeInfo",
     "NodeOptions",
     "NodeProgram",
+    "NodeTls",
     "NotFoundError",
     "QuarantinePolicy",
     "ResourceExhaustedError",

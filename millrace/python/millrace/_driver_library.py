@@ -33,10 +33,6 @@ ON_FAILURE = ctypes.CFUNCTYPE(None, POINTER(Failure), c_void_p)
 OPEN_PARTITION = ctypes.CFUNCTYPE(c_int32, c_int32, c_int64, c_void_p, c_void_p, POINTER(Error))
 
 
-class Variable(Structure):
-    _fields_ = [("name", c_char_p), ("value", c_char_p)]
-
-
 class RestartPolicy(Structure):
     _fields_ = [
         ("max_restarts", c_int32),
@@ -71,7 +67,7 @@ class Sidecar(Structure):
         ("program", c_char_p),
         ("args", POINTER(c_char_p)),
         ("num_args", c_size_t),
-        ("env", POINTER(Variable)),
+        ("env", POINTER(c_char_p)),
         ("num_env", c_size_t),
         ("node", c_char_p),
     ]
@@ -146,7 +142,7 @@ class Options(Structure):
         ("program", c_char_p),
         ("args", POINTER(c_char_p)),
         ("num_args", c_size_t),
-        ("env", POINTER(Variable)),
+        ("env", POINTER(c_char_p)),
         ("num_env", c_size_t),
         ("agent_path", c_char_p),
         ("num_executors", c_int32),

@@ -42,11 +42,10 @@ class NodeInfo(Structure):
         ("default_fs", c_char_p),
         ("working_dir", c_char_p),
         ("log_dir", c_char_p),
+        ("tls_ca", c_char_p),
+        ("tls_certificate", c_char_p),
+        ("tls_key", c_char_p),
     ]
-
-
-class ColumnName(Structure):
-    _fields_ = [("column", c_char_p), ("name", c_char_p)]
 
 
 class FeedOptions(Structure):
@@ -54,8 +53,9 @@ class FeedOptions(Structure):
         ("struct_size", c_size_t),
         ("inference", c_int32),
         ("queue", c_char_p),
-        ("columns", POINTER(ColumnName)),
+        ("columns", POINTER(c_char_p)),
         ("num_columns", c_size_t),
+        ("names", POINTER(c_char_p)),
         ("equal", c_int32),
         ("batch_rows", c_int64),
     ]

@@ -36,8 +36,7 @@ def _texts(values: Sequence[str]) -> Any:
 
 
 def _variables(env: Mapping[str, str]) -> Any:
-    pairs = [lib.Variable(str(name).encode(), str(value).encode()) for name, value in env.items()]
-    return (lib.Variable * len(pairs))(*pairs)
+    return _texts([f"{name}={value}" for name, value in env.items()])
 
 
 def _pointers(kind: Any, structs: Sequence[Structure]) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import json
-from ctypes import byref, c_void_p
+from ctypes import byref, c_char_p, c_void_p
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from millrace import _capsule, _library, _results
-from millrace._library import ColumnName, FeedOptions, Handle, call, library
+from millrace._library import FeedOptions, Handle, call, library
 from millrace.batch import Batch
 from millrace.error import FailedPreconditionError, InvalidArgumentError
 
@@ -58,8 +58,11 @@ class Feed(Iterator[Batch]):
         pairs = _column_names(columns) if columns is not None else []
         if columns is not None and not pairs:
             raise InvalidArgumentError("INVALID_ARGUMENT", "columns is empty; None takes all columns")
-        names = (ColumnName * len(pairs))(*[ColumnName(a.encode(), b.encode()) for a, b in pairs])
-        options = FeedOptions(ctypes.sizeof(FeedOptions), int(mode == "inference"), queue.encode(), names, len(pairs))
+        texts = c_char_p * len(pairs)
+        options = FeedOptions(
+            ctypes.sizeof(FeedOptions), int(mode == "inference"), queue.encode(),
+            texts(*[column.encode() for column, _ in pairs]), len(pairs), texts(*[name.encode() for _, name in pairs]),
+        )  # fmt: skip
         if equal is not None:
             options.equal, options.batch_rows = _EQUAL.index(equal), batch
         feed = c_void_p()

@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from ctypes import byref, c_char_p, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 from millrace import _defaults, _library
 from millrace._library import Handle, NodeInfo, Strings, call, library
@@ -24,7 +24,7 @@ from millrace.error import (
 )
 from millrace.feed import Columns, Feed
 
-__all__ = ["KeyValue", "Node", "run_node"]
+__all__ = ["KeyValue", "Node", "NodeTls", "run_node"]
 
 _EXIT_FAILED, _EXIT_NO_PLACE = 1, 2
 _UNKNOWN, _CANCELLED = 2, 1
@@ -97,6 +97,17 @@ def _tell_changes(node: Handle, epoch: int, callback: Callable[[Dict[str, Any]],
             traceback.print_exc()
 
 
+class NodeTls(NamedTuple):
+    """The cluster's certificates, PEM texts, by which its nodes know each other; empty if the agent gave none."""
+
+    ca: str
+    certificate: str
+    key: str  # secret
+
+    def __repr__(self) -> str:
+        return f"NodeTls(ca={self.ca!r}, certificate={self.certificate!r}, key=...)"
+
+
 class Node:
     """What a program knows of its place, and what it can ask of the cluster. run_node() makes it; nothing of
     it may be called once main has returned, while feeds, batches and what was made of them stay valid."""
@@ -122,6 +133,7 @@ class Node:
         self.default_fs: str = info.default_fs.decode()
         self.working_dir: str = info.working_dir.decode()
         self.log_dir: str = info.log_dir.decode()
+        self.tls = NodeTls(info.tls_ca.decode(), info.tls_certificate.decode(), info.tls_key.decode())
         self.kv = KeyValue(self._handle)
 
     def __repr__(self) -> str:
