@@ -55,6 +55,15 @@ def _python_packages():
         requirements = "//millrace/python:mypy_requirements.txt",
     )
     python_env(
+        name = "polars_packages",
+        requirements = "//millrace/python:polars_requirements.txt",
+    )
+    python_env(
+        name = "pyright_packages",
+        keep = "*.pyi",
+        requirements = "//millrace/python:pyright_requirements.txt",
+    )
+    python_env(
         name = "python_examples_packages",
         requirements = "//examples/python:requirements.txt",
     )

@@ -9,8 +9,10 @@ import tempfile
 import time
 import unittest
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 from testing_cluster import PATIENCE_S, Heard, restarts, run
 
@@ -27,16 +29,6 @@ def answer_with_texts(node):
     feed = node.feed(mode="inference")
     for batch in feed:
         feed.results({"text": [f"{node.name} has {text}" for text in batch["text"].to_pylist()]})
-
-
-class _OnlyAStream:
-    """What Polars and DuckDB are to us."""
-
-    def __init__(self, table):
-        self._table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self._table.__arrow_c_stream__(requested_schema)
 
 
 class _OldPandas(pd.DataFrame):
@@ -78,7 +70,8 @@ class DataTest(unittest.TestCase):
             "reader": pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=9)),
             "pandas": pd.DataFrame({"id": _IDS}),
             "old pandas": _OldPandas({"id": _IDS, "text": [None, *["x"] * 100]}),
-            "stream": _OnlyAStream(table),
+            "Polars": pl.DataFrame({"id": _IDS}),
+            "DuckDB": duckdb.sql("SELECT range AS id FROM range(101)"),
             "dict of lists": {"id": _IDS},
             "dict of arrays": {"id": np.array(_IDS), "image": np.zeros((101, 3), np.float32)},
             "list of dicts": [{"id": i, "name": f"row {i}", "image": np.zeros(3)} for i in _IDS],
@@ -94,6 +87,7 @@ class DataTest(unittest.TestCase):
             self.assertEqual(sum(batch.num_rows for batch in result), 101)
             with self.assertRaisesRegex(millrace.FailedPreconditionError, "read already"):
                 result.table()
+            self.assertEqual(pl.DataFrame(cluster.inference(table)).to_dicts(), _EXPECTED)
             kept = cluster.inference(table)
         self.assertEqual(kept.table().to_pylist(), _EXPECTED)  # without the cluster
 

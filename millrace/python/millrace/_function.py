@@ -4,6 +4,7 @@ import functools
 import importlib
 import runpy
 import sys
+from typing import Any
 
 from millrace.node import run_node
 
@@ -16,7 +17,8 @@ def _main() -> None:
         first, *rest = name.split(".")
         function = functools.reduce(getattr, rest, found[first])
     else:
-        function = functools.reduce(getattr, name.split("."), importlib.import_module(where))
+        module: Any = importlib.import_module(where)
+        function = functools.reduce(getattr, name.split("."), module)
     run_node(function)
 
 

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import threading
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, TypeVar
+from typing import Any, Callable, Generator, List, Mapping, Optional, Sequence, TypeVar
 
 from millrace._interrupt import interruptible
 from millrace.error import FailedPreconditionError, MillraceError
@@ -24,7 +24,7 @@ _DURATIONS = (
 
 
 @contextlib.contextmanager
-def translated() -> Iterator[None]:
+def translated() -> Generator[None, None, None]:
     """Raises what Millrace has thrown as MillraceError."""
     try:
         yield

@@ -5,19 +5,24 @@ from __future__ import annotations
 import abc
 import dataclasses
 import html
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, overload
 
 from millrace import _defaults
 from millrace.options import InputMode, NodeProgram, Program
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-    from typing_extensions import Unpack
+    from typing_extensions import Protocol, Unpack
 
     from millrace.local_cluster import LocalCluster
     from millrace.options import LocalOptions, SparkOptions
     from millrace.spark_cluster import SparkCluster
+
+    class _Spark(Protocol):
+        """A SparkSession or a SparkContext, for type checkers that have no PySpark too."""
+
+        @property
+        def version(self) -> str: ...
+
 
 __all__ = ["Cluster", "NodeInfo", "TrainResult"]
 
@@ -101,7 +106,7 @@ class Cluster(abc.ABC):
     @classmethod
     def run(
         cls,
-        spark: Union[SparkSession, SparkContext],
+        spark: _Spark,
         program: NodeProgram,
         num_executors: int = 1,
         **options: Unpack[SparkOptions],

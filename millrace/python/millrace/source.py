@@ -200,6 +200,7 @@ def source_of(data: Any, num_partitions: Optional[int], default_partitions: int)
         return _from_table(data, num_partitions or default_partitions)
     if isinstance(data, (str, bytes, os.PathLike)) or not isinstance(data, (Source, Iterable)):
         raise _no_table(data)
+    tables: List[Any] = []
     if not isinstance(data, Source):
         items = iter(data)
         first = next(items, None)
