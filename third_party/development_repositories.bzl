@@ -2,6 +2,7 @@
 
 load("//third_party:repositories.bzl", "spark_jars")
 load("//third_party/bazel:clang_toolchain.bzl", "clang_toolchain")
+load("//third_party/bazel:debian_python.bzl", "debian_python")
 load("//third_party/bazel:go_programs.bzl", "go_programs")
 load("//third_party/bazel:maven_jar.bzl", "maven_jar")
 load("//third_party/bazel:python_env.bzl", "python_env")
@@ -92,6 +93,31 @@ def _python_packages():
         debian_package = "python3-torch",
         module = "torch",
         required = "MILLRACE_REQUIRE_TORCH",
+    )
+    python_env(
+        name = "wheel_test_packages",
+        requirements = "//millrace/packaging:wheel_test_requirements.txt",
+    )
+
+    # With bookworm's glibc, since the wheel needs a newer one than bullseye's.
+    debian_python(
+        name = "debian_python_3_9",
+        parts = ["python3-distutils/bullseye"],
+        suites = [
+            "bookworm",
+            "bullseye",
+        ],
+        version = "3.9",
+    )
+    debian_python(
+        name = "debian_python_3_13",
+        suites = ["trixie"],
+        version = "3.13",
+    )
+    debian_python(
+        name = "debian_python_3_14",
+        suites = ["sid"],
+        version = "3.14",
     )
 
 def _go_programs():

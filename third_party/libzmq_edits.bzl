@@ -3,7 +3,8 @@
 Each edit is a text of the file and what takes its place.
 """
 
-# libzmq's configuration for Linux, which its configure script would write; libsodium for CURVE.
+# libzmq's configuration for Linux, which its configure script would write; libsodium for CURVE. Condition variables are
+# pthread's, since those of C++ need a libstdc++ that is newer than all else does (GLIBCXX_3.4.30, of GCC 12).
 LIBZMQ_PLATFORM = """\
 #ifndef __ZMQ_PLATFORM_HPP_INCLUDED__
 #define __ZMQ_PLATFORM_HPP_INCLUDED__
@@ -38,7 +39,7 @@ LIBZMQ_PLATFORM = """\
 #define ZMQ_IOTHREAD_POLLER_USE_EPOLL 1
 #define ZMQ_IOTHREAD_POLLER_USE_EPOLL_CLOEXEC 1
 #define ZMQ_POLL_BASED_ON_POLL 1
-#define ZMQ_USE_CV_IMPL_STL11 1
+#define ZMQ_USE_CV_IMPL_PTHREADS 1
 #define ZMQ_USE_LIBSODIUM 1
 
 // glibc has it since 2.38; before, libzmq brings its own.

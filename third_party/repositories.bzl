@@ -255,7 +255,10 @@ def _source_distributions():
         version = PYPI_SOURCES["pyzmq"].version,
         sha256 = PYPI_SOURCES["pyzmq"].sha256,
         build_backend = "setuptools.build_meta",
-        include = ["bundled/zeromq/*"],
+        include = [
+            "LICENSE.LESSER",
+            "bundled/zeromq/*",
+        ],
         links = {"include": "bundled/zeromq/include"},
         files = {"bundled/zeromq/src/platform.hpp": LIBZMQ_PLATFORM},
         edits = LIBZMQ_EDITS,

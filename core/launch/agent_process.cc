@@ -3,12 +3,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern "C" {
-#include <sys/pidfd.h>  // glibc 2.36 declares these for C only
-}
 
 #include <cerrno>
 #include <cstdio>
@@ -117,7 +114,8 @@ absl::StatusOr<std::unique_ptr<AgentProcess>> AgentProcess::Spawn(
   MILLRACE_ASSIGN_OR_RETURN(agent->pid_,
                             SpawnProcess(agent_path, {"agent", "--parent=stdin"}, in.first.get(),
                                          out.second.get(), err.second.get(), environment));
-  agent->pid_fd_.reset(::pidfd_open(agent->pid_, 0));
+  // By the kernel's number: glibc has a name for it since 2.36, and the wheel asks for less.
+  agent->pid_fd_.reset(static_cast<int>(syscall(SYS_pidfd_open, agent->pid_, 0)));
   if (!agent->pid_fd_.valid()) return absl::ErrnoToStatus(errno, "opening a process descriptor");
   agent->in_ = std::move(in.second);
   agent->out_ = std::move(out.first);
@@ -209,7 +207,7 @@ void AgentProcess::HandleErrLine(absl::string_view line) {
 void AgentProcess::Kill() { Signal(SIGKILL); }
 
 void AgentProcess::Signal(int signal) {
-  if (pid_fd_.valid()) ::pidfd_send_signal(pid_fd_.get(), signal, nullptr, 0);
+  if (pid_fd_.valid()) syscall(SYS_pidfd_send_signal, pid_fd_.get(), signal, nullptr, 0);
 }
 
 AgentExit AgentProcess::Reap(std::optional<ExitStatus> known) {

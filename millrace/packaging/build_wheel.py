@@ -1,9 +1,9 @@
-"""Builds the wheel: build_wheel.py OUT --package FILE... --files SOURCE=PLACE...
+"""Builds the wheel: build_wheel.py OUT --package FILE... --files SOURCE=PLACE... --linked PACKAGE...
 
-The package's files keep their places; each SOURCE goes to PLACE in the wheel. Programs and libraries are stripped.
-auditwheel then adds the libraries that
-these need and not every Linux has, under names of their own, and refuses if something needs a newer system than the
-file name of OUT says.
+The package's files keep their places; each SOURCE goes to PLACE in the wheel: below millrace/, below licenses/, or
+NOTICE and README.md. Programs and libraries are stripped. auditwheel then adds the libraries that these need and not
+every Linux has, under names of their own, and refuses if something needs a newer system than the file name of OUT says.
+--linked are packages of Debian of which something is in the programs themselves.
 """
 
 import argparse
@@ -20,11 +20,12 @@ import zipfile
 
 import auditwheel
 
+_COMMON = pathlib.Path("/usr/share/common-licenses")
 _EPOCH = "315532800"  # 1980, where ZIP's time begins: equal inputs make equal wheels
 _TIME = (1980, 1, 1, 0, 0, 0)
 
-# Of glibc and GCC.
-_EVERYWHERE = re.compile(r"(ld-linux.*|lib(c|dl|gcc_s|m|pthread|resolv|rt|stdc\+\+|util))\.so\b")
+# Of glibc, GCC, zlib and X11: what auditwheel leaves to the system, with what it loads itself.
+_EVERYWHERE = re.compile(r"(ld-linux.*|lib(c|dl|gcc_s|m|pthread|resolv|rt|stdc\+\+|util|z|X11))\.so\b")
 
 _METADATA = """\
 Metadata-Version: 2.1
@@ -33,8 +34,8 @@ Version: {version}
 Summary: Clusters of programs that are fed: nodes and drivers in Python, on this machine and on Spark
 Requires-Python: >=3.9
 License: Apache-2.0
-Provides-Extra: examples
-Requires-Dist: numpy; extra == "examples"
+License-File: LICENSE
+License-File: NOTICE
 Description-Content-Type: text/markdown
 
 {readme}"""
@@ -49,6 +50,8 @@ Tag: py3-none-linux_x86_64
 _ENTRY_POINTS = """\
 [console_scripts]
 millrace = millrace._command:main
+millrace-agent = millrace._command:agent
+millrace-dashboard = millrace._command:dashboard
 """
 
 
@@ -70,11 +73,17 @@ def _stage(pairs, folder):
 def _libraries(folder):
     """What the programs and libraries below `folder` load that not every system has."""
     found = set()
-    for path in folder.rglob("*"):
-        if path.is_file() and _is_elf(path):
-            told = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False).stdout
-            found.update(re.findall(r"=> (/\S+)", told))
-    return {path for path in found if not _EVERYWHERE.match(os.path.basename(path))}
+    waiting = [path for path in folder.rglob("*") if path.is_file() and _is_elf(path)]
+    while waiting:
+        program = str(waiting.pop())
+        told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+        paths = dict(re.findall(r"(\S+) => (/\S+)", told))
+        dynamic = subprocess.run(["readelf", "-dW", program], capture_output=True, text=True, check=True).stdout
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+        new = {paths[name] for name in needed & set(paths) if not _EVERYWHERE.match(name)} - found
+        found |= new
+        waiting += new
+    return found
 
 
 def _package_of(library):
@@ -87,13 +96,37 @@ def _package_of(library):
     sys.exit(f"build_wheel: {library} is of no package, so that its licence is not known")
 
 
-def _write_licenses(folder, info, own):
-    """This project's, and those of the libraries that auditwheel will add."""
+def _version_of(package):
+    return subprocess.run(
+        ["dpkg-query", "--show", "--showformat=${Version}", package], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def _write_licenses(info, files, libraries, linked):
+    """This project's, and those of all that is in the wheel besides."""
     licenses = info / "licenses"
-    licenses.mkdir()
-    shutil.copyfile(own, licenses / "LICENSE")
-    for package in sorted({_package_of(library) for library in _libraries(folder)}):
-        shutil.copyfile(f"/usr/share/doc/{package}/copyright", licenses / package)
+    shipped = sorted({_package_of(library) for library in libraries})
+    lines = []
+    for title, packages in (("In millrace.libs/", shipped), ("In the programs themselves", sorted(linked))):
+        lines += ["", f"{title}:", ""]
+        lines += [f"    {package} {_version_of(package)}" for package in packages]
+    notice = pathlib.Path(files["NOTICE"]).read_text(encoding="utf-8") + "\n".join(lines) + "\n"
+    _write(licenses / "NOTICE", notice.encode())
+    texts = {"MPL-2.0"}
+    for package in {*shipped, *linked}:
+        copyright = pathlib.Path("/usr/share/doc", package, "copyright").read_bytes()
+        _write(licenses / "debian" / package, copyright)
+        texts.update(re.findall(r"/usr/share/common-licenses/([A-Z][A-Za-z0-9.-]*[A-Za-z0-9])", copyright.decode()))
+    for text in texts:
+        _write(licenses / "common-licenses" / text, (_COMMON / text).read_bytes())
+    for place, source in files.items():
+        if place.startswith("licenses/"):
+            _write(info / place, pathlib.Path(source).read_bytes())
+
+
+def _write(path, data):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
 
 
 def _write_info(folder, version, readme):
@@ -126,6 +159,17 @@ def _pack(folder, info, wheel):
             archive.writestr(entry, data)
 
 
+def _check_licenses(wheel, libraries):
+    """Refuses a wheel with other libraries than those whose licences are in it."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = [os.path.basename(name) for name in archive.namelist() if name.startswith("millrace.libs/lib")]
+    brought = {re.sub(r"-[0-9a-f]{8}(?=\.)", "", name) for name in names}
+    known = {os.path.basename(os.path.realpath(library)) for library in libraries}
+    known |= {os.path.basename(library) for library in libraries}
+    if not brought <= known or len(brought) != len(libraries):
+        sys.exit(f"build_wheel: the licences are those of {sorted(known)}, but the wheel has {sorted(brought)}")
+
+
 def _repair(wheel, platform, folder):
     """The wheel with the libraries that it needs, which says that it runs on `platform`."""
     site = pathlib.Path(auditwheel.__file__).resolve().parent.parent
@@ -149,6 +193,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--package", nargs="+", required=True, metavar="FILE")
     parser.add_argument("--files", nargs="+", required=True, metavar="SOURCE=PLACE")
+    parser.add_argument("--linked", nargs="+", required=True, metavar="PACKAGE")
     arguments = parser.parse_args()
     pairs = [(file, file.removeprefix("millrace/python/")) for file in arguments.package]
     pairs += [pair.partition("=")[::2] for pair in arguments.files]
@@ -161,9 +206,10 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         root = pathlib.Path(temporary)
         folder = root / "wheel"
-        _stage([pair for pair in pairs if "/" in pair[1]], folder)
+        _stage([pair for pair in pairs if pair[1].startswith("millrace/")], folder)
         info = _write_info(folder, version, pathlib.Path(places["README.md"]).read_text(encoding="utf-8"))
-        _write_licenses(folder, info, places["LICENSE"])
+        libraries = _libraries(folder)
+        _write_licenses(info, places, libraries, arguments.linked)
         raw = root / f"millrace-{version}-py3-none-linux_x86_64.whl"
         _pack(folder, info, raw)
         repaired = root / "repaired"
@@ -171,6 +217,7 @@ def main():
         found = [path.name for path in repaired.iterdir()]
         if found != [arguments.out.name]:
             sys.exit(f"build_wheel: auditwheel has made {found}, not {arguments.out.name}")
+        _check_licenses(repaired / found[0], libraries)
         shutil.copyfile(repaired / found[0], arguments.out)
     return 0
 

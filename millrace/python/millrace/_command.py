@@ -1,4 +1,4 @@
-"""The command `millrace` of the wheel: the program of that name in bin/ of the package."""
+"""The commands of the wheel: the programs of these names in bin/ of the package."""
 
 from __future__ import annotations
 
@@ -7,12 +7,27 @@ import pathlib
 import sys
 
 
-def main() -> None:
-    program = pathlib.Path(__file__).resolve().parent / "bin" / "millrace"
+def _run(name: str) -> None:
+    program = pathlib.Path(__file__).resolve().parent / "bin" / name
     try:
-        os.execv(program, ["millrace", *sys.argv[1:]])
+        os.execv(program, [name, *sys.argv[1:]])
     except OSError as error:
-        sys.exit(f"millrace: {program} cannot be run ({error.strerror}); it comes with the wheel")
+        sys.exit(f"{name}: {program} cannot be run ({error.strerror}); it comes with the wheel")
+
+
+def main() -> None:
+    """millrace"""
+    _run("millrace")
+
+
+def agent() -> None:
+    """millrace-agent"""
+    _run("millrace-agent")
+
+
+def dashboard() -> None:
+    """millrace-dashboard"""
+    _run("millrace-dashboard")
 
 
 if __name__ == "__main__":
