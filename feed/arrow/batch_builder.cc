@@ -202,7 +202,7 @@ BatchBuilder& BatchBuilder::AddBytes(absl::string_view name, Type type,
   ColumnData column;
   column.length = static_cast<int64_t>(values.size());
   column.data_bytes = bytes;
-  uint8_t* data = NewBuffer(bytes, &owners_);
+  uint8_t* data = NewUnsetBuffer(bytes, &owners_);
   column.data = data;
   uint8_t* offsets = NewBuffer((column.length + 1) * (type.is_large() ? 8 : 4), &owners_);
   column.offsets = type.is_large() ? WriteStrings<int64_t>(values, offsets, data)

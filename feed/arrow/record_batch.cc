@@ -90,7 +90,8 @@ class ColumnConcat {
   void Values(const std::vector<ColumnView>& pieces, ColumnData* out) {
     const int64_t width = out->type.byte_width();
     out->data_bytes = width == 0 ? BitmapBytes(out->length) : out->length * width;
-    uint8_t* data = NewBuffer(out->data_bytes, owners_);
+    uint8_t* data =
+        width == 0 ? NewBuffer(out->data_bytes, owners_) : NewUnsetBuffer(out->data_bytes, owners_);
     int64_t done = 0;
     for (const ColumnView& piece : pieces) {
       if (piece.length() == 0) continue;
@@ -118,8 +119,8 @@ class ColumnConcat {
               : absl::StrCat(end, " bytes in one ", out->type.ToString(),
                              " column; at most 2 GiB fit"));
     }
-    Offset* offsets =
-        reinterpret_cast<Offset*>(NewBuffer((out->length + 1) * int64_t{sizeof(Offset)}, owners_));
+    Offset* offsets = reinterpret_cast<Offset*>(
+        NewUnsetBuffer((out->length + 1) * int64_t{sizeof(Offset)}, owners_));
     int64_t row = 0;
     int64_t done = 0;
     for (const ColumnView& piece : pieces) {
@@ -137,7 +138,7 @@ class ColumnConcat {
   // The bytes of strings whose offsets are there.
   void Bytes(const std::vector<ColumnView>& pieces, ColumnData* out) {
     out->data_bytes = ColumnView(out, 0, out->length).OffsetAt(out->length);
-    uint8_t* data = NewBuffer(out->data_bytes, owners_);
+    uint8_t* data = NewUnsetBuffer(out->data_bytes, owners_);
     int64_t done = 0;
     for (const ColumnView& piece : pieces) {
       const int64_t begin = piece.OffsetAt(0);

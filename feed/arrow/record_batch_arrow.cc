@@ -148,8 +148,8 @@ class Importer {
       out->offsets = reinterpret_cast<const uint8_t*>(offsets);
       return absl::OkStatus();
     }
-    auto* rebased =
-        reinterpret_cast<Offset*>(NewBuffer((out->length + 1) * int64_t{sizeof(Offset)}, owners_));
+    auto* rebased = reinterpret_cast<Offset*>(
+        NewUnsetBuffer((out->length + 1) * int64_t{sizeof(Offset)}, owners_));
     for (int64_t i = 0; i <= out->length; ++i) {
       // Wrong ones in the middle, which are found later, must not overflow here.
       rebased[i] = static_cast<Offset>(static_cast<uint64_t>(offsets[i]) -
@@ -186,7 +186,7 @@ class Importer {
 
   const uint8_t* Aligned(const uint8_t* data, int64_t bytes, int64_t alignment) {
     if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(alignment) == 0) return data;
-    uint8_t* copy = NewBuffer(bytes, owners_);
+    uint8_t* copy = NewUnsetBuffer(bytes, owners_);
     std::memcpy(copy, data, static_cast<size_t>(bytes));
     return copy;
   }

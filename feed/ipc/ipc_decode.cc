@@ -85,7 +85,7 @@ class Body {
   // process may change them.
   const uint8_t* Pin(const uint8_t* data, int64_t bytes) {
     if (!shared_ || bytes == 0) return data;
-    uint8_t* copy = NewBuffer(bytes, &owners_);
+    uint8_t* copy = NewUnsetBuffer(bytes, &owners_);
     std::memcpy(copy, data, static_cast<size_t>(bytes));
     return copy;
   }
@@ -107,7 +107,7 @@ class Body {
       return part.data;
     }
     if (copies_[i] == nullptr) {
-      uint8_t* copy = NewBuffer(static_cast<int64_t>(part.size), &owners_);
+      uint8_t* copy = NewUnsetBuffer(static_cast<int64_t>(part.size), &owners_);
       std::memcpy(copy, part.data, part.size);
       copies_[i] = copy;
     }

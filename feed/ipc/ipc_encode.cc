@@ -138,7 +138,7 @@ class BodyWriter {
       return;
     }
     std::vector<std::shared_ptr<const void>> owner;
-    auto* rebased = reinterpret_cast<Offset*>(NewBuffer(bytes, &owner));
+    auto* rebased = reinterpret_cast<Offset*>(NewUnsetBuffer(bytes, &owner));
     for (int64_t i = 0; i < count; ++i) {
       rebased[i] = static_cast<Offset>(column.OffsetAt(i) - begin);
     }

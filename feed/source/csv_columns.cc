@@ -219,7 +219,7 @@ ColumnData CsvBatchBuilder::Take(Values* values, std::vector<std::shared_ptr<con
                                            : Adopt(std::move(taken.offsets), owners);
   }
   column.data_bytes = static_cast<int64_t>(taken.data.size());
-  uint8_t* data = NewBuffer(column.data_bytes, owners);  // aligned, as a short string is not
+  uint8_t* data = NewUnsetBuffer(column.data_bytes, owners);  // aligned, as a short string is not
   if (!taken.data.empty()) std::memcpy(data, taken.data.data(), taken.data.size());
   column.data = data;
   return column;
