@@ -1,11 +1,19 @@
 // Rows through memory that a node shares with its feeders (docs/feed_protocol.md, section 10): both
 // ends in one process, and each killed in a process of its own, `--kills=10000` of each by hand.
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +46,8 @@
 
 namespace millrace {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kRows = 2000;
@@ -299,6 +309,73 @@ int ReadForEver() {
 
 constexpr char kSelf[] = "/proc/self/exe";
 
+// ------------------------------------------------------------- Feeders that cannot map the memory
+
+constexpr uid_t kNobody = 65'534;
+
+int Cannot(absl::string_view what) {
+  std::cout << "cannot " << what << ": " << std::strerror(errno) << std::endl;
+  return 0;
+}
+
+// `--nobody`: feeds as another user.
+int FeedAsNobody(const std::string& argument) {
+  if (setresuid(kNobody, kNobody, kNobody) != 0) return Cannot("become another user");
+  std::cout << "feeds" << std::endl;
+  return FeedForEver(argument);
+}
+
+// `--elsewhere`: feeds from a PID namespace of its own, as from another container.
+int FeedFromElsewhere(const std::string& argument) {
+  if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) return Cannot("make a PID namespace");
+  const pid_t child = fork();
+  if (child < 0) return Cannot("fork");
+  if (child > 0) return waitpid(child, nullptr, 0) == child ? 0 : 1;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("proc", "/proc", "proc", 0, nullptr) != 0) {
+    return Cannot("mount /proc");
+  }
+  std::cout << "feeds" << std::endl;
+  return FeedForEver(argument);
+}
+
+// Reads rows of a feeder that is started with `--<how>=`, and returns why they do not come through
+// shared memory; nullopt if the feeder cannot be had here.
+std::optional<std::string> WhyNotShared(const std::string& how) {
+  const auto node = StartNode(2 * kMiB);
+  const auto feed = *node->GetDataFeed();
+  const FeedEndpoints& endpoints = node->endpoints();
+  auto child = ChildProcess::Start({kSelf, absl::StrCat("--", how, "=", endpoints.ipc, ",",
+                                                        endpoints.tcp, ",", endpoints.key, ",f1")});
+  EXPECT_THAT(child, IsOk());
+  const absl::StatusOr<std::string> line = (*child)->WaitForLine("", absl::Seconds(60));
+  EXPECT_THAT(line, IsOk());
+  if (absl::StartsWith(*line, "cannot")) {
+    std::cout << *line << "\n";
+    return std::nullopt;
+  }
+  for (int64_t row = 0; row < 50 * kRows; row += kRows) {
+    const absl::StatusOr<Batch> batch = feed->NextBatch(kRows);
+    EXPECT_THAT(batch, IsOk());
+    EXPECT_TRUE(Holds(*batch, row));
+  }
+  EXPECT_EQ(node->stats().queues[0].batches_placed, 0);
+  return node->stats().why_not_shared;
+}
+
+TEST(SharedMemoryTest, AnotherUsersRowsComeThroughTheSocketAndTheNodeSaysWhy) {
+  const std::optional<std::string> why = WhyNotShared("nobody");
+  if (!why.has_value()) GTEST_SKIP() << "only root can become another user";
+  EXPECT_THAT(*why, HasSubstr("may not be opened: the node runs as another user"));
+}
+
+TEST(SharedMemoryTest, AnotherContainersRowsComeThroughTheSocketAndTheNodeSaysWhy) {
+  const std::optional<std::string> why = WhyNotShared("elsewhere");
+  if (!why.has_value()) GTEST_SKIP() << "only root can make a PID namespace";
+  EXPECT_THAT(*why, HasSubstr("the node runs in another PID namespace"));
+}
+
 TEST(SharedMemoryTest, KilledFeedersLoseNoRowThatCameAndLeaveNothing) {
   const int before = OpenDescriptors();
   auto node = StartNode(2 * kMiB);
@@ -372,6 +449,10 @@ int main(int argc, char** argv) {
   const std::string argument = argc > 1 ? argv[1] : "";
   if (argument.rfind("--feeder=", 0) == 0) return millrace::FeedForEver(argument.substr(9));
   if (argument == "--node") return millrace::ReadForEver();
+  if (argument.rfind("--nobody=", 0) == 0) return millrace::FeedAsNobody(argument.substr(9));
+  if (argument.rfind("--elsewhere=", 0) == 0) {
+    return millrace::FeedFromElsewhere(argument.substr(12));
+  }
   testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i < argc; ++i) {
     const absl::string_view flag = argv[i];

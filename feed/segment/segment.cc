@@ -34,6 +34,19 @@ absl::Status ErrnoError(absl::string_view what) {
   return absl::ErrnoToStatus(errno, std::string(what));
 }
 
+// Of errno, when a feeder looks for a segment.
+absl::Status WhyNotOpened(const std::string& path) {
+  if (errno == ENOENT) {
+    return absl::NotFoundError(
+        absl::StrCat(path, " is not there: the node runs in another PID namespace, or has ended"));
+  }
+  if (errno == EACCES) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " may not be opened: the node runs as another user"));
+  }
+  return ErrnoError(path);
+}
+
 }  // namespace
 
 int64_t RoomAccount::Book(int64_t bytes, int64_t least) {
@@ -227,13 +240,13 @@ absl::StatusOr<std::shared_ptr<FeederSegment>> FeederSegment::Open(const Segment
   const std::string path = absl::StrCat("/proc/", name.pid, "/fd/", name.fd);
   // Before it is opened, which may do something where it is a device.
   char link[64] = {};
-  if (::readlink(path.c_str(), link, sizeof(link) - 1) < 0) return ErrnoError(path);
+  if (::readlink(path.c_str(), link, sizeof(link) - 1) < 0) return WhyNotOpened(path);
   if (!absl::StartsWith(link, absl::StrCat("/memfd:", kFileName))) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is no node's segment: the node runs in another PID namespace"));
   }
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.valid()) return ErrnoError(path);
+  if (!file.valid()) return WhyNotOpened(path);
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) {
     return absl::FailedPreconditionError(

@@ -7,8 +7,10 @@ import java.nio.ByteOrder;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardOpenOption;
@@ -58,8 +60,7 @@ final class MappedSegment {
         mappings.add(file.map(FileChannel.MapMode.READ_WRITE, at, Math.min(name.bytes - at, MAPPING_BYTES)));
       }
     } catch (FileSystemException e) {
-      String why = e.getReason() != null ? e.getReason() : e.getClass().getSimpleName();
-      throw new IOException(name.path() + " cannot be opened: " + why, e);
+      throw new IOException(name.path() + " " + why(e), e);
     }
     MappedSegment segment = new MappedSegment(name.bytes, mappings);
     byte[] id = new byte[ID_BYTES];
@@ -70,6 +71,16 @@ final class MappedSegment {
           name.path() + " is not the node's segment: the node runs in another PID namespace");
     }
     return segment;
+  }
+
+  private static String why(FileSystemException e) {
+    if (e instanceof NoSuchFileException) {
+      return "is not there: the node runs in another PID namespace, or has ended";
+    }
+    if (e instanceof AccessDeniedException) {
+      return "may not be opened: the node runs as another user";
+    }
+    return "cannot be opened: " + (e.getReason() != null ? e.getReason() : e.getClass().getSimpleName());
   }
 
   private static FileChannel openFile(Path path) throws IOException {
