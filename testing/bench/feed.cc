@@ -30,6 +30,7 @@ namespace {
 
 constexpr absl::Duration kLongest = absl::Seconds(120);
 constexpr double kGiga = 1e9;
+constexpr double kSharedCpuSecondsPerGb = 0.2;
 
 struct Flags : BenchFlags {
   std::vector<std::string> shapes = {"i64", "f32x64", "f32x784", "bin3k"};
@@ -171,6 +172,14 @@ void AddFigures(const std::map<Case, Result>& results, BenchReport* report) {
                .goal = RatioAtLeast(which.transport == "shm" && kib == 1024 ? 2.5
                                     : kib == 64                             ? 0.8
                                                                             : 0.9)});
+    if (which.transport == "shm" && kib == 1024) {
+      report->Add(Figure{.name = absl::StrCat("feed_", which.shape, "_shm_cpu_", kib, "k"),
+                         .unit = "s/GB",
+                         .ours = result.ours.cpu_s_per_gb.Median(),
+                         .ref = kSharedCpuSecondsPerGb,
+                         .ref_is = "a goal for the CPU of both ends",
+                         .goal = RatioAtMost(1)});
+    }
     if (result.flight.gb_per_s.size() == 0) continue;
     report->Add(Figure{.name = absl::StrCat("feed_flight_", which.shape, "_", kib, "k"),
                        .unit = "GB/s",

@@ -26,7 +26,12 @@ _NAMES = {
     "t": "a string of 20 bytes",
     "m": "10 mixed columns",
     "p": "1 int64, 5,000 partitions",
+    "e": "1 int64, Parquet",
     "v": "64 float32 in an array, Parquet",
+    "f": "784 float32 in an array, Parquet",
+    "g": "3 KB binary, Parquet",
+    "h": "64 float32 columns, Parquet",
+    "u": "a string of 20 bytes, Parquet",
     "w": "10 mixed columns, Parquet",
     "echo of a": "1 int64, and its square back",
 }
@@ -36,7 +41,10 @@ _GOALS = {"a": 1.5, "b": 2.0, "c": 2.0, "d": 1.5, "s": 2.0, "v": 1.8, "w": 1.8, 
 _SHARED_GOALS = {
     "a": 2.8, "b": 3.2, "c": 4.0, "d": 2.2, "s": 3.2, "t": 2.8, "m": 2.2, "v": 1.5, "w": 1.26, "echo of a": 2.4,
 }  # fmt: skip
-_SCAN_GOALS = {"a": 0.7, "b": 0.6, "c": 0.6, "d": 0.6, "s": 0.7, "t": 0.7, "m": 0.7, "v": 0.6, "w": 0.7}
+_SCAN_GOALS = {
+    "a": 0.7, "b": 0.6, "c": 0.6, "d": 0.6, "s": 0.7, "t": 0.7, "m": 0.7,
+    "e": 0.7, "v": 0.6, "f": 0.6, "g": 0.6, "h": 0.7, "u": 0.7, "w": 0.7,
+}  # fmt: skip
 # The peer's, TensorFlowOnSpark 2.2.5 with InputMode.SPARK, measured once on 2 cores.
 _PEER_ROWS_PER_S = {"a": 19_700, "b": 11_600, "c": 4_600, "d": 10_700}
 
@@ -189,7 +197,7 @@ def _report(found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shapes", default="a,b,c,d,s,t,m,v,w,p")
+    parser.add_argument("--shapes", default="a,b,c,d,s,t,m,e,v,f,g,h,u,w,p")
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rows")
     parser.add_argument("--only-feeds", action="store_true", help="no starts, ends and failures of clusters")
